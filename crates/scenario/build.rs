@@ -1,4 +1,4 @@
-//! Lists the preset files, so that adding one is adding a file.
+//! Generates the list of preset files, so that a new preset needs only a new file.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -69,7 +69,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
         Command::New { fabric: Some(name) } => workbench::template(&name),
         Command::New { fabric: None } => {
             let width = workbench::templates().map(str::len).max().unwrap_or(0);
-            let line = |name| format!("{name:width$}  {}\n", workbench::template_says(name));
+            let line = |name| format!("{name:width$}  {}\n", workbench::template_summary(name));
             Ok(workbench::templates().map(line).collect())
         }
         Command::Import { files, fabric, exchanged: Exchanged { format, out, force } } => {

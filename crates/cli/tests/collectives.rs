@@ -168,6 +168,6 @@ fn a_wrong_collective_leaves_nothing_behind() {
     let place = place();
     let out = place.arg("out");
     let wrong = place.run(&["--out", &out, "--set", "traffic[0].size=2B"]);
-    wrong.refused(2, &["traffic[0].size", "at least 3B, a byte a rank"]);
+    wrong.refused(2, &["traffic[0].size", "at least 3B, one byte per rank"]);
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
 }

@@ -208,7 +208,7 @@ fn scenario_reference(schema: &Value) -> String {
         if inner["oneOf"].is_array() {
             out += &kinds(inner);
         } else if name == "protocols" {
-            out += "One table a protocol, `[protocols.NAME]`, with `preset` and `params`. \
+            out += "One table per protocol, `[protocols.NAME]`, with `preset` and `params`. \
                 Presets:\n\n| protocol | presets |\n| --- | --- |\n";
             for (protocol, table) in object(&inner["properties"]) {
                 out += &format!("| {protocol} | {} |\n", shape(&table["properties"]["preset"]));
@@ -220,12 +220,12 @@ fn scenario_reference(schema: &Value) -> String {
     out
 }
 
-/// What `sizes` may name.
+/// Table of the distributions that `sizes` accepts.
 fn size_reference() -> String {
     let mut out =
-        "\n## Distributions of sizes\n\nWhat `sizes` may name, and what each is. Of a mean in \
-        brackets loads are computed, as the authors do; the other is of what is drawn.\n\n\
-        | name | between points | mean, bytes | source |\n| --- | --- | --: | --- |\n"
+        "\n## Distributions of sizes\n\nValues of `sizes`. If a mean in brackets is given, loads \
+         are computed from it, as the authors do; the other mean is that of the drawn sizes.\n\n\
+         | name | between points | mean, bytes | source |\n| --- | --- | --: | --- |\n"
             .to_string();
     for Distributed { names, sampling, mean_bytes, load_mean_bytes, source } in distributions() {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();

@@ -376,7 +376,7 @@ fn arrivals_after_the_end_are_counted_and_said() {
         "0,h0,h1,100\n299,h0,h1,100\n300,h0,h1,100\n1000,h0,h1,100\n",
     )
     .unwrap();
-    let said = "2 of 4 arrivals come after the end of the run";
+    let said = "2 of 4 messages start after the end of the run";
     let answer = place.run(&["--json"]);
     assert_eq!(answer.stderr.matches(said).count(), 1, "{}", answer.stderr);
     assert!(answer.json()["warnings"][0].as_str().unwrap().contains(said));

@@ -143,9 +143,9 @@ fn wrong_lists_of_seeds_are_refused_and_nothing_is_written() {
     let place = place();
     let out = place.arg("out");
     for (args, words) in [
-        (&["--seeds", "1.."][..], &["--seeds", "1..", "a range with both its ends (1..5)"][..]),
+        (&["--seeds", "1.."][..], &["--seeds", "1..", "a range with both ends (1..5)"][..]),
         (&["--seeds", "-1"], &["--seeds", "-1", "a list (1,4,7)"]),
-        (&["--seeds", "5..1"], &["--seeds", "from less to more"]),
+        (&["--seeds", "5..1"], &["--seeds", "is not above the last"]),
         (&["--seeds", "1,1"], &["--seeds", "each seed once, found 1 twice"]),
         (&["--seeds", "0"], &["--seeds", "1 to 10000 seeds"]),
         (&["--seeds", "1..3", "--seed", "1"], &["--seeds", "--seed"]),

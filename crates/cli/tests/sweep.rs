@@ -262,13 +262,16 @@ fn wrong_sweeps_are_refused_before_anything_runs() {
     for (args, words) in [
         (&["--vary", "traffic.short.load"][..], &["--vary traffic.short.load", "key=values"][..]),
         (&[vary, "a=1,1"], &["--vary a=1,1", "each value once"]),
-        (&[vary, "traffic.short.load=0.1..0.2:0.3"], &["these lead to 0.1 and 0.4"]),
+        (&[vary, "traffic.short.load=0.1..0.2:0.3"], &["this one reaches 0.1 and 0.4"]),
         (&[vary, "traffic.short.load=0.1,x"], &["--vary traffic.short.load=x", "traffic[0].load"]),
         (&[vary, "traffic.long.load=0.1"], &["--vary traffic.long.load=0.1", "\"short\""]),
         (&[vary, "fabric.spine=1,2"], &["--vary fabric.spine=1", "did you mean \"spines\""]),
         (&[vary, "protocol=swift,dctpc"], &["protocol=dctpc", "did you mean \"dctcp\""]),
         (&[vary, "seed=1,2"], &["--vary", "the key seed", "--seeds"]),
-        (&[vary, "fabric.spines=1", vary, "fabric.spines=2"], &["--vary", "each key once"]),
+        (
+            &[vary, "fabric.spines=1", vary, "fabric.spines=2"],
+            &["--vary", "only one change of a key"],
+        ),
         (&[vary, "fabric.spines=1,2", vary, "fabric.racks=2", "--zip"], &["2 of fabric.spines"]),
         (&[vary, "fabric.spines=1,2", "--random", "3"], &["3 points", "at most 2"]),
         (&[vary, "fabric.spines=1,2", "--random", "x"], &["--random", "x"]),
@@ -276,7 +279,7 @@ fn wrong_sweeps_are_refused_before_anything_runs() {
         (&[vary, "fabric.spines=1,2", "--seeds", "0"], &["--seeds", "1 to 10000 seeds"]),
         (&[vary, "fabric.spines=1", "--set", "x=1"], &["--set x=1", "unknown key"]),
         (&["--zip"], &["--vary"]),
-        (&[], &["scenario.toml:1: scenario: found nothing", "say --vary"]),
+        (&[], &["scenario.toml:1: scenario: found nothing", "use --vary"]),
         (&[vary, "fabric.spines=1", "--no-cache"], &["--cache", "--no-cache"]),
     ] {
         sweep(&place, &[args, &["--out", &out]].concat()).refused(2, words);
@@ -325,7 +328,7 @@ fn what_runs_warn_of_is_told_once_for_all_points() {
     // More than links carry, at both points.
     let args = ["--vary", "traffic.short.load=3,4", "--seeds", "2", "--set", "duration=100us"];
     let told = sweep(&place, &args);
-    let lines = told.stderr.lines().filter(|line| line.contains("more than the links"));
+    let lines = told.stderr.lines().filter(|line| line.contains("above the capacity of the links"));
     assert_eq!(lines.count(), 1, "{}", told.stderr);
     assert!(told.stderr.contains("and 3 more much like it"), "{}", told.stderr);
 }
@@ -345,7 +348,7 @@ fn one_value_has_one_axis_whatever_it_is_called() {
         &["--vary", "protocol=swift,dctcp", "--set", "transport.protocol=sird"],
         &["--vary", "traffic.short.load=0.1,0.2", "--set", "traffic[0].load=0.3"],
     ] {
-        sweep(&place, args).refused(2, &["changes, too", "each key once"]);
+        sweep(&place, args).refused(2, &["changes too", "only one change of a key"]);
     }
     sweep(&place, &["--vary", "traffic.short.load=0.5,50%"]).refused(2, &["each value once"]);
 }

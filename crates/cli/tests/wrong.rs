@@ -57,7 +57,7 @@ const WRONG: &[(&str, &str, u32, &[&str])] = &[
         3,
         &["duration", "300usec", "did you mean \"300us\""],
     ),
-    ("warmup = \"50us\"", "warmup = \"1ms\"", 4, &["warmup", "1ms", "less than duration"]),
+    ("warmup = \"50us\"", "warmup = \"1ms\"", 4, &["warmup", "1ms", "before duration"]),
     (
         "kind = \"leaf-spine\"",
         "kind = \"leafspine\"",
@@ -103,7 +103,7 @@ const WRONG: &[(&str, &str, u32, &[&str])] = &[
     ("m = 0.25", "m = \"0.25\"", 20, &["transport.params.m", "number"]),
     ("\"per-pair\"", "\"per-pear\"", 21, &["transport.connections", "did you mean \"per-pair\""]),
     ("src = \"h0\"", "src = \"h9\"", 23, &["flows[0].src", "h9"]),
-    ("dst = \"h3\"", "dst = \"h0\"", 24, &["flows[0].dst", "h0", "another host"]),
+    ("dst = \"h3\"", "dst = \"h0\"", 24, &["flows[0].dst", "h0", "other than src"]),
     ("size = \"1MB\"", "size = \"1mb\"", 25, &["flows[0].size", "1mb", "did you mean \"1MB\""]),
     (
         "size = \"1MB\"",
@@ -119,22 +119,17 @@ const WRONG: &[(&str, &str, u32, &[&str])] = &[
         &["traffic[0].sizes", "none.csv", "readable"],
     ),
     ("load = 0.1", "load = 60", 29, &["traffic[0].load", "found 60"]),
-    (
-        "load = 0.1",
-        "load = 0.1\ngap = \"1us\"",
-        30,
-        &["traffic[0].gap", "no such key where load is given"],
-    ),
+    ("load = 0.1", "load = 0.1\ngap = \"1us\"", 30, &["traffic[0].gap", "load is set too"]),
     ("timeseries = \"10us\"", "timeseries = \"10\"", 34, &["output.timeseries", "10"]),
 ];
 
 /// (content of the trace, line, words).
 const WRONG_TRACES: &[(&str, u32, &[&str])] = &[
-    ("", 0, &["no arrivals"]),
+    ("", 0, &["no messages"]),
     ("1,h0,h1\n", 1, &["found 3 columns", "start_us,src,dst,size_bytes"]),
     ("start_us,src,dst,size_bytes\n0,h0,h1,10\n-1,h0,h1,10\n", 3, &["start_us", "-1"]),
     ("# a comment\n1,h0,h7,10\n", 2, &["dst", "h7"]),
-    ("1,h0,h0,10\n", 1, &["dst", "another host"]),
+    ("1,h0,h0,10\n", 1, &["dst", "other than src"]),
     ("1,h0,h1,1.5\n", 1, &["size_bytes", "1.5", "whole number"]),
     ("1,h0,h1,0\n", 1, &["size_bytes", "whole number of bytes from 1"]),
 ];
@@ -144,7 +139,7 @@ const WRONG_SIZES: &[(&str, u32, &[&str])] = &[
     ("", 0, &["no points"]),
     ("10,0.5\n20,0.4\n", 2, &["cdf", "0.4", "at least 0.5"]),
     ("10,0.5\n5,1.0\n", 2, &["size_bytes", "at least 10"]),
-    ("10,0.5\n20,0.9\n", 0, &["0.9", "expected 1"]),
+    ("10,0.5\n20,0.9\n", 0, &["0.9", "expected a last value of 1"]),
     ("10,nan\n", 1, &["cdf", "nan", "0 to 1"]),
     ("size_bytes,cdf\n10;1.0\n", 2, &["found 1 columns", "size_bytes,cdf"]),
 ];
@@ -222,7 +217,7 @@ const WRONG_OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--set", "durration=1ms"], &["--set durration=1ms", "did you mean \"duration\""]),
     (&["--set", "duration=soon"], &["--set duration=soon", "soon"]),
     (&["--set", "seed=1.5"], &["--set seed=1.5", "whole number"]),
-    (&["--set", "flows[7].src=h1"], &["--set flows[7].src=h1", "expected place 0"]),
+    (&["--set", "flows[7].src=h1"], &["--set flows[7].src=h1", "expected position 0"]),
     (&["--set", "flows.src=h1"], &["--set flows.src=h1"]),
     (&["--set", "transport.params.m=9e9"], &["transport.params.m", "9e9"]),
     (&["--set", "transport.protocol=swfit"], &["transport.protocol", "did you mean \"swift\""]),

@@ -1,4 +1,4 @@
-//! Completion times as `summary.json` has them.
+//! Completion times in `summary.json`.
 
 use crate::fixed::Fixed;
 use crate::survival::ends_before;
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 /// Completion times of messages (flows of a limited size).
 ///
-/// Percentiles are of all of them, by the estimate of Kaplan and Meier: see
+/// Percentiles include unfinished messages, by the estimate of Kaplan and Meier: see
 /// [`Curve`](crate::Curve).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FctSummary {
     /// Messages submitted after warm-up, finished or not.
     pub count: u64,
-    /// Those of them that did not finish.
+    /// Number of these that did not finish.
     pub unfinished: u64,
-    /// Share of the messages up to which percentiles are known, 0 to 1: where the estimate ends. A
-    /// percentile beyond is the longest completion time, below which it is not. Null of no
-    /// messages; older results, whose percentiles are of those that finished, do not say.
+    /// Share of messages, 0 to 1, at which the estimate ends. A percentile beyond it is given as
+    /// the longest completion time, which is a lower bound. Null without messages. Missing in older
+    /// results, whose percentiles include only finished messages.
     #[serde(default)]
     pub reach: Option<f64>,
-    /// Mean of those that finished.
+    /// Mean of the finished messages.
     pub mean_us: Option<Fixed>,
     /// Median.
     pub p50_us: Option<Fixed>,
@@ -27,27 +27,26 @@ pub struct FctSummary {
     pub p99_us: Option<Fixed>,
     /// 99.9th percentile.
     pub p999_us: Option<Fixed>,
-    /// Completion time over that in an empty network.
+    /// Completion time over the ideal completion time.
     pub slowdown: Slowdown,
-    /// The same by message size, where messages of that size exist.
+    /// Completion times by message size, for sizes that occur.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub by_size: Vec<BySize>,
 }
 
 impl FctSummary {
-    /// Messages that finished: so many are behind the mean.
+    /// Returns the number of finished messages, over which the mean is taken.
     pub fn finished(&self) -> u64 {
         self.count - self.unfinished
     }
 
-    /// Whether the percentile of completion times above which `per_mille` of all messages lie (10
-    /// of a 99th) is hidden: the estimate ends before it, so that the one given is only a lower
-    /// bound.
+    /// Whether a percentile of completion times is only a lower bound, because the estimate ends
+    /// before it. `per_mille` of all messages lie above the percentile: 10 for the 99th.
     pub fn hides(&self, per_mille: u64) -> bool {
         ends_before(self.reach.unwrap_or_else(|| self.share_finished()), per_mille)
     }
 
-    /// The same of slowdowns.
+    /// Whether a percentile of slowdowns is only a lower bound.
     pub fn hides_slowdown(&self, per_mille: u64) -> bool {
         ends_before(self.slowdown.reach.unwrap_or_else(|| self.share_finished()), per_mille)
     }
@@ -60,7 +59,7 @@ impl FctSummary {
 /// Percentiles of the slowdown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slowdown {
-    /// As that of completion times.
+    /// Share of messages at which the estimate ends, as for completion times.
     #[serde(default)]
     pub reach: Option<f64>,
     /// Median.
@@ -74,11 +73,11 @@ pub struct Slowdown {
 /// Completion times of messages of `min_bytes` and more, but less than `below_bytes`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BySize {
-    /// Smallest size.
+    /// Smallest size of the group.
     pub min_bytes: u64,
-    /// All are smaller than this; null: no bound.
+    /// Exclusive upper bound of sizes; null: no bound.
     pub below_bytes: Option<u64>,
-    /// What they took.
+    /// Completion times of the group.
     #[serde(flatten)]
     pub fct: FctSummary,
 }

@@ -8,29 +8,29 @@ use tidegate_core::Span;
 
 /// A number of millionths, written to JSON with exactly six decimals: `12.345678`.
 ///
-/// The simulator counts picoseconds, so a span of time in microseconds is exact in this form; a
-/// ratio is rounded to it.
+/// The simulator counts picoseconds, so a time in microseconds is exact in this form. A ratio is
+/// rounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fixed(u64);
 
 impl Fixed {
-    /// From a count of millionths.
+    /// A number from its millionths.
     pub const fn millionths(count: u64) -> Fixed {
         Fixed(count)
     }
-    /// A span in microseconds: exact.
+    /// A span in microseconds, exactly.
     pub const fn micros(span: Span) -> Fixed {
         Fixed(span.as_ps())
     }
-    /// The nearest millionth; `None` for what is negative, infinite or not a number.
+    /// The nearest millionth; `None` if `x` is negative, infinite or not a number.
     pub fn nearest(x: f64) -> Option<Fixed> {
         (x >= 0.0 && x.is_finite()).then(|| Fixed((x * 1e6).round() as u64))
     }
-    /// As a count of millionths.
+    /// Returns the number of millionths.
     pub const fn as_millionths(self) -> u64 {
         self.0
     }
-    /// As a float.
+    /// Returns the number as a float.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
@@ -52,7 +52,7 @@ impl<'de> Deserialize<'de> for Fixed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fixed, D::Error> {
         let x = f64::deserialize(deserializer)?;
         Fixed::nearest(x)
-            .ok_or_else(|| D::Error::custom(format!("{x} is no number of at least zero")))
+            .ok_or_else(|| D::Error::custom(format!("{x} is not a finite number of at least 0")))
     }
 }
 

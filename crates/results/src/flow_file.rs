@@ -1,4 +1,4 @@
-//! `flows.parquet`: one row a flow.
+//! `flows.parquet`: one row per flow.
 
 use crate::fixed::Fixed;
 use crate::recorder::{FlowRow, Names};
@@ -28,8 +28,8 @@ const COLUMNS: &[Column] = &[
     Column::optional("exchange_us", Kind::Double),
 ];
 
-/// Streams flows into Parquet. The caller's order is the file's: by completion time, then id,
-/// unfinished ones last.
+/// Writes flows to Parquet in the caller's order: by completion time, then id, with unfinished
+/// flows last.
 pub struct FlowFile<W: Write + Send> {
     table: TableFile<W>,
     hosts: Vec<ByteArray>,
@@ -41,7 +41,7 @@ impl<W: Write + Send> FlowFile<W> {
     /// An empty file.
     ///
     /// # Errors
-    /// When `to` refuses to be written.
+    /// If writing to `to` fails.
     pub fn new(to: W, names: &Names) -> io::Result<FlowFile<W>> {
         Ok(FlowFile {
             table: TableFile::new(to, "flows", COLUMNS)?,
@@ -54,7 +54,7 @@ impl<W: Write + Send> FlowFile<W> {
     /// Appends a flow.
     ///
     /// # Errors
-    /// When the file refuses to be written.
+    /// If writing fails.
     pub fn add(&mut self, row: &FlowRow) -> io::Result<()> {
         let micros = |span: Span| Fixed::micros(span).as_f64();
         self.table.row([
@@ -77,19 +77,19 @@ impl<W: Write + Send> FlowFile<W> {
         ])
     }
 
-    /// Completes the file and gives it back.
+    /// Completes the file and returns it.
     ///
     /// # Errors
-    /// When the file refuses to be written.
+    /// If writing fails.
     pub fn close(self) -> io::Result<W> {
         self.table.close()
     }
 }
 
 impl FlowSummary {
-    /// A row of `flows.parquet` read back; `None` where it is no such row. Fair shares are not in
-    /// the file. Where it is older and does not tell what is measured, what was submitted from
-    /// `warmup_us` on is.
+    /// Reads a row of `flows.parquet`; `None` if the row has other columns. The file does not
+    /// contain fair shares. Older files lack `measured`: there, messages submitted from `warmup_us`
+    /// on count as measured.
     pub fn read(row: &Row, warmup_us: f64) -> Option<FlowSummary> {
         let cells = Cells(row);
         let micros = |name| cells.double(name).and_then(Fixed::nearest);

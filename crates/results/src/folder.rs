@@ -1,5 +1,5 @@
-//! A folder of results in which every file is whole or not there, and in which one process works at
-//! a time.
+//! A folder of results, in which every file is either complete or absent, and which one process
+//! writes at a time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use same_file::Handle;
 
-/// Files that make a folder one "that holds results". The last is written last: where it is, the
-/// others are.
+/// Files whose presence makes a folder one "that holds results". The last is written last: if it
+/// exists, the others do.
 pub const FILES: [&str; 10] = [
     "sweep.csv",
     "sweep.parquet",
@@ -24,30 +24,30 @@ pub const FILES: [&str; 10] = [
     "manifest.json",
 ];
 
-/// There while a process works in a folder. The system gives the lock on it back whatever becomes
-/// of the process.
+/// Lock file of a folder that a process is writing. The system releases the lock even if the
+/// process is killed.
 const LOCK: &str = ".tidegate.lock";
-/// What names of files end with until they are complete.
+/// Suffix of the names of incomplete files.
 const PARTIAL: &str = ".partial";
 
-/// A folder for results, held alone. Folders that it had to create go again if it is dropped and
-/// nothing was published.
+/// A folder for results with an exclusive lock. If it is dropped before anything is published, it
+/// removes the folders that it created.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Outermost first.
+    /// Created folders, outermost first.
     created: Vec<PathBuf>,
-    /// Held for as long as this lives; `None` on a file system that has no locks.
+    /// The lock; `None` on a file system without locks.
     lock: Option<File>,
 }
 
 impl Folder {
-    /// Opens `path`, and creates it where it is missing. What a process that was killed there left
-    /// half-written goes.
+    /// Opens `path`, or creates it if it is missing, and removes incomplete files that a killed
+    /// process left.
     ///
     /// # Errors
-    /// [`ErrorKind::ResourceBusy`] where somebody else holds it; else when it cannot be created, or
-    /// is not a folder.
+    /// [`ErrorKind::ResourceBusy`] if another process holds the lock; otherwise if the folder
+    /// cannot be created, or `path` is not a folder.
     pub fn open(path: &Path) -> io::Result<Folder> {
         let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let mut created: Vec<_> =
@@ -60,8 +60,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Removes what a killed process left. Nobody else is at work here, so no file under such a
-    /// name is wanted.
+    /// Removes incomplete files that a killed process left. This process holds the lock, so no
+    /// other process needs them.
     fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
@@ -72,21 +72,21 @@ impl Folder {
         Ok(())
     }
 
-    /// A file that is to be called `name` once it is complete.
+    /// Creates a file that will be published as `name`.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// If it cannot be created.
     pub fn partial(&self, name: &str) -> io::Result<Partial> {
         Partial::new(self.path.join(name))
     }
 
-    /// Gives the files their names, in this order, so that where the last is, the others are. All
-    /// of them are on the disk before the first has its name. Files of the folder named in `old`
-    /// are gone then, the last of them first.
+    /// Renames the files to their final names, in this order: if the last exists, the others do.
+    /// All content is on the disk before the first rename. Before that, the files of the folder
+    /// named in `old` are removed, the last of them first.
     ///
     /// # Errors
-    /// When the last bytes cannot be written or a file cannot be renamed; those not yet renamed are
-    /// gone then.
+    /// If the last bytes cannot be written or a file cannot be renamed. Files that are not yet
+    /// renamed are deleted.
     pub fn publish<S: AsRef<str>>(mut self, mut files: Vec<Partial>, old: &[S]) -> io::Result<()> {
         files.iter_mut().try_for_each(Partial::complete)?;
         old.iter().rev().try_for_each(|name| remove(&self.path.join(name.as_ref())))?;
@@ -96,11 +96,11 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes the files named in `old`, the last of them first, and then the folder if nothing
-    /// else is in it.
+    /// Removes the files named in `old`, the last of them first, and then the folder if it is
+    /// empty.
     ///
     /// # Errors
-    /// When a file cannot be removed.
+    /// If a file cannot be removed.
     pub fn clear<S: AsRef<str>>(mut self, old: &[S]) -> io::Result<()> {
         old.iter().rev().try_for_each(|name| remove(&self.path.join(name.as_ref())))?;
         self.created = vec![self.path.clone()];
@@ -111,11 +111,12 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Some(lock) = self.lock.take() {
-            // Before the lock is given back, so that nobody's but ours is removed.
+            // Removed before the lock is released, so that the file of another process is never
+            // removed.
             let _ = fs::remove_file(self.path.join(LOCK));
             drop(lock);
         }
-        // Innermost first. One that is not empty stays, and so do those around it.
+        // Innermost first. A folder that is not empty stays, with its parents.
         while let Some(path) = self.created.pop() {
             if fs::remove_dir(path).is_err() {
                 break;
@@ -124,8 +125,8 @@ impl Drop for Folder {
     }
 }
 
-/// Removes what processes that were killed left half-written in a folder in which several may be at
-/// work: what nobody has written to for as long as `age`. Where that cannot be done, it stays.
+/// Removes incomplete files of killed processes in a folder that several processes may write: those
+/// not modified for `age`. Failures are ignored.
 pub fn clear_abandoned(path: &Path, age: Duration) {
     let is_abandoned = |entry: &fs::DirEntry| {
         let written = || entry.metadata().ok().filter(fs::Metadata::is_file)?.modified().ok();
@@ -137,7 +138,7 @@ pub fn clear_abandoned(path: &Path, age: Duration) {
     }
 }
 
-/// Locks the file at `path`, which is created where it is missing.
+/// Locks the file at `path`, and creates it if it is missing.
 fn locked(path: &Path) -> io::Result<Option<File>> {
     loop {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
@@ -150,8 +151,8 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Whoever held it before may have removed it since it was opened: what is locked has to be
-        // what others find.
+        // The previous holder may have removed the file after it was opened. The locked file must
+        // be the one at `path`.
         match Handle::from_path(path) {
             Ok(found) if found == Handle::from_file(file.try_clone()?)? => return Ok(Some(file)),
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -160,13 +161,13 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// A word that nobody else on this machine has now.
+/// Returns a text that is unique on this machine.
 fn unique() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// `.NAME.PROCESS-NUMBER.partial`
+/// Whether a name has the form `.NAME.PROCESS-NUMBER.partial`.
 fn is_partial(name: &str) -> bool {
     let inner = name.strip_prefix('.').and_then(|name| name.strip_suffix(PARTIAL));
     let word =
@@ -182,12 +183,12 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Puts the names in a folder on the disk, where folders can be opened for that.
+/// Flushes the names in a folder to the disk, on systems that can open folders.
 fn sync_folder(path: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
 }
 
-/// A file on its way to its name. Dropped before it got there, it is deleted.
+/// An incomplete file with its final name. If it is dropped before it is published, it is deleted.
 #[derive(Debug)]
 pub struct Partial {
     path: PathBuf,
@@ -197,10 +198,10 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// A file that is to be called `target` once it is complete, in the same folder.
+    /// Creates a file that will be published as `target`, in the same folder.
     ///
     /// # Errors
-    /// When it cannot be created, or `target` is no file's name.
+    /// If it cannot be created, or `target` is not a file name.
     pub fn new(target: PathBuf) -> io::Result<Partial> {
         let name = target.file_name().ok_or(ErrorKind::InvalidFilename)?.to_string_lossy();
         let path = target.with_file_name(format!(".{name}.{}{PARTIAL}", unique()));
@@ -208,10 +209,10 @@ impl Partial {
         Ok(Partial { path, target, file, published: false })
     }
 
-    /// Gives the file its name once it is on the disk; another of that name gives way.
+    /// Flushes the file to the disk and renames it to its final name, replacing an existing file.
     ///
     /// # Errors
-    /// When the last bytes cannot be written or it cannot be renamed; it is gone then.
+    /// If the last bytes cannot be written or the file cannot be renamed. It is deleted then.
     pub fn publish(mut self) -> io::Result<()> {
         self.complete()?;
         let folder =
@@ -244,7 +245,7 @@ impl Write for Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.published {
-            // Nothing can be done about a file that stays; its name says that it is not complete.
+            // An error is ignored: the name of a remaining file shows that it is incomplete.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn files_get_their_names_together() {
+    fn files_are_published_together() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b");
         let folder = Folder::open(&path).unwrap();
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn old_results_go_when_new_ones_come() {
+    fn new_results_replace_old_ones() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("timeseries.parquet"), b"old").unwrap();
         fs::write(dir.path().join("notes.txt"), b"mine").unwrap();
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_abandoned_goes_and_what_is_at_work_stays() {
+    fn clear_abandoned_keeps_recent_files() {
         let dir = tempfile::tempdir().unwrap();
         let hour = Duration::from_secs(3_600);
         for (name, hours) in [(".a.1-2.partial", 2), (".b.1-3.partial", 0), ("c.json", 2)] {
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_run_leaves_nothing() {
+    fn dropped_run_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(&dir.path().join("a/b")).unwrap();
         let partial = folder.partial("flows.parquet").unwrap();
@@ -323,20 +324,20 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_was_there_stays() {
+    fn existing_folder_stays() {
         let dir = tempfile::tempdir().unwrap();
         drop(Folder::open(dir.path()).unwrap());
         assert!(dir.path().exists());
     }
 
     #[test]
-    fn one_at_a_time_holds_a_folder() {
+    fn folder_lock_is_exclusive() {
         let dir = tempfile::tempdir().unwrap();
         let held = Folder::open(dir.path()).unwrap();
         assert_eq!(Folder::open(dir.path()).unwrap_err().kind(), ErrorKind::ResourceBusy);
         assert!(
             names(dir.path()).contains(&LOCK.to_owned()),
-            "the one that is refused leaves the lock alone"
+            "a refused process leaves the lock in place"
         );
         drop(held);
         drop(Folder::open(dir.path()).unwrap());
@@ -344,14 +345,14 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_want_a_folder_never_two_hold_it() {
+    fn folder_lock_is_exclusive_among_threads() {
         let dir = tempfile::tempdir().unwrap();
         let holders = AtomicU64::new(0);
         let entered = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    // However busy the machine is, somebody always gets in.
+                    // On a busy machine, too, some thread gets the lock.
                     while entered.load(Ordering::SeqCst) < 500 {
                         let Ok(folder) = Folder::open(dir.path()) else { continue };
                         assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
@@ -366,9 +367,9 @@ mod tests {
     }
 
     #[test]
-    fn of_old_results_the_last_goes_first() {
-        // A folder in the way of `flows.parquet` stops the removal there. What says that results
-        // are whole, `manifest.json`, is gone by then.
+    fn old_results_are_removed_last_first() {
+        // A folder named `flows.parquet` stops the removal there. `manifest.json`, which marks
+        // complete results, is already removed.
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("flows.parquet")).unwrap();
         fs::write(dir.path().join("manifest.json"), b"old").unwrap();
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_swept_and_nothing_else() {
+    fn only_incomplete_files_are_swept() {
         let dir = tempfile::tempdir().unwrap();
         for name in [".flows.parquet.123-4.partial", LOCK] {
             fs::write(dir.path().join(name), b"old").unwrap();

@@ -1,4 +1,4 @@
-//! Statistics over flows of one label and protocol, mergeable into those of a label and of all.
+//! Statistics of flows by label and protocol, which merge into those of a label and of all flows.
 
 use crate::fct::{BySize, FctSummary, Slowdown};
 use crate::fixed::Fixed;
@@ -7,21 +7,20 @@ use crate::summary::Goodput;
 use crate::survival::{Curve, Lifetimes};
 use tidegate_core::{Span, Time};
 
-/// Messages are grouped by size at these bounds: decades, whatever the fabric, so that runs
-/// compare.
+/// Bounds of message size groups. They are decades in every fabric, so that runs are comparable.
 pub const SIZE_BOUNDS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// Completion times of some messages, and how long the others had taken by the end.
+/// Completion times of messages; those of unfinished messages are censored at the end of the run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fct {
-    /// In picoseconds.
+    /// Times in picoseconds.
     times: Lifetimes,
-    /// In millionths.
+    /// Slowdowns in millionths.
     slowdowns: Lifetimes,
 }
 
 impl Fct {
-    /// `over`: when the run was.
+    /// Adds a message. `over` is the end of the run, including the drain.
     fn add(&mut self, row: &FlowRow, over: Time) {
         let slowdown = |took| row.slowdown_of(took).map(Fixed::as_millionths);
         match row.fct() {
@@ -65,7 +64,8 @@ impl Fct {
     }
 }
 
-/// Times from request to reply, and how long the requests without one had waited by the end.
+/// Times from request to reply; those of requests without a reply are censored at the end of the
+/// run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exchanges {
     requests: u64,
@@ -73,13 +73,13 @@ pub(crate) struct Exchanges {
 }
 
 impl Exchanges {
-    /// Adds a request or a reply of a run that was over at `over`.
+    /// Adds a request or a reply. `over` is the end of the run, including the drain.
     pub(crate) fn add(&mut self, row: &FlowRow, over: Time) {
         let Some(exchange) = row.exchange else { return };
         self.requests += u64::from(!exchange.is_reply);
         match (exchange.is_reply, row.completed) {
             (true, Some(at)) => self.fct.times.add(at.since(exchange.asked).as_ps()),
-            // Its reply tells how long both took.
+            // The row of the reply contains the time of both.
             (false, Some(_)) => {}
             (_, None) => self.fct.times.add_open(over.since(exchange.asked).as_ps()),
         }
@@ -92,21 +92,21 @@ impl Exchanges {
 
     pub(crate) fn summary(&self) -> FctSummary {
         let mut fct = self.fct.clone();
-        // Of those whose reply was never submitted nothing is known.
-        let told = fct.times.known() + fct.times.open();
-        (told..self.requests).for_each(|_| fct.times.add_open(0));
+        // A reply that was never submitted has no row: its exchange is censored at 0.
+        let recorded = fct.times.known() + fct.times.open();
+        (recorded..self.requests).for_each(|_| fct.times.add_open(0));
         fct.summary()
     }
 }
 
-/// Completion times by size. The parts add up to the whole, so only they are kept.
+/// Completion times by size. Only the groups are stored: they add up to the total.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SizedFct {
     bins: [Fct; SIZE_BOUNDS.len() + 1],
 }
 
 impl SizedFct {
-    /// Adds a message of `bytes`, of a run that was over at `over`.
+    /// Adds a message of `bytes`. `over` is the end of the run, including the drain.
     pub(crate) fn add(&mut self, bytes: u64, row: &FlowRow, over: Time) {
         self.bins[SIZE_BOUNDS.partition_point(|&bound| bound <= bytes)].add(row, over);
     }
@@ -125,13 +125,14 @@ impl SizedFct {
             fct: bin.summary(),
         });
         let rows = rows.filter(|row| row.fct.count > 0).collect();
-        // A large message is cut off at a lower slowdown than a small one.
+        // Slowdowns are estimated by size, because large messages are censored at lower slowdowns
+        // than small ones.
         let slowdowns = self.bins.iter().map(|bin| bin.slowdowns.curve());
         all.with(Curve::together(slowdowns), rows)
     }
 }
 
-/// Goodputs of some flows.
+/// Goodputs of flows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rates {
     n: u64,
@@ -152,7 +153,7 @@ impl Rates {
         self.range = Some((min.min(rate), max.max(rate)));
     }
 
-    /// `measured`: from warm-up to the end.
+    /// Returns the statistics. `measured` is the length of the measured window.
     pub(crate) fn summary(&self, measured: Span) -> Goodput {
         let n = self.n as f64;
         Goodput {
@@ -165,7 +166,7 @@ impl Rates {
     }
 }
 
-/// `bytes` over `span`; `None` where that is no time.
+/// Returns `bytes` over `span`; `None` if the span is zero.
 pub(crate) fn gbps(bytes: u64, span: Span) -> Option<f64> {
     // 8 bits over a picosecond are 8000 Gbit/s.
     (span > Span::ZERO).then(|| bytes as f64 * 8e3 / span.as_ps() as f64)

@@ -1,4 +1,4 @@
-//! Collectives: how long their iterations take, from the messages that they are made of.
+//! Collectives: times of their iterations, computed from the rows of their messages.
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Span, Time};
@@ -15,23 +15,23 @@ pub struct Job {
     pub label: u16,
     /// Number of its stack.
     pub stack: u16,
-    /// What is done, as scenarios say it.
+    /// Operation: the value of the key `op`.
     pub op: &'static str,
-    /// How many ranks take part.
+    /// Number of ranks.
     pub ranks: u32,
     /// Data of a rank.
     pub size_bytes: u64,
-    /// How often it is to be done.
+    /// Number of iterations in the scenario.
     pub iterations: u32,
-    /// Messages of an iteration.
+    /// Number of messages of an iteration.
     pub messages: u64,
-    /// Bus bandwidth over algorithm bandwidth, where that is defined.
+    /// Bus bandwidth over algorithm bandwidth, if defined.
     pub bus_factor: Option<f64>,
-    /// When it begins.
+    /// Start time.
     pub start: Time,
 }
 
-/// An iteration of a collective.
+/// Reference to an iteration of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepRow {
     /// Number of the collective.
@@ -40,41 +40,42 @@ pub struct StepRow {
     pub iteration: u32,
 }
 
-/// A collective in numbers.
+/// Summary of a collective.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobSummary {
-    /// As the scenario labels it; may be empty.
+    /// Label in the scenario; may be empty.
     pub label: String,
-    /// What is done.
+    /// Operation.
     pub op: String,
-    /// Its protocol.
+    /// Protocol.
     pub protocol: String,
-    /// How many ranks take part.
+    /// Number of ranks.
     pub ranks: u32,
-    /// Data of a rank, as nccl-tests count it.
+    /// Data of a rank, as nccl-tests counts it.
     pub size_bytes: u64,
-    /// How often it is to be done.
+    /// Number of iterations in the scenario.
     pub iterations: u32,
-    /// Iterations of which every message arrived.
+    /// Iterations whose messages have all arrived.
     pub finished: u32,
-    /// Those of them that began after warm-up: so many are behind the times below.
+    /// Finished iterations that began after warm-up, over which the times below are taken.
     pub measured: u32,
-    /// From its start to the last byte of its last iteration; null where that did not finish.
+    /// Time from its start to the last byte of its last iteration; null if not all iterations
+    /// finished.
     pub completion_us: Option<Fixed>,
-    /// From the first message of an iteration to its last byte.
+    /// Time from the first submission of an iteration to its last byte.
     pub iteration_us: IterationTimes,
-    /// The same of each iteration in turn, those before warm-up too, where they are not more than
-    /// 1,000; null of those that did not finish.
+    /// Time of each iteration in order, including those before warm-up, if there are at most 1,000;
+    /// null for unfinished iterations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub iterations_us: Vec<Option<Fixed>>,
     /// Data of a rank over the mean time of an iteration.
     pub algbw_gbps: Option<f64>,
-    /// That times the share of it that the links of the ranks carry at least, as nccl-tests have
-    /// it; null of chains, too.
+    /// Bus bandwidth: `algbw_gbps` times the factor of nccl-tests, which is the least traffic of a
+    /// rank's link per byte of data; null for chains.
     pub busbw_gbps: Option<f64>,
 }
 
-/// How long iterations take.
+/// Statistics of iteration times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IterationTimes {
     /// Mean.
@@ -87,22 +88,22 @@ pub struct IterationTimes {
     pub max: Option<Fixed>,
 }
 
-/// Of more iterations than that, a summary does not list the times.
+/// Largest number of iterations whose times a summary lists.
 const LISTED_MAX: usize = 1_000;
 
-/// What is kept of a collective.
+/// Accumulated data of a collective.
 pub(crate) struct Tally {
     job: Job,
-    /// By iteration.
+    /// Data by iteration.
     steps: Vec<Step>,
 }
 
-/// What is kept of an iteration.
+/// Accumulated data of an iteration.
 #[derive(Clone, Copy)]
 struct Step {
-    /// When its first message was submitted.
+    /// Time of its first submission.
     first: Time,
-    /// When the last that has arrived did.
+    /// Latest completion of its messages.
     last: Time,
     arrived: u64,
 }
@@ -127,7 +128,7 @@ impl Tally {
         }
     }
 
-    /// Iterations that began before `warmup` have no part in the times.
+    /// Returns the summary. Iterations that began before `warmup` do not count in the times.
     pub(crate) fn summary(&self, names: &Names, warmup: Time) -> JobSummary {
         let job = &self.job;
         let finished = || self.steps.iter().filter(|step| step.arrived == job.messages);

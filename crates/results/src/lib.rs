@@ -1,16 +1,17 @@
-//! What a run leaves for people and programs: `summary.json`, `flows.parquet`, `timeseries.parquet`
-//! and `manifest.json`.
+//! Result files of a run: `summary.json`, `flows.parquet`, `timeseries.parquet` and
+//! `manifest.json`.
 //!
-//! Units are in the names (`fct_us`, `size_bytes`, `rate_gbps`), undefined is `null`, and the same
-//! rows give the same bytes: nothing here reads a clock or a random number. This crate neither runs
-//! a simulation nor prints a table.
+//! Names include units (`fct_us`, `size_bytes`, `rate_gbps`), and undefined values are `null`. The
+//! same rows give the same bytes: this crate reads no clock and no random numbers. It neither runs
+//! simulations nor prints tables.
 //!
-//! * [`Recorder`] takes flows one at a time and keeps what a [`Summary`] needs, in bounded memory.
-//! * [`Curve`] is the distribution of times of which some are only known to be longer than others.
-//! * [`FlowFile`] and [`SeriesFile`] stream rows into Parquet; [`FlowSummary::read`] and
-//!   [`SeriesEntry::read`] read them back.
-//! * [`SweepTable`] makes one long table of what many runs measured.
-//! * [`Folder`] gives files their names only when all of them are complete.
+//! * [`Recorder`] takes flows one at a time and aggregates them for a [`Summary`], in bounded
+//!   memory.
+//! * [`Curve`] is the estimated distribution of times, some of which are censored.
+//! * [`FlowFile`] and [`SeriesFile`] write rows to Parquet; [`FlowSummary::read`] and
+//!   [`SeriesEntry::read`] read them.
+//! * [`SweepTable`] writes the metrics of many runs as one long table.
+//! * [`Folder`] publishes files under their names only when all are complete.
 
 mod fct;
 mod fixed;

@@ -1,57 +1,56 @@
-//! The model of `manifest.json`: what is needed to run the same again.
+//! The model of `manifest.json`: the inputs of a run, for repeating it.
 
 use crate::summary::write_json;
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// Where a run's numbers come from. It names no path: the resolved scenario is all that the run was
-/// made from.
+/// Inputs of a run. It contains no paths: the resolved scenario is complete.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of this schema.
     pub schema: u32,
     /// Version of the program.
     pub version: String,
-    /// Revision it was built from, or `unknown`.
+    /// Git revision of the build, or `unknown`.
     pub git_revision: String,
     /// Version of the engine's semantics.
     pub semantics: u32,
-    /// All randomness came from here.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// The scenario with every default filled in.
     pub scenario: serde_json::Value,
-    /// Hash of it.
+    /// Hash of the scenario.
     pub scenario_hash: String,
-    /// The machine.
+    /// Machine of the run.
     pub host: Host,
-    /// How long the run took.
+    /// Wall-clock time of the run.
     pub wall_seconds: f64,
-    /// When it began, in seconds since 1970, where the clock is past that.
+    /// Start time in seconds since 1970; null if the clock is before 1970.
     pub started_unix_seconds: Option<u64>,
 }
 
 impl Manifest {
-    /// The version that [`schema`](Self::schema) carries.
+    /// Value of [`schema`](Self::schema).
     pub const SCHEMA: u32 = 1;
 
-    /// The bytes of `manifest.json`.
+    /// Writes `manifest.json`.
     ///
     /// # Errors
-    /// When `to` refuses to be written.
+    /// If writing to `to` fails.
     pub fn write(&self, to: impl io::Write) -> io::Result<()> {
         write_json(self, to)
     }
 }
 
-/// A machine, as far as speed depends on it.
+/// Properties of a machine that affect speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Operating system.
     pub os: String,
     /// Instruction set.
     pub arch: String,
-    /// Cores that the process may use.
+    /// Number of cores available to the process.
     pub cores: Option<usize>,
-    /// Model of the processor, where the system tells.
+    /// Model of the processor, if the system reports it.
     pub cpu: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Flows in, one at a time; a summary of them out.
+//! Aggregates flows, one at a time, into a summary.
 
 use crate::fct::FctSummary;
 use crate::fixed::Fixed;
@@ -11,20 +11,20 @@ use tidegate_core::{Span, Time};
 /// Names that rows refer to by number.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// Of hosts.
+    /// Names of hosts.
     pub hosts: Vec<String>,
-    /// Of switches.
+    /// Names of switches.
     pub switches: Vec<String>,
-    /// Of labels; the first is empty (unlabelled).
+    /// Labels; the first is empty (unlabelled).
     pub labels: Vec<String>,
-    /// Of protocols, by stack; two stacks may share one.
+    /// Names of protocols, by stack; stacks may share a protocol.
     pub protocols: Vec<String>,
 }
 
 /// One flow, finished or not.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowRow {
-    /// In order of submission.
+    /// Number in order of submission.
     pub id: u64,
     /// Number of its label.
     pub label: u16,
@@ -34,80 +34,84 @@ pub struct FlowRow {
     pub src: u32,
     /// Number of the receiving host.
     pub dst: u32,
-    /// When it was submitted.
+    /// Time of submission.
     pub start: Time,
     /// Payload; `None`: unlimited.
     pub size_bytes: Option<u64>,
     /// Payload delivered since time 0.
     pub delivered_bytes: u64,
-    /// Payload delivered between warm-up and the end.
+    /// Payload delivered within the measured window.
     pub window_bytes: u64,
-    /// How much of its life lay there; `None` where that is too little for a rate to mean anything.
+    /// Part of its lifetime within the measured window; `None` if it is too short for a meaningful
+    /// rate.
     pub lifetime: Option<Span>,
-    /// When the last byte reached the receiving application.
+    /// Time at which the last byte reached the receiving application.
     pub completed: Option<Time>,
-    /// When the sender knew.
+    /// Time at which the sender knew that the message was complete.
     pub acked: Option<Time>,
-    /// Payload sent again.
+    /// Retransmitted payload.
     pub retransmitted_bytes: u64,
-    /// The same transfer in an empty network; zero where that is undefined.
+    /// Completion time of the same transfer in an empty network; zero if undefined.
     pub ideal: Span,
-    /// What max-min fairness would give it, where known.
+    /// Max-min fair rate, if known.
     pub fair_share_gbps: Option<f64>,
-    /// Whether it counts among completion times: of a limited size, and submitted after warm-up.
+    /// Whether the flow counts in completion times: it has a limited size and was submitted after
+    /// warm-up.
     pub measured: bool,
-    /// What it is part of, where it is a request or a reply of a closed loop.
+    /// Exchange of a request or a reply of a closed loop.
     pub exchange: Option<ExchangeRow>,
-    /// What it is part of, where it is a message of a collective.
+    /// Iteration of a message of a collective.
     pub step: Option<StepRow>,
 }
 
-/// A request and its reply.
+/// The exchange of a request and its reply.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeRow {
-    /// When the request was submitted.
+    /// Time of submission of the request.
     pub asked: Time,
     /// Number of the request's label.
     pub label: u16,
-    /// This is the reply.
+    /// Whether this row is the reply.
     pub is_reply: bool,
 }
 
 impl FlowRow {
-    /// From submission to the last byte at the receiver.
+    /// Returns the time from submission to the last byte at the receiver.
     pub fn fct(&self) -> Option<Span> {
         self.completed.map(|at| at.since(self.start))
     }
-    /// From submission to the sender's knowledge of completion.
+    /// Returns the time from submission until the sender knows of the completion.
     pub fn acked_after(&self) -> Option<Span> {
         self.acked.map(|at| at.since(self.start))
     }
-    /// Of a reply, from the submission of its request to its last byte at the client.
+    /// Returns, for a reply, the time from the submission of its request to its last byte at the
+    /// client.
     pub fn exchange(&self) -> Option<Span> {
         let exchange = self.exchange.filter(|exchange| exchange.is_reply)?;
         self.completed.map(|at| at.since(exchange.asked))
     }
-    /// Completion time over the ideal one, to six decimals.
+    /// Returns the completion time over the ideal one, to six decimals.
     pub fn slowdown(&self) -> Option<Fixed> {
         self.slowdown_of(self.fct()?)
     }
-    /// The same where it takes so long.
+    /// Returns the slowdown for a completion time of `took`.
     pub(crate) fn slowdown_of(&self, took: Span) -> Option<Fixed> {
         let (ideal, took) = (u128::from(self.ideal.as_ps()), u128::from(took.as_ps()));
         (ideal > 0).then(|| Fixed::millionths(((took * 1_000_000 + ideal / 2) / ideal) as u64))
     }
-    /// Payload delivered between warm-up and the end, over the part of its life that lay there.
+    /// Returns the payload delivered within the measured window, over the part of its lifetime
+    /// within it.
     pub fn goodput_gbps(&self) -> Option<f64> {
         gbps(self.window_bytes, self.lifetime?)
     }
 }
 
-/// What is kept of a label and protocol.
+/// Accumulated data of a label and protocol.
 #[derive(Default)]
 struct Group {
     flows: u64,
     delivered_bytes: u64,
-    /// Of messages submitted after warm-up.
+    /// Payload of messages submitted after warm-up.
     offered_bytes: u64,
     retransmitted_bytes: u64,
     rates: Rates,
@@ -115,21 +119,21 @@ struct Group {
     fct: SizedFct,
 }
 
-/// Takes every flow of a run once, in the order of `flows.parquet`, in memory that does not grow
-/// with their number.
+/// Aggregates the flows of a run, each once and in the order of `flows.parquet`. Memory does not
+/// grow with their number.
 pub struct Recorder {
     names: Names,
     warmup: Time,
     end: Time,
-    /// When the run was over.
+    /// End of the run, including the drain.
     over: Time,
-    /// `None` once there are too many.
+    /// All flows; `None` if there are too many.
     flows: Option<Vec<FlowSummary>>,
-    /// By label and protocol; a protocol is known by its first stack.
+    /// Groups by label and protocol. The key of a protocol is its first stack.
     groups: BTreeMap<(u16, u16), Group>,
-    /// By the label of requests.
+    /// Exchanges by the label of requests.
     exchanges: BTreeMap<u16, Exchanges>,
-    /// By number.
+    /// Collectives by number.
     jobs: Vec<Tally>,
     /// First stack of the same protocol, by stack.
     first_stacks: Vec<u16>,
@@ -138,22 +142,21 @@ pub struct Recorder {
 /// The parts of a summary that come from flows.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Every flow by id, unless there are too many.
+    /// Flows by id; `None` if there are too many.
     pub flows: Option<Vec<FlowSummary>>,
     /// Flows by label and protocol, labels in order of the scenario.
     pub groups: Vec<GroupSummary>,
-    /// Completion times of all messages, and of each label. A label called `all` has no entry of
-    /// its own.
+    /// Completion times of all messages (`all`), and by label.
     pub fct: BTreeMap<String, FctSummary>,
-    /// Times from request to reply of closed loops, of all and by the label of requests; empty
-    /// where there are none.
+    /// Times from request to reply of closed loops: of all, and by the label of requests; empty if
+    /// there are none.
     pub exchanges: BTreeMap<String, FctSummary>,
     /// Collectives, in order of the scenario.
     pub jobs: Vec<JobSummary>,
 }
 
 impl Recorder {
-    /// For a run that is measured from `warmup` to `end`.
+    /// A recorder for a run with the measured window from `warmup` to `end`.
     pub fn new(names: Names, warmup: Time, end: Time) -> Recorder {
         let first =
             |name| names.protocols.iter().position(|other| other == name).unwrap_or(0) as u16;
@@ -171,23 +174,23 @@ impl Recorder {
         }
     }
 
-    /// Of a run with these collectives, by number.
+    /// Sets the collectives of the run, by number.
     pub fn with_jobs(self, jobs: Vec<Job>) -> Recorder {
         Recorder { jobs: jobs.into_iter().map(Tally::new).collect(), ..self }
     }
 
-    /// What is measured ended before its time.
+    /// Sets an end of the measured window that is before the planned one.
     pub fn ends(&mut self, end: Time) {
         (self.end, self.over) = (end, end);
     }
 
-    /// The run went on until then for messages to finish: of flows that are added from here on,
-    /// what did not finish took longer than that.
+    /// Sets the end of the run, including the drain. Unfinished flows that are added later are
+    /// censored at this time.
     pub fn over(&mut self, at: Time) {
         self.over = at;
     }
 
-    /// Takes one flow.
+    /// Adds one flow.
     pub fn add(&mut self, row: &FlowRow) {
         let protocol = self.first_stacks.get(usize::from(row.stack)).copied().unwrap_or(row.stack);
         let group = self.groups.entry((row.label, protocol)).or_default();
@@ -223,7 +226,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the run.
+    /// Returns the aggregated results.
     pub fn finish(self) -> Recorded {
         let measured = self.end.since(self.warmup);
         let mut all = SizedFct::default();
@@ -276,7 +279,7 @@ impl Recorder {
     }
 }
 
-/// The name at `index`; what has none is shown as `?`.
+/// Returns the name at `index`, or `?` if there is none.
 pub(crate) fn name(names: &[String], index: usize) -> &str {
     names.get(index).map_or("?", String::as_str)
 }

@@ -1,4 +1,4 @@
-//! `timeseries.parquet`: one row a sample, in long form.
+//! `timeseries.parquet`: one row per sample, in long form.
 
 use crate::fixed::Fixed;
 use crate::recorder::Names;
@@ -18,29 +18,29 @@ const COLUMNS: &[Column] = &[
     Column::optional("value", Kind::Double),
 ];
 
-/// Whose quantity it is.
+/// Object of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entity {
     /// The flow with this id.
     Flow(u64),
-    /// The direction of a link from one node to the other.
+    /// The direction of a link from the first node to the second.
     Link(Node, Node),
 }
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeriesRow {
-    /// When.
+    /// Time of the sample.
     pub at: Time,
-    /// Of what.
+    /// Object of the quantity.
     pub entity: Entity,
-    /// What, with its unit: `window_bytes`, say.
+    /// Quantity, with its unit, such as `window_bytes`.
     pub quantity: &'static str,
-    /// How much; what is not finite (no limit, say) is written as null.
+    /// Value; an infinite value, such as no limit, is written as null.
     pub value: f64,
 }
 
-/// Streams samples into Parquet, in the caller's order.
+/// Writes samples to Parquet in the caller's order.
 pub struct SeriesFile<W: Write + Send> {
     table: TableFile<W>,
     hosts: Vec<ByteArray>,
@@ -51,7 +51,7 @@ impl<W: Write + Send> SeriesFile<W> {
     /// An empty file.
     ///
     /// # Errors
-    /// When `to` refuses to be written.
+    /// If writing to `to` fails.
     pub fn new(to: W, names: &Names) -> io::Result<SeriesFile<W>> {
         let table = TableFile::new(to, "timeseries", COLUMNS)?;
         Ok(SeriesFile { table, hosts: text(&names.hosts), switches: text(&names.switches) })
@@ -60,7 +60,7 @@ impl<W: Write + Send> SeriesFile<W> {
     /// Appends a sample.
     ///
     /// # Errors
-    /// When the file refuses to be written.
+    /// If writing fails.
     pub fn add(&mut self, row: &SeriesRow) -> io::Result<()> {
         let node = |node| match node {
             Node::Host(i) => pick(&self.hosts, i as usize),
@@ -80,39 +80,39 @@ impl<W: Write + Send> SeriesFile<W> {
         ])
     }
 
-    /// Completes the file and gives it back.
+    /// Completes the file and returns it.
     ///
     /// # Errors
-    /// When the file refuses to be written.
+    /// If writing fails.
     pub fn close(self) -> io::Result<W> {
         self.table.close()
     }
 }
 
-/// A row of `timeseries.parquet` read back.
+/// A row of `timeseries.parquet`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesEntry {
-    /// When, in microseconds.
+    /// Time in microseconds.
     pub time_us: f64,
-    /// What, with its unit.
+    /// Quantity, with its unit.
     pub quantity: String,
-    /// Of which flow, or which direction of a link.
+    /// Object of the quantity.
     pub of: EntryOf,
-    /// How much; `None` where that is not finite.
+    /// Value; `None` if it is not finite.
     pub value: Option<f64>,
 }
 
-/// Whose quantity an entry has.
+/// Object of an entry's quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryOf {
     /// The flow with this id.
     Flow(u64),
-    /// The link from one node to the other.
+    /// The direction of a link from the first node to the second.
     Link(String, String),
 }
 
 impl SeriesEntry {
-    /// Reads a row; `None` where it is none of such a file.
+    /// Reads a row; `None` if the row has other columns.
     pub fn read(row: &Row) -> Option<SeriesEntry> {
         let cells = Cells(row);
         let of = match cells.integer("flow") {

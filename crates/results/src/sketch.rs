@@ -3,17 +3,17 @@
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 
-/// Up to so many values are kept as they are, and percentiles are exact.
+/// Largest number of values that are stored exactly.
 const EXACT_MAX: usize = 1 << 16;
 /// Two significant figures: a bucket is at most 1 % wide.
 const SIGNIFICANT_FIGURES: u8 = 2;
-/// Larger values count as this one. In picoseconds: 53 days.
+/// Largest value; larger ones count as this one. In picoseconds: 53 days.
 const VALUE_MAX: u64 = 1 << 62;
 
-/// A multiset of whole numbers that answers for its mean and its values in order.
+/// A multiset of whole numbers, with its mean and its values in order.
 ///
-/// Exact while it is small (512 KiB at most); from then on a histogram (57 KiB) that is wrong by
-/// less than 1 %.
+/// It is exact while it is small (at most 512 KiB). Above, it is a histogram (57 KiB) with an error
+/// below 1 %.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sketch {
     count: u64,
@@ -50,19 +50,19 @@ impl Sketch {
         }
     }
 
-    /// How many values.
+    /// Returns the number of values.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean, rounded to a whole number; `None` of nothing. Exact however many values there are.
+    /// Returns the exact mean, rounded to a whole number; `None` without values.
     pub(crate) fn mean(&self) -> Option<u64> {
         let n = u128::from(self.count);
         (n > 0).then(|| ((self.sum + n / 2) / n) as u64)
     }
 
-    /// The values in order, each with how many there are of it; of a histogram the middle of each
-    /// bucket, not its end: half the error, on either side.
+    /// Returns the values in order with their counts. For a histogram, the value is the middle of a
+    /// bucket, which halves the error of its end.
     pub(crate) fn classes(&self) -> Vec<(u64, u64)> {
         if let Some(histogram) = &self.histogram {
             let class = |bucket: IterationValue<u64>| {
@@ -76,7 +76,7 @@ impl Sketch {
         sorted.into_iter().map(|value| (value, 1)).collect()
     }
 
-    /// Turns the exact values into a histogram, once.
+    /// Moves the exact values to the histogram, and creates it if needed.
     fn spill(&mut self) -> &mut Histogram<u64> {
         let exact = std::mem::take(&mut self.exact);
         let histogram = self.histogram.get_or_insert_with(|| {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_do_not_fit_stay_within_half_a_per_cent() {
+    fn histogram_error_is_below_half_a_per_cent() {
         let mut sketch = Sketch::default();
         let n = 4 * EXACT_MAX as u64;
         (0..n).for_each(|i| sketch.add(1_000 + i * 1_000));
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(sketch.mean(), Some(1_000 + (n - 1) * 500));
         let mut before = 0;
         for (value, count) in sketch.classes() {
-            // Those of a bucket are neighbours.
+            // Values of a bucket are consecutive ranks.
             for rank in [before + 1, before + count] {
                 let (exact, ours) = (rank as f64 * 1_000.0, value as f64);
                 assert!((ours / exact - 1.0).abs() < 0.0051, "{ours} against {exact}");

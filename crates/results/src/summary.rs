@@ -8,99 +8,99 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 
-/// With more flows than this, `flows` gives way to `flows.parquet`.
+/// Largest number of flows in `flows`; larger runs have only `flows.parquet`.
 pub const FLOWS_MAX: usize = 1000;
-/// With more links than this, only so many of the busiest are kept.
+/// Largest number of links in `links`; larger fabrics keep only the busiest.
 pub const LINKS_MAX: usize = 1000;
 
-/// A run in numbers: the content of `summary.json`.
+/// Summary of a run: the content of `summary.json`.
 ///
-/// The same scenario, seed and build give the same summary, but for the volatile keys of
+/// The same scenario, seed and build give the same summary, except for the volatile keys of
 /// [`Engine`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Version of this schema. Keys may be added without a new version.
+    /// Version of this schema. New keys do not change the version.
     pub schema: u32,
-    /// What the scenario calls itself.
+    /// Name of the scenario.
     pub name: String,
-    /// All randomness came from here.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Names of the protocols in use, in order of first use.
     pub protocols: Vec<String>,
-    /// How messages share connections: `per-message`, `per-pair`, or so many connections of each
+    /// How messages share connections: `per-message`, `per-pair`, or a number of connections per
     /// ordered pair of hosts.
     #[serde(default)]
     pub connections: String,
-    /// How packets choose among equal paths, as scenarios say it; older results do not.
+    /// Routing among equal paths: the value of the key `routing`. Missing in older results.
     #[serde(default)]
     pub routing: String,
-    /// Of protocols that send at a rate of their own, whatever the network says: the rate of each
-    /// connection, in Gbit/s, every one that the scenario gives them.
+    /// Rates per connection, in Gbit/s, of protocols that send at a fixed rate: all distinct rates
+    /// that the scenario sets, by protocol.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub fixed_rates_gbps: BTreeMap<String, Vec<f64>>,
-    /// Seconds until which messages are submitted and everything is measured.
+    /// End of submissions and of the measured window, in seconds.
     pub sim_seconds: f64,
-    /// Seconds that the run went on for messages to finish.
+    /// Duration of the drain, in seconds: time after `sim_seconds` for messages to complete.
     #[serde(default)]
     pub drain_seconds: f64,
-    /// Seconds that it might have gone on.
+    /// Longest allowed drain, in seconds.
     #[serde(default)]
     pub drain_max_seconds: f64,
-    /// From here on goodput, queues and utilisation are measured.
+    /// Start of the measured window of goodput, queues and utilisation, in seconds.
     pub warmup_seconds: f64,
-    /// Whether the run ended before its time.
+    /// Whether the run ended early.
     pub truncated: bool,
-    /// Things that are allowed but probably not meant.
+    /// Warnings of settings and results that are allowed but probably unintended.
     pub warnings: Vec<String>,
-    /// About the run itself.
+    /// Measurements of the run itself.
     pub engine: Engine,
-    /// Where packets were real: what is behind the numbers.
+    /// In live UDP mode: measurements of the machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub real: Option<RealSummary>,
-    /// Every flow by id, where there are at most [`FLOWS_MAX`].
+    /// Flows by id, if there are at most [`FLOWS_MAX`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flows: Option<Vec<FlowSummary>>,
-    /// Where the flows are, when they are not here.
+    /// File that contains the flows, if `flows` does not.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flows_in: Option<String>,
     /// Flows by label and protocol.
     pub groups: Vec<GroupSummary>,
-    /// Completion times of the messages submitted after warm-up: `all`, and each label.
+    /// Completion times of messages submitted after warm-up: `all`, and by label.
     pub fct: BTreeMap<String, FctSummary>,
-    /// Times from the submission of a request to the last byte of its reply, of closed loops: as
-    /// in [`fct`](Self::fct), by the label of requests, without slowdowns and sizes. Requests
-    /// submitted after warm-up count; what has no reply by the end is unfinished.
+    /// For closed loops, times from the submission of a request to the last byte of its reply: as
+    /// in [`fct`](Self::fct), by the label of requests, without slowdowns and sizes. Only requests
+    /// submitted after warm-up count. A request without a reply at the end is unfinished.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub exchanges: BTreeMap<String, FctSummary>,
     /// Collectives, in order of the scenario.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub jobs: Vec<JobSummary>,
-    /// Each direction of each link.
+    /// Links, one entry per direction.
     pub links: Vec<LinkSummary>,
-    /// How many links were left out for being less busy than those above.
+    /// Number of omitted links, which are less busy than those in `links`.
     pub links_omitted: u64,
-    /// Each switch.
+    /// Switches.
     pub switches: Vec<SwitchSummary>,
-    /// Circuits between racks, where there are any.
+    /// Circuits between racks, if the fabric has any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub circuits: Option<CircuitSettings>,
-    /// What went wrong, where the scenario says that something may.
+    /// Effects of injected faults, if the scenario has any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub faults: Option<FaultSummary>,
-    /// Hosts that paused their switch for 100 us and more.
+    /// Hosts that paused their switch for 100 us or more.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub pause_storms: Vec<PauseStormSummary>,
-    /// Pauses of all links; nothing where no switch pauses.
+    /// PFC pauses of all links; absent if no switch has PFC.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pauses: Option<PauseSummary>,
 }
 
 impl Summary {
-    /// The version that [`schema`](Self::schema) carries.
+    /// Value of [`schema`](Self::schema).
     pub const SCHEMA: u32 = 1;
 
-    /// What is said here and cannot be: goodput or utilisation above links, a mean or percentile
-    /// above a maximum. Nothing, of any run: tests hold every one to it.
+    /// Returns inconsistencies: goodput or utilisation above link rates, a mean or percentile above
+    /// a maximum. A correct run has none; tests check this for every run.
     pub fn impossible(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut hold = |what: String, value: Option<f64>, most: Option<f64>| {
@@ -144,86 +144,86 @@ impl Summary {
         found
     }
 
-    /// The bytes of `summary.json`.
+    /// Writes `summary.json`.
     ///
     /// # Errors
-    /// When `to` refuses to be written.
+    /// If writing to `to` fails.
     pub fn write(&self, to: impl io::Write) -> io::Result<()> {
         write_json(self, to)
     }
 }
 
-/// JSON for people too: indented, with a newline at the end.
+/// Writes indented JSON with a newline at the end.
 ///
 /// # Errors
-/// When `to` refuses to be written.
+/// If writing to `to` fails.
 pub fn write_json(value: &impl Serialize, mut to: impl io::Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut to, value)?;
     to.write_all(b"\n")
 }
 
-/// About the run itself. All but `digest` and `packet_hops` vary from run to run.
+/// Measurements of the run itself. All except `digest` and `packet_hops` vary from run to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Engine {
-    /// Covers the simulated outcome; 16 hexadecimal digits.
+    /// Digest of the simulated outcome, 16 hexadecimal digits.
     pub digest: String,
-    /// Packets, data or control, delivered over any link, hosts' included.
+    /// Packets, data or control, delivered over any link, including host links.
     pub packet_hops: u64,
-    /// How long the run took.
+    /// Wall-clock time of the run.
     pub wall_seconds: f64,
-    /// How long processors worked on it.
+    /// Processor time of the run.
     pub cpu_seconds: f64,
-    /// Events handled.
+    /// Number of events.
     pub events: u64,
-    /// Packet-hops over wall seconds; null where no time passed.
+    /// Packet-hops over wall seconds; null if no time passed.
     pub packet_hops_per_second: Option<f64>,
-    /// Threads that worked.
+    /// Number of threads.
     pub threads: usize,
-    /// Most memory the process ever had, where the system tells.
+    /// Peak memory of the process, if the system reports it.
     pub peak_rss_bytes: Option<u64>,
 }
 
 /// One flow: an explicit one or a generated message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowSummary {
-    /// In order of submission.
+    /// Number in order of submission.
     pub id: u64,
-    /// As the scenario labels it; may be empty.
+    /// Label in the scenario; may be empty.
     pub label: String,
     /// Sending host.
     pub src: String,
     /// Receiving host.
     pub dst: String,
-    /// Its protocol.
+    /// Protocol.
     pub protocol: String,
-    /// When it was submitted.
+    /// Time of submission.
     pub start_us: Fixed,
     /// Payload; null for an unlimited flow.
     pub size_bytes: Option<u64>,
     /// Payload delivered to the receiving application since time 0.
     pub delivered_bytes: u64,
-    /// Payload delivered between warm-up and the end, over the part of the flow's life that lies
-    /// there; null where that is shorter than ten full packets take on the slowest link of its
-    /// path.
+    /// Payload delivered within the measured window, over the part of the flow's lifetime within
+    /// it; null if that part is shorter than the time of ten full packets on the slowest link of
+    /// its path.
     pub goodput_gbps: Option<f64>,
-    /// What max-min fairness would give it, where that is defined and known (see the scenario's
-    /// routing).
+    /// Max-min fair rate, if it is defined and known (this depends on the routing).
     pub fair_share_gbps: Option<f64>,
-    /// From submission to the last byte at the receiving application.
+    /// Time from submission to the last byte at the receiving application.
     pub fct_us: Option<Fixed>,
-    /// From submission to the sender's knowledge of it.
+    /// Time from submission until the sender knows that the message is complete.
     pub acked_us: Option<Fixed>,
-    /// The same transfer in an empty network; null where that is undefined.
+    /// Completion time of the same transfer in an empty network; null if undefined.
     #[serde(default)]
     pub ideal_us: Option<Fixed>,
-    /// Completion time over that.
+    /// Completion time over the ideal completion time.
     pub slowdown: Option<Fixed>,
-    /// Payload sent again.
+    /// Retransmitted payload.
     pub retransmitted_bytes: u64,
-    /// Whether it counts among completion times: of a limited size, and submitted after warm-up.
+    /// Whether the flow counts in completion times: it has a limited size and was submitted after
+    /// warm-up.
     #[serde(default)]
     pub measured: bool,
-    /// Of a reply in a closed loop, from the submission of its request to the last byte.
+    /// For a reply in a closed loop, time from the submission of its request to the last byte.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub exchange_us: Option<Fixed>,
 }
@@ -231,35 +231,35 @@ pub struct FlowSummary {
 /// Flows of one label and one protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupSummary {
-    /// As the scenario labels them; may be empty.
+    /// Label in the scenario; may be empty.
     pub label: String,
-    /// Their protocol.
+    /// Protocol.
     pub protocol: String,
-    /// How many.
+    /// Number of flows.
     pub flows: u64,
     /// Payload delivered since time 0.
     pub delivered_bytes: u64,
-    /// Payload sent again.
+    /// Retransmitted payload.
     pub retransmitted_bytes: u64,
     /// Payload of the messages submitted after warm-up, over the time from warm-up to the end.
     pub offered_gbps: Option<f64>,
-    /// What the scenario asks for in its place: from it, `offered_gbps` is drawn. Null unless all
-    /// messages come of traffic with a load, a rate or a time between messages.
+    /// Mean offered rate that the scenario sets; `offered_gbps` is a random sample of it. Null
+    /// unless all messages belong to traffic with a load, a rate or a gap.
     #[serde(default)]
     pub asked_gbps: Option<f64>,
-    /// Of the flows that have a goodput.
+    /// Goodput of the flows that have one.
     pub goodput_gbps: Goodput,
-    /// Mean of the flows' max-min fair shares; null unless every one has one.
+    /// Mean of the flows' max-min fair shares; null unless every flow has one.
     pub fair_share_gbps: Option<f64>,
-    /// The longest mean wait at any hop of their paths, mean over the flows; null where fair shares
-    /// are.
+    /// Largest mean queueing delay of a hop of a flow's path, averaged over the flows; null if fair
+    /// shares are null.
     #[serde(default)]
     pub hop_delay_us: Option<Fixed>,
-    /// The queueing delay that their protocol aims at where each has its fair share; null where it
-    /// aims at none.
+    /// Queueing delay that the protocol aims at if each flow has its fair share; null if it has no
+    /// target.
     #[serde(default)]
     pub queue_target_us: Option<Fixed>,
-    /// Completion times of their messages, as in [`Summary::fct`].
+    /// Completion times of the group's messages, as in [`Summary::fct`].
     pub fct: FctSummary,
 }
 
@@ -268,118 +268,118 @@ pub struct GroupSummary {
 pub struct Goodput {
     /// Mean of the flows' goodputs.
     pub mean: Option<f64>,
-    /// Smallest.
+    /// Minimum.
     pub min: Option<f64>,
-    /// Largest.
+    /// Maximum.
     pub max: Option<f64>,
-    /// Payload of all of them delivered between warm-up and the end, over that time.
+    /// Payload of all flows delivered within the measured window, over its length.
     pub total: Option<f64>,
-    /// Jain's index of the flows' goodputs: 1 when all are equal, 1/n when one has everything.
+    /// Jain's index of the flows' goodputs: 1 if all are equal, 1/n if one flow has everything.
     pub jain: Option<f64>,
 }
 
-/// One direction of a link, from warm-up to the end.
+/// One direction of a link, within the measured window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkSummary {
-    /// Sending end.
+    /// Node at the sending end.
     pub from: String,
-    /// Receiving end.
+    /// Node at the receiving end.
     pub to: String,
     /// Rate.
     pub rate_gbps: f64,
-    /// Wire bytes sent over what would fit; null where nothing is measured.
+    /// Wire bytes sent over the capacity; null if nothing is measured.
     pub utilization: Option<f64>,
-    /// Queue without the packet in service, over time.
+    /// Queue length over time, without the packet in service.
     pub queue_bytes: QueueBytes,
-    /// From enqueue to start of transmission, over packets.
+    /// Time from enqueue to start of transmission, over packets.
     pub queue_delay_us: QueueDelay,
-    /// Packets sent: so many delays are behind the mean and the percentile.
+    /// Packets sent, which is the number of delays in the mean and the percentile.
     #[serde(default)]
     pub packets: u64,
-    /// Packets refused, without credits that found no room in their own queue.
+    /// Packets dropped, without credits dropped at the credit queue.
     pub drops: u64,
-    /// Those; absent: there is no queue for credits.
+    /// Credits dropped at the credit queue; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credit_drops: Option<u64>,
-    /// Packets marked.
+    /// Packets with an ECN mark from this port.
     pub ecn_marks: u64,
-    /// Pauses received: times that a class came to stand still.
+    /// PFC pauses received: number of times that a class was paused.
     pub pfc_pauses: u64,
-    /// How long any class stood still; older results do not say.
+    /// Time in which any class was paused. Missing in older results.
     #[serde(default)]
     pub paused_us: Option<Fixed>,
-    /// Whether the sending end is a host: hosts are pulled, so nothing queues there.
+    /// Whether the sending end is a host. The port pulls packets from the host, so nothing queues
+    /// there.
     pub from_host: bool,
 }
 
-/// Bytes that wait.
+/// Statistics of a queue length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueBytes {
     /// Mean.
     pub mean: Option<f64>,
-    /// 99th percentile, where it was recorded.
+    /// 99th percentile, if recorded.
     pub p99: Option<f64>,
     /// Maximum.
     pub max: Option<f64>,
 }
 
-/// How long packets wait.
+/// Statistics of a queueing delay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueDelay {
     /// Mean.
     pub mean: Option<Fixed>,
-    /// 99th percentile, where it was recorded.
+    /// 99th percentile, if recorded.
     pub p99: Option<Fixed>,
     /// Maximum.
     pub max: Option<Fixed>,
 }
 
-/// One switch, from warm-up to the end.
+/// One switch, within the measured window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SwitchSummary {
-    /// As the scenario names it.
+    /// Name in the scenario.
     pub name: String,
-    /// Hosts linked to it; a switch that has some is a ToR.
+    /// Number of hosts linked to it; a switch with hosts is a ToR.
     pub hosts: u64,
-    /// Bytes queued over all its ports. The percentile is one of samples every 10 µs.
+    /// Bytes queued at all its ports. The percentile is that of samples every 10 µs.
     pub buffer_bytes: QueueBytes,
-    /// How many samples those are.
+    /// Number of samples.
     #[serde(default)]
     pub samples: u64,
-    /// Packets refused.
+    /// Packets dropped.
     pub drops: u64,
-    /// What it was set to; older results do not say.
+    /// Settings. Missing in older results.
     #[serde(default)]
     pub settings: Option<SwitchSettings>,
 }
 
-/// What decides at a switch, as in force.
+/// Effective settings of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SwitchSettings {
-    /// Strict priorities of a port; older results do not say.
+    /// Number of strict priorities at a port. Missing in older results.
     #[serde(default)]
     pub priorities: Option<u8>,
-    /// Size of the buffer that its ports share; null: unlimited.
+    /// Size of the shared packet buffer; null: unlimited.
     pub buffer_size_bytes: Option<u64>,
-    /// Queue from which on packets may be marked; null: none is.
+    /// Queue length from which packets may be marked; null: no marking.
     pub mark_from_bytes: Option<f64>,
-    /// Queue from which on every packet is marked; null: none is.
+    /// Queue length from which every packet is marked; null: no marking.
     pub mark_all_bytes: Option<f64>,
-    /// Share of packets that is marked just below `mark_all_bytes`; null: none is, or older
-    /// results.
+    /// Marking probability just below `mark_all_bytes`; null: no marking, or older results.
     #[serde(default)]
     pub mark_max_probability: Option<f64>,
-    /// Where packets are marked; null: nowhere, or older results.
+    /// Where packets are marked; null: no marking, or older results.
     #[serde(default)]
     pub mark_at: Option<MarkedAt>,
-    /// Both are for ports of this rate, and in proportion at others; absent: the same at all.
+    /// Port rate for which both thresholds hold; at other ports they scale with the rate. Absent:
+    /// the same at all ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark_per_gbps: Option<f64>,
-    /// Senders are paused that have this times what is free of the shared buffer; absent: none is.
+    /// PFC threshold of a sender as a multiple of the free shared buffer; absent: no PFC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc_alpha: Option<f64>,
-    /// Share of a link that credits may take, which have a queue of their own; absent: they have
-    /// none.
+    /// Share of the link rate that the credit queue may use; absent: no credit queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credit_share: Option<f64>,
 }
@@ -388,78 +388,78 @@ pub struct SwitchSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarkedAt {
-    /// Where they join the queue of a port.
+    /// When they join the queue of a port.
     Enqueue,
-    /// Where they leave it.
+    /// When they leave the queue of a port.
     Dequeue,
-    /// Where they join the queue of a port to another switch.
+    /// When they join the queue of a port to another switch.
     CoreEnqueue,
-    /// Where they leave the queue of a port to another switch.
+    /// When they leave the queue of a port to another switch.
     CoreDequeue,
 }
 
-/// Circuits between racks, as in force.
+/// Effective settings of circuits between racks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CircuitSettings {
-    /// Time that a matching stays.
+    /// Duration of a matching.
     pub day_us: f64,
-    /// Time from a day to the next.
+    /// Time between two days.
     pub night_us: f64,
-    /// Time until the first matching is there again.
+    /// Period of the schedule of matchings.
     pub week_us: f64,
-    /// So long before a day packets are told of its circuit.
+    /// Time before a day from which packets are marked as in that day.
     pub prebuffer_us: f64,
-    /// What the queue of a rack for another holds; null: unlimited.
+    /// Capacity of a rack's queue for another rack; null: unlimited.
     pub voq_bytes: Option<u64>,
-    /// The same from prebuffer before a day of its circuit until that ends; null: unlimited.
+    /// Capacity of that queue from prebuffer before a day of its circuit until the end of the day;
+    /// null: unlimited.
     pub enlarged_voq_bytes: Option<u64>,
 }
 
-/// What injected faults did, over the whole run.
+/// Effects of injected faults over the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultSummary {
-    /// Packets lost on links, for want of a path, or queued for a link that went down.
+    /// Packets lost on links, without a path, or in the queue of a link that failed.
     pub lost: u64,
-    /// Packets that a receiving host's checksum refused.
+    /// Packets dropped by a receiving host because of a checksum error.
     pub corrupted: u64,
     /// Packets delivered twice.
     pub duplicated: u64,
     /// Packets held back.
     pub reordered: u64,
-    /// Times that a link went down.
+    /// Number of link failures.
     pub outages: u64,
 }
 
-/// How much links were paused between warm-up and the end: all links, whether they are listed or
-/// not.
+/// PFC pauses within the measured window, over all links, listed or not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PauseSummary {
-    /// Pauses, over all links.
+    /// Number of pauses.
     pub pauses: u64,
-    /// Links that there are, one for each direction.
+    /// Number of links, counted per direction.
     pub links: u64,
-    /// Those of them that were ever paused.
+    /// Number of links that were paused at least once.
     pub paused_links: u64,
-    /// Share of the measured time in which a link was paused: mean over all links.
+    /// Mean over all links of the share of the measured window in which a link was paused.
     pub share_mean: Option<f64>,
-    /// Of the link that was paused longest.
+    /// Share of the link that was paused longest.
     pub share_max: Option<f64>,
-    /// That link, from and to; nothing where none was paused.
+    /// Ends of that link, from and to; null if no link was paused.
     pub longest: Option<(String, String)>,
 }
 
-/// A host that paused its switch for long.
+/// A host that paused its switch for a long time (pause storm).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseStormSummary {
     /// The host.
     pub host: String,
-    /// Since when, where it first did.
+    /// Start of its first long pause.
     pub since_us: Option<Fixed>,
 }
 
-/// The [`LINKS_MAX`] busiest of `links`, in their old order, and how many are left out. Of equally
-/// busy links the first stay. They are chosen before they are described, since a large fabric has
-/// hundreds of thousands.
+/// Returns the [`LINKS_MAX`] busiest of `links` in their original order, and the number of omitted
+/// links. Among equally busy links, the first are kept. The selection precedes the summaries of
+/// links, because a large fabric has hundreds of thousands of links.
 pub fn busiest<L>(links: &[L], load: impl Fn(&L) -> f64) -> (Vec<&L>, u64) {
     let mut order: Vec<usize> = (0..links.len()).collect();
     order.sort_by(|&a, &b| load(&links[b]).total_cmp(&load(&links[a])));

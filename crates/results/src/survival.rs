@@ -1,34 +1,33 @@
-//! How values are distributed of which some are only known to be larger than something.
+//! Distributions of values, some of which have only a known lower bound.
 //!
-//! A message that is unfinished at the end of a run has taken longer than it has by then: it is
-//! *censored* on the right. Who leaves such messages out prefers the quick ones, and who counts
-//! them as the slowest of all takes one that was submitted a moment ago for slow. The estimate of
-//! E. L. Kaplan and P. Meier (Nonparametric estimation from incomplete observations, J. Am. Stat.
-//! Assoc. 53, 1958) does neither: what is censored at a time counts among those that lasted at
-//! least so long, and from there on is spread over them. Nothing being censored, it is the plain
-//! share of values. It asks that when a message is censored says nothing of how long it takes.
-//! Where that holds within each of several groups and not beyond them, each has an estimate of its
-//! own, and [together](Curve::together) they are those of all.
+//! The completion time of a message that is unfinished at the end of a run has a known lower bound:
+//! it is *censored* on the right. If such messages are left out, the estimate is biased towards
+//! fast messages. If they count as the slowest, a message that was submitted just before the end
+//! counts as slow. The estimate of E. L. Kaplan and P. Meier (Nonparametric estimation from
+//! incomplete observations, J. Am. Stat. Assoc. 53, 1958) avoids both: up to its bound, a censored
+//! value counts among those that last at least as long; beyond, its weight is distributed over the
+//! values that remain. Without censored values, the estimate is the empirical distribution. It
+//! requires that the censoring time is independent of the completion time. If this holds only
+//! within groups, each group has its own estimate, and [`Curve::together`] combines them.
 
 use crate::sketch::Sketch;
 
-/// Shares that are apart by less than this are the same: what is above a rank by rounding alone is
-/// that rank.
+/// Tolerance of shares: smaller differences are rounding errors.
 const ROUNDING: f64 = 1e-12;
 
 /// The estimated distribution of some values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// Known values in order, each with how many of all do not exceed it: without censored ones its
-    /// rank.
+    /// Known values in order, each with the estimated number of values that do not exceed it;
+    /// without censored values, its rank.
     steps: Vec<(u64, f64)>,
-    /// How many there are, known and censored.
+    /// Number of values, known and censored.
     count: u64,
 }
 
 impl Curve {
-    /// Of values, and of those that others are known to exceed (`open`), both in order and each
-    /// with how many there are of it. What is censored at a value is taken for larger than it.
+    /// Estimates the distribution of known values and of lower bounds of censored values (`open`),
+    /// both in order with their counts. A value censored at a known value counts as larger.
     pub fn of(known: &[(u64, u64)], open: &[(u64, u64)]) -> Curve {
         let sum = |all: &[(u64, u64)]| all.iter().map(|(_, count)| count).sum::<u64>();
         let count = sum(known) + sum(open);
@@ -37,19 +36,19 @@ impl Curve {
         let mut steps = Vec::with_capacity(known.len());
         for &(value, times) in known {
             while let Some((_, gone)) = open.next_if(|(bound, _)| *bound < value) {
-                // What is censored is spread over those that are left.
+                // The weight of censored values is distributed over the remaining ones.
                 weight *= left as f64 / (left - gone) as f64;
                 left -= gone;
             }
             rank += weight * times as f64;
             left -= times;
-            // All of them, but for rounding.
+            // The total count, corrected for rounding.
             steps.push((value, if left == 0 { count as f64 } else { rank }));
         }
         Curve { steps, count }
     }
 
-    /// The distribution of all that these are of.
+    /// Combines the distributions of groups into that of all values.
     pub fn together(curves: impl IntoIterator<Item = Curve>) -> Curve {
         let (mut all, mut count) = (Vec::new(), 0);
         for curve in curves {
@@ -73,22 +72,24 @@ impl Curve {
         Curve { steps, count }
     }
 
-    /// Known values in order, each with the share of all that are larger: 1 to 0.
+    /// Returns the known values in order, each with the share of values that are larger, from 1 to
+    /// 0.
     pub fn larger(&self) -> impl DoubleEndedIterator<Item = (u64, f64)> {
         let count = self.count as f64;
         self.steps.iter().map(move |&(value, rank)| (value, (count - rank).max(0.0) / count))
     }
 
-    /// The share at which it ends: 1 where nothing is censored after the largest known value;
-    /// `None` of nothing.
+    /// Returns the share at which the estimate ends: 1 if no value is censored at or above the
+    /// largest known value; `None` without values.
     pub fn reach(&self) -> Option<f64> {
         let rank = self.steps.last().map_or(0.0, |(_, rank)| *rank);
         (self.count > 0).then(|| rank / self.count as f64)
     }
 
-    /// The smallest value that at least this share of all does not exceed, for each share in
-    /// `0..=1`: of the nearest rank where nothing is censored. Where it ends before that share, the
-    /// largest known value, which is below; `None` where none is known.
+    /// Returns, for each share in `0..=1`, the smallest known value that at least this share of
+    /// values does not exceed; without censored values, the nearest-rank percentile. If the
+    /// estimate ends before the share, it returns the largest known value, which is a lower bound.
+    /// `None` if no value is known.
     pub fn percentiles<const N: usize>(&self, shares: [f64; N]) -> [Option<u64>; N] {
         shares.map(|share| {
             let rank = (share - ROUNDING) * self.count as f64;
@@ -98,12 +99,13 @@ impl Curve {
     }
 }
 
-/// Whether a curve that ends at `reach` does so before the percentile above which `per_mille` lie.
+/// Whether a curve that ends at `reach` ends before the percentile above which `per_mille` of the
+/// values lie.
 pub(crate) fn ends_before(reach: f64, per_mille: u64) -> bool {
     reach < 1.0 - per_mille as f64 / 1000.0 - ROUNDING
 }
 
-/// Values of which some are censored, in bounded memory: see [`Sketch`].
+/// Values, some of them censored, in bounded memory: see [`Sketch`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lifetimes {
     known: Sketch,
@@ -116,7 +118,7 @@ impl Lifetimes {
         self.known.add(value);
     }
 
-    /// Adds one that is larger than this.
+    /// Adds a censored value with this lower bound.
     pub(crate) fn add_open(&mut self, bound: u64) {
         self.open.add(bound);
     }
@@ -127,17 +129,17 @@ impl Lifetimes {
         self.open.merge(&other.open);
     }
 
-    /// How many are known.
+    /// Returns the number of known values.
     pub(crate) fn known(&self) -> u64 {
         self.known.count()
     }
 
-    /// How many are censored.
+    /// Returns the number of censored values.
     pub(crate) fn open(&self) -> u64 {
         self.open.count()
     }
 
-    /// The mean of those that are known, rounded to a whole number; `None` of none.
+    /// Returns the mean of the known values, rounded to a whole number; `None` if there are none.
     pub(crate) fn mean(&self) -> Option<u64> {
         self.known.mean()
     }
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn without_censored_values_percentiles_are_nearest_rank() {
+    fn percentiles_without_censoring_are_nearest_rank() {
         assert_eq!(Curve::of(&[], &[]).percentiles([0.5]), [None]);
         assert_eq!(Curve::of(&[], &[]).reach(), None);
         let curve = Curve::of(&once(1..=1000), &[]);
@@ -176,9 +178,9 @@ mod tests {
     }
 
     /// Freireich's 21 patients under 6-mercaptopurine (Blood 21, 1963), the example of textbooks:
-    /// weeks to relapse, and those of whom no more is known.
+    /// weeks to relapse, and censored times.
     #[test]
-    fn the_estimate_is_that_of_the_textbook() {
+    fn estimate_matches_the_textbook() {
         let known = [(6, 3), (7, 1), (10, 1), (13, 1), (16, 1), (22, 1), (23, 1)];
         let open = [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35];
         let curve = Curve::of(&known, &once(open));
@@ -190,7 +192,7 @@ mod tests {
             assert!((larger - survival).abs() < 6e-4, "{week}: {larger}");
         }
         assert_eq!(curve.percentiles([0.1, 0.25, 0.5]), [6, 13, 23].map(Some));
-        // It ends at 0.552: what is beyond is no less than the largest that is known.
+        // The estimate ends at 0.552: percentiles beyond are at least the largest known value.
         assert_eq!(curve.percentiles([0.56, 0.99]), [Some(23); 2]);
         assert!((curve.reach().unwrap() - 0.552).abs() < 5e-4);
         assert!(ends_before(curve.reach().unwrap(), 440));
@@ -198,11 +200,11 @@ mod tests {
     }
 
     #[test]
-    fn curves_together_are_of_all_values() {
+    fn together_combines_groups() {
         let thirds = |of: u64| Curve::of(&once((1..=300).filter(|n| n % 3 == of)), &[]);
         assert_eq!(Curve::together([0, 1, 2].map(thirds)), Curve::of(&once(1..=300), &[]));
         assert_eq!(Curve::together([]), Curve::default());
-        // One of three is known to be larger than all of its group, whatever others are.
+        // One of three values is censored above all values of its group.
         let cut = Curve::of(&[(5, 2)], &[(6, 1)]);
         let all = Curve::together([cut, Curve::of(&[(5, 1), (100, 2)], &[])]);
         let larger: Vec<_> = all.larger().collect();
@@ -210,35 +212,35 @@ mod tests {
         assert!((all.reach().unwrap() - 5.0 / 6.0).abs() < 1e-12);
     }
 
-    /// Short lives of one group, watched for long, and long ones of another, watched for as long
-    /// beside theirs: what was cut in the other tells nothing of the first.
+    /// One group of short lifetimes without censoring, and one of long lifetimes with censoring.
+    /// Censoring in the second group does not affect the first.
     #[test]
-    fn groups_are_not_mistaken_for_each_other() {
+    fn together_avoids_bias_between_groups() {
         let (mut groups, mut pooled) =
             ([(); 2].map(|()| Lifetimes::default()), Lifetimes::default());
         for (i, life) in (1..=1000).cycle().take(100_000).enumerate() {
             let watched = 1 + (i as u64 / 1000) * 14;
             let is_long = i % 10 == 0;
             let life = if is_long { 50 * life } else { life };
-            // All of the short ones are seen to end.
+            // No short lifetime is censored.
             let watched = if is_long { 50 * watched } else { u64::MAX };
             for lives in [&mut groups[usize::from(is_long)], &mut pooled] {
                 if life <= watched { lives.add(life) } else { lives.add_open(watched) }
             }
         }
         let together = Curve::together(groups.each_ref().map(Lifetimes::curve));
-        // Nine in ten are at most 1,000; of the others a half is above 25,000.
+        // Nine in ten are at most 1,000; half of the others are above 25,000.
         let [p45, p95] = together.percentiles([0.45, 0.95]).map(|value| value.unwrap() as f64);
         assert!((p45 / 500.0 - 1.0).abs() < 0.04 && (p95 / 25_000.0 - 1.0).abs() < 0.03);
     }
 
-    /// Lives of 1 to 1,000, watched for 1 to 1,400: those that are seen to end are the short ones.
+    /// Lifetimes of 1 to 1,000, censored at 1 to 1,400: mostly short lifetimes are known.
     #[test]
-    fn values_that_are_cut_off_are_not_taken_for_short_ones() {
+    fn censored_values_do_not_bias_percentiles() {
         let mut lives = Lifetimes::default();
         let mut short = Vec::new();
         for (i, life) in (1..=1000).cycle().take(100_000).enumerate() {
-            // Every length of life with every length of watch, but for a step.
+            // All pairs of lifetime and censoring time, the latter in steps of 14.
             let watched = 1 + (i as u64 / 1000) * 14;
             if life <= watched {
                 lives.add(life);
@@ -248,7 +250,7 @@ mod tests {
             }
         }
         short.sort_unstable();
-        assert!(short[short.len() / 2] < 400, "the median of those alone is far off");
+        assert!(short[short.len() / 2] < 400, "the median of the known values alone is biased");
         let shares = [0.1, 0.5, 0.9];
         for (share, found) in shares.into_iter().zip(lives.curve().percentiles(shares)) {
             let off = found.unwrap() as f64 - share * 1000.0;

@@ -1,4 +1,4 @@
-//! `sweep.parquet`: one row a run and metric, in long form, with a column for each key that varies.
+//! `sweep.parquet`: one row per run and metric, in long form, with one column per key that varies.
 
 use crate::table_file::{Cell, Column, Kind, TableFile};
 use parquet::data_type::ByteArray;
@@ -7,58 +7,58 @@ use std::io;
 /// A value of a key that varies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AxisCell {
-    /// In a column of numbers.
+    /// A value of a column of numbers.
     Number(f64),
-    /// In a column of texts.
+    /// A value of a column of texts.
     Text(String),
 }
 
 /// A metric of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweepRow<'a> {
-    /// The value of each key that varies.
+    /// Values of the keys that vary.
     pub axes: &'a [AxisCell],
-    /// The run's seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// Which flows; empty for those without a label, and for what is of the whole run.
+    /// Label of the flows; empty for unlabelled flows, and for metrics of the whole run.
     pub label: &'a str,
-    /// Their protocol.
+    /// Protocol of the flows.
     pub protocol: &'a str,
-    /// Of messages of that size and more; `None`: of all.
+    /// Smallest size of the messages; `None`: all sizes.
     pub min_bytes: Option<u64>,
-    /// And less than that; `None`: no bound.
+    /// Exclusive upper bound of the size; `None`: no bound.
     pub below_bytes: Option<u64>,
-    /// What is measured.
+    /// Name of the metric.
     pub metric: &'a str,
-    /// How much.
+    /// Value of the metric.
     pub value: f64,
-    /// Its unit; empty for counts and ratios.
+    /// Unit; empty for counts and ratios.
     pub unit: &'a str,
-    /// It would be more, or as much, had all messages finished.
+    /// Whether the value is a lower bound, because some messages did not finish.
     pub is_lower_bound: bool,
-    /// How far it is from the baseline's; nothing of the baseline itself.
+    /// Difference from the baseline; `None` for the baseline itself.
     pub difference: Option<SweepDifference>,
 }
 
-/// How far a metric is from the same of the baseline, which differs in its protocol alone.
+/// Difference of a metric from that of the baseline, which differs only in its protocol.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SweepDifference {
-    /// Under the row's seed; nothing where either has no value.
+    /// Difference under the row's seed; `None` if either has no value.
     pub of_seed: Option<f64>,
-    /// Seeds under which both have a value.
+    /// Number of seeds under which both have a value.
     pub n: u64,
-    /// Mean over them.
+    /// Mean difference over these seeds.
     pub mean: f64,
-    /// Half of its 95 % confidence interval.
+    /// Half-width of the 95 % confidence interval of the mean.
     pub half_width: Option<f64>,
-    /// Of the paired t-test, by Holm's correction.
+    /// p-value of the paired t-test with Holm's correction.
     pub p_holm: Option<f64>,
-    /// Whether that is significant.
+    /// Whether the difference is significant.
     pub is_significant: bool,
 }
 
 impl SweepRow<'_> {
-    /// Its cells as texts, in the order of columns; what is missing is empty.
+    /// Returns the cells as texts in the order of columns; missing values are empty.
     pub fn texts(&self) -> Vec<String> {
         let whole = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         let axis = |axis: &AxisCell| match axis {
@@ -115,17 +115,17 @@ impl SweepRow<'_> {
     }
 }
 
-/// Makes the file, in memory.
+/// Writes the file in memory.
 pub struct SweepTable {
     table: TableFile<Vec<u8>>,
     names: Vec<String>,
 }
 
 impl SweepTable {
-    /// An empty table with a column for each of these keys, of numbers or else of texts.
+    /// An empty table with a column for each of these keys. The flag selects numbers or texts.
     ///
     /// # Errors
-    /// When two columns have one name.
+    /// If two columns have the same name.
     pub fn new(axes: &[(String, bool)]) -> io::Result<SweepTable> {
         let kind = |is_number| if is_number { Kind::Double } else { Kind::Text };
         let axis = |(key, number): &(String, bool)| Column::named(key.clone(), kind(*number));
@@ -149,12 +149,12 @@ impl SweepTable {
         let columns: Vec<Column> = axes.iter().map(axis).chain(rest).collect();
         let names: Vec<String> = columns.iter().map(|column| column.name().to_owned()).collect();
         if let Some(name) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
-            return Err(io::Error::other(format!("two columns are called {}", name.1)));
+            return Err(io::Error::other(format!("two columns have the name {}", name.1)));
         }
         Ok(SweepTable { table: TableFile::new(Vec::new(), "sweep", &columns)?, names })
     }
 
-    /// Names of its columns, in order.
+    /// Returns the names of the columns, in order.
     pub fn columns(&self) -> Vec<String> {
         self.names.clone()
     }
@@ -162,15 +162,15 @@ impl SweepTable {
     /// Appends a row.
     ///
     /// # Errors
-    /// When it does not fit the columns.
+    /// If the row does not match the columns.
     pub fn add(&mut self, row: &SweepRow<'_>) -> io::Result<()> {
         self.table.row(row.cells())
     }
 
-    /// Completes the file: its bytes.
+    /// Completes the file and returns its bytes.
     ///
     /// # Errors
-    /// When it cannot be completed.
+    /// If the file cannot be completed.
     pub fn close(self) -> io::Result<Vec<u8>> {
         self.table.close()
     }

@@ -1,5 +1,5 @@
-//! A Parquet file written row by row, in bounded memory, with the same bytes for the same rows; and
-//! the cells of such a row.
+//! Writes Parquet files row by row in bounded memory, with the same bytes for the same rows, and
+//! reads cells of rows.
 
 use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical};
 use parquet::column::writer::ColumnWriter;
@@ -13,10 +13,10 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Rows that are held in memory and become one row group.
+/// Number of rows in a row group, which is held in memory.
 const ROWS_PER_GROUP: usize = 1 << 16;
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Integer,
@@ -38,11 +38,11 @@ impl Column {
     pub(crate) const fn required(name: &'static str, kind: Kind) -> Column {
         Column { name: Cow::Borrowed(name), kind, optional: false }
     }
-    /// The same under a name that is not known before.
+    /// A column in which every row has a value, with a name known only at run time.
     pub(crate) fn named(name: String, kind: Kind) -> Column {
         Column { name: Cow::Owned(name), kind, optional: false }
     }
-    /// A column in which a row may have none.
+    /// A column in which a row may have no value.
     pub(crate) const fn optional(name: &'static str, kind: Kind) -> Column {
         Column { name: Cow::Borrowed(name), kind, optional: true }
     }
@@ -63,7 +63,7 @@ impl Column {
     }
 }
 
-/// One cell of a row. A double that is not finite counts as none.
+/// One cell of a row. A double that is not finite is written as null.
 pub(crate) enum Cell {
     Integer(Option<u64>),
     Double(Option<f64>),
@@ -71,7 +71,7 @@ pub(crate) enum Cell {
     Flag(bool),
 }
 
-/// Cells of one column that are not written yet.
+/// Cells of one column that are not yet written.
 enum Pending {
     Integer(Vec<i64>),
     Double(Vec<f64>),
@@ -79,7 +79,7 @@ enum Pending {
     Flag(Vec<bool>),
 }
 
-/// A table on its way to a file.
+/// Writer of a table.
 pub(crate) struct TableFile<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     columns: Vec<Column>,
@@ -92,7 +92,7 @@ impl<W: Write + Send> TableFile<W> {
     pub(crate) fn new(to: W, name: &str, columns: &[Column]) -> io::Result<TableFile<W>> {
         let fields = columns.iter().map(Column::field).collect::<Result<_, _>>().map_err(other)?;
         let schema = Type::group_type_builder(name).with_fields(fields).build().map_err(other)?;
-        // A fixed writer name: the file must not change with a version of the library alone.
+        // The writer name is fixed, so that a new version of the library does not change the file.
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
         let properties = properties.set_created_by("tidegate".to_owned()).build();
         let writer =
@@ -107,11 +107,11 @@ impl<W: Write + Send> TableFile<W> {
         Ok(TableFile { writer, columns: columns.to_vec(), pending, rows: 0 })
     }
 
-    /// Appends a row, one cell a column.
+    /// Appends a row with one cell per column.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> io::Result<()> {
         let mut cells = cells.into_iter();
         for (pending, levels) in &mut self.pending {
-            let missing = || io::Error::other("a row has fewer cells than there are columns");
+            let missing = || io::Error::other("a row has fewer cells than the table has columns");
             let cell = cells.next().ok_or_else(missing)?;
             let present = match (cell, pending) {
                 (Cell::Integer(x), Pending::Integer(all)) => {
@@ -133,7 +133,7 @@ impl<W: Write + Send> TableFile<W> {
         if self.rows == ROWS_PER_GROUP { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what is pending as a row group.
+    /// Writes the pending rows as a row group.
     fn flush(&mut self) -> io::Result<()> {
         let mut group = self.writer.next_row_group().map_err(other)?;
         for (column, (pending, levels)) in self.columns.iter().zip(&mut self.pending) {
@@ -166,7 +166,7 @@ impl<W: Write + Send> TableFile<W> {
         Ok(())
     }
 
-    /// Writes the rest and gives the file back.
+    /// Writes the pending rows and returns the file.
     pub(crate) fn close(mut self) -> io::Result<W> {
         if self.rows > 0 {
             self.flush()?;
@@ -177,7 +177,7 @@ impl<W: Write + Send> TableFile<W> {
 
 fn other(error: ParquetError) -> io::Error {
     match error {
-        // What the system says, as it says it.
+        // Returns an error of the system unchanged.
         ParquetError::External(source) => {
             source.downcast::<io::Error>().map_or_else(io::Error::other, |system| *system)
         }
@@ -185,7 +185,7 @@ fn other(error: ParquetError) -> io::Error {
     }
 }
 
-/// A row that was read, cell by cell.
+/// Access to the cells of a row by name.
 pub(crate) struct Cells<'a>(pub(crate) &'a Row);
 
 impl Cells<'_> {
@@ -222,12 +222,12 @@ impl Cells<'_> {
     }
 }
 
-/// Names as cells: cheap to copy.
+/// Converts names to cells, which are cheap to copy.
 pub(crate) fn text(names: &[String]) -> Vec<ByteArray> {
     names.iter().map(|name| ByteArray::from(name.as_str())).collect()
 }
 
-/// The name at `index`; what has none is absent.
+/// Returns the name at `index`, or `?` if there is none.
 pub(crate) fn pick(names: &[ByteArray], index: usize) -> Cell {
     Cell::Text(Some(names.get(index).cloned().unwrap_or_else(|| ByteArray::from("?"))))
 }

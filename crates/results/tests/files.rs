@@ -1,4 +1,4 @@
-//! What is written reads back, and the same rows give the same bytes.
+//! Files read back, and the same rows give the same bytes.
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
@@ -79,12 +79,12 @@ fn flows_read_back() {
 }
 
 #[test]
-fn exchanges_take_from_the_request_to_the_last_byte_of_the_reply() {
+fn exchange_spans_request_and_reply() {
     let part = |id, asked, is_reply| {
         let exchange = Some(ExchangeRow { asked: Time::us(asked), label: 1, is_reply });
         FlowRow { exchange, label: u16::from(!is_reply), measured: true, ..flow(id) }
     };
-    // The first was asked for before warm-up at 12 us; the last has no reply.
+    // The first request precedes the end of warm-up at 12 us; the last has no reply.
     let written = [
         part(4, 11, false),
         part(5, 11, true),
@@ -111,7 +111,7 @@ fn exchanges_take_from_the_request_to_the_last_byte_of_the_reply() {
 }
 
 #[test]
-fn flows_read_back_as_the_summary_tells_them() {
+fn flows_read_back_as_in_the_summary() {
     let mut recorder = Recorder::new(names(), Time::us(12), Time::us(100));
     let written = [flow(1), flow(2), unfinished(3)];
     written.iter().for_each(|row| recorder.add(row));
@@ -122,7 +122,7 @@ fn flows_read_back_as_the_summary_tells_them() {
 }
 
 #[test]
-fn flows_fill_several_row_groups_with_the_same_bytes_each_time() {
+fn row_groups_are_reproducible() {
     let many: Vec<_> =
         (0..70_000).map(|id| if id % 7 == 0 { unfinished(id) } else { flow(id) }).collect();
     let bytes = write(&many);
@@ -164,7 +164,7 @@ fn samples_read_back() {
 }
 
 #[test]
-fn recorder_counts_messages_after_warmup_and_never_drops_unfinished_ones() {
+fn recorder_counts_unfinished_messages() {
     let mut recorder = Recorder::new(names(), Time::us(12), Time::us(100));
     (0..10).for_each(|id| recorder.add(&flow(id)));
     recorder.add(&FlowRow { completed: None, acked: None, ..flow(11) });
@@ -184,9 +184,9 @@ fn recorder_counts_messages_after_warmup_and_never_drops_unfinished_ones() {
     assert_eq!(recorded.flows.unwrap().len(), 12);
 }
 
-/// Four took 1 to 4 times the ideal; of two others it is known that they took longer than twice.
+/// Four messages took 1 to 4 times the ideal; two others took longer than twice.
 #[test]
-fn percentiles_know_how_long_unfinished_messages_had_taken() {
+fn percentiles_include_unfinished_messages() {
     let ideal = Span::us(2);
     let at = |id: u64, start: u64, completed: Option<u64>| FlowRow {
         start: Time::us(start),
@@ -207,18 +207,19 @@ fn percentiles_know_how_long_unfinished_messages_had_taken() {
     let us = |us| Some(Fixed::micros(Span::us(us)));
     let known = fct(Some(100));
     assert_eq!((known.count, known.unfinished, known.reach), (6, 2, Some(1.0)));
-    // Each of the two was longer than 4 us: it stands for the half of one of 6 and one of 8.
+    // Each of the two took longer than 4 us: its weight is half of one of 6 us and half of one of 8
+    // us.
     assert_eq!((known.p50_us, known.p99_us), (us(6), us(8)));
     assert_eq!((known.slowdown.p50, known.slowdown.reach), (us(3), Some(1.0)));
-    assert_eq!(known.mean_us, us(5), "of those that finished");
+    assert_eq!(known.mean_us, us(5), "the mean of finished messages");
     assert!(!known.hides(1) && !known.hides_slowdown(1));
-    // Of the others alone.
-    assert_eq!(fct(None).p50_us, us(4), "nothing is known of those that just began");
+    // The finished messages alone.
+    assert_eq!(fct(None).p50_us, us(4), "messages that just began add no information");
     let long = fct(Some(200));
     assert_eq!((long.p50_us, long.p99_us, long.slowdown.p99), (us(6), us(8), us(4)));
     assert!((long.reach.unwrap() - 4.0 / 6.0).abs() < 1e-12);
     assert!(long.hides(10) && !long.hides(500) && long.hides_slowdown(10));
-    // Older results do not say how far they reach.
+    // Older results lack `reach`.
     let old = FctSummary { reach: None, ..long };
     assert!(old.hides(10) && !old.hides(500));
 }
@@ -233,7 +234,7 @@ fn many_flows_leave_the_summary() {
 }
 
 #[test]
-fn jain_index_tells_equal_from_unequal() {
+fn jain_index_measures_equality() {
     let index = |rates: &[u64]| {
         let mut recorder = Recorder::new(names(), Time::ZERO, Time::us(100));
         for (id, &rate) in rates.iter().enumerate() {
@@ -246,9 +247,9 @@ fn jain_index_tells_equal_from_unequal() {
     assert_eq!(index(&[0, 0]), None);
 }
 
-/// Two iterations of three messages; of the second one message is missing.
+/// Two iterations of three messages; one message of the second is unfinished.
 #[test]
-fn iterations_of_a_job_run_from_the_first_message_to_the_last_byte() {
+fn iteration_spans_first_message_to_last_byte() {
     let job = Job {
         label: 1,
         stack: 0,

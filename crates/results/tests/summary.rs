@@ -1,4 +1,4 @@
-//! The keys and number formats that scripts rely on.
+//! Keys and number formats that scripts use.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -121,7 +121,7 @@ fn assert_keys(value: &Value, keys: &str) {
 }
 
 #[test]
-fn every_promised_key_is_there() {
+fn documented_keys_exist() {
     let json: Value = serde_json::from_str(&text(&summary())).unwrap();
     assert_keys(
         &json,
@@ -157,7 +157,7 @@ fn every_promised_key_is_there() {
 }
 
 #[test]
-fn microseconds_carry_six_decimals_and_undefined_is_null() {
+fn microseconds_have_six_decimals_or_null() {
     let text = text(&summary());
     assert!(text.contains("\"start_us\": 0.000001"), "{text}");
     assert!(text.contains("\"fct_us\": 3.000001"), "{text}");
@@ -174,7 +174,7 @@ fn summary_reads_back() {
 }
 
 #[test]
-fn flows_or_where_they_are_but_not_both() {
+fn flows_and_flows_in_are_exclusive() {
     let mut summary = summary();
     summary.flows = None;
     summary.flows_in = Some("flows.parquet".into());
@@ -184,7 +184,7 @@ fn flows_or_where_they_are_but_not_both() {
 }
 
 #[test]
-fn the_busiest_links_stay_in_their_order() {
+fn busiest_links_keep_their_order() {
     let idle = |i: usize| i % 200 == 3; // 3, 203, … 1003: one more than have to go
     let loads: Vec<_> =
         (0..LINKS_MAX + 5).map(|i| if idle(i) { 0.0 } else { 1.0 + i as f64 }).collect();

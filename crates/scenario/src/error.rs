@@ -1,29 +1,29 @@
-//! What is said about a wrong scenario.
+//! Errors in scenarios.
 
 use core::fmt;
 use std::borrow::Cow;
 
-/// Why a scenario was refused: where, what was found there, and what is allowed instead.
+/// An error in a scenario: its place, the value found there, and the allowed values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The file, or the option (`--set key=value`), that holds the value.
     pub origin: Box<str>,
-    /// Line in the file, from 1; 0 where the value comes from an option.
+    /// Line in the file, from 1; 0 if the value comes from an option.
     pub line: u32,
-    /// Character in the line, from 1; 0 where the value comes from an option.
+    /// Character in the line, from 1; 0 if the value comes from an option.
     pub column: u32,
-    /// Path of the key, as in `fabric.links[2].rate`; empty where the whole text is meant.
+    /// Path of the key, such as `fabric.links[2].rate`; empty if the error concerns the whole text.
     pub key: Box<str>,
-    /// What was found.
+    /// Value that was found.
     pub found: Box<str>,
-    /// What is allowed.
+    /// Allowed values, and what to do.
     pub expected: Box<str>,
-    /// What was probably meant.
+    /// Value that the user probably intended.
     pub suggestion: Option<Box<str>>,
 }
 
 impl Error {
-    /// An error about a whole file or option.
+    /// Returns an error about a whole file or option.
     pub(crate) fn whole(
         origin: &str,
         found: impl Into<Box<str>>,
@@ -40,8 +40,8 @@ impl Error {
         }
     }
 
-    /// The same, with what was probably meant.
-    pub(crate) fn meant(mut self, suggestion: Option<impl Into<Box<str>>>) -> Error {
+    /// Adds a suggestion.
+    pub(crate) fn suggest(mut self, suggestion: Option<impl Into<Box<str>>>) -> Error {
         self.suggestion = suggestion.map(Into::into);
         self
     }
@@ -66,7 +66,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// What somebody has written, as long as a message shows it.
+/// Text of the user, cut to the length that a message shows.
 pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
@@ -74,12 +74,12 @@ pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Most characters of a value that a message shows.
+/// Number of characters of a value that a message shows.
 const SHOWN_CHARS: usize = 200;
 
-/// The candidate that `word` is probably a slip of, if one is near: a few letters differ, one is
-/// the start of the other, or only their ends differ. Names that differ in their number alone are
-/// not slips of each other.
+/// Returns the candidate that `word` is probably a misspelling of: a few letters differ, one is a
+/// prefix of the other, or only their ends differ. Names that differ only in their number do not
+/// count.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -109,19 +109,19 @@ pub(crate) fn nearest<'a>(
     near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
-/// Whether two words begin alike for at least five letters, and go on for at most three: `rotate`
-/// and `rotation`.
+/// Whether two words share a prefix of at least five letters and have at most three letters more:
+/// `rotate` and `rotation`.
 fn ends_differ(a: &str, b: &str) -> bool {
     let alike = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
     alike >= 5 && [a, b].iter().all(|word| word.chars().count() - alike <= 3)
 }
 
-/// `"a", "b" or "c"`.
+/// Returns `"a", "b" or "c"`.
 pub(crate) fn one_of<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     either(words.into_iter().map(|word| format!("{word:?}")).collect())
 }
 
-/// `a, b or c`.
+/// Returns `a, b or c`.
 pub(crate) fn either(words: Vec<String>) -> String {
     match words.split_last() {
         None => "nothing".to_string(),
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nearest_finds_slips_and_nothing_else() {
+    fn nearest_finds_only_misspellings() {
         let words = ["racks", "spines", "hosts_per_rack"];
         assert_eq!(nearest("raks", words), Some("racks"));
         assert_eq!(nearest("SPINES", words), Some("spines"));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_reads_like_a_sentence() {
+    fn one_of_joins_words() {
         assert_eq!(one_of(["a", "b", "c"]), r#""a", "b" or "c""#);
         assert_eq!(one_of(["a"]), r#""a""#);
     }

@@ -1,5 +1,5 @@
-//! Files from outside, which may be anything: only what is a file is read, and only up to a size;
-//! damage becomes an error.
+//! Reading of untrusted files: only regular files up to a size limit are read, and damaged files
+//! give errors.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -15,10 +15,10 @@ use parquet::record::Row;
 /// Opens a file of at most `most_bytes`.
 ///
 /// # Errors
-/// When it is not there, is larger, or is a folder, a device or a pipe, whose end might never come.
+/// If the file is missing or larger, or is a folder, a device or a pipe, which might never end.
 pub fn open(path: &Path, most_bytes: u64) -> io::Result<File> {
     let wrong = |why: String| Err(io::Error::new(ErrorKind::InvalidInput, why));
-    // Before it is opened: to open a pipe is to wait for its other end.
+    // Checked before opening, because opening a pipe waits for its other end.
     let found = fs::metadata(path)?;
     if found.is_dir() {
         return wrong("it is a folder".to_owned());
@@ -27,31 +27,31 @@ pub fn open(path: &Path, most_bytes: u64) -> io::Result<File> {
         return wrong("it is a device, a pipe or a socket".to_owned());
     }
     if found.len() > most_bytes {
-        return wrong(format!("{} bytes, and at most {most_bytes} are read", found.len()));
+        return wrong(format!("it has {} bytes; the limit is {most_bytes}", found.len()));
     }
     File::open(path)
 }
 
-/// The content of a file of at most `most_bytes`.
+/// Reads a file of at most `most_bytes`.
 ///
 /// # Errors
-/// As [`open`], and when it cannot be read.
+/// As [`open`], and if the file cannot be read.
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // A file can grow, and some that say that they are empty are not.
+    // A file can grow after the check, and the system reports size 0 for some files with content.
     open(path, most_bytes)?.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most_bytes {
-        let why = format!("at most {most_bytes} bytes are read");
+        let why = format!("it has more than {most_bytes} bytes, the limit");
         return Err(io::Error::new(ErrorKind::InvalidInput, why));
     }
     Ok(bytes)
 }
 
-/// More entries of a folder are not looked at.
+/// Largest number of entries of a folder that are compared.
 const MOST_ENTRIES: usize = 10_000;
 
-/// The file in the same folder whose name is nearest to that of one that is not there, and which
-/// ends in the same way.
+/// Returns the file in the folder of a missing file whose name is the most similar, with the same
+/// extension.
 pub(crate) fn nearest(missing: &Path) -> Option<String> {
     let folder = missing.parent().filter(|folder| !folder.as_os_str().is_empty());
     let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
@@ -64,15 +64,16 @@ pub(crate) fn nearest(missing: &Path) -> Option<String> {
     Some(missing.with_file_name(format!("{near}.toml")).display().to_string())
 }
 
-/// A text without the mark that some editors put in front of it.
+/// Returns a text without its byte order mark.
 pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// Calls `each` with the number of every row of a Parquet file, from 1, and the row.
+/// Calls `each` with every row of a Parquet file and its number, from 1.
 ///
 /// # Errors
-/// The first of `each`, or what `wrong` makes of the reason why the file cannot be read.
+/// The first error of `each`, or the error that `wrong` builds from the reason why the file is
+/// unreadable.
 pub fn parquet_rows<E>(
     file: File,
     wrong: impl Fn(String) -> E,
@@ -88,20 +89,21 @@ pub fn parquet_rows<E>(
     Ok(())
 }
 
-/// Does what may panic where a file is damaged: the library checks less than it might.
+/// Runs a job that may panic on a damaged file, because the library does not check all its input,
+/// and returns the panic as an error.
 fn caught<T>(job: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
     thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        let usual = panic::take_hook();
+        let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             if !QUIET.get() {
-                usual(panic);
+                previous(panic);
             }
         }));
     });
     QUIET.set(true);
-    // What it leaves half-done is not used again.
+    // Unwind safety: the reader is not used after a panic.
     let done = panic::catch_unwind(AssertUnwindSafe(job));
     QUIET.set(false);
     match done {

@@ -1,4 +1,4 @@
-//! One number for everything that a run depends on.
+//! Hash of everything that a run depends on.
 
 use core::fmt::Write;
 
@@ -15,13 +15,13 @@ impl Write for Hasher {
     }
 }
 
-/// SHA-256, in hexadecimal, of everything that a plan says, down to each link, parameter and point
-/// of a distribution: two plans with the same hash give the same results under the same version of
-/// the engine.
+/// Returns the SHA-256, in hexadecimal, of a plan with every link, parameter and point of a
+/// distribution. Two plans with the same hash give the same results under the same version of the
+/// engine.
 pub fn content_hash(plan: &Plan) -> String {
     let mut hasher = Hasher(Sha256::new());
-    // Field by field, so that a new one cannot be forgotten. Warnings do not change a run, and the
-    // resolved file says the same in other words.
+    // Destructured, so that the compiler reports a new field. Warnings do not change a run, and the
+    // resolved file is derived from the other fields.
     let Plan {
         name,
         seed,
@@ -52,7 +52,7 @@ pub fn content_hash(plan: &Plan) -> String {
         )
     );
     debug_assert!(written.is_ok());
-    // What few plans have leaves the hash of others as it was.
+    // Hashed only if present, so that the hashes of plans without weights stay the same.
     if !weights.is_empty() {
         hasher.0.update(weights);
     }

@@ -1,15 +1,16 @@
 //! Scenarios: TOML text in, a validated [`Plan`] out.
 //!
-//! A text goes through one path. It is parsed into a tree whose values know their places; options
-//! ([`Override`]) and presets change the tree; it is checked against tables of keys, which also
-//! make the [`schema`]; and what each section means is built into the plan. Whatever is wrong on
-//! the way becomes one [`Error`] that names the place, the key, what was found and what is allowed.
+//! A text passes four steps. It is parsed into a tree whose values record their places. Options
+//! ([`Override`]) and presets change the tree. The tree is checked against tables of keys, from
+//! which the [`schema`] is generated too. The sections are compiled into the plan. The first
+//! problem becomes an [`Error`] that names the place, the key, the value found and the allowed
+//! values.
 //!
-//! A [`sweep`] is many scenarios in one: keys and the values that they take.
+//! A [`sweep`] is a set of scenarios: a scenario, some of its keys, and the values of each.
 //!
-//! Files of other simulators become scenarios, and scenarios become such files, in [`exchange`].
+//! [`interop`] converts files of other simulators to scenarios, and scenarios to such files.
 //!
-//! Nothing here simulates, and of all files only those that a scenario names are read.
+//! This crate does not simulate, and it reads only files that a scenario names.
 
 mod compile;
 mod error;
@@ -42,18 +43,18 @@ pub use overrides::Override;
 pub use plan::{Counted, Output, Plan};
 pub use read::quantity::magnitude;
 pub use schema::schema;
-pub use template::{template, template_says, templates};
+pub use template::{template, template_summary, templates};
 
-/// Largest scenario file.
+/// Size limit of a scenario file, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Makes the plan of a scenario.
+/// Compiles the plan of a scenario.
 ///
-/// `origin` is the file's name: errors show it, and the files that the scenario names are looked
-/// for next to it. The text need not come from there.
+/// `origin` is the name of the file. Errors show it, and paths in the scenario are relative to its
+/// folder. The text may come from elsewhere.
 ///
 /// # Errors
-/// When anything about the scenario is wrong; see [`Error`].
+/// If the scenario is invalid; see [`Error`].
 pub fn load(text: &str, origin: &str, overrides: &[Override]) -> Result<Plan, Error> {
     let mut document = document(text, origin, overrides)?;
     presets::fill(&mut document)?;
@@ -62,7 +63,7 @@ pub fn load(text: &str, origin: &str, overrides: &[Override]) -> Result<Plan, Er
     scenario::plan(&root, folder, &stem(origin, "scenario"))
 }
 
-/// A text as a tree, changed.
+/// Parses a text and applies the overrides.
 fn document(text: &str, origin: &str, overrides: &[Override]) -> Result<Node, Error> {
     let mut document = Node::document(&Source::file(origin, files::without_mark(text)))?;
     sweep::refuse(&document)?;
@@ -72,53 +73,52 @@ fn document(text: &str, origin: &str, overrides: &[Override]) -> Result<Node, Er
     Ok(document)
 }
 
-/// What a file is called without its ending; `unnamed` where it has no name.
+/// Returns the name of a file without its extension, or `unnamed` if it has no name.
 fn stem<'a>(origin: &'a str, unnamed: &'a str) -> Cow<'a, str> {
     Path::new(origin).file_stem().map_or(unnamed.into(), |stem| stem.to_string_lossy())
 }
 
-/// What the file of a switch in software says.
+/// Reads the file of a live switch.
 ///
 /// # Errors
-/// When the file cannot be read or is not UTF-8, or anything about it is wrong; see [`Error`].
+/// If the file cannot be read, is not UTF-8, or is invalid; see [`Error`].
 pub fn software_switch(path: &Path, overrides: &[Override]) -> Result<SoftwareSwitch, Error> {
     let (text, origin) = (text(path)?, path.display().to_string());
     let root = read::check::table(document(&text, &origin, overrides)?, software::ROOT, "")?;
     software::software_switch(&root, &stem(&origin, "switch"))
 }
 
-/// Makes the plan of a scenario file.
+/// Compiles the plan of a scenario file.
 ///
 /// # Errors
-/// When the file cannot be read or is not UTF-8, or anything about the scenario is wrong; see
-/// [`Error`].
+/// If the file cannot be read, is not UTF-8, or is invalid; see [`Error`].
 pub fn load_file(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
     load(&text(path)?, &path.display().to_string(), overrides)
 }
 
-/// What a scenario file says.
+/// Reads the text of a scenario file.
 ///
 /// # Errors
-/// When it cannot be read, or is not UTF-8.
+/// If the file cannot be read, or is not UTF-8.
 pub fn text(path: &Path) -> Result<String, Error> {
     let origin = path.display().to_string();
     let unreadable = |why: std::io::Error| {
         let near = (why.kind() == ErrorKind::NotFound).then(|| files::nearest(path)).flatten();
         Error::whole(&origin, format!("a file that cannot be read ({why})"), "a scenario file")
-            .meant(near)
+            .suggest(near)
     };
     let bytes = files::read(path, MOST_BYTES).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let mut wrong = Error::whole(&origin, "bytes that are not UTF-8", "a text in UTF-8");
+        let mut wrong = Error::whole(&origin, "bytes that are not UTF-8", "text in UTF-8");
         wrong.line = 1 + before.iter().filter(|byte| **byte == b'\n').count() as u32;
         wrong.column = 1;
         wrong
     })
 }
 
-/// A scenario as a file with nothing left out: every default, every parameter, and what protocols
-/// asked of the switches.
+/// Returns a scenario as a complete file: with all defaults, all parameters, and the switch
+/// settings that protocols require.
 pub fn resolved(plan: &Plan) -> serde_json::Value {
     plan.resolved.clone()
 }

@@ -1,4 +1,4 @@
-//! What generated traffic asks for, and whether links can carry that.
+//! Offered load of generated traffic, and warnings if it exceeds the capacity of links.
 
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
@@ -6,7 +6,8 @@ use tidegate_core::{Span, Time};
 
 use crate::read::table::Table;
 
-/// Payload that a block of traffic asks for while it lasts, in bit/s; `None` where it has no rate.
+/// Payload that a block of traffic offers between its start and stop, in bit/s; `None` if it has no
+/// rate.
 pub fn asked_bps(traffic: &Traffic) -> Option<f64> {
     let mean_bytes = match &traffic.sizes {
         Sizes::Fixed(bytes) => *bytes as f64,
@@ -18,15 +19,15 @@ pub fn asked_bps(traffic: &Traffic) -> Option<f64> {
         Pattern::Incast { fan_in, interval, .. } if *interval != Span::FOREVER => {
             (*fan_in as usize, interval.as_ps() as f64)
         }
-        // The answers to a request come to one size.
+        // The size is that of all replies to a request together.
         Pattern::Requests { askers, mean_gap_ps, .. } => (askers.len(), *mean_gap_ps),
         _ => return None,
     };
     Some(messages as f64 * mean_bytes * 8e12 / every_ps)
 }
 
-/// Warns of loads that links cannot carry, even without headers: of those that say so themselves,
-/// or else of the host that is asked for most.
+/// Warns of loads that exceed the capacity of links even without headers: of every key `load` above
+/// 1, or else of the most loaded host.
 pub(crate) fn overloads(
     tables: &[Table],
     traffic: &[Traffic],
@@ -37,8 +38,8 @@ pub(crate) fn overloads(
     for table in tables {
         if let Some(load) = table.find::<f64>("load").filter(|load| *load > 1.0) {
             warnings.push(format!(
-                "{} is {load}: more than the links that it is a share of carry; what waits grows \
-                 as long as that lasts",
+                "{} is {load}, above the capacity of the links: queues grow for as long as this \
+                 traffic lasts; set a load of at most 1",
                 table.path("load")
             ));
         }
@@ -46,45 +47,46 @@ pub(crate) fn overloads(
     if warnings.len() > before {
         return;
     }
-    // Where several blocks last together, the last of them has just begun.
+    // The load is highest at the start of some block.
     let begins = traffic.iter().map(|block| block.start);
     let most = begins.flat_map(|at| busy(traffic, fabric, at)).reduce(more);
-    if let Some(Busy { share, hosts, first, does }) = most.filter(|most| most.share > 1.0) {
+    if let Some(Busy { share, hosts, first, direction }) = most.filter(|most| most.share > 1.0) {
         let first = &fabric.hosts[first];
-        let (who, its) = match hosts {
-            1 => (format!("{first} is"), "its link carries"),
-            _ => (format!("{first} and {} more are", hosts - 1), "their links carry"),
+        let (which, capacity) = match hosts {
+            1 => (first.clone(), "the capacity of its link"),
+            _ => (format!("{first} and {} more", hosts - 1), "the capacity of their links"),
         };
         warnings.push(format!(
-            "{who} to {does} up to {share:.2} times what {its}; what waits grows as long as that \
-             lasts"
+            "the traffic {direction} {which} is up to {share:.2} times {capacity}: queues grow for \
+             as long as this lasts"
         ));
     }
 }
 
-/// What is asked of hosts in one direction.
+/// Load of hosts in one direction.
 struct Busy {
-    /// The most of any, as a share of its link.
+    /// Largest load of a host, as a share of its link rate.
     share: f64,
-    /// Of so many it is more than their links carry.
+    /// Number of hosts whose load exceeds their link rate.
     hosts: usize,
-    /// The first that has most.
+    /// First host with the largest load.
     first: usize,
-    does: &'static str,
+    /// `sent by` or `received by`.
+    direction: &'static str,
 }
 
-/// The one of which more is asked; the first where that is equal.
+/// Returns the direction with the larger load; the first if they are equal.
 fn more(a: Busy, b: Busy) -> Busy {
     if b.share > a.share { b } else { a }
 }
 
-/// What is asked of hosts at `at`, on average.
+/// Returns the mean load of hosts at time `at`, in both directions.
 fn busy(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [Busy; 2] {
     let hosts = fabric.hosts.len();
     let all: Vec<u32> = (0..hosts as u32).collect();
     let (mut sent, mut received) = (vec![0.0; hosts], vec![0.0; hosts]);
     for block in traffic.iter().filter(|block| block.start <= at && at < block.stop) {
-        let Some(asked) = asked_bps(block) else { continue };
+        let Some(offered) = asked_bps(block) else { continue };
         let (from, to) = match &block.pattern {
             Pattern::Poisson { senders, receivers, .. }
             | Pattern::RotatingIncast { senders, receivers, .. } => (&senders[..], &receivers[..]),
@@ -93,7 +95,7 @@ fn busy(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [Busy; 2] {
             _ => (&all[..], &all[..]),
         };
         let share = |sums: &mut [f64], of: &[u32]| {
-            of.iter().for_each(|host| sums[*host as usize] += asked / of.len() as f64);
+            of.iter().for_each(|host| sums[*host as usize] += offered / of.len() as f64);
         };
         share(&mut sent, from);
         share(&mut received, to);
@@ -106,14 +108,14 @@ fn busy(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [Busy; 2] {
             }
         }
     }
-    let busy = |does, sums: Vec<f64>| {
+    let busy = |direction, sums: Vec<f64>| {
         let shares: Vec<f64> = sums.into_iter().zip(&rates).map(|(sum, rate)| sum / rate).collect();
         let share = shares.iter().copied().fold(0.0, f64::max);
         let first = shares.iter().position(|other| *other == share).unwrap_or(0);
         let hosts = shares.iter().filter(|share| **share > 1.0).count();
-        Busy { share, hosts, first, does }
+        Busy { share, hosts, first, direction }
     };
-    [busy("send", sent), busy("receive", received)]
+    [busy("sent by", sent), busy("received by", received)]
 }
 
 #[cfg(test)]
@@ -130,17 +132,17 @@ mod tests {
     }
 
     #[test]
-    fn loads_above_what_links_carry_are_warned_of() {
+    fn overload_is_warned_of() {
         let poisson = |more: &str| format!("{{ kind = 'poisson', sizes = '100KB', {more} }}");
         let incast = "{ kind = 'incast', sizes = '125KB', fan_in = 4, interval = '20us'";
         let cases = [
             (poisson("load = 1.0"), ""),
-            (poisson("load = 1.2"), "traffic[0].load is 1.2: more than the links"),
+            (poisson("load = 1.2"), "traffic[0].load is 1.2, above the capacity of the links"),
             (
                 format!("{}, {}", poisson("load = 0.6"), poisson("load = 0.6")),
-                "h0 and 4 more are to send up to 1.20 times what their links",
+                "the traffic sent by h0 and 4 more is up to 1.20 times the capacity of their links",
             ),
-            // One after the other.
+            // Blocks that do not overlap.
             (
                 format!(
                     "{}, {}",
@@ -149,31 +151,34 @@ mod tests {
                 ),
                 "",
             ),
-            // 200 Gbit/s, at all hosts in turn or at one.
+            // 200 Gbit/s, spread over all hosts or to one of them.
             (format!("{incast} }}"), ""),
-            (format!("{incast}, dst = 'h2' }}"), "h2 is to receive up to 2.00 times what its link"),
+            (
+                format!("{incast}, dst = 'h2' }}"),
+                "received by h2 is up to 2.00 times the capacity of its link",
+            ),
             (
                 poisson("rate = '60Gbps', receivers = 'h[0-1]'"),
-                "h0 and 1 more are to receive up to 1.50 times",
+                "received by h0 and 1 more is up to 1.50 times",
             ),
         ];
-        for (traffic, said) in cases {
+        for (traffic, expected) in cases {
             let warnings = plan(&traffic).warnings;
-            match said {
+            match expected {
                 "" => assert_eq!(warnings, Vec::<String>::new(), "{traffic}"),
-                _ => assert!(warnings.len() == 1 && warnings[0].contains(said), "{warnings:?}"),
+                _ => assert!(warnings.len() == 1 && warnings[0].contains(expected), "{warnings:?}"),
             }
         }
     }
 
     #[test]
-    fn what_is_asked_is_what_a_load_says() {
-        let asked = |traffic: &str| asked_bps(&plan(traffic).workload.traffic[0]);
-        let near = |asked: Option<f64>, gbps: f64| (asked.unwrap() / 1e9 - gbps).abs() < 1e-3;
-        assert!(near(asked("{ kind = 'poisson', sizes = 'websearch', load = 0.3 }"), 150.0));
+    fn asked_bps_matches_load() {
+        let offered = |traffic: &str| asked_bps(&plan(traffic).workload.traffic[0]);
+        let near = |offered: Option<f64>, gbps: f64| (offered.unwrap() / 1e9 - gbps).abs() < 1e-3;
+        assert!(near(offered("{ kind = 'poisson', sizes = 'websearch', load = 0.3 }"), 150.0));
         let incast = "kind = 'incast', sizes = '10KB', fan_in = 3";
-        assert!(near(asked(&format!("{{ {incast}, load = 0.1 }}")), 50.0));
-        assert_eq!(asked(&format!("{{ {incast} }}")), None);
-        assert_eq!(asked("{ kind = 'permutation' }"), None);
+        assert!(near(offered(&format!("{{ {incast}, load = 0.1 }}")), 50.0));
+        assert_eq!(offered(&format!("{{ {incast} }}")), None);
+        assert_eq!(offered("{ kind = 'permutation' }"), None);
     }
 }

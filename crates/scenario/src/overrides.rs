@@ -2,26 +2,26 @@
 
 use crate::error::{Error, shortened};
 
-/// One value of a scenario, set from outside its file.
+/// Sets one value of a scenario from outside its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// The option, as messages name it.
+    /// Name of the option in messages.
     pub option: String,
-    /// Path of the key: `transport.params.m`, `flows.0.start` or `flows[0].start`; `flows[*].start`
-    /// is all of a list, `flows.victim.start` what has that label.
+    /// Path of the key: `transport.params.m`, `flows.0.start` or `flows[0].start`. `flows[*].start`
+    /// selects all items of a list, `flows.victim.start` the items with that label.
     pub key: String,
-    /// TOML, or else a bare text: `0.25`, `true`, `200Gbps`, `{ rate = "10Gbps" }`.
+    /// Value as TOML, or else as a bare text: `0.25`, `true`, `200Gbps`, `{ rate = "10Gbps" }`.
     pub value: String,
-    /// The value is a protocol that takes the place of the transport's: what the scenario says of
-    /// that one in `[transport]`, `[[flows]]` and `[[traffic]]` is forgotten.
+    /// Whether the value is a protocol that replaces the transport's. The presets and parameters of
+    /// the old protocol in `[transport]`, `[[flows]]` and `[[traffic]]` are removed.
     pub replaces_protocol: bool,
 }
 
 impl Override {
-    /// From `key=value`, the argument of `--set`.
+    /// Parses `key=value`, the argument of `--set`.
     ///
     /// # Errors
-    /// When there is no `=` or no key.
+    /// If there is no `=` or no key.
     pub fn set(argument: &str) -> Result<Override, Error> {
         let option = format!("--set {}", shortened(argument));
         match argument.split_once('=') {
@@ -39,7 +39,7 @@ impl Override {
         }
     }
 
-    /// From an option of its own that stands for a key, such as `--seed 7`.
+    /// Returns the override of an option for one key, such as `--seed 7`.
     pub fn option(option: &str, key: &str, value: &str) -> Override {
         Override {
             option: option.into(),
@@ -49,8 +49,8 @@ impl Override {
         }
     }
 
-    /// Runs the scenario under another protocol, with what `[protocols.NAME]` says of it. Flows
-    /// that name a third one keep it.
+    /// Returns the override that runs the scenario under another protocol, with the parameters of
+    /// `[protocols.NAME]`. Flows that name a third protocol keep it.
     pub fn protocol(option: &str, name: &str) -> Override {
         Override { replaces_protocol: true, ..Override::option(option, "transport.protocol", name) }
     }

@@ -1,4 +1,4 @@
-//! A validated scenario: nothing in it can be wrong any more.
+//! The plan: a validated scenario.
 
 use core::fmt;
 
@@ -11,58 +11,60 @@ use tidegate_core::{ConnectionPolicy, Span, Time};
 /// A validated scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What the file calls itself.
+    /// Name of the run.
     pub name: String,
-    /// All randomness comes from here.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Until when is simulated and measured.
+    /// End of the simulated time and of the measured window.
     pub duration: Time,
-    /// Or until all flows with a size and all traffic that ends by itself have finished, if that is
-    /// before.
+    /// Whether the run ends before `duration` when all flows with a size and all finite traffic are
+    /// complete.
     pub until_done: bool,
-    /// Measurements leave out what happens before this.
+    /// Start of the measured window.
     pub warmup: Time,
-    /// So much longer than `duration` messages may take to finish, with no new ones.
+    /// Longest time after `duration` in which messages may complete; no new messages are submitted.
     pub drain: Span,
     /// Hosts, switches, links.
     pub fabric: Fabric,
-    /// How packets choose among equal paths.
+    /// Routing among equal paths.
     pub routing: Routing,
     /// The distinct (protocol, parameters) pairs in use; flows name them by number.
     pub stacks: Vec<Stack>,
     /// Labels of flows; flows name them by number. The first is "" (unlabelled).
     pub labels: Vec<String>,
-    /// What messages of each label count where protocols tell tenants apart; empty: all the same.
+    /// Weight of the messages of each label, under protocols that share links by weight; empty if
+    /// all are equal.
     pub weights: Vec<u8>,
     /// How messages share connections.
     pub connections: ConnectionPolicy,
-    /// Bandwidth-delay product in bytes where the scenario sets it.
+    /// Bandwidth-delay product in bytes, if the scenario sets it.
     pub bdp_bytes: Option<f64>,
-    /// What the hosts want to send.
+    /// Flows and traffic of the hosts.
     pub workload: Workload,
-    /// What goes wrong.
+    /// Injected faults.
     pub faults: Faults,
-    /// How long hosts take with what they receive.
+    /// Processing time of received packets.
     pub stack_time: StackTime,
-    /// What is recorded.
+    /// Recorded results.
     pub output: Output,
-    /// Things that are allowed but probably not meant (a protocol outside its domain, say).
+    /// Warnings of settings that are allowed but probably unintended, such as a protocol outside
+    /// its design range.
     pub warnings: Vec<String>,
-    /// The scenario as a file with nothing left out, in JSON: loading it again gives the same plan.
+    /// The complete scenario in JSON. Loading it gives the same plan.
     pub resolved: serde_json::Value,
 }
 
-/// What is recorded.
+/// Recorded results.
 #[derive(Clone, PartialEq)]
 pub struct Output {
-    /// Histograms of queues at every switch port: `None` decides by the number of ports.
+    /// Whether to record histograms of the queue at every switch port; `None`: the number of ports
+    /// decides.
     pub histograms: Option<bool>,
     /// Interval of the time series, if any.
     pub timeseries: Option<Span>,
-    /// What they are of: names of [`QUANTITIES`], in that order.
+    /// Recorded quantities: names of [`QUANTITIES`], in that order.
     pub quantities: Vec<&'static str>,
-    /// Directions of links that they are of, where not all of them: 2i and 2i + 1 are those of link
-    /// i.
+    /// Recorded directions of links; `None`: all. 2i and 2i + 1 are the directions of link i.
     pub ports: Option<Vec<u32>>,
     /// Whose completion times count.
     pub messages: Counted,
@@ -92,7 +94,7 @@ impl fmt::Debug for Output {
     }
 }
 
-/// What time series are of; what they are of unless the scenario says so.
+/// Quantities of time series, and whether each is recorded by default.
 pub const QUANTITIES: [(&str, bool); 7] = [
     ("delivered_bytes", true),
     ("goodput_gbps", true),

@@ -1,4 +1,4 @@
-//! Fabrics and parameters of papers, which are data files of this crate.
+//! Presets: fabrics and parameters of papers, which are data files of this crate.
 
 use tidegate_algos::Protocol;
 
@@ -7,11 +7,11 @@ use crate::read::tree::{Entries, Node, Raw, Source};
 
 include!(concat!(env!("OUT_DIR"), "/presets.rs"));
 
-/// The preset that every protocol has: its defaults.
+/// Preset of all protocols: their defaults.
 pub(crate) const PAPER: &str = "paper";
 
-/// Takes `fabric.preset` out of a document and fills in what that preset says and the document does
-/// not.
+/// Removes `fabric.preset` from a document and adds the preset's values that the document does not
+/// set.
 pub(crate) fn fill(document: &mut Node) -> Result<(), Error> {
     let Raw::Table(entries) = &mut document.raw else { return Ok(()) };
     let Some((_, Node { raw: Raw::Table(fabric), .. })) = entries.get_mut("fabric") else {
@@ -23,7 +23,7 @@ pub(crate) fn fill(document: &mut Node) -> Result<(), Error> {
         named
             .at
             .error("fabric.preset", named.found(), one_of(known()))
-            .meant(nearest(name, known()))
+            .suggest(nearest(name, known()))
     };
     let Raw::Text(name) = &named.raw else { return Err(wrong("")) };
     let (_, text) = FABRICS.iter().find(|(known, _)| known == name).ok_or_else(|| wrong(name))?;
@@ -32,15 +32,17 @@ pub(crate) fn fill(document: &mut Node) -> Result<(), Error> {
     if let Some((_, own)) = fabric.get("kind")
         && !matches!(&own.raw, Raw::Text(text) if Some(text) == kind.as_ref())
     {
-        let expected =
-            format!("{:?}, the kind of preset {name:?}, or no kind", kind.unwrap_or_default());
+        let expected = format!(
+            "{:?}, which is the kind of preset {name:?}, or no kind",
+            kind.unwrap_or_default()
+        );
         return Err(own.at.error("fabric.kind", own.found(), expected));
     }
     document.fill(preset);
     Ok(())
 }
 
-/// The kind of a fabric.
+/// Returns the kind of a preset's fabric.
 pub(crate) fn fabric_kind(name: &str) -> Option<String> {
     let (_, text) = FABRICS.iter().find(|(known, _)| *known == name)?;
     let (_, fabric) = entries(document_of(name, text).ok()?)?.remove("fabric")?;
@@ -66,13 +68,13 @@ fn file_of(protocol: Protocol) -> Option<Entries> {
     entries(document_of(&format!("presets of {name}"), text).ok()?)
 }
 
-/// Names of a protocol's presets.
+/// Returns the names of a protocol's presets.
 pub(crate) fn of_protocol(protocol: Protocol) -> Vec<String> {
     let shipped = file_of(protocol).unwrap_or_default();
     [PAPER.to_string()].into_iter().chain(shipped.into_keys()).collect()
 }
 
-/// What a preset sets; nothing for the paper's, which is the defaults.
+/// Returns the parameters of a preset; empty for `paper`, which is the defaults.
 pub(crate) fn parameters(protocol: Protocol, preset: &str) -> Option<Entries> {
     if preset == PAPER {
         return Some(Entries::new());

@@ -1,4 +1,4 @@
-//! The JSON Schema, made from the same tables of keys that check a file.
+//! The JSON Schema, generated from the tables of keys that check a file.
 
 use serde_json::{Map, Value as Json, json};
 use tidegate_algos::Protocol;
@@ -12,15 +12,15 @@ use crate::read::keys::{Key, Keys, MESSAGE, Presence, Shape, Variant};
 use crate::read::quantity::{BDP, Dimension, RATE, SHARE, SIZE, TIME};
 use crate::read::tree::{Node, Raw};
 
-/// The JSON Schema (draft 2020-12) of scenario files. Whatever [`load`](crate::load) accepts is
-/// valid under it; it does not know how values fit together (a stop after its start, names that
-/// exist).
+/// Returns the JSON Schema (draft 2020-12) of scenario files. Every file that [`load`](crate::load)
+/// accepts is valid. The schema does not check relations between values, such as a stop after its
+/// start, or that names exist.
 pub fn schema() -> Json {
     let mut schema = object(&keys_of(scenario::ROOT), true);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("tidegate scenario");
     schema["description"] =
-        json!("One simulated run: a fabric, the protocols on it, and what its hosts send.");
+        json!("One simulated run: a fabric, its protocols, and the traffic of its hosts.");
     let mut definitions = Map::new();
     for (name, dimension) in [("duration", &TIME), ("rate", &RATE), ("size", &SIZE)] {
         definitions.insert(name.into(), quantity(dimension, &[]));
@@ -55,7 +55,7 @@ fn quantity(dimension: &Dimension, more: &[&'static str]) -> Json {
     })
 }
 
-/// A table. With `complete`, required keys are required and defaults are told.
+/// Returns the schema of a table. If `complete`, it includes required keys and defaults.
 fn object(keys: &[&'static Key], complete: bool) -> Json {
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -80,7 +80,7 @@ fn object(keys: &[&'static Key], complete: bool) -> Json {
     schema
 }
 
-/// What follows from naming a protocol.
+/// Returns the condition that a protocol puts on preset and parameters.
 fn by_choice(protocol: Protocol) -> Json {
     json!({
         "if": {
@@ -162,15 +162,16 @@ fn bounded(kind: &str, min: f64, max: f64) -> Json {
     if max == f64::INFINITY { json!({ "anyOf": [{ "const": "inf" }, schema] }) } else { schema }
 }
 
-/// A table of which parts may be missing where all its keys have defaults elsewhere.
+/// Returns the schema of a table with its required keys and defaults.
 fn table(keys: Keys) -> Json {
     object(&keys_of(keys), true)
 }
 
-/// One alternative for each kind; and, where presets can say the kind, one for each kind that a
-/// preset has.
+/// Returns one alternative for each kind. If presets can imply the kind, it adds one for each kind
+/// that a preset has.
 fn kinds(common: &'static [Key], variants: &'static [Variant]) -> Json {
-    // A fabric's presets stand for the kind. Those of traffic are of its protocol's parameters.
+    // A preset of a fabric implies the kind. A preset of traffic is one of its protocol's
+    // parameters.
     let has = |name| common.iter().any(|key| key.name == name);
     let takes_presets = has(PRESET) && !has("protocol");
     let plain = variants.iter().map(|variant| {
@@ -213,7 +214,7 @@ fn properties(schema: &mut Json) -> &mut Map<String, Json> {
     schema["properties"].as_object_mut().expect("an object schema")
 }
 
-/// Parameters of a protocol.
+/// Returns the schema of a protocol's parameters.
 fn params(protocol: Protocol) -> Json {
     let each = |info: &Info| {
         let mut schema = of(transport::shape(info));
@@ -234,7 +235,7 @@ fn params(protocol: Protocol) -> Json {
     })
 }
 
-/// A default as JSON.
+/// Returns a default as JSON.
 fn plain(node: &Node) -> Json {
     match &node.raw {
         Raw::Text(text) => json!(text),

@@ -1,5 +1,5 @@
-//! A scenario to begin with: what has to be said, and all else as comments with what holds unless
-//! it is said.
+//! Template of a scenario: required keys with values, and all other keys as comments with their
+//! defaults.
 
 use textwrap::Options;
 use tidegate_algos::Protocol;
@@ -9,22 +9,22 @@ use crate::error::{Error, nearest, one_of};
 use crate::presets;
 use crate::read::keys::{Key, Keys, Presence, Shape, Variant};
 
-/// Columns of a file.
+/// Line width of a file.
 const WIDTH: usize = 100;
-/// Kinds of fabrics of which everything has to be listed one by one.
+/// Kinds of fabrics without a generator, for which there is no template.
 const LISTED: [&str; 1] = ["graph"];
-/// Kind of the traffic that hosts send.
+/// Kind of the example traffic.
 const TRAFFIC: &str = "poisson";
 
-/// Fabrics that a template can be on: those of papers, and kinds that are generated.
+/// Fabrics that have a template: those of papers, and generated kinds.
 pub fn templates() -> impl Iterator<Item = &'static str> {
     let kinds = fabric::KINDS.iter().map(|variant| variant.kind);
     let presets = presets::FABRICS.iter().map(|(name, _)| *name);
     presets.chain(kinds.filter(|kind| !LISTED.contains(kind)))
 }
 
-/// What a template is on, in a sentence; empty where there is none of that name.
-pub fn template_says(name: &str) -> String {
+/// Returns a sentence that describes a template; empty if no template has that name.
+pub fn template_summary(name: &str) -> String {
     let preset = presets::FABRICS.iter().find(|(known, _)| *known == name);
     let says = match (preset, variant(fabric::KINDS, name)) {
         (Some((_, text)), _) => {
@@ -38,23 +38,23 @@ pub fn template_says(name: &str) -> String {
     format!("{}.", sentence.trim().trim_end_matches('.'))
 }
 
-/// A scenario on a fabric, as a file with comments: Poisson arrivals of web search at half load,
-/// under [`Protocol::USUAL`]. `name` is one of [`templates`].
+/// Returns a scenario on a fabric as a file with comments: Poisson arrivals with web-search sizes
+/// at half load, under [`Protocol::USUAL`]. `name` is one of [`templates`].
 ///
 /// # Errors
-/// When there is no such fabric.
+/// If there is no such fabric.
 pub fn template(name: &str) -> Result<String, Error> {
     let mut file = File::default();
     let preset = presets::FABRICS.iter().find(|(known, _)| *known == name);
     let kind = variant(fabric::KINDS, name).filter(|_| !LISTED.contains(&name));
     if preset.is_none() && kind.is_none() {
         let wrong = Error::whole("tidegate new", format!("{name:?}"), one_of(templates()));
-        return Err(wrong.meant(nearest(name, templates())));
+        return Err(wrong.suggest(nearest(name, templates())));
     }
-    file.say(&format!(
-        "A scenario on {name}: `tidegate run FILE` runs it. What is behind a # may be said, too; \
-         where it has a value, that holds unless another is said. docs/scenario.md has all keys, \
-         `tidegate protocols` the protocols."
+    file.comment(&format!(
+        "A scenario on {name}: `tidegate run FILE` runs it. Lines with # show optional keys; a \
+         value there is the default. docs/scenario.md describes all keys, and `tidegate protocols` \
+         lists the protocols."
     ));
     file.0.push('\n');
     let named = format!("{name:?}");
@@ -63,7 +63,7 @@ pub fn template(name: &str) -> Result<String, Error> {
     file.section("[fabric]");
     match (preset, kind) {
         (Some((_, text)), _) => {
-            file.0 += &format!("preset = {named}\n# It says:\n");
+            file.0 += &format!("preset = {named}\n# The preset sets:\n");
             for line in text.lines() {
                 file.0 += format!("#   {line}").trim_end();
                 file.0.push('\n');
@@ -81,18 +81,18 @@ pub fn template(name: &str) -> Result<String, Error> {
     }
     file.section("[transport]");
     let keys = transport::KEYS.iter();
-    // What a fabric's paper says of connections holds.
+    // The fabric's preset sets the other keys.
     let keys = keys.filter(|key| preset.is_none() || key.name == "protocol");
     file.keys(keys, &[("protocol", &format!("{:?}", Protocol::USUAL.info().name))]);
     file.section("[[traffic]]");
     let kind = variant(traffic::KINDS, TRAFFIC).map_or(&[][..], |kind| kind.keys);
-    let said = [
+    let values = [
         ("kind", "\"poisson\""),
         ("label", "\"search\""),
         ("sizes", "\"websearch\""),
         ("load", "0.5"),
     ];
-    file.keys(traffic::COMMON.iter().chain(kind), &said);
+    file.keys(traffic::COMMON.iter().chain(kind), &values);
     file.section("[hosts]");
     file.keys(hosts::KEYS.iter(), &[]);
     file.section("[faults]");
@@ -110,7 +110,7 @@ fn variant(variants: &'static [Variant], kind: &str) -> Option<&'static Variant>
     variants.iter().find(|variant| variant.kind == kind)
 }
 
-/// Whether a key of the file has a section of its own.
+/// Whether a top-level key is a section.
 fn is_section(key: &Key) -> bool {
     matches!(
         key.shape,
@@ -122,7 +122,7 @@ fn is_section(key: &Key) -> bool {
     )
 }
 
-/// A text that grows.
+/// A file under construction.
 #[derive(Default)]
 struct File(String);
 
@@ -131,31 +131,31 @@ impl File {
         self.0 += &format!("\n{name}\n");
     }
 
-    /// A comment.
-    fn say(&mut self, text: &str) {
+    /// Appends a comment.
+    fn comment(&mut self, text: &str) {
         let lines = Options::new(WIDTH).initial_indent("# ").subsequent_indent("# ");
         self.0 += &textwrap::fill(text, lines);
         self.0.push('\n');
     }
 
-    /// Keys, each with what it means: those in `said` with a value, others as comments.
-    fn keys<'a>(&mut self, keys: impl Iterator<Item = &'a Key>, said: &[(&str, &str)]) {
+    /// Appends keys with their descriptions: those in `values` with a value, others as comments.
+    fn keys<'a>(&mut self, keys: impl Iterator<Item = &'a Key>, values: &[(&str, &str)]) {
         for key in keys {
             let name = key.name;
-            if let Some((_, value)) = said.iter().find(|(known, _)| *known == name) {
-                self.say(key.doc);
+            if let Some((_, value)) = values.iter().find(|(known, _)| *known == name) {
+                self.comment(key.doc);
                 self.0 += &format!("{name} = {value}\n");
             } else if let Presence::Default(text) = key.presence {
-                self.say(key.doc);
+                self.comment(key.doc);
                 self.0 += &format!("# {name} = {}\n", written(key.shape, text));
             } else {
-                self.say(&format!("{name}: {}. {}", key.shape.expected(), key.doc));
+                self.comment(&format!("{name}: {}. {}", key.shape.expected(), key.doc));
             }
         }
     }
 }
 
-/// A default as a file has it: bare texts get quotes.
+/// Returns a default as TOML: bare texts get quotes.
 fn written(shape: Shape, text: &str) -> String {
     let is_text = match shape {
         Shape::Text
@@ -179,7 +179,7 @@ mod tests {
     use crate::{content_hash, load};
 
     #[test]
-    fn templates_load_and_say_what_holds_anyway() {
+    fn templates_load_and_show_true_defaults() {
         for name in templates() {
             let text = template(name).unwrap();
             let hash = |text: &str| {
@@ -196,13 +196,13 @@ mod tests {
                 if !line.split_once(" = ").is_some_and(|(name, _)| is_key(name)) {
                     continue;
                 }
-                let said = format!("{}\n{}", &text[..at], &text[at + 3..]);
-                assert_eq!(hash(&said), as_is, "{name}: {line}");
+                let set = format!("{}\n{}", &text[..at], &text[at + 3..]);
+                assert_eq!(hash(&set), as_is, "{name}: {line}");
                 defaults += 1;
             }
             assert!(defaults > 8, "{name}: {defaults} defaults");
             let longest = text.lines().map(|line| line.chars().count()).max();
-            // Texts of presets are as wide as a file, and indented.
+            // Texts of presets are indented and may be wider.
             assert!(longest <= Some(WIDTH + 4), "{name}: {longest:?}\n{text}");
         }
     }

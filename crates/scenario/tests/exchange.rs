@@ -1,4 +1,4 @@
-//! Files of other simulators: what goes out comes in again, and what is wrong is named.
+//! Files of other simulators: exported files import again, and errors name their place.
 #![allow(missing_docs)]
 
 mod common;
@@ -30,7 +30,7 @@ fn inputs(texts: &[(&str, &str)]) -> Vec<Input> {
     texts.iter().map(|(name, text)| Input::new(name, text)).collect()
 }
 
-/// A scenario with the fabric of `FABRIC`.
+/// Returns a scenario on this fabric.
 fn on(fabric: &str) -> String {
     format!(
         "duration = '10ms'\nfabric = {fabric}\nswitch = {{ buffer = '3MB' }}\ntransport = {{ \
@@ -38,7 +38,7 @@ fn on(fabric: &str) -> String {
     )
 }
 
-/// What was made as files, and the plan of its scenario.
+/// Writes imported files, and returns the plan of the scenario.
 fn plan(made: &Files) -> Plan {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in &made.files {
@@ -70,7 +70,7 @@ fn names(fabric: &Fabric) -> Vec<&str> {
 }
 
 #[test]
-fn what_is_exported_comes_in_again() {
+fn exported_files_import_again() {
     let mut rng = Rng::stream(1, Domain::Traffic, 0);
     for fabric in [
         "{ kind = 'star', hosts = 5 }",
@@ -113,7 +113,7 @@ fn what_is_exported_comes_in_again() {
             }
             assert_eq!(back.warmup, sent[0].at, "{case}");
             assert!(back.duration > sent[49].at, "{case}");
-            // Once more, and nothing changes.
+            // A second export and import changes nothing.
             let out = export(format, &back, "x.toml", sent.iter().map(flow)).unwrap();
             let again: Vec<_> = out.files.iter().map(read).collect();
             let twice = import(format, &again, base.as_ref()).unwrap();
@@ -150,13 +150,13 @@ fn ns3_files_are_read() {
         ]
     );
     assert_eq!(plan.warmup, at);
-    // A topology alone: a scenario to begin with. A switch may have any number.
+    // A topology alone gives a scenario with example traffic. A switch may have any number.
     let star = "3 1 2 0 0 1 1Gbps 1us 0 0 2 1Gbps 1us 0";
     let alone = import(Format::Ns3, &inputs(&[("topology.txt", star)]), None).unwrap();
     assert_eq!(alone.files.len(), 1);
     let flows = inputs(&[("t", star), ("f", "1 1 2 3 100 9 0.5\n2 1 3 100 9 0.5")]);
     let made = import(Format::Ns3, &flows, None).unwrap();
-    assert!(made.warnings[1].contains("f:2: what follows the 1 flows"), "{:?}", made.warnings);
+    assert!(made.warnings[1].contains("f:2: text after the 1 flows"), "{:?}", made.warnings);
     assert_eq!(arrivals(&self::plan(&made))[0].src, 0, "node 1 is h0");
 }
 
@@ -167,7 +167,7 @@ fn htsim_files_are_read() {
     let between = CM.replace("start 5000001 ", "start 5000001.5 ");
     let texts = [("a.topo", TOPO), ("b.cm", between.as_str())];
     let rounded = import(Format::Htsim, &inputs(&texts), None).unwrap().warnings;
-    assert_eq!(rounded.last().unwrap(), "b.cm: 1 start is rounded to a picosecond");
+    assert_eq!(rounded.last().unwrap(), "b.cm: 1 start time is rounded to a picosecond");
     let plan = plan(&made);
     assert_eq!(
         names(&plan.fabric)[8..],
@@ -198,7 +198,7 @@ fn htsim_files_are_read() {
 }
 
 #[test]
-fn all_but_the_flows_of_a_base_is_kept() {
+fn import_keeps_the_rest_of_the_base() {
     let text = "seed = 9\nduration = '1ms'\nwarmup = '10us'\n[fabric]\npreset = \
         \"sird-leaf-spine\"\n[switch]\nbuffer = '3MB'\noverride = [{ match = 'tor*', alpha = 2 }]\n\
         [transport]\nprotocol = 'swift'\nparams = { beta = 0.5 }\n[[flows]]\nsrc = 'h0'\ndst = \
@@ -209,7 +209,7 @@ fn all_but_the_flows_of_a_base_is_kept() {
     assert_eq!((back.seed, &back.fabric, &back.stacks), (9, &original.fabric, &original.stacks));
     assert_eq!(back.output, original.output);
     assert_eq!(arrivals(&back).len(), 2);
-    // The name of a template does as well.
+    // The base may be the name of a template.
     let named = Input::fabric("fat-tree").unwrap();
     let back = plan(&import(Format::Htsim, &inputs(&[("b.cm", CM)]), Some(&named)).unwrap());
     assert_eq!(back.fabric.hosts.len(), 16);
@@ -224,8 +224,8 @@ fn lists_of_links_are_read() {
     let made = import(Format::Edges, &files, None).unwrap();
     assert_eq!(made.warnings, Vec::<String>::new());
     let scenario = &made.files.last().unwrap().1;
-    for said in ["2 links said no rate and have 100Gbps", "3 links said no delay and have 1us"] {
-        assert!(scenario.replace("\n# ", " ").contains(said), "{scenario}");
+    for part in ["2 links without rate have 100Gbps", "3 links without delay have 1us"] {
+        assert!(scenario.replace("\n# ", " ").contains(part), "{scenario}");
     }
     let plan = plan(&made);
     assert_eq!(names(&plan.fabric), ["a", "b", "c", "tor1", "tor2"]);
@@ -235,10 +235,10 @@ fn lists_of_links_are_read() {
     let twice = format!("{EDGES}tor2 tor1\n");
     let made = import(Format::Edges, &inputs(&[("e", &twice)]), None).unwrap();
     assert!(made.warnings[0].contains("lines 5 and 8 both link \"tor1\" and \"tor2\""), "{made:?}");
-    assert!(made.warnings[0].ends_with("1 link is parallel to another, and all are kept"));
+    assert!(made.warnings[0].ends_with("1 link is parallel to another; all are kept"));
 }
 
-/// What is said about files of which `out` is replaced by `into`.
+/// Returns the error about files in which `out` is replaced by `into`.
 fn message(format: Format, texts: [(&str, &str); 2], out: &str, into: &str) -> String {
     assert!(texts.iter().any(|(_, text)| text.contains(out)), "{out:?} is in neither");
     let changed = texts.map(|(name, text)| Input::new(name, &text.replacen(out, into, 1)));
@@ -246,11 +246,11 @@ fn message(format: Format, texts: [(&str, &str); 2], out: &str, into: &str) -> S
 }
 
 #[test]
-fn mistakes_are_named_with_file_and_line() {
+fn errors_name_file_and_line() {
     let ns3 = [("t", TOPOLOGY), ("f", FLOW)];
     let htsim = [("t", TOPO), ("f", CM)];
     let edges = [("t", EDGES), ("f", FLOWS)];
-    for (format, texts, out, into, said) in [
+    for (format, texts, out, into, expected) in [
         (Format::Ns3, ns3, "4 2 3", "4 2 x", "t:1: number of links: found \"x\", expected a whole"),
         (Format::Ns3, ns3, "4 2 3", "4 2 9", "t:6: src: found \"src\", expected a whole number"),
         (
@@ -266,9 +266,9 @@ fn mistakes_are_named_with_file_and_line() {
             ns3,
             "3 1 100",
             "3 0 100",
-            "t:5: dst: found a second link of host \"0\" (line 3",
+            "t:5: dst: found a second link of host \"0\" (the first is in line 3",
         ),
-        (Format::Ns3, ns3, "0 2 100", "2 2 100", "t:3: dst: found \"2\", expected another node"),
+        (Format::Ns3, ns3, "0 2 100", "2 2 100", "t:3: dst: found \"2\", expected a node other"),
         (
             Format::Ns3,
             ns3,
@@ -276,14 +276,14 @@ fn mistakes_are_named_with_file_and_line() {
             "0 4 100",
             "t:3: dst: found \"4\", expected a whole number from 0 to 3",
         ),
-        (Format::Ns3, ns3, "2 3 400", "2 2 400", "t:4: dst: found \"2\", expected another"),
+        (Format::Ns3, ns3, "2 3 400", "2 2 400", "t:4: dst: found \"2\", expected a node other"),
         (Format::Ns3, ns3, "100Gbps 1us", "100 1us", "t:3: rate: found \"100\", expected a rate"),
         (
             Format::Ns3,
             ns3,
             "100Gbps 1us",
             "0Gbps 1us",
-            "t:3: rate: found \"0Gbps\", expected 1Mbps",
+            "t:3: rate: found \"0Gbps\", expected a value from 1Mbps",
         ),
         (Format::Ns3, ns3, "1us 0.001", "1 0.001", "t:3: delay: found \"1\", expected a duration"),
         (
@@ -312,7 +312,7 @@ fn mistakes_are_named_with_file_and_line() {
             ns3,
             "0 1 3 100",
             "0 0 3 100",
-            "f:2: dst: found \"0\", expected another host",
+            "f:2: dst: found \"0\", expected a host other",
         ),
         (Format::Ns3, ns3, "1000 2\n", "0 2\n", "f:2: size: found \"0\""),
         (Format::Ns3, ns3, "1000 2\n", "1000 2s\n", "f:2: start_time: found \"2s\""),
@@ -330,7 +330,7 @@ fn mistakes_are_named_with_file_and_line() {
             "0->8",
             "f:4: dst: found \"8\", expected a whole number from 0 to 7",
         ),
-        (Format::Htsim, htsim, "0->2", "2->2", "f:4: dst: found \"2\", expected another node"),
+        (Format::Htsim, htsim, "0->2", "2->2", "f:4: dst: found \"2\", expected a node other"),
         (Format::Htsim, htsim, "0->2", "0-2", "f:4: found \"0-2\", expected \"Nodes\", "),
         (
             Format::Htsim,
@@ -339,7 +339,7 @@ fn mistakes_are_named_with_file_and_line() {
             "Connections 4",
             "f:2: Connections: found 3 flows in the file, expected 4",
         ),
-        (Format::Htsim, htsim, "Connections 3\n", "", "f: found no line of Connections"),
+        (Format::Htsim, htsim, "Connections 3\n", "", "f: found no line Connections"),
         (
             Format::Htsim,
             htsim,
@@ -404,14 +404,14 @@ fn mistakes_are_named_with_file_and_line() {
             htsim,
             "Radix_Down 4",
             "Radix_Down 5",
-            "t:21: Radix_Down: found \"5\", expected 4, the links",
+            "t:21: Radix_Down: found \"5\", expected 4, the number",
         ),
         (
             Format::Htsim,
             htsim,
             "Tier 1",
             "Tier 0",
-            "t:12: found \"Tier\", expected a word that was not said",
+            "t:12: found \"Tier\", expected a keyword that does not occur",
         ),
         (
             Format::Htsim,
@@ -421,7 +421,7 @@ fn mistakes_are_named_with_file_and_line() {
             "t:3: Tiers: found \"4\", expected a whole number from 2 to 3",
         ),
         (Format::Htsim, htsim, "Radix_Up", "Radixup", "did you mean \"radix_up\""),
-        (Format::Edges, edges, "b tor1", "b b", "t:3: b: found \"b\", expected another node"),
+        (Format::Edges, edges, "b tor1", "b b", "t:3: b: found \"b\", expected a node other"),
         (
             Format::Edges,
             edges,
@@ -434,7 +434,7 @@ fn mistakes_are_named_with_file_and_line() {
             edges,
             "b tor1",
             "b",
-            "t:3: found \"b\", expected the name of another node",
+            "t:3: found \"b\", expected the name of a second node",
         ),
         (Format::Edges, edges, "25Gbps", "25", "t:4: rate: found \"25\""),
         (
@@ -458,7 +458,7 @@ fn mistakes_are_named_with_file_and_line() {
             "hosts: a a",
             "t:2: hosts: found \"a\", expected a node that no",
         ),
-        (Format::Edges, edges, "hosts: a b", "hosts: a z", "t: found no link of host \"z\""),
+        (Format::Edges, edges, "hosts: a b", "hosts: a z", "t: found host \"z\" without a link"),
         (Format::Edges, edges, "tor2 c", "tor2 c/d", "t:7: b: found \"c/d\", expected a name"),
         (
             Format::Edges,
@@ -469,18 +469,22 @@ fn mistakes_are_named_with_file_and_line() {
         ),
     ] {
         let error = message(format, texts, out, into);
-        assert!(error.contains(said), "{out} to {into}: {error}");
+        assert!(error.contains(expected), "{out} to {into}: {error}");
     }
     let none = import(Format::Ns3, &[], None).unwrap_err().to_string();
-    assert_eq!(none, "FILES: found 0 files, expected a fabric, or a fabric and a file of flows");
+    assert_eq!(
+        none,
+        "FILES: found 0 files, expected a fabric file, or a fabric file and a flow \
+                      file"
+    );
     let wrong = Input::new("x.toml", "duration = 1");
     let base = import(Format::Ns3, &inputs(&[("f", FLOW)]), Some(&wrong)).unwrap_err();
     assert!(base.to_string().starts_with("x.toml:1: duration"), "{base}");
 }
 
 #[test]
-fn what_a_format_cannot_say_is_refused_or_warned_of() {
-    let said = |text: &str, format| {
+fn inexpressible_content_is_refused_or_reported() {
+    let exported = |text: &str, format| {
         let plan = load(text, "x.toml", &[]).unwrap();
         let flows = plan.workload.flows.clone().into_iter();
         match export(format, &plan, "x.toml", flows) {
@@ -489,29 +493,32 @@ fn what_a_format_cannot_say_is_refused_or_warned_of() {
         }
     };
     let star = on("{ kind = 'star', hosts = 5 }");
-    assert!(said(&star, Format::Ns3).contains("x.toml: found a flow without end, h0 to h1"));
-    assert!(said(&star, Format::Htsim).contains("the fabric is left out"));
+    assert!(exported(&star, Format::Ns3).contains("x.toml: found an unlimited flow from h0 to h1"));
+    assert!(exported(&star, Format::Htsim).contains("the fabric is omitted"));
     let more = format!("{star}\nfaults = {{ duplication = 0.1 }}");
     for format in [Format::Htsim, Format::Edges] {
         let finite = more.replace("dst = 'h1'", "dst = 'h1', size = '3MB'");
-        assert!(said(&finite, format).contains("\nfaults are left out"), "{format:?}");
+        assert!(exported(&finite, format).contains("\nfaults are omitted"), "{format:?}");
     }
     let lossy = star.replace("dst = 'h1'", "dst = 'h1', size = '3MB'") + "\nfaults = { loss = 0.1";
     for format in [Format::Htsim, Format::Edges] {
-        let said = said(&format!("{lossy} }}"), format);
-        assert!(said.contains("\nloss is left out"), "{said}");
+        let output = exported(&format!("{lossy} }}"), format);
+        assert!(output.contains("\nloss is omitted"), "{output}");
     }
-    assert!(!said(&format!("{lossy} }}"), Format::Ns3).contains("loss"), "it has a column for it");
+    assert!(
+        !exported(&format!("{lossy} }}"), Format::Ns3).contains("loss"),
+        "it has a column for it"
+    );
     let both = format!("{lossy}, duplication = 0.1 }}");
-    assert!(said(&both, Format::Ns3).contains("faults other than loss are left out"));
+    assert!(exported(&both, Format::Ns3).contains("faults other than loss are omitted"));
     let job = "\ntraffic = [{ kind = 'collective', op = 'all-to-all', size = '1MB', label = 'x' }]";
-    let wait = "found \"x\" traffic, which begins when other has arrived";
-    assert!(said(&(star.clone() + job), Format::Ns3).contains(wait));
+    let wait = "found dependent messages in the traffic \"x\"";
+    assert!(exported(&(star.clone() + job), Format::Ns3).contains(wait));
     let large = star.replace("dst = 'h1'", "dst = 'h1', size = '3GB'");
-    assert!(said(&large, Format::Htsim).contains("1 flows are larger than 2147483647 bytes"));
-    assert!(!said(&large, Format::Ns3).contains("larger"));
+    assert!(exported(&large, Format::Htsim).contains("1 flows are larger than 2147483647 bytes"));
+    assert!(!exported(&large, Format::Ns3).contains("larger"));
     let circuits = on("{ kind = 'reconfigurable' }");
-    assert!(said(&circuits, Format::Edges).contains("found a fabric with circuits"));
+    assert!(exported(&circuits, Format::Edges).contains("found a fabric with circuits"));
 }
 
 #[test]
@@ -542,13 +549,23 @@ fn broken_files_never_panic() {
 }
 
 #[test]
-fn files_from_outside_are_read_with_care() {
+fn unreadable_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x");
-    for (bytes, said) in [(&b"1 2 \xff"[..], "no UTF-8 at byte 4"), (b"", "the end of the file")] {
+    for (bytes, expected) in [
+        (&b"1 2 \xff"[..], "a byte that is not UTF-8 at offset 4"),
+        (
+            b"",
+            "the \
+                                                                                             end \
+                                                                                             of \
+                                                                                             the \
+                                                                                             file",
+        ),
+    ] {
         fs::write(&path, bytes).unwrap();
         let error = Input::read(&path).and_then(|input| import(Format::Ns3, &[input], None));
-        assert!(error.unwrap_err().to_string().contains(said), "{said}");
+        assert!(error.unwrap_err().to_string().contains(expected), "{expected}");
     }
     assert!(Input::read(folder.path()).unwrap_err().to_string().contains("it is a folder"));
     assert!(Input::read(Path::new("/nowhere")).is_err());

@@ -1,4 +1,4 @@
-//! Good scenarios, and the plans they make.
+//! Valid scenarios and their plans.
 #![allow(missing_docs)]
 
 mod common;
@@ -20,7 +20,7 @@ fn value(stack: &Stack, name: &str) -> Value {
     stack.values().into_iter().find(|(known, _)| *known == name).unwrap().1
 }
 
-/// A fabric of one line each, with one flow.
+/// Returns the plan of one flow on this fabric.
 fn fabric(lines: &str) -> Plan {
     plan(&format!(
         "duration = '1ms'\n[fabric]\n{lines}\n[transport]\nprotocol = 'swift'\n[[flows]]\nsrc = \
@@ -29,7 +29,7 @@ fn fabric(lines: &str) -> Plan {
 }
 
 #[test]
-fn graph_becomes_what_it_says() {
+fn graph_is_compiled() {
     let plan = plan(GRAPH);
     assert_eq!((plan.name.as_str(), plan.seed), ("multi-hop", 1));
     assert_eq!((plan.duration, plan.warmup, plan.drain), (Time::ms(20), Time::ms(5), Span::ZERO));
@@ -70,7 +70,7 @@ fn graph_becomes_what_it_says() {
 }
 
 #[test]
-fn racks_become_what_they_say() {
+fn racks_are_compiled() {
     let plan = plan(RACKS);
     assert_eq!(plan.name, "x");
     let first = &plan.fabric.switches[0];
@@ -86,7 +86,7 @@ fn racks_become_what_they_say() {
     assert_eq!(first.ecn, Some(ecn));
     assert_eq!(plan.bdp_bytes, Some(100e3));
 
-    // Three flows of one block, jittered, with a stack of their own.
+    // Three flows of one table, with jitter and a separate stack.
     let flows = &plan.workload.flows;
     assert_eq!(flows.len(), 3);
     assert!(flows.iter().all(|flow| flow.start < Time::us(10) && flow.stop == Time::NEVER));
@@ -161,7 +161,7 @@ fn generators_make_the_fabrics_they_name() {
         for (i, link) in fabric.links.iter().take(hosts).enumerate() {
             assert_eq!(link.a, Node::Host(i as u32), "{lines}");
         }
-        // Uplinks of a switch go to different switches unless parallel ones were asked for.
+        // Uplinks of a switch lead to different switches unless the scenario has parallel links.
         let mut ends: Vec<_> = fabric.links.iter().map(|link| (link.a, link.b)).collect();
         ends.sort();
         ends.dedup();
@@ -205,7 +205,7 @@ fn presets_can_be_changed() {
 }
 
 #[test]
-fn messages_have_connections_of_their_own_unless_said_otherwise() {
+fn connections_default_to_per_message() {
     let connections = |lines| fabric(lines).connections;
     assert_eq!(connections("kind = 'star'\nhosts = 2"), ConnectionPolicy::PerMessage);
     assert_eq!(connections("preset = 'hpcc-fat-tree'"), ConnectionPolicy::PerMessage);
@@ -236,7 +236,7 @@ fn switches_match_by_name_and_the_last_wins() {
 }
 
 #[test]
-fn protocols_that_need_marking_get_it() {
+fn required_marking_is_applied() {
     let plan = plan(&patched(
         GRAPH,
         "protocol = \"poseidon\"\npreset = \"paper\"\nparams = { m = 0.25 }",
@@ -270,13 +270,18 @@ fn marking_in_proportion_to_rates_is_read_and_written() {
 }
 
 #[test]
-fn paths_are_as_set_or_as_protocols_ask() {
+fn routing_follows_setting_or_protocols() {
     let routed_on = |fabric: &str, protocol: &str, switch: &str| {
         let plan = plan(&format!(
             "duration = '1ms'\nfabric = {{ {fabric} }}\nswitch = {{ {switch} }}\n\
              transport = {{ protocol = '{protocol}' }}\n[[flows]]\nsrc = 'h0'\ndst = 'h1'"
         ));
-        let spraying = plan.warnings.iter().any(|text| text.contains("is meant for spraying"));
+        let spraying = plan.warnings.iter().any(|text| {
+            text.contains(
+                "expects switch.routing = \
+                                                                      \"spray\"",
+            )
+        });
         assert_eq!(load(&document(&resolved(&plan)), &beside("x.toml"), &[]).unwrap(), plan);
         (plan.routing, spraying)
     };
@@ -286,13 +291,13 @@ fn paths_are_as_set_or_as_protocols_ask() {
     let symmetric = "routing = 'symmetric-ecmp'";
     assert_eq!(routed("swift", symmetric), (Routing::SymmetricEcmp, false));
     assert_eq!(routed("sird", symmetric), (Routing::SymmetricEcmp, true));
-    // Nothing is lost where there is nothing to choose.
+    // No warning if packets have no choice of paths.
     let on_a_star = routed_on("kind = 'star'", "sird", symmetric);
     assert_eq!(on_a_star, (Routing::SymmetricEcmp, false));
 }
 
 #[test]
-fn who_sprays_and_who_does_not_share_a_fabric_of_single_paths() {
+fn single_paths_suit_spraying_and_ecmp() {
     let text = |fabric: &str| {
         format!(
             "duration = '1ms'\nfabric = {{ {fabric} }}\ntransport = {{ protocol = 'sird' }}\n\
@@ -305,8 +310,8 @@ fn who_sprays_and_who_does_not_share_a_fabric_of_single_paths() {
     assert_eq!(
         refused,
         "x.toml:1: switch.routing: found nothing, expected \"ecmp\", \"spray\" or \
-         \"symmetric-ecmp\" to be set, since sird (transport.protocol) asks for spraying and swift \
-         (flows[1].protocol) does not"
+         \"symmetric-ecmp\": set one, because sird (transport.protocol) requires spraying and \
+         swift (flows[1].protocol) does not"
     );
 }
 
@@ -323,16 +328,16 @@ fn stacks_combine_defaults_presets_and_params() {
         patched(&text, "protocol = \"swift\"", "protocol = \"swift\"")
     ));
     let stack = |flow: usize| &plan.stacks[usize::from(plan.workload.flows[flow].stack)];
-    // The transport's parameters stay under the flow's own.
+    // The flow's parameters override the transport's.
     assert_eq!(
         (value(stack(0), "ai"), value(stack(0), "beta")),
         (Value::Number(2.0), Value::Number(0.5))
     );
-    // [protocols.dctcp], then the flow's.
+    // [protocols.dctcp], then the flow's parameters.
     assert_eq!(value(stack(3), "g"), Value::Number(0.08));
     assert_eq!(value(stack(3), "initial_window"), Value::Extent(Extent::Bdp(2.0)));
     assert_eq!(value(stack(3), "max_window"), Value::Extent(Extent::Bdp(50.0)));
-    // A preset starts afresh.
+    // A preset replaces earlier parameters.
     assert_eq!(
         (value(stack(4), "ai"), value(stack(4), "fs_range")),
         (Value::Number(1.0), Value::Span(Span::us(75)))
@@ -343,7 +348,7 @@ fn stacks_combine_defaults_presets_and_params() {
 }
 
 #[test]
-fn loads_are_relative_to_what_they_name() {
+fn loads_refer_to_their_base() {
     let text = |lines: &str| {
         format!(
             "duration = '1ms'\n[fabric]\npreset = 'powertcp-fat-tree'\n[transport]\nprotocol = \
@@ -376,7 +381,7 @@ fn loads_are_relative_to_what_they_name() {
 }
 
 #[test]
-fn requests_and_closed_loops_are_as_told() {
+fn requests_and_closed_loops_are_compiled() {
     let text = "duration = '1ms'\n[fabric]\nkind = 'leaf-spine'\nracks = 2\nhosts_per_rack = 3\n\
                 [transport]\nprotocol = 'swift'\n\
                 [[traffic]]\nkind = 'requests'\nsizes = '2MB'\nfan_in = 3\nper_second = 4\n\
@@ -386,19 +391,19 @@ fn requests_and_closed_loops_are_as_told() {
                 servers = 'h[3-5]'\nthink = '5us'\nthink_times = 'exponential'\n\
                 [[traffic]]\nkind = 'closed-loop'\nrequest = '1KB'\nreply = '1KB'\nlabel = 'ask'";
     let plan = plan(text);
-    let [requests, told, plain] = &plan.workload.traffic[..] else { panic!("three blocks") };
+    let [requests, closed, plain] = &plan.workload.traffic[..] else { panic!("three blocks") };
     let racks = vec![vec![0, 1, 2], vec![3, 4, 5]];
-    let asked = Pattern::Requests { mean_gap_ps: 250e9, askers: vec![1, 2], racks, fan_in: 3 };
-    assert_eq!((&requests.pattern, &requests.sizes), (&asked, &Sizes::Fixed(2_000_000)));
+    let expected = Pattern::Requests { mean_gap_ps: 250e9, askers: vec![1, 2], racks, fan_in: 3 };
+    assert_eq!((&requests.pattern, &requests.sizes), (&expected, &Sizes::Fixed(2_000_000)));
     let Pattern::ClosedLoop { clients, servers, replies, reply_label, think, exponential } =
-        &told.pattern
+        &closed.pattern
     else {
-        panic!("{told:?}")
+        panic!("{closed:?}")
     };
     assert_eq!((&clients[..], &servers[..]), (&[0, 0, 1, 1][..], &[3, 4, 5][..]));
-    assert!(matches!(replies, Sizes::Drawn(_)) && told.sizes == Sizes::Fixed(200));
+    assert!(matches!(replies, Sizes::Drawn(_)) && closed.sizes == Sizes::Fixed(200));
     let label = |number: u16| plan.labels[usize::from(number)].as_str();
-    assert_eq!([label(told.label), label(*reply_label)], ["ask", "tell"]);
+    assert_eq!([label(closed.label), label(*reply_label)], ["ask", "tell"]);
     assert_eq!((*think, *exponential), (Span::us(5), true));
     let Pattern::ClosedLoop { clients, servers, reply_label, think, exponential, .. } =
         &plain.pattern
@@ -410,7 +415,7 @@ fn requests_and_closed_loops_are_as_told() {
 }
 
 #[test]
-fn messages_of_other_generators_and_replies_are_as_told() {
+fn other_generators_and_replies_are_compiled() {
     let head = "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 12\n\
                 [transport]\nprotocol = 'swift'\n";
     let block = "[[traffic]]\nkind = 'poisson'\nsizes = 'wkc'\nload = 0.5\nreply = '4B'\n";
@@ -436,16 +441,16 @@ fn messages_of_other_generators_and_replies_are_as_told() {
 }
 
 #[test]
-fn time_series_are_of_what_is_chosen() {
+fn time_series_are_selected() {
     let text = |output: &str| {
         format!(
             "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 3\n[transport]\n\
              protocol = 'swift'\n[[flows]]\nsrc = 'h0'\ndst = 'h1'\n[output]\n{output}\n"
         )
     };
-    let usual = plan(&text("timeseries = '1us'")).output;
+    let defaults = plan(&text("timeseries = '1us'")).output;
     let names = ["delivered_bytes", "goodput_gbps", "window_bytes", "queue_bytes", "paused_us"];
-    assert_eq!((usual.quantities, usual.ports), (names.to_vec(), None));
+    assert_eq!((defaults.quantities, defaults.ports), (names.to_vec(), None));
     let chosen = plan(&text(
         "quantities = ['sent_gbps', 'mean_queue_bytes']\nports = ['tor0>h[1-2]', 'h0>*']",
     ));
@@ -461,7 +466,7 @@ fn time_series_are_of_what_is_chosen() {
 }
 
 #[test]
-fn collectives_are_as_told() {
+fn collectives_are_compiled() {
     let text = "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 12\n\
                 [transport]\nprotocol = 'swift'\n\
                 [[traffic]]\nkind = 'collective'\nop = 'ring-all-reduce'\nsize = '1MB'\n\
@@ -478,7 +483,7 @@ fn collectives_are_as_told() {
     };
     let ring = Collective {
         op: Op::RingAllReduce,
-        // As listed, each once.
+        // In order of the list, without duplicates.
         hosts: vec![5, 1, 10, 11],
         bytes: 1_000_000,
         chunks: 3,
@@ -497,7 +502,7 @@ fn collectives_are_as_told() {
 }
 
 #[test]
-fn more_messages_than_have_numbers_are_refused() {
+fn too_many_collective_messages_are_refused() {
     let error = |block: &str, blocks: usize| {
         let head = "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 1000\n\
                     [transport]\nprotocol = 'swift'\n";
@@ -505,14 +510,17 @@ fn more_messages_than_have_numbers_are_refused() {
         load(&(head.to_owned() + &block.repeat(blocks)), "x.toml", &[]).unwrap_err().to_string()
     };
     let ring = error("op = 'ring-all-reduce'\nchunks = 9", 1);
-    let expected = "traffic[0].op: found 17982000 messages an iteration, of all collectives so \
-                    far, expected at most 16777216: fewer ranks or chunks";
+    let expected = "traffic[0].op: found 17982000 messages per iteration in all collectives up to \
+                    this one, expected at most 16777216: use fewer ranks or chunks";
     assert!(ring.ends_with(expected), "{ring}");
-    // 999,000 each.
+    // 999,000 messages each.
     assert!(error("op = 'all-to-all'", 17).contains("traffic[16].op"));
     let many = error("op = 'tree-all-reduce'\nranks = 2", 1025);
     assert!(
-        many.ends_with("traffic[1024].kind: found collective 1025, expected at most 1024"),
+        many.ends_with(
+            "traffic[1024].kind: found collective number 1025, expected at most 1024 \
+                        collectives"
+        ),
         "{many}"
     );
 }
@@ -592,14 +600,14 @@ fn options_change_values() {
     let plan = load(&[set("flows[0].count=1"), set("fabric.links[*].rate=10Gbps")]).unwrap();
     assert!(plan.fabric.links.iter().all(|link| link.rate == Rate::gbps(10)));
     let wrong = load(&[set("faults.outages[*].from=1us")]).unwrap_err().to_string();
-    assert!(wrong.contains("place * in a list that is not there"), "{wrong}");
+    assert!(wrong.contains("position * of a list that the scenario does not have"), "{wrong}");
     let wrong = load(&[Override::option("--seed x", "seed", "x")]).unwrap_err();
     assert_eq!(wrong.to_string(), "--seed x: seed: found x, expected a whole number of at least 0");
     assert_eq!((&*wrong.key, wrong.line), ("seed", 0));
 }
 
 #[test]
-fn options_name_what_has_a_label() {
+fn options_select_by_label() {
     let flow = |label: &str| format!("\n[[flows]]\nsrc = 'h1'\ndst = 'h2'\n{label}\n");
     let text = format!("{GRAPH}{}{}{}", flow("label = 'b'"), flow(""), flow("label = 'victim'"));
     let sizes = |argument: &str| {
@@ -613,7 +621,7 @@ fn options_name_what_has_a_label() {
 }
 
 #[test]
-fn another_protocol_takes_the_place_of_the_scenarios() {
+fn protocol_override_replaces_the_transport() {
     let text = format!(
         "{GRAPH}\n[protocols.swift]\nparams = {{ ai = 2.0 }}\n\
          [[flows]]\nsrc = 'h0'\ndst = 'h1'\nparams = {{ k = '3us' }}\n[[flows]]\nsrc = 'h0'\ndst \
@@ -641,16 +649,16 @@ fn errors_have_parts() {
 }
 
 #[test]
-fn switches_pause_as_they_are_told() {
+fn pfc_settings_are_compiled() {
     let of = |lines: &str| {
         let text = format!("buffer = \"1MB\"\n{lines}");
         plan(&patched(GRAPH, "buffer = \"unlimited\"\nlatency = \"0ns\"", &text)).fabric
     };
-    let usual = Pausing {
+    let defaults = Pausing {
         classes: 1 << 7,
         alpha: 0.125,
         reserved_bytes: 4_096,
-        // A packet of Poseidon, with its telemetry.
+        // Size of a Poseidon packet with telemetry.
         headroom: Headroom::RoundTrip { packet_bytes: 4096 + 80 + 2 },
         headroom_on_top: false,
         resume_offset_bytes: 3_072,
@@ -658,7 +666,7 @@ fn switches_pause_as_they_are_told() {
     let pausing = |lines: &str| of(lines).switches[0].pausing;
     assert_eq!(pausing(""), None);
     assert_eq!(pausing("pfc = 'off'"), None);
-    assert_eq!(pausing("pfc = {}"), Some(usual));
+    assert_eq!(pausing("pfc = {}"), Some(defaults));
     let all = "pfc = { alpha = 2, reserved = '1KB', headroom = '9KB', resume_offset = '0B', \
                classes = 2 }";
     let expected = Pausing {
@@ -680,7 +688,7 @@ fn switches_pause_as_they_are_told() {
     assert_eq!(on_top("within-buffer"), (false, 3 * (9_000 + 4_096)));
     assert_eq!(on_top("on-top"), (true, 3 * 4_096));
 
-    // The authors' fat trees pause by 1/8, where nothing else is said.
+    // The authors' fat trees use alpha = 1/8 by default.
     for preset in ["powertcp-fat-tree", "hpcc-fat-tree"] {
         let pausing =
             |more: &str| fabric(&format!("preset = '{preset}'\n{more}")).fabric.switches[9].pausing;
@@ -751,9 +759,9 @@ fn protocols_outside_their_domain_are_warned_of() {
     assert!(plan.warnings[0].starts_with("poseidon: "), "{:?}", plan.warnings);
 }
 
-/// What generators make is what a protocol may fit itself to; without any it says so.
+/// A protocol may fit itself to the sizes of generated traffic. Without any, it warns.
 #[test]
-fn protocols_hear_of_the_sizes_that_are_generated() {
+fn protocols_fit_generated_sizes() {
     let warnings = |more: &str| {
         let text = format!(
             "duration = '1ms'\nfabric = {{ kind = 'star' }}\ntransport = {{ protocol = 'homa' }}\n\
@@ -769,8 +777,7 @@ fn protocols_hear_of_the_sizes_that_are_generated() {
     assert_eq!(warnings(traffic), Vec::<String>::new());
 }
 
-/// What a protocol is outside of on the shortest path alone is told, too, and what holds for both
-/// is told once.
+/// A warning about only the shortest path is reported. A warning about both paths is reported once.
 #[test]
 fn the_shortest_path_can_be_outside_a_domain() {
     let warnings = |protocol: &str, racks: u32, params: &str| {
@@ -787,12 +794,13 @@ fn the_shortest_path_can_be_outside_a_domain() {
     let both = warnings("theta-powertcp", 2, "beta = '0BDP'");
     assert!(both.len() == 1 && both[0].matches("beta is").count() == 1, "{both:?}");
     assert!(both[0].contains("tau is"), "{both:?}");
-    // Of one that tells of both paths, with their base RTTs: the longest.
+    // TIMELY warns of both paths with their base RTTs: only the longest is reported.
     let far = warnings("timely", 2, "t_low = '1us'");
     assert!(far.len() == 1 && far[0].matches("the base RTT of").count() == 1, "{far:?}");
 }
 
-/// What the loader warns of: swift between two hosts at 100 Gbit/s, MTU 1,000 B, links of `delay`.
+/// Returns the warnings of the loader for swift between two hosts at 100 Gbit/s, MTU 1,000 B, links
+/// of `delay`.
 fn warned(delay: &str, rest: &str) -> Vec<String> {
     let text = format!(
         "duration = '1ms'\nfabric = {{ kind = 'star', mtu = '1000B', host_link = {{ delay = \
@@ -803,7 +811,7 @@ fn warned(delay: &str, rest: &str) -> Vec<String> {
 }
 
 #[test]
-fn overtaking_is_warned_of_where_it_counts_as_a_loss() {
+fn reordering_under_go_back_n_is_warned_of() {
     let warnings = |spines: u32, switch: &str, params: &str| {
         let text = format!(
             "duration = '1ms'\nflows = [{{ src = 'h0', dst = 'h3' }}]\nfabric = {{ kind = \
@@ -814,8 +822,11 @@ fn overtaking_is_warned_of_where_it_counts_as_a_loss() {
         plan(&text).warnings
     };
     let (spray, back) = ("routing = 'spray'", "recovery = 'go-back-n'");
-    let said = warnings(2, spray, back);
-    assert!(said.len() == 1 && said[0].contains("dctcp takes a packet that overtakes"), "{said:?}");
+    let reported = warnings(2, spray, back);
+    assert!(
+        reported.len() == 1 && reported[0].contains("dctcp interprets reordering as loss"),
+        "{reported:?}"
+    );
     for (spines, switch, params) in [(1, spray, back), (2, "", back), (2, spray, "")] {
         assert_eq!(warnings(spines, switch, params), Vec::<String>::new(), "{spines} {switch}");
     }
@@ -831,7 +842,7 @@ fn connections_outside_their_domain_are_warned_of() {
     assert_eq!(tuned("1us", "ack_every = 12"), "");
     let thin = tuned("1us", "ack_every = 13");
     assert!(thin.contains("ack_every = 13") && thin.contains("48.5 packets"), "{thin}");
-    // One acknowledgement a packet is never thin, however short the path.
+    // One acknowledgement per packet is enough on any path.
     assert_eq!(tuned("0us", "ack_every = 1"), "");
     assert_eq!(tuned("1us", "initial_rto = '5us'"), "");
     let early = tuned("1us", "initial_rto = '4us'");
@@ -843,7 +854,7 @@ fn connections_outside_their_domain_are_warned_of() {
 }
 
 #[test]
-fn software_that_round_trips_leave_out_is_warned_of() {
+fn uncovered_stack_delay_is_warned_of() {
     let held = |delay: &str, jitter: &str, bdp: &str| {
         let rest = format!(
             "transport = {{ protocol = 'dctcp'{bdp} }}\n\
@@ -880,7 +891,7 @@ fn files_are_read_from_their_folder() {
 }
 
 #[test]
-fn mixed_use_of_priorities_is_said() {
+fn mixed_use_of_priorities_is_warned_of() {
     let text = |second: &str, priorities: u32| {
         format!(
             "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 3 }}\nswitch = {{ routing = \
@@ -889,20 +900,20 @@ fn mixed_use_of_priorities_is_said() {
              'h0'\n[[flows]]\nsrc = 'h2'\ndst = 'h0'\n{second}"
         )
     };
-    let said = |second: &str, priorities| {
+    let warns = |second: &str, priorities| {
         let warnings = plan(&text(second, priorities)).warnings;
         warnings.iter().any(|warning| {
             warning.contains("sird sends some packets above") && warning.contains("swift")
         })
     };
-    assert!(said("protocol = 'swift'", 2));
-    assert!(!said("protocol = 'swift'", 1));
-    assert!(!said("", 2));
-    assert!(!said("protocol = 'swift'\n[protocols.sird]\nparams = { priorities = 'none' }", 2));
+    assert!(warns("protocol = 'swift'", 2));
+    assert!(!warns("protocol = 'swift'", 1));
+    assert!(!warns("", 2));
+    assert!(!warns("protocol = 'swift'\n[protocols.sird]\nparams = { priorities = 'none' }", 2));
 }
 
 #[test]
-fn published_code_of_sird_differs_from_the_paper_in_its_rules_and_sthr() {
+fn sird_published_code_differs_in_rules_and_sthr() {
     let text = |preset: &str| {
         format!(
             "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\n\
@@ -921,7 +932,7 @@ fn published_code_of_sird_differs_from_the_paper_in_its_rules_and_sthr() {
 }
 
 #[test]
-fn racks_are_joined_by_the_circuits_of_their_matchings() {
+fn circuits_follow_the_matchings() {
     let circuits = |more: &str| {
         let fabric = fabric(&format!("kind = 'reconfigurable'\nmtu = '1000B'\n{more}")).fabric;
         let circuits = fabric.circuits.clone().unwrap();
@@ -947,16 +958,16 @@ fn racks_are_joined_by_the_circuits_of_their_matchings() {
 }
 
 #[test]
-fn presets_have_the_round_trips_of_their_papers() {
+fn presets_match_the_round_trips_of_papers() {
     let reach = |preset: &str| {
         let fabric = fabric(&format!("preset = '{preset}'")).fabric;
         tidegate_core::routes::Routes::new(&fabric).unwrap().reach()
     };
-    // Homa: "RTTbytes ... about 9.7 KB", section 5.2: passes through hosts and the sender's NIC are
-    // 1.5 us each way.
+    // Homa: "RTTbytes ... about 9.7 KB", section 5.2: hosts and the sender's NIC take 1.5 us each
+    // way.
     let bytes = Rate::gbps(10).bytes_in(reach("homa-leaf-spine").base_rtt);
     assert!((9_600..10_000).contains(&bytes), "{bytes} B");
-    // dcPIM: of full packets both ways, 5.80 us with packets of 1,500 B.
+    // dcPIM: 5.80 us for full packets of 1,500 B both ways.
     let base = reach("dcpim-leaf-spine");
     let both = (base.base_rtt.times(2) - base.control_rtt).as_us_f64();
     assert!((5.80..5.83).contains(&both), "{both} us");

@@ -1,4 +1,4 @@
-//! Whatever a file says, loading it ends in a plan or a message.
+//! Mutated files: loading any file gives a plan or an error, and never panics.
 #![allow(missing_docs)]
 
 mod common;

@@ -1,4 +1,4 @@
-//! The schema accepts what loads, and refuses what it can see is wrong.
+//! The schema accepts every file that loads, and refuses the errors that it can express.
 #![allow(missing_docs)]
 
 mod common;
@@ -30,7 +30,7 @@ fn table_to_json(table: &DeTable<'_>) -> Value {
         .into()
 }
 
-/// The keywords that the schema uses; others fail the test.
+/// Validates the keywords that the schema uses; others fail the test.
 fn valid(root: &Value, schema: &Value, value: &Value) -> bool {
     let all = |schemas: &Value| {
         schemas
@@ -88,7 +88,7 @@ fn valid(root: &Value, schema: &Value, value: &Value) -> bool {
     })
 }
 
-/// The one form of pattern: a number and one of some units.
+/// The only form of pattern in the schema: a number with one of several units.
 fn quantity(pattern: &str, text: &str) -> bool {
     let number = r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?(";
     let units = pattern.strip_prefix(number).unwrap().strip_suffix(")$").unwrap();
@@ -118,7 +118,7 @@ fn schema_accepts_what_loads() {
 }
 
 #[test]
-fn schema_refuses_what_it_can_see() {
+fn schema_refuses_expressible_errors() {
     let schema = schema();
     for (from, to) in [
         ("seed = 1", "sed = 1"),

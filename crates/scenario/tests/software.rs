@@ -1,4 +1,4 @@
-//! Files of switches in software: what they say, and what is said of wrong ones.
+//! Files of live switches: valid files, and errors in invalid ones.
 #![allow(missing_docs)]
 
 use std::net::SocketAddrV4;
@@ -42,7 +42,7 @@ fn changed(text: &str, changes: &[Override]) -> Result<SoftwareSwitch, String> {
     })
 }
 
-/// Where hosts receive, and where they send to.
+/// Addresses of the hosts, and the address that they send to.
 fn addresses(switch: &SoftwareSwitch) -> (&[Vec<SocketAddrV4>], SocketAddrV4) {
     match &switch.places {
         Places::Addresses { hosts, listen } => (hosts, *listen),
@@ -51,7 +51,7 @@ fn addresses(switch: &SoftwareSwitch) -> (&[Vec<SocketAddrV4>], SocketAddrV4) {
 }
 
 #[test]
-fn a_file_says_ports_and_what_scenarios_say_of_a_switch() {
+fn ports_and_switch_settings_are_read() {
     let read = load(FILE).unwrap();
     assert_eq!((read.name.as_str(), read.seed, read.duration), ("rack", 1, None));
     let switch = &read.fabric.switches[0];
@@ -65,7 +65,7 @@ fn a_file_says_ports_and_what_scenarios_say_of_a_switch() {
     assert_eq!(read.fabric.hosts, ["a", "b"]);
     let (hosts, listen) = addresses(&read);
     assert_eq!(hosts[1], ["127.0.0.1:9002", "127.0.0.1:9003"].map(|at| at.parse().unwrap()));
-    // All that need not be said.
+    // Defaults.
     let (_, ports) = FILE.split_once("[[port]]").unwrap();
     let least = load(&format!("[[port]]{ports}")).unwrap();
     let switch = &least.fabric.switches[0];
@@ -78,35 +78,47 @@ fn a_file_says_ports_and_what_scenarios_say_of_a_switch() {
 
 #[test]
 fn wrong_files_are_refused_with_their_place() {
-    // What is replaced, what by, the line, words of the message.
+    // Replaced text, replacement, line, and words of the message.
     for (out, into, line, words) in [
         ("listen", "listn", 1, "did you mean \"listen\""),
         ("127.0.0.1:20000", "localhost", 1, "found \"localhost\", expected an IPv4 address"),
-        ("127.0.0.1:20000", "127.0.0.1:65534", 1, "a port of at most 65533, for 3 hosts"),
-        ("127.0.0.1:20000", "127.0.0.1:9000", 1, "a host at 127.0.0.1:9001"),
-        ("\"200KB\"", "\"unlimited\"\nsharing = 'complete'", 4, "while the buffer is unlimited"),
+        ("127.0.0.1:20000", "127.0.0.1:65534", 1, "a port of at most 65533, because 3 hosts"),
+        ("127.0.0.1:20000", "127.0.0.1:9000", 1, "includes the host 127.0.0.1:9001"),
+        (
+            "\"200KB\"",
+            "\"unlimited\"\nsharing = 'complete'",
+            4,
+            "no sharing with an unlimited \
+                                                                 buffer",
+        ),
         (
             "\"200KB\"\nalpha = 2",
             "\"unlimited\"",
             3,
-            "buffer: found no end at switch rack, expected a size",
+            "buffer: found an unlimited buffer at switch rack, expected a size",
         ),
         ("alpha = 2", "alfa = 2", 4, "did you mean \"alpha\""),
-        ("alpha = 2", "pfc = {}", 4, "switch.pfc: found pauses at switch rack, expected \"off\""),
+        ("alpha = 2", "pfc = {}", 4, "switch.pfc: found PFC at switch rack, expected \"off\""),
         ("alpha = 2", "routing = 'ecpm'", 4, "did you mean \"ecmp\""),
         (
             "\"30KB\"",
             "\"1BDP\"",
             5,
-            "switch.ecn: found sizes in BDP at switch rack, expected sizes",
+            "switch.ecn: found thresholds in BDP at switch rack, expected thresholds",
         ),
         ("\"30KB\"", "\"95KB\"", 5, "kmin 95000B above kmax 90000B"),
         ("priorities = 4", "priorities = 9", 6, "a whole number from 1 to 8"),
-        ("share = 0.05", "", 7, "switch.credit_queue.share: found nothing, expected of a link"),
+        ("share = 0.05", "", 7, "switch.credit_queue.share: found nothing, expected the share"),
         ("\"100Mbps\"", "100", 10, "port[0].rate: found 100, expected a rate in quotes"),
         ("rate = \"100Mbps\"", "", 8, "port[0].rate: found nothing"),
         ("127.0.0.1:9001", "127.0.0.1:0", 11, "port[0].hosts: found \"127.0.0.1:0\""),
-        ("127.0.0.1:9001", "0.0.0.0:9001", 11, "found \"0.0.0.0:9001\", expected where one host"),
+        (
+            "127.0.0.1:9001",
+            "0.0.0.0:9001",
+            11,
+            "found \"0.0.0.0:9001\", expected the address of \
+                                                one host",
+        ),
         ("127.0.0.1:9001", "224.0.0.1:9001", 11, "found \"224.0.0.1:9001\", expected an IPv4"),
         ("127.0.0.1:9001", "255.255.255.255:1", 11, "expected an IPv4 address of one host"),
         ("127.0.0.1:20000", "224.0.0.1:20000", 1, "listen: found \"224.0.0.1:20000\""),
@@ -116,8 +128,8 @@ fn wrong_files_are_refused_with_their_place() {
             11,
             "hosts: found 9001, expected an IPv4 address with a UDP",
         ),
-        ("\"b\"", "\"a\"", 13, "port[1].name: found \"a\", expected a name that no port"),
-        ("9003", "9001", 16, "found 127.0.0.1:9001 again"),
+        ("\"b\"", "\"a\"", 13, "port[1].name: found \"a\", expected a unique name"),
+        ("9003", "9001", 16, "found 127.0.0.1:9001 a second time"),
     ] {
         let text = FILE.replacen(out, into, 1);
         assert_ne!(text, FILE, "{out}");
@@ -127,11 +139,17 @@ fn wrong_files_are_refused_with_their_place() {
     }
     let (one, _) = FILE.split_once("[[port]]\nname = \"b\"").unwrap();
     let error = load(one).unwrap_err();
-    assert!(error.contains("port: found a list of 1, expected 2 to 250 ports"), "{error}");
+    assert!(
+        error.contains("port: found a list of 1, expected 2 to 250 [[port]] tables"),
+        "{error}"
+    );
     let many: Vec<String> = (0..251).map(|i| format!("'10.0.0.1:{}'", 100 + i)).collect();
     let error =
         load(&FILE.replacen("\"127.0.0.1:9001\"", &format!("{many:?}").replace('"', ""), 1));
-    assert!(error.unwrap_err().contains("found host 251, expected 250 hosts in all"));
+    assert!(error.unwrap_err().contains(
+        "found host number 251, expected at most 250 hosts in \
+                                         total"
+    ));
 }
 
 /// Two racks of one host each.
@@ -151,7 +169,7 @@ buffer = "90KB"
 "#;
 
 #[test]
-fn a_file_says_a_fabric_as_scenarios_do() {
+fn fabrics_are_read() {
     let read = load(RACKS).unwrap();
     assert_eq!((read.fabric.switches.len(), read.fabric.links.len()), (4, 6));
     let (hosts, _) = addresses(&read);
@@ -163,15 +181,15 @@ fn a_file_says_a_fabric_as_scenarios_do() {
     };
     assert_eq!([0, 1, 2, 3].map(bytes), [1_000_000, 1_000_000, 90_000, 90_000]);
     for (out, into, line, words) in [
-        (", \"127.0.0.1:9002\"", "", 1, "hosts: found 1 addresses, expected 2, one for each host"),
-        ("racks = 2", "racks = 300", 3, "found 300 hosts, expected 250 hosts at most"),
+        (", \"127.0.0.1:9002\"", "", 1, "hosts: found 1 addresses, expected 2, one per host"),
+        ("racks = 2", "racks = 300", 3, "found 300 hosts, expected at most 250 hosts"),
         ("\"leaf-spine\"", "\"reconfigurable\"", 3, ""),
-        ("racks = 2", "preset = \"x\"\nracks = 2", 4, "no such key here"),
+        ("racks = 2", "preset = \"x\"\nracks = 2", 4, "no preset"),
         (
             "[switch]",
             "[[port]]\nname = 'a'\nrate = '1Mbps'\nhosts = '127.0.0.1:1'\n[switch]",
             9,
-            "either ports or a [fabric]",
+            "either [[port]] tables or a [fabric]",
         ),
     ] {
         let error = load(&RACKS.replacen(out, into, 1)).unwrap_err();
@@ -179,7 +197,7 @@ fn a_file_says_a_fabric_as_scenarios_do() {
         assert!(is_there && error.contains(words), "{into}: {error}");
     }
     let both = FILE.replacen("[switch]", "hosts = \"127.0.0.1:1\"\n[switch]", 1);
-    assert!(load(&both).unwrap_err().contains("no such key but beside [fabric]"));
+    assert!(load(&both).unwrap_err().contains("no hosts without [fabric]"));
 }
 
 /// Two ports with interfaces.
@@ -203,18 +221,32 @@ fn hosts_may_be_behind_interfaces() {
     assert_eq!(load(&racks).unwrap().places, names);
     let address = "interface = \"veth-b\"\nhosts = \"127.0.0.1:1\"";
     for (text, out, into, line, words) in [
-        (BEHIND, "seed = 1", "listen = \"127.0.0.1:1\"", 1, "no such key beside interfaces"),
-        (BEHIND, "seed = 1", "interfaces = [\"veth-a\"]", 1, "each [[port]] has its own"),
-        (BEHIND, "interface = \"veth-a\"", "", 2, "port[0].interface: found nothing, expected one"),
+        (BEHIND, "seed = 1", "listen = \"127.0.0.1:1\"", 1, "no listen with interfaces"),
+        (BEHIND, "seed = 1", "interfaces = [\"veth-a\"]", 1, "no interfaces without [fabric]"),
+        (
+            BEHIND,
+            "interface = \"veth-a\"",
+            "",
+            2,
+            "port[0].interface: found nothing, expected a \
+                                                   network",
+        ),
         (BEHIND, "interface = \"veth-a\"", "hosts = \"127.0.0.1:1\"", 5, "port[0].hosts: found"),
         (
             BEHIND,
             "interface = \"veth-b\"",
             address,
             10,
-            "expected either hosts or interfaces; port[0]",
+            "expected either hosts or interfaces for all ports: port[0]",
         ),
-        (BEHIND, "\"veth-b\"", "\"veth-a\"", 9, "port[1].interface: found \"veth-a\" again"),
+        (
+            BEHIND,
+            "\"veth-b\"",
+            "\"veth-a\"",
+            9,
+            "port[1].interface: found \"veth-a\" a second \
+                                                 time",
+        ),
         (BEHIND, "\"veth-b\"", "7", 9, "port[1].interface: found 7"),
         (
             BEHIND,
@@ -224,7 +256,7 @@ fn hosts_may_be_behind_interfaces() {
             "did you mean \"interface\"",
         ),
         (&racks, "\"veth-b\"]", "\"veth-b\", \"veth-c\"]", 1, "found 3 interfaces, expected 2"),
-        (&racks, "\"veth-b\"]", "\"veth-a\"]", 1, "interfaces: found \"veth-a\" again"),
+        (&racks, "\"veth-b\"]", "\"veth-a\"]", 1, "interfaces: found \"veth-a\" a second time"),
         (&racks, "[fabric]", "hosts = \"127.0.0.1:1\"\n[fabric]", 2, "either hosts or interfaces"),
     ] {
         let error = load(&text.replacen(out, into, 1)).unwrap_err();
@@ -233,5 +265,5 @@ fn hosts_may_be_behind_interfaces() {
     }
     let neither = FILE.replacen("hosts = \"127.0.0.1:9001\"\n", "", 1);
     let error = load(&neither).unwrap_err();
-    assert!(error.contains("port[0].hosts: found nothing, expected where hosts receive, or"));
+    assert!(error.contains("port[0].hosts: found nothing, expected addresses of hosts, or"));
 }

@@ -1,4 +1,4 @@
-//! Wrong scenarios, and what is said about each: see `wrong.txt`.
+//! Invalid scenarios and their errors: see `wrong.txt`.
 #![allow(missing_docs)]
 
 mod common;
@@ -7,8 +7,8 @@ use common::{GRAPH, RACKS, beside, patched};
 use tidegate_algos::Protocol;
 use tidegate_scenario::{Override, load, load_file};
 
-/// What is said about a scenario with `out` replaced by `into`; in the last section, with `--set
-/// into`.
+/// Returns the error about a scenario with `out` replaced by `into`; in the last section, with
+/// `--set into`.
 fn message(section: &str, out: &str, into: &str) -> String {
     let case = format!("{section}: {out:?} replaced by {into:?}");
     let result = match section {
@@ -21,7 +21,7 @@ fn message(section: &str, out: &str, into: &str) -> String {
     general(result.expect_err(&case).to_string().replace(&beside(""), ""))
 }
 
-/// Without the lists that grow with the catalog.
+/// Replaces the lists that grow with the catalog by placeholders.
 fn general(mut message: String) -> String {
     let one_of = |names: Vec<&str>| format!("{:?}", names).trim_matches(['[', ']']).to_string();
     let mut lists =
@@ -39,7 +39,7 @@ fn general(mut message: String) -> String {
 }
 
 #[test]
-fn wrong_scenarios_say_what_is_wrong() {
+fn invalid_scenarios_give_recorded_errors() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wrong.txt");
     let text = std::fs::read_to_string(path).unwrap();
     let (mut section, mut out, mut into) = ("", Vec::new(), Vec::new());
@@ -70,12 +70,12 @@ fn wrong_scenarios_say_what_is_wrong() {
 }
 
 #[test]
-fn unreadable_files_say_so() {
+fn unreadable_files_give_errors() {
     let shown = |name: &str| load_file(beside(name).as_ref(), &[]).expect_err(name).to_string();
     assert_eq!(
         shown("latin.toml"),
         format!(
-            "{}:1: found bytes that are not UTF-8, expected a text in UTF-8",
+            "{}:1: found bytes that are not UTF-8, expected text in UTF-8",
             beside("latin.toml")
         )
     );

@@ -82,7 +82,7 @@ pub use tidegate_scenario::interop::Format;
 pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};
 pub use tidegate_scenario::{
     Distributed, Override, Plan, SoftwareSwitch, content_hash, distributions, magnitude, resolved,
-    template_says, templates,
+    template_summary, templates,
 };
 
 /// The example of a protocol in the document compiles.

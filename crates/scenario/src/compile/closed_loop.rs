@@ -1,4 +1,5 @@
-//! `[[traffic]]` of the kind `closed-loop`: clients that ask, wait, think, and ask again.
+//! `[[traffic]]` of the kind `closed-loop`: clients that send a request, wait for the reply, think,
+//! and repeat.
 
 use tidegate_core::workload::Pattern;
 
@@ -10,40 +11,51 @@ use crate::read::table::{Table, Word};
 
 /// Keys of the kind.
 pub(crate) const KEYS: &[Key] = &[
-    key("request", Shape::Text, Required, "Sizes of requests, as `sizes` for poisson."),
-    key("reply", Shape::Text, Required, "Sizes of replies."),
+    key("request", Shape::Text, Required, "Request sizes, in the form of `sizes` for poisson."),
+    key("reply", Shape::Text, Required, "Reply sizes, in the form of `sizes` for poisson."),
     key(
         "reply_label",
         Shape::Text,
         Optional,
-        "What results of replies are counted under; what requests are unless set.",
+        "Label of replies in results. Default: that of requests.",
     ),
-    key("clients", Shape::Globs, Optional, "Hosts with clients; all unless set."),
+    key(
+        "clients",
+        Shape::Globs,
+        Optional,
+        "Hosts that run clients, by name or wildcard. Default: all.",
+    ),
     key(
         "per_host",
         Shape::Count { min: 1, max: 100_000 },
         Default("1"),
-        "Clients on each of them, each with one exchange at a time.",
+        "Number of clients on each of these hosts. A client has one exchange at a time.",
     ),
     key(
         "servers",
         Shape::Globs,
         Optional,
-        "Hosts that reply, drawn anew for each request; all unless set. Never the client's own.",
+        "Hosts that reply, by name or wildcard. Each request draws one, never the client's own \
+         host. Default: all.",
     ),
-    key("think", SPAN, Default("0us"), "(Mean) time from a reply to the client's next request."),
+    key(
+        "think",
+        SPAN,
+        Default("0us"),
+        "Time from a reply to the client's next request; the mean if think_times is exponential.",
+    ),
     key(
         "think_times",
         Shape::Word(&["fixed", "exponential"]),
         Default("fixed"),
-        "Whether that is the same each time, or drawn.",
+        "Whether the think time is constant or drawn.",
     ),
 ];
 
-/// Most clients of a block.
+/// Largest number of clients in a block.
 const MOST_CLIENTS: u64 = 10_000_000;
 
-/// Makes the pattern of one block.
+/// Builds the pattern of one block.
 pub(crate) fn pattern(
     table: &Table,
     context: &Context<'_>,
@@ -54,15 +66,18 @@ pub(crate) fn pattern(
     if let [server] = servers[..]
         && hosts.contains(&server)
     {
-        return Err(table.error("servers", "a server other than itself for every client"));
+        return Err(table.error(
+            "servers",
+            "at least one server other than the client's own host for every client",
+        ));
     }
     let per_host: u64 = table.get("per_host");
     let clients = per_host * hosts.len() as u64;
     if clients > MOST_CLIENTS {
         return Err(table.error_found(
             "per_host",
-            format!("{clients} clients in all"),
-            format!("at most {MOST_CLIENTS}"),
+            format!("{clients} clients in total"),
+            format!("at most {MOST_CLIENTS} clients in total"),
         ));
     }
     let clients = hosts.iter().flat_map(|&host| (0..per_host).map(move |_| host)).collect();

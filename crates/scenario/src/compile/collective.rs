@@ -1,4 +1,4 @@
-//! `[[traffic]]` of the kind `collective`: messages that wait for each other.
+//! `[[traffic]]` of the kind `collective`: messages that depend on each other.
 
 use tidegate_core::collective::{
     Collective, MOST_ITERATIONS, MOST_JOBS, MOST_MESSAGES, OPS, Op, expert_loads,
@@ -12,59 +12,64 @@ use crate::read::table::{Table, Word};
 
 /// Keys of the kind.
 pub(crate) const KEYS: &[Key] = &[
-    key("op", Shape::Word(&OPS), Required, "What is done."),
+    key("op", Shape::Word(&OPS), Required, "Collective operation."),
     key(
         "size",
         MESSAGE,
         Required,
-        "Data of a rank, as nccl-tests count it: all of what is reduced, gathered, scattered or \
-         exchanged, its own part included. Of a chain, a request.",
+        "Data of a rank, as nccl-tests counts it: all data that the operation reduces, gathers, \
+         scatters or exchanges, including the rank's own part. For chain: the size of a request.",
     ),
     key(
         "hosts",
         Shape::Globs,
         Optional,
-        "The ranks, by name or wildcard, in this order; those of a wildcard in order of number; \
-         all hosts unless set.",
+        "Ranks in this order, by name or wildcard. Hosts that a wildcard matches are in order of \
+         number. Default: all hosts.",
     ),
     key(
         "ranks",
         Shape::Count { min: 2, max: 1_000_000 },
         Optional,
-        "Only so many of them, the first; all unless set.",
+        "Number of ranks: only the first of hosts take part. Default: all.",
     ),
     key(
         "chunks",
         Shape::Count { min: 1, max: 4096 },
         Optional,
-        "Of rings and trees: parts that a block is cut into, each passed on as soon as it is \
-         there; 1 unless set.",
+        "For rings and trees: number of parts of a block. A rank forwards each part as soon as it \
+         has arrived. Default: 1.",
     ),
-    key("iterations", Shape::Count { min: 1, max: MOST_ITERATIONS }, Default("1"), "How often."),
-    key("compute", SPAN, Default("0us"), "Time that a rank computes between two iterations."),
+    key(
+        "iterations",
+        Shape::Count { min: 1, max: MOST_ITERATIONS },
+        Default("1"),
+        "Number of iterations.",
+    ),
+    key("compute", SPAN, Default("0us"), "Computing time of a rank between two iterations."),
     key(
         "reply",
         MESSAGE,
         Optional,
-        "Of chains: the reply of each host to the one before; as `size` unless set.",
+        "For chain: size of the reply of each host to the previous one. Default: size.",
     ),
     key(
         "skew",
         Shape::Number { min: 0.0, max: 10.0 },
         Optional,
-        "Of mixtures of experts: those of rank r, from 0, are as popular as (r + 1) to the power \
-         of minus this; 0 unless set, all the same.",
+        "For moe and moe-dispatch: the popularity of the experts of rank r, counted from 0, is \
+         proportional to (r + 1) to the power of -skew. Default: 0, which is uniform.",
     ),
 ];
 
-/// Makes the pattern of one block.
+/// Builds the pattern of one block.
 pub(crate) fn pattern(table: &Table, context: &Context<'_>) -> Result<Pattern, Error> {
     let Word(word) = table.get("op");
     let mut hosts = context.hosts.listed(table, "hosts", 2)?;
     if let Some(ranks) = table.find::<u64>("ranks") {
         if ranks > hosts.len() as u64 {
             return Err(
-                table.error("ranks", format!("at most {}, the hosts there are", hosts.len()))
+                table.error("ranks", format!("at most {}, the number of hosts", hosts.len()))
             );
         }
         hosts.truncate(ranks as usize);
@@ -80,7 +85,7 @@ pub(crate) fn pattern(table: &Table, context: &Context<'_>) -> Result<Pattern, E
     let chunks = table.find::<u64>("chunks").unwrap_or(1);
     let parts = if is_chain || word == "tree-all-reduce" { chunks } else { ranks * chunks };
     if bytes < parts {
-        let why = if chunks > 1 { ", a byte a chunk" } else { ", a byte a rank" };
+        let why = if chunks > 1 { ", one byte per chunk" } else { ", one byte per rank" };
         return Err(table.error("size", format!("at least {parts}B{why}")));
     }
     let loads = || expert_loads(bytes, ranks as u32, table.find("skew").unwrap_or(0.0));
@@ -103,15 +108,17 @@ pub(crate) fn pattern(table: &Table, context: &Context<'_>) -> Result<Pattern, E
     }))
 }
 
-/// Refuses a key that an operation has no use for.
+/// Refuses a key that the operation does not use.
 fn only(table: &Table, key: &str, op: &str, has: bool) -> Result<(), Error> {
     match table.item(key) {
-        Some(_) if !has => Err(table.error(key, format!("no such key where op is {op:?}"))),
+        Some(_) if !has => {
+            Err(table.error(key, format!("no {key} with op = {op:?}: remove {key}")))
+        }
         _ => Ok(()),
     }
 }
 
-/// Refuses more messages than there are numbers for, of all collectives together.
+/// Refuses collectives whose messages need more numbers than there are.
 pub(crate) fn fit(tables: &[Table], traffic: &[Traffic]) -> Result<(), Error> {
     let (mut jobs, mut messages) = (0, 0);
     for (table, block) in tables.iter().zip(traffic) {
@@ -120,13 +127,14 @@ pub(crate) fn fit(tables: &[Table], traffic: &[Traffic]) -> Result<(), Error> {
         if jobs > MOST_JOBS {
             return Err(table.error_found(
                 "kind",
-                format!("collective {jobs}"),
-                format!("at most {MOST_JOBS}"),
+                format!("collective number {jobs}"),
+                format!("at most {MOST_JOBS} collectives"),
             ));
         }
         if messages > MOST_MESSAGES {
-            let found = format!("{messages} messages an iteration, of all collectives so far");
-            let expected = format!("at most {MOST_MESSAGES}: fewer ranks or chunks");
+            let found =
+                format!("{messages} messages per iteration in all collectives up to this one");
+            let expected = format!("at most {MOST_MESSAGES}: use fewer ranks or chunks");
             return Err(table.error_found("op", found, expected));
         }
     }

@@ -1,9 +1,9 @@
 //! Files that scenarios name: distributions (`size_bytes,cdf`) in CSV, and traces
-//! (`start_us,src,dst,size_bytes`) in CSV or, where the name ends so, Parquet; `flows.parquet` of a
-//! run is one.
+//! (`start_us,src,dst,size_bytes`) in CSV, or in Parquet if the name ends in `.parquet`.
+//! `flows.parquet` of a run is a valid trace.
 //!
-//! In CSV, empty lines, lines that start with `#` and a heading are skipped; every error names
-//! file, line and column.
+//! In CSV, the reader skips empty lines, lines that start with `#`, and a heading. Every error
+//! names file, line and column.
 
 use std::path::Path;
 
@@ -18,9 +18,9 @@ use crate::read::cell::Cell;
 use crate::read::quantity;
 use crate::read::table::Table;
 
-/// Largest file.
+/// Size limit of a file, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
-/// Most points of a distribution.
+/// Largest number of points in a distribution.
 const MOST_POINTS: usize = 100_000;
 
 fn read(table: &Table, key: &str, path: &Path) -> Result<String, Error> {
@@ -65,7 +65,8 @@ fn rows<const N: usize>(
     Ok(())
 }
 
-/// The same for the rows of a Parquet file, whose columns may stand in any order among others.
+/// Calls `row` with the cells of every row of a Parquet file. The file may have further columns,
+/// and columns in any order.
 fn parquet_rows<const N: usize>(
     file: &str,
     path: &Path,
@@ -99,7 +100,7 @@ fn parquet_rows<const N: usize>(
     })
 }
 
-/// Points of a distribution.
+/// Reads the points of a distribution.
 pub(crate) fn distribution(
     table: &Table,
     key: &str,
@@ -112,11 +113,11 @@ pub(crate) fn distribution(
         let point = (size.number(0.0, 1e15)?, probability.number(0.0, 1.0)?);
         let before = points.last().copied().unwrap_or((0.0, 0.0));
         if point.0 < before.0 {
-            return Err(size.error(format!("at least {}, the size of the line before", before.0)));
+            return Err(size.error(format!("at least {}, the size in the previous line", before.0)));
         }
         if point.1 < before.1 {
             return Err(probability
-                .error(format!("at least {}, the probability of the line before", before.1)));
+                .error(format!("at least {}, the probability in the previous line", before.1)));
         }
         if points.len() >= MOST_POINTS {
             return Err(size.error(format!("at most {MOST_POINTS} points")));
@@ -125,12 +126,18 @@ pub(crate) fn distribution(
         Ok(())
     })?;
     match points.last_mut() {
-        // Files printed with six digits end a little off.
+        // Files printed with six digits may end slightly below 1.
         Some((_, last)) if *last > 1.0 - 1e-6 => *last = 1.0,
         Some((_, last)) => {
-            return Err(Error::whole(&file, format!("a last probability of {last}"), "1"));
+            return Err(Error::whole(
+                &file,
+                format!("a cdf that ends at {last}"),
+                "a last value of 1",
+            ));
         }
-        None => return Err(Error::whole(&file, "no points", "lines of size_bytes,cdf")),
+        None => {
+            return Err(Error::whole(&file, "no points", "at least one line of size_bytes,cdf"));
+        }
     }
     Ok(points)
 }
@@ -138,7 +145,7 @@ pub(crate) fn distribution(
 /// Columns of a trace.
 pub(crate) const TRACE: [&str; 4] = ["start_us", "src", "dst", "size_bytes"];
 
-/// Arrivals of a trace, sorted by time (stably).
+/// Reads the messages of a trace, sorted by time (stably).
 pub(crate) fn trace(
     table: &Table,
     key: &str,
@@ -158,7 +165,7 @@ pub(crate) fn trace(
     }
 }
 
-/// Arrivals of a trace in CSV, sorted by time (stably).
+/// Reads the messages of a trace in CSV, sorted by time (stably).
 pub(crate) fn arrivals(file: &str, text: &str, hosts: &Hosts<'_>) -> Result<Vec<Arrival>, Error> {
     let mut arrivals = Vec::new();
     rows(file, text, TRACE, |cells| {
@@ -170,7 +177,11 @@ pub(crate) fn arrivals(file: &str, text: &str, hosts: &Hosts<'_>) -> Result<Vec<
 
 fn sorted(file: &str, mut arrivals: Vec<Arrival>) -> Result<Vec<Arrival>, Error> {
     if arrivals.is_empty() {
-        return Err(Error::whole(file, "no arrivals", format!("lines of {}", TRACE.join(","))));
+        return Err(Error::whole(
+            file,
+            "no messages",
+            format!("at least one line of {}", TRACE.join(",")),
+        ));
     }
     arrivals.sort_by_key(|arrival| arrival.at);
     Ok(arrivals)
@@ -179,10 +190,10 @@ fn sorted(file: &str, mut arrivals: Vec<Arrival>) -> Result<Vec<Arrival>, Error>
 fn arrival([start, src, dst, size]: [Cell<'_>; 4], hosts: &Hosts<'_>) -> Result<Arrival, Error> {
     let after = quantity::span(&format!("{}us", start.text));
     let after = after.ok().filter(|after| *after <= Span::s(1_000));
-    let after = after.ok_or_else(|| start.error("a time in microseconds, from 0 to 1e9"))?;
+    let after = after.ok_or_else(|| start.error("a time in microseconds from 0 to 1e9"))?;
     let ends = [host(&src, hosts)?, host(&dst, hosts)?];
     if ends[0] == ends[1] {
-        return Err(dst.error("another host than src"));
+        return Err(dst.error("a host other than src"));
     }
     let bytes = size.text.parse().ok().filter(|bytes| (1..=1_000_000_000_000_000).contains(bytes));
     let bytes =
@@ -193,6 +204,6 @@ fn arrival([start, src, dst, size]: [Cell<'_>; 4], hosts: &Hosts<'_>) -> Result<
 fn host(cell: &Cell<'_>, hosts: &Hosts<'_>) -> Result<u32, Error> {
     let number = || cell.text.parse::<u32>().ok().filter(|number| (*number as usize) < hosts.len());
     hosts.number(cell.text).or_else(number).ok_or_else(|| {
-        cell.error("the name or number of a host").meant(nearest(cell.text, hosts.names()))
+        cell.error("the name or number of a host").suggest(nearest(cell.text, hosts.names()))
     })
 }

@@ -1,7 +1,7 @@
 //! `[fabric]`: hosts, switches and links, listed or generated.
 //!
-//! Generators number hosts `h0`, `h1`, … so that a rack's are neighbours, and switches within their
-//! tier: `tor0`, `agg0`, `spine0`, `core0`.
+//! Generators number hosts `h0`, `h1`, … rack by rack, and switches within their tier: `tor0`,
+//! `agg0`, `spine0`, `core0`.
 
 use tidegate_core::circuits::Circuits;
 use tidegate_core::fabric::{Buffer, Link, Node, Switch};
@@ -14,39 +14,39 @@ use crate::read::keys::{
 };
 use crate::read::table::Table;
 
-/// Most hosts, and most switches, of a fabric.
+/// Largest number of hosts, and of switches, in a fabric.
 pub(crate) const MOST_NODES: u64 = 100_000;
-/// Most links of a fabric.
+/// Largest number of links in a fabric.
 pub(crate) const MOST_LINKS: u64 = 1_000_000;
 
 pub(super) const fn count(min: u64) -> Shape {
     Shape::Count { min, max: MOST_NODES }
 }
 
-/// Keys of a link between nodes that a generator knows.
+/// Keys of a link whose ends the generator chooses.
 static LINK: &[Key] = &[
-    key("rate", LINK_RATE, Required, "Rate of each direction."),
-    key("delay", FLIGHT, Required, "Propagation, one way."),
+    key("rate", LINK_RATE, Required, "Rate in each direction."),
+    key("delay", FLIGHT, Required, "One-way propagation delay."),
 ];
 pub(super) const LINK_SHAPE: Shape = Shape::Table(&[LINK]);
-pub(super) const HOST_LINK: &str = "Every link between a host and its switch.";
+pub(super) const HOST_LINK: &str = "Links between hosts and their switches.";
 pub(super) const FAST: Presence = Default(r#"{ rate = "100Gbps", delay = "1us" }"#);
 const SPINE: Presence = Default(r#"{ rate = "400Gbps", delay = "500ns" }"#);
 
-/// Keys that every kind has.
+/// Keys of all kinds.
 pub(crate) static COMMON: &[Key] = &[
-    key("kind", Shape::Text, Required, "Shape of the fabric."),
+    key("kind", Shape::Text, Required, "Topology of the fabric."),
     key(
         "preset",
         Shape::Text,
         Optional,
-        "A fabric of a paper; everything else given here, and in [switch], changes it.",
+        "Fabric of a paper. Other keys of this table and of [switch] override the preset.",
     ),
     key(
         "mtu",
         Shape::Bytes { min: 64, max: 60_000 },
         Default("4096B"),
-        "Payload of a full packet; headers come on top.",
+        "Payload of a full packet, without headers.",
     ),
 ];
 
@@ -59,7 +59,7 @@ pub(crate) static KINDS: &[Variant] = &[
     },
     Variant {
         kind: "star",
-        doc: "Hosts around one switch, tor0.",
+        doc: "Hosts at one switch, tor0.",
         keys: &[
             key("hosts", count(2), Default("8"), "Number of hosts."),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
@@ -67,106 +67,109 @@ pub(crate) static KINDS: &[Variant] = &[
     },
     Variant {
         kind: "dumbbell",
-        doc: "Two switches, tor0 and tor1, with hosts on both sides of one bottleneck.",
+        doc: "Two switches, tor0 and tor1, joined by one bottleneck, with hosts on both sides.",
         keys: &[
-            key("pairs", count(1), Default("2"), "Hosts on each side."),
+            key("pairs", count(1), Default("2"), "Number of hosts on each side."),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
-            key("bottleneck", LINK_SHAPE, FAST, "The link between the two switches."),
+            key("bottleneck", LINK_SHAPE, FAST, "Link between the two switches."),
         ],
     },
     Variant {
         kind: "parking-lot",
-        doc: "A chain of switches, tor0 to the last, each with hosts of its own.",
+        doc: "A chain of switches tor0, tor1, …, each with its own hosts.",
         keys: &[
-            key("switches", count(2), Default("3"), "Length of the chain."),
-            key("hosts_per_switch", count(1), Default("2"), "Hosts on each switch."),
+            key("switches", count(2), Default("3"), "Number of switches."),
+            key("hosts_per_switch", count(1), Default("2"), "Number of hosts at each switch."),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
-            key("bottleneck", LINK_SHAPE, FAST, "Every link between two switches."),
+            key("bottleneck", LINK_SHAPE, FAST, "Links between switches."),
         ],
     },
     Variant {
         kind: "leaf-spine",
-        doc: "Racks whose switches are all linked to all spines.",
+        doc: "Racks whose switches have links to all spines.",
         keys: &[
-            key("racks", count(1), Default("9"), "Number of racks, and of switches tor0…"),
-            key("hosts_per_rack", count(1), Default("16"), "Hosts in a rack."),
-            key("spines", count(1), Default("4"), "Number of switches spine0…"),
+            key(
+                "racks",
+                count(1),
+                Default("9"),
+                "Number of racks, each with one switch: tor0, tor1, …",
+            ),
+            key("hosts_per_rack", count(1), Default("16"), "Number of hosts in a rack."),
+            key("spines", count(1), Default("4"), "Number of spine switches: spine0, spine1, …"),
             key(
                 "links_per_spine",
                 count(1),
                 Default("1"),
-                "Parallel links between a rack and a spine.",
+                "Number of parallel links between a rack and a spine.",
             ),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
-            key("fabric_link", LINK_SHAPE, SPINE, "Every link between a rack and a spine."),
+            key("fabric_link", LINK_SHAPE, SPINE, "Links between racks and spines."),
         ],
     },
     Variant {
         kind: "fat-tree",
-        doc: "A k-ary fat tree: k pods of k/2 racks and k/2 aggregation switches, (k/2)² cores.",
+        doc: "A k-ary fat tree: k pods, each of k/2 racks and k/2 aggregation switches, and (k/2)² \
+              core switches.",
         keys: &[
-            key("k", Shape::Count { min: 2, max: 128 }, Default("4"), "Ports of a switch; even."),
+            key(
+                "k",
+                Shape::Count { min: 2, max: 128 },
+                Default("4"),
+                "Number of ports of a switch; must be even.",
+            ),
             key(
                 "oversubscription",
                 Shape::Count { min: 1, max: 64 },
                 Default("1"),
-                "Hosts of a rack over its uplinks: a rack has k/2 times so many hosts.",
+                "Ratio of hosts to uplinks in a rack. A rack has k/2 uplinks and k/2 × \
+                 oversubscription hosts.",
             ),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
-            key("fabric_link", LINK_SHAPE, FAST, "Every link between two switches."),
+            key("fabric_link", LINK_SHAPE, FAST, "Links between switches."),
             key(
                 "core_link",
                 LINK_SHAPE,
                 Optional,
-                "Every link between an aggregation switch and a core; fabric_link if not given.",
+                "Links between aggregation switches and cores. Default: fabric_link.",
             ),
         ],
     },
     Variant {
         kind: "clos",
         doc: "Three tiers: racks and aggregation switches in pods, cores in planes. Aggregation \
-            switch i of every pod belongs to plane i and is linked to all cores of that plane.",
+              switch i of every pod belongs to plane i and has links to all cores of that plane.",
         keys: &[
             key("pods", count(1), Default("4"), "Number of pods."),
             key(
                 "racks_per_pod",
                 count(1),
                 Default("2"),
-                "Racks in a pod, each linked to every aggregation switch of the pod.",
+                "Number of racks in a pod. Each has links to all aggregation switches of the pod.",
             ),
-            key("hosts_per_rack", count(1), Default("8"), "Hosts in a rack."),
+            key("hosts_per_rack", count(1), Default("8"), "Number of hosts in a rack."),
             key(
                 "aggs_per_pod",
                 count(1),
                 Default("2"),
-                "Aggregation switches in a pod, which is the number of planes.",
+                "Number of aggregation switches in a pod, and of planes.",
             ),
-            key("cores_per_plane", count(1), Default("2"), "Cores in a plane."),
+            key("cores_per_plane", count(1), Default("2"), "Number of core switches in a plane."),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
-            key(
-                "agg_link",
-                LINK_SHAPE,
-                FAST,
-                "Every link between a rack and an aggregation switch.",
-            ),
-            key(
-                "core_link",
-                LINK_SHAPE,
-                FAST,
-                "Every link between an aggregation switch and a core.",
-            ),
+            key("agg_link", LINK_SHAPE, FAST, "Links between racks and aggregation switches."),
+            key("core_link", LINK_SHAPE, FAST, "Links between aggregation switches and cores."),
         ],
     },
     Variant {
         kind: "reconfigurable",
-        doc: "Racks that a packet network and circuits join: an optical switch that stays in a \
-            matching of racks for a day, and changes to the next in a night. While a circuit is \
-            up it alone carries what its rack has for the other; else the packet network does.",
+        doc: "Racks joined by a packet network and by circuits. An optical switch keeps one \
+              matching of racks for a day, then changes to the next matching during a night. While \
+              a circuit between two racks is up, it carries all their packets; otherwise the \
+              packet network does.",
         keys: reconfigurable::KEYS,
     },
 ];
 
-/// Names and links, before switches are equipped.
+/// Names and links, before `switch::equip` configures the switches.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
     pub(crate) hosts: Vec<String>,
@@ -223,7 +226,7 @@ impl Topology {
     }
 }
 
-/// Makes the topology that the table describes.
+/// Builds the topology that the table describes.
 pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
     let host = || cable(table, "host_link");
     let mut made = Topology::default();
@@ -284,7 +287,7 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
     Ok(made)
 }
 
-/// Refuses fabrics that would not fit in memory, before they are made. The number of hosts is the
+/// Refuses fabrics that would not fit in memory, before they are built. The number of hosts is the
 /// product of `hosts`.
 pub(super) fn bounded(
     table: &Table,
@@ -297,8 +300,8 @@ pub(super) fn bounded(
     if hosts < 2 {
         return Err(table.error_found(
             key,
-            format!("{hosts} host in all"),
-            "at least 2 hosts in all",
+            format!("{hosts} host in total"),
+            "at least 2 hosts in total",
         ));
     }
     for (number, most, what) in [
@@ -307,8 +310,8 @@ pub(super) fn bounded(
         (links, MOST_LINKS, "links"),
     ] {
         if number > most {
-            let found = format!("{number} {what} in all");
-            return Err(table.error_found(key, found, format!("at most {most} {what} in all")));
+            let found = format!("{number} {what} in total");
+            return Err(table.error_found(key, found, format!("at most {most} {what} in total")));
         }
     }
     Ok(())

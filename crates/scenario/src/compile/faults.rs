@@ -1,4 +1,4 @@
-//! `[faults]`: what goes wrong.
+//! `[faults]`: faults that the run injects.
 
 use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Node};
@@ -32,48 +32,48 @@ pub(crate) static KEYS: &[Key] = &[
         "reorder_delay",
         INTERVAL,
         Default("10us"),
-        "Longest time that a packet is held back; uniform.",
+        "Longest time that such a packet is held back; the time is uniformly random.",
     ),
-    key("flaps", Shape::Table(&[FLAPS]), Optional, "Links between switches fail at random."),
+    key("flaps", Shape::Table(&[FLAPS]), Optional, "Random failures of links between switches."),
     key(
         "link",
         Shape::Tables(&[&[A, B], OUTAGE]),
         Optional,
-        "Links that fail at given times, with what is on them and queued for them.",
+        "Links that fail at given times. Packets on the link and in its queue are lost.",
     ),
     key(
         "host",
         Shape::Tables(&[&[HOST], OUTAGE]),
         Optional,
-        "Hosts that stop at given times: their link is down and their transports stand still, then \
-         go on.",
+        "Hosts that stop at given times. Meanwhile the link is down and the transport is \
+         suspended; afterwards both resume.",
     ),
     key(
         "storm",
         Shape::Tables(&[STORM]),
         Optional,
-        "Hosts whose NICs pause their switch at given times, in all classes that it pauses.",
+        "Hosts whose NICs pause their switch at given times (pause storm), in all classes with \
+         PFC.",
     ),
 ];
 
 static FLAPS: &[Key] = &[
-    key("mean_up", INTERVAL, Required, "Mean time that a link works; exponential."),
-    key("mean_down", INTERVAL, Required, "Mean time that it is gone; exponential."),
+    key("mean_up", INTERVAL, Required, "Mean time that a link is up; exponentially distributed."),
+    key("mean_down", INTERVAL, Required, "Mean time that it is down; exponentially distributed."),
 ];
-const A: Key = key("a", Shape::Text, Required, "One end.");
-const B: Key = key("b", Shape::Text, Required, "The other end; of parallel links all fail.");
-const HOST: Key = key("host", Shape::Text, Required, "The host.");
+const A: Key = key("a", Shape::Text, Required, "One end of the link.");
+const B: Key =
+    key("b", Shape::Text, Required, "The other end. All parallel links between the two fail.");
+const HOST: Key = key("host", Shape::Text, Required, "Name of the host.");
 static STORM: &[Key] = &[
     HOST,
-    key("from", SPAN, Required, "From when."),
-    key("until", SPAN, Optional, "Until when; for good unless set."),
+    key("from", SPAN, Required, "Start."),
+    key("until", SPAN, Optional, "End. Default: never."),
 ];
-static OUTAGE: &[Key] = &[
-    key("down", SPAN, Required, "From when."),
-    key("up", SPAN, Optional, "Until when; for good unless set."),
-];
+static OUTAGE: &[Key] =
+    &[key("down", SPAN, Required, "Start."), key("up", SPAN, Optional, "End. Default: never.")];
 
-/// Reads the section; without one nothing goes wrong.
+/// Reads the section. Without the section, the run has no faults.
 pub(crate) fn faults(
     section: Option<&Table>,
     fabric: &Fabric,
@@ -95,19 +95,21 @@ pub(crate) fn faults(
     };
     let sum = faults.loss + faults.corruption + faults.duplication + faults.reordering;
     if sum > 1.0 {
-        let found = format!("probabilities that add up to {sum}");
-        // The largest was given, whatever was not.
+        let found = format!("a sum of probabilities of {sum}");
+        // The error is reported at the largest one, which the scenario sets.
         let names = ["reordering", "duplication", "corruption", "loss"];
         let chance = |name: &&str| table.get::<f64>(name);
         let most = names.into_iter().max_by(|a, b| chance(a).total_cmp(&chance(b)));
         return Err(table.error_found(
             most.unwrap_or("loss"),
             found,
-            "loss, corruption, duplication and reordering of at most 1 together",
+            "a sum of at most 1 for loss, corruption, duplication and reordering",
         ));
     }
     if fabric.circuits.is_some() && table.item("flaps").is_some() {
-        return Err(table.error("flaps", "no such key beside circuits"));
+        return Err(
+            table.error("flaps", "no flaps: they are not supported in a fabric with circuits")
+        );
     }
     for link in table.tables("link") {
         let (a, b) = (node(link, "a", fabric)?, node(link, "b", fabric)?);
@@ -121,10 +123,16 @@ pub(crate) fn faults(
             up,
         }));
         if faults.outages.len() == before {
-            return Err(link.error("b", format!("a neighbour of {:?}", link.get::<&str>("a"))));
+            return Err(link.error(
+                "b",
+                format!("a neighbour of {:?}: no link joins the two", link.get::<&str>("a")),
+            ));
         }
         if let (Node::Switch(_), Node::Switch(_), Some(_)) = (a, b, &fabric.circuits) {
-            return Err(link.error("b", "a host, beside circuits: their racks' links do not fail"));
+            return Err(link.error(
+                "b",
+                "a host: in a fabric with circuits, links between switches cannot fail",
+            ));
         }
     }
     for host in table.tables("host") {
@@ -139,13 +147,14 @@ pub(crate) fn faults(
     Ok(faults)
 }
 
-/// When something begins and ends.
+/// Returns start and end of a fault.
 fn times(table: &Table, [from, until]: [&str; 2], course: Course) -> Result<(Time, Time), Error> {
     let (start, end): (Time, Option<Time>) = (table.get(from), table.find(until));
     if start >= course.duration {
-        return Err(
-            table.error(from, format!("a time before the end of the run at {}", course.duration))
-        );
+        return Err(table.error(
+            from,
+            format!("a time before the end of the run, which is {}", course.duration),
+        ));
     }
     match end {
         Some(end) if end <= start => {
@@ -155,7 +164,7 @@ fn times(table: &Table, [from, until]: [&str; 2], course: Course) -> Result<(Tim
     }
 }
 
-/// Refuses hosts that would pause a switch that pauses nobody itself.
+/// Refuses pause storms at switches without PFC.
 pub(crate) fn check_storms(
     section: Option<&Table>,
     faults: &Faults,
@@ -174,7 +183,8 @@ pub(crate) fn check_storms(
             _ => None,
         });
         if switch.is_some_and(|switch| switch.pausing.is_none()) {
-            let expected = "a host whose switch pauses (switch.pfc, with a limited buffer)";
+            let expected =
+                "a host whose switch has PFC: set switch.pfc and a limited switch.buffer";
             return Err(table.tables("storm")[number].error("host", expected));
         }
     }
@@ -190,7 +200,7 @@ fn node(table: &Table, key: &str, fabric: &Fabric) -> Result<Node, Error> {
     switch.or_else(host).ok_or_else(|| {
         table
             .error(key, "a host or a switch of the fabric")
-            .meant(nearest(name, switches().chain(hosts())))
+            .suggest(nearest(name, switches().chain(hosts())))
     })
 }
 
@@ -229,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn of_parallel_links_all_fail_whichever_end_is_named_first_and_however_often() {
+    fn parallel_links_fail_together_from_either_end() {
         let text = "duration = '10ms'\ntransport = { protocol = 'swift' }\nflows = [{ src = 'h0', \
             dst = 'h3' }]\n\
              fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 2, \
@@ -258,10 +268,10 @@ mod tests {
         for (text, parts) in [
             ("loss = 1.5", vec!["x.toml:6", "faults.loss", "1.5"]),
             ("los = 0.1", vec!["faults.los", "loss"]),
-            ("loss = 0.6\nreordering = 0.6", vec!["faults.loss", "1.2", "at most 1 together"]),
+            ("loss = 0.6\nreordering = 0.6", vec!["faults.loss", "1.2", "a sum of at most 1"]),
             (
                 "corruption = 0.7\nreordering = 0.6",
-                vec!["x.toml:6", "faults.corruption", "at most 1 together"],
+                vec!["x.toml:6", "faults.corruption", "a sum of at most 1"],
             ),
             (
                 "link = [{ a = 'tor0', b = 'spin1', down = '1ms' }]",

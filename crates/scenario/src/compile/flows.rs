@@ -1,4 +1,4 @@
-//! `[[flows]]`: flows listed one by one.
+//! `[[flows]]`: explicit flows.
 
 use tidegate_core::workload::Flow;
 use tidegate_core::{Domain, Message, Rng, Span, Time};
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::read::keys::{Default, Key, MESSAGE, Optional, Required, SPAN, Shape, key};
 use crate::read::table::{Or, Table};
 
-/// Keys of a flow, but for its transport.
+/// Keys of a flow, without those of its transport.
 pub(crate) static KEYS: &[Key] = &[
     key("src", Shape::Text, Required, "Sending host."),
     key("dst", Shape::Text, Required, "Receiving host."),
@@ -18,32 +18,33 @@ pub(crate) static KEYS: &[Key] = &[
         "size",
         Shape::Or(&["inf"], &MESSAGE),
         Default("inf"),
-        "Payload; \"inf\" never ends by itself.",
+        "Payload. \"inf\" is unlimited: the flow ends at stop or with the run.",
     ),
-    key("start", SPAN, Default("0us"), "When it is submitted."),
-    key("stop", SPAN, Optional, "When it stops sending."),
+    key("start", SPAN, Default("0us"), "Time of submission."),
+    key("stop", SPAN, Optional, "Time from which the flow sends nothing more. Default: none."),
     key(
         "jitter",
         SPAN,
         Default("0us"),
-        "Each flow starts at a random time within this span of start.",
+        "Each flow starts at a random time within this interval after start.",
     ),
     key(
         "count",
         Shape::Count { min: 1, max: 100_000 },
         Default("1"),
-        "So many parallel flows, each with a connection of its own.",
+        "Number of parallel flows, each with its own connection.",
     ),
-    key("label", Shape::Text, Optional, "What results of these flows are counted under."),
+    key("label", Shape::Text, Optional, "Label of these flows in results."),
     super::WEIGHT,
 ];
 
-/// Most explicit flows of a scenario.
+/// Largest number of explicit flows in a scenario.
 const MOST_FLOWS: u64 = 1_000_000;
-/// Random start times come from streams of their own, apart from those of generated traffic.
+/// Offset of the random streams of start times, which keeps them apart from those of generated
+/// traffic.
 const JITTER_STREAM: u64 = 1 << 63;
 
-/// Makes the flows.
+/// Builds the flows.
 pub(crate) fn flows<'a>(
     tables: &'a [Table],
     hosts: &Hosts<'_>,
@@ -55,7 +56,7 @@ pub(crate) fn flows<'a>(
     for (block, table) in tables.iter().enumerate() {
         let (src, dst) = (hosts.one(table, "src")?, hosts.one(table, "dst")?);
         if src == dst {
-            return Err(table.error("dst", "another host than src"));
+            return Err(table.error("dst", "a host other than src"));
         }
         let start: Time = table.get("start");
         let stop: Option<Time> = table.find("stop");
@@ -64,13 +65,14 @@ pub(crate) fn flows<'a>(
         if start.after(jitter) >= stop.unwrap_or(course.duration).min(course.duration)
             && jitter > Span::ZERO
         {
-            return Err(
-                table.error("jitter", "every start before stop and before the end of the run")
-            );
+            return Err(table.error(
+                "jitter",
+                "a jitter with which every flow starts before stop and before the end of the run",
+            ));
         }
         let count: u64 = table.get("count");
         if flows.len() as u64 + count > MOST_FLOWS {
-            return Err(table.error("count", format!("at most {MOST_FLOWS} flows in all")));
+            return Err(table.error("count", format!("at most {MOST_FLOWS} flows in total")));
         }
         let bytes = match table.get("size") {
             Or::Word(_) => Message::UNLIMITED,

@@ -1,5 +1,5 @@
-//! Message lists of other simulators: the same messages at the same times, drawn as their
-//! generators draw them, whatever this simulator's own generator does.
+//! Message lists of other simulators: the same messages at the same times, drawn with the
+//! algorithms of their generators.
 
 use tidegate_core::Time;
 use tidegate_core::workload::{Arrival, Distribution, Sampling, Sizes};
@@ -14,22 +14,22 @@ pub(crate) const GENERATOR: Key = key(
     "generator",
     Shape::Word(&["tidegate", "sird-simulator", "python"]),
     Optional,
-    "Whose generator draws the messages: this simulator's unless set. sird-simulator: those of \
-     github.com/epfl-dcsl/SIRD-Simulator, message for message, under every seed: each host has an \
-     MT19937 for gaps, one for sizes and one for receivers. python: one MT19937, seeded as \
-     Python's random by the seed, draws for each message the gap, the size, the sender and the \
-     receiver; times are whole nanoseconds, sizes at least 100 B. Both draw from time 0 on; what \
-     would begin before `start` is left out.",
+    "Generator that draws the messages. Default: tidegate. sird-simulator: exactly the messages of \
+     github.com/epfl-dcsl/SIRD-Simulator, the same for every seed; each host has one MT19937 for \
+     gaps, one for sizes and one for receivers. python: one MT19937, seeded like Python's random, \
+     draws gap, size, sender and receiver of each message; times are whole nanoseconds, sizes at \
+     least 100 B. Both draw from time 0 on and leave out the messages before `start`.",
 );
 
 pub(crate) const GENERATOR_SEED: Key = key(
     "generator_seed",
     Shape::Count { min: 0, max: u64::MAX },
     Optional,
-    "Of python: what it is seeded with, under every seed; the scenario's seed unless set.",
+    "For python: seed of the generator, the same for every seed of the scenario. Default: the \
+     scenario's seed.",
 );
 
-/// What another simulator's generator is given.
+/// Inputs of another simulator's generator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
     pub(crate) hosts: u32,
@@ -37,12 +37,12 @@ pub(crate) struct Given<'a> {
     pub(crate) mean_gap_ps: f64,
     pub(crate) sizes: &'a Distribution,
     pub(crate) seed: u64,
-    /// Messages begin before this.
+    /// All messages start before this.
     pub(crate) until: Time,
 }
 
-/// The list of the generator that the table names, in order of time; none where that is this
-/// simulator's own.
+/// Returns the messages of the generator that the table names, in order of time; `None` if that is
+/// this simulator's own.
 pub(crate) fn list<'a>(
     table: &Table,
     sizes: &'a Sizes,
@@ -53,21 +53,27 @@ pub(crate) fn list<'a>(
         Some(Word(generator)) => Some(generator),
     };
     if generator != Some("python") && table.item("generator_seed").is_some() {
-        return Err(table.error("generator_seed", "no such key where generator is not \"python\""));
+        return Err(table.error(
+            "generator_seed",
+            "no generator_seed unless generator is \"python\": remove generator_seed",
+        ));
     }
     let Some(generator) = generator else { return Ok(None) };
     let is_given = |key: &&str| table.item(key).is_some();
     if let Some(key) = ["senders", "receivers"].into_iter().find(is_given) {
-        return Err(table.error(key, format!("no such key: {generator:?} draws for all hosts")));
+        return Err(table.error(
+            key,
+            format!("no {key}: generator {generator:?} draws messages for all hosts"),
+        ));
     }
     let Sizes::Drawn(sizes) = sizes else {
-        let expected = format!("a distribution, from which {generator:?} draws");
+        let expected = format!("a distribution: generator {generator:?} needs one");
         return Err(table.error("sizes", expected));
     };
-    let wanted = if generator == "python" { Sampling::Linear } else { Sampling::Logarithmic };
-    if sizes.sampling != wanted {
-        let [found, wanted] = [sizes.sampling, wanted].map(sampling_name);
-        let expected = format!("{wanted:?}, as {generator:?} draws between points");
+    let required = if generator == "python" { Sampling::Linear } else { Sampling::Logarithmic };
+    if sizes.sampling != required {
+        let [found, required] = [sizes.sampling, required].map(sampling_name);
+        let expected = format!("{required:?}, the sampling of generator {generator:?}");
         return Err(table.error_found("sampling", format!("{found:?}"), expected));
     }
     let given = given(sizes);
@@ -77,8 +83,9 @@ pub(crate) fn list<'a>(
     Ok(Some(list))
 }
 
-/// As SIRD's simulator draws (github.com/epfl-dcsl/SIRD-Simulator, commit f2be06a): host j has a
-/// generator for gaps and one for sizes, both seeded 134 j + 1, and one for receivers, seeded j.
+/// Messages of SIRD's simulator (github.com/epfl-dcsl/SIRD-Simulator, commit f2be06a). Host j has a
+/// generator for gaps and one for sizes, both seeded with 134 j + 1, and one for receivers, seeded
+/// with j.
 fn sird_simulator(Given { hosts, mean_gap_ps, sizes, until, .. }: Given<'_>) -> Vec<Arrival> {
     let mut arrivals = Vec::new();
     for src in 0..hosts {
@@ -100,8 +107,8 @@ fn sird_simulator(Given { hosts, mean_gap_ps, sizes, until, .. }: Given<'_>) -> 
     arrivals
 }
 
-/// A size where logarithms to base ten rise linearly, which is what rounds a size that is listed
-/// down: 1,442 B come out as 1,441.99.
+/// Size at probability `u` if the logarithms to base ten of sizes rise linearly. The logarithm
+/// rounds listed sizes down: 1,442 B become 1,441.99.
 fn logarithmic(sizes: &Distribution, u: f64) -> f64 {
     let points = &sizes.points;
     let next = points.iter().position(|&(_, cdf)| u <= cdf).unwrap_or(points.len() - 1);
@@ -114,7 +121,8 @@ fn logarithmic(sizes: &Distribution, u: f64) -> f64 {
     10f64.powf(from + (to - from) * (u - below_cdf) / (cdf - below_cdf))
 }
 
-/// As a script draws that has Python's `random` alone: `expovariate`, `random`, `randrange` twice.
+/// Messages of a script that uses only Python's `random`: `expovariate`, `random`, and `randrange`
+/// twice.
 fn python(Given { hosts, mean_gap_ps, sizes, seed, until }: Given<'_>) -> Vec<Arrival> {
     let mut rng = Mersenne::of_python(seed);
     let mean_gap_ns = mean_gap_ps / 1e3 / f64::from(hosts);
@@ -143,13 +151,13 @@ mod tests {
         Given { hosts, mean_gap_ps, sizes, seed: 1, until }
     }
 
-    fn told(arrivals: &[Arrival]) -> (usize, u64) {
+    fn totals(arrivals: &[Arrival]) -> (usize, u64) {
         (arrivals.len(), arrivals.iter().map(|arrival| arrival.bytes).sum())
     }
 
-    /// Messages and bytes of the lists that SIRD's own program has made, and its first messages.
+    /// Messages and bytes of the lists that SIRD's own program wrote, and its first messages.
     #[test]
-    fn messages_are_those_of_sird_s_simulator() {
+    fn sird_simulator_matches_the_original() {
         for (name, load, ms, messages, bytes) in [
             ("wkc", 0.5, 5.0, 1_705, 3_829_420_118),
             ("wkc", 0.8, 2.465, 1_342, 2_927_271_660),
@@ -158,7 +166,7 @@ mod tests {
         ] {
             let sizes = sizes::builtin(name);
             let list = sird_simulator(given(&sizes, 144, load, 100.0, ms));
-            assert_eq!(told(&list), (messages, bytes), "{name} {load} {ms} ms");
+            assert_eq!(totals(&list), (messages, bytes), "{name} {load} {ms} ms");
             if (name, load) == ("wkc", 0.5) {
                 let first = list.iter().map(|of| (of.at.as_ps() / 1000, of.src, of.dst, of.bytes));
                 let first: Vec<_> = first.take(4).collect();
@@ -174,10 +182,10 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_those_of_a_script_in_python() {
+    fn python_matches_the_script() {
         let sizes = sizes::builtin("lb-dctcp");
         let list = python(given(&sizes, 256, 0.170_759, 25.0, 40.0));
-        assert_eq!(told(&list), (3_131, 4_865_793_759));
+        assert_eq!(totals(&list), (3_131, 4_865_793_759));
         let first = list.iter().map(|of| (of.at.as_ps() / 1000, of.src, of.dst, of.bytes));
         let theirs =
             [(1807, 32, 66, 3_423_012), (3379, 241, 166, 1_609_624), (9359, 249, 7, 20_995)];

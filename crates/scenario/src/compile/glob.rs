@@ -39,26 +39,28 @@ fn range(text: &str) -> Option<(u64, u64, &str)> {
 pub struct Glob(Vec<Piece>);
 
 impl Glob {
-    /// Any text is a pattern.
+    /// Parses a pattern. Any text is valid.
     pub fn new(pattern: &str) -> Glob {
         Glob(pieces(pattern))
     }
 
-    /// Has it a `[` that begins no range? No name has one, so that is a slip.
+    /// Whether it contains a `[` that does not begin a range. No name contains `[`, so this is a
+    /// mistake.
     pub fn is_open(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Char('[')))
     }
 
-    /// What is expected of a pattern that matches nothing; `names` are those that it could match.
+    /// Returns the expected value in an error about a pattern that matches nothing. `names`
+    /// describes what it could match.
     pub(crate) fn expected(&self, names: String) -> String {
-        if self.is_open() { "a range such as [0-15] after every [".into() } else { names }
+        if self.is_open() { "a range such as [0-15]: a [ must begin one".into() } else { names }
     }
 
-    /// Does the whole of `name` match?
+    /// Whether the whole of `name` matches.
     pub fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
         let (mut piece, mut at) = (0, 0);
-        // Only the last `*` can have to take more: (piece after it, how far it reaches).
+        // Backtracking extends only the last `*`: (index of the piece after it, end of its text).
         let mut retry: Option<(usize, usize)> = None;
         loop {
             let step = match self.0.get(piece) {
@@ -88,7 +90,8 @@ impl Glob {
     }
 }
 
-/// Characters of the number at `at`, if it is in range and is not the end of a longer one.
+/// Returns the length of the number at `at` if it is in range and is not the tail of a longer
+/// number.
 fn number(name: &[char], at: usize, low: u64, high: u64) -> Option<usize> {
     if at > 0 && name[at - 1].is_ascii_digit() {
         return None;
@@ -103,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wildcards_match_what_they_say() {
+    fn wildcards_match() {
         for (pattern, yes, no) in [
             ("h*", "h12", "tor1"),
             ("*1", "tor11", "tor10"),
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_that_are_no_range_are_open() {
+    fn brackets_without_range_are_open() {
         let open = ["h[0-9", "h[", "h[a-b]", "h[1]", "h[1-2]b[3"];
         assert!(open.iter().all(|pattern| Glob::new(pattern).is_open()));
         assert!(["h[0-9]", "h*", "a[1-2]b[3-4]"].iter().all(|good| !Glob::new(good).is_open()));

@@ -1,4 +1,4 @@
-//! `kind = "graph"`: a fabric listed node by node and link by link.
+//! `kind = "graph"`: a fabric given as lists of nodes and links.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,18 @@ pub(crate) static KEYS: &[Key] = &[
         "links",
         Shape::Tables(&[LINK]),
         Required,
-        "Full-duplex links; each host has exactly one, to a switch.",
+        "Full-duplex links. Each host has exactly one, to a switch.",
     ),
 ];
 
 static LINK: &[Key] = &[
     key("a", Shape::Text, Required, "One end."),
     key("b", Shape::Text, Required, "The other end."),
-    key("rate", LINK_RATE, Required, "Rate of each direction."),
-    key("delay", FLIGHT, Required, "Propagation, one way."),
+    key("rate", LINK_RATE, Required, "Rate in each direction."),
+    key("delay", FLIGHT, Required, "One-way propagation delay."),
 ];
 
-/// Makes the topology.
+/// Builds the topology.
 pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
     let mut made =
         Topology { hosts: table.get::<&[String]>("hosts").to_vec(), ..Topology::default() };
@@ -46,10 +46,12 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
     for link in table.tables("links") {
         let ends = [end(link, "a", &nodes)?, end(link, "b", &nodes)?];
         if ends[0] == ends[1] {
-            return Err(link.error("b", "another node than a"));
+            return Err(link.error("b", "a node other than a: a link has two ends"));
         }
         if let [Node::Host(_), Node::Host(_)] = ends {
-            return Err(link.error("b", format!("a switch, since a is a host: {}", some(switches))));
+            return Err(
+                link.error("b", format!("a switch, because a is a host: {}", some(switches)))
+            );
         }
         for (key, end) in ["a", "b"].into_iter().zip(ends) {
             if let Node::Host(host) = end {
@@ -59,7 +61,7 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
                     return Err(link.error_found(
                         key,
                         format!("a second link of host {name:?}"),
-                        "exactly one link for each host",
+                        "exactly one link per host",
                     ));
                 }
             }
@@ -72,8 +74,8 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
         });
     }
     if let Some(host) = links_of_host.iter().position(|links| *links == 0) {
-        let found = format!("no link of host {:?}", made.hosts[host]);
-        return Err(table.error_found("links", found, "exactly one link for each host"));
+        let found = format!("host {:?} without a link", made.hosts[host]);
+        return Err(table.error_found("links", found, "exactly one link per host"));
     }
     connected(table, &made)?;
     Ok(made)
@@ -85,7 +87,8 @@ fn some(names: &[String]) -> String {
     if names.len() > SHOWN { format!("{shown} or {} others", names.len() - SHOWN) } else { shown }
 }
 
-/// Letters, digits and a few signs: names appear in globs, columns and file names.
+/// Whether a text is a valid name: names appear in globs, columns and file names, so only letters,
+/// digits and `_-.:` are allowed.
 pub(crate) fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:".contains(&b))
@@ -101,14 +104,14 @@ fn nodes<'a>(table: &'a Table, made: &Topology) -> Result<BTreeMap<&'a str, Node
     );
     for (key, name, node) in named {
         if !is_name(name) {
-            let expected = "names of up to 64 letters, digits, or signs out of _ - . :";
+            let expected = "names of 1 to 64 characters, each a letter, a digit or one of _ - . :";
             return Err(table.error_found(key, format!("the name {name:?}"), expected));
         }
         if nodes.insert(name.as_str(), node).is_some() {
             return Err(table.error_found(
                 key,
                 format!("the name {name:?} twice"),
-                "a name of its own for every host and switch",
+                "unique names of hosts and switches",
             ));
         }
     }
@@ -119,11 +122,12 @@ fn nodes<'a>(table: &'a Table, made: &Topology) -> Result<BTreeMap<&'a str, Node
 fn end(link: &Table, key: &str, nodes: &BTreeMap<&str, Node>) -> Result<Node, Error> {
     let name: &str = link.get(key);
     nodes.get(name).copied().ok_or_else(|| {
-        link.error(key, "the name of a host or switch").meant(nearest(name, nodes.keys().copied()))
+        link.error(key, "the name of a host or switch")
+            .suggest(nearest(name, nodes.keys().copied()))
     })
 }
 
-/// Every node must reach every other.
+/// Refuses a topology in which some node cannot reach another.
 fn connected(table: &Table, made: &Topology) -> Result<(), Error> {
     let name = |node| match node {
         Node::Host(host) => &made.hosts[host as usize],
@@ -138,7 +142,7 @@ fn connected(table: &Table, made: &Topology) -> Result<(), Error> {
     }
 }
 
-/// Two nodes of which none reaches the other, if there are any.
+/// Two nodes without a path between them, if there are any.
 pub(crate) fn apart(made: &Topology) -> Option<(Node, Node)> {
     let hosts = made.hosts.len();
     let number = |node: Node| match node {

@@ -1,4 +1,4 @@
-//! `[hosts]`: what hosts do; and finding them by name and by wildcard.
+//! `[hosts]`: behaviour of hosts; and lookup of hosts by name and wildcard.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ pub(crate) static KEYS: &[Key] = &[
         "stack_delay",
         SPAN,
         Default("0ns"),
-        "How long software takes with each packet received, from NIC to transport. Not part of \
-         RTTs: the BDP, base RTTs and timeouts leave it out, so where it is long `transport.bdp` \
-         and a protocol's timeouts must cover it.",
+        "Processing time of each received packet between NIC and transport. The BDP, base RTTs and \
+         timeouts do not include it: if it is long, increase `transport.bdp` and the protocol's \
+         timeouts.",
     ),
     key(
         "stack_jitter",
         SPAN,
         Default("0ns"),
-        "Longest time that a packet waits on top of it; uniform. Packets of a host keep their \
-         order. Not part of RTTs either.",
+        "Longest additional processing time of a packet; the time is uniformly random. Packets of \
+         a host keep their order. Base RTTs do not include it.",
     ),
 ];
 
@@ -36,8 +36,7 @@ pub(crate) fn stack_time(table: &Table) -> StackTime {
     StackTime { delay: table.get("stack_delay"), jitter: table.get("stack_jitter") }
 }
 
-/// What of a scenario does not cover the time that software takes: a BDP that leaves it out, and a
-/// stack's smallest timeout.
+/// Warns if the BDP or the smallest timeout of a stack does not cover the processing time of hosts.
 pub(crate) fn uncovered(
     time: StackTime,
     base_rtt: Span,
@@ -45,14 +44,14 @@ pub(crate) fn uncovered(
     stacks: &Stacks<'_>,
     warnings: &mut Vec<String>,
 ) {
-    // Data and its acknowledgement are each received once.
-    let usual = time.delay.times(2).plus(time.jitter);
-    if !bdp_is_set && usual > base_rtt.scale(0.1) {
+    // A round trip includes the reception of the data packet and of its acknowledgement.
+    let mean = time.delay.times(2).plus(time.jitter);
+    if !bdp_is_set && mean > base_rtt.scale(0.1) {
         warnings.push(format!(
-            "software takes {:.2} us of a round trip, beside a base RTT of {:.2} us: the BDP, base \
-             RTTs and timeouts leave it out, so that windows of a BDP do not fill links; \
-             transport.bdp sets one that does",
-            usual.as_us_f64(),
+            "hosts.stack_delay and stack_jitter add {:.2} us to a round trip with a base RTT of \
+             {:.2} us, but the BDP does not include them: windows of one BDP cannot fill the \
+             links; increase transport.bdp",
+            mean.as_us_f64(),
             base_rtt.as_us_f64()
         ));
     }
@@ -63,9 +62,9 @@ pub(crate) fn uncovered(
             && most >= smallest
         {
             warnings.push(format!(
-                "{}: software takes up to {:.2} us of a round trip, and min_rto is {:.2} us: \
-                 packets are sent again for nothing; a min_rto above both and the queues waits for \
-                 them",
+                "{}: hosts.stack_delay and stack_jitter add up to {:.2} us to a round trip, but \
+                 min_rto is {:.2} us: timeouts are spurious; increase min_rto above this time plus \
+                 queueing",
                 stack.protocol().info().name,
                 most.as_us_f64(),
                 smallest.as_us_f64()
@@ -99,17 +98,17 @@ impl<'a> Hosts<'a> {
         self.numbers.get(name).copied()
     }
 
-    /// The host that a key names.
+    /// Returns the number of the host that a key names.
     pub(crate) fn one(&self, table: &Table, key: &str) -> Result<u32, Error> {
         let name: &str = table.get(key);
         self.number(name).ok_or_else(|| {
             let expected = format!("a host: {}", self.described());
-            table.error(key, expected).meant(nearest(name, self.names()))
+            table.error(key, expected).suggest(nearest(name, self.names()))
         })
     }
 
-    /// The hosts that a key selects, in order of number; all where it is missing. At least `least`
-    /// of them.
+    /// Returns the hosts that a key selects, in order of number; all hosts if the key is missing.
+    /// Refuses fewer than `least`.
     pub(crate) fn selected(
         &self,
         table: &Table,
@@ -121,8 +120,8 @@ impl<'a> Hosts<'a> {
         Ok(numbers)
     }
 
-    /// The same in the order in which the key lists them, each where it is first named; those of a
-    /// wildcard in order of number.
+    /// Returns the hosts that a key selects, in the order of the list, each at its first
+    /// occurrence; hosts that one wildcard matches are in order of number.
     pub(crate) fn listed(&self, table: &Table, key: &str, least: usize) -> Result<Vec<u32>, Error> {
         let Some(patterns) = table.find::<&[String]>(key) else {
             return Ok((0..self.len() as u32).collect());
@@ -140,11 +139,11 @@ impl<'a> Hosts<'a> {
                 }
             }
             if !matched {
-                let found = format!("{pattern:?}, which no host matches");
+                let found = format!("{pattern:?}, which matches no host");
                 let expected = glob.expected(format!("hosts: {}", self.described()));
                 return Err(table
                     .error_found(key, found, expected)
-                    .meant(nearest(pattern, self.names())));
+                    .suggest(nearest(pattern, self.names())));
             }
         }
         if numbers.len() < least {
@@ -168,7 +167,7 @@ mod tests {
     use tidegate_core::Span;
 
     #[test]
-    fn software_takes_no_time_unless_told() {
+    fn stack_time_defaults_to_zero() {
         let load = |hosts: &str| {
             let text = format!(
                 "duration = '1ms'\nfabric = {{ kind = 'star' }}\ntransport = {{ protocol = 'swift' \

@@ -1,4 +1,4 @@
-//! MT19937, the generator of C++'s standard library and of Python, and what both make of it.
+//! MT19937, the generator of C++'s standard library and of Python, and the distributions of both.
 //!
 //! Matsumoto and Nishimura, "Mersenne Twister", ACM TOMACS 1998; `init_genrand` and `init_by_array`
 //! are those of the authors' mt19937ar.c.
@@ -13,7 +13,7 @@ pub(super) struct Mersenne {
 }
 
 impl Mersenne {
-    /// Seeded by one word, as `std::mt19937(seed)`.
+    /// A generator seeded with one word, as by `std::mt19937(seed)`.
     pub(super) fn new(seed: u32) -> Mersenne {
         let mut words = [seed; WORDS];
         for i in 1..WORDS {
@@ -23,7 +23,8 @@ impl Mersenne {
         Mersenne { words, next: WORDS }
     }
 
-    /// Seeded by an array, as `random.Random(seed)` of Python is by the 32-bit digits of its seed.
+    /// A generator seeded with an array: `random.Random(seed)` of Python uses the 32-bit digits of
+    /// its seed.
     pub(super) fn of_python(seed: u64) -> Mersenne {
         let digits = [seed as u32, (seed >> 32) as u32];
         let digits = if digits[1] == 0 { &digits[..1] } else { &digits[..] };
@@ -103,8 +104,8 @@ impl Mersenne {
         (high * 67_108_864.0 + f64::from(self.bits() >> 6)) / 9_007_199_254_740_992.0
     }
 
-    /// Uniform in `0..n`, as `randrange(n)` of Python: as many bits as `n` has, drawn again where
-    /// they make `n` or more.
+    /// Uniform in `0..n`, as `randrange(n)` of Python: as many bits as `n` has, drawn again if the
+    /// result is `n` or more.
     pub(super) fn randrange(&mut self, n: u32) -> u32 {
         loop {
             let drawn = self.bits() >> n.leading_zeros();
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_are_those_of_the_standard_libraries() {
+    fn draws_match_the_standard_libraries() {
         // C++ [rand.predef]: the 10,000th draw of a default-seeded mt19937.
         let mut of_cpp = Mersenne::new(5489);
         assert_eq!((0..10_000).map(|_| of_cpp.bits()).last(), Some(4_123_659_995));

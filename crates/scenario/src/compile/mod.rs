@@ -1,4 +1,5 @@
-//! Building: what each section of a checked scenario means, and how the sections fit together.
+//! Compilation: builds the plan from the checked sections of a scenario and checks how the sections
+//! fit together.
 
 pub(crate) mod closed_loop;
 pub(crate) mod collective;
@@ -30,7 +31,7 @@ use crate::error::Error;
 use crate::read::keys::{Key, Optional, Shape, key};
 use crate::read::table::Table;
 
-/// The course of a run: when things can happen, and by which chance.
+/// End and seed of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
     pub(crate) duration: Time,
@@ -41,8 +42,10 @@ impl Course {
     /// Refuses a start outside the run, and a stop before the start.
     fn within(self, table: &Table, start: Time, stop: Option<Time>) -> Result<(), Error> {
         if start >= self.duration {
-            return Err(table
-                .error("start", format!("a time before the end of the run at {}", self.duration)));
+            return Err(table.error(
+                "start",
+                format!("a time before the end of the run, which is {}", self.duration),
+            ));
         }
         match stop {
             Some(stop) if stop <= start => {
@@ -53,20 +56,21 @@ impl Course {
     }
 }
 
-/// Labels of flows by number, with the weights of their messages where these are said; the first is
-/// none.
+/// Labels of flows by number, each with the weight of its messages if the scenario sets one. The
+/// first label is empty (unlabelled).
 #[derive(Debug)]
 pub(crate) struct Labels(Vec<(String, Option<u64>)>);
 
-/// What messages count.
+/// Key for the weight of messages.
 pub(crate) const WEIGHT: Key = key(
     "weight",
     Shape::Count { min: 1, max: Message::MOST_WEIGHT as u64 },
     Optional,
-    "What messages with this label count where a protocol tells tenants apart; 1 unless set.",
+    "Weight of the messages with this label under protocols that share links between tenants by \
+     weight. Default: 1.",
 );
 
-/// What results of all flows are counted under.
+/// Label that results use for all flows together.
 const ALL: &str = "all";
 
 impl Labels {
@@ -74,17 +78,17 @@ impl Labels {
         Labels(vec![(String::new(), None)])
     }
 
-    /// The number of the label that a key names.
+    /// Returns the number of the label in `key`.
     fn number(&mut self, table: &Table, key: &str) -> Result<u16, Error> {
         self.number_or(table, key, "")
     }
 
-    /// The same; where the key is not there, that of `default`.
+    /// Returns the number of the label in `key`, or of `default` if the key is missing.
     fn number_or(&mut self, table: &Table, key: &str, default: &str) -> Result<u16, Error> {
         let label = table.find::<&str>(key).unwrap_or(default);
         if label == ALL {
             return Err(
-                table.error(key, "another text: results of all flows together are called so")
+                table.error(key, "another label: \"all\" is reserved for the results of all flows")
             );
         }
         let known = self.0.iter().position(|(known, _)| known == label);
@@ -92,27 +96,28 @@ impl Labels {
             self.0.push((label.to_string(), None));
             self.0.len() - 1
         });
-        u16::try_from(number).map_err(|_| table.error(key, "at most 65536 different labels"))
+        u16::try_from(number).map_err(|_| table.error(key, "at most 65536 labels"))
     }
 
-    /// The number of the row's label, whose messages have the row's weight.
+    /// Returns the number of the row's label and gives its messages the row's weight.
     fn weighed(&mut self, table: &Table) -> Result<u16, Error> {
         let number = self.number(table, "label")?;
-        let said = &mut self.0[number as usize].1;
-        match (*said, table.find::<u64>("weight")) {
+        let known = &mut self.0[number as usize].1;
+        match (*known, table.find::<u64>("weight")) {
             (Some(other), Some(weight)) if weight != other => {
-                let expected = format!("{other}, as in the row before with this label");
+                let expected =
+                    format!("{other}, the weight that an earlier table sets for this label");
                 return Err(table.error("weight", expected));
             }
-            (_, weight) => *said = weight.or(*said),
+            (_, weight) => *known = weight.or(*known),
         }
         Ok(number)
     }
 
-    /// Names and weights; no weights where none was said.
+    /// Splits the labels into names and weights. The weights are empty if the scenario sets none.
     pub(crate) fn into_lists(self) -> (Vec<String>, Vec<u8>) {
-        let is_said = self.0.iter().any(|(_, weight)| weight.is_some());
-        let weights = self.0.iter().filter(|_| is_said);
+        let has_weights = self.0.iter().any(|(_, weight)| weight.is_some());
+        let weights = self.0.iter().filter(|_| has_weights);
         let weights = weights.map(|&(_, weight)| weight.unwrap_or(1) as u8).collect();
         (self.0.into_iter().map(|(label, _)| label).collect(), weights)
     }

@@ -1,4 +1,4 @@
-//! What protocols are told of a fabric, and what relative sizes are relative to.
+//! Fabric properties that protocols use, and the BDP that relative sizes refer to.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,11 +7,11 @@ use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::routes::Routes;
 use tidegate_core::{FabricProperties, Path};
 
-/// The facts of a fabric whose hosts are known to be connected; `bdp_bytes` where the scenario sets
-/// it.
+/// Returns the properties of a fabric whose hosts are connected. `bdp_bytes` is the BDP if the
+/// scenario sets it.
 ///
 /// # Errors
-/// Where the tables of its paths would not fit in memory.
+/// If the tables of its paths would not fit in memory.
 pub(crate) fn properties(
     fabric: &Fabric,
     bdp_bytes: Option<f64>,
@@ -19,8 +19,8 @@ pub(crate) fn properties(
     Ok(FabricProperties::of(fabric, Routes::new(fabric)?.reach(), bdp_bytes))
 }
 
-/// The quickest path between two hosts of one switch, without telemetry; none where no switch has
-/// two.
+/// Returns the path with the smallest base RTT between two hosts of one switch; `None` if no switch
+/// has two hosts.
 pub(crate) fn shortest(fabric: &Fabric, properties: &FabricProperties) -> Option<Path> {
     let routes = Routes::new(fabric).ok()?;
     let mut racks: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -29,7 +29,7 @@ pub(crate) fn shortest(fabric: &Fabric, properties: &FabricProperties) -> Option
             racks.entry(switch).or_default().push(host);
         }
     }
-    // Of a rack the two hosts of the quickest links are the closest.
+    // In each rack, the two hosts with the fastest links are closest to each other.
     let link = |host: &u32| {
         let edge = routes.edge(routes.uplink(*host));
         (edge.delay, Reverse(edge.rate))
@@ -46,10 +46,11 @@ pub(crate) fn shortest(fabric: &Fabric, properties: &FabricProperties) -> Option
     })
 }
 
-/// Whether any packet can choose: some switch has several ways to some host while all links work.
+/// Whether packets can choose among paths: some switch has several next hops to some host while all
+/// links are up.
 pub(crate) fn differ(fabric: &Fabric) -> bool {
     let Ok(routes) = Routes::new(fabric) else { return true };
-    // Hosts of one switch are reached alike, so the first of each stands for all.
+    // All hosts of a switch have the same next hops, so the first of each is enough.
     let mut seen = BTreeSet::new();
     let leaf = |a, b| match (a, b) {
         (Node::Host(host), Node::Switch(leaf)) | (Node::Switch(leaf), Node::Host(host)) => {
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn shortest_is_within_a_rack_over_its_quickest_links() {
+    fn shortest_is_within_a_rack_over_fastest_links() {
         let shortest = |text: &str| {
             let fabric = fabric(text);
             shortest(&fabric, &properties(&fabric, None).unwrap())
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn longest_is_over_fewest_switches() {
-        // The detour over s2 would be quicker, but has a switch more.
+        // The detour over s2 is faster, but has one more switch.
         let mixed =
             of("{ kind = 'graph', hosts = ['h0', 'h1'], switches = ['s0', 's1', 's2'], links = [
               { a = 'h0', b = 's0', rate = '10Gbps', delay = '1us' },

@@ -1,4 +1,4 @@
-//! `switch.pfc`: switches that pause who sends to them.
+//! `switch.pfc`: switches that pause their neighbours (priority flow control).
 
 use serde_json::{Value as Json, json};
 use tidegate_core::fabric::{Buffer, Fabric, Headroom, Pausing, Switch};
@@ -15,22 +15,23 @@ pub(crate) static KEYS: &[Key] = &[
         "alpha",
         Shape::Number { min: 0.001, max: 1_000.0 },
         Default("0.125"),
-        "A sender pauses when the switch holds of what came in by its port, of a class and beyond \
-         the reserve, this times what is free of the shared buffer.",
+        "Pause threshold: the switch pauses a class of a neighbour when that class holds, beyond \
+         its reserve at the ingress port, alpha times the free shared buffer.",
     ),
     key(
         "reserved",
         BYTES,
         Default("4096B"),
-        "What every port that leads in may have held, of a class, whatever others do.",
+        "Buffer reserved for each class at each ingress port.",
     ),
     key(
         "headroom",
         Shape::Or(&["round-trip", "three-delays"], &BYTES),
         Default("round-trip"),
-        "Kept at every port that leads in, for each class, for what still comes after a pause is \
-         sent: what a link carries in a round trip, with three of the largest packets and the \
-         pauses; or in three times its delay, as simulators of RDMA have it; or so much.",
+        "Buffer reserved for each class at each ingress port for packets that arrive after a pause \
+         frame is sent. round-trip: the bytes that the link carries in a round trip, plus three of \
+         the largest packets and the pause frames. three-delays: the bytes that the link carries \
+         in three times its delay, as in simulators of RDMA. Or a size.",
     ),
     key(
         "headroom_place",
@@ -44,36 +45,35 @@ pub(crate) static KEYS: &[Key] = &[
         "resume_offset",
         BYTES,
         Default("3072B"),
-        "The sender goes on when so much below the threshold is held.",
+        "The neighbour resumes when its class holds this much less than the threshold.",
     ),
     key(
         "classes",
         Shape::Count { min: 1, max: 8 },
         Default("1"),
-        "So many of the lowest priorities pause: 1 is data alone. What is above takes from the \
-         shared buffer, and is dropped where that is full.",
+        "Number of priorities that pause, from the lowest: 1 is data only. Packets of higher \
+         priorities use the shared buffer and are dropped if it is full.",
     ),
 ];
 
-/// What a scenario says of a switch's pauses.
+/// PFC setting of a switch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum PfcSetting {
-    Nothing,
+    Unset,
     Off,
-    /// The number of the override that says so, if one does.
+    /// The settings, and the number of the override that sets them, if one does.
     On(Pausing, Option<usize>),
 }
 
-/// Before priorities and packets of the fabric are known: classes from the lowest priority on, and
-/// packets of no size.
-const UNSETTLED: Headroom = Headroom::RoundTrip { packet_bytes: 0 };
+/// Headroom before the largest packet of the fabric is known.
+const UNRESOLVED: Headroom = Headroom::RoundTrip { packet_bytes: 0 };
 
-/// Where the scenario says nothing and a protocol wants it.
-const USUAL: Pausing = Pausing {
+/// Settings if the scenario sets none and a protocol requires PFC.
+const DEFAULT: Pausing = Pausing {
     classes: 1,
     alpha: 0.125,
     reserved_bytes: 4_096,
-    headroom: UNSETTLED,
+    headroom: UNRESOLVED,
     headroom_on_top: false,
     resume_offset_bytes: 3_072,
 };
@@ -86,7 +86,7 @@ pub(crate) fn pausing(table: &Table) -> Pausing {
         reserved_bytes: table.get::<u64>("reserved") as u32,
         headroom: match table.get::<Or<u64>>("headroom") {
             Or::Word("three-delays") => Headroom::ThreeDelays,
-            Or::Word(_) => UNSETTLED,
+            Or::Word(_) => UNRESOLVED,
             Or::Value(bytes) => Headroom::Bytes(bytes as u32),
         },
         headroom_on_top: table.find::<Word>("headroom_place") == Some(Word("on-top")),
@@ -94,40 +94,41 @@ pub(crate) fn pausing(table: &Table) -> Pausing {
     }
 }
 
-/// Settles who pauses: as the scenario says, or where it says nothing and `wanting` names a
-/// protocol, every switch with a limited buffer. The largest packet has `packet_bytes` on the wire.
+/// Resolves PFC of all switches. A switch with a limited buffer uses the setting of the scenario,
+/// or, if there is none and `requiring` names a protocol, the default. The largest packet has
+/// `packet_bytes` on the wire.
 pub(crate) fn resolve(
     table: &Table,
     fabric: &mut Fabric,
     setting: &[PfcSetting],
-    wanting: Option<&str>,
+    requiring: Option<&str>,
     packet_bytes: u32,
     warnings: &mut Vec<String>,
 ) -> Result<(), Error> {
-    refuse_beside_circuits(table, fabric, setting, wanting)?;
+    refuse_beside_circuits(table, fabric, setting, requiring)?;
     let levels = fabric.switches.iter().map(|switch| switch.priorities).min().unwrap_or(1);
     let limited = |switch: &Switch| switch.buffer != Buffer::Unlimited;
     let mut warned = false;
     for (switch, setting) in fabric.switches.iter_mut().zip(setting) {
-        let pausing = match (setting, wanting) {
+        let pausing = match (setting, requiring) {
             _ if !limited(switch) => continue,
             (PfcSetting::Off, Some(name)) => {
                 if !std::mem::replace(&mut warned, true) {
                     warnings.push(format!(
-                        "{name} is meant for a fabric that drops nothing, but switch.pfc is \
-                         \"off\""
+                        "{name} expects a lossless fabric, but switch.pfc is \"off\""
                     ));
                 }
                 continue;
             }
-            (PfcSetting::Off, None) | (PfcSetting::Nothing, None) => continue,
-            (PfcSetting::Nothing, Some(_)) => USUAL,
+            (PfcSetting::Off, None) | (PfcSetting::Unset, None) => continue,
+            (PfcSetting::Unset, Some(_)) => DEFAULT,
             (&PfcSetting::On(pausing, _), _) => pausing,
         };
         let classes = pausing.classes.count_ones();
         if classes > levels as u32 {
-            let found = format!("{classes} classes that pause");
-            let expected = format!("at most the priorities of every switch, {levels}");
+            let found = format!("{classes} classes with PFC");
+            let expected =
+                format!("at most {levels}, the smallest number of priorities at a switch");
             return Err(of(table, setting).error_found("pfc", found, expected));
         }
         switch.pausing = Some(Pausing {
@@ -144,20 +145,23 @@ pub(crate) fn resolve(
         let Some(pausing) = switch.pausing else { continue };
         if kept >= bytes {
             let what = if pausing.headroom_on_top { "reserve" } else { "headroom and reserve" };
-            let found = format!("{kept}B of {what} at {}", switch.name);
-            let who = match (setting, wanting) {
-                (PfcSetting::Nothing, Some(name)) => format!(" ({name} needs pauses)"),
-                _ => String::new(),
+            let found = format!("{kept}B of PFC {what} at {}", switch.name);
+            let advice = match (setting, requiring) {
+                (PfcSetting::Unset, Some(name)) => {
+                    format!(" ({name} requires PFC): increase switch.buffer")
+                }
+                _ => ": increase buffer, or reduce headroom and reserved".to_owned(),
             };
-            let expected = format!("less than its buffer of {bytes}B{who}");
+            let expected = format!("less than its buffer of {bytes}B{advice}");
             return Err(of(table, setting).error_found("pfc", found, expected));
         }
         let Headroom::Bytes(headroom) = pausing.headroom else { continue };
         let pool = (pausing.alpha * (bytes - kept) as f64) as u64;
         let room = pool.max(headroom.max(pausing.reserved_bytes) as u64);
         if room < packet_bytes as u64 {
-            let found = format!("reserve, share of the pool and headroom below {}B each", room + 1);
-            let expected = format!("one of them for a full packet, {packet_bytes}B");
+            let found = format!("reserve, share of the pool and headroom each below {}B", room + 1);
+            let expected =
+                format!("one of them to be at least {packet_bytes}B, the size of a full packet");
             return Err(of(table, setting).error_found("pfc", found, expected));
         }
     }
@@ -165,20 +169,24 @@ pub(crate) fn resolve(
 }
 
 /// # Errors
-/// Switches that would pause beside circuits: the queues of racks cannot stand still.
+/// Refuses PFC in a fabric with circuits: the queues for other racks do not support pauses.
 fn refuse_beside_circuits(
     table: &Table,
     fabric: &Fabric,
     setting: &[PfcSetting],
-    wanting: Option<&str>,
+    requiring: Option<&str>,
 ) -> Result<(), Error> {
-    let pauses = |(switch, setting): (&Switch, &PfcSetting)| match (setting, wanting) {
+    let pauses = |(switch, setting): (&Switch, &PfcSetting)| match (setting, requiring) {
         _ if switch.buffer == Buffer::Unlimited => None,
-        (PfcSetting::On(..), _) => Some(of(table, setting).error("pfc", "\"off\" beside circuits")),
-        (PfcSetting::Nothing, Some(name)) => Some(table.error_found(
+        (PfcSetting::On(..), _) => Some(
+            of(table, setting)
+                .error("pfc", "\"off\": PFC is not supported in a fabric with circuits"),
+        ),
+        (PfcSetting::Unset, Some(name)) => Some(table.error_found(
             "buffer",
-            format!("limited buffers, for which {name} needs pauses"),
-            "\"unlimited\" beside circuits, or switch.pfc = \"off\"",
+            format!("limited buffers, with which {name} requires PFC"),
+            "\"unlimited\", or switch.pfc = \"off\": PFC is not supported in a fabric with \
+             circuits",
         )),
         _ => None,
     };
@@ -189,7 +197,7 @@ fn refuse_beside_circuits(
     }
 }
 
-/// The table that says it.
+/// Returns the table that contains the setting.
 fn of<'a>(table: &'a Table, setting: &PfcSetting) -> &'a Table {
     match setting {
         &PfcSetting::On(_, Some(change)) => &table.tables("override")[change],
@@ -197,7 +205,7 @@ fn of<'a>(table: &'a Table, setting: &PfcSetting) -> &'a Table {
     }
 }
 
-/// As a scenario would say it.
+/// PFC settings as a table of a scenario.
 pub(crate) fn json(pausing: Pausing) -> Json {
     let mut json = json!({
         "alpha": pausing.alpha,
@@ -221,8 +229,9 @@ mod tests {
     use super::*;
     use crate::read::tree::{Node, Source};
 
-    /// Who pauses, and what is warned of, where a protocol may want it.
-    fn resolved(switch: &str, wanting: Option<&str>) -> Result<(Vec<bool>, usize), String> {
+    /// Whether each switch has PFC, and the number of warnings, under a protocol that may require
+    /// PFC.
+    fn resolved(switch: &str, requiring: Option<&str>) -> Result<(Vec<bool>, usize), String> {
         let text = format!(
             "duration = '1ms'\nfabric = {{ kind = 'parking-lot', switches = 2 }}\nswitch = {{ \
              {switch} }}\ntransport = {{ protocol = 'swift' }}\nflows = [{{ src = 'h0', dst = 'h1' \
@@ -235,30 +244,30 @@ mod tests {
         let mut equipped = crate::compile::switch::equip(table, topology, 1000).unwrap();
         let mut warnings = Vec::new();
         let setting = &equipped.pfc;
-        resolve(table, &mut equipped.fabric, setting, wanting, 1080, &mut warnings)
+        resolve(table, &mut equipped.fabric, setting, requiring, 1080, &mut warnings)
             .map_err(|error| error.to_string())?;
         let pauses = equipped.fabric.switches.iter().map(|switch| switch.pausing.is_some());
         Ok((pauses.collect(), warnings.len()))
     }
 
     #[test]
-    fn a_protocol_gets_what_it_wants_unless_the_scenario_says_no() {
+    fn protocols_get_pfc_unless_the_scenario_disables_it() {
         let some = |switch: &str| resolved(switch, Some("one"));
         assert_eq!(resolved("buffer = '1MB'", None), Ok((vec![false; 2], 0)));
         assert_eq!(some("buffer = '1MB'"), Ok((vec![true; 2], 0)));
-        // Nothing is dropped there anyway.
+        // Switches with unlimited buffers drop nothing.
         assert_eq!(some(""), Ok((vec![false; 2], 0)));
         assert_eq!(some("buffer = '1MB', pfc = 'off'"), Ok((vec![false; 2], 1)));
         let partly = "buffer = '1MB', override = [{ match = 'tor1', pfc = 'off' }]";
         assert_eq!(some(partly), Ok((vec![true, false], 1)));
         let message = some("buffer = '90KB'").unwrap_err();
-        let text = "switch.pfc: found 97260B of headroom and reserve at tor0, expected less than \
-                    its buffer of 90000B (one needs pauses)";
+        let text = "switch.pfc: found 97260B of PFC headroom and reserve at tor0, expected less \
+                    than its buffer of 90000B (one requires PFC)";
         assert!(message.contains(text), "{message}");
     }
 
     #[test]
-    fn pauses_beside_circuits_are_refused_by_place() {
+    fn pfc_with_circuits_is_refused() {
         let load = |protocol: &str, switch: &str| {
             let text = format!(
                 "duration = '1ms'\nfabric = {{ kind = 'reconfigurable', racks = 2 }}\nflows = [{{ \
@@ -271,7 +280,8 @@ mod tests {
                 .map_err(|error| error.to_string())
         };
         let small = "buffer = '4MB'";
-        // Who wants pauses does without where nothing is dropped, or the scenario says so.
+        // A protocol that requires PFC runs without it if nothing is dropped, or if the scenario
+        // disables it.
         assert_eq!(load("swift", small), Ok(0));
         assert_eq!(load("timely", "telemetry = true"), Ok(0));
         assert_eq!(load("timely", &format!("{small}\npfc = 'off'")), Ok(1));
@@ -283,7 +293,7 @@ mod tests {
                 "x.toml:7: switch.pfc: found a table, expected \"off\"",
             ),
             ("swift", over, "x.toml:6: switch.override[0].pfc: found a table, expected \"off\""),
-            ("timely", small, "x.toml:6: switch.buffer: found limited buffers, for which timely"),
+            ("timely", small, "x.toml:6: switch.buffer: found limited buffers, with which timely"),
         ] {
             let message = load(protocol, switch).unwrap_err();
             assert!(message.starts_with(setting), "{message}");

@@ -1,7 +1,8 @@
-//! `kind = "reconfigurable"`: racks that a packet network and circuits join.
+//! `kind = "reconfigurable"`: racks joined by a packet network and by circuits.
 //!
-//! Each rack has one link to the packet network, which is one switch, `core0`, and a circuit to
-//! every rack that a matching has it send to: links of the names of their two racks.
+//! Each rack has one link to the packet network, which is the switch `core0`, and one circuit to
+//! each rack that it is matched with on some day. The circuit is a link between the two racks'
+//! switches.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +15,11 @@ use crate::error::Error;
 use crate::read::keys::{Default, INTERVAL, Key, Optional, SPAN, Shape, key};
 use crate::read::table::{Or, Row, Table};
 
-/// Most racks: a circuit for each pair, and a matching for each rack.
+/// Largest number of racks. Circuits grow with the number of pairs, matchings with the number of
+/// racks.
 const MOST_RACKS: u64 = 256;
 
-/// What a queue for another rack may hold.
+/// Size of the queue for another rack.
 const VOQ: Shape = Shape::Bytes { min: 1_000, max: 4_000_000_000 };
 
 /// Keys of this kind.
@@ -26,64 +28,63 @@ pub(crate) static KEYS: &[Key] = &[
         "racks",
         Shape::Count { min: 2, max: MOST_RACKS },
         Default("8"),
-        "Number of racks, and of switches tor0…",
+        "Number of racks, each with one switch: tor0, tor1, …",
     ),
-    key("hosts_per_rack", count(1), Default("4"), "Hosts in a rack."),
+    key("hosts_per_rack", count(1), Default("4"), "Number of hosts in a rack."),
     key("host_link", LINK_SHAPE, FAST, HOST_LINK),
     key(
         "packet_link",
         LINK_SHAPE,
         Default(r#"{ rate = "25Gbps", delay = "1us" }"#),
-        "The link of each rack to the packet network, the switch core0.",
+        "Link between each rack and the packet network, which is the switch core0.",
     ),
     key(
         "circuit_link",
         LINK_SHAPE,
         Default(r#"{ rate = "100Gbps", delay = "2us" }"#),
-        "Every circuit: its rate, and propagation from rack to rack.",
+        "Rate of a circuit, and propagation delay from rack to rack.",
     ),
     key(
         "day",
         INTERVAL,
         Default("225us"),
-        "Time that a matching stays; a packet that would not be out by its end does not start.",
+        "Duration of a matching. A packet whose transmission would not finish by the end of the \
+         day does not start.",
     ),
-    key(
-        "night",
-        SPAN,
-        Default("20us"),
-        "Time from a day to the next, in which circuits send nothing.",
-    ),
+    key("night", SPAN, Default("20us"), "Time between two days, in which circuits carry nothing."),
     key(
         "matchings",
         Shape::Or(&["rotation"], &Shape::Rows),
         Default("rotation"),
-        "Which rack each rack sends to by its circuit, day by day, then all over again: a list of \
-         numbers of racks for each day, every number once; its own: none. rotation: on day s rack \
-         i sends to i + 1 + s, so that each has every other once in a week.",
+        "Schedule of the circuits: one list per day, repeated after the last. Entry i is the rack \
+         that rack i sends to; each rack occurs once, and a rack's own number means no circuit. \
+         rotation: on day s, rack i sends to rack i + 1 + s, modulo the number of racks, so that \
+         each rack reaches every other once a week.",
     ),
     key(
         "voq",
         Shape::Or(&["unlimited"], &VOQ),
         Default("unlimited"),
-        "Wire bytes that the queue of a rack for another holds; what does not fit is dropped.",
+        "Capacity in wire bytes of a rack's queue for another rack. Packets that do not fit are \
+         dropped.",
     ),
     key(
         "enlarged_voq",
         VOQ,
         Optional,
-        "The same from prebuffer before a day of the circuit until that day ends.",
+        "Capacity of that queue from prebuffer before a day of its circuit until the end of that \
+         day. Default: voq.",
     ),
     key(
         "prebuffer",
         SPAN,
         Default("0us"),
-        "How long before a day of its circuit packets from one rack to another are marked as in \
-         that day, and their queue is the enlarged one. From a week less a day on they always are.",
+        "Time before a day of its circuit from which packets between two racks are marked as in \
+         that day and use enlarged_voq. With a week minus a day or more, they always are.",
     ),
 ];
 
-/// Makes the topology.
+/// Builds the topology.
 pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
     let (racks, hosts): (u64, u64) = (table.get("racks"), table.get("hosts_per_rack"));
     let links = racks.saturating_mul(hosts).saturating_add(racks * racks);
@@ -113,7 +114,7 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
     let packet = link.get::<Rate>("rate").serialise(table.get::<u64>("mtu") + HEADER_BYTES as u64);
     if day < packet {
         let least = Span::ns(packet.as_ps().div_ceil(1_000));
-        let expected = format!("at least {least}, a full packet's time on a circuit");
+        let expected = format!("at least {least}, the time of a full packet on a circuit");
         return Err(table.error("day", expected));
     }
     let mut circuits = Circuits {
@@ -140,19 +141,19 @@ fn matchings(table: &Table, racks: u16) -> Result<Vec<Vec<u16>>, Error> {
     };
     let matching = |(day, row): (usize, &Row)| {
         let error = |found: String| {
-            let expected = format!("every rack from 0 to {} once", racks - 1);
+            let expected = format!("a list of every rack from 0 to {}, each once", racks - 1);
             row.at.error(format!("{}[{day}]", table.path("matchings")), found, expected)
         };
         if row.numbers.len() != racks as usize {
             return Err(error(format!("{} racks", row.numbers.len())));
         }
         if let Some(other) = row.numbers.iter().find(|&&to| to >= racks as u64) {
-            return Err(error(format!("rack {other}")));
+            return Err(error(format!("the number {other}")));
         }
         let matching: Vec<u16> = row.numbers.iter().map(|&to| to as u16).collect();
         match Circuits::clash(&matching) {
             Some((a, b)) => {
-                Err(error(format!("racks {a} and {b} that both send to {}", matching[a])))
+                Err(error(format!("racks {a} and {b}, which both send to {}", matching[a])))
             }
             None => Ok(matching),
         }
@@ -160,35 +161,39 @@ fn matchings(table: &Table, racks: u16) -> Result<Vec<Vec<u16>>, Error> {
     let all: Vec<_> = rows.iter().enumerate().map(matching).collect::<Result<_, _>>()?;
     let sends = |matching: &Vec<u16>| (0u16..).zip(matching).any(|(from, &to)| from != to);
     if !all.iter().any(sends) {
-        return Err(table.error("matchings", "some rack that sends to another"));
+        return Err(table.error("matchings", "at least one rack that sends to another"));
     }
     Ok(all)
 }
 
-/// Bytes that a queue holds, and those before and in a day.
+/// Returns the capacity of a queue, and its enlarged capacity before and during a day.
 fn limits(table: &Table, circuits: &Circuits) -> Result<(u32, u32), Error> {
     let packet = table.get::<u64>("mtu") + HEADER_BYTES as u64;
     let holds_one = |key, bytes: u64| match bytes < packet {
-        true => Err(table.error(key, format!("at least a full packet, {packet}B"))),
+        true => Err(table.error(key, format!("at least {packet}B, the size of a full packet"))),
         false => Ok(bytes as u32),
     };
-    let usual = match table.get::<Or<u64>>("voq") {
+    let capacity = match table.get::<Or<u64>>("voq") {
         Or::Word(_) => None,
         Or::Value(bytes) => Some(holds_one("voq", bytes)?),
     };
     let Some(enlarged) = table.find::<u64>("enlarged_voq") else {
-        let usual = usual.unwrap_or(u32::MAX);
-        return Ok((usual, usual));
+        let capacity = capacity.unwrap_or(u32::MAX);
+        return Ok((capacity, capacity));
     };
     let enlarged = holds_one("enlarged_voq", enlarged)?;
-    match usual {
-        None => Err(table.error("enlarged_voq", "no such key while voq is unlimited")),
-        Some(usual) if enlarged < usual => {
-            Err(table.error("enlarged_voq", format!("at least voq, which is {usual}B")))
+    match capacity {
+        None => Err(table.error(
+            "enlarged_voq",
+            "no enlarged_voq with an unlimited voq: remove enlarged_voq, or limit voq",
+        )),
+        Some(capacity) if enlarged < capacity => {
+            Err(table.error("enlarged_voq", format!("at least {capacity}B, the size of voq")))
         }
-        Some(_) if circuits.ahead == Span::ZERO => {
-            Err(table.error("enlarged_voq", "no such key without prebuffer"))
-        }
-        Some(usual) => Ok((usual, enlarged)),
+        Some(_) if circuits.ahead == Span::ZERO => Err(table.error(
+            "enlarged_voq",
+            "no enlarged_voq without prebuffer: remove enlarged_voq, or set prebuffer",
+        )),
+        Some(capacity) => Ok((capacity, enlarged)),
     }
 }

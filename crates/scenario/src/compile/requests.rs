@@ -1,4 +1,4 @@
-//! `[[traffic]]` of the kind `requests`: incasts that an asking host brings upon itself.
+//! `[[traffic]]` of the kind `requests`: incasts that the receiving host requests.
 
 use tidegate_core::workload::Pattern;
 
@@ -14,21 +14,28 @@ pub(crate) const KEYS: &[Key] = &[
         "sizes",
         Shape::Text,
         Required,
-        "As for poisson: of all answers to a request together, to which each gives an equal part.",
+        "Total size of the replies to a request, in the form of `sizes` for poisson. Each replying \
+         host sends an equal part.",
     ),
     sizes::SAMPLING,
     sizes::MEAN,
-    key("fan_in", Shape::Count { min: 1, max: 100_000 }, Required, "Answers to a request."),
+    key(
+        "fan_in",
+        Shape::Count { min: 1, max: 100_000 },
+        Required,
+        "Number of replies to a request.",
+    ),
     key(
         "per_second",
         Shape::Number { min: 1e-3, max: 1e9 },
         Required,
-        "Requests a second of each asking host, on average; times between them are exponential.",
+        "Mean number of requests per second of each requesting host. The times between them are \
+         exponential.",
     ),
-    key("askers", Shape::Globs, Optional, "Asking hosts, by name or wildcard; all unless set."),
+    key("askers", Shape::Globs, Optional, "Requesting hosts, by name or wildcard. Default: all."),
 ];
 
-/// Makes the pattern of one block.
+/// Builds the pattern of one block.
 pub(crate) fn pattern(table: &Table, context: &Context<'_>) -> Result<Pattern, Error> {
     let mut racks = vec![Vec::new(); context.fabric.switches.len()];
     for (host, (rack, _)) in (0..).zip(host_links(context)) {
@@ -36,12 +43,15 @@ pub(crate) fn pattern(table: &Table, context: &Context<'_>) -> Result<Pattern, E
     }
     racks.retain(|rack| !rack.is_empty());
     if racks.len() < 2 {
-        return Err(table.error("kind", "a fabric of two racks at least, for what asks another"));
+        return Err(table.error(
+            "kind",
+            "another kind, or a fabric of at least two racks: requests go to another rack",
+        ));
     }
     let fan_in: u64 = table.get("fan_in");
     let least = racks.iter().map(Vec::len).min().unwrap_or(0);
     if fan_in > least as u64 {
-        let expected = format!("at most {least}, the hosts of the smallest rack");
+        let expected = format!("at most {least}, the number of hosts in the smallest rack");
         return Err(table.error("fan_in", expected));
     }
     Ok(Pattern::Requests {
@@ -57,7 +67,7 @@ mod tests {
     use crate::load;
 
     #[test]
-    fn one_rack_has_none_to_ask() {
+    fn single_rack_refuses_requests() {
         let text = "duration = '1ms'\nfabric = { kind = 'star' }\ntransport = { protocol = \
                     'swift' }\ntraffic = [{ kind = 'requests', sizes = '1MB', fan_in = 2, \
                     per_second = 9 }]";

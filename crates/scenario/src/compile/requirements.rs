@@ -1,4 +1,5 @@
-//! What the running protocols want of the fabric, together. What the scenario says itself wins.
+//! Merges the fabric requirements of the running protocols. Settings of the scenario take
+//! precedence.
 
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{CreditQueue, Fabric, Routing};
@@ -12,14 +13,14 @@ use super::transport::Stacks;
 use crate::error::{Error, one_of};
 use crate::read::table::{Table, Word};
 
-/// What each protocol in use wants.
+/// Requirements of all protocols in use.
 #[derive(Debug)]
 pub(crate) struct Requirements<'a> {
     stacks: &'a Stacks<'a>,
     list: Vec<Requirement<'a>>,
 }
 
-/// What one of them wants.
+/// Requirements of one protocol.
 #[derive(Debug)]
 struct Requirement<'a> {
     stack: &'a Stack,
@@ -28,7 +29,7 @@ struct Requirement<'a> {
 }
 
 impl<'a> Requirements<'a> {
-    /// Asks every stack.
+    /// Collects the requirements of all stacks.
     pub(crate) fn of(stacks: &'a Stacks<'a>, properties: &FabricProperties) -> Requirements<'a> {
         let requirement = |stack: &'a Stack| Requirement {
             stack,
@@ -38,41 +39,43 @@ impl<'a> Requirements<'a> {
         Requirements { stacks, list: stacks.iter().map(requirement).collect() }
     }
 
-    fn first(&self, wants: impl Fn(&FabricRequirements) -> bool) -> Option<&'static str> {
+    fn first(&self, requires: impl Fn(&FabricRequirements) -> bool) -> Option<&'static str> {
         self.list
             .iter()
-            .find(|requirement| wants(&requirement.requirements))
+            .find(|requirement| requires(&requirement.requirements))
             .map(|requirement| requirement.name)
     }
 
-    /// Its protocol, and the key that names it: another run of a comparison leaves what flows name.
-    fn who(&self, requirement: &Requirement<'_>) -> String {
+    /// Returns the protocol of a requirement and the key that names it. In a comparison, flows that
+    /// name a protocol keep it, so the protocol alone is ambiguous.
+    fn protocol_and_key(&self, requirement: &Requirement<'_>) -> String {
         format!("{} ({})", requirement.name, self.stacks.key(requirement.stack))
     }
 
-    /// How packets choose among equal paths: as `[switch]` says, or else in the one way that suits
-    /// all. Where nothing can be chosen (`paths_differ` says), any way suits all.
+    /// Resolves the routing: the setting of `[switch]`, or else the one routing that satisfies all
+    /// protocols. If `paths_differ` returns false, no packet has a choice and any routing does.
     pub(crate) fn routing(
         &self,
         table: &Table,
         paths_differ: impl Fn() -> bool,
         warnings: &mut Vec<String>,
     ) -> Result<Routing, Error> {
-        let wanting = |routing| self.first(|requirements| requirements.routing == routing);
-        let (spray, symmetric) = (wanting(Routing::Spray), wanting(Routing::SymmetricEcmp));
+        let requiring = |routing| self.first(|requirements| requirements.routing == routing);
+        let (spray, symmetric) = (requiring(Routing::Spray), requiring(Routing::SymmetricEcmp));
         if let Some(Word(set)) = table.find("routing") {
             let routing = Routing::ALL.into_iter().find(|routing| routing.name() == set);
             let routing = routing.unwrap_or(Routing::Ecmp);
-            let misses = |name: Option<&'static str>, meant| {
-                name.filter(|_| routing != meant && paths_differ())
+            let misses = |name: Option<&'static str>, required| {
+                name.filter(|_| routing != required && paths_differ())
             };
             if let Some(name) = misses(spray, Routing::Spray) {
-                warnings
-                    .push(format!("{name} is meant for spraying, but switch.routing is \"{set}\""));
+                warnings.push(format!(
+                    "{name} expects switch.routing = \"spray\", but it is \"{set}\""
+                ));
             }
             if let Some(name) = misses(symmetric, Routing::SymmetricEcmp) {
                 warnings.push(format!(
-                    "{name} is meant for symmetric paths, but switch.routing is \"{set}\""
+                    "{name} expects switch.routing = \"symmetric-ecmp\", but it is \"{set}\""
                 ));
             }
             return Ok(routing);
@@ -84,71 +87,76 @@ impl<'a> Requirements<'a> {
             (Some(_), Some(_), _) if !paths_differ() => Ok(Routing::Ecmp),
             (Some(spraying), Some(other), _) => {
                 let expected = format!(
-                    "{} to be set, since {} asks for spraying and {} does not",
+                    "{}: set one, because {} requires spraying and {} does not",
                     one_of(Routing::ALL.map(Routing::name).into_iter()),
-                    self.who(spraying),
-                    self.who(other)
+                    self.protocol_and_key(spraying),
+                    self.protocol_and_key(other)
                 );
                 Err(table.error("routing", expected))
             }
             (Some(_), None, _) => Ok(Routing::Spray),
-            // One way of ECMP is as good as another to those that ask for none in particular.
+            // Protocols that do not require symmetric ECMP accept it too.
             (None, _, Some(_)) => Ok(Routing::SymmetricEcmp),
             (None, _, None) => Ok(Routing::Ecmp),
         }
     }
 
-    /// The marking that is asked for, which must be one.
+    /// Returns the marking that the protocols require. All protocols that require marking must
+    /// agree.
     pub(crate) fn marking(&self, table: &Table) -> Result<Option<Marking>, Error> {
-        let mut asked: Option<(Marking, &Requirement<'_>)> = None;
+        let mut required: Option<(Marking, &Requirement<'_>)> = None;
         for requirement in &self.list {
-            match (requirement.requirements.ecn, asked) {
+            match (requirement.requirements.ecn, required) {
                 (Some(marking), Some((other, first))) if other != marking => {
                     let expected = format!(
-                        "ecn to be set, since {} asks for {other} and {} for {marking}",
-                        self.who(first),
-                        self.who(requirement)
+                        "one marking: set switch.ecn, because {} requires {other} and {} requires \
+                         {marking}",
+                        self.protocol_and_key(first),
+                        self.protocol_and_key(requirement)
                     );
                     return Err(table.error("ecn", expected));
                 }
-                (Some(marking), _) => asked = Some((marking, requirement)),
+                (Some(marking), _) => required = Some((marking, requirement)),
                 (None, _) => {}
             }
         }
-        Ok(asked.map(|(marking, _)| marking))
+        Ok(required.map(|(marking, _)| marking))
     }
 
-    /// The queues for credits that are asked for, which must be one unless the scenario says all of
-    /// them itself.
+    /// Returns the credit queues that the protocols require. All protocols that require them must
+    /// agree, unless the scenario sets all keys of credit_queue.
     pub(crate) fn credit_queue(&self, table: &Table) -> Result<Option<CreditQueue>, Error> {
-        let mut asked: Option<(CreditQueue, &Requirement<'_>)> = None;
+        let mut required: Option<(CreditQueue, &Requirement<'_>)> = None;
         for requirement in self.list.iter().filter(|_| !credit_queue::is_whole(table)) {
-            match (requirement.requirements.credit_queue, asked) {
+            match (requirement.requirements.credit_queue, required) {
                 (Some(queue), Some((other, first))) if other != queue => {
                     let expected = format!(
-                        "all of credit_queue to be set: {} asks for {other} and {} for {queue}",
-                        self.who(first),
-                        self.who(requirement)
+                        "all keys of credit_queue to be set, because {} requires {other} and {} \
+                         requires {queue}",
+                        self.protocol_and_key(first),
+                        self.protocol_and_key(requirement)
                     );
                     return Err(table.error("credit_queue", expected));
                 }
-                (Some(queue), _) => asked = Some((queue, requirement)),
+                (Some(queue), _) => required = Some((queue, requirement)),
                 (None, _) => {}
             }
         }
-        Ok(asked.map(|(queue, _)| queue))
+        Ok(required.map(|(queue, _)| queue))
     }
 
-    /// The longest credit of any of them, in bytes, and who sends it.
+    /// Returns the size of the longest credit of all protocols, in bytes, and the protocol that
+    /// sends it.
     pub(crate) fn largest_credit(&self) -> Option<(u32, String)> {
         let longest =
             self.list.iter().max_by_key(|requirement| requirement.requirements.largest_credit)?;
         let bytes = longest.requirements.largest_credit;
-        (bytes > 0).then(|| (bytes, self.who(longest)))
+        (bytes > 0).then(|| (bytes, self.protocol_and_key(longest)))
     }
 
-    /// Warns of parameters that the scenario sets and that say how a protocol would have switches
-    /// mark, where the scenario sets other marks at every switch of `fabric` itself.
+    /// Warns of marking parameters that the scenario sets in vain, because it also sets a different
+    /// marking at the switches of `fabric`. `fabric` has no switch whose marking is left to the
+    /// protocols.
     pub(crate) fn overruled(
         &self,
         properties: &FabricProperties,
@@ -161,8 +169,8 @@ impl<'a> Requirements<'a> {
                 continue;
             }
             let table = stack.protocol().table();
-            // Another value of such a parameter asks for other marks.
-            let asks = |name: &str| {
+            // A parameter affects marking if another value of it changes the required marking.
+            let affects_marking = |name: &str| {
                 let info = table.iter().find(|info| info.name == name);
                 let bounds = info.and_then(|info| info.range).map(|range| [range.min, range.max]);
                 let default = info.map(|info| info.default);
@@ -172,23 +180,23 @@ impl<'a> Requirements<'a> {
                         && other.requirements(properties).ecn != requirements.ecn
                 })
             };
-            let keys = self.stacks.set(stack).into_iter().filter(|(_, name)| asks(name));
+            let keys = self.stacks.set(stack).into_iter().filter(|(_, name)| affects_marking(name));
             let keys: Vec<String> = keys.map(|(key, _)| key).collect();
             if !keys.is_empty() {
                 warnings.push(format!(
-                    "switch.ecn says how switches mark, so they do not heed {}",
+                    "switch.ecn sets the marking, so switches ignore {}",
                     keys.join(", ")
                 ));
             }
         }
     }
 
-    /// Who wants that nothing is dropped, if anybody does.
+    /// Returns the first protocol that requires a lossless fabric, if any does.
     pub(crate) fn lossless(&self) -> Option<&'static str> {
         self.first(|requirements| requirements.lossless)
     }
 
-    /// The largest packet of any of them on the wire, in bytes.
+    /// Returns the size on the wire of the largest packet of all protocols, in bytes.
     pub(crate) fn largest_packet(&self, properties: &FabricProperties) -> u32 {
         let of = |requirement: &Requirement<'_>| {
             let protocol = requirement.stack.protocol();
@@ -199,8 +207,7 @@ impl<'a> Requirements<'a> {
         self.list.iter().map(of).max().unwrap_or(MIN_WIRE_BYTES)
     }
 
-    /// Says so where some of the running protocols send above the priority of data, and others
-    /// have data alone.
+    /// Warns if some running protocols send packets above the priority of data and others do not.
     pub(crate) fn classes(&self, fabric: &Fabric, warnings: &mut Vec<String>) {
         let some = self.first(|requirements| requirements.classes > 0);
         let none = self.first(|requirements| requirements.classes == 0);
@@ -208,25 +215,25 @@ impl<'a> Requirements<'a> {
             && fabric.switches.iter().all(|switch| switch.priorities > 1)
         {
             warnings.push(format!(
-                "{some} sends some packets above the priority of data, {none} sends none: with \
-                 switch.priorities = 1 they would be equal"
+                "{some} sends some packets above the priority of data, {none} sends none: set \
+                 switch.priorities = 1 to treat them alike"
             ));
         }
     }
 
-    /// Says so where some send above the priority of data, and racks have queues that know no
-    /// priorities.
+    /// Warns if a protocol sends packets above the priority of data and the fabric has queues for
+    /// other racks, which have no priorities.
     pub(crate) fn queues_of_racks(&self, fabric: &Fabric, warnings: &mut Vec<String>) {
         let some = self.first(|requirements| requirements.classes > 0);
         if let (Some(some), true) = (some, fabric.circuits.is_some()) {
             warnings.push(format!(
-                "{some} sends some packets above the priority of data, which queues for other \
-                 racks do not know"
+                "{some} sends some packets above the priority of data, but queues for other racks \
+                 have no priorities"
             ));
         }
     }
 
-    /// Warns of who takes a packet that comes early for a loss, where packets overtake each other.
+    /// Warns of protocols that interpret reordering as loss, if packets can overtake each other.
     pub(crate) fn overtaking(
         &self,
         fabric: &Fabric,
@@ -235,7 +242,7 @@ impl<'a> Requirements<'a> {
         warnings: &mut Vec<String>,
     ) {
         let place = if fabric.circuits.is_some() {
-            "where a circuit stands beside a packet network"
+            "if a circuit is parallel to a packet network"
         } else if routing == Routing::Spray && paths_differ() {
             "under spraying"
         } else {
@@ -245,14 +252,14 @@ impl<'a> Requirements<'a> {
         for Requirement { stack, name, .. } in &self.list {
             if stack.values().contains(&goes_back) {
                 warnings.push(format!(
-                    "{name} takes a packet that overtakes another for a loss, and sends all from \
-                     there again (recovery = \"go-back-n\"): packets do overtake {place}"
+                    "{name} interprets reordering as loss and retransmits all following packets \
+                     (recovery = \"go-back-n\"): packets are reordered {place}"
                 ));
             }
         }
     }
 
-    /// Refuses a fabric that lacks what a protocol needs.
+    /// Refuses a fabric that does not satisfy a need of a protocol.
     pub(crate) fn provide(
         &self,
         fabric: &Fabric,
@@ -266,9 +273,9 @@ impl<'a> Requirements<'a> {
             return Err(match lack.key {
                 None => self.stacks.error(stack, lack.found, expected),
                 Some(key) => {
-                    let is_said = table.item(key).is_some_and(|item| !item.at.is_builtin());
+                    let is_set = table.item(key).is_some_and(|item| !item.at.is_builtin());
                     let mut changes = table.tables("override").iter();
-                    let change = changes.find(|change| !is_said && change.item(key).is_some());
+                    let change = changes.find(|change| !is_set && change.item(key).is_some());
                     change.unwrap_or(table).error_found(key, lack.found, expected)
                 }
             });
@@ -277,9 +284,9 @@ impl<'a> Requirements<'a> {
     }
 }
 
-/// Why a need is not met.
+/// Unsatisfied need.
 struct Lack {
-    /// Of `[switch]`; `None`: only another protocol helps.
+    /// Key of `[switch]` that satisfies the need; `None`: only another protocol helps.
     key: Option<&'static str>,
     found: String,
     expected: String,
@@ -290,15 +297,21 @@ fn lack(fabric: &Fabric, properties: &FabricProperties, need: Need) -> Option<La
         Need::PeakHopDelay | Need::HopRecords
             if fabric.switches.iter().all(|switch| !switch.telemetry) =>
         {
-            (Some("telemetry"), "no switch with telemetry".into(), "true on some switch".into())
+            (
+                Some("telemetry"),
+                "no switch with telemetry".into(),
+                "true at one switch or more".into(),
+            )
         }
         Need::HopRecords if properties.hops as usize > MAX_HOPS => {
             let found = format!("a fabric with {} switches on a path", properties.hops);
-            (None, found, format!("at most {MAX_HOPS} on every path"))
+            (None, found, format!("at most {MAX_HOPS} switches on every path"))
         }
-        Need::Ecn | Need::CoreEcn if fabric.switches.iter().all(|switch| switch.ecn.is_none()) => {
-            (Some("ecn"), "no switch that marks".into(), "marking on some switch".into())
-        }
+        Need::Ecn | Need::CoreEcn if fabric.switches.iter().all(|switch| switch.ecn.is_none()) => (
+            Some("ecn"),
+            "no switch that marks packets".into(),
+            "marking at one switch or more".into(),
+        ),
         Need::Priorities if fabric.switches.iter().any(|switch| switch.priorities < 2) => {
             (Some("priorities"), "a switch with one priority".into(), "at least 2".into())
         }
@@ -308,14 +321,15 @@ fn lack(fabric: &Fabric, properties: &FabricProperties, need: Need) -> Option<La
             "another protocol, or fabric.kind = \"reconfigurable\"".into(),
         ),
         Need::CreditQueues if fabric.switches.iter().any(|s| s.credit_queue.is_none()) => {
-            // Nothing else than these three keeps a fabric from having them.
+            // Only these three settings exclude credit queues.
             if fabric.circuits.is_some() {
-                let expected = "another protocol, as queues for other racks know no credits";
+                let expected =
+                    "another protocol, because queues for other racks do not support credits";
                 (None, "a fabric with circuits".into(), expected.into())
             } else if fabric.switches.iter().any(|switch| switch.pausing.is_some()) {
-                (Some("pfc"), "switches that pause".into(), "\"off\"".into())
+                (Some("pfc"), "switches with PFC".into(), "\"off\"".into())
             } else {
-                (Some("credit_queue"), "\"off\"".into(), "a table, or no such key".into())
+                (Some("credit_queue"), "\"off\"".into(), "a table, or no credit_queue".into())
             }
         }
         _ => return None,
@@ -339,34 +353,34 @@ mod tests {
         crate::load(&text, "x.toml", &[]).unwrap().fabric
     }
 
-    /// Of racks that circuits join.
+    /// A fabric of racks with circuits.
     fn racks() -> Fabric {
         let text = "duration = '1ms'\nfabric = { kind = 'reconfigurable', racks = 2 }\n\
                     transport = { protocol = 'swift' }\nflows = [{ src = 'h0', dst = 'h4' }]";
         crate::load(text, "x.toml", &[]).unwrap().fabric
     }
 
-    /// What is said of protocols that want these things, by number from "one" on.
+    /// Calls `query` for protocols "one", "two" and "three" with these requirements.
     fn merged<T>(
         requirements: &[FabricRequirements],
-        ask: impl FnOnce(&Requirements<'_>, &Table) -> Result<T, Error>,
+        query: impl FnOnce(&Requirements<'_>, &Table) -> Result<T, Error>,
     ) -> Result<T, String> {
         let text = "duration = '1ms'\nswitch = {}\nfabric = { kind = 'star' }\ntransport = { \
                     protocol = 'swift' }\nflows = [{ src = 'h0', dst = 'h1' }]";
         let document = Node::document(&Source::file("x.toml", text)).unwrap();
         let root = crate::read::check::table(document, crate::compile::scenario::ROOT, "").unwrap();
         let stacks = Stacks::new(root.get("transport"), &[]).unwrap();
-        let stack = stacks.usual(root.get::<&Table>("transport").get("protocol")).unwrap();
+        let stack = stacks.base(root.get::<&Table>("transport").get("protocol")).unwrap();
         let names = ["one", "two", "three"].into_iter();
         let list = requirements.iter().zip(names);
         let list =
             list.map(|(&requirements, name)| Requirement { stack: &stack, name, requirements });
         let requirements = Requirements { stacks: &stacks, list: list.collect() };
-        ask(&requirements, root.get("switch")).map_err(|error| error.to_string())
+        query(&requirements, root.get("switch")).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn what_protocols_want_is_merged_and_conflicts_name_them() {
+    fn requirements_merge_and_conflicts_name_protocols() {
         let routed_where = |differ: bool, ways: &[Routing]| {
             let requirement = |&routing| FabricRequirements { routing, ..FabricRequirements::NONE };
             let requirements: Vec<_> = ways.iter().map(requirement).collect();
@@ -381,9 +395,9 @@ mod tests {
         assert_eq!(routed(&[ecmp, symmetric]), Ok(symmetric));
         for other in [ecmp, symmetric] {
             let message = routed(&[other, spray]).unwrap_err();
-            let said = "two (transport.protocol) asks for spraying and one (transport.protocol) \
-                        does not";
-            assert!(message.contains(said), "{message}");
+            let expected =
+                "two (transport.protocol) requires spraying and one (transport.protocol) does not";
+            assert!(message.contains(expected), "{message}");
             assert!(message.starts_with("x.toml:2: switch.routing: found nothing"), "{message}");
             assert_eq!(routed_where(false, &[other, spray]), Ok(ecmp));
         }
@@ -407,18 +421,19 @@ mod tests {
         assert_eq!(queues(&[None, Some(queue), Some(queue)]), Ok(Some(queue)));
         let message =
             queues(&[Some(queue), Some(CreditQueue { bytes: 840, ..queue })]).unwrap_err();
-        let said = "one (transport.protocol) asks for credit queues of 672B for 5.000% of a link \
-                    with bursts of 168B and two (transport.protocol) for credit queues of 840B";
-        assert!(message.contains(said), "{message}");
+        let expected = "one (transport.protocol) requires credit queues of 672B for 5.000% of a \
+                        link with bursts of 168B and two (transport.protocol) requires credit \
+                        queues of 840B";
+        assert!(message.contains(expected), "{message}");
 
         let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();
-        let said = "one (transport.protocol) asks for marking from 1BDP on and three \
-                    (transport.protocol) for marking from 1BDP to 4BDP by up to 0.2";
-        assert!(message.contains(said), "{message}");
+        let expected = "one (transport.protocol) requires marking from 1BDP on and three \
+                    (transport.protocol) requires marking from 1BDP to 4BDP by up to 0.2";
+        assert!(message.contains(expected), "{message}");
     }
 
     #[test]
-    fn parameters_that_ask_for_marks_in_vain_are_named() {
+    fn overruled_marking_parameters_are_named() {
         let warned = |ecn: &str| {
             let text = format!(
                 "duration = '1ms'\nfabric = {{ kind = 'star' }}\nswitch = {{ {ecn} }}\n\
@@ -428,12 +443,12 @@ mod tests {
                  flows = [{{ src = 'h0', dst = 'h1' }}]"
             );
             let mut warnings = crate::load(&text, "x.toml", &[]).unwrap().warnings;
-            warnings.retain(|warning| warning.contains("heed"));
+            warnings.retain(|warning| warning.contains("switches ignore"));
             warnings
         };
-        let said = "switch.ecn says how switches mark, so they do not heed \
-                    protocols.dcqcn.params.kmin, transport.params.pmax";
-        assert_eq!(warned("ecn = { kmin = '100KB' }, buffer = '8MB'"), [said]);
+        let expected = "switch.ecn sets the marking, so switches ignore \
+                        protocols.dcqcn.params.kmin, transport.params.pmax";
+        assert_eq!(warned("ecn = { kmin = '100KB' }, buffer = '8MB'"), [expected]);
         assert_eq!(warned("buffer = '8MB'"), Vec::<String>::new());
     }
 
@@ -464,7 +479,10 @@ mod tests {
             lacks(&chain(9, ""), Need::HopRecords).unwrap(),
             "a fabric with 9 switches on a path"
         );
-        assert_eq!(lacks(&chain(3, "ecn = 'off'"), Need::Ecn).unwrap(), "no switch that marks");
+        assert_eq!(
+            lacks(&chain(3, "ecn = 'off'"), Need::Ecn).unwrap(),
+            "no switch that marks packets"
+        );
         let plain = chain(3, "priorities = 1");
         assert_eq!(lacks(&plain, Need::Priorities).unwrap(), "a switch with one priority");
         let off = chain(3, "telemetry = false");
@@ -477,9 +495,9 @@ mod tests {
     }
 
     #[test]
-    fn who_is_above_data_is_said_only_where_there_is_an_above() {
+    fn priority_warning_needs_two_priorities() {
         let some = FabricRequirements { classes: 1, ..FabricRequirements::NONE };
-        let said = |more: &str| {
+        let warned = |more: &str| {
             let fabric = chain(2, more);
             merged(&[some, FabricRequirements::NONE], |requirements, _| {
                 let mut warnings = Vec::new();
@@ -487,6 +505,6 @@ mod tests {
                 Ok(warnings.len())
             })
         };
-        assert_eq!((said("priorities = 2"), said("priorities = 1")), (Ok(1), Ok(0)));
+        assert_eq!((warned("priorities = 2"), warned("priorities = 1")), (Ok(1), Ok(0)));
     }
 }

@@ -1,4 +1,4 @@
-//! The file as a whole.
+//! The top level of a scenario file.
 
 use std::path::Path;
 
@@ -26,35 +26,44 @@ use crate::read::table::{Or, Table, Word};
 pub(crate) const ROOT: &[&[Key]] = &[SECTIONS];
 
 static SECTIONS: &[Key] = &[
-    key("name", Shape::Text, Optional, "What results are called; the file's name unless set."),
+    key(
+        "name",
+        Shape::Text,
+        Optional,
+        "Name of the run in results. Default: the name of the file.",
+    ),
     key(
         "seed",
         Shape::Count { min: 0, max: u64::MAX },
         Default("1"),
-        "All randomness comes from here.",
+        "Seed of all random numbers.",
     ),
     key(
         "duration",
         Shape::Span { min: Span::ns(1), max: LONGEST },
         Required,
-        "Simulated time; with until = \"done\", the most.",
+        "Simulated time; with until = \"done\", the upper bound.",
     ),
     key(
         "until",
         Shape::Word(&["duration", "done"]),
         Optional,
-        "When the run ends: at duration, which is the default, or as soon as all is done: \
-         collectives, chains, flows with a size, traces, permutations, all-to-all and single \
-         incasts. Other traffic is not waited for. A run does not end before duration if some of \
-         that is not done, and never before warmup.",
+        "End of the run: duration (default), or done: as soon as collectives, chains, flows with a \
+         size, traces, permutations, all-to-all and single incasts are complete. Other traffic does \
+         not delay the end. The run ends after warmup and at duration at the latest.",
     ),
-    key("warmup", SPAN, Default("0us"), "Measurements leave out what happens before this."),
+    key(
+        "warmup",
+        SPAN,
+        Default("0us"),
+        "Start of the measured window: results leave out what happens before.",
+    ),
     key(
         "drain",
         SPAN,
         Default("0ms"),
-        "After duration, run on for at most so long to let messages finish: nothing new is \
-         submitted, unlimited flows stop, and only completion times are still taken.",
+        "Longest time that the run continues after duration to let messages complete. No new \
+         messages are submitted, unlimited flows stop, and only completion times are measured.",
     ),
     key(
         "fabric",
@@ -62,20 +71,25 @@ static SECTIONS: &[Key] = &[
         Required,
         "Hosts, switches and links.",
     ),
-    key("switch", Shape::Table(switch::KEYS), Default("{}"), "What switches do."),
-    key("transport", Shape::Table(&[transport::KEYS]), Required, "What carries the flows."),
+    key("switch", Shape::Table(switch::KEYS), Default("{}"), "Behaviour of the switches."),
+    key(
+        "transport",
+        Shape::Table(&[transport::KEYS]),
+        Required,
+        "Protocol that carries the flows.",
+    ),
     key(
         "protocols",
         Shape::ByProtocol(&[transport::TUNING]),
         Optional,
-        "Presets and parameters of protocols wherever they appear, whether or not this run uses \
-         them.",
+        "Presets and parameters by protocol. They apply wherever the protocol is used; protocols \
+         that the run does not use are allowed.",
     ),
     key("flows", Shape::Tables(&[flows::KEYS, transport::CHOICE]), Optional, "Explicit flows."),
     key("traffic", Shape::ManyKinds(traffic::COMMON, traffic::KINDS), Optional, "Generated flows."),
-    key("hosts", Shape::Table(&[hosts::KEYS]), Default("{}"), "What hosts do."),
-    key("faults", Shape::Table(&[faults::KEYS]), Optional, "What goes wrong."),
-    key("output", Shape::Table(&[OUTPUT]), Default("{}"), "What is recorded."),
+    key("hosts", Shape::Table(&[hosts::KEYS]), Default("{}"), "Behaviour of the hosts."),
+    key("faults", Shape::Table(&[faults::KEYS]), Optional, "Faults that the run injects."),
+    key("output", Shape::Table(&[OUTPUT]), Default("{}"), "Recorded results."),
 ];
 
 pub(crate) static OUTPUT: &[Key] = &[
@@ -83,7 +97,7 @@ pub(crate) static OUTPUT: &[Key] = &[
         "histograms",
         Shape::Flag,
         Optional,
-        "Percentiles of queues at every port; on in small fabrics unless set.",
+        "Record percentiles of the queue at every port. Default: true in small fabrics.",
     ),
     key(
         "timeseries",
@@ -95,9 +109,9 @@ pub(crate) static OUTPUT: &[Key] = &[
         "quantities",
         Shape::Names,
         Optional,
-        "What of them is recorded: delivered_bytes, goodput_gbps and window_bytes of flows; of \
-         ports queue_bytes, mean_queue_bytes (over the interval), sent_gbps (on the wire) and \
-         paused_us. All but mean_queue_bytes and sent_gbps unless set.",
+        "Recorded quantities. Of flows: delivered_bytes, goodput_gbps and window_bytes. Of ports: \
+         queue_bytes, mean_queue_bytes (over the interval), sent_gbps (on the wire) and paused_us. \
+         Default: all except mean_queue_bytes and sent_gbps.",
     ),
     key(
         "messages",
@@ -111,25 +125,29 @@ pub(crate) static OUTPUT: &[Key] = &[
         "ports",
         Shape::Globs,
         Optional,
-        "Ports that time series are of, by name or wildcard: \"tor0>h*\". All unless set.",
+        "Ports whose time series are recorded, by name or wildcard: \"tor0>h*\". Default: all.",
     ),
 ];
 
-/// Which quantities the time series are of.
+/// Returns the recorded quantities.
 fn quantities(output: &Table) -> Result<Vec<&'static str>, Error> {
-    let Some(wanted) = output.find::<&[String]>("quantities") else {
-        return Ok(QUANTITIES.iter().filter(|(_, usual)| *usual).map(|(name, _)| *name).collect());
+    let Some(names) = output.find::<&[String]>("quantities") else {
+        return Ok(QUANTITIES
+            .iter()
+            .filter(|(_, is_default)| *is_default)
+            .map(|(name, _)| *name)
+            .collect());
     };
     let known = || QUANTITIES.iter().map(|(name, _)| *name);
-    match wanted.iter().find(|name| !known().any(|known| known == *name)) {
+    match names.iter().find(|name| !known().any(|known| known == *name)) {
         Some(name) => Err(output
             .error_found("quantities", format!("{name:?}"), one_of(known()))
-            .meant(nearest(name, known()))),
-        None => Ok(known().filter(|known| wanted.iter().any(|name| name == known)).collect()),
+            .suggest(nearest(name, known()))),
+        None => Ok(known().filter(|known| names.iter().any(|name| name == known)).collect()),
     }
 }
 
-/// Which directions of links the time series are of, where not all.
+/// Returns the directions of links whose time series are recorded; `None` means all.
 fn ports(output: &Table, fabric: &Fabric) -> Result<Option<Vec<u32>>, Error> {
     let Some(patterns) = output.find::<&[String]>("ports") else { return Ok(None) };
     let name = |node| match node {
@@ -147,12 +165,12 @@ fn ports(output: &Table, fabric: &Fabric) -> Result<Option<Vec<u32>>, Error> {
         let before = numbers.len();
         numbers.extend((0..).zip(&names).filter(|(_, name)| glob.matches(name)).map(|(i, _)| i));
         if numbers.len() == before {
-            let found = format!("{pattern:?}, which no port matches");
+            let found = format!("{pattern:?}, which matches no port");
             let example = names.first().map_or("", String::as_str);
-            let expected = glob.expected(format!("ports such as {example:?}"));
+            let expected = glob.expected(format!("the name of a port, such as {example:?}"));
             return Err(output
                 .error_found("ports", found, expected)
-                .meant(nearest(pattern, names.iter().map(String::as_str))));
+                .suggest(nearest(pattern, names.iter().map(String::as_str))));
         }
     }
     numbers.sort_unstable();
@@ -160,14 +178,15 @@ fn ports(output: &Table, fabric: &Fabric) -> Result<Option<Vec<u32>>, Error> {
     Ok(Some(numbers))
 }
 
-/// Builds the plan of a checked file. `dir` is where the file lies, `stem` what it is called.
+/// Builds the plan of a checked file. `dir` is the folder of the file, `stem` its name without
+/// extension.
 pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> {
     let (duration, warmup): (Time, Time) = (root.get("duration"), root.get("warmup"));
     if warmup >= duration {
-        // What was changed is what is wrong, not what fitted before.
+        // If an option changed the duration, the message blames the option.
         return Err(match root.is_changed("duration") {
-            true => root.error("duration", format!("more than warmup, which is {warmup}")),
-            false => root.error("warmup", format!("less than duration, which is {duration}")),
+            true => root.error("duration", format!("a time after warmup, which is {warmup}")),
+            false => root.error("warmup", format!("a time before duration, which is {duration}")),
         });
     }
     let course = Course { duration, seed: root.get("seed") };
@@ -179,7 +198,11 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let mut equipped = switch::equip(switch_table, fabric::topology(fabric_table)?, mtu)?;
     let set_bdp = transport_table.find::<u64>("bdp").map(|bytes| bytes as f64);
     let properties = paths::properties(&equipped.fabric, set_bdp).map_err(|why| {
-        fabric_table.error_found("kind", why, "a fabric with more structure or less switches")
+        fabric_table.error_found(
+            "kind",
+            why,
+            "a fabric of regular tiers, or one with fewer switches",
+        )
     })?;
 
     let mut stacks = Stacks::new(transport_table, root.find("protocols").unwrap_or(&[]))?;
@@ -204,8 +227,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     if workload.flows.is_empty() && workload.traffic.is_empty() {
         return Err(root.error_found(
             "flows",
-            "nothing to send",
-            "at least one of [[flows]] and [[traffic]]",
+            "no flows and no traffic",
+            "at least one [[flows]] or [[traffic]] table",
         ));
     }
 
@@ -231,12 +254,12 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     if !is_left {
         requirements.overruled(&properties, &equipped.fabric, &mut warnings);
     }
-    let switch::Equipped { mut fabric, pfc: said, .. } = equipped;
+    let switch::Equipped { mut fabric, pfc: pfc_settings, .. } = equipped;
     let largest = requirements.largest_packet(&properties);
     pfc::resolve(
         switch_table,
         &mut fabric,
-        &said,
+        &pfc_settings,
         requirements.lossless(),
         largest,
         &mut warnings,
@@ -259,8 +282,9 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let mut stacks = stacks.into_list();
     for (number, stack) in stacks.iter_mut().enumerate() {
         let sizes = workload.size_mix(number as u16, fabric.hosts.len() as u32, duration);
-        let said = stack.fit(&properties, &sizes);
-        warnings.extend(said.map(|said| format!("{}: {said}", stack.protocol().info().name)));
+        let warning = stack.fit(&properties, &sizes);
+        let name = stack.protocol().info().name;
+        warnings.extend(warning.map(|warning| format!("{name}: {warning}")));
     }
     Ok(Plan {
         name,
@@ -297,8 +321,9 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     })
 }
 
-/// Warns of protocols that are not at home on the longest path, or else on the shortest; where that
-/// says the same and more, it speaks for both.
+/// Warns of protocols outside their design range on the longest path or on the shortest. If both
+/// have a warning, that for the shortest path is reported if it contains the other, and otherwise
+/// that for the longest.
 fn outside_domain(
     stacks: &Stacks<'_>,
     properties: &FabricProperties,
@@ -307,10 +332,10 @@ fn outside_domain(
 ) {
     let shortest = paths::shortest(fabric, properties);
     for stack in stacks.iter() {
-        let told = |path| {
+        let warning_on = |path| {
             stack.operating_point(&path, properties.host_rate.as_bps() as f64).domain_warning
         };
-        let warning = match (told(properties.path()), shortest.and_then(told)) {
+        let warning = match (warning_on(properties.path()), shortest.and_then(warning_on)) {
             (Some(longest), Some(shortest)) if !shortest.contains(&longest) => Some(longest),
             (longest, shortest) => shortest.or(longest),
         };
@@ -320,8 +345,8 @@ fn outside_domain(
     }
 }
 
-/// The file with nothing left out: what was said, defaults, what protocols asked of the switches,
-/// and every parameter.
+/// The complete file: the values that the scenario sets, all defaults, the switch settings that
+/// protocols require, and every parameter.
 fn resolved(
     root: &Table,
     name: &str,
@@ -334,7 +359,8 @@ fn resolved(
     json["name"] = json!(name);
     json["switch"]["routing"] = json!(routing.name());
     if json["switch"].get("ecn").is_none() {
-        // Asked for by a protocol, so the same wherever no override says otherwise.
+        // A protocol requires this marking, so it is the same at all switches whose overrides set
+        // none.
         let overridden = |at: usize| {
             let name = &fabric.switches[at].name;
             root.get::<&Table>("switch")
@@ -350,7 +376,7 @@ fn resolved(
         && let Some(pausing) = fabric.switches.iter().find_map(|switch| switch.pausing)
         && root.get::<&Table>("switch").tables("override").is_empty()
     {
-        // A protocol needs it.
+        // A running protocol requires PFC.
         json["switch"]["pfc"] = pfc::json(pausing);
     }
     if let Some(queue) = fabric.switches.iter().find_map(|switch| switch.credit_queue) {
@@ -362,7 +388,7 @@ fn resolved(
         json.as_object_mut().expect("a table").remove("preset");
     };
     let transport: &Table = root.get("transport");
-    complete(&mut json["transport"], &stacks.usual(transport.get("protocol"))?);
+    complete(&mut json["transport"], &stacks.base(transport.get("protocol"))?);
     if let Some(tuned) = root.find::<&[(Protocol, Table)]>("protocols") {
         for (protocol, _) in tuned {
             let json = &mut json["protocols"][protocol.info().name];

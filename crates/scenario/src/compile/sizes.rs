@@ -1,5 +1,5 @@
-//! How large generated messages are: a fixed size, a distribution that ships with this crate, or
-//! one from a CSV file.
+//! Sizes of generated messages: a fixed size, a distribution that ships with this crate, or one
+//! from a CSV file.
 
 use std::path::Path;
 
@@ -17,24 +17,25 @@ pub(crate) const SAMPLING: Key = key(
     "sampling",
     Shape::Word(&["linear", "step", "log"]),
     Optional,
-    "Of a distribution: between its points sizes rise linearly, only its points occur, or \
-     logarithms rise linearly. As the distribution's authors do unless set; linear for a file.",
+    "How a distribution is sampled between its points: linear interpolation of sizes, only the \
+     sizes of its points (step), or linear interpolation of their logarithms (log). Default: as \
+     the distribution's authors do; linear for a file.",
 );
 pub(crate) const MEAN: Key = key(
     "mean",
     MESSAGE,
     Optional,
-    "Of a distribution: the mean that a load is computed with; what the distribution's authors use \
-     unless set, else its true mean.",
+    "Mean size of a distribution, from which load is converted to a rate. Default: the mean that \
+     the distribution's authors use, or else its true mean.",
 );
 
 /// A distribution that ships with this crate.
 pub(crate) struct Builtin {
-    /// The first is the one to use.
+    /// The first is the preferred name.
     pub(crate) names: &'static [&'static str],
     text: &'static str,
     sampling: Sampling,
-    /// Where its authors compute loads with another mean than the sampler's.
+    /// Mean with which its authors compute loads, if it differs from the sampler's.
     mean_bytes: Option<f64>,
 }
 
@@ -54,9 +55,9 @@ macro_rules! builtin {
     };
 }
 
-/// Every distribution, sampled as its authors do. Sources stand in the first line of each file;
-/// SIRD's three are Homa's W3, W4 and W5, sampled in the logarithm, with the means of SIRD's
-/// scripts; ExpressPass' four have the means of its large-scale script.
+/// Every distribution, with the sampling of its authors. The first line of each file names the
+/// source. SIRD's three are Homa's W3, W4 and W5, sampled in the logarithm, with the means of
+/// SIRD's scripts. ExpressPass' four have the means of its large-scale script.
 pub(crate) static BUILTIN: &[Builtin] = builtin! {
     ["wka", "wka-google-all-rpc"], "homa-w3", Logarithmic, 2927.354;
     ["wkb", "wkb-facebook-hadoop"], "homa-w4", Logarithmic, 121_848.0;
@@ -91,7 +92,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().flat_map(|builtin| builtin.names.iter().copied())
 }
 
-/// The name to use of every distribution.
+/// The preferred name of every distribution.
 fn firsts() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|builtin| builtin.names[0])
 }
@@ -99,15 +100,15 @@ fn firsts() -> impl Iterator<Item = &'static str> {
 /// A distribution of message sizes that scenarios can name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distributed {
-    /// Names; the first is the one to use.
+    /// Names; the first is the preferred one.
     pub names: &'static [&'static str],
-    /// How sizes lie between its points, as scenarios say it.
+    /// Sampling between its points: the value of the key `sampling`.
     pub sampling: &'static str,
-    /// Mean of what is drawn, in bytes.
+    /// Mean of the drawn sizes, in bytes.
     pub mean_bytes: f64,
-    /// The mean that its authors compute loads with, in bytes, where that is another.
+    /// Mean with which its authors compute loads, in bytes, if it differs from `mean_bytes`.
     pub load_mean_bytes: Option<f64>,
-    /// Where it comes from.
+    /// Source of the distribution.
     pub source: &'static str,
 }
 
@@ -122,11 +123,11 @@ pub fn distributions() -> impl Iterator<Item = Distributed> {
     })
 }
 
-/// Reads the sizes that `key` names, `sampling` and `mean`. `dir` is where the scenario's file
-/// lies. Unlimited only where `unlimited` allows.
+/// Reads the sizes in `key`, with `sampling` and `mean`. `dir` is the folder of the scenario file.
+/// Unlimited sizes are accepted only if `unlimited` is true.
 pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Result<Sizes, Error> {
     let text: &str = table.get(key);
-    // Replies are as their distribution has them: these keys are about the sizes themselves.
+    // `sampling` and `mean` apply only to `sizes`, not to requests or replies.
     let has_keys = key == "sizes";
     let sampling = table.find::<Word>("sampling").filter(|_| has_keys).map(|word| match word.0 {
         "step" => Sampling::Step,
@@ -143,7 +144,7 @@ pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Resul
     if let Some(bytes) = fixed {
         let is_given = |key: &&str| has_keys && table.item(key).is_some();
         if let Some(other) = ["sampling", "mean"].into_iter().find(is_given) {
-            return Err(table.error(other, "no such key where all sizes are the same"));
+            return Err(table.error(other, format!("no {other} with a fixed size: remove {other}")));
         }
         return Ok(Sizes::Fixed(bytes));
     }
@@ -159,7 +160,7 @@ pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Resul
                     "a size such as \"1MB\", the path of a CSV file, or a distribution: ";
                 table
                     .error(key, format!("{expected}{}", one_of(firsts())))
-                    .meant(nearest(&normal, names()))
+                    .suggest(nearest(&normal, names()))
             })?;
         (builtin.points(), builtin.sampling, builtin.mean_bytes)
     };
@@ -168,14 +169,14 @@ pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Resul
     let mean_bytes =
         set.or(mean.filter(|_| sampling == default)).unwrap_or_else(|| mean_of(&points, sampling));
     if mean_bytes.is_nan() || mean_bytes <= 0.0 {
-        return Err(table.error(key, "a distribution whose mean is above 0"));
+        return Err(table.error(key, "a distribution with a mean above 0"));
     }
     Ok(Sizes::Drawn(Distribution { points, sampling, mean_bytes }))
 }
 
 fn fixed(table: &Table, key: &str, text: &str) -> Result<u64, Error> {
     let bytes = quantity::bytes(text)
-        .map_err(|why| table.error(key, why.expected).meant(why.suggestion))?;
+        .map_err(|why| table.error(key, why.expected).suggest(why.suggestion))?;
     match MESSAGE {
         Shape::Bytes { min, max } if !(min..=max).contains(&bytes) => {
             Err(table.error(key, MESSAGE.expected()))
@@ -184,7 +185,7 @@ fn fixed(table: &Table, key: &str, text: &str) -> Result<u64, Error> {
     }
 }
 
-/// Mean of what a sampler draws.
+/// Mean of the sizes that a sampler draws.
 pub(crate) fn mean_of(points: &[(f64, f64)], sampling: Sampling) -> f64 {
     let first = points.first().map_or(0.0, |(size, probability)| size * probability);
     points.windows(2).fold(first, |sum, pair| {
@@ -214,7 +215,7 @@ impl Builtin {
     }
 }
 
-/// `step`, `linear` or `log`.
+/// Returns `step`, `linear` or `log`.
 pub(crate) fn sampling_name(sampling: Sampling) -> &'static str {
     match sampling {
         Sampling::Linear => "linear",
@@ -236,7 +237,7 @@ pub(crate) fn builtin(name: &str) -> Distribution {
 mod tests {
     use super::*;
 
-    /// What a sampler draws for a uniform `u`.
+    /// Size that a sampler draws for a uniform `u`.
     fn quantile(points: &[(f64, f64)], sampling: Sampling, u: f64) -> f64 {
         let at = points.partition_point(|(_, probability)| *probability < u);
         let (high, to) = points[at.min(points.len() - 1)];
@@ -265,9 +266,9 @@ mod tests {
     }
 
     #[test]
-    fn means_are_those_of_the_sources() {
+    fn means_match_the_sources() {
         use Sampling::{Linear, Logarithmic, Step};
-        // Means as the sources state them, or as their samplers give them.
+        // Means that the sources state, or that their samplers give.
         let table = [
             ("wka", Logarithmic, 2_890.0),
             ("wkb", Logarithmic, 121_713.0),
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_computed_with_the_means_of_the_authors_scripts() {
+    fn load_means_match_the_authors_scripts() {
         for (name, mean) in [
             ("wka", 2_927.354),
             ("wkb", 121_848.0),
@@ -325,10 +326,10 @@ mod tests {
             let builtin = BUILTIN.iter().find(|builtin| builtin.names.contains(&name)).unwrap();
             assert_eq!(builtin.mean_bytes, Some(mean), "{name}");
             let drawn = mean_of(&builtin.points(), builtin.sampling);
-            assert!((drawn / mean - 1.0).abs() < 0.05, "{name}: {drawn} is drawn");
+            assert!((drawn / mean - 1.0).abs() < 0.05, "{name}: the drawn mean is {drawn}");
         }
         let with_means = BUILTIN.iter().filter(|builtin| builtin.mean_bytes.is_some());
-        assert_eq!(with_means.count(), 7, "others take the mean of what is drawn");
+        assert_eq!(with_means.count(), 7, "other distributions use the mean of the drawn sizes");
     }
 
     #[test]

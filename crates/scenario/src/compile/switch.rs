@@ -1,4 +1,4 @@
-//! `[switch]`: what every switch does, and what some do differently.
+//! `[switch]`: settings of all switches, and overrides for some.
 
 use serde_json::{Value as Json, json};
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Routing};
@@ -17,89 +17,90 @@ static PER_SWITCH: &[Key] = &[
         "buffer",
         Shape::Or(&["unlimited"], &Shape::Bytes { min: 10_000, max: 1_000_000_000_000 }),
         Default("unlimited"),
-        "Size of the buffer that all ports of a switch share.",
+        "Size of the packet buffer that all ports of a switch share.",
     ),
     key(
         "sharing",
         Shape::Word(&["dynamic-threshold", "complete"]),
         Optional,
-        "How ports share a limited buffer: each may hold alpha times what is free (the default), \
-         or whatever is free.",
+        "How ports share a limited buffer. dynamic-threshold (default): each port may hold alpha \
+         times the free buffer. complete: each port may hold all of the free buffer.",
     ),
     key(
         "alpha",
         Shape::Number { min: 0.001, max: 1_000.0 },
         Optional,
-        "Of dynamic-threshold sharing: share of the free buffer that one port may hold. 1 unless \
-         set.",
+        "For dynamic-threshold sharing: limit of one port's queue as a multiple of the free \
+         buffer. Default: 1.",
     ),
     key(
         "latency",
         FLIGHT,
         Default("0us"),
-        "Time that a switch holds every packet before queueing it; telemetry does not count it.",
+        "Processing time of every packet before it joins a queue. Telemetry does not include it.",
     ),
     key(
         "telemetry",
         Shape::Flag,
         Default("true"),
-        "Whether the switch writes telemetry into packets that want it.",
+        "Whether the switch writes telemetry into packets of protocols that use it.",
     ),
     key(
         "priorities",
         Shape::Count { min: 1, max: 8 },
         Default("8"),
-        "Strict priorities of a port.",
+        "Number of strict priorities at a port.",
     ),
     key(
         "pfc",
         Shape::Or(&["off"], &Shape::Table(&[pfc::KEYS])),
         Optional,
-        "Whether the switch pauses who sends to it rather than drop (priority flow control): its \
-         limited buffer is then shared by where packets came in, and sharing and alpha have no \
-         place. Unset: off, unless a running protocol needs it.",
+        "Priority flow control (PFC): the switch pauses its neighbours instead of dropping their \
+         packets. The limited buffer is then accounted per ingress port, and sharing and alpha do \
+         not apply. Default: off, unless a running protocol requires it.",
     ),
     key(
         "ecn",
         Shape::Or(&["off"], &Shape::Table(&[ECN])),
         Optional,
-        "Marking at the ports. Unset: as the running protocols ask for it, if any does (`tidegate \
-         protocols NAME` says how).",
+        "ECN marking at the ports. Default: the marking that the running protocols require, if any \
+         (`tidegate protocols NAME` shows it).",
     ),
 ];
 
 static ECN: &[Key] = &[
-    key("kmin", Shape::Extent, Required, "Below this queue nothing is marked."),
+    key("kmin", Shape::Extent, Required, "Queue length below which no packet is marked."),
     key(
         "kmax",
         Shape::Extent,
         Optional,
-        "From this queue on everything is marked; kmin unless set.",
+        "Queue length from which every packet is marked. Default: kmin.",
     ),
     key(
         "pmax",
         Shape::Number { min: 0.0, max: 1.0 },
         Default("1.0"),
-        "Probability of a mark just below kmax.",
+        "Marking probability just below kmax.",
     ),
     key(
         "at",
         Shape::Word(&["enqueue", "dequeue"]),
         Default("enqueue"),
-        "When it is decided, by the queue at that moment.",
+        "When the switch decides on the mark: when a packet joins the queue or when it leaves. It \
+         uses the queue length at that time.",
     ),
     key(
         "ports",
         Shape::Word(&["all", "core"]),
         Default("all"),
-        "Which ports mark: all, or only those that lead to other switches.",
+        "Ports that mark: all, or only those to other switches (core).",
     ),
     key(
         "per",
         LINK_RATE,
         Optional,
-        "kmin and kmax are for ports of this rate, and in proportion at others. Unset: they are \
-         the same at all ports.",
+        "Port rate for which kmin and kmax hold. At other ports, they are scaled in proportion to \
+         the rate. Default: the same at all ports.",
     ),
 ];
 
@@ -108,23 +109,25 @@ static WHOLE: &[Key] = &[
         "credit_queue",
         Shape::Or(&["off"], &Shape::Table(&[credit_queue::KEYS])),
         Optional,
-        "Queues for credits at all ports of all switches, apart from data and before it, which a \
-         token bucket lets a share of the link through. Credits that find no room are counted \
-         apart from drops. Unset: as the running protocols ask for them, if any does.",
+        "Separate credit queues at all ports of all switches. Credits precede data, and a token \
+         bucket limits them to a share of the link rate. Credits that do not fit are counted \
+         separately from drops. Default: the queues that the running protocols require, if any.",
     ),
     key(
         "routing",
         Shape::Word(&["ecmp", "spray", "symmetric-ecmp"]),
         Optional,
-        "How packets choose among equal paths: by connection, each at random, or by connection and \
-         the same links in both directions (in fabrics of regular tiers, as all generated ones \
-         are). Unset: as the running protocols need it.",
+        "How packets choose among equal paths. ecmp: one path per connection. spray: a random path \
+         per packet. symmetric-ecmp: one path per connection, over the same links in both \
+         directions (in fabrics of regular tiers, which all generated fabrics are). Default: the \
+         routing that the running protocols require.",
     ),
     key(
         "override",
         Shape::Changes(&[MATCH, PER_SWITCH]),
         Optional,
-        "What some switches do differently; the last that matches wins.",
+        "Settings that override those of [switch] for some switches. The last matching table has \
+         precedence.",
     ),
 ];
 
@@ -132,21 +135,21 @@ static MATCH: &[Key] = &[key(
     "match",
     Shape::Globs,
     Required,
-    "Names of switches: * for any text, [0-15] for a range of numbers.",
+    "Names of switches. * matches any text, [0-15] a range of numbers.",
 )];
 
 /// Keys of the section.
 pub(crate) const KEYS: &[&[Key]] = &[PER_SWITCH, WHOLE];
 
-/// What a scenario says of one switch's marking.
+/// ECN setting of one switch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Ecned {
-    Unsaid,
+enum EcnSetting {
+    Unset,
     Off,
     On(Marking),
 }
 
-/// Everything said about one switch.
+/// Settings of one switch.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     bytes: Option<u64>,
@@ -154,20 +157,20 @@ struct Settings {
     latency: Span,
     telemetry: bool,
     priorities: u8,
-    ecn: Ecned,
+    ecn: EcnSetting,
     pfc: pfc::PfcSetting,
 }
 
-/// Switches with all settled but what depends on the running protocols: marking, whose thresholds
-/// need the bandwidth-delay product, and pauses.
+/// Switches with all settings resolved except those that depend on the running protocols: marking,
+/// whose thresholds need the bandwidth-delay product, and PFC.
 #[derive(Debug)]
 pub(crate) struct Equipped {
     pub(crate) fabric: Fabric,
-    markings: Vec<Ecned>,
+    markings: Vec<EcnSetting>,
     pub(crate) pfc: Vec<pfc::PfcSetting>,
 }
 
-/// Equips the switches of a topology.
+/// Applies the settings to the switches of a topology.
 pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<Equipped, Error> {
     let unset = Settings {
         bytes: None,
@@ -175,8 +178,8 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
         latency: Span::ZERO,
         telemetry: true,
         priorities: 8,
-        ecn: Ecned::Unsaid,
-        pfc: pfc::PfcSetting::Nothing,
+        ecn: EcnSetting::Unset,
+        pfc: pfc::PfcSetting::Unset,
     };
     let mut settings = vec![unset.changed(table, None)?; topology.switches.len()];
     for (number, change) in table.tables("override").iter().enumerate() {
@@ -194,10 +197,10 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
                 return Err(change
                     .error_found(
                         "match",
-                        format!("{pattern:?}, which no switch matches"),
-                        glob.expected("names of switches of the fabric".into()),
+                        format!("{pattern:?}, which matches no switch"),
+                        glob.expected("the name of a switch of the fabric".into()),
                     )
-                    .meant(nearest(pattern, names)));
+                    .suggest(nearest(pattern, names)));
             }
         }
     }
@@ -221,7 +224,8 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
 }
 
 impl Settings {
-    /// With what `table` says, which may be an override of that number.
+    /// Returns the settings with the keys of `table` applied. `number` is the number of the
+    /// override, if `table` is one.
     fn changed(mut self, table: &Table, number: Option<usize>) -> Result<Settings, Error> {
         match table.find::<Or<u64>>("buffer") {
             Some(Or::Word(_)) => self.bytes = None,
@@ -233,26 +237,38 @@ impl Settings {
             Some(Or::Value(pfc)) => self.pfc = pfc::PfcSetting::On(pfc::pausing(pfc), number),
             None => {}
         }
-        // What a preset says of a limited buffer may stand beside the user's unlimited one.
-        let says = |key| table.item(key).is_some_and(|item| !item.at.is_builtin());
+        // A preset's keys for a limited buffer are ignored if the user sets an unlimited one.
+        let is_set = |key| table.item(key).is_some_and(|item| !item.at.is_builtin());
         let sharing = table.find::<Word>("sharing").map(|word| word.0);
         let pauses = matches!(self.pfc, pfc::PfcSetting::On(..));
-        for key in ["sharing", "alpha"].into_iter().filter(|key| says(key)) {
+        for key in ["sharing", "alpha"].into_iter().filter(|key| is_set(key)) {
             if self.bytes.is_none() {
-                return Err(table.error(key, "no such key while the buffer is unlimited"));
+                return Err(table.error(
+                    key,
+                    format!(
+                        "no {key} with an unlimited buffer: remove {key}, or set a size for buffer"
+                    ),
+                ));
             }
             if pauses {
-                let expected = "no such key beside pfc, whose alpha is the threshold";
+                let expected =
+                    format!("no {key} with PFC: remove {key}; pfc.alpha sets the pause threshold");
                 return Err(table.error(key, expected));
             }
         }
-        if pauses && self.bytes.is_none() && says("pfc") {
-            return Err(table.error("pfc", "a buffer of limited size, or \"off\""));
+        if pauses && self.bytes.is_none() && is_set("pfc") {
+            return Err(
+                table.error("pfc", "\"off\" with an unlimited buffer: PFC needs a size for buffer")
+            );
         }
         let alpha: Option<f64> = table.find("alpha");
         match sharing {
             Some("complete") if alpha.is_some() => {
-                return Err(table.error("alpha", "no such key under complete sharing"));
+                return Err(table.error(
+                    "alpha",
+                    "no alpha with complete sharing: remove alpha, or set sharing = \
+                     \"dynamic-threshold\"",
+                ));
             }
             Some("complete") => self.alpha = f64::INFINITY,
             Some(_) if self.alpha.is_infinite() => self.alpha = 1.0,
@@ -264,8 +280,8 @@ impl Settings {
         self.priorities =
             table.find::<u64>("priorities").map_or(self.priorities, |levels| levels as u8);
         match table.find::<Or<&Table>>("ecn") {
-            Some(Or::Word(_)) => self.ecn = Ecned::Off,
-            Some(Or::Value(ecn)) => self.ecn = Ecned::On(marking(ecn)?),
+            Some(Or::Word(_)) => self.ecn = EcnSetting::Off,
+            Some(Or::Value(ecn)) => self.ecn = EcnSetting::On(marking(ecn)?),
             None => {}
         }
         Ok(self)
@@ -286,23 +302,24 @@ fn marking(table: &Table) -> Result<Marking, Error> {
 }
 
 impl Equipped {
-    /// Whether the marking of some switch is left to the protocols.
+    /// Whether the scenario leaves the marking of some switch to the protocols.
     pub(crate) fn leaves_marking(&self) -> bool {
-        self.markings.contains(&Ecned::Unsaid)
+        self.markings.contains(&EcnSetting::Unset)
     }
 
-    /// Settles marking: as the scenario says, or else as the running protocols ask for it.
+    /// Resolves marking: the setting of the scenario, or else the marking that the running
+    /// protocols require.
     pub(crate) fn mark(
         &mut self,
         table: &Table,
-        asked: Option<Marking>,
+        required: Option<Marking>,
         bdp_bytes: f64,
     ) -> Result<(), Error> {
-        for (switch, ecned) in self.fabric.switches.iter_mut().zip(&self.markings) {
-            let marking = match ecned {
-                Ecned::Off => None,
-                Ecned::On(marking) => Some(*marking),
-                Ecned::Unsaid => asked,
+        for (switch, setting) in self.fabric.switches.iter_mut().zip(&self.markings) {
+            let marking = match setting {
+                EcnSetting::Off => None,
+                EcnSetting::On(marking) => Some(*marking),
+                EcnSetting::Unset => required,
             };
             let Some(marking) = marking else { continue };
             switch.ecn = Some(resolved(table, marking, bdp_bytes)?);
@@ -311,7 +328,7 @@ impl Equipped {
     }
 }
 
-/// Marking in bytes.
+/// Resolves marking thresholds to bytes.
 fn resolved(table: &Table, marking: Marking, bdp_bytes: f64) -> Result<Ecn, Error> {
     let ecn = marking.resolved(bdp_bytes);
     if ecn.min_bytes > ecn.max_bytes {
@@ -322,37 +339,37 @@ fn resolved(table: &Table, marking: Marking, bdp_bytes: f64) -> Result<Ecn, Erro
             true => format!(", with a BDP of {bdp_bytes:.0}B"),
             false => String::new(),
         };
-        return Err(table.error_found("ecn", found, format!("kmin at most kmax{bdp}")));
+        return Err(table.error_found("ecn", found, format!("kmin of at most kmax{bdp}")));
     }
     Ok(ecn)
 }
 
-/// The ways that packets take, where no protocol is there to be asked.
+/// Returns the routing of switches without protocols: the setting, or else ECMP.
 pub(crate) fn routing(table: &Table) -> Routing {
-    let said = table.find::<Word>("routing");
-    let named = |routing: &Routing| said.is_some_and(|word| word.0 == routing.name());
+    let set = table.find::<Word>("routing");
+    let named = |routing: &Routing| set.is_some_and(|word| word.0 == routing.name());
     Routing::ALL.into_iter().find(named).unwrap_or(Routing::Ecmp)
 }
 
 impl Equipped {
-    /// Switches that real packets meet, of whom no protocol asks anything.
+    /// Returns switches for live UDP mode, where no protocol sets requirements.
     pub(crate) fn real(self, table: &Table) -> Result<Fabric, Error> {
         let Equipped { mut fabric, markings, pfc } = self;
         let credits = credit_queue::alone(table)?;
-        for ((switch, ecned), pfc) in fabric.switches.iter_mut().zip(markings).zip(pfc) {
+        for ((switch, setting), pfc) in fabric.switches.iter_mut().zip(markings).zip(pfc) {
             let at = |what| format!("{what} at switch {}", switch.name);
             if matches!(pfc, pfc::PfcSetting::On(..)) {
-                let expected = "\"off\": who sends real packets hears of no pauses";
-                return Err(table.error_found("pfc", at("pauses"), expected));
+                let expected = "\"off\": live switches do not support PFC";
+                return Err(table.error_found("pfc", at("PFC"), expected));
             }
             if switch.buffer == Buffer::Unlimited {
-                let expected = "a size, for what waits here takes memory";
-                return Err(table.error_found("buffer", at("no end"), expected));
+                let expected = "a size: a live switch keeps its queues in memory";
+                return Err(table.error_found("buffer", at("an unlimited buffer"), expected));
             }
-            if let Ecned::On(marking) = ecned {
+            if let EcnSetting::On(marking) = setting {
                 if [marking.kmin, marking.kmax].iter().any(|k| matches!(k, Extent::Bdp(_))) {
-                    let expected = "sizes in bytes: the round trips of real packets are not known";
-                    return Err(table.error_found("ecn", at("sizes in BDP"), expected));
+                    let expected = "thresholds in bytes: a live switch does not know the base RTT";
+                    return Err(table.error_found("ecn", at("thresholds in BDP"), expected));
                 }
                 switch.ecn = Some(resolved(table, marking, 0.0)?);
             }
@@ -362,7 +379,7 @@ impl Equipped {
     }
 }
 
-/// Marking as a scenario would say it.
+/// Marking as a table of a scenario.
 pub(crate) fn json_ecn(ecn: Ecn) -> Json {
     let mut json = json!({
         "kmin": format!("{}B", ecn.min_bytes),
@@ -377,7 +394,7 @@ pub(crate) fn json_ecn(ecn: Ecn) -> Json {
     json
 }
 
-/// Does this override say anything about the marking of the switch of that name?
+/// Whether this override sets the marking of the switch `name`.
 pub(crate) fn touches_ecn(change: &Table, name: &str) -> bool {
     change.item("ecn").is_some()
         && change.get::<&[String]>("match").iter().any(|glob| Glob::new(glob).matches(name))

@@ -16,30 +16,35 @@ use crate::read::keys::{
 };
 use crate::read::table::{Table, Word};
 
-/// Keys that every kind has.
+/// Keys of all kinds.
 pub(crate) static COMMON: &[Key] = &[
-    key("kind", Shape::Text, Required, "The pattern."),
-    key("label", Shape::Text, Optional, "What results of these flows are counted under."),
+    key("kind", Shape::Text, Required, "Traffic pattern."),
+    key("label", Shape::Text, Optional, "Label of these flows in results."),
     super::WEIGHT,
-    key("start", SPAN, Default("0us"), "First submission."),
-    key("stop", SPAN, Optional, "No submission from here on; the end of the run unless set."),
+    key("start", SPAN, Default("0us"), "Time of the first submission."),
+    key(
+        "stop",
+        SPAN,
+        Optional,
+        "Time from which no more messages are submitted. Default: the end of the run.",
+    ),
     key(
         "protocol",
         Shape::Protocol,
         Optional,
-        "Carries these flows; the transport's protocol unless set.",
+        "Protocol of these flows. Default: transport.protocol.",
     ),
     key(
         "preset",
         Shape::Text,
         Optional,
-        "A named set of the protocol's parameters; \"paper\" is its defaults.",
+        "Named set of parameters of the protocol. \"paper\" is the protocol's defaults.",
     ),
     key(
         "params",
         Shape::Params,
         Optional,
-        "Parameters that differ from the preset, or from what the protocol has elsewhere in the \
+        "Parameters that override the preset, or the values that the protocol has elsewhere in the \
          scenario.",
     ),
 ];
@@ -48,44 +53,42 @@ const SIZES: Key = key(
     "sizes",
     Shape::Text,
     Required,
-    "A size such as \"1MB\", the name of a distribution, or the path of a CSV file of \
-     size_bytes,cdf, from the scenario's folder.",
+    "Message sizes: a size such as \"1MB\", the name of a distribution, or the path of a CSV file \
+     with the columns size_bytes,cdf, relative to the scenario's folder.",
 );
-const SIZES_OR_INF: Key =
-    key("sizes", Shape::Text, Default("inf"), "As for poisson, or \"inf\": flows that never end.");
+const SIZES_OR_INF: Key = key(
+    "sizes",
+    Shape::Text,
+    Default("inf"),
+    "Message sizes as for poisson, or \"inf\" for unlimited flows.",
+);
 const LOAD: Key = key(
     "load",
     Shape::Number { min: 1e-6, max: 10.0 },
     Optional,
-    "Payload that the senders offer as a share of what their links carry together. One of load, \
-     rate and gap is given.",
+    "Offered payload as a share of the sum of the senders' link rates. Exactly one of load, rate \
+     and gap must be set.",
 );
 const LOAD_BASE: Key = key(
     "load_base",
     Shape::Word(&["host-links", "rack-uplinks"]),
     Optional,
-    "What load is relative to: the senders' links (the default), or their shares of their rack's \
-     uplinks.",
+    "Capacity that load refers to: the senders' links (default), or each sender's share of its \
+     rack's uplinks.",
 );
-const RATE: Key =
-    key("rate", LINK_RATE, Optional, "Payload bits that each sending host offers a second.");
-const GAP: Key =
-    key("gap", INTERVAL, Optional, "Mean time between two messages of one sending host.");
+const RATE: Key = key("rate", LINK_RATE, Optional, "Offered payload of each sending host.");
+const GAP: Key = key("gap", INTERVAL, Optional, "Mean time between messages of one sending host.");
 const SENDERS: Key =
-    key("senders", Shape::Globs, Optional, "Sending hosts, by name or wildcard; all unless set.");
+    key("senders", Shape::Globs, Optional, "Sending hosts, by name or wildcard. Default: all.");
 const REPLY: Key = key(
     "reply",
     Shape::Text,
     Optional,
-    "Sizes of replies, as `sizes` for poisson: each message is answered as soon as it has arrived, \
-     by a message of that size on the same transport. None unless set.",
+    "Reply sizes, in the form of `sizes` for poisson. The receiver answers each message, when it \
+     has arrived, with a message of that size on the same transport. Default: no replies.",
 );
-const REPLY_LABEL: Key = key(
-    "reply_label",
-    Shape::Text,
-    Optional,
-    "What results of replies are counted under; \"reply\" unless set.",
-);
+const REPLY_LABEL: Key =
+    key("reply_label", Shape::Text, Optional, "Label of replies in results. Default: \"reply\".");
 const POISSON: &[Key] = &[
     SIZES,
     sizes::SAMPLING,
@@ -99,7 +102,7 @@ const POISSON: &[Key] = &[
         "receivers",
         Shape::Globs,
         Optional,
-        "Receiving hosts, by name or wildcard; all unless set. Never the sender itself.",
+        "Receiving hosts, by name or wildcard. A host never sends to itself. Default: all.",
     ),
     generators::GENERATOR,
     generators::GENERATOR_SEED,
@@ -111,34 +114,50 @@ const POISSON: &[Key] = &[
 pub(crate) static KINDS: &[Variant] = &[
     Variant {
         kind: "poisson",
-        doc: "Each sending host submits messages with exponential gaps to uniform random \
-            receivers.",
+        doc: "Each sending host submits messages to uniformly random receivers, with exponential \
+              times between them.",
         keys: POISSON,
     },
     Variant {
         kind: "incast",
-        doc: "Random senders send one message each to one receiver at once: once, or again and \
-            again where interval or load is given.",
+        doc: "Random senders each send one message to one receiver at the same time. The burst \
+              repeats if interval or load is set.",
         keys: &[
             SIZES,
             sizes::SAMPLING,
             sizes::MEAN,
-            key("fan_in", Shape::Count { min: 1, max: 100_000 }, Required, "Senders of one burst."),
-            key("dst", Shape::Text, Optional, "The receiver; random for each burst unless set."),
-            key("interval", INTERVAL, Optional, "(Mean) time between bursts."),
+            key(
+                "fan_in",
+                Shape::Count { min: 1, max: 100_000 },
+                Required,
+                "Number of senders in a burst.",
+            ),
+            key("dst", Shape::Text, Optional, "Receiver. Default: random for each burst."),
+            key(
+                "interval",
+                INTERVAL,
+                Optional,
+                "Time between bursts; the mean if poisson is true.",
+            ),
             key(
                 "load",
                 Shape::Number { min: 1e-9, max: 10.0 },
                 Optional,
-                "Instead of interval: payload bits offered a second, over the rates of all host \
-                 links together.",
+                "Alternative to interval: offered payload as a share of the sum of all host link \
+                 rates.",
             ),
-            key("poisson", Shape::Flag, Default("false"), "Exponential times between bursts."),
+            key(
+                "poisson",
+                Shape::Flag,
+                Default("false"),
+                "Whether the times between bursts are exponential.",
+            ),
             key(
                 "jitter",
                 SPAN,
                 Default("0us"),
-                "Each sender starts at a random time within this span of the burst.",
+                "Each sender starts at a random time within this interval after the start of the \
+                 burst.",
             ),
             REPLY,
             REPLY_LABEL,
@@ -146,14 +165,14 @@ pub(crate) static KINDS: &[Variant] = &[
     },
     Variant {
         kind: "requests",
-        doc: "Each asking host requests something at random times of fan_in hosts of one other \
-            rack, all of them drawn, which all answer at once.",
+        doc: "At random times, each requesting host sends a request to fan_in random hosts of one \
+              random other rack, and all of them reply at once.",
         keys: requests::KEYS,
     },
     Variant {
         kind: "rotating-incast",
-        doc: "In rounds: every sender sends one message to the same receiver, in the next round to \
-            the next one.",
+        doc: "Rounds of incast: in each round, all senders send one message to the same receiver; \
+              the next round uses the next receiver.",
         keys: &[
             SIZES,
             sizes::SAMPLING,
@@ -167,15 +186,15 @@ pub(crate) static KINDS: &[Variant] = &[
                 "receivers",
                 Shape::Globs,
                 Optional,
-                "Receiving hosts, by name or wildcard, in turn; all unless set. A sender never \
-                 sends to itself.",
+                "Receiving hosts, by name or wildcard, used round-robin. A host never sends to \
+                 itself. Default: all.",
             ),
             key(
                 "jitter",
                 SPAN,
                 Default("0us"),
-                "Each sender starts at a random time within this span of the round, the same in \
-                 every round.",
+                "Each sender starts at a random time within this interval after the start of the \
+                 round. Its offset is the same in every round.",
             ),
             REPLY,
             REPLY_LABEL,
@@ -183,35 +202,37 @@ pub(crate) static KINDS: &[Variant] = &[
     },
     Variant {
         kind: "closed-loop",
-        doc: "Clients that each send a request to a random server, get its reply, think, and send \
-            the next request. All send their first at `start`, and none from `stop` on.",
+        doc: "Each client sends a request to a random server, waits for the reply, thinks, and \
+              sends the next request. All clients send their first request at `start`, and none \
+              from `stop` on.",
         keys: closed_loop::KEYS,
     },
     Variant {
         kind: "collective",
-        doc: "A collective operation, again and again: a message begins when those it waits for \
-            have arrived at its host.",
+        doc: "Iterations of a collective operation. A host sends a message when the messages that \
+              it depends on have arrived.",
         keys: collective::KEYS,
     },
     Variant {
         kind: "permutation",
-        doc: "Every host sends one message to one other, and no host receives two.",
+        doc: "Every host sends one message to another host, and every host receives one.",
         keys: &[SIZES_OR_INF, sizes::SAMPLING, sizes::MEAN, REPLY, REPLY_LABEL],
     },
     Variant {
         kind: "all-to-all",
-        doc: "Every host sends one message to every other at once.",
+        doc: "Every host sends one message to every other host at the same time.",
         keys: &[SIZES, sizes::SAMPLING, sizes::MEAN, REPLY, REPLY_LABEL],
     },
     Variant {
         kind: "trace",
-        doc: "Arrivals listed in a file.",
+        doc: "Messages listed in a file.",
         keys: &[
             key(
                 "file",
                 Shape::Text,
                 Required,
-                "Path of a CSV file of start_us,src,dst,size_bytes, from the scenario's folder.",
+                "Path of a CSV file with the columns start_us,src,dst,size_bytes, relative to the \
+                 scenario's folder.",
             ),
             REPLY,
             REPLY_LABEL,
@@ -219,19 +240,19 @@ pub(crate) static KINDS: &[Variant] = &[
     },
 ];
 
-/// Most messages that one all-to-all may submit.
+/// Largest number of messages in one all-to-all.
 const MOST_PAIRS: usize = 100_000_000;
 
-/// What the builders of patterns need to know.
+/// Inputs of the functions that build patterns.
 pub(crate) struct Context<'a> {
-    /// Where the scenario's file lies.
+    /// Folder of the scenario file.
     pub(crate) dir: &'a Path,
     pub(crate) fabric: &'a Fabric,
     pub(crate) hosts: &'a Hosts<'a>,
     pub(crate) course: Course,
 }
 
-/// Makes one block of traffic.
+/// Builds one block of traffic.
 pub(crate) fn traffic<'a>(
     table: &'a Table,
     context: &Context<'_>,
@@ -245,7 +266,7 @@ pub(crate) fn traffic<'a>(
     let label = labels.weighed(table)?;
     let kind = table.get::<&str>("kind");
     let sizes = match kind {
-        // Each message has its own.
+        // Each message has a size of its own.
         "trace" | "collective" => Sizes::Fixed(1),
         "closed-loop" => sizes::of(table, "request", context.dir, false)?,
         _ => {
@@ -275,8 +296,8 @@ pub(crate) fn traffic<'a>(
             if pairs > MOST_PAIRS {
                 return Err(table.error_found(
                     "kind",
-                    format!("{pairs} messages"),
-                    format!("at most {MOST_PAIRS}"),
+                    format!("an all-to-all of {pairs} messages"),
+                    format!("at most {MOST_PAIRS} messages: use fewer hosts"),
                 ));
             }
             Pattern::AllToAll
@@ -288,7 +309,8 @@ pub(crate) fn traffic<'a>(
                 arrivals.iter().filter(|arrival| arrival.at >= context.course.duration).count();
             if late > 0 {
                 warnings.push(format!(
-                    "{}: {late} of {} arrivals come after the end of the run at {}",
+                    "{}: {late} of {} messages start after the end of the run at {} and are not \
+                     sent",
                     path.display(),
                     arrivals.len(),
                     context.course.duration
@@ -307,7 +329,7 @@ pub(crate) fn traffic<'a>(
     })
 }
 
-/// The pattern, with replies where the table has them.
+/// Adds replies to the pattern if the table sets them.
 fn answered(
     table: &Table,
     context: &Context<'_>,
@@ -315,18 +337,22 @@ fn answered(
     pattern: Pattern,
     sizes: &Sizes,
 ) -> Result<Pattern, Error> {
-    // A closed loop has replies of its own.
+    // Closed loops and collectives have replies of their own.
     if matches!(pattern, Pattern::ClosedLoop { .. } | Pattern::Collective(_)) {
         return Ok(pattern);
     }
     if table.item("reply").is_none() {
         return match table.item("reply_label") {
             None => Ok(pattern),
-            Some(_) => Err(table.error("reply_label", "no such key where reply is not given")),
+            Some(_) => Err(table.error(
+                "reply_label",
+                "no reply_label without reply: remove reply_label, or set reply",
+            )),
         };
     }
     if *sizes == Sizes::Fixed(Message::UNLIMITED) {
-        return Err(table.error("reply", "no such key where messages never end"));
+        return Err(table
+            .error("reply", "no reply to unlimited messages: remove reply, or set finite sizes"));
     }
     let replies = sizes::of(table, "reply", context.dir, false)?;
     let reply_label = labels.number_or(table, "reply_label", "reply")?;
@@ -344,7 +370,8 @@ fn poisson(
     if let [receiver] = receivers[..]
         && senders.contains(&receiver)
     {
-        return Err(table.error("receivers", "a receiver other than itself for every sender"));
+        return Err(table
+            .error("receivers", "at least one receiver other than the sender for every sender"));
     }
     let mean_gap_ps = gap(table, context, &senders, mean_bytes)?;
     let stop = table.find("stop").unwrap_or(context.course.duration);
@@ -365,31 +392,42 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
     let fan_in: u64 = table.get("fan_in");
     let others = context.hosts.len() - 1;
     if fan_in > others as u64 {
-        return Err(table.error("fan_in", format!("at most {others}, the number of other hosts")));
+        return Err(table.error(
+            "fan_in",
+            format!("at most {others}, the number of hosts other than the receiver"),
+        ));
     }
     let (load, interval): (Option<f64>, Option<Span>) =
         (table.find("load"), table.find("interval"));
     let interval = match (load, interval) {
         (Some(_), Some(_)) => {
-            return Err(table.error("interval", "no such key where load is given"));
+            return Err(
+                table.error("interval", "only one of interval and load: remove one of them")
+            );
         }
         (None, interval) => interval.unwrap_or(Span::FOREVER),
         (Some(load), None) => {
             let offered = load * host_links(context).map(|(_, rate)| rate).sum::<f64>();
             let ps = fan_in as f64 * mean_bytes * 8e12 / offered;
             if !(1_000.0..1e18).contains(&ps) {
-                return Err(table
-                    .error("load", format!("1ns to 1e6s between bursts, not {:e}s", ps * 1e-12)));
+                return Err(table.error(
+                    "load",
+                    format!(
+                        "a load that gives 1ns to 1e6s between bursts; this one gives {:e}s",
+                        ps * 1e-12
+                    ),
+                ));
             }
             Span::from_ps_f64(ps)
         }
     };
     let poisson: bool = table.get("poisson");
     if poisson && interval == Span::FOREVER {
-        return Err(table.error("poisson", "interval or load to be given too"));
+        return Err(table
+            .error("poisson", "interval or load to be set too: poisson is about repeated bursts"));
     }
     if interval != Span::FOREVER && mean_bytes >= Message::UNLIMITED as f64 {
-        return Err(table.error("sizes", "a finite size where bursts repeat"));
+        return Err(table.error("sizes", "a finite size, because the bursts repeat"));
     }
     let dst = table.item("dst").map(|_| context.hosts.one(table, "dst")).transpose()?;
     Ok(Pattern::Incast {
@@ -401,7 +439,7 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
     })
 }
 
-/// Each host's switch and link rate in bit/s, in order of number.
+/// Returns the switch and the link rate in bit/s of each host, in order of host number.
 pub(super) fn host_links<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (usize, f64)> + 'a {
     let mut links = vec![(0, 0.0); context.hosts.len()];
     for link in &context.fabric.links {
@@ -414,7 +452,7 @@ pub(super) fn host_links<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (
     links.into_iter()
 }
 
-/// What a load of 1 means for each host, in bit/s.
+/// Returns the rate of each host that corresponds to a load of 1, in bit/s.
 fn bases(table: &Table, context: &Context<'_>) -> Result<Vec<f64>, Error> {
     if table.find::<Word>("load_base").is_none_or(|base| base.0 == "host-links") {
         return Ok(host_links(context).map(|(_, rate)| rate).collect());
@@ -433,12 +471,12 @@ fn bases(table: &Table, context: &Context<'_>) -> Result<Vec<f64>, Error> {
     let bases: Vec<f64> =
         host_links(context).map(|(rack, _)| racks[rack].0 / racks[rack].1).collect();
     if bases.iter().any(|base| *base <= 0.0) {
-        return Err(table.error("load_base", "\"host-links\", as there are racks without uplinks"));
+        return Err(table.error("load_base", "\"host-links\", because some racks have no uplinks"));
     }
     Ok(bases)
 }
 
-/// Mean gap between two messages of one sender, in picoseconds.
+/// Returns the mean time between two messages of one sender, in picoseconds.
 fn gap(
     table: &Table,
     context: &Context<'_>,
@@ -448,13 +486,14 @@ fn gap(
     const WAYS: [&str; 3] = ["load", "rate", "gap"];
     let mut given = WAYS.into_iter().filter(|key| table.item(key).is_some());
     let Some(key) = given.next() else {
-        return Err(table.error("load", "one of load, rate and gap to be given"));
+        return Err(table.error("load", "exactly one of load, rate and gap"));
     };
     if let Some(other) = given.next() {
-        return Err(table.error(other, format!("no such key where {key} is given")));
+        return Err(table.error(other, format!("only one of load, rate and gap: {key} is set too")));
     }
     if key != "load" && table.item("load_base").is_some() {
-        return Err(table.error("load_base", format!("no such key where {key} is given")));
+        let expected = format!("no load_base with {key}: remove load_base, or set load instead");
+        return Err(table.error("load_base", expected));
     }
     let per_host = match key {
         "gap" => return Ok(table.get::<Span>("gap").as_ps() as f64),
@@ -467,8 +506,13 @@ fn gap(
     };
     let ps = mean_bytes * 8e12 / per_host;
     if !(1_000.0..1e18).contains(&ps) {
-        return Err(table
-            .error(key, format!("1ns to 1e6s between messages of a host, not {:e}s", ps * 1e-12)));
+        return Err(table.error(
+            key,
+            format!(
+                "a value that gives 1ns to 1e6s between messages of a host; this one gives {:e}s",
+                ps * 1e-12
+            ),
+        ));
     }
     Ok(ps)
 }

@@ -1,4 +1,4 @@
-//! `[transport]` and `[protocols.NAME]`: which protocols run, with which parameters.
+//! `[transport]` and `[protocols.NAME]`: protocols of a run and their parameters.
 
 use serde_json::{Value as Json, json};
 use tidegate_algos::{Protocol, Stack};
@@ -12,44 +12,39 @@ use crate::read::keys::{Default, Key, Optional, Required, Shape, key};
 use crate::read::table::{Datum, Or, Table};
 use crate::read::tree::Entries;
 
-/// What a flow or a block of traffic may say of its transport.
+/// Transport keys of a flow or a block of traffic.
 pub(crate) static CHOICE: &[Key] = &[
     key(
         "protocol",
         Shape::Protocol,
         Optional,
-        "Carries these flows; the transport's protocol unless set.",
+        "Protocol of these flows. Default: transport.protocol.",
     ),
     key(
         "preset",
         Shape::Text,
         Optional,
-        "A named set of the protocol's parameters; \"paper\" is its defaults.",
+        "Named set of parameters of the protocol. \"paper\" is the protocol's defaults.",
     ),
     key(
         "params",
         Shape::Params,
         Optional,
-        "Parameters that differ from the preset, or from what the protocol has elsewhere in the \
+        "Parameters that override the preset, or the values that the protocol has elsewhere in the \
          scenario.",
     ),
 ];
 
 /// Keys of `[transport]`.
 pub(crate) static KEYS: &[Key] = &[
-    key("protocol", Shape::Protocol, Required, "Carries every flow that does not name its own."),
+    key("protocol", Shape::Protocol, Required, "Protocol of all flows that do not name one."),
     key(
         "preset",
         Shape::Text,
         Optional,
-        "A named set of the protocol's parameters; \"paper\" is its defaults.",
+        "Named set of parameters of the protocol. \"paper\" is the protocol's defaults.",
     ),
-    key(
-        "params",
-        Shape::Params,
-        Optional,
-        "Parameters that differ from the preset or the defaults.",
-    ),
+    key("params", Shape::Params, Optional, "Parameters that override the preset or the defaults."),
     key(
         "connections",
         Shape::Or(
@@ -57,18 +52,18 @@ pub(crate) static KEYS: &[Key] = &[
             &Shape::Count { min: 1, max: 65_535 },
         ),
         Default("per-message"),
-        "How messages share connections: one for each message, one for each ordered pair of hosts, \
-         or a pool of so many for each ordered pair. Connections that may send take turns by \
-         packet; \"shortest-first\" is one for each message, and that with the fewest bytes left \
-         sends.",
+        "How messages share connections: one connection per message, one per ordered pair of \
+         hosts, or a pool of this many per ordered pair. A host schedules its connections \
+         round-robin by packet. \"shortest-first\": one connection per message, and the message \
+         with the fewest remaining bytes sends first.",
     ),
     key(
         "bdp",
         Shape::Bytes { min: 64, max: 1_000_000_000_000 },
         Optional,
-        "Bandwidth-delay product that relative sizes refer to; each host's rate times the largest \
-         base RTT unless set. Protocols whose law has a base RTT take it from this: the product \
-         over the host's rate.",
+        "Bandwidth-delay product (BDP) that relative sizes refer to. Protocols whose law uses a \
+         base RTT derive it from this value: BDP divided by the host's rate. Default: each host's \
+         rate times the largest base RTT.",
     ),
 ];
 
@@ -78,17 +73,12 @@ pub(crate) static TUNING: &[Key] = &[
         "preset",
         Shape::Text,
         Optional,
-        "A named set of the protocol's parameters; \"paper\" is its defaults.",
+        "Named set of parameters of the protocol. \"paper\" is the protocol's defaults.",
     ),
-    key(
-        "params",
-        Shape::Params,
-        Optional,
-        "Parameters that differ from the preset or the defaults.",
-    ),
+    key("params", Shape::Params, Optional, "Parameters that override the preset or the defaults."),
 ];
 
-/// Policy of `connections`.
+/// Returns the policy of `connections`.
 pub(crate) fn connections(table: &Table) -> ConnectionPolicy {
     match table.get("connections") {
         Or::Word("per-message") => ConnectionPolicy::PerMessage,
@@ -103,12 +93,13 @@ pub(crate) fn connections(table: &Table) -> ConnectionPolicy {
 pub(crate) struct Stacks<'a> {
     transport: &'a Table,
     tuned: &'a [(Protocol, Table)],
-    /// Each with the table and the key that brought it in.
+    /// Each stack with the table that first uses it.
     list: Vec<(Stack, &'a Table)>,
 }
 
 impl<'a> Stacks<'a> {
-    /// None yet; `[transport]` and `[protocols]` say how they will be.
+    /// An empty list. `[transport]` and `[protocols]` are checked and determine the parameters of
+    /// stacks that are added later.
     pub(crate) fn new(
         transport: &'a Table,
         tuned: &'a [(Protocol, Table)],
@@ -117,11 +108,11 @@ impl<'a> Stacks<'a> {
         for (protocol, _) in tuned {
             stacks.tuned(*protocol)?;
         }
-        stacks.usual(transport.get("protocol"))?;
+        stacks.base(transport.get("protocol"))?;
         Ok(stacks)
     }
 
-    /// A protocol as `[protocols.NAME]` tunes it.
+    /// Returns a protocol with the parameters of `[protocols.NAME]`.
     pub(crate) fn tuned(&self, protocol: Protocol) -> Result<Stack, Error> {
         match self.tuned.iter().find(|(tuned, _)| *tuned == protocol) {
             Some((_, table)) => refined(protocol.stack(), table),
@@ -129,8 +120,8 @@ impl<'a> Stacks<'a> {
         }
     }
 
-    /// A protocol as flows that only name it have it.
-    pub(crate) fn usual(&self, protocol: Protocol) -> Result<Stack, Error> {
+    /// Returns the stack of flows that name the protocol without parameters of their own.
+    pub(crate) fn base(&self, protocol: Protocol) -> Result<Stack, Error> {
         let stack = self.tuned(protocol)?;
         if protocol == self.transport.get("protocol") {
             refined(stack, self.transport)
@@ -139,10 +130,11 @@ impl<'a> Stacks<'a> {
         }
     }
 
-    /// Number and value of the stack that a flow or a block of traffic asks for.
+    /// Returns the number of the stack of a flow or a block of traffic, and adds the stack if it is
+    /// new.
     pub(crate) fn number(&mut self, table: &'a Table) -> Result<u16, Error> {
         let protocol = table.find("protocol").unwrap_or_else(|| self.transport.get("protocol"));
-        let stack = refined(self.usual(protocol)?, table)?;
+        let stack = refined(self.base(protocol)?, table)?;
         if let Some(known) = self.list.iter().position(|(known, _)| *known == stack) {
             return Ok(known as u16);
         }
@@ -150,52 +142,53 @@ impl<'a> Stacks<'a> {
         u16::try_from(self.list.len() - 1).map_err(|_| {
             table.error_found(
                 "params",
-                "too many different stacks",
-                "at most 65536 different stacks",
+                "too many different sets of parameters",
+                "at most 65536 pairs of protocol and parameters",
             )
         })
     }
 
-    /// Every stack in use.
+    /// All stacks in use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Stack> {
         self.list.iter().map(|(stack, _)| stack)
     }
 
-    /// The stack of that number.
+    /// Returns the stack with this number.
     pub(crate) fn stack(&self, number: u16) -> &Stack {
         &self.list[usize::from(number)].0
     }
 
-    /// The table that brought a stack in.
+    /// Returns the table that first uses a stack.
     fn origin(&self, stack: &Stack) -> &'a Table {
         let found = self.list.iter().find(|(known, _)| known == stack);
         found.map_or(self.transport, |(_, table)| table)
     }
 
-    /// The table that names the protocol of a stack.
+    /// Returns the table that names the protocol of a stack.
     fn naming(&self, stack: &Stack) -> &'a Table {
         let origin = self.origin(stack);
         if origin.item("protocol").is_some() { origin } else { self.transport }
     }
 
-    /// The key that names the protocol of a stack, as in `traffic[0].protocol`.
+    /// Returns the path of the key that names the protocol of a stack, such as
+    /// `traffic[0].protocol`.
     pub(crate) fn key(&self, stack: &Stack) -> String {
         self.naming(stack).path("protocol")
     }
 
-    /// An error about the key that names the protocol of a stack.
+    /// Returns an error at the key that names the protocol of a stack.
     pub(crate) fn error(&self, stack: &Stack, found: String, expected: String) -> Error {
         self.naming(stack).error_found("protocol", found, expected)
     }
 
-    /// The parameters of a stack that the scenario sets, presets aside: the key of each, as in
-    /// `transport.params.m`, and its name.
+    /// Returns the parameters of a stack that the scenario sets outside presets: the path of each,
+    /// such as `transport.params.m`, and its name.
     pub(crate) fn set(&self, stack: &Stack) -> Vec<(String, &'a str)> {
         let protocol = stack.protocol();
         let tuned = self.tuned.iter().filter(|(tuned, _)| *tuned == protocol).map(|(_, it)| it);
-        let usual =
+        let base =
             (self.transport.get::<Protocol>("protocol") == protocol).then_some(self.transport);
-        let tables = tuned.chain(usual).chain([self.origin(stack)]);
+        let tables = tuned.chain(base).chain([self.origin(stack)]);
         let mut set: Vec<(String, &str)> = Vec::new();
         for table in tables {
             let params = table.path("params");
@@ -209,14 +202,14 @@ impl<'a> Stacks<'a> {
         set
     }
 
-    /// The stacks alone.
+    /// Returns the stacks without their tables.
     pub(crate) fn into_list(self) -> Vec<Stack> {
         self.list.into_iter().map(|(stack, _)| stack).collect()
     }
 }
 
-/// A stack with the preset and the parameters that a table gives. A preset starts from the
-/// protocol's defaults.
+/// Applies the preset and the parameters of a table to a stack. A preset replaces all parameters by
+/// those of the preset and the protocol's defaults.
 fn refined(mut stack: Stack, table: &Table) -> Result<Stack, Error> {
     let protocol = stack.protocol();
     if let Some(preset) = table.find::<&str>("preset") {
@@ -231,7 +224,7 @@ fn refined(mut stack: Stack, table: &Table) -> Result<Stack, Error> {
                     protocol.info().name,
                     one_of(known.iter().map(String::as_str))
                 );
-                return Err(table.error("preset", expected).meant(nearest));
+                return Err(table.error("preset", expected).suggest(nearest));
             }
         }
     }
@@ -244,14 +237,14 @@ fn refined(mut stack: Stack, table: &Table) -> Result<Stack, Error> {
             let key = if table.item("params").is_some() { "params" } else { "preset" };
             Err(table.error_found(
                 key,
-                format!("values that do not go together ({conflict})"),
-                "values that do",
+                format!("conflicting parameters ({conflict})"),
+                "parameters without this conflict",
             ))
         }
     }
 }
 
-/// Sets parameters one by one.
+/// Sets the parameters of a stack one by one.
 fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> {
     let table = stack.protocol().table();
     for (name, (place, node)) in entries {
@@ -259,7 +252,7 @@ fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> 
         let Some(info) = table.iter().find(|info| info.name == name) else {
             let names = || table.iter().map(|info| info.name);
             let found = format!("an unknown parameter of {}", stack.protocol().info().name);
-            return Err(place.error(path, found, one_of(names())).meant(nearest(name, names())));
+            return Err(place.error(path, found, one_of(names())).suggest(nearest(name, names())));
         };
         let value = value(check::item(node.clone(), shape(info), &path)?.datum);
         match stack.set(info.name, value) {
@@ -275,7 +268,7 @@ fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> 
                 return Err(node.at.error(
                     path,
                     node.found(),
-                    format!("another value ({error:?})"),
+                    format!("a valid value ({error:?})"),
                 ));
             }
         }
@@ -283,8 +276,8 @@ fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> 
     Ok(())
 }
 
-/// What a parameter's text looks like. Bounds of numbers are the table's; only those that have an
-/// order and a unit are left to [`Stack::set`].
+/// Returns the shape of a parameter's value, with the bounds of the parameter table. [`Stack::set`]
+/// checks the bounds of extents.
 pub(crate) fn shape(info: &Info) -> Shape {
     match (info.kind, info.range) {
         (Kind::Number, Some(Bounds { min: Value::Number(min), max: Value::Number(max) })) => {
@@ -320,11 +313,11 @@ fn value(datum: Datum) -> Value {
         Datum::Flag(x) => Value::Flag(x),
         Datum::Word(x) => Value::Choice(x),
         Datum::Sizes(x) => Value::Sizes(x),
-        other => unreachable!("no parameter looks like {other:?}"),
+        other => unreachable!("no parameter has the value {other:?}"),
     }
 }
 
-/// A parameter's value as a scenario would say it.
+/// A parameter's value as a scenario sets it.
 pub(crate) fn json_value(value: Value) -> Json {
     match value {
         Value::Number(x) if x.is_finite() => json!(x),
@@ -336,7 +329,7 @@ pub(crate) fn json_value(value: Value) -> Json {
     }
 }
 
-/// Every parameter of a stack, as a scenario would say it.
+/// All parameters of a stack as a scenario sets them.
 pub(crate) fn json_params(stack: &Stack) -> Json {
     stack
         .values()
@@ -368,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn every_default_can_be_written_down() {
+    fn defaults_read_back() {
         for protocol in Protocol::ALL {
             let entries = json_params(&protocol.stack());
             let text: Vec<String> = entries

@@ -1,9 +1,9 @@
-//! htsim's connection matrices, `.cm`: flows, a line each.
+//! htsim's connection matrices, `.cm`: one flow per line.
 //!
-//! `Nodes` and `Connections` come first, then lines such as `0->13 id 1 start 0 size 2000000`.
-//! Starts are in picoseconds, a size of 0 means without end. A flow can start by a trigger that
-//! others pull when they are done, at once and wherever they are; ours wait for what arrives at
-//! their own host, so that such files are refused.
+//! The header has `Nodes` and `Connections`. Lines such as `0->13 id 1 start 0 size 2000000`
+//! follow. Start times are in picoseconds; a size of 0 means unlimited. In htsim, a flow can start
+//! on a trigger that fires at once when another flow completes, at any host. Dependent messages of
+//! tidegate wait for messages that arrive at their own host, so files with triggers are refused.
 
 use std::fmt::Write;
 
@@ -17,11 +17,11 @@ use crate::error::{Error, nearest, one_of};
 use crate::plan::Plan;
 use crate::read::cell::Cell;
 
-/// Words that begin a line of the head.
+/// Keywords at the start of a header line.
 const HEAD: [&str; 4] = ["Nodes", "Connections", "Triggers", "Failures"];
-/// What a line of a flow may say.
+/// Keywords in the line of a flow.
 const OF_FLOW: [&str; 4] = ["id", "start", "size", "prio"];
-/// What it may say of triggers.
+/// Keywords of triggers in the line of a flow.
 const OF_TRIGGERS: [&str; 4] = ["trigger", "send_done_trigger", "recv_done_trigger", "addon"];
 
 /// Reads flows between `hosts` hosts.
@@ -40,7 +40,7 @@ pub(super) fn flows(
             continue;
         }
         let mut number = |min, max| {
-            let cell = words.next().ok_or_else(|| first.error("a number behind this word"))?;
+            let cell = words.next().ok_or_else(|| first.error("a number after this keyword"))?;
             cell.named(first.text).whole(min, max)
         };
         match first.text {
@@ -48,7 +48,7 @@ pub(super) fn flows(
                 let nodes = number(2, MOST_NODES)?;
                 if nodes > hosts as u64 {
                     let found = format!("{nodes} nodes");
-                    let expected = format!("at most {hosts}, the hosts of the fabric");
+                    let expected = format!("at most {hosts}, the number of hosts of the fabric");
                     return Err(first.error_found(found, expected));
                 }
             }
@@ -61,28 +61,28 @@ pub(super) fn flows(
             "trigger" | "failure" => return Err(refused(first)),
             _ => {
                 let expected = format!("{}, or a flow such as 0->1", one_of(HEAD));
-                return Err(first.error(expected).meant(nearest(first.text, HEAD)));
+                return Err(first.error(expected).suggest(nearest(first.text, HEAD)));
             }
         }
     }
     let Some((cell, count)) = announced else {
         return Err(Error::whole(
             &input.name,
-            "no line of Connections",
-            "how many flows there are",
+            "no line Connections",
+            "a line Connections with the number of flows",
         ));
     };
     if count != arrivals.len() as u64 {
         let found = format!("{} flows in the file", arrivals.len());
         return Err(cell
             .named("Connections")
-            .error_found(found, format!("{count}, as this line says")));
+            .error_found(found, format!("{count}, the number in this line")));
     }
     if lost.priorities {
-        warnings.push(format!("{}: priorities of flows are left out", input.name));
+        warnings.push(format!("{}: priorities of flows are omitted", input.name));
     }
     if lost.fractions > 0 {
-        let starts = if lost.fractions == 1 { "start is" } else { "starts are" };
+        let starts = if lost.fractions == 1 { "start time is" } else { "start times are" };
         let count = lost.fractions;
         warnings.push(format!("{}: {count} {starts} rounded to a picosecond", input.name));
     }
@@ -90,20 +90,20 @@ pub(super) fn flows(
     Ok(arrivals)
 }
 
-/// What scenarios do not keep of flows.
+/// Content of flows that a scenario cannot express.
 #[derive(Default)]
 struct Lost {
     priorities: bool,
-    /// Starts between two picoseconds.
+    /// Number of start times with fractions of a picosecond.
     fractions: usize,
 }
 
-/// Something of which a scenario has nothing like it.
+/// Returns the error for content that a scenario cannot express.
 fn refused(cell: Cell<'_>) -> Error {
     let expected = match cell.text.to_lowercase().as_str() {
-        "failure" | "failures" => "no failures: say them in [faults] of the scenario",
+        "failure" | "failures" => "no failures: set them in [faults] of the scenario",
         _ => {
-            "no triggers: all flows begin at times of their own (collectives and chains are \
+            "no triggers: every flow needs a start time (for collectives and chains, use \
              [[traffic]] of the kind \"collective\")"
         }
     };
@@ -123,7 +123,7 @@ fn flow<'a>(
     let (src, dst) = ends.text.split_once("->").unwrap_or((ends.text, ""));
     let ((_, src), (cell, dst)) = (host("src", src)?, host("dst", dst)?);
     if src == dst {
-        return Err(cell.error("another node than src"));
+        return Err(cell.error("a node other than src"));
     }
     let (mut start, mut size) = (None, None);
     while let Some(word) = words.next() {
@@ -132,10 +132,11 @@ fn flow<'a>(
         }
         let known = OF_FLOW.contains(&word.text);
         let Some(value) = words.next().filter(|_| known) else {
-            let expected = if known { "a value behind this word".into() } else { one_of(OF_FLOW) };
+            let expected =
+                if known { "a value after this keyword".into() } else { one_of(OF_FLOW) };
             return Err(word
                 .error(expected)
-                .meant((!known).then(|| nearest(word.text, OF_FLOW)).flatten()));
+                .suggest((!known).then(|| nearest(word.text, OF_FLOW)).flatten()));
         };
         let value = value.named(word.text);
         match word.text {
@@ -160,7 +161,7 @@ fn flow<'a>(
     Ok(Arrival { at, src, dst, bytes })
 }
 
-/// The file of a plan.
+/// Returns the file of a plan.
 pub(super) fn write(plan: &Plan, arrivals: &[Arrival]) -> Vec<(String, String)> {
     let mut text = format!("Nodes {}\nConnections {}\n", plan.fabric.hosts.len(), arrivals.len());
     for (number, Arrival { at, src, dst, bytes }) in arrivals.iter().enumerate() {

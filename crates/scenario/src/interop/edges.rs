@@ -1,7 +1,7 @@
-//! A list of links: `a b [rate [delay]]` a line, with any names.
+//! A list of links: one line `a b [rate [delay]]` per link, with any names.
 //!
-//! `#` begins a comment. Nodes with one link are hosts, others switches; a line `hosts: NAMES` or
-//! `switches: NAMES` says it of some, and in which order they are numbered.
+//! `#` begins a comment. Nodes with one link are hosts, others are switches. A line `hosts: NAMES`
+//! or `switches: NAMES` sets the type of its nodes, and the order of their numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,13 +20,13 @@ use crate::error::Error;
 use crate::plan::Plan;
 use crate::read::cell::Cell;
 
-/// Of a link that says nothing of it.
+/// Default rate of a link.
 const RATE: Rate = Rate::gbps(100);
 const DELAY: Span = Span::us(1);
-/// Columns of a file.
+/// Line width of a file.
 const WIDTH: usize = 100;
 
-/// A node, as its lines come.
+/// A node whose lines are being read.
 #[derive(Clone, Copy)]
 struct Named<'a> {
     first: Cell<'a>,
@@ -34,7 +34,7 @@ struct Named<'a> {
     is_host: Option<bool>,
 }
 
-/// Nodes by name, numbered as they come.
+/// Nodes by name, numbered in order of occurrence.
 #[derive(Default)]
 struct Nodes<'a> {
     numbers: BTreeMap<&'a str, usize>,
@@ -44,7 +44,8 @@ struct Nodes<'a> {
 impl<'a> Nodes<'a> {
     fn number(&mut self, cell: Cell<'a>) -> Result<usize, Error> {
         if !is_name(cell.text) {
-            return Err(cell.error("a name of up to 64 letters, digits, or signs out of _ - . :"));
+            return Err(cell
+                .error("a name of 1 to 64 characters, each a letter, a digit or one of _ - . :"));
         }
         let next = self.all.len();
         let number = *self.numbers.entry(cell.text).or_insert(next);
@@ -67,15 +68,15 @@ pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Networ
             for name in words {
                 let name = name.named(first.text.trim_end_matches(':'));
                 let number = nodes.number(name)?;
-                let said = nodes.all[number].is_host.replace(first.text == "hosts:");
-                if said.is_some() {
-                    return Err(name.error("a node that no such line has named before"));
+                let earlier = nodes.all[number].is_host.replace(first.text == "hosts:");
+                if earlier.is_some() {
+                    return Err(name.error("a node that no earlier hosts: or switches: line names"));
                 }
             }
             continue;
         }
         let second =
-            words.next().ok_or_else(|| first.error("the name of another node behind it"))?;
+            words.next().ok_or_else(|| first.error("the name of a second node after it"))?;
         let ends = [first.named("a"), second.named("b")];
         let [rate, delay] = [words.next(), words.next()];
         if let Some(more) = words.next() {
@@ -115,18 +116,19 @@ pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Networ
     };
     let topology = joins.done(input, named, warnings)?;
     let numbers = (0..topology.hosts.len() as u32).map(Node::Host).collect();
-    let mut says = "Hosts are the nodes with one link, unless the file says otherwise.".to_owned();
+    let mut comment =
+        "Nodes with one link are hosts, unless the file declares their type.".to_owned();
     for (count, what, value) in
         [(defaults[0], "rate", RATE.to_string()), (defaults[1], "delay", DELAY.to_string())]
     {
         if count > 0 {
-            let _ = write!(says, " {count} links said no {what} and have {value}.");
+            let _ = write!(comment, " {count} links without {what} have {value}.");
         }
     }
-    Ok(Network { topology, numbers, mtu: None, loss: 0.0, says })
+    Ok(Network { topology, numbers, mtu: None, loss: 0.0, comment })
 }
 
-/// The files of a plan.
+/// Returns the files of a plan.
 pub(super) fn write(plan: &Plan, arrivals: &[Arrival]) -> Vec<(String, String)> {
     let fabric = &plan.fabric;
     let mut text = "# a b rate delay\n".to_owned();
@@ -147,7 +149,7 @@ pub(super) fn write(plan: &Plan, arrivals: &[Arrival]) -> Vec<(String, String)> 
     vec![("edges.txt".into(), text), ("flows.csv".into(), trace)]
 }
 
-/// Names, on as many lines as they take.
+/// Appends names over several lines.
 fn names<'a>(text: &mut String, word: &str, names: impl Iterator<Item = &'a String>) {
     let mut column = WIDTH;
     for name in names {

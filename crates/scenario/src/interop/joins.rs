@@ -1,4 +1,4 @@
-//! Links that are added one by one, each checked where it stands.
+//! Links that are added and checked one by one, so that errors name their lines.
 
 use tidegate_core::fabric::{Link, Node};
 use tidegate_core::{Rate, Span};
@@ -9,27 +9,27 @@ use crate::compile::graph;
 use crate::error::Error;
 use crate::read::cell::Cell;
 
-/// One end of a link: where it stands in the file, and the node.
+/// One end of a link: its place in the file, and the node.
 #[derive(Clone, Copy)]
 pub(super) struct End<'a> {
     pub(super) cell: Cell<'a>,
     pub(super) node: Node,
 }
 
-/// A topology that is being linked.
+/// A topology under construction.
 pub(super) struct Joins {
     topology: Topology,
-    /// By host: the line of its link, 0 for none.
+    /// Line of each host's link, 0 for none.
     linked: Vec<usize>,
-    /// By link between switches: its ends, the smaller first, and its line.
+    /// Ends, the smaller first, and line of each link between switches.
     pairs: Vec<([Node; 2], usize)>,
 }
 
 impl Joins {
-    /// Of nodes without links.
+    /// Starts with nodes without links.
     ///
     /// # Errors
-    /// When there are too few or too many of them.
+    /// If there are too few or too many nodes.
     pub(super) fn new(input: &Input, topology: Topology) -> Result<Joins, Error> {
         let (hosts, switches) = (topology.hosts.len() as u64, topology.switches.len() as u64);
         for (number, least, what) in [(hosts, 2, "hosts"), (switches, 1, "switches")] {
@@ -50,22 +50,26 @@ impl Joins {
         delay: Span,
     ) -> Result<(), Error> {
         if a.node == b.node {
-            return Err(b.cell.error("another node than the first: a link has two ends"));
+            return Err(b.cell.error("a node other than the first: a link has two ends"));
         }
         if self.topology.links.len() as u64 == MOST_LINKS {
             return Err(a.cell.error_found("one more link", format!("at most {MOST_LINKS} links")));
         }
         if let [Node::Host(_), Node::Host(_)] = [a.node, b.node] {
             let found = format!("a link between hosts {:?} and {:?}", a.cell.text, b.cell.text);
-            return Err(b.cell.error_found(found, "a switch at one end of every link at least"));
+            return Err(b
+                .cell
+                .error_found(found, "a switch at one end or both ends of every link"));
         }
         for end in [a, b] {
             let Node::Host(host) = end.node else { continue };
             let linked = &mut self.linked[host as usize];
             if *linked > 0 {
-                let found =
-                    format!("a second link of host {:?} (line {linked} has one)", end.cell.text);
-                return Err(end.cell.error_found(found, "exactly one link for each host"));
+                let found = format!(
+                    "a second link of host {:?} (the first is in line {linked})",
+                    end.cell.text
+                );
+                return Err(end.cell.error_found(found, "exactly one link per host"));
             }
             *linked = end.cell.line;
         }
@@ -76,9 +80,10 @@ impl Joins {
         Ok(())
     }
 
-    /// The whole, of which every node reaches every other.
+    /// Returns the topology, and refuses one that is not connected.
     ///
-    /// `named` says what the file calls a node. Parallel links between switches are warned of.
+    /// `named` returns the name of a node in the file. Parallel links between switches cause a
+    /// warning.
     pub(super) fn done(
         mut self,
         input: &Input,
@@ -87,8 +92,8 @@ impl Joins {
     ) -> Result<Topology, Error> {
         let wrong = |found: String, expected: &str| Err(Error::whole(&input.name, found, expected));
         if let Some(host) = self.linked.iter().position(|line| *line == 0) {
-            let found = format!("no link of host {:?}", named(Node::Host(host as u32)));
-            return wrong(found, "exactly one link for each host");
+            let found = format!("host {:?} without a link", named(Node::Host(host as u32)));
+            return wrong(found, "exactly one link per host");
         }
         if let Some((one, other)) = graph::apart(&self.topology) {
             let found = format!("no path between {:?} and {:?}", named(one), named(other));
@@ -99,8 +104,8 @@ impl Joins {
         if let Some([(ends, first), (_, second)]) = twice().next() {
             let [a, b] = ends.map(named);
             warnings.push(format!(
-                "{}: lines {first} and {second} both link {a:?} and {b:?}; {} to another, and all \
-                 are kept",
+                "{}: lines {first} and {second} both link {a:?} and {b:?}; {} to another; all are \
+                 kept",
                 input.name,
                 match twice().count() {
                     1 => "1 link is parallel".to_owned(),

@@ -1,10 +1,10 @@
-//! Files of other simulators: read into a scenario, and written from one.
+//! Interoperability: import and export of files of other simulators.
 //!
-//! A format is a file of a fabric and a file of flows. Reading gives what scenarios are made of:
-//! a topology, and arrivals between numbered hosts. One writer makes a scenario of them
-//! ([`scenario`]), with the arrivals in a trace beside it, so that a long list of flows is never
-//! parsed as TOML. Writing starts from a plan. What a format cannot say, or we do not keep, is a
-//! warning; what would change the meaning of the rest is an error, with file and line.
+//! A format consists of a file of the fabric and a file of the flows. A reader returns a topology,
+//! and arrivals between numbered hosts. One writer ([`scenario`]) turns them into a scenario with
+//! the arrivals in a separate trace, so that a long list of flows is never parsed as TOML. Export
+//! starts from a plan. A warning reports content that the target format cannot express or that is
+//! dropped. Content whose loss would change the meaning of the rest is an error with file and line.
 
 mod cm;
 mod edges;
@@ -28,29 +28,29 @@ use crate::error::{Error, nearest, one_of};
 use crate::plan::Plan;
 use crate::{files, template, templates};
 
-/// Largest file.
+/// Size limit of a file, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
-/// Latest start of a flow.
+/// Latest start time of a flow.
 const LATEST: Span = Span::s(900);
-/// Largest flow.
+/// Largest size of a flow, in bytes.
 const MOST_FLOW: u64 = 1_000_000_000_000_000;
 
-/// Whose files are read or written.
+/// File formats of other simulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The ns-3 simulator of HPCC: `topology.txt` and `flow.txt`.
     Ns3,
     /// htsim: `.topo` and `.cm`.
     Htsim,
-    /// A list of links, and a trace as scenarios name it.
+    /// A list of links, and a trace in the format of `kind = "trace"`.
     Edges,
 }
 
 impl Format {
-    /// Every format.
+    /// All formats.
     pub const ALL: [Format; 3] = [Format::Ns3, Format::Htsim, Format::Edges];
 
-    /// Its name, in lower case.
+    /// Returns the name, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Ns3 => "ns3",
@@ -59,7 +59,7 @@ impl Format {
         }
     }
 
-    /// The largest flow that its simulator reads.
+    /// Returns the largest flow size that the simulator reads.
     const fn most_bytes(self) -> u64 {
         match self {
             Format::Ns3 => u32::MAX as u64,
@@ -68,19 +68,20 @@ impl Format {
         }
     }
 
-    /// The format of a name.
+    /// Returns the format with this name.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn find(name: &str) -> Result<Format, Error> {
         let names = || Format::ALL.into_iter().map(Format::name);
         Format::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
-            Error::whole("--as", format!("{name:?}"), one_of(names())).meant(nearest(name, names()))
+            Error::whole("--as", format!("{name:?}"), one_of(names()))
+                .suggest(nearest(name, names()))
         })
     }
 }
 
-/// A file that was read.
+/// An input file in memory.
 #[derive(Clone, Debug)]
 pub struct Input {
     name: String,
@@ -88,7 +89,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// A text, and the name that messages call it by.
+    /// Returns an input from a text and its name in messages.
     pub fn new(name: &str, text: &str) -> Input {
         Input { name: name.into(), text: files::without_mark(text).into() }
     }
@@ -96,7 +97,7 @@ impl Input {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read, is larger than 1 GiB, or is not UTF-8.
+    /// If the file cannot be read, is larger than 1 GiB, or is not UTF-8.
     pub fn read(path: &Path) -> Result<Input, Error> {
         let name = path.display().to_string();
         let wrong = |found: String, expected: &str| Error::whole(&name, found, expected);
@@ -104,16 +105,16 @@ impl Input {
             .map_err(|why| wrong(format!("a file that cannot be read ({why})"), "a text file"))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            wrong(format!("no UTF-8 at byte {at}"), "a text in UTF-8")
+            wrong(format!("a byte that is not UTF-8 at offset {at}"), "text in UTF-8")
         })?;
         Ok(Input::new(&name, &text))
     }
 
-    /// A fabric to send flows over: a scenario's, whose file `named` is, or one of
+    /// Returns the scenario of a fabric for flows: the scenario file `named`, or one of
     /// [`templates`].
     ///
     /// # Errors
-    /// When there is neither.
+    /// If there is neither.
     pub fn fabric(named: &str) -> Result<Input, Error> {
         if templates().any(|name| name == named) {
             return Ok(Input::new(named, &template(named)?));
@@ -122,54 +123,54 @@ impl Input {
         if !path.exists() {
             let expected = format!("a scenario file, or {}", one_of(templates()));
             let wrong = Error::whole("--fabric", format!("{named:?}"), expected);
-            return Err(wrong.meant(nearest(named, templates())));
+            return Err(wrong.suggest(nearest(named, templates())));
         }
         Input::read(path)
     }
 
-    /// The last part of its name.
+    /// Returns the file name without folders.
     fn short(&self) -> &str {
         Path::new(&self.name).file_name().and_then(|name| name.to_str()).unwrap_or(&self.name)
     }
 
-    /// That without what is behind its last dot.
+    /// Returns the file name without its extension.
     fn stem(&self) -> &str {
         let short = self.short();
         short.rsplit_once('.').map_or(short, |(stem, _)| stem)
     }
 }
 
-/// Files to be written, each with its name, and what is left out of them.
+/// Files to write, and warnings about content that they omit.
 #[derive(Clone, Debug)]
 pub struct Files {
     /// Names and contents.
     pub files: Vec<(String, String)>,
-    /// What was not kept, a sentence each.
+    /// Warnings about omitted content, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// A fabric that was read.
+/// A fabric that a reader returns.
 struct Network {
     topology: Topology,
-    /// What the numbers of nodes in files of flows stand for.
+    /// Nodes by their number in files of flows.
     numbers: Vec<Node>,
-    /// Payload of a full packet, where its simulator has a usual one.
+    /// Payload of a full packet, if the simulator has a default.
     mtu: Option<u64>,
     /// Probability that a link loses a packet.
     loss: f64,
-    /// What a reader of the scenario should know of it.
-    says: String,
+    /// Explanation for the comment of the scenario.
+    comment: String,
 }
 
-/// Makes a scenario, `scenario.toml`, of files of another simulator, and where they hold flows a
-/// trace, `flows.csv`, beside it.
+/// Converts files of another simulator to a scenario, `scenario.toml`, and, if they contain flows,
+/// a trace, `flows.csv`.
 ///
-/// `inputs` are a fabric, or a fabric and flows, in this order; or flows alone where `base` is a
-/// scenario with the fabric that they are for, of which all is kept but what it sends and when.
+/// `inputs` are a fabric, or a fabric and flows, in this order. If `base` is a scenario, `inputs`
+/// are flows only: they use its fabric, and replace its flows, traffic and times.
 ///
 /// # Errors
-/// When a file is not what its format asks for, says what a scenario cannot, or the scenario that
-/// comes of it is none.
+/// If a file does not conform to its format, contains something that a scenario cannot express, or
+/// the resulting scenario is invalid.
 pub fn import(format: Format, inputs: &[Input], base: Option<&Input>) -> Result<Files, Error> {
     let mut warnings = Vec::new();
     let (fabric, flows) = match (inputs, base) {
@@ -178,8 +179,8 @@ pub fn import(format: Format, inputs: &[Input], base: Option<&Input>) -> Result<
         ([flows], Some(_)) => (None, Some(flows)),
         (others, base) => {
             let expected = match base {
-                None => "a fabric, or a fabric and a file of flows",
-                Some(_) => "one file, of flows, beside --fabric",
+                None => "a fabric file, or a fabric file and a flow file",
+                Some(_) => "one flow file with --fabric",
             };
             return Err(Error::whole("FILES", format!("{} files", others.len()), expected));
         }
@@ -206,12 +207,12 @@ pub fn import(format: Format, inputs: &[Input], base: Option<&Input>) -> Result<
     Ok(Files { files, warnings })
 }
 
-/// Writes a plan's fabric and `flows`, which are its own in order of time, as another simulator
-/// reads them. `origin` is what messages call the scenario.
+/// Writes the fabric of a plan and its `flows`, in order of time, in the format of another
+/// simulator. `origin` is the name of the scenario in messages.
 ///
 /// # Errors
-/// When the format cannot say what the plan does: circuits, flows that wait for each other, or
-/// flows without end where there are none.
+/// If the format cannot express the plan: circuits, dependent messages, or unlimited flows in a
+/// format that has none.
 pub fn export(
     format: Format,
     plan: &Plan,
@@ -220,18 +221,22 @@ pub fn export(
 ) -> Result<Files, Error> {
     let wrong = |found: String, expected: &str| Err(Error::whole(origin, found, expected));
     if plan.fabric.circuits.is_some() {
-        return wrong("a fabric with circuits".into(), "one of packets alone, for an export");
+        return wrong(
+            "a fabric with circuits".into(),
+            "a fabric without circuits: export does not support them",
+        );
     }
     for block in &plan.workload.traffic {
         if matches!(
             block.pattern,
             Pattern::Collective(_) | Pattern::ClosedLoop { .. } | Pattern::Answered { .. }
         ) {
-            let found = format!(
-                "{:?} traffic, which begins when other has arrived",
-                label(plan, block.label)
+            let found = format!("dependent messages in the traffic {:?}", label(plan, block.label));
+            return wrong(
+                found,
+                "flows with fixed start times: export does not support replies, closed loops and \
+                 collectives",
             );
-            return wrong(found, "flows that begin at times known beforehand, for an export");
         }
     }
     let mut warnings = left_out(plan, format);
@@ -242,25 +247,31 @@ pub fn export(
         let Flow { src, dst, bytes, start: at, .. } = flow;
         if bytes == Message::UNLIMITED && format != Format::Htsim {
             let [src, dst] = [src, dst].map(|host| &plan.fabric.hosts[host as usize]);
-            let found = format!("a flow without end, {src} to {dst}");
-            return wrong(found, "flows of some size, for an export to this format");
+            let found = format!("an unlimited flow from {src} to {dst}");
+            return wrong(
+                found,
+                "flows of limited size: this format does not support unlimited flows",
+            );
         }
         arrivals.push(Arrival { at, src, dst, bytes });
     }
     if stopped > 0 {
-        warnings.push(format!("when flows stop is left out: {stopped} do before the run ends"));
+        warnings.push(format!(
+            "stop times of flows are omitted: {stopped} flows stop before the end of the run"
+        ));
     }
     let sizes = arrivals.iter().map(|arrival| arrival.bytes);
     let most = format.most_bytes();
     let large = sizes.filter(|bytes| (most + 1..Message::UNLIMITED).contains(bytes)).count();
     if large > 0 {
-        let more = "the most that the simulator's own reader takes";
+        let more = "the limit of the simulator's own reader";
         warnings.push(format!("{large} flows are larger than {most} bytes, {more}"));
     }
     let files = match format {
         Format::Ns3 => ns3::write(plan, &arrivals),
         Format::Htsim => {
-            warnings.push("the fabric is left out: a .topo describes regular trees alone".into());
+            warnings
+                .push("the fabric is omitted: a .topo file describes only regular trees".into());
             cm::write(plan, &arrivals)
         }
         Format::Edges => edges::write(plan, &arrivals),
@@ -268,29 +279,30 @@ pub fn export(
     Ok(Files { files, warnings })
 }
 
-/// What of a plan this format has not.
+/// Returns warnings about content of a plan that this format cannot express.
 fn left_out(plan: &Plan, format: Format) -> Vec<String> {
     let mut warnings = vec![
-        "only hosts, links and flows are written: protocols, switches and times of the run are not"
+        "only hosts, links and flows are written: protocols, switch settings and times of the run \
+         are omitted"
             .to_owned(),
     ];
     let labels: BTreeSet<u16> = (plan.workload.flows.iter().map(|flow| flow.label))
         .chain(plan.workload.traffic.iter().map(|block| block.label))
         .collect();
     if labels.len() > 1 {
-        warnings.push(format!("{} labels of flows are left out", labels.len()));
+        warnings.push(format!("{} labels of flows are omitted", labels.len()));
     }
     let faults = &plan.faults;
     let others = [faults.corruption, faults.duplication, faults.reordering];
     let has_others = others.iter().any(|share| *share > 0.0)
         || faults.flaps.is_some()
         || !faults.outages.is_empty();
-    // Of the formats one alone says how much links lose.
-    let says_loss = format == Format::Ns3;
-    match (has_others, faults.loss > 0.0 && !says_loss) {
-        (true, _) if says_loss => warnings.push("faults other than loss are left out".to_owned()),
-        (true, _) => warnings.push("faults are left out".to_owned()),
-        (false, true) => warnings.push("loss is left out".to_owned()),
+    // Only one of the formats has a loss rate of links.
+    let has_loss = format == Format::Ns3;
+    match (has_others, faults.loss > 0.0 && !has_loss) {
+        (true, _) if has_loss => warnings.push("faults other than loss are omitted".to_owned()),
+        (true, _) => warnings.push("faults are omitted".to_owned()),
+        (false, true) => warnings.push("loss is omitted".to_owned()),
         (false, false) => {}
     }
     warnings
@@ -300,7 +312,7 @@ fn label(plan: &Plan, number: u16) -> &str {
     plan.labels.get(number as usize).map_or("", String::as_str)
 }
 
-/// A time as a number of `unit`, with all its digits and no more.
+/// Formats a time as a number of `unit`, exactly and without trailing zeros.
 fn decimal(time: Time, unit: Span) -> String {
     let (whole, rest) = (time.as_ps() / unit.as_ps(), time.as_ps() % unit.as_ps());
     if rest == 0 {

@@ -1,9 +1,9 @@
 //! `topology.txt` and `flow.txt` of HPCC's ns-3 simulator.
 //!
-//! Both are numbers between blanks; where lines end means nothing, and what follows the links or
-//! flows that the head announces is a comment. Nodes are numbered from 0; the file lists those that
-//! are switches, and the others are hosts. An error rate is the probability that an end of a link
-//! loses a packet that it receives.
+//! Both contain numbers separated by blanks; line breaks have no meaning. Text after the declared
+//! number of links or flows is a comment. Nodes are numbered from 0. The file lists the switches;
+//! all other nodes are hosts. An error rate is the probability that an end of a link loses a packet
+//! that it receives.
 
 use std::fmt::Write;
 
@@ -46,7 +46,7 @@ pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Networ
         let cell = words.next("number of a switch")?;
         let seen = &mut is_switch[cell.whole(0, nodes - 1)? as usize];
         if std::mem::replace(seen, true) {
-            return Err(cell.error("a switch that is not in the list already"));
+            return Err(cell.error("a switch that is not yet in the list"));
         }
     }
     let mut topology = Topology::default();
@@ -67,8 +67,10 @@ pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Networ
         let cell = words.next("error_rate")?;
         let own = cell.number(0.0, 1.0)?;
         if *loss.get_or_insert(own) != own {
-            let expected =
-                format!("{}, as of the links before: all lose alike", loss.unwrap_or(0.0));
+            let expected = format!(
+                "{}, the rate of the earlier links: all links must have the same",
+                loss.unwrap_or(0.0)
+            );
             return Err(cell.error(expected));
         }
         joins.join(ends, rate, delay)?;
@@ -78,10 +80,10 @@ pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Networ
         at.map_or(String::new(), |number| format!("node {number}"))
     };
     let topology = joins.done(input, named, warnings)?;
-    let says = "Hosts h0, h1, … and switches s0, s1, … are the nodes in order of their numbers. \
-        The MTU is the payload of the simulator's own configurations.";
+    let comment = "Hosts h0, h1, … and switches s0, s1, … are in order of node numbers. The MTU is \
+                   the payload of the simulator's own configurations.";
     let loss = loss.unwrap_or(0.0);
-    Ok(Network { topology, numbers, mtu: Some(PAYLOAD), loss, says: says.into() })
+    Ok(Network { topology, numbers, mtu: Some(PAYLOAD), loss, comment: comment.into() })
 }
 
 fn node<'a>(
@@ -107,38 +109,37 @@ pub(super) fn flows(
         let [src, dst] = [node(&mut words, "src", numbers)?, node(&mut words, "dst", numbers)?];
         let host = |end: End<'_>| match end.node {
             Node::Host(host) => Ok(host),
-            Node::Switch(_) => Err(end.cell.error("the number of a host: this is a switch's")),
+            Node::Switch(_) => Err(end.cell.error("the number of a host: this node is a switch")),
         };
         let (from, to) = (host(src)?, host(dst)?);
         if from == to {
-            return Err(dst.cell.error("another host than src"));
+            return Err(dst.cell.error("a host other than src"));
         }
-        // Its priority group and port, of which a scenario knows nothing.
+        // Priority group and port, which a scenario cannot express.
         words.next("priority group")?.whole(0, 7)?;
         words.next("destination port")?.whole(0, 65_535)?;
         let bytes = words.next("size")?.whole(1, MOST_FLOW)?;
         let cell = words.next("start_time")?;
         let at = Time::ZERO + cell.time("s", LATEST)?;
         if arrivals.last().is_some_and(|last| last.at > at) {
-            return Err(cell.error("flows in order of their start: one before this is later"));
+            return Err(cell.error("flows in order of start time: an earlier flow starts later"));
         }
         arrivals.push(Arrival { at, src: from, dst: to, bytes });
     }
     warnings.push(format!(
-        "{}: priority groups and ports are left out: flows have the priority that their protocol \
-         gives them",
+        "{}: priority groups and ports are omitted: the protocol of a flow sets its priority",
         input.name
     ));
     if let Some(more) = words.rest().filter(|word| word.text.parse::<u64>().is_ok()) {
         warnings.push(format!(
-            "{}:{}: what follows the {count} flows that the file announces is not read",
+            "{}:{}: text after the {count} flows that the header declares is ignored",
             input.name, more.line
         ));
     }
     Ok(arrivals)
 }
 
-/// The files of a plan: hosts are numbered first, then switches.
+/// Returns the files of a plan. Hosts are numbered first, then switches.
 pub(super) fn write(plan: &Plan, arrivals: &[Arrival]) -> Vec<(String, String)> {
     let (fabric, hosts) = (&plan.fabric, plan.fabric.hosts.len());
     let (switches, links) = (fabric.switches.len(), fabric.links.len());
@@ -161,7 +162,7 @@ pub(super) fn write(plan: &Plan, arrivals: &[Arrival]) -> Vec<(String, String)> 
     vec![("topology.txt".into(), topology), ("flow.txt".into(), flows)]
 }
 
-/// A rate in units that ns-3 knows.
+/// Formats a rate in units of ns-3.
 fn rate(rate: Rate) -> String {
     match rate.as_bps() {
         bps if bps.is_multiple_of(1_000_000_000) => format!("{}Gbps", bps / 1_000_000_000),

@@ -1,4 +1,4 @@
-//! A scenario as a file, of what other simulators' files say.
+//! Writer of scenario files from the content of other simulators' files.
 
 use std::fmt::Write;
 
@@ -15,35 +15,35 @@ use crate::error::Error;
 use crate::read::tree::{Entries, Node as Tree, Raw, Source};
 use crate::{MOST_BYTES, load};
 
-/// Columns of a file.
+/// Line width of a file.
 const WIDTH: usize = 100;
-/// The trace beside a scenario.
+/// Name of the trace file.
 const TRACE: &str = "flows.csv";
-/// What hosts send where nothing is said of that.
+/// Example traffic for inputs without flows.
 const TRAFFIC: &str = "\n[[traffic]]\nkind = \"poisson\"\nsizes = \"websearch\"\nload = 0.5\n";
-/// Stands for flows that are in a file that is not there yet.
+/// Placeholder for the trace, which does not exist when the scenario is checked.
 const STAND_IN: &str = "\n[[traffic]]\nkind = \"permutation\"\n";
-/// Keys of a scenario that belong to what it sends.
+/// Keys of a scenario that the import replaces.
 const OF_FLOWS: [&str; 6] = ["name", "duration", "warmup", "drain", "flows", "traffic"];
-/// At most so long a scenario waits for its messages when the last has begun.
+/// Drain of the scenario: longest time for messages to complete after the end of the run.
 const DRAIN: &str = "1s";
 
-/// All of a scenario but what it sends and when.
+/// A scenario without its flows, traffic and times.
 pub(super) struct Setting {
     /// Names of the hosts.
     pub(super) hosts: Vec<String>,
-    /// What the numbers of nodes in files of flows stand for.
+    /// Nodes by their number in files of flows.
     pub(super) numbers: Vec<Node>,
-    /// By host: the rate of its link in bit/s.
+    /// Link rate of each host, in bit/s.
     rates: Vec<f64>,
-    says: String,
+    comment: String,
     text: String,
 }
 
 impl Setting {
-    /// On a fabric that was read.
+    /// Builds the setting from an imported fabric.
     pub(super) fn made(network: Network) -> Setting {
-        let Network { topology, numbers, mtu, loss, says } = network;
+        let Network { topology, numbers, mtu, loss, comment } = network;
         let mut text = "\n[fabric]\nkind = \"graph\"\n".to_owned();
         if let Some(mtu) = mtu {
             let _ = writeln!(text, "mtu = \"{mtu}B\"");
@@ -64,16 +64,16 @@ impl Setting {
         }
         text += "]\n";
         latencies(&mut text, &topology);
-        let usual = Protocol::USUAL.info().name;
-        let _ = writeln!(text, "\n[transport]\nprotocol = \"{usual}\"");
+        let protocol = Protocol::USUAL.info().name;
+        let _ = writeln!(text, "\n[transport]\nprotocol = \"{protocol}\"");
         if loss > 0.0 {
             let _ = writeln!(text, "\n[faults]\nloss = {loss:?}");
         }
         let rates = rates(topology.hosts.len(), &topology.links);
-        Setting { hosts: topology.hosts, numbers, rates, says, text }
+        Setting { hosts: topology.hosts, numbers, rates, comment, text }
     }
 
-    /// Of a scenario that exists.
+    /// Builds the setting from an existing scenario.
     pub(super) fn of(base: &Input) -> Result<Setting, Error> {
         let Fabric { hosts, links, .. } = load(&base.text, &base.name, &[])?.fabric;
         let document = Tree::document(&Source::file(&base.name, &base.text))?;
@@ -92,17 +92,17 @@ impl Setting {
             }
         }
         let numbers = (0..hosts.len() as u32).map(Node::Host).collect();
-        let says = format!(
-            "Node 0 is {}, and so on. All but what is sent is {}'s.",
+        let comment = format!(
+            "Node 0 is {}, and so on. The scenario is {}'s, except for its flows and times.",
             hosts[0],
             base.short()
         );
         let rates = rates(hosts.len(), &links);
-        Ok(Setting { hosts, numbers, rates, says, text })
+        Ok(Setting { hosts, numbers, rates, comment, text })
     }
 }
 
-/// A list of names over several lines.
+/// Appends a list of names over several lines.
 fn list<'a>(text: &mut String, key: &str, names: impl Iterator<Item = &'a String>) {
     let _ = write!(text, "{key} = [");
     let mut column = WIDTH;
@@ -119,7 +119,7 @@ fn list<'a>(text: &mut String, key: &str, names: impl Iterator<Item = &'a String
     text.push_str("\n]\n");
 }
 
-/// What switches take, where they take time: that of the first, then those that differ.
+/// Appends the latencies of switches: that of the first, then overrides for those that differ.
 fn latencies(text: &mut String, topology: &Topology) {
     let Some(first) = topology.switches.first() else { return };
     let differ: Vec<_> =
@@ -152,7 +152,7 @@ fn lines(text: &mut String, entries: &Entries) {
     }
 }
 
-/// A value as TOML, on one line.
+/// Formats a value as TOML on one line.
 fn inline(value: &Tree) -> String {
     match &value.raw {
         Raw::Text(text) => json!(text).to_string(),
@@ -171,7 +171,7 @@ fn inline(value: &Tree) -> String {
     }
 }
 
-/// What a scenario is made of.
+/// Content of a scenario.
 pub(super) struct Made<'a> {
     pub(super) format: Format,
     pub(super) inputs: &'a [Input],
@@ -181,7 +181,8 @@ pub(super) struct Made<'a> {
 }
 
 impl Made<'_> {
-    /// The scenario, and its trace. The former is loaded, so that what is written is one.
+    /// Returns the scenario and its trace. The scenario is loaded first, so that only valid
+    /// scenarios are written.
     pub(super) fn files(&self) -> Result<Vec<(String, String)>, Error> {
         let Made { setting, arrivals, .. } = self;
         let mut text = self.head();
@@ -190,7 +191,7 @@ impl Made<'_> {
         let trace = self.trace(ends);
         let origin = self.base.unwrap_or(&self.inputs[0]);
         if text.len() as u64 > MOST_BYTES {
-            let expected = format!("one of which a scenario takes at most {MOST_BYTES} bytes");
+            let expected = format!("a fabric whose scenario has at most {MOST_BYTES} bytes");
             return Err(Error::whole(&origin.name, "a larger fabric", expected));
         }
         if arrivals.is_empty() {
@@ -211,7 +212,7 @@ impl Made<'_> {
         Ok(vec![(TRACE.into(), trace), ("scenario.toml".into(), text)])
     }
 
-    /// The comment on top, and the course of the run.
+    /// Returns the comment at the top, and the name and times of the run.
     fn head(&self) -> String {
         let files: Vec<&str> = self.inputs.iter().map(Input::short).collect();
         let mut command =
@@ -219,18 +220,18 @@ impl Made<'_> {
         if let Some(base) = self.base {
             let _ = write!(command, " --fabric {}", base.short());
         }
-        let mut says = format!("Made by `{command}`. {}", self.setting.says);
+        let mut comment = format!("Made by `{command}`. {}", self.setting.comment);
         let (first, last) = self.course();
         if !self.arrivals.is_empty() {
-            says += " The run is measured from the first flow on, for as long as the busiest host \
-                has to send or receive at the least, and at least to the start of the last flow; \
-                what is not done then has the drain to finish.";
+            comment += " The measured window begins at the first flow. It lasts as long as the \
+                        busiest host needs to send or receive its bytes, and at least until the \
+                        start of the last flow. Other flows complete during the drain.";
         } else {
-            says += " No flows were given: what hosts send is an example.";
+            comment += " The input has no flows: the traffic is an example.";
         }
         let options = textwrap::Options::new(WIDTH).initial_indent("# ").subsequent_indent("# ");
         let mut text =
-            textwrap::fill(&says, options.word_splitter(textwrap::WordSplitter::NoHyphenation));
+            textwrap::fill(&comment, options.word_splitter(textwrap::WordSplitter::NoHyphenation));
         let name = self.inputs.last().map_or("", Input::stem);
         let _ = write!(text, "\nname = {}\nduration = \"{last}\"\n", json!(name));
         if first > Time::ZERO {
@@ -242,7 +243,7 @@ impl Made<'_> {
         text
     }
 
-    /// When measuring begins, and the run ends.
+    /// Returns start and end of the measured window.
     fn course(&self) -> (Time, Time) {
         if self.arrivals.is_empty() {
             return (Time::ms(2), Time::ms(10));
@@ -265,12 +266,12 @@ impl Made<'_> {
         let busiest = seconds.iter().flatten().copied().fold(0.0, f64::max);
         let busiest = Span::from_ps_f64((busiest * 1e12).min(Span::s(90).as_ps() as f64));
         let end = last.after(least).max(first.after(busiest));
-        // A round figure behind that.
+        // Rounded up to a multiple of 100 us.
         let unit = Span::us(100).as_ps();
         (first, Time::ps((end.as_ps() / unit + 1) * unit))
     }
 
-    /// The trace as a file, if there are any flows in it.
+    /// Returns the content of the trace, if it has any flows.
     fn trace<'a>(&self, arrivals: impl Iterator<Item = &'a Arrival>) -> Option<String> {
         let mut trace = csv::TRACE.join(",") + "\n";
         let head = trace.len();

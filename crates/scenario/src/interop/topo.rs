@@ -1,9 +1,10 @@
-//! htsim's `.topo`: a fat tree of two or three tiers in a few numbers.
+//! htsim's `.topo`: parameters of a fat tree of two or three tiers.
 //!
-//! `Nodes`, `Tiers` and `Podsize` (hosts in a pod) come first. Then each tier, from the bottom:
-//! speed and latency of its links downwards, how many links a switch has down and up, and how many
-//! of them are parallel (`Bundle`). A top-of-rack switch is linked to every aggregation switch of
-//! its pod, aggregation switch i of a pod of a to the cores i, i + a, i + 2a and so on.
+//! The header has `Nodes`, `Tiers` and `Podsize` (hosts in a pod). Each tier follows, from the
+//! bottom: speed and latency of its downlinks, numbers of downlinks and uplinks of a switch, and
+//! number of parallel links (`Bundle`). A top-of-rack switch has links to every aggregation switch
+//! of its pod. In a pod with a aggregation switches, switch i has links to the cores i, i + a, i +
+//! 2a and so on.
 
 use tidegate_core::fabric::Node;
 use tidegate_core::{Rate, Span};
@@ -15,7 +16,7 @@ use crate::compile::fabric::{MOST_NODES, Topology};
 use crate::error::{Error, nearest, one_of};
 use crate::read::cell::Cell;
 
-/// Words that begin a line, in lower case; those of a tier from the fourth on.
+/// Keywords at the start of a line, in lower case. Those from the fourth on belong to a tier.
 const WORDS: [&str; 13] = [
     "nodes",
     "tiers",
@@ -34,7 +35,8 @@ const WORDS: [&str; 13] = [
 /// Names of a tier's switches.
 const TIERS: [&str; 3] = ["tor", "agg", "core"];
 
-/// What a file says: by place (the head, or a tier) and word, where and how much.
+/// Declarations of a file: section (0 for the header, or the tier plus 1), keyword, place and
+/// value.
 #[derive(Default)]
 struct Declared<'a>(Vec<(usize, &'static str, Cell<'a>, u64)>);
 
@@ -44,7 +46,7 @@ impl<'a> Declared<'a> {
         Some((found.2, found.3))
     }
 
-    /// Of a tier, from 0, or of the head.
+    /// Returns a declaration of a tier, from 0, or of the header.
     fn get(
         &self,
         input: &Input,
@@ -52,14 +54,18 @@ impl<'a> Declared<'a> {
         word: &str,
     ) -> Result<(Cell<'a>, u64), Error> {
         let place = tier.map_or(0, |tier| tier + 1);
-        let whose = tier.map_or("the head".into(), |tier| format!("tier {tier}"));
+        let whose = tier.map_or("the header".into(), |tier| format!("tier {tier}"));
         self.find(place, word).ok_or_else(|| {
-            Error::whole(&input.name, format!("{whose} without {word:?}"), "a line that says it")
+            Error::whole(
+                &input.name,
+                format!("{whose} without {word:?}"),
+                "a line with this keyword",
+            )
         })
     }
 }
 
-/// How many parts there are in a whole; `what` they are.
+/// Divides a value by `part`; `what` names `part` in messages.
 fn parts((cell, whole): (Cell<'_>, u64), part: u64, what: &str) -> Result<u64, Error> {
     match whole.is_multiple_of(part) {
         true => Ok(whole / part),
@@ -74,22 +80,24 @@ pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Networ
     let of = |tier, word| declared.get(input, Some(tier), word);
     let bundle = |tier: usize| declared.find(tier + 1, "bundle").map_or(1, |(_, number)| number);
     if let Some((cell, _)) = declared.find(1, "bundle").filter(|(_, number)| *number > 1) {
-        return Err(cell.error("1 in tier 0: exactly one link for each host"));
+        return Err(cell.error("1 in tier 0: exactly one link per host"));
     }
     let (tiers, nodes) = (head("tiers")?.1 as usize, head("nodes")?.1);
     let pods = parts(head("nodes")?, head("podsize")?.1, "the Podsize")?;
     if tiers == 2 && pods != 1 {
         let (cell, _) = head("podsize")?;
-        return Err(cell.error(format!("{nodes}, all nodes: nothing links pods of two tiers")));
+        return Err(
+            cell.error(format!("{nodes}, the number of nodes: with two tiers, nothing links pods"))
+        );
     }
     let rack = of(0, "radix_down")?.1;
     let racks = parts(head("podsize")?, rack, "the Radix_Down of tier 0")?;
     let aggs = parts(of(0, "radix_up")?, bundle(1), "the Bundle of tier 1")?;
     let down = |tier: usize, links: u64| match of(tier, "radix_down")? {
         (_, radix) if radix == links => Ok(()),
-        (cell, _) => {
-            Err(cell.error(format!("{links}, the links that the tier below and Bundle leave it")))
-        }
+        (cell, _) => Err(cell.error(format!(
+            "{links}, the number of links that follows from the tier below and Bundle"
+        ))),
     };
     down(1, racks * bundle(1))?;
     let mut cores = 0;
@@ -142,11 +150,12 @@ pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Networ
     }
     let topology = joins.done(input, |node| format!("{node:?}"), &mut Vec::new())?;
     if declared.0.iter().any(|declared| declared.1.starts_with("queue")) {
-        warnings.push(format!("{}: sizes of queues are left out: set switch.buffer", input.name));
+        warnings.push(format!("{}: queue sizes are omitted: set switch.buffer", input.name));
     }
     let numbers = (0..nodes as u32).map(Node::Host).collect();
-    let says = "Node i is host hi; tor0…, agg0… and core0… are the switches of the tiers.".into();
-    Ok(Network { topology, numbers, mtu: None, loss: 0.0, says })
+    let comment =
+        "Node i is host hi. The switches of the tiers are tor0…, agg0… and core0….".into();
+    Ok(Network { topology, numbers, mtu: None, loss: 0.0, comment })
 }
 
 fn declared(input: &Input) -> Result<Declared<'_>, Error> {
@@ -156,13 +165,14 @@ fn declared(input: &Input) -> Result<Declared<'_>, Error> {
         let Some(first) = words.next().filter(|word| !word.text.starts_with('#')) else { continue };
         let lower = first.text.to_lowercase();
         let Some(at) = WORDS.iter().position(|word| *word == lower) else {
-            return Err(first.error(one_of(WORDS)).meant(nearest(&lower, WORDS)));
+            return Err(first.error(one_of(WORDS)).suggest(nearest(&lower, WORDS)));
         };
         let word = WORDS[at];
-        let value = words.next().ok_or_else(|| first.error("a number behind this word"))?;
+        let value = words.next().ok_or_else(|| first.error("a number after this keyword"))?;
         let value = value.named(first.text);
         if (at < 3) != (place == 0) && word != "tier" {
-            let expected = if at < 3 { "a word of a tier" } else { "\"Tier\" before it" };
+            let expected =
+                if at < 3 { "a keyword of a tier" } else { "a line \"Tier\" before this keyword" };
             return Err(first.error(expected));
         }
         let number = match word {
@@ -178,7 +188,7 @@ fn declared(input: &Input) -> Result<Declared<'_>, Error> {
             place = number as usize + 1;
         }
         if declared.find(place, word).is_some() {
-            return Err(first.error("a word that was not said before"));
+            return Err(first.error("a keyword that does not occur twice in its section"));
         }
         declared.0.push((place, word, value, number));
     }

@@ -1,17 +1,17 @@
-//! Words of a text, each with its line.
+//! Words of a text with their lines.
 
 use super::Input;
 use crate::error::Error;
 use crate::read::cell::Cell;
 
-/// The words of a text whose ends of lines mean nothing.
+/// Words of a text in which line breaks have no meaning.
 pub(super) struct Words<'a, I> {
-    /// What messages say where the words are over.
+    /// Place of errors at the end of the text.
     end: Cell<'a>,
     words: I,
 }
 
-/// The words of an input.
+/// Returns the words of an input.
 pub(super) fn words(input: &Input) -> Words<'_, impl Iterator<Item = Cell<'_>>> {
     let line = input.text.lines().count().max(1);
     Words {
@@ -21,19 +21,19 @@ pub(super) fn words(input: &Input) -> Words<'_, impl Iterator<Item = Cell<'_>>> 
 }
 
 impl<'a, I: Iterator<Item = Cell<'a>>> Words<'a, I> {
-    /// The next word, which is `heading`.
+    /// Returns the next word and names it `heading`.
     pub(super) fn next(&mut self, heading: &'a str) -> Result<Cell<'a>, Error> {
         let word = self.words.next().map(|word| word.named(heading));
         word.ok_or_else(|| self.end.named(heading).error_found("the end of the file", "a value"))
     }
 
-    /// What is left of the text begins with this.
+    /// Returns the first word of the rest of the text.
     pub(super) fn rest(mut self) -> Option<Cell<'a>> {
         self.words.next()
     }
 }
 
-/// The lines of an input, each as its words; empty where it has none.
+/// Returns the lines of an input as words; an empty line has none.
 pub(super) fn rows(input: &Input) -> impl Iterator<Item = impl Iterator<Item = Cell<'_>>> {
     let file = input.name.as_str();
     input.text.lines().enumerate().map(move |(number, line)| {

@@ -1,11 +1,11 @@
-//! One value of a file of lines: a cell of a table, or a word.
+//! One value of a text file: a cell of a table, or a word.
 
 use tidegate_core::{Rate, Span};
 
 use super::quantity::{self, Why};
 use crate::error::Error;
 
-/// Most characters of it that a message shows.
+/// Number of characters of a value that a message shows.
 const SHOWN: usize = 60;
 
 /// A value and its place.
@@ -14,24 +14,24 @@ pub(crate) struct Cell<'a> {
     pub(crate) file: &'a str,
     /// From 1.
     pub(crate) line: usize,
-    /// What it is, as messages say it.
+    /// Name of the value in messages.
     pub(crate) heading: &'a str,
     pub(crate) text: &'a str,
 }
 
 impl<'a> Cell<'a> {
-    /// The same, with a word for what it is.
+    /// Returns the cell with another name.
     pub(crate) fn named(self, heading: &'a str) -> Cell<'a> {
         Cell { heading, ..self }
     }
 
-    /// It is not what is `expected`.
+    /// Returns an error that this value is not `expected`.
     pub(crate) fn error(&self, expected: impl Into<Box<str>>) -> Error {
         let shown = self.text.chars().take(SHOWN).collect::<String>();
         self.error_found(format!("{shown:?}"), expected)
     }
 
-    /// Something about it is wrong.
+    /// Returns an error at this value, with the text `found`.
     pub(crate) fn error_found(
         &self,
         found: impl Into<Box<str>>,
@@ -54,21 +54,21 @@ impl<'a> Cell<'a> {
         number.ok_or_else(|| self.error(format!("a whole number from {min} to {max}")))
     }
 
-    /// A quantity with its unit.
+    /// Parses a quantity with its unit.
     pub(crate) fn rate(&self, min: Rate, max: Rate) -> Result<Rate, Error> {
         self.quantity(quantity::rate(self.text), min, max)
     }
 
-    /// A quantity with its unit.
+    /// Parses a quantity with its unit.
     pub(crate) fn span(&self, min: Span, max: Span) -> Result<Span, Error> {
         self.quantity(quantity::span(self.text), min, max)
     }
 
-    /// A time from the beginning, as a number without its `unit`.
+    /// Parses a time since the start, given as a number of `unit`.
     pub(crate) fn time(&self, unit: &str, max: Span) -> Result<Span, Error> {
         let time = quantity::span(&format!("{}{unit}", self.text)).ok();
         time.filter(|time| *time <= max).ok_or_else(|| {
-            self.error(format!("a time in {unit}, as a number without unit, up to {max}"))
+            self.error(format!("a time in {unit} of at most {max}, as a number without unit"))
         })
     }
 
@@ -80,8 +80,8 @@ impl<'a> Cell<'a> {
     ) -> Result<T, Error> {
         match read {
             Ok(value) if (&min..=&max).contains(&&value) => Ok(value),
-            Ok(_) => Err(self.error(format!("{min} to {max}"))),
-            Err(why) => Err(self.error(why.expected).meant(why.suggestion)),
+            Ok(_) => Err(self.error(format!("a value from {min} to {max}"))),
+            Err(why) => Err(self.error(why.expected).suggest(why.suggestion)),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! From a tree of TOML to a tree of typed values: unknown keys, missing keys, types, units and
-//! bounds are settled here, once, and defaults are filled in. What comes out can be read without
-//! further checks of one value; what remains is how values fit together.
+//! Checks a tree of TOML and turns it into a tree of typed values. It checks unknown and missing
+//! keys, types, units and bounds, and adds defaults. Later steps check only relations between
+//! values.
 
 use tidegate_algos::Protocol;
 
@@ -26,13 +26,13 @@ impl ConcatRefs for Keys {
     }
 }
 
-/// `a table of rate and delay`.
+/// Returns `a table of rate, delay`.
 fn table_of(keys: &[&'static Key]) -> String {
     let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
     format!("a table of {}", names.join(", "))
 }
 
-/// Checks a table against its keys; with `complete`, fills in defaults and misses what is required.
+/// Checks a table against its keys. If `complete`, it adds defaults and reports missing keys.
 fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Result<Table, Error> {
     let (mut entries, at) = entries(node, path, || table_of(keys))?;
     for (name, (place, _)) in &entries {
@@ -44,7 +44,7 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
                     format!("the unknown key {:?}", shorten(name)),
                     one_of(known()),
                 )
-                .meant(nearest(name, known())));
+                .suggest(nearest(name, known())));
         }
     }
     let mut items = Vec::new();
@@ -58,7 +58,7 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
                         own.fill(default);
                         own
                     }
-                    // What such a table lacks is missing where the table could stand.
+                    // A key that this table lacks is reported at the parent table.
                     None if matches!(default.raw, Raw::Table(_)) => {
                         Node { at: at.clone(), ..default }
                     }
@@ -85,7 +85,7 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
     Ok(Table { path: path.to_string(), at, items })
 }
 
-/// First sentence of what a key means, to stand inside another.
+/// Returns the first sentence of a key's description, for use within another sentence.
 fn meaning(key: &Key) -> String {
     let sentence = key.doc.split_inclusive(['.', ';']).next().unwrap_or("");
     let sentence = sentence.trim_end_matches(['.', ';']);
@@ -112,29 +112,34 @@ fn entries(
     }
 }
 
-/// An error where a table should be; a list of tables comes of brackets that were doubled.
+/// Returns the error for a value that is not a table. A list of tables results from double
+/// brackets.
 fn no_table(node: &Node, path: &str, expected: String) -> Error {
     let doubled = matches!(&node.raw, Raw::List(items)
         if !items.is_empty() && items.iter().all(|item| matches!(item.raw, Raw::Table(_))));
-    let meant = (doubled && !path.contains('[')).then(|| format!("[{path}]"));
-    node.at.error(path, node.found(), expected).meant(meant)
+    let suggestion = (doubled && !path.contains('[')).then(|| format!("[{path}]"));
+    node.at.error(path, node.found(), expected).suggest(suggestion)
 }
 
-/// An error where a list of tables should be; a table comes of single brackets.
+/// Returns the error for a value that is not a list of tables. A table results from single
+/// brackets.
 fn no_list(node: &Node, path: &str) -> Error {
     let Raw::Table(entries) = &node.raw else {
         return node.at.error(path, node.found(), "a list of tables");
     };
-    // `[traffic.search]`: what looks like a name is a key.
+    // In `[traffic.search]`, the user probably intends `search` as a name.
     let named = !entries.is_empty()
         && entries.values().all(|(_, value)| matches!(value.raw, Raw::Table(_)));
     let (found, expected) = match entries.keys().next().filter(|_| named) {
-        Some(name) => (format!("a table of {:?}", shorten(name)), "a list of tables without names"),
+        Some(name) => (
+            format!("a table with the key {:?}", shorten(name)),
+            "a list of tables, which have no names",
+        ),
         None => (node.found(), "a list of tables"),
     };
     let header = path.split('.').map(|step| step.split('[').next().unwrap_or(step));
     let header = header.collect::<Vec<_>>().join(".");
-    node.at.error(path, found, expected).meant(Some(format!("[[{header}]]")))
+    node.at.error(path, found, expected).suggest(Some(format!("[[{header}]]")))
 }
 
 fn kinds(
@@ -145,7 +150,7 @@ fn kinds(
 ) -> Result<Table, Error> {
     let known = || variants.iter().map(|variant| variant.kind);
     let wrong = |at: &Place, found: String, text: &str| {
-        at.error(join(path, "kind"), found, one_of(known())).meant(nearest(text, known()))
+        at.error(join(path, "kind"), found, one_of(known())).suggest(nearest(text, known()))
     };
     let variant = match &node.raw {
         Raw::Table(entries) => match entries.get("kind").map(|(_, node)| node) {
@@ -200,7 +205,7 @@ pub(crate) fn item(node: Node, shape: Shape, path: &str) -> Result<Item, Error> 
             }
             Raw::Text(text) if nearest(text, words.iter().copied()).is_some() => {
                 let error = at.error(path, node.found(), shape.expected());
-                return Err(error.meant(nearest(text, words.iter().copied())));
+                return Err(error.suggest(nearest(text, words.iter().copied())));
             }
             _ => {
                 return item(node, *rest, path).map_err(|mut error| {
@@ -215,12 +220,12 @@ pub(crate) fn item(node: Node, shape: Shape, path: &str) -> Result<Item, Error> 
         Shape::Sizes => Datum::Sizes(sizes(&node, path)?),
         Shape::Names | Shape::Globs | Shape::Addresses => Datum::Texts(texts(&node, shape, path)?),
         _ => leaf(&node.raw, shape)
-            .map_err(|why| at.error(path, node.found(), why.expected).meant(why.suggestion))?,
+            .map_err(|why| at.error(path, node.found(), why.expected).suggest(why.suggestion))?,
     };
     Ok(Item { datum, at })
 }
 
-/// `"a", "b" or a number`.
+/// Returns `"a", "b" or a number`.
 fn or(words: &[&str], rest: String) -> Box<str> {
     either(words.iter().map(|word| format!("{word:?}")).chain([rest]).collect()).into()
 }
@@ -238,7 +243,7 @@ fn by_protocol(node: Node, keys: Keys, path: &str) -> Result<Vec<(Protocol, Tabl
                         format!("the unknown protocol {:?}", shorten(&name)),
                         one_of(protocols()),
                     )
-                    .meant(nearest(&name, protocols()))
+                    .suggest(nearest(&name, protocols()))
             })?;
             Ok((protocol, table(node, keys, &path)?))
         })
@@ -269,7 +274,7 @@ fn sizes(node: &Node, path: &str) -> Result<Sizes, Error> {
         Ok(_) => Err(node.at.error(format!("{path}[{i}]"), node.found(), MESSAGE.expected())),
         Err(why) => {
             let error = node.at.error(format!("{path}[{i}]"), node.found(), why.expected);
-            Err(error.meant(why.suggestion))
+            Err(error.suggest(why.suggestion))
         }
     };
     let sizes = items.iter().enumerate().map(size).collect::<Result<Vec<u64>, Error>>()?;
@@ -292,14 +297,14 @@ fn rows(node: &Node, path: &str) -> Result<Vec<Row>, Error> {
     };
     let row = |(i, node): (usize, &Node)| {
         let path = format!("{path}[{i}]");
-        let items = list(node, &path, "a list of whole numbers, at least one")?;
+        let items = list(node, &path, "a list of at least one whole number")?;
         let numbers = items.iter().enumerate().map(|item| number(item, &path));
         Ok(Row { numbers: numbers.collect::<Result<_, Error>>()?, at: node.at.clone() })
     };
     list(node, path, &Shape::Rows.expected())?.iter().enumerate().map(row).collect()
 }
 
-/// The names of all protocols.
+/// Returns the names of all protocols.
 pub(crate) fn protocols() -> impl Iterator<Item = &'static str> {
     Protocol::ALL.iter().map(|protocol| protocol.info().name)
 }
@@ -308,7 +313,7 @@ fn word(text: &str, words: &'static [&'static str]) -> Option<Datum> {
     words.iter().find(|word| **word == text).map(|word| Datum::Word(word))
 }
 
-/// Checks a value that is neither table nor list.
+/// Checks a value that is neither a table nor a list.
 fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
     let expected = || Why { expected: shape.expected(), suggestion: None };
     let between = |inside: bool, datum: Datum| if inside { Ok(datum) } else { Err(expected()) };
@@ -367,7 +372,7 @@ fn with_unit(dimension: &Dimension) -> Why {
     Why { expected: dimension.expected("in quotes, with a unit, such as"), suggestion: None }
 }
 
-/// In the largest unit that leaves a whole number.
+/// Returns a size in the largest unit that gives a whole number.
 fn size(bytes: u64) -> String {
     let fits = |(_, unit): &&(&str, u64)| bytes >= *unit && bytes.is_multiple_of(*unit);
     let decimal = SIZE.units.iter().filter(|(name, _)| !name.contains('i'));
@@ -376,10 +381,10 @@ fn size(bytes: u64) -> String {
 }
 
 impl Shape {
-    /// What is allowed, for a message.
+    /// Returns the allowed values, for a message.
     pub(crate) fn expected(&self) -> String {
         match *self {
-            Shape::Text => "a text".into(),
+            Shape::Text => "a non-empty text".into(),
             Shape::Flag => "true or false".into(),
             Shape::Number { min, max } if min == f64::MIN && max == f64::MAX => {
                 "a finite number".into()
@@ -398,18 +403,20 @@ impl Shape {
             Shape::Word(words) => one_of(words.iter().copied()),
             Shape::Or(words, rest) => or(words, rest.expected()).into(),
             Shape::Protocol => format!("a protocol: {}", one_of(protocols())),
-            Shape::Names => "a list of names".into(),
-            Shape::Rows => "a list of lists of whole numbers, at least one".into(),
+            Shape::Names => "a list of at least one name".into(),
+            Shape::Rows => "a list of at least one list of whole numbers".into(),
             Shape::Sizes => {
                 let most = Sizes::MOST;
                 format!("a list of at most {most} sizes such as [\"200B\", \"4KB\"]").into()
             }
             Shape::Addresses => {
-                "an IPv4 address with a UDP port, such as \"127.0.0.1:9000\", or a list of those"
+                "an IPv4 address with a UDP port, such as \"127.0.0.1:9000\", or a list of such \
+                 addresses"
                     .into()
             }
             Shape::Globs => {
-                "a name, or a list of names, with * for any text and [0-15] for a range of numbers"
+                "a name or a list of names; in names, * matches any text and [0-15] a range of \
+                 numbers"
                     .into()
             }
             Shape::Params | Shape::ByProtocol(_) => "a table".into(),

@@ -1,5 +1,5 @@
-//! What may stand in a scenario, as data. Checking a file, filling in defaults and writing the
-//! schema all work from this description; the tables themselves stand where their section is built.
+//! Description of the keys of a scenario, as data. The checker, the defaults and the schema use it.
+//! The tables themselves are in the files that compile their sections.
 
 use tidegate_core::{Rate, Span};
 
@@ -9,21 +9,21 @@ pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
     pub(crate) presence: Presence,
-    /// What it means, for the schema.
+    /// Description, for the schema and the documents.
     pub(crate) doc: &'static str,
 }
 
-/// Whether a key must be there.
+/// Whether a key is required.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Presence {
     Required,
     Optional,
-    /// Written as in a file; a table's is merged with what the file says.
+    /// Default in TOML. The default of a table is merged with the table in the file.
     Default(&'static str),
 }
 pub(crate) use Presence::{Default, Optional, Required};
 
-/// A row of a table of keys.
+/// Returns a row of a table of keys.
 pub(crate) const fn key(
     name: &'static str,
     shape: Shape,
@@ -33,7 +33,7 @@ pub(crate) const fn key(
     Key { name, shape, presence, doc }
 }
 
-/// Keys of one table, in groups that several tables can share.
+/// Keys of one table, in groups that tables can share.
 pub(crate) type Keys = &'static [&'static [Key]];
 
 /// One form of a table whose keys depend on its `kind`.
@@ -44,10 +44,10 @@ pub(crate) struct Variant {
     pub(crate) keys: &'static [Key],
 }
 
-/// What a value looks like. Bounds are inclusive.
+/// Type and bounds of a value. Bounds are inclusive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
-    /// Any text but the empty one.
+    /// A non-empty text.
     Text,
     Flag,
     Number {
@@ -70,7 +70,7 @@ pub(crate) enum Shape {
         min: u64,
         max: u64,
     },
-    /// A size, perhaps relative.
+    /// A size in bytes or relative to the BDP.
     Extent,
     /// One of these.
     Word(&'static [&'static str]),
@@ -86,19 +86,18 @@ pub(crate) enum Shape {
     Sizes,
     /// A name with wildcards, or a list of them.
     Globs,
-    /// Where a real host receives, or a list of that; checked where it is read.
+    /// The address of a live host, or a list of addresses; the reader checks them.
     Addresses,
-    /// A protocol's parameters: checked where the protocol is known.
+    /// Parameters of a protocol; checked when the protocol is known.
     Params,
     Table(Keys),
     /// A list of tables.
     Tables(Keys),
-    /// A list of tables that say only what differs: nothing is required and nothing filled in but
-    /// where the key says so.
+    /// A list of tables that override others: no key is required, and no defaults are added.
     Changes(Keys),
     /// A table whose `kind` decides which further keys it has.
     Kinds(&'static [Key], &'static [Variant]),
-    /// A list of those.
+    /// A list of such tables.
     ManyKinds(&'static [Key], &'static [Variant]),
     /// A table with the names of protocols as keys.
     ByProtocol(Keys),
@@ -110,8 +109,9 @@ pub(crate) const LONGEST: Span = Span::s(1_000);
 pub(crate) const SPAN: Shape = Shape::Span { min: Span::ZERO, max: LONGEST };
 /// A span of time that is not empty.
 pub(crate) const INTERVAL: Shape = Shape::Span { min: Span::ns(1), max: LONGEST };
-/// What a packet spends on a link or in a switch. With the serialisation of the largest packet on
-/// the slowest link, which is half a second, it stays within what the engine can schedule.
+/// Time of a packet on a link or in a switch. The sum with the serialisation of the largest packet
+/// on the slowest link, which is half a second, stays within the range that the engine can
+/// schedule.
 pub(crate) const FLIGHT: Shape = Shape::Span { min: Span::ZERO, max: Span::s(1) };
 /// A link's rate.
 pub(crate) const LINK_RATE: Shape = Shape::Rate { min: Rate::mbps(1), max: Rate::gbps(10_000) };

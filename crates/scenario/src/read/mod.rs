@@ -1,5 +1,5 @@
-//! Reading: TOML text, options and presets in; a tree of typed values out, each of which knows its
-//! place.
+//! Reading: turns TOML text, options and presets into a tree of typed values that record their
+//! places.
 
 pub(crate) mod cell;
 pub(crate) mod check;

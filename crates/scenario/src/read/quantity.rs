@@ -1,7 +1,7 @@
 //! Quantities with units: `"245ns"`, `"200Gbps"`, `"64MB"`, `"1.5BDP"`.
 //!
-//! Decimal arithmetic throughout, so that what is written is what is meant; fractions of a
-//! picosecond, bit or byte are rounded to nearest. Between number and unit there may be a space.
+//! Decimal arithmetic keeps the written value exact. Fractions of a picosecond, bit or byte are
+//! rounded to nearest. A space may separate number and unit.
 
 use tidegate_core::{Extent, Rate, Span};
 
@@ -9,30 +9,30 @@ use crate::error::{either, nearest};
 
 /// A kind of quantity.
 pub(crate) struct Dimension {
-    /// With its article.
+    /// Noun with its article.
     pub(crate) noun: &'static str,
-    /// An example of its text.
+    /// Example of a value.
     pub(crate) example: &'static str,
     /// Names of units and their sizes in the base unit, as messages list them.
     pub(crate) units: &'static [(&'static str, u64)],
-    /// Other names, with the units that they stand for.
+    /// Aliases, with the units that they stand for.
     pub(crate) aliases: &'static [(&'static str, &'static str)],
 }
 
 impl Dimension {
-    /// What is allowed: an example, and all units by their plain names.
+    /// Returns the allowed values: an example, and all units without aliases.
     pub(crate) fn expected(&self, such_as: &str) -> String {
         let units = self.units.iter().map(|(name, _)| name.to_string()).collect();
         format!("{} {such_as} {:?}, in {}", self.noun, self.example, either(units))
     }
 
-    /// All names of units.
+    /// Returns all names of units, with aliases.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         let aliases = self.aliases.iter().map(|(name, _)| *name);
         self.units.iter().map(|(name, _)| *name).chain(aliases)
     }
 
-    /// The size of a unit in the base unit.
+    /// Returns the size of a unit in the base unit.
     fn size(&self, unit: &str) -> Option<u64> {
         let alias = self.aliases.iter().find(|(name, _)| *name == unit);
         let unit = alias.map_or(unit, |(_, plain)| plain);
@@ -94,18 +94,18 @@ pub(crate) const SIZE: Dimension = Dimension {
     ],
     aliases: &[("kB", "KB")],
 };
-/// A number, as people write shares.
+/// A share, as a percentage.
 pub(crate) const SHARE: Dimension =
     Dimension { noun: "a share", example: "60%", units: &[("%", 1)], aliases: &[] };
 /// Unit of a size relative to the bandwidth-delay product.
 pub(crate) const BDP: &str = "BDP";
 
-/// Why a text is no quantity.
+/// Reason why a text is not a quantity.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Why {
-    /// What is allowed.
+    /// Allowed values.
     pub(crate) expected: String,
-    /// What was probably meant.
+    /// Value that the user probably intended.
     pub(crate) suggestion: Option<String>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn rate(text: &str) -> Result<Rate, Why> {
 pub(crate) fn bytes(text: &str) -> Result<u64, Why> {
     quantity(text, &SIZE)
 }
-/// `60%` as 0.6; nothing where it is not written so.
+/// Parses a percentage: `60%` is 0.6; `None` if the text is not a percentage.
 pub(crate) fn share(text: &str) -> Option<f64> {
     let (number, "%") = split(text) else { return None };
     number.parse::<f64>().ok().map(|number| number / 100.0)
@@ -147,8 +147,8 @@ pub(crate) fn extent(text: &str) -> Result<Extent, Why> {
     quantity(text, &SIZE).map(|bytes| Extent::Bytes(bytes as f64)).map_err(relative)
 }
 
-/// A quantity, a share or a plain number, and its unit: microseconds, Gbit/s, bytes,
-/// bandwidth-delay products, or nothing. `None` where a text is none of these.
+/// Parses a quantity, a share or a plain number, and returns it with its unit: microseconds,
+/// Gbit/s, bytes, bandwidth-delay products, or none. `None` if the text is none of these.
 pub fn magnitude(text: &str) -> Option<(f64, &'static str)> {
     let (number, unit) = split(text);
     let number: f64 = number.parse().ok()?;
@@ -164,12 +164,12 @@ pub fn magnitude(text: &str) -> Option<(f64, &'static str)> {
     }
 }
 
-/// No size, where one in bandwidth-delay products would do as well.
+/// Adds sizes in bandwidth-delay products to the allowed values.
 pub(crate) fn or_relative(why: Why) -> Why {
     Why { expected: format!("{}, or \"1.5BDP\"", why.expected), ..why }
 }
 
-/// Number and unit of a text.
+/// Splits a text into number and unit.
 fn split(text: &str) -> (&str, &str) {
     let end = text
         .char_indices()
@@ -202,17 +202,18 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<u64, Why> {
         && text.trim().len() == text.len()
     {
         return decimal.times(size).ok_or_else(|| Why {
-            expected: format!("{} that is not astronomical", dimension.noun),
+            expected: format!("{} that fits in 64 bits", dimension.noun),
             suggestion: None,
         });
     }
     let suggestion = if unit.is_empty() { None } else { nearest(unit.trim(), dimension.names()) };
-    // A bit is an eighth of a byte: nobody's slip where the rest is spelt with care.
-    let other_letter = |meant: &str| {
+    // A wrong case of `b` changes the value by a factor of 8. If the user wrote mixed case, this
+    // may be intended, so no suggestion is made.
+    let other_letter = |suggested: &str| {
         unit.chars().any(char::is_uppercase)
             && unit.chars().any(char::is_lowercase)
-            && unit.contains('B') != meant.contains('B')
-            && unit.eq_ignore_ascii_case(meant)
+            && unit.contains('B') != suggested.contains('B')
+            && unit.eq_ignore_ascii_case(suggested)
     };
     if suggestion.is_some_and(other_letter) {
         let expected = format!("{} (b is a bit, B a byte of 8 bits)", expected());
@@ -231,7 +232,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Digits, perhaps a fraction, perhaps an exponent; no sign.
+    /// Parses digits with an optional fraction and an optional exponent; no sign.
     fn parse(text: &str) -> Option<Decimal> {
         let (digits, exponent) = match text.split_once(['e', 'E']) {
             Some((digits, exponent)) => {
@@ -266,7 +267,7 @@ impl Decimal {
         room
     }
 
-    /// Times `unit`, rounded to nearest; `None` where it does not fit.
+    /// Multiplies by `unit` and rounds to nearest; `None` if the result does not fit.
     fn times(self, unit: u64) -> Option<u64> {
         let product = u128::from(self.mantissa) * u128::from(unit);
         if product == 0 {
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn other_texts_are_refused() {
         let wrong = [
             "",
             " ",
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_of_units_are_suggested() {
+    fn units_are_suggested() {
         let suggestion = |why: Why| why.suggestion.unwrap_or_default();
         assert_eq!(suggestion(rate("10Gbsp").unwrap_err()), "10Gbps");
         assert_eq!(suggestion(rate("10gbps").unwrap_err()), "10Gbps");

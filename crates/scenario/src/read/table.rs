@@ -1,4 +1,4 @@
-//! Typed values: what a checked scenario is made of.
+//! Typed values of a checked scenario.
 
 use serde_json::{Value as Json, json};
 use tidegate_algos::Protocol;
@@ -47,28 +47,28 @@ pub(crate) struct Item {
 /// A checked table.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    /// As messages name it; empty for the file itself.
+    /// Path of the table in messages; empty for the top level.
     pub(super) path: String,
     pub(super) at: Place,
-    /// By key, of which there are few. A fabric may have a million such tables.
+    /// Items by key. A list, because a table has few keys and a fabric may have a million tables.
     pub(super) items: Vec<(&'static str, Item)>,
 }
 
 impl Table {
-    /// Path of one of its keys.
+    /// Returns the path of a key.
     pub(crate) fn path(&self, key: &str) -> String {
         join(&self.path, key)
     }
 
-    /// The item of a key, if it is there.
+    /// Returns the item of a key, if the table has it.
     pub(crate) fn item(&self, key: &str) -> Option<&Item> {
         self.items.iter().find(|(name, _)| *name == key).map(|(_, item)| item)
     }
 
-    /// The value of a key that may be missing.
+    /// Returns the value of an optional key.
     ///
     /// # Panics
-    /// Where `T` is not what the table of keys says: a slip in this crate.
+    /// If `T` is not the type in the table of keys: a bug in this crate.
     pub(crate) fn find<'a, T: FromDatum<'a>>(&'a self, key: &str) -> Option<T> {
         let item = self.item(key)?;
         Some(
@@ -77,25 +77,25 @@ impl Table {
         )
     }
 
-    /// The value of a key that is required or has a default.
+    /// Returns the value of a key that is required or has a default.
     ///
     /// # Panics
-    /// Where the table of keys says otherwise: a slip in this crate.
+    /// If the key is optional: a bug in this crate.
     pub(crate) fn get<'a, T: FromDatum<'a>>(&'a self, key: &str) -> T {
         self.find(key).unwrap_or_else(|| panic!("{key} is neither required nor has a default"))
     }
 
-    /// The tables of a list; none where it is missing.
+    /// Returns the tables of a list; none if the key is missing.
     pub(crate) fn tables(&self, key: &str) -> &[Table] {
         self.find(key).unwrap_or(&[])
     }
 
-    /// Whether the value of a key comes from an option, and not from the file or by default.
+    /// Whether the value of a key comes from an option, and not from the file or a default.
     pub(crate) fn is_changed(&self, key: &str) -> bool {
         self.item(key).is_some_and(|item| item.at.is_changed())
     }
 
-    /// An error about the value of a key or, where there is none, about its absence.
+    /// Returns an error about the value of a key, or about its absence.
     pub(crate) fn error(&self, key: &str, expected: impl Into<Box<str>>) -> Error {
         match self.item(key) {
             Some(item) => item.at.error(self.path(key), item.found(), expected),
@@ -103,7 +103,7 @@ impl Table {
         }
     }
 
-    /// An error about the value of a key, in words of its own.
+    /// Returns an error at a key, with the text `found`.
     pub(crate) fn error_found(
         &self,
         key: &str,
@@ -114,7 +114,7 @@ impl Table {
         at.error(self.path(key), found, expected)
     }
 
-    /// Everything in it, as a file would say it.
+    /// Returns the table as a file would contain it.
     pub(crate) fn json(&self) -> Json {
         self.items
             .iter()
@@ -152,7 +152,7 @@ impl Item {
             }
             Datum::Rows(rows) => rows.iter().map(|row| json!(row.numbers)).collect(),
             Datum::Protocol(protocol) => json!(protocol.info().name),
-            // Replaced by the complete parameters where the protocol is known.
+            // Replaced by all parameters when the protocol is known.
             Datum::Params(_) => Json::Null,
             Datum::Table(table) => table.json(),
             Datum::Tables(tables) => tables.iter().map(Table::json).collect(),
@@ -165,7 +165,7 @@ impl Item {
     }
 }
 
-/// What can be read out of a [`Datum`].
+/// A type that a [`Datum`] can be read as.
 pub(crate) trait FromDatum<'a>: Sized {
     fn from_datum(datum: &'a Datum) -> Option<Self>;
 }
@@ -185,7 +185,7 @@ readable! {
     f64: Datum::Number(number) => *number;
     u64: Datum::Count(count) | Datum::Bytes(count) => *count;
     Span: Datum::Span(span) => *span;
-    // A point is written as its distance from the start.
+    // A point in time is written as the span since the start.
     Time: Datum::Span(span) => Time::ZERO + *span;
     Rate: Datum::Rate(rate) => *rate;
     Extent: Datum::Extent(extent) => *extent;
@@ -199,11 +199,11 @@ readable! {
     Word: Datum::Word(word) => Word(word);
 }
 
-/// One of a few words.
+/// A keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(pub(crate) &'static str);
 
-/// A word that stands for something special, or a value.
+/// A keyword or a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Or<T> {
     Word(&'static str),
@@ -219,7 +219,7 @@ impl<'a, T: FromDatum<'a>> FromDatum<'a> for Or<T> {
     }
 }
 
-/// Path of a key of a table.
+/// Returns the path of a key of a table.
 pub(super) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_string() } else { format!("{path}.{key}") }
 }

@@ -1,5 +1,4 @@
-//! The TOML text as a tree in which every value knows its place, whatever file or option it came
-//! from.
+//! The TOML text as a tree in which every value records its place in a file or an option.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,15 +9,15 @@ use toml::de::{DeTable, DeValue};
 use crate::Override;
 use crate::error::{Error, nearest, one_of};
 
-/// A text that values come from.
+/// A text that contains values.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// As messages name it.
+    /// Name in messages.
     name: String,
     text: String,
-    /// Lines mean something: a file, not an option.
+    /// Whether messages show lines: true for files, false for options.
     lines: bool,
-    /// Shipped with this crate.
+    /// Whether it ships with this crate.
     builtin: bool,
 }
 
@@ -31,7 +30,7 @@ impl Source {
     }
 }
 
-/// A stretch of a source.
+/// A range of a source.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     source: Rc<Source>,
@@ -39,7 +38,7 @@ pub(crate) struct Place {
     end: usize,
 }
 
-/// Longest excerpt that a message shows.
+/// Number of characters of an excerpt in a message.
 const EXCERPT_CHARS: usize = 60;
 
 impl Place {
@@ -47,17 +46,17 @@ impl Place {
         Place { source: source.clone(), start: span.start, end: span.end }
     }
 
-    /// Comes from a default or a preset, not from the user.
+    /// Whether the value comes from a default or a preset, not from the user.
     pub(crate) fn is_builtin(&self) -> bool {
         self.source.builtin
     }
 
-    /// Comes from an option, not from a file.
+    /// Whether the value comes from an option, not from a file.
     pub(crate) fn is_changed(&self) -> bool {
         !self.source.lines
     }
 
-    /// As written, cut where it gets long.
+    /// Returns the text at this place, cut to the length of an excerpt.
     pub(crate) fn excerpt(&self) -> String {
         let text = self.text();
         let line = text.lines().next().unwrap_or("");
@@ -67,12 +66,12 @@ impl Place {
         format!("{}…", line.chars().take(EXCERPT_CHARS).collect::<String>())
     }
 
-    /// As written.
+    /// Returns the text at this place.
     pub(crate) fn text(&self) -> &str {
         self.source.text.get(self.start..self.end).unwrap_or("")
     }
 
-    /// As messages name it: the source and, in a file, the line.
+    /// Returns the name of the place in messages: the source and, in a file, the line.
     pub(crate) fn name(&self) -> String {
         match self.error("", "", "") {
             Error { line: 0, origin, .. } => origin.into(),
@@ -80,7 +79,7 @@ impl Place {
         }
     }
 
-    /// The line that it starts in.
+    /// Returns the line in which the place starts.
     fn line(&self) -> String {
         let (before, after) = self.source.text.split_at_checked(self.start).unwrap_or(("", ""));
         let before = before.rsplit('\n').next().unwrap_or("");
@@ -92,7 +91,7 @@ impl Place {
         }
     }
 
-    /// An error here.
+    /// Returns an error at this place.
     pub(crate) fn error(
         &self,
         key: impl Into<Box<str>>,
@@ -124,7 +123,7 @@ pub(crate) type Entries = BTreeMap<String, (Place, Node)>;
 #[derive(Clone, Debug)]
 pub(crate) enum Raw {
     Text(String),
-    /// Saturates; what was written is in the place.
+    /// Saturates on overflow; the place contains the original text.
     Integer(i128),
     Number(f64),
     Flag(bool),
@@ -152,7 +151,7 @@ impl Node {
     }
 
     /// Parses the value of an option or a default: TOML, or else the text itself as a string. Dates
-    /// and a bare `inf`, for which no key has a use, are texts too.
+    /// and a bare `inf` become texts, because no key takes them.
     pub(crate) fn value(source: &Rc<Source>) -> Node {
         let whole = Place::new(source, 0..source.text.len());
         match DeValue::parse(&source.text) {
@@ -163,12 +162,12 @@ impl Node {
         }
     }
 
-    /// A default from a table of keys.
+    /// Parses a default of a table of keys.
     pub(crate) fn default(text: &str) -> Node {
         Node::value(&Source::builtin("default".into(), text))
     }
 
-    /// What a message says was found.
+    /// Returns the text `found` of a message.
     pub(crate) fn found(&self) -> String {
         match &self.raw {
             Raw::Table(_) => "a table".into(),
@@ -178,7 +177,7 @@ impl Node {
         }
     }
 
-    /// Adds what `other` has and this lacks, table by table.
+    /// Adds the keys of `other` that this node lacks, table by table.
     pub(crate) fn fill(&mut self, other: Node) {
         if let (Raw::Table(own), Raw::Table(theirs)) = (&mut self.raw, other.raw) {
             for (key, (place, value)) in theirs {
@@ -192,8 +191,8 @@ impl Node {
         }
     }
 
-    /// Replaces or adds one value. Tables on the way are made; items of lists must exist, and
-    /// are named by place, by label, or all by `*`.
+    /// Replaces or adds one value. Missing tables on the path are created. Items of lists must
+    /// exist; the path selects them by position, by label, or all with `*`.
     pub(crate) fn set(&mut self, change: &Override) -> Result<(), Error> {
         let source = Rc::new(Source {
             name: change.option.clone(),
@@ -216,10 +215,10 @@ impl Node {
         self.put(&steps, 0, &value)
     }
 
-    /// The values that a key means, each as the way to it: whatever a list's items are called, they
-    /// are numbers there.
+    /// Returns the paths of the values that a key selects. In these paths, items of lists are
+    /// positions.
     pub(crate) fn places(&self, key: &str) -> Vec<Vec<String>> {
-        /// A way, and what is there.
+        /// A path, and the node there.
         type Way<'a> = (Vec<String>, Option<&'a Node>);
         fn further<'a>((way, node): Way<'a>, step: &str) -> Vec<Way<'a>> {
             let to = |step: &str, node| {
@@ -244,7 +243,7 @@ impl Node {
         ways.into_iter().map(|(way, _)| way).collect()
     }
 
-    /// Puts `value` where the steps from the `depth`th on lead from here.
+    /// Puts `value` at the path that `steps[depth..]` describe, relative to this node.
     fn put(&mut self, steps: &[String], depth: usize, value: &Node) -> Result<(), Error> {
         let at = &value.at;
         let Some(step) = steps.get(depth).map(String::as_str) else {
@@ -257,8 +256,9 @@ impl Node {
                 let is_place = |next: &&String| *next == "*" || next.parse::<usize>().is_ok();
                 let place = steps.get(depth + 1).filter(is_place);
                 if let Some(place) = place.filter(|_| !entries.contains_key(step)) {
-                    let found = format!("place {place} in a list that is not there");
-                    let expected = format!("a scenario that has [[{}]]", shown());
+                    let found =
+                        format!("position {place} of a list that the scenario does not have");
+                    let expected = format!("a scenario with [[{}]]", shown());
                     return Err(at.error(shown(), found, expected));
                 }
                 let empty = Node { raw: Raw::Table(Entries::new()), at: at.clone() };
@@ -272,19 +272,27 @@ impl Node {
                 }
                 let labelled = items.iter().position(|item| label(item) == Some(step));
                 if let Some(other) = labelled.filter(|other| !chosen.contains(other)) {
-                    let found = format!("{step}, which is a place and the label of place {other}");
-                    return Err(at.error(shown(), found, "labels that are no numbers"));
+                    let found = format!(
+                        "{step}, which is a position and also the label of position {other}"
+                    );
+                    return Err(at.error(
+                        shown(),
+                        found,
+                        "labels that are not numbers: rename the label",
+                    ));
                 }
                 chosen.into_iter().try_for_each(|index| items[index].put(steps, depth + 1, value))
             }
-            _ => Err(at.error(shown(), "a value, not a table", "a key that exists")),
+            _ => {
+                Err(at.error(shown(), "a value that is not a table", "the path of an existing key"))
+            }
         }
     }
 }
 
 impl Node {
-    /// Takes the protocol that `[transport]` names out of the document, wherever it stands, with
-    /// its presets and parameters. Nothing changes where it is `protocol` already.
+    /// Removes the protocol of `[transport]` from the whole document, with its presets and
+    /// parameters. Nothing changes if it is `protocol` already.
     fn forget_protocol(&mut self, protocol: &str) {
         let Raw::Table(root) = &mut self.raw else { return };
         let Some((_, Node { raw: Raw::Table(transport), .. })) = root.get_mut("transport") else {
@@ -313,12 +321,12 @@ impl Node {
     }
 }
 
-/// The steps of a path: `flows[0].start` and `flows.0.start` are the same.
+/// Splits a path into steps. `flows[0].start` and `flows.0.start` are equivalent.
 fn steps(key: &str) -> Vec<String> {
     key.replace('[', ".").replace(']', "").split('.').map(|step| step.trim().to_owned()).collect()
 }
 
-/// The places in a list that a step means: a number, `*` for all, or else a label.
+/// Returns the positions in a list that a step selects: a number, `*` for all, or else a label.
 fn choose(items: &[Node], step: &str) -> Vec<usize> {
     let all = 0..items.len();
     match step.parse::<usize>() {
@@ -338,24 +346,25 @@ fn label(item: &Node) -> Option<&str> {
     }
 }
 
-/// A step means nothing in a list.
+/// Returns the error for a step that selects no item of a list.
 fn no_item(items: &[Node], step: &str, at: &Place, key: String) -> Error {
     let len = items.len();
     let place = match len {
-        0 => "a list that is not empty".to_string(),
-        1 => "place 0".to_string(),
-        _ => format!("a place from 0 to {}, or * for all", len - 1),
+        0 => "a non-empty list".to_string(),
+        1 => "position 0".to_string(),
+        _ => format!("a position from 0 to {}, or * for all", len - 1),
     };
     let is_place = step == "*" || step.parse::<usize>().is_ok();
     let mut labels: Vec<&str> = items.iter().filter_map(label).collect();
     labels.dedup();
-    // Others cannot be named.
+    // Other labels cannot be used in a path.
     labels.retain(|label| *label != "*" && !label.contains(['.', '[', ']']));
     if is_place || labels.is_empty() {
-        return at.error(key, format!("place {step} in a list of {len}"), place);
+        return at.error(key, format!("position {step} of a list of {len}"), place);
     }
     let expected = format!("{place}, or label {}", one_of(labels.iter().copied()));
-    at.error(key, format!("label {step} in a list of {len}"), expected).meant(nearest(step, labels))
+    at.error(key, format!("label {step} in a list of {len}"), expected)
+        .suggest(nearest(step, labels))
 }
 
 fn entries(source: &Rc<Source>, table: DeTable<'_>) -> Entries {
@@ -407,18 +416,21 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_a_label_too_is_not_guessed() {
+    fn ambiguous_label_is_refused() {
         let text = "[[a]]\nlabel = '1'\n[[a]]\nlabel = 'b.c'\n";
         let mut document = Node::document(&Source::file("x", text)).unwrap();
         let mut set = |key: &str| {
             let change = Override::set(&format!("{key}=1")).unwrap();
             document.set(&change).map_err(|error| error.to_string())
         };
-        let said = set("a.1.x").unwrap_err();
-        assert!(said.contains("1, which is a place and the label of place 0"), "{said}");
+        let message = set("a.1.x").unwrap_err();
+        assert!(
+            message.contains("1, which is a position and also the label of position 0"),
+            "{message}"
+        );
         assert_eq!(set("a.0.x"), Ok(()));
-        let said = set("a.z.x").unwrap_err();
-        assert!(said.contains("label \"1\"") && !said.contains("b.c"), "{said}");
+        let message = set("a.z.x").unwrap_err();
+        assert!(message.contains("label \"1\"") && !message.contains("b.c"), "{message}");
     }
 
     #[test]

@@ -1,39 +1,39 @@
-//! One key of a scenario and the values that it takes.
+//! Axes of a sweep: one key of a scenario and its values.
 
 use super::range;
 use crate::error::{Error, shortened};
 use crate::overrides::Override;
 use crate::read::tree::{Node, Raw, Source};
 
-/// A key of a scenario and the values that it takes, at least one.
+/// A key of a scenario and its values, at least one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// As `--set` names it; `protocol` stands for the protocol under comparison.
+    /// Path of the key, as for `--set`; `protocol` is the protocol under comparison.
     pub key: String,
-    /// Each once.
+    /// Values, without duplicates.
     pub values: Vec<AxisValue>,
 }
 
 /// A value of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AxisValue {
-    /// As people read it.
+    /// Text of the value.
     pub text: String,
-    /// The same where it is a number.
+    /// Number, if the value is one.
     pub number: Option<f64>,
-    /// The same, of percentages too.
+    /// Number, if the value is one or a percentage.
     amount: Option<f64>,
-    /// What it changes in the scenario.
+    /// Change of the scenario.
     pub change: Override,
 }
 
 const EXAMPLES: &str = "key=values, such as traffic.0.load=0.3..0.9:0.1 or fabric.spines=2,4";
 
 impl Axis {
-    /// From `key=values`, the argument of `--vary`.
+    /// Parses `key=values`, the argument of `--vary`.
     ///
     /// # Errors
-    /// When there is no key, no value, a range leads nowhere, or a value stands there twice.
+    /// If there is no key or no value, a range is invalid, or a value occurs twice.
     pub fn vary(argument: &str) -> Result<Axis, Error> {
         let option = format!("--vary {}", shortened(argument));
         let wrong = |expected: &str| Error::whole(&option, format!("{argument:?}"), expected);
@@ -44,21 +44,21 @@ impl Axis {
         }
         for text in divided(values) {
             if text.is_empty() {
-                return Err(wrong("a value on either side of each comma"));
+                return Err(wrong("a value before and after each comma"));
             }
             for value in expanded(text).map_err(|expected| wrong(&expected))? {
-                let said = format!("{}={value}", axis.key);
-                let option = format!("--vary {}", shortened(&said));
+                let assignment = format!("{}={value}", axis.key);
+                let option = format!("--vary {}", shortened(&assignment));
                 axis.push(&value, &option).map_err(|expected| wrong(&expected))?;
             }
         }
         Ok(axis)
     }
 
-    /// Adds a value as TOML or a bare text says it; `option` names it in messages.
+    /// Adds a value, given as TOML or as a bare text. `option` is its name in messages.
     ///
     /// # Errors
-    /// What is expected instead, where it is there already.
+    /// The expected value, if the axis has this value already.
     pub(super) fn push(&mut self, value: &str, option: &str) -> Result<(), String> {
         let node = Node::value(&Source::file("", value));
         let (text, number) = match node.raw {
@@ -74,10 +74,7 @@ impl Axis {
             known.text == text || amounts.is_some_and(|(known, amount)| known == amount)
         };
         if self.values.iter().any(is_same) {
-            return Err(format!(
-                "each value once, where {:?} stands there twice",
-                shortened(&text)
-            ));
+            return Err(format!("each value once; {:?} occurs twice", shortened(&text)));
         }
         let change = match self.key.as_str() {
             "protocol" => Override::protocol(option, &text),
@@ -88,7 +85,7 @@ impl Axis {
     }
 }
 
-/// The values that a word of a list stands for: those of a range, or itself.
+/// Expands a word of a list: a range to its values, another word to itself.
 fn expanded(word: &str) -> Result<Vec<String>, String> {
     if !range::is_range(word) {
         return Ok(vec![word.to_owned()]);
@@ -98,7 +95,7 @@ fn expanded(word: &str) -> Result<Vec<String>, String> {
     range::values(from, to, step)
 }
 
-/// The words between commas, but for those in quotes and brackets, without the blanks around them.
+/// Splits a text at commas outside quotes and brackets, and trims the parts.
 fn divided(text: &str) -> Vec<&str> {
     let (mut words, mut start, mut depth, mut quote) = (Vec::new(), 0, 0usize, None);
     for (at, c) in text.char_indices() {
@@ -144,21 +141,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_axis_is_refused() {
-        for (argument, said) in [
+    fn invalid_axes_are_refused() {
+        for (argument, expected) in [
             ("", "expected key=values, such as"),
             ("load", "expected key=values, such as"),
             ("=1", "expected key=values, such as"),
-            ("load=", "a value on either side of each comma"),
-            ("load=1,,2", "a value on either side of each comma"),
-            ("load=0.1..0.5:0.3", "these lead to 0.4 and 0.7"),
-            ("load=1..", "in place of \"\""),
-            ("load=1,1", "each value once, where \"1\" stands there twice"),
-            ("load=1..3,2", "each value once, where \"2\" stands there twice"),
+            ("load=", "a value before and after each comma"),
+            ("load=1,,2", "a value before and after each comma"),
+            ("load=0.1..0.5:0.3", "this one reaches 0.4 and 0.7"),
+            ("load=1..", "instead of \"\""),
+            ("load=1,1", "each value once; \"1\" occurs twice"),
+            ("load=1..3,2", "each value once; \"2\" occurs twice"),
         ] {
             let error = Axis::vary(argument).unwrap_err().to_string();
             let place = format!("--vary {argument}: found {argument:?}");
-            assert!(error.contains(said) && error.starts_with(&place), "{argument}: {error}");
+            assert!(error.contains(expected) && error.starts_with(&place), "{argument}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Files that say a sweep.
+//! Sweep files.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,56 +9,56 @@ use crate::files;
 use crate::overrides::Override;
 use crate::read::tree::{Entries, Node, Place, Raw, Source};
 
-/// A sweep as a file says it.
+/// A sweep that a file describes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweepFile {
-    /// The scenario that varies.
+    /// Scenario of the sweep.
     pub scenario: PathBuf,
-    /// What is changed in it for all points.
+    /// Changes of the scenario at all points.
     pub changes: Vec<Override>,
-    /// Seeds of every point, where the file says them.
+    /// Seeds of every point, if the file sets them.
     pub seeds: Option<SeedList>,
-    /// The axes.
+    /// Axes of the sweep.
     pub axes: Vec<Axis>,
-    /// Their values together.
+    /// Points: combinations of the values of the axes.
     pub points: Vec<Point>,
 }
 
 const KEYS: [&str; 7] = ["scenario", "set", "seeds", "mode", "points", "search_seed", "axis"];
 const AXIS_KEYS: [&str; 5] = ["key", "values", "from", "to", "step"];
 const MODES: [&str; 3] = ["grid", "zip", "random"];
-/// Largest file.
+/// Size limit of a file, in bytes.
 const MOST_BYTES: u64 = 4 << 20;
 
 impl SweepFile {
-    /// Reads one.
+    /// Reads a sweep file.
     ///
     /// # Errors
-    /// When it cannot be read, is no TOML, has an unknown key, or something in it is wrong; the
-    /// message names the place, what was found and what is allowed.
+    /// If the file cannot be read, is not TOML, has an unknown key, or is invalid. The error names
+    /// the place, the value found and the allowed values.
     pub fn load(path: &Path) -> Result<SweepFile, Error> {
         let origin = path.display().to_string();
         let unreadable = |why: String| {
             let found = format!("a file that cannot be read ({why})");
-            Error::whole(&origin, found, "a sweep (TOML with scenario and [[axis]])")
+            Error::whole(&origin, found, "a sweep file (TOML with scenario and [[axis]])")
         };
         let bytes = files::read(path, MOST_BYTES).map_err(|why| {
             let near = (why.kind() == ErrorKind::NotFound).then(|| files::nearest(path)).flatten();
-            unreadable(why.to_string()).meant(near)
+            unreadable(why.to_string()).suggest(near)
         })?;
         let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".into()))?;
         SweepFile::parse(&text, &origin)
     }
 
-    /// The sweep that a text says, of a file of that name.
+    /// Parses the text of a sweep file with this name.
     fn parse(text: &str, origin: &str) -> Result<SweepFile, Error> {
         let document = Node::document(&Source::file(origin, files::without_mark(text)))?;
         let nothing = || {
-            let expected = "the path of a scenario; to vary a scenario itself, say --vary";
+            let expected = "the path of a scenario; to vary keys of this scenario, use --vary";
             document.at.error("scenario", "nothing", expected)
         };
         let Raw::Table(entries) = &document.raw else { return Err(nothing()) };
-        // Its keys are unknown here because it is another kind of file.
+        // The file is a scenario, so its keys would be reported as unknown.
         if entries.contains_key("fabric") && !entries.contains_key("scenario") {
             return Err(nothing());
         }
@@ -72,30 +72,31 @@ impl SweepFile {
             .map(|(i, node)| axis(node, &format!("axis[{i}]")))
             .collect::<Result<Vec<Axis>, Error>>()?;
         let seeds = top.find("seeds").map(seeds).transpose()?;
-        let changes = list(top.find("set"), "set", "a list of texts, such as [\"duration=1ms\"]")?
-            .iter()
-            .enumerate()
-            .map(|(i, node)| change(node, &format!("set[{i}]")))
-            .collect::<Result<Vec<Override>, Error>>()?;
-        // What the mode says of the axes is said of the whole file.
+        let changes =
+            list(top.find("set"), "set", "a list of strings, such as [\"duration=1ms\"]")?
+                .iter()
+                .enumerate()
+                .map(|(i, node)| change(node, &format!("set[{i}]")))
+                .collect::<Result<Vec<Override>, Error>>()?;
+        // Errors about the mode and the axes concern the whole file.
         let points = points(&axes, mode(&top)?, origin)?;
         Ok(SweepFile { scenario: folder.join(scenario), changes, seeds, axes, points })
     }
 }
 
-/// Refuses a file that says a sweep where a scenario is wanted.
+/// Refuses a sweep file as a scenario.
 pub(crate) fn refuse(document: &Node) -> Result<(), Error> {
     let Raw::Table(entries) = &document.raw else { return Ok(()) };
     match entries.get("axis") {
         Some((place, _)) if entries.contains_key("scenario") => {
-            let expected = "a scenario; `tidegate sweep` takes sweeps";
+            let expected = "a scenario: use `tidegate sweep` for sweep files";
             Err(place.error("axis", "a sweep", expected))
         }
         _ => Ok(()),
     }
 }
 
-/// A table whose keys are all known.
+/// A table that has only known keys.
 struct Reader<'a> {
     entries: &'a Entries,
     at: &'a Place,
@@ -111,7 +112,7 @@ impl<'a> Reader<'a> {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 let known = || keys.iter().copied();
                 let error = place.error(path, format!("the unknown key {name:?}"), one_of(known()));
-                return Err(error.meant(nearest(name, known())));
+                return Err(error.suggest(nearest(name, known())));
             }
         }
         Ok(Reader { entries, at: &node.at })
@@ -129,7 +130,7 @@ fn text_of<'a>(node: &'a Node, path: &str, expected: &str) -> Result<&'a str, Er
     }
 }
 
-/// The items of a list that may be missing.
+/// Returns the items of an optional list.
 fn list<'a>(node: Option<&'a Node>, path: &str, expected: &str) -> Result<&'a [Node], Error> {
     match node.map(|node| (node, &node.raw)) {
         None => Ok(&[]),
@@ -143,7 +144,7 @@ fn whole(node: &Node, path: &str) -> Result<u64, Error> {
         Raw::Integer(number) => u64::try_from(number).ok(),
         _ => None,
     };
-    number.ok_or_else(|| node.at.error(path, node.found(), "a whole number from 0 on"))
+    number.ok_or_else(|| node.at.error(path, node.found(), "a whole number of at least 0"))
 }
 
 fn mode(top: &Reader<'_>) -> Result<Mode, Error> {
@@ -153,7 +154,7 @@ fn mode(top: &Reader<'_>) -> Result<Mode, Error> {
             let name = text_of(node, "mode", &one_of(MODES))?;
             if !MODES.contains(&name) {
                 let error = node.at.error("mode", node.found(), one_of(MODES));
-                return Err(error.meant(nearest(name, MODES)));
+                return Err(error.suggest(nearest(name, MODES)));
             }
             name
         }
@@ -161,13 +162,17 @@ fn mode(top: &Reader<'_>) -> Result<Mode, Error> {
     let number = |key: &str| top.find(key).map(|node| whole(node, key)).transpose();
     if name == "random" {
         let Some(points) = number("points")? else {
-            return Err(top.at.error("points", "nothing", "how many points are to be drawn"));
+            return Err(top.at.error("points", "nothing", "the number of points to draw"));
         };
         return Ok(Mode::Random { points, seed: number("search_seed")?.unwrap_or(1) });
     }
     for key in ["points", "search_seed"] {
         if let Some(node) = top.find(key) {
-            return Err(node.at.error(key, node.found(), "no such key unless mode is \"random\""));
+            return Err(node.at.error(
+                key,
+                node.found(),
+                format!("no {key} unless mode is \"random\": remove {key}"),
+            ));
         }
     }
     Ok(if name == "zip" { Mode::Zip } else { Mode::Grid })
@@ -182,7 +187,7 @@ fn seeds(node: &Node) -> Result<SeedList, Error> {
                 items.iter().enumerate().map(|(i, node)| whole(node, &format!("seeds[{i}]")));
             SeedList::of(numbers.collect::<Result<_, Error>>()?)
         }
-        _ => Err("how many, a range such as \"1..5\", or a list".to_owned()),
+        _ => Err("a number of seeds, a range such as \"1..5\", or a list".to_owned()),
     };
     list.map_err(|expected| {
         let expected = expected.strip_prefix("expected ").unwrap_or(&expected);
@@ -203,20 +208,20 @@ fn axis(node: &Node, path: &str) -> Result<Axis, Error> {
     let table = Reader::of(node, path, &AXIS_KEYS)?;
     let path_of = |key: &str| format!("{path}.{key}");
     let Some(key) = table.find("key") else {
-        return Err(table.at.error(path_of("key"), "nothing", "a key as --set names it"));
+        return Err(table.at.error(path_of("key"), "nothing", "the path of a key, as for --set"));
     };
-    let key = text_of(key, &path_of("key"), "a key as --set names it")?;
+    let key = text_of(key, &path_of("key"), "the path of a key, as for --set")?;
     let mut axis = Axis { key: key.to_owned(), values: Vec::new() };
     let mut push = |value: &str, node: &Node, path: &str| {
-        let said = format!("{key}={value}");
-        let option = format!("{}: {path}, {}", node.at.name(), shortened(&said));
+        let assignment = format!("{key}={value}");
+        let option = format!("{}: {path}, {}", node.at.name(), shortened(&assignment));
         let wrong = |expected: String| node.at.error(path, node.found(), expected);
         axis.push(value, &option).map_err(wrong)
     };
     match (table.find("values"), table.find("from"), table.find("to")) {
         (Some(values), None, None) => {
             let path = path_of("values");
-            let expected = "a list of values, at least one";
+            let expected = "a list of at least one value";
             let items = list(Some(values), &path, expected)?;
             if items.is_empty() {
                 return Err(values.at.error(path, values.found(), expected));
@@ -246,7 +251,11 @@ fn axis(node: &Node, path: &str) -> Result<Axis, Error> {
         }
     }
     if let (Some(step), Some(_)) = (table.find("step"), table.find("values")) {
-        return Err(step.at.error(path_of("step"), step.found(), "no such key beside values"));
+        return Err(step.at.error(
+            path_of("step"),
+            step.found(),
+            "no step with values: remove step",
+        ));
     }
     Ok(axis)
 }
@@ -270,19 +279,20 @@ values = ["swift", "dctcp"]
 "#;
 
     #[test]
-    fn a_file_says_what_options_say() {
+    fn file_equals_options() {
         let file = SweepFile::parse(SWEEP, "a/sweep.toml").unwrap();
         assert_eq!(file.scenario, Path::new("a/x.toml"));
         assert_eq!(file.seeds.unwrap().seeds(), [1, 2, 3]);
-        let said = [Axis::vary("traffic.0.load=0.3..0.5:0.1"), Axis::vary("protocol=swift,dctcp")];
-        for (axis, said) in file.axes.iter().zip(said) {
-            let said = said.unwrap();
-            assert_eq!(axis.key, said.key);
+        let varied =
+            [Axis::vary("traffic.0.load=0.3..0.5:0.1"), Axis::vary("protocol=swift,dctcp")];
+        for (axis, varied) in file.axes.iter().zip(varied) {
+            let varied = varied.unwrap();
+            assert_eq!(axis.key, varied.key);
             let values = |axis: &Axis| {
                 let one = |value: &AxisValue| (value.text.clone(), value.number);
                 axis.values.iter().map(one).collect::<Vec<_>>()
             };
-            assert_eq!(values(axis), values(&said));
+            assert_eq!(values(axis), values(&varied));
         }
         assert_eq!(file.points.len(), 6);
         assert_eq!(file.changes[0].key, "duration");
@@ -291,15 +301,15 @@ values = ["swift", "dctcp"]
     }
 
     #[test]
-    fn a_sweep_is_no_scenario() {
+    fn sweep_file_is_not_a_scenario() {
         let error = crate::load(SWEEP, "s.toml", &[]).unwrap_err().to_string();
-        let expected = "s.toml:4: axis: found a sweep, expected a scenario; `tidegate sweep` takes \
-                        sweeps";
+        let expected = "s.toml:4: axis: found a sweep, expected a scenario: use `tidegate sweep` \
+                        for sweep files";
         assert_eq!(error, expected);
     }
 
     #[test]
-    fn what_is_long_is_cut_in_messages() {
+    fn messages_cut_long_values() {
         let long = "x".repeat(70_000);
         let scenario = "duration = '1ms'\nfabric = { kind = 'star', hosts = 2 }\n\
                         traffic = [{ kind = 'poisson', sizes = '1KB', load = 0.1 }]\n";
@@ -334,7 +344,7 @@ values = ["swift", "dctcp"]
 
     #[test]
     fn wrong_files_are_refused_with_their_place() {
-        // What is replaced, what by, the line, words of the message.
+        // Replaced text, replacement, line, and words of the message.
         for (out, into, line, words) in [
             ("scenario =", "scenari =", 1, "the unknown key \"scenari\""),
             ("scenario =", "scenari =", 1, "did you mean \"scenario\""),
@@ -348,25 +358,30 @@ values = ["swift", "dctcp"]
             ("scenario = \"x.toml\"", "", 1, "scenario: found nothing, expected the path"),
             ("\"x.toml\"", "7", 1, "scenario: found 7, expected the path"),
             ("seeds = 3", "seeds = 0", 2, "seeds: found 0, expected 1 to 10000 seeds"),
-            ("seeds = 3", "seeds = '1..'", 2, "a range with both its ends"),
+            ("seeds = 3", "seeds = '1..'", 2, "a range with both ends"),
             ("seeds = 3", "seeds = [1, 1]", 2, "each seed once, found 1 twice"),
-            ("seeds = 3", "seeds = true", 2, "seeds: found true, expected how many"),
+            ("seeds = 3", "seeds = true", 2, "seeds: found true, expected a number of seeds"),
             (
                 "\"duration=1ms\"",
                 "\"duration\"",
                 3,
                 "set[0]: found \"duration\", expected key=value",
             ),
-            ("[\"duration=1ms\"]", "1", 3, "set: found 1, expected a list of texts"),
+            ("[\"duration=1ms\"]", "1", 3, "set: found 1, expected a list of strings"),
             ("seeds = 3", "mode = 'grit'", 2, "did you mean \"grid\""),
-            ("seeds = 3", "points = 3", 2, "no such key unless mode is \"random\""),
-            ("seeds = 3", "mode = 'random'", 1, "points: found nothing, expected how many points"),
+            ("seeds = 3", "points = 3", 2, "no points unless mode is \"random\""),
+            (
+                "seeds = 3",
+                "mode = 'random'",
+                1,
+                "points: found nothing, expected the number of points",
+            ),
             ("seeds = 3", "mode = 'zip'", 0, "found 3 of traffic.0.load, 2 of protocol"),
             ("key = \"protocol\"", "", 9, "axis[1].key: found nothing"),
             ("values = [", "value = [", 11, "did you mean \"values\""),
-            ("[\"swift\", \"dctcp\"]", "[]", 11, "a list of values, at least one"),
+            ("[\"swift\", \"dctcp\"]", "[]", 11, "a list of at least one value"),
             ("\"dctcp\"]", "\"swift\"]", 11, "axis[1].values[1]: found \"swift\", expected each"),
-            ("to = 0.5", "to = 0.2", 6, "a range from less to more"),
+            ("to = 0.5", "to = 0.2", 6, "first end is not above the last"),
             ("to = 0.5", "", 4, "either values, or from and to"),
             ("seeds = 3", "seeds = = 3", 2, "expected valid TOML"),
         ] {

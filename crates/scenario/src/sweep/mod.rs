@@ -1,4 +1,4 @@
-//! Sweeps: one scenario many times, each with other values of some keys.
+//! Sweeps: runs of one scenario with different values of some keys.
 
 mod axis;
 mod file;
@@ -19,18 +19,18 @@ pub use file::SweepFile;
 pub(crate) use file::refuse;
 pub use seeds::SeedList;
 
-/// Which values go with which.
+/// How the values of axes are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Each with each.
+    /// All combinations.
     Grid,
-    /// The first of each axis, then the second, and so on.
+    /// The first values of all axes, then the second values, and so on.
     Zip,
-    /// So many points of the grid, each once, drawn from a seed of their own.
+    /// Random points of the grid, each at most once.
     Random {
-        /// How many.
+        /// Number of points.
         points: u64,
-        /// From which they are drawn.
+        /// Seed of the draw.
         seed: u64,
     },
 }
@@ -38,22 +38,25 @@ pub enum Mode {
 /// A value of each axis.
 pub type Point = Vec<AxisValue>;
 
-/// More points are a slip of the pen.
+/// Largest number of points; more are probably a mistake.
 const POINTS_MAX: u64 = 100_000;
 
-/// The points of a sweep, in order: of a grid the last axis goes fastest. `option` names what says
-/// the mode in messages.
+/// Returns the points of a sweep in order. In a grid, the last axis varies fastest. `option` is the
+/// name of the option or file in messages.
 ///
 /// # Errors
-/// When a key is the seed, no key varies, axes that go together are not of
-/// one length, or there are too many points or fewer than are to be drawn.
+/// If a key is the seed, no key varies, zipped axes have different lengths, there are too many
+/// points, or more points are to be drawn than the grid has.
 pub fn points(axes: &[Axis], mode: Mode, option: &str) -> Result<Vec<Point>, Error> {
     let wrong = |found: String, expected: &str| Err(Error::whole(option, found, expected));
     if axes.is_empty() {
-        return wrong("nothing that varies".into(), "a key and its values at least");
+        return wrong("no axis".into(), "at least one key with its values");
     }
     if axes.iter().any(|axis| axis.key == "seed") {
-        return wrong("the key seed".into(), "seeds by --seeds, or seeds of the file");
+        return wrong(
+            "the key seed".into(),
+            "--seeds, or the key seeds of the sweep file, instead",
+        );
     }
     let lengths: Vec<u64> = axes.iter().map(|axis| axis.values.len() as u64).collect();
     let count = match mode {
@@ -62,8 +65,7 @@ pub fn points(axes: &[Axis], mode: Mode, option: &str) -> Result<Vec<Point>, Err
         Mode::Random { points, .. } => Some(points),
     };
     let Some(count) = count.filter(|count| (1..=POINTS_MAX).contains(count)) else {
-        let found =
-            count.map_or("more points than can be counted".into(), |n| format!("{n} points"));
+        let found = count.map_or("too many points to count".into(), |n| format!("{n} points"));
         return wrong(found, &format!("1 to {POINTS_MAX} points"));
     };
     let place = |i: u64| axes.iter().map(move |axis| axis.values[i as usize].clone()).collect();
@@ -75,12 +77,12 @@ pub fn points(axes: &[Axis], mode: Mode, option: &str) -> Result<Vec<Point>, Err
         Mode::Zip => {
             let all: Vec<String> =
                 axes.iter().map(|axis| format!("{} of {}", axis.values.len(), axis.key)).collect();
-            wrong(all.join(", "), "as many values of each key, which go together")
+            wrong(all.join(", "), "the same number of values for all keys in mode zip")
         }
         Mode::Random { points, seed } => {
             let all = lengths.iter().fold(1u64, |all, length| all.saturating_mul(*length));
             if all < points {
-                let expected = format!("at most {all}, as many as there are different ones");
+                let expected = format!("at most {all}, the number of points in the grid");
                 return wrong(format!("{points} points"), &expected);
             }
             Ok(drawn(all, points, seed).into_iter().map(|i| grid_point(axes, i)).collect())
@@ -88,7 +90,7 @@ pub fn points(axes: &[Axis], mode: Mode, option: &str) -> Result<Vec<Point>, Err
     }
 }
 
-/// Point `number` of the grid.
+/// Returns point `number` of the grid.
 fn grid_point(axes: &[Axis], mut number: u64) -> Point {
     let mut point: Point = Vec::with_capacity(axes.len());
     for axis in axes.iter().rev() {
@@ -100,8 +102,8 @@ fn grid_point(axes: &[Axis], mut number: u64) -> Point {
     point
 }
 
-/// `count` different numbers below `all`, in the order in which they are drawn (Floyd's way, which
-/// draws no number in vain).
+/// Returns `count` different numbers below `all`, in the order of the draw (Floyd's algorithm,
+/// which rejects no draw).
 fn drawn(all: u64, count: u64, seed: u64) -> Vec<u64> {
     let below = |limit: u64, i: u64| {
         let bits = mix64(mix64(seed).wrapping_add(i));
@@ -117,11 +119,11 @@ fn drawn(all: u64, count: u64, seed: u64) -> Vec<u64> {
     order
 }
 
-/// Checks that nothing else changes what an axis varies: neither another axis nor what is changed
-/// at all points, whatever they call it. `scenario` is what its file says.
+/// Checks that no other axis and no change of all points changes a value that an axis varies, under
+/// any path. `scenario` is the text of the file.
 ///
 /// # Errors
-/// When two change the same value, or one a part of what the other does.
+/// If two changes concern the same value, or one concerns a part of the other's value.
 pub fn check(scenario: &str, point: &Point, all: &[Override]) -> Result<(), Error> {
     let document = Node::document(&Source::file("", without_mark(scenario)))?;
     let axes: Vec<&Override> = point.iter().map(|value| &value.change).collect();
@@ -129,21 +131,20 @@ pub fn check(scenario: &str, point: &Point, all: &[Override]) -> Result<(), Erro
         let ways = document.places(&axis.key);
         for other in axes[..i].iter().copied().chain(all) {
             let others = document.places(&other.key);
-            let meets = |way: &Vec<String>| {
+            let overlaps = |way: &Vec<String>| {
                 others.iter().any(|other| way.starts_with(other) || other.starts_with(way))
             };
-            if ways.iter().any(meets) {
-                let found =
-                    format!("the key {}, which \"{}\" changes, too", axis.key, other.option);
-                return Err(Error::whole(&axis.option, found, "each key once"));
+            if ways.iter().any(overlaps) {
+                let found = format!("the key {}, which \"{}\" changes too", axis.key, other.option);
+                return Err(Error::whole(&axis.option, found, "only one change of a key"));
             }
         }
     }
     Ok(())
 }
 
-/// What a point changes in the scenario, next to what is changed for all of them: a protocol first,
-/// as what is set is of the one that runs.
+/// Returns the changes of a point, together with those of all points. Changes of the protocol come
+/// first, because the others apply to the new protocol.
 pub fn changes(point: &Point, all: &[Override]) -> Vec<Override> {
     let changes = || point.iter().map(|value| value.change.clone());
     let protocols = changes().filter(|change| change.replaces_protocol);
@@ -181,23 +182,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sweep_is_refused() {
+    fn invalid_sweeps_are_refused() {
         let random = |points| Mode::Random { points, seed: 1 };
-        for (all, mode, said) in [
-            (&[][..], Mode::Grid, "found nothing that varies"),
-            (&["seed=1,2"], Mode::Grid, "the key seed, expected seeds by --seeds"),
+        for (all, mode, expected) in [
+            (&[][..], Mode::Grid, "found no axis"),
+            (&["seed=1,2"], Mode::Grid, "the key seed, expected --seeds"),
             (&["a=1..400", "b=1..400"], Mode::Grid, "160000 points, expected 1 to 100000"),
-            (&["a=1,2", "b=1,2,3"], Mode::Zip, "found 2 of a, 3 of b, expected as many"),
+            (&["a=1,2", "b=1,2,3"], Mode::Zip, "found 2 of a, 3 of b, expected the same number"),
             (&["a=1,2", "b=1,2,3"], random(7), "found 7 points, expected at most 6"),
             (&["a=1,2"], random(0), "found 0 points"),
         ] {
             let error = points(&axes(all), mode, "--vary").unwrap_err().to_string();
-            assert!(error.starts_with("--vary: ") && error.contains(said), "{error}");
+            assert!(error.starts_with("--vary: ") && error.contains(expected), "{error}");
         }
     }
 
     #[test]
-    fn a_value_is_changed_by_one_axis_alone() {
+    fn conflicting_changes_are_refused() {
         let scenario =
             "[[traffic]]\nlabel = 'a'\n[[traffic]]\nlabel = 'b'\n[fabric]\nkind = 'star'\n";
         let checked = |vary: &[&str], set: &[&str]| {
@@ -218,8 +219,11 @@ mod tests {
             (&["traffic.a.load=1"], &["traffic.a.load=2"]),
         ];
         for (vary, set) in clashes {
-            let said = checked(vary, set).unwrap_err();
-            assert!(said.contains("changes, too, expected each key once"), "{said}");
+            let message = checked(vary, set).unwrap_err();
+            assert!(
+                message.contains("changes too, expected only one change of a key"),
+                "{message}"
+            );
         }
         let fine: [(&[&str], &[&str]); 4] = [
             (&["traffic.a.load=1", "traffic.1.load=2"], &["traffic.a.size=3"]),
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_is_changed_before_what_is_set() {
+    fn protocol_changes_come_first() {
         let point = points(&axes(&["a=1", "protocol=swift"]), Mode::Grid, "").unwrap().remove(0);
         let all = [Override::set("b=2").unwrap()];
         let keys: Vec<String> = changes(&point, &all).into_iter().map(|one| one.key).collect();

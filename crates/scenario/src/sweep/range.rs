@@ -1,20 +1,20 @@
-//! Ranges of decimal numbers with a unit. Whole numbers throughout, so that what is written is what
-//! is meant: 0.3, 0.4, and not 0.30000000000000004.
+//! Ranges of decimal numbers with a unit. The arithmetic uses integers, so that values are exact:
+//! 0.3, 0.4, and not 0.30000000000000004.
 
-/// A decimal number and what stands behind it.
+/// A decimal number with its unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Decimal {
-    /// Without its point.
+    /// Digits without the decimal point.
     digits: i128,
-    /// So many of them stand behind the point.
+    /// Number of digits after the point.
     decimals: u32,
-    /// A unit, or nothing.
+    /// Unit; may be empty.
     unit: String,
 }
 
-/// More digits are none that somebody means.
+/// Largest number of digits; more are probably a mistake.
 const DIGITS_MAX: usize = 15;
-/// A longer range is a slip of the pen.
+/// Largest number of values; a longer range is probably a mistake.
 const VALUES_MAX: i128 = 10_000;
 
 impl Decimal {
@@ -34,13 +34,14 @@ impl Decimal {
         Some(Decimal { digits, decimals: part.len() as u32, unit: unit.to_owned() })
     }
 
-    /// Its digits with so many behind the point, which are no fewer than it has.
+    /// Returns the digits with `decimals` of them after the point, which must be at least its own
+    /// number.
     fn scaled(&self, decimals: u32) -> i128 {
         self.digits * 10i128.pow(decimals - self.decimals)
     }
 }
 
-/// So many behind the point, and no zeros at the end of those.
+/// Formats a number with at most `decimals` digits after the point, without trailing zeros.
 fn shown(digits: i128, decimals: u32, unit: &str) -> String {
     let (sign, digits) = (if digits < 0 { "-" } else { "" }, digits.unsigned_abs());
     let scale = 10u128.pow(decimals);
@@ -50,19 +51,19 @@ fn shown(digits: i128, decimals: u32, unit: &str) -> String {
     format!("{sign}{}{point}{part}{unit}", digits / scale)
 }
 
-/// Whether a text is meant to be a range.
+/// Whether a text has the form of a range.
 pub(super) fn is_range(text: &str) -> bool {
     text.contains("..") && !text.starts_with(['"', '\'', '[', '{'])
 }
 
-/// The values of a range from one end to the other, both included. Without a step it is one of the
-/// last digit that is written of either end.
+/// Returns the values of a range, including both ends. The default step is one unit of the last
+/// written digit of either end.
 ///
 /// # Errors
-/// What is expected instead.
+/// The expected value.
 pub(super) fn values(from: &str, to: &str, step: Option<&str>) -> Result<Vec<String>, String> {
     let number = |text: &str| {
-        let wrong = || format!("a decimal number, perhaps with a unit, in place of {text:?}");
+        let wrong = || format!("a decimal number with an optional unit instead of {text:?}");
         Decimal::parse(text).ok_or_else(wrong)
     };
     let (from, to) = (number(from)?, number(to)?);
@@ -71,7 +72,7 @@ pub(super) fn values(from: &str, to: &str, step: Option<&str>) -> Result<Vec<Str
         || Decimal { digits: 1, decimals: from.decimals.max(to.decimals), unit: unit.clone() };
     let step = step.map_or_else(|| Ok(of_last_digit()), number)?;
     if to.unit != unit || step.unit != unit {
-        return Err("a range with the same unit behind each number".to_owned());
+        return Err("the same unit for both ends and the step".to_owned());
     }
     let decimals = from.decimals.max(to.decimals).max(step.decimals);
     let [first, last, step] = [&from, &to, &step].map(|number| number.scaled(decimals));
@@ -79,16 +80,16 @@ pub(super) fn values(from: &str, to: &str, step: Option<&str>) -> Result<Vec<Str
         return Err("a step above zero".to_owned());
     }
     if first > last {
-        return Err("a range from less to more".to_owned());
+        return Err("a range whose first end is not above the last".to_owned());
     }
     if (last - first) % step != 0 {
         let before = shown(first + (last - first) / step * step, decimals, &unit);
         let after = shown(first + ((last - first) / step + 1) * step, decimals, &unit);
-        return Err(format!("steps that lead to its end: these lead to {before} and {after}"));
+        return Err(format!("a step that reaches the end: this one reaches {before} and {after}"));
     }
     let count = (last - first) / step + 1;
     if count > VALUES_MAX {
-        return Err(format!("at most {VALUES_MAX} values, where these are {count}"));
+        return Err(format!("at most {VALUES_MAX} values; this range has {count}"));
     }
     Ok((0..count).map(|i| shown(first + i * step, decimals, &unit)).collect())
 }
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_hold_both_ends_and_what_is_written() {
+    fn ranges_include_both_ends_exactly() {
         for (from, to, step, all) in [
             ("0.3", "0.9", Some("0.1"), "0.3 0.4 0.5 0.6 0.7 0.8 0.9"),
             ("0", "1", Some("0.25"), "0 0.25 0.5 0.75 1"),
@@ -116,10 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
-        for (from, to, step, said) in [
+    fn invalid_ranges_are_refused() {
+        for (from, to, step, expected) in [
             ("", "1", None, "a decimal number"),
-            ("1", "x", None, "in place of \"x\""),
+            ("1", "x", None, "instead of \"x\""),
             ("1e3", "2e3", None, "a decimal number"),
             ("1.", "2", None, "a decimal number"),
             ("1.2.3", "2", None, "a decimal number"),
@@ -129,12 +130,12 @@ mod tests {
             ("10us", "20us", Some("5"), "the same unit"),
             ("1", "2", Some("0"), "a step above zero"),
             ("1", "2", Some("-1"), "a step above zero"),
-            ("2", "1", None, "from less to more"),
-            ("0.3", "0.9", Some("0.25"), "these lead to 0.8 and 1.05"),
-            ("0", "1", Some("0.00001"), "at most 10000 values, where these are 100001"),
+            ("2", "1", None, "first end is not above"),
+            ("0.3", "0.9", Some("0.25"), "this one reaches 0.8 and 1.05"),
+            ("0", "1", Some("0.00001"), "at most 10000 values; this range has 100001"),
         ] {
             let error = values(from, to, step).unwrap_err();
-            assert!(error.contains(said), "{from}..{to}: {error}");
+            assert!(error.contains(expected), "{from}..{to}: {error}");
         }
     }
 }

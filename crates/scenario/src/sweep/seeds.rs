@@ -1,24 +1,24 @@
-//! Lists of seeds, as people write them.
+//! Lists of seeds.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Seeds in the order in which they are asked for, each once, at least one.
+/// Seeds in the order of the request, without duplicates, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeedList(Vec<u64>);
 
-/// TOML has no larger whole number.
+/// Largest seed: the largest integer of TOML.
 const MOST: u64 = i64::MAX as u64;
-/// More are a slip of the pen.
+/// Largest number of seeds; more are probably a mistake.
 const MOST_SEEDS: u64 = 10_000;
-const EXPECTED: &str = "expected how many (5: seeds 1 to 5), a range with both its ends (1..5), or \
-                        a list (1,4,7)";
+const EXPECTED: &str = "expected a number of seeds (5: seeds 1 to 5), a range with both ends \
+                        (1..5), or a list (1,4,7)";
 
 impl SeedList {
     /// Seeds 1 to `count`.
     ///
     /// # Errors
-    /// When there are none, or more than ten thousand.
+    /// If there are none, or more than ten thousand.
     pub fn first(count: u64) -> Result<SeedList, String> {
         if (1..=MOST_SEEDS).contains(&count) {
             return Ok(SeedList((1..=count).collect()));
@@ -29,7 +29,7 @@ impl SeedList {
     /// These seeds.
     ///
     /// # Errors
-    /// When there are none or more than ten thousand, one stands there twice, or is too large.
+    /// If there are none or more than ten thousand, a seed occurs twice, or a seed is too large.
     pub fn of(seeds: Vec<u64>) -> Result<SeedList, String> {
         SeedList::first(seeds.len() as u64)?;
         if let Some(seed) = seeds.iter().find(|seed| **seed > MOST) {
@@ -52,7 +52,7 @@ impl SeedList {
 impl FromStr for SeedList {
     type Err = String;
 
-    /// From how many, a range, or a list of seeds and ranges.
+    /// Parses a number of seeds, a range, or a list of seeds and ranges.
     fn from_str(text: &str) -> Result<SeedList, String> {
         let wrong = || EXPECTED.to_owned();
         let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
@@ -67,7 +67,10 @@ impl FromStr for SeedList {
             };
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
-                return Err(format!("expected a range from less to more, found {}", part.trim()));
+                return Err(format!(
+                    "expected a range whose first end is not above the last, found {}",
+                    part.trim()
+                ));
             }
             SeedList::first((last - first).saturating_add(1))?;
             seeds.extend(first..=last);
@@ -94,7 +97,7 @@ mod tests {
 
     #[test]
     fn seeds_are_a_number_a_range_or_a_list() {
-        for (text, seeds, said) in [
+        for (text, seeds, shown) in [
             ("3", vec![1, 2, 3], "1 to 3"),
             ("4..4", vec![4], "4"),
             ("2..4", vec![2, 3, 4], "2 to 4"),
@@ -103,20 +106,20 @@ mod tests {
             ("0..1,9,3..4", vec![0, 1, 9, 3, 4], "0, 1, 9, 3, 4"),
         ] {
             let list: SeedList = text.parse().unwrap();
-            assert_eq!((list.seeds(), list.to_string().as_str()), (&seeds[..], said), "{text}");
+            assert_eq!((list.seeds(), list.to_string().as_str()), (&seeds[..], shown), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
-        for (text, said) in [
-            ("", "a range with both its ends (1..5)"),
+    fn invalid_lists_are_refused() {
+        for (text, expected) in [
+            ("", "a range with both ends (1..5)"),
             ("x", "a list (1,4,7)"),
             ("-1", "a list (1,4,7)"),
             ("1.5", "a list (1,4,7)"),
             ("1..", "a list (1,4,7)"),
             ("1,,2", "a list (1,4,7)"),
-            ("5..1", "from less to more, found 5..1"),
+            ("5..1", "is not above the last, found 5..1"),
             ("0", "expected 1 to 10000 seeds, found 0"),
             ("10001", "expected 1 to 10000 seeds, found 10001"),
             ("0..18446744073709551615", "expected 1 to 10000 seeds"),
@@ -124,7 +127,7 @@ mod tests {
             ("9223372036854775808,1", "from 0 to 9223372036854775807"),
         ] {
             let error = text.parse::<SeedList>().unwrap_err();
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

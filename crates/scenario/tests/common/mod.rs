@@ -1,4 +1,4 @@
-//! Scenarios that several tests start from.
+//! Scenarios that several tests share.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use tidegate_core::Rng;
@@ -53,7 +53,7 @@ sizes = "websearch"
 load = 0.6
 "#;
 
-/// A few racks with all sorts of traffic.
+/// Racks with all kinds of traffic.
 pub const RACKS: &str = r#"duration = "10ms"
 
 [fabric]
@@ -105,18 +105,18 @@ file = "trace.csv"
 label = "replayed"
 "#;
 
-/// `text` with one place changed, which must be there.
+/// Replaces one part of `text`, which must exist.
 pub fn patched(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "{from:?} is not in the scenario");
     text.replacen(from, to, 1)
 }
 
-/// Where the files of tests lie.
+/// Returns the path of a test file.
 pub fn beside(name: &str) -> String {
     format!("{}/tests/files/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// JSON as TOML: the resolved scenario as a file.
+/// Converts JSON to TOML.
 pub fn toml(json: &serde_json::Value) -> String {
     use serde_json::Value;
     match json {
@@ -132,13 +132,13 @@ pub fn toml(json: &serde_json::Value) -> String {
     }
 }
 
-/// The whole of a resolved scenario as a file.
+/// Converts a resolved scenario to a file.
 pub fn document(json: &serde_json::Value) -> String {
     let entries = json.as_object().unwrap().iter();
     entries.map(|(key, value)| format!("{key} = {}\n", toml(value))).collect()
 }
 
-/// What texts are broken with.
+/// Fragments that mutations insert.
 const SCRAPS: &[&str] = &[
     "\"",
     "'",
@@ -198,18 +198,18 @@ const SCRAPS: &[&str] = &[
     "\t",
 ];
 
-/// One of these.
+/// Returns a random item.
 pub fn pick<'a>(rng: &mut Rng, items: &[&'a str]) -> &'a str {
     items[rng.below(items.len() as u64) as usize]
 }
 
-/// A place between two characters.
+/// Returns a random position between two characters.
 fn place(rng: &mut Rng, text: &str) -> usize {
     let at = rng.below(text.len() as u64 + 1) as usize;
     (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap()
 }
 
-/// The text with a few places broken.
+/// Returns the text with a few mutations.
 pub fn mutated(rng: &mut Rng, text: &str) -> String {
     let mut text = text.to_string();
     for _ in 0..=rng.below(4) {
@@ -221,7 +221,7 @@ pub fn mutated(rng: &mut Rng, text: &str) -> String {
             1 => text.replace_range(a..b, ""),
             2 => text.replace_range(a..b, pick(rng, SCRAPS)),
             3 => text.insert_str(b, &text.clone()[a..b]),
-            // A value of another key.
+            // Copies the value of another key.
             4 => {
                 let values: Vec<&str> = text
                     .split(['=', ',', '\n'])
@@ -234,7 +234,7 @@ pub fn mutated(rng: &mut Rng, text: &str) -> String {
                     text = text.replacen(&from, &to, 1);
                 }
             }
-            // A line less.
+            // Removes a line.
             _ => {
                 let lines: Vec<&str> = text.lines().collect();
                 if !lines.is_empty() {
