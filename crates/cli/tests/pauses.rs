@@ -66,7 +66,7 @@ fn a_victim_of_an_incast_stands_still_with_it() {
     assert!(switches.iter().all(|switch| switch["drops"] == 0), "{switches:?}");
 
     let table = run(&victim("pfc = {}", true), &[]).ok();
-    for word in ["pauses", "paused", "with pauses at 0.125 of what is free"] {
+    for word in ["pauses", "paused", "with pauses at 0.125 of the free buffer"] {
         assert!(table.contains(word), "`{word}` is missing in:\n{table}");
     }
     assert!(!run(&victim("", true), &[]).ok().contains("pauses"));

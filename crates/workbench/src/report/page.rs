@@ -415,7 +415,7 @@ mod tests {
         };
         let runs: Vec<Run> = runs.into_iter().map(warned).collect();
         let said = warnings(&[], &configurations(&runs, &grouped(&runs)));
-        assert!(said.contains(">a: seed 1, and 2 more much like it: swift: 1 of 9 did not<"));
+        assert!(said.contains(">a: seed 1, and 2 similar: swift: 1 of 9 did not<"));
         assert_eq!(said.matches("<p").count(), 1, "{said}");
     }
 }

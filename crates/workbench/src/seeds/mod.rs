@@ -266,7 +266,7 @@ mod tests {
         ];
         let aggregate = Aggregate::of(&seeds, &[String::new()], None, &comparisons);
         let expected =
-            ["always", "seed 3, and 1 more much like it: 7 of 10 are late", "seed 5: odd"];
+            ["always", "seed 3, and 1 similar: 7 of 10 are late", "seed 5: odd"];
         assert_eq!(aggregate.warnings[..3], expected);
         assert_eq!(aggregate.runs[0].protocol, "swift");
         assert_eq!(aggregate.runs[0].digests.len(), 3);
