@@ -174,7 +174,8 @@ pub(crate) fn plans(
 /// Checks what all protocols share, including the scenario's own protocol.
 fn check(scenario: &Source, overrides: &[Override]) -> Result<(), Error> {
     if let Some(other) = overrides.iter().find(|change| is_protocol(&change.key)) {
-        let message = format!("selects the protocols, so `{}` cannot be used with it", other.option);
+        let message =
+            format!("selects the protocols, so `{}` cannot be used with it", other.option);
         return Err(Error::Usage { option: "--protocols", message });
     }
     let of_all = |change: &&Override| !change.key.starts_with("transport.");

@@ -1,4 +1,4 @@
-//! Takes messages, and answers requests.
+//! Receives messages and answers requests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,26 +18,26 @@ use crate::machine::Stopwatch;
 
 /// Longest reply.
 pub(super) const MOST_REPLY: usize = 16 << 20;
-/// How to serve.
+/// Options of a server.
 pub struct ServeOptions<'a> {
     /// The endpoint.
     pub endpoint: EndpointOptions,
-    /// Where.
+    /// Local address.
     pub listen: SocketAddr,
-    /// For so long; none: until it is interrupted.
+    /// How long to serve; `None`: until interrupted.
     pub duration: Option<Duration>,
-    /// Ends when the first peer has gone.
+    /// End when the first peer is gone.
     pub once: bool,
-    /// Set when it is to end.
+    /// A flag that ends the run when it is set.
     pub interrupted: &'a AtomicBool,
-    /// Hears what happens.
+    /// Receives progress lines.
     pub says: &'a dyn Fn(&str),
 }
 
-/// Serves; what came.
+/// Serves and returns the measurements.
 ///
 /// # Errors
-/// Where an option is wrong, or the socket fails.
+/// When an option is invalid, or the socket fails.
 pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     let datagram = usual_datagram(options.listen);
     let Endpoint { mut driver, protocol, rate, settings, .. } =
@@ -72,7 +72,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                 Event::Opened(peer) => {
                     if let Some(from) = driver.node.address(peer) {
                         peers.insert(peer, from);
-                        says(&format!("{from} has begun a session"));
+                        says(&format!("{from} opened a session"));
                     }
                     if warnings.is_empty() {
                         warnings.extend(warned(&driver.node, peer, protocol, says));
@@ -80,7 +80,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                 }
                 Event::Gone(peer, why) => {
                     let ended = matches!(why, Gone::Closed | Gone::ClosedByPeer);
-                    let how = if ended { "has ended its session" } else { "is gone" };
+                    let how = if ended { "closed its session" } else { "is gone" };
                     if let Some(from) = peers.remove(&peer) {
                         says(&format!("{from} {how}"));
                     }
@@ -96,19 +96,19 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                         let length = asked.first_chunk().map_or(0, |n| u64::from_be_bytes(*n));
                         let length = length.min(MOST_REPLY as u64) as usize;
                         let reply = zeros.slice(..length);
-                        // Who has gone meanwhile needs no answer.
+                        // A peer that is gone meanwhile needs no reply.
                         let reply_head = Reply { number };
                         let _ = message::send(&mut driver.node, now, peer, reply_head, reply);
                     }
                     driver.node.reuse(message);
                 }
-                // Of its own messages, replies, nobody hears; and messages come whole.
+                // Outcomes of its own replies are ignored; messages arrive whole.
                 _ => {}
             }
         }
     }
     let seconds = stopwatch.wall().as_secs_f64();
-    // Whoever is still there is told, and does not wait for somebody who is gone.
+    // Closes sessions, so that peers do not wait for a server that has ended.
     let now = driver.now();
     peers.keys().for_each(|&peer| driver.node.close(now, peer));
     let most = now + GOODBYE;

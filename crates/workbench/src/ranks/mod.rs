@@ -1,8 +1,8 @@
-//! A run in several processes, which all run the same program on the same scenario.
+//! A run in several processes, all of which run the same program on the same scenario.
 //!
-//! Rank 0 does what a process alone does: it loads, runs, writes and prints. The others hold their
-//! parts of the fabric and do what it tells them. Before the run all make sure that they are of one
-//! build and have one scenario; after it, or where one fails, each hears how it ended.
+//! Rank 0 does what a single process does: it loads, runs, writes and prints. The other ranks hold
+//! their partitions of the fabric and follow rank 0. Before the run, all ranks check that they are
+//! of one build and have one scenario. After it, or when one fails, each rank receives the outcome.
 
 #[cfg(feature = "mpi")]
 mod mpi;
@@ -15,25 +15,25 @@ use tidegate_sim::{Communicator, RankFailure, partitions_worth};
 
 use crate::{Error, machine};
 
-/// What carries bytes between the processes of a run.
+/// Transport of bytes between the processes of a run.
 trait Carrier: Sync {
-    /// The others, to the engine.
+    /// The communicator to the other ranks, for the engine.
     fn communicator(&self) -> Box<dyn Communicator>;
-    /// How many processes share this machine.
+    /// Number of processes on this machine.
     fn on_this_machine(&self) -> usize;
-    /// Tells the others that this process ends, and why.
+    /// Reports to the others that this process ends, and why.
     fn give_up(self: Box<Self>, lost: &RankFailure);
-    /// Takes leave of the others, all of which do so too.
+    /// Ends the communication, when all processes do so.
     fn part(self: Box<Self>);
 }
 
-/// The processes that a run is done in, as one of them sees them.
+/// The processes of a run, as one of them sees them.
 pub struct Ranks {
     carrier: Box<dyn Carrier>,
     rank: usize,
 }
 
-/// What a process says of itself before a run.
+/// What a process sends about itself before a run.
 struct Greeting {
     build: String,
     scenario: String,
@@ -41,11 +41,11 @@ struct Greeting {
 }
 
 impl Ranks {
-    /// The processes that this one was started with, by `mpirun` say; `None` where it is alone.
-    /// `interrupted` ends its waiting for others.
+    /// The processes that this one was started with, for example by `mpirun`; `None` if it is
+    /// alone. `interrupted` ends its waiting for others.
     ///
     /// # Errors
-    /// Where there are others, and this build cannot talk to them.
+    /// When there are others, and this build cannot communicate with them.
     pub fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Result<Option<Ranks>, Error> {
         #[cfg(feature = "mpi")]
         return Ok(mpi::join(interrupted).map(|carrier| {
@@ -66,16 +66,16 @@ impl Ranks {
         }
     }
 
-    /// Whether this is the process that runs, writes and prints, and not one that serves it.
+    /// Whether this is rank 0, which runs, writes and prints; the others serve it.
     pub fn is_first(&self) -> bool {
         self.rank == 0
     }
 
-    /// Takes leave of the other processes, or tells them that this one has failed; what all have
-    /// come to.
+    /// Leaves the other processes after success, or reports the failure to them. Returns the common
+    /// outcome.
     ///
     /// # Errors
-    /// That of `result`, or of another process.
+    /// The error of `result`, or that of another process.
     pub fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         let result =
             result.and_then(|value| self.take_leave().map(|()| value).map_err(Error::RankFailure));
@@ -89,7 +89,7 @@ impl Ranks {
         result
     }
 
-    /// Nobody leaves before rank 0 has written all.
+    /// Waits until rank 0 has written all files.
     fn take_leave(&self) -> Result<(), RankFailure> {
         let mut communicator = self.carrier.communicator();
         if self.rank > 0 {
@@ -98,16 +98,16 @@ impl Ranks {
         (1..communicator.count()).try_for_each(|rank| communicator.send(rank, &mut Vec::new()))
     }
 
-    /// The other processes, to the engine.
+    /// The communicator to the other processes, for the engine.
     pub(crate) fn communicator(&self) -> Box<dyn Communicator> {
         self.carrier.communicator()
     }
 
-    /// Makes sure that all processes are about to do the same; how many parts each has. `threads`
-    /// is how many this one may use, if that was said.
+    /// Checks that all processes have the same build and scenario, and returns the number of
+    /// partitions per process. `threads` limits those of this process.
     ///
     /// # Errors
-    /// Where one is of another build, or has another scenario.
+    /// When a process has another build or another scenario.
     pub(crate) fn greet(&self, plan: &Plan, threads: Option<usize>) -> Result<usize, Error> {
         let cores = || machine::cores().unwrap_or(1) / self.carrier.on_this_machine();
         let own = Greeting {
@@ -119,11 +119,11 @@ impl Ranks {
     }
 }
 
-/// Variables by which those that start processes say how many.
+/// Environment variables that process launchers set to the number of processes.
 #[cfg(not(feature = "mpi"))]
 const STARTED: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 
-/// Compares what all say at rank 0, which tells the others how many parts each has.
+/// Compares all greetings at rank 0, which then sends the number of partitions per process.
 fn agree(
     communicator: &mut dyn Communicator,
     own: &Greeting,
@@ -158,7 +158,7 @@ fn read_number(bytes: &[u8]) -> Option<usize> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// Text, so that builds of any age understand enough of each other to part.
+/// Plain text, so that builds of different versions can detect that they differ.
 impl Greeting {
     fn write(&self, to: &mut Vec<u8>) {
         let Greeting { build, scenario, threads } = self;
@@ -172,11 +172,11 @@ impl Greeting {
         Some(Greeting { build, scenario, threads: lines.next()?.parse().ok()? })
     }
 
-    /// What is wrong with another process.
+    /// Describes how another process differs from this one.
     fn check(&self, other: &Greeting) -> Result<(), String> {
         if self.build != other.build {
             return Err(format!(
-                "it is build {}, and this is {}: install one build on all machines",
+                "its build is {}, but rank 0 has {}: install one build on all machines",
                 other.build, self.build
             ));
         }

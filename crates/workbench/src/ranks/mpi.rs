@@ -1,12 +1,12 @@
-//! Bytes between processes, over MPI.
+//! Communication between processes over MPI.
 //!
-//! What is sent is handed to MPI at once, and its memory kept until MPI needs it no more. Whoever
-//! waits looks again and again, and at the interrupt flag in between: a process that has died sends
-//! nothing, and whoever started it then asks the others to end. Only the main thread talks to MPI.
+//! A send is passed to MPI at once, and its memory is kept until MPI no longer needs it. A waiting
+//! rank polls for messages and checks the interrupt flag: a process that has died sends nothing,
+//! and the launcher then requests the others to end. Only the main thread calls MPI.
 
 #![allow(
     clippy::disallowed_types,
-    reason = "how long a failed process waits for the others reaches no simulation"
+    reason = "the wait of a failed process for the others does not affect simulations"
 )]
 
 use std::mem;
@@ -25,40 +25,40 @@ use tidegate_sim::{Communicator, RankFailure};
 
 use super::Carrier;
 
-/// What an ordinary message is marked with.
+/// Tag of an ordinary message.
 const MESSAGE: i32 = 0;
-/// A rank gives up: which, and why.
+/// Tag of a failure report: the rank, and the reason.
 const GIVEN_UP: i32 = 1;
 
-/// Looks at what has come before other threads are given way.
+/// Polls before the thread yields.
 const SPINS: u32 = 10_000;
 
-/// A rank that fails waits so long for rank 0 to hear of it.
+/// Time that a failed rank waits for rank 0 to receive its report.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How Open MPI moves messages within a machine. By default one process reads the memory of
-/// another, which containers forbid, and which ends both at once where the other has died.
+/// Setting of Open MPI's transfers within a machine. By default one process reads the memory of
+/// another. Containers forbid this, and if the other process has died, the access ends both.
 const OF_MEMORY: (&str, &str) = ("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
 
-/// Variables that say that a process was started together with others.
+/// Environment variables that show that a process was started together with others.
 const STARTED: [&str; 5] =
     ["OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK", "MV2_COMM_WORLD_SIZE"];
 
 /// The processes that this one was started with.
 pub(super) struct Mpi {
-    /// Ends MPI when it is dropped, which waits for all others.
+    /// Ends MPI when it is dropped, which waits for all other processes.
     universe: Universe,
     on_this_machine: usize,
     interrupted: &'static AtomicBool,
 }
 
-/// Joins the others; `None` where there are none, or MPI is not to be had.
+/// Joins the others; `None` if there are none, or MPI is not available.
 pub(super) fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Option<Mpi> {
-    // Where nobody asks for it, MPI is not started: alone it takes longer than a short run.
+    // MPI is not started for a single process, because that takes longer than a short run.
     STARTED.iter().find(|name| std::env::var_os(name).is_some())?;
     if std::env::var_os(OF_MEMORY.0).is_none() {
-        #[allow(unsafe_code, reason = "nobody else may look at the environment meanwhile")]
-        // SAFETY: there is one thread yet.
+        #[allow(unsafe_code, reason = "no other thread may read the environment meanwhile")]
+        // SAFETY: the process has a single thread at this point.
         unsafe {
             std::env::set_var(OF_MEMORY.0, OF_MEMORY.1);
         }
@@ -81,7 +81,7 @@ impl Carrier for Mpi {
         self.on_this_machine
     }
 
-    /// Rank 0 has to hear of it before this process ends: whoever started them ends all then.
+    /// Reports to rank 0 before this process ends, because the launcher then ends all processes.
     fn give_up(self: Box<Self>, lost: &RankFailure) {
         let mut line = self.line();
         let text = format!("{}\n{}", lost.rank, lost.why).into_bytes();
@@ -97,7 +97,7 @@ impl Carrier for Mpi {
             }
             thread::yield_now();
         }
-        // It would wait for all others.
+        // Dropping it would wait for all other processes.
         mem::forget(self.universe);
     }
 
@@ -119,30 +119,30 @@ impl Mpi {
     }
 }
 
-/// What is being sent, and the memory that MPI reads it from.
+/// A send in progress, and the memory that MPI reads.
 type Pending = (Request<'static, [u8]>, Vec<u8>);
 
-/// A line to all others.
+/// The communicator to all others.
 struct Line {
     rank: usize,
     count: usize,
     pending: Vec<Pending>,
-    /// Memory that MPI is done with.
+    /// Memory that MPI has released.
     free: Vec<Vec<u8>>,
     interrupted: &'static AtomicBool,
 }
 
-#[allow(unsafe_code, reason = "requests may be held by any thread where one at a time uses them")]
-// SAFETY: the engine that holds a line is built on a thread of its own, before anything is sent,
-// and used on the main one.
+#[allow(unsafe_code, reason = "any thread may hold requests if only one at a time uses them")]
+// SAFETY: the engine that holds a line is built on its own thread before anything is sent, and used
+// on the main thread.
 unsafe impl Send for Line {}
 
 impl Line {
-    /// Hands a message to MPI.
+    /// Passes a message to MPI.
     fn post(&mut self, to: usize, tag: i32, message: Vec<u8>) {
         #[allow(unsafe_code, reason = "MPI reads memory after the call that names it")]
-        // SAFETY: `message` is kept beside its request, unchanged, until MPI is done with it, and
-        // for ever if this is dropped before.
+        // SAFETY: `message` stays beside its request, unchanged, until MPI has released it. If this
+        // is dropped earlier, the memory is leaked.
         let shared: &'static [u8] =
             unsafe { std::slice::from_raw_parts(message.as_ptr(), message.len()) };
         let world = SimpleCommunicator::world();
@@ -151,7 +151,7 @@ impl Line {
         self.pending.push((request, message));
     }
 
-    /// Takes back the memory that MPI is done with.
+    /// Recovers the memory that MPI has released.
     fn reap(&mut self) {
         for (request, mut message) in mem::take(&mut self.pending) {
             match request.test() {
@@ -164,7 +164,7 @@ impl Line {
         }
     }
 
-    /// Takes what has come from `from`, if anything has.
+    /// Receives a message from `from`, if one has arrived.
     fn look(&self, from: usize, bytes: &mut Vec<u8>) -> Option<Result<(), RankFailure>> {
         let world = SimpleCommunicator::world();
         let (message, status) = world.process_at_rank(from as i32).immediate_matched_probe()?;
@@ -182,10 +182,11 @@ impl Line {
 }
 
 impl Line {
-    /// Waits for the rest of a message, of which the first has come.
+    /// Receives the rest of a message whose beginning has arrived.
     fn read(&self, message: Message, bytes: &mut Vec<u8>) -> Result<(), RankFailure> {
         #[allow(unsafe_code, reason = "MPI writes to memory after the call that names it")]
-        // SAFETY: nobody touches `bytes` before the request is done. Where it never is, they stay.
+        // SAFETY: nothing accesses `bytes` before the request completes. If it never completes,
+        // they are leaked.
         let shared: &'static mut [u8] =
             unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr(), bytes.len()) };
         let mut request = message.immediate_matched_receive_into(StaticScope, shared);
@@ -200,7 +201,7 @@ impl Line {
         Ok(())
     }
 
-    /// Between two looks, of which there have been `rounds`.
+    /// Pauses between two polls, of which there have been `rounds`.
     fn wait(&self, rounds: &mut u32) -> Result<(), RankFailure> {
         *rounds = rounds.saturating_add(1);
         if *rounds < SPINS {

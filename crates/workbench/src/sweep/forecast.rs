@@ -1,4 +1,4 @@
-//! What a sweep is going to take, from runs that are broken off early.
+//! Forecasts the cost of a sweep from short trial runs.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -9,42 +9,42 @@ use super::{Design, SweepOptions, found, missing, place, recording};
 use crate::observe::{Control, adapt, drive, measures};
 use crate::{Error, Progress, machine};
 
-/// What a sweep is going to take: an estimate but for the numbers of runs.
+/// Cost of a sweep. All values but the numbers of runs are estimates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SweepForecast {
-    /// Runs in all.
+    /// All runs.
     pub runs: usize,
-    /// Of these, made before and kept.
+    /// Runs that are in the cache.
     pub kept: usize,
-    /// Packet-hops of the others together.
+    /// Packet-hops of the other runs together.
     pub packet_hops: f64,
-    /// Time that they take, on all threads together.
+    /// Time that they take on all threads together.
     pub wall_seconds: f64,
-    /// Memory that the process needs, where the system tells what it has.
+    /// Memory that the process needs; `None` if the system does not report memory.
     pub memory_bytes: Option<u64>,
-    /// They are made on so many threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Runs that were tried for that.
+    /// Number of trial runs.
     pub probes: usize,
 }
 
-/// At most so many runs are tried.
+/// Maximum number of trial runs.
 const PROBES: usize = 6;
-/// Of each at least this part of the simulated time,
+/// Minimum share of the simulated time in a trial run.
 const SHARE: f64 = 0.02;
-/// and what it comes to in the first of these times, but no more than in the second.
+/// Minimum and maximum wall-clock time of a trial run.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
-/// What is known of a run that was broken off: of all of it, in proportion to simulated time.
+/// Result of a trial run, extrapolated in proportion to simulated time.
 struct Probe {
     packet_hops: f64,
     seconds: f64,
 }
 
-/// Says what a sweep is going to take, by a small part of some of its runs. Nothing is kept.
+/// Forecasts the cost of a sweep from short parts of some of its runs. Results are discarded.
 ///
 /// # Errors
-/// When the scenario is wrong at any point, a run that is tried fails, or an end is asked for.
+/// When the scenario is invalid at any point, a trial run fails, or an interrupt is requested.
 pub fn forecast_sweep(design: &Design, options: &SweepOptions<'_>) -> Result<SweepForecast, Error> {
     let (seeds, _) = design.seeds()?;
     let found = found(design, &seeds, options)?;
@@ -59,15 +59,15 @@ pub fn forecast_sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Swe
     Ok(SweepForecast::of((found.len(), missing.len()), &probes, options.threads(), peaks))
 }
 
-/// Those of the missing runs that are tried: from the first to the last, in even steps.
+/// The runs to try: evenly spaced from the first to the last missing run.
 fn tried(missing: &[usize]) -> Vec<usize> {
     let count = missing.len().min(PROBES);
     (0..count).map(|i| missing[i * (missing.len() - 1) / (count - 1).max(1)]).collect()
 }
 
 impl SweepForecast {
-    /// Of so many runs, of which so many are missing, on so many threads; `peaks` are the bytes
-    /// that the process had needed before runs were tried, and after.
+    /// Forecast for the numbers of all and of missing runs, and of threads. `peaks` is the peak
+    /// memory of the process before and after the trial runs, in bytes.
     fn of(
         (runs, missing): (usize, usize),
         probes: &[Probe],
@@ -78,8 +78,8 @@ impl SweepForecast {
         let whole =
             |of: fn(&Probe) -> f64| probes.iter().map(of).sum::<f64>() / count * missing as f64;
         let at_once = threads.min(missing) as u64;
-        // Each of those that run at once has what the largest that was tried added. Linux counts
-        // in batches, so that the peak may look smaller than it was.
+        // Each concurrent run needs the memory that the largest trial run added. Linux updates the
+        // counter in batches, so the later peak may appear smaller.
         let needed = |(before, now): (u64, u64)| before + now.saturating_sub(before) * at_once;
         SweepForecast {
             runs,
@@ -93,7 +93,7 @@ impl SweepForecast {
     }
 }
 
-/// Begins a run, on one thread, and breaks it off.
+/// Starts a run on one thread, and stops it early.
 fn probe(
     design: &Design,
     (point, seed): (usize, u64),
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_tried_is_spread_over_what_is_missing() {
+    fn trial_runs_are_spread_over_missing_runs() {
         let all: Vec<usize> = (100..151).collect();
         assert_eq!(tried(&all), [100, 110, 120, 130, 140, 150]);
         assert_eq!(tried(&[3, 5]), [3, 5]);
@@ -144,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_shares_threads_and_adds_memory() {
+    fn missing_runs_share_threads_and_add_memory() {
         let probes =
             [(1.0, 2.0), (3.0, 4.0)].map(|(packet_hops, seconds)| Probe { packet_hops, seconds });
-        // Ten of thirty runs on four threads, of which one adds 50 bytes to 100.
+        // Ten of thirty runs are missing, on four threads; a run adds 50 bytes to 100.
         let ours = SweepForecast::of((30, 10), &probes, 4, Some((100, 150)));
         let expected = SweepForecast {
             runs: 30,

@@ -1,4 +1,4 @@
-//! The processes that are hosts, as their testbed sees them.
+//! The host processes, as the testbed sees them.
 
 use std::io::{BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -11,22 +11,22 @@ use std::time::Duration;
 use super::words::{FromHost, Role, ToHost, hear, say};
 use crate::Error;
 
-/// Most bytes that one has seen: some 10^8 packets.
+/// Maximum bytes of a host's recording: about 10^8 packets.
 const MOST_SEEN: usize = 4 << 30;
 
-/// What a host has said.
+/// A message from a host.
 pub(super) enum HostReport {
     Word(FromHost),
-    /// All that it has seen.
+    /// The complete recording.
     Seen {
         bytes: Vec<u8>,
-        /// As it told them.
+        /// As in `FromHost::Seen`.
         late: Vec<(u64, u64)>,
         lost: u32,
     },
 }
 
-/// The hosts of a run. They end with it.
+/// The host processes of a run. They end when this is dropped.
 pub(super) struct Hosts {
     all: Vec<Host>,
     said: Receiver<(usize, Result<HostReport, String>)>,
@@ -34,7 +34,7 @@ pub(super) struct Hosts {
 
 /// A host.
 struct Host {
-    /// As the scenario calls it.
+    /// Name in the scenario.
     name: String,
     process: Child,
     to: ChildStdin,
@@ -43,7 +43,7 @@ struct Host {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for Host { process, .. } in &mut self.all {
-            // It may be gone.
+            // The process may have ended already.
             let _ = process.kill();
             let _ = process.wait();
         }
@@ -51,7 +51,7 @@ impl Drop for Hosts {
 }
 
 impl Hosts {
-    /// Starts the processes: `program` with the one argument that makes it a host.
+    /// Starts the processes: `program` with the single argument that makes it a host.
     pub(super) fn start(
         program: &Path,
         roles: impl Iterator<Item = (String, Role)>,
@@ -64,7 +64,7 @@ impl Hosts {
                 .arg(super::HOST_COMMAND)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
-                // What a terminal interrupts is the testbed, which ends its hosts.
+                // A terminal's interrupt reaches only the testbed, which ends its hosts.
                 .process_group(0)
                 .spawn();
             let mut process = command.map_err(failed)?;
@@ -83,18 +83,18 @@ impl Hosts {
         self.all.len()
     }
 
-    /// Tells one of them something.
+    /// Sends a message to one host.
     pub(super) fn tell(&mut self, host: usize, word: &ToHost) -> Result<(), Error> {
         let Host { name, to, .. } = &mut self.all[host];
         say(to, word).map_err(|why| Error::Run(format!("host {name} is gone: {why}")))
     }
 
-    /// Tells all of them something.
+    /// Sends a message to all hosts.
     pub(super) fn tell_all(&mut self, word: &ToHost) -> Result<(), Error> {
         (0..self.all.len()).try_for_each(|host| self.tell(host, word))
     }
 
-    /// What one of them has said, and which; none for as long as that.
+    /// Receives a message from any host, with the host's number; `None` after `patience`.
     pub(super) fn hear(
         &mut self,
         patience: Duration,
@@ -110,7 +110,7 @@ impl Hosts {
     }
 }
 
-/// Hears a host until its end.
+/// Reads a host's messages until it ends.
 fn listen(number: usize, from: ChildStdout, tell: &Sender<(usize, Result<HostReport, String>)>) {
     let mut from = BufReader::new(from);
     loop {
@@ -125,7 +125,7 @@ fn listen(number: usize, from: ChildStdout, tell: &Sender<(usize, Result<HostRep
             Err(why) => Err(why.to_string()),
         };
         let ends = !matches!(said, Ok(HostReport::Word(_)));
-        // Nobody may be listening any more.
+        // The receiver may have been dropped.
         if tell.send((number, said)).is_err() || ends {
             return;
         }

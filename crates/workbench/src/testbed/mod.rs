@@ -1,10 +1,11 @@
-//! A scenario acted out by real processes: its hosts are processes with sockets and the transports
-//! themselves, its switches [one in software](tidegate_switch), and all links are in that.
+//! Emulates a scenario with real processes. Its hosts are processes with sockets that run the
+//! transports. Its switches are [one software switch](tidegate_switch), which also emulates all
+//! links.
 //!
-//! The scenario stays as it is; the clock does not. Its time passes so much more slowly that
-//! processes keep up, for all of them alike, so that rates, delays and parameters mean what they
-//! say, and what a machine needs to wake up is short beside a round trip. What happened is told to
-//! the same measures as a simulated run.
+//! The scenario is unchanged; only the clock differs. Time passes more slowly by one factor for all
+//! processes, so that they keep up: rates, delays and parameters keep their meaning, and the
+//! wake-up time of a process is short compared with a round trip. The events are replayed to the
+//! same measures as in a simulated run.
 
 mod host;
 mod hosts;
@@ -37,45 +38,45 @@ pub use host::testbed_host;
 use hosts::{HostReport, Hosts};
 use words::{FromHost, Role, ToHost};
 
-/// The one argument of a process that is a host.
+/// The single argument that makes a process a host.
 pub const HOST_COMMAND: &str = "testbed-host";
-/// Datagrams that processes and a switch on two cores send in a second.
+/// Datagrams per second that the processes and a switch on two cores can send.
 const DATAGRAMS: f64 = 20_000.0;
-/// A base round trip takes no less of real time: what a process needs to wake up is a few
-/// hundredths of that.
+/// Minimum real time of a base RTT: a process wakes up in a few hundredths of it.
 const BASE_RTT: Duration = Duration::from_millis(5);
-/// The most that time may be slowed down.
+/// Maximum dilation of time.
 pub const MOST_DILATION: u32 = 1_000_000;
-/// Each takes a process, and a socket of the switch.
+/// Each host needs a process, and a socket of the switch.
 const MOST_HOSTS: usize = 250;
-/// Shorter datagrams have no room for a session's first words.
+/// Shorter datagrams cannot hold a session's handshake.
 const LEAST_MTU: u32 = 512;
-/// Hosts that are not ready by then never are.
+/// Time limit for hosts to become ready.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A session takes less than so many base RTTs to open, in slowed time; a host asks for one after
+/// Upper bound of base RTTs, in dilated time, that a session takes to open. A host opens one after
 /// the other.
 const SESSION_RTTS: u64 = 6;
-/// Between the last that is told of the start and the start.
+/// Time between the announcement of the start and the start.
 const NOTICE: Duration = Duration::from_millis(50);
-/// Between two looks at what hosts say while there is nothing else to do.
+/// Interval of polling the hosts when there is nothing else to do.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Who directs a run.
+/// Control of a run.
 pub(crate) struct Control<'a> {
-    /// What becomes a host with [`HOST_COMMAND`].
+    /// Program that becomes a host with [`HOST_COMMAND`].
     pub(crate) program: &'a Path,
-    /// How much slower time passes.
+    /// Factor by which time passes more slowly.
     pub(crate) dilation: u32,
-    /// Asks whether somebody wants an end.
+    /// Returns whether an interrupt was requested.
     pub(crate) asks: interrupt::Asks<'a>,
-    /// Told how far the run is.
+    /// Receives the progress of the run.
     pub(crate) tell: &'a dyn Fn(&Progress),
 }
 
-/// Acts a plan out under these measures.
+/// Emulates a plan under these measures.
 ///
 /// # Errors
-/// What only a simulation can do, a process that fails, an interrupt.
+/// When the plan needs a feature that is only simulated, a process fails, or an interrupt is
+/// requested.
 pub(crate) fn act(
     plan: &Plan,
     measures: Vec<Box<dyn Measure>>,
@@ -111,13 +112,14 @@ pub(crate) fn act(
     audience.hear(Acted { outcome, deliveries, queues, drained, real, watch: &watch })
 }
 
-/// Acts a plan out and writes its results, if anywhere, as [`run`](crate::run()) does. `program`
-/// becomes a host when it is started with [`HOST_COMMAND`]; time passes `dilation` times more
-/// slowly than clocks.
+/// Emulates a plan and writes its results, if a folder is set, as [`run`](crate::run()) does.
+/// `program` becomes a host when it is started with [`HOST_COMMAND`]. Time passes more slowly by
+/// the factor `dilation`.
 ///
 /// # Errors
-/// When the folder for results is occupied or cannot be written, the plan asks for what is only
-/// simulated, a process fails, or the run is interrupted. Nothing is left under a final name then.
+/// When the folder for results is occupied or cannot be written, the plan needs a feature that is
+/// only simulated, a process fails, or the run is interrupted. In these cases no file is left under
+/// its final name.
 pub fn testbed(
     plan: &Plan,
     options: &RunOptions<'_>,
@@ -145,10 +147,10 @@ pub fn testbed(
     })
 }
 
-/// How much slower than clocks the time of a plan has to pass for two cores.
+/// Factor by which the time of a plan has to pass more slowly on two cores.
 ///
 /// # Errors
-/// When the plan asks for what is only simulated.
+/// When the plan needs a feature that is only simulated.
 pub fn usual_dilation(plan: &Plan) -> Result<u32, Error> {
     refuse(plan)?;
     let rows = OpenRows::new(setup(plan)).map_err(Error::Run)?;
@@ -156,30 +158,30 @@ pub fn usual_dilation(plan: &Plan) -> Result<u32, Error> {
 }
 
 /// # Errors
-/// What is only simulated.
+/// When the plan needs a feature that is only simulated.
 fn refuse(plan: &Plan) -> Result<(), Error> {
     let Plan { fabric, .. } = plan;
     let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
     let refused = [
         (plan.faults != Faults::default(), "faults (faults)"),
         (plan.stacks.len() > 1, "several protocols side by side"),
-        (pauses, "switches that pause who sends to them (switch.pfc)"),
+        (pauses, "switches with PFC (switch.pfc)"),
         (fabric.circuits.is_some(), "circuits (fabric)"),
         (!fabric.rate_changes.is_empty(), "links whose rate changes (fabric)"),
         (there(plan).len() > MOST_HOSTS, "more than 250 hosts"),
         (plan.fabric.mtu < LEAST_MTU, "an MTU below 512 B (fabric.mtu)"),
-        (plan.stack_time != Default::default(), "what hosts take for packets (hosts.stack_delay)"),
+        (plan.stack_time != Default::default(), "processing delays of hosts (hosts.stack_delay)"),
     ];
     match refused.iter().find(|(is_so, _)| *is_so) {
         Some((_, what)) => Err(Error::Scenario(format!(
-            "{}: found {what}, which a testbed cannot act out; `tidegate run` simulates it",
+            "{}: found {what}, which a testbed does not support; use `tidegate run` to simulate it",
             plan.name
         ))),
         None => Ok(()),
     }
 }
 
-/// The hosts that take part: those of listed flows, or all where traffic is drawn.
+/// The hosts that take part: those of the listed flows, or all if there is generated traffic.
 fn there(plan: &Plan) -> BTreeSet<u32> {
     if plan.workload.traffic.is_empty() {
         plan.workload.flows.iter().flat_map(|flow| [flow.src, flow.dst]).collect()
@@ -188,7 +190,7 @@ fn there(plan: &Plan) -> BTreeSet<u32> {
     }
 }
 
-/// As slow as the machine needs it, and round trips.
+/// The dilation that the machine's speed and the round-trip times require.
 fn dilation(plan: &Plan, there: &BTreeSet<u32>, paths: &dyn PathOracle) -> u32 {
     let packet_bits = 8.0 * f64::from(plan.fabric.mtu + HEADER_BYTES);
     let of = |hosts: &BTreeSet<u32>| -> f64 {
@@ -206,13 +208,13 @@ fn dilation(plan: &Plan, there: &BTreeSet<u32>, paths: &dyn PathOracle) -> u32 {
         ),
         false => (there.clone(), there.clone()),
     };
-    // Each with an acknowledgement.
+    // Data packets, and one acknowledgement for each.
     let packets = 2.0 * of(&from).min(of(&to)) / packet_bits;
     let slowest = BASE_RTT.as_secs_f64() / base_rtt(there, paths).as_s_f64();
     (packets / DATAGRAMS).max(slowest).clamp(1.0, f64::from(MOST_DILATION)).ceil() as u32
 }
 
-/// The largest of the fabric.
+/// The largest base RTT of the fabric.
 fn base_rtt(there: &BTreeSet<u32>, paths: &dyn PathOracle) -> Span {
     let mut ends = there.iter();
     match (ends.next(), ends.next_back()) {
@@ -221,38 +223,38 @@ fn base_rtt(there: &BTreeSet<u32>, paths: &dyn PathOracle) -> Span {
     }
 }
 
-/// How long things waited, in nanoseconds of the run: a second at most.
+/// Histogram of waiting times, in nanoseconds of the run, up to one second.
 fn lateness() -> Result<Histogram<u64>, CreationError> {
     Histogram::new_with_max(1_000_000_000, 2)
 }
 
-/// What the machine did to hosts.
+/// Effects of the machine on hosts.
 struct Lateness {
-    /// How long datagrams waited for them, in nanoseconds of the run.
+    /// How long datagrams waited at hosts, in nanoseconds of the run.
     late_ns: Histogram<u64>,
-    /// Datagrams lost at their sockets.
+    /// Datagrams lost at hosts' sockets.
     lost: u64,
 }
 
-/// Sizes of queues by when they were looked at.
+/// Queue sizes by sampling time.
 type Queues = BTreeMap<Time, Vec<(u64, u32)>>;
 
-/// The hosts of a run, and who directs it.
+/// The hosts of a run, and its control.
 struct Stage<'a> {
     plan: &'a Plan,
     control: &'a Control<'a>,
     hosts: Hosts,
     dilation: Dilation,
-    /// When the run begins, once that is said.
+    /// Start of the run, once it is announced.
     start: Time,
-    /// Hosts that have sessions with all others.
+    /// Number of hosts that have sessions with all others.
     ready: usize,
-    /// Hosts of which all has arrived.
+    /// Number of hosts whose messages have all arrived.
     done: usize,
 }
 
 impl<'a> Stage<'a> {
-    /// Starts everything, up to the switches; hosts are about to ask each other for sessions.
+    /// Starts the hosts and the switch. After this, hosts open sessions with each other.
     fn build(
         plan: &'a Plan,
         there: &BTreeSet<u32>,
@@ -292,7 +294,7 @@ impl<'a> Stage<'a> {
             seed: plan.seed,
         };
         let switch = SoftwareSwitch::open(&config)
-            .map_err(|why| Error::Run(format!("the fabric cannot be acted out: {why}")))?;
+            .map_err(|why| Error::Run(format!("cannot emulate the fabric: {why}")))?;
         let paths = switch.paths();
         let at: BTreeMap<_, _> = paths.iter().map(|path| (path.to, path.at)).collect();
         let mut peers = vec![None; plan.fabric.hosts.len()];
@@ -304,7 +306,7 @@ impl<'a> Stage<'a> {
         Ok((Stage { plan, control, hosts, dilation, start, ready, done }, switch))
     }
 
-    /// Waits until all hosts have sessions, and says when the run begins.
+    /// Waits until all hosts have sessions, and announces the start of the run.
     fn open(&mut self, switch: &mut SoftwareSwitch, patience: Duration) -> Result<(), Error> {
         let watch = Stopwatch::start();
         let most = PATIENCE.max(patience);
@@ -316,7 +318,7 @@ impl<'a> Stage<'a> {
         self.hosts.tell_all(&ToHost::Start { at_ps: self.start.as_ps() })
     }
 
-    /// The run, up to its duration: what the switches have done since warm-up, and samples.
+    /// Runs up to `duration`. Returns the switch's report since warm-up, and the samples.
     fn act(
         &mut self,
         switch: &mut SoftwareSwitch,
@@ -347,7 +349,7 @@ impl<'a> Stage<'a> {
         Ok((switch.report(), queues))
     }
 
-    /// Lets messages finish; how long that took.
+    /// Lets messages finish, and returns how long that took.
     fn drain(&mut self, switch: &mut SoftwareSwitch) -> Result<Span, Error> {
         let Plan { duration, drain, .. } = *self.plan;
         let mut took = Span::ZERO;
@@ -359,11 +361,11 @@ impl<'a> Stage<'a> {
         Ok(took)
     }
 
-    /// What all hosts have seen.
+    /// Collects the recordings of all hosts.
     fn collect(&mut self, rows: &mut OpenRows) -> Result<Lateness, Error> {
         self.hosts.tell_all(&ToHost::Finish)?;
         let watch = Stopwatch::start();
-        let wrong = || Error::Run("a host has seen what nobody can read".to_owned());
+        let wrong = || Error::Run("the recording of a host is invalid".to_owned());
         let mut left = self.hosts.count();
         let mut late_ns = lateness().map_err(|why| Error::Run(why.to_string()))?;
         let mut all_lost = 0;
@@ -381,7 +383,7 @@ impl<'a> Stage<'a> {
         Ok(Lateness { late_ns, lost: all_lost })
     }
 
-    /// What is behind the numbers.
+    /// Quality of the emulation.
     fn real(&self, base_rtt: Span, report: &Report, hosts: &Lateness) -> RealSummary {
         let late = &report.late_us;
         let us = |ns: u64| Fixed::nearest(ns as f64 / 1e3);
@@ -404,13 +406,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The time of the run, once it has begun.
+    /// The time of the run, once it has started.
     fn now(&self, switch: &SoftwareSwitch) -> Option<Time> {
         let now = switch.now();
         (now >= self.start).then(|| Time::ZERO.after(now.since(self.start)))
     }
 
-    /// Forwards for as long as `goes_on`, and hears what hosts say.
+    /// Forwards for as long as `goes_on` returns true, and handles messages of hosts.
     fn run(
         &mut self,
         switch: &mut SoftwareSwitch,
@@ -440,13 +442,13 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Datagrams that the machine has lost, and not the network.
+/// Datagrams lost by the machine, as opposed to the emulated network.
 fn lost(switches: &Counts, hosts: &Lateness) -> u64 {
     let Counts { too_fast, unsent, overrun, .. } = switches;
     too_fast + unsent + overrun + hosts.lost
 }
 
-/// Where hosts receive, in their order, once all have said it.
+/// Receiving addresses of the hosts, in order, once all have reported theirs.
 fn bound(hosts: &mut Hosts, control: &Control<'_>) -> Result<Vec<SocketAddrV4>, Error> {
     let watch = Stopwatch::start();
     let mut bound = BTreeMap::new();
@@ -461,20 +463,19 @@ fn bound(hosts: &mut Hosts, control: &Control<'_>) -> Result<Vec<SocketAddrV4>, 
     Ok(bound.into_values().collect())
 }
 
-/// # Errors
-/// Where somebody wants an end, or has waited for too long.
+/// # Errors After an interrupt or a timeout.
 fn patient(since: &Stopwatch, most: Duration, control: &Control<'_>) -> Result<(), Error> {
     if (control.asks)() {
         return Err(Error::Interrupted);
     }
     if since.wall() > most {
-        let message = "the hosts of the testbed do not find each other, or are too slow";
+        let message = "timeout: hosts of the testbed did not connect or did not answer";
         return Err(Error::Run(message.to_owned()));
     }
     Ok(())
 }
 
-/// The links of a plan in its order, one direction after the other, as the switches saw them.
+/// The links of a plan in order, both directions of each, as the switches saw them.
 fn links(plan: &Plan, report: &Report) -> Vec<LinkRecord> {
     let mut seen: BTreeMap<(Node, Node), VecDeque<LinkRecord>> = BTreeMap::new();
     for record in report.ports.iter().chain(&report.uplinks) {
@@ -485,6 +486,6 @@ fn links(plan: &Plan, report: &Report) -> Vec<LinkRecord> {
 }
 
 fn monotonic() -> Duration {
-    // It is there on every Linux.
+    // Every Linux has this clock.
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
 }

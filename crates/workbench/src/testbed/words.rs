@@ -1,5 +1,5 @@
-//! What the process of a testbed and those of its hosts say to each other: lines of JSON, and at
-//! the end the bytes of what a host has seen.
+//! Messages between the testbed and its hosts: lines of JSON, and at the end the bytes of a host's
+//! recording.
 
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
@@ -7,68 +7,68 @@ use std::net::SocketAddr;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What a host is told.
+/// A message to a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToHost {
-    /// Who it is.
+    /// The host's role.
     Be(Role),
-    /// By host: where to send what is for it, of those that are there.
+    /// Addresses to send to, by host; `None` for hosts that do not take part.
     Peers(Vec<Option<SocketAddr>>),
-    /// The run begins at that time of the clock.
+    /// The run starts at this time of the clock.
     Start {
-        /// In picoseconds.
+        /// Picoseconds.
         at_ps: u64,
     },
-    /// The run is over: say what was seen.
+    /// The run is over: send the recording.
     Finish,
 }
 
-/// Who a host is.
+/// Role of a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Role {
-    /// The scenario, whole.
+    /// The complete scenario.
     pub(super) scenario: String,
-    /// Its number there.
+    /// Number of the host in the scenario.
     pub(super) host: u32,
-    /// Zero of the clock, by the system's that nobody sets.
+    /// Zero of the clock, by the system's monotonic clock.
     pub(super) origin_ns: u64,
-    /// How much slower it goes.
+    /// Factor by which the clock is slower.
     pub(super) dilation: u32,
-    /// Of this run.
+    /// Key of this run.
     pub(super) key: [u8; 32],
 }
 
-/// What a host says.
+/// A message from a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromHost {
-    /// It receives there.
+    /// The address at which it receives.
     Bound(SocketAddr),
-    /// It has a session with every other.
+    /// It has a session with every other host.
     Ready,
-    /// The time of the run is over, and all that it sent has arrived.
+    /// The run's duration is over, and all of its messages have arrived.
     Done,
-    /// What it has seen follows.
+    /// Its recording follows.
     Seen {
-        /// So many bytes.
+        /// Number of bytes.
         bytes: usize,
-        /// How long datagrams waited for it in the run, in nanoseconds of the clock of all, and how
-        /// often.
+        /// How long datagrams waited for the host in the run, in nanoseconds of the common clock,
+        /// and how often.
         late: Vec<(u64, u64)>,
-        /// Datagrams that came to its socket and were lost there in the run.
+        /// Datagrams that were lost at its socket in the run.
         lost: u32,
     },
-    /// It cannot go on.
+    /// It cannot continue.
     Failed(String),
 }
 
-/// Says something.
+/// Writes a message.
 pub(super) fn say(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *to, what)?;
     to.write_all(b"\n")?;
     to.flush()
 }
 
-/// The next that is said; none at the end.
+/// Reads the next message; `None` at the end.
 pub(super) fn hear<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = String::new();
     if from.read_line(&mut line)? == 0 {
