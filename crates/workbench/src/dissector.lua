@@ -1,11 +1,11 @@
--- The same for every format: a row of headers, then payload. Real endpoints put a header of their
--- session behind those of a transport, then what is sealed, or send one of a session alone.
+-- Common to all formats: headers, then payload. In live UDP mode a datagram has a session header
+-- after those of the transport, then encrypted content; or it has only a session header.
 
 local TAG_BYTES = 16
 
 local function text(name) return (name:gsub("_", " ")) end
 
--- Makes the protocol of a format and the fields of its tables.
+-- Declares the protocol of a format and the fields of its tables.
 local function declare(format)
   local proto = Proto("tidegate_" .. format.name, "Tidegate " .. text(format.name))
   local fields = {}
@@ -71,7 +71,7 @@ local function bytes_of(fields)
   return bytes
 end
 
--- Shows fields from `at` on; where they end, and what to say of them in a line.
+-- Adds fields from `at` to the tree. Returns the end offset, and a one-line summary.
 local function show(fields, buffer, at, tree)
   local said = ""
   for _, field in ipairs(fields) do
@@ -86,7 +86,7 @@ local function show(fields, buffer, at, tree)
   return at, said
 end
 
--- Shows the header at `at`; where it ends, and what to say of it. Nothing where it is none.
+-- Adds the header at `at`. Returns its end offset and a summary; nothing if it is invalid.
 local function header(format, buffer, at, tree)
   local function wrong(why)
     tree:add_proto_expert_info(format.wrong, why)
@@ -122,7 +122,7 @@ local function header(format, buffer, at, tree)
   return at + length, said .. values, tree
 end
 
--- Shows telemetry at the beginning; where it ends. Nothing where it makes no sense.
+-- Adds telemetry at the beginning. Returns its end offset; nothing if it is invalid.
 local function stamps(telemetry, buffer, tree)
   local at = 0
   while at and buffer:len() >= at + 4 and buffer(at + 1, 1):uint() >= telemetry.first do
@@ -149,8 +149,8 @@ local function simulated(telemetry, format)
   end
 end
 
--- Where the session's header begins; nothing where there is none. Lengths are counted alike in
--- all headers, whoever's they are.
+-- Offset of the session header; nothing if there is none. The length field is the same in the
+-- headers of all formats.
 local function session_at(session, buffer)
   local at = 0
   while buffer:len() >= at + 4 do
@@ -160,7 +160,7 @@ local function session_at(session, buffer)
     if kind then
       local is_whole = length == 4 + bytes_of(kind.fields) and buffer:len() >= at + length
       local is_alone = buffer:reported_len() == at + length
-      -- What a question is filled up with means nothing.
+      -- The padding of a Hello has no meaning.
       is_alone = is_alone or kind.name == "Hello"
       local is_right = version == session.version and is_whole and buffer(at + 2, 1):uint() == 0
       local is_data, is_control = kind.name == "Data", kind.name == "Control"
@@ -172,7 +172,7 @@ local function session_at(session, buffer)
   end
 end
 
--- A field of the session's header at `at`.
+-- Value of a field of the session header at `at`.
 local function value(session, buffer, at, name)
   local kind = find(session, buffer(at + 1, 1):uint())
   at = at + 4
@@ -182,10 +182,10 @@ local function value(session, buffer, at, name)
   end
 end
 
--- By the number of a session, which transport it is of; the handshake tells.
+-- Transports of sessions by session id, learnt from the handshake.
 local spoken = {}
 
--- Hears which transport a session is of.
+-- Learns the transport of a session from its handshake.
 local function hear(session, by_protocol, buffer, name)
   local function id(field) return tostring(value(session, buffer, 0, field):uint64()) end
   if name == "Hello" then
@@ -195,7 +195,7 @@ local function hear(session, by_protocol, buffer, name)
   end
 end
 
--- Packets of real endpoints, whatever their ports.
+-- Packets of live UDP mode, on any port.
 local function real(telemetry, session, by_protocol)
   return function(buffer, pinfo, tree)
     local at = session_at(session, buffer)
