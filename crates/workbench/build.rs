@@ -1,7 +1,6 @@
-//! Tells the crate which revision it is built from: `TIDEGATE_GIT_REVISION` where set, else what
-//! git says, else `unknown`. Tells it a hash of the sources that decide what a run comes to. And
-//! puts the scenarios and the registry of papers into it: every file of theirs, so that none has to
-//! be listed.
+//! Passes build data to the crate: the revision (`TIDEGATE_GIT_REVISION` if set, else from git,
+//! else `unknown`), and a hash of the sources that determine a run's results. Embeds all files of
+//! the scenarios and of the registry of papers, so that none has to be listed.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,8 +10,8 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-env-changed=TIDEGATE_GIT_REVISION");
-    // The log of HEAD changes with every commit and checkout. A path that is missing would mean a
-    // rebuild each time.
+    // The log of HEAD changes with every commit and checkout. A missing path would cause a rebuild
+    // each time.
     let log = "../../.git/logs/HEAD";
     println!("cargo:rerun-if-changed={}", if Path::new(log).exists() { log } else { "build.rs" });
     let revision = std::env::var("TIDEGATE_GIT_REVISION").ok().or_else(from_git);
@@ -43,8 +42,8 @@ fn from_git() -> Option<String> {
     (output.status.success() && !revision.is_empty()).then_some(revision)
 }
 
-/// Sources that decide what a run comes to and what is observed of it: from scenarios to the engine
-/// and its records.
+/// Sources that determine a run's results and observations: from scenarios to the engine and its
+/// records.
 const DECISIVE: [&str; 11] = [
     "../../Cargo.lock",
     "../core/src",
@@ -59,7 +58,7 @@ const DECISIVE: [&str; 11] = [
     "src/observe",
 ];
 
-/// A hash of them, names included.
+/// A hash of these sources, names included.
 fn sources() -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     let mut open: Vec<PathBuf> = DECISIVE.iter().rev().map(PathBuf::from).collect();
@@ -76,7 +75,7 @@ fn sources() -> u64 {
     hasher.finish()
 }
 
-/// What is in a folder, in order of name; cargo looks again when that changes.
+/// Entries of a folder, by name. Cargo rebuilds when they change.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     println!("cargo:rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -89,14 +88,14 @@ fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The files of a folder with that extension, by name.
+/// Files of a folder with that extension, by name.
 fn files(folder: &Path, extension: &str) -> Vec<(String, PathBuf)> {
     let named = |path: &PathBuf| path.extension().is_some_and(|other| other == extension);
     let files = entries(folder).into_iter().filter(named);
     files.map(|path| (stem(&path), path)).collect()
 }
 
-/// The TOML files of every folder in `path`, as folder/name.
+/// TOML files of every subfolder of `path`, as folder/name.
 fn below(path: &Path) -> Vec<(String, PathBuf)> {
     let folders = entries(path).into_iter().filter(|path| path.is_dir());
     let named = |folder: PathBuf| {

@@ -114,7 +114,7 @@ fn pauses_are_counted_over_all_links_and_shown_with_the_most_paused_ports() {
 fn drops_in_spite_of_pauses_are_warned_of() {
     let warned = |pfc: &str| {
         let summary = run(&victim(pfc, true), &["--json"]).json();
-        summary["warnings"].to_string().contains("packets were dropped though switches pause")
+        summary["warnings"].to_string().contains("packets were dropped despite PFC")
     };
     assert!(warned("pfc = { headroom = '0B' }"));
     assert!(!warned("pfc = {}"));
@@ -133,7 +133,7 @@ fn a_storm_is_warned_of_and_in_the_summary() {
         victim("pfc = {}", false)
     );
     let answer = run(&text, &["--json"]);
-    let warned = "warning: h5 paused the switch for 100us and more, from 1200us on";
+    let warned = "warning: h5 paused the switch for at least 100us, first at 1200us";
     assert!(answer.stderr.contains(warned), "{}", answer.stderr);
     let summary = answer.json();
     let [storm] = &summary["pause_storms"].as_array().unwrap()[..] else { panic!("{summary}") };

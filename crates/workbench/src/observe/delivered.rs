@@ -1,4 +1,4 @@
-//! What all hosts together were asked to send, and what arrived.
+//! Offered and delivered traffic of all hosts together.
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Message, Time};
@@ -8,18 +8,18 @@ use tidegate_sim::FlowRecord;
 use super::{End, Left, Measure};
 use crate::Error;
 
-/// Payload between warm-up and the end, in Gbit/s a host.
+/// Payload between warm-up and the end, in Gbit/s per host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Delivered {
-    /// Of messages that were submitted.
+    /// Payload of submitted messages.
     pub(crate) offered_gbps: f64,
-    /// That arrived for the first time.
+    /// Payload that arrived for the first time.
     pub(crate) arrived_gbps: f64,
-    /// Of messages that were completed, all of it, but no replies, as SIRD's authors count goodput.
+    /// Total payload of completed messages, without replies, as SIRD's authors count goodput.
     pub(crate) completed_gbps: f64,
 }
 
-/// Adds up.
+/// Sums of traffic.
 #[derive(Default)]
 pub(super) struct Adder {
     offered_bytes: u64,

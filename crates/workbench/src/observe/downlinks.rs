@@ -1,4 +1,4 @@
-//! What waits for hosts, at all of their switches' ports together.
+//! Total queues of all ports towards each host.
 
 use tidegate_core::Time;
 use tidegate_core::fabric::Node;
@@ -9,20 +9,20 @@ use super::buffers::{Means, queued};
 use super::{EVERY, End, Left, Measure, Start, round};
 use crate::Error;
 
-/// Parts of a distribution that are kept.
+/// Quantiles of a distribution that are kept.
 const STEPS: usize = 1000;
 
-/// Samples queues of downlinks every [`EVERY`] after warm-up.
+/// Samples the queues of downlinks every [`EVERY`] after warm-up.
 #[derive(Default)]
 pub(super) struct Downlinks {
-    /// By direction of a link: whether a switch sends to a host there.
+    /// For each link direction: whether a switch sends to a host on it.
     counts: Vec<bool>,
     bytes: Vec<f32>,
     means: Option<Means>,
 }
 
 impl Downlinks {
-    /// Of means over each interval.
+    /// Downlinks as means over each interval.
     pub(super) fn of_means() -> Downlinks {
         Downlinks { means: Some(Means::default()), ..Downlinks::default() }
     }
@@ -49,7 +49,7 @@ impl Measure for Downlinks {
         Ok(())
     }
 
-    /// Leaves what parts of the samples, each a thousandth more, do not exceed.
+    /// Stores the quantiles of the samples in steps of a thousandth.
     fn finish(mut self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
         self.bytes.sort_by(f32::total_cmp);
         let at = |step: usize| {

@@ -1,4 +1,4 @@
-//! The loop that every run is made by: chunks of simulated time, samples, flows, interrupts.
+//! The main loop of every run: chunks of simulated time, samples, flows, interrupts.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use crate::machine::Stopwatch;
 use crate::ranks::Ranks;
 use crate::{Error, interrupt};
 
-/// Queue histograms are kept by default up to so many switch ports.
+/// Default limit of switch ports for queue histograms.
 const HISTOGRAM_PORTS_MAX: usize = 512;
-/// Between two looks at the interrupt flag the engine should work about this long.
+/// Desired range of the engine's working time between two checks of the interrupt flag.
 const CHUNK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Simulated so far.
+    /// Simulated time so far.
     pub now: Time,
-    /// Where it ends, but for what messages take to finish afterwards.
+    /// End of the simulated time, without the drain.
     pub duration: Time,
     /// Packet-hops so far.
     pub packet_hops: u64,
-    /// Since the run began.
+    /// Wall-clock time since the start of the run.
     pub wall: Duration,
 }
 
 impl Progress {
-    /// Simulated share, 0 to 1.
+    /// Share of the simulated time, 0 to 1.
     pub fn share(&self) -> f64 {
         if self.duration == Time::ZERO {
             1.0
@@ -45,8 +45,8 @@ impl Progress {
     pub fn packet_hops_per_second(&self) -> f64 {
         self.packet_hops as f64 / self.wall.as_secs_f64().max(1e-9)
     }
-    /// Wall time to go if simulated time passes on as it did so far; `None` before anything is
-    /// known.
+    /// Estimated remaining wall-clock time, if simulated time continues to pass at the same rate;
+    /// `None` before any progress.
     pub fn left(&self) -> Option<Duration> {
         let share = self.share();
         let left = self.wall.as_secs_f64() * (1.0 - share) / share;
@@ -54,24 +54,24 @@ impl Progress {
     }
 }
 
-/// Who directs a run. Nothing here changes its outcome.
+/// Control of a run. Nothing here changes its outcome.
 pub(crate) struct Control<'a> {
-    /// At most so many threads; a run that is heard from inside has one.
+    /// Upper limit of threads; a run with packet-level observers uses one.
     pub(crate) threads: usize,
-    /// So many partitions, each on a thread of its own, whether or not that pays: for tests.
+    /// Number of partitions, each on its own thread, even if that is slower: for tests.
     pub(crate) partitions: Option<usize>,
-    /// The other processes that the run is done in, none of which hears it from inside, and how
-    /// many parts each has.
+    /// The processes of the run, and the number of partitions of each. No process has packet-level
+    /// observers.
     pub(crate) ranks: Option<(&'a Ranks, usize)>,
-    /// Asks whether somebody wants an end.
+    /// Returns whether an interrupt was requested.
     pub(crate) asks: interrupt::Asks<'a>,
-    /// Told how far the run is after every chunk.
+    /// Receives the progress after every chunk.
     pub(crate) tell: &'a dyn Fn(&Progress),
-    /// Says how long the next chunk is, given the last and what it took.
+    /// Returns the length of the next chunk, given the last one and the time that it took.
     pub(crate) chunk: &'a dyn Fn(Span, Duration) -> Span,
 }
 
-/// Chunks that are long enough to cost nothing and short enough to be interrupted.
+/// Adapts chunks to be long enough for low overhead and short enough for interrupts.
 pub(crate) fn adapt(chunk: Span, took: Duration) -> Span {
     if took < CHUNK.0 {
         chunk.times(2)
@@ -116,7 +116,7 @@ fn build(
     interrupt::patiently(asks, || engine().map_err(Error::Run))
 }
 
-/// The parts of a run that are in this process.
+/// Builds the partitions of this process.
 pub(crate) fn build_among(
     plan: &Plan,
     (ranks, parts): (&Ranks, usize),
@@ -147,7 +147,7 @@ pub(crate) fn setup(plan: &Plan) -> Setup {
     }
 }
 
-/// Takes the engine through the run.
+/// Runs the engine to the end.
 fn pass(
     plan: &Plan,
     mut engine: Box<dyn Simulation>,
@@ -167,7 +167,7 @@ fn pass(
         interrupt::advance(&mut *engine, until, control.asks)?;
         engine.take_finished(&mut finished).map_err(&lost)?;
         measures.lock().flows(plan, finished.drain(..))?;
-        // With nothing left to sample both may be "never".
+        // After the last sample, both times can be `Time::NEVER`.
         if engine.now() == next_sample {
             engine.sample(&mut samples).map_err(&lost)?;
             measures.lock().sampled(plan, until, &samples)?;

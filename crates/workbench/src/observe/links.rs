@@ -1,9 +1,9 @@
-//! Switch ports from warm-up to the end.
+//! Switch ports in the measured window.
 
 use super::{End, Left, Measure};
 use crate::{Error, convert};
 
-/// Keeps what the engine says of the switch ports that sent anything.
+/// Stores the engine's records of the switch ports that sent packets.
 pub(super) struct Links;
 
 impl Measure for Links {

@@ -1,4 +1,4 @@
-//! The measures of a run, and how they hear of what happens inside the engine.
+//! The measures of a run, and their subscriptions to the engine's events.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tidegate_sim::{Departure, FlowRecord, Observer, Sample};
 use super::{End, Hears, Left, Measure, Start};
 use crate::Error;
 
-/// A measure, what it hears, and when it is given samples next.
+/// A measure, its subscriptions, and the time of its next sample.
 struct Seat {
     measure: Box<dyn Measure>,
     hears: Hears,
@@ -21,7 +21,7 @@ struct Seat {
 pub(super) struct Measures(Vec<Seat>);
 
 impl Measures {
-    /// None has heard of anything yet.
+    /// Measures before the start of a run.
     pub(super) fn new(measures: Vec<Box<dyn Measure>>) -> Measures {
         let seat = |measure: Box<dyn Measure>| {
             let hears = measure.hears();
@@ -30,7 +30,7 @@ impl Measures {
         Measures(measures.into_iter().map(seat).collect())
     }
 
-    /// What any of them hears of.
+    /// Union of the measures' subscriptions.
     fn hears(&self) -> Hears {
         let any = |hears: fn(&Hears) -> bool| self.0.iter().any(|seat| hears(&seat.hears));
         Hears {
@@ -48,7 +48,7 @@ impl Measures {
         Ok(())
     }
 
-    /// When samples have to be taken, over the whole run.
+    /// Times of all samples of the run.
     pub(super) fn sample_times(&self, plan: &Plan) -> BTreeSet<Time> {
         let of = |seat: &Seat| {
             let first = sample_after(Time::ZERO, &*seat.measure, plan);
@@ -59,19 +59,19 @@ impl Measures {
         self.0.iter().flat_map(of).collect()
     }
 
-    /// Payload has arrived.
+    /// Reports a delivery.
     pub(super) fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
         for seat in self.0.iter_mut().filter(|seat| seat.hears.delivered) {
             seat.measure.delivered(now, flow, bytes);
         }
     }
 
-    /// When samples have to be taken next.
+    /// Time of the next sample.
     pub(super) fn next_sample(&self) -> Time {
         self.0.iter().map(|seat| seat.next_sample).min().unwrap_or(Time::NEVER)
     }
 
-    /// Gives samples to those that wait for them.
+    /// Passes samples to the measures for which they are due.
     pub(super) fn sampled(
         &mut self,
         plan: &Plan,
@@ -85,7 +85,7 @@ impl Measures {
         Ok(())
     }
 
-    /// Takes `records`, in the order of `flows.parquet`.
+    /// Passes `records` to the measures, in the order of `flows.parquet`.
     pub(super) fn flows(
         &mut self,
         plan: &Plan,
@@ -103,7 +103,7 @@ impl Measures {
     }
 }
 
-/// Every interval, and at the end, for what is left of the run after the last whole one.
+/// The next sample: every interval, and at the end of the run.
 fn sample_after(at: Time, measure: &dyn Measure, plan: &Plan) -> Time {
     match measure.samples_every().filter(|interval| *interval > Span::ZERO) {
         Some(interval) if at < plan.duration => at.after(interval).min(plan.duration),
@@ -111,10 +111,10 @@ fn sample_after(at: Time, measure: &dyn Measure, plan: &Plan) -> Time {
     }
 }
 
-/// Measures that the engine and the loop around it share.
+/// Measures shared by the engine and the main loop.
 #[derive(Clone)]
 pub(super) struct Ears {
-    /// What any of them hears of: of the rest nobody is asked.
+    /// Union of the measures' subscriptions; the others are not called.
     hears: Hears,
     measures: Arc<Mutex<Measures>>,
 }
@@ -124,13 +124,14 @@ impl Ears {
         Ears { hears: measures.hears(), measures: Arc::new(Mutex::new(measures)) }
     }
 
-    /// Whether the engine has anything to tell.
+    /// Whether any measure subscribes to packet-level events.
     pub(super) fn hear(&self) -> bool {
         let Hears { delivered, feedback, departed } = self.hears;
         delivered || feedback || departed
     }
 
-    /// The measures; not to be held while the engine is at work, which wants them too.
+    /// Locks the measures. The caller must release them before the engine runs, which locks them,
+    /// too.
     pub(super) fn lock(&self) -> MutexGuard<'_, Measures> {
         self.measures.lock().unwrap_or_else(PoisonError::into_inner)
     }

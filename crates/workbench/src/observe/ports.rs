@@ -1,4 +1,4 @@
-//! Switch ports over time: what they have queued, and what they send.
+//! Queues and throughput of switch ports over time.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use super::buffers::Means;
 use super::{End, Left, Measure, round};
 use crate::{Error, convert};
 
-/// A port, interval by interval from time 0 on.
+/// A port, interval by interval from time 0.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct PortTrace {
     pub(crate) from: String,
     pub(crate) to: String,
     /// Wire bytes queued at the end of each interval, without the packet in service.
     pub(crate) queue_kb: Vec<f32>,
-    /// Their mean over it.
+    /// Mean of these bytes over the interval.
     pub(crate) mean_queue_kb: Vec<f32>,
-    /// What it sent in it: a packet counts where it begins to leave.
+    /// Rate at which it sent in the interval. A packet counts when its transmission starts.
     pub(crate) sent_gbps: Vec<f32>,
 }
 
@@ -57,7 +57,7 @@ impl Measure for Ports {
                 Quantity::QueueBytes => {
                     trace.or_default().queue_kb.push(round(sample.value / 1e3));
                 }
-                // What was queued and sent before the first sample began at zero.
+                // The sums are zero before the first sample.
                 Quantity::QueueBytePs => {
                     let trace = trace.or_default();
                     if trace.mean_queue_kb.is_empty() {

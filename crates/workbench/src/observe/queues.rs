@@ -10,7 +10,7 @@ use tidegate_sim::{Quantity, Sample};
 use super::{End, Left, Measure, round};
 use crate::{Error, convert};
 
-/// What a port's queue would take to drain, at the end of each interval.
+/// Time to drain a port's queue, at the end of each interval.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct QueueTrace {
     pub(crate) from: String,
@@ -22,7 +22,7 @@ pub(crate) struct QueueTrace {
 /// Samples queues.
 pub(super) struct Queues {
     interval: Span,
-    /// Bytes by port, a value a sample.
+    /// Bytes by port, one value per sample.
     bytes: BTreeMap<u64, Vec<f64>>,
 }
 

@@ -1,4 +1,4 @@
-//! A run that was acted out by others, told to measures afterwards in the order of its time.
+//! Replays a testbed's run to measures, in the order of time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,27 +12,27 @@ use super::{End, Left, Measure, Start};
 use crate::Error;
 use crate::machine::Stopwatch;
 
-/// Measures that wait for a run.
+/// Measures that wait for the replay.
 pub(crate) struct Audience<'a> {
     plan: &'a Plan,
     measures: Measures,
 }
 
-/// What others have acted out.
+/// Recording of a testbed's run.
 pub(crate) struct Acted<'a> {
     pub(crate) outcome: Outcome,
-    /// By time.
+    /// Deliveries by time.
     pub(crate) deliveries: Vec<Delivery>,
-    /// When samples were to be taken: bytes queued at ports.
+    /// Bytes queued at ports, by sampling time.
     pub(crate) queues: BTreeMap<Time, Vec<(u64, u32)>>,
-    /// How long it went on after its duration.
+    /// Length of the drain.
     pub(crate) drained: Span,
     pub(crate) real: RealSummary,
     pub(crate) watch: &'a Stopwatch,
 }
 
 impl<'a> Audience<'a> {
-    /// Seats the measures.
+    /// Prepares the measures.
     pub(crate) fn new(
         plan: &'a Plan,
         paths: &dyn PathOracle,
@@ -43,12 +43,13 @@ impl<'a> Audience<'a> {
         Ok(Audience { plan, measures })
     }
 
-    /// When samples are to be taken.
+    /// Times at which samples have to be taken.
     pub(crate) fn sample_times(&self) -> BTreeSet<Time> {
         self.measures.sample_times(self.plan)
     }
 
-    /// Tells them what has happened. Nobody hears of packets but of what they delivered.
+    /// Replays the recording to the measures. Of the packet-level events, only deliveries are
+    /// available.
     pub(crate) fn hear(mut self, acted: Acted<'_>) -> Result<Left, Error> {
         let Audience { plan, measures } = &mut self;
         let Acted { mut outcome, deliveries, queues, drained, real, watch } = acted;
@@ -88,11 +89,11 @@ impl<'a> Audience<'a> {
     }
 }
 
-/// What the flows that run have delivered.
+/// Bytes that the running flows have delivered.
 struct Running {
-    /// Those to come, the last first.
+    /// Flows that have not started, the last first.
     to_come: Vec<(Time, u64)>,
-    /// By id.
+    /// Delivered bytes by id.
     delivered: BTreeMap<u64, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Flows and messages, a row each.
+//! Flows and messages, one row each.
 
 use tidegate_results::FlowFile;
 use tidegate_scenario::Plan;
@@ -15,7 +15,7 @@ pub(crate) struct RowsFile {
 }
 
 impl RowsFile {
-    /// For files that go there.
+    /// Writes to `to`.
     pub(crate) fn new(to: Shelf) -> RowsFile {
         RowsFile { to, file: None }
     }

@@ -1,4 +1,4 @@
-//! Measures against each other, and against the rows of the same run.
+//! Tests of measures against each other, and against the rows of the same run.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use tidegate_results::{FlowRow, LinkSummary};
 
 use super::*;
 
-/// One flow without end, one that stops, messages, and a queue, on a star of four hosts.
+/// An unlimited flow, a flow that stops, messages, and a queue, on a star of four hosts.
 pub(crate) fn plan(protocol: &str) -> Plan {
     let text = format!(
         r#"
@@ -25,7 +25,7 @@ flows = [
     tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
 }
 
-/// Two clients of one server, which a message goes to as well.
+/// Two clients of one server that also receives a message.
 pub(crate) fn closed_loop(protocol: &str) -> Plan {
     let text = format!(
         r#"
@@ -85,7 +85,7 @@ pub(crate) fn seen(plan: &Plan, parts: &[Measurement], interval: Span) -> Observ
     left(plan, measures(plan, parts.iter().copied(), interval)).seen
 }
 
-/// Keeps every row, and the times at which samples came.
+/// Records every row, and the times of samples.
 struct Diary {
     interval: Option<Span>,
     rows: Arc<Mutex<Vec<FlowRow>>>,
@@ -117,7 +117,7 @@ fn traces_of_all_flows_add_up_to_their_rows() {
         let (plan, name) = (plan(protocol.name), protocol.name);
         let rows = Arc::default();
         let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
-        // 30 us do not divide 400: the last interval is of 10.
+        // 400 us are no multiple of 30 us: the last interval is 10 us long.
         let interval = Span::us(30);
         let mut measures = measures(&plan, ALL, interval);
         measures.push(Box::new(diary));
@@ -136,8 +136,8 @@ fn traces_of_all_flows_add_up_to_their_rows() {
             assert!((bytes / delivered - 1.0).abs() < 1e-3, "{name}: {bytes}, {row:?}");
             let bin = |at: Time| (at.as_ps() / interval.as_ps()) as usize;
             assert_eq!(trace.first, bin(row.start), "{name}: {trace:?}");
-            // What senders hear after completion belongs to the flow, too.
-            let [last, heard] = [row.completed, row.acked].map(|at| at.map_or(13, bin));
+            // Feedback after completion belongs to the flow, too.
+            let [last, acked] = [row.completed, row.acked].map(|at| at.map_or(13, bin));
             let heard = heard.max(last);
             let intervals = last + 1 - trace.first..=heard + 1 - trace.first;
             assert!(intervals.contains(&trace.goodput_gbps.len()), "{name}: {trace:?}");
@@ -179,7 +179,7 @@ fn exchanges_run_from_the_request_to_its_reply() {
     assert_eq!((ask.count, ask.unfinished), (asked, asked - took.len() as u64));
     assert!(ask.unfinished > 0 && took.len() > 20, "{} of {asked}", took.len());
     assert_eq!(ask.quantile(1.0), took.last().copied());
-    // Request and reply take more than either.
+    // A request with its reply takes longer than either of them.
     let slowest_reply = rows.iter().filter(|row| row.exchange.is_some()).filter_map(FlowRow::fct);
     let slowest_reply = slowest_reply.max().unwrap().as_us_f64();
     assert!(took[took.len() - 1] > slowest_reply, "{took:?}, {slowest_reply}");
@@ -203,7 +203,7 @@ fn measures_are_given_samples_at_their_own_times() {
 }
 
 #[test]
-fn measures_change_no_outcome_and_do_without_each_other() {
+fn measures_are_independent_of_each_other() {
     for protocol in crate::catalog::anywhere() {
         let plan = plan(protocol.name);
         let json = |seen: &Observations| serde_json::to_value(seen).unwrap();
@@ -246,7 +246,7 @@ fn measures_change_no_outcome_and_do_without_each_other() {
     }
 }
 
-/// Counts the packets that leave each port, and holds the engine's own counts to that.
+/// Counts the packets that leave each port, and compares the counts with the engine's.
 struct Departures(Vec<u64>);
 
 impl Measure for Departures {
@@ -257,7 +257,7 @@ impl Measure for Departures {
         self.0[departure.port as usize] += 1;
     }
     fn delivered(&mut self, _now: Time, _flow: u64, _bytes: u32) {
-        panic!("it does not hear that");
+        panic!("not subscribed");
     }
     fn finish(self: Box<Self>, end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
         let counted: Vec<u64> = end.outcome.links.iter().map(|link| link.packets).collect();
@@ -267,7 +267,7 @@ impl Measure for Departures {
 }
 
 #[test]
-fn a_measure_hears_every_departure_to_the_end() {
+fn a_measure_receives_every_departure() {
     let mut plan = plan(crate::protocols()[0].name);
     plan.warmup = Time::ZERO;
     let ports = 2 * plan.fabric.links.len();
@@ -276,10 +276,10 @@ fn a_measure_hears_every_departure_to_the_end() {
     left(&plan, measures);
 }
 
-/// Two messages that end before and in the time that is measured, and one that begins there and
-/// does not end.
+/// Two messages that end before and within the measured window, and one that starts in it and does
+/// not end.
 #[test]
-fn what_hosts_get_and_bare_slowdowns_are_of_what_ends_in_time() {
+fn bare_slowdowns_cover_messages_that_end_in_time() {
     let text = r#"
 duration = "400us"
 warmup = "100us"
@@ -302,7 +302,7 @@ flows = [
     let mut rows = rows.lock().unwrap().clone();
     rows.sort_by_key(|row| row.id);
 
-    // Ours are of what begins in time, the bare ones of what ends then.
+    // Our slowdowns cover messages that start in the window, the bare ones those that end in it.
     assert_eq!(seen.slowdowns.keys().collect::<Vec<_>>(), ["late"]);
     assert_eq!(seen.slowdowns["late"], [Slowdown { bytes: 30_000_000, times: None }]);
     assert_eq!(seen.bare_slowdowns.keys().collect::<Vec<_>>(), ["across"]);
