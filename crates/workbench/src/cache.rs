@@ -12,7 +12,7 @@ use tidegate_results::{Partial, clear_abandoned};
 use tidegate_scenario::{Plan, content_hash};
 
 use crate::Error;
-use crate::observe::{Left, Measure, Measurement, Observations, measures};
+use crate::observe::{Measure, Measurement, Observations, RunOutput, measures};
 
 /// Hash of the sources that determine observations, so that observations of other builds are not
 /// used. The revision is no substitute: it does not change with uncommitted edits. Nor is a hash of
@@ -101,7 +101,7 @@ impl Cache {
         &self,
         plan: &Plan,
         recording: &Recording,
-        happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<Left, Error>,
+        happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<RunOutput, Error>,
     ) -> Result<Observations, Error> {
         let interval = recording.interval.unwrap_or(plan.duration - Time::ZERO);
         let seen = happen(measures(plan, recording.parts.iter().copied(), interval))?.seen;

@@ -11,7 +11,7 @@ use tidegate_sim::{Failure, RankFailure};
 use crate::Error;
 
 /// Returns whether an interrupt was requested.
-pub(crate) type Asks<'a> = &'a dyn Fn() -> bool;
+pub(crate) type InterruptCheck<'a> = &'a dyn Fn() -> bool;
 
 /// Events of every partition between two checks: some milliseconds of work.
 const WORK: u64 = 1 << 14;
@@ -26,15 +26,15 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub(crate) fn advance(
     engine: &mut dyn Simulation,
     until: Time,
-    asks: Asks<'_>,
+    is_interrupted: InterruptCheck<'_>,
 ) -> Result<(), Error> {
     let work = WORK * (engine.partitions() * engine.ranks()) as u64;
     let failed = |failure| match failure {
-        Failure::RankFailure(why) => lost(asks)(why),
+        Failure::RankFailure(why) => lost(is_interrupted)(why),
         Failure::Deadlock(deadlock) => Error::Run(deadlock.to_string()),
     };
     while !engine.advance_some(until, work).map_err(failed)? {
-        if asks() {
+        if is_interrupted() {
             return Err(Error::Interrupted);
         }
     }
@@ -43,8 +43,8 @@ pub(crate) fn advance(
 
 /// The error for a lost process. After an interrupt, all processes end, so their loss is not
 /// reported.
-pub(crate) fn lost(asks: Asks<'_>) -> impl Fn(RankFailure) -> Error {
-    move |lost| if asks() { Error::Interrupted } else { Error::RankFailure(lost) }
+pub(crate) fn lost(is_interrupted: InterruptCheck<'_>) -> impl Fn(RankFailure) -> Error {
+    move |lost| if is_interrupted() { Error::Interrupted } else { Error::RankFailure(lost) }
 }
 
 /// Runs work that cannot be divided on its own thread. After an interrupt, the thread is abandoned.
@@ -52,7 +52,7 @@ pub(crate) fn lost(asks: Asks<'_>) -> impl Fn(RankFailure) -> Error {
 /// # Errors
 /// [`Error::Interrupted`] after an interrupt; otherwise those of `job`.
 pub(crate) fn patiently<T: Send + 'static>(
-    asks: Asks<'_>,
+    is_interrupted: InterruptCheck<'_>,
     job: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let (to, done) = mpsc::channel();
@@ -63,7 +63,7 @@ pub(crate) fn patiently<T: Send + 'static>(
     loop {
         match done.recv_timeout(PATIENCE) {
             Ok(result) => return result,
-            Err(RecvTimeoutError::Timeout) if asks() => return Err(Error::Interrupted),
+            Err(RecvTimeoutError::Timeout) if is_interrupted() => return Err(Error::Interrupted),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }

@@ -10,8 +10,8 @@ use tidegate_scenario::Plan;
 
 use crate::machine::{self, Stopwatch};
 use crate::observe::{
-    Control, Left, Measure, Progress, RowsFile, SamplesFile, Shelf, Summarised, adapt, build_among,
-    drive,
+    Control, Measure, Progress, RowsFile, RunOutput, SamplesFile, Shelf, Summarised, adapt,
+    build_among, drive,
 };
 use crate::pcap::{Capture, Capturing};
 use crate::ranks::Ranks;
@@ -109,10 +109,10 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
 pub fn serve(plan: &Plan, options: &RunOptions<'_>) -> Result<(), Error> {
     crate::guarded(|| {
         let Some(ranks) = options.ranks else { return Ok(()) };
-        let asks = || options.is_interrupted();
+        let is_interrupted = || options.is_interrupted();
         let parts = ranks.greet(plan, options.threads)?;
-        let mut engine = build_among(plan, (ranks, parts), &asks)?;
-        engine.serve().map_err(interrupt::lost(&asks))
+        let mut engine = build_among(plan, (ranks, parts), &is_interrupted)?;
+        engine.serve().map_err(interrupt::lost(&is_interrupted))
     })
 }
 
@@ -138,12 +138,12 @@ fn run_in_chunks(
     measures: Vec<Box<dyn Measure>>,
     chunk: impl Fn(Span, Duration) -> Span,
 ) -> Result<(Summary, Option<Staged>), Error> {
-    let tell = |progress: &Progress| {
-        if let Some(tell) = options.progress {
-            tell(number, progress);
+    let progress = |progress: &Progress| {
+        if let Some(listener) = options.progress {
+            listener(number, progress);
         }
     };
-    let asks = || options.is_interrupted();
+    let is_interrupted = || options.is_interrupted();
     let ranks = match options.ranks {
         Some(ranks) => Some((ranks, ranks.greet(plan, options.threads)?)),
         None => None,
@@ -152,8 +152,8 @@ fn run_in_chunks(
         threads,
         partitions: options.partitions,
         ranks,
-        asks: &asks,
-        tell: &tell,
+        is_interrupted: &is_interrupted,
+        progress: &progress,
         chunk: &chunk,
     };
     recorded(plan, options, (number, out), measures, |measures| drive(plan, measures, &control))
@@ -166,7 +166,7 @@ pub(crate) fn recorded(
     options: &RunOptions<'_>,
     (number, out): (usize, Option<Destination>),
     mut measures: Vec<Box<dyn Measure>>,
-    happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<Left, Error>,
+    happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<RunOutput, Error>,
 ) -> Result<(Summary, Option<Staged>), Error> {
     let watch = Stopwatch::start();
     measures.push(Box::new(Summarised::new(plan)));
@@ -183,11 +183,12 @@ pub(crate) fn recorded(
     }
     let left = happen(measures)?;
     let missing = || Error::Run("a run ended without a summary".to_owned());
-    let summary = left.seen.summary.ok_or_else(missing)?;
+    let summary = output.seen.summary.ok_or_else(missing)?;
     if let Some(take) = options.tables.filter(|_| out.is_none()) {
-        take(number, left.tables);
+        take(number, output.tables);
     }
-    let staged = out.map(|out| Staged::new(out, left.files, plan, &summary, &watch)).transpose()?;
+    let staged =
+        out.map(|out| Staged::new(out, output.files, plan, &summary, &watch)).transpose()?;
     Ok((summary, staged))
 }
 

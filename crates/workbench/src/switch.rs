@@ -36,7 +36,7 @@ pub struct SwitchReport {
 pub struct Datagrams {
     /// Received, with any outcome.
     pub received: u64,
-    /// Left.
+    /// Sent.
     pub sent: u64,
     /// From unknown sources, for a host behind the same port, or link-local control frames.
     pub strangers: u64,

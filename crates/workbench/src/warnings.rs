@@ -78,7 +78,7 @@ mod tests {
             "seed 3, and 2 similar: 4 more",
             "seed 5: odd",
         ];
-        assert_eq!(told(&runs), expected);
+        assert_eq!(merged(&runs), expected);
     }
 
     #[test]

@@ -322,9 +322,9 @@ fn usual_datagram(address: SocketAddr) -> usize {
 }
 
 /// Reports a warning if the path to a peer is outside the protocol's design range.
-fn warned(node: &Node, peer: PeerId, protocol: &str, says: &dyn Fn(&str)) -> Option<String> {
+fn warned(node: &Node, peer: PeerId, protocol: &str, notice: &dyn Fn(&str)) -> Option<String> {
     let warning = format!("{protocol}: {}", node.domain_warning(peer)?);
-    says(&format!("warning: {warning}"));
+    notice(&format!("warning: {warning}"));
     Some(warning)
 }
 

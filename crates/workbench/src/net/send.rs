@@ -74,7 +74,7 @@ pub struct SendOptions<'a> {
     /// A flag that ends the run when it is set.
     pub interrupted: &'a AtomicBool,
     /// Receives progress lines.
-    pub says: &'a dyn Fn(&str),
+    pub notice: &'a dyn Fn(&str),
 }
 
 /// A message in flight.
@@ -138,7 +138,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     let goodput = gbps(sender.delivered, seconds);
     let fct = sender.fct.summary();
     for warning in undone(&fct).into_iter().chain(target.and_then(|most| missed(goodput, most))) {
-        (options.says)(&format!("warning: {warning}"));
+        (options.notice)(&format!("warning: {warning}"));
         sender.warnings.push(warning);
     }
     let now = endpoint.driver.now();
@@ -149,7 +149,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     let most = now + GOODBYE;
     while sender.gone.is_none() && endpoint.driver.now() < most {
         endpoint.driver.poll(most).map_err(failed)?;
-        sender.hear(&mut endpoint);
+        sender.handle_events(&mut endpoint);
     }
     Ok(NetSummary {
         schema: 1,
@@ -191,7 +191,7 @@ fn establish(
         let peer = peer.map_err(|_| Error::Run("the endpoint cannot open a session".into()))?;
         let Err(why) = opened(&mut endpoint, peer, options)? else {
             let Endpoint { driver, protocol, .. } = &endpoint;
-            warnings.extend(warned(&driver.node, peer, protocol, options.says));
+            warnings.extend(warned(&driver.node, peer, protocol, options.notice));
             return Ok((endpoint, peer));
         };
         match why {
@@ -201,7 +201,7 @@ fn establish(
             }
             Gone::Full if begun.wall() + pause < MOST_PAUSES => {
                 let wait = pause.as_secs_f64();
-                (options.says)(&format!("{}: {why}; retrying in {wait:.1} s", options.to));
+                (options.notice)(&format!("{}: {why}; retrying in {wait:.1} s", options.to));
                 rest(pause, options)?;
                 pause = (2 * pause).min(LONGEST_PAUSE);
             }
@@ -321,7 +321,7 @@ impl Sender<'_> {
             }
             let stop = measured_from + span(options.duration);
             if let Some(second) = self.intervals.next(now) {
-                (options.says)(&second.shown());
+                (options.notice)(&second.shown());
             }
             let is_last = options.count.is_some_and(|count| self.sent >= count);
             if now >= stop || is_last || interrupted {
@@ -351,7 +351,7 @@ impl Sender<'_> {
 
     fn poll(&mut self, endpoint: &mut Endpoint, until: Time) -> Result<(), Error> {
         endpoint.driver.poll(until).map_err(failed)?;
-        self.hear(endpoint);
+        self.handle_events(endpoint);
         Ok(())
     }
 
@@ -435,7 +435,7 @@ impl Sender<'_> {
     }
 
     /// Records the completion times of finished messages and requests.
-    fn hear(&mut self, endpoint: &mut Endpoint) {
+    fn handle_events(&mut self, endpoint: &mut Endpoint) {
         while let Some(event) = endpoint.driver.node.event() {
             let now = endpoint.driver.now();
             let took = |since: Time| Duration::from_nanos(now.since(since).as_ps() / 1_000);

@@ -31,7 +31,7 @@ pub struct ServeOptions<'a> {
     /// A flag that ends the run when it is set.
     pub interrupted: &'a AtomicBool,
     /// Receives progress lines.
-    pub says: &'a dyn Fn(&str),
+    pub notice: &'a dyn Fn(&str),
 }
 
 /// Serves and returns the measurements.
@@ -42,12 +42,12 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     let datagram = usual_datagram(options.listen);
     let Endpoint { mut driver, protocol, rate, settings, .. } =
         Endpoint::open(&options.endpoint, datagram, ("--listen", options.listen), None, None)?;
-    let says = options.says;
+    let notice = options.notice;
     let address = driver.address().map_err(failed)?;
-    says(&format!("listening on {address}, {protocol} at {rate}"));
+    notice(&format!("listening on {address}, {protocol} at {rate}"));
     let stopwatch = Stopwatch::start();
     let mut received = 0;
-    let mut told = (Duration::ZERO, 0);
+    let mut reported = (Duration::ZERO, 0);
     let mut base_rtt = None;
     let mut over = false;
     let mut peers = BTreeMap::new();
@@ -56,13 +56,13 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     while !over && !options.interrupted.load(Ordering::Relaxed) {
         let elapsed = stopwatch.wall();
         over |= options.duration.is_some_and(|most| elapsed >= most);
-        if elapsed - told.0 >= Duration::from_secs(1) {
-            let seconds = (elapsed - told.0).as_secs_f64();
-            if received > told.1 {
-                let rate = rate_shown(gbps(received - told.1, seconds));
-                says(&format!("{:.0} s: {rate}", elapsed.as_secs_f64()));
+        if elapsed - reported.0 >= Duration::from_secs(1) {
+            let seconds = (elapsed - reported.0).as_secs_f64();
+            if received > reported.1 {
+                let rate = rate_shown(gbps(received - reported.1, seconds));
+                notice(&format!("{:.0} s: {rate}", elapsed.as_secs_f64()));
             }
-            told = (elapsed, received);
+            reported = (elapsed, received);
         }
         let until = driver.now() + Span::ms(100);
         driver.poll(until).map_err(failed)?;
@@ -72,17 +72,17 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                 Event::Opened(peer) => {
                     if let Some(from) = driver.node.address(peer) {
                         peers.insert(peer, from);
-                        says(&format!("{from} opened a session"));
+                        notice(&format!("{from} opened a session"));
                     }
                     if warnings.is_empty() {
-                        warnings.extend(warned(&driver.node, peer, protocol, says));
+                        warnings.extend(warned(&driver.node, peer, protocol, notice));
                     }
                 }
                 Event::Gone(peer, why) => {
                     let ended = matches!(why, Gone::Closed | Gone::ClosedByPeer);
                     let how = if ended { "closed its session" } else { "is gone" };
                     if let Some(from) = peers.remove(&peer) {
-                        says(&format!("{from} {how}"));
+                        notice(&format!("{from} {how}"));
                     }
                     over |= options.once;
                 }

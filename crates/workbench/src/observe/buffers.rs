@@ -8,7 +8,7 @@ use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Quantity, Sample};
 
-use super::{End, Left, Measure, Start, round};
+use super::{End, Measure, RunOutput, Start, round};
 use crate::Error;
 
 /// Sampling interval, as for the percentiles of a summary.
@@ -117,10 +117,10 @@ impl Measure for Buffers {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, _end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         match self.means {
-            None => left.seen.buffers = self.traces,
-            Some(_) => left.seen.mean_buffers = self.traces,
+            None => output.seen.buffers = self.traces,
+            Some(_) => output.seen.mean_buffers = self.traces,
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use tidegate_core::{Rate, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::Departure;
 
-use super::{End, Hears, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start, Subscriptions};
 use crate::{Error, convert};
 
 /// Resolution of the utilisation within a day.
@@ -64,8 +64,8 @@ impl Days {
 }
 
 impl Measure for Circuits {
-    fn hears(&self) -> Hears {
-        Hears { departed: true, ..Hears::default() }
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions { departed: true, ..Subscriptions::default() }
     }
 
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
@@ -94,7 +94,7 @@ impl Measure for Circuits {
         }
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let Circuits { sent, days } = *self;
         let trace = |(port, (_, sent)): (u32, (Rate, Vec<u64>))| {
             let record =
@@ -115,7 +115,7 @@ impl Measure for Circuits {
                 used: if counted > 0 { used.collect() } else { Vec::new() },
             })
         };
-        left.seen.circuits = sent.into_iter().filter_map(trace).collect();
+        output.seen.circuits = sent.into_iter().filter_map(trace).collect();
         Ok(())
     }
 }

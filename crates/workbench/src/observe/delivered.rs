@@ -5,7 +5,7 @@ use tidegate_core::{Message, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::FlowRecord;
 
-use super::{End, Left, Measure};
+use super::{End, Measure, RunOutput};
 use crate::Error;
 
 /// Payload between warm-up and the end, in Gbit/s per host.
@@ -40,10 +40,10 @@ impl Measure for Adder {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let ns = (end.plan.duration - end.plan.warmup).as_us_f64() * 1e3;
         let gbps = |bytes: u64| bytes as f64 * 8.0 / ns / end.plan.fabric.hosts.len() as f64;
-        left.seen.delivered = Some(Delivered {
+        output.seen.delivered = Some(Delivered {
             offered_gbps: gbps(self.offered_bytes),
             arrived_gbps: gbps(self.arrived_bytes),
             completed_gbps: gbps(self.completed_bytes),

@@ -6,7 +6,7 @@ use tidegate_scenario::Plan;
 use tidegate_sim::Sample;
 
 use super::buffers::{Means, queued};
-use super::{EVERY, End, Left, Measure, Start, round};
+use super::{EVERY, End, Measure, RunOutput, Start, round};
 use crate::Error;
 
 /// Quantiles of a distribution that are kept.
@@ -50,7 +50,7 @@ impl Measure for Downlinks {
     }
 
     /// Stores the quantiles of the samples in steps of a thousandth.
-    fn finish(mut self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, _end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         self.bytes.sort_by(f32::total_cmp);
         let at = |step: usize| {
             // Nearest rank.
@@ -59,11 +59,11 @@ impl Measure for Downlinks {
         };
         let steps = (0..=STEPS).filter_map(at).collect();
         if self.means.is_none() {
-            left.seen.downlinks_kb = steps;
+            output.seen.downlinks_kb = steps;
         } else {
             let sum: f64 = self.bytes.iter().map(|&bytes| f64::from(bytes)).sum();
-            left.seen.mean_downlinks_kb = steps;
-            left.seen.mean_downlinks_kb.push(round(sum / self.bytes.len() as f64 / 1e3));
+            output.seen.mean_downlinks_kb = steps;
+            output.seen.mean_downlinks_kb.push(round(sum / self.bytes.len() as f64 / 1e3));
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use tidegate_scenario::Plan;
 use tidegate_sim::simulation::{self, Simulation};
 use tidegate_sim::{Setup, partitions_worth};
 
-use super::observers::{Ears, Measures};
-use super::{End, Left, Measure, Start};
+use super::observers::{Measures, SharedMeasures};
+use super::{End, Measure, RunOutput, Start};
 use crate::machine::Stopwatch;
 use crate::ranks::Ranks;
 use crate::{Error, interrupt};
@@ -64,9 +64,9 @@ pub(crate) struct Control<'a> {
     /// observers.
     pub(crate) ranks: Option<(&'a Ranks, usize)>,
     /// Returns whether an interrupt was requested.
-    pub(crate) asks: interrupt::Asks<'a>,
+    pub(crate) is_interrupted: interrupt::InterruptCheck<'a>,
     /// Receives the progress after every chunk.
-    pub(crate) tell: &'a dyn Fn(&Progress),
+    pub(crate) progress: &'a dyn Fn(&Progress),
     /// Returns the length of the next chunk, given the last one and the time that it took.
     pub(crate) chunk: &'a dyn Fn(Span, Duration) -> Span,
 }
@@ -90,40 +90,40 @@ pub(crate) fn drive(
     plan: &Plan,
     measures: Vec<Box<dyn Measure>>,
     control: &Control<'_>,
-) -> Result<Left, Error> {
-    if (control.asks)() {
+) -> Result<RunOutput, Error> {
+    if (control.is_interrupted)() {
         return Err(Error::Interrupted);
     }
     let watch = Stopwatch::start();
-    let observers = Ears::new(Measures::new(measures));
-    let engine = if observers.hear() {
+    let observers = SharedMeasures::new(Measures::new(measures));
+    let engine = if observers.has_subscriptions() {
         let (setup, listener) = (setup(plan), Box::new(observers.clone()));
-        build(control.asks, || simulation::heard(setup, listener))?
+        build(control.is_interrupted, || simulation::heard(setup, listener))?
     } else if let Some(among) = control.ranks {
-        build_among(plan, among, control.asks)?
+        build_among(plan, among, control.is_interrupted)?
     } else {
         let worth = || partitions_worth(&plan.fabric, control.threads);
         let (setup, threads) = (setup(plan), control.partitions.unwrap_or_else(worth));
-        build(control.asks, move || simulation::silent(setup, threads))?
+        build(control.is_interrupted, move || simulation::silent(setup, threads))?
     };
     pass(plan, engine, &observers, control, &watch)
 }
 
 fn build(
-    asks: interrupt::Asks<'_>,
+    is_interrupted: interrupt::InterruptCheck<'_>,
     engine: impl FnOnce() -> Result<Box<dyn Simulation>, String> + Send + 'static,
 ) -> Result<Box<dyn Simulation>, Error> {
-    interrupt::patiently(asks, || engine().map_err(Error::Run))
+    interrupt::patiently(is_interrupted, || engine().map_err(Error::Run))
 }
 
 /// Builds the partitions of this process.
 pub(crate) fn build_among(
     plan: &Plan,
     (ranks, parts): (&Ranks, usize),
-    asks: interrupt::Asks<'_>,
+    is_interrupted: interrupt::InterruptCheck<'_>,
 ) -> Result<Box<dyn Simulation>, Error> {
     let (setup, communicator) = (setup(plan), ranks.communicator());
-    build(asks, move || simulation::among(setup, parts, communicator))
+    build(is_interrupted, move || simulation::among(setup, parts, communicator))
 }
 
 pub(crate) fn setup(plan: &Plan) -> Setup {
@@ -151,12 +151,12 @@ pub(crate) fn setup(plan: &Plan) -> Setup {
 fn pass(
     plan: &Plan,
     mut engine: Box<dyn Simulation>,
-    measures: &Ears,
+    measures: &SharedMeasures,
     control: &Control<'_>,
     watch: &Stopwatch,
-) -> Result<Left, Error> {
+) -> Result<RunOutput, Error> {
     measures.lock().begin(&Start { plan, paths: engine.paths() })?;
-    let lost = interrupt::lost(control.asks);
+    let lost = interrupt::lost(control.is_interrupted);
     let (mut finished, mut samples) = (Vec::new(), Vec::new());
     let mut chunk = Span::ps((plan.duration.as_ps() / 1000).max(1));
     while !engine.is_over() {
@@ -164,7 +164,7 @@ fn pass(
         let next_sample = measures.lock().next_sample();
         let until = engine.now().after(chunk).min(next_sample);
         let until = if engine.now() < plan.duration { until.min(plan.duration) } else { until };
-        interrupt::advance(&mut *engine, until, control.asks)?;
+        interrupt::advance(&mut *engine, until, control.is_interrupted)?;
         engine.take_finished(&mut finished).map_err(&lost)?;
         measures.lock().flows(plan, finished.drain(..))?;
         // After the last sample, both times can be `Time::NEVER`.
@@ -174,13 +174,13 @@ fn pass(
             samples.clear();
         }
         let wall = watch.wall();
-        (control.tell)(&Progress {
+        (control.progress)(&Progress {
             now: until.min(plan.duration),
             duration: plan.duration,
             packet_hops: engine.packet_hops(),
             wall,
         });
-        if (control.asks)() {
+        if (control.is_interrupted)() {
             return Err(Error::Interrupted);
         }
         chunk = (control.chunk)(chunk, wall - before);
@@ -192,11 +192,11 @@ fn pass(
     let mut measures = measures.lock();
     measures.flows(plan, std::mem::take(&mut outcome.finished))?;
     measures.flows(plan, outcome.unfinished.iter().copied())?;
-    let mut left = Left::default();
-    left.seen.digest = format!("{:016x}", outcome.digest);
-    left.seen.warmup_us = plan.warmup.as_us_f64();
-    left.seen.duration_us = plan.duration.as_us_f64();
+    let mut output = RunOutput::default();
+    output.seen.digest = format!("{:016x}", outcome.digest);
+    output.seen.warmup_us = plan.warmup.as_us_f64();
+    output.seen.duration_us = plan.duration.as_us_f64();
     let outcome = &outcome;
-    measures.finish(&End { plan, outcome, drained, threads, watch, real: None }, &mut left)?;
-    Ok(left)
+    measures.finish(&End { plan, outcome, drained, threads, watch, real: None }, &mut output)?;
+    Ok(output)
 }

@@ -8,7 +8,7 @@ use tidegate_core::Span;
 use tidegate_scenario::Plan;
 use tidegate_sim::{Exchange, FlowRecord};
 
-use super::{End, Left, Measure};
+use super::{End, Measure, RunOutput};
 use crate::{Error, convert};
 
 /// Cumulative shares for which completion times are stored.
@@ -71,9 +71,9 @@ impl Measure for Completions {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let of = |(label, (times, open))| (named(end, label), Messages::of(times, open));
-        left.seen.messages = self.by_label.into_iter().map(of).collect();
+        output.seen.messages = self.by_label.into_iter().map(of).collect();
         Ok(())
     }
 }
@@ -97,12 +97,12 @@ impl Measure for Exchanges {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let of = |(label, (requests, times)): (u16, (u64, Vec<Span>))| {
             let open = requests.saturating_sub(times.len() as u64);
             (named(end, label), Messages::of(times, open))
         };
-        left.seen.exchanges = self.by_label.into_iter().map(of).collect();
+        output.seen.exchanges = self.by_label.into_iter().map(of).collect();
         Ok(())
     }
 }

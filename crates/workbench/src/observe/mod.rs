@@ -49,7 +49,7 @@ pub(crate) use messages::Messages;
 pub(crate) use ports::PortTrace;
 pub(crate) use queues::QueueTrace;
 #[cfg(target_os = "linux")]
-pub(crate) use replay::{Acted, Audience};
+pub(crate) use replay::{LiveRun, Replay};
 pub(crate) use rows::RowsFile;
 pub(crate) use series::SamplesFile;
 pub(crate) use slowdowns::{Slowdown, quantile, sorted};
@@ -126,7 +126,7 @@ pub(crate) struct Spread {
 
 /// Output of a run.
 #[derive(Default)]
-pub(crate) struct Left {
+pub(crate) struct RunOutput {
     pub(crate) seen: Observations,
     /// Files that are complete but do not have their final names.
     pub(crate) files: Vec<Partial>,
@@ -160,7 +160,7 @@ pub(crate) struct End<'a> {
 /// Packet-level events to which a measure subscribes. If no measure subscribes to any, the engine
 /// reports none, which is faster.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Hears {
+pub(crate) struct Subscriptions {
     /// First delivery of payload at its receiver.
     pub(crate) delivered: bool,
     /// Feedback to senders about packets.
@@ -170,11 +170,12 @@ pub(crate) struct Hears {
 }
 
 /// A component that observes a run. It receives the events and samples that it subscribes to in
-/// [`hears`](Self::hears) and [`samples_every`](Self::samples_every). Every measure receives flows.
+/// [`subscriptions`](Self::subscriptions) and [`samples_every`](Self::samples_every). Every measure
+/// receives flows.
 pub(crate) trait Measure: Send {
     /// Packet-level events to subscribe to.
-    fn hears(&self) -> Hears {
-        Hears::default()
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions::default()
     }
     /// Sampling interval. The end of the measured window is sampled, too.
     fn samples_every(&self) -> Option<Span> {
@@ -201,7 +202,7 @@ pub(crate) trait Measure: Send {
         Ok(())
     }
     /// Called at the end of the run.
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error>;
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error>;
 }
 
 /// Measurements that `reproduce` can request, one measure each.

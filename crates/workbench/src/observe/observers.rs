@@ -7,13 +7,13 @@ use tidegate_core::{Feedback, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Departure, FlowRecord, Observer, Sample};
 
-use super::{End, Hears, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start, Subscriptions};
 use crate::Error;
 
 /// A measure, its subscriptions, and the time of its next sample.
 struct Seat {
     measure: Box<dyn Measure>,
-    hears: Hears,
+    subscriptions: Subscriptions,
     next_sample: Time,
 }
 
@@ -24,19 +24,20 @@ impl Measures {
     /// Measures before the start of a run.
     pub(super) fn new(measures: Vec<Box<dyn Measure>>) -> Measures {
         let seat = |measure: Box<dyn Measure>| {
-            let hears = measure.hears();
-            Seat { measure, hears, next_sample: Time::NEVER }
+            let subscriptions = measure.subscriptions();
+            Seat { measure, subscriptions, next_sample: Time::NEVER }
         };
         Measures(measures.into_iter().map(seat).collect())
     }
 
     /// Union of the measures' subscriptions.
-    fn hears(&self) -> Hears {
-        let any = |hears: fn(&Hears) -> bool| self.0.iter().any(|seat| hears(&seat.hears));
-        Hears {
-            delivered: any(|hears| hears.delivered),
-            feedback: any(|hears| hears.feedback),
-            departed: any(|hears| hears.departed),
+    fn subscriptions(&self) -> Subscriptions {
+        let any =
+            |of: fn(&Subscriptions) -> bool| self.0.iter().any(|seat| of(&seat.subscriptions));
+        Subscriptions {
+            delivered: any(|of| of.delivered),
+            feedback: any(|of| of.feedback),
+            departed: any(|of| of.departed),
         }
     }
 
@@ -61,7 +62,7 @@ impl Measures {
 
     /// Reports a delivery.
     pub(super) fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
-        for seat in self.0.iter_mut().filter(|seat| seat.hears.delivered) {
+        for seat in self.0.iter_mut().filter(|seat| seat.subscriptions.delivered) {
             seat.measure.delivered(now, flow, bytes);
         }
     }
@@ -97,7 +98,7 @@ impl Measures {
         Ok(())
     }
 
-    pub(super) fn finish(&mut self, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    pub(super) fn finish(&mut self, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let mut seats = std::mem::take(&mut self.0).into_iter();
         seats.try_for_each(|seat| seat.measure.finish(end, left))
     }
@@ -113,20 +114,23 @@ fn sample_after(at: Time, measure: &dyn Measure, plan: &Plan) -> Time {
 
 /// Measures shared by the engine and the main loop.
 #[derive(Clone)]
-pub(super) struct Ears {
+pub(super) struct SharedMeasures {
     /// Union of the measures' subscriptions; the others are not called.
-    hears: Hears,
+    subscriptions: Subscriptions,
     measures: Arc<Mutex<Measures>>,
 }
 
-impl Ears {
-    pub(super) fn new(measures: Measures) -> Ears {
-        Ears { hears: measures.hears(), measures: Arc::new(Mutex::new(measures)) }
+impl SharedMeasures {
+    pub(super) fn new(measures: Measures) -> SharedMeasures {
+        SharedMeasures {
+            subscriptions: measures.subscriptions(),
+            measures: Arc::new(Mutex::new(measures)),
+        }
     }
 
     /// Whether any measure subscribes to packet-level events.
-    pub(super) fn hear(&self) -> bool {
-        let Hears { delivered, feedback, departed } = self.hears;
+    pub(super) fn has_subscriptions(&self) -> bool {
+        let Subscriptions { delivered, feedback, departed } = self.subscriptions;
         delivered || feedback || departed
     }
 
@@ -137,27 +141,27 @@ impl Ears {
     }
 }
 
-impl Observer for Ears {
+impl Observer for SharedMeasures {
     fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
-        if self.hears.delivered {
+        if self.subscriptions.delivered {
             self.lock().delivered(now, flow, bytes);
         }
     }
 
     fn feedback(&mut self, now: Time, flow: u64, feedback: &Feedback) {
-        if !self.hears.feedback {
+        if !self.subscriptions.feedback {
             return;
         }
-        for seat in self.lock().0.iter_mut().filter(|seat| seat.hears.feedback) {
+        for seat in self.lock().0.iter_mut().filter(|seat| seat.subscriptions.feedback) {
             seat.measure.feedback(now, flow, feedback);
         }
     }
 
     fn departed(&mut self, departure: &Departure<'_>) {
-        if !self.hears.departed {
+        if !self.subscriptions.departed {
             return;
         }
-        for seat in self.lock().0.iter_mut().filter(|seat| seat.hears.departed) {
+        for seat in self.lock().0.iter_mut().filter(|seat| seat.subscriptions.departed) {
             seat.measure.departed(departure);
         }
     }

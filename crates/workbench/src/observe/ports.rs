@@ -8,7 +8,7 @@ use tidegate_scenario::Plan;
 use tidegate_sim::{Quantity, Sample};
 
 use super::buffers::Means;
-use super::{End, Left, Measure, round};
+use super::{End, Measure, RunOutput, round};
 use crate::{Error, convert};
 
 /// A port, interval by interval from time 0.
@@ -75,7 +75,7 @@ impl Measure for Ports {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let named = |(port, trace): (u64, PortTrace)| {
             let link = convert::link(end.plan, end.outcome.links.get(port as usize)?);
             let (from, to) = (link.from, link.to);
@@ -83,8 +83,8 @@ impl Measure for Ports {
         };
         let used = self.traces.into_iter();
         let used = used.filter(|(_, trace)| trace.sent_gbps.iter().any(|&gbps| gbps > 0.0));
-        left.seen.ports = used.filter_map(named).collect();
-        left.seen.interval_us = self.interval.as_us_f64();
+        output.seen.ports = used.filter_map(named).collect();
+        output.seen.interval_us = self.interval.as_us_f64();
         Ok(())
     }
 }

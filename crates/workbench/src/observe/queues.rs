@@ -7,7 +7,7 @@ use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Quantity, Sample};
 
-use super::{End, Left, Measure, round};
+use super::{End, Measure, RunOutput, round};
 use crate::{Error, convert};
 
 /// Time to drain a port's queue, at the end of each interval.
@@ -44,7 +44,7 @@ impl Measure for Queues {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let trace = |(port, bytes): (u64, Vec<f64>)| {
             let record = end.outcome.links.get(port as usize)?;
             let us = |bytes: f64| round(bytes * 8e6 / record.rate_bps as f64);
@@ -54,8 +54,8 @@ impl Measure for Queues {
             Some(QueueTrace { from, to, rate_gbps, delay_us })
         };
         let used = self.bytes.into_iter().filter(|(_, bytes)| bytes.iter().any(|&b| b > 0.0));
-        left.seen.queues = used.filter_map(trace).collect();
-        left.seen.interval_us = self.interval.as_us_f64();
+        output.seen.queues = used.filter_map(trace).collect();
+        output.seen.interval_us = self.interval.as_us_f64();
         Ok(())
     }
 }

@@ -8,18 +8,18 @@ use tidegate_scenario::Plan;
 use tidegate_sim::{Delivery, FlowRecord, Outcome, Quantity, Sample};
 
 use super::observers::Measures;
-use super::{End, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start};
 use crate::Error;
 use crate::machine::Stopwatch;
 
 /// Measures that wait for the replay.
-pub(crate) struct Audience<'a> {
+pub(crate) struct Replay<'a> {
     plan: &'a Plan,
     measures: Measures,
 }
 
 /// Recording of a testbed's run.
-pub(crate) struct Acted<'a> {
+pub(crate) struct LiveRun<'a> {
     pub(crate) outcome: Outcome,
     /// Deliveries by time.
     pub(crate) deliveries: Vec<Delivery>,
@@ -31,16 +31,16 @@ pub(crate) struct Acted<'a> {
     pub(crate) watch: &'a Stopwatch,
 }
 
-impl<'a> Audience<'a> {
+impl<'a> Replay<'a> {
     /// Prepares the measures.
     pub(crate) fn new(
         plan: &'a Plan,
         paths: &dyn PathOracle,
         measures: Vec<Box<dyn Measure>>,
-    ) -> Result<Audience<'a>, Error> {
+    ) -> Result<Replay<'a>, Error> {
         let mut measures = Measures::new(measures);
         measures.begin(&Start { plan, paths })?;
-        Ok(Audience { plan, measures })
+        Ok(Replay { plan, measures })
     }
 
     /// Times at which samples have to be taken.
@@ -50,9 +50,9 @@ impl<'a> Audience<'a> {
 
     /// Replays the recording to the measures. Of the packet-level events, only deliveries are
     /// available.
-    pub(crate) fn hear(mut self, acted: Acted<'_>) -> Result<Left, Error> {
-        let Audience { plan, measures } = &mut self;
-        let Acted { mut outcome, deliveries, queues, drained, real, watch } = acted;
+    pub(crate) fn run(mut self, live: LiveRun<'_>) -> Result<RunOutput, Error> {
+        let Replay { plan, measures } = &mut self;
+        let LiveRun { mut outcome, deliveries, queues, drained, real, watch } = live;
         let mut finished = std::mem::take(&mut outcome.finished).into_iter().peekable();
         let mut deliveries = deliveries.into_iter().peekable();
         let mut running = Running::of(finished.clone().chain(outcome.unfinished.iter().copied()));
@@ -78,14 +78,14 @@ impl<'a> Audience<'a> {
         deliveries.for_each(|of| measures.delivered(of.at, of.flow, of.bytes));
         measures.flows(plan, finished)?;
         measures.flows(plan, outcome.unfinished.iter().copied())?;
-        let mut left = Left::default();
-        left.seen.digest = format!("{:016x}", outcome.digest);
-        left.seen.warmup_us = plan.warmup.as_us_f64();
-        left.seen.duration_us = plan.duration.as_us_f64();
-        left.real = Some(real.clone());
+        let mut output = RunOutput::default();
+        output.seen.digest = format!("{:016x}", outcome.digest);
+        output.seen.warmup_us = plan.warmup.as_us_f64();
+        output.seen.duration_us = plan.duration.as_us_f64();
+        output.real = Some(real.clone());
         let (outcome, real) = (&outcome, Some(real));
-        measures.finish(&End { plan, outcome, drained, threads: 1, watch, real }, &mut left)?;
-        Ok(left)
+        measures.finish(&End { plan, outcome, drained, threads: 1, watch, real }, &mut output)?;
+        Ok(output)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tidegate_core::{Feedback, Time};
 
-use super::{End, Hears, Left, Measure, Spread, Start};
+use super::{End, Measure, RunOutput, Spread, Start, Subscriptions};
 use crate::Error;
 
 /// Width of a class in nanoseconds.
@@ -19,8 +19,8 @@ pub(super) struct RoundTrips {
 }
 
 impl Measure for RoundTrips {
-    fn hears(&self) -> Hears {
-        Hears { feedback: true, ..Hears::default() }
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions { feedback: true, ..Subscriptions::default() }
     }
 
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
@@ -38,8 +38,8 @@ impl Measure for RoundTrips {
         }
     }
 
-    fn finish(self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        left.seen.rtt_us = spread(&self.classes);
+    fn finish(self: Box<Self>, _end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
+        output.seen.rtt_us = spread(&self.classes);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, Quantity, Sample};
 
 use super::tables::{Shelf, Table};
-use super::{End, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start};
 use crate::{Error, convert};
 
 /// Writes `timeseries.parquet`.
@@ -92,11 +92,11 @@ impl Measure for SamplesFile {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let ended = self.goodputs.rows_of_ended();
         self.write(end.plan, ended.into_iter().map(|row| (row, 0)).collect())?;
         if let Some(file) = self.file {
-            left.add(file.close().map_err(self.to.error())?);
+            output.add(file.close().map_err(self.to.error())?);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use tidegate_core::{Rate, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::FlowRecord;
 
-use super::{End, Left, Measure, Start, round};
+use super::{End, Measure, RunOutput, Start, round};
 use crate::{Error, convert};
 
 /// Slowdown of a message. Files store it as a pair, because there are many.
@@ -92,8 +92,8 @@ impl Measure for Slowdowns {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        left.seen.slowdowns = self.0.named(end.plan);
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
+        output.seen.slowdowns = self.0.named(end.plan);
         Ok(())
     }
 }
@@ -162,8 +162,8 @@ impl Measure for BareSlowdowns {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        left.seen.bare_slowdowns = self.slowdowns.named(end.plan);
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
+        output.seen.bare_slowdowns = self.slowdowns.named(end.plan);
         Ok(())
     }
 }
@@ -201,8 +201,8 @@ impl Measure for AckedSlowdowns {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        left.seen.acked_slowdowns = self.slowdowns.named(end.plan);
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
+        output.seen.acked_slowdowns = self.slowdowns.named(end.plan);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use tidegate_results::{
 use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, PauseStorm, SwitchRecord};
 
-use super::{End, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start};
 use crate::fair_share::FairShares;
 use crate::{Error, convert, machine};
 
@@ -61,7 +61,7 @@ impl Measure for Summarised {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         self.recorder.over(end.plan.duration.after(end.drained));
         end.outcome.unfinished.iter().for_each(|record| self.add(end.plan, record));
         let Summarised { recorder, shares, last_start, messages } = *self;
@@ -76,7 +76,7 @@ impl Measure for Summarised {
         let summary = summary(recorded, (last_start, messages), end);
         // Live hosts see arrivals when they wake up, so a sample can slightly exceed the possible.
         debug_assert!(end.real.is_some() || summary.impossible().is_empty(), "{summary:?}");
-        left.seen.summary = Some(summary);
+        output.seen.summary = Some(summary);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_results::Partial;
 
-use super::Left;
+use super::RunOutput;
 use crate::Error;
 
 /// Destination of a run's tables.
@@ -41,7 +41,7 @@ impl Shelf {
     }
 }
 
-impl Left {
+impl RunOutput {
     /// Adds a complete table.
     pub(super) fn add(&mut self, table: Table) {
         match table {

@@ -69,13 +69,13 @@ pub(crate) const ALL: [Measurement; 17] = [
     Measurement::Ports,
 ];
 
-fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
+fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> RunOutput {
     let control = Control {
         threads: 1,
         partitions: None,
         ranks: None,
-        asks: &|| false,
-        tell: &|_| {},
+        is_interrupted: &|| false,
+        progress: &|_| {},
         chunk: &adapt,
     };
     drive(plan, measures, &control).unwrap()
@@ -105,7 +105,7 @@ impl Measure for Diary {
         self.rows.lock().unwrap().push(crate::convert::flow(plan, record, None));
         Ok(())
     }
-    fn finish(self: Box<Self>, _end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, _end: &End<'_>, _output: &mut RunOutput) -> Result<(), Error> {
         Ok(())
     }
 }
@@ -138,18 +138,18 @@ fn traces_of_all_flows_add_up_to_their_rows() {
             assert_eq!(trace.first, bin(row.start), "{name}: {trace:?}");
             // Feedback after completion belongs to the flow, too.
             let [last, acked] = [row.completed, row.acked].map(|at| at.map_or(13, bin));
-            let heard = heard.max(last);
-            let intervals = last + 1 - trace.first..=heard + 1 - trace.first;
+            let acked = acked.max(last);
+            let intervals = last + 1 - trace.first..=acked + 1 - trace.first;
             assert!(intervals.contains(&trace.goodput_gbps.len()), "{name}: {trace:?}");
             let stop = row.completed.or((trace.label == "stopped").then_some(Time::us(300)));
             assert_eq!(trace.stop_us, stop.map(Time::as_us_f64), "{name}");
-            assert_eq!(trace.at(Traced::Goodput, heard + 1), None);
+            assert_eq!(trace.at(Traced::Goodput, acked + 1), None);
             let rtts = trace.rtt_us.iter().flatten();
             assert!(rtts.clone().all(|us| (1.0..400.0).contains(us)), "{name}: {trace:?}");
         }
         let windows = seen.traces.iter().filter(|trace| !trace.window_kb.is_empty()).count();
-        let heard = seen.traces.iter().any(|trace| !trace.rtt_us.is_empty());
-        assert_eq!(heard, seen.rtt_us.mean > 0.0, "{name}");
+        let has_rtt = seen.traces.iter().any(|trace| !trace.rtt_us.is_empty());
+        assert_eq!(has_rtt, seen.rtt_us.mean > 0.0, "{name}");
         with_windows += usize::from(windows >= 3);
     }
     assert!(with_windows >= 4, "{with_windows}");
@@ -250,8 +250,8 @@ fn measures_are_independent_of_each_other() {
 struct Departures(Vec<u64>);
 
 impl Measure for Departures {
-    fn hears(&self) -> Hears {
-        Hears { departed: true, ..Hears::default() }
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions { departed: true, ..Subscriptions::default() }
     }
     fn departed(&mut self, departure: &Departure<'_>) {
         self.0[departure.port as usize] += 1;
@@ -259,7 +259,7 @@ impl Measure for Departures {
     fn delivered(&mut self, _now: Time, _flow: u64, _bytes: u32) {
         panic!("not subscribed");
     }
-    fn finish(self: Box<Self>, end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, _output: &mut RunOutput) -> Result<(), Error> {
         let counted: Vec<u64> = end.outcome.links.iter().map(|link| link.packets).collect();
         assert!(counted == self.0 && counted.iter().sum::<u64>() > 1000, "{counted:?}");
         Ok(())

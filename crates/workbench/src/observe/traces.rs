@@ -8,7 +8,7 @@ use tidegate_core::{Feedback, Path, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, Quantity, Sample};
 
-use super::{End, Hears, Left, Measure, Start, round};
+use super::{End, Measure, RunOutput, Start, Subscriptions, round};
 use crate::Error;
 
 /// One flow, interval by interval. The first interval is that of its start. The last is that of its
@@ -213,8 +213,8 @@ fn known(values: impl Iterator<Item = Option<f32>>) -> Vec<Option<f32>> {
 }
 
 impl Measure for Traces {
-    fn hears(&self) -> Hears {
-        Hears { delivered: true, feedback: true, departed: false }
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions { delivered: true, feedback: true, departed: false }
     }
 
     fn samples_every(&self) -> Option<Span> {
@@ -268,10 +268,10 @@ impl Measure for Traces {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, _end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         self.done.sort_by_key(|trace| trace.id);
-        left.seen.traces = self.done;
-        left.seen.interval_us = self.interval.as_us_f64();
+        output.seen.traces = self.done;
+        output.seen.interval_us = self.interval.as_us_f64();
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ use tidegate_scenario::{Glob, Plan};
 use tidegate_sim::{Departure, FlowRecord};
 
 use crate::Error;
-use crate::observe::{End, Hears, Left, Measure};
+use crate::observe::{End, Measure, RunOutput, Subscriptions};
 
 /// Selection and file of a capture.
 #[derive(Clone, Copy, Debug)]
@@ -195,8 +195,8 @@ pub(crate) struct Tap {
 }
 
 impl Measure for Tap {
-    fn hears(&self) -> Hears {
-        Hears { departed: true, ..Hears::default() }
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions { departed: true, ..Subscriptions::default() }
     }
     fn departed(&mut self, departure: &Departure<'_>) {
         lock(&self.writer).take(departure);
@@ -205,7 +205,7 @@ impl Measure for Tap {
         // A full disk ends the run.
         self.check()
     }
-    fn finish(self: Box<Self>, _end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, _end: &End<'_>, _output: &mut RunOutput) -> Result<(), Error> {
         self.check()
     }
 }

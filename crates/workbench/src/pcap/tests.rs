@@ -19,7 +19,7 @@ const LOSSES: [f64; 2] = [0.0, 0.1];
 
 /// Kind of header that replies to a protocol violation, which no peer here commits: more channels
 /// accepted than were granted.
-const UNSAID: &str = ".reject.";
+const VIOLATION: &str = ".reject.";
 /// Kind of header that replies to a request for packets which are not sent yet.
 const BUSY: &str = ".busy.";
 
@@ -64,7 +64,7 @@ fn anywhere() -> impl Iterator<Item = Protocol> {
 
 /// A departed packet: time, port, and content.
 #[derive(Clone, Debug, PartialEq)]
-struct Left {
+struct Departed {
     at: Time,
     port: u32,
     frame: Frame,
@@ -72,23 +72,23 @@ struct Left {
     hops: HopTrace,
 }
 
-struct Watch(Sender<Left>);
+struct Watch(Sender<Departed>);
 
 impl Observer for Watch {
     fn departed(&mut self, departure: &Departure<'_>) {
         let Departure { at, port, frame, body, hops, .. } = *departure;
-        let left = Left { at, port, frame: *frame, body: *body, hops: *hops };
+        let left = Departed { at, port, frame: *frame, body: *body, hops: *hops };
         self.0.send(left).unwrap();
     }
 }
 
 /// All departures of the run, by time, then port.
-fn watched(plan: &Plan) -> Vec<Left> {
-    let (tell, told) = channel();
-    let mut engine = heard(setup(plan), Box::new(Watch(tell))).unwrap();
+fn watched(plan: &Plan) -> Vec<Departed> {
+    let (to, departures) = channel();
+    let mut engine = heard(setup(plan), Box::new(Watch(to))).unwrap();
     assert!(engine.advance_some(plan.duration, u64::MAX).unwrap());
     drop(engine);
-    let mut left: Vec<Left> = told.into_iter().collect();
+    let mut left: Vec<Departed> = departures.into_iter().collect();
     left.sort_by_key(|left| (left.at, left.port));
     left
 }
@@ -166,7 +166,7 @@ fn a_capture_holds_departures_in_order() {
 }
 
 /// Asserts that a packet of a file equals a departure.
-fn same(plan: &Plan, protocol: Protocol, packet: &Packet, left: &Left) {
+fn same(plan: &Plan, protocol: Protocol, packet: &Packet, left: &Departed) {
     let name = protocol.info().name;
     assert_eq!(packet.interface, port_name(plan, left.port));
     assert_eq!(packet.at_ns, left.at.as_ps() / 1_000);
@@ -192,14 +192,14 @@ fn same(plan: &Plan, protocol: Protocol, packet: &Packet, left: &Left) {
     let mut datagram = packet.bytes[42..].to_vec();
     assert_eq!(datagram.len() as u32 + left.body.payload_bytes, packet.length - 42);
     datagram.resize(packet.length as usize - 42, 0);
-    let mut read = Left {
+    let mut read = Departed {
         at: left.at,
         port: left.port,
         frame: Frame { peak_hop_delay: Span::ZERO, ..left.frame },
         body: Body { src: left.body.src, transport: left.body.transport, ..Body::default() },
         hops: HopTrace::default(),
     };
-    let Left { frame, body, hops, .. } = &mut read;
+    let Departed { frame, body, hops, .. } = &mut read;
     let headers = protocol.parse(&datagram, PacketMut { frame, body, hops }).unwrap();
     assert_eq!(headers, packet.bytes.len() - 42);
     assert_eq!(&read, left, "{name}");
@@ -318,8 +318,8 @@ fn tshark_decodes_departures() {
             let is_seen = seen.iter().any(|name| name.starts_with(&own));
             // Only one protocol's senders need to be busy long enough to show this kind.
             let is_others = own.ends_with(BUSY) && seen.iter().any(|name| name.contains(BUSY));
-            let is_unsaid = own.ends_with(UNSAID);
-            assert!(is_seen || is_others || is_unsaid, "{own} is in no capture");
+            let is_violation = own.ends_with(VIOLATION);
+            assert!(is_seen || is_others || is_violation, "{own} is in no capture");
         }
     }
 }

@@ -76,7 +76,7 @@ fn totals(claims: &[ClaimResult]) -> String {
     let _ = writeln!(
         html,
         "of {} claims</p>\n<p>Of {} that the papers print: {numbers}. Of {}: {others}. Several \
-         readings of one sentence count once here, and so do its parts. {} {derived}</p>",
+         readings of a sentence count once here, and so do its parts. {} {derived}</p>",
         claims.len(),
         numbers.named("number", "numbers"),
         others.named("ordering or trend", "orderings and trends"),
@@ -182,7 +182,7 @@ mod tests {
             seeds: Seeds { count, least: None, most: None },
         };
         let quick = totals(&[claim(1, false), claim(1, false)]);
-        assert!(quick.contains("of one seed") && !quick.contains(DERIVED), "{quick}");
+        assert!(quick.contains("from one seed") && !quick.contains(DERIVED), "{quick}");
         let whole = totals(&[claim(1, true), claim(3, false)]);
         assert!(whole.contains("means over 3 seeds") && whole.contains(DERIVED), "{whole}");
     }

@@ -123,7 +123,7 @@ fn scenarios(runs: &[Run], all: &[Configuration<'_>]) -> String {
         }
     }
     let more = lines.len().saturating_sub(TITLES_MAX);
-    let tell = |(name, text, seeds): &(&str, String, Vec<u64>)| {
+    let line = |(name, text, seeds): &(&str, String, Vec<u64>)| {
         format!("{}, {}: {text}", escaped(name), seeds_named(seeds))
     };
     let mut lines: Vec<String> = lines.iter().take(TITLES_MAX).map(line).collect();

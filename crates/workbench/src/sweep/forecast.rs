@@ -101,17 +101,17 @@ fn probe(
 ) -> Result<Probe, Error> {
     let plan = design.plan(point, Some(seed))?;
     let last: Cell<Option<Progress>> = Cell::new(None);
-    let tell = |progress: &Progress| last.set(Some(*progress));
+    let progress = |progress: &Progress| last.set(Some(*progress));
     let is_enough = |last: Progress| {
         last.share() >= SHARE && last.wall >= PATIENCE.0 || last.wall >= PATIENCE.1
     };
-    let asks = || options.is_interrupted() || last.get().is_some_and(is_enough);
+    let is_interrupted = || options.is_interrupted() || last.get().is_some_and(is_enough);
     let control = Control {
         threads: 1,
         partitions: None,
         ranks: None,
-        asks: &asks,
-        tell: &tell,
+        is_interrupted: &is_interrupted,
+        progress: &progress,
         chunk: &adapt,
     };
     let measures =

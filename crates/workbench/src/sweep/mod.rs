@@ -358,18 +358,18 @@ fn make(
     let cache = Cache::new(options.cache);
     in_parallel(runs.len(), options.threads(), |number, threads| {
         let (point, seed) = place(runs[number], seeds);
-        let tell = |progress: &crate::Progress| {
-            if let Some(tell) = options.progress {
-                tell(number, progress);
+        let progress = |progress: &crate::Progress| {
+            if let Some(listener) = options.progress {
+                listener(number, progress);
             }
         };
-        let asks = || options.is_interrupted();
+        let is_interrupted = || options.is_interrupted();
         let control = Control {
             threads,
             partitions: None,
             ranks: None,
-            asks: &asks,
-            tell: &tell,
+            is_interrupted: &is_interrupted,
+            progress: &progress,
             chunk: &adapt,
         };
         let plan = design.plan(point, Some(seed))?;

@@ -21,7 +21,7 @@ use tidegate_scenario::Plan;
 use tidegate_sim::{HostAction, MessageStart, NAME_BYTES, OpenHost};
 
 use super::lateness;
-use super::words::{FromHost, Role, ToHost, hear, say};
+use super::messages::{FromHost, Role, ToHost, read_message, write_message};
 use crate::observe::setup;
 use crate::{Error, Source, load};
 
@@ -43,7 +43,7 @@ pub fn testbed_host() -> Result<(), Error> {
     let mut from = BufReader::new(io::stdin().lock());
     let mut to = io::stdout().lock();
     let Err(why) = act(&mut from, &mut to) else { return Ok(()) };
-    say(&mut to, &FromHost::Failed(why)).map_err(gone)
+    write_message(&mut to, &FromHost::Failed(why)).map_err(gone)
 }
 
 fn gone(why: io::Error) -> Error {
@@ -51,13 +51,13 @@ fn gone(why: io::Error) -> Error {
 }
 
 fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), String> {
-    let Some(ToHost::Be(role)) = hear(from).map_err(text)? else {
+    let Some(ToHost::Be(role)) = read_message(from).map_err(text)? else {
         return Err("protocol error: the first message must assign the host's role".to_owned());
     };
     let plan = load(Source::Made(role.scenario.clone()), &[]).map_err(text)?;
     let mut host = Host::new(&plan, &role)?;
-    say(to, &FromHost::Bound(host.driver.address().map_err(text)?)).map_err(text)?;
-    let Some(ToHost::Peers(addresses)) = hear(from).map_err(text)? else { return Ok(()) };
+    write_message(to, &FromHost::Bound(host.driver.address().map_err(text)?)).map_err(text)?;
+    let Some(ToHost::Peers(addresses)) = read_message(from).map_err(text)? else { return Ok(()) };
     host.meet(addresses)?;
     while host.sessions.len() < host.addresses.len() {
         // The testbed sends nothing at this point; readable input means that it is gone.
@@ -66,11 +66,11 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
         }
         host.poll(from, Time::NEVER)?;
     }
-    say(to, &FromHost::Ready).map_err(text)?;
+    write_message(to, &FromHost::Ready).map_err(text)?;
     while !is_readable(from)? {
         host.poll(from, Time::NEVER)?;
     }
-    let Some(ToHost::Start { at_ps }) = hear(from).map_err(text)? else { return Ok(()) };
+    let Some(ToHost::Start { at_ps }) = read_message(from).map_err(text)? else { return Ok(()) };
     host.start = Time::ps(at_ps);
     let lost_before = host.driver.overrun();
     let end = host.start.after(plan.duration.since(Time::ZERO));
@@ -83,17 +83,17 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
         }
         if closed && !done && host.share.open() == 0 {
             done = true;
-            say(to, &FromHost::Done).map_err(text)?;
+            write_message(to, &FromHost::Done).map_err(text)?;
         }
         let next = host.start.after(host.share.next_at().since(Time::ZERO));
         host.poll(from, next.min(if closed { Time::NEVER } else { end }))?;
     }
-    let Some(ToHost::Finish) = hear(from).map_err(text)? else { return Ok(()) };
+    let Some(ToHost::Finish) = read_message(from).map_err(text)? else { return Ok(()) };
     let lost = host.driver.overrun().wrapping_sub(lost_before);
     let late = host.late_ns.iter_recorded();
     let late = late.map(|value| (value.value_iterated_to(), value.count_at_value())).collect();
     let seen = host.share.leave();
-    say(to, &FromHost::Seen { bytes: seen.len(), late, lost }).map_err(text)?;
+    write_message(to, &FromHost::Seen { bytes: seen.len(), late, lost }).map_err(text)?;
     to.write_all(&seen).and_then(|()| to.flush()).map_err(text)
 }
 
@@ -181,7 +181,7 @@ impl Host {
             self.driver.sleep(until, Some(from.get_ref().as_fd())).map_err(text)?;
         }
         while let Some(event) = self.driver.node.event() {
-            self.hear(event)?;
+            self.handle(event)?;
         }
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Host {
         Time::ZERO.after(self.driver.now().since(self.start))
     }
 
-    fn hear(&mut self, event: Event) -> Result<(), String> {
+    fn handle(&mut self, event: Event) -> Result<(), String> {
         let now = self.now();
         match event {
             Event::Opened(peer) => {
@@ -240,15 +240,15 @@ impl Host {
         }
         while let Some(action) = self.share.next(self.now().min(end)) {
             match action {
-                HostAction::Send(begun) => self.send(begun)?,
+                HostAction::Send(start) => self.send(start)?,
                 HostAction::Stop(number) => self.stop(number),
             }
         }
         Ok(())
     }
 
-    fn send(&mut self, begun: MessageStart) -> Result<(), String> {
-        let MessageStart { to, bytes, name, weight, dedicated, number } = begun;
+    fn send(&mut self, start: MessageStart) -> Result<(), String> {
+        let MessageStart { to, bytes, name, weight, dedicated, number } = start;
         let Some(&peer) = self.sessions.get(&to) else {
             return Err(format!("no session with host {to}"));
         };

@@ -9,9 +9,9 @@
 
 mod host;
 mod hosts;
+mod messages;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -30,13 +30,13 @@ use tidegate_sim::{LinkRecord, OpenRows, Outcome};
 use tidegate_switch::{Config, Counts, Places, Report, SoftwareSwitch};
 
 use crate::machine::Stopwatch;
-use crate::observe::{Acted, Audience, Left, Measure, Progress, setup};
+use crate::observe::{LiveRun, Measure, Progress, Replay, RunOutput, setup};
 use crate::run::{Staged, recorded};
 use crate::{Destination, Error, RunOptions, interrupt};
 
 pub use host::testbed_host;
 use hosts::{HostReport, Hosts};
-use words::{FromHost, Role, ToHost};
+use messages::{FromHost, Role, ToHost};
 
 /// The single argument that makes a process a host.
 pub const HOST_COMMAND: &str = "testbed-host";
@@ -67,9 +67,9 @@ pub(crate) struct Control<'a> {
     /// Factor by which time passes more slowly.
     pub(crate) dilation: u32,
     /// Returns whether an interrupt was requested.
-    pub(crate) asks: interrupt::Asks<'a>,
+    pub(crate) is_interrupted: interrupt::InterruptCheck<'a>,
     /// Receives the progress of the run.
-    pub(crate) tell: &'a dyn Fn(&Progress),
+    pub(crate) progress: &'a dyn Fn(&Progress),
 }
 
 /// Emulates a plan under these measures.
@@ -81,18 +81,18 @@ pub(crate) fn act(
     plan: &Plan,
     measures: Vec<Box<dyn Measure>>,
     control: &Control<'_>,
-) -> Result<Left, Error> {
+) -> Result<RunOutput, Error> {
     let watch = Stopwatch::start();
     refuse(plan)?;
     let mut rows = OpenRows::new(setup(plan)).map_err(Error::Run)?;
-    let audience = Audience::new(plan, rows.paths(), measures)?;
+    let replay = Replay::new(plan, rows.paths(), measures)?;
     let there = there(plan);
     let (mut stage, mut switch) = Stage::build(plan, &there, control)?;
     let base_rtt = base_rtt(&there, rows.paths());
     let sessions = base_rtt.times(SESSION_RTTS * there.len() as u64);
     let patience = stage.dilation.real(sessions);
     stage.open(&mut switch, patience)?;
-    let (report, queues) = stage.act(&mut switch, &audience.sample_times())?;
+    let (report, queues) = stage.act(&mut switch, &replay.sample_times())?;
     let drained = stage.drain(&mut switch)?;
     let hosts = stage.collect(&mut rows)?;
     let real = stage.real(base_rtt, &switch.report(), &hosts);
@@ -109,7 +109,7 @@ pub(crate) fn act(
         events: 0,
     };
     let deliveries = seen.deliveries;
-    audience.hear(Acted { outcome, deliveries, queues, drained, real, watch: &watch })
+    replay.run(LiveRun { outcome, deliveries, queues, drained, real, watch: &watch })
 }
 
 /// Emulates a plan and writes its results, if a folder is set, as [`run`](crate::run()) does.
@@ -133,13 +133,14 @@ pub fn testbed(
         if let Some(warn) = options.warn {
             plan.warnings.iter().for_each(|warning| warn(warning));
         }
-        let asks = || options.is_interrupted();
-        let tell = |progress: &Progress| {
-            if let Some(tell) = options.progress {
-                tell(0, progress);
+        let is_interrupted = || options.is_interrupted();
+        let progress = |progress: &Progress| {
+            if let Some(listener) = options.progress {
+                listener(0, progress);
             }
         };
-        let control = Control { program, dilation, asks: &asks, tell: &tell };
+        let control =
+            Control { program, dilation, is_interrupted: &is_interrupted, progress: &progress };
         let happen = |measures| act(plan, measures, &control);
         let (summary, staged) = recorded(plan, options, (0, out), Vec::new(), happen)?;
         staged.map(Staged::publish).transpose()?;
@@ -301,7 +302,7 @@ impl<'a> Stage<'a> {
         for (host, address) in there.iter().zip(&bound) {
             peers[*host as usize] = at.get(address).map(|&at| SocketAddr::V4(at));
         }
-        hosts.tell_all(&ToHost::Peers(peers))?;
+        hosts.send_all(&ToHost::Peers(peers))?;
         let (start, ready, done) = (Time::NEVER, 0, 0);
         Ok((Stage { plan, control, hosts, dilation, start, ready, done }, switch))
     }
@@ -315,7 +316,7 @@ impl<'a> Stage<'a> {
             Ok(stage.ready < stage.hosts.count())
         })?;
         self.start = switch.now().after(self.dilation.span(NOTICE));
-        self.hosts.tell_all(&ToHost::Start { at_ps: self.start.as_ps() })
+        self.hosts.send_all(&ToHost::Start { at_ps: self.start.as_ps() })
     }
 
     /// Runs up to `duration`. Returns the switch's report since warm-up, and the samples.
@@ -338,7 +339,7 @@ impl<'a> Stage<'a> {
             while let Some(at) = samples.next_if(|at| *at <= now) {
                 queues.insert(at, switch.queues().collect());
             }
-            (stage.control.tell)(&Progress {
+            (stage.control.progress)(&Progress {
                 now: now.min(duration),
                 duration,
                 packet_hops: 0,
@@ -363,7 +364,7 @@ impl<'a> Stage<'a> {
 
     /// Collects the recordings of all hosts.
     fn collect(&mut self, rows: &mut OpenRows) -> Result<Lateness, Error> {
-        self.hosts.tell_all(&ToHost::Finish)?;
+        self.hosts.send_all(&ToHost::Finish)?;
         let watch = Stopwatch::start();
         let wrong = || Error::Run("the recording of a host is invalid".to_owned());
         let mut left = self.hosts.count();
@@ -371,7 +372,7 @@ impl<'a> Stage<'a> {
         let mut all_lost = 0;
         while left > 0 {
             patient(&watch, PATIENCE, self.control)?;
-            if let Some((_, HostReport::Seen { bytes, late, lost })) = self.hosts.hear(PAUSE)? {
+            if let Some((_, HostReport::Seen { bytes, late, lost })) = self.hosts.receive(PAUSE)? {
                 left -= 1;
                 all_lost += u64::from(lost);
                 late.iter().for_each(|&(ns, times)| late_ns.saturating_record_n(ns, times));
@@ -420,21 +421,21 @@ impl<'a> Stage<'a> {
     ) -> Result<(), Error> {
         let mut result = Ok(true);
         let ran = switch.run(|switch| {
-            result = self.hear().and_then(|()| goes_on(self, switch));
+            result = self.poll_hosts().and_then(|()| goes_on(self, switch));
             matches!(result, Ok(true))
         });
         ran.map_err(|why| Error::Run(format!("the switches: {why}")))?;
         result.map(|_| ())
     }
 
-    fn hear(&mut self) -> Result<(), Error> {
-        if (self.control.asks)() {
+    fn poll_hosts(&mut self) -> Result<(), Error> {
+        if (self.control.is_interrupted)() {
             return Err(Error::Interrupted);
         }
-        while let Some((_, said)) = self.hosts.hear(Duration::ZERO)? {
-            match said {
-                HostReport::Word(FromHost::Ready) => self.ready += 1,
-                HostReport::Word(FromHost::Done) => self.done += 1,
+        while let Some((_, report)) = self.hosts.receive(Duration::ZERO)? {
+            match report {
+                HostReport::Message(FromHost::Ready) => self.ready += 1,
+                HostReport::Message(FromHost::Done) => self.done += 1,
                 _ => {}
             }
         }
@@ -454,8 +455,8 @@ fn bound(hosts: &mut Hosts, control: &Control<'_>) -> Result<Vec<SocketAddrV4>, 
     let mut bound = BTreeMap::new();
     while bound.len() < hosts.count() {
         patient(&watch, PATIENCE, control)?;
-        if let Some((host, HostReport::Word(FromHost::Bound(SocketAddr::V4(address))))) =
-            hosts.hear(PAUSE)?
+        if let Some((host, HostReport::Message(FromHost::Bound(SocketAddr::V4(address))))) =
+            hosts.receive(PAUSE)?
         {
             bound.insert(host, address);
         }
@@ -465,7 +466,7 @@ fn bound(hosts: &mut Hosts, control: &Control<'_>) -> Result<Vec<SocketAddrV4>, 
 
 /// # Errors After an interrupt or a timeout.
 fn patient(since: &Stopwatch, most: Duration, control: &Control<'_>) -> Result<(), Error> {
-    if (control.asks)() {
+    if (control.is_interrupted)() {
         return Err(Error::Interrupted);
     }
     if since.wall() > most {

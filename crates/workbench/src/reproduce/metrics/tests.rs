@@ -1,11 +1,11 @@
-//! Metrics of two flows that are known to the last interval.
+//! Metrics of two flows with known values in every interval.
 
 use tidegate_core::Span;
 
 use super::*;
 use crate::observe::tests as measures;
 
-/// The metric that a table of the registry names.
+/// Parses the metric that a registry table names.
 fn question(text: &str) -> Result<Question, String> {
     let mut table: toml::Table = toml::from_str(text).unwrap();
     let Some(toml::Value::String(name)) = table.remove("metric") else { panic!("{text}") };
@@ -70,7 +70,7 @@ fn ports_are_added_up_on_the_wire() {
 }
 
 #[test]
-fn what_is_not_there_has_no_answer() {
+fn missing_data_give_no_value() {
     for text in [
         "metric = 'goodput'\nlabel = 'c'",
         "metric = 'carried'\nlabel = 'c'\nof_gbps = 1.0",
@@ -90,12 +90,15 @@ fn what_is_not_there_has_no_answer() {
 #[test]
 fn parameters_that_a_metric_does_not_have_are_refused() {
     for (text, said) in [
-        ("metric = 'godput'", "there is no metric `godput`; there are goodput, carried, worst,"),
+        ("metric = 'godput'", "unknown metric `godput`; expected one of goodput, carried, worst,"),
         ("metric = 'goodput'\nlable = 'a'", "metric goodput: unknown field `lable`, expected"),
         ("metric = 'goodput'\ngbps = 9.0", "unknown field `gbps`"),
         ("metric = 'convergence'\nlabel = 'b'", "metric convergence: missing field `gbps`"),
         ("metric = 'rtt-of-all'\nlabel = 'b'", "unknown field `label`"),
-        ("metric = 'utilization'\nlink = 'tor0'", "`tor0` is no port; one is `tor0>h0`"),
+        (
+            "metric = 'utilization'\nlink = 'tor0'",
+            "`tor0` is not a port; expected a form such as `tor0>h0`",
+        ),
         ("metric = 'message'\nshare = 'most'", "metric message: invalid type"),
     ] {
         let error = question(text).unwrap_err();
@@ -104,7 +107,7 @@ fn parameters_that_a_metric_does_not_have_are_refused() {
 }
 
 #[test]
-fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
+fn seeds_are_averaged_if_all_have_values() {
     let question = question("metric = 'goodput'").unwrap();
     let (some, none) = (seen(), Observations::default());
     let one = question.answer(&[&some]);
@@ -113,7 +116,7 @@ fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
     assert_eq!(question.answer(&[]), None);
 }
 
-/// A table of every metric that has an answer for the flows of the measures' tests.
+/// A table for every metric that has a value for the flows of the measures' tests.
 const ANSWERED: [&str; 48] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
@@ -165,7 +168,7 @@ const ANSWERED: [&str; 48] = [
     "metric = 'downlinks'\nhosts = 4.0",
 ];
 
-/// Racks that circuits join, from a night to another: every day that counts does so whole.
+/// Racks with circuits, from night to night: every measured day is complete.
 fn racks() -> tidegate_scenario::Plan {
     let protocol = crate::catalog::anywhere().next().unwrap().name;
     let text = format!(

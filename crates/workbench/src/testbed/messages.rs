@@ -62,14 +62,14 @@ pub(super) enum FromHost {
 }
 
 /// Writes a message.
-pub(super) fn say(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
+pub(super) fn write_message(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *to, what)?;
     to.write_all(b"\n")?;
     to.flush()
 }
 
 /// Reads the next message; `None` at the end.
-pub(super) fn hear<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
+pub(super) fn read_message<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = String::new();
     if from.read_line(&mut line)? == 0 {
         return Ok(None);
