@@ -15,8 +15,8 @@ use crate::Error;
 use crate::observe::{Measure, Measurement, Observations, RunOutput, measures};
 
 /// Hash of the sources that determine observations, so that observations of other builds are not
-/// used. The revision is no substitute: it does not change with uncommitted edits. Nor is a hash of
-/// the whole program: its tables and pages do not affect observations.
+/// used. The revision does not change with uncommitted edits, and a hash of the whole program would
+/// change with tables and pages, which do not affect observations.
 pub const BUILD: &str = env!("TIDEGATE_SOURCES");
 
 /// Age of a partial file after which its writer must have died.

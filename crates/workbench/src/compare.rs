@@ -54,7 +54,7 @@ pub fn compare(
         let (scenario, overrides, protocols) =
             (scenario.into(), overrides.to_vec(), protocols.to_vec());
         let make = move || plans(&scenario, &overrides, &protocols);
-        interrupt::patiently(&|| options.is_interrupted(), make)?
+        interrupt::run_abandonable(&|| options.is_interrupted(), make)?
     };
     // Held until all runs are done: if the comparison fails, the folder is removed.
     let destination = options.out.map(|out| Destination::open(out, options.force)).transpose()?;

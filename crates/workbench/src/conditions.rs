@@ -8,8 +8,8 @@ use crate::reproduce::with_unit;
 /// are included where the runs differ.
 pub fn conditions(runs: &[(&str, &Summary)]) -> String {
     let all = [routing, circuits, priorities, buffers, marks, drain, fixed_rates];
-    let said = all.map(|of| together(runs, of));
-    said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
+    let texts = all.map(|of| together(runs, of));
+    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// Limit on listed names; the rest are counted.
@@ -57,12 +57,12 @@ fn routing(summary: &Summary) -> Option<String> {
 }
 
 fn priorities(summary: &Summary) -> Option<String> {
-    let said = |settings: SwitchSettings| match settings.priorities {
+    let count = |settings: SwitchSettings| match settings.priorities {
         None => String::new(),
         Some(1) => "1 priority".to_owned(),
         Some(count) => format!("{count} priorities"),
     };
-    of_switches(summary, said).filter(|text| !text.is_empty())
+    of_switches(summary, count).filter(|text| !text.is_empty())
 }
 
 /// Rates of protocols that send at a configured rate.
@@ -72,9 +72,9 @@ fn fixed_rates(summary: &Summary) -> Option<String> {
         rates.collect::<Vec<_>>().join(" or ")
     };
     let all = summary.fixed_rates_gbps.iter();
-    let said: Vec<String> =
+    let parts: Vec<String> =
         all.map(|(name, all)| format!("each {name} connection sends {}", rates(all))).collect();
-    (!said.is_empty()).then(|| said.join(", "))
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn buffers(summary: &Summary) -> Option<String> {

@@ -14,9 +14,9 @@ use crate::Error;
 pub(crate) type InterruptCheck<'a> = &'a dyn Fn() -> bool;
 
 /// Events of every partition between two checks: some milliseconds of work.
-const WORK: u64 = 1 << 14;
+const EVENTS_PER_CHECK: u64 = 1 << 14;
 /// Time between two checks during work that cannot be divided.
-const PATIENCE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs the engine to `until`.
 ///
@@ -28,7 +28,7 @@ pub(crate) fn advance(
     until: Time,
     is_interrupted: InterruptCheck<'_>,
 ) -> Result<(), Error> {
-    let work = WORK * (engine.partitions() * engine.ranks()) as u64;
+    let work = EVENTS_PER_CHECK * (engine.partitions() * engine.ranks()) as u64;
     let failed = |failure| match failure {
         Failure::RankFailure(why) => lost(is_interrupted)(why),
         Failure::Deadlock(deadlock) => Error::Run(deadlock.to_string()),
@@ -51,7 +51,7 @@ pub(crate) fn lost(is_interrupted: InterruptCheck<'_>) -> impl Fn(RankFailure) -
 ///
 /// # Errors
 /// [`Error::Interrupted`] after an interrupt; otherwise those of `job`.
-pub(crate) fn patiently<T: Send + 'static>(
+pub(crate) fn run_abandonable<T: Send + 'static>(
     is_interrupted: InterruptCheck<'_>,
     job: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
@@ -61,7 +61,7 @@ pub(crate) fn patiently<T: Send + 'static>(
         let _ = to.send(job());
     });
     loop {
-        match done.recv_timeout(PATIENCE) {
+        match done.recv_timeout(POLL_INTERVAL) {
             Ok(result) => return result,
             Err(RecvTimeoutError::Timeout) if is_interrupted() => return Err(Error::Interrupted),
             Err(RecvTimeoutError::Timeout) => {}
@@ -87,14 +87,14 @@ mod tests {
             thread::sleep(Duration::from_secs(60));
             Ok(())
         };
-        assert!(matches!(patiently(&|| true, sleep), Err(Error::Interrupted)));
+        assert!(matches!(run_abandonable(&|| true, sleep), Err(Error::Interrupted)));
         assert!(started.elapsed() < Duration::from_secs(1));
-        assert_eq!(patiently(&|| false, || Ok(7)).unwrap(), 7);
+        assert_eq!(run_abandonable(&|| false, || Ok(7)).unwrap(), 7);
     }
 
     #[test]
     #[should_panic(expected = "as it happens")]
     fn a_panic_resumes_in_the_caller() {
-        let _ = patiently(&|| false, || -> Result<(), Error> { panic!("as it happens") });
+        let _ = run_abandonable(&|| false, || -> Result<(), Error> { panic!("as it happens") });
     }
 }

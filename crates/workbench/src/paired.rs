@@ -397,8 +397,8 @@ mod tests {
         assert_eq!(baseline(Some("sird"), &names).unwrap().as_deref(), Some("sird"));
         assert_eq!(baseline(None, &names[..1]).unwrap(), None);
         let message = baseline(Some("swfit"), &names).unwrap_err().to_string();
-        for said in ["--baseline: `swfit`", "did you mean `swift`?", "they are swift, sird"] {
-            assert!(message.contains(said), "{message}");
+        for expected in ["--baseline: `swfit`", "did you mean `swift`?", "they are swift, sird"] {
+            assert!(message.contains(expected), "{message}");
         }
     }
 }

@@ -365,7 +365,7 @@ pub(crate) mod tests {
 
     #[test]
     fn axes_are_labelled_in_words() {
-        for (name, said) in [
+        for (name, expected) in [
             ("slowdown_p99", "slowdown, 99th percentile"),
             ("fct_p999_us", "completion time, 99.9th percentile"),
             ("goodput_jain", "goodput, Jain's index"),
@@ -373,10 +373,10 @@ pub(crate) mod tests {
             ("retransmitted_bytes", "retransmitted payload"),
             ("packet_hops", "packet hops"),
         ] {
-            assert_eq!(words(name), said);
+            assert_eq!(words(name), expected);
         }
         assert!(METRICS.iter().all(|(name, ..)| !words(name).contains('_')));
-        for (key, said) in [
+        for (key, expected) in [
             ("traffic.search.load", "load of search"),
             ("traffic.0.load", "load"),
             ("traffic[*].load", "load"),
@@ -385,7 +385,7 @@ pub(crate) mod tests {
             ("protocols.sird.params.b_bdp", "b bdp of sird"),
             ("duration", "duration"),
         ] {
-            assert_eq!(key_words(key), said);
+            assert_eq!(key_words(key), expected);
         }
     }
 

@@ -22,10 +22,10 @@ pub(crate) fn resolution(plans: &[(&str, &Plan)]) -> Vec<String> {
             }
         }
         let differ = all.len() > 1;
-        let said = move |(text, names): (String, Vec<&str>)| {
+        let line = move |(text, names): (String, Vec<&str>)| {
             if differ { format!("{}: {text}", names.join(", ")) } else { text }
         };
-        all.into_iter().map(said)
+        all.into_iter().map(line)
     };
     kinds.into_iter().flat_map(of_kind).collect()
 }
@@ -110,8 +110,8 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 /// Keys and values of a table.
 fn pairs(table: &Json) -> String {
     let entries = table.as_object().into_iter().flatten();
-    let said: Vec<String> = entries.map(|(key, value)| format!("{key} {}", text(value))).collect();
-    said.join(", ")
+    let pairs: Vec<String> = entries.map(|(key, value)| format!("{key} {}", text(value))).collect();
+    pairs.join(", ")
 }
 
 fn text(value: &Json) -> String {
@@ -143,7 +143,7 @@ mod tests {
         let plan = load(TWO_RACKS, "x.toml", &[]).unwrap();
         let lines = resolution(&[("", &plan)]);
         let beta = "swift: beta = 0.5 (default 0.8)";
-        for (line, said) in [
+        for (line, expected) in [
             (0, "two racks: seed 1, duration 1ms"),
             (1, "fabric: 4 hosts, 6 switches, 12 links; "),
             (1, "mtu 1000B"),
@@ -154,7 +154,7 @@ mod tests {
             (5, "to send: 2 flows, 1 of them unlimited; with generated messages about 6.000 MB"),
             (5, " in 1 ms, 6000 full packets; plus 1 traffic block without a rate"),
         ] {
-            assert!(lines[line].contains(said), "{said}: {lines:#?}");
+            assert!(lines[line].contains(expected), "{expected}: {lines:#?}");
         }
         assert_eq!(lines.len(), 6);
     }

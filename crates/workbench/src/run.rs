@@ -181,7 +181,7 @@ pub(crate) fn recorded(
             Box::new(file) as Box<dyn Measure>
         }));
     }
-    let left = happen(measures)?;
+    let output = happen(measures)?;
     let missing = || Error::Run("a run ended without a summary".to_owned());
     let summary = output.seen.summary.ok_or_else(missing)?;
     if let Some(take) = options.tables.filter(|_| out.is_none()) {

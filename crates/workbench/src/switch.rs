@@ -139,13 +139,13 @@ mod at_work {
             Places::Interfaces(names) => SwitchEntrance::Interfaces(names.clone()),
         });
         let end = plan.duration.map_or(Time::NEVER, |duration| Time::ZERO + duration);
-        let mut told = Time::ZERO;
+        let mut reported = Time::ZERO;
         let goes_on = |switch: &mut AtWork| {
             let now = switch.now();
             if let Some(second) = options.second
-                && now >= told + Span::s(1)
+                && now >= reported + Span::s(1)
             {
-                told = now;
+                reported = now;
                 second(&report(plan, &switch.report()));
             }
             now < end && !options.interrupted.load(Ordering::Relaxed)

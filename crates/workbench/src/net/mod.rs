@@ -31,11 +31,11 @@ pub use send::{Mode, SendOptions, send};
 pub use serve::{ServeOptions, serve};
 
 /// Shortest key that is considered secure.
-const LEAST_KEY_BYTES: usize = 16;
+const MIN_KEY_BYTES: usize = 16;
 /// A peer that does not answer for this long is considered gone.
 const SILENCE: Span = Span::s(5);
 /// At the end, time for peers to confirm the close.
-const GOODBYE: Span = Span::ms(500);
+const CLOSE_TIMEOUT: Span = Span::ms(500);
 /// Parameters that differ from those in a simulated fabric, for protocols that have them. A process
 /// waits about 50 us for its core on an idle machine, and milliseconds on a busy one. A target
 /// below that keeps a link idle, a timeout below it causes spurious retransmissions, and one
@@ -55,7 +55,7 @@ const LOOPBACK_DATAGRAM: usize = 8_972;
 const NO_KEY: &[u8] = b"no key";
 /// The fabric that an endpoint assumes. Options change it as `--set` changes a scenario, so that
 /// quantities and parameters are parsed in one way.
-const BEHIND: &str = r#"
+const FABRIC: &str = r#"
 duration = "1ms"
 warmup = "0ms"
 [fabric]
@@ -162,9 +162,9 @@ fn key(options: &EndpointOptions) -> Result<Key, Error> {
     let bytes = tidegate_scenario::files::read(path, 1 << 20)
         .map_err(|why| usage("--key", format!("{}: {why}", path.display())))?;
     let secret = unhex(&bytes).unwrap_or(bytes);
-    if secret.len() < LEAST_KEY_BYTES {
+    if secret.len() < MIN_KEY_BYTES {
         let found = format!("{}: found a key of {} bytes", path.display(), secret.len());
-        return Err(usage("--key", format!("{found}, expected {LEAST_KEY_BYTES} at least")));
+        return Err(usage("--key", format!("{found}, expected {MIN_KEY_BYTES} at least")));
     }
     Ok(Key::new(&secret))
 }
@@ -249,7 +249,7 @@ impl Endpoint {
                 changes.push(Override::option(option, &key, value));
             }
         }
-        let plan = load(BEHIND, "the fabric behind it", &changes)
+        let plan = load(FABRIC, "the fabric behind it", &changes)
             .map_err(|why| Error::Scenario(why.to_string()))?;
         let (Some(stack), Some(traffic)) = (plan.stacks.first(), plan.workload.traffic.first())
         else {
@@ -339,7 +339,7 @@ fn failed(why: io::Error) -> Error {
 }
 
 /// Message for the end of a session, with the options to change.
-fn because(why: Gone, to: SocketAddr, protocol: &str) -> String {
+fn session_error(why: Gone, to: SocketAddr, protocol: &str) -> String {
     match why {
         Gone::TooLong { .. } => format!("{to}: {why}: set --datagram"),
         Gone::OtherProtocol => {

@@ -16,7 +16,8 @@ use super::intervals::Intervals;
 use super::report::{Completed, NetEngine, NetSummary, Network, Settings, Times, gbps, rate_shown};
 use super::serve::MOST_REPLY;
 use super::{
-    Endpoint, EndpointOptions, GOODBYE, because, failed, no_address, usage, usual_datagram, warned,
+    CLOSE_TIMEOUT, Endpoint, EndpointOptions, failed, no_address, session_error, usage,
+    usual_datagram, warned,
 };
 use crate::Error;
 use crate::machine::Stopwatch;
@@ -24,7 +25,7 @@ use crate::machine::Stopwatch;
 /// Longest message, with room for a header.
 const MOST_BYTES: u64 = (64 << 20) - 64;
 /// After the last message, how long messages in flight may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// First pause before a full server is contacted again. The pause doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -34,11 +35,11 @@ const MOST_PAUSES: Duration = Duration::from_secs(10);
 /// Shortest measurement that gives a meaningful rate.
 const LEAST_MEASURED: f64 = 0.5;
 /// Header bytes of IP, UDP and Ethernet, with gap and preamble.
-const BELOW_BYTES: u64 = 66;
+const HEADER_BYTES: u64 = 66;
 /// Share of the target at which it counts as reached.
-const MET: f64 = 0.95;
+const REACHED: f64 = 0.95;
 /// Messages that are submitted before the driver is polled again.
-const TURN: usize = 1_024;
+const BATCH: usize = 1_024;
 /// Limit of messages in flight: an open loop above the path's capacity would exhaust the memory.
 const MOST_IN_FLIGHT: usize = 1 << 18;
 
@@ -146,7 +147,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     // Closes the session, but waits only briefly for the peer.
     let base_rtt = endpoint.driver.node.base_rtt(peer).map(Span::as_us_f64);
     endpoint.driver.node.close(now, peer);
-    let most = now + GOODBYE;
+    let most = now + CLOSE_TIMEOUT;
     while sender.gone.is_none() && endpoint.driver.now() < most {
         endpoint.driver.poll(most).map_err(failed)?;
         sender.handle_events(&mut endpoint);
@@ -205,7 +206,7 @@ fn establish(
                 rest(pause, options)?;
                 pause = (2 * pause).min(LONGEST_PAUSE);
             }
-            _ => return Err(Error::Run(because(why, options.to, endpoint.protocol))),
+            _ => return Err(Error::Run(session_error(why, options.to, endpoint.protocol))),
         }
     }
 }
@@ -265,7 +266,7 @@ fn undone(messages: &Completed) -> Option<String> {
 
 /// Warning for a rate that misses the target by more than a few percent.
 fn missed(goodput_gbps: f64, target_gbps: f64) -> Option<String> {
-    (goodput_gbps < MET * target_gbps).then(|| {
+    (goodput_gbps < REACHED * target_gbps).then(|| {
         let [goodput, target] = [goodput_gbps, target_gbps].map(rate_shown);
         let share = 100.0 * goodput_gbps / target_gbps;
         format!(
@@ -314,7 +315,7 @@ impl Sender<'_> {
             let interrupted = options.interrupted.load(Ordering::Relaxed);
             let measured_from = self.opened + span(options.warmup);
             if let Some(why) = self.gone {
-                self.failure = Some(because(why, options.to, endpoint.protocol));
+                self.failure = Some(session_error(why, options.to, endpoint.protocol));
                 // Excludes the silence before the peer was declared gone.
                 let measured = self.done_at.since(measured_from.min(self.done_at));
                 return Ok(Duration::from_nanos(measured.as_ps() / 1_000));
@@ -327,7 +328,7 @@ impl Sender<'_> {
             if now >= stop || is_last || interrupted {
                 let (at, by_then) = *ended.get_or_insert((now, (self.delivered, self.received)));
                 let pending = self.tickets.len() + self.requests.len();
-                if pending == 0 || now.since(at) > span(PATIENCE) || interrupted {
+                if pending == 0 || now.since(at) > span(DRAIN_TIMEOUT) || interrupted {
                     // Completions after the last submission do not count in a rate, except for a
                     // closed loop in which all messages completed.
                     let whole = pending == 0 && !options.mode_is_open();
@@ -359,7 +360,7 @@ impl Sender<'_> {
     fn target(&self, endpoint: &Endpoint, seconds: f64) -> Option<f64> {
         let Settings { rate_gbps, datagram_bytes, .. } = endpoint.settings;
         let payload = f64::from(endpoint.driver.node.context().mtu);
-        let of_link = rate_gbps * payload / (datagram_bytes + BELOW_BYTES) as f64;
+        let of_link = rate_gbps * payload / (datagram_bytes + HEADER_BYTES) as f64;
         let is_short = seconds < LEAST_MEASURED || self.failure.is_some();
         match self.options.mode {
             _ if is_short || self.options.count.is_some() => None,
@@ -372,7 +373,7 @@ impl Sender<'_> {
 
     /// Submits the messages that are due.
     fn submit(&mut self, endpoint: &mut Endpoint, now: Time, measured: bool) -> Result<(), Error> {
-        for _ in 0..TURN {
+        for _ in 0..BATCH {
             let (is_due, since) = match self.options.mode {
                 Mode::Closed(most) => {
                     let pending = match self.options.reply {
@@ -423,7 +424,7 @@ impl Sender<'_> {
         let node = &mut endpoint.driver.node;
         let ticket = message::send(node, now, self.peer, head, body).map_err(|why| {
             Error::Run(match why {
-                SendError::Gone => because(Gone::Closed, self.options.to, endpoint.protocol),
+                SendError::Gone => session_error(Gone::Closed, self.options.to, endpoint.protocol),
                 SendError::Empty => "a message is empty".into(),
                 SendError::TooLong { most } => format!("a message has more than {most} bytes"),
             })

@@ -12,7 +12,7 @@ use tidegate_endpoint::message::{self, Head, Reply, Request};
 use tidegate_endpoint::node::{Event, Gone};
 
 use super::report::{NetEngine, NetSummary, Network, gbps, rate_shown};
-use super::{Endpoint, EndpointOptions, GOODBYE, failed, usual_datagram, warned};
+use super::{CLOSE_TIMEOUT, Endpoint, EndpointOptions, failed, usual_datagram, warned};
 use crate::Error;
 use crate::machine::Stopwatch;
 
@@ -111,7 +111,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     // Closes sessions, so that peers do not wait for a server that has ended.
     let now = driver.now();
     peers.keys().for_each(|&peer| driver.node.close(now, peer));
-    let most = now + GOODBYE;
+    let most = now + CLOSE_TIMEOUT;
     while !peers.is_empty() && driver.now() < most {
         driver.poll(most).map_err(failed)?;
         while let Some(event) = driver.node.event() {

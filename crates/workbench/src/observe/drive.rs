@@ -113,7 +113,7 @@ fn build(
     is_interrupted: interrupt::InterruptCheck<'_>,
     engine: impl FnOnce() -> Result<Box<dyn Simulation>, String> + Send + 'static,
 ) -> Result<Box<dyn Simulation>, Error> {
-    interrupt::patiently(is_interrupted, || engine().map_err(Error::Run))
+    interrupt::run_abandonable(is_interrupted, || engine().map_err(Error::Run))
 }
 
 /// Builds the partitions of this process.

@@ -100,7 +100,7 @@ impl Measures {
 
     pub(super) fn finish(&mut self, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let mut seats = std::mem::take(&mut self.0).into_iter();
-        seats.try_for_each(|seat| seat.measure.finish(end, left))
+        seats.try_for_each(|seat| seat.measure.finish(end, output))
     }
 }
 

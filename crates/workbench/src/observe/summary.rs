@@ -210,7 +210,7 @@ fn uncounted(plan: &Plan, recorded: &Recorded, messages: u64) -> Option<String> 
     })
 }
 
-/// A warning about unfinished messages, if they are so many that the mean of the others misleads.
+/// A warning about unfinished messages, if their number makes the mean of the others misleading.
 fn unfinished(group: &GroupSummary) -> Option<String> {
     let share = group.fct.unfinished as f64 / group.fct.count as f64;
     (share > UNFINISHED_MAX).then(|| {

@@ -69,7 +69,7 @@ pub(crate) const ALL: [Measurement; 17] = [
     Measurement::Ports,
 ];
 
-fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> RunOutput {
+fn run_with(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> RunOutput {
     let control = Control {
         threads: 1,
         partitions: None,
@@ -82,7 +82,7 @@ fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> RunOutput {
 }
 
 pub(crate) fn seen(plan: &Plan, parts: &[Measurement], interval: Span) -> Observations {
-    left(plan, measures(plan, parts.iter().copied(), interval)).seen
+    run_with(plan, measures(plan, parts.iter().copied(), interval)).seen
 }
 
 /// Records every row, and the times of samples.
@@ -121,7 +121,7 @@ fn traces_of_all_flows_add_up_to_their_rows() {
         let interval = Span::us(30);
         let mut measures = measures(&plan, ALL, interval);
         measures.push(Box::new(diary));
-        let seen = left(&plan, measures).seen;
+        let seen = run_with(&plan, measures).seen;
         let mut rows = rows.lock().unwrap().clone();
         rows.sort_by_key(|row| row.id);
         assert_eq!((rows.len(), seen.traces.len(), seen.interval_us), (8, 8, 30.0), "{name}");
@@ -162,7 +162,7 @@ fn exchanges_run_from_the_request_to_its_reply() {
     let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
     let mut all = measures(&plan, [Measurement::Exchanges], Span::us(10));
     all.push(Box::new(diary));
-    let seen = left(&plan, all).seen;
+    let seen = run_with(&plan, all).seen;
     let rows = rows.lock().unwrap();
     let since_warmup: Vec<_> = rows
         .iter()
@@ -194,7 +194,7 @@ fn measures_are_given_samples_at_their_own_times() {
         let times = Arc::clone(&times[i]);
         Box::new(Diary { interval: *interval, rows: Arc::default(), times }) as Box<dyn Measure>
     };
-    left(&plan, intervals.iter().enumerate().map(diary).collect());
+    run_with(&plan, intervals.iter().enumerate().map(diary).collect());
     let expected: [&[u64]; 4] = [&[100, 200, 300, 400], &[150, 300, 400], &[], &[400]];
     for (times, expected) in times.iter().zip(expected) {
         let expected: Vec<Time> = expected.iter().map(|us| Time::us(*us)).collect();
@@ -273,7 +273,7 @@ fn a_measure_receives_every_departure() {
     let ports = 2 * plan.fabric.links.len();
     let mut measures = measures(&plan, ALL, Span::us(10));
     measures.push(Box::new(Departures(vec![0; ports])));
-    left(&plan, measures);
+    run_with(&plan, measures);
 }
 
 /// Two messages that end before and within the measured window, and one that starts in it and does
@@ -298,7 +298,7 @@ flows = [
     let parts = [Measurement::Slowdowns, Measurement::BareSlowdowns, Measurement::Delivered];
     let mut measures = measures(&plan, parts, Span::us(10));
     measures.push(Box::new(diary));
-    let seen = left(&plan, measures).seen;
+    let seen = run_with(&plan, measures).seen;
     let mut rows = rows.lock().unwrap().clone();
     rows.sort_by_key(|row| row.id);
 

@@ -90,7 +90,7 @@ impl FlowTrace {
 #[derive(Clone, Copy, Default)]
 struct Cell {
     bytes: u64,
-    heard: u32,
+    feedbacks: u32,
     rtt_us: f64,
     peak_us: f64,
     window_bytes: Option<f64>,
@@ -178,8 +178,9 @@ impl Traces {
             Path { full_wire_bytes: path.full_wire_bytes + telemetry, ..*path }
         });
         let cells = || life.cells.iter().enumerate().map(|(i, cell)| (first + i, cell));
-        let mean =
-            |sum: f64, cell: &Cell| (cell.heard > 0).then(|| round(sum / f64::from(cell.heard)));
+        let mean = |sum: f64, cell: &Cell| {
+            (cell.feedbacks > 0).then(|| round(sum / f64::from(cell.feedbacks)))
+        };
         let target = |(bin, cell): (usize, &Cell)| {
             let path = path.as_ref().filter(|_| cell.bytes > 0)?;
             let bps = cell.bytes as f64 * 8e6 / self.span_us(bin) * f64::from(path.full_wire_bytes)
@@ -248,7 +249,7 @@ impl Measure for Traces {
             && now <= self.end
         {
             let cell = self.cell(self.bin(now), flow);
-            cell.heard += 1;
+            cell.feedbacks += 1;
             cell.rtt_us += rtt.as_us_f64();
             cell.peak_us += feedback.peak_hop_delay.as_us_f64();
         }

@@ -24,7 +24,7 @@ trait Carrier: Sync {
     /// Reports to the others that this process ends, and why.
     fn give_up(self: Box<Self>, lost: &RankFailure);
     /// Ends the communication, when all processes do so.
-    fn part(self: Box<Self>);
+    fn leave(self: Box<Self>);
 }
 
 /// The processes of a run, as one of them sees them.
@@ -33,7 +33,7 @@ pub struct Ranks {
     rank: usize,
 }
 
-/// What a process sends about itself before a run.
+/// Description of a process that it sends before a run.
 struct Greeting {
     build: String,
     scenario: String,
@@ -77,10 +77,10 @@ impl Ranks {
     /// # Errors
     /// The error of `result`, or that of another process.
     pub fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
-        let result =
-            result.and_then(|value| self.take_leave().map(|()| value).map_err(Error::RankFailure));
+        let result = result
+            .and_then(|value| self.synchronise_end().map(|()| value).map_err(Error::RankFailure));
         match &result {
-            Ok(_) => self.carrier.part(),
+            Ok(_) => self.carrier.leave(),
             Err(Error::RankFailure(lost)) => self.carrier.give_up(lost),
             Err(error) => {
                 self.carrier.give_up(&RankFailure { rank: self.rank, why: error.to_string() });
@@ -90,7 +90,7 @@ impl Ranks {
     }
 
     /// Waits until rank 0 has written all files.
-    fn take_leave(&self) -> Result<(), RankFailure> {
+    fn synchronise_end(&self) -> Result<(), RankFailure> {
         let mut communicator = self.carrier.communicator();
         if self.rank > 0 {
             return communicator.receive(0, &mut Vec::new());

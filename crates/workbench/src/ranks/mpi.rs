@@ -34,7 +34,7 @@ const GIVEN_UP: i32 = 1;
 const SPINS: u32 = 10_000;
 
 /// Time that a failed rank waits for rank 0 to receive its report.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Setting of Open MPI's transfers within a machine. By default one process reads the memory of
 /// another. Containers forbid this, and if the other process has died, the access ends both.
@@ -89,11 +89,11 @@ impl Carrier for Mpi {
         let others = (0..line.count).filter(|&rank| rank != own);
         others.for_each(|rank| line.post(rank, GIVEN_UP, text.clone()));
         let started = Instant::now();
-        let mut heard = line.rank == 0;
-        while started.elapsed() < PATIENCE && !(heard && line.pending.is_empty()) {
+        let mut is_received = line.rank == 0;
+        while started.elapsed() < TIMEOUT && !(is_received && line.pending.is_empty()) {
             line.reap();
-            if !heard && let Some(received) = line.look(0, &mut Vec::new()) {
-                heard = received.is_err();
+            if !is_received && let Some(received) = line.look(0, &mut Vec::new()) {
+                is_received = received.is_err();
             }
             thread::yield_now();
         }
@@ -101,7 +101,7 @@ impl Carrier for Mpi {
         mem::forget(self.universe);
     }
 
-    fn part(self: Box<Self>) {
+    fn leave(self: Box<Self>) {
         drop(self.universe);
     }
 }

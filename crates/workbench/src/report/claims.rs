@@ -31,8 +31,8 @@ pub(crate) fn reproduction(
         html.push_str(&section(&paper.title, &format!("<div class=\"text\">{opening}</div>\n")));
         for figure in &paper.figures {
             let mut inner = String::new();
-            for said in &figure.said {
-                let _ = writeln!(inner, "<div class=\"text\">{}</div>", marked_up(said));
+            for paragraph in &figure.said {
+                let _ = writeln!(inner, "<div class=\"text\">{}</div>", marked_up(paragraph));
             }
             let is_its =
                 |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;

@@ -32,8 +32,8 @@ pub(crate) fn grouped(runs: &[Run]) -> Vec<Vec<usize>> {
         let mut scenario = run.scenario.clone().unwrap_or_default();
         // A run without a manifest is a configuration of its own.
         let known = scenario.as_object_mut().map(|keys| keys.remove("seed"));
-        let said = if known.is_some() { scenario.to_string() } else { i.to_string() };
-        groups.entry((&run.kind, said)).or_default().push(i);
+        let key = if known.is_some() { scenario.to_string() } else { i.to_string() };
+        groups.entry((&run.kind, key)).or_default().push(i);
     }
     let seeds = |group: &[usize]| -> BTreeSet<u64> {
         group.iter().map(|&i| runs[i].summary.seed).collect()

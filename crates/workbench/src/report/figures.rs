@@ -23,7 +23,7 @@ const FIGURES: &str = "<script type=\"application/json\" id=\"figures\">";
 const BROWSERS: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 /// Time limit of the browser.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Width of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ fn browse(
             Some(status) => {
                 return Err(Error::Run(format!("{} failed: {status}", browser.display())));
             }
-            None if watch.wall() > PATIENCE => {
+            None if watch.wall() > TIMEOUT => {
                 // The process may have ended meanwhile.
                 let _ = child.kill();
                 let _ = child.wait();

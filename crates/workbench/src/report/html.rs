@@ -72,9 +72,9 @@ pub(crate) fn note(text: &str) -> String {
 /// Notes, one paragraph each, at most `most`. The number of others follows: `And 3 MORE`.
 pub(crate) fn notes(all: &[String], most: usize, more: &str) -> String {
     let left_out = all.len().saturating_sub(most);
-    let told = all.iter().take(most).map(|text| note(text));
+    let shown = all.iter().take(most).map(|text| note(text));
     let rest = (left_out > 0).then(|| note(&format!("And {left_out} {more}")));
-    told.chain(rest).collect()
+    shown.chain(rest).collect()
 }
 
 /// A row of a table: the values that filters use, and cells as HTML.

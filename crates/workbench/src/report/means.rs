@@ -199,7 +199,7 @@ mod tests {
             std::fs::write(dir.path().join(name), text).unwrap();
             Means::read(dir.path()).unwrap_err().to_string()
         };
-        for (text, said) in [
+        for (text, expected) in [
             ("[1", "EOF"),
             ("{}", "`schema`"),
             (r#"{"schema": 2}"#, "has version 2; this program reads 1"),
@@ -211,7 +211,7 @@ mod tests {
             ),
         ] {
             let message = refused("sweep.json", text);
-            assert!(message.contains("sweep.json: ") && message.contains(said), "{message}");
+            assert!(message.contains("sweep.json: ") && message.contains(expected), "{message}");
         }
         std::fs::remove_file(dir.path().join("sweep.json")).unwrap();
         assert!(refused("aggregate.json", r#"{"schema": 1}"#).contains("aggregate.json: missing"));

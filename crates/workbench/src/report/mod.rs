@@ -100,9 +100,9 @@ pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
 fn page(title: &str, body: &str, mut data: Data) -> String {
     data.thin();
     if data.thinned {
-        let said = "Long lines over time are thinned: a point is the mean of its neighbours. The \
+        let text = "Long lines over time are thinned: a point is the mean of its neighbours. The \
                     folders hold all points.";
-        return html::whole(title, &format!("{body}{}", html::note(said)), &data);
+        return html::whole(title, &format!("{body}{}", html::note(text)), &data);
     }
     html::whole(title, body, &data)
 }

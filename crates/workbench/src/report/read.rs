@@ -180,8 +180,9 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
         additions.push(folders.clone());
     } else {
         additions.extend(settings.iter().map(|(key, values)| {
-            let said = |i| of(i, values).map(|value| format!("{key} {value}")).unwrap_or_default();
-            all.clone().map(said).collect()
+            let addition =
+                |i| of(i, values).map(|value| format!("{key} {value}")).unwrap_or_default();
+            all.clone().map(addition).collect()
         }));
     }
     let told_by_settings = additions.len();
@@ -189,23 +190,25 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
     additions.push(runs.iter().map(|run| format!("seed {}", run.summary.seed)).collect());
     additions.push(folders);
     let titles: Vec<String> = runs.iter().map(|run| run.title.clone()).collect();
-    let mut said = vec![String::new(); runs.len()];
+    let mut suffixes = vec![String::new(); runs.len()];
     for (number, addition) in additions.iter().enumerate() {
         if number == told_by_settings {
-            kinds.clone_from(&said);
+            kinds.clone_from(&suffixes);
         }
         let apart = |i: usize, j: usize| {
             let differ = number < told_by_settings && settings_of[i] != settings_of[j];
-            (titles[i] == titles[j] || differ) && said[i] == said[j] && addition[i] != addition[j]
+            (titles[i] == titles[j] || differ)
+                && suffixes[i] == suffixes[j]
+                && addition[i] != addition[j]
         };
         let named: Vec<usize> = all.clone().filter(|&i| all.clone().any(|j| apart(i, j))).collect();
         for i in named.into_iter().filter(|&i| !addition[i].is_empty()) {
-            said[i].push_str(&format!(", {}", addition[i]));
+            suffixes[i].push_str(&format!(", {}", addition[i]));
         }
     }
-    for ((run, said), kind) in runs.iter_mut().zip(said).zip(kinds) {
+    for ((run, suffix), kind) in runs.iter_mut().zip(suffixes).zip(kinds) {
         run.kind.push_str(&kind);
-        run.title.push_str(&said);
+        run.title.push_str(&suffix);
     }
 }
 

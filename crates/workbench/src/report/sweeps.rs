@@ -469,8 +469,10 @@ mod tests {
         let warnings = (1..=42).map(|i| format!("load 0.{i} <much>")).collect();
         let one = Means { warnings, ..means(&["load"], &[]) };
         let html = sections(&[one], &mut Data::default());
-        for said in ["load 0.1 &lt;much&gt;", "load 0.40 ", "And 2 more warnings, in sweep.json."] {
-            assert!(html.contains(said), "{said} is not in {html}");
+        for expected in
+            ["load 0.1 &lt;much&gt;", "load 0.40 ", "And 2 more warnings, in sweep.json."]
+        {
+            assert!(html.contains(expected), "{expected} is not in {html}");
         }
         assert!(!html.contains("load 0.41"));
     }

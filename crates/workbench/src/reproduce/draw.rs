@@ -56,7 +56,7 @@ fn plots(
         bands: chosen.first().map_or_else(Vec::new, |&run| days(chart, runs[run].first().copied())),
         ..Plot::default()
     };
-    // With long series, points outside the shown range are removed first.
+    // Points outside the shown range are removed, so that thinning does not spend points on them.
     let shown = |&(x, _): &(f64, f64)| {
         chart.from_ms.is_none_or(|from| from <= x) && chart.to_ms.is_none_or(|to| x <= to)
     };
@@ -128,7 +128,7 @@ fn plots(
                 }));
             }
             let mut plot = plot(title(), lines);
-            plot.said = said(chart, figure, chosen, &plot.lines);
+            plot.said = paper_marks(chart, figure, chosen, &plot.lines);
             vec![plot]
         }
         ChartKind::Points => {
@@ -288,7 +288,7 @@ fn sweep(
 
 /// The paper's values for runs of a sweep, from claims about single runs with the metric that is
 /// drawn.
-fn said(chart: &Chart, figure: &Figure, chosen: &[usize], lines: &[Line]) -> Vec<PaperMark> {
+fn paper_marks(chart: &Chart, figure: &Figure, chosen: &[usize], lines: &[Line]) -> Vec<PaperMark> {
     let Some(drawn) = chart.of.as_ref().filter(|_| chart.along.is_none()) else {
         return Vec::new();
     };
@@ -433,10 +433,10 @@ mod tests {
             for chart in figure.charts.iter().filter(|chart| chart.kind == ChartKind::Sweep) {
                 let is_drawn = |run: &usize| figure.draws(chart, &figure.runs[*run]);
                 let chosen: Vec<usize> = (0..figure.runs.len()).filter(is_drawn).collect();
-                for said in said(chart, figure, &chosen, &[]) {
-                    let claim = figure.claims.iter().find(|claim| claim.name == said.name);
-                    assert_eq!(claim.unwrap().paper, Some(said.y));
-                    assert!(chosen.iter().any(|&run| figure.runs[run].x == Some(said.x)));
+                for mark in paper_marks(chart, figure, &chosen, &[]) {
+                    let claim = figure.claims.iter().find(|claim| claim.name == mark.name);
+                    assert_eq!(claim.unwrap().paper, Some(mark.y));
+                    assert!(chosen.iter().any(|&run| figure.runs[run].x == Some(mark.x)));
                     stands += 1;
                 }
             }

@@ -263,8 +263,8 @@ mod tests {
         assert!(held == Verdict::Deviates && !why.contains("fails"), "{why}");
         assert_eq!(verdict(chosen, &[Some(next_to(10.0, Some(1.0)))]).0, Verdict::Conditional);
         let (held, why) = verdict(next_to(10.0, Some(12.0)), &[Some(next_to(10.0, Some(1.0)))]);
-        let said = "Only with open: 0 (10); as chosen it is inconclusive: another has 12.";
-        assert!(held == Verdict::Conditional && why == said, "{why}");
+        let expected = "Only with open: 0 (10); as chosen it is inconclusive: another has 12.";
+        assert!(held == Verdict::Conditional && why == expected, "{why}");
     }
 
     #[test]

@@ -271,16 +271,16 @@ pub fn reproduce(
     let papers = registry::papers(options.quick)?;
     let figures = selected(&papers, selection)?;
     let mut jobs = Jobs::default();
-    let mut wanted = Vec::new();
+    let mut requested = Vec::new();
     for &(paper, figure) in &figures {
         if options.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        let base = jobs.want(paper, figure, options.quick, None)?;
+        let base = jobs.request(paper, figure, options.quick, None)?;
         let choices = paper.choices().filter(|_| options.sensitivity);
         let others = choices
-            .map(|choice| Ok((choice, jobs.want(paper, figure, options.quick, Some(choice))?)));
-        wanted.push((base, others.collect::<Result<Vec<_>, Error>>()?));
+            .map(|choice| Ok((choice, jobs.request(paper, figure, options.quick, Some(choice))?)));
+        requested.push((base, others.collect::<Result<Vec<_>, Error>>()?));
     }
     let forecast = forecast(&jobs.jobs, options);
     if let Some(listener) = options.forecast {
@@ -289,9 +289,9 @@ pub fn reproduce(
     let seen = make(&jobs.jobs, &forecast, options)?;
     let mut result = Reproduction { quick: options.quick, ..Reproduction::default() };
     let (mut record, mut fresh) = (Record::default(), Record::default());
-    for (&(paper, figure), (base, others)) in figures.iter().zip(wanted) {
-        let observed = |wanted: &[Vec<usize>]| -> Vec<Vec<&Observations>> {
-            wanted.iter().map(|seeds| seeds.iter().map(|&i| &seen[i]).collect()).collect()
+    for (&(paper, figure), (base, others)) in figures.iter().zip(requested) {
+        let observed = |requested: &[Vec<usize>]| -> Vec<Vec<&Observations>> {
+            requested.iter().map(|seeds| seeds.iter().map(|&i| &seen[i]).collect()).collect()
         };
         if result.papers.last().is_none_or(|last| last.paper != paper.name) {
             record = Record::of(&paper.name)?;
@@ -315,7 +315,7 @@ pub fn reproduce(
         }
         let runs = observed(&base);
         let others: Vec<(Choice, Vec<Vec<&Observations>>)> =
-            others.iter().map(|(choice, wanted)| (*choice, observed(wanted))).collect();
+            others.iter().map(|(choice, requested)| (*choice, observed(requested))).collect();
         let plans = record::plans(paper, figure)?;
         for claim in &figure.claims {
             let key = |choice, seeds| record::key(paper, figure, claim, choice, &plans, seeds);
@@ -391,7 +391,7 @@ struct Jobs {
 
 impl Jobs {
     /// Indices of a figure's runs, each with all its seeds.
-    fn want(
+    fn request(
         &mut self,
         paper: &Paper,
         figure: &Figure,
@@ -560,7 +560,7 @@ fn run_live(
     let is_interrupted = || options.is_interrupted();
     let control =
         testbed::Control { program, dilation, is_interrupted: &is_interrupted, progress: &|_| {} };
-    let output = testbed::act(plan, measures, &control)?;
+    let output = testbed::emulate(plan, measures, &control)?;
     // Measurements on an overloaded machine are invalid. Cached runs need not be repeated.
     match output.real.as_ref().and_then(tidegate_results::RealSummary::warning) {
         Some(warning) => Err(Error::Run(format!("{}: {warning}", plan.name))),
@@ -619,8 +619,9 @@ fn judged(
         _ => String::new(),
     };
     let tolerance = format!("Tolerance: {}.", claim.tolerance);
-    let said = [&tolerance, no_answer, &some, &reasons, &claim.note];
-    let said: Vec<&str> = said.into_iter().map(str::trim).filter(|said| !said.is_empty()).collect();
+    let sentences = [&tolerance, no_answer, &some, &reasons, &claim.note];
+    let sentences: Vec<&str> =
+        sentences.into_iter().map(str::trim).filter(|text| !text.is_empty()).collect();
     let (least, most) = chosen.range.unzip();
     let sentence = claim.reading_of.as_ref().or(claim.part_of.as_ref());
     ClaimResult {
@@ -636,7 +637,7 @@ fn judged(
         unit: claim.unit.clone(),
         verdict,
         as_chosen: chosen.verdict(claim),
-        why: said.join(" "),
+        why: sentences.join(" "),
         seeds: Seeds { count: chosen.seeds, least, most },
     }
 }

@@ -93,7 +93,7 @@ pub fn run_seeds(
         let (scenario, overrides) = (scenario.into(), overrides.to_vec());
         let (protocols, seeds) = (protocols.map(<[String]>::to_vec), seeds.clone());
         let make = move || plans(&scenario, &overrides, protocols.as_deref(), &seeds);
-        interrupt::patiently(&|| options.is_interrupted(), make)?
+        interrupt::run_abandonable(&|| options.is_interrupted(), make)?
     };
     let destination = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
     let folder_of = |seed: &u64| options.out.map(|out| out.join(folder_name(*seed)));

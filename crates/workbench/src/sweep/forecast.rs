@@ -33,7 +33,7 @@ const PROBES: usize = 6;
 /// Minimum share of the simulated time in a trial run.
 const SHARE: f64 = 0.02;
 /// Minimum and maximum wall-clock time of a trial run.
-const PATIENCE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
+const PROBE_TIME: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
 /// Result of a trial run, extrapolated in proportion to simulated time.
 struct Probe {
@@ -103,7 +103,7 @@ fn probe(
     let last: Cell<Option<Progress>> = Cell::new(None);
     let progress = |progress: &Progress| last.set(Some(*progress));
     let is_enough = |last: Progress| {
-        last.share() >= SHARE && last.wall >= PATIENCE.0 || last.wall >= PATIENCE.1
+        last.share() >= SHARE && last.wall >= PROBE_TIME.0 || last.wall >= PROBE_TIME.1
     };
     let is_interrupted = || options.is_interrupted() || last.get().is_some_and(is_enough);
     let control = Control {

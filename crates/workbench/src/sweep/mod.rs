@@ -431,7 +431,7 @@ impl Sweep {
     /// The version that [`schema`](Self::schema) carries.
     pub const SCHEMA: u32 = 1;
 
-    /// How many runs it has.
+    /// Number of runs.
     pub fn count(&self) -> usize {
         self.runs.len()
     }

@@ -27,9 +27,9 @@ use crate::{Error, Source, load};
 
 /// Time by which datagrams may be handed to the link early, by the system's clock: the time that it
 /// takes to wake up.
-const AHEAD: Duration = Duration::from_micros(300);
+const BURST: Duration = Duration::from_micros(300);
 /// Longest wait for the next action, by the system's clock.
-const DOZE: Duration = Duration::from_millis(50);
+const MAX_SLEEP: Duration = Duration::from_millis(50);
 /// Receive limit that no run reaches.
 const MOST_BYTES: u64 = 1 << 40;
 /// Longest message.
@@ -42,7 +42,7 @@ const MOST_ZEROS: u64 = 4 << 30;
 pub fn testbed_host() -> Result<(), Error> {
     let mut from = BufReader::new(io::stdin().lock());
     let mut to = io::stdout().lock();
-    let Err(why) = act(&mut from, &mut to) else { return Ok(()) };
+    let Err(why) = run(&mut from, &mut to) else { return Ok(()) };
     write_message(&mut to, &FromHost::Failed(why)).map_err(gone)
 }
 
@@ -50,7 +50,7 @@ fn gone(why: io::Error) -> Error {
     Error::Run(format!("the testbed is gone: {why}"))
 }
 
-fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), String> {
+fn run(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), String> {
     let Some(ToHost::Be(role)) = read_message(from).map_err(text)? else {
         return Err("protocol error: the first message must assign the host's role".to_owned());
     };
@@ -58,7 +58,7 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
     let mut host = Host::new(&plan, &role)?;
     write_message(to, &FromHost::Bound(host.driver.address().map_err(text)?)).map_err(text)?;
     let Some(ToHost::Peers(addresses)) = read_message(from).map_err(text)? else { return Ok(()) };
-    host.meet(addresses)?;
+    host.connect(addresses)?;
     while host.sessions.len() < host.addresses.len() {
         // The testbed sends nothing at this point; readable input means that it is gone.
         if is_readable(from)? {
@@ -76,7 +76,7 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
     let end = host.start.after(plan.duration.since(Time::ZERO));
     let (mut closed, mut done) = (false, false);
     while !is_readable(from)? {
-        host.act(plan.duration)?;
+        host.run(plan.duration)?;
         if !closed && host.driver.now() >= end {
             closed = true;
             host.share.close().for_each(|number| host.stop(number));
@@ -127,7 +127,7 @@ impl Host {
         let config = config(plan, role, &share);
         let dilation =
             Dilation { origin: Duration::from_nanos(role.origin_ns), factor: role.dilation };
-        let burst = dilation.span(AHEAD);
+        let burst = dilation.span(BURST);
         let node = Node::new(Config { burst, ..config }, entropy().map_err(text)?).map_err(text)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         // Datagrams are sent one by one: a segmented burst would reach the switch at one time.
@@ -155,13 +155,13 @@ impl Host {
 
     /// Opens sessions to hosts with higher numbers, one after the other, so that no switch has to
     /// buffer the handshakes of all. The other hosts connect to this one.
-    fn meet(&mut self, addresses: Vec<Option<SocketAddr>>) -> Result<(), String> {
+    fn connect(&mut self, addresses: Vec<Option<SocketAddr>>) -> Result<(), String> {
         let others = (0..).zip(addresses).filter(|(host, _)| *host != self.own);
         self.addresses = others.filter_map(|(host, address)| Some((address?, host))).collect();
-        self.meet_next()
+        self.connect_next()
     }
 
-    fn meet_next(&mut self) -> Result<(), String> {
+    fn connect_next(&mut self) -> Result<(), String> {
         let higher = self.addresses.iter().filter(|(_, host)| **host > self.own);
         let next = higher.filter(|(_, host)| !self.sessions.contains_key(host));
         let Some((&address, _)) = next.min_by_key(|(_, host)| **host) else { return Ok(()) };
@@ -172,7 +172,7 @@ impl Host {
     /// Does the work that is due, or sleeps until work is due or the testbed sends a message.
     fn poll(&mut self, from: &BufReader<StdinLock<'_>>, until: Time) -> Result<(), String> {
         let now = self.driver.now();
-        let until = until.min(now.after(self.dilation.span(DOZE)));
+        let until = until.min(now.after(self.dilation.span(MAX_SLEEP)));
         let may_sleep = self.driver.work().map_err(text)?;
         if let Some(late) = self.driver.late().filter(|_| now >= self.start) {
             self.late_ns.saturating_record(late.as_ps() / 1_000);
@@ -201,7 +201,7 @@ impl Host {
                 let &host = host.ok_or_else(unknown)?;
                 self.driver.node.know_path(peer, self.share.paths().path(self.own, host));
                 self.sessions.insert(host, peer);
-                self.meet_next()?;
+                self.connect_next()?;
                 self.hosts.insert(peer, host);
             }
             Event::Gone(_, why) => return Err(format!("a session ended: {why:?}")),
@@ -234,7 +234,7 @@ impl Host {
     }
 
     /// Starts and stops the messages that are due by now, and by `end`.
-    fn act(&mut self, end: Time) -> Result<(), String> {
+    fn run(&mut self, end: Time) -> Result<(), String> {
         if self.driver.now() < self.start {
             return Ok(());
         }

@@ -51,14 +51,14 @@ const MOST_HOSTS: usize = 250;
 /// Shorter datagrams cannot hold a session's handshake.
 const LEAST_MTU: u32 = 512;
 /// Time limit for hosts to become ready.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Upper bound of base RTTs, in dilated time, that a session takes to open. A host opens one after
 /// the other.
 const SESSION_RTTS: u64 = 6;
 /// Time between the announcement of the start and the start.
 const NOTICE: Duration = Duration::from_millis(50);
 /// Interval of polling the hosts when there is nothing else to do.
-const PAUSE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Control of a run.
 pub(crate) struct Control<'a> {
@@ -77,7 +77,7 @@ pub(crate) struct Control<'a> {
 /// # Errors
 /// When the plan needs a feature that is only simulated, a process fails, or an interrupt is
 /// requested.
-pub(crate) fn act(
+pub(crate) fn emulate(
     plan: &Plan,
     measures: Vec<Box<dyn Measure>>,
     control: &Control<'_>,
@@ -86,16 +86,16 @@ pub(crate) fn act(
     refuse(plan)?;
     let mut rows = OpenRows::new(setup(plan)).map_err(Error::Run)?;
     let replay = Replay::new(plan, rows.paths(), measures)?;
-    let there = there(plan);
-    let (mut stage, mut switch) = Stage::build(plan, &there, control)?;
+    let there = participants(plan);
+    let (mut emulation, mut switch) = Emulation::build(plan, &there, control)?;
     let base_rtt = base_rtt(&there, rows.paths());
     let sessions = base_rtt.times(SESSION_RTTS * there.len() as u64);
-    let patience = stage.dilation.real(sessions);
-    stage.open(&mut switch, patience)?;
-    let (report, queues) = stage.act(&mut switch, &replay.sample_times())?;
-    let drained = stage.drain(&mut switch)?;
-    let hosts = stage.collect(&mut rows)?;
-    let real = stage.real(base_rtt, &switch.report(), &hosts);
+    let patience = emulation.dilation.real(sessions);
+    emulation.open(&mut switch, patience)?;
+    let (report, queues) = emulation.measure(&mut switch, &replay.sample_times())?;
+    let drained = emulation.drain(&mut switch)?;
+    let hosts = emulation.collect(&mut rows)?;
+    let real = emulation.real(base_rtt, &switch.report(), &hosts);
     let seen = rows.finish(plan.duration.after(drained));
     let outcome = Outcome {
         finished: seen.finished,
@@ -141,7 +141,7 @@ pub fn testbed(
         };
         let control =
             Control { program, dilation, is_interrupted: &is_interrupted, progress: &progress };
-        let happen = |measures| act(plan, measures, &control);
+        let happen = |measures| emulate(plan, measures, &control);
         let (summary, staged) = recorded(plan, options, (0, out), Vec::new(), happen)?;
         staged.map(Staged::publish).transpose()?;
         Ok(summary)
@@ -155,7 +155,7 @@ pub fn testbed(
 pub fn usual_dilation(plan: &Plan) -> Result<u32, Error> {
     refuse(plan)?;
     let rows = OpenRows::new(setup(plan)).map_err(Error::Run)?;
-    Ok(dilation(plan, &there(plan), rows.paths()))
+    Ok(dilation(plan, &participants(plan), rows.paths()))
 }
 
 /// # Errors
@@ -169,7 +169,7 @@ fn refuse(plan: &Plan) -> Result<(), Error> {
         (pauses, "switches with PFC (switch.pfc)"),
         (fabric.circuits.is_some(), "circuits (fabric)"),
         (!fabric.rate_changes.is_empty(), "links whose rate changes (fabric)"),
-        (there(plan).len() > MOST_HOSTS, "more than 250 hosts"),
+        (participants(plan).len() > MOST_HOSTS, "more than 250 hosts"),
         (plan.fabric.mtu < LEAST_MTU, "an MTU below 512 B (fabric.mtu)"),
         (plan.stack_time != Default::default(), "processing delays of hosts (hosts.stack_delay)"),
     ];
@@ -183,7 +183,7 @@ fn refuse(plan: &Plan) -> Result<(), Error> {
 }
 
 /// The hosts that take part: those of the listed flows, or all if there is generated traffic.
-fn there(plan: &Plan) -> BTreeSet<u32> {
+fn participants(plan: &Plan) -> BTreeSet<u32> {
     if plan.workload.traffic.is_empty() {
         plan.workload.flows.iter().flat_map(|flow| [flow.src, flow.dst]).collect()
     } else {
@@ -241,7 +241,7 @@ struct Lateness {
 type Queues = BTreeMap<Time, Vec<(u64, u32)>>;
 
 /// The hosts of a run, and its control.
-struct Stage<'a> {
+struct Emulation<'a> {
     plan: &'a Plan,
     control: &'a Control<'a>,
     hosts: Hosts,
@@ -254,13 +254,13 @@ struct Stage<'a> {
     done: usize,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Emulation<'a> {
     /// Starts the hosts and the switch. After this, hosts open sessions with each other.
     fn build(
         plan: &'a Plan,
         there: &BTreeSet<u32>,
         control: &'a Control<'a>,
-    ) -> Result<(Stage<'a>, SoftwareSwitch), Error> {
+    ) -> Result<(Emulation<'a>, SoftwareSwitch), Error> {
         let dilation = Dilation { origin: monotonic(), factor: control.dilation };
         let mut key = [0; 32];
         entropy().map_err(|why| Error::Run(why.to_string()))?(&mut key);
@@ -304,23 +304,23 @@ impl<'a> Stage<'a> {
         }
         hosts.send_all(&ToHost::Peers(peers))?;
         let (start, ready, done) = (Time::NEVER, 0, 0);
-        Ok((Stage { plan, control, hosts, dilation, start, ready, done }, switch))
+        Ok((Emulation { plan, control, hosts, dilation, start, ready, done }, switch))
     }
 
     /// Waits until all hosts have sessions, and announces the start of the run.
     fn open(&mut self, switch: &mut SoftwareSwitch, patience: Duration) -> Result<(), Error> {
         let watch = Stopwatch::start();
-        let most = PATIENCE.max(patience);
-        self.run(switch, |stage, _| {
-            patient(&watch, most, stage.control)?;
-            Ok(stage.ready < stage.hosts.count())
+        let most = TIMEOUT.max(patience);
+        self.run(switch, |emulation, _| {
+            check_timeout(&watch, most, emulation.control)?;
+            Ok(emulation.ready < emulation.hosts.count())
         })?;
         self.start = switch.now().after(self.dilation.span(NOTICE));
         self.hosts.send_all(&ToHost::Start { at_ps: self.start.as_ps() })
     }
 
     /// Runs up to `duration`. Returns the switch's report since warm-up, and the samples.
-    fn act(
+    fn measure(
         &mut self,
         switch: &mut SoftwareSwitch,
         samples: &BTreeSet<Time>,
@@ -330,8 +330,8 @@ impl<'a> Stage<'a> {
         let mut samples = samples.iter().copied().peekable();
         let mut warm = false;
         let watch = Stopwatch::start();
-        self.run(switch, |stage, switch| {
-            let Some(now) = stage.now(switch) else { return Ok(true) };
+        self.run(switch, |emulation, switch| {
+            let Some(now) = emulation.now(switch) else { return Ok(true) };
             if !warm && now >= warmup {
                 warm = true;
                 switch.measure_anew();
@@ -339,7 +339,7 @@ impl<'a> Stage<'a> {
             while let Some(at) = samples.next_if(|at| *at <= now) {
                 queues.insert(at, switch.queues().collect());
             }
-            (stage.control.progress)(&Progress {
+            (emulation.control.progress)(&Progress {
                 now: now.min(duration),
                 duration,
                 packet_hops: 0,
@@ -354,10 +354,10 @@ impl<'a> Stage<'a> {
     fn drain(&mut self, switch: &mut SoftwareSwitch) -> Result<Span, Error> {
         let Plan { duration, drain, .. } = *self.plan;
         let mut took = Span::ZERO;
-        self.run(switch, |stage, switch| {
-            let now = stage.now(switch).unwrap_or(Time::ZERO);
+        self.run(switch, |emulation, switch| {
+            let now = emulation.now(switch).unwrap_or(Time::ZERO);
             took = now.since(duration).min(drain);
-            Ok(took < drain && stage.done < stage.hosts.count())
+            Ok(took < drain && emulation.done < emulation.hosts.count())
         })?;
         Ok(took)
     }
@@ -371,8 +371,10 @@ impl<'a> Stage<'a> {
         let mut late_ns = lateness().map_err(|why| Error::Run(why.to_string()))?;
         let mut all_lost = 0;
         while left > 0 {
-            patient(&watch, PATIENCE, self.control)?;
-            if let Some((_, HostReport::Seen { bytes, late, lost })) = self.hosts.receive(PAUSE)? {
+            check_timeout(&watch, TIMEOUT, self.control)?;
+            if let Some((_, HostReport::Seen { bytes, late, lost })) =
+                self.hosts.receive(POLL_INTERVAL)?
+            {
                 left -= 1;
                 all_lost += u64::from(lost);
                 late.iter().for_each(|&(ns, times)| late_ns.saturating_record_n(ns, times));
@@ -454,9 +456,9 @@ fn bound(hosts: &mut Hosts, control: &Control<'_>) -> Result<Vec<SocketAddrV4>, 
     let watch = Stopwatch::start();
     let mut bound = BTreeMap::new();
     while bound.len() < hosts.count() {
-        patient(&watch, PATIENCE, control)?;
+        check_timeout(&watch, TIMEOUT, control)?;
         if let Some((host, HostReport::Message(FromHost::Bound(SocketAddr::V4(address))))) =
-            hosts.receive(PAUSE)?
+            hosts.receive(POLL_INTERVAL)?
         {
             bound.insert(host, address);
         }
@@ -465,7 +467,7 @@ fn bound(hosts: &mut Hosts, control: &Control<'_>) -> Result<Vec<SocketAddrV4>, 
 }
 
 /// # Errors After an interrupt or a timeout.
-fn patient(since: &Stopwatch, most: Duration, control: &Control<'_>) -> Result<(), Error> {
+fn check_timeout(since: &Stopwatch, most: Duration, control: &Control<'_>) -> Result<(), Error> {
     if (control.is_interrupted)() {
         return Err(Error::Interrupted);
     }

@@ -27,7 +27,7 @@ fn simulation_only_features_are_refused() {
         change(&mut plan);
         refuse(&plan).unwrap_err().to_string()
     };
-    for (words, said) in [
+    for (words, message) in [
         ("faults", refused(&|plan| plan.faults.loss = 0.1)),
         ("several protocols", refused(&|plan| plan.stacks.push(plan.stacks[0].clone()))),
         (
@@ -40,18 +40,18 @@ fn simulation_only_features_are_refused() {
         ("512 B", refused(&|plan| plan.fabric.mtu = 511)),
         ("stack_delay", refused(&|plan| plan.stack_time.delay = Span::us(1))),
     ] {
-        assert!(said.contains(words), "{said}");
+        assert!(message.contains(words), "{message}");
     }
     let circuits = format!(
         "duration = '2ms'\n[transport]\nprotocol = '{USUAL}'\n[fabric]\n\
          kind = 'reconfigurable'\n[[flows]]\nsrc = 'h0'\ndst = 'h4'\n"
     );
-    let said = refuse(&load(&circuits, "test", &[]).unwrap()).unwrap_err().to_string();
-    assert!(said.contains("circuits"), "{said}");
+    let message = refuse(&load(&circuits, "test", &[]).unwrap()).unwrap_err().to_string();
+    assert!(message.contains("circuits"), "{message}");
     // Only hosts that take part count.
     assert!(refuse(&plan(250, PERMUTATION)).is_ok() && refuse(&plan(251, FLOW)).is_ok());
-    let said = refuse(&plan(251, PERMUTATION)).unwrap_err().to_string();
-    assert!(said.contains("more than 250 hosts"), "{said}");
+    let message = refuse(&plan(251, PERMUTATION)).unwrap_err().to_string();
+    assert!(message.contains("more than 250 hosts"), "{message}");
 }
 
 #[test]

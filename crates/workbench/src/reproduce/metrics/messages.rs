@@ -1,4 +1,4 @@
-//! How long messages take.
+//! Metrics of completion times and slowdowns.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use super::Metric;
 use crate::observe::{self, Measurement, Observations, quantile, sorted};
 
-/// The completion time in microseconds that a share of the messages did not exceed.
+/// Quantile of the completion times of messages, in microseconds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Message {
-    /// Of messages with this label; of those without one unless set.
+    /// Label; by default, messages without a label.
     #[serde(default)]
     label: String,
     share: f64,

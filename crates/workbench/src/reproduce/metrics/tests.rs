@@ -89,7 +89,7 @@ fn missing_data_give_no_value() {
 
 #[test]
 fn parameters_that_a_metric_does_not_have_are_refused() {
-    for (text, said) in [
+    for (text, expected) in [
         ("metric = 'godput'", "unknown metric `godput`; expected one of goodput, carried, worst,"),
         ("metric = 'goodput'\nlable = 'a'", "metric goodput: unknown field `lable`, expected"),
         ("metric = 'goodput'\ngbps = 9.0", "unknown field `gbps`"),
@@ -102,7 +102,7 @@ fn parameters_that_a_metric_does_not_have_are_refused() {
         ("metric = 'message'\nshare = 'most'", "metric message: invalid type"),
     ] {
         let error = question(text).unwrap_err();
-        assert!(error.contains(said), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
 }
 
@@ -190,15 +190,15 @@ fn the_use_of_days_is_a_circuit_s_utilisation() {
     let parts = [used("to_us = 40").unwrap(), used("from_us = 40").unwrap()];
     assert!((0.4 * parts[0] + 0.6 * parts[1] - whole).abs() < 1e-9, "{parts:?}");
     assert_eq!([used("from_us = 100"), used("to_us = 101")], [None, None]);
-    // In even slots from the first on, which is before warm-up.
+    // Days start at equal intervals, beginning before warm-up.
     let circuit = seen.circuits.iter().find(|circuit| circuit.to == "tor1").unwrap();
     let begins: Vec<f64> = (0..5).map(|day| 240.0 * f64::from(day)).collect();
     assert_eq!((&circuit.begins_us, circuit.used.len()), (&begins, 100));
 }
 
-/// What is asked is what the run says, in the unit that the metric has.
+/// Metrics equal the run's summary, converted to their units.
 #[test]
-fn metrics_of_links_are_those_of_the_summary() {
+fn link_metrics_equal_the_summary() {
     let protocol = crate::catalog::anywhere().next().unwrap().name;
     let parts =
         [Measurement::Links, Measurement::Queues, Measurement::Slowdowns, Measurement::Downlinks];
@@ -214,11 +214,11 @@ fn metrics_of_links_are_those_of_the_summary() {
     assert_eq!(ask("utilization"), 100.0 * link.utilization.unwrap());
     assert_eq!(ask("queue-delay"), link.queue_delay_us.mean.unwrap().as_f64());
     assert_eq!(ask("queue-delay-p99"), link.queue_delay_us.p99.unwrap().as_f64());
-    // One flow at a time leaves over it, so that nothing ever waits.
+    // This port carries a single flow, so it never has a queue.
     assert!(seen.queues.iter().all(|queue| queue.to != "h0"));
     let quiet = question("metric = 'queue-over-time'\nlink = 'tor0>h0'").unwrap();
     assert_eq!(quiet.answer(&[&seen]), Some(0.0));
-    // One port has queues: in a quarter of the samples at most there is any.
+    // Only one of four ports has queues, so at most a quarter of the samples are not zero.
     let waits = |share: f64| {
         let text = format!("metric = 'downlink'\nshare = {share}");
         question(&text).unwrap().answer(&[&seen]).unwrap()
@@ -235,12 +235,12 @@ fn metrics_of_links_are_those_of_the_summary() {
     assert_eq!(slowest("min_bytes = 300001"), None);
 }
 
-/// Those that only models answer.
+/// Metrics that have values only for models.
 const MODELLED: [&str; 2] =
     ["metric = 'idle-starts'", "metric = 'reaction'\nqueue_bdp = 1.0\ngrowth = -0.5"];
 
 #[test]
-fn models_are_asked_as_packets_are() {
+fn models_have_the_metrics_of_packets() {
     let answer = |law: &str, text: &str| {
         let model = format!(
             "law = '{law}'\ngbps = 100.0\nbase_rtt_us = 20.0\ngamma = 0.9\nupdate_us = 20.0\n\
@@ -257,7 +257,7 @@ fn models_are_asked_as_packets_are() {
     check("power", "metric = 'rest-queue'\nrest_us = 900.0", 15.0);
     check("power", "metric = 'rest-window'\nrest_us = 900.0", 265.0);
     check("power", "metric = 'rest-spread'\nrest_us = 900.0", 0.0);
-    // The start that rests already is left out.
+    // The start at rest is omitted.
     let time_constant = 20.0 / 0.9;
     check("power", "metric = 'decay'\nrest_us = 900.0\npart = 0.6321206", time_constant);
     check("power", MODELLED[0], 0.0);
@@ -268,9 +268,9 @@ fn models_are_asked_as_packets_are() {
 }
 
 #[test]
-fn what_a_metric_needs_is_enough_for_it() {
+fn the_needs_of_a_metric_are_sufficient() {
     let all: Vec<_> = crate::catalog::anywhere().collect();
-    // One that aims at a delay, so that there is a target.
+    // A protocol that aims at a delay, so that there is a target.
     let aims = |name: &str| {
         let seen = measures::seen(&measures::plan(name), &measures::ALL, Span::us(10));
         let target = question("metric = 'target'").unwrap();

@@ -22,7 +22,7 @@ pub(crate) struct Ask {
     sustained: Option<f64>,
     /// The whole question as JSON with sorted keys. Parameters that a metric gains later do not
     /// change the text of questions without them.
-    pub(crate) said: String,
+    pub(crate) text: String,
 }
 
 /// The choice of one of several values.
@@ -90,13 +90,13 @@ impl Ask {
 
     /// Whether it equals another question, apart from the runs.
     pub(crate) fn is_like(&self, other: &Ask) -> bool {
-        let asked = |ask: &Ask| -> serde_json::Map<String, serde_json::Value> {
-            let mut said: serde_json::Map<_, _> =
-                serde_json::from_str(&ask.said).unwrap_or_default();
-            said.retain(|key, _| key != "run" && key != "runs");
-            said
+        let parameters = |ask: &Ask| -> serde_json::Map<String, serde_json::Value> {
+            let mut parameters: serde_json::Map<_, _> =
+                serde_json::from_str(&ask.text).unwrap_or_default();
+            parameters.retain(|key, _| key != "run" && key != "runs");
+            parameters
         };
-        asked(self) == asked(other)
+        parameters(self) == parameters(other)
     }
 
     /// Measurements that the selected runs need.
@@ -153,7 +153,7 @@ impl Ask {
 impl<'de> Deserialize<'de> for Ask {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ask, D::Error> {
         let mut table = toml::Table::deserialize(deserializer)?;
-        let said = serde_json::to_string(&table).map_err(D::Error::custom)?;
+        let text = serde_json::to_string(&table).map_err(D::Error::custom)?;
         let mut take = |key| table.remove(key);
         let (metric, run, runs) = (take("metric"), take("run"), take("runs"));
         let Some(toml::Value::String(metric)) = metric else {
@@ -176,7 +176,7 @@ impl<'de> Deserialize<'de> for Ask {
         let sustained = table.remove("sustained").map(f64::deserialize).transpose();
         let sustained = sustained.map_err(wrong("sustained"))?;
         let question = Question::new(&metric, table).map_err(D::Error::custom)?;
-        Ok(Ask { question, runs, stands_for: Vec::new(), pick, sustained, said })
+        Ok(Ask { question, runs, stands_for: Vec::new(), pick, sustained, text })
     }
 }
 
@@ -262,15 +262,15 @@ mod tests {
 
     #[test]
     fn the_order_of_keys_does_not_matter() {
-        let said = |text: &str| toml::from_str::<Ask>(text).unwrap().said;
-        let one = said("run = 'a'\nmetric = 'goodput'\nfrom_ms = 2.0");
-        assert_eq!(one, said("from_ms = 2.0\nmetric = 'goodput'\nrun = 'a'"));
+        let question = |text: &str| toml::from_str::<Ask>(text).unwrap().text;
+        let one = question("run = 'a'\nmetric = 'goodput'\nfrom_ms = 2.0");
+        assert_eq!(one, question("from_ms = 2.0\nmetric = 'goodput'\nrun = 'a'"));
         assert_eq!(one, r#"{"from_ms":2.0,"metric":"goodput","run":"a"}"#);
     }
 
     #[test]
     fn an_invalid_question_is_refused() {
-        for (text, said) in [
+        for (text, expected) in [
             ("run = 'a'", "`metric` is missing"),
             ("metric = 'goodput'\nrun = 'a'\nruns = ['b']", "not both"),
             ("metric = 'goodput'\nrun = ['a']", "run: invalid type"),
@@ -279,7 +279,7 @@ mod tests {
             ("metric = 'goodput'\nrun = 'a'\nsustained = '0.9'", "sustained: invalid type"),
         ] {
             let error = toml::from_str::<Ask>(text).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -316,9 +316,9 @@ impl Claim {
 
     /// Everything but the runs that determines its value, as text. Part of the keys of records.
     pub(crate) fn question(&self) -> String {
-        let said = [self.own(), self.asked_of_control()]
-            .map(|asks| asks.map(|ask| ask.map(|ask| ask.said.as_str())));
-        let question = format!("{:?} {said:?}", self.form);
+        let texts = [self.own(), self.asked_of_control()]
+            .map(|asks| asks.map(|ask| ask.map(|ask| ask.text.as_str())));
+        let question = format!("{:?} {texts:?}", self.form);
         // The default is omitted, so that records from before this option remain valid.
         let question = match self.several {
             Several::Mean => question,
@@ -326,7 +326,7 @@ impl Claim {
         };
         match &self.among {
             None => question,
-            Some(Among { best, of }) => format!("{question} over {best:?} {}", of.said),
+            Some(Among { best, of }) => format!("{question} over {best:?} {}", of.text),
         }
     }
 

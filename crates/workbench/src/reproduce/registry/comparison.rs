@@ -107,8 +107,8 @@ impl Comparison {
         let notes: Vec<&str> = notes.map(|note| note.text.trim()).collect();
         let text = format!("{}: {}", row.run, column.name);
         let bounds = (value - apart, value + apart);
-        let said = (tolerance.trim_end().to_owned(), notes.join(" "));
-        Ok(Claim::of_comparison(name, text, (value, unit), measure, bounds, said))
+        let remarks = (tolerance.trim_end().to_owned(), notes.join(" "));
+        Ok(Claim::of_comparison(name, text, (value, unit), measure, bounds, remarks))
     }
 }
 
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn each_number_is_a_claim_with_bounds() {
         let claims = claims(TEXT).unwrap();
-        let told: Vec<_> = claims.iter().map(|of| (&*of.name, &*of.text, &*of.unit)).collect();
-        assert_eq!(told, [("x.1", "r: a", "KB"), ("x.2", "s: a", "KB"), ("x.3", "s: b", "us")]);
+        let found: Vec<_> = claims.iter().map(|of| (&*of.name, &*of.text, &*of.unit)).collect();
+        assert_eq!(found, [("x.1", "r: a", "KB"), ("x.2", "s: a", "KB"), ("x.3", "s: b", "us")]);
         assert_eq!(claims.iter().map(|of| &*of.note).collect::<Vec<_>>(), ["", "", "why"]);
         let tolerances: Vec<_> = claims.iter().map(|of| &*of.tolerance).collect();
         assert_eq!(tolerances, ["5 %", "1 KB", "20 %"]);
@@ -149,14 +149,14 @@ mod tests {
 
     #[test]
     fn a_wrong_table_is_refused() {
-        for (from, to, said) in [
+        for (from, to, expected) in [
             ("[2.0, 10.0]", "[2.0]", "s: 1 values, not 2"),
             ("'goodput'", "'good'", "a: unknown metric `good`"),
             ("['b']", "['c']", "no such cell"),
             ("['s']\n", "['t']\n", "no such cell"),
         ] {
             let refused = claims(&TEXT.replace(from, to)).unwrap_err();
-            assert!(refused.contains(said), "{refused}");
+            assert!(refused.contains(expected), "{refused}");
         }
     }
 }

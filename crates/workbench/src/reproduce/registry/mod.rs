@@ -258,8 +258,8 @@ mod tests {
                 let asks = asks.chain(figure.tables.iter().map(|table| &table.cells));
                 let asked = asks.chain(figure.charts.iter().flat_map(Chart::asks));
                 let asked = asked.filter_map(|ask| {
-                    let said: serde_json::Value = serde_json::from_str(&ask.said).unwrap();
-                    said["label"].as_str().map(str::to_owned)
+                    let question: serde_json::Value = serde_json::from_str(&ask.text).unwrap();
+                    question["label"].as_str().map(str::to_owned)
                 });
                 let curves = figure.charts.iter().flat_map(|chart| &chart.labels);
                 let curves = curves.filter_map(|curve| match curve {
@@ -350,7 +350,7 @@ mod tests {
         let (packets, followed) =
             ("[[run]]\nname = 'a'\n", format!("[[run]]\nname = 'm'\n{model}"));
         let both = format!("{packets}{followed}");
-        for (run, text, said) in [
+        for (run, text, expected) in [
             (
                 format!("[[run]]\nname = 'm'\nset = ['seed=1']\n{model}"),
                 String::new(),
@@ -362,7 +362,7 @@ mod tests {
             (followed.clone(), chart("kind = 'cdf'"), "a model needs a `phase`"),
         ] {
             let error = read(&run, &text).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         // No open value applies to a model, whatever its figure.
         let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['1']\n\
@@ -383,7 +383,7 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        for (from, to, said) in [
+        for (from, to, expected) in [
             ("trace_us", "trace_ms", "unknown field `trace_ms`"),
             ("unit = ''", "unite = ''", "unknown field `unite`"),
             ("'goodput', run", "'goodputs', run", "unknown metric `goodputs`; expected one of"),
@@ -397,18 +397,18 @@ mod tests {
         ] {
             let error = figure(from, to);
             let named = error.starts_with("registry, x/figure-07a.toml: ");
-            assert!(named && error.contains(said), "{to}: {error}");
+            assert!(named && error.contains(expected), "{to}: {error}");
         }
         let paper =
             |files: &[(&str, &str)]| Paper::read("x", files, false).unwrap_err().to_string();
         let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['9']\ninstead = []";
         let open = format!("{PAPER}{open}");
-        for (files, said) in [
+        for (files, expected) in [
             (&[("figure-1", FIGURE)][..], "x/paper.toml: the file is missing"),
             (&[("7a", FIGURE), ("paper", PAPER)], "x/7a.toml: expected a file name such as"),
             (&[("paper", open.as_str())], "x/paper.toml: open \"n\": unknown figure `9`"),
         ] {
-            assert!(paper(files).contains(said), "{}", paper(files));
+            assert!(paper(files).contains(expected), "{}", paper(files));
         }
     }
 }
