@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_keep_their_order_whatever_the_threads() {
+    fn jobs_keep_their_order() {
         for threads in [1, 2, 7] {
             let results = in_parallel(20, threads, |i, _| Ok(i * i));
             let squares: Vec<_> = results.into_iter().map(Result::unwrap).collect();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_a_failed_run_and_the_others_are_done() {
+    fn a_panic_fails_only_its_own_run() {
         let results =
             in_parallel(3, 2, |i, _| if i == 1 { panic!("as it happens") } else { Ok(i) });
         assert!(

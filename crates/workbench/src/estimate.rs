@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn student_s_t_is_that_of_printed_tables() {
+    fn student_s_t_matches_printed_tables() {
         // NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, column 0.975.
         let printed = [(1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042), (100, 1.984)];
         for (freedom, t) in printed {

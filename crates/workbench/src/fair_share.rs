@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn max_min_gives_what_others_leave() {
+    fn max_min_assigns_the_remaining_capacity() {
         // Example in the style of Bertsekas and Gallager: flow 0 on links 0 and 1, flow 1 on link
         // 0, flow 2 on links 1 and 2, flow 3 on link 2. The last link is wide.
         let rates =
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn max_min_leaves_the_unlimited_unlimited() {
+    fn flows_without_loads_are_unlimited() {
         assert_eq!(max_min(&[1.0], &[vec![]]), [f64::INFINITY]);
         assert_eq!(max_min(&[], &[]), [0.0; 0]);
     }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn only_path_is_none_where_there_is_a_choice() {
+    fn only_path_requires_uniqueness() {
         let (h, s) = (Node::Host, Node::Switch);
         let chain = [(h(0), s(0)), (s(0), s(1)), (s(1), h(1)), (s(1), h(2))];
         let mut diamond = chain.to_vec();

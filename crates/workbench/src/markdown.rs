@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paragraphs_and_items_are_filled_and_tables_are_not() {
+    fn only_paragraphs_and_items_are_wrapped() {
         let long = "word ".repeat(30);
         let (long, row) = (long.trim_end(), format!("| {long}|"));
         let text = format!("{long}\nand more\n\n* {long}\n\n{row}\n```\n{long}\n```\n");

@@ -265,7 +265,7 @@ mod tests {
     fn same(_: usize, _: &mut Aggregated) {}
 
     #[test]
-    fn a_difference_is_that_of_student_s_paired_test() {
+    fn differences_follow_student_s_paired_test() {
         // Differences 1, 2, 3: mean 2, deviation 1, standard error 1 / √3, t = 2 √3 of two
         // degrees of freedom, of which p = 1 - t / √(t² + 2).
         let of = |values: [f64; 3]| values.map(Some);

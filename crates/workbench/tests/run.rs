@@ -114,7 +114,7 @@ fn recording_does_not_change_the_outcome() {
 }
 
 #[test]
-fn a_seed_is_all_the_randomness_there_is() {
+fn the_seed_determines_the_run() {
     let summary = |changes: &[&str]| run(&plan(changes), &RunOptions::default()).unwrap();
     let (a, b) = (summary(&[]), summary(&[]));
     assert_eq!(a.engine.digest, b.engine.digest);

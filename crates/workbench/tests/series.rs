@@ -138,7 +138,7 @@ fn series_cover_every_flow_and_port() {
 }
 
 #[test]
-fn pauses_of_intervals_add_up_to_those_of_the_summary() {
+fn interval_pauses_add_up_to_the_summary() {
     // Windows of several BDPs, and a smaller buffer.
     let changes = [
         "switch.buffer=200KB",

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_second_stands_for_itself() {
+    fn each_second_is_measured_separately() {
         let mut intervals = Intervals::new(Time::s(10));
         intervals.delivered(125_000_000);
         intervals.took(Duration::from_micros(50));

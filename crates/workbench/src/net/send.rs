@@ -105,7 +105,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         return Err(no_address(&options.to.to_string()));
     }
     if from.is_ipv4() != options.to.is_ipv4() {
-        let expected = format!("expected one from which {} can be reached", options.to);
+        let expected = format!("expected a local address that can reach {}", options.to);
         return Err(usage("--from", format!("found {from}, {expected}")));
     }
     let mut warnings = Vec::new();

@@ -186,7 +186,7 @@ fn exchanges_run_from_the_request_to_its_reply() {
 }
 
 #[test]
-fn measures_are_given_samples_at_their_own_times() {
+fn measures_receive_samples_at_their_own_times() {
     let plan = plan(crate::protocols()[0].name);
     let intervals = [Some(Span::us(100)), Some(Span::us(150)), None, Some(Span::s(1))];
     let times: [Arc<Mutex<Vec<Time>>>; 4] = Default::default();

@@ -206,7 +206,7 @@ fn same(plan: &Plan, protocol: Protocol, packet: &Packet, left: &Departed) {
 }
 
 #[test]
-fn two_protocols_beside_each_other_keep_their_ports() {
+fn two_protocols_keep_their_ports() {
     let names: Vec<&str> = anywhere().map(|protocol| protocol.info().name).collect();
     // The order of the two protocols does not matter.
     for (first, second) in

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn reproduced_is_for_every_seed_and_every_alternative() {
+    fn reproduced_needs_every_seed_and_alternative() {
         let (held, why) = verdict(seen(9.0, 10.0, 11.0), &[Some(seen(8.0, 9.0, 18.0))]);
         assert_eq!(held, Verdict::Reproduced);
         assert_eq!(why, "The check fails, as required, with another: 1.");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn direction_is_for_every_seed_and_every_alternative() {
+    fn direction_needs_every_seed_and_alternative() {
         let way = seen(2.5, 3.0, 4.0);
         assert_eq!(verdict(way, &[Some(way)]).0, Verdict::Direction);
         assert_eq!(verdict(seen(1.0, 3.0, 4.0), &[Some(way)]).0, Verdict::Deviates);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_that_lack_a_label_are_not_counted_in_it() {
+    fn seeds_without_a_label_are_not_counted() {
         let reading = |label: &str, value| reading(label, "m", Better::Less, value);
         let seeds = [
             vec![reading("a", 1.0), reading("c", 7.0)],

@@ -121,7 +121,7 @@ fn probe(
         Err(Error::Interrupted) if !options.is_interrupted() => {}
         Err(error) => return Err(error),
     }
-    let missing = || Error::Run("a run ended before it began".to_owned());
+    let missing = || Error::Run("a run ended before it started".to_owned());
     let last = last.get().ok_or_else(missing)?;
     let whole = 1.0 / last.share().max(1e-6);
     Ok(Probe {

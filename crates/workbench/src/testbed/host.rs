@@ -166,7 +166,7 @@ impl Host {
         let next = higher.filter(|(_, host)| !self.sessions.contains_key(host));
         let Some((&address, _)) = next.min_by_key(|(_, host)| **host) else { return Ok(()) };
         let asked = self.driver.node.connect(self.driver.now(), address);
-        asked.map(drop).map_err(|why| format!("no session with {address}: {why}"))
+        asked.map(drop).map_err(|why| format!("cannot open a session with {address}: {why}"))
     }
 
     /// Does the work that is due, or sleeps until work is due or the testbed sends a message.
@@ -204,12 +204,12 @@ impl Host {
                 self.connect_next()?;
                 self.hosts.insert(peer, host);
             }
-            Event::Gone(_, why) => return Err(format!("a session ended: {why:?}")),
+            Event::Gone(_, why) => return Err(format!("a session ended early: {why:?}")),
             Event::Piece(peer, Piece { message, offset, bytes }) => {
                 let Some(&from) = self.hosts.get(&peer) else { return Ok(()) };
                 self.driver.node.taken(self.driver.now(), peer, bytes.len() as u64);
                 if !self.share.delivered(now, from, message, offset, &bytes) {
-                    return Err("a message of another run".to_owned());
+                    return Err("received a message of another run".to_owned());
                 }
             }
             Event::Ended(peer, message) => {
@@ -260,13 +260,13 @@ impl Host {
             false => bytes.min(self.zeros.len() as u64),
         };
         if length == MOST_ZEROS {
-            return Err(format!("the link carries more than {length} bytes in the run"));
+            return Err(format!("a message may carry at most {length} bytes: shorten the run"));
         }
         let body = self.zeros.slice(..length as usize - NAME_BYTES);
         let terms = Terms { weight, dedicated, endless, ..Terms::default() };
         let now = self.driver.now();
         let ticket = self.driver.node.send(now, peer, &name, body, terms);
-        let ticket = ticket.map_err(|why: SendError| format!("a message: {why:?}"))?;
+        let ticket = ticket.map_err(|why: SendError| format!("cannot send a message: {why:?}"))?;
         self.tickets.insert(ticket, number);
         if endless {
             self.endless.insert(number, ticket);

@@ -69,7 +69,7 @@ impl Hosts {
                 .spawn();
             let mut process = command.map_err(failed)?;
             let (Some(to), Some(from)) = (process.stdin.take(), process.stdout.take()) else {
-                return Err(Error::Run(format!("host {name} has no pipes")));
+                return Err(Error::Run(format!("host {name}: cannot open pipes")));
             };
             let reports = sender.clone();
             thread::spawn(move || listen(number, from, &reports));

@@ -36,7 +36,7 @@ fn check(text: &str, expected: f64) {
 }
 
 #[test]
-fn metrics_look_at_their_flows_and_times() {
+fn metrics_select_flows_and_times() {
     check("metric = 'goodput'\nlabel = 'a'", 20.0);
     check("metric = 'goodput'\nlabel = 'a'\nfrom_ms = 0.1\nto_ms = 0.2", 30.0);
     check("metric = 'goodput'\nlabel = 'b'", 35.0 / 4.0);
@@ -88,7 +88,7 @@ fn missing_data_give_no_value() {
 }
 
 #[test]
-fn parameters_that_a_metric_does_not_have_are_refused() {
+fn unknown_parameters_are_refused() {
     for (text, expected) in [
         ("metric = 'godput'", "unknown metric `godput`; expected one of goodput, carried, worst,"),
         ("metric = 'goodput'\nlable = 'a'", "metric goodput: unknown field `lable`, expected"),
@@ -181,7 +181,7 @@ fn racks() -> tidegate_scenario::Plan {
 }
 
 #[test]
-fn the_use_of_days_is_a_circuit_s_utilisation() {
+fn day_use_averages_to_the_utilisation() {
     let seen = measures::seen(&racks(), &[Measurement::Circuits, Measurement::Links], Span::us(10));
     let ask = |text: &str| question(text).unwrap().answer(&[&seen]);
     let used = |part: &str| ask(&format!("metric = 'day-use'\nlink = 'tor0>tor1'\n{part}"));

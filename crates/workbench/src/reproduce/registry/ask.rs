@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_run_pairs_with_all_several_one_by_one() {
+    fn single_runs_pair_with_all_others() {
         let ask = |text: &str| toml::from_str::<Ask>(text).unwrap();
         let one = ask("metric = 'goodput'\nrun = 'a'");
         assert_eq!([one.run(0), one.run(1)], [Some("a"), Some("a")]);
