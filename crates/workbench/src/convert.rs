@@ -114,7 +114,7 @@ pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
     link_of(&plan.fabric, record, plan.duration > plan.warmup)
 }
 
-/// Summary of a link of a fabric. If `measured` is false, the measured values are absent.
+/// Summary of a link of a fabric. If `measured` is false, the utilisation is absent.
 pub(crate) fn link_of(fabric: &Fabric, record: &LinkRecord, measured: bool) -> LinkSummary {
     let waited = record.packets > 0;
     let micros = |us: f64| Fixed::nearest(us).filter(|_| waited);

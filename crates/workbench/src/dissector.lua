@@ -73,17 +73,17 @@ end
 
 -- Adds fields from `at` to the tree. Returns the end offset, and a one-line summary.
 local function show(fields, buffer, at, tree)
-  local said = ""
+  local summary = ""
   for _, field in ipairs(fields) do
     local range = buffer(at, field.bytes)
     tree:add(field.field, range)
     if field.shown == "number" then
       local value = field.bytes == 8 and range:uint64() or range:uint()
-      said = said .. " " .. field.name .. "=" .. tostring(value)
+      summary = summary .. " " .. field.name .. "=" .. tostring(value)
     end
     at = at + field.bytes
   end
-  return at, said
+  return at, summary
 end
 
 -- Adds the header at `at`. Returns its end offset and a summary; nothing if it is invalid.
@@ -110,16 +110,16 @@ local function header(format, buffer, at, tree)
   tree:add(format.kind_field, buffer(at + 1, 1))
   local flag_tree = tree:add(format.flags_field, buffer(at + 2, 1))
   tree:add(format.words_field, buffer(at + 3, 1))
-  local said = kind.name
+  local summary = kind.name
   for bit, flag in ipairs(kind.flags) do
     flag_tree:add(flag.field, buffer(at + 2, 1))
-    if math.floor(flags / 2 ^ (bit - 1)) % 2 == 1 then said = said .. " " .. flag.name end
+    if math.floor(flags / 2 ^ (bit - 1)) % 2 == 1 then summary = summary .. " " .. flag.name end
   end
   local next, values = show(kind.fields, buffer, at + 4, tree)
   for start = next, at + length - 1, math.max(record, 1) do
     show(kind.list, buffer, start, tree:add(buffer(start, record), "Record"))
   end
-  return at + length, said .. values, tree
+  return at + length, summary .. values, tree
 end
 
 -- Adds telemetry at the beginning. Returns its end offset; nothing if it is invalid.
@@ -131,9 +131,9 @@ local function stamps(telemetry, buffer, tree)
   return at
 end
 
-local function columns(pinfo, said)
+local function columns(pinfo, summary)
   pinfo.cols.protocol = "tidegate"
-  pinfo.cols.info = said
+  pinfo.cols.info = summary
 end
 
 -- Packets of the simulator.
@@ -141,11 +141,11 @@ local function simulated(telemetry, format)
   return function(buffer, pinfo, tree)
     local at = stamps(telemetry, buffer, tree)
     if not at then return end
-    local next, said, own = header(format, buffer, at, tree)
+    local next, summary, own = header(format, buffer, at, tree)
     if not next then return end
     local payload = buffer:reported_len() - next
     own:add(format.payload_field, payload):set_generated()
-    columns(pinfo, text(format.name) .. " " .. said .. " payload=" .. payload)
+    columns(pinfo, text(format.name) .. " " .. summary .. " payload=" .. payload)
   end
 end
 
@@ -183,15 +183,15 @@ local function value(session, buffer, at, name)
 end
 
 -- Transports of sessions by session id, learnt from the handshake.
-local spoken = {}
+local transports = {}
 
 -- Learns the transport of a session from its handshake.
-local function hear(session, by_protocol, buffer, name)
+local function learn(session, by_protocol, buffer, name)
   local function id(field) return tostring(value(session, buffer, 0, field):uint64()) end
   if name == "Hello" then
-    spoken[id("id")] = by_protocol[value(session, buffer, 0, "protocol"):stringz()]
+    transports[id("id")] = by_protocol[value(session, buffer, 0, "protocol"):stringz()]
   elseif name == "Accept" then
-    spoken[id("id")] = spoken[id("to")]
+    transports[id("id")] = transports[id("to")]
   end
 end
 
@@ -200,22 +200,22 @@ local function real(telemetry, session, by_protocol)
   return function(buffer, pinfo, tree)
     local at = session_at(session, buffer)
     if not at then return false end
-    local said, line = "", nil
+    local summary, line = "", nil
     if at > 0 then
       local next = stamps(telemetry, buffer, tree)
-      local transport = spoken[tostring(value(session, buffer, at, "to"):uint64())]
+      local transport = transports[tostring(value(session, buffer, at, "to"):uint64())]
       if next and next < at then
         if transport then
           next, line = header(transport, buffer, next, tree)
-          said = next and text(transport.name) .. " " .. line .. ", " or ""
+          summary = next and text(transport.name) .. " " .. line .. ", " or ""
         else
           tree:add(session.other_field, buffer(next, at - next))
         end
       end
     end
     local name = find(session, buffer(at + 1, 1):uint()).name
-    local next, told, own = header(session, buffer, at, tree)
-    if at == 0 then hear(session, by_protocol, buffer, name) end
+    local next, details, own = header(session, buffer, at, tree)
+    if at == 0 then learn(session, by_protocol, buffer, name) end
     local sealed = buffer:reported_len() - next - TAG_BYTES
     if sealed >= 0 and (name == "Data" or name == "Control") then
       local kept = math.min(sealed, buffer:len() - next)
@@ -223,9 +223,9 @@ local function real(telemetry, session, by_protocol)
       if buffer:len() == buffer:reported_len() then
         own:add(session.tag_field, buffer(next + sealed, TAG_BYTES))
       end
-      told = told .. " sealed=" .. sealed
+      details = details .. " sealed=" .. sealed
     end
-    columns(pinfo, said .. "session " .. told)
+    columns(pinfo, summary .. "session " .. details)
     return true
   end
 end
@@ -244,7 +244,7 @@ for _, format in ipairs(formats) do
   end
 end
 local of_session = real(telemetry, session, by_protocol)
-session.proto.init = function() spoken = {} end
+session.proto.init = function() transports = {} end
 session.proto.dissector = function(buffer, pinfo, tree)
   return of_session(buffer, pinfo, tree) and buffer:len() or 0
 end

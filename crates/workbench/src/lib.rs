@@ -3,7 +3,8 @@
 //! [`protocols`]. Results are returned as the types of the results crate, which is re-exported as
 //! [`results`].
 //!
-//! This crate reads the clock, opens files and starts threads. The engine below does none of these.
+//! This crate reads the clock, opens files and starts runs. The engine below it does not read the
+//! clock or access files.
 
 mod cache;
 mod catalog;
