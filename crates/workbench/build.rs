@@ -29,7 +29,7 @@ fn main() {
     );
     text += &table(
         "RECORDS",
-        "What claims measured under every alternative: a paper's name, and JSON",
+        "Recorded values of claims under every alternative: a paper's name, and JSON",
         &files(&registry.join("records"), "json"),
     );
     let out = std::env::var("OUT_DIR").expect("cargo sets it");
