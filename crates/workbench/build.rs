@@ -19,15 +19,15 @@ fn main() {
     );
     text += &table(
         "RECORDS",
-        "What claims measured under every alternative: a paper's name, and JSON",
+        "Recorded values of claims under every alternative: a paper's name, and JSON",
         &files(&registry.join("records"), "json"),
     );
     let out = std::env::var("OUT_DIR").expect("cargo sets it");
     fs::write(Path::new(&out).join("embedded.rs"), text).expect("OUT_DIR can be written");
 }
 
-/// Sources that decide what a run comes to and what is observed of it: from scenarios to the engine
-/// and its records.
+/// Sources that determine a run's results and observations: from scenarios to the engine and its
+/// records.
 const DECISIVE: [&str; 11] = [
     "../../Cargo.lock",
     "../core/src",
@@ -42,7 +42,7 @@ const DECISIVE: [&str; 11] = [
     "src/observe",
 ];
 
-/// A hash of them, names included.
+/// A hash of these sources, names included.
 fn sources() -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     let mut open: Vec<PathBuf> = DECISIVE.iter().rev().map(PathBuf::from).collect();
@@ -59,7 +59,7 @@ fn sources() -> u64 {
     hasher.finish()
 }
 
-/// What is in a folder, in order of name; cargo looks again when that changes.
+/// Entries of a folder, by name. Cargo rebuilds when they change.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     println!("cargo:rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -72,14 +72,14 @@ fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The files of a folder with that extension, by name.
+/// Files of a folder with that extension, by name.
 fn files(folder: &Path, extension: &str) -> Vec<(String, PathBuf)> {
     let named = |path: &PathBuf| path.extension().is_some_and(|other| other == extension);
     let files = entries(folder).into_iter().filter(named);
     files.map(|path| (stem(&path), path)).collect()
 }
 
-/// The TOML files of every folder in `path`, as folder/name.
+/// TOML files of every subfolder of `path`, as folder/name.
 fn below(path: &Path) -> Vec<(String, PathBuf)> {
     let folders = entries(path).into_iter().filter(|path| path.is_dir());
     let named = |folder: PathBuf| {

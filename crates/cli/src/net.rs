@@ -80,7 +80,7 @@ impl Endpoint {
         }
     }
 
-    fn says(&self) -> impl Fn(&str) {
+    fn notice(&self) -> impl Fn(&str) {
         let quiet = self.voice.quiet;
         move |line| {
             if !quiet {
@@ -147,20 +147,20 @@ fn duration(text: &str) -> std::result::Result<Duration, String> {
 }
 
 pub(crate) fn serve(args: &Serve) -> Result<String> {
-    let says = args.endpoint.says();
+    let notice = args.endpoint.notice();
     let summary = net::serve(&ServeOptions {
         endpoint: args.endpoint.options(),
         listen: args.listen,
         duration: args.duration,
         once: args.once,
         interrupted: interrupt_flag(),
-        says: &says,
+        notice: &notice,
     })?;
     Ok(shown(&summary, args.endpoint.json))
 }
 
 pub(crate) fn send(args: &Send) -> Result<String> {
-    let says = args.endpoint.says();
+    let notice = args.endpoint.notice();
     let mode = match &args.load {
         Some(load) => Mode::Open(load.clone()),
         None => Mode::Closed(args.streams),
@@ -178,7 +178,7 @@ pub(crate) fn send(args: &Send) -> Result<String> {
         count: args.count,
         warmup: args.warmup,
         interrupted: interrupt_flag(),
-        says: &says,
+        notice: &notice,
     })?;
     let text = shown(&summary, args.endpoint.json);
     match summary.failure {

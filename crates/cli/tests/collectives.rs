@@ -40,7 +40,7 @@ fn jobs_are_in_the_summary_and_the_table() {
     assert!(finished > 20 && chain["measured"].as_u64().unwrap() < finished, "{chain}");
     let each = chain["iterations_us"].as_array().unwrap();
     assert_eq!(each.iter().filter(|us| us.is_number()).count() as u64, finished);
-    let told = format!("chain: {finished} of 1000 iterations were done by the end of the run");
+    let told = format!("chain: {finished} of 1000 iterations finished by the end of the run");
     let warnings = summary["warnings"].as_array().unwrap();
     let told = told + ": increase `duration`, which is 300us";
     assert!(warnings.iter().any(|warning| *warning == *told), "{warnings:?}");

@@ -99,13 +99,13 @@ fn wrong_protocols_are_refused_before_anything_runs() {
         .call("compare", &["--protocols", &twice, "--out", &out])
         .refused(2, &["--protocols", "twice"]);
     let all = protocols().join(",");
-    answer(&["protocols", "all"]).refused(2, &["`all` is no protocol", &all]);
+    answer(&["protocols", "all"]).refused(2, &["`all` is not a protocol", &all]);
     let beside = format!("all,{known}");
     place
         .call("compare", &["--protocols", &beside, "--out", &out])
         .refused(2, &["--protocols", "`all` stands alone"]);
     for blanks in [["--protocols", "a,", "b"], ["--protocols", "a", ",b"]] {
-        place.call("compare", &blanks).refused(2, &["--protocols: there is no protocol `a`"]);
+        place.call("compare", &blanks).refused(2, &["--protocols: unknown protocol `a`"]);
     }
     place.call("compare", &["--out", &out]).refused(2, &["--protocols"]);
     assert_eq!(files(&place.path("")), ["scenario.toml"]);

@@ -580,7 +580,7 @@ fn a_report_of_different_experiments_says_what_differs() {
     answer(&["report", &swift, &dctcp, &again, "--out", &page]).ok();
     let html = fs::read_to_string(&page).unwrap();
     for words in [
-        "<h2>What differs</h2>",
+        "<h2>Scenario differences</h2>",
         "<td>fabric.links[2].rate</td><td>40Gbps</td>",
         "swift, fabric.links[2].rate 100Gbps",
         "swift, fabric.links[2].rate 40Gbps",
@@ -593,7 +593,7 @@ fn a_report_of_different_experiments_says_what_differs() {
     place.call("compare", &["--protocols", "swift,poseidon", "--out", &out]).ok();
     answer(&["report", &out, "--out", &page]).ok();
     let html = fs::read_to_string(&page).unwrap();
-    assert!(html.contains("<td>swift</td>") && !html.contains("What differs"), "{html}");
+    assert!(html.contains("<td>swift</td>") && !html.contains("Scenario differences"), "{html}");
 }
 
 #[test]
@@ -619,7 +619,9 @@ fn a_report_of_runs_that_are_not_alike_names_them_by_folder() {
     let html = fs::read_to_string(&page).unwrap();
     assert!(html.contains(", faulty</td>") && html.contains(", plain-3</td>"));
     assert!(html.contains("<td>faults.loss</td><td>0.001</td>") && !html.contains("<td>–</td>"));
-    let said = html.matches("show the first 16 configurations. In the tables alone are ").count();
+    let said = html
+        .matches("show the first 16 configurations. The others appear only in the tables: ")
+        .count();
     assert_eq!(said, 1);
     // Folders in the order of the command line.
     for named in [", plain-14; ", ", plain-15; ", ", plain-16.</p>"] {

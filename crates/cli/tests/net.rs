@@ -141,16 +141,16 @@ fn who_does_not_fit_is_told_so() {
     let server = serve(&[]);
     let refused = |args: &[&str]| error_of(&send(&server, args), 1);
     let other = refused(&["--protocol", "reno"]);
-    assert!(other.contains("runs another protocol than reno: --protocol"), "{other}");
+    assert!(other.contains("runs another protocol than reno: set --protocol"), "{other}");
     let params = refused(&["--param", "per_hop=2us"]);
-    assert!(params.contains("runs swift with other parameters: --param"), "{params}");
+    assert!(params.contains("runs swift with other parameters: set --param"), "{params}");
     // What is usual may be said; other timeouts are other parameters.
     let usual = ["--param", "min_rto=10ms", "--param", "initial_rto=10ms", "--count", "1"];
     assert!(send(&server, &usual).status.success());
     let timeout = refused(&["--param", "min_rto=9ms"]);
     assert!(timeout.contains("runs swift with other parameters"), "{timeout}");
     let payload = refused(&["--datagram", "1000B"]);
-    assert!(payload.contains("bytes of payload: --datagram"), "{payload}");
+    assert!(payload.contains("bytes of payload: set --datagram"), "{payload}");
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key");
     fs::write(&key, "sixteen bytes at least").unwrap();

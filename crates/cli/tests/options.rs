@@ -108,7 +108,7 @@ fn what_a_scenario_comes_to_is_told_before_it_runs() {
         "routing ecmp",
         "swift: beta = 0.5 (default 0.8)",
         "connections: per-message",
-        "to send: 7 flows, 2 of them without end; with generated messages some 0.100 MB in 0.3 ms",
+        "to send: 7 flows, 2 of them unlimited; with generated messages about 0.100 MB in 0.3 ms",
     ] {
         assert!(told.stderr.contains(line), "{line}: {}", told.stderr);
         assert!(!plain.stderr.contains(line), "{}", plain.stderr);

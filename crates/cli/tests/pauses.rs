@@ -66,7 +66,7 @@ fn a_victim_of_an_incast_stands_still_with_it() {
     assert!(switches.iter().all(|switch| switch["drops"] == 0), "{switches:?}");
 
     let table = run(&victim("pfc = {}", true), &[]).ok();
-    for word in ["pauses", "paused", "with pauses at 0.125 of what is free"] {
+    for word in ["pauses", "paused", "with pauses at 0.125 of the free buffer"] {
         assert!(table.contains(word), "`{word}` is missing in:\n{table}");
     }
     assert!(!run(&victim("", true), &[]).ok().contains("pauses"));
@@ -114,7 +114,7 @@ fn pauses_are_counted_over_all_links_and_shown_with_the_most_paused_ports() {
 fn drops_in_spite_of_pauses_are_warned_of() {
     let warned = |pfc: &str| {
         let summary = run(&victim(pfc, true), &["--json"]).json();
-        summary["warnings"].to_string().contains("packets were dropped though switches pause")
+        summary["warnings"].to_string().contains("packets were dropped despite PFC")
     };
     assert!(warned("pfc = { headroom = '0B' }"));
     assert!(!warned("pfc = {}"));
@@ -133,7 +133,7 @@ fn a_storm_is_warned_of_and_in_the_summary() {
         victim("pfc = {}", false)
     );
     let answer = run(&text, &["--json"]);
-    let warned = "warning: h5 paused the switch for 100us and more, from 1200us on";
+    let warned = "warning: h5 paused the switch for at least 100us, first at 1200us";
     assert!(answer.stderr.contains(warned), "{}", answer.stderr);
     let summary = answer.json();
     let [storm] = &summary["pause_storms"].as_array().unwrap()[..] else { panic!("{summary}") };

@@ -264,7 +264,7 @@ fn messages_of_which_none_counts_are_warned_of() {
     };
     let late = warned(&["--set", "warmup=999999ns"]);
     assert!(late.contains("no completion times: no message was submitted between warm-up at"));
-    assert!(late.contains(" messages were before\n"), "{late}");
+    assert!(late.contains(" messages were submitted before warm-up\n"), "{late}");
     let never = warned(&["--set", "traffic[0].sizes=1GB", "--set", "traffic[0].load=1e-6"]);
     assert!(never.contains("the end at 1ms\n"), "{never}");
     assert_eq!(warned(&[]), "");

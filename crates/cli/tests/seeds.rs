@@ -199,6 +199,6 @@ fn seeds_that_change_nothing_are_said_to() {
         "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\n",
     );
     let answer = place.run(&["--seeds", "1..2", "--set", "transport.protocol=swift"]);
-    assert!(answer.stderr.contains("every seed leads to the same values"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("every seed gives the same values"), "{}", answer.stderr);
     assert!(!answer.ok().contains('*'));
 }

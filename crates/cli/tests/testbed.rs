@@ -102,7 +102,7 @@ fn flows_share_a_link_as_simulated_ones_do() {
     let page = place.arg("page.html");
     answer(&["report", &folder("testbed"), &folder("run"), "--out", &page]).ok();
     let page = std::fs::read_to_string(&page).unwrap();
-    assert!(page.contains("swift, real packets") && page.contains("swift, simulated"));
+    assert!(page.contains("swift, live UDP") && page.contains("swift, simulated"));
 }
 
 /// When they should, and at the end of the run, while others go on to finish.

@@ -9,7 +9,7 @@
 #![cfg(feature = "mpi")]
 #![allow(
     clippy::disallowed_types,
-    reason = "how long a failed process waits for the others reaches no simulation"
+    reason = "the wait of a failed process for the others does not affect simulations"
 )]
 
 use std::mem;
@@ -26,22 +26,22 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, Destination, Source};
 use tidegate_sim::{Communicator, ProcessGroup, RankFailure};
 
-/// What an ordinary message is marked with.
+/// Tag of an ordinary message.
 const MESSAGE: i32 = 0;
-/// A rank gives up: which, and why.
+/// Tag of a failure report: the rank, and the reason.
 const GIVEN_UP: i32 = 1;
 
-/// Looks at what has come before other threads are given way.
+/// Polls before the thread yields.
 const SPINS: u32 = 10_000;
 
-/// A rank that fails waits so long for rank 0 to hear of it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time that a failed rank waits for rank 0 to receive its report.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How Open MPI moves messages within a machine. By default one process reads the memory of
-/// another, which containers forbid, and which ends both at once where the other has died.
+/// Setting of Open MPI's transfers within a machine. By default one process reads the memory of
+/// another. Containers forbid this, and if the other process has died, the access ends both.
 const OF_MEMORY: (&str, &str) = ("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
 
-/// Variables that say that a process was started together with others.
+/// Environment variables that show that a process was started together with others.
 const STARTED: [&str; 5] =
     ["OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK", "MV2_COMM_WORLD_SIZE"];
 
@@ -57,11 +57,11 @@ pub struct Mpi {
 /// Joins the processes that were launched together; `None` if this process runs alone or MPI
 /// does not start. `interrupted` is called when there are others; the flag ends waiting for them.
 pub fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Option<Mpi> {
-    // Where nobody asks for it, MPI is not started: alone it takes longer than a short run.
+    // MPI is not started for a single process, because that takes longer than a short run.
     STARTED.iter().find(|name| std::env::var_os(name).is_some())?;
     if std::env::var_os(OF_MEMORY.0).is_none() {
-        #[allow(unsafe_code, reason = "nobody else may look at the environment meanwhile")]
-        // SAFETY: there is one thread yet.
+        #[allow(unsafe_code, reason = "no other thread may read the environment meanwhile")]
+        // SAFETY: the process has a single thread at this point.
         unsafe {
             std::env::set_var(OF_MEMORY.0, OF_MEMORY.1);
         }
@@ -84,7 +84,7 @@ impl ProcessGroup for Mpi {
         self.on_this_machine
     }
 
-    /// Rank 0 has to hear of it before this process ends: whoever started them ends all then.
+    /// Reports to rank 0 before this process ends, because the launcher then ends all processes.
     fn give_up(self: Box<Self>, lost: &RankFailure) {
         let mut line = self.line();
         let text = format!("{}\n{}", lost.rank, lost.why).into_bytes();
@@ -92,15 +92,15 @@ impl ProcessGroup for Mpi {
         let others = (0..line.count).filter(|&rank| rank != own);
         others.for_each(|rank| line.post(rank, GIVEN_UP, text.clone()));
         let started = Instant::now();
-        let mut heard = line.rank == 0;
-        while started.elapsed() < PATIENCE && !(heard && line.pending.is_empty()) {
+        let mut is_received = line.rank == 0;
+        while started.elapsed() < TIMEOUT && !(is_received && line.pending.is_empty()) {
             line.reap();
-            if !heard && let Some(received) = line.look(0, &mut Vec::new()) {
-                heard = received.is_err();
+            if !is_received && let Some(received) = line.look(0, &mut Vec::new()) {
+                is_received = received.is_err();
             }
             thread::yield_now();
         }
-        // It would wait for all others.
+        // Dropping it would wait for all other processes.
         mem::forget(self.universe);
     }
 
@@ -122,30 +122,30 @@ impl Mpi {
     }
 }
 
-/// What is being sent, and the memory that MPI reads it from.
+/// A send in progress, and the memory that MPI reads.
 type Pending = (Request<'static, [u8]>, Vec<u8>);
 
-/// A line to all others.
+/// The communicator to all others.
 struct Line {
     rank: usize,
     count: usize,
     pending: Vec<Pending>,
-    /// Memory that MPI is done with.
+    /// Memory that MPI has released.
     free: Vec<Vec<u8>>,
     interrupted: &'static AtomicBool,
 }
 
-#[allow(unsafe_code, reason = "requests may be held by any thread where one at a time uses them")]
-// SAFETY: the engine that holds a line is built on a thread of its own, before anything is sent,
-// and used on the main one.
+#[allow(unsafe_code, reason = "any thread may hold requests if only one at a time uses them")]
+// SAFETY: the engine that holds a line is built on its own thread before anything is sent, and used
+// on the main thread.
 unsafe impl Send for Line {}
 
 impl Line {
-    /// Hands a message to MPI.
+    /// Passes a message to MPI.
     fn post(&mut self, to: usize, tag: i32, message: Vec<u8>) {
         #[allow(unsafe_code, reason = "MPI reads memory after the call that names it")]
-        // SAFETY: `message` is kept beside its request, unchanged, until MPI is done with it, and
-        // for ever if this is dropped before.
+        // SAFETY: `message` stays beside its request, unchanged, until MPI has released it. If this
+        // is dropped earlier, the memory is leaked.
         let shared: &'static [u8] =
             unsafe { std::slice::from_raw_parts(message.as_ptr(), message.len()) };
         let world = SimpleCommunicator::world();
@@ -154,7 +154,7 @@ impl Line {
         self.pending.push((request, message));
     }
 
-    /// Takes back the memory that MPI is done with.
+    /// Recovers the memory that MPI has released.
     fn reap(&mut self) {
         for (request, mut message) in mem::take(&mut self.pending) {
             match request.test() {
@@ -167,7 +167,7 @@ impl Line {
         }
     }
 
-    /// Takes what has come from `from`, if anything has.
+    /// Receives a message from `from`, if one has arrived.
     fn look(&self, from: usize, bytes: &mut Vec<u8>) -> Option<Result<(), RankFailure>> {
         let world = SimpleCommunicator::world();
         let (message, status) = world.process_at_rank(from as i32).immediate_matched_probe()?;
@@ -185,10 +185,11 @@ impl Line {
 }
 
 impl Line {
-    /// Waits for the rest of a message, of which the first has come.
+    /// Receives the rest of a message whose beginning has arrived.
     fn read(&self, message: Message, bytes: &mut Vec<u8>) -> Result<(), RankFailure> {
         #[allow(unsafe_code, reason = "MPI writes to memory after the call that names it")]
-        // SAFETY: nobody touches `bytes` before the request is done. Where it never is, they stay.
+        // SAFETY: nothing accesses `bytes` before the request completes. If it never completes,
+        // they are leaked.
         let shared: &'static mut [u8] =
             unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr(), bytes.len()) };
         let mut request = message.immediate_matched_receive_into(StaticScope, shared);
@@ -203,7 +204,7 @@ impl Line {
         Ok(())
     }
 
-    /// Between two looks, of which there have been `rounds`.
+    /// Pauses between two polls, of which there have been `rounds`.
     fn wait(&self, rounds: &mut u32) -> Result<(), RankFailure> {
         *rounds = rounds.saturating_add(1);
         if *rounds < SPINS {

@@ -1,4 +1,4 @@
-//! Observations that were made before, by everything they depend on.
+//! Cache of observations, keyed by everything that they depend on.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,28 +12,28 @@ use tidegate_results::{Partial, clear_abandoned};
 use tidegate_scenario::{Plan, content_hash};
 
 use crate::Error;
-use crate::observe::{Left, Measure, Measurement, Observations, measures};
+use crate::observe::{Measure, Measurement, Observations, RunOutput, measures};
 
-/// Hash of the sources that decide what is observed, so that no other build's observations are
-/// taken for this one's. Not the revision, which stays while somebody edits; and not the whole
-/// program, whose tables and pages change nothing here.
+/// Hash of the sources that determine observations, so that observations of other builds are not
+/// used. The revision does not change with uncommitted edits, and a hash of the whole program would
+/// change with tables and pages, which do not affect observations.
 pub const BUILD: &str = env!("TIDEGATE_SOURCES");
 
-/// No entry takes as long to be written.
+/// Age of a partial file after which its writer must have died.
 const ABANDONED: Duration = Duration::from_hours(24);
 
-/// What is observed of a run.
+/// Measurements to record in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Recording {
-    /// At which flows and queues are looked at.
+    /// Sampling interval of flows and queues.
     pub(crate) interval: Option<Span>,
     pub(crate) parts: BTreeSet<Measurement>,
-    /// Packets are real.
+    /// The run uses live UDP.
     pub(crate) real: bool,
 }
 
 impl Recording {
-    /// Whether something over time is asked for, and not how often.
+    /// Whether a time series is requested without an interval.
     pub(crate) fn lacks_interval(&self) -> bool {
         let over_time =
             [Measurement::Traces, Measurement::Windows, Measurement::Queues, Measurement::Ports];
@@ -41,21 +41,21 @@ impl Recording {
     }
 }
 
-/// A folder of observations, or none.
+/// A folder of observations, or `None`.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache(Option<PathBuf>);
 
-/// A file of the folder.
+/// A cache file.
 #[derive(Deserialize)]
 struct Entry {
-    /// Everything that it depends on.
+    /// The key: everything that the entry depends on.
     key: String,
-    /// What was observed.
+    /// The measurements that were recorded.
     parts: BTreeSet<Measurement>,
     seen: Observations,
 }
 
-/// The same, to be written.
+/// An entry to be written.
 #[derive(Serialize)]
 struct Kept<'a> {
     key: &'a str,
@@ -70,7 +70,8 @@ fn key(plan: &Plan, recording: &Recording) -> String {
 }
 
 impl Cache {
-    /// In that folder; `None` keeps nothing. What killed processes left there goes.
+    /// A cache in `folder`; `None` caches nothing. Removes partial files that killed processes
+    /// left.
     pub(crate) fn new(folder: Option<&Path>) -> Cache {
         if let Some(folder) = folder {
             clear_abandoned(folder, ABANDONED);
@@ -78,8 +79,8 @@ impl Cache {
         Cache(folder.map(Path::to_owned))
     }
 
-    /// What was seen of this plan before, as far as it is all that is wanted now. A file that
-    /// cannot be read, or is another's, is none.
+    /// The cached observations of a plan, if they include all of `recording`. An unreadable file,
+    /// or one of another key, counts as missing.
     pub(crate) fn get(&self, plan: &Plan, recording: &Recording) -> Option<Observations> {
         let key = key(plan, recording);
         let mut json = Vec::new();
@@ -90,17 +91,17 @@ impl Cache {
         is_enough.then_some(entry.seen)
     }
 
-    /// Whether there is a file for this plan: not that all that is wanted is in it.
+    /// Whether a file for this plan exists. It may lack some of `recording`.
     pub(crate) fn has(&self, plan: &Plan, recording: &Recording) -> bool {
         self.0.as_ref().is_some_and(|folder| path(folder, &key(plan, recording)).is_file())
     }
 
-    /// Has the run made by `happen`, and keeps what was seen of it.
+    /// Makes the run by `happen` and stores its observations.
     pub(crate) fn make(
         &self,
         plan: &Plan,
         recording: &Recording,
-        happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<Left, Error>,
+        happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<RunOutput, Error>,
     ) -> Result<Observations, Error> {
         let interval = recording.interval.unwrap_or(plan.duration - Time::ZERO);
         let seen = happen(measures(plan, recording.parts.iter().copied(), interval))?.seen;
@@ -108,7 +109,7 @@ impl Cache {
         Ok(seen)
     }
 
-    /// Keeps an observation. A cache that cannot be written costs time, nothing else.
+    /// Stores an observation. A write failure is ignored: it costs only time.
     fn put(&self, plan: &Plan, recording: &Recording, seen: &Observations) {
         let key = key(plan, recording);
         if let Some(folder) = &self.0 {
@@ -124,32 +125,32 @@ fn path(folder: &Path, key: &str) -> PathBuf {
 fn write(path: PathBuf, kept: &Kept<'_>) -> std::io::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     if path.is_dir() {
-        // Nothing else is called like this, and no file can take a folder's place.
+        // A folder of this name is ours to remove; a file cannot replace a folder.
         fs::remove_dir_all(&path)?;
     }
-    // Traces are mostly digits, which compress well.
+    // Traces consist mostly of digits, which compress well.
     let mut file = snap::write::FrameEncoder::new(Partial::new(path)?);
     file.write_all(&serde_json::to_vec(kept)?)?;
     file.into_inner().map_err(|error| error.into_error())?.publish()
 }
 
-/// Where observations are kept unless said otherwise: a folder of the user's cache.
+/// Default folder for observations: below the user's cache folder.
 pub fn default_cache() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
     Some(base.join("tidegate").join("runs"))
 }
 
-/// Checks that runs can be kept in a folder, which need not be there yet.
+/// Checks that observations can be stored in a folder, which may not exist yet.
 ///
 /// # Errors
-/// When it is no folder, or nothing can be written there.
+/// When it is not a folder, or cannot be written.
 pub fn can_keep(folder: &Path) -> Result<(), Error> {
     let there = folder.ancestors().find(|path| path.exists());
-    // Gone again when it is dropped.
+    // The file is removed when it is dropped.
     let trial = Partial::new(there.unwrap_or(Path::new(".")).join("trial"));
     trial.map(drop).map_err(|why| {
-        let message = format!("{}: runs cannot be kept there ({why})", folder.display());
+        let message = format!("{}: cannot store runs in this folder ({why})", folder.display());
         Error::Usage { option: "--cache", message }
     })
 }
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_not_whole_or_another_s_is_none() {
+    fn damaged_and_foreign_entries_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::new(Some(dir.path()));
         let recording = &Recording::default();
@@ -205,20 +206,20 @@ mod tests {
             assert!(digest(0).is_none_or(|digest| digest == "0"), "byte {at}");
         }
         put(0);
-        assert_eq!(digest(0), Some("0".to_owned()), "made anew");
-        assert!(key(&plans[0], recording).ends_with(BUILD), "of this build alone");
+        assert_eq!(digest(0), Some("0".to_owned()), "rewritten");
+        assert!(key(&plans[0], recording).ends_with(BUILD), "bound to this build");
         fs::remove_file(&a).unwrap();
         fs::create_dir(&a).unwrap();
         assert_eq!(digest(0), None, "a folder");
         put(0);
-        assert_eq!(digest(0), Some("0".to_owned()), "in the place of a folder");
+        assert_eq!(digest(0), Some("0".to_owned()), "replaces a folder");
 
         let with = |part| Recording { parts: [part].into(), ..Recording::default() };
         let messages = with(Measurement::Messages);
-        assert!(cache.get(&plans[0], &messages).is_none(), "less than is wanted now");
+        assert!(cache.get(&plans[0], &messages).is_none(), "lacks a requested measurement");
         cache.put(&plans[0], &messages, &Observations::default());
         assert!(cache.get(&plans[0], &messages).is_some());
         assert!(cache.get(&plans[0], &with(Measurement::Links)).is_none());
-        assert!(cache.get(&plans[0], recording).is_some(), "more than is wanted now");
+        assert!(cache.get(&plans[0], recording).is_some(), "has an extra measurement");
     }
 }

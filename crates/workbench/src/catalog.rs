@@ -1,4 +1,4 @@
-//! Every protocol, described for people and programs.
+//! Descriptions of all protocols.
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -9,42 +9,42 @@ use tidegate_core::{FabricProperties, Need, Rate, Span};
 /// A protocol.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProtocolEntry {
-    /// As scenarios name it.
+    /// Name in scenarios.
     pub name: &'static str,
-    /// As papers write it.
+    /// Name in papers.
     pub title: &'static str,
-    /// What kind of protocol: a congestion control or a receiver-driven transport.
+    /// Kind of protocol: a congestion control or a receiver-driven transport.
     pub family: &'static str,
-    /// What it does, in one sentence.
+    /// Its mechanism, in one sentence.
     pub summary: &'static str,
-    /// Where it was published.
+    /// Its publication.
     pub citation: &'static str,
     /// Colour in plots.
     pub color: &'static str,
     /// Marker in plots.
     pub marker: &'static str,
-    /// Dash of its lines in plots.
+    /// Line style in plots.
     pub dash: &'static str,
-    /// What it needs of the fabric.
+    /// Fabric requirements.
     pub needs: Vec<&'static str>,
-    /// How it asks switches to mark, in words; null where it asks for no marks.
+    /// The marking that it needs from switches, as text; null if it needs none.
     pub marking: Option<String>,
-    /// Telemetry in a data packet.
+    /// Telemetry bytes in a data packet.
     pub telemetry_bytes: TelemetryBytes,
-    /// Telemetry that an acknowledgement echoes.
+    /// Telemetry bytes that an acknowledgement echoes.
     pub echo_bytes: TelemetryBytes,
     /// Its parameters.
     pub parameters: Vec<ParameterInfo>,
-    /// Where on common paths it is, by default, outside the range it was designed for.
+    /// Common paths on which its defaults are outside its design range.
     pub outside_domain: Vec<String>,
 }
 
-/// What telemetry costs on the wire.
+/// Bytes of telemetry on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TelemetryBytes {
-    /// In every packet.
+    /// Bytes in every packet.
     pub fixed: u16,
-    /// For every switch on the path.
+    /// Bytes for every switch on the path.
     pub per_hop: u16,
 }
 
@@ -53,59 +53,59 @@ pub struct TelemetryBytes {
 pub struct ParameterInfo {
     /// Key in scenarios.
     pub name: &'static str,
-    /// What its text looks like: number, integer, time, rate, size, flag or choice.
+    /// Type of its value: number, integer, time, rate, size, flag or choice.
     pub kind: &'static str,
-    /// Units that its text carries; null where it carries none.
+    /// Unit of its value; null if it has none.
     pub unit: Option<&'static str>,
-    /// Default, as a scenario would write it.
+    /// Default, as written in a scenario.
     pub default: Json,
-    /// Smallest allowed value, where there is one.
+    /// Smallest allowed value, if any.
     pub min: Option<Json>,
-    /// Largest allowed value, where there is one.
+    /// Largest allowed value, if any.
     pub max: Option<Json>,
     /// Allowed values of a choice.
     pub choices: Vec<&'static str>,
-    /// What it is.
+    /// Its meaning.
     pub meaning: String,
-    /// Where the default comes from.
+    /// Source of the default.
     pub source: &'static str,
 }
 
-/// Every protocol, in the order of the catalog.
+/// All protocols, in the order of the catalog.
 pub fn protocols() -> Vec<ProtocolEntry> {
     Protocol::ALL.iter().copied().map(describe).collect()
 }
 
-/// Those that run on any fabric: they do not need circuits, which no other can stand for.
+/// Protocols that run on any fabric, that is, without circuits.
 #[cfg(test)]
 pub(crate) fn anywhere() -> impl Iterator<Item = ProtocolEntry> {
     protocols().into_iter().filter(|info| !info.needs.contains(&Need::Circuits.name()))
 }
 
-/// The protocol of that name.
+/// Returns the protocol of that name.
 ///
 /// # Errors
-/// When there is none: a message that names the nearest, and all of them.
+/// When there is none. The message suggests the nearest name and lists all.
 pub fn protocol(name: &str) -> Result<ProtocolEntry, crate::Error> {
     let usage = |message| crate::Error::Usage { option: "protocols", message };
     find(name).map(describe).map_err(usage)
 }
 
-/// The protocol of that name, or why there is none.
+/// Returns the protocol of that name, or an error message.
 pub(crate) fn find(name: &str) -> Result<Protocol, String> {
     Protocol::named(name).ok_or_else(|| {
         let names = || Protocol::ALL.iter().map(|protocol| protocol.info().name);
         if name == "all" {
             let all = names().collect::<Vec<_>>().join(",");
-            return format!("`all` is no protocol; all of them are {all}");
+            return format!("`all` is not a protocol; the protocols are {all}");
         }
         let hint = nearest(name, names());
         let known = names().collect::<Vec<_>>().join(", ");
-        format!("there is no protocol `{name}`{hint}; there are {known}")
+        format!("unknown protocol `{name}`{hint}; expected one of {known}")
     })
 }
 
-/// ` (did you mean …?)`, where a known name is near to one that is not.
+/// ` (did you mean …?)` with the nearest known name, if one is similar.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let name = name.to_lowercase();
     let near = known.map(|known| (strsim::osa_distance(&name, known), known)).min();
@@ -162,7 +162,7 @@ fn parameter(info: Info) -> ParameterInfo {
     }
 }
 
-/// A value as a scenario would write it.
+/// A value as written in a scenario.
 fn json(value: Value) -> Json {
     match value {
         Value::Number(x) => {
@@ -191,7 +191,7 @@ fn usual(rate: Rate) -> FabricProperties {
     }
 }
 
-/// What the protocol says of its default parameters on such paths, at usual rates.
+/// Warnings of the protocol about its default parameters on such paths, at usual rates.
 fn outside_domain(protocol: Protocol) -> Vec<String> {
     let warning = |gbps: u64| {
         let rate = Rate::gbps(gbps);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_nearest() {
+    fn an_unknown_name_suggests_the_nearest() {
         let known = Protocol::ALL[0].info().name;
         let message = find(&format!("{known}x")).unwrap_err();
         assert!(message.contains(&format!("did you mean `{known}`?")), "{message}");

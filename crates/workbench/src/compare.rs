@@ -18,13 +18,13 @@ use crate::{Destination, Error, Results, RunOptions, Source, catalog, interrupt,
 pub struct Comparison {
     /// Version of this schema.
     pub schema: u32,
-    /// What the scenario calls itself.
+    /// Name of the scenario.
     pub name: String,
-    /// All randomness came from here.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// Things in which the runs differ and that are probably not meant to be compared.
+    /// Differences between the runs that are probably not intended to be compared.
     pub warnings: Vec<String>,
-    /// One run a protocol, in the order asked for.
+    /// One run per protocol, in the requested order.
     pub runs: Vec<Compared>,
 }
 
@@ -37,14 +37,13 @@ pub struct Compared {
     pub summary: Summary,
 }
 
-/// Runs the scenario under each of `protocols`, several at a time where there are threads
-/// for it. The results of each go to a folder of its own in `options.out`, next to
-/// `comparison.json`.
+/// Runs the scenario under each of `protocols`, several at a time if there are enough threads. The
+/// results of each run go to its own subfolder of `options.out`, next to `comparison.json`.
 ///
 /// # Errors
-/// When a protocol, the scenario or an override is wrong, nothing has run and nothing is written.
-/// When a run fails, the others are done and written all the same; the first failure is returned.
-/// [`Error::Unwritten`] when all are done and results cannot be written.
+/// When a protocol, the scenario or an override is invalid: then nothing runs and nothing is
+/// written. When a run fails: the other runs complete and are written, and the first failure is
+/// returned. [`Error::Unwritten`] when all runs complete and results cannot be written.
 pub fn compare(
     scenario: impl Into<Source>,
     overrides: &[Override],
@@ -55,9 +54,9 @@ pub fn compare(
         let (scenario, overrides, protocols) =
             (scenario.into(), overrides.to_vec(), protocols.to_vec());
         let make = move || plans(&scenario, &overrides, &protocols);
-        interrupt::patiently(&|| options.is_interrupted(), make)?
+        interrupt::run_abandonable(&|| options.is_interrupted(), make)?
     };
-    // Held until all is done: if nothing comes of it, the folder goes again.
+    // Held until all runs are done: if the comparison fails, the folder is removed.
     let destination = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
     let destination_of = |name: &String| {
         let out = options.out.map(|out| Destination::open(&out.join(name), options.force));
@@ -93,7 +92,8 @@ pub fn compare(
 }
 
 impl Comparison {
-    /// Of these runs, a protocol each: those that were done, and the first failure.
+    /// Builds a comparison from one run per protocol: the runs that succeeded, and the first
+    /// failure.
     pub(crate) fn of(
         protocols: &[String],
         plans: &[Plan],
@@ -112,8 +112,8 @@ impl Comparison {
         (Comparison { schema: 1, name, seed, warnings, runs }, failure)
     }
 
-    /// Warnings of the comparison and of all its runs, each once. The protocol stands before those
-    /// that not every run has and that do not name it.
+    /// Warnings of the comparison and of all its runs, each once. A warning that not every run has
+    /// and that does not name its protocol is prefixed with it.
     pub fn all_warnings(&self) -> Vec<String> {
         let mut all = self.warnings.clone();
         for run in &self.runs {
@@ -136,12 +136,12 @@ impl Comparison {
     /// The bytes of `comparison.json`.
     ///
     /// # Errors
-    /// When `to` refuses to be written.
+    /// When writing to `to` fails.
     pub fn write(&self, to: impl Write) -> io::Result<()> {
         write_json(self, to)
     }
 
-    /// Takes the place of what the folder held. Only a whole comparison is written.
+    /// Replaces the previous results of the folder. Only a complete comparison is written.
     pub(crate) fn publish(&self, to: Destination, whole: bool) -> Result<(), Error> {
         let mut files = Vec::new();
         if whole {
@@ -167,7 +167,7 @@ pub(crate) fn plans(
     for (i, name) in protocols.iter().enumerate() {
         catalog::find(name).map_err(usage)?;
         if protocols[..i].contains(name) {
-            return Err(usage(format!("`{name}` stands there twice")));
+            return Err(usage(format!("`{name}` is listed twice")));
         }
     }
     check(scenario, overrides)?;
@@ -180,42 +180,43 @@ pub(crate) fn plans(
     protocols.iter().map(plan).collect()
 }
 
-/// Checks what is the same under all protocols: what the file says of its own, too.
+/// Checks what all protocols share, including the scenario's own protocol.
 fn check(scenario: &Source, overrides: &[Override]) -> Result<(), Error> {
     if let Some(other) = overrides.iter().find(|change| is_protocol(&change.key)) {
-        let message = format!("says which protocols run, so `{}` cannot", other.option);
+        let message =
+            format!("selects the protocols, so `{}` cannot be used with it", other.option);
         return Err(Error::Usage { option: "--protocols", message });
     }
     let of_all = |change: &&Override| !change.key.starts_with("transport.");
     load(scenario.clone(), &overrides.iter().filter(of_all).cloned().collect::<Vec<_>>()).map(drop)
 }
 
-/// Whether a key is the protocol, or the table that it stands in.
+/// Whether a key is the protocol, or the table that contains it.
 fn is_protocol(key: &str) -> bool {
     ["transport", "transport.protocol"].contains(&key)
 }
 
-/// The scenario under a protocol. What the scenario sets is of its own protocol; what the caller
-/// sets, of each that is compared.
+/// The scenario under a protocol. Parameters of the scenario apply to its own protocol; overrides
+/// apply to every compared protocol.
 fn under(name: &str, scenario: &Source, overrides: &[Override]) -> Result<Plan, Error> {
     let mut all = vec![Override::protocol("--protocols", name)];
     all.extend_from_slice(overrides);
     load(scenario.clone(), &all)
 }
 
-/// Which protocols a scenario can run under.
+/// The protocols that a scenario can run under.
 #[derive(Clone, Debug)]
 pub struct Carried {
-    /// Their names, in the order of the catalog; there is one.
+    /// Their names, in the order of the catalog; at least one.
     pub protocols: Vec<String>,
-    /// The others, and why not.
+    /// The other protocols, and the reason for each.
     pub refused: Vec<(Vec<String>, String)>,
 }
 
-/// Finds which protocols a scenario can run under: an answer to `all`.
+/// Determines the protocols that a scenario can run under, to resolve `all`.
 ///
 /// # Errors
-/// When the scenario or an override is wrong whatever the protocol, or it can run under none.
+/// When the scenario or an override is invalid under every protocol, or no protocol can run it.
 pub fn carried(scenario: impl Into<Source>, overrides: &[Override]) -> Result<Carried, Error> {
     let scenario = &scenario.into();
     check(scenario, overrides)?;
@@ -224,7 +225,8 @@ pub fn carried(scenario: impl Into<Source>, overrides: &[Override]) -> Result<Ca
         match under(name, scenario, overrides) {
             Ok(_) => carried.protocols.push(name.to_owned()),
             Err(Error::Scenario(why)) => {
-                // The option names the protocol where the fault is its alone.
+                // The message names the option alone, so that equal faults of several protocols are
+                // grouped.
                 let why = why.replace(&format!("--protocols {name}"), "--protocols");
                 match carried.refused.iter_mut().find(|(_, other)| *other == why) {
                     Some((names, _)) => names.push(name.to_owned()),
@@ -240,8 +242,8 @@ pub fn carried(scenario: impl Into<Source>, overrides: &[Override]) -> Result<Ca
     }
 }
 
-/// Says so where the switches of some plans pause and those of others drop: what the scenario
-/// leaves open is then as each protocol needs it.
+/// Warns if the switches pause in some plans and drop in others. This happens because each protocol
+/// decides what the scenario leaves open.
 fn unlike(protocols: &[String], plans: &[Plan]) -> Option<String> {
     let pauses = |plan: &Plan| plan.fabric.switches.iter().any(|switch| switch.pausing.is_some());
     let drops = |plan: &Plan| {
@@ -255,15 +257,14 @@ fn unlike(protocols: &[String], plans: &[Plan]) -> Option<String> {
     let (pausing, dropping) = (named(&pauses), named(&drops));
     (!pausing.is_empty() && !dropping.is_empty()).then(|| {
         format!(
-            "switches pause under {pausing} and drop under {dropping}: what differs may be due to \
-             that; switch.pfc says one for all"
+            "switches pause under {pausing} and drop under {dropping}: results may differ for this \
+             reason; set switch.pfc to give all runs the same switches"
         )
     })
 }
 
-/// Does `jobs` jobs on at most `threads` threads; results in order. Each is told its number and how
-/// many threads it may take: of fewer jobs than threads, each has its share. A job that panics is a
-/// failed run.
+/// Runs `jobs` jobs on at most `threads` threads and returns the results in order. Each job
+/// receives its number and its share of the threads. A job that panics counts as a failed run.
 pub(crate) fn in_parallel<T: Send>(
     jobs: usize,
     threads: usize,
@@ -298,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_keep_their_order_whatever_the_threads() {
+    fn jobs_keep_their_order() {
         for threads in [1, 2, 7] {
             let results = in_parallel(20, threads, |i, _| Ok(i * i));
             let squares: Vec<_> = results.into_iter().map(Result::unwrap).collect();
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_a_failed_run_and_the_others_are_done() {
+    fn a_panic_fails_only_its_own_run() {
         let results =
             in_parallel(3, 2, |i, _| if i == 1 { panic!("as it happens") } else { Ok(i) });
         assert!(

@@ -1,21 +1,21 @@
-//! What decides a run's numbers beside its protocol, in words for the line above them.
+//! The conditions besides the protocol that determine a run's results, as a line of text.
 
 use tidegate_results::{MarkedAt, Summary, SwitchSettings};
 
 use crate::reproduce::with_unit;
 
-/// Routing, circuits, priorities, buffers, marks, drain and fixed rates of runs, each under a name;
-/// the names stand where not all have the same.
+/// Routing, circuits, priorities, buffers, marking, drain and fixed rates of named runs. The names
+/// are included where the runs differ.
 pub fn conditions(runs: &[(&str, &Summary)]) -> String {
     let all = [routing, circuits, priorities, buffers, marks, drain, fixed_rates];
-    let said = all.map(|of| together(runs, of));
-    said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
+    let texts = all.map(|of| together(runs, of));
+    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// Of more names than that, the others are counted.
+/// Limit on listed names; the rest are counted.
 const NAMES_MAX: usize = 12;
 
-/// What each run has, once, with the names of those that have it where they differ.
+/// Each distinct value once, with the names of its runs if the runs differ.
 fn together(runs: &[(&str, &Summary)], of: fn(&Summary) -> Option<String>) -> String {
     let mut all: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, summary) in runs {
@@ -25,7 +25,7 @@ fn together(runs: &[(&str, &Summary)], of: fn(&Summary) -> Option<String>) -> St
             None => all.push((text, vec![name])),
         }
     }
-    // Names may have commas of their own.
+    // Names may contain commas.
     let between = if runs.iter().any(|(name, _)| name.contains(',')) { "; " } else { ", " };
     let named = |(text, names): &(String, Vec<&str>)| {
         let more = match names.len().saturating_sub(NAMES_MAX) {
@@ -40,7 +40,7 @@ fn together(runs: &[(&str, &Summary)], of: fn(&Summary) -> Option<String>) -> St
     }
 }
 
-/// What the switches have, each kind once; `None` where results do not say.
+/// Each distinct value of the switches once; `None` if the results do not contain any.
 fn of_switches(summary: &Summary, of: fn(SwitchSettings) -> String) -> Option<String> {
     let mut kinds: Vec<String> = Vec::new();
     for settings in summary.switches.iter().filter_map(|switch| switch.settings) {
@@ -57,24 +57,24 @@ fn routing(summary: &Summary) -> Option<String> {
 }
 
 fn priorities(summary: &Summary) -> Option<String> {
-    let said = |settings: SwitchSettings| match settings.priorities {
+    let count = |settings: SwitchSettings| match settings.priorities {
         None => String::new(),
         Some(1) => "1 priority".to_owned(),
         Some(count) => format!("{count} priorities"),
     };
-    of_switches(summary, said).filter(|text| !text.is_empty())
+    of_switches(summary, count).filter(|text| !text.is_empty())
 }
 
-/// Of protocols that do not ask the network.
+/// Rates of protocols that send at a configured rate.
 fn fixed_rates(summary: &Summary) -> Option<String> {
     let rates = |rates: &Vec<f64>| {
         let rates = rates.iter().map(|gbps| with_unit(Some(*gbps), "Gbps"));
         rates.collect::<Vec<_>>().join(" or ")
     };
     let all = summary.fixed_rates_gbps.iter();
-    let said: Vec<String> =
+    let parts: Vec<String> =
         all.map(|(name, all)| format!("each {name} connection sends {}", rates(all))).collect();
-    (!said.is_empty()).then(|| said.join(", "))
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn buffers(summary: &Summary) -> Option<String> {
@@ -82,10 +82,10 @@ fn buffers(summary: &Summary) -> Option<String> {
         let size = settings.buffer_size_bytes;
         let size = size.map_or("unlimited".to_owned(), |size| bytes(size as f64));
         match (settings.pfc_alpha, settings.credit_share) {
-            (Some(alpha), _) => format!("{size} with pauses at {alpha} of what is free"),
+            (Some(alpha), _) => format!("{size} with pauses at {alpha} of the free buffer"),
             (None, Some(share)) => {
                 let percent = share * 100.0;
-                format!("{size} with queues for credits of {percent:.2} % of a link")
+                format!("{size} with credit queues at {percent:.2} % of the link rate")
             }
             (None, None) => size,
         }

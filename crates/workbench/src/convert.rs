@@ -1,4 +1,4 @@
-//! The engine's records in the words of the results.
+//! Converts the engine's records to the types of the results crate.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use tidegate_sim::{
     SwitchRecord,
 };
 
-/// How messages share connections, as scenarios say it.
+/// How messages share connections, as written in scenarios.
 pub(crate) fn connections(policy: ConnectionPolicy) -> String {
     match policy {
         ConnectionPolicy::PerMessage => "per-message".to_owned(),
@@ -27,7 +27,7 @@ pub(crate) fn connections(policy: ConnectionPolicy) -> String {
     }
 }
 
-/// The rates of stacks that send at one of their own, which is what a parameter `rate` says.
+/// Rates of stacks that send at a configured rate, that is, have a parameter `rate`.
 pub(crate) fn fixed_rates(plan: &Plan) -> BTreeMap<String, Vec<f64>> {
     let mut rates = BTreeMap::<String, Vec<f64>>::new();
     for stack in &plan.stacks {
@@ -43,7 +43,7 @@ pub(crate) fn fixed_rates(plan: &Plan) -> BTreeMap<String, Vec<f64>> {
     rates
 }
 
-/// The names that a plan's numbers stand for.
+/// The names of a plan's numbered items.
 pub(crate) fn names(plan: &Plan) -> Names {
     Names {
         hosts: plan.fabric.hosts.clone(),
@@ -57,8 +57,8 @@ pub(crate) fn names(plan: &Plan) -> Names {
     }
 }
 
-/// Whether a flow counts among completion times: it is a message, and was submitted after warm-up
-/// or, where the scenario says so, has completed inside the measured window.
+/// Whether a flow counts in completion times: it is a message that was submitted after warm-up or,
+/// with `output.messages = "completed"`, that completed inside the measured window.
 pub(crate) fn is_measured(plan: &Plan, record: &FlowRecord) -> bool {
     let counts = match plan.output.messages {
         Counted::Submitted => record.start >= plan.warmup,
@@ -69,7 +69,7 @@ pub(crate) fn is_measured(plan: &Plan, record: &FlowRecord) -> bool {
     record.bytes != Message::UNLIMITED && counts
 }
 
-/// A flow.
+/// Row of a flow.
 pub(crate) fn flow(plan: &Plan, record: &FlowRecord, fair_share_gbps: Option<f64>) -> FlowRow {
     FlowRow {
         id: record.id,
@@ -116,12 +116,12 @@ pub(crate) fn jobs(plan: &Plan) -> Vec<Job> {
     plan.workload.traffic.iter().filter_map(job).collect()
 }
 
-/// A direction of a link.
+/// Summary of a direction of a link.
 pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
     link_of(&plan.fabric, record, plan.duration > plan.warmup)
 }
 
-/// The same of a fabric, where something was measured or nothing.
+/// Summary of a link of a fabric. If `measured` is false, the utilisation is absent.
 pub(crate) fn link_of(fabric: &Fabric, record: &LinkRecord, measured: bool) -> LinkSummary {
     let waited = record.packets > 0;
     let micros = |us: f64| Fixed::nearest(us).filter(|_| waited);
@@ -134,7 +134,7 @@ pub(crate) fn link_of(fabric: &Fabric, record: &LinkRecord, measured: bool) -> L
         queue_bytes: bytes(&record.queue_bytes),
         queue_delay_us: QueueDelay {
             mean: micros(delay.mean),
-            // A histogram rounds; a percentile above the exact maximum would look like an error.
+            // A histogram rounds up; a percentile above the exact maximum would look like an error.
             p99: delay.p99.map(|p99| p99.min(delay.max)).and_then(micros),
             max: micros(delay.max),
         },
@@ -148,7 +148,7 @@ pub(crate) fn link_of(fabric: &Fabric, record: &LinkRecord, measured: bool) -> L
     }
 }
 
-/// Where credits wait at the ports of a node, if they do.
+/// The credit queue at the ports of a node, if it has one.
 fn queue_for_credits(fabric: &Fabric, node: Node) -> Option<CreditQueue> {
     match node {
         Node::Switch(switch) => fabric.switches.get(switch as usize)?.credit_queue,
@@ -156,7 +156,7 @@ fn queue_for_credits(fabric: &Fabric, node: Node) -> Option<CreditQueue> {
     }
 }
 
-/// Every switch.
+/// Summaries of all switches.
 pub(crate) fn switches(fabric: &Fabric, records: &[SwitchRecord]) -> Vec<SwitchSummary> {
     let mut hosts = vec![0; fabric.switches.len()];
     for link in &fabric.links {
@@ -177,7 +177,7 @@ pub(crate) fn switches(fabric: &Fabric, records: &[SwitchRecord]) -> Vec<SwitchS
     records.iter().map(switch).collect()
 }
 
-/// What decides at a switch.
+/// The settings of a switch.
 fn settings(switch: &Switch) -> SwitchSettings {
     SwitchSettings {
         priorities: Some(switch.priorities),
@@ -200,7 +200,7 @@ fn settings(switch: &Switch) -> SwitchSettings {
     }
 }
 
-/// Circuits between racks.
+/// Circuits between racks, if the fabric has any.
 pub(crate) fn circuits(plan: &Plan) -> Option<CircuitSettings> {
     let circuits = plan.fabric.circuits.as_ref()?;
     let bytes = |bytes: u32| (bytes < u32::MAX).then_some(u64::from(bytes));
@@ -214,13 +214,13 @@ pub(crate) fn circuits(plan: &Plan) -> Option<CircuitSettings> {
     })
 }
 
-/// What went wrong.
+/// Counts of injected faults.
 pub(crate) fn faults(counts: &FaultCounts) -> FaultSummary {
     let FaultCounts { lost, corrupted, duplicated, reordered, outages } = *counts;
     FaultSummary { lost, corrupted, duplicated, reordered, outages }
 }
 
-/// Hosts that paused their switches for long.
+/// Hosts that paused their switches for a long time.
 pub(crate) fn pause_storms(plan: &Plan, storms: &[PauseStorm]) -> Vec<PauseStormSummary> {
     let storm = |storm: &PauseStorm| PauseStormSummary {
         host: node(&plan.fabric, Node::Host(storm.host)),
@@ -229,13 +229,13 @@ pub(crate) fn pause_storms(plan: &Plan, storms: &[PauseStorm]) -> Vec<PauseStorm
     storms.iter().map(storm).collect()
 }
 
-/// The pauses of all links, where any switch pauses.
+/// Pauses of all links; `None` if no switch pauses.
 pub(crate) fn pauses(plan: &Plan, links: &[LinkRecord]) -> Option<PauseSummary> {
     plan.fabric.switches.iter().find(|switch| switch.pausing.is_some())?;
     let measured = plan.duration.since(plan.warmup).as_ps() as f64;
     let share = |ps: f64| Some(ps / measured).filter(|share| share.is_finite());
     let sum: u128 = links.iter().map(|link| u128::from(link.paused.as_ps())).sum();
-    // Of equally paused links the first.
+    // The first of equally paused links.
     let longest = links.iter().rev().max_by(|a, b| a.paused.cmp(&b.paused));
     let longest = longest.filter(|link| link.pfc_pauses > 0);
     Some(PauseSummary {
@@ -248,7 +248,7 @@ pub(crate) fn pauses(plan: &Plan, links: &[LinkRecord]) -> Option<PauseSummary> 
     })
 }
 
-/// A sample. Of what the engine adds up over time, the value says what the file does.
+/// Row of a sample. Sums over time have the value that the file shows.
 pub(crate) fn sample(plan: &Plan, sample: &Sample) -> SeriesRow {
     let link = || {
         let port = sample.entity as usize;

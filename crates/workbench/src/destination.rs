@@ -1,5 +1,5 @@
-//! Where results go: who may write there, which files there are ours, and what goes when new ones
-//! come.
+//! Folders for results: exclusive access, the files that belong to results, and the removal of old
+//! results.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::report::files_of_reproduction;
 use crate::seeds::folder_name;
 use crate::{Error, catalog};
 
-/// A folder that results are about to be written to. Nobody else can write there meanwhile.
+/// A folder that will receive results. Other processes cannot write results there meanwhile.
 #[derive(Debug)]
 pub struct Destination {
     out: PathBuf,
@@ -22,19 +22,19 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Takes the folder `out`, which is created where it is missing, and goes again if nothing is
-    /// written.
+    /// Opens the folder `out` and creates it if it is missing. A created folder is removed if
+    /// nothing is written.
     ///
     /// # Errors
-    /// When it is no folder, holds results and `force` is not set, somebody else writes there, or
-    /// it cannot be created.
+    /// When it is not a folder, holds results and `force` is not set, another process writes there,
+    /// or it cannot be created.
     pub fn open(out: &Path, force: bool) -> Result<Destination, Error> {
         if out.exists() && !out.is_dir() {
             let message = format!("{} is not a folder", out.display());
             return Err(Error::Usage { option: "--out", message });
         }
         let folder = Folder::open(out).map_err(Error::cannot_open(out))?;
-        // With the folder in hand, so that no results can come between.
+        // Checked while the folder is locked, so that no other process can add results in between.
         if !force && ours(out).iter().any(|name| out.join(name).exists()) {
             return Err(Error::Occupied(out.to_owned()));
         }
@@ -46,16 +46,16 @@ impl Destination {
         &self.out
     }
 
-    /// A file that is to be called `name`.
+    /// A temporary file that `publish` will rename to `name`.
     pub(crate) fn partial(&self, name: &str) -> io::Result<Partial> {
         self.folder.partial(name)
     }
 
-    /// Gives the files their names, in this order. The results that the folder held are gone then,
-    /// and so are those in folders below that it told of, but for the folders `kept`.
+    /// Renames the files to their final names, in this order. Removes the folder's previous
+    /// results, including those in the subfolders that they list, except for the folders `kept`.
     pub(crate) fn publish(self, files: Vec<Partial>, kept: &[String]) -> Result<(), Error> {
         let Destination { out, folder } = self;
-        // Of several seeds, those too that were made before a call ended early.
+        // Includes the seeds that an aborted call has left.
         let stray = if kept.is_empty() { Vec::new() } else { seed_folders(&out) };
         let gone: BTreeSet<String> = parts(&out).into_iter().chain(stray).collect();
         let gone = gone.into_iter().filter(|name| !kept.contains(name));
@@ -67,10 +67,10 @@ impl Destination {
         publish().map_err(Error::output(&out))
     }
 
-    /// Writes files, each under its name only when all are complete.
+    /// Writes files. Each gets its final name when all are complete.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When a file cannot be written.
     pub fn write(self, files: &[(String, Vec<u8>)]) -> Result<(), Error> {
         let partial = |(name, content): &(String, Vec<u8>)| {
             let mut partial = self.partial(name)?;
@@ -83,29 +83,29 @@ impl Destination {
     }
 }
 
-/// Names that our files in a folder may have, those that say that it is complete last.
+/// Names of result files in a folder. Those that mark a result as complete come last.
 fn ours(out: &Path) -> Vec<String> {
     files_of_reproduction(out).into_iter().chain(FILES.map(str::to_owned)).collect()
 }
 
-/// Removes the results in a folder, and in those below that it tells of.
+/// Removes the results in a folder, and in the subfolders that they list.
 fn clear(folder: &Path) -> io::Result<()> {
     if !folder.is_dir() {
         return Ok(());
     }
     parts(folder).into_iter().try_for_each(|name| clear(&folder.join(name)))?;
     match Folder::open(folder) {
-        // Somebody makes it anew.
+        // Another process is writing new results there.
         Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(()),
         folder => folder?.clear(&FILES),
     }
 }
 
-/// Takes away the results of a seed, and of the protocols `names` below it, that a call which ended
-/// early has made.
+/// Removes the results of a seed, and of the protocols `names` below it, that an aborted call has
+/// left.
 pub(crate) fn clear_made(folder: &Path, names: &[String]) {
     for name in names {
-        // What cannot be cleared is refused or replaced by the next call.
+        // If this fails, the next call refuses or replaces the results.
         let _ = clear(&folder.join(name));
         let _ = fs::remove_dir(folder.join(name));
     }
@@ -113,7 +113,7 @@ pub(crate) fn clear_made(folder: &Path, names: &[String]) {
     let _ = fs::remove_dir(folder);
 }
 
-/// Folders below that are called as those of seeds are.
+/// Subfolders whose names are those of seeds.
 fn seed_folders(out: &Path) -> Vec<String> {
     let names = fs::read_dir(out).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let is_seed = |name: &String| {
@@ -123,13 +123,12 @@ fn seed_folders(out: &Path) -> Vec<String> {
     names.filter_map(|name| name.into_string().ok()).filter(is_seed).collect()
 }
 
-/// Folders below that hold parts of the results of this one: a protocol of a comparison each, or a
-/// seed.
+/// Subfolders that hold parts of this result: a protocol of a comparison each, or a seed each.
 fn parts(out: &Path) -> Vec<String> {
     compared(out).into_iter().chain(seeds(out).into_iter().map(folder_name)).collect()
 }
 
-/// What `comparison.json` says of its runs.
+/// The part of `comparison.json` that lists the runs.
 #[derive(Default, Deserialize)]
 struct Comparison {
     runs: Vec<Compared>,
@@ -140,25 +139,25 @@ struct Compared {
     protocol: String,
 }
 
-/// The protocols of the comparison that a folder holds; none where it holds none that can be read.
+/// Protocols of the comparison in a folder; empty if there is no readable comparison.
 pub(crate) fn compared(out: &Path) -> Vec<String> {
     let found: Comparison = read(out, "comparison.json");
     let names = found.runs.into_iter().map(|run| run.protocol);
     names.filter(|name| catalog::find(name).is_ok()).collect()
 }
 
-/// What `aggregate.json` says of its seeds.
+/// The part of `aggregate.json` that lists the seeds.
 #[derive(Default, Deserialize)]
 struct Aggregate {
     seeds: Vec<u64>,
 }
 
-/// The seeds whose results a folder holds; none where it says nothing of that.
+/// Seeds whose results a folder holds; empty if there is no readable aggregate.
 fn seeds(out: &Path) -> Vec<u64> {
     read::<Aggregate>(out, "aggregate.json").seeds
 }
 
-/// What a file of the folder says; nothing where it cannot be read.
+/// Content of a file in the folder; the default if it cannot be read.
 fn read<T: Default + DeserializeOwned>(out: &Path, name: &str) -> T {
     let bytes = tidegate_scenario::files::read(&out.join(name), u64::MAX);
     bytes.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()

@@ -1,11 +1,11 @@
--- The same for every format: a row of headers, then payload. Real endpoints put a header of their
--- session behind those of a transport, then what is sealed, or send one of a session alone.
+-- Common to all formats: headers, then payload. In live UDP mode a datagram has a session header
+-- after those of the transport, then encrypted content; or it has only a session header.
 
 local TAG_BYTES = 16
 
 local function text(name) return (name:gsub("_", " ")) end
 
--- Makes the protocol of a format and the fields of its tables.
+-- Declares the protocol of a format and the fields of its tables.
 local function declare(format)
   local proto = Proto("tidegate_" .. format.name, "Tidegate " .. text(format.name))
   local fields = {}
@@ -71,22 +71,22 @@ local function bytes_of(fields)
   return bytes
 end
 
--- Shows fields from `at` on; where they end, and what to say of them in a line.
+-- Adds fields from `at` to the tree. Returns the end offset, and a one-line summary.
 local function show(fields, buffer, at, tree)
-  local said = ""
+  local summary = ""
   for _, field in ipairs(fields) do
     local range = buffer(at, field.bytes)
     tree:add(field.field, range)
     if field.shown == "number" then
       local value = field.bytes == 8 and range:uint64() or range:uint()
-      said = said .. " " .. field.name .. "=" .. tostring(value)
+      summary = summary .. " " .. field.name .. "=" .. tostring(value)
     end
     at = at + field.bytes
   end
-  return at, said
+  return at, summary
 end
 
--- Shows the header at `at`; where it ends, and what to say of it. Nothing where it is none.
+-- Adds the header at `at`. Returns its end offset and a summary; nothing if it is invalid.
 local function header(format, buffer, at, tree)
   local function wrong(why)
     tree:add_proto_expert_info(format.wrong, why)
@@ -110,19 +110,19 @@ local function header(format, buffer, at, tree)
   tree:add(format.kind_field, buffer(at + 1, 1))
   local flag_tree = tree:add(format.flags_field, buffer(at + 2, 1))
   tree:add(format.words_field, buffer(at + 3, 1))
-  local said = kind.name
+  local summary = kind.name
   for bit, flag in ipairs(kind.flags) do
     flag_tree:add(flag.field, buffer(at + 2, 1))
-    if math.floor(flags / 2 ^ (bit - 1)) % 2 == 1 then said = said .. " " .. flag.name end
+    if math.floor(flags / 2 ^ (bit - 1)) % 2 == 1 then summary = summary .. " " .. flag.name end
   end
   local next, values = show(kind.fields, buffer, at + 4, tree)
   for start = next, at + length - 1, math.max(record, 1) do
     show(kind.list, buffer, start, tree:add(buffer(start, record), "Record"))
   end
-  return at + length, said .. values, tree
+  return at + length, summary .. values, tree
 end
 
--- Shows telemetry at the beginning; where it ends. Nothing where it makes no sense.
+-- Adds telemetry at the beginning. Returns its end offset; nothing if it is invalid.
 local function stamps(telemetry, buffer, tree)
   local at = 0
   while at and buffer:len() >= at + 4 and buffer(at + 1, 1):uint() >= telemetry.first do
@@ -131,9 +131,9 @@ local function stamps(telemetry, buffer, tree)
   return at
 end
 
-local function columns(pinfo, said)
+local function columns(pinfo, summary)
   pinfo.cols.protocol = "tidegate"
-  pinfo.cols.info = said
+  pinfo.cols.info = summary
 end
 
 -- Packets of the simulator.
@@ -141,16 +141,16 @@ local function simulated(telemetry, format)
   return function(buffer, pinfo, tree)
     local at = stamps(telemetry, buffer, tree)
     if not at then return end
-    local next, said, own = header(format, buffer, at, tree)
+    local next, summary, own = header(format, buffer, at, tree)
     if not next then return end
     local payload = buffer:reported_len() - next
     own:add(format.payload_field, payload):set_generated()
-    columns(pinfo, text(format.name) .. " " .. said .. " payload=" .. payload)
+    columns(pinfo, text(format.name) .. " " .. summary .. " payload=" .. payload)
   end
 end
 
--- Where the session's header begins; nothing where there is none. Lengths are counted alike in
--- all headers, whoever's they are.
+-- Offset of the session header; nothing if there is none. The length field is the same in the
+-- headers of all formats.
 local function session_at(session, buffer)
   local at = 0
   while buffer:len() >= at + 4 do
@@ -160,7 +160,7 @@ local function session_at(session, buffer)
     if kind then
       local is_whole = length == 4 + bytes_of(kind.fields) and buffer:len() >= at + length
       local is_alone = buffer:reported_len() == at + length
-      -- What a question is filled up with means nothing.
+      -- The padding of a Hello has no meaning.
       is_alone = is_alone or kind.name == "Hello"
       local is_right = version == session.version and is_whole and buffer(at + 2, 1):uint() == 0
       local is_data, is_control = kind.name == "Data", kind.name == "Control"
@@ -172,7 +172,7 @@ local function session_at(session, buffer)
   end
 end
 
--- A field of the session's header at `at`.
+-- Value of a field of the session header at `at`.
 local function value(session, buffer, at, name)
   local kind = find(session, buffer(at + 1, 1):uint())
   at = at + 4
@@ -182,40 +182,40 @@ local function value(session, buffer, at, name)
   end
 end
 
--- By the number of a session, which transport it is of; the handshake tells.
-local spoken = {}
+-- Transports of sessions by session id, learnt from the handshake.
+local transports = {}
 
--- Hears which transport a session is of.
-local function hear(session, by_protocol, buffer, name)
+-- Learns the transport of a session from its handshake.
+local function learn(session, by_protocol, buffer, name)
   local function id(field) return tostring(value(session, buffer, 0, field):uint64()) end
   if name == "Hello" then
-    spoken[id("id")] = by_protocol[value(session, buffer, 0, "protocol"):stringz()]
+    transports[id("id")] = by_protocol[value(session, buffer, 0, "protocol"):stringz()]
   elseif name == "Accept" then
-    spoken[id("id")] = spoken[id("to")]
+    transports[id("id")] = transports[id("to")]
   end
 end
 
--- Packets of real endpoints, whatever their ports.
+-- Packets of live UDP mode, on any port.
 local function real(telemetry, session, by_protocol)
   return function(buffer, pinfo, tree)
     local at = session_at(session, buffer)
     if not at then return false end
-    local said, line = "", nil
+    local summary, line = "", nil
     if at > 0 then
       local next = stamps(telemetry, buffer, tree)
-      local transport = spoken[tostring(value(session, buffer, at, "to"):uint64())]
+      local transport = transports[tostring(value(session, buffer, at, "to"):uint64())]
       if next and next < at then
         if transport then
           next, line = header(transport, buffer, next, tree)
-          said = next and text(transport.name) .. " " .. line .. ", " or ""
+          summary = next and text(transport.name) .. " " .. line .. ", " or ""
         else
           tree:add(session.other_field, buffer(next, at - next))
         end
       end
     end
     local name = find(session, buffer(at + 1, 1):uint()).name
-    local next, told, own = header(session, buffer, at, tree)
-    if at == 0 then hear(session, by_protocol, buffer, name) end
+    local next, details, own = header(session, buffer, at, tree)
+    if at == 0 then learn(session, by_protocol, buffer, name) end
     local sealed = buffer:reported_len() - next - TAG_BYTES
     if sealed >= 0 and (name == "Data" or name == "Control") then
       local kept = math.min(sealed, buffer:len() - next)
@@ -223,9 +223,9 @@ local function real(telemetry, session, by_protocol)
       if buffer:len() == buffer:reported_len() then
         own:add(session.tag_field, buffer(next + sealed, TAG_BYTES))
       end
-      told = told .. " sealed=" .. sealed
+      details = details .. " sealed=" .. sealed
     end
-    columns(pinfo, said .. "session " .. told)
+    columns(pinfo, summary .. "session " .. details)
     return true
   end
 end
@@ -244,7 +244,7 @@ for _, format in ipairs(formats) do
   end
 end
 local of_session = real(telemetry, session, by_protocol)
-session.proto.init = function() spoken = {} end
+session.proto.init = function() transports = {} end
 session.proto.dissector = function(buffer, pinfo, tree)
   return of_session(buffer, pinfo, tree) and buffer:len() or 0
 end

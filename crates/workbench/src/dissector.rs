@@ -1,4 +1,4 @@
-//! A dissector for Wireshark, made from the tables of headers.
+//! A dissector for Wireshark, generated from the header tables.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use crate::headers::{Place, formats};
 #[cfg(test)]
 mod tests;
 
-/// What every dissector of these tables does.
+/// The part of the dissector that is the same for all tables.
 const CODE: &str = include_str!("dissector.lua");
 
-/// A plugin for Wireshark and tshark, in Lua, that shows what captures hold.
+/// A Lua plugin for Wireshark and tshark that decodes captures.
 pub fn dissector() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut out = format!("-- Headers of tidegate {version}, by `tidegate dissector`.\n\n");
@@ -73,7 +73,7 @@ fn row(out: &mut String, field: &Field) {
     .expect("memory");
 }
 
-/// A string of Lua.
+/// A Lua string literal.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

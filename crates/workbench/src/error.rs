@@ -1,4 +1,4 @@
-//! What can go wrong, and the exit status it means.
+//! Errors, and the exit status of each.
 
 use std::fmt;
 use std::io;
@@ -9,34 +9,34 @@ use tidegate_sim::RankFailure;
 
 use crate::{Aggregate, Comparison};
 
-/// What can go wrong.
+/// An error of the workbench.
 #[derive(Debug)]
 pub enum Error {
-    /// An option of the caller's is wrong.
+    /// An option of the caller is invalid.
     Usage {
-        /// The option, as the command line spells it.
+        /// The option's name on the command line.
         option: &'static str,
-        /// What is wrong with it, and what is allowed.
+        /// The fault, and what is allowed.
         message: String,
     },
-    /// A scenario is wrong, or what was to be changed in it.
+    /// A scenario, or a change to it, is invalid.
     Scenario(String),
-    /// The folder for results holds some.
+    /// The folder for results already holds results.
     Occupied(PathBuf),
-    /// Somebody else writes results to the folder now.
+    /// Another process writes results to the folder.
     Busy(PathBuf),
     /// Results cannot be written.
     Output {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A capture cannot be written.
     Capture {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// All was run, and not all results can be written.
@@ -48,7 +48,7 @@ pub enum Error {
     },
     /// The run failed.
     Run(String),
-    /// This cannot be done in several processes, or not by this build.
+    /// The operation is not possible in several processes, or not in this build.
     Alone(String),
     /// A process of the run failed.
     RankFailure(RankFailure),
@@ -83,7 +83,7 @@ impl Error {
         }
     }
 
-    /// `path` cannot be opened to write results: the caller has to name another.
+    /// `path` cannot be opened for results; the caller has to choose another one.
     pub(crate) fn cannot_open(path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();
         move |source| match source.kind() {
@@ -92,8 +92,8 @@ impl Error {
         }
     }
 
-    /// The exit status of a process that ends with this: 1 the run failed, 2 the command line or a
-    /// file is wrong, 130 interrupted.
+    /// Exit status of a process that ends with this error: 1 if the run failed, 2 if the command
+    /// line or a file is invalid, 130 if interrupted.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Usage { .. }
@@ -120,13 +120,13 @@ impl fmt::Display for Error {
             }
             Error::Occupied(path) => write!(
                 f,
-                "--out {}: this folder holds results; name another one, or replace them with \
+                "--out {}: this folder holds results; choose another one, or replace them with \
                  --force",
                 path.display()
             ),
             Error::Busy(path) => write!(
                 f,
-                "--out {}: another run writes its results to this folder; wait for it, or name \
+                "--out {}: another run is writing its results to this folder; wait for it, or choose \
                  another one",
                 path.display()
             ),

@@ -1,8 +1,8 @@
-//! What max-min fairness would give each flow: an oracle that is computed apart from the engine.
+//! The max-min fair rate of each flow, computed independently of the engine.
 //!
-//! Water filling: the rates of all flows rise together; when a link is full, its flows stay where
-//! they are and the others rise on. A flow loads the links of its path with its data and those of
-//! the way back with its acknowledgements.
+//! Water filling: the rates of all flows rise together. When a link is full, the rates of its flows
+//! are final, and the others continue to rise. A flow loads the links of its path with its data,
+//! and those of the way back with its acknowledgements.
 
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_core::fabric::{Fabric, Node};
@@ -11,11 +11,10 @@ use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Message, PathOracle, ProtocolI
 use tidegate_scenario::Plan;
 use tidegate_sim::LinkRecord;
 
-/// Rates that max-min fairness gives to flows, in the unit of `capacity`.
+/// Max-min fair rates of flows, in the unit of `capacity`.
 ///
-/// `loads[f]` names the links that flow `f` loads, by number, each with how much of it one unit of
-/// the flow's rate takes (1 for data). A flow that loads nothing is unlimited: its rate is
-/// infinite.
+/// `loads[f]` lists the links that flow `f` loads: number, and load per unit of the flow's rate (1
+/// for data). A flow without loads is unlimited: its rate is infinite.
 pub fn max_min(capacity: &[f64], loads: &[Vec<(usize, f64)>]) -> Vec<f64> {
     let mut rates = vec![f64::INFINITY; loads.len()];
     let mut rising: Vec<usize> = (0..loads.len()).collect();
@@ -46,7 +45,7 @@ pub fn max_min(capacity: &[f64], loads: &[Vec<(usize, f64)>]) -> Vec<f64> {
 /// The fair shares of a plan's flows, as goodput.
 #[derive(Clone, Debug, Default)]
 pub struct FairShares {
-    /// By sender, receiver and stack: flows that agree in these have the same share.
+    /// Shares by sender, receiver and stack. Flows that agree in these have the same share.
     shares: BTreeMap<(u32, u32, u16), Share>,
 }
 
@@ -57,29 +56,30 @@ struct Share {
     wire_gbps: f64,
     /// The queueing delay that its protocol aims at there.
     target: Option<Span>,
-    /// The directions of links that its data takes.
+    /// The link directions on the path of its data.
     path: Vec<usize>,
 }
 
-/// What the queues on a group's paths are, and what its protocol wants them to be.
+/// Measured and targeted queues on the paths of a group of flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QueueAim {
     /// The longest mean wait at any hop of the path; mean over the flows.
     pub hop_delay_us: f64,
-    /// What the protocol aims at where every flow has its fair share; `None`: it aims at no delay.
+    /// Delay that the protocol aims at if every flow has its fair share; `None` if it has no
+    /// target.
     pub target_us: Option<f64>,
 }
 
 impl FairShares {
-    /// What a flow from `src` to `dst` under `stack` would get in Gbit/s of payload; `None` where
-    /// that is not defined.
+    /// Fair share of a flow from `src` to `dst` under `stack`, in Gbit/s of payload; `None` where
+    /// it is not defined.
     pub fn get(&self, src: u32, dst: u32, stack: u16) -> Option<f64> {
         self.shares.get(&(src, dst, stack)).map(|share| share.goodput_gbps)
     }
 
-    /// The shares of `plan`, or none at all unless every flow is unlimited, present over all of the
-    /// measured time, and has only one shortest path there and back. With circuits, whose rate
-    /// comes and goes, none.
+    /// The shares of `plan`. They are defined only if every flow is unlimited, is present for all
+    /// of the measured window, and has a single shortest path in each direction, and if the fabric
+    /// has no circuits, whose rates vary.
     pub fn of(plan: &Plan) -> FairShares {
         Self::find(plan).unwrap_or_default()
     }
@@ -131,7 +131,7 @@ impl FairShares {
         })
     }
 
-    /// Asks every flow's protocol what it aims at with its share.
+    /// Computes the queueing delay that each flow's protocol aims at with its share.
     pub fn with_targets(mut self, plan: &Plan, paths: &dyn PathOracle) -> FairShares {
         for (&(src, dst, stack), share) in &mut self.shares {
             share.target = plan.stacks[usize::from(stack)]
@@ -169,13 +169,14 @@ impl FairShares {
     }
 }
 
-/// Bytes on the wire of a full data packet and of its acknowledgement, over so many switches.
+/// Bytes on the wire of a full data packet and of its acknowledgement on a path with `hops`
+/// switches.
 fn wire_bytes(info: &ProtocolInfo, mtu: u32, hops: u32) -> (f64, f64) {
     let data = (mtu + HEADER_BYTES + info.telemetry(hops)).max(MIN_WIRE_BYTES);
     (f64::from(data), f64::from(MIN_WIRE_BYTES + info.echo(hops)))
 }
 
-/// Directions of links by the node they leave. Direction 2i leads from a to b of link i, 2i + 1
+/// Link directions by the node that they leave. Direction 2i leads from a to b of link i, 2i + 1
 /// back.
 struct Graph<'a> {
     fabric: &'a Fabric,
@@ -201,13 +202,13 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Where a direction leads.
+    /// The node that a direction leads to.
     fn end(&self, port: usize) -> Node {
         let link = &self.fabric.links[port / 2];
         if port.is_multiple_of(2) { link.b } else { link.a }
     }
 
-    /// Links between each node and `root`, where hosts forward nothing.
+    /// Number of links between each node and `root`. Hosts forward nothing.
     fn distances(&self, root: Node) -> Vec<Option<u32>> {
         let mut distances = vec![None; self.out.len()];
         distances[self.index(root)] = Some(0);
@@ -228,8 +229,7 @@ impl<'a> Graph<'a> {
         distances
     }
 
-    /// The shortest path by number of links, if there is one and only one. `distances` are those to
-    /// `to`.
+    /// The shortest path by number of links, if it is unique. `distances` are those to `to`.
     fn only_path(&self, from: Node, to: Node, distances: &[Option<u32>]) -> Option<Vec<usize>> {
         let mut path = Vec::new();
         let mut at = from;
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn max_min_solves_the_parking_lot() {
-        // A victim over two links, two others on the first and nine on the second.
+        // One flow over two links, two others on the first and nine on the second.
         let mut flows = vec![data(&[0, 1])];
         flows.extend((0..2).map(|_| data(&[0])));
         flows.extend((0..9).map(|_| data(&[1])));
@@ -286,9 +286,9 @@ mod tests {
     }
 
     #[test]
-    fn max_min_gives_what_others_leave() {
-        // Bertsekas and Gallager's way: 0 on links 0 and 1, 1 on 0, 2 on 1 and 2, 3 on 2; the last
-        // link is wide.
+    fn max_min_assigns_the_remaining_capacity() {
+        // Example in the style of Bertsekas and Gallager: flow 0 on links 0 and 1, flow 1 on link
+        // 0, flow 2 on links 1 and 2, flow 3 on link 2. The last link is wide.
         let rates =
             max_min(&[10.0, 4.0, 20.0], &[data(&[0, 1]), data(&[0]), data(&[1, 2]), data(&[2])]);
         close(&rates, &[2.0, 8.0, 2.0, 18.0]);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn max_min_leaves_the_unlimited_unlimited() {
+    fn flows_without_loads_are_unlimited() {
         assert_eq!(max_min(&[1.0], &[vec![]]), [f64::INFINITY]);
         assert_eq!(max_min(&[], &[]), [0.0; 0]);
     }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn only_path_is_none_where_there_is_a_choice() {
+    fn only_path_requires_uniqueness() {
         let (h, s) = (Node::Host, Node::Switch);
         let chain = [(h(0), s(0)), (s(0), s(1)), (s(1), h(1)), (s(1), h(2))];
         let mut diamond = chain.to_vec();

@@ -1,4 +1,4 @@
-//! Headers as people read of them.
+//! Documentation of packet headers.
 
 use std::fmt::Write;
 
@@ -7,20 +7,20 @@ use tidegate_core::wire::{Field, Format, Header as _, START_BYTES, Shown, meanin
 use tidegate_endpoint::message::Head;
 use tidegate_endpoint::session::header::{Header, control::ControlMessage};
 
-/// Where in a datagram headers stand.
+/// Position of a header in a datagram.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Place {
-    /// First, where it is asked for or echoed.
+    /// First, if telemetry is requested or echoed.
     Telemetry,
-    /// Then those of the transport, which is that of these protocols.
+    /// Next: the header of the transport of these protocols.
     Transport(Vec<&'static str>),
-    /// Then, between real endpoints, one of their session; or that alone.
+    /// Next, in live UDP mode: the header of the session, or only that.
     Session,
-    /// Behind that, where only who has the key reads it.
+    /// Last: encrypted, readable with the session key.
     Sealed,
 }
 
-/// The headers there are, and where they stand.
+/// All headers and their positions.
 pub(crate) fn formats() -> Vec<(&'static Format, Place)> {
     let mut all: Vec<(&Format, Place)> = vec![(&telemetry::FORMAT, Place::Telemetry)];
     for protocol in Protocol::ALL {
@@ -45,7 +45,7 @@ fn shown(field: &Field) -> &'static str {
     }
 }
 
-/// Every header in Markdown, field by field.
+/// Markdown documentation of every header, field by field.
 pub fn headers() -> String {
     let mut out = String::new();
     for (format, place) in formats() {
@@ -59,15 +59,15 @@ pub fn headers() -> String {
                 write!(out, " Protocols: {protocols}. UDP port {port}.").expect("memory");
             }
             Place::Session => {
-                write!(out, " UDP port {port}, unless another is chosen.").expect("memory");
+                write!(out, " Default UDP port {port}.").expect("memory");
             }
-            Place::Sealed => out += " Sealed: only who has the key reads them.",
+            Place::Sealed => out += " Encrypted: readable with the session key only.",
         }
         writeln!(out, " Version {}.", format.version).expect("memory");
         for kind in format.kinds {
             writeln!(out, "\n### {title}: {}\n\n{}\n", kind.name, meaning(kind.doc))
                 .expect("memory");
-            out += "| byte | field | is | meaning |\n| --- | --- | --- | --- |\n";
+            out += "| byte | field | type | meaning |\n| --- | --- | --- | --- |\n";
             writeln!(out, "| 1 | kind | {:#04x} | |", kind.number).expect("memory");
             for (bit, flag) in kind.flags.iter().enumerate() {
                 let doc = meaning(flag.doc);

@@ -1,4 +1,4 @@
-//! Files of other simulators, in and out: the scenario crate knows what is in them.
+//! Import and export of other simulators' files. The scenario crate implements the formats.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use tidegate_scenario::{Override, load_file};
 
 use crate::{Error, guarded, scenario};
 
-/// What was written.
+/// Result of an import or export.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The files; the one that matters most is the last.
+    /// The written files; the main one is the last.
     pub files: Vec<PathBuf>,
-    /// What was left out, a sentence each.
+    /// One sentence about each thing that was omitted.
     pub warnings: Vec<String>,
 }
 
-/// Makes a scenario of files of another simulator: a fabric and perhaps flows, or flows alone
-/// where `fabric` is a scenario file, or the name of a template, that has the fabric. Writes it to
-/// the folder `out`, which is created, with a trace beside it where there are flows.
+/// Converts files of another simulator to a scenario: a fabric and optional flows, or only flows if
+/// `fabric` is a scenario file or template that provides the fabric. Writes the scenario to the
+/// folder `out`, which is created, with a trace beside it if there are flows.
 ///
 /// # Errors
-/// When a file is wrong, or says what a scenario cannot; or `out` holds such files already and
-/// `force` is not set, or cannot be written.
+/// When a file is invalid or contains something that a scenario cannot express; when `out` holds
+/// such files and `force` is not set, or cannot be written.
 pub fn import(
     format: Format,
     files: &[PathBuf],
@@ -40,12 +40,12 @@ pub fn import(
     write(guarded(|| read().map_err(scenario))?, out, force)
 }
 
-/// Writes a scenario's fabric and flows to the folder `out`, which is created, as another
-/// simulator reads them.
+/// Writes a scenario's fabric and flows in another simulator's format to the folder `out`, which is
+/// created.
 ///
 /// # Errors
-/// When the scenario is wrong, or has what the format cannot say; or `out` holds such files
-/// already and `force` is not set, or cannot be written.
+/// When the scenario is invalid or contains something that the format cannot express; when `out`
+/// holds such files and `force` is not set, or cannot be written.
 pub fn export(
     format: Format,
     path: &Path,
@@ -66,7 +66,7 @@ fn write(Files { files, warnings }: Files, out: &Path, force: bool) -> Result<Wr
     let folder = Folder::open(out).map_err(Error::cannot_open(out))?;
     let paths: Vec<PathBuf> = files.iter().map(|(name, _)| out.join(name)).collect();
     if let Some(taken) = paths.iter().find(|path| path.exists()).filter(|_| !force) {
-        let message = format!("{} is there already; --force replaces it", taken.display());
+        let message = format!("{} already exists; replace it with --force", taken.display());
         return Err(Error::Usage { option: "--out", message });
     }
     let partial = |(name, content): &(String, String)| {

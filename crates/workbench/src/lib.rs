@@ -1,11 +1,10 @@
-//! The facade: all that people and programs see of tidegate goes through here.
+//! The facade: the command line, Python and other programs use tidegate through this crate.
+//! [`load`] a scenario, [`run`] it, [`compare`] it under several protocols, and list the catalog's
+//! [`protocols`]. Results are returned as the types of the results crate, which is re-exported as
+//! [`results`].
 //!
-//! [`load`] a scenario, [`run`] it, [`compare`] it under several protocols, and ask the catalog
-//! about [`protocols`]. Results come back as the models of the results crate, which is re-exported
-//! whole as [`results`].
-//!
-//! This is where the clock is read, files are opened and threads start. The engine below knows
-//! nothing of either.
+//! This crate reads the clock, opens files and starts runs. The engine below it does not read the
+//! clock or access files.
 
 mod cache;
 mod catalog;
@@ -92,9 +91,8 @@ struct AddingAProtocol;
 
 /// Reads a scenario and applies `overrides` to it.
 ///
-/// # Errors
-/// When its file cannot be read, or it or an override is wrong; the message names the place, the
-/// value, and what is allowed.
+/// When the file cannot be read, or the file or an override is invalid. The message names the
+/// place, the value, and what is allowed.
 pub fn load(from: impl Into<Source>, overrides: &[Override]) -> Result<Plan, Error> {
     let parse = |text: &str| tidegate_scenario::load(text, source::NO_FILE, overrides);
     let plan = match from.into() {
@@ -110,7 +108,7 @@ pub fn load(from: impl Into<Source>, overrides: &[Override]) -> Result<Plan, Err
     plan.map_err(scenario)
 }
 
-/// What `--set key=value` changes in a scenario.
+/// A change to a scenario, from `--set key=value`.
 ///
 /// # Errors
 /// When the argument has no key or no value.
@@ -118,19 +116,19 @@ pub fn set(argument: &str) -> Result<Override, Error> {
     Override::set(argument).map_err(scenario)
 }
 
-/// A key and the values that it takes, from `--vary key=values`.
+/// A key and its values, from `--vary key=values`.
 ///
 /// # Errors
-/// When the argument has no key or no value, or a range leads nowhere.
+/// When the argument has no key or no value, or a range is empty.
 pub fn vary(argument: &str) -> Result<Axis, Error> {
     Axis::vary(argument).map_err(scenario)
 }
 
-/// A scenario to begin with, on one of the fabrics that [`templates`] names, as a file in which all
-/// keys that it does not say stand as comments.
+/// A starting scenario on one of the fabrics that [`templates`] lists. Keys that it leaves at their
+/// defaults are included as comments.
 ///
 /// # Errors
-/// When there is no such fabric.
+/// When no template has this name.
 pub fn template(fabric: &str) -> Result<String, Error> {
     tidegate_scenario::template(fabric).map_err(scenario)
 }
@@ -144,12 +142,12 @@ pub fn schema() -> serde_json::Value {
     tidegate_scenario::schema()
 }
 
-/// Does `job`; a panic in it becomes an error, so that no caller of the facade ends with one.
+/// Runs `job` and turns a panic in it into an error, so that no function of the facade panics.
 fn guarded<T>(job: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    // The job's state is dropped with it: nothing that the panic left half-done is seen again.
+    // The job's state is dropped with it, so no half-updated state is observed after the panic.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        Err(Error::Run(format!("the simulator failed, which is a fault of its own: {text}")))
+        Err(Error::Run(format!("internal error in the simulator: {text}; please report it")))
     })
 }

@@ -1,8 +1,8 @@
-//! The machine a run happens on, and how much of it the run took.
+//! The machine of a run, and the resources that the run used.
 
 #![allow(
     clippy::disallowed_types,
-    reason = "the edge: what is measured here never reaches a simulation"
+    reason = "the edge: these measurements never enter a simulation"
 )]
 
 use cpu_time::{ProcessTime, ThreadTime};
@@ -10,7 +10,7 @@ use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_results::Host;
 
-/// How long a run has been at it.
+/// Measures the time of a run.
 pub(crate) struct Stopwatch {
     wall: Instant,
     of_thread: Option<ThreadTime>,
@@ -19,7 +19,7 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts now.
+    /// Starts the clocks.
     pub(crate) fn start() -> Stopwatch {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         Stopwatch {
@@ -29,13 +29,13 @@ impl Stopwatch {
             started_unix_seconds: since_epoch.ok().map(|span| span.as_secs()),
         }
     }
-    /// Since the start.
+    /// Wall-clock time since the start.
     pub(crate) fn wall(&self) -> Duration {
         self.wall.elapsed()
     }
-    /// Processor time since the start; zero where the system does not tell. Of this thread where
-    /// it worked alone, of the whole process where several did, and then what other runs take at
-    /// the same time is in it.
+    /// Processor time since the start; zero if the system does not provide it. With one thread, the
+    /// time of this thread. With several, the time of the whole process, including other runs at
+    /// the same time.
     pub(crate) fn cpu(&self, threads: usize) -> Duration {
         let elapsed = if threads == 1 {
             self.of_thread.and_then(|cpu| cpu.try_elapsed().ok())
@@ -44,13 +44,13 @@ impl Stopwatch {
         };
         elapsed.unwrap_or_default()
     }
-    /// When it started, unless the clock is before 1970.
+    /// Time of the start; `None` if the clock is before 1970.
     pub(crate) fn started_unix_seconds(&self) -> Option<u64> {
         self.started_unix_seconds
     }
 }
 
-/// Most memory that this process ever had, all its runs together; Linux alone tells.
+/// Peak memory of this process over all its runs; only on Linux.
 pub(crate) fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -58,7 +58,7 @@ pub(crate) fn peak_rss_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Cores that this process may use.
+/// Cores available to this process.
 pub(crate) fn cores() -> Option<usize> {
     std::thread::available_parallelism().ok().map(usize::from)
 }

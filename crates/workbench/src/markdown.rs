@@ -1,12 +1,12 @@
-//! Markdown that people also read as a file.
+//! Line wrapping of generated Markdown.
 
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm, fill};
 
-/// Columns of a line.
+/// Maximum columns of a line.
 const WIDTH: usize = 100;
 
-/// `text` with its paragraphs and list items filled to 100 columns where a line of theirs is wider;
-/// tables, headings and blocks of code stay as they are.
+/// `text` with paragraphs and list items wrapped to 100 columns if one of their lines is wider.
+/// Tables, headings and code blocks stay unchanged.
 pub fn wrapped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 50);
     let mut paragraph: Vec<&str> = Vec::new();
@@ -29,7 +29,7 @@ pub fn wrapped(text: &str) -> String {
     out
 }
 
-/// Appends a paragraph or an item of a list, and empties it.
+/// Appends a paragraph or list item to `out`, and clears `lines`.
 fn fill_into(out: &mut String, lines: &mut Vec<&str>) {
     let Some(first) = lines.first() else { return };
     let options = Options::new(WIDTH)
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paragraphs_and_items_are_filled_and_tables_are_not() {
+    fn only_paragraphs_and_items_are_wrapped() {
         let long = "word ".repeat(30);
         let (long, row) = (long.trim_end(), format!("| {long}|"));
         let text = format!("{long}\nand more\n\n* {long}\n\n{row}\n```\n{long}\n```\n");

@@ -1,11 +1,11 @@
 //! Paired differences: one metric of two runs, seed by seed.
 //!
-//! Under one seed all protocols get the same messages at the same times, so a large part of what
-//! varies over the seeds is common to them and cancels in the difference of one seed. The mean of
-//! these differences has a 95 % interval by Student's t, and the paired t-test gives the
-//! probability `p` of a mean that far from zero if the protocols did not differ. A table holds
-//! many such tests, so Holm's method corrects the `p` of each over all tests of its table (Holm
-//! 1979, A simple sequentially rejective multiple test procedure).
+//! Under one seed all protocols get the same messages at the same times. Much of the variation over
+//! seeds is therefore common to them and cancels in the difference for one seed. The mean of these
+//! differences has a 95 % interval by Student's t. The paired t-test gives the probability `p` of a
+//! mean at least that far from zero if the protocols did not differ. A table holds many such tests,
+//! so Holm's method corrects each `p` over all tests of its table (Holm 1979, A simple sequentially
+//! rejective multiple test procedure).
 
 use std::collections::BTreeMap;
 
@@ -18,39 +18,39 @@ use crate::{Aggregated, Error};
 
 /// A corrected `p` below this is significant.
 const SIGNIFICANT: f64 = 0.05;
-/// Differences that vary by less than this share of the values vary by rounding alone.
+/// Differences whose variation is below this share of the values vary only by rounding.
 const ROUNDING: f64 = 1e-12;
 
-/// How far a metric is from the same of the baseline: the mean over the seeds that both have.
+/// Difference of a metric from the baseline: the mean over the seeds that both have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Seeds under which both have a value.
+    /// Number of seeds for which both have a value.
     pub n: usize,
-    /// Mean of the differences, this minus the baseline.
+    /// Mean of the differences: this metric minus the baseline.
     pub mean: f64,
     /// Half of the 95 % confidence interval by Student's t; null where `n` is one.
     pub half_width: Option<f64>,
-    /// Of the two-sided paired t-test; null where nothing is tested: of one seed, of differences
-    /// that do not vary, and of metrics of which neither value is better.
+    /// `p` of the two-sided paired t-test; null if there is no test: for one seed, for differences
+    /// that do not vary, and for metrics for which neither more nor less is better.
     pub p: Option<f64>,
-    /// The same, by Holm's correction over all tests of the table.
+    /// `p` after Holm's correction over all tests of the table.
     pub p_holm: Option<f64>,
     /// `p_holm` is below 0.05, and the better value is not just a lower bound.
     pub is_significant: bool,
-    /// One a seed, in the order of seeds; null where either has no value.
+    /// One value per seed, in the order of seeds; null if either has no value.
     pub values: Vec<Option<f64>>,
 }
 
-/// Metrics under one protocol, beside others that see the same messages.
+/// Metrics of one protocol, to be compared with other protocols under the same messages.
 pub(crate) struct Candidate<'a> {
     pub(crate) protocol: &'a str,
     pub(crate) metrics: &'a mut Vec<Aggregated>,
 }
 
-/// The baseline among `names`: the one asked for, or the first.
+/// Selects the baseline from `names`: the requested one, or the first.
 ///
 /// # Errors
-/// When it is none of them.
+/// When the requested baseline is not in `names`.
 pub(crate) fn baseline(asked: Option<&str>, names: &[String]) -> Result<Option<String>, Error> {
     let Some(asked) = asked else { return Ok(names.first().filter(|_| names.len() > 1).cloned()) };
     if names.iter().any(|name| name == asked) {
@@ -63,8 +63,8 @@ pub(crate) fn baseline(asked: Option<&str>, names: &[String]) -> Result<Option<S
     Err(Error::Usage { option: "--baseline", message })
 }
 
-/// Notes for each metric its difference from the baseline's, and whether it is the best. Each of
-/// `sets` holds what is compared with each other; the tests of all sets are corrected together.
+/// Stores in each metric its difference from the baseline's, and whether it is the best. Each of
+/// `sets` is compared within itself; the tests of all sets are corrected together.
 pub(crate) fn compare(sets: &mut [Vec<Candidate<'_>>], baseline: Option<&str>) {
     let (mut differences, mut contests) = (Family::default(), Family::default());
     for (number, set) in sets.iter_mut().enumerate() {
@@ -100,18 +100,19 @@ pub(crate) fn compare(sets: &mut [Vec<Candidate<'_>>], baseline: Option<&str>) {
     }
 }
 
-/// What tells the metrics of a run apart: those of two runs are compared where it is the same.
+/// Identity of a metric within a run. Metrics of two runs are compared if their identities are
+/// equal.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Cell {
     metric: &'static str,
     label: String,
     min_bytes: Option<u64>,
-    /// The protocols of the flows; empty stands for the one compared.
+    /// Protocols of the flows; empty for the compared protocol.
     protocols: Vec<String>,
 }
 
 impl Candidate<'_> {
-    /// The place of each of its metrics.
+    /// Index of each of its metrics.
     fn cells(&self) -> BTreeMap<Cell, usize> {
         let own = |name: &str| if name == self.protocol { "" } else { name }.to_owned();
         let cell = |(at, one): (usize, &Aggregated)| {
@@ -124,7 +125,7 @@ impl Candidate<'_> {
 }
 
 impl Aggregated {
-    /// How far it is from the baseline; nothing where no seed has both.
+    /// Difference from the baseline; `None` if no seed has both values.
     fn minus(&self, base: &Aggregated) -> Option<Difference> {
         let mut found = paired(&self.values, &base.values)?;
         let better = if found.mean * self.better.sign() > 0.0 { self } else { base };
@@ -133,8 +134,8 @@ impl Aggregated {
         Some(found)
     }
 
-    /// The test against each other run, where its mean difference from all of them is for the
-    /// better.
+    /// The `p` of the test against each rival, if the mean differences from all of them are
+    /// improvements.
     fn leads(&self, rivals: &[&Aggregated]) -> Option<Vec<f64>> {
         let test = |rival: &&Aggregated| {
             let found = paired(&self.values, &rival.values)?;
@@ -144,14 +145,15 @@ impl Aggregated {
         if is_possible { rivals.iter().map(test).collect() } else { None }
     }
 
-    /// Whether it is as good as its value: what is only a lower bound may be anything above.
+    /// Whether its true value can only be as good as the shown value or better. A lower bound may
+    /// hide any larger value.
     fn is_exact_enough(&self) -> bool {
         self.better != Better::Less || !self.is_lower_bound
     }
 }
 
 impl Better {
-    /// By which a difference is multiplied so that more is better.
+    /// Factor by which a difference is multiplied so that more is better.
     fn sign(self) -> f64 {
         match self {
             Better::More => 1.0,
@@ -161,7 +163,7 @@ impl Better {
     }
 }
 
-/// The paired difference of values, one a seed; nothing where no seed has both.
+/// The paired difference of values, one per seed; `None` if no seed has both.
 fn paired(of: &[Option<f64>], base: &[Option<f64>]) -> Option<Difference> {
     let pairs = || of.iter().zip(base).map(|(one, other)| one.zip(*other));
     let values: Vec<Option<f64>> =
@@ -185,7 +187,7 @@ fn paired(of: &[Option<f64>], base: &[Option<f64>]) -> Option<Difference> {
     })
 }
 
-/// The place of a metric: its set, its run, and where it is there.
+/// Location of a metric: set, run, and index in the run.
 type At = (usize, usize, usize);
 
 /// The tests of each table.
@@ -198,7 +200,7 @@ impl Family {
         tests.extend(p.map(|p| (at, p)));
     }
 
-    /// Every test, its `p` corrected over its table.
+    /// Every test with its `p` corrected over its table.
     fn corrected(self) -> impl Iterator<Item = (At, f64)> {
         self.0.into_values().flat_map(|tests| {
             let corrected = holm(&tests.iter().map(|(_, p)| *p).collect::<Vec<_>>());
@@ -207,8 +209,8 @@ impl Family {
     }
 }
 
-/// Holm's correction: of `m` tests the smallest is multiplied by `m`, the next by `m - 1` and so
-/// on; none is below one before it, nor above one.
+/// Holm's correction: of `m` tests, the smallest `p` is multiplied by `m`, the next by `m - 1`, and
+/// so on. No result is below the one before it, or above one.
 fn holm(all: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|a, b| all[*a].total_cmp(&all[*b]));
@@ -226,7 +228,7 @@ mod tests {
     use crate::readings::{Metric, Reading};
     use crate::seeds::aggregated;
 
-    /// A metric with these values, one a seed.
+    /// A metric with these values, one per seed.
     fn one(metric: &'static str, better: Better, values: &[Option<f64>]) -> Aggregated {
         let reading = |value: &Option<f64>| {
             let metric = Metric { name: metric, unit: "", better };
@@ -244,7 +246,7 @@ mod tests {
         one("goodput_mean_gbps", Better::More, &values)
     }
 
-    /// The same under each of these protocols, compared with the first.
+    /// The metric under each of these protocols, compared with the first.
     fn compared(
         of: &[(&str, Aggregated)],
         change: impl Fn(usize, &mut Aggregated),
@@ -263,7 +265,7 @@ mod tests {
     fn same(_: usize, _: &mut Aggregated) {}
 
     #[test]
-    fn a_difference_is_that_of_student_s_paired_test() {
+    fn differences_follow_student_s_paired_test() {
         // Differences 1, 2, 3: mean 2, deviation 1, standard error 1 / √3, t = 2 √3 of two
         // degrees of freedom, of which p = 1 - t / √(t² + 2).
         let of = |values: [f64; 3]| values.map(Some);
@@ -293,7 +295,7 @@ mod tests {
     #[test]
     fn differences_that_do_not_vary_are_not_tested() {
         let of = |values: [f64; 3]| values.map(Some);
-        // The last bits of decimal fractions are no deviation.
+        // Rounding in the last bits of decimal fractions is not a deviation.
         let found = paired(&of([0.3, 1.3, 2.3]), &of([0.1, 1.1, 2.1])).unwrap();
         assert_eq!((found.half_width, found.p), (Some(0.0), None));
         assert!((found.mean - 0.2).abs() < 1e-12);
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn holm_multiplies_by_what_is_left_and_keeps_the_order() {
+    fn holm_scales_by_rank_and_keeps_the_order() {
         let close = |found: Vec<f64>, known: &[f64]| {
             assert_eq!(found.len(), known.len());
             assert!(found.iter().zip(known).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}");
@@ -315,8 +317,8 @@ mod tests {
     }
 
     #[test]
-    fn what_seeds_share_does_not_hide_a_difference() {
-        // Seeds are far apart, and the second protocol is faster by about ten under each.
+    fn variation_common_to_seeds_cancels() {
+        // The seeds are far apart, and the second protocol is about ten higher under each.
         let (a, b) = (goodput(&[100.0, 200.0, 300.0]), goodput(&[110.0, 210.1, 309.9]));
         assert!(a.mean + a.half_width.unwrap() > b.mean - b.half_width.unwrap(), "they overlap");
         let found = compared(&[("x", a), ("y", b)], same);
@@ -389,14 +391,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_baseline_is_answered_with_the_nearest() {
+    fn an_unknown_baseline_suggests_the_nearest() {
         let names = ["swift", "sird"].map(str::to_owned);
         assert_eq!(baseline(None, &names).unwrap().as_deref(), Some("swift"));
         assert_eq!(baseline(Some("sird"), &names).unwrap().as_deref(), Some("sird"));
         assert_eq!(baseline(None, &names[..1]).unwrap(), None);
         let message = baseline(Some("swfit"), &names).unwrap_err().to_string();
-        for said in ["--baseline: `swfit`", "did you mean `swift`?", "they are swift, sird"] {
-            assert!(message.contains(said), "{message}");
+        for expected in ["--baseline: `swfit`", "did you mean `swift`?", "they are swift, sird"] {
+            assert!(message.contains(expected), "{message}");
         }
     }
 }

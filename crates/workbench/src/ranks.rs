@@ -1,8 +1,8 @@
-//! A run in several processes, which all run the same program on the same scenario.
+//! A run in several processes, all of which run the same program on the same scenario.
 //!
-//! Rank 0 does what a process alone does: it loads, runs, writes and prints. The others hold their
-//! parts of the fabric and do what it tells them. Before the run all make sure that they are of one
-//! build and have one scenario; after it, or where one fails, each hears how it ended.
+//! Rank 0 does what a single process does: it loads, runs, writes and prints. The other ranks hold
+//! their partitions of the fabric and follow rank 0. Before the run, all ranks check that they are
+//! of one build and have one scenario. After it, or when one fails, each rank receives the outcome.
 
 use tidegate_core::fabric::Fabric;
 use tidegate_scenario::Plan;
@@ -10,13 +10,13 @@ use tidegate_sim::{Communicator, ProcessGroup, RankFailure, partitions_worth};
 
 use crate::{Error, machine};
 
-/// The processes that a run is done in, as one of them sees them.
+/// The processes of a run, as one of them sees them.
 pub struct Ranks {
     group: Box<dyn ProcessGroup>,
     rank: usize,
 }
 
-/// What a process says of itself before a run.
+/// Description of a process that it sends before a run.
 struct Greeting {
     build: String,
     scenario: String,
@@ -45,19 +45,19 @@ impl Ranks {
         }
     }
 
-    /// Whether this is the process that runs, writes and prints, and not one that serves it.
+    /// Whether this is rank 0, which runs, writes and prints; the others serve it.
     pub fn is_first(&self) -> bool {
         self.rank == 0
     }
 
-    /// Takes leave of the other processes, or tells them that this one has failed; what all have
-    /// come to.
+    /// Leaves the other processes after success, or reports the failure to them. Returns the common
+    /// outcome.
     ///
     /// # Errors
-    /// That of `result`, or of another process.
+    /// The error of `result`, or that of another process.
     pub fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
-        let result =
-            result.and_then(|value| self.take_leave().map(|()| value).map_err(Error::RankFailure));
+        let result = result
+            .and_then(|value| self.synchronise_end().map(|()| value).map_err(Error::RankFailure));
         match &result {
             Ok(_) => self.group.leave(),
             Err(Error::RankFailure(lost)) => self.group.give_up(lost),
@@ -68,8 +68,8 @@ impl Ranks {
         result
     }
 
-    /// Nobody leaves before rank 0 has written all.
-    fn take_leave(&self) -> Result<(), RankFailure> {
+    /// Waits until rank 0 has written all files.
+    fn synchronise_end(&self) -> Result<(), RankFailure> {
         let mut communicator = self.group.communicator();
         if self.rank > 0 {
             return communicator.receive(0, &mut Vec::new());
@@ -77,16 +77,16 @@ impl Ranks {
         (1..communicator.count()).try_for_each(|rank| communicator.send(rank, &mut Vec::new()))
     }
 
-    /// The other processes, to the engine.
+    /// The communicator to the other processes, for the engine.
     pub(crate) fn communicator(&self) -> Box<dyn Communicator> {
         self.group.communicator()
     }
 
-    /// Makes sure that all processes are about to do the same; how many parts each has. `threads`
-    /// is how many this one may use, if that was said.
+    /// Checks that all processes have the same build and scenario, and returns the number of
+    /// partitions per process. `threads` limits those of this process.
     ///
     /// # Errors
-    /// Where one is of another build, or has another scenario.
+    /// When a process has another build or another scenario.
     pub(crate) fn greet(&self, plan: &Plan, threads: Option<usize>) -> Result<usize, Error> {
         let cores = || machine::cores().unwrap_or(1) / self.group.on_this_machine();
         let own = Greeting {
@@ -101,7 +101,7 @@ impl Ranks {
 /// Environment variables in which launchers pass the number of processes.
 const STARTED: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 
-/// Compares what all say at rank 0, which tells the others how many parts each has.
+/// Compares all greetings at rank 0, which then sends the number of partitions per process.
 fn agree(
     communicator: &mut dyn Communicator,
     own: &Greeting,
@@ -136,7 +136,7 @@ fn read_number(bytes: &[u8]) -> Option<usize> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// Text, so that builds of any age understand enough of each other to part.
+/// Plain text, so that builds of different versions can detect that they differ.
 impl Greeting {
     fn write(&self, to: &mut Vec<u8>) {
         let Greeting { build, scenario, threads } = self;
@@ -150,11 +150,11 @@ impl Greeting {
         Some(Greeting { build, scenario, threads: lines.next()?.parse().ok()? })
     }
 
-    /// What is wrong with another process.
+    /// Describes how another process differs from this one.
     fn check(&self, other: &Greeting) -> Result<(), String> {
         if self.build != other.build {
             return Err(format!(
-                "it is build {}, and this is {}: install one build on all machines",
+                "its build is {}, but rank 0 has {}: install one build on all machines",
                 other.build, self.build
             ));
         }

@@ -1,49 +1,49 @@
-//! What a run comes to as numbers with a name and a unit each: what is averaged over seeds, and
-//! what tables of many runs are made of.
+//! A run's results as named numbers with units. Means over seeds and tables of many runs are built
+//! from them.
 
 use tidegate_results::{
     FctSummary, Fixed, GroupSummary, JobSummary, LinkSummary, Summary, SwitchSummary,
 };
 
-/// What is measured.
+/// A metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Metric {
-    /// As results name it.
+    /// Name in results.
     pub(crate) name: &'static str,
     /// `Gbps`, `us` or `B`; empty for counts and ratios.
     pub(crate) unit: &'static str,
-    /// What of two values is the better one.
+    /// Which of two values is the better one.
     pub(crate) better: Better,
 }
 
-/// What of two values is the better one.
+/// Which of two values is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// The smaller.
     Less,
     /// The greater.
     More,
-    /// Neither: it describes a run.
+    /// Neither: it only describes a run.
     Neither,
 }
 
 use Better::{Less, More, Neither};
 
-/// Every metric: name, unit, which value is better, and what it is, for people.
+/// All metrics: name, unit, which value is better, and description.
 pub const METRICS: [(&str, &str, Better, &str); 47] = [
     ("goodput_mean_gbps", "Gbps", More, "Mean of the flows' goodputs."),
-    ("goodput_min_gbps", "Gbps", More, "The smallest of them."),
-    ("goodput_max_gbps", "Gbps", Neither, "The largest."),
-    ("goodput_total_gbps", "Gbps", More, "Payload of all of them over the measured time."),
+    ("goodput_min_gbps", "Gbps", More, "Smallest of the flows' goodputs."),
+    ("goodput_max_gbps", "Gbps", Neither, "Largest of the flows' goodputs."),
+    ("goodput_total_gbps", "Gbps", More, "Payload of all flows over the measured time."),
     ("goodput_jain", "", More, "Jain's index of their goodputs."),
-    ("fair_share_gbps", "Gbps", Neither, "What max-min fairness would give a flow."),
-    ("hop_delay_us", "us", Less, "The longest mean wait at any hop, mean over the flows."),
+    ("fair_share_gbps", "Gbps", Neither, "Max-min fair share of a flow."),
+    ("hop_delay_us", "us", Less, "Longest mean queueing delay at any hop, mean over flows."),
     ("retransmitted_bytes", "B", Less, "Payload sent again."),
     ("offered_gbps", "Gbps", Neither, "Payload of the messages over the measured time."),
     ("messages", "", Neither, "Messages submitted after warm-up."),
-    ("unfinished", "", Less, "Those of them that did not finish."),
-    ("fct_mean_us", "us", Less, "Completion time of those that did: mean."),
-    ("fct_p50_us", "us", Less, "Of all of them: median."),
+    ("unfinished", "", Less, "Messages of these that did not finish."),
+    ("fct_mean_us", "us", Less, "Completion time of finished messages: mean."),
+    ("fct_p50_us", "us", Less, "Completion time of all messages: median."),
     ("fct_p99_us", "us", Less, "99th percentile."),
     ("fct_p999_us", "us", Less, "99.9th percentile."),
     ("slowdown_p50", "", Less, "Completion time over that in an empty network: median."),
@@ -57,40 +57,40 @@ pub const METRICS: [(&str, &str, Better, &str); 47] = [
     ("exchange_mean_us", "us", Less, "From request to the end of the reply: mean."),
     ("exchange_p50_us", "us", Less, "Median."),
     ("exchange_p99_us", "us", Less, "99th percentile."),
-    ("job_iterations", "", Neither, "Of a collective: iterations that were done."),
-    ("job_completion_us", "us", Less, "From its start to its last byte."),
+    ("job_iterations", "", Neither, "Finished iterations of a collective."),
+    ("job_completion_us", "us", Less, "Time from its start to its last byte."),
     ("job_iteration_mean_us", "us", Less, "Mean time of its iterations."),
     ("job_iteration_p99_us", "us", Less, "99th percentile."),
     ("job_algbw_gbps", "Gbps", More, "Its algorithm bandwidth."),
     ("job_busbw_gbps", "Gbps", More, "Its bus bandwidth."),
-    ("tor_buffer_mean_bytes", "B", Less, "What switches with hosts hold: mean over them."),
+    ("tor_buffer_mean_bytes", "B", Less, "Bytes in switches with hosts: mean over them."),
     ("tor_buffer_p99_bytes", "B", Less, "99th percentile over time, of the fullest."),
     ("tor_buffer_max_bytes", "B", Less, "Maximum."),
-    ("core_buffer_mean_bytes", "B", Less, "What switches without hosts hold: mean over them."),
+    ("core_buffer_mean_bytes", "B", Less, "Bytes in switches without hosts: mean over them."),
     ("core_buffer_p99_bytes", "B", Less, "99th percentile over time, of the fullest."),
     ("core_buffer_max_bytes", "B", Less, "Maximum."),
-    ("utilization_max", "", Neither, "Share of its time that the busiest switch port sends."),
-    ("queue_delay_mean_us", "us", Less, "Mean wait at the switch port where it is longest."),
-    ("drops", "", Less, "Packets that switches refused."),
+    ("utilization_max", "", Neither, "Share of time that the busiest switch port transmits."),
+    ("queue_delay_mean_us", "us", Less, "Largest mean queueing delay of any switch port."),
+    ("drops", "", Less, "Packets that switches dropped."),
     ("ecn_marks", "", Neither, "Packets that switches marked."),
-    ("pauses", "", Less, "Pauses of all links, where switches pause (PFC)."),
+    ("pauses", "", Less, "PFC pauses of all links, if switches pause."),
     ("paused_links", "", Less, "Links that were ever paused."),
-    ("paused_share_mean", "", Less, "Share of the time that a link is paused: mean over them."),
-    ("paused_share_max", "", Less, "The same of the link that is paused longest."),
-    ("packet_hops", "", Neither, "Packets delivered over any link."),
+    ("paused_share_mean", "", Less, "Share of time that a link is paused: mean over links."),
+    ("paused_share_max", "", Less, "Share of time that the most paused link is paused."),
+    ("packet_hops", "", Neither, "Packets delivered, summed over links."),
 ];
 
-/// The metric of that name.
+/// Returns the metric of that name.
 ///
 /// # Panics
-/// When there is none: a slip in this crate.
+/// When there is none: a bug in this crate.
 fn metric(name: &str) -> Metric {
     let known = METRICS.iter().find(|(known, ..)| *known == name);
-    let (name, unit, better, _) = *known.unwrap_or_else(|| panic!("no metric is called {name}"));
+    let (name, unit, better, _) = *known.unwrap_or_else(|| panic!("unknown metric {name}"));
     Metric { name, unit, better }
 }
 
-/// The table in which a metric stands. What stands in one is tested together.
+/// The table that contains a metric. Metrics of one table are tested together.
 pub(crate) fn table_of(metric: &str) -> &'static str {
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| metric.starts_with(prefix));
     if begins(&["goodput_", "fair_share", "hop_delay", "retransmitted"]) {
@@ -108,33 +108,31 @@ pub(crate) fn table_of(metric: &str) -> &'static str {
     }
 }
 
-/// One number of a run.
+/// One value of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reading {
-    /// Which flows; empty for those without a label, and for what is of the whole run.
+    /// Label of the flows; empty for flows without a label, and for values of the whole run.
     pub(crate) label: String,
-    /// Their protocol; of the whole run all of them, joined by ` + `.
+    /// Their protocol; for the whole run all protocols, joined by ` + `.
     pub(crate) protocol: String,
-    /// What is measured.
+    /// The metric.
     pub(crate) metric: Metric,
-    /// Of messages of that size and more, and less than the second where there is a bound; `None`:
-    /// of all.
+    /// Message sizes: at least the first, and below the second if there is one; `None`: all sizes.
     pub(crate) sizes: Option<(u64, Option<u64>)>,
-    /// How much.
+    /// The value.
     pub(crate) value: f64,
-    /// It would be more, or as much, had all messages finished.
+    /// The value would be greater, or equal, if all messages had finished.
     pub(crate) is_lower_bound: bool,
 }
 
-/// Everything that a run comes to, in the order of [`METRICS`], label by label. What is undefined
-/// is missing.
+/// All values of a run, in the order of [`METRICS`], label by label. Undefined values are omitted.
 pub(crate) fn readings(summary: &Summary) -> Vec<Reading> {
     let mut all = Vec::new();
     for group in &summary.groups {
         Reader::new(&mut all, &group.label, &group.protocol).group(group);
     }
     let protocols = summary.protocols.join(" + ");
-    // What has no label is in "all" alone, which is of everything.
+    // Requests without a label appear only in "all", which covers every request.
     let only_all = summary.exchanges.len() == 1;
     for (label, exchange) in &summary.exchanges {
         match label.as_str() {
@@ -144,7 +142,7 @@ pub(crate) fn readings(summary: &Summary) -> Vec<Reading> {
         }
     }
     for job in &summary.jobs {
-        // Those that share a label cannot be told apart.
+        // Collectives that share a label cannot be distinguished.
         let same =
             |other: &&JobSummary| (&other.label, &other.protocol) == (&job.label, &job.protocol);
         if summary.jobs.iter().filter(same).count() == 1 {
@@ -155,7 +153,7 @@ pub(crate) fn readings(summary: &Summary) -> Vec<Reading> {
     all
 }
 
-/// Notes readings of the same flows.
+/// Appends values of the same flows.
 struct Reader<'a> {
     all: &'a mut Vec<Reading>,
     label: &'a str,
@@ -233,7 +231,7 @@ impl<'a> Reader<'a> {
         self.note("job_completion_us", float(job.completion_us));
         self.bounded("job_iteration_mean_us", float(times.mean), is_cut);
         self.bounded("job_iteration_p99_us", float(times.p99), is_cut);
-        // Those of the iterations that finished would be too high.
+        // Bandwidths of the finished iterations alone would be too high.
         if !is_cut {
             self.note("job_algbw_gbps", job.algbw_gbps);
             self.note("job_busbw_gbps", job.busbw_gbps);
@@ -258,8 +256,7 @@ impl<'a> Reader<'a> {
         self.note("queue_delay_mean_us", most(&ports, |link| float(link.queue_delay_us.mean)));
         let drops: u64 = summary.switches.iter().map(|switch| switch.drops).sum();
         self.note("drops", Some(drops as f64));
-        // Some links may be left out of a summary; marks on those that are left out are none that
-        // can be told.
+        // A summary may omit links. Marks on omitted links are unknown, so then no total is given.
         let marks: u64 = ports.iter().map(|link| link.ecn_marks).sum();
         self.note("ecn_marks", (summary.links_omitted == 0).then_some(marks as f64));
         if let Some(pauses) = &summary.pauses {
@@ -272,19 +269,19 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What no value of a metric can be below, and above where there is such an end. An interval of
-/// confidence knows neither.
+/// Lower limit of a metric, and its upper limit if there is one. Confidence intervals may exceed
+/// both.
 pub fn limits(metric: &str) -> (f64, Option<f64>) {
     let least = if metric.contains("slowdown") { 1.0 } else { 0.0 };
     (least, (is_share(metric) || metric.contains("jain")).then_some(1.0))
 }
 
-/// Whether a metric is a share, which people read in per cent.
+/// Whether a metric is a share, to be shown in per cent.
 pub fn is_share(metric: &str) -> bool {
     metric.starts_with("utilization") || metric.starts_with("paused_share")
 }
 
-/// A metric in words, without its unit: `slowdown, 99th percentile`.
+/// Text for a metric, without its unit: `slowdown, 99th percentile`.
 pub fn words(metric: &str) -> String {
     let units = ["_gbps", "_us", "_bytes"];
     let plain = units.iter().find_map(|unit| metric.strip_suffix(unit)).unwrap_or(metric);
@@ -302,9 +299,9 @@ pub fn words(metric: &str) -> String {
     let (what, which) = ends.iter().find_map(split).unwrap_or((plain, None));
     let what = match what {
         "fct" => "completion time",
-        "hop_delay" => "wait at the longest hop",
+        "hop_delay" => "queueing delay at the slowest hop",
         "offered" => "offered load",
-        "retransmitted" => "payload sent again",
+        "retransmitted" => "retransmitted payload",
         "unfinished" => "unfinished messages",
         "size_slowdown" => "slowdown by size",
         "size_messages" => "messages by size",
@@ -319,7 +316,7 @@ pub fn words(metric: &str) -> String {
         "tor_buffer" => "buffer of switches with hosts",
         "core_buffer" => "buffer of switches without hosts",
         "utilization" => "utilization of switch ports",
-        "queue_delay" => "wait at the slowest port",
+        "queue_delay" => "queueing delay at the slowest port",
         "drops" => "dropped packets",
         "ecn_marks" => "ECN marks",
         "paused_share" => "share of the time paused",
@@ -328,7 +325,7 @@ pub fn words(metric: &str) -> String {
     which.map_or_else(|| what.to_owned(), |which| format!("{what}, {which}"))
 }
 
-/// A key of a scenario in words: `load of search` for `traffic.search.load`.
+/// Text for a scenario key: `load of search` for `traffic.search.load`.
 pub fn key_words(key: &str) -> String {
     let parts: Vec<&str> = key.split(['.', '[', ']']).filter(|part| !part.is_empty()).collect();
     let (last, rest) = parts.split_last().map_or((key, &[][..]), |(last, rest)| (*last, rest));
@@ -342,7 +339,7 @@ fn float(value: Option<Fixed>) -> Option<f64> {
     value.map(Fixed::as_f64)
 }
 
-/// The largest value that one of them has.
+/// The largest value among `all`.
 fn most<T>(all: &[&T], value: impl Fn(&T) -> Option<f64>) -> Option<f64> {
     all.iter().filter_map(|one| value(one)).reduce(f64::max)
 }
@@ -367,19 +364,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn axes_have_words_in_place_of_names() {
-        for (name, said) in [
+    fn axes_are_labelled_in_words() {
+        for (name, expected) in [
             ("slowdown_p99", "slowdown, 99th percentile"),
             ("fct_p999_us", "completion time, 99.9th percentile"),
             ("goodput_jain", "goodput, Jain's index"),
             ("goodput_total_gbps", "goodput, total"),
-            ("retransmitted_bytes", "payload sent again"),
+            ("retransmitted_bytes", "retransmitted payload"),
             ("packet_hops", "packet hops"),
         ] {
-            assert_eq!(words(name), said);
+            assert_eq!(words(name), expected);
         }
         assert!(METRICS.iter().all(|(name, ..)| !words(name).contains('_')));
-        for (key, said) in [
+        for (key, expected) in [
             ("traffic.search.load", "load of search"),
             ("traffic.0.load", "load"),
             ("traffic[*].load", "load"),
@@ -388,12 +385,12 @@ pub(crate) mod tests {
             ("protocols.sird.params.b_bdp", "b bdp of sird"),
             ("duration", "duration"),
         ] {
-            assert_eq!(key_words(key), said);
+            assert_eq!(key_words(key), expected);
         }
     }
 
     #[test]
-    fn readings_are_what_the_summary_says() {
+    fn readings_match_the_summary() {
         let summary = summary(1);
         let all = readings(&summary);
         let value = |label: &str, name: &str| {
@@ -402,7 +399,7 @@ pub(crate) mod tests {
             };
             let mut found = all.iter().filter(its);
             let value = found.next().map(|reading| reading.value);
-            assert!(found.next().is_none(), "{label} {name} stands there twice");
+            assert!(found.next().is_none(), "{label} {name} is listed twice");
             value
         };
         let group = |label: &str| summary.groups.iter().find(|group| group.label == label).unwrap();
@@ -420,7 +417,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn collectives_are_read_by_label_where_that_tells_them_apart() {
+    fn collectives_are_read_by_unique_label() {
         let read = |labels: [&str; 2]| {
             let job = |label: &str| {
                 format!(
@@ -450,7 +447,7 @@ pub(crate) mod tests {
         assert_eq!(read(["a", "a"]).1, []);
     }
 
-    /// What a run of four hosts around a switch comes to.
+    /// Summary and readings of a run of four hosts around a switch.
     fn read(traffic: &str) -> (Summary, Vec<Reading>) {
         let text = format!(
             "duration = '200us'\nfabric = {{ kind = 'star', hosts = 4 }}\n\
@@ -463,7 +460,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_collective_that_is_cut_off_has_bounds_and_no_bandwidth() {
+    fn an_unfinished_collective_has_bounds_only() {
         let (summary, all) = read(
             "[[traffic]]\nkind = 'collective'\nlabel = 'a'\nop = 'all-to-all'\nsize = '40KB'\n\
              iterations = 1000\n",
@@ -484,7 +481,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn requests_are_read_by_label_or_as_all_where_there_is_none() {
+    fn requests_are_read_by_label_or_as_all() {
         let block = |label: &str| {
             format!("[[traffic]]\nkind = 'closed-loop'\nrequest = '200B'\nreply = '4KB'\n{label}")
         };
@@ -503,7 +500,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_switches_hold_is_a_mean_over_them() {
+    fn buffer_use_is_a_mean_over_switches() {
         let summary = summary(1);
         let tors: Vec<f64> = summary
             .switches
@@ -518,11 +515,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn percentiles_that_unfinished_messages_hide_are_lower_bounds() {
+    fn unfinished_messages_make_lower_bounds() {
         let mut summary = summary(1);
         let fct = &mut summary.groups.iter_mut().find(|group| group.fct.count > 0).unwrap().fct;
         (fct.unfinished, fct.reach, fct.slowdown.reach) = (fct.count / 10, Some(0.9), Some(0.9));
-        // Most of those of a size hide the median, too.
+        // Unfinished messages outnumber the finished ones of this size, so the median is hidden,
+        // too.
         let of_size = &mut fct.by_size[0].fct;
         (of_size.unfinished, of_size.slowdown.reach) = (of_size.count - 1, Some(0.1));
         let hidden: BTreeSet<&str> = readings(&summary)
@@ -554,7 +552,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn marks_are_not_told_where_links_are_left_out() {
+    fn marks_are_omitted_when_links_are() {
         let mut summary = summary(1);
         let marks = |summary: &Summary| {
             let all = readings(summary);
@@ -566,7 +564,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn metrics_have_one_name_each_which_ends_with_the_unit() {
+    fn metric_names_are_unique_and_end_with_units() {
         let names: BTreeSet<&str> = METRICS.iter().map(|(name, ..)| *name).collect();
         assert_eq!(names.len(), METRICS.len());
         for (name, unit, ..) in METRICS {

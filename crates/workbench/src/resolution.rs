@@ -1,16 +1,15 @@
-//! What scenarios come to once everything is filled in, in words: for those who want to see what is
-//! run before it is.
+//! Text form of resolved scenarios, to be shown before they run.
 
 use serde_json::Value as Json;
 use tidegate_algos::Stack;
 use tidegate_core::{Message, Time};
 use tidegate_scenario::Plan;
 
-/// Items of a list that are shown; of a longer one, how many there are.
+/// Longest list that is shown in full; of a longer one, only the length.
 const ITEMS: usize = 4;
 
-/// Everything about plans, a line each: once where it is the same for all, else behind the names of
-/// those that have it.
+/// Lines that describe the plans. A line that is equal for all appears once; otherwise it is
+/// prefixed with the names of its plans.
 pub(crate) fn resolution(plans: &[(&str, &Plan)]) -> Vec<String> {
     let kinds: [fn(&Plan) -> String; 6] = [times, fabric, switches, stacks, sharing, demand];
     let of_kind = |of: fn(&Plan) -> String| {
@@ -23,19 +22,19 @@ pub(crate) fn resolution(plans: &[(&str, &Plan)]) -> Vec<String> {
             }
         }
         let differ = all.len() > 1;
-        let said = move |(text, names): (String, Vec<&str>)| {
+        let line = move |(text, names): (String, Vec<&str>)| {
             if differ { format!("{}: {text}", names.join(", ")) } else { text }
         };
-        all.into_iter().map(said)
+        all.into_iter().map(line)
     };
     kinds.into_iter().flat_map(of_kind).collect()
 }
 
 fn times(plan: &Plan) -> String {
-    let said =
+    let times =
         ["duration", "warmup", "drain"].map(|key| format!("{key} {}", text(&plan.resolved[key])));
     let until = if plan.until_done { ", until done" } else { "" };
-    format!("{}: seed {}, {}{until}", plan.name, plan.seed, said.join(", "))
+    format!("{}: seed {}, {}{until}", plan.name, plan.seed, times.join(", "))
 }
 
 fn fabric(plan: &Plan) -> String {
@@ -56,18 +55,18 @@ fn stacks(plan: &Plan) -> String {
     plan.stacks.iter().map(stack).collect::<Vec<_>>().join("; ")
 }
 
-/// A protocol, and what of its parameters is not as by default.
+/// A protocol, and its parameters that differ from the defaults.
 fn stack(stack: &Stack) -> String {
     let usual = stack.protocol().stack().values();
     let own = stack.values().into_iter().zip(usual);
     let changed = own.filter(|((_, value), (_, default))| value != default);
-    let said: Vec<String> = changed
+    let parameters: Vec<String> = changed
         .map(|((name, value), (_, default))| format!("{name} = {value} (default {default})"))
         .collect();
     let name = stack.protocol().info().name;
-    match said.is_empty() {
-        true => format!("{name}: all parameters as by default"),
-        false => format!("{name}: {}", said.join(", ")),
+    match parameters.is_empty() {
+        true => format!("{name}: all parameters at their defaults"),
+        false => format!("{name}: {}", parameters.join(", ")),
     }
 }
 
@@ -75,15 +74,15 @@ fn sharing(plan: &Plan) -> String {
     format!("connections: {}", text(&plan.resolved["transport"]["connections"]))
 }
 
-/// What is asked for: an estimate of its size.
+/// The offered traffic: an estimate of its size.
 fn demand(plan: &Plan) -> String {
     let mut bytes = 0.0;
-    let mut untold = 0;
+    let mut without_rate = 0;
     for block in &plan.workload.traffic {
         let end = block.stop.min(plan.duration);
         match tidegate_scenario::asked_bps(block) {
             Some(bps) => bytes += bps / 8e12 * end.since(block.start.min(end)).as_ps() as f64,
-            None => untold += 1,
+            None => without_rate += 1,
         }
     }
     let flows = &plan.workload.flows;
@@ -92,28 +91,28 @@ fn demand(plan: &Plan) -> String {
     bytes += sized.map(|flow| flow.bytes as f64).sum::<f64>();
     let ms = plan.duration.since(Time::ZERO).as_us_f64() / 1e3;
     let packets = bytes / f64::from(plan.fabric.mtu);
-    let mut said = format!(
-        "to send: {}, {endless} of them without end; with generated messages some {:.3} MB \
+    let mut demand = format!(
+        "to send: {}, {endless} of them unlimited; with generated messages about {:.3} MB \
          in {ms} ms, {packets:.0} full packets",
         counted(flows.len(), "flow", "flows"),
         bytes / 1e6,
     );
-    if untold > 0 {
-        let blocks = counted(untold, "block", "blocks");
-        said.push_str(&format!("; and {blocks} of traffic without a rate"));
+    if without_rate > 0 {
+        let blocks = counted(without_rate, "traffic block", "traffic blocks");
+        demand.push_str(&format!("; plus {blocks} without a rate"));
     }
-    said
+    demand
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// The keys of a table with their values.
+/// Keys and values of a table.
 fn pairs(table: &Json) -> String {
     let entries = table.as_object().into_iter().flatten();
-    let said: Vec<String> = entries.map(|(key, value)| format!("{key} {}", text(value))).collect();
-    said.join(", ")
+    let pairs: Vec<String> = entries.map(|(key, value)| format!("{key} {}", text(value))).collect();
+    pairs.join(", ")
 }
 
 fn text(value: &Json) -> String {
@@ -141,11 +140,11 @@ mod tests {
         [[traffic]]\nkind = 'permutation'\nsizes = '20KB'\n";
 
     #[test]
-    fn what_is_filled_in_is_told() {
+    fn defaults_are_shown() {
         let plan = load(TWO_RACKS, "x.toml", &[]).unwrap();
         let lines = resolution(&[("", &plan)]);
         let beta = "swift: beta = 0.5 (default 0.8)";
-        for (line, said) in [
+        for (line, expected) in [
             (0, "two racks: seed 1, duration 1ms"),
             (1, "fabric: 4 hosts, 6 switches, 12 links; "),
             (1, "mtu 1000B"),
@@ -153,16 +152,16 @@ mod tests {
             (3, beta),
             (4, "connections: per-message"),
             // A tenth of four links of 100 Gbit/s: 5 MB, and the flow of one.
-            (5, "to send: 2 flows, 1 of them without end; with generated messages some 6.000 MB"),
-            (5, " in 1 ms, 6000 full packets; and 1 block of traffic without a rate"),
+            (5, "to send: 2 flows, 1 of them unlimited; with generated messages about 6.000 MB"),
+            (5, " in 1 ms, 6000 full packets; plus 1 traffic block without a rate"),
         ] {
-            assert!(lines[line].contains(said), "{said}: {lines:#?}");
+            assert!(lines[line].contains(expected), "{expected}: {lines:#?}");
         }
         assert_eq!(lines.len(), 6);
     }
 
     #[test]
-    fn what_is_alike_is_told_once() {
+    fn equal_lines_appear_once() {
         let under = |name| load(TWO_RACKS, "x", &[Override::protocol("x", name)]).unwrap();
         let (swift, dctcp) = (under("swift"), under("dctcp"));
         let lines = resolution(&[("swift", &swift), ("dctcp", &dctcp)]);

@@ -10,22 +10,21 @@ use tidegate_scenario::Plan;
 
 use crate::machine::{self, Stopwatch};
 use crate::observe::{
-    Control, Lasting, Left, Measure, Progress, RowsFile, SamplesFile, Shelf, Summarised, adapt,
-    build_among, drive,
+    Control, Lasting, Measure, Progress, RowsFile, RunOutput, SamplesFile, Shelf, Summarised,
+    adapt, build_among, drive,
 };
 use crate::pcap::{Capture, Capturing};
 use crate::ranks::Ranks;
 use crate::resolution::resolution;
 use crate::{Destination, Error, Results, interrupt};
 
-/// Hears the number of a run (0 unless there are several) and how far it is, from the thread that
-/// runs it.
+/// Receives the number of a run (0 for a single run) and its progress, on the thread that runs it.
 pub type ProgressListener<'a> = &'a (dyn Fn(usize, &Progress) + Sync);
 
-/// Takes the tables of a run: its number (0 unless there are several), and each table's name and
-/// the bytes of a file of that name.
+/// Receives the tables of a run: the run's number (0 for a single run), and the name and file
+/// content of each table.
 pub type Tables<'a> = &'a (dyn Fn(usize, Vec<(&'static str, Vec<u8>)>) + Sync);
-/// Hears a line of what there is to be said.
+/// Receives one line of text for the user.
 pub type Notice<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// How to run a plan.
@@ -33,28 +32,28 @@ pub type Notice<'a> = &'a (dyn Fn(&str) + Sync);
 pub struct RunOptions<'a> {
     /// Folder for results; without one nothing is written.
     pub out: Option<&'a Path>,
-    /// Given the tables of runs that have no folder for results.
+    /// Receives the tables of runs without a folder for results.
     pub tables: Option<Tables<'a>>,
     /// Replace results that the folder holds, and the capture.
     pub force: bool,
     /// Capture packets; comparisons do not.
     pub capture: Option<Capture<'a>>,
-    /// At most so many threads; `None`: as many as there are cores.
+    /// Upper limit of threads; `None`: the number of cores.
     pub threads: Option<usize>,
-    /// Divide the fabric into so many partitions, as far as it has racks, each on a thread of its
-    /// own, whether or not that pays: for tests of determinism.
+    /// Number of partitions, limited by the number of racks, each on its own thread, even if that
+    /// is slower: for tests of determinism.
     pub partitions: Option<usize>,
-    /// Told of the state of a run now and then.
+    /// Receives the state of a run periodically.
     pub progress: Option<ProgressListener<'a>>,
-    /// Told of what the plan warns of once its results have a place to go to; comparisons tell
-    /// nobody.
+    /// Receives the plan's warnings once the folder for results is open. Comparisons report none
+    /// here.
     pub warn: Option<Notice<'a>>,
-    /// Told what the scenario came to, before anything runs.
+    /// Receives the resolved scenario before anything runs.
     pub resolved: Option<Notice<'a>>,
-    /// Set from elsewhere, it ends the run with [`Error::Interrupted`].
+    /// A flag that ends the run with [`Error::Interrupted`] when another thread sets it.
     pub interrupted: Option<&'a AtomicBool>,
-    /// The processes that [`run`] is done in, of which the first calls that, and the others
-    /// [`serve`]; comparisons are done in one.
+    /// The processes of [`run`]. Rank 0 calls [`run`], the others [`serve`]. Comparisons use one
+    /// process.
     pub ranks: Option<&'a Ranks>,
 }
 
@@ -63,29 +62,29 @@ impl RunOptions<'_> {
         self.interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// Tells what plans came to, each under a name, if somebody wants to hear it.
+    /// Reports the resolved plans, each under a name, if `resolved` is set.
     pub(crate) fn tell_resolved(&self, plans: &[(&str, &Plan)]) {
-        if let Some(say) = self.resolved {
-            resolution(plans).iter().for_each(|line| say(line));
+        if let Some(notice) = self.resolved {
+            resolution(plans).iter().for_each(|line| notice(line));
         }
     }
 
-    /// Threads that may work.
+    /// Number of threads to use.
     pub fn threads(&self) -> usize {
         self.threads.or_else(machine::cores).unwrap_or(1).max(1)
     }
 }
 
-/// Runs a plan and writes its results, if anywhere.
+/// Runs a plan and writes its results, if a folder is set.
 ///
 /// # Errors
 /// When the folder for results is occupied or cannot be written, the engine refuses the plan, or
-/// the run is interrupted. Nothing is left under a final name then. [`Error::Unwritten`] when the
-/// run is done and its results cannot be written.
+/// the run is interrupted. In these cases no file is left under its final name.
+/// [`Error::Unwritten`] when the run completes and its results cannot be written.
 pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
     crate::guarded(|| {
         if options.ranks.is_some() && options.capture.is_some() {
-            let message = "packets are captured in one process: start it without mpirun";
+            let message = "packet capture needs a single process: start tidegate without mpirun";
             return Err(Error::Usage { option: "--pcap", message: message.to_owned() });
         }
         let out = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
@@ -106,21 +105,22 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
     })
 }
 
-/// Takes part in a run that the first of several processes does: writes nothing.
+/// Takes part in a run that rank 0 directs. Writes no files.
 ///
 /// # Errors
 /// When the engine refuses the plan, the run is interrupted, or a process fails.
 pub fn serve(plan: &Plan, options: &RunOptions<'_>) -> Result<(), Error> {
     crate::guarded(|| {
         let Some(ranks) = options.ranks else { return Ok(()) };
-        let asks = || options.is_interrupted();
+        let is_interrupted = || options.is_interrupted();
         let parts = ranks.greet(plan, options.threads)?;
-        let mut engine = build_among(plan, (ranks, parts), &asks)?;
-        engine.serve().map_err(interrupt::lost(&asks))
+        let mut engine = build_among(plan, (ranks, parts), &is_interrupted)?;
+        engine.serve().map_err(interrupt::lost(&is_interrupted))
     })
 }
 
-/// Like [`run`], as one of several, on at most `threads` threads. Its files wait for their names.
+/// Like [`run`], as one of several runs, on at most `threads` threads. The caller publishes the
+/// files.
 pub(crate) fn run_numbered(
     plan: &Plan,
     options: &RunOptions<'_>,
@@ -131,8 +131,8 @@ pub(crate) fn run_numbered(
     run_in_chunks(plan, options, threads, (number, out), Vec::new(), adapt)
 }
 
-/// Runs a plan in chunks of simulated time, with some more measures; `chunk` says how long the next
-/// one is, given the last and what it took.
+/// Runs a plan in chunks of simulated time with `more` measures. `chunk` returns the length of the
+/// next chunk, given the last one and the time that it took.
 fn run_in_chunks(
     plan: &Plan,
     options: &RunOptions<'_>,
@@ -141,12 +141,12 @@ fn run_in_chunks(
     measures: Vec<Box<dyn Measure>>,
     chunk: impl Fn(Span, Duration) -> Span,
 ) -> Result<(Summary, Kept), Error> {
-    let tell = |progress: &Progress| {
-        if let Some(tell) = options.progress {
-            tell(number, progress);
+    let progress = |progress: &Progress| {
+        if let Some(listener) = options.progress {
+            listener(number, progress);
         }
     };
-    let asks = || options.is_interrupted();
+    let is_interrupted = || options.is_interrupted();
     let ranks = match options.ranks {
         Some(ranks) => Some((ranks, ranks.greet(plan, options.threads)?)),
         None => None,
@@ -155,21 +155,21 @@ fn run_in_chunks(
         threads,
         partitions: options.partitions,
         ranks,
-        asks: &asks,
-        tell: &tell,
+        is_interrupted: &is_interrupted,
+        progress: &progress,
         chunk: &chunk,
     };
     recorded(plan, options, (number, out), measures, |measures| drive(plan, measures, &control))
 }
 
-/// Has a run heard by measures of its files and of the summary, and some more, and keeps what they
-/// leave. Its files wait for their names.
+/// Runs `job` with the measures of the result files, the summary and `more`, and returns their
+/// results. The caller publishes the files.
 pub(crate) fn recorded(
     plan: &Plan,
     options: &RunOptions<'_>,
     (number, out): (usize, Option<Destination>),
     mut measures: Vec<Box<dyn Measure>>,
-    happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<Left, Error>,
+    happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<RunOutput, Error>,
 ) -> Result<(Summary, Kept), Error> {
     let watch = Stopwatch::start();
     measures.push(Box::new(Summarised::new(plan)));
@@ -184,34 +184,35 @@ pub(crate) fn recorded(
             Lasting::around(Box::new(file))
         }));
     }
-    let left = happen(measures)?;
+    let output = happen(measures)?;
     let missing = || Error::Run("a run ended without a summary".to_owned());
-    let summary = left.seen.summary.ok_or_else(missing)?;
+    let summary = output.seen.summary.ok_or_else(missing)?;
     if let Some(take) = options.tables.filter(|_| out.is_none()) {
-        take(number, left.tables);
+        take(number, output.tables);
     }
-    let staged = || out.map(|out| Staged::new(out, left.files, plan, &summary, &watch)).transpose();
-    let kept = left.failure.map_or_else(staged, Err);
+    let staged =
+        || out.map(|out| Staged::new(out, output.files, plan, &summary, &watch)).transpose();
+    let kept = output.failure.map_or_else(staged, Err);
     Ok((summary, kept))
 }
 
-/// The files of a run, if it is to have any, or why they cannot be written.
+/// The staged files of a run, if it has any, or the reason why they cannot be written.
 pub(crate) type Kept = Result<Option<Staged>, Error>;
 
-/// Gives files their names.
+/// Publishes staged files under their names.
 pub(crate) fn publish(kept: Kept) -> Result<(), Error> {
     kept?.map_or(Ok(()), Staged::publish)
 }
 
-/// What a run wrote, but for its names. Fields drop in this order: the files go before their
-/// folder.
+/// Output of a run before its files get their final names. Fields drop in this order: the files
+/// before their folder.
 pub(crate) struct Staged {
     files: Vec<Partial>,
     out: Destination,
 }
 
 impl Staged {
-    /// Adds the summary and, last, the manifest: where it is, the others are.
+    /// Adds the summary and, last, the manifest: its presence shows that the result is complete.
     fn new(
         out: Destination,
         mut files: Vec<Partial>,
@@ -232,7 +233,7 @@ impl Staged {
         Ok(Staged { files, out })
     }
 
-    /// Gives the files their names.
+    /// Renames the files to their final names.
     pub(crate) fn publish(self) -> Result<(), Error> {
         self.out.publish(self.files, &[])
     }
@@ -263,8 +264,8 @@ mod tests {
 
     const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
 
-    /// What stopped, straddled warm-up, finished before it, and did not finish, under load and over
-    /// ECMP.
+    /// Flows that are stopped, straddle warm-up, finish before it, or do not finish, under load and
+    /// with ECMP.
     const MIXED: &str = r#"
 duration = "600us"
 warmup = "150us"
@@ -288,8 +289,8 @@ sizes = "20KB"
 load = 0.5
 "#;
 
-    /// A transport whose credit waits for its uplink, and timers of others behind it: they were
-    /// once forgotten, and packets then left too late.
+    /// A transport whose credit waits for its uplink, behind timers of other hosts. Regression
+    /// test: such timers were lost, so packets left too late.
     const WAITING: &str = r#"
 name = "waiting"
 seed = 449
@@ -325,8 +326,8 @@ kind = "permutation"
 sizes = "inf"
 "#;
 
-    /// Summary, but for its volatile keys, rows, and series where they are recorded, and how many
-    /// threads worked.
+    /// The summary without its volatile keys, the rows, the series if recorded, and the number of
+    /// threads used.
     fn files(
         plan: &Plan,
         threads: usize,
@@ -367,7 +368,7 @@ sizes = "inf"
     }
 
     #[test]
-    fn chunks_series_and_threads_change_no_byte_of_summary_and_rows() {
+    fn chunks_series_and_threads_change_no_output() {
         let dir = tempfile::tempdir().unwrap();
         let mut plans = Vec::new();
         for protocol in crate::catalog::anywhere() {

@@ -1,19 +1,20 @@
-//! Where a scenario comes from.
+//! Sources of scenarios.
 
 use std::path::{Path, PathBuf};
 
-/// Where a scenario comes from.
+/// Source of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A file; the files that it names are looked for next to it.
+    /// A file. Files that it names are relative to its folder.
     File(PathBuf),
-    /// TOML that somebody wrote; the files that it names are looked for in the current folder.
+    /// TOML that a user wrote. Files that it names are relative to the current folder.
     Text(String),
-    /// The same, made by a program: messages name no line of it, which nobody has seen.
+    /// TOML that a program generated. Messages name no line of it, because the user has not seen
+    /// it.
     Made(String),
 }
 
-/// What messages call a scenario that is no file, and what it is called unless it says so.
+/// Name of a scenario without a file in messages, and its default name.
 pub(crate) const NO_FILE: &str = "scenario";
 
 impl<P: AsRef<Path>> From<P> for Source {

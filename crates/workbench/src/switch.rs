@@ -1,4 +1,4 @@
-//! Switches in software: their file, the switches at work, and what they have done.
+//! Software switches: their file, their operation, and their counters.
 
 use std::net::SocketAddrV4;
 use std::path::Path;
@@ -10,78 +10,78 @@ use tidegate_scenario::{Override, SoftwareSwitch};
 
 use crate::Error;
 
-/// What switches in software have done.
+/// Counters of a software switch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SwitchReport {
     /// Version of these keys.
     pub schema: u32,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How long it was there.
+    /// How long it ran.
     pub seconds: f64,
     /// The ports of switches.
     pub links: Vec<LinkSummary>,
-    /// The switches; no percentiles of buffers.
+    /// The switches, without percentiles of buffers.
     pub switches: Vec<SwitchSummary>,
-    /// What became of datagrams and frames.
+    /// Datagrams and frames by outcome.
     pub datagrams: Datagrams,
-    /// How much later than they should datagrams were handed to the kernel.
+    /// Delay between a datagram's computed departure and its handover to the kernel.
     pub late_us: QueueDelay,
-    /// What is wrong around it.
+    /// Problems in its environment.
     pub warnings: Vec<String>,
 }
 
-/// Datagrams or frames, but for what the ports refused.
+/// Datagrams or frames by outcome, except for drops at ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Datagrams {
-    /// Came in, whatever became of them then.
+    /// Received, with any outcome.
     pub received: u64,
-    /// Left.
+    /// Sent.
     pub sent: u64,
-    /// From no host, or for one behind the same port; frames that links keep for themselves, too.
+    /// From unknown sources, for a host behind the same port, or link-local control frames.
     pub strangers: u64,
-    /// Frames that are to be cut into pieces, or lack a checksum.
+    /// Frames without segmentation or checksum.
     pub unfinished: u64,
-    /// Longer than packets can be.
+    /// Longer than the largest packet.
     pub too_long: u64,
-    /// The kernel did not take them.
+    /// Not accepted by the kernel.
     pub unsent: u64,
-    /// Came faster than the switch took them in, and were lost before it.
+    /// Lost before the switch because it did not read fast enough.
     pub overrun: u64,
 }
 
-/// Where one host sends what is for another.
+/// The address that one host uses to send to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchPath {
-    /// Who sends.
+    /// Sender.
     pub from: SocketAddrV4,
-    /// For whom.
+    /// Receiver.
     pub to: SocketAddrV4,
-    /// Where to.
+    /// Address of the switch to send to.
     pub at: SocketAddrV4,
 }
 
-/// How hosts reach a switch.
+/// The way that hosts reach a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SwitchEntrance {
-    /// By addresses that they send to.
+    /// Addresses of the switch, per path.
     Paths(Vec<SwitchPath>),
-    /// By these interfaces, one a host of its fabric.
+    /// Network interfaces, one per host of the fabric.
     Interfaces(Vec<String>),
 }
 
-/// Who follows a switch at work.
+/// Callbacks and flags of a running switch.
 #[derive(Clone, Copy)]
 pub struct SwitchOptions<'a> {
-    /// Hears how hosts reach it, as soon as they can.
+    /// Receives the way that hosts reach the switch, once they can.
     pub listening: &'a dyn Fn(&SwitchEntrance),
-    /// Hears every second what has been done so far.
+    /// Receives the counters so far every second.
     pub second: Option<&'a dyn Fn(&SwitchReport)>,
-    /// Once it is set, the switch ends.
+    /// A flag that ends the switch when it is set.
     pub interrupted: &'a AtomicBool,
 }
 
-/// Reads the file of a switch in software and applies `overrides` to it.
+/// Reads a software switch's file and applies `overrides` to it.
 ///
 /// # Errors
 /// As [`load`](crate::load).
@@ -89,11 +89,11 @@ pub fn load_switch(path: &Path, overrides: &[Override]) -> Result<SoftwareSwitch
     tidegate_scenario::software_switch(path, overrides).map_err(crate::scenario)
 }
 
-/// Forwards until the time of the switch is over, or somebody ends it.
+/// Forwards until the configured duration is over or `interrupted` is set.
 ///
 /// # Errors
-/// Where an address cannot be listened at, an interface cannot be used or goes away, or the kernel
-/// refuses what is needed.
+/// When an address cannot be bound, an interface cannot be used or disappears, or the kernel
+/// refuses a required feature.
 pub fn run_switch(
     plan: &SoftwareSwitch,
     options: SwitchOptions<'_>,
@@ -106,7 +106,7 @@ mod at_work {
     use super::*;
 
     pub(super) fn run(_: &SoftwareSwitch, _: SwitchOptions<'_>) -> Result<SwitchReport, Error> {
-        let message = "a switch in software needs Linux, whose sockets tell when datagrams came";
+        let message = "a software switch requires Linux for receive timestamps";
         Err(Error::Run(message.to_owned()))
     }
 }
@@ -139,13 +139,13 @@ mod at_work {
             Places::Interfaces(names) => SwitchEntrance::Interfaces(names.clone()),
         });
         let end = plan.duration.map_or(Time::NEVER, |duration| Time::ZERO + duration);
-        let mut told = Time::ZERO;
+        let mut reported = Time::ZERO;
         let goes_on = |switch: &mut AtWork| {
             let now = switch.now();
             if let Some(second) = options.second
-                && now >= told + Span::s(1)
+                && now >= reported + Span::s(1)
             {
-                told = now;
+                reported = now;
                 second(&report(plan, &switch.report()));
             }
             now < end && !options.interrupted.load(Ordering::Relaxed)
@@ -198,12 +198,12 @@ mod at_work {
         }
     }
 
-    /// Whose frames are not as they would be on a wire, and what changes that.
+    /// Warning about frames that offloads changed, and the commands that prevent it.
     fn offloads(name: &str) -> String {
         format!(
-            "interface {name}: frames that hardware should have cut into pieces or given a \
-             checksum are dropped; `ethtool -K DEVICE tso off gso off tx off` at the other end \
-             makes them whole, and `ethtool -K {name} gro off lro off` here leaves them so"
+            "interface {name}: frames without segmentation or checksum are dropped; turn off the \
+             offloads: `ethtool -K DEVICE tso off gso off tx off` at the other end, and \
+             `ethtool -K {name} gro off lro off` here"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! What tshark makes of a file of packets, for tests.
+//! Reads tshark's view of capture files, for tests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use tidegate_core::wire::{Format, Kind, START_BYTES, Shown};
 
-/// Values by the name of their field; in a list, several. Bytes are hexadecimal.
+/// Values by field name; several if the field repeats. Bytes are hexadecimal.
 pub(crate) type Fields = BTreeMap<String, Vec<String>>;
 
-/// Whether there is a tshark; says so where there is none.
+/// Whether tshark is installed; reports the skipped test if not.
 pub(crate) fn has_tshark() -> bool {
     let version = Command::new("tshark").arg("--version").stderr(Stdio::null()).output();
     let found = version.is_ok_and(|output| output.status.success());
@@ -26,7 +26,7 @@ fn prefix(format: &Format, kind: &Kind) -> String {
     format!("tidegate_{}.{}.", format.name, kind.name.to_lowercase())
 }
 
-/// All fields of a format, as the dissector names them, and how they are read.
+/// All fields of a format, with their names in the dissector and their types.
 pub(crate) fn fields(format: &Format) -> Vec<(String, Shown)> {
     let of_kind = |kind: &Kind| {
         let own = prefix(format, kind);
@@ -42,8 +42,8 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The fields of the header at the beginning of `bytes`, by the tables, join `found`; what is
-/// behind it.
+/// Decodes the header at the beginning of `bytes` by the tables and adds its fields to `found`.
+/// Returns the bytes after the header.
 pub(crate) fn header<'a>(format: &Format, bytes: &'a [u8], found: &mut Fields) -> &'a [u8] {
     let kind = format.kinds.iter().find(|kind| kind.number == bytes[1]).unwrap();
     let own = prefix(format, kind);
@@ -68,17 +68,17 @@ pub(crate) fn header<'a>(format: &Format, bytes: &'a [u8], found: &mut Fields) -
     rest
 }
 
-/// What tshark sees in each packet of a file, of these fields, by our dissector.
+/// The values of `fields` in each packet of a file, as tshark decodes them with our dissector.
 ///
 /// # Panics
-/// When it does not run, or complains of anything.
+/// When tshark fails or reports a problem.
 pub(crate) fn seen(file: &Path, fields: &[(String, Shown)]) -> Vec<Fields> {
     let folder = file.parent().unwrap();
     let script = folder.join("tidegate.lua");
     fs::write(&script, crate::dissector()).unwrap();
     let wrong = ["_ws.malformed", "_ws.expert.message", "_ws.lua.error"];
     let mut tshark = Command::new("tshark");
-    // By itself it would read other people's plugins and settings.
+    // Without these, tshark would load the user's plugins and settings.
     tshark.env("HOME", folder).env("XDG_CONFIG_HOME", folder);
     tshark.arg("-r").arg(file).arg("-X").arg(format!("lua_script:{}", script.display()));
     tshark.args(["-T", "fields", "-E", "separator=|", "-E", "occurrence=a"]);
@@ -105,7 +105,7 @@ pub(crate) fn seen(file: &Path, fields: &[(String, Shown)]) -> Vec<Fields> {
     String::from_utf8(output.stdout).unwrap().lines().map(packet).collect()
 }
 
-/// Of decimals, hexadecimals and flags.
+/// Value of a decimal, a hexadecimal number or a flag.
 fn number(text: &str) -> u64 {
     match (text, text.strip_prefix("0x")) {
         ("True", _) => 1,

@@ -1,19 +1,21 @@
-//! What several runs warn of, told once.
+//! Merges the warnings of several runs.
 
-/// Warnings that are alike.
+/// Warnings that differ only in their numbers.
 struct Kind {
-    /// In what: the text without its numbers, and which one of those in a run it is.
+    /// The text without its numbers, and its index among equal texts in one run.
     of: (String, usize),
     /// The run that has it first.
     place: String,
     text: String,
-    /// How many runs have it, and whether they say the very same.
+    /// Number of runs that have it.
     count: usize,
+    /// Their texts are identical.
     is_same: bool,
 }
 
-/// Of each run where it stands (`seed 3`) and what it warns of: all of that, where of warnings that
-/// are alike but for their numbers the first is told, and how many more runs have one.
+/// Merges warnings. `runs` holds each run's name (`seed 3`) and warnings. Of warnings that differ
+/// only in their numbers, the result holds the first, and the number of other runs that have a
+/// similar one.
 pub(crate) fn gathered(runs: &[(String, Vec<String>)]) -> Vec<String> {
     let mut kinds: Vec<Kind> = Vec::new();
     for (place, warnings) in runs {
@@ -38,15 +40,15 @@ pub(crate) fn gathered(runs: &[(String, Vec<String>)]) -> Vec<String> {
             }
         }
     }
-    let told = |Kind { place, text, count, is_same, .. }: Kind| match count - 1 {
+    let text_of = |Kind { place, text, count, is_same, .. }: Kind| match count - 1 {
         _ if is_same && count == runs.len() => text,
         0 => format!("{place}: {text}"),
-        more => format!("{place}, and {more} more much like it: {text}"),
+        more => format!("{place}, and {more} similar: {text}"),
     };
-    kinds.into_iter().map(told).collect()
+    kinds.into_iter().map(text_of).collect()
 }
 
-/// A text without the words in it that begin with a digit. Digits within words are of names.
+/// The text without words that begin with a digit. Digits inside words belong to names.
 fn without_numbers(text: &str) -> String {
     let is_number = |word: &&str| word.trim_start_matches(['(', '-']).starts_with(char::is_numeric);
     text.split_whitespace().filter(|word| !is_number(word)).collect::<Vec<_>>().join(" ")
@@ -56,7 +58,7 @@ fn without_numbers(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(runs: &[(&str, &[&str])]) -> Vec<String> {
+    fn merged(runs: &[(&str, &[&str])]) -> Vec<String> {
         let run = |(place, warnings): &(&str, &[&str])| {
             ((*place).to_owned(), warnings.iter().map(|text| (*text).to_owned()).collect())
         };
@@ -64,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alike_but_for_numbers_is_told_once() {
+    fn similar_warnings_are_merged() {
         let runs: [(&str, &[&str]); 3] = [
             ("seed 3", &["always", "7 of 10 are late (3.5 %)", "4 more"]),
             ("seed 4", &["always", "5 more"]),
@@ -72,17 +74,17 @@ mod tests {
         ];
         let expected = [
             "always",
-            "seed 3, and 1 more much like it: 7 of 10 are late (3.5 %)",
-            "seed 3, and 2 more much like it: 4 more",
+            "seed 3, and 1 similar: 7 of 10 are late (3.5 %)",
+            "seed 3, and 2 similar: 4 more",
             "seed 5: odd",
         ];
-        assert_eq!(told(&runs), expected);
+        assert_eq!(merged(&runs), expected);
     }
 
     #[test]
-    fn digits_of_names_tell_them_apart_and_so_does_one_run() {
+    fn digits_inside_names_are_significant() {
         let both: &[&str] = &["rpc1: 9 late", "rpc2: 5 late", "7 x", "8 x"];
-        assert_eq!(told(&[("seed 1", both)]), both);
-        assert_eq!(told(&[("seed 1", both), ("seed 2", both)]), both);
+        assert_eq!(merged(&[("seed 1", both)]), both);
+        assert_eq!(merged(&[("seed 1", both), ("seed 2", both)]), both);
     }
 }

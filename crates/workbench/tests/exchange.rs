@@ -1,11 +1,11 @@
-//! Files of other simulators, run: what comes out is what arithmetic says.
+//! Runs of imported files from other simulators, compared with calculated results.
 
 use std::fs;
 
 use tidegate_workbench::{Format, Override, RunOptions, import, load, run};
 
 #[test]
-fn a_lone_flow_of_imported_files_takes_what_its_links_take() {
+fn an_imported_lone_flow_has_the_ideal_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let links = "4 2 3\n2 3\n0 2 100Gbps 1us 0\n2 3 400Gbps 500ns 0\n3 1 100Gbps 0.002ms 0\n";
@@ -20,13 +20,14 @@ fn a_lone_flow_of_imported_files_takes_what_its_links_take() {
     let near = |measured: f64, expected: f64| (measured - expected).abs() < 1.5e-6;
     // A packet is 1,080 B on the wire: 86.4 ns at 100 Gbit/s, 21.6 ns at 400 Gbit/s.
     let packet = 0.0864 + 1.0 + 0.0216 + 0.5 + 0.0864 + 2.0;
-    // Its acknowledgement 85 B: Swift's receiver returns a byte, how many switches there were.
+    // The acknowledgement has 85 B, because Swift's receiver returns a byte with the number of
+    // switches.
     let reply = 0.0068 + 2.0 + 0.0017 + 0.5 + 0.0068 + 1.0;
     let taken = |flow: usize| flows[flow].fct_us.unwrap().as_f64();
     assert!(near(taken(0), packet), "{}", taken(0));
     let round_trip = flows[0].acked_us.unwrap().as_f64();
     assert!(near(round_trip, packet + reply), "{round_trip}, the base RTT");
-    // 49 more packets of it, behind each other on the slowest link.
+    // 49 more packets, back to back on the slowest link.
     assert!(near(taken(1), packet + 49.0 * 0.0864), "{}", taken(1));
-    assert_eq!(summary.fct["all"].count, 2, "from the first flow on, all are measured");
+    assert_eq!(summary.fct["all"].count, 2, "all flows are measured");
 }

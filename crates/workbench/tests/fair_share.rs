@@ -1,4 +1,4 @@
-//! The oracle on whole scenarios.
+//! Fair shares of whole scenarios.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ fn plan(changes: &[&str]) -> Plan {
     load(path, &overrides).unwrap()
 }
 
-/// Those that run on any fabric: the others need circuits.
+/// Protocols that run on any fabric; the others need circuits.
 fn anywhere() -> impl Iterator<Item = ProtocolEntry> {
     protocols().into_iter().filter(|info| !info.needs.contains(&"circuit announcements"))
 }
 
 #[test]
-fn two_hops_share_as_the_paper_says() {
+fn two_hops_share_as_in_the_paper() {
     for protocol in anywhere() {
         let name = format!("transport.protocol={}", protocol.name);
         let plan = plan(&[&name, "transport.params={}"]);
@@ -28,8 +28,8 @@ fn two_hops_share_as_the_paper_says() {
             let headers = 80 + u32::from(telemetry.fixed) + u32::from(telemetry.per_hop) * hops;
             4096.0 / f64::from(4096 + headers)
         };
-        // The victim and the blue flows have a tenth of the second hop each; two green ones share
-        // what is left of the first.
+        // The victim and the blue flows have a tenth of the second hop each. The two green flows
+        // share the rest of the first hop.
         let (victim, green, blue) = (20.0 * of_wire(3), 90.0 * of_wire(3), 20.0 * of_wire(1));
         for flow in &plan.workload.flows {
             let expected = match plan.labels[usize::from(flow.label)].as_str() {
@@ -48,7 +48,7 @@ fn two_hops_share_as_the_paper_says() {
 }
 
 #[test]
-fn shares_are_undefined_where_flows_come_and_go() {
+fn shares_are_undefined_for_temporary_flows() {
     for change in ["flows[0].size=1MB", "flows[0].start=15ms", "flows[0].stop=15ms"] {
         let plan = plan(&[change]);
         let shares = FairShares::of(&plan);

@@ -1,4 +1,4 @@
-//! Loads of scenarios: what is offered is what was asked for, relative to the links it is asked of.
+//! Checks that scenarios offer the configured load, relative to the configured links.
 
 use tidegate_workbench::{RunOptions, load, protocols, run, set};
 
@@ -58,7 +58,7 @@ fn load_is_relative_to_host_links() {
 }
 
 #[test]
-fn load_may_be_relative_to_rack_uplinks_or_a_rate_or_a_gap() {
+fn load_may_use_rack_uplinks_rates_or_gaps() {
     let incast = ("burst", 0.05 * 400.0);
     // Two uplinks of 10 Gbit/s for each of four racks.
     within_a_per_cent(

@@ -1,4 +1,4 @@
-//! What a run recorded is a trace that another can replay.
+//! Replays the recording of a run as a trace.
 
 use tidegate_workbench::{RunOptions, load, protocols, run};
 
@@ -28,7 +28,7 @@ fn a_run_replays_the_flows_of_another() {
     assert_eq!(replayed.fct["all"].count, recorded.fct["all"].count);
     assert_eq!(replayed.fct["all"].mean_us, recorded.fct["all"].mean_us);
 
-    // Not Parquet at all: one message that names the file.
+    // A file that is not Parquet gives an error that names it.
     std::fs::write(out.join("flows.parquet"), "start_us,src,dst,size_bytes").unwrap();
     let error = load(&second, &[]).unwrap_err().to_string();
     assert!(

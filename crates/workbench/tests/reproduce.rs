@@ -1,4 +1,4 @@
-//! The registry of papers and the report, from outside.
+//! Tests the registry of papers and the report through the public interface.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ fn small() -> String {
     let all = figures(None).unwrap();
     let figure = all
         .iter()
-        // Tables of other simulators' numbers draw nothing and leave nothing open.
+        // Tables of other simulators' numbers have no plots and no open choices.
         .filter(|figure| !figure.claims.is_empty() && figure.paper != "authors")
         .min_by_key(|figure| figure.runs)
         .unwrap();
@@ -59,7 +59,7 @@ fn a_figure_is_reproduced_cached_and_reported() {
     assert!(first.claims.iter().all(|claim| claim.measured.is_some() && !claim.why.is_empty()));
     assert_eq!(first.holds(), first.claims.iter().all(|claim| claim.verdict != Verdict::Deviates));
 
-    // The same from the cache, and with nothing kept.
+    // Repeats it from the cache, and without a cache.
     let again = reproduce(Some(&what), &options).unwrap();
     let fresh =
         reproduce(Some(&what), &ReproduceOptions { cache: None, threads: Some(1), ..options })
@@ -76,7 +76,7 @@ fn a_figure_is_reproduced_cached_and_reported() {
     let page = report(std::slice::from_ref(&out)).unwrap();
     assert!(is_self_contained(&page));
     let documents = first.documents();
-    assert_eq!(documents.len(), 1, "how claims move is written where it was asked for");
+    assert_eq!(documents.len(), 1, "the sensitivity document is written only on request");
     for claim in &first.claims {
         assert!(page.contains(claim.verdict.name()) && documents[0].1.contains(&claim.claim));
     }
@@ -88,7 +88,7 @@ fn a_figure_is_reproduced_cached_and_reported() {
 }
 
 #[test]
-fn facts_of_a_paper_are_drawn_without_runs() {
+fn a_paper_s_facts_are_drawn_without_runs() {
     let drawn = reproduce(Some("sird/1"), &ReproduceOptions::default()).unwrap();
     assert_eq!(drawn.pictures.len(), 1);
     let names: Vec<&str> = drawn.pictures[0].plot.lines.iter().map(|line| &*line.name).collect();
@@ -99,7 +99,7 @@ fn facts_of_a_paper_are_drawn_without_runs() {
 }
 
 #[test]
-fn claims_are_measured_again_for_all_that_is_open() {
+fn claims_are_measured_under_all_alternatives() {
     let options =
         ReproduceOptions { quick: true, sensitivity: true, ..ReproduceOptions::default() };
     let result = reproduce(Some(&small()), &options).unwrap();
@@ -127,7 +127,7 @@ fn claims_are_measured_again_for_all_that_is_open() {
 }
 
 #[test]
-fn a_plain_run_says_what_a_full_one_says() {
+fn a_plain_run_repeats_a_full_run_s_verdicts() {
     let verdicts = |sensitivity| {
         let options = ReproduceOptions { sensitivity, ..ReproduceOptions::default() };
         let result = reproduce(Some(&small()), &options).unwrap();
@@ -180,10 +180,10 @@ fn a_folder_without_results_is_refused() {
     assert_eq!(error.exit_code(), 2, "{error}");
 }
 
-/// Nothing is fetched: the only addresses are names of namespaces.
+/// The page loads nothing: its only addresses are names of namespaces.
 fn is_self_contained(page: &str) -> bool {
-    // The library's own text names places on the web, and goes to none: a browser tells (the
-    // command line's tests).
+    // The library contains web addresses, but does not load them. The command line's tests check
+    // this with a browser.
     let (before, rest) = page.split_once("<script>/**\n* plotly.js").unwrap();
     let (_, after) = rest.split_once("</script>").unwrap();
     let count = |of: &str| before.matches(of).count() + after.matches(of).count();

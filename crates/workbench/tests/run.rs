@@ -1,4 +1,4 @@
-//! A run through the facade: what it tells while it goes on, and what must not change its outcome.
+//! Runs through the facade: their progress, and options that must not change the outcome.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -14,8 +14,8 @@ use tidegate_workbench::{
 const MULTI_HOP: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/poseidon/multi-hop.toml");
 
-/// Four senders into one receiver: two for ever, two with messages, under the first protocol of the
-/// catalog.
+/// Four senders to one receiver, two with unlimited flows and two with messages, under the first
+/// protocol of the catalog.
 fn plan(changes: &[&str]) -> Plan {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("incast.toml");
@@ -61,7 +61,7 @@ count = 10
     load(&path, &overrides).unwrap()
 }
 
-/// Those that run on any fabric: the others need circuits.
+/// Protocols that run on any fabric; the others need circuits.
 fn anywhere() -> impl Iterator<Item = ProtocolEntry> {
     protocols().into_iter().filter(|info| !info.needs.contains(&"circuit announcements"))
 }
@@ -76,7 +76,7 @@ fn tables_in_memory_are_the_files_of_a_folder() {
     };
     let options = RunOptions { tables: Some(&take), ..RunOptions::default() };
     run(&plan, &RunOptions { out: Some(dir.path()), ..options }).unwrap();
-    assert!(given.lock().unwrap().is_empty(), "they are in the folder");
+    assert!(given.lock().unwrap().is_empty(), "they must be in the folder");
     run(&plan, &options).unwrap();
     let given = given.into_inner().unwrap();
     let names: Vec<_> = given.iter().map(|(number, (name, _))| (*number, *name)).collect();
@@ -87,7 +87,7 @@ fn tables_in_memory_are_the_files_of_a_folder() {
 }
 
 #[test]
-fn a_scenario_may_be_a_text_of_which_messages_name_a_line_if_somebody_wrote_it() {
+fn messages_name_a_line_of_user_text_only() {
     let text = "seed = 3\nduration = '1ms'\nfabric = 7\n".to_owned();
     let message = |source| load(source, &[]).unwrap_err().to_string();
     assert!(message(Source::Text(text.clone())).starts_with("scenario:3: fabric: found 7"));
@@ -95,7 +95,7 @@ fn a_scenario_may_be_a_text_of_which_messages_name_a_line_if_somebody_wrote_it()
 }
 
 #[test]
-fn what_is_recorded_does_not_change_the_outcome() {
+fn recording_does_not_change_the_outcome() {
     for protocol in anywhere() {
         let digest = |recorded: &str| {
             let protocol = format!("transport.protocol={}", protocol.name);
@@ -114,7 +114,7 @@ fn what_is_recorded_does_not_change_the_outcome() {
 }
 
 #[test]
-fn a_seed_is_all_the_randomness_there_is() {
+fn the_seed_determines_the_run() {
     let summary = |changes: &[&str]| run(&plan(changes), &RunOptions::default()).unwrap();
     let (a, b) = (summary(&[]), summary(&[]));
     assert_eq!(a.engine.digest, b.engine.digest);
@@ -122,7 +122,7 @@ fn a_seed_is_all_the_randomness_there_is() {
 }
 
 #[test]
-fn flows_are_written_by_completion_and_unfinished_ones_last() {
+fn rows_are_sorted_with_unfinished_flows_last() {
     let dir = tempfile::tempdir().unwrap();
     let options = RunOptions { out: Some(dir.path()), ..RunOptions::default() };
     let summary = run(&plan(&["flows[3].count=2000", "flows[3].size=1KB"]), &options).unwrap();
@@ -133,10 +133,10 @@ fn flows_are_written_by_completion_and_unfinished_ones_last() {
         reader.get_row_iter(None).unwrap().map(|row| sort_key(&row.unwrap())).collect();
     assert_eq!(keys.len(), 2005);
     assert!(keys.windows(2).all(|two| two[0] < two[1]));
-    assert_eq!(keys[2003].0, u64::MAX, "the two flows that never end come last");
+    assert_eq!(keys[2003].0, u64::MAX, "the two unlimited flows come last");
 }
 
-/// Completion in picoseconds, or the largest number there is, and id.
+/// Completion in picoseconds (the maximum if unfinished), and id.
 fn sort_key(row: &Row) -> (u64, i64) {
     let cell = |name| row.get_column_iter().find(|(column, _)| *column == name).unwrap().1;
     let picoseconds = |field: &Field| match field {
@@ -204,7 +204,7 @@ fn ended(changes: &[&str]) -> (Vec<String>, Summary) {
 }
 
 #[test]
-fn a_drain_lets_messages_finish_and_moves_nothing_else() {
+fn a_drain_only_lets_messages_finish() {
     let late = ["flows[3].start=1999us", "flows[3].count=40"];
     let (_, cut) = ended(&late);
     let (warnings, drained) = ended(&[&late[..], &["drain=10ms"]].concat());
@@ -226,21 +226,23 @@ fn a_drain_lets_messages_finish_and_moves_nothing_else() {
 }
 
 #[test]
-fn messages_that_stay_unfinished_with_nothing_else_to_do_are_told_of() {
+fn stuck_messages_cause_a_warning() {
     let down = ["faults.link=[{ a = 'h3', b = 's0', down = '300us' }]"];
     let (warnings, summary) = ended(&down);
     assert_eq!(summary.fct["all"].unfinished, 10);
     assert_eq!(warnings.len(), 1, "{:?}", summary.warnings);
-    assert!(warnings[0].starts_with(
-        "10 messages are unfinished, though nothing was submitted in the last 1.6 ms"
-    ));
-    // Those that had no time to finish are no riddle.
+    assert!(
+        warnings[0].starts_with(
+            "10 messages are unfinished, but nothing was submitted in the last 1.6 ms"
+        )
+    );
+    // Messages that had no time to finish cause no warning.
     let (warnings, summary) = ended(&["flows[3].start=1990us", "flows[3].count=40"]);
     assert!(warnings.is_empty() && summary.fct["all"].unfinished > 10, "{warnings:?}");
 }
 
 #[test]
-fn what_cannot_be_is_found_in_a_summary() {
+fn impossible_values_of_a_summary_are_found() {
     let good = run(&plan(&[]), &RunOptions::default()).unwrap();
     assert_eq!(good.impossible(), Vec::<String>::new());
     let found = |change: fn(&mut Summary)| {

@@ -1,4 +1,4 @@
-//! The time series of a run, read back, against the results of the same run.
+//! Compares the time series of a run with the results of the same run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -77,13 +77,13 @@ fn read(path: &Path) -> Series {
     series
 }
 
-/// Those that run on any fabric: the others need circuits.
+/// Protocols that run on any fabric; the others need circuits.
 fn anywhere() -> impl Iterator<Item = ProtocolEntry> {
     protocols().into_iter().filter(|info| !info.needs.contains(&"circuit announcements"))
 }
 
 #[test]
-fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
+fn series_cover_every_flow_and_port() {
     let mut with_windows = 0;
     for protocol in anywhere() {
         let name = protocol.name;
@@ -94,7 +94,7 @@ fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
         for flow in summary.flows.as_ref().unwrap() {
             let goodput =
                 of("goodput_gbps", &format!("{}>", flow.id)).expect("every flow has a goodput");
-            // Bytes of all intervals are the flow's, and each interval is told once.
+            // The bytes of all intervals add up to the flow's, and each interval has one row.
             let bytes: f64 = goodput.iter().map(|(_, gbps)| gbps * 1e3 * 10.0 / 8.0).sum();
             assert!(
                 (bytes - flow.delivered_bytes as f64).abs() < 1.0,
@@ -115,7 +115,7 @@ fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
                 *at_times.entry((at * 1e6) as u64).or_default() += gbps;
             }
         }
-        // One link of 100 Gbit/s leads to the receiver; a burst of one packet may land on either
+        // One link of 100 Gbit/s leads to the receiver. A burst of one packet may fall on either
         // side of a sample.
         let most = at_times.values().copied().fold(0.0, f64::max);
         assert!(most <= 100.0 + 2.0 * 1500.0 * 8e-3 / 10.0, "{name}: {most} Gbit/s");
@@ -130,7 +130,7 @@ fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
         if let Some(window) = of("window_bytes", "0>") {
             with_windows += 1;
             assert_eq!(window.len(), 100, "{name}");
-            // What a receiver has allowed may be used up at the time of a sample.
+            // The receiver's grant may be used up at the time of a sample.
             assert!(window.iter().all(|(_, bytes)| *bytes >= 0.0), "{name}");
         }
     }
@@ -138,8 +138,8 @@ fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
 }
 
 #[test]
-fn pauses_of_intervals_add_up_to_those_of_the_summary() {
-    // Windows of several pipes against a buffer that is shorter than them.
+fn interval_pauses_add_up_to_the_summary() {
+    // Windows of several BDPs, and a smaller buffer.
     let changes = [
         "switch.buffer=200KB",
         "switch.pfc={ alpha = 0.125 }",
@@ -157,22 +157,22 @@ fn pauses_of_intervals_add_up_to_those_of_the_summary() {
         };
         assert!(rows.iter().all(|(_, us)| (0.0..=10.0 + 1e-9).contains(us)), "{rows:?}");
         assert_eq!(rows.last().unwrap().0, 1000.0, "a row an interval to the end");
-        // What was paused in the interval that ends with warm-up is not measured.
+        // Pauses in the interval that ends with warm-up are not measured.
         let sum: f64 = rows.iter().filter(|(at, _)| *at > 100.0 + 1e-9).map(|(_, us)| us).sum();
         assert!((sum - link.paused_us.unwrap().as_f64()).abs() < 1e-5, "{sum}: {link:?}");
         some += (sum > 20.0) as usize;
     }
-    assert!(some > 1, "{some} ports stood still");
+    assert!(some > 1, "{some} ports were paused");
     let (_, plain) = run_and_read("swift", &changes[2..]);
     assert!(plain.keys().all(|(quantity, _)| quantity != "paused_us"));
 }
 
-/// What is left of the run after the last whole interval has rows of its own, over its own length.
+/// The rest of the run after the last whole interval has rows of its own length.
 #[test]
-fn rows_add_up_to_what_was_delivered_whatever_the_interval() {
+fn rows_add_up_to_the_delivered_bytes() {
     let (mut runs, mut finishing) = (0, 0);
     for protocol in anywhere() {
-        // 391 is 17 times 23. Of 300 us, messages come and go in the last interval.
+        // 391 is 17 times 23. With 300 us, messages start and end in the last interval.
         for (interval, samples) in [("10us", 40), ("23us", 17), ("300us", 2), ("1s", 1)] {
             let changes = ["duration=391us", &format!("output.timeseries={interval}")];
             let (summary, series) = run_and_read(protocol.name, &changes);
@@ -202,7 +202,7 @@ fn rows_add_up_to_what_was_delivered_whatever_the_interval() {
 }
 
 #[test]
-fn without_a_folder_nothing_is_sampled_into_memory() {
+fn without_a_folder_nothing_is_sampled() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("scenario.toml");
     let protocol = protocols()[0].name;

@@ -1,4 +1,4 @@
-//! A sweep through the facade: how many of its runs were kept from before.
+//! Sweeps through the facade: the number of cached runs.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ fn design(loads: &str) -> Design {
     Design::new(Source::Text(text), Vec::new(), (&[axis], Mode::Grid), None).unwrap()
 }
 
-/// Runs that were kept, runs in all, and numbers of those that were missing before.
+/// Cached runs, all runs, and the numbers of the runs that were missing.
 fn kept(loads: &str, cache: Option<&Path>) -> (usize, usize, Vec<usize>) {
     let (design, options) = (design(loads), SweepOptions { cache, ..SweepOptions::default() });
     let missing = missing_runs(&design, &options).unwrap();
@@ -36,7 +36,7 @@ fn kept(loads: &str, cache: Option<&Path>) -> (usize, usize, Vec<usize>) {
 }
 
 #[test]
-fn a_sweep_counts_the_runs_that_were_kept_from_before() {
+fn a_sweep_counts_cached_runs() {
     let cache = tempfile::tempdir().unwrap();
     let folder = Some(cache.path());
     assert_eq!(kept("0.2,0.3", folder), (0, 2, vec![0, 1]));

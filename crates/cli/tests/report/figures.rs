@@ -51,7 +51,7 @@ fn figures_are_files_for_papers() {
     let wide = sheets(&fs::read(&pdf).unwrap());
     assert!(wide.iter().all(|sheet| sheet.starts_with("0 0 504")), "{wide:?}");
     let page = place.arg("compare/report.html");
-    answer(&["report", &compare, "--pdf", &page]).refused(2, &["--pdf", "is no PDF"]);
+    answer(&["report", &compare, "--pdf", &page]).refused(2, &["--pdf", "is not a PDF"]);
 }
 
 #[test]

@@ -322,7 +322,7 @@ fn a_report_of_500_runs_is_small() {
     let page = std::fs::read_to_string(&out).unwrap();
     assert!(page.len() < 10_000_000, "{} bytes", page.len());
     assert!(page.contains("show the first 16 configurations.") && page.contains("; and 72 more."));
-    assert!(page.contains("differ in their seed alone"));
+    assert!(page.contains("differ only in their seed"));
     let Some(mut browser) = start() else { return };
     browser.open(Path::new(&out), "screen", "light");
     let took_ms = browser.ask(OPENED, "").as_f64().unwrap();

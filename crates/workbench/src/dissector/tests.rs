@@ -1,4 +1,4 @@
-//! What real endpoints send, by the eyes of tshark.
+//! Checks tshark's decoding of live UDP datagrams.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
 
 use crate::tshark::{self, Fields};
 
-/// By host: one that nobody knows, and the usual one.
+/// Ports by host: an unregistered one, and the default.
 const PORTS: [u16; 2] = [40_000, Header::FORMAT.port];
 const TAG_BYTES: usize = OVERHEAD_BYTES - Data::BYTES;
 const SESSION: &Format = &Header::FORMAT;
@@ -41,7 +41,7 @@ fn node(protocol: Protocol, seed: u64) -> Node {
     Node::new(config, entropy).unwrap()
 }
 
-/// A session of one message, from the first question to its end.
+/// A session with one message, from the handshake to its end.
 fn session(protocol: Protocol) -> Vec<Sent> {
     let mut nodes = [1, 2].map(|seed| node(protocol, seed));
     let (mut now, mut out) = (Time::ms(1), vec![0; 2_048]);
@@ -79,7 +79,7 @@ fn session(protocol: Protocol) -> Vec<Sent> {
     sent
 }
 
-/// A file of datagrams in the old format, whose packets begin with IP.
+/// Writes datagrams to a file in the old pcap format, whose packets start with IP.
 fn write(file: &Path, sent: &[Sent]) {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut bytes: Vec<u8> = words(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 1 << 16, 228]);
@@ -98,7 +98,7 @@ fn write(file: &Path, sent: &[Sent]) {
     fs::write(file, bytes).unwrap();
 }
 
-/// All that there is to see, where the transport is known.
+/// All fields that a dissector can show if it knows the transport.
 fn expected(transport: Option<&Format>, datagram: &[u8]) -> Fields {
     let (mut found, mut rest) = (Fields::new(), datagram);
     while rest[1] >= telemetry::FIRST_KIND {
@@ -116,7 +116,7 @@ fn expected(transport: Option<&Format>, datagram: &[u8]) -> Fields {
         }
         rest = behind;
     }
-    // Zeros are behind a question, nothing behind other kinds but two.
+    // Zeros follow a Hello; other kinds have no padding, except for two.
     let is_question = rest[1] == SESSION.kinds[0].number;
     rest = tshark::header(SESSION, rest, &mut found);
     if is_question {
@@ -130,7 +130,7 @@ fn expected(transport: Option<&Format>, datagram: &[u8]) -> Fields {
     found
 }
 
-/// What tshark sees is what there is.
+/// Asserts that tshark shows exactly the expected fields.
 fn assert_seen(protocol: Protocol, sent: &[Sent], is_known: bool) -> BTreeSet<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("endpoints.pcap");
@@ -150,14 +150,14 @@ fn assert_seen(protocol: Protocol, sent: &[Sent], is_known: bool) -> BTreeSet<St
 }
 
 #[test]
-fn tshark_sees_what_endpoints_send() {
+fn tshark_decodes_sessions() {
     if !tshark::has_tshark() {
         return;
     }
     let mut names = BTreeSet::new();
     for &protocol in Protocol::ALL {
         let mut sent = session(protocol);
-        // What friends do not say.
+        // A kind that these peers do not send.
         let refuse = Refuse { to: 3, reason: 4, instead: 5, mac: [6; 16] };
         for header in [refuse.into(), Header::from(Reset { of: 7, token: [8; 16] })] {
             let mut bytes = vec![0; header.bytes()];
@@ -165,7 +165,7 @@ fn tshark_sees_what_endpoints_send() {
             sent.push((1, bytes));
         }
         names.extend(assert_seen(protocol, &sent, true));
-        // Who has not heard the handshake does not know whose the transport's headers are.
+        // Without the handshake, the dissector does not know the transport of the headers.
         let is_session = |(_, bytes): &&Sent| SESSION.kinds.iter().any(|k| k.number == bytes[1]);
         let asked = sent.iter().take_while(is_session).count();
         assert!(asked > 3 && sent.len() > asked + 20);
@@ -177,7 +177,7 @@ fn tshark_sees_what_endpoints_send() {
 }
 
 #[test]
-fn what_begins_like_a_header_and_is_none_is_left_to_others() {
+fn lookalikes_are_left_to_other_dissectors() {
     if !tshark::has_tshark() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What each second of a run was like.
+//! Measurements of each second of a run.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use tidegate_core::{Span, Time};
 
 use super::report::{Times, gbps, rate_shown, time_shown};
 
-/// As long as an interval is, but the last.
+/// Length of an interval; the last may be shorter.
 const LENGTH: Span = Span::s(1);
 
-/// A second of what was measured. The last is as long as what was left.
+/// One second of measurements. The last interval may be shorter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// When it began, since measuring did.
+    /// Start of the interval, relative to the start of measurement.
     pub start_seconds: f64,
-    /// How long it was.
+    /// Length of the interval.
     pub seconds: f64,
-    /// Payload of messages that the other side has since then, over that time.
+    /// Payload of messages that the peer received in the interval, per second.
     pub goodput_gbps: f64,
-    /// Payload of replies that arrived here in it, over that time.
+    /// Payload of replies that arrived here in the interval, per second.
     pub received_gbps: f64,
-    /// Requests that were answered in it; where none are sent, messages that were delivered.
+    /// Requests answered in the interval; if none are sent, messages delivered.
     pub done: u64,
-    /// Median of what those took.
+    /// Median completion time of these.
     pub p50_us: Option<f64>,
     /// 99th percentile.
     pub p99_us: Option<f64>,
@@ -31,7 +31,7 @@ pub struct Interval {
     pub p999_us: Option<f64>,
 }
 
-/// Seconds as they pass.
+/// Intervals in progress.
 pub(super) struct Intervals {
     begun: Time,
     since: Time,
@@ -42,28 +42,28 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// From that time on.
+    /// Starts measuring at that time.
     pub(super) fn new(begun: Time) -> Intervals {
         let (times, over) = (Times::new(), Vec::new());
         Intervals { begun, since: begun, delivered: 0, received: 0, times, over }
     }
 
-    /// The other side has all of a message.
+    /// Records a message that the peer received completely.
     pub(super) fn delivered(&mut self, bytes: u64) {
         self.delivered += bytes;
     }
 
-    /// A reply has come.
+    /// Records a reply.
     pub(super) fn received(&mut self, bytes: u64) {
         self.received += bytes;
     }
 
-    /// What is asked for is done.
+    /// Records the completion time of a request or message.
     pub(super) fn took(&mut self, time: Duration) {
         self.times.add(time);
     }
 
-    /// The interval that is over by now, if one is.
+    /// The interval that ended before `now`, if any.
     pub(super) fn next(&mut self, now: Time) -> Option<&Interval> {
         if now.since(self.since) < LENGTH {
             return None;
@@ -72,7 +72,7 @@ impl Intervals {
         self.over.last()
     }
 
-    /// All of them, when nothing more is measured.
+    /// All intervals at the end of measurement.
     pub(super) fn all(&mut self, now: Time) -> Vec<Interval> {
         if now > self.since {
             self.end(now);
@@ -99,7 +99,7 @@ impl Intervals {
 }
 
 impl Interval {
-    /// As people read it, in a line.
+    /// One line of text.
     pub(super) fn shown(&self) -> String {
         let end = self.start_seconds + self.seconds;
         let rates = match self.received_gbps {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_second_stands_for_itself() {
+    fn each_second_is_measured_separately() {
         let mut intervals = Intervals::new(Time::s(10));
         intervals.delivered(125_000_000);
         intervals.took(Duration::from_micros(50));

@@ -1,6 +1,6 @@
-//! Real endpoints: who serves, who sends, and what both measure.
+//! Endpoints in live UDP mode: server, sender, and the measurements of both.
 //!
-//! Both turn a [`Driver`] in their own thread, with nothing between what they measure and the
+//! Both run a [`Driver`] in their own thread, with no layer between the measurements and the
 //! socket.
 
 mod intervals;
@@ -30,16 +30,16 @@ pub use report::{Completed, NetEngine, NetSummary, Network, Settings, rate_shown
 pub use send::{Mode, SendOptions, send};
 pub use serve::{ServeOptions, serve};
 
-/// Smallest key that keeps anybody out.
-const LEAST_KEY_BYTES: usize = 16;
-/// Who does not answer for so long is not there.
+/// Shortest key that is considered secure.
+const MIN_KEY_BYTES: usize = 16;
+/// A peer that does not answer for this long is considered gone.
 const SILENCE: Span = Span::s(5);
-/// At the end peers have so long to say that they have heard of it.
-const GOODBYE: Span = Span::ms(500);
-/// Parameters that differ from a simulated fabric's, of protocols that have them. A process waits
-/// for its core for some 50 us at rest and for milliseconds beside others. A target below that
-/// keeps a link idle, a timeout below it sends packets twice, and an acknowledgement for every
-/// packet costs as much processor time as the packet.
+/// At the end, time for peers to confirm the close.
+const CLOSE_TIMEOUT: Span = Span::ms(500);
+/// Parameters that differ from those in a simulated fabric, for protocols that have them. A process
+/// waits about 50 us for its core on an idle machine, and milliseconds on a busy one. A target
+/// below that keeps a link idle, a timeout below it causes spurious retransmissions, and one
+/// acknowledgement per packet costs as much processor time as the packet.
 const LIVE_PARAMS: [(&str, &str); 6] = [
     ("base_target", "500us"),
     ("fs_range", "500us"),
@@ -51,11 +51,11 @@ const LIVE_PARAMS: [(&str, &str); 6] = [
 /// UDP payload of a full packet over Ethernet, and over loopback, whose MTU is 64 KiB.
 const ETHERNET_DATAGRAM: usize = 1_472;
 const LOOPBACK_DATAGRAM: usize = 8_972;
-/// What an endpoint without a key has: whoever has none, too, may speak with it.
+/// Key of endpoints that have none: any other endpoint without a key can communicate with them.
 const NO_KEY: &[u8] = b"no key";
-/// The fabric behind an endpoint, as far as it is known. Options change it as `--set` changes a
-/// scenario, so that there is one way to read quantities and parameters.
-const BEHIND: &str = r#"
+/// The fabric that an endpoint assumes. Options change it as `--set` changes a scenario, so that
+/// quantities and parameters are parsed in one way.
+const FABRIC: &str = r#"
 duration = "1ms"
 warmup = "0ms"
 [fabric]
@@ -70,40 +70,40 @@ sizes = "1MB"
 load = 0.5
 "#;
 
-/// The protocol of who names none.
+/// The default protocol.
 pub const USUAL: &str = Protocol::USUAL.info().name;
 
-/// What an endpoint is told, as people write it.
+/// Options of an endpoint, as written on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointOptions {
     /// The protocol.
     pub protocol: String,
-    /// Parameters of it that differ, `name=value`.
+    /// Parameters to change, `name=value`.
     pub params: Vec<String>,
     /// Rate of the link.
     pub rate: String,
-    /// UDP payload of a full packet; none: what the network carries at that address, and of who
-    /// sends, what the peer has.
+    /// UDP payload of a full packet; `None`: the usual value for the network at that address, and
+    /// for a sender, the value of the peer.
     pub datagram: Option<String>,
-    /// Round trip on an empty network.
+    /// Round-trip time on an empty network.
     pub base_rtt: Option<String>,
     /// Bandwidth-delay product.
     pub bdp: Option<String>,
     /// Switches on the path.
     pub hops: u32,
-    /// What switches do.
+    /// Functions of the switches.
     pub switches: Vec<String>,
-    /// Strict priorities of the network.
+    /// Number of strict priorities of the network.
     pub priorities: u8,
     /// File with the key.
     pub key: Option<PathBuf>,
-    /// Neither segments nor coalesces.
+    /// Disables segmentation and coalescing of datagrams.
     pub no_offloads: bool,
-    /// For so long it is looked at the socket before sleeping.
+    /// How long the socket is polled before the thread sleeps.
     pub busy_poll: Option<String>,
 }
 
-/// What switches may be said to do, by the name on the command line.
+/// Functions of switches, by the name on the command line.
 pub const SWITCHES: [(&str, Need); 8] = [
     ("ecn", Need::Ecn),
     ("core-ecn", Need::CoreEcn),
@@ -115,14 +115,14 @@ pub const SWITCHES: [(&str, Need); 8] = [
     ("same-clock", Need::SameClock),
 ];
 
-/// An endpoint that was set up.
+/// An endpoint that is set up.
 struct Endpoint {
     driver: Driver,
     protocol: &'static str,
     rate: Rate,
     settings: Settings,
     sizes: Sizes,
-    /// Messages in the mean a second that load it so far.
+    /// Mean number of messages per second that produce the requested load.
     load: f64,
 }
 
@@ -130,7 +130,7 @@ fn usage(option: &'static str, message: impl Into<String>) -> Error {
     Error::Usage { option, message: message.into() }
 }
 
-/// A quantity of an option.
+/// Parses a quantity of an option.
 fn quantity(option: &'static str, text: &str, unit: &str, example: &str) -> Result<f64, Error> {
     let known = magnitude(text).filter(|&(value, of)| of == unit && value > 0.0);
     known.map(|(value, _)| value).ok_or_else(|| {
@@ -142,16 +142,19 @@ fn span(option: &'static str, text: &str) -> Result<Span, Error> {
     quantity(option, text, "us", "20us").map(Span::from_us_f64)
 }
 
-/// A duration of the clock, as scenarios write it.
+/// Parses a duration in the format of scenarios.
 pub fn duration(text: &str) -> Option<Duration> {
     let (us, _) =
         magnitude(text).filter(|&(us, unit)| unit == "us" && (0.0..1e12).contains(&us))?;
     Some(Duration::from_nanos((us * 1e3) as u64))
 }
 
-/// A host that has no address.
+/// Error for a host without an address.
 pub fn no_address(host: &str) -> Error {
-    usage("ADDRESS", format!("found {host:?}, expected an address and a port, 127.0.0.1:5270 say"))
+    usage(
+        "ADDRESS",
+        format!("found {host:?}, expected an address and a port, such as 127.0.0.1:5270"),
+    )
 }
 
 fn key(options: &EndpointOptions) -> Result<Key, Error> {
@@ -159,15 +162,15 @@ fn key(options: &EndpointOptions) -> Result<Key, Error> {
     let bytes = tidegate_scenario::files::read(path, 1 << 20)
         .map_err(|why| usage("--key", format!("{}: {why}", path.display())))?;
     let secret = unhex(&bytes).unwrap_or(bytes);
-    if secret.len() < LEAST_KEY_BYTES {
+    if secret.len() < MIN_KEY_BYTES {
         let found = format!("{}: found a key of {} bytes", path.display(), secret.len());
-        return Err(usage("--key", format!("{found}, expected {LEAST_KEY_BYTES} at least")));
+        return Err(usage("--key", format!("{found}, expected {MIN_KEY_BYTES} at least")));
     }
     Ok(Key::new(&secret))
 }
 
-/// The bytes that a text of hexadecimal digits stands for, two digits a byte and perhaps the end of
-/// a line; none of any other file, whose bytes are the key as they are.
+/// Decodes a text of hexadecimal digits, two per byte, with an optional newline at the end; `None`
+/// for any other file, whose bytes are the key.
 fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_suffix(b"\n").unwrap_or(text);
     let digits = digits.strip_suffix(b"\r").unwrap_or(digits);
@@ -179,14 +182,14 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
 }
 
-/// Parameters of that protocol that are not as in a simulated fabric, unless they are set.
+/// Parameters of that protocol that have other defaults than in a simulated fabric.
 fn live_params(protocol: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let values = Protocol::named(protocol).map(|protocol| protocol.stack().values());
     let names: Vec<_> = values.into_iter().flatten().map(|(name, _)| name).collect();
     LIVE_PARAMS.into_iter().filter(move |(name, _)| names.contains(name))
 }
 
-/// What of the options is wrong where no node can be made by them, and how it would be right.
+/// Error for options that no node can be built from, with a correction.
 fn misconfigured(why: &ConfigError) -> Error {
     match why {
         ConfigError::Needs { needs, .. } => {
@@ -200,7 +203,8 @@ fn misconfigured(why: &ConfigError) -> Error {
                 true => " --priorities 2",
                 false => "",
             };
-            usage("--protocol", format!("{why}:{switches}{priorities} says that it is"))
+            let options = format!("if the network provides it, add{switches}{priorities}");
+            usage("--protocol", format!("{why}: {options}"))
         }
         ConfigError::Range { what, found, allowed } => {
             let known = ["--rate", "--datagram", "--hops", "--priorities", "--base-rtt"];
@@ -214,8 +218,8 @@ fn misconfigured(why: &ConfigError) -> Error {
 }
 
 impl Endpoint {
-    /// Sets up an endpoint at the address of that option, with datagrams of so many bytes unless
-    /// the options say another. Sizes and load are those of what it will send.
+    /// Opens an endpoint at the address of `option`, with datagrams of `datagram` bytes unless the
+    /// options set another size. `sizes` and `load_of` describe the messages that it will send.
     fn open(
         options: &EndpointOptions,
         datagram: usize,
@@ -245,7 +249,7 @@ impl Endpoint {
                 changes.push(Override::option(option, &key, value));
             }
         }
-        let plan = load(BEHIND, "the fabric behind it", &changes)
+        let plan = load(FABRIC, "the fabric behind it", &changes)
             .map_err(|why| Error::Scenario(why.to_string()))?;
         let (Some(stack), Some(traffic)) = (plan.stacks.first(), plan.workload.traffic.first())
         else {
@@ -312,35 +316,37 @@ impl Endpoint {
     }
 }
 
-/// Datagrams that the network carries at an address, unless something else is known.
+/// Default datagram size for the network at an address.
 fn usual_datagram(address: SocketAddr) -> usize {
     if address.ip().to_canonical().is_loopback() { LOOPBACK_DATAGRAM } else { ETHERNET_DATAGRAM }
 }
 
-/// Tells whoever listens that the protocol is not at home on the path to a peer, where that is so.
-fn warned(node: &Node, peer: PeerId, protocol: &str, says: &dyn Fn(&str)) -> Option<String> {
+/// Reports a warning if the path to a peer is outside the protocol's design range.
+fn warned(node: &Node, peer: PeerId, protocol: &str, notice: &dyn Fn(&str)) -> Option<String> {
     let warning = format!("{protocol}: {}", node.domain_warning(peer)?);
-    says(&format!("warning: {warning}"));
+    notice(&format!("warning: {warning}"));
     Some(warning)
 }
 
-/// Payload that generators offer one host, in bit/s: both that there are send.
+/// Payload that generators send to one host, in bit/s. The fabric has two hosts, and both send.
 fn plan_load(traffic: &[Traffic]) -> f64 {
     traffic.first().and_then(tidegate_scenario::asked_bps).unwrap_or(0.0) / 2.0
 }
 
-/// What a node on its socket says.
+/// Error of a node's socket.
 fn failed(why: io::Error) -> Error {
     Error::Run(format!("the socket failed: {why}"))
 }
 
-/// Why a session is over, as people read it.
-fn because(why: Gone, to: SocketAddr, protocol: &str) -> String {
+/// Message for the end of a session, with the options to change.
+fn session_error(why: Gone, to: SocketAddr, protocol: &str) -> String {
     match why {
-        Gone::TooLong { .. } => format!("{to}: {why}: --datagram"),
-        Gone::OtherProtocol => format!("{to} runs another protocol than {protocol}: --protocol"),
-        Gone::OtherParameters => format!("{to} runs {protocol} with other parameters: --param"),
-        Gone::OtherPayload { .. } => format!("{to}: {why}: --datagram, --hops"),
+        Gone::TooLong { .. } => format!("{to}: {why}: set --datagram"),
+        Gone::OtherProtocol => {
+            format!("{to} runs another protocol than {protocol}: set --protocol")
+        }
+        Gone::OtherParameters => format!("{to} runs {protocol} with other parameters: set --param"),
+        Gone::OtherPayload { .. } => format!("{to}: {why}: set --datagram or --hops"),
         _ => format!("{to}: {why}"),
     }
 }
@@ -349,7 +355,7 @@ fn because(why: Gone, to: SocketAddr, protocol: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What `--key` makes of a file of these bytes.
+    /// The key that `--key` reads from a file of these bytes.
     fn key_of(bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
@@ -360,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_binary_key_is_read_as_it_is() {
-        // White space at the ends, or all of it, is as good as any other bytes.
+        // White space, at the ends or everywhere, is part of a binary key.
         for edge in [b' ', b'\n', b'\t', b'\r', 0, 255] {
             for bytes in [[edge; 16], {
                 let mut b = [200; 16];
@@ -376,26 +382,26 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_hexadecimal_digits_is_the_bytes_that_they_stand_for() {
+    fn a_hexadecimal_key_is_decoded() {
         let bytes = b"\x00\x0a\xff\x20456789abcdef\x7f\x80".to_vec();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         for text in [hex.clone(), format!("{hex}\n"), format!("{}\r\n", hex.to_uppercase())] {
             assert_eq!(key_of(text.as_bytes()).unwrap(), bytes);
         }
-        // An odd number of digits is text, and so its own bytes; sixteen digits are eight bytes.
+        // An odd number of digits is a text key; sixteen digits are eight bytes.
         assert_eq!(key_of(&hex.as_bytes()[1..]).unwrap(), hex.as_bytes()[1..]);
         assert!(key_of(b"0123456789abcdef\n").unwrap_err().to_string().contains("8 bytes"));
     }
 
     #[test]
-    fn parameters_of_the_table_are_set_where_a_protocol_has_them() {
+    fn live_parameters_apply_where_they_exist() {
         let names = |protocol| live_params(protocol).map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(names(USUAL), LIVE_PARAMS.map(|(name, _)| name));
         assert!(names("nothing").is_empty());
     }
 
     #[test]
-    fn datagrams_are_long_over_loopback_alone() {
+    fn only_loopback_has_long_datagrams() {
         let usual = |text: &str| usual_datagram(text.parse().unwrap());
         assert_eq!((usual("127.0.0.9:1"), usual("[::1]:1")), (8_972, 8_972));
         assert_eq!((usual("10.0.0.1:1"), usual("0.0.0.0:1")), (1_472, 1_472));

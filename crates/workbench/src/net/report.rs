@@ -1,4 +1,4 @@
-//! What endpoints have measured.
+//! Measurements of endpoints.
 
 use std::time::Duration;
 
@@ -9,75 +9,75 @@ use tidegate_endpoint::node::Counters;
 use super::intervals::Interval;
 use crate::machine::Stopwatch;
 
-/// Three digits of any time are kept.
+/// Significant digits of times in the histogram.
 const DIGITS: u8 = 3;
 
-/// An endpoint's run in numbers, named as those of a simulated one.
+/// Summary of an endpoint's run, with the names of a simulated run's summary.
 #[derive(Clone, Debug, Serialize)]
 pub struct NetSummary {
-    /// Of this format.
+    /// Version of this format.
     pub schema: u32,
-    /// Which side.
+    /// Role of the endpoint.
     pub name: &'static str,
-    /// Packets were real.
+    /// The run used live UDP.
     pub real: bool,
     /// The protocol.
     pub protocols: [String; 1],
-    /// What this side was told.
+    /// Settings of this side.
     pub settings: Settings,
-    /// Why the protocol was not at home on the path to the first peer for which that is so.
+    /// Warning that the protocol is outside its design range on the path to a peer; at most one.
     pub warnings: Vec<String>,
-    /// How long it was measured.
+    /// Length of the measured window.
     pub seconds: f64,
     /// About the run itself.
     pub engine: NetEngine,
-    /// Payload of messages that arrived here, over that time.
+    /// Payload of messages that arrived here, per second.
     pub received_gbps: f64,
-    /// Payload of messages that the other side has, over that time.
+    /// Payload of messages that the peer received, per second.
     pub goodput_gbps: f64,
-    /// What was to be reached: payload that an open loop offered, or that the link carries for a
-    /// closed one; null where messages were counted, or replies were awaited.
+    /// The target: payload that an open loop offered, or the link's capacity for a closed loop;
+    /// null if the number of messages was limited, or replies were requested.
     pub target_gbps: Option<f64>,
-    /// Why it ended early: the peer has gone. What was measured until then stands here.
+    /// Reason for an early end: the peer is gone. The measurements cover the time until then.
     pub failure: Option<String>,
-    /// Messages, from submission to the word that all of it is there; null where none were timed.
+    /// Messages, from submission to confirmed delivery; null if none were timed.
     pub fct: Option<Completed>,
-    /// Requests, from submission to the last byte of the reply; null where none were sent.
+    /// Requests, from submission to the last byte of the reply; null if none were sent.
     pub exchanges: Option<Completed>,
-    /// Each second of what was measured; of who sends.
+    /// Each second of the measured window; only of a sender.
     pub intervals: Vec<Interval>,
-    /// What the network did.
+    /// Counters of the network.
     pub network: Network,
 }
 
-/// What an endpoint was told.
+/// Settings of an endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Settings {
-    /// The link is filled up to that.
+    /// Rate of the link.
     pub rate_gbps: f64,
     /// UDP payload of a full packet.
     pub datagram_bytes: u64,
-    /// Parameters of the protocol that are not as simulated fabrics have them.
+    /// Parameters of the protocol that differ from those of simulated fabrics.
     pub params: Vec<String>,
 }
 
-/// What the run took.
+/// Resources that the run used.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct NetEngine {
-    /// By the clock.
+    /// Wall-clock time.
     pub wall_seconds: f64,
-    /// Of all cores.
+    /// Processor time on all cores.
     pub cpu_seconds: f64,
 }
 
-/// Times, under the names of a summary's.
+/// Completion times, with the names of a summary.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Completed {
-    /// So many were submitted.
+    /// Number submitted.
     pub count: u64,
-    /// So many of them were not done.
+    /// Number of these that did not complete.
     pub unfinished: u64,
-    /// Mean of those that were.
+    /// Mean of the completed ones.
     pub mean_us: Option<f64>,
     /// Median.
     pub p50_us: Option<f64>,
@@ -87,22 +87,22 @@ pub struct Completed {
     pub p999_us: Option<f64>,
 }
 
-/// What the network did, as far as this side knows.
+/// Network counters, as far as this side knows them.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Network {
     /// The shortest round trip to a peer.
     pub base_rtt_us: Option<f64>,
-    /// Datagrams that were taken.
+    /// Datagrams accepted.
     pub datagrams: u64,
-    /// Those of them that switches had marked.
+    /// Datagrams of these that switches had marked.
     pub ecn_marks: u64,
-    /// Datagrams that came before.
+    /// Duplicate datagrams.
     pub repeated: u64,
-    /// Datagrams that were not sealed with the key, or damaged.
+    /// Datagrams that failed authentication.
     pub forged: u64,
-    /// Datagrams of no session.
+    /// Datagrams without a session.
     pub strangers: u64,
-    /// Datagrams that nobody here can read.
+    /// Datagrams with an invalid format.
     pub malformed: u64,
 }
 
@@ -120,7 +120,7 @@ impl Network {
     }
 }
 
-/// Times as they come.
+/// Completion times so far.
 pub(super) struct Times {
     histogram: Histogram<u64>,
     pub(super) submitted: u64,
@@ -128,7 +128,7 @@ pub(super) struct Times {
 
 impl Times {
     pub(super) fn new() -> Times {
-        // Never above a day.
+        // A day is the upper bound.
         let histogram = Histogram::new_with_bounds(1, 86_400_000_000_000, DIGITS);
         Times { histogram: histogram.expect("bounds and digits are valid"), submitted: 0 }
     }
@@ -137,12 +137,12 @@ impl Times {
         self.histogram.saturating_record(took.as_nanos() as u64);
     }
 
-    /// So many are done.
+    /// Number of completed ones.
     pub(super) fn done(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Forgets all.
+    /// Resets the measurements.
     pub(super) fn clear(&mut self) {
         self.histogram.reset();
         self.submitted = 0;
@@ -165,13 +165,13 @@ impl Times {
 
 impl NetEngine {
     pub(super) fn of(stopwatch: &Stopwatch) -> NetEngine {
-        // Of all threads: the kernel's work for a socket is some of it.
+        // Of all threads, because the kernel's work for a socket is included.
         let cpu = stopwatch.cpu(2);
         NetEngine { wall_seconds: stopwatch.wall().as_secs_f64(), cpu_seconds: cpu.as_secs_f64() }
     }
 }
 
-/// A number with three significant digits in the largest of these units that it has one of.
+/// A number with three significant digits, in the largest unit in which it is at least one.
 fn in_unit(value: f64, units: &[(f64, &str)]) -> String {
     let last = units.len() - 1;
     let of = units.iter().position(|&(size, _)| value >= 0.9995 * size).unwrap_or(last);
@@ -187,17 +187,17 @@ fn in_unit(value: f64, units: &[(f64, &str)]) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// A rate as people read it.
+/// A rate as text.
 pub fn rate_shown(gbps: f64) -> String {
     in_unit(gbps, &[(1.0, "Gbps"), (1e-3, "Mbps"), (1e-6, "kbps")])
 }
 
-/// A time as people read it.
+/// A time as text.
 pub fn time_shown(us: f64) -> String {
     in_unit(us, &[(1e6, "s"), (1e3, "ms"), (1.0, "us")])
 }
 
-/// Rate of so many bytes in that time.
+/// Rate of `bytes` in `seconds`.
 pub(super) fn gbps(bytes: u64, seconds: f64) -> f64 {
     let rate = bytes as f64 * 8e-9 / seconds.max(1e-9);
     (rate * 1e6).round() / 1e6
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_and_times_are_in_units_for_people() {
+    fn rates_and_times_use_readable_units() {
         let rates = [10.0, 9.87654, 0.99999, 0.2, 0.001, 0.000_5, 0.0].map(rate_shown);
         let expected = [
             "10.0 Gbps",

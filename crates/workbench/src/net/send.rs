@@ -1,4 +1,4 @@
-//! Sends messages, or requests, and takes the time.
+//! Sends messages or requests, and measures their completion times.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,78 +16,79 @@ use super::intervals::Intervals;
 use super::report::{Completed, NetEngine, NetSummary, Network, Settings, Times, gbps, rate_shown};
 use super::serve::MOST_REPLY;
 use super::{
-    Endpoint, EndpointOptions, GOODBYE, because, failed, no_address, usage, usual_datagram, warned,
+    CLOSE_TIMEOUT, Endpoint, EndpointOptions, failed, no_address, session_error, usage,
+    usual_datagram, warned,
 };
 use crate::Error;
 use crate::machine::Stopwatch;
 
-/// Longest message, so that there is room for a head.
+/// Longest message, with room for a header.
 const MOST_BYTES: u64 = (64 << 20) - 64;
-/// After the last message, so long may those under way take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// After the last message, how long messages in flight may take.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server that is full is asked again after so long, then after twice that, and so on.
+/// First pause before a full server is contacted again. The pause doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Longest pause between two requests, and of all pauses together.
+/// Longest single pause, and longest sum of pauses.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const MOST_PAUSES: Duration = Duration::from_secs(10);
-/// Of a shorter time a rate is no measure.
+/// Shortest measurement that gives a meaningful rate.
 const LEAST_MEASURED: f64 = 0.5;
-/// IP, UDP, Ethernet, its gap and preamble.
-const BELOW_BYTES: u64 = 66;
-/// A target is met by this share of it.
-const MET: f64 = 0.95;
-/// Messages that are submitted before the network has its turn.
-const TURN: usize = 1_024;
-/// Messages under way, at most: an open loop that nobody keeps up with would fill the memory.
-const MOST_UNDER_WAY: usize = 1 << 18;
+/// Header bytes of IP, UDP and Ethernet, with gap and preamble.
+const HEADER_BYTES: u64 = 66;
+/// Share of the target at which it counts as reached.
+const REACHED: f64 = 0.95;
+/// Messages that are submitted before the driver is polled again.
+const BATCH: usize = 1_024;
+/// Limit of messages in flight: an open loop above the path's capacity would exhaust the memory.
+const MOST_IN_FLIGHT: usize = 1 << 18;
 
 /// When messages are sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mode {
-    /// So many at a time: the next when one is done.
+    /// A fixed number in flight: the next message starts when one completes.
     Closed(u32),
-    /// At random times, so that payload is that share of the link, whatever becomes of others.
+    /// Random times, so that payload is that share of the link rate, independently of completions.
     Open(String),
 }
 
-/// What to send.
+/// Options of a sender.
 pub struct SendOptions<'a> {
     /// The endpoint.
     pub endpoint: EndpointOptions,
-    /// To whom.
+    /// Address of the peer.
     pub to: SocketAddr,
-    /// Where from; none: any port.
+    /// Local address; `None`: any port.
     pub from: Option<SocketAddr>,
-    /// Bytes of a message, as scenarios write sizes: a size, or the name of a distribution.
+    /// Message size in the format of scenarios: a size, or the name of a distribution.
     pub size: String,
-    /// Asks for replies of so many bytes.
+    /// Requests replies of this many bytes.
     pub reply: Option<u64>,
-    /// When.
+    /// When messages start.
     pub mode: Mode,
-    /// For so long.
+    /// Length of the measured window.
     pub duration: Duration,
-    /// At most so many.
+    /// Maximum number of messages.
     pub count: Option<u64>,
-    /// What is done before that is not measured.
+    /// Time before the measured window.
     pub warmup: Duration,
-    /// Set when it is to end.
+    /// A flag that ends the run when it is set.
     pub interrupted: &'a AtomicBool,
-    /// Hears what happens.
-    pub says: &'a dyn Fn(&str),
+    /// Receives progress lines.
+    pub notice: &'a dyn Fn(&str),
 }
 
-/// A message under way.
-struct UnderWay {
+/// A message in flight.
+struct InFlight {
     since: Time,
     bytes: u64,
     measured: bool,
 }
 
-/// Sends; what was measured.
+/// Sends messages and returns the measurements.
 ///
 /// # Errors
-/// Where an option is wrong, the peer does not answer or will not, or the socket fails.
+/// When an option is invalid, the peer does not answer or refuses, or the socket fails.
 pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     let from = options.from.unwrap_or(match options.to {
         SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
@@ -104,7 +105,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         return Err(no_address(&options.to.to_string()));
     }
     if from.is_ipv4() != options.to.is_ipv4() {
-        let expected = format!("expected one from which {} can be reached", options.to);
+        let expected = format!("expected a local address that can reach {}", options.to);
         return Err(usage("--from", format!("found {from}, {expected}")));
     }
     let mut warnings = Vec::new();
@@ -138,18 +139,18 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     let goodput = gbps(sender.delivered, seconds);
     let fct = sender.fct.summary();
     for warning in undone(&fct).into_iter().chain(target.and_then(|most| missed(goodput, most))) {
-        (options.says)(&format!("warning: {warning}"));
+        (options.notice)(&format!("warning: {warning}"));
         sender.warnings.push(warning);
     }
     let now = endpoint.driver.now();
     let intervals = sender.intervals.all(now);
-    // Politely, but not for long.
+    // Closes the session, but waits only briefly for the peer.
     let base_rtt = endpoint.driver.node.base_rtt(peer).map(Span::as_us_f64);
     endpoint.driver.node.close(now, peer);
-    let most = now + GOODBYE;
+    let most = now + CLOSE_TIMEOUT;
     while sender.gone.is_none() && endpoint.driver.now() < most {
         endpoint.driver.poll(most).map_err(failed)?;
-        sender.hear(&mut endpoint);
+        sender.handle_events(&mut endpoint);
     }
     Ok(NetSummary {
         schema: 1,
@@ -171,8 +172,8 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     })
 }
 
-/// Opens a session with the peer. Where the options leave the length of datagrams open, it is the
-/// peer's; a peer that is full is asked again for a while, after longer and longer pauses.
+/// Opens a session with the peer. If the options leave the datagram size open, the peer's size is
+/// used. If the peer is full, retries for a while with increasing pauses.
 fn establish(
     options: &SendOptions<'_>,
     from: SocketAddr,
@@ -188,10 +189,10 @@ fn establish(
         check_sizes(&endpoint.sizes)?;
         let now = endpoint.driver.now();
         let peer = endpoint.driver.node.connect(now, options.to);
-        let peer = peer.map_err(|_| Error::Run("no peer may be asked".into()))?;
+        let peer = peer.map_err(|_| Error::Run("the endpoint cannot open a session".into()))?;
         let Err(why) = opened(&mut endpoint, peer, options)? else {
             let Endpoint { driver, protocol, .. } = &endpoint;
-            warnings.extend(warned(&driver.node, peer, protocol, options.says));
+            warnings.extend(warned(&driver.node, peer, protocol, options.notice));
             return Ok((endpoint, peer));
         };
         match why {
@@ -201,16 +202,16 @@ fn establish(
             }
             Gone::Full if begun.wall() + pause < MOST_PAUSES => {
                 let wait = pause.as_secs_f64();
-                (options.says)(&format!("{}: {why}; tries again in {wait:.1} s", options.to));
+                (options.notice)(&format!("{}: {why}; retrying in {wait:.1} s", options.to));
                 rest(pause, options)?;
                 pause = (2 * pause).min(LONGEST_PAUSE);
             }
-            _ => return Err(Error::Run(because(why, options.to, endpoint.protocol))),
+            _ => return Err(Error::Run(session_error(why, options.to, endpoint.protocol))),
         }
     }
 }
 
-/// Waits for the session: there is one, or why there will be none.
+/// Waits until the session is open, or returns the reason for its failure.
 fn opened(
     endpoint: &mut Endpoint,
     peer: PeerId,
@@ -232,7 +233,7 @@ fn opened(
     }
 }
 
-/// Does nothing for so long, unless it is to end.
+/// Sleeps for `pause`, unless the run is interrupted.
 fn rest(pause: Duration, options: &SendOptions<'_>) -> Result<(), Error> {
     let begun = Stopwatch::start();
     while begun.wall() < pause {
@@ -244,7 +245,7 @@ fn rest(pause: Duration, options: &SendOptions<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Messages may not be longer than a session takes.
+/// Checks that no message is longer than a session accepts.
 fn check_sizes(sizes: &Sizes) -> Result<(), Error> {
     let longest = match sizes {
         Sizes::Fixed(bytes) => *bytes as f64,
@@ -257,20 +258,20 @@ fn check_sizes(sizes: &Sizes) -> Result<(), Error> {
     Ok(())
 }
 
-/// What to say of messages that were not done in time.
+/// Failure text for messages that did not complete.
 fn undone(messages: &Completed) -> Option<String> {
     let Completed { count, unfinished, .. } = *messages;
-    (unfinished > 0).then(|| format!("{unfinished} of {count} messages were not done at the end"))
+    (unfinished > 0).then(|| format!("{unfinished} of {count} messages were incomplete at the end"))
 }
 
-/// What to say of a rate that was missed by more than a few percent.
+/// Warning for a rate that misses the target by more than a few percent.
 fn missed(goodput_gbps: f64, target_gbps: f64) -> Option<String> {
-    (goodput_gbps < MET * target_gbps).then(|| {
+    (goodput_gbps < REACHED * target_gbps).then(|| {
         let [goodput, target] = [goodput_gbps, target_gbps].map(rate_shown);
         let share = 100.0 * goodput_gbps / target_gbps;
         format!(
-            "goodput was {goodput}, {share:.0} % of the {target} to be reached: a processor, the \
-             path or the protocol's parameters limit it, or --rate is more than there is"
+            "goodput was {goodput}, {share:.0} % of the target {target}: the processor, the \
+             path or the protocol's parameters limit it, or --rate exceeds the link rate"
         )
     })
 }
@@ -280,30 +281,31 @@ struct Sender<'a> {
     rng: Rng,
     zeros: Bytes,
     peer: PeerId,
-    tickets: BTreeMap<Ticket, UnderWay>,
+    tickets: BTreeMap<Ticket, InFlight>,
     requests: BTreeMap<u64, (Time, bool)>,
     fct: Times,
     exchanges: Times,
-    /// In an open loop, when the next is due.
+    /// Start of the next message in an open loop.
     next_at: Time,
     sent: u64,
     delivered: u64,
     received: u64,
-    /// Payload of messages that were submitted while it was measured.
+    /// Payload of messages that were submitted in the measured window.
     offered: u64,
     opened: Time,
-    /// When something was done last.
+    /// Time of the last completion.
     done_at: Time,
-    /// From when on it is measured.
+    /// Measurements per second.
     intervals: Intervals,
     gone: Option<Gone>,
-    /// Why it ended early.
+    /// Reason for an early end.
     failure: Option<String>,
     warnings: Vec<String>,
 }
 
 impl Sender<'_> {
-    /// Sends until it is time to end, and waits for what is under way; how long was measured.
+    /// Sends until the end of the run and waits for messages in flight. Returns the length of the
+    /// measured window.
     fn run(&mut self, endpoint: &mut Endpoint) -> Result<Duration, Error> {
         let span = |duration: Duration| Span::ns(duration.as_nanos() as u64);
         let options = self.options;
@@ -313,22 +315,22 @@ impl Sender<'_> {
             let interrupted = options.interrupted.load(Ordering::Relaxed);
             let measured_from = self.opened + span(options.warmup);
             if let Some(why) = self.gone {
-                self.failure = Some(because(why, options.to, endpoint.protocol));
-                // Nothing came in the silence before.
+                self.failure = Some(session_error(why, options.to, endpoint.protocol));
+                // Excludes the silence before the peer was declared gone.
                 let measured = self.done_at.since(measured_from.min(self.done_at));
                 return Ok(Duration::from_nanos(measured.as_ps() / 1_000));
             }
             let stop = measured_from + span(options.duration);
             if let Some(second) = self.intervals.next(now) {
-                (options.says)(&second.shown());
+                (options.notice)(&second.shown());
             }
             let is_last = options.count.is_some_and(|count| self.sent >= count);
             if now >= stop || is_last || interrupted {
                 let (at, by_then) = *ended.get_or_insert((now, (self.delivered, self.received)));
                 let pending = self.tickets.len() + self.requests.len();
-                if pending == 0 || now.since(at) > span(PATIENCE) || interrupted {
-                    // What comes while nothing is sent any more is no rate, but of a closed loop
-                    // that ends with all of it.
+                if pending == 0 || now.since(at) > span(DRAIN_TIMEOUT) || interrupted {
+                    // Completions after the last submission do not count in a rate, except for a
+                    // closed loop in which all messages completed.
                     let whole = pending == 0 && !options.mode_is_open();
                     let end = if whole { now } else { at };
                     if !whole {
@@ -350,15 +352,15 @@ impl Sender<'_> {
 
     fn poll(&mut self, endpoint: &mut Endpoint, until: Time) -> Result<(), Error> {
         endpoint.driver.poll(until).map_err(failed)?;
-        self.hear(endpoint);
+        self.handle_events(endpoint);
         Ok(())
     }
 
-    /// The rate that was to be reached, if it was one: what was offered, or what the link carries.
+    /// The target rate, if there is one: the offered load, or the link's capacity.
     fn target(&self, endpoint: &Endpoint, seconds: f64) -> Option<f64> {
         let Settings { rate_gbps, datagram_bytes, .. } = endpoint.settings;
         let payload = f64::from(endpoint.driver.node.context().mtu);
-        let of_link = rate_gbps * payload / (datagram_bytes + BELOW_BYTES) as f64;
+        let of_link = rate_gbps * payload / (datagram_bytes + HEADER_BYTES) as f64;
         let is_short = seconds < LEAST_MEASURED || self.failure.is_some();
         match self.options.mode {
             _ if is_short || self.options.count.is_some() => None,
@@ -369,9 +371,9 @@ impl Sender<'_> {
         }
     }
 
-    /// Submits what is due.
+    /// Submits the messages that are due.
     fn submit(&mut self, endpoint: &mut Endpoint, now: Time, measured: bool) -> Result<(), Error> {
-        for _ in 0..TURN {
+        for _ in 0..BATCH {
             let (is_due, since) = match self.options.mode {
                 Mode::Closed(most) => {
                     let pending = match self.options.reply {
@@ -385,9 +387,9 @@ impl Sender<'_> {
             if !is_due || self.options.count.is_some_and(|count| self.sent >= count) {
                 return Ok(());
             }
-            if self.tickets.len().max(self.requests.len()) >= MOST_UNDER_WAY {
+            if self.tickets.len().max(self.requests.len()) >= MOST_IN_FLIGHT {
                 return Err(Error::Run(format!(
-                    "{MOST_UNDER_WAY} messages are under way, and more are due: nobody keeps up"
+                    "{MOST_IN_FLIGHT} messages are in flight, and more are due: reduce --load"
                 )));
             }
             if self.options.mode_is_open() {
@@ -399,7 +401,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Submits a message that was due at `since`.
+    /// Submits a message whose scheduled start was `since`.
     fn one(
         &mut self,
         endpoint: &mut Endpoint,
@@ -422,19 +424,19 @@ impl Sender<'_> {
         let node = &mut endpoint.driver.node;
         let ticket = message::send(node, now, self.peer, head, body).map_err(|why| {
             Error::Run(match why {
-                SendError::Gone => because(Gone::Closed, self.options.to, endpoint.protocol),
+                SendError::Gone => session_error(Gone::Closed, self.options.to, endpoint.protocol),
                 SendError::Empty => "a message is empty".into(),
                 SendError::TooLong { most } => format!("a message has more than {most} bytes"),
             })
         })?;
         self.fct.submitted += u64::from(measured);
         self.offered += if measured { bytes } else { 0 };
-        self.tickets.insert(ticket, UnderWay { since, bytes, measured });
+        self.tickets.insert(ticket, InFlight { since, bytes, measured });
         Ok(())
     }
 
-    /// Takes the times of what is done.
-    fn hear(&mut self, endpoint: &mut Endpoint) {
+    /// Records the completion times of finished messages and requests.
+    fn handle_events(&mut self, endpoint: &mut Endpoint) {
         while let Some(event) = endpoint.driver.node.event() {
             let now = endpoint.driver.now();
             let took = |since: Time| Duration::from_nanos(now.since(since).as_ps() / 1_000);
@@ -466,7 +468,7 @@ impl Sender<'_> {
                                 self.intervals.took(took(since));
                             }
                         }
-                        // It stays unfinished, and the next may be asked.
+                        // The request remains unfinished, and the next one may start.
                         Some((Head::Unanswered(Unanswered { number }), _)) => {
                             self.requests.remove(&number);
                         }
@@ -474,7 +476,7 @@ impl Sender<'_> {
                     }
                     endpoint.driver.node.reuse(message);
                 }
-                // Sessions of others, what failed with this one; and messages come whole.
+                // Events of other sessions and failures of this one; messages arrive whole.
                 _ => {}
             }
         }

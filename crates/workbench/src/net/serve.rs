@@ -1,4 +1,4 @@
-//! Takes messages, and answers requests.
+//! Receives messages and answers requests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,42 +12,42 @@ use tidegate_endpoint::message::{self, Head, Reply, Request};
 use tidegate_endpoint::node::{Event, Gone};
 
 use super::report::{NetEngine, NetSummary, Network, gbps, rate_shown};
-use super::{Endpoint, EndpointOptions, GOODBYE, failed, usual_datagram, warned};
+use super::{CLOSE_TIMEOUT, Endpoint, EndpointOptions, failed, usual_datagram, warned};
 use crate::Error;
 use crate::machine::Stopwatch;
 
 /// Longest reply.
 pub(super) const MOST_REPLY: usize = 16 << 20;
-/// How to serve.
+/// Options of a server.
 pub struct ServeOptions<'a> {
     /// The endpoint.
     pub endpoint: EndpointOptions,
-    /// Where.
+    /// Local address.
     pub listen: SocketAddr,
-    /// For so long; none: until it is interrupted.
+    /// How long to serve; `None`: until interrupted.
     pub duration: Option<Duration>,
-    /// Ends when the first peer has gone.
+    /// End when the first peer is gone.
     pub once: bool,
-    /// Set when it is to end.
+    /// A flag that ends the run when it is set.
     pub interrupted: &'a AtomicBool,
-    /// Hears what happens.
-    pub says: &'a dyn Fn(&str),
+    /// Receives progress lines.
+    pub notice: &'a dyn Fn(&str),
 }
 
-/// Serves; what came.
+/// Serves and returns the measurements.
 ///
 /// # Errors
-/// Where an option is wrong, or the socket fails.
+/// When an option is invalid, or the socket fails.
 pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     let datagram = usual_datagram(options.listen);
     let Endpoint { mut driver, protocol, rate, settings, .. } =
         Endpoint::open(&options.endpoint, datagram, ("--listen", options.listen), None, None)?;
-    let says = options.says;
+    let notice = options.notice;
     let address = driver.address().map_err(failed)?;
-    says(&format!("listening on {address}, {protocol} at {rate}"));
+    notice(&format!("listening on {address}, {protocol} at {rate}"));
     let stopwatch = Stopwatch::start();
     let mut received = 0;
-    let mut told = (Duration::ZERO, 0);
+    let mut reported = (Duration::ZERO, 0);
     let mut base_rtt = None;
     let mut over = false;
     let mut peers = BTreeMap::new();
@@ -56,13 +56,13 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     while !over && !options.interrupted.load(Ordering::Relaxed) {
         let elapsed = stopwatch.wall();
         over |= options.duration.is_some_and(|most| elapsed >= most);
-        if elapsed - told.0 >= Duration::from_secs(1) {
-            let seconds = (elapsed - told.0).as_secs_f64();
-            if received > told.1 {
-                let rate = rate_shown(gbps(received - told.1, seconds));
-                says(&format!("{:.0} s: {rate}", elapsed.as_secs_f64()));
+        if elapsed - reported.0 >= Duration::from_secs(1) {
+            let seconds = (elapsed - reported.0).as_secs_f64();
+            if received > reported.1 {
+                let rate = rate_shown(gbps(received - reported.1, seconds));
+                notice(&format!("{:.0} s: {rate}", elapsed.as_secs_f64()));
             }
-            told = (elapsed, received);
+            reported = (elapsed, received);
         }
         let until = driver.now() + Span::ms(100);
         driver.poll(until).map_err(failed)?;
@@ -72,17 +72,17 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                 Event::Opened(peer) => {
                     if let Some(from) = driver.node.address(peer) {
                         peers.insert(peer, from);
-                        says(&format!("{from} has begun a session"));
+                        notice(&format!("{from} opened a session"));
                     }
                     if warnings.is_empty() {
-                        warnings.extend(warned(&driver.node, peer, protocol, says));
+                        warnings.extend(warned(&driver.node, peer, protocol, notice));
                     }
                 }
                 Event::Gone(peer, why) => {
                     let ended = matches!(why, Gone::Closed | Gone::ClosedByPeer);
-                    let how = if ended { "has ended its session" } else { "is gone" };
+                    let how = if ended { "closed its session" } else { "is gone" };
                     if let Some(from) = peers.remove(&peer) {
-                        says(&format!("{from} {how}"));
+                        notice(&format!("{from} {how}"));
                     }
                     over |= options.once;
                 }
@@ -96,22 +96,22 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                         let length = asked.first_chunk().map_or(0, |n| u64::from_be_bytes(*n));
                         let length = length.min(MOST_REPLY as u64) as usize;
                         let reply = zeros.slice(..length);
-                        // Who has gone meanwhile needs no answer.
+                        // A peer that is gone meanwhile needs no reply.
                         let reply_head = Reply { number };
                         let _ = message::send(&mut driver.node, now, peer, reply_head, reply);
                     }
                     driver.node.reuse(message);
                 }
-                // Of its own messages, replies, nobody hears; and messages come whole.
+                // Outcomes of its own replies are ignored; messages arrive whole.
                 _ => {}
             }
         }
     }
     let seconds = stopwatch.wall().as_secs_f64();
-    // Whoever is still there is told, and does not wait for somebody who is gone.
+    // Closes sessions, so that peers do not wait for a server that has ended.
     let now = driver.now();
     peers.keys().for_each(|&peer| driver.node.close(now, peer));
-    let most = now + GOODBYE;
+    let most = now + CLOSE_TIMEOUT;
     while !peers.is_empty() && driver.now() < most {
         driver.poll(most).map_err(failed)?;
         while let Some(event) = driver.node.event() {

@@ -1,4 +1,4 @@
-//! What the switches of racks hold over time.
+//! Buffer occupancy of ToR switches over time.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Quantity, Sample};
 
-use super::{End, Left, Measure, Start, round};
+use super::{End, Measure, RunOutput, Start, round};
 use crate::Error;
 
-/// They are looked at so often, as for the percentiles of a summary.
+/// Sampling interval, as for the percentiles of a summary.
 pub(crate) const EVERY: Span = Span::us(10);
 
-/// What a switch with hosts had queued at all of its ports, every [`EVERY`] after warm-up.
+/// Bytes queued at all ports of a ToR switch, every [`EVERY`] after warm-up.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct BufferTrace {
     pub(crate) switch: String,
@@ -24,30 +24,29 @@ pub(crate) struct BufferTrace {
 /// Samples buffers.
 #[derive(Default)]
 pub(super) struct Buffers {
-    /// By direction of a link: the number among those with hosts of the switch that sends.
+    /// For each link direction: index of the sending switch among the ToR switches, if it is one.
     racks: Vec<Option<usize>>,
     traces: Vec<BufferTrace>,
     means: Option<Means>,
 }
 
 impl Buffers {
-    /// Of means over each interval.
+    /// Buffers as means over each interval.
     pub(super) fn of_means() -> Buffers {
         Buffers { means: Some(Means::default()), ..Buffers::default() }
     }
 }
 
-/// ServiceOrder integrals of queues over time into means over the intervals between samples.
+/// Converts integrals of queues over time to means over the intervals between samples.
 #[derive(Default)]
 pub(super) struct Means {
     at: Time,
-    /// Byte picoseconds by port.
+    /// Integrals at the last sample, in byte picoseconds, by port.
     before: BTreeMap<u64, f64>,
 }
 
 impl Means {
-    /// Ports and what they had queued in bytes on average since the sample before; nothing of the
-    /// first.
+    /// Mean queues of ports in bytes since the last sample; empty for the first sample.
     pub(super) fn take(&mut self, at: Time, samples: &[Sample]) -> Vec<(u64, f64)> {
         let span = at.since(self.at).as_ps() as f64;
         self.at = at;
@@ -60,7 +59,7 @@ impl Means {
     }
 }
 
-/// What ports have queued, in bytes: now, or on average since the sample before.
+/// Queues of ports in bytes: at the sample, or as means since the last sample.
 pub(super) fn queued(means: &mut Option<Means>, at: Time, samples: &[Sample]) -> Vec<(u64, f64)> {
     if let Some(means) = means {
         return means.take(at, samples);
@@ -102,7 +101,7 @@ impl Measure for Buffers {
             return Ok(());
         }
         let queued = queued(&mut self.means, at, samples);
-        // There is no interval before the first sample.
+        // The first sample ends no interval.
         if self.means.is_some() && queued.is_empty() {
             return Ok(());
         }
@@ -118,10 +117,10 @@ impl Measure for Buffers {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, _end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         match self.means {
-            None => left.seen.buffers = self.traces,
-            Some(_) => left.seen.mean_buffers = self.traces,
+            None => output.seen.buffers = self.traces,
+            Some(_) => output.seen.mean_buffers = self.traces,
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! How much circuits send, by the time within their days.
+//! Utilisation of circuits by the time within their days.
 
 use std::collections::BTreeMap;
 
@@ -8,45 +8,45 @@ use tidegate_core::{Rate, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::Departure;
 
-use super::{End, Hears, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start, Subscriptions};
 use crate::{Error, convert};
 
-/// Days are looked at so finely.
+/// Resolution of the utilisation within a day.
 const STEP: Span = Span::us(1);
 
-/// A circuit's days, and how much of them it used.
+/// Days of a circuit, and its utilisation in them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CircuitTrace {
     pub(crate) from: String,
     pub(crate) to: String,
-    /// When each of its days begins.
+    /// Start of each of its days.
     pub(crate) begins_us: Vec<f64>,
     pub(crate) day_us: f64,
-    /// Share of every microsecond of a day in which it was sending: of days that lie wholly within
-    /// what is measured, all together. Empty where there are none.
+    /// Share of time that it transmits, for every microsecond of a day, over all days that lie
+    /// completely in the measured window. Empty if there are none.
     pub(crate) used: Vec<f64>,
 }
 
-/// Hears what circuits send.
+/// Records the transmissions of circuits.
 #[derive(Default)]
 pub(super) struct Circuits {
-    /// By port: its rate, and for how many picoseconds it sent in every step of its days.
+    /// By port: its rate, and the picoseconds of transmission in every step of its days.
     sent: BTreeMap<u32, (Rate, Vec<u64>)>,
-    /// Of all of them.
+    /// Schedule of all circuits.
     days: Days,
 }
 
-/// When days are that count.
+/// The days that are measured.
 #[derive(Clone, Copy, Default)]
 struct Days {
     slot: Span,
     day: Span,
-    /// From and until.
+    /// Start and end of the measured window.
     measured: (Time, Time),
 }
 
 impl Days {
-    /// Those of a plan that has circuits.
+    /// The days of a plan with circuits.
     fn of(plan: &Plan) -> Option<Days> {
         let circuits = plan.fabric.circuits.as_ref()?;
         let measured = (plan.warmup, plan.duration);
@@ -57,15 +57,15 @@ impl Days {
         self.measured.0 <= begin && begin.after(self.day) <= self.measured.1
     }
 
-    /// When the day begins that is on at `at`, or whose night it is.
+    /// Start of the day that contains `at`, or whose night contains it.
     fn begin(&self, at: Time) -> Time {
         Time::ZERO.after(self.slot.times(at.as_ps() / self.slot.as_ps()))
     }
 }
 
 impl Measure for Circuits {
-    fn hears(&self) -> Hears {
-        Hears { departed: true, ..Hears::default() }
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions { departed: true, ..Subscriptions::default() }
     }
 
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
@@ -86,7 +86,7 @@ impl Measure for Circuits {
         }
         let sending = rate.serialise(departure.frame.wire_bytes as u64);
         let (mut at, mut left) = (departure.at.since(begin).as_ps(), sending.as_ps());
-        // A packet counts in each step for as long as it is being sent there.
+        // A packet counts in each step for the time that it is transmitted there.
         while let Some(step) = sent.get_mut((at / STEP.as_ps()) as usize).filter(|_| left > 0) {
             let part = left.min(STEP.as_ps() - at % STEP.as_ps());
             *step += part;
@@ -94,7 +94,7 @@ impl Measure for Circuits {
         }
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let Circuits { sent, days } = *self;
         let trace = |(port, (_, sent)): (u32, (Rate, Vec<u64>))| {
             let record =
@@ -115,17 +115,17 @@ impl Measure for Circuits {
                 used: if counted > 0 { used.collect() } else { Vec::new() },
             })
         };
-        left.seen.circuits = sent.into_iter().filter_map(trace).collect();
+        output.seen.circuits = sent.into_iter().filter_map(trace).collect();
         Ok(())
     }
 }
 
-/// Ports of circuits, and the racks that they lead from and to.
+/// Ports of circuits, and their source and destination racks.
 fn ports(fabric: &Fabric) -> impl Iterator<Item = (u32, u32, u32)> {
     fabric.circuits.iter().flat_map(|circuits| circuits.ports(fabric))
 }
 
-/// When the days of a circuit's port begin, before `until`.
+/// Starts of the days of a circuit's port before `until`.
 fn begins(fabric: &Fabric, port: u32, until: Time) -> Vec<Time> {
     let own = ports(fabric).find(|&(other, ..)| other == port);
     let Some((circuits, (_, from, to))) = fabric.circuits.as_ref().zip(own) else {

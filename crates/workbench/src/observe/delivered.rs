@@ -1,25 +1,25 @@
-//! What all hosts together were asked to send, and what arrived.
+//! Offered and delivered traffic of all hosts together.
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Message, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::FlowRecord;
 
-use super::{End, Left, Measure};
+use super::{End, Measure, RunOutput};
 use crate::Error;
 
-/// Payload between warm-up and the end, in Gbit/s a host.
+/// Payload between warm-up and the end, in Gbit/s per host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Delivered {
-    /// Of messages that were submitted.
+    /// Payload of submitted messages.
     pub(crate) offered_gbps: f64,
-    /// That arrived for the first time.
+    /// Payload that arrived for the first time.
     pub(crate) arrived_gbps: f64,
-    /// Of messages that were completed, all of it, but no replies, as SIRD's authors count goodput.
+    /// Total payload of completed messages, without replies, as SIRD's authors count goodput.
     pub(crate) completed_gbps: f64,
 }
 
-/// Adds up.
+/// Sums of traffic.
 #[derive(Default)]
 pub(super) struct Adder {
     offered_bytes: u64,
@@ -40,10 +40,10 @@ impl Measure for Adder {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let ns = (end.plan.duration - end.plan.warmup).as_us_f64() * 1e3;
         let gbps = |bytes: u64| bytes as f64 * 8.0 / ns / end.plan.fabric.hosts.len() as f64;
-        left.seen.delivered = Some(Delivered {
+        output.seen.delivered = Some(Delivered {
             offered_gbps: gbps(self.offered_bytes),
             arrived_gbps: gbps(self.arrived_bytes),
             completed_gbps: gbps(self.completed_bytes),

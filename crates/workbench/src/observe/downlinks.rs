@@ -1,4 +1,4 @@
-//! What waits for hosts, at all of their switches' ports together.
+//! Total queues of all ports towards each host.
 
 use tidegate_core::Time;
 use tidegate_core::fabric::Node;
@@ -6,23 +6,23 @@ use tidegate_scenario::Plan;
 use tidegate_sim::Sample;
 
 use super::buffers::{Means, queued};
-use super::{EVERY, End, Left, Measure, Start, round};
+use super::{EVERY, End, Measure, RunOutput, Start, round};
 use crate::Error;
 
-/// Parts of a distribution that are kept.
+/// Quantiles of a distribution that are kept.
 const STEPS: usize = 1000;
 
-/// Samples queues of downlinks every [`EVERY`] after warm-up.
+/// Samples the queues of downlinks every [`EVERY`] after warm-up.
 #[derive(Default)]
 pub(super) struct Downlinks {
-    /// By direction of a link: whether a switch sends to a host there.
+    /// For each link direction: whether a switch sends to a host on it.
     counts: Vec<bool>,
     bytes: Vec<f32>,
     means: Option<Means>,
 }
 
 impl Downlinks {
-    /// Of means over each interval.
+    /// Downlinks as means over each interval.
     pub(super) fn of_means() -> Downlinks {
         Downlinks { means: Some(Means::default()), ..Downlinks::default() }
     }
@@ -49,8 +49,8 @@ impl Measure for Downlinks {
         Ok(())
     }
 
-    /// Leaves what parts of the samples, each a thousandth more, do not exceed.
-    fn finish(mut self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    /// Stores the quantiles of the samples in steps of a thousandth.
+    fn finish(mut self: Box<Self>, _end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         self.bytes.sort_by(f32::total_cmp);
         let at = |step: usize| {
             // Nearest rank.
@@ -59,11 +59,11 @@ impl Measure for Downlinks {
         };
         let steps = (0..=STEPS).filter_map(at).collect();
         if self.means.is_none() {
-            left.seen.downlinks_kb = steps;
+            output.seen.downlinks_kb = steps;
         } else {
             let sum: f64 = self.bytes.iter().map(|&bytes| f64::from(bytes)).sum();
-            left.seen.mean_downlinks_kb = steps;
-            left.seen.mean_downlinks_kb.push(round(sum / self.bytes.len() as f64 / 1e3));
+            output.seen.mean_downlinks_kb = steps;
+            output.seen.mean_downlinks_kb.push(round(sum / self.bytes.len() as f64 / 1e3));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The loop that every run is made by: chunks of simulated time, samples, flows, interrupts.
+//! The main loop of every run: chunks of simulated time, samples, flows, interrupts.
 
 use std::time::Duration;
 
@@ -8,32 +8,32 @@ use tidegate_scenario::Plan;
 use tidegate_sim::simulation::{self, Simulation};
 use tidegate_sim::{Setup, partitions_worth};
 
-use super::observers::{Ears, Measures};
-use super::{End, Left, Measure, Start};
+use super::observers::{Measures, SharedMeasures};
+use super::{End, Measure, RunOutput, Start};
 use crate::machine::Stopwatch;
 use crate::ranks::Ranks;
 use crate::{Error, interrupt};
 
-/// Queue histograms are kept by default up to so many switch ports.
+/// Default limit of switch ports for queue histograms.
 const HISTOGRAM_PORTS_MAX: usize = 512;
-/// Between two looks at the interrupt flag the engine should work about this long.
+/// Desired range of the engine's working time between two checks of the interrupt flag.
 const CHUNK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Simulated so far.
+    /// Simulated time so far.
     pub now: Time,
-    /// Where it ends, but for what messages take to finish afterwards.
+    /// End of the simulated time, without the drain.
     pub duration: Time,
     /// Packet-hops so far.
     pub packet_hops: u64,
-    /// Since the run began.
+    /// Wall-clock time since the start of the run.
     pub wall: Duration,
 }
 
 impl Progress {
-    /// Simulated share, 0 to 1.
+    /// Share of the simulated time, 0 to 1.
     pub fn share(&self) -> f64 {
         if self.duration == Time::ZERO {
             1.0
@@ -45,8 +45,8 @@ impl Progress {
     pub fn packet_hops_per_second(&self) -> f64 {
         self.packet_hops as f64 / self.wall.as_secs_f64().max(1e-9)
     }
-    /// Wall time to go if simulated time passes on as it did so far; `None` before anything is
-    /// known.
+    /// Estimated remaining wall-clock time, if simulated time continues to pass at the same rate;
+    /// `None` before any progress.
     pub fn left(&self) -> Option<Duration> {
         let share = self.share();
         let left = self.wall.as_secs_f64() * (1.0 - share) / share;
@@ -54,24 +54,24 @@ impl Progress {
     }
 }
 
-/// Who directs a run. Nothing here changes its outcome.
+/// Control of a run. Nothing here changes its outcome.
 pub(crate) struct Control<'a> {
-    /// At most so many threads; a run that is heard from inside has one.
+    /// Upper limit of threads; a run with packet-level observers uses one.
     pub(crate) threads: usize,
-    /// So many partitions, each on a thread of its own, whether or not that pays: for tests.
+    /// Number of partitions, each on its own thread, even if that is slower: for tests.
     pub(crate) partitions: Option<usize>,
-    /// The other processes that the run is done in, none of which hears it from inside, and how
-    /// many parts each has.
+    /// The processes of the run, and the number of partitions of each. No process has packet-level
+    /// observers.
     pub(crate) ranks: Option<(&'a Ranks, usize)>,
-    /// Asks whether somebody wants an end.
-    pub(crate) asks: interrupt::Asks<'a>,
-    /// Told how far the run is after every chunk.
-    pub(crate) tell: &'a dyn Fn(&Progress),
-    /// Says how long the next chunk is, given the last and what it took.
+    /// Returns whether an interrupt was requested.
+    pub(crate) is_interrupted: interrupt::InterruptCheck<'a>,
+    /// Receives the progress after every chunk.
+    pub(crate) progress: &'a dyn Fn(&Progress),
+    /// Returns the length of the next chunk, given the last one and the time that it took.
     pub(crate) chunk: &'a dyn Fn(Span, Duration) -> Span,
 }
 
-/// Chunks that are long enough to cost nothing and short enough to be interrupted.
+/// Adapts chunks to be long enough for low overhead and short enough for interrupts.
 pub(crate) fn adapt(chunk: Span, took: Duration) -> Span {
     if took < CHUNK.0 {
         chunk.times(2)
@@ -90,40 +90,40 @@ pub(crate) fn drive(
     plan: &Plan,
     measures: Vec<Box<dyn Measure>>,
     control: &Control<'_>,
-) -> Result<Left, Error> {
-    if (control.asks)() {
+) -> Result<RunOutput, Error> {
+    if (control.is_interrupted)() {
         return Err(Error::Interrupted);
     }
     let watch = Stopwatch::start();
-    let observers = Ears::new(Measures::new(measures));
-    let engine = if observers.hear() {
+    let observers = SharedMeasures::new(Measures::new(measures));
+    let engine = if observers.has_subscriptions() {
         let (setup, listener) = (setup(plan), Box::new(observers.clone()));
-        build(control.asks, || simulation::heard(setup, listener))?
+        build(control.is_interrupted, || simulation::heard(setup, listener))?
     } else if let Some(among) = control.ranks {
-        build_among(plan, among, control.asks)?
+        build_among(plan, among, control.is_interrupted)?
     } else {
         let worth = || partitions_worth(&plan.fabric, control.threads);
         let (setup, threads) = (setup(plan), control.partitions.unwrap_or_else(worth));
-        build(control.asks, move || simulation::silent(setup, threads))?
+        build(control.is_interrupted, move || simulation::silent(setup, threads))?
     };
     pass(plan, engine, &observers, control, &watch)
 }
 
 fn build(
-    asks: interrupt::Asks<'_>,
+    is_interrupted: interrupt::InterruptCheck<'_>,
     engine: impl FnOnce() -> Result<Box<dyn Simulation>, String> + Send + 'static,
 ) -> Result<Box<dyn Simulation>, Error> {
-    interrupt::patiently(asks, || engine().map_err(Error::Run))
+    interrupt::run_abandonable(is_interrupted, || engine().map_err(Error::Run))
 }
 
-/// The parts of a run that are in this process.
+/// Builds the partitions of this process.
 pub(crate) fn build_among(
     plan: &Plan,
     (ranks, parts): (&Ranks, usize),
-    asks: interrupt::Asks<'_>,
+    is_interrupted: interrupt::InterruptCheck<'_>,
 ) -> Result<Box<dyn Simulation>, Error> {
     let (setup, communicator) = (setup(plan), ranks.communicator());
-    build(asks, move || simulation::among(setup, parts, communicator))
+    build(is_interrupted, move || simulation::among(setup, parts, communicator))
 }
 
 pub(crate) fn setup(plan: &Plan) -> Setup {
@@ -148,16 +148,16 @@ pub(crate) fn setup(plan: &Plan) -> Setup {
     }
 }
 
-/// Takes the engine through the run.
+/// Runs the engine to the end.
 fn pass(
     plan: &Plan,
     mut engine: Box<dyn Simulation>,
-    measures: &Ears,
+    measures: &SharedMeasures,
     control: &Control<'_>,
     watch: &Stopwatch,
-) -> Result<Left, Error> {
+) -> Result<RunOutput, Error> {
     measures.lock().begin(&Start { plan, paths: engine.paths() })?;
-    let lost = interrupt::lost(control.asks);
+    let lost = interrupt::lost(control.is_interrupted);
     let (mut finished, mut samples) = (Vec::new(), Vec::new());
     let mut chunk = Span::ps((plan.duration.as_ps() / 1000).max(1));
     // The plan as it would be for a run that ends by itself, once it is known when.
@@ -167,7 +167,7 @@ fn pass(
         let next_sample = measures.lock().next_sample();
         let until = engine.now().after(chunk).min(next_sample);
         let until = if engine.now() < plan.duration { until.min(plan.duration) } else { until };
-        interrupt::advance(&mut *engine, until, control.asks)?;
+        interrupt::advance(&mut *engine, until, control.is_interrupted)?;
         engine.take_finished(&mut finished).map_err(&lost)?;
         measures.lock().flows(plan, finished.drain(..))?;
         if ended.is_none() && engine.end() < plan.duration {
@@ -175,20 +175,20 @@ fn pass(
             measures.lock().ends_at(engine.end());
         }
         let of = ended.as_ref().unwrap_or(plan);
-        // With nothing left to sample both may be "never".
+        // After the last sample, both times can be `Time::NEVER`.
         if engine.now() == measures.lock().next_sample() {
             engine.sample(&mut samples).map_err(&lost)?;
             measures.lock().sampled(of, engine.now(), &samples)?;
             samples.clear();
         }
         let wall = watch.wall();
-        (control.tell)(&Progress {
+        (control.progress)(&Progress {
             now: until.min(of.duration),
             duration: of.duration,
             packet_hops: engine.packet_hops(),
             wall,
         });
-        if (control.asks)() {
+        if (control.is_interrupted)() {
             return Err(Error::Interrupted);
         }
         chunk = (control.chunk)(chunk, wall - before);
@@ -201,12 +201,14 @@ fn pass(
     let mut measures = measures.lock();
     measures.flows(plan, std::mem::take(&mut outcome.finished))?;
     measures.flows(plan, outcome.unfinished.iter().copied())?;
-    let mut left = Left::default();
-    left.seen.digest = format!("{:016x}", outcome.digest);
-    left.seen.warmup_us = plan.warmup.as_us_f64();
-    left.seen.duration_us = plan.duration.as_us_f64();
+    let mut output = RunOutput::default();
+    output.seen.digest = format!("{:016x}", outcome.digest);
+    output.seen.warmup_us = plan.warmup.as_us_f64();
+    output.seen.duration_us = plan.duration.as_us_f64();
     let outcome = &outcome;
-    measures
-        .finish(&End { plan, outcome, drained, awaited, threads, watch, real: None }, &mut left)?;
-    Ok(left)
+    measures.finish(
+        &End { plan, outcome, drained, awaited, threads, watch, real: None },
+        &mut output,
+    )?;
+    Ok(output)
 }

@@ -1,31 +1,30 @@
-//! Windows and queues of one bottleneck against each other: of a model that is followed, and of
-//! packets.
+//! Window over queue of one bottleneck, for solved models and for packets.
 
 use tidegate_fluid::{NoSolution, Windows, solve};
 
 use super::{FlowTrace, Observations, Traced};
 
-/// A model, and where it goes.
+/// A model and its trajectories.
 #[derive(Clone, Debug)]
 pub(crate) struct Followed {
     pub(crate) model: Windows,
-    /// From each of its starts.
+    /// One trajectory per starting point.
     pub(crate) trajectories: Vec<Trajectory>,
 }
 
-/// The queue and the window of all flows, over time.
+/// Queue, and total window of all flows, over time.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Trajectory {
-    /// When its first point is, in microseconds.
+    /// Time of the first point, in microseconds.
     pub(crate) first_us: f64,
-    /// Between two points.
+    /// Interval between two points.
     pub(crate) every_us: f64,
     /// Queue and window in KB.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
 impl Followed {
-    /// A model from each of these queues and windows on.
+    /// Solves a model from each of these queues and windows.
     pub(crate) fn new(
         model: Windows,
         starts: &[(f64, f64)],
@@ -43,14 +42,14 @@ impl Followed {
 }
 
 impl Observations {
-    /// Those of a model; or that of all flows that have a window, and of the queue of a port by the
-    /// names of its ends.
+    /// The trajectories of a model; or that of packets: the total window of all flows that have
+    /// one, and the queue of the port between the named nodes.
     pub(crate) fn trajectories(&self, port: Option<(&str, &str)>) -> Vec<Trajectory> {
         if let Some(followed) = &self.model {
             return followed.trajectories.clone();
         }
         let Some((from, to)) = port else { return Vec::new() };
-        // A port that queued nothing has no trace.
+        // A port that never had a queue has no trace.
         let queue = self.queues.iter().find(|queue| queue.from == from && queue.to == to);
         let queue_kb = |bin: usize| {
             let us = queue.and_then(|queue| Some((queue.delay_us.get(bin)?, queue.rate_gbps)));
@@ -64,7 +63,7 @@ impl Observations {
         };
         let first = (0..bins).find(|bin| window_kb(*bin).is_some()).unwrap_or(bins);
         let known = (first..bins).map_while(|bin| Some((queue_kb(bin), window_kb(bin)?)));
-        // Both are looked at when an interval ends.
+        // Both are sampled at the end of each interval.
         let every_us = self.interval_us;
         let first_us = (first + 1) as f64 * every_us;
         vec![Trajectory { first_us, every_us, points: known.collect() }]

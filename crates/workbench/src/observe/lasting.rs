@@ -1,21 +1,21 @@
-//! A measure whose files may find no room: the run goes on all the same, and what else is measured
-//! of it is not lost.
+//! A wrapper for a measure whose files may not fit the disk: if it fails, the run and its other
+//! measures continue.
 
 use tidegate_core::{Feedback, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Departure, FlowRecord, Sample};
 
-use super::{End, Hears, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start, Subscriptions};
 use crate::Error;
 
-/// That measure, until it fails.
+/// A measure, until it fails; then the reason.
 pub(crate) struct Lasting {
     of: Option<Box<dyn Measure>>,
     failure: Option<Error>,
 }
 
 impl Lasting {
-    /// That goes on around it.
+    /// Wraps a measure.
     pub(crate) fn around(of: Box<dyn Measure>) -> Box<dyn Measure> {
         Box::new(Lasting { of: Some(of), failure: None })
     }
@@ -28,13 +28,13 @@ impl Lasting {
 }
 
 impl Measure for Lasting {
-    fn hears(&self) -> Hears {
-        self.of.as_ref().map(|of| of.hears()).unwrap_or_default()
+    fn subscriptions(&self) -> Subscriptions {
+        self.of.as_ref().map(|of| of.subscriptions()).unwrap_or_default()
     }
     fn samples_every(&self) -> Option<Span> {
         self.of.as_ref().and_then(|of| of.samples_every())
     }
-    /// Where files cannot even be opened, nothing runs.
+    /// If the files cannot be opened, the run does not start.
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
         self.of.as_mut().map_or(Ok(()), |of| of.begin(start))
     }
@@ -61,12 +61,12 @@ impl Measure for Lasting {
         self.attempt(|of| of.flow(plan, record));
         Ok(())
     }
-    fn finish(mut self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let failure = match self.of.take() {
-            Some(of) => of.finish(end, left).err(),
+            Some(of) => of.finish(end, output).err(),
             None => self.failure,
         };
-        left.failure = left.failure.take().or(failure);
+        output.failure = output.failure.take().or(failure);
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! How long messages and exchanges took, by label: those that finished. Unlike percentiles of the
-//! summary, which know how long the others had taken, these are what papers' figures were made of.
+//! Completion times of finished messages and exchanges, by label. Unlike the summary's percentiles,
+//! which include the elapsed time of unfinished messages, these correspond to papers' figures.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use tidegate_core::Span;
 use tidegate_scenario::Plan;
 use tidegate_sim::{Exchange, FlowRecord};
 
-use super::{End, Left, Measure};
+use super::{End, Measure, RunOutput};
 use crate::{Error, convert};
 
-/// Cumulative shares at which completion times are kept.
+/// Cumulative shares for which completion times are stored.
 const QUANTILES: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0];
 /// Steps of the cumulative distribution below its tail.
 const STEPS: usize = 100;
@@ -21,9 +21,9 @@ const STEPS: usize = 100;
 pub(crate) struct Messages {
     pub(crate) count: u64,
     pub(crate) unfinished: u64,
-    /// (completion time in microseconds, share of those that finished and took no longer).
+    /// (completion time in microseconds, share of finished messages that took no longer).
     pub(crate) cdf: Vec<(f64, f64)>,
-    /// In microseconds, of those that finished.
+    /// Mean completion time of finished messages, in microseconds.
     #[serde(default)]
     pub(crate) mean_us: Option<f64>,
 }
@@ -46,16 +46,16 @@ impl Messages {
         Messages { count: times.len() as u64 + unfinished, unfinished, cdf, mean_us }
     }
 
-    /// The completion time that a share of those that finished did not exceed.
+    /// Completion time that a share of the finished messages did not exceed.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         self.cdf.iter().find(|(_, cumulative)| *cumulative >= share - 1e-9).map(|(us, _)| *us)
     }
 }
 
-/// Keeps the completion times of messages.
+/// Records the completion times of messages.
 #[derive(Default)]
 pub(super) struct Completions {
-    /// By label: times, and how many are unfinished.
+    /// By label: completion times, and number of unfinished messages.
     by_label: BTreeMap<u16, (Vec<Span>, u64)>,
 }
 
@@ -71,18 +71,18 @@ impl Measure for Completions {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let of = |(label, (times, open))| (named(end, label), Messages::of(times, open));
-        left.seen.messages = self.by_label.into_iter().map(of).collect();
+        output.seen.messages = self.by_label.into_iter().map(of).collect();
         Ok(())
     }
 }
 
-/// Keeps the times of exchanges in closed loops: from the submission of a request to the last byte
-/// of its reply.
+/// Records the times of exchanges in closed loops, from the submission of a request to the last
+/// byte of its reply.
 #[derive(Default)]
 pub(super) struct Exchanges {
-    /// By label of requests: how many there were, and the times of those with a reply.
+    /// By label of requests: number of requests, and times of those with a reply.
     by_label: BTreeMap<u16, (u64, Vec<Span>)>,
 }
 
@@ -97,12 +97,12 @@ impl Measure for Exchanges {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let of = |(label, (requests, times)): (u16, (u64, Vec<Span>))| {
             let open = requests.saturating_sub(times.len() as u64);
             (named(end, label), Messages::of(times, open))
         };
-        left.seen.exchanges = self.by_label.into_iter().map(of).collect();
+        output.seen.exchanges = self.by_label.into_iter().map(of).collect();
         Ok(())
     }
 }

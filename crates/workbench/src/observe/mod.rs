@@ -1,9 +1,9 @@
-//! What a run is seen to do: one loop that runs it, and measures that listen to it.
+//! Observes runs: a loop that runs the engine, and measures that observe it.
 //!
-//! A [`Measure`] is a part that is added to a run. It hears of packets, samples and flows as far as
-//! it asks to, and leaves what it made of them: in [`Observations`], which are plain data, or in a
-//! file. `run` adds those of its files and of the summary; `reproduce` adds, by [`Measurement`],
-//! what its metrics and plots ask for. A measure changes no outcome.
+//! A [`Measure`] is a component that is added to a run. It subscribes to packets, samples and
+//! flows, and stores its results in [`Observations`], which are plain data, or in a file. `run`
+//! adds the measures of its files and of the summary. `reproduce` adds, by [`Measurement`], those
+//! that its metrics and plots need. A measure does not change the outcome.
 
 mod buffers;
 mod circuits;
@@ -51,7 +51,7 @@ pub(crate) use messages::Messages;
 pub(crate) use ports::PortTrace;
 pub(crate) use queues::QueueTrace;
 #[cfg(target_os = "linux")]
-pub(crate) use replay::{Acted, Audience};
+pub(crate) use replay::{LiveRun, Replay};
 pub(crate) use rows::RowsFile;
 pub(crate) use series::SamplesFile;
 pub(crate) use slowdowns::{Slowdown, quantile, sorted};
@@ -59,61 +59,61 @@ pub(crate) use summary::Summarised;
 pub(crate) use tables::Shelf;
 pub(crate) use traces::{FlowTrace, Traced};
 
-/// Version of what is made of a run; part of every key under which that is kept.
+/// Version of the observations; part of every cache key.
 pub(crate) const VERSION: u32 = 3;
 
-/// What is known of a run afterwards. What no measure was there for is empty.
+/// Results of a run. A value is empty if no measure recorded it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Observations {
-    /// Of the simulated outcome.
+    /// Digest of the simulated outcome.
     pub(crate) digest: String,
-    /// Microseconds from the start that do not count.
+    /// Warm-up in microseconds, which is not measured.
     pub(crate) warmup_us: f64,
-    /// Simulated.
+    /// Simulated microseconds.
     pub(crate) duration_us: f64,
-    /// Between two points of traces, of flows and of queues; zero where there are none.
+    /// Interval between two points of traces and queues; zero if there are none.
     pub(crate) interval_us: f64,
-    /// All that `summary.json` says.
+    /// The content of `summary.json`.
     pub(crate) summary: Option<Summary>,
     /// Flows over time, by id.
     pub(crate) traces: Vec<FlowTrace>,
     /// Completion times by label.
     pub(crate) messages: BTreeMap<String, Messages>,
-    /// Times from request to reply in closed loops, by the label of requests.
+    /// Times from request to reply in closed loops, by label of the requests.
     pub(crate) exchanges: BTreeMap<String, Messages>,
-    /// Round-trip times of all packets after warm-up, in microseconds; of protocols that measure
-    /// none, nothing.
+    /// Round-trip times of all packets after warm-up, in microseconds; empty for protocols that do
+    /// not measure them.
     pub(crate) rtt_us: Spread,
-    /// Switch ports that sent anything, from warm-up to the end.
+    /// Switch ports that sent packets, from warm-up to the end.
     pub(crate) links: Vec<LinkSummary>,
-    /// Switch ports that queued anything, over time.
+    /// Queues of switch ports over time, for ports that ever had a queue.
     pub(crate) queues: Vec<QueueTrace>,
-    /// Of messages, by label.
+    /// Slowdowns of messages, by label.
     pub(crate) slowdowns: BTreeMap<String, Vec<Slowdown>>,
-    /// The same by another rule, that of SIRD's authors.
+    /// Slowdowns by the rule of SIRD's authors.
     pub(crate) bare_slowdowns: BTreeMap<String, Vec<Slowdown>>,
-    /// The same by the rule of PowerTCP's simulator.
+    /// Slowdowns by the rule of PowerTCP's simulator.
     #[serde(default)]
     pub(crate) acked_slowdowns: BTreeMap<String, Vec<Slowdown>>,
-    /// Of all hosts together.
+    /// Traffic of all hosts together.
     pub(crate) delivered: Option<Delivered>,
-    /// Circuits that sent anything, in their days.
+    /// Circuits that sent packets, in their days.
     pub(crate) circuits: Vec<CircuitTrace>,
-    /// What was followed in the place of packets; nothing of that is kept.
+    /// Trajectories of a model that was solved in place of packets; never cached.
     #[serde(skip)]
     pub(crate) model: Option<Followed>,
-    /// What the switches of racks held over time, by switch.
+    /// Buffer occupancy of ToR switches over time, by switch.
     pub(crate) buffers: Vec<BufferTrace>,
-    /// What waited for a host in KB, over all of them and time: its least, what a thousandth of the
-    /// samples does not exceed, and so on to its most.
+    /// Quantiles of the queues towards a host in KB, over all hosts and times: minimum, steps of a
+    /// thousandth, maximum.
     pub(crate) downlinks_kb: Vec<f32>,
-    /// The same of means over each interval, in the place of what is queued at its end.
+    /// Buffer occupancy as means over each interval.
     #[serde(default)]
     pub(crate) mean_buffers: Vec<BufferTrace>,
-    /// Likewise, and the mean of all behind the most.
+    /// Quantiles of means over each interval, followed by the mean of all values.
     #[serde(default)]
     pub(crate) mean_downlinks_kb: Vec<f32>,
-    /// Switch ports that sent anything, over time.
+    /// Switch ports that sent packets, over time.
     #[serde(default)]
     pub(crate) ports: Vec<PortTrace>,
 }
@@ -126,95 +126,98 @@ pub(crate) struct Spread {
     pub(crate) max: f64,
 }
 
-/// What a run leaves.
+/// Output of a run.
 #[derive(Default)]
-pub(crate) struct Left {
+pub(crate) struct RunOutput {
     pub(crate) seen: Observations,
-    /// Complete but for their names.
+    /// Files that are complete but do not have their final names.
     pub(crate) files: Vec<Partial>,
-    /// Files that are in memory alone.
+    /// Tables that are kept in memory.
     pub(crate) tables: Vec<(&'static str, Vec<u8>)>,
-    /// Where packets were real: what is behind the numbers.
+    /// Quality of the emulation, in live UDP mode.
     pub(crate) real: Option<RealSummary>,
     /// Why some of the files are missing.
     pub(crate) failure: Option<Error>,
 }
 
-/// A run that is about to begin.
+/// A run that is about to start.
 pub(crate) struct Start<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) paths: &'a dyn PathOracle,
 }
 
-/// A run that is over.
+/// A run that has ended.
 pub(crate) struct End<'a> {
     pub(crate) plan: &'a Plan,
-    /// Its unfinished flows stand by id.
+    /// The outcome; unfinished flows are sorted by id.
     pub(crate) outcome: &'a Outcome,
-    /// How long it went on after its duration.
+    /// Length of the drain.
     pub(crate) drained: Span,
-    /// Messages that it waited for and that had not finished.
+    /// Messages that the run waited for and that are incomplete.
     pub(crate) awaited: u64,
-    /// On so many threads.
+    /// Number of threads.
     pub(crate) threads: usize,
-    /// Running since it was asked for.
+    /// Running since the start of the run.
     pub(crate) watch: &'a Stopwatch,
-    /// Where packets were real: what is behind the numbers.
+    /// Quality of the emulation, in live UDP mode.
     pub(crate) real: Option<RealSummary>,
 }
 
-/// Events inside the engine that a measure hears of. Where none hears of any, the engine tells
-/// none, which is faster.
+/// Packet-level events to which a measure subscribes. If no measure subscribes to any, the engine
+/// reports none, which is faster.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Hears {
-    /// Payload that reached its receiver for the first time.
+pub(crate) struct Subscriptions {
+    /// First delivery of payload at its receiver.
     pub(crate) delivered: bool,
-    /// What senders learn of packets.
+    /// Feedback to senders about packets.
     pub(crate) feedback: bool,
-    /// Packets that leave a port.
+    /// Departures of packets from ports.
     pub(crate) departed: bool,
 }
 
-/// A part of what is observed of a run. It hears what it asks for in [`hears`](Self::hears) and
-/// [`samples_every`](Self::samples_every); of flows every measure hears.
+/// A component that observes a run. It receives the events and samples that it subscribes to in
+/// [`subscriptions`](Self::subscriptions) and [`samples_every`](Self::samples_every). Every measure
+/// receives flows.
 pub(crate) trait Measure: Send {
-    /// Events that it hears of.
-    fn hears(&self) -> Hears {
-        Hears::default()
+    /// Packet-level events to subscribe to.
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions::default()
     }
-    /// How often it is given samples; they are also taken at the end of what is measured.
+    /// Sampling interval. The end of the measured window is sampled, too.
     fn samples_every(&self) -> Option<Span> {
         None
     }
-    /// The network is built. Files are opened here, so that a run that is refused leaves none.
+    /// Called when the network is built. Files are opened here, so that a refused run leaves none.
     fn begin(&mut self, _start: &Start<'_>) -> Result<(), Error> {
         Ok(())
     }
-    /// `bytes` of payload of this flow reached their receiver.
+    /// Called when `bytes` of payload of this flow reached the receiver.
     fn delivered(&mut self, _now: Time, _flow: u64, _bytes: u32) {}
-    /// The sender of this flow has heard of a packet.
+    /// Called when the sender of this flow received feedback about a packet.
     fn feedback(&mut self, _now: Time, _flow: u64, _feedback: &Feedback) {}
-    /// A packet starts to leave a port.
+    /// Called when a packet starts to leave a port.
     fn departed(&mut self, _departure: &Departure<'_>) {}
-    /// Flows and ports as they are at `at`. Flows that ended before are known by then.
+    /// Called with the state of flows and ports at `at`. Flows that ended earlier have been
+    /// reported.
     fn sampled(&mut self, _plan: &Plan, _at: Time, _samples: &[Sample]) -> Result<(), Error> {
         Ok(())
     }
-    /// A flow is done: by completion, then id. Those that are not when the run ends follow by id.
+    /// Called for each flow that ends, by completion, then id. Unfinished flows follow at the end,
+    /// by id.
     fn flow(&mut self, _plan: &Plan, _record: &FlowRecord) -> Result<(), Error> {
         Ok(())
     }
-    /// The run is over.
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error>;
+    /// Called at the end of the run.
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error>;
 }
 
-/// What `reproduce` can ask to be observed, a measure each.
+/// Measurements that `reproduce` can request, one measure each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Measurement {
-    /// [`Observations::traces`], but for windows.
+    /// [`Observations::traces`], without windows.
     Traces,
-    /// Windows in them.
+    /// Windows in the traces.
     Windows,
     /// [`Observations::messages`].
     Messages,
@@ -250,7 +253,7 @@ pub(crate) enum Measurement {
     Summary,
 }
 
-/// The measures of `parts` for a run of `plan`; those over time look every `interval`.
+/// The measures of `parts` for a run of `plan`; those over time have samples every `interval`.
 pub(crate) fn measures(
     plan: &Plan,
     parts: impl IntoIterator<Item = Measurement>,
@@ -289,7 +292,7 @@ pub(crate) fn measures(
     measures
 }
 
-/// Five significant digits: all that a plot or a claim can use.
+/// Rounds to five significant digits: enough for plots and claims.
 fn round(x: f64) -> f32 {
     format!("{x:.4e}").parse().unwrap_or(0.0)
 }

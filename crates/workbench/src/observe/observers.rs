@@ -1,4 +1,4 @@
-//! The measures of a run, and how they hear of what happens inside the engine.
+//! The measures of a run, and their subscriptions to the engine's events.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,13 +7,13 @@ use tidegate_core::{Feedback, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Departure, FlowRecord, Observer, Sample};
 
-use super::{End, Hears, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start, Subscriptions};
 use crate::Error;
 
-/// A measure, what it hears, and when it is given samples next.
+/// A measure, its subscriptions, and the time of its next sample.
 struct Seat {
     measure: Box<dyn Measure>,
-    hears: Hears,
+    subscriptions: Subscriptions,
     next_sample: Time,
 }
 
@@ -21,22 +21,23 @@ struct Seat {
 pub(super) struct Measures(Vec<Seat>);
 
 impl Measures {
-    /// None has heard of anything yet.
+    /// Measures before the start of a run.
     pub(super) fn new(measures: Vec<Box<dyn Measure>>) -> Measures {
         let seat = |measure: Box<dyn Measure>| {
-            let hears = measure.hears();
-            Seat { measure, hears, next_sample: Time::NEVER }
+            let subscriptions = measure.subscriptions();
+            Seat { measure, subscriptions, next_sample: Time::NEVER }
         };
         Measures(measures.into_iter().map(seat).collect())
     }
 
-    /// What any of them hears of.
-    fn hears(&self) -> Hears {
-        let any = |hears: fn(&Hears) -> bool| self.0.iter().any(|seat| hears(&seat.hears));
-        Hears {
-            delivered: any(|hears| hears.delivered),
-            feedback: any(|hears| hears.feedback),
-            departed: any(|hears| hears.departed),
+    /// Union of the measures' subscriptions.
+    fn subscriptions(&self) -> Subscriptions {
+        let any =
+            |of: fn(&Subscriptions) -> bool| self.0.iter().any(|seat| of(&seat.subscriptions));
+        Subscriptions {
+            delivered: any(|of| of.delivered),
+            feedback: any(|of| of.feedback),
+            departed: any(|of| of.departed),
         }
     }
 
@@ -48,7 +49,7 @@ impl Measures {
         Ok(())
     }
 
-    /// When samples have to be taken, over the whole run.
+    /// Times of all samples of the run.
     pub(super) fn sample_times(&self, plan: &Plan) -> BTreeSet<Time> {
         let of = |seat: &Seat| {
             let first = sample_after(Time::ZERO, &*seat.measure, plan);
@@ -59,25 +60,25 @@ impl Measures {
         self.0.iter().flat_map(of).collect()
     }
 
-    /// Payload has arrived.
+    /// Reports a delivery.
     pub(super) fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
-        for seat in self.0.iter_mut().filter(|seat| seat.hears.delivered) {
+        for seat in self.0.iter_mut().filter(|seat| seat.subscriptions.delivered) {
             seat.measure.delivered(now, flow, bytes);
         }
     }
 
-    /// The run ends by itself: the last samples are taken now.
+    /// Takes the last samples at `end`, which is before the planned end.
     pub(super) fn ends_at(&mut self, end: Time) {
         let seats = self.0.iter_mut().filter(|seat| seat.next_sample < Time::NEVER);
         seats.for_each(|seat| seat.next_sample = end);
     }
 
-    /// When samples have to be taken next.
+    /// Time of the next sample.
     pub(super) fn next_sample(&self) -> Time {
         self.0.iter().map(|seat| seat.next_sample).min().unwrap_or(Time::NEVER)
     }
 
-    /// Gives samples to those that wait for them.
+    /// Passes samples to the measures for which they are due.
     pub(super) fn sampled(
         &mut self,
         plan: &Plan,
@@ -91,7 +92,7 @@ impl Measures {
         Ok(())
     }
 
-    /// Takes `records`, in the order of `flows.parquet`.
+    /// Passes `records` to the measures, in the order of `flows.parquet`.
     pub(super) fn flows(
         &mut self,
         plan: &Plan,
@@ -103,13 +104,13 @@ impl Measures {
         Ok(())
     }
 
-    pub(super) fn finish(&mut self, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    pub(super) fn finish(&mut self, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let mut seats = std::mem::take(&mut self.0).into_iter();
-        seats.try_for_each(|seat| seat.measure.finish(end, left))
+        seats.try_for_each(|seat| seat.measure.finish(end, output))
     }
 }
 
-/// Every interval, and at the end, for what is left of the run after the last whole one.
+/// The next sample: every interval, and at the end of the run.
 fn sample_after(at: Time, measure: &dyn Measure, plan: &Plan) -> Time {
     match measure.samples_every().filter(|interval| *interval > Span::ZERO) {
         Some(interval) if at < plan.duration => at.after(interval).min(plan.duration),
@@ -117,52 +118,56 @@ fn sample_after(at: Time, measure: &dyn Measure, plan: &Plan) -> Time {
     }
 }
 
-/// Measures that the engine and the loop around it share.
+/// Measures shared by the engine and the main loop.
 #[derive(Clone)]
-pub(super) struct Ears {
-    /// What any of them hears of: of the rest nobody is asked.
-    hears: Hears,
+pub(super) struct SharedMeasures {
+    /// Union of the measures' subscriptions; the others are not called.
+    subscriptions: Subscriptions,
     measures: Arc<Mutex<Measures>>,
 }
 
-impl Ears {
-    pub(super) fn new(measures: Measures) -> Ears {
-        Ears { hears: measures.hears(), measures: Arc::new(Mutex::new(measures)) }
+impl SharedMeasures {
+    pub(super) fn new(measures: Measures) -> SharedMeasures {
+        SharedMeasures {
+            subscriptions: measures.subscriptions(),
+            measures: Arc::new(Mutex::new(measures)),
+        }
     }
 
-    /// Whether the engine has anything to tell.
-    pub(super) fn hear(&self) -> bool {
-        let Hears { delivered, feedback, departed } = self.hears;
+    /// Whether any measure subscribes to packet-level events.
+    pub(super) fn has_subscriptions(&self) -> bool {
+        let Subscriptions { delivered, feedback, departed } = self.subscriptions;
         delivered || feedback || departed
     }
 
-    /// The measures; not to be held while the engine is at work, which wants them too.
+    /// Locks the measures. The caller must release them before the engine runs, which locks them,
+    /// too.
     pub(super) fn lock(&self) -> MutexGuard<'_, Measures> {
         self.measures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Observer for Ears {
+impl Observer for SharedMeasures {
     fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
-        if self.hears.delivered {
+        if self.subscriptions.delivered {
             self.lock().delivered(now, flow, bytes);
         }
     }
 
     fn feedback(&mut self, now: Time, flow: u64, feedback: &Feedback) {
-        if !self.hears.feedback {
+        if !self.subscriptions.feedback {
             return;
         }
-        for seat in self.lock().0.iter_mut().filter(|seat| seat.hears.feedback) {
+        for seat in self.lock().0.iter_mut().filter(|seat| seat.subscriptions.feedback) {
             seat.measure.feedback(now, flow, feedback);
         }
     }
 
     fn departed(&mut self, departure: &Departure<'_>) {
-        if !self.hears.departed {
+        if !self.subscriptions.departed {
             return;
         }
-        for seat in self.lock().0.iter_mut().filter(|seat| seat.hears.departed) {
+        for seat in self.lock().0.iter_mut().filter(|seat| seat.subscriptions.departed) {
             seat.measure.departed(departure);
         }
     }

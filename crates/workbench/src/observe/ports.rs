@@ -1,4 +1,4 @@
-//! Switch ports over time: what they have queued, and what they send.
+//! Queues and throughput of switch ports over time.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use tidegate_scenario::Plan;
 use tidegate_sim::{Quantity, Sample};
 
 use super::buffers::Means;
-use super::{End, Left, Measure, round};
+use super::{End, Measure, RunOutput, round};
 use crate::{Error, convert};
 
-/// A port, interval by interval from time 0 on.
+/// A port, interval by interval from time 0.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct PortTrace {
     pub(crate) from: String,
     pub(crate) to: String,
     /// Wire bytes queued at the end of each interval, without the packet in service.
     pub(crate) queue_kb: Vec<f32>,
-    /// Their mean over it.
+    /// Mean of these bytes over the interval.
     pub(crate) mean_queue_kb: Vec<f32>,
-    /// What it sent in it: a packet counts where it begins to leave.
+    /// Rate at which it sent in the interval. A packet counts when its transmission starts.
     pub(crate) sent_gbps: Vec<f32>,
 }
 
@@ -57,7 +57,7 @@ impl Measure for Ports {
                 Quantity::QueueBytes => {
                     trace.or_default().queue_kb.push(round(sample.value / 1e3));
                 }
-                // What was queued and sent before the first sample began at zero.
+                // The sums are zero before the first sample.
                 Quantity::QueueBytePs => {
                     let trace = trace.or_default();
                     if trace.mean_queue_kb.is_empty() {
@@ -75,7 +75,7 @@ impl Measure for Ports {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let named = |(port, trace): (u64, PortTrace)| {
             let link = convert::link(end.plan, end.outcome.links.get(port as usize)?);
             let (from, to) = (link.from, link.to);
@@ -83,8 +83,8 @@ impl Measure for Ports {
         };
         let used = self.traces.into_iter();
         let used = used.filter(|(_, trace)| trace.sent_gbps.iter().any(|&gbps| gbps > 0.0));
-        left.seen.ports = used.filter_map(named).collect();
-        left.seen.interval_us = self.interval.as_us_f64();
+        output.seen.ports = used.filter_map(named).collect();
+        output.seen.interval_us = self.interval.as_us_f64();
         Ok(())
     }
 }

@@ -7,10 +7,10 @@ use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Quantity, Sample};
 
-use super::{End, Left, Measure, round};
+use super::{End, Measure, RunOutput, round};
 use crate::{Error, convert};
 
-/// What a port's queue would take to drain, at the end of each interval.
+/// Time to drain a port's queue, at the end of each interval.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct QueueTrace {
     pub(crate) from: String,
@@ -22,7 +22,7 @@ pub(crate) struct QueueTrace {
 /// Samples queues.
 pub(super) struct Queues {
     interval: Span,
-    /// Bytes by port, a value a sample.
+    /// Bytes by port, one value per sample.
     bytes: BTreeMap<u64, Vec<f64>>,
 }
 
@@ -44,7 +44,7 @@ impl Measure for Queues {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let trace = |(port, bytes): (u64, Vec<f64>)| {
             let record = end.outcome.links.get(port as usize)?;
             let us = |bytes: f64| round(bytes * 8e6 / record.rate_bps as f64);
@@ -54,8 +54,8 @@ impl Measure for Queues {
             Some(QueueTrace { from, to, rate_gbps, delay_us })
         };
         let used = self.bytes.into_iter().filter(|(_, bytes)| bytes.iter().any(|&b| b > 0.0));
-        left.seen.queues = used.filter_map(trace).collect();
-        left.seen.interval_us = self.interval.as_us_f64();
+        output.seen.queues = used.filter_map(trace).collect();
+        output.seen.interval_us = self.interval.as_us_f64();
         Ok(())
     }
 }

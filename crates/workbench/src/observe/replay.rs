@@ -1,4 +1,4 @@
-//! A run that was acted out by others, told to measures afterwards in the order of its time.
+//! Replays a testbed's run to measures, in the order of time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,50 +8,51 @@ use tidegate_scenario::Plan;
 use tidegate_sim::{Delivery, FlowRecord, Outcome, Quantity, Sample};
 
 use super::observers::Measures;
-use super::{End, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start};
 use crate::Error;
 use crate::machine::Stopwatch;
 
-/// Measures that wait for a run.
-pub(crate) struct Audience<'a> {
+/// Measures that wait for the replay.
+pub(crate) struct Replay<'a> {
     plan: &'a Plan,
     measures: Measures,
 }
 
-/// What others have acted out.
-pub(crate) struct Acted<'a> {
+/// Recording of a testbed's run.
+pub(crate) struct LiveRun<'a> {
     pub(crate) outcome: Outcome,
-    /// By time.
+    /// Deliveries by time.
     pub(crate) deliveries: Vec<Delivery>,
-    /// When samples were to be taken: bytes queued at ports.
+    /// Bytes queued at ports, by sampling time.
     pub(crate) queues: BTreeMap<Time, Vec<(u64, u32)>>,
-    /// How long it went on after its duration.
+    /// Length of the drain.
     pub(crate) drained: Span,
     pub(crate) real: RealSummary,
     pub(crate) watch: &'a Stopwatch,
 }
 
-impl<'a> Audience<'a> {
-    /// Seats the measures.
+impl<'a> Replay<'a> {
+    /// Prepares the measures.
     pub(crate) fn new(
         plan: &'a Plan,
         paths: &dyn PathOracle,
         measures: Vec<Box<dyn Measure>>,
-    ) -> Result<Audience<'a>, Error> {
+    ) -> Result<Replay<'a>, Error> {
         let mut measures = Measures::new(measures);
         measures.begin(&Start { plan, paths })?;
-        Ok(Audience { plan, measures })
+        Ok(Replay { plan, measures })
     }
 
-    /// When samples are to be taken.
+    /// Times at which samples have to be taken.
     pub(crate) fn sample_times(&self) -> BTreeSet<Time> {
         self.measures.sample_times(self.plan)
     }
 
-    /// Tells them what has happened. Nobody hears of packets but of what they delivered.
-    pub(crate) fn hear(mut self, acted: Acted<'_>) -> Result<Left, Error> {
-        let Audience { plan, measures } = &mut self;
-        let Acted { mut outcome, deliveries, queues, drained, real, watch } = acted;
+    /// Replays the recording to the measures. Of the packet-level events, only deliveries are
+    /// available.
+    pub(crate) fn run(mut self, live: LiveRun<'_>) -> Result<RunOutput, Error> {
+        let Replay { plan, measures } = &mut self;
+        let LiveRun { mut outcome, deliveries, queues, drained, real, watch } = live;
         let mut finished = std::mem::take(&mut outcome.finished).into_iter().peekable();
         let mut deliveries = deliveries.into_iter().peekable();
         let mut running = Running::of(finished.clone().chain(outcome.unfinished.iter().copied()));
@@ -77,25 +78,25 @@ impl<'a> Audience<'a> {
         deliveries.for_each(|of| measures.delivered(of.at, of.flow, of.bytes));
         measures.flows(plan, finished)?;
         measures.flows(plan, outcome.unfinished.iter().copied())?;
-        let mut left = Left::default();
-        left.seen.digest = format!("{:016x}", outcome.digest);
-        left.seen.warmup_us = plan.warmup.as_us_f64();
-        left.seen.duration_us = plan.duration.as_us_f64();
-        left.real = Some(real.clone());
+        let mut output = RunOutput::default();
+        output.seen.digest = format!("{:016x}", outcome.digest);
+        output.seen.warmup_us = plan.warmup.as_us_f64();
+        output.seen.duration_us = plan.duration.as_us_f64();
+        output.real = Some(real.clone());
         let (outcome, real) = (&outcome, Some(real));
         measures.finish(
             &End { plan, outcome, drained, awaited: 0, threads: 1, watch, real },
-            &mut left,
+            &mut output,
         )?;
-        Ok(left)
+        Ok(output)
     }
 }
 
-/// What the flows that run have delivered.
+/// Bytes that the running flows have delivered.
 struct Running {
-    /// Those to come, the last first.
+    /// Flows that have not started, the last first.
     to_come: Vec<(Time, u64)>,
-    /// By id.
+    /// Delivered bytes by id.
     delivered: BTreeMap<u64, u64>,
 }
 

@@ -1,13 +1,13 @@
-//! Round-trip times of all packets, counted in classes.
+//! Histogram of the round-trip times of all packets.
 
 use tidegate_core::{Feedback, Time};
 
-use super::{End, Hears, Left, Measure, Spread, Start};
+use super::{End, Measure, RunOutput, Spread, Start, Subscriptions};
 use crate::Error;
 
-/// Width of a class in nanoseconds…
+/// Width of a class in nanoseconds.
 const CLASS_NS: u64 = 100;
-/// … and their number; longer times are in the last.
+/// Number of classes; the last includes all longer times.
 const CLASSES: usize = 100_000;
 
 /// Counts round trips between warm-up and the end.
@@ -19,8 +19,8 @@ pub(super) struct RoundTrips {
 }
 
 impl Measure for RoundTrips {
-    fn hears(&self) -> Hears {
-        Hears { feedback: true, ..Hears::default() }
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions { feedback: true, ..Subscriptions::default() }
     }
 
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
@@ -38,13 +38,13 @@ impl Measure for RoundTrips {
         }
     }
 
-    fn finish(self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        left.seen.rtt_us = spread(&self.classes);
+    fn finish(self: Box<Self>, _end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
+        output.seen.rtt_us = spread(&self.classes);
         Ok(())
     }
 }
 
-/// What the classes say.
+/// Mean, percentile and maximum of a histogram.
 fn spread(classes: &[u32]) -> Spread {
     let count: u64 = classes.iter().map(|&n| u64::from(n)).sum();
     if count == 0 {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_tell_mean_percentile_and_maximum() {
+    fn the_histogram_gives_mean_percentile_maximum() {
         let mut classes = vec![0; 50];
         assert_eq!(spread(&classes).p99, None);
         (classes[10], classes[40]) = (99, 1);

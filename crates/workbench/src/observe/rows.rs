@@ -1,11 +1,11 @@
-//! Flows and messages, a row each.
+//! Flows and messages, one row each.
 
 use tidegate_results::FlowFile;
 use tidegate_scenario::Plan;
 use tidegate_sim::FlowRecord;
 
 use super::tables::{Shelf, Table};
-use super::{End, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start};
 use crate::{Error, convert};
 
 /// Writes `flows.parquet`.
@@ -15,7 +15,7 @@ pub(crate) struct RowsFile {
 }
 
 impl RowsFile {
-    /// For files that go there.
+    /// Writes to `to`.
     pub(crate) fn new(to: Shelf) -> RowsFile {
         RowsFile { to, file: None }
     }
@@ -34,9 +34,9 @@ impl Measure for RowsFile {
         file.add(&convert::flow(plan, record, None)).map_err(self.to.error())
     }
 
-    fn finish(self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, _end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         if let Some(file) = self.file {
-            left.add(file.close().map_err(self.to.error())?);
+            output.add(file.close().map_err(self.to.error())?);
         }
         Ok(())
     }

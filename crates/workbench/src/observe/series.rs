@@ -1,5 +1,5 @@
-//! The time series of a run: the engine's samples, and between two of them the goodput of every
-//! flow and the pauses of every port.
+//! The time series of a run: the engine's samples, and, between two samples, the goodput of every
+//! flow and the paused time of every port.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, Quantity, Sample};
 
 use super::tables::{Shelf, Table};
-use super::{End, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start};
 use crate::{Error, convert};
 
 /// Writes `timeseries.parquet`.
@@ -17,20 +17,21 @@ pub(crate) struct SamplesFile {
     to: Shelf,
     interval: Span,
     goodputs: Goodputs,
-    /// What the engine adds up, as of the last sample: by quantity and port.
+    /// The engine's running sums at the last sample, by quantity and port.
     sums: BTreeMap<(u8, u64), f64>,
     at: Time,
     file: Option<SeriesFile<Table>>,
 }
 
 impl SamplesFile {
-    /// For a file that goes there, a row for every entity and `interval` up to `end`.
+    /// Writes to `to`, with a row for every entity and `interval` up to `end`.
     pub(crate) fn new(to: Shelf, interval: Span, end: Time) -> SamplesFile {
         let goodputs = Goodputs::new(interval, end);
         SamplesFile { to, interval, goodputs, sums: BTreeMap::new(), at: Time::ZERO, file: None }
     }
 
-    /// The row of a sample. What the engine adds up is that of the interval that ends here.
+    /// The row of a sample. For a running sum, the row has the change over the interval that ends
+    /// here.
     fn row(&mut self, plan: &Plan, sample: &Sample, span: Span) -> SeriesRow {
         // 8 bits over a picosecond are 8000 Gbit/s.
         let per_interval = match sample.quantity {
@@ -45,7 +46,7 @@ impl SamplesFile {
         convert::sample(plan, &Sample { value, ..*sample })
     }
 
-    /// Whether the scenario wants a row.
+    /// Whether the scenario selects a row.
     fn is_wanted(plan: &Plan, row: &SeriesRow, port: u64) -> bool {
         let is_port = || {
             let ports = plan.output.ports.as_ref();
@@ -92,41 +93,41 @@ impl Measure for SamplesFile {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         let ended = self.goodputs.rows_of_ended();
         self.write(end.plan, ended.into_iter().map(|row| (row, 0)).collect())?;
         if let Some(file) = self.file {
-            left.add(file.close().map_err(self.to.error())?);
+            output.add(file.close().map_err(self.to.error())?);
         }
         Ok(())
     }
 }
 
-/// ServiceOrder what flows have delivered so far into what they deliver a second. Holds one entry a
-/// running flow.
+/// Converts the flows' delivered bytes to goodput. Holds one entry per running flow.
 struct Goodputs {
     interval: Span,
     end: Time,
-    /// Delivered by each running flow as of its last sample, by id.
+    /// Bytes that each running flow had delivered at its last sample, by id.
     delivered: BTreeMap<u64, u64>,
     /// Flows that ended since the last sample: completion, id, size.
     ended: Vec<(Time, u64, u64)>,
 }
 
 impl Goodputs {
-    /// For samples every `interval` and at `end`, from which everything up to there is told.
+    /// For samples every `interval` and at `end`, up to which rows are written.
     fn new(interval: Span, end: Time) -> Goodputs {
         Goodputs { interval, end, delivered: BTreeMap::new(), ended: Vec::new() }
     }
 
-    /// A flow has ended; its last bytes count for the interval they were delivered in.
+    /// Records the end of a flow. Its last bytes count in the interval in which they were
+    /// delivered.
     fn ended(&mut self, record: &FlowRecord) {
         if let Some(completed) = record.completed {
             self.ended.push((completed, record.id, record.delivered_bytes));
         }
     }
 
-    /// The row that belongs to a sample, if one does.
+    /// The row of a sample; `None` for other quantities.
     fn row(&mut self, sample: &Sample) -> Option<SeriesRow> {
         let delivered =
             (sample.quantity == Quantity::DeliveredBytes).then_some(sample.value as u64)?;
@@ -134,7 +135,7 @@ impl Goodputs {
         Some(self.goodput(sample.at, sample.entity, delivered.saturating_sub(before)))
     }
 
-    /// The last rows of the flows that ended, by completion. Their times may be one interval before
+    /// The last rows of flows that ended, by completion. Their times can be one interval before
     /// those of other rows.
     fn rows_of_ended(&mut self) -> Vec<SeriesRow> {
         let ended = std::mem::take(&mut self.ended);
@@ -158,7 +159,7 @@ impl Goodputs {
     }
 
     fn goodput(&self, at: Time, id: u64, bytes: u64) -> SeriesRow {
-        // The last row is of what is left of the run after the last whole interval.
+        // The last row covers the rest of the run after the last whole interval.
         let rest = at.as_ps() % self.interval.as_ps();
         let span = if rest > 0 { rest } else { self.interval.as_ps() };
         // 8 bits over a picosecond are 8000 Gbit/s.

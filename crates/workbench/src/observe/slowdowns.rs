@@ -1,4 +1,4 @@
-//! How much longer messages took than in an empty network, by label and size.
+//! Slowdowns of messages, by label and size.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use tidegate_core::{Rate, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::FlowRecord;
 
-use super::{End, Left, Measure, Start, round};
+use super::{End, Measure, RunOutput, Start, round};
 use crate::{Error, convert};
 
-/// A message; a pair in files, for there are many.
+/// Slowdown of a message. Files store it as a pair, because there are many.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "(u64, Option<f32>)", into = "(u64, Option<f32>)")]
 pub(crate) struct Slowdown {
     /// Payload.
     pub(crate) bytes: u64,
-    /// Completion time over the least possible; none where it did not finish.
+    /// Completion time over the ideal one; `None` if the message did not finish.
     pub(crate) times: Option<f32>,
 }
 
@@ -33,8 +33,8 @@ impl From<Slowdown> for (u64, Option<f32>) {
     }
 }
 
-/// Slowdowns of the messages of `min_bytes` and more, but less than `below_bytes`, the least first.
-/// What did not finish is infinite.
+/// Sorted slowdowns of messages of at least `min_bytes` and less than `below_bytes`. Unfinished
+/// messages are infinite.
 pub(crate) fn sorted(slowdowns: &[Slowdown], min_bytes: u64, below_bytes: u64) -> Vec<f64> {
     let is_meant = |one: &&Slowdown| (min_bytes..below_bytes).contains(&one.bytes);
     let times = |one: &Slowdown| one.times.map_or(f64::INFINITY, f64::from);
@@ -43,9 +43,9 @@ pub(crate) fn sorted(slowdowns: &[Slowdown], min_bytes: u64, below_bytes: u64) -
     times
 }
 
-/// The slowdown that a share of the messages of `min_bytes` and more, but less than `below_bytes`,
-/// did not exceed; none where there are none, or where that one did not finish. What did not finish
-/// counts as the slowest of all, unlike in the summary, which knows how long each had taken.
+/// The slowdown that a share of the messages of at least `min_bytes` and less than `below_bytes`
+/// did not exceed; `None` if there are no messages, or if this message did not finish. Unfinished
+/// messages count as the slowest, unlike in the summary, which includes their elapsed times.
 pub(crate) fn quantile(
     slowdowns: &[Slowdown],
     min_bytes: u64,
@@ -79,8 +79,8 @@ impl ByLabel {
     }
 }
 
-/// Keeps the slowdowns of messages that were submitted after warm-up: over the same transfer in an
-/// empty network.
+/// Records the slowdowns of messages that were submitted after warm-up, relative to the same
+/// transfer in an empty network.
 #[derive(Default)]
 pub(super) struct Slowdowns(ByLabel);
 
@@ -92,41 +92,41 @@ impl Measure for Slowdowns {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        left.seen.slowdowns = self.0.named(end.plan);
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
+        output.seen.slowdowns = self.0.named(end.plan);
         Ok(())
     }
 }
 
-/// Keeps slowdowns as SIRD's authors take them: of messages that end in the time that is measured,
-/// whenever they began, over propagation and payload at the slowest link, without headers and
-/// without store-and-forward.
+/// Records slowdowns by the rule of SIRD's authors: of messages that end in the measured window,
+/// whenever they started, relative to propagation and payload at the slowest link, without headers
+/// and without store-and-forward.
 #[derive(Default)]
 pub(super) struct BareSlowdowns {
     slowdowns: ByLabel,
     paths: Paths,
 }
 
-/// Empty paths, by pair of hosts.
+/// Ideal paths, by pair of hosts.
 #[derive(Default)]
 struct Paths {
     routes: Option<Routes>,
     known: BTreeMap<(u32, u32), EmptyPath>,
 }
 
-/// What a path is with nothing else on it.
+/// Properties of an empty path.
 #[derive(Clone, Copy)]
 struct EmptyPath {
-    /// One way.
+    /// Propagation in one direction.
     propagation: Span,
     slowest: Rate,
-    /// Of a full packet's payload, on all links one after the other.
+    /// Serialisation of a full packet's payload, summed over the links.
     serialisation: Span,
 }
 
 impl Paths {
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
-        // The simulator has refused a fabric without routes.
+        // The simulator has already refused fabrics without routes.
         self.routes = Some(Routes::new(&start.plan.fabric).map_err(Error::Run)?);
         Ok(())
     }
@@ -162,19 +162,19 @@ impl Measure for BareSlowdowns {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        left.seen.bare_slowdowns = self.slowdowns.named(end.plan);
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
+        output.seen.bare_slowdowns = self.slowdowns.named(end.plan);
         Ok(())
     }
 }
 
-/// Headers that PowerTCP's simulator counts in the ideal of a packet.
+/// Headers that PowerTCP's simulator includes in the ideal time of a packet.
 const HEADER_BYTES: u64 = 48;
 
-/// Keeps slowdowns as they are taken of PowerTCP's simulator: of all messages, whenever they began,
-/// from their start until the sender has the last acknowledgement, over a base RTT (propagation
-/// there and back, and a full payload on each link) and the message with its headers at the slowest
-/// link.
+/// Records slowdowns by the rule of PowerTCP's simulator: of all messages, whenever they started,
+/// from their start until the sender has the last acknowledgement. The ideal time is a base RTT
+/// (propagation in both directions, and a full payload on each link) plus the message with its
+/// headers at the slowest link.
 #[derive(Default)]
 pub(super) struct AckedSlowdowns {
     slowdowns: ByLabel,
@@ -188,7 +188,7 @@ impl Measure for AckedSlowdowns {
 
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
         let mtu = plan.fabric.mtu;
-        // A flow without end has no ideal time.
+        // An unlimited flow has no ideal time.
         if record.bytes != u64::MAX
             && let Some(EmptyPath { propagation, slowest, serialisation }) =
                 self.paths.of(record, mtu)
@@ -201,8 +201,8 @@ impl Measure for AckedSlowdowns {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        left.seen.acked_slowdowns = self.slowdowns.named(end.plan);
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
+        output.seen.acked_slowdowns = self.slowdowns.named(end.plan);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! All that `summary.json` says.
+//! The content of `summary.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,27 +11,27 @@ use tidegate_results::{
 use tidegate_scenario::{Counted, Plan};
 use tidegate_sim::{FlowRecord, PauseStorm, SwitchRecord};
 
-use super::{End, Left, Measure, Start};
+use super::{End, Measure, RunOutput, Start};
 use crate::fair_share::FairShares;
 use crate::{Error, convert, machine};
 
-/// A larger share of unfinished messages is warned of.
+/// A larger share of unfinished messages causes a warning.
 const UNFINISHED_MAX: f64 = 0.02;
-/// A smaller share of what would be fair is warned of, where protocols share the fabric.
+/// If several protocols share the fabric, a smaller share of the fair rate causes a warning.
 const STARVED_BELOW: f64 = 0.25;
 
-/// Makes the summary.
+/// Builds the summary.
 pub(crate) struct Summarised {
     recorder: Recorder,
     shares: FairShares,
-    /// The last submission.
+    /// Time of the last submission.
     last_start: Time,
-    /// Submitted at any time.
+    /// Number of messages submitted at any time.
     messages: u64,
 }
 
 impl Summarised {
-    /// For runs of `plan`.
+    /// The measure for runs of `plan`.
     pub(crate) fn new(plan: &Plan) -> Summarised {
         let recorder = Recorder::new(convert::names(plan), plan.warmup, plan.duration)
             .with_jobs(convert::jobs(plan));
@@ -54,14 +54,14 @@ impl Measure for Summarised {
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
         self.last_start = self.last_start.max(record.start);
         self.messages += u64::from(record.bytes != Message::UNLIMITED);
-        // Of the others it is known only at the end how long they have taken by then.
+        // For others, the elapsed time is known only at the end.
         if record.completed.is_some() {
             self.add(plan, record);
         }
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         self.recorder.ends(end.plan.duration);
         self.recorder.over(end.plan.duration.after(end.drained));
         end.outcome.unfinished.iter().for_each(|record| self.add(end.plan, record));
@@ -75,9 +75,9 @@ impl Measure for Summarised {
             group.asked_gbps = asked(end.plan, &group.label, &group.protocol);
         }
         let summary = summary(recorded, (last_start, messages), end);
-        // Real hosts see what has come when they wake up, which may be a little more at a time.
+        // Live hosts see arrivals when they wake up, so a sample can slightly exceed the possible.
         debug_assert!(end.real.is_some() || summary.impossible().is_empty(), "{summary:?}");
-        left.seen.summary = Some(summary);
+        output.seen.summary = Some(summary);
         Ok(())
     }
 }
@@ -98,7 +98,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
     warnings.extend(awaited(end));
     warnings.extend(starved(&recorded.groups));
     warnings.extend(uncounted(plan, &recorded, messages));
-    warnings.extend(left_out(plan, &outcome.unfinished));
+    warnings.extend(omitted(plan, &outcome.unfinished));
     warnings.extend(stormy(plan, &outcome.storms));
     warnings.extend(lossy(plan, &outcome.switches));
     warnings.extend(end.real.as_ref().and_then(RealSummary::warning));
@@ -151,8 +151,8 @@ fn engine(end: &End<'_>) -> EngineSummary {
     }
 }
 
-/// What the messages of a group were to come to in Gbit/s between warm-up and the end; `None` where
-/// some do not come of traffic with a rate.
+/// Configured load of a group's messages in Gbit/s between warm-up and the end; `None` if some
+/// belong to traffic without a rate.
 fn asked(plan: &Plan, label: &str, protocol: &str) -> Option<f64> {
     let is_its = |(of, stack): (u16, u16)| {
         plan.labels[usize::from(of)] == label
@@ -174,7 +174,7 @@ fn asked(plan: &Plan, label: &str, protocol: &str) -> Option<f64> {
     sum
 }
 
-/// Warnings of groups that got next to nothing of their fair share beside other protocols.
+/// Warnings about groups that got a small part of their fair share beside other protocols.
 fn starved(groups: &[GroupSummary]) -> Vec<String> {
     let starved = |group: &GroupSummary| {
         let (goodput, share) = group.goodput_gbps.mean.zip(group.fair_share_gbps)?;
@@ -183,8 +183,8 @@ fn starved(groups: &[GroupSummary]) -> Vec<String> {
         let names = others.iter().copied().collect::<Vec<_>>();
         (!others.is_empty() && goodput < STARVED_BELOW * share).then(|| {
             format!(
-                "{}: a flow got {goodput:.2} Gbit/s on average where {share:.1} would be fair: it \
-                 starves beside {}",
+                "{}: a flow got {goodput:.2} Gbit/s on average, but its fair share is {share:.1} \
+                 Gbit/s: it is starved by {}",
                 group.protocol,
                 names.join(", ")
             )
@@ -193,7 +193,7 @@ fn starved(groups: &[GroupSummary]) -> Vec<String> {
     groups.iter().filter_map(starved).collect()
 }
 
-/// Says so where messages were to be sent and none counts.
+/// A warning if messages were to be sent, but none counts in the measurements.
 fn uncounted(plan: &Plan, recorded: &Recorded, messages: u64) -> Option<String> {
     let traffic = plan.workload.traffic.iter();
     let sends = messages > 0
@@ -201,8 +201,8 @@ fn uncounted(plan: &Plan, recorded: &Recorded, messages: u64) -> Option<String> 
     let counted = recorded.fct.get("all").map_or(0, |all| all.count);
     let before = match messages {
         0 => String::new(),
-        1 => "; one message was before".to_owned(),
-        _ => format!("; {messages} messages were before"),
+        1 => "; one message was submitted before warm-up".to_owned(),
+        _ => format!("; {messages} messages were submitted before warm-up"),
     };
     let (what, before) = match plan.output.messages {
         Counted::Submitted => ("was submitted", before),
@@ -217,29 +217,28 @@ fn uncounted(plan: &Plan, recorded: &Recorded, messages: u64) -> Option<String> 
     })
 }
 
-/// Where only messages that completed count: a warning about those that had not by the end.
-fn left_out(plan: &Plan, unfinished: &[FlowRecord]) -> Option<String> {
+/// A warning about incomplete messages, if only messages that completed count.
+fn omitted(plan: &Plan, unfinished: &[FlowRecord]) -> Option<String> {
     let open = |record: &&FlowRecord| record.bytes != Message::UNLIMITED;
     let count = unfinished.iter().filter(open).count();
     let messages = if count == 1 { "message that was" } else { "messages that were" };
     (plan.output.messages == Counted::Completed && count > 0).then(|| {
         format!(
-            "completion times leave out {count} {messages} unfinished at the end of the run: \
+            "completion times omit {count} {messages} unfinished at the end of the run: \
              output.messages is \"completed\""
         )
     })
 }
 
-/// A warning about messages that did not finish, where they are so many that the mean of the others
-/// misleads.
+/// A warning about unfinished messages, if their number makes the mean of the others misleading.
 fn unfinished(group: &GroupSummary) -> Option<String> {
     let share = group.fct.unfinished as f64 / group.fct.count as f64;
     (share > UNFINISHED_MAX).then(|| {
         let label =
             if group.label.is_empty() { String::new() } else { format!("{}: ", group.label) };
         format!(
-            "{label}{} of {} messages of {} ({:.1} %) did not finish: the mean is of the \
-             others, and too low; percentiles are estimates over all",
+            "{label}{} of {} messages of {} ({:.1} %) did not finish: the mean covers only \
+             the others and is too low; percentiles are estimates over all messages",
             group.fct.unfinished,
             group.fct.count,
             group.protocol,
@@ -248,14 +247,14 @@ fn unfinished(group: &GroupSummary) -> Option<String> {
     })
 }
 
-/// Warnings about collectives that were not done by the end.
+/// Warnings about unfinished collectives.
 fn cut(plan: &Plan, jobs: &[JobSummary]) -> Vec<String> {
     let is_job = |block: &&Traffic| matches!(block.pattern, Pattern::Collective(_));
     let blocks = plan.workload.traffic.iter().filter(is_job);
     let cut = |(job, block): (&JobSummary, &Traffic)| {
         let JobSummary { label, op, iterations, finished, .. } = job;
         let name = if label.is_empty() { op.clone() } else { format!("{label} ({op})") };
-        let cure = if block.stop < plan.duration {
+        let remedy = if block.stop < plan.duration {
             format!("set `stop` of this traffic, which is {}, to a later time", block.stop)
         } else if finished + 1 == *iterations {
             format!("increase `duration`, which is {}, or `drain`", plan.duration)
@@ -264,29 +263,29 @@ fn cut(plan: &Plan, jobs: &[JobSummary]) -> Vec<String> {
         };
         (finished < iterations).then(|| {
             format!(
-                "{name}: {finished} of {iterations} iterations were done by the end of the run: \
-                 {cure}"
+                "{name}: {finished} of {iterations} iterations finished by the end of the run: \
+                 {remedy}"
             )
         })
     };
     jobs.iter().zip(blocks).filter_map(cut).collect()
 }
 
-/// A warning about a run that was to end by itself and did not.
+/// A warning about a run with `until = "done"` that reached its duration first.
 fn awaited(end: &End<'_>) -> Option<String> {
     let End { plan, awaited, .. } = *end;
     (awaited > 0).then(|| {
         let messages = if awaited == 1 { "message" } else { "messages" };
         format!(
-            "until = \"done\": {awaited} {messages} of collectives, chains and listed flows had \
-             not finished at the end: increase `duration`, which is {}",
+            "until = \"done\": {awaited} {messages} of collectives, chains and listed flows were \
+             unfinished at the end: increase `duration`, which is {}",
             plan.duration
         )
     })
 }
 
-/// A warning about hosts that paused their switch for long: what goes to them stands still, and so
-/// does in time what goes the same way.
+/// A warning about hosts that paused their switch for long. Traffic to them is blocked, and
+/// eventually traffic on the same paths, too.
 fn stormy(plan: &Plan, storms: &[PauseStorm]) -> Option<String> {
     let first = storms.iter().min_by_key(|storm| storm.since)?;
     let others = match storms.len() - 1 {
@@ -295,10 +294,10 @@ fn stormy(plan: &Plan, storms: &[PauseStorm]) -> Option<String> {
         others => format!(" and {others} other hosts"),
     };
     let host = &plan.fabric.hosts[first.host as usize];
-    Some(format!("{host}{others} paused the switch for 100us and more, from {} on", first.since))
+    Some(format!("{host}{others} paused the switch for at least 100us, first at {}", first.since))
 }
 
-/// A warning about switches that dropped packets although they pause those who send to them.
+/// A warning about switches with PFC that dropped packets.
 fn lossy(plan: &Plan, switches: &[SwitchRecord]) -> Option<String> {
     let pauses = |record: &&SwitchRecord| {
         let switch = plan.fabric.switches.get(record.switch as usize);
@@ -308,16 +307,16 @@ fn lossy(plan: &Plan, switches: &[SwitchRecord]) -> Option<String> {
     let most = lossy.iter().max_by_key(|record| record.drops)?;
     let drops: u64 = lossy.iter().map(|record| record.drops).sum();
     Some(format!(
-        "{drops} packets were dropped though switches pause, most at {}: more came in after a \
-         pause than its headroom takes (switch.pfc.headroom), or of classes that are not paused \
+        "{drops} packets were dropped despite PFC, most at {}: either more arrived after a \
+         pause than the headroom holds (switch.pfc.headroom), or the packets' class is not paused \
          (switch.pfc.classes)",
         plan.fabric.switches[most.switch as usize].name
     ))
 }
 
-/// Says so where messages stay unfinished although there was nothing else to do: since the last
-/// submission there was time for every host to send, and to receive, all of its unfinished messages
-/// one after another.
+/// A warning about messages that are unfinished although there was enough time: since the last
+/// submission, every host could have sent, and received, all of its unfinished messages one after
+/// another.
 fn stuck(unfinished: &[FlowRecord], last_start: Time, end: Time) -> Option<String> {
     let unfinished: Vec<_> =
         unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).collect();
@@ -334,13 +333,13 @@ fn stuck(unfinished: &[FlowRecord], last_start: Time, end: Time) -> Option<Strin
     let messages = if count == 1 { "message is" } else { "messages are" };
     is_stuck.then(|| {
         format!(
-            "{count} {messages} unfinished, though nothing was submitted in the last {} of the run",
+            "{count} {messages} unfinished, but nothing was submitted in the last {} of the run",
             rounded(quiet)
         )
     })
 }
 
-/// A span in the unit that people know it by.
+/// A span in a common unit.
 fn rounded(span: Span) -> String {
     let s = span.as_s_f64();
     let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
@@ -354,7 +353,7 @@ mod tests {
     use tidegate_results::Goodput;
 
     #[test]
-    fn a_protocol_that_starves_beside_others_is_named() {
+    fn a_starved_protocol_causes_a_warning() {
         let group = |protocol: &str, goodput: f64| GroupSummary {
             label: String::new(),
             protocol: protocol.to_owned(),
@@ -378,19 +377,19 @@ mod tests {
         };
         assert_eq!(
             starved(&[group("bold", 97.8), group("shy", 0.29), group("bold", 40.0)]),
-            ["shy: a flow got 0.29 Gbit/s on average where 49.0 would be fair: it starves beside \
-              bold"]
+            ["shy: a flow got 0.29 Gbit/s on average, but its fair share is 49.0 Gbit/s: it is \
+              starved by bold"]
         );
         assert_eq!(starved(&[group("bold", 85.0), group("shy", 12.0)]).len(), 1);
         assert!(starved(&[group("bold", 85.0), group("shy", 12.5)]).is_empty());
-        // Alone it has nobody to blame.
+        // A protocol without others has no such warning.
         assert!(starved(&[group("shy", 90.0), group("shy", 0.29)]).is_empty());
         let unknown = GroupSummary { fair_share_gbps: None, ..group("shy", 0.29) };
         assert!(starved(&[group("bold", 90.0), unknown]).is_empty());
     }
 
     #[test]
-    fn spans_are_rounded_to_a_unit_that_people_know() {
+    fn spans_are_rounded_to_common_units() {
         let spans = [Span::ps(10_003_536_794), Span::ns(1500), Span::ps(70), Span::ms(2500)];
         assert_eq!(spans.map(rounded), ["10.0 ms", "1.5 us", "0.1 ns", "2.5 s"]);
     }

@@ -1,23 +1,23 @@
-//! Where the tables of a run go: to files of a folder, or to memory, as the bytes of such files.
+//! Destination of a run's tables: files in a folder, or memory with the bytes of such files.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use tidegate_results::Partial;
 
-use super::Left;
+use super::RunOutput;
 use crate::Error;
 
-/// Where the tables of a run go.
+/// Destination of a run's tables.
 #[derive(Clone, Debug)]
 pub(crate) enum Shelf {
-    /// To files of this folder.
+    /// Files in this folder.
     Folder(PathBuf),
-    /// To memory.
+    /// Memory.
     Memory,
 }
 
-/// A table on its way.
+/// A table that is being written.
 pub(crate) enum Table {
     File(Partial),
     Bytes(&'static str, Vec<u8>),
@@ -32,7 +32,7 @@ impl Shelf {
         }
     }
 
-    /// What cannot be written there.
+    /// Error for a table that cannot be written.
     pub(crate) fn error(&self) -> impl FnOnce(io::Error) -> Error {
         Error::output(match self {
             Shelf::Folder(folder) => folder,
@@ -41,8 +41,8 @@ impl Shelf {
     }
 }
 
-impl Left {
-    /// Adds a table that is complete.
+impl RunOutput {
+    /// Adds a complete table.
     pub(super) fn add(&mut self, table: Table) {
         match table {
             Table::File(file) => self.files.push(file),

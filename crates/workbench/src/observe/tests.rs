@@ -1,4 +1,4 @@
-//! Measures against each other, and against the rows of the same run.
+//! Tests of measures against each other, and against the rows of the same run.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use tidegate_results::{FlowRow, LinkSummary};
 
 use super::*;
 
-/// One flow without end, one that stops, messages, and a queue, on a star of four hosts.
+/// An unlimited flow, a flow that stops, messages, and a queue, on a star of four hosts.
 pub(crate) fn plan(protocol: &str) -> Plan {
     let text = format!(
         r#"
@@ -25,7 +25,7 @@ flows = [
     tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
 }
 
-/// Two clients of one server, which a message goes to as well.
+/// Two clients of one server that also receives a message.
 pub(crate) fn closed_loop(protocol: &str) -> Plan {
     let text = format!(
         r#"
@@ -69,23 +69,23 @@ pub(crate) const ALL: [Measurement; 17] = [
     Measurement::Ports,
 ];
 
-fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
+fn run_with(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> RunOutput {
     let control = Control {
         threads: 1,
         partitions: None,
         ranks: None,
-        asks: &|| false,
-        tell: &|_| {},
+        is_interrupted: &|| false,
+        progress: &|_| {},
         chunk: &adapt,
     };
     drive(plan, measures, &control).unwrap()
 }
 
 pub(crate) fn seen(plan: &Plan, parts: &[Measurement], interval: Span) -> Observations {
-    left(plan, measures(plan, parts.iter().copied(), interval)).seen
+    run_with(plan, measures(plan, parts.iter().copied(), interval)).seen
 }
 
-/// Keeps every row, and the times at which samples came.
+/// Records every row, and the times of samples.
 struct Diary {
     interval: Option<Span>,
     rows: Arc<Mutex<Vec<FlowRow>>>,
@@ -105,7 +105,7 @@ impl Measure for Diary {
         self.rows.lock().unwrap().push(crate::convert::flow(plan, record, None));
         Ok(())
     }
-    fn finish(self: Box<Self>, _end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, _end: &End<'_>, _output: &mut RunOutput) -> Result<(), Error> {
         Ok(())
     }
 }
@@ -117,11 +117,11 @@ fn traces_of_all_flows_add_up_to_their_rows() {
         let (plan, name) = (plan(protocol.name), protocol.name);
         let rows = Arc::default();
         let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
-        // 30 us do not divide 400: the last interval is of 10.
+        // 400 us are no multiple of 30 us: the last interval is 10 us long.
         let interval = Span::us(30);
         let mut measures = measures(&plan, ALL, interval);
         measures.push(Box::new(diary));
-        let seen = left(&plan, measures).seen;
+        let seen = run_with(&plan, measures).seen;
         let mut rows = rows.lock().unwrap().clone();
         rows.sort_by_key(|row| row.id);
         assert_eq!((rows.len(), seen.traces.len(), seen.interval_us), (8, 8, 30.0), "{name}");
@@ -136,20 +136,20 @@ fn traces_of_all_flows_add_up_to_their_rows() {
             assert!((bytes / delivered - 1.0).abs() < 1e-3, "{name}: {bytes}, {row:?}");
             let bin = |at: Time| (at.as_ps() / interval.as_ps()) as usize;
             assert_eq!(trace.first, bin(row.start), "{name}: {trace:?}");
-            // What senders hear after completion belongs to the flow, too.
-            let [last, heard] = [row.completed, row.acked].map(|at| at.map_or(13, bin));
-            let heard = heard.max(last);
-            let intervals = last + 1 - trace.first..=heard + 1 - trace.first;
+            // Feedback after completion belongs to the flow, too.
+            let [last, acked] = [row.completed, row.acked].map(|at| at.map_or(13, bin));
+            let acked = acked.max(last);
+            let intervals = last + 1 - trace.first..=acked + 1 - trace.first;
             assert!(intervals.contains(&trace.goodput_gbps.len()), "{name}: {trace:?}");
             let stop = row.completed.or((trace.label == "stopped").then_some(Time::us(300)));
             assert_eq!(trace.stop_us, stop.map(Time::as_us_f64), "{name}");
-            assert_eq!(trace.at(Traced::Goodput, heard + 1), None);
+            assert_eq!(trace.at(Traced::Goodput, acked + 1), None);
             let rtts = trace.rtt_us.iter().flatten();
             assert!(rtts.clone().all(|us| (1.0..400.0).contains(us)), "{name}: {trace:?}");
         }
         let windows = seen.traces.iter().filter(|trace| !trace.window_kb.is_empty()).count();
-        let heard = seen.traces.iter().any(|trace| !trace.rtt_us.is_empty());
-        assert_eq!(heard, seen.rtt_us.mean > 0.0, "{name}");
+        let has_rtt = seen.traces.iter().any(|trace| !trace.rtt_us.is_empty());
+        assert_eq!(has_rtt, seen.rtt_us.mean > 0.0, "{name}");
         with_windows += usize::from(windows >= 3);
     }
     assert!(with_windows >= 4, "{with_windows}");
@@ -159,7 +159,7 @@ fn traces_of_all_flows_add_up_to_their_rows() {
 /// after it, and one is too long for the rest of the run: 200 packets of 1,580 B need 25.28 us of a
 /// link of 100 Gbit/s.
 #[test]
-fn completion_times_are_of_messages_submitted_or_completed_in_the_window() {
+fn messages_count_by_submission_or_completion() {
     let of = |more: &str| {
         let text = format!(
             r#"
@@ -179,7 +179,7 @@ flows = [
         );
         let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
         let summary =
-            left(&plan, measures(&plan, [Measurement::Summary], Span::us(10))).seen.summary;
+            run_with(&plan, measures(&plan, [Measurement::Summary], Span::us(10))).seen.summary;
         summary.unwrap()
     };
     let counts = |summary: &tidegate_results::Summary| {
@@ -195,13 +195,13 @@ flows = [
     assert_eq!(counts(&completed), [(0, 0), (1, 0), (1, 0), (0, 0), (2, 0)]);
     let took = completed.fct["across"].mean_us.unwrap().as_f64();
     assert!((25.28..300.0).contains(&took), "{took}");
-    // What is offered does not depend on that; what is left out is named.
+    // The offered load is the same; a warning counts the omitted messages.
     let offered = |of: &tidegate_results::Summary| {
         of.groups.iter().map(|group| group.offered_gbps).collect::<Vec<_>>()
     };
     assert_eq!(offered(&completed), offered(&submitted));
     let warned = |of: &tidegate_results::Summary| {
-        of.warnings.iter().filter(|warning| warning.contains("leave out 1 message that")).count()
+        of.warnings.iter().filter(|warning| warning.contains("omit 1 message that")).count()
     };
     assert_eq!((warned(&completed), warned(&submitted)), (1, 0));
 }
@@ -213,7 +213,7 @@ fn exchanges_run_from_the_request_to_its_reply() {
     let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
     let mut all = measures(&plan, [Measurement::Exchanges], Span::us(10));
     all.push(Box::new(diary));
-    let seen = left(&plan, all).seen;
+    let seen = run_with(&plan, all).seen;
     let rows = rows.lock().unwrap();
     let since_warmup: Vec<_> = rows
         .iter()
@@ -230,14 +230,14 @@ fn exchanges_run_from_the_request_to_its_reply() {
     assert_eq!((ask.count, ask.unfinished), (asked, asked - took.len() as u64));
     assert!(ask.unfinished > 0 && took.len() > 20, "{} of {asked}", took.len());
     assert_eq!(ask.quantile(1.0), took.last().copied());
-    // Request and reply take more than either.
+    // A request with its reply takes longer than either of them.
     let slowest_reply = rows.iter().filter(|row| row.exchange.is_some()).filter_map(FlowRow::fct);
     let slowest_reply = slowest_reply.max().unwrap().as_us_f64();
     assert!(took[took.len() - 1] > slowest_reply, "{took:?}, {slowest_reply}");
 }
 
 #[test]
-fn measures_are_given_samples_at_their_own_times() {
+fn measures_receive_samples_at_their_own_times() {
     let plan = plan(crate::protocols()[0].name);
     let intervals = [Some(Span::us(100)), Some(Span::us(150)), None, Some(Span::s(1))];
     let times: [Arc<Mutex<Vec<Time>>>; 4] = Default::default();
@@ -245,7 +245,7 @@ fn measures_are_given_samples_at_their_own_times() {
         let times = Arc::clone(&times[i]);
         Box::new(Diary { interval: *interval, rows: Arc::default(), times }) as Box<dyn Measure>
     };
-    left(&plan, intervals.iter().enumerate().map(diary).collect());
+    run_with(&plan, intervals.iter().enumerate().map(diary).collect());
     let expected: [&[u64]; 4] = [&[100, 200, 300, 400], &[150, 300, 400], &[], &[400]];
     for (times, expected) in times.iter().zip(expected) {
         let expected: Vec<Time> = expected.iter().map(|us| Time::us(*us)).collect();
@@ -254,7 +254,7 @@ fn measures_are_given_samples_at_their_own_times() {
 }
 
 #[test]
-fn measures_change_no_outcome_and_do_without_each_other() {
+fn measures_are_independent_of_each_other() {
     for protocol in crate::catalog::anywhere() {
         let plan = plan(protocol.name);
         let json = |seen: &Observations| serde_json::to_value(seen).unwrap();
@@ -297,20 +297,20 @@ fn measures_change_no_outcome_and_do_without_each_other() {
     }
 }
 
-/// Counts the packets that leave each port, and holds the engine's own counts to that.
+/// Counts the packets that leave each port, and compares the counts with the engine's.
 struct Departures(Vec<u64>);
 
 impl Measure for Departures {
-    fn hears(&self) -> Hears {
-        Hears { departed: true, ..Hears::default() }
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions { departed: true, ..Subscriptions::default() }
     }
     fn departed(&mut self, departure: &Departure<'_>) {
         self.0[departure.port as usize] += 1;
     }
     fn delivered(&mut self, _now: Time, _flow: u64, _bytes: u32) {
-        panic!("it does not hear that");
+        panic!("not subscribed");
     }
-    fn finish(self: Box<Self>, end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, end: &End<'_>, _output: &mut RunOutput) -> Result<(), Error> {
         let counted: Vec<u64> = end.outcome.links.iter().map(|link| link.packets).collect();
         assert!(counted == self.0 && counted.iter().sum::<u64>() > 1000, "{counted:?}");
         Ok(())
@@ -318,19 +318,19 @@ impl Measure for Departures {
 }
 
 #[test]
-fn a_measure_hears_every_departure_to_the_end() {
+fn a_measure_receives_every_departure() {
     let mut plan = plan(crate::protocols()[0].name);
     plan.warmup = Time::ZERO;
     let ports = 2 * plan.fabric.links.len();
     let mut measures = measures(&plan, ALL, Span::us(10));
     measures.push(Box::new(Departures(vec![0; ports])));
-    left(&plan, measures);
+    run_with(&plan, measures);
 }
 
-/// Two messages that end before and in the time that is measured, and one that begins there and
-/// does not end.
+/// Two messages that end before and within the measured window, and one that starts in it and does
+/// not end.
 #[test]
-fn what_hosts_get_and_bare_slowdowns_are_of_what_ends_in_time() {
+fn bare_slowdowns_cover_messages_that_end_in_time() {
     let text = r#"
 duration = "400us"
 warmup = "100us"
@@ -349,11 +349,11 @@ flows = [
     let parts = [Measurement::Slowdowns, Measurement::BareSlowdowns, Measurement::Delivered];
     let mut measures = measures(&plan, parts, Span::us(10));
     measures.push(Box::new(diary));
-    let seen = left(&plan, measures).seen;
+    let seen = run_with(&plan, measures).seen;
     let mut rows = rows.lock().unwrap().clone();
     rows.sort_by_key(|row| row.id);
 
-    // Ours are of what begins in time, the bare ones of what ends then.
+    // Our slowdowns cover messages that start in the window, the bare ones those that end in it.
     assert_eq!(seen.slowdowns.keys().collect::<Vec<_>>(), ["late"]);
     assert_eq!(seen.slowdowns["late"], [Slowdown { bytes: 30_000_000, times: None }]);
     assert_eq!(seen.bare_slowdowns.keys().collect::<Vec<_>>(), ["across"]);

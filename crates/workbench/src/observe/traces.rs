@@ -1,4 +1,4 @@
-//! Flows over time: what they deliver, what their senders hear, and their windows.
+//! Traces of flows over time: delivered bytes, feedback to senders, and windows.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,36 +8,35 @@ use tidegate_core::{Feedback, Path, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, Quantity, Sample};
 
-use super::{End, Hears, Left, Measure, Start, round};
+use super::{End, Measure, RunOutput, Start, Subscriptions, round};
 use crate::Error;
 
-/// One flow, interval by interval. The first interval is that of its start, the last that of its
-/// completion, or of what its sender heard after that, or of the end. A vector is empty where
-/// nothing is known for any interval.
+/// One flow, interval by interval. The first interval is that of its start. The last is that of its
+/// completion, of later feedback to its sender, or of the end. A vector is empty if it has no value
+/// for any interval.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FlowTrace {
     pub(crate) id: u64,
     pub(crate) label: String,
     pub(crate) start_us: f64,
-    /// When it completed or stopped, if it did.
+    /// Completion or stop of the flow, if any.
     pub(crate) stop_us: Option<f64>,
-    /// The first interval, counted from time zero.
+    /// Index of the first interval, counted from time zero.
     pub(crate) first: usize,
     /// Payload that arrived.
     pub(crate) goodput_gbps: Vec<f32>,
     /// Mean round-trip time of the packets acknowledged.
     pub(crate) rtt_us: Vec<Option<f32>>,
-    /// Mean of the largest queueing delay of a hop that they met, where the protocol has it
-    /// stamped.
+    /// Mean of the packets' largest queueing delay at a hop, if the protocol uses telemetry for it.
     pub(crate) peak_us: Vec<Option<f32>>,
-    /// What the protocol aims at, at that goodput on the wire, where it aims at a queueing delay;
-    /// of flows that the scenario lists.
+    /// Queueing delay that the protocol aims at for this goodput on the wire, if it has such a
+    /// target; only for flows that the scenario lists.
     pub(crate) target_us: Vec<Option<f32>>,
-    /// At the interval's end.
+    /// Window at the end of the interval.
     pub(crate) window_kb: Vec<Option<f32>>,
 }
 
-/// What is traced of a flow.
+/// A traced quantity of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Traced {
@@ -54,7 +53,7 @@ pub(crate) enum Traced {
 }
 
 impl Traced {
-    /// As the registry calls it.
+    /// Name in the registry.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Traced::Goodput => "goodput",
@@ -67,8 +66,8 @@ impl Traced {
 }
 
 impl FlowTrace {
-    /// In the interval `bin`, counted from time zero; none where it is not known, or the flow is
-    /// not there.
+    /// Value in the interval `bin`, counted from time zero; `None` if it is unknown or the flow
+    /// does not exist.
     pub(crate) fn at(&self, of: Traced, bin: usize) -> Option<f32> {
         let bin = bin.checked_sub(self.first)?;
         let values = match of {
@@ -81,7 +80,7 @@ impl FlowTrace {
         values.get(bin).copied().flatten()
     }
 
-    /// Goodputs in these intervals; zero where the flow is not there.
+    /// Goodputs in these intervals; zero where the flow does not exist.
     pub(crate) fn goodputs(&self, bins: Range<usize>) -> Vec<f32> {
         bins.map(|bin| self.at(Traced::Goodput, bin).unwrap_or(0.0)).collect()
     }
@@ -91,13 +90,13 @@ impl FlowTrace {
 #[derive(Clone, Copy, Default)]
 struct Cell {
     bytes: u64,
-    heard: u32,
+    feedbacks: u32,
     rtt_us: f64,
     peak_us: f64,
     window_bytes: Option<f64>,
 }
 
-/// What is known of a flow that runs.
+/// Recording of a running flow.
 #[derive(Clone, Default)]
 struct Life {
     /// Interval of the first cell.
@@ -110,8 +109,8 @@ impl Life {
         if self.cells.is_empty() {
             self.first = bin;
         } else if bin < self.first {
-            // What arrives at the very end of an interval belongs to the next one, and is heard of
-            // before the sample at that time, which belongs to this one.
+            // A packet that arrives exactly at the end of an interval belongs to the next interval,
+            // but is reported before the sample at that time, which belongs to this interval.
             self.cells.splice(..0, vec![Cell::default(); self.first - bin]);
             self.first = bin;
         }
@@ -123,16 +122,16 @@ impl Life {
     }
 }
 
-/// Traces every flow, in memory that grows with the lives of flows over the interval.
+/// Traces every flow. Memory grows with the lifetimes of flows divided by the interval.
 pub(super) struct Traces {
     interval: Span,
     windows: bool,
     end: Time,
-    /// Of the flows that run, by id.
+    /// Running flows by id.
     lives: BTreeMap<u64, Life>,
-    /// Of the pairs of hosts that the scenario lists.
+    /// Paths of the pairs of hosts that the scenario lists.
     paths: BTreeMap<(u32, u32), Path>,
-    /// By flow, where the scenario lists them all.
+    /// Stop times by flow, if the scenario lists all flows.
     stops: Vec<Time>,
     done: Vec<FlowTrace>,
 }
@@ -150,13 +149,13 @@ impl Traces {
         }
     }
 
-    /// The interval of a moment; the last one has its end, too.
+    /// The interval of a time; the last one includes its end.
     fn bin(&self, at: Time) -> usize {
         let last = (self.end.as_ps().div_ceil(self.interval.as_ps())).max(1) - 1;
         (at.as_ps() / self.interval.as_ps()).min(last) as usize
     }
 
-    /// How long an interval is: the last is what is left of the run.
+    /// Length of an interval: the last is the rest of the run.
     fn span_us(&self, bin: usize) -> f64 {
         let rest = self.end.since(Time::ZERO.after(self.interval.times(bin as u64)));
         rest.min(self.interval).as_us_f64()
@@ -167,8 +166,8 @@ impl Traces {
     }
 
     fn trace(&self, plan: &Plan, record: &FlowRecord, mut life: Life) -> FlowTrace {
-        // So that it has its first interval and its last, whatever it did in them. A sample at the
-        // very moment of its start belongs to the interval before.
+        // Ensures that the first and last intervals exist. A sample at the time of the flow's start
+        // belongs to the interval before and is removed.
         let first = self.bin(record.start);
         life.cell(first);
         life.cell(self.bin(record.completed.unwrap_or(self.end)));
@@ -179,8 +178,9 @@ impl Traces {
             Path { full_wire_bytes: path.full_wire_bytes + telemetry, ..*path }
         });
         let cells = || life.cells.iter().enumerate().map(|(i, cell)| (first + i, cell));
-        let mean =
-            |sum: f64, cell: &Cell| (cell.heard > 0).then(|| round(sum / f64::from(cell.heard)));
+        let mean = |sum: f64, cell: &Cell| {
+            (cell.feedbacks > 0).then(|| round(sum / f64::from(cell.feedbacks)))
+        };
         let target = |(bin, cell): (usize, &Cell)| {
             let path = path.as_ref().filter(|_| cell.bytes > 0)?;
             let bps = cell.bytes as f64 * 8e6 / self.span_us(bin) * f64::from(path.full_wire_bytes)
@@ -207,15 +207,15 @@ impl Traces {
     }
 }
 
-/// Nothing rather than a vector of nothing.
+/// An empty vector if no value is known.
 fn known(values: impl Iterator<Item = Option<f32>>) -> Vec<Option<f32>> {
     let values: Vec<_> = values.collect();
     if values.iter().any(Option::is_some) { values } else { Vec::new() }
 }
 
 impl Measure for Traces {
-    fn hears(&self) -> Hears {
-        Hears { delivered: true, feedback: true, departed: false }
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions { delivered: true, feedback: true, departed: false }
     }
 
     fn samples_every(&self) -> Option<Span> {
@@ -230,7 +230,7 @@ impl Measure for Traces {
             self.paths.entry((flow.src, flow.dst)).or_insert_with(path);
         }
         if workload.traffic.is_empty() {
-            // Flows are numbered as they are submitted.
+            // Flows are numbered in the order of submission.
             let mut flows: Vec<_> = workload.flows.iter().collect();
             flows.sort_by_key(|flow| flow.start);
             self.stops = flows.into_iter().map(|flow| flow.stop).collect();
@@ -249,7 +249,7 @@ impl Measure for Traces {
             && now <= self.end
         {
             let cell = self.cell(self.bin(now), flow);
-            cell.heard += 1;
+            cell.feedbacks += 1;
             cell.rtt_us += rtt.as_us_f64();
             cell.peak_us += feedback.peak_hop_delay.as_us_f64();
         }
@@ -269,10 +269,10 @@ impl Measure for Traces {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, _end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         self.done.sort_by_key(|trace| trace.id);
-        left.seen.traces = self.done;
-        left.seen.interval_us = self.interval.as_us_f64();
+        output.seen.traces = self.done;
+        output.seen.interval_us = self.interval.as_us_f64();
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The blocks of a pcapng file (draft-ietf-opsawg-pcapng), as far as captures need them.
 
-/// Bytes of a packet that are kept; all headers fit.
+/// Bytes of a packet that are stored; all headers fit.
 pub(super) const SNAP_BYTES: u32 = 2048;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -16,10 +16,10 @@ const INTERFACE_NAME: u16 = 2;
 const INTERFACE_SPEED: u16 = 8;
 const TIME_RESOLUTION: u16 = 9;
 
-/// Times are whole nanoseconds.
+/// Resolution of timestamps: nanoseconds.
 const NANOSECONDS: u8 = 9;
 
-/// A block of this type, whose content `fill` appends.
+/// Appends a block of type `kind`, whose content `fill` appends.
 fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     words(out, &[kind, 0]);
@@ -33,7 +33,7 @@ fn words(out: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-/// Appends `bytes`, and zeros up to a whole word.
+/// Appends `bytes`, padded with zeros to a whole word.
 fn padded(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
     out.resize(out.len() + bytes.len().wrapping_neg() % 4, 0);
@@ -45,17 +45,17 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     padded(out, value);
 }
 
-/// What a file begins with.
+/// Section header: the first block of a file.
 pub(super) fn section(out: &mut Vec<u8>, application: &str) {
     block(out, SECTION_HEADER, |out| {
-        // Byte order, version 1.0, and a length that is not known.
+        // Byte order, version 1.0, and unknown length.
         words(out, &[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]);
         option(out, USER_APPLICATION, application.as_bytes());
         option(out, END_OF_OPTIONS, &[]);
     });
 }
 
-/// One interface; they are numbered in their order from zero.
+/// Appends an interface. Interfaces are numbered from zero in the order of their blocks.
 pub(super) fn interface(out: &mut Vec<u8>, name: &str, bits_per_second: u64) {
     block(out, INTERFACE_DESCRIPTION, |out| {
         words(out, &[LINK_TYPE, SNAP_BYTES]);
@@ -66,7 +66,7 @@ pub(super) fn interface(out: &mut Vec<u8>, name: &str, bits_per_second: u64) {
     });
 }
 
-/// One packet of `length` bytes, of which `captured` are kept.
+/// Appends a packet of `length` bytes, of which `captured` are stored.
 pub(super) fn packet(out: &mut Vec<u8>, interface: u32, at_ns: u64, captured: &[u8], length: u32) {
     block(out, ENHANCED_PACKET, |out| {
         let kept = captured.len() as u32;
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_whole_words_and_say_their_length_twice() {
+    fn blocks_are_whole_words_with_two_lengths() {
         let mut out = Vec::new();
         section(&mut out, "tidegate");
         interface(&mut out, "h0->s0", 100_000_000_000);

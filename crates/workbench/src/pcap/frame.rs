@@ -1,4 +1,4 @@
-//! A simulated packet as Ethernet carries it: our headers in UDP in IPv4, or a pause (PFC).
+//! Encodes a simulated packet for Ethernet: our headers in UDP over IPv4, or a PFC pause frame.
 
 use tidegate_algos::Protocol;
 use tidegate_core::wire::{HeaderError, MAX_HEADER_BYTES};
@@ -9,7 +9,8 @@ const IP_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
 const OUTER_BYTES: usize = ETHERNET_BYTES + IP_BYTES + UDP_BYTES;
 
-/// Source ports say which way ECMP sends a packet, below the ports of our transports.
+/// Source ports encode the ECMP choice of a packet. They start at this port, above those of our
+/// transports.
 const FIRST_SOURCE_PORT: u16 = 49_152;
 const SOURCE_PORTS: u32 = 2_048;
 
@@ -20,19 +21,19 @@ const NOT_ECN: u8 = 0;
 const ECN_CAPABLE: u8 = 2;
 const CONGESTION_EXPERIENCED: u8 = 3;
 
-/// 02:00 and the number of the host: locally administered.
+/// MAC address 02:00 with the number of the host: locally administered.
 fn mac(host: u32) -> [u8; 6] {
     let [a, b, c, d] = host.to_be_bytes();
     [2, 0, a, b, c, d]
 }
 
-/// 10.x.y.z with the number of the host.
+/// IP address 10.x.y.z with the number of the host.
 fn address(host: u32) -> [u8; 4] {
     let [_, x, y, z] = host.to_be_bytes();
     [10, x, y, z]
 }
 
-/// Class selector 7 for the highest priority, and down.
+/// Class selector 7 for the highest priority, descending.
 fn traffic_class(frame: &Frame) -> u8 {
     let class = 7 - frame.priority.min(7);
     let ecn = match frame.flags {
@@ -53,12 +54,12 @@ fn checksum(header: &[u8]) -> u16 {
 const LEAST_BYTES: usize = 60;
 const MAC_CONTROL: u16 = 0x8808;
 const PRIORITY_PAUSE: u16 = 0x0101;
-/// Whoever is at the other end of the link.
+/// Multicast address of the node at the other end of the link.
 const NEIGHBOUR: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 1];
 
-/// Writes a pause of one priority, as IEEE 802.1Qbb has it: for the longest time, or for none.
+/// Writes a pause frame for one priority (IEEE 802.1Qbb), with the longest time or with zero.
 fn write_pause(priority: u8, on: bool, out: &mut Vec<u8>) -> u32 {
-    // As above: the highest is class 7.
+    // As above, the highest priority is class 7.
     let class = 7 - (priority & 7);
     out.extend_from_slice(&NEIGHBOUR);
     out.extend_from_slice(&[2, 1, 0, 0, 0, 0]);
@@ -73,11 +74,11 @@ fn write_pause(priority: u8, on: bool, out: &mut Vec<u8>) -> u32 {
     LEAST_BYTES as u32
 }
 
-/// Writes all headers of a packet to `out`, which is emptied first; how long the frame is with its
-/// payload, without the checksum behind it.
+/// Writes all headers of a packet to `out`, which is cleared first. Returns the length of the frame
+/// with its payload, without the checksum.
 ///
 /// # Errors
-/// When the packet is none of that protocol.
+/// When the packet does not belong to that protocol.
 pub(super) fn write(
     protocol: Protocol,
     frame: &Frame,
@@ -87,15 +88,15 @@ pub(super) fn write(
 ) -> Result<u32, HeaderError> {
     out.clear();
     if frame.flags & frame_flag::PAUSE != 0 {
-        // The engine's way to say it: the priority in the low byte, whether to pause in the next.
+        // The engine stores the priority in the low byte, and whether to pause in the next.
         return Ok(write_pause(frame.entropy as u8, frame.entropy >> 8 != 0, out));
     }
-    // Two headers of telemetry and one of the transport.
+    // Up to two telemetry headers and one transport header.
     let mut bytes = [0; OUTER_BYTES + 3 * MAX_HEADER_BYTES];
     let headers = protocol.emit(frame, body, hops, &mut bytes[OUTER_BYTES..])?;
     out.extend_from_slice(&bytes[..OUTER_BYTES + headers]);
     let udp_bytes = (UDP_BYTES + headers) as u32 + body.payload_bytes;
-    // The largest packets are longer than IP can say once real headers are around them.
+    // With real headers, the largest packets exceed the length field of IP.
     let length = |bytes: u32| (bytes.min(u16::MAX as u32) as u16).to_be_bytes();
 
     let (ethernet, rest) = out.split_at_mut(ETHERNET_BYTES);
@@ -113,7 +114,7 @@ pub(super) fn write(
     let sum = checksum(ip).to_be_bytes();
     ip[10..12].copy_from_slice(&sum);
 
-    // No checksum: there is no payload that it could be of.
+    // No UDP checksum: the payload does not exist.
     let from = FIRST_SOURCE_PORT + (frame.entropy % SOURCE_PORTS) as u16;
     rest[..2].copy_from_slice(&from.to_be_bytes());
     rest[2..4].copy_from_slice(&protocol.headers().port.to_be_bytes());
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checksums_carry_what_overflows_as_often_as_it_does() {
+    fn checksums_carry_repeated_overflow() {
         // RFC 1071, section 3.
         let example = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(checksum(&example), !0xddf2);
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_one_of_the_standard() {
+    fn pause_frames_follow_the_standard() {
         let mut out = Vec::new();
         for (entropy, quanta) in [(1 << 8 | 5, u16::MAX), (5, 0)] {
             let frame = Frame { flags: frame_flag::PAUSE, entropy, ..Frame::default() };

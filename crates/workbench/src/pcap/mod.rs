@@ -1,8 +1,8 @@
-//! Captures: what leaves onto chosen links, as a pcapng file.
+//! Captures of departures on selected links, as a pcapng file.
 //!
-//! The engine tells of the packets of one port in order, but of one port later than of another: of
-//! each, at the latest when the packet before it on the link has landed. So packets wait here until
-//! none before them can come, and the file is in order of time whatever the chunks and threads.
+//! The engine reports the packets of one port in order, but those of different ports with different
+//! delays: at the latest when the previous packet has left the link. Therefore packets wait here
+//! until no earlier packet can follow. The file is in order of time for any chunks and threads.
 
 mod blocks;
 mod frame;
@@ -24,17 +24,17 @@ use tidegate_scenario::{Glob, Plan};
 use tidegate_sim::{Departure, FlowRecord};
 
 use crate::Error;
-use crate::observe::{End, Hears, Left, Measure};
+use crate::observe::{End, Measure, RunOutput, Subscriptions};
 
 pub(crate) use size::Size;
 
-/// What to capture, and where to.
+/// Selection and file of a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Capture<'a> {
     /// The file.
     pub file: &'a Path,
-    /// Names of hosts, switches or directions of links (`h0->s0`), with wildcards; none: the links
-    /// of hosts.
+    /// Names of hosts, switches or link directions (`h0->s0`), with wildcards; empty: the links of
+    /// hosts.
     pub of: &'a [String],
 }
 
@@ -48,11 +48,11 @@ pub(crate) struct Capturing {
 }
 
 impl Capturing {
-    /// Begins a file beside its name.
+    /// Starts a file under a temporary name.
     ///
     /// # Errors
-    /// When nothing goes by a name that was asked for, the file is there and `force` is not set, or
-    /// it cannot be created.
+    /// When no name matches a pattern, the file exists and `force` is not set, or it cannot be
+    /// created.
     pub(crate) fn open(plan: &Plan, capture: Capture<'_>, force: bool) -> Result<Capturing, Error> {
         let path = capture.file;
         let usage = |message| Error::Usage { option: "--pcap", message };
@@ -62,7 +62,7 @@ impl Capturing {
         }
         if !force && path.exists() {
             return Err(usage(format!(
-                "{} is there already; name another file, or replace it with --force",
+                "{} already exists; choose another file, or replace it with --force",
                 path.display()
             )));
         }
@@ -83,15 +83,15 @@ impl Capturing {
         Ok(Capturing { path: path.to_owned(), shared: Arc::new(Mutex::new(writer)) })
     }
 
-    /// What tells the capture of packets.
+    /// The measure that passes packets to the capture.
     pub(crate) fn tap(&self) -> Tap {
         Tap { path: self.path.clone(), writer: self.shared.clone() }
     }
 
-    /// Writes what is left and gives the file its name.
+    /// Writes the remaining packets and renames the file to its final name.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub(crate) fn publish(self) -> Result<(), Error> {
         let mut writer = lock(&self.shared);
         writer.write_until(Time::NEVER);
@@ -108,7 +108,7 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::Capture { path, source }
 }
 
-/// Nobody panics with the lock in hand but for a fault of ours, which is told elsewhere.
+/// A lock is only poisoned by a bug, which is reported elsewhere.
 fn lock(shared: &Mutex<Writer>) -> MutexGuard<'_, Writer> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -120,12 +120,12 @@ fn name(fabric: &Fabric, node: Node) -> &str {
     }
 }
 
-/// The directions of every link, in the order of their ports.
+/// The directions of every link, in the order of ports.
 fn directions(fabric: &Fabric) -> impl Iterator<Item = (&Link, Node, Node)> {
     fabric.links.iter().flat_map(|link| [(link, link.a, link.b), (link, link.b, link.a)])
 }
 
-/// Which ports are to be captured.
+/// The ports that are captured.
 fn chosen(fabric: &Fabric, of: &[String]) -> Result<Vec<bool>, Error> {
     let is_host = |node| matches!(node, Node::Host(_));
     if of.is_empty() {
@@ -142,13 +142,14 @@ fn chosen(fabric: &Fabric, of: &[String]) -> Result<Vec<bool>, Error> {
             found |= matches;
         }
         if !found && glob.is_open() {
-            let message =
-                format!("`{pattern}` has a [ that begins no range; expected one such as h[0-15]");
+            let message = format!(
+                "`{pattern}` contains a [ without a range; expected a range such as h[0-15]"
+            );
             return Err(Error::Usage { option: "--pcap-of", message });
         }
         if !found {
             let message = format!(
-                "`{pattern}` is the name of no host, switch or link of this fabric; expected one, \
+                "`{pattern}` matches no host, switch or link of this fabric; expected a name, \
                  or a pattern with `*`, `?` or `[0-3]`; links are named like `{}`",
                 directions(fabric).next().map_or_else(
                     || "h0->s0".to_owned(),
@@ -161,7 +162,7 @@ fn chosen(fabric: &Fabric, of: &[String]) -> Result<Vec<bool>, Error> {
     Ok(chosen)
 }
 
-/// What the file begins with, and the interface of each port.
+/// The start of the file, and the interface of each port.
 fn head(fabric: &Fabric, chosen: &[bool]) -> (Vec<u8>, Vec<u32>) {
     let (mut out, mut count) = (Vec::new(), 0);
     blocks::section(&mut out, concat!("tidegate ", env!("CARGO_PKG_VERSION")));
@@ -178,9 +179,9 @@ fn head(fabric: &Fabric, chosen: &[bool]) -> (Vec<u8>, Vec<u32>) {
     (out, interfaces)
 }
 
-/// How much later than the latest packet so far one that left before it can come. A port is looked
-/// at when its link runs empty, which is no later than the longest flight; and nodes of a fabric,
-/// in one part of it or in several, are ahead of each other by no more than another.
+/// Bound on how much earlier a packet can have left than the latest packet so far. A port is
+/// committed when its link runs empty, which is no later than the longest flight. Nodes, in one or
+/// several partitions, run ahead of each other by no more than another flight.
 fn patience(fabric: &Fabric) -> Span {
     let latency = fabric.switches.iter().map(|switch| switch.latency).max().unwrap_or(Span::ZERO);
     let flights = fabric
@@ -190,53 +191,53 @@ fn patience(fabric: &Fabric) -> Span {
     flights.max().unwrap_or(Span::ZERO).times(2)
 }
 
-/// Tells a capture of the packets that leave.
+/// Passes departures to a capture.
 pub(crate) struct Tap {
     path: PathBuf,
     writer: Arc<Mutex<Writer>>,
 }
 
 impl Measure for Tap {
-    fn hears(&self) -> Hears {
-        Hears { departed: true, ..Hears::default() }
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions { departed: true, ..Subscriptions::default() }
     }
     fn departed(&mut self, departure: &Departure<'_>) {
         lock(&self.writer).take(departure);
     }
     fn flow(&mut self, _plan: &Plan, _record: &FlowRecord) -> Result<(), Error> {
-        // On a disk that is full the capture ends.
+        // A full disk ends the capture.
         self.check()
     }
-    fn finish(self: Box<Self>, _end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, _end: &End<'_>, _output: &mut RunOutput) -> Result<(), Error> {
         self.check()
     }
 }
 
 impl Tap {
-    /// Whether all is written so far.
+    /// The first write error, if any.
     fn check(&self) -> Result<(), Error> {
         lock(&self.writer).error.take().map_or(Ok(()), |error| Err(failed(&self.path)(error)))
     }
 }
 
-/// A packet that waits for those before it: when it left, the port, bytes and full length. No two
-/// leave a port at one time.
+/// A packet that waits for earlier ones: departure, port, bytes and full length. No two packets
+/// leave a port at the same time.
 type Waiting = (Time, u32, Vec<u8>, u32);
 
 struct Writer {
-    /// Until it has its name.
+    /// The file until it has its final name.
     file: Option<Partial>,
-    /// The first that was met.
+    /// The first write error.
     error: Option<io::Error>,
-    /// By port.
+    /// Interfaces by port.
     interfaces: Vec<u32>,
-    /// By stack.
+    /// Protocols by stack.
     protocols: Vec<Protocol>,
     waiting: BinaryHeap<Reverse<Waiting>>,
-    /// When the latest packet so far left.
+    /// Departure of the latest packet so far.
     latest: Time,
     patience: Span,
-    /// Of one packet; kept for the next.
+    /// Buffer for one packet, which is reused.
     frame: Vec<u8>,
 }
 

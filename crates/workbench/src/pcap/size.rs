@@ -9,7 +9,7 @@ use tidegate_sim::Departure;
 
 use super::{Capture, blocks, chosen, frame};
 use crate::Error;
-use crate::observe::{End, Hears, Left, Measure};
+use crate::observe::{End, Measure, RunOutput, Subscriptions};
 
 /// Adds up what a capture would hold.
 #[derive(Clone)]
@@ -46,8 +46,8 @@ impl Size {
 }
 
 impl Measure for Size {
-    fn hears(&self) -> Hears {
-        Hears { departed: true, ..Hears::default() }
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions { departed: true, ..Subscriptions::default() }
     }
     fn departed(&mut self, departure: &Departure<'_>) {
         let Departure { port, frame, body, hops, .. } = *departure;
@@ -61,7 +61,7 @@ impl Measure for Size {
             self.bytes.fetch_add(self.block.len() as u64, Ordering::Relaxed);
         }
     }
-    fn finish(self: Box<Self>, _end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
+    fn finish(self: Box<Self>, _end: &End<'_>, _output: &mut RunOutput) -> Result<(), Error> {
         Ok(())
     }
 }

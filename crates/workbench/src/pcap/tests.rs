@@ -1,4 +1,4 @@
-//! Captures against what a probe of the same run saw, byte by byte and by the eyes of tshark.
+//! Compares captures with a probe of the same run, by bytes and by tshark.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,16 +14,16 @@ use tidegate_core::{Body, Frame, HopTrace, PacketMut, frame_flag};
 use tidegate_sim::Observer;
 use tidegate_sim::simulation::heard;
 
-/// Without loss every protocol is done; with it, some show how they recover.
+/// Without loss, every protocol finishes; with loss, some show their recovery.
 const LOSSES: [f64; 2] = [0.0, 0.1];
 
-/// A kind of header that answers what no peer says that keeps the rules: more channels taken than
-/// there were.
-const UNSAID: &str = ".reject.";
-/// One that answers who asks for what has still to be sent.
+/// Kind of header that replies to a protocol violation, which no peer here commits: more channels
+/// accepted than were granted.
+const VIOLATION: &str = ".reject.";
+/// Kind of header that replies to a request for packets which are not sent yet.
 const BUSY: &str = ".busy.";
 
-/// An incast beside a message between racks; marks where the protocol wants them.
+/// An incast, and a message between racks, with marking if the protocol needs it.
 fn plan(protocol: Protocol, loss: f64) -> Plan {
     let protocol = protocol.info().name;
     let text = format!(
@@ -57,14 +57,14 @@ loss = {loss}
     tidegate_scenario::load(&text, "capture.toml", &[]).unwrap()
 }
 
-/// Protocols that run on its fabric.
+/// Protocols that run on this fabric.
 fn anywhere() -> impl Iterator<Item = Protocol> {
     crate::catalog::anywhere().filter_map(|info| Protocol::named(info.name))
 }
 
-/// A packet that left: when, which port, and what it was.
+/// A departed packet: time, port, and content.
 #[derive(Clone, Debug, PartialEq)]
-struct Left {
+struct Departed {
     at: Time,
     port: u32,
     frame: Frame,
@@ -72,23 +72,23 @@ struct Left {
     hops: HopTrace,
 }
 
-struct Watch(Sender<Left>);
+struct Watch(Sender<Departed>);
 
 impl Observer for Watch {
     fn departed(&mut self, departure: &Departure<'_>) {
         let Departure { at, port, frame, body, hops, .. } = *departure;
-        let left = Left { at, port, frame: *frame, body: *body, hops: *hops };
+        let left = Departed { at, port, frame: *frame, body: *body, hops: *hops };
         self.0.send(left).unwrap();
     }
 }
 
-/// What leaves in the whole run, in order of time, then port.
-fn watched(plan: &Plan) -> Vec<Left> {
-    let (tell, told) = channel();
-    let mut engine = heard(setup(plan), Box::new(Watch(tell))).unwrap();
+/// All departures of the run, by time, then port.
+fn watched(plan: &Plan) -> Vec<Departed> {
+    let (to, departures) = channel();
+    let mut engine = heard(setup(plan), Box::new(Watch(to))).unwrap();
     assert!(engine.advance_some(plan.duration, u64::MAX).unwrap());
     drop(engine);
-    let mut left: Vec<Left> = told.into_iter().collect();
+    let mut left: Vec<Departed> = departures.into_iter().collect();
     left.sort_by_key(|left| (left.at, left.port));
     left
 }
@@ -101,7 +101,7 @@ struct Packet {
     length: u32,
 }
 
-/// Reads a file as the format says, with nothing of the code that wrote it.
+/// Parses a file by the format's specification, without the code that wrote it.
 fn packets(file: &[u8]) -> Vec<Packet> {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
     let (mut at, mut names, mut packets) = (0, Vec::new(), Vec::new());
@@ -127,7 +127,7 @@ fn packets(file: &[u8]) -> Vec<Packet> {
     packets
 }
 
-/// A run's capture.
+/// The capture of a run.
 fn captured(plan: &Plan, of: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.pcapng");
@@ -143,7 +143,7 @@ fn port_name(plan: &Plan, port: u32) -> String {
 }
 
 #[test]
-fn a_capture_is_what_left_in_order_of_time() {
+fn a_capture_holds_departures_in_order() {
     for (protocol, loss) in anywhere().flat_map(|all| LOSSES.map(|loss| (all, loss))) {
         let name = protocol.info().name;
         let plan = plan(protocol, loss);
@@ -165,8 +165,8 @@ fn a_capture_is_what_left_in_order_of_time() {
     }
 }
 
-/// Asserts that a packet of a file is one that left.
-fn same(plan: &Plan, protocol: Protocol, packet: &Packet, left: &Left) {
+/// Asserts that a packet of a file equals a departure.
+fn same(plan: &Plan, protocol: Protocol, packet: &Packet, left: &Departed) {
     let name = protocol.info().name;
     assert_eq!(packet.interface, port_name(plan, left.port));
     assert_eq!(packet.at_ns, left.at.as_ps() / 1_000);
@@ -188,27 +188,27 @@ fn same(plan: &Plan, protocol: Protocol, packet: &Packet, left: &Left) {
     assert_eq!(short(&udp[4..6]) + 34, packet.length);
     assert_eq!(short(&udp[2..4]), protocol.headers().port as u32);
 
-    // The payload is not kept; as bytes it is zeros here.
+    // The payload is not stored; it is compared as zeros.
     let mut datagram = packet.bytes[42..].to_vec();
     assert_eq!(datagram.len() as u32 + left.body.payload_bytes, packet.length - 42);
     datagram.resize(packet.length as usize - 42, 0);
-    let mut read = Left {
+    let mut read = Departed {
         at: left.at,
         port: left.port,
         frame: Frame { peak_hop_delay: Span::ZERO, ..left.frame },
         body: Body { src: left.body.src, transport: left.body.transport, ..Body::default() },
         hops: HopTrace::default(),
     };
-    let Left { frame, body, hops, .. } = &mut read;
+    let Departed { frame, body, hops, .. } = &mut read;
     let headers = protocol.parse(&datagram, PacketMut { frame, body, hops }).unwrap();
     assert_eq!(headers, packet.bytes.len() - 42);
     assert_eq!(&read, left, "{name}");
 }
 
 #[test]
-fn two_protocols_beside_each_other_keep_their_ports() {
+fn two_protocols_keep_their_ports() {
     let names: Vec<&str> = anywhere().map(|protocol| protocol.info().name).collect();
-    // Whoever comes second, its answers are its own.
+    // The order of the two protocols does not matter.
     for (first, second) in
         names.iter().zip(names.iter().skip(1)).flat_map(|(a, b)| [(a, b), (b, a)])
     {
@@ -235,7 +235,7 @@ fn two_protocols_beside_each_other_keep_their_ports() {
 }
 
 #[test]
-fn a_file_is_there_when_it_is_complete_and_not_replaced_unasked() {
+fn files_are_complete_and_not_replaced_by_default() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(Protocol::ALL[0], 0.0);
     let file = folder.path().join("run.pcapng");
@@ -288,7 +288,7 @@ fn payload_bytes(protocol: Protocol) -> String {
 }
 
 #[test]
-fn tshark_sees_what_left() {
+fn tshark_decodes_departures() {
     if !tshark::has_tshark() {
         return;
     }
@@ -310,16 +310,16 @@ fn tshark_sees_what_left() {
             seen.extend(shown.into_keys());
         }
     }
-    // All kinds of header were there.
+    // All kinds of headers must occur.
     let simulated = |place: &Place| matches!(place, Place::Telemetry | Place::Transport(_));
     for (format, _) in formats().into_iter().filter(|(_, place)| simulated(place)) {
         for kind in format.kinds {
             let own = format!("tidegate_{}.{}.", format.name, kind.name.to_lowercase());
             let is_seen = seen.iter().any(|name| name.starts_with(&own));
-            // Senders are busy for as long as some wait before they ask again: one's are enough.
+            // Only one protocol's senders need to be busy long enough to show this kind.
             let is_others = own.ends_with(BUSY) && seen.iter().any(|name| name.contains(BUSY));
-            let is_unsaid = own.ends_with(UNSAID);
-            assert!(is_seen || is_others || is_unsaid, "{own} is in no capture");
+            let is_violation = own.ends_with(VIOLATION);
+            assert!(is_seen || is_others || is_violation, "{own} is in no capture");
         }
     }
 }

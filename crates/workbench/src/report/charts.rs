@@ -10,23 +10,22 @@ use super::flows::Message;
 use super::plot::{Axis, Distribution, Line, LineFlows, LinePart, MARKERS, PALETTE, Plot, Points};
 use super::read::Run;
 
-/// Points of a distribution, at even shares and at shares that are closer together the fewer are
-/// above.
+/// Points of a distribution: at even shares, and at closer shares the fewer values remain above.
 const STEPS: usize = 150;
-/// The same of some of the messages only.
+/// Points of a distribution of a size class.
 const PART_STEPS: usize = 50;
-/// Distributions of some of the messages only are in the page for so many of them.
+/// Size classes have own distributions in the page up to this number of them.
 const PARTS_MAX: usize = 1000;
 
-/// Labels that have plots of their own, at most; the others are in tables.
+/// Maximum number of labels with plots of their own; the others appear only in tables.
 const LABELS_MAX: usize = 6;
 
-/// Reads one number of a class of messages.
+/// Reads one value of a class of messages.
 type Quantity<'a> = &'a dyn Fn(&FctSummary) -> Option<Fixed>;
 
-/// How long the messages of each label take: the distribution, some of them one by one, and by
-/// their size. Of several labels none are mixed: how many messages a label has differs between
-/// protocols where requests wait for replies.
+/// Completion of messages per label: distribution, single messages, and values by size. Labels are
+/// never merged, because their shares of messages differ between protocols if requests wait for
+/// replies.
 pub(crate) fn messages(all: &[Configuration<'_>]) -> Vec<Plot> {
     let labels = labels(all);
     let titled = |title: &str, label: &str| match labels.len() {
@@ -36,12 +35,13 @@ pub(crate) fn messages(all: &[Configuration<'_>]) -> Vec<Plot> {
     labels.iter().take(LABELS_MAX).flat_map(|label| of_label(all, label, &titled)).collect()
 }
 
-/// A label as titles have it.
+/// A label in titles.
 pub(crate) fn named(label: &str) -> &str {
     if label.is_empty() { "without a label" } else { label }
 }
 
-/// Labels of messages, in the order of their first appearance; empty of those without one.
+/// Labels of messages, in the order of their first appearance; the empty label stands for messages
+/// without one.
 pub(crate) fn labels<'a>(all: &[Configuration<'a>]) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
     for group in all.iter().flat_map(|one| &one.runs).flat_map(|run| &run.summary.groups) {
@@ -52,7 +52,7 @@ pub(crate) fn labels<'a>(all: &[Configuration<'a>]) -> Vec<&'a str> {
     found
 }
 
-/// The messages of a label in a summary; those without a label where that is empty.
+/// The messages of a label in a summary; an empty label selects those without one.
 pub(crate) fn fct<'a>(summary: &'a Summary, label: &str) -> Option<&'a FctSummary> {
     if !label.is_empty() {
         return summary.fct.get(label);
@@ -101,8 +101,8 @@ fn of_label(
     plots
 }
 
-/// A line for every configuration in its protocol's colour, with dashes and lighter where an
-/// earlier one has that.
+/// A line for every configuration in its protocol's colour. A later line of the same protocol is
+/// lighter and dashed.
 pub(crate) fn lines(
     all: &[Configuration<'_>],
     drawn: impl Fn(&Configuration<'_>) -> Line,
@@ -130,16 +130,15 @@ pub(crate) fn axis(label: &str, log: bool) -> Axis {
     Axis { label: label.to_owned(), log, ..Axis::default() }
 }
 
-/// The share of values, which are in order, that are larger than each: at about twice so many of
-/// them.
+/// The share of values (in order) that exceed each value, at about twice `steps` points.
 pub(crate) fn larger(values: &[f64], steps: usize) -> Points {
     let n = values.len();
     let point = |(i, value): (usize, &f64)| (*value, (n - 1 - i) as f64 / n as f64);
     thinned(&values.iter().enumerate().map(point).collect::<Vec<_>>(), steps)
 }
 
-/// Of a distribution (values in order, with the share of all that are larger) about twice so many
-/// points.
+/// About twice `steps` points of a distribution (values in order, with the share of all that are
+/// larger).
 fn thinned(points: &[(f64, f64)], steps: usize) -> Points {
     let n = points.len();
     let mut above: Vec<usize> = (0..n).step_by(n.div_ceil(steps).max(1)).collect();
@@ -154,8 +153,8 @@ fn thinned(points: &[(f64, f64)], steps: usize) -> Points {
     Points(above.iter().map(|at| points[n - 1 - at]).collect())
 }
 
-/// Slowdowns with the share of messages in which they are larger, by the estimate that the
-/// percentiles of summaries are of.
+/// Slowdowns with the share of messages that exceed them, by the same estimator as the percentiles
+/// of summaries.
 fn distribution<'a>(messages: impl Iterator<Item = &'a Message>, steps: usize) -> Points {
     let mut sizes: BTreeMap<usize, [Vec<(u64, u64)>; 2]> = BTreeMap::new();
     for message in messages {
@@ -172,7 +171,7 @@ fn distribution<'a>(messages: impl Iterator<Item = &'a Message>, steps: usize) -
     thinned(&curve.larger().map(point).collect::<Vec<_>>(), steps)
 }
 
-/// The distribution of slowdowns over all seeds, and of each class of sizes.
+/// The distribution of slowdowns over all seeds, and of each size class.
 fn slowdowns(all: &[Configuration<'_>], label: &str) -> Plot {
     let classes = tidegate_results::SIZE_BOUNDS.len() + 1;
     let with_parts = all.len() * classes * labels(all).len() <= PARTS_MAX;
@@ -197,7 +196,7 @@ fn slowdowns(all: &[Configuration<'_>], label: &str) -> Plot {
     }
 }
 
-/// The same of each class of sizes that there is.
+/// Distributions of each size class that occurs.
 fn by_class(messages: &[&Message]) -> Vec<LinePart> {
     let mut classes: BTreeMap<usize, Vec<&Message>> = BTreeMap::new();
     messages.iter().for_each(|message| classes.entry(message.size).or_default().push(message));
@@ -208,7 +207,7 @@ fn by_class(messages: &[&Message]) -> Vec<LinePart> {
     classes.into_iter().map(part).collect()
 }
 
-/// Some messages one by one, of the first seed.
+/// Single messages of the first seed.
 fn single(all: &[Configuration<'_>], label: &str) -> Plot {
     let point = |flow: &FlowSummary| {
         Some((flow.size_bytes.filter(|bytes| *bytes > 0)? as f64, flow.slowdown?.as_f64()))
@@ -229,14 +228,14 @@ fn single(all: &[Configuration<'_>], label: &str) -> Plot {
     }
 }
 
-/// The middle of a class of sizes, which is a decade.
+/// The middle of a size class, which is a decade.
 fn middle(size: &BySize) -> f64 {
     size.below_bytes.map_or(size.min_bytes as f64 * 2.0, |below| {
         ((size.min_bytes.max(100) as f64) * below as f64).sqrt()
     })
 }
 
-/// A quantity of the messages of each size: its mean over the seeds, least and greatest.
+/// A value of the messages of each size: mean over the seeds, minimum and maximum.
 fn by_size(one: &Configuration<'_>, label: &str, of: Quantity<'_>) -> Line {
     let mut sizes: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
     for run in &one.runs {
@@ -246,7 +245,8 @@ fn by_size(one: &Configuration<'_>, label: &str, of: Quantity<'_>) -> Line {
             values.extend(value.map(|value| (middle(size), value)));
         }
     }
-    // A mean over the seeds that have a value would be of the quicker ones.
+    // A size is omitted unless all seeds have a value: a mean over the others would be biased to
+    // the faster seeds.
     sizes.retain(|_, values| values.len() == one.runs.len());
     let mean = |values: &Vec<(f64, f64)>| {
         let sum: f64 = values.iter().map(|point| point.1).sum();
@@ -268,7 +268,7 @@ fn by_size(one: &Configuration<'_>, label: &str, of: Quantity<'_>) -> Line {
 mod tests {
     use super::*;
 
-    /// Messages with these slowdowns, and `open` of which it is known that theirs are larger than
+    /// Distribution of messages with these slowdowns, and of `open` messages whose slowdowns exceed
     /// `bound`.
     fn drawn(values: impl Iterator<Item = u64>, open: usize, bound: u64) -> Points {
         let message = |times, has_finished| {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_ends_at_the_share_that_is_known() {
+    fn a_distribution_ends_at_the_known_share() {
         let points = drawn(0..2001, 0, 0);
         assert!(points.len() <= 2 * STEPS + 2 && points.last() == Some(&(2000.0, 0.0)));
         assert_eq!(drawn(0..2001, 667, 2000).last(), Some(&(2000.0, 0.25)));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_early_is_as_long_as_the_others() {
+    fn early_unfinished_messages_count_as_long() {
         let points = drawn([1, 2, 3, 4].into_iter(), 2, 2);
         let expected = [(1.0, 5.0 / 6.0), (2.0, 4.0 / 6.0), (3.0, 2.0 / 6.0), (4.0, 0.0)];
         for (found, expected) in points.iter().zip(expected) {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_of_a_tail_are_there_one_by_one() {
+    fn the_tail_keeps_single_values() {
         let four = [(1.0, 0.75), (2.0, 0.5), (3.0, 0.25), (9.0, 0.0)];
         assert_eq!(drawn([1, 2, 3, 9].into_iter(), 0, 0)[..], four);
         let points = drawn(0..100_000, 0, 0);

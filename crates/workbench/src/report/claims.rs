@@ -1,4 +1,4 @@
-//! What a page says of a reproduction.
+//! The page of a reproduction.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::reproduce::{
     ClaimResult, Counts, DERIVED, PaperText, Picture, Verdict, measured, paper_value, values,
 };
 
-/// Every verdict, the best first, and its colour in plots.
+/// All verdicts, the best first, with their colours in plots.
 const VERDICTS: [(Verdict, &str, &str); 4] = [
     (Verdict::Reproduced, "#009e73", "circle"),
     (Verdict::Conditional, "#56b4e9", "diamond"),
@@ -31,8 +31,8 @@ pub(crate) fn reproduction(
         html.push_str(&section(&paper.title, &format!("<div class=\"text\">{opening}</div>\n")));
         for figure in &paper.figures {
             let mut inner = String::new();
-            for said in &figure.said {
-                let _ = writeln!(inner, "<div class=\"text\">{}</div>", marked_up(said));
+            for paragraph in &figure.said {
+                let _ = writeln!(inner, "<div class=\"text\">{}</div>", marked_up(paragraph));
             }
             let is_its =
                 |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
@@ -53,7 +53,8 @@ pub(crate) fn reproduction(
     html
 }
 
-/// How the claims came out, at the head of the page; each verdict is a button that shows its own.
+/// Totals of the verdicts at the head of the page. Each is a button that shows and hides its
+/// claims.
 fn totals(claims: &[ClaimResult]) -> String {
     if claims.is_empty() {
         return String::new();
@@ -69,13 +70,13 @@ fn totals(claims: &[ClaimResult]) -> String {
         );
     }
     let Counts { numbers, others } = Counts::of(claims);
-    // Seeds that change nothing count as one.
+    // A claim on which the seed has no effect counts one seed.
     let seeds = claims.iter().map(|claim| claim.seeds.count).max().unwrap_or_default();
     let derived = if claims.iter().any(|claim| claim.derived) { DERIVED } else { "" };
     let _ = writeln!(
         html,
         "of {} claims</p>\n<p>Of {} that the papers print: {numbers}. Of {}: {others}. Several \
-         readings of one sentence count once here, and so do its parts. {} {derived}</p>",
+         readings of a sentence count once here, and so do its parts. {} {derived}</p>",
         claims.len(),
         numbers.named("number", "numbers"),
         others.named("ordering or trend", "orderings and trends"),
@@ -84,7 +85,7 @@ fn totals(claims: &[ClaimResult]) -> String {
     html
 }
 
-/// What was measured over what the paper says, where both are positive numbers.
+/// Plot of measured values divided by the paper's, for claims in which both are positive.
 fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {
     let over = |claim: &ClaimResult, value: Option<f64>| {
         Some(value? / claim.paper_value?).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
@@ -121,14 +122,14 @@ fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {
     };
     let lines = VERDICTS.map(line).into_iter().filter(|line| !line.points.is_empty());
     Some(Plot {
-        title: "What was measured over what the paper says".to_owned(),
+        title: "Measured values relative to the paper's".to_owned(),
         x: Axis {
             from: Some(ends.0),
             to: Some(ends.1),
             names: shown.iter().map(|(claim, _)| claim.claim.clone()).collect(),
             ..Axis::default()
         },
-        y: Axis { label: "ours over the paper's".to_owned(), log: true, ..Axis::default() },
+        y: Axis { label: "measured / paper".to_owned(), log: true, ..Axis::default() },
         lines: std::iter::once(paper).chain(lines).collect(),
         ..Plot::default()
     })
@@ -163,7 +164,7 @@ mod tests {
     use crate::reproduce::Seeds;
 
     #[test]
-    fn a_page_says_how_many_seeds_there_are_and_what_no_paper_prints() {
+    fn totals_show_seeds_and_derived_values() {
         let claim = |count, derived| ClaimResult {
             paper: "p".to_owned(),
             figure: "1".to_owned(),
@@ -181,7 +182,7 @@ mod tests {
             seeds: Seeds { count, least: None, most: None },
         };
         let quick = totals(&[claim(1, false), claim(1, false)]);
-        assert!(quick.contains("of one seed") && !quick.contains(DERIVED), "{quick}");
+        assert!(quick.contains("from one seed") && !quick.contains(DERIVED), "{quick}");
         let whole = totals(&[claim(1, true), claim(3, false)]);
         assert!(whole.contains("means over 3 seeds") && whole.contains(DERIVED), "{whole}");
     }

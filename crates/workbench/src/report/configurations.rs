@@ -1,38 +1,39 @@
-//! Runs that differ in their seed alone, which are drawn as one.
+//! Groups runs that differ only in their seed. Such a group is drawn as one line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::read::Run;
 
-/// Runs that differ in their seed alone.
+/// Runs that differ only in their seed.
 pub(crate) struct Configuration<'a> {
-    /// What tells it from the others.
+    /// Distinguishes it from the others.
     pub(crate) title: &'a str,
-    /// Its protocol, if it is only one.
+    /// Its protocol, if there is only one.
     pub(crate) protocol: Option<&'a str>,
-    /// The number of its first run. Of what is not averaged, that alone is drawn.
+    /// Number of its first run. Values that are not averaged are drawn from this run.
     pub(crate) first: usize,
-    /// One for each seed; there is one.
+    /// One run per seed; at least one.
     pub(crate) runs: Vec<&'a Run>,
 }
 
 impl Configuration<'_> {
-    /// The run that stands for all where they are not averaged.
+    /// The run from which values that are not averaged are drawn.
     pub(crate) fn run(&self) -> &Run {
         self.runs[0]
     }
 }
 
-/// The numbers of the runs of each configuration, in the order of their first. Runs of one seed are
-/// several: they differ in something that scenarios do not say.
+/// Run numbers of each configuration, in the order of the first ones. Runs with equal scenarios and
+/// equal seeds belong to different configurations: they differ in something that scenarios do not
+/// contain.
 pub(crate) fn grouped(runs: &[Run]) -> Vec<Vec<usize>> {
     let mut groups: BTreeMap<(&str, String), Vec<usize>> = BTreeMap::new();
     for (i, run) in runs.iter().enumerate() {
         let mut scenario = run.scenario.clone().unwrap_or_default();
-        // Where nothing tells what was run, it is like no other.
+        // A run without a manifest is a configuration of its own.
         let known = scenario.as_object_mut().map(|keys| keys.remove("seed"));
-        let said = if known.is_some() { scenario.to_string() } else { i.to_string() };
-        groups.entry((&run.kind, said)).or_default().push(i);
+        let key = if known.is_some() { scenario.to_string() } else { i.to_string() };
+        groups.entry((&run.kind, key)).or_default().push(i);
     }
     let seeds = |group: &[usize]| -> BTreeSet<u64> {
         group.iter().map(|&i| runs[i].summary.seed).collect()

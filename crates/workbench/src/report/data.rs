@@ -1,4 +1,4 @@
-//! What the page's script is given, as JSON.
+//! Data of the page's script, as JSON.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -11,25 +11,25 @@ use super::markup::isolated;
 use super::plot::{PALETTE, Plot, Points, short, thin};
 use super::sweeps::Choice;
 
-/// Points over time on a page, in all: lines are thinned to that, but not below `LEAST`.
+/// Total points over time on a page. Lines are thinned to this, but not below `LEAST` points.
 const POINTS_MAX: usize = 150_000;
 const LEAST: usize = 12;
-/// Samples of queues that fabrics replay, in all.
+/// Total samples of queues for the replay of fabrics.
 const SAMPLES_MAX: usize = 150_000;
-/// Runs whose fabric is drawn.
+/// Number of runs whose fabric is drawn.
 const FABRICS_MAX: usize = 16;
 
-/// All of it.
+/// All data of a page.
 #[derive(Default, Serialize)]
 pub(crate) struct Data {
-    /// By the number that a figure of the page names.
+    /// Plots, indexed by the number in a figure of the page.
     pub(crate) plots: Vec<Plot>,
-    /// Those that are drawn; others are in tables alone.
+    /// The runs that are drawn; others appear only in tables.
     pub(crate) runs: Vec<Shown>,
     pub(crate) fabrics: Vec<Fabric>,
-    /// Names of the classes of sizes.
+    /// Names of the size classes.
     sizes: Vec<String>,
-    /// By the number that a place in the page names.
+    /// Sweeps, indexed by the number in an element of the page.
     pub(crate) sweeps: Vec<Choice>,
     /// Whether lines over time were thinned.
     pub(crate) thinned: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Data {
 /// A run that is drawn.
 #[derive(Serialize)]
 pub(crate) struct Shown {
-    /// Its number, by which lines name it.
+    /// Number of the run; lines refer to it.
     run: usize,
     title: String,
     protocol: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Shown {
     flows: Vec<Flow>,
 }
 
-/// A flow that is shown by itself.
+/// A flow with details of its own.
 #[derive(Serialize)]
 struct Flow {
     id: u64,
@@ -64,10 +64,10 @@ struct Flow {
     slowdown: Option<f64>,
     goodput_gbps: Option<f64>,
     retransmitted_bytes: u64,
-    /// (ms, Gbit/s)
+    /// Pairs of ms and Gbit/s.
     #[serde(skip_serializing_if = "Points::is_empty")]
     goodput: Points,
-    /// (ms, KB)
+    /// Pairs of ms and KB.
     #[serde(skip_serializing_if = "Points::is_empty")]
     window: Points,
 }
@@ -80,7 +80,7 @@ impl Shown {
 }
 
 impl Data {
-    /// Of the configurations that are drawn; plots come later.
+    /// Data of the drawn configurations; plots are added later.
     pub(crate) fn of(all: &[Configuration<'_>]) -> Data {
         let mut data = Data { sizes: sizes(), ..Data::default() };
         let samples = SAMPLES_MAX / all.len().clamp(1, FABRICS_MAX);
@@ -124,7 +124,7 @@ impl Data {
     pub(crate) fn thin(&mut self) {
         let lines = self.plots.iter_mut().filter(|plot| plot.distribution.is_none());
         let lines = lines.flat_map(|plot| &mut plot.lines);
-        // Flows and ranges belong to points that stay.
+        // Lines with flows or ranges are not thinned, because those belong to single points.
         let lines = lines.filter(|line| !line.apart && line.range.is_empty());
         let traces = self.runs.iter_mut().flat_map(|run| &mut run.flows);
         let traces = traces.flat_map(|flow| [&mut flow.goodput, &mut flow.window]);
@@ -132,7 +132,7 @@ impl Data {
         self.thinned = thin(all, POINTS_MAX, LEAST);
     }
 
-    /// JSON that may stand between the tags of a script. Texts keep their direction to themselves.
+    /// JSON that is safe inside a script element. Texts are isolated in their writing direction.
     pub(crate) fn json(&self) -> String {
         let mut value = serde_json::to_value(self).expect("every key is a string");
         isolate(&mut value);
@@ -166,14 +166,14 @@ fn color(one: &Configuration<'_>, place: usize) -> String {
     info.map_or(PALETTE[place % PALETTE.len()], |info| info.color).to_owned()
 }
 
-/// Names of the classes of sizes.
+/// Names of the size classes.
 fn sizes() -> Vec<String> {
     let below = SIZE_BOUNDS.iter().map(|&bound| Some(bound)).chain([None]);
     let from = std::iter::once(0).chain(SIZE_BOUNDS);
     from.zip(below).map(|(from, below)| size_range(from, below)).collect()
 }
 
-/// Sizes from so many bytes up to the next class: `1 KB to 10 KB`.
+/// Name of a size range: `1 KB to 10 KB`.
 pub(crate) fn size_range(from: u64, below: Option<u64>) -> String {
     let named = |bytes: u64| match bytes {
         1_000_000.. => format!("{} MB", bytes / 1_000_000),
@@ -182,7 +182,7 @@ pub(crate) fn size_range(from: u64, below: Option<u64>) -> String {
     match (from, below) {
         (0, Some(below)) => format!("below {}", named(below)),
         (from, Some(below)) => format!("{} to {}", named(from), named(below)),
-        (from, None) => format!("{} and more", named(from)),
+        (from, None) => format!("{} or more", named(from)),
     }
 }
 
@@ -190,7 +190,7 @@ fn isolate(value: &mut Value) {
     match value {
         Value::String(text) => *text = isolated(text).into_owned(),
         Value::Array(items) => items.iter_mut().for_each(isolate),
-        // Keys are ours.
+        // Keys are constant strings of this crate.
         Value::Object(entries) => entries.values_mut().for_each(isolate),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_the_data_ends_the_script_or_turns_text() {
+    fn data_cannot_end_the_script_or_turn_text() {
         let mut data = Data::default();
         data.plot(Plot { title: "</script><!-- \u{202e}".to_owned(), ..Plot::default() });
         let json = data.json();
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(names.len(), SIZE_BOUNDS.len() + 1);
         assert_eq!(
             [&names[0], &names[1], &names[5]],
-            ["below 1 KB", "1 KB to 10 KB", "10 MB and more"]
+            ["below 1 KB", "1 KB to 10 KB", "10 MB or more"]
         );
     }
 }

@@ -1,4 +1,4 @@
-//! In what the scenarios of several runs differ.
+//! Differences between the scenarios of several runs.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use serde_json::Value;
 
 use super::read::Run;
 
-/// Keys that are shown at most.
+/// Maximum number of keys shown.
 const KEYS_MAX: usize = 40;
-/// Letters of a value that are shown at most.
+/// Maximum number of characters of a value shown.
 const VALUE_MAX: usize = 60;
 
-/// Stands for the value of a key that a scenario lacks.
+/// Shown in place of a value if a scenario lacks the key.
 pub(crate) const LACKING: &str = "–";
 
-/// A key, and its values with the runs that have each.
+/// A key, and its values with the runs that have each value.
 pub(crate) type Difference = (String, Vec<(String, Vec<usize>)>);
 
-/// Keys of the resolved scenarios that differ, but for the protocol, which runs are named by, and
-/// its parameters where only the protocols differ. With how many more there are than can be shown.
+/// Keys of the resolved scenarios that differ, and the number of further ones that are not shown.
+/// Omits the protocol, which runs are named by, and its parameters if only the protocols differ.
 pub(crate) fn differences(runs: &[Run]) -> (Vec<Difference>, usize) {
     let flat: Vec<Option<BTreeMap<String, String>>> =
         runs.iter().map(|run| run.scenario.as_ref().map(flat)).collect();
@@ -55,14 +55,13 @@ pub(crate) fn differences(runs: &[Run]) -> (Vec<Difference>, usize) {
     (found, more)
 }
 
-/// Whether a key can be due to the protocol alone: what it asks of switches, and its own
-/// parameters.
+/// Whether a key can follow from the protocol: a fabric requirement, or a parameter of its own.
 pub(crate) fn follows_protocol(key: &str) -> bool {
     let sections = ["switch.ecn", "switch.pfc", "switch.routing", "transport.params", "protocols."];
     key == "name" || key == "seed" || sections.iter().any(|section| key.starts_with(section))
 }
 
-/// The values of a scenario by their paths.
+/// The values of a scenario by path.
 fn flat(scenario: &Value) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     gather(String::new(), scenario, &mut all);

@@ -1,4 +1,4 @@
-//! The fabric as a picture: its nodes in layers, and what its links carried.
+//! The fabric as a picture: nodes in layers, and the load of links.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,22 +8,22 @@ use tidegate_results::Summary;
 use super::plot::{Points, short};
 use super::series::Series;
 
-/// A fabric of more hosts is drawn without them.
+/// Larger fabrics are drawn without hosts.
 const HOSTS_MAX: usize = 300;
 
 /// Nodes and links.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Fabric {
     pub(crate) nodes: Vec<Node>,
-    /// Each direction of each link, by the numbers of its ends.
+    /// Each direction of each link, by the numbers of its end nodes.
     pub(crate) links: Vec<(usize, usize)>,
-    /// In Gbit/s.
+    /// Rates in Gbit/s.
     pub(crate) rates: Vec<f64>,
-    /// Layers of switches, hosts not counted.
+    /// Layers of switches, without the hosts.
     pub(crate) layers: usize,
-    /// Hosts that are left out.
+    /// Number of hosts that are omitted.
     pub(crate) hidden_hosts: usize,
-    /// Links that results leave out.
+    /// Number of links that the results omit.
     pub(crate) hidden_links: u64,
 }
 
@@ -31,27 +31,27 @@ pub(crate) struct Fabric {
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    /// From left to right, within 0 and 1.
+    /// Horizontal position, from 0 to 1.
     pub(crate) x: f64,
-    /// How far it is from the nearest host: 0 for hosts, 1 for the switches that have some.
+    /// Distance from the nearest host: 0 for hosts, 1 for ToR switches.
     pub(crate) layer: usize,
 }
 
-/// What the links of a fabric carried in a run, in their order.
+/// Load of a fabric's links in a run, in the order of links.
 #[derive(Debug, Serialize)]
 pub(crate) struct Carried {
-    /// Share of the rate that was used.
+    /// Utilisation.
     used: Vec<Option<f64>>,
-    /// In KB.
+    /// Queue in KB.
     queue_mean: Vec<Option<f64>>,
     queue_max: Vec<Option<f64>>,
-    /// When queues were sampled, in ms.
+    /// Sampling times of queues, in ms.
     times: Vec<f64>,
-    /// By link of which any sample is not zero: KB at these times.
+    /// Queues in KB at these times, for links with any non-zero sample.
     queues: BTreeMap<usize, Vec<f64>>,
 }
 
-/// Numbers in a name by their values: `tor2` before `tor10`.
+/// Sort key of a name that compares numbers by value: `tor2` before `tor10`.
 fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts: Vec<(String, String)> = vec![Default::default()];
     for c in name.chars() {
@@ -69,7 +69,7 @@ fn natural(name: &str) -> Vec<(String, u64)> {
 }
 
 impl Fabric {
-    /// That of a run. Nothing is known of it but its links.
+    /// The fabric of a run, derived from the summary's links.
     pub(crate) fn of(summary: &Summary) -> Fabric {
         let is_switch = |name: &str| summary.switches.iter().any(|switch| switch.name == name);
         let ends = summary.links.iter().flat_map(|link| [&link.from, &link.to]);
@@ -107,7 +107,7 @@ impl Fabric {
         }
     }
 
-    /// What its links carried in a run that has this fabric; of the samples at most so many.
+    /// Load of the links in a run on this fabric, with at most `most` samples.
     pub(crate) fn carried(
         &self,
         summary: &Summary,
@@ -146,7 +146,7 @@ impl Fabric {
     }
 }
 
-/// How far every node is from the nearest host.
+/// Distance of every node from its nearest host.
 fn layers<'a>(
     order: &[&'a str],
     names: &BTreeMap<&'a str, bool>,
@@ -172,15 +172,15 @@ fn layers<'a>(
             }
         }
     }
-    // What no host is joined to through links that are known.
+    // Nodes that no known link connects to a host.
     order.iter().for_each(|name| {
         layers.entry(name).or_insert(1);
     });
     layers
 }
 
-/// Where nodes stand from left to right: switches evenly in their order, the lowest by the hosts
-/// below them; hosts beneath their switch.
+/// Horizontal positions: switches evenly in their order, ToR switches above their hosts, hosts
+/// below their switch.
 fn places(layer: &[usize], links: &[(usize, usize)]) -> Vec<f64> {
     let mut above: Vec<Option<usize>> = vec![None; layer.len()];
     for &(a, b) in links {
@@ -200,7 +200,7 @@ fn places(layer: &[usize], links: &[(usize, usize)]) -> Vec<f64> {
     hosts.sort_by(|&a, &b| switch_of(a).total_cmp(&switch_of(b)).then(a.cmp(&b)));
     let place = even(hosts.len());
     hosts.iter().enumerate().for_each(|(i, &host)| x[host] = place(i));
-    // The lowest switches stand over their hosts, where all have some.
+    // ToR switches stand above their hosts if each has some.
     let mut own: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for &host in &hosts {
         let Some(switch) = above[host] else { continue };
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_in_the_order_of_their_numbers() {
+    fn names_sort_by_number() {
         let mut names = ["tor10", "tor2", "h1", "a3-sink", "a3", "a10"];
         names.sort_by_cached_key(|name| natural(name));
         assert_eq!(names, ["a3", "a3-sink", "a10", "h1", "tor2", "tor10"]);
@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn hosts_stand_beneath_their_switch() {
-        // Hosts 0 to 3, racks 4 and 5 of two each, a spine: the first two are in the second rack.
+        // Hosts 0 to 3, two racks 4 and 5 of two hosts each, one spine. The first two hosts are in
+        // the second rack.
         let layer = [0, 0, 0, 0, 1, 1, 2];
         let links = [(0, 5), (1, 5), (2, 4), (3, 4), (4, 6), (5, 6), (6, 4), (6, 5)];
         let x = places(&layer, &links);

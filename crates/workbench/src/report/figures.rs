@@ -1,5 +1,5 @@
-//! The figures of a page as files for papers: a browser that shows nobody anything opens the page
-//! with another ending, which draws all figures by themselves.
+//! Exports the figures of a page as files: a headless browser opens the page with another script,
+//! which draws the figures one by one.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,22 +15,22 @@ use super::html::MAIN;
 use crate::Error;
 use crate::machine::Stopwatch;
 
-/// What the page ends with in place of [`MAIN`].
+/// The script that replaces [`MAIN`].
 const PAPER: &str = include_str!("page/paper.js");
-/// Where [`PAPER`] puts the figures as texts.
+/// Start of the element in which [`PAPER`] stores the figures as text.
 const FIGURES: &str = "<script type=\"application/json\" id=\"figures\">";
-/// Browsers that can do it.
+/// Supported browsers.
 const BROWSERS: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-/// No page takes as long.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Time limit of the browser.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How wide figures are.
+/// Width of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureWidth {
-    /// As a column of two: 3.33 inches.
+    /// One column of a two-column page: 3.33 inches.
     Column,
-    /// As both columns: 7 inches.
+    /// Both columns: 7 inches.
     Page,
 }
 
@@ -43,7 +43,7 @@ impl FigureWidth {
     }
 }
 
-/// A figure as the page tells it.
+/// A figure as stored in the page.
 #[derive(Deserialize)]
 struct Figure {
     name: String,
@@ -53,7 +53,7 @@ struct Figure {
 /// Writes every figure of a page as SVG to a folder, which is created. Returns their number.
 ///
 /// # Errors
-/// When there is no browser, it fails, or the files cannot be written.
+/// When there is no browser, the browser fails, or a file cannot be written.
 pub fn write_svg(page: &str, width: FigureWidth, folder: &Path) -> Result<usize, Error> {
     let option = "--svg";
     let wrong = |message: String| Error::Usage { option, message };
@@ -78,15 +78,19 @@ pub fn write_svg(page: &str, width: FigureWidth, folder: &Path) -> Result<usize,
     Ok(figures.len())
 }
 
-/// Writes the figures of a page to a PDF, one a page of its size.
+/// Writes the figures of a page to a PDF, one figure per page.
 ///
 /// # Errors
-/// When the file is there and no PDF, there is no browser, it fails, or the file cannot be written.
+/// When the file exists and is not a PDF, there is no browser, the browser fails, or the file
+/// cannot be written.
 pub fn write_pdf(page: &str, width: FigureWidth, path: &Path) -> Result<(), Error> {
     let option = "--pdf";
     let wrong = |message: String| Error::Usage { option, message };
     if path.exists() && !fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"%PDF")) {
-        return Err(wrong(format!("{} is there and is no PDF; name another file", path.display())));
+        return Err(wrong(format!(
+            "{} exists and is not a PDF; choose another file",
+            path.display()
+        )));
     }
     let print = |folder: &Path| {
         let mut to = OsString::from("--print-to-pdf=");
@@ -95,7 +99,7 @@ pub fn write_pdf(page: &str, width: FigureWidth, path: &Path) -> Result<(), Erro
     };
     let printed = browse(page, width, option, print)?;
     let bytes = fs::read(printed.path().join(PRINTED))
-        .map_err(|error| Error::Run(format!("the browser printed nothing: {error}")))?;
+        .map_err(|error| Error::Run(format!("the browser did not print the page: {error}")))?;
     let write = || {
         let mut file = Partial::new(path.to_owned())?;
         file.write_all(&bytes)?;
@@ -104,11 +108,11 @@ pub fn write_pdf(page: &str, width: FigureWidth, path: &Path) -> Result<(), Erro
     write().map_err(|error: std::io::Error| wrong(format!("{}: {error}", path.display())))
 }
 
-/// What the browser wrote, in the folder in which it worked.
+/// File with the browser's output, in its working folder.
 const SHOWN: &str = "shown.html";
 const PRINTED: &str = "printed.pdf";
 
-/// Opens a page so that it has its figures alone, and waits until the browser is done.
+/// Opens a page so that it contains only its figures, and waits for the browser to end.
 fn browse(
     page: &str,
     width: FigureWidth,
@@ -131,10 +135,10 @@ fn browse(
     let mut profile = OsString::from("--user-data-dir=");
     profile.push(work.path().join("profile"));
     let mut child = Command::new(&browser)
-        // Without a sandbox it also runs as root, and the page is our own.
+        // A root user needs the option, and the page is our own.
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update"])
-        // Timers of the page do not wait; it may take this much time as it counts.
+        // The page's timers use virtual time; this is their budget.
         .arg("--virtual-time-budget=600000")
         .arg(profile)
         .args(arguments(work.path()))
@@ -151,11 +155,11 @@ fn browse(
             Some(status) => {
                 return Err(Error::Run(format!("{} failed: {status}", browser.display())));
             }
-            None if watch.wall() > PATIENCE => {
-                // It may have ended meanwhile.
+            None if watch.wall() > TIMEOUT => {
+                // The process may have ended meanwhile.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(Error::Run(format!("{} does not end", browser.display())));
+                return Err(Error::Run(format!("timeout: {} did not end", browser.display())));
             }
             None => std::thread::sleep(Duration::from_millis(50)),
         }
@@ -169,7 +173,7 @@ fn browser() -> Option<PathBuf> {
     std::env::split_paths(&path).flat_map(in_folder).find(|program| program.is_file())
 }
 
-/// A name for the file of a figure, which is nobody else's: letters, digits and hyphens.
+/// A unique file name for a figure: letters, digits and hyphens.
 fn file_name(title: &str, taken: &mut Vec<String>) -> String {
     let plain: String = title
         .to_lowercase()
@@ -191,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_have_names_of_their_own() {
+    fn file_names_are_unique() {
         let mut taken = Vec::new();
         let mut name = |title: &str| file_name(title, &mut taken);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The messages of a run: what a report draws of all of them, and which it shows one by one.
+//! Flows of a run: all messages for plots, and those that are shown one by one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,17 +8,17 @@ use tidegate_results::{Fixed, FlowSummary, SIZE_BOUNDS, Summary};
 use super::read::rows;
 use crate::Error;
 
-/// Of a run's messages so many of the slowest are shown one by one, and so many others, which are
-/// spread evenly over the order in which they finished. Labels have equal parts of both.
+/// Number of the slowest messages, and number of other messages, that are shown one by one. The
+/// others are spread evenly over the order of completion. Labels have equal shares of both.
 const SLOWEST: usize = 60;
 const SPREAD: usize = 140;
-/// Of its unlimited flows so many are shown one by one.
+/// Number of unlimited flows that are shown one by one.
 const UNLIMITED: usize = 64;
 
 /// The flows of a run.
 #[derive(Default)]
 pub(crate) struct Flows {
-    /// Messages that count among slowdowns.
+    /// Messages that count in slowdowns.
     pub(crate) messages: Vec<Message>,
     /// Labels of all flows by id.
     pub(crate) labels: BTreeMap<u64, String>,
@@ -28,22 +28,22 @@ pub(crate) struct Flows {
 
 /// A message.
 pub(crate) struct Message {
-    /// In millionths; where it did not finish, what it was at the end of the run, and would have
-    /// been more.
+    /// In millionths. If the message did not finish, its slowdown at the end of the run, a lower
+    /// bound.
     pub(crate) slowdown: u64,
     pub(crate) has_finished: bool,
-    /// Number of its class of sizes.
+    /// Its size class.
     pub(crate) size: usize,
     pub(crate) id: u64,
 }
 
-/// The number of the class of sizes that messages of so many bytes are of.
+/// The size class of messages of this size.
 pub(crate) fn size_class(bytes: u64) -> usize {
     SIZE_BOUNDS.iter().filter(|&&bound| bound <= bytes).count()
 }
 
 impl Flows {
-    /// Those of the run in a folder.
+    /// Flows of the run in a folder.
     pub(crate) fn read(folder: &Path, summary: &Summary) -> Result<Flows, Error> {
         let mut flows = Flows::default();
         let mut unlimited = Vec::new();
@@ -65,7 +65,7 @@ impl Flows {
             if flow.size_bytes.is_none() {
                 unlimited.extend((unlimited.len() < UNLIMITED).then_some(flow));
             } else if flow.measured {
-                // As everywhere else on the page, those that count.
+                // Only flows that count in the measurements, as everywhere on the page.
                 shown.entry(flow.label.clone()).or_default().take(flow);
             }
         })?;
@@ -77,16 +77,16 @@ impl Flows {
     }
 }
 
-/// The slowdown of an unfinished flow if it had finished at the end of the run.
+/// The slowdown that an unfinished flow would have if it finished at the end of the run.
 fn slowdown_so_far(flow: &FlowSummary, over_us: f64) -> Option<Fixed> {
     let ideal_us = flow.ideal_us.filter(|_| flow.fct_us.is_none())?.as_f64();
     Fixed::nearest((over_us - flow.start_us.as_f64()) / ideal_us)
 }
 
-/// Chooses messages in one pass.
+/// Selects messages in one pass.
 #[derive(Default)]
 struct Shown {
-    /// The slowest first.
+    /// The slowest messages, the slowest first.
     slowest: Vec<FlowSummary>,
     /// Every `2^halved`-th message.
     spread: Vec<FlowSummary>,
@@ -117,7 +117,7 @@ impl Shown {
         }
     }
 
-    /// Those of one of so many labels.
+    /// The selected messages of one label out of `labels`.
     fn all(self, labels: usize) -> Vec<FlowSummary> {
         let slowest = self.slowest.into_iter().take(SLOWEST.div_ceil(labels));
         let most = (2 * SPREAD).div_ceil(labels);
@@ -156,15 +156,15 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_are_shown_and_others_evenly() {
+    fn the_slowest_and_an_even_sample_are_shown() {
         let mut shown = Shown::default();
-        // The slowest are in the middle.
+        // The slowest flows are in the middle.
         (0..10_000).for_each(|id| shown.take(flow(id, 10_000.0 - (id as f64 - 5000.0).abs())));
         let ids: Vec<u64> = shown.all(1).into_iter().map(|flow| flow.id).collect();
         assert!((4971..=5029).all(|id| ids.contains(&id)), "{ids:?}");
         assert!((SPREAD..=2 * SPREAD + SLOWEST).contains(&ids.len()), "{}", ids.len());
         assert!(ids[0] == 0 && ids.iter().filter(|&&id| id < 2500).count() >= SPREAD / 5);
-        // Of four labels each has its part.
+        // With four labels, each has a quarter.
         let mut shown = Shown::default();
         (0..10_000).for_each(|id| shown.take(flow(id, 1.0 + id as f64)));
         let ids: Vec<u64> = shown.all(4).into_iter().map(|flow| flow.id).collect();

@@ -1,4 +1,4 @@
-//! The page around what it says, and its parts.
+//! Frame and elements of a page.
 
 use std::fmt::Write;
 
@@ -6,20 +6,20 @@ use super::data::Data;
 use super::markup::escaped;
 use super::plot::Plot;
 
-/// What the last line of a page begins with.
+/// Start of a page's last line.
 pub(crate) const SIGNATURE: &str = "<p class=\"quiet\">tidegate ";
 
-/// What stands in a cell without a value.
+/// Content of a cell without a value.
 pub(crate) const NONE: &str = "–";
 
-/// How plots are explored.
-const HOW: &str = "<p class=\"quiet how\">In plots: drag to zoom, double-click to go back. Click a \
-    name in a legend to hide its line, double-click it to see it alone. Tables are sorted by a \
-    click on a head.</p>\n";
+/// Help for plots and tables.
+const HOW: &str = "<p class=\"quiet how\">In plots, drag to zoom and double-click to reset. \
+    Click a legend entry to hide its line; double-click it to show only this line. Click a column \
+    head to sort a table.</p>\n";
 
 const STYLE: &str = include_str!("page/style.css");
 const LIBRARY: &str = include_str!("../../vendor/plotly/plotly-basic.min.js");
-/// Begins everything.
+/// Starts the scripts.
 pub(crate) const MAIN: &str = include_str!("page/main.js");
 const SCRIPTS: [&str; 8] = [
     include_str!("page/data.js"),
@@ -32,7 +32,7 @@ const SCRIPTS: [&str; 8] = [
     MAIN,
 ];
 
-/// The page around `body`.
+/// The complete page with `body`.
 pub(crate) fn whole(title: &str, body: &str, data: &Data) -> String {
     let title = escaped(title);
     let json = data.json();
@@ -44,8 +44,8 @@ pub(crate) fn whole(title: &str, body: &str, data: &Data) -> String {
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <title>{title}</title>\n<style>\n{STYLE}</style></head>\n\
          <body><nav id=\"contents\" aria-label=\"Contents\"></nav>\n<main>\n<h1>{title}</h1>\n\
-         <noscript><p>Plots are drawn by a script, which is in this page and asks nobody \
-         else.</p></noscript>\n{how}{body}</main>\n\
+         <noscript><p>Plots need JavaScript. The script is part of this page and loads \
+         nothing.</p></noscript>\n{how}{body}</main>\n\
          <script type=\"application/json\" id=\"data\">{json}</script>\n\
          <script>{LIBRARY}</script>\n<script>\n\"use strict\";\n(() => {{\n"
     );
@@ -59,25 +59,25 @@ pub(crate) fn whole(title: &str, body: &str, data: &Data) -> String {
     html
 }
 
-/// Something under a title, which the bar of contents names.
+/// A titled section, which the table of contents lists.
 pub(crate) fn section(title: &str, html: &str) -> String {
     format!("<section><h2>{}</h2>\n{html}</section>\n", escaped(title))
 }
 
-/// A quiet remark.
+/// A note in small print.
 pub(crate) fn note(text: &str) -> String {
     format!("<p class=\"quiet\">{}</p>\n", escaped(text))
 }
 
-/// Remarks, a paragraph each; of more than `most` the others are counted: `And 3 MORE`.
+/// Notes, one paragraph each, at most `most`. The number of others follows: `And 3 MORE`.
 pub(crate) fn notes(all: &[String], most: usize, more: &str) -> String {
     let left_out = all.len().saturating_sub(most);
-    let told = all.iter().take(most).map(|text| note(text));
+    let shown = all.iter().take(most).map(|text| note(text));
     let rest = (left_out > 0).then(|| note(&format!("And {left_out} {more}")));
-    told.chain(rest).collect()
+    shown.chain(rest).collect()
 }
 
-/// A row of a table: what filters go by, and cells as HTML.
+/// A row of a table: the values that filters use, and cells as HTML.
 pub(crate) struct Row {
     pub(crate) protocol: Option<String>,
     pub(crate) label: Option<String>,
@@ -90,8 +90,8 @@ impl From<Vec<String>> for Row {
     }
 }
 
-/// A table, without the columns in which no row has anything. Columns are titles, with whether
-/// they have numbers.
+/// A table without its empty columns. `titles` holds each column's title, and whether it is
+/// numeric.
 pub(crate) fn table(titles: &[(&str, bool)], rows: impl Iterator<Item = Row>) -> String {
     let rows: Vec<Row> = rows.collect();
     let used =
@@ -119,7 +119,7 @@ pub(crate) fn table(titles: &[(&str, bool)], rows: impl Iterator<Item = Row>) ->
     html + "</tbody></table></div>\n"
 }
 
-/// Places for plots, which the script draws: (name of a file, plot).
+/// Elements for plots, which the script draws: (name of a file, plot).
 pub(crate) fn figures(
     data: &mut Data,
     plots: impl Iterator<Item = (Option<String>, Plot)>,

@@ -1,4 +1,4 @@
-//! Collectives: how long their iterations take.
+//! Collectives: iteration times.
 
 use tidegate_results::{Fixed, JobSummary};
 
@@ -11,12 +11,12 @@ use super::plot::{Line, Plot, Points};
 use super::read::Run;
 use crate::reproduce::with_unit;
 
-/// Collectives that are drawn; others are in the table alone.
+/// Maximum number of collectives drawn; the others appear only in the table.
 const DRAWN_MAX: usize = 12;
-/// Iterations that make a line.
+/// Minimum number of iterations for a line.
 const ITERATIONS_MIN: usize = 2;
 
-/// The section about collectives; nothing where there are none.
+/// The section about collectives; empty if there are none.
 pub(crate) fn jobs(runs: &[Run], drawn: &[Configuration<'_>], data: &mut Data) -> String {
     if runs.iter().all(|run| run.summary.jobs.is_empty()) {
         return String::new();
@@ -27,7 +27,7 @@ pub(crate) fn jobs(runs: &[Run], drawn: &[Configuration<'_>], data: &mut Data) -
     plots.truncate(DRAWN_MAX);
     html.push_str(&figures(data, plots.into_iter().map(|plot| (None, plot))));
     if more > 0 {
-        html.push_str(&note(&format!("And {more} collectives more, in the table alone.")));
+        html.push_str(&note(&format!("{more} more collectives appear only in the table.")));
     }
     section("Collectives", &html)
 }
@@ -85,8 +85,7 @@ fn table_of(runs: &[Run]) -> String {
     table(&titles, rows)
 }
 
-/// What a collective is called, and its place among those of a scenario: where that is the same,
-/// it is the same collective.
+/// Name of a collective and its index in the scenario: equal keys denote the same collective.
 type Key<'a> = (usize, &'a str, &'a str);
 
 fn keys<'a>(run: &'a Run) -> impl Iterator<Item = (Key<'a>, &'a JobSummary)> {
@@ -94,7 +93,7 @@ fn keys<'a>(run: &'a Run) -> impl Iterator<Item = (Key<'a>, &'a JobSummary)> {
     jobs.map(|(place, job)| ((place, job.label.as_str(), job.op.as_str()), job))
 }
 
-/// The time of each iteration, a plot a collective, with a line for every configuration.
+/// Iteration times: a plot per collective, with a line for every configuration.
 fn plots(all: &[Configuration<'_>]) -> Vec<Plot> {
     let mut known: Vec<Key<'_>> = Vec::new();
     for one in all {
@@ -125,7 +124,7 @@ fn plots(all: &[Configuration<'_>]) -> Vec<Plot> {
     known.into_iter().map(plot).collect()
 }
 
-/// Those that finished, numbered from 1.
+/// Finished iterations, numbered from 1.
 fn points(job: &JobSummary) -> Points {
     let times = (1..).zip(&job.iterations_us);
     Points(

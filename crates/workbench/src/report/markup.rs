@@ -1,4 +1,4 @@
-//! Text in a page.
+//! Text as HTML.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,8 @@ pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A text that runs from right to left, or turns the direction of what follows, between marks that
-/// keep that to itself. They work in pages, pictures and titles alike.
+/// Isolates a text that runs from right to left, or changes the direction of the following text, by
+/// directional marks. The marks work in pages, pictures and titles.
 pub(crate) fn isolated(text: &str) -> Cow<'_, str> {
     let marks = |c: char| {
         matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
@@ -24,12 +24,12 @@ pub(crate) fn isolated(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| marks(c) || runs_left(c)) {
         return Cow::Borrowed(text);
     }
-    // Its own marks could end the isolation.
+    // Marks inside the text could end the isolation.
     Cow::Owned(format!("\u{2068}{}\u{2069}", text.replace(marks, "\u{fffd}")))
 }
 
-/// A text as HTML. Links keep their words alone, for what they point at is not in the page, and
-/// tags are shown as they are written.
+/// Markdown as HTML. A link becomes its text, because its target is not in the page. Tags are shown
+/// as text.
 pub(crate) fn marked_up(text: &str) -> String {
     let events = Parser::new_ext(text, Options::ENABLE_TABLES).filter_map(|event| match event {
         Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
@@ -45,7 +45,7 @@ pub(crate) fn marked_up(text: &str) -> String {
     page
 }
 
-/// The same for a cell of a table: one paragraph stands without its tags.
+/// Markdown for a table cell: a single paragraph has no tags.
 pub(crate) fn marked_up_line(text: &str) -> String {
     let html = marked_up(text);
     let html = html.trim_end();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_text_becomes_a_tag_or_a_link() {
+    fn text_creates_no_tags_or_links() {
         for text in
             ["<script>no()</script>", "a <b>c</b> <img src=x onerror=no()>", "<div>\n<p>x\n</div>"]
         {
@@ -80,7 +80,7 @@ mod tests {
         let linked = marked_up("[words](javascript:no()) ![picture](http://x/y.png) <http://z>");
         assert!(!linked.contains("href") && !linked.contains("src"), "{linked}");
         assert!(linked.contains("words") && linked.contains("picture"), "{linked}");
-        // What turns the direction of text keeps to itself.
+        // Text that changes the writing direction is isolated.
         assert!(marked_up("a \u{202e}b").contains('\u{2068}'));
     }
 }

@@ -1,5 +1,5 @@
-//! Means over seeds, as `sweep.json` and `aggregate.json` have them. The latter is a sweep over
-//! protocols, or over nothing.
+//! Means over seeds from `sweep.json` and `aggregate.json`. The latter is read as a sweep over
+//! protocols, or over no key.
 
 use std::path::{Path, PathBuf};
 
@@ -12,34 +12,34 @@ use crate::estimate::Estimate;
 use crate::seeds::folder_name;
 use crate::{Aggregate, Error, Sweep};
 
-/// The key under which runs are held against each other by their protocols.
+/// The key whose values are compared with the baseline.
 pub(crate) const PROTOCOL: &str = "transport.protocol";
 
-/// What was measured at points of a scenario, over seeds.
+/// Metrics at points of a scenario, over seeds.
 #[derive(Debug)]
 pub(crate) struct Means {
-    /// What the scenario calls itself.
+    /// Name of the scenario.
     pub(crate) name: String,
     /// The keys that vary.
     pub(crate) keys: Vec<String>,
-    /// Of every point.
+    /// The seeds of every point.
     pub(crate) seeds: Vec<u64>,
-    /// The protocol with which others are compared, where any are.
+    /// The protocol that others are compared with, if any are compared.
     pub(crate) baseline: Option<String>,
-    /// In the order of the file.
+    /// The points, in the order of the file.
     pub(crate) points: Vec<Point>,
-    /// Which runs failed, and why.
+    /// The failed runs, with reasons.
     pub(crate) failed: Vec<String>,
-    /// Things that are allowed but probably not meant.
+    /// Things that are allowed but probably not intended.
     pub(crate) warnings: Vec<String>,
-    /// Whether the folder holds the runs of each seed too.
+    /// Whether the folder also holds the runs of each seed.
     pub(crate) has_runs: bool,
 }
 
-/// A point, and what was measured there.
+/// A point with its metrics.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Point {
-    /// In the order of keys.
+    /// Values in the order of keys.
     pub(crate) values: Vec<Value>,
     pub(crate) metrics: Vec<Entry>,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Entry {
     pub(crate) difference: Option<Paired>,
 }
 
-/// How far a metric is from the baseline's, seed by seed.
+/// Paired difference of a metric from the baseline.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Paired {
     pub(crate) n: usize,
@@ -119,13 +119,13 @@ struct Run {
     metrics: Vec<Entry>,
 }
 
-/// JSON without quotes around text.
+/// JSON as text; strings without quotes.
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 impl Means {
-    /// Those in a folder; nothing where it holds none.
+    /// The means in a folder; `None` if there are none.
     pub(crate) fn read(folder: &Path) -> Result<Option<Means>, Error> {
         let sweep = folder.join("sweep.json");
         if let Some(file) = versioned::<SweepFile>(&sweep, Sweep::SCHEMA)? {
@@ -133,7 +133,7 @@ impl Means {
             let lacking = file.points.iter().find(|point| lacks(&point.values));
             if let Some(point) = lacking {
                 let (values, keys) = (point.values.len(), file.keys.len());
-                return Err(wrong(&sweep, format!("a point has {values} values of {keys} keys")));
+                return Err(wrong(&sweep, format!("a point has {values} values for {keys} keys")));
             }
             let failed = |one: &Failed| {
                 let value = |(key, value): (&String, &Value)| format!("{key} {}", text(value));
@@ -166,7 +166,7 @@ impl Means {
         }))
     }
 
-    /// The folders below that hold the runs of each seed.
+    /// The subfolders with the runs of each seed.
     pub(crate) fn folders(&self, folder: &Path) -> Vec<PathBuf> {
         let seeds = self.seeds.iter().filter(|_| self.has_runs);
         let below = seeds.map(|seed| folder.join(folder_name(*seed)));
@@ -174,7 +174,7 @@ impl Means {
     }
 }
 
-/// A file that says which version of its layout it has.
+/// Reads a file that contains the version of its layout.
 fn versioned<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, Error> {
     let Some(value) = json::<Value>(path)? else { return Ok(None) };
     match value["schema"].as_u64() {
@@ -183,7 +183,7 @@ fn versioned<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, 
             let why = format!("its layout has version {schema}; this program reads {known}");
             return Err(wrong(path, why));
         }
-        None => return Err(wrong(path, "it does not say the version of its layout, `schema`")),
+        None => return Err(wrong(path, "the version of its layout, `schema`, is missing")),
     }
     serde_json::from_value(value).map(Some).map_err(|error| wrong(path, error))
 }
@@ -193,13 +193,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_sweep_is_refused_by_its_file_and_what_is_wrong() {
+    fn invalid_files_are_refused_with_the_fault() {
         let dir = tempfile::tempdir().unwrap();
         let refused = |name: &str, text: &str| {
             std::fs::write(dir.path().join(name), text).unwrap();
             Means::read(dir.path()).unwrap_err().to_string()
         };
-        for (text, said) in [
+        for (text, expected) in [
             ("[1", "EOF"),
             ("{}", "`schema`"),
             (r#"{"schema": 2}"#, "has version 2; this program reads 1"),
@@ -207,11 +207,11 @@ mod tests {
             (
                 r#"{"schema": 1, "name": "x", "keys": ["a", "b"], "seeds": [1], "failed": [],
                     "points": [{"values": [1], "metrics": []}]}"#,
-                "a point has 1 values of 2 keys",
+                "a point has 1 values for 2 keys",
             ),
         ] {
             let message = refused("sweep.json", text);
-            assert!(message.contains("sweep.json: ") && message.contains(said), "{message}");
+            assert!(message.contains("sweep.json: ") && message.contains(expected), "{message}");
         }
         std::fs::remove_file(dir.path().join("sweep.json")).unwrap();
         assert!(refused("aggregate.json", r#"{"schema": 1}"#).contains("aggregate.json: missing"));

@@ -1,10 +1,10 @@
-//! One self-contained page from folders of results: tables, and plots that its script draws. It
-//! loads nothing.
+//! One self-contained page from folders of results: tables, and plots that its script draws. The
+//! page loads nothing.
 //!
-//! What is drawn is data (`plot`, `fabric`, `data`), made of what was read (`read`, `flows`,
-//! `series`, `means`) by `charts`, `over_time`, `over_keys` and `sweeps`, and embedded in the page
-//! as JSON. Text and tables are HTML (`page`, `claims`). The script (`page/*.js`) draws the former
-//! and works on both.
+//! Plots are data (`plot`, `fabric`, `data`). `charts`, `over_time`, `over_keys` and `sweeps` build
+//! them from the results (`read`, `flows`, `series`, `means`), and the page embeds them as JSON.
+//! Text and tables are HTML (`page`, `claims`). The script (`page/*.js`) draws the plots and adds
+//! interaction to both.
 
 mod charts;
 mod claims;
@@ -40,13 +40,13 @@ use data::Data;
 use means::Means;
 use read::Found;
 
-/// Configurations that are drawn: more cannot be told apart.
+/// Maximum number of configurations drawn: more cannot be distinguished.
 const DRAWN_MAX: usize = 16;
 
-/// A page about the results in `folders`: of runs, comparisons, sweeps and reproductions.
+/// A page about the results in `folders`: runs, comparisons, sweeps and reproductions.
 ///
 /// # Errors
-/// When a folder holds no results, or they cannot be read.
+/// When a folder holds no results, or the results cannot be read.
 pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
     let (mut runs, mut all_means, mut reproductions) = (Vec::new(), Vec::new(), Vec::new());
     let mut warnings: Vec<String> = Vec::new();
@@ -69,7 +69,7 @@ pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
             for below in means.folders(folder) {
                 runs.extend(read::runs(&below)?);
             }
-            // What a run warns of stands with the runs.
+            // Warnings of the runs appear in the section of the runs.
             let own = || runs.iter().flat_map(|run| &run.summary.warnings);
             means.warnings.retain(|text| !own().any(|own| text.ends_with(own.as_str())));
             all_means.push(means);
@@ -108,13 +108,13 @@ pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
     Ok(page(&title, &body, data))
 }
 
-/// The page, and what it says of points that it leaves out.
+/// The complete page, with a note if lines were thinned.
 fn page(title: &str, body: &str, mut data: Data) -> String {
     data.thin();
     if data.thinned {
-        let said = "Long lines over time are thinned: a point is the mean of neighbours. The \
-                    folders have all of them.";
-        return html::whole(title, &format!("{body}{}", html::note(said)), &data);
+        let text = "Long lines over time are thinned: a point is the mean of its neighbours. The \
+                    folders hold all points.";
+        return html::whole(title, &format!("{body}{}", html::note(text)), &data);
     }
     html::whole(title, body, &data)
 }
@@ -140,19 +140,21 @@ pub fn reproduction_files(result: &Reproduction) -> Vec<(String, Vec<u8>)> {
     );
     files.push((read::PLOTS.to_owned(), plots));
     files.push((read::FIGURES.to_owned(), figures));
-    // Last: where it is, the others are.
+    // Last: its presence shows that the others are complete.
     files.push((read::CLAIMS.to_owned(), claims));
     files
 }
 
-/// Writes the page `html` to `path`, which has it whole or not at all.
+/// Writes the page `html` to `path`, completely or not at all.
 ///
 /// # Errors
-/// When it is there and no report of ours, or cannot be written.
+/// When the file exists and is not a report of tidegate, or cannot be written.
 pub fn write_report(path: &Path, html: &str) -> Result<(), Error> {
     if path.exists() && !is_ours(path) {
-        let message =
-            format!("{} is there and is no report of tidegate; name another file", path.display());
+        let message = format!(
+            "{} exists and is not a report of tidegate; choose another file",
+            path.display()
+        );
         return Err(Error::Usage { option: "--out", message });
     }
     let mut partial = Partial::new(path.to_owned()).map_err(Error::cannot_open(path))?;
@@ -163,7 +165,7 @@ pub fn write_report(path: &Path, html: &str) -> Result<(), Error> {
     write().map_err(Error::output(path))
 }
 
-/// Whether a file is a page that we wrote: it ends with our line.
+/// Whether a file is a page of tidegate: it ends with the signature line.
 fn is_ours(path: &Path) -> bool {
     let page = tidegate_scenario::files::read(path, u64::MAX).unwrap_or_default();
     let end = String::from_utf8_lossy(&page[page.len().saturating_sub(300)..]).into_owned();

@@ -1,4 +1,4 @@
-//! Plots over what differs between the runs: of hundreds of them, all are drawn here.
+//! Plots over the keys that differ between runs. These plots include all runs, even hundreds.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use super::plot::{Line, Plot, Points, with_unit};
 use super::read::Run;
 use crate::readings::key_words;
 
-/// Keys that are swept, at most; and fewer values than that are no sweep.
+/// Maximum number of swept keys, and minimum number of values of a sweep.
 const KEYS_MAX: usize = 2;
 const VALUES_MIN: usize = 3;
-/// Labels that have plots of their own, at most.
+/// Maximum number of labels with plots of their own.
 const LABELS_MAX: usize = 4;
-/// A plot of more lines cannot be read.
+/// Maximum number of lines: a plot with more is unreadable.
 const LINES_MAX: usize = 24;
 
-/// Reads one number of a run: of the flows of a label.
+/// Reads one value of a run, for the flows of a label.
 type Quantity = fn(&Summary, &str) -> Option<f64>;
 
 const QUANTITIES: [(&str, &str, bool, Quantity); 3] = [
@@ -39,8 +39,8 @@ const QUANTITIES: [(&str, &str, bool, Quantity); 3] = [
     }),
 ];
 
-/// The most important quantities over the keys that differ and have numbers: a line for all
-/// configurations that differ in nothing else.
+/// The most important values over each numeric key that differs. One line joins the configurations
+/// that differ in nothing else.
 pub(crate) fn plots(runs: &[Run], all: &[Configuration<'_>]) -> Vec<Plot> {
     let mut plots = Vec::new();
     let (found, _) = differences(runs);
@@ -61,7 +61,7 @@ pub(crate) fn plots(runs: &[Run], all: &[Configuration<'_>]) -> Vec<Plot> {
     for (key, values, unit) in swept.take(KEYS_MAX) {
         let place = |one: &Configuration<'_>| {
             let (value, _) = values.iter().find(|(_, having)| having.contains(&one.first))?;
-            // As titles have it.
+            // In the format of titles.
             let name = one.title.replace(&format!(", {key} {value}"), "");
             Some((name, magnitude(value)?.0))
         };
@@ -100,7 +100,7 @@ pub(crate) fn plots(runs: &[Run], all: &[Configuration<'_>]) -> Vec<Plot> {
     plots
 }
 
-/// Means over the seeds, with the least and the greatest.
+/// Means over the seeds, with minimum and maximum.
 fn line(configurations: &[(f64, &Configuration<'_>)], label: &str, of: Quantity) -> Line {
     let (mut points, mut range) = (Points::default(), Points::default());
     for (x, one) in configurations {
@@ -124,7 +124,7 @@ mod tests {
     use crate::report::read::tests::of_summary;
 
     #[test]
-    fn a_label_has_a_line_of_its_own() {
+    fn each_label_has_its_own_line() {
         let runs = [of_summary(summary(1)), of_summary(summary(2))];
         let one = |run| Configuration { title: "a", protocol: None, first: 0, runs: vec![run] };
         let both = [one(&runs[0]), one(&runs[1])];

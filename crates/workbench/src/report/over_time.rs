@@ -1,4 +1,4 @@
-//! Plots of what was sampled.
+//! Plots of samples over time.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use super::plot::{Axis, Distribution, Line, LineFlows, PALETTE, Plot, Points, eq
 use super::read::Run;
 use super::series::Series;
 
-/// Ports of a scenario whose queues, or pauses, are drawn over time.
+/// Number of ports of a scenario whose queues or pauses are drawn over time.
 pub(crate) const PORTS_SHOWN: usize = 3;
-/// Flows that are drawn one by one; of more, the sums of their labels.
+/// Maximum number of flows drawn one by one; with more flows, the sums per label are drawn.
 const FLOWS_MAX: usize = 64;
-/// Labels that are drawn of a run.
+/// Maximum number of labels drawn per run.
 const LABELS_MAX: usize = 10;
 /// Points of a distribution, as in `larger`.
 const STEPS: usize = 150;
 
 type Port = (String, String);
 
-/// Goodput of flows over time: a plot for each configuration that was sampled, on equal scales.
+/// Goodput of flows over time: a plot for each sampled configuration, on equal scales.
 pub(crate) fn goodput(all: &[Configuration<'_>]) -> Vec<Plot> {
     let sampled = all.iter().filter_map(|one| Some((one, one.run().series.as_ref()?)));
     let plot = |(one, series): (&Configuration<'_>, &Series)| Plot {
@@ -41,7 +41,7 @@ pub(crate) fn goodput(all: &[Configuration<'_>]) -> Vec<Plot> {
     plots
 }
 
-/// Queues: their distribution, and the longest over time, a plot a port.
+/// Queues: their distribution, and the longest queues over time, one plot per port.
 pub(crate) fn queues(all: &[Configuration<'_>]) -> Vec<Plot> {
     let mut plots = vec![queue_distribution(all)];
     for (scenario, port) in largest(means(all, |series| &series.queues)) {
@@ -56,7 +56,7 @@ pub(crate) fn queues(all: &[Configuration<'_>]) -> Vec<Plot> {
     plots
 }
 
-/// How much of the time ports stood still: those that did longest, a plot a port.
+/// Paused time of the ports that were paused longest, one plot per port.
 pub(crate) fn pauses(all: &[Configuration<'_>]) -> Vec<Plot> {
     let plot = |(scenario, port): (String, Port)| Plot {
         title: format!("Pauses of {} towards {}", port.0, port.1),
@@ -77,22 +77,22 @@ fn of_port(
     lines(all, |one| {
         let series = one.run().series.as_ref().filter(|_| one.run().summary.name == scenario);
         let points = series.and_then(|series| of(series).get(port)).cloned().unwrap_or_default();
-        // Nearly all of them are markers otherwise.
+        // Without a marker, because most of the values are zero.
         Line { points, ..Line::default() }
     })
 }
 
-/// Time, to the end of the longest run.
+/// Time axis up to the end of the longest run.
 fn time(all: &[Configuration<'_>]) -> Axis {
     let end_ms = all.iter().map(|one| one.run().summary.sim_seconds * 1e3).fold(0.0, f64::max);
     Axis { to: Some(end_ms), ..axis("time (ms)", false) }
 }
 
-/// A line a flow in the colour of its label, or in its own if there are few and no labels to tell
-/// apart.
+/// A line per flow in the colour of its label, or in its own colour if there are few flows and no
+/// distinguishing labels.
 fn flow_lines(series: &Series, run: usize, protocol: Option<&str>) -> Vec<Line> {
     let flows = &series.goodput;
-    // With the number of their flows, as they come.
+    // Labels with the number of their flows, in the order of appearance.
     let mut labels: Vec<(&str, usize)> = Vec::new();
     for (label, _) in flows.values() {
         match labels.iter_mut().find(|(known, _)| known == label) {
@@ -131,7 +131,7 @@ fn flow_lines(series: &Series, run: usize, protocol: Option<&str>) -> Vec<Line> 
             continue;
         }
         let own = flows.iter().filter(|(_, (other, _))| other == label);
-        // Its first names them all in the legend.
+        // The first line represents the label in the legend.
         lines.extend(own.enumerate().map(|(i, (id, (_, points)))| {
             let name = if i == 0 { named(label, count) } else { String::new() };
             line(color, name, label, Some(*id), points.clone())
@@ -140,7 +140,7 @@ fn flow_lines(series: &Series, run: usize, protocol: Option<&str>) -> Vec<Line> 
     lines
 }
 
-/// Which of the palette each label has: one that it names, or the next that none names.
+/// Palette index of each label: the one in its name, or the next unused one.
 fn label_colors(labels: &[&str]) -> Vec<usize> {
     let named = |label: &str| ["blue", "red", "green"].iter().position(|name| *name == label);
     let taken: Vec<usize> = labels.iter().filter_map(|label| named(label)).collect();
@@ -148,9 +148,9 @@ fn label_colors(labels: &[&str]) -> Vec<usize> {
     labels.iter().map(|label| named(label).unwrap_or_else(|| free.next().unwrap_or(0))).collect()
 }
 
-/// What the flows of a label deliver together, with zero where none is there.
+/// Total goodput of a label's flows over time; zero while it has no active flow.
 fn sum(series: &Series, label: &str) -> Points {
-    // To the nanosecond, for samples of one time are added.
+    // Key in nanoseconds, so that samples of equal times are added.
     let key = |ms: f64| (ms * 1e6).round() as u64;
     let mut sums: BTreeMap<u64, f64> = BTreeMap::new();
     for (of, points) in series.goodput.values() {
@@ -161,8 +161,8 @@ fn sum(series: &Series, label: &str) -> Points {
     Points(sums.into_iter().map(|(ns, gbps)| (ns as f64 / 1e6, gbps)).collect())
 }
 
-/// The distribution of queues: over samples of the ports that ever queue; of runs without samples,
-/// over the ports.
+/// The distribution of queues: over samples of the ports that have a queue in any run; without
+/// samples, over the ports' longest queues.
 fn queue_distribution(all: &[Configuration<'_>]) -> Plot {
     let means = means(all, |series| &series.queues);
     let sampled = all.iter().all(|one| one.run().series.is_some());
@@ -208,7 +208,7 @@ fn measured<'a>(run: &Run, points: &'a Points) -> impl Iterator<Item = f64> + 'a
 
 type Sampled = BTreeMap<Port, Points>;
 
-/// By scenario and port: the means of all runs, added.
+/// Means by scenario and port, added over all runs.
 fn means(all: &[Configuration<'_>], of: fn(&Series) -> &Sampled) -> BTreeMap<(String, Port), f64> {
     let mut means = BTreeMap::new();
     for run in all.iter().map(Configuration::run) {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_named_by_label_and_told_apart() {
+    fn flow_names_are_unique() {
         let lines = |labels: &[&str]| flow_lines(&series(labels), 0, None);
         let names = |labels: &[&str]| -> Vec<String> {
             lines(labels).into_iter().map(|line| line.name).collect()
@@ -258,14 +258,14 @@ mod tests {
             .iter()
             .map(|line| line.flows.as_ref().unwrap().ids[0])
             .collect();
-        assert_eq!(ids, [0, 3, 1, 2, 4], "each leads to its flow");
+        assert_eq!(ids, [0, 3, 1, 2, 4], "each line refers to its flow");
         let many = lines(&["a"; 65]);
         assert_eq!((many.len(), many[0].name.as_str()), (1, "a (65 flows)"));
         assert_eq!(many[0].points[..], [(0.1, 65.0), (0.2, 130.0)]);
     }
 
     #[test]
-    fn labels_that_name_a_colour_have_it() {
+    fn labels_with_a_colour_name_use_it() {
         assert_eq!(label_colors(&["blue", "green", "victim", "x"]), [0, 2, 1, 3]);
         assert_eq!(label_colors(&["a", "b"]), [0, 1]);
     }

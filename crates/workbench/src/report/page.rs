@@ -1,4 +1,4 @@
-//! What a page says of runs.
+//! The sections of a page about runs.
 
 use std::fmt::Write;
 
@@ -19,17 +19,17 @@ use crate::conditions;
 use crate::reproduce::with_unit;
 use crate::warnings::gathered;
 
-/// Stands before a percentile that is only a lower bound.
+/// Prefix of a percentile that is only a lower bound.
 const BOUND: &str = "≥";
 
-/// Of more runs than that, the others are counted where runs are named in a text.
+/// Maximum number of runs listed in a text; the others are counted.
 const TITLES_MAX: usize = 12;
-/// Warnings that are shown at most.
+/// Maximum number of warnings shown.
 pub(crate) const WARNINGS_MAX: usize = 40;
 
-/// Everything about runs, of whose configurations the first are drawn by themselves, and of which
-/// their comparisons have `warned`: a section each for what differs, messages, goodput, queues, the
-/// fabric, where there are any.
+/// Sections about runs: differences, messages, goodput, queues and the fabric, as far as there are
+/// data. The first `drawn` configurations are drawn one by one. `warned` holds the warnings of
+/// comparisons.
 pub(crate) fn runs(
     runs: &[Run],
     (all, drawn): (&[Configuration<'_>], &[Configuration<'_>]),
@@ -42,7 +42,7 @@ pub(crate) fn runs(
     html.push_str(&how_drawn(all, drawn.len()));
     html.push_str(&jobs(runs, drawn, data));
     let sections = [
-        ("Over what differs", over_keys::plots(runs, all)),
+        ("Values over keys", over_keys::plots(runs, all)),
         ("Messages", charts::messages(drawn)),
         ("Goodput over time", over_time::goodput(drawn)),
         ("Queues", over_time::queues(drawn)),
@@ -61,11 +61,11 @@ pub(crate) fn runs(
     html
 }
 
-/// The warnings of comparisons, and those of the runs of each configuration.
+/// The warnings of comparisons, and those of each configuration's runs.
 fn warnings(of_comparisons: &[String], all: &[Configuration<'_>]) -> String {
-    let mut said = of_comparisons.to_vec();
+    let mut merged = of_comparisons.to_vec();
     for one in all {
-        // The title begins with the protocol.
+        // The title already begins with the protocol.
         let own = one.protocol.map(|protocol| format!("{protocol}: "));
         let plain = |text: &String| {
             let rest = own.as_ref().and_then(|own| text.strip_prefix(own.as_str()));
@@ -76,36 +76,36 @@ fn warnings(of_comparisons: &[String], all: &[Configuration<'_>]) -> String {
             (format!("seed {}", run.summary.seed), texts)
         };
         let of_seeds = gathered(&one.runs.iter().map(of_seed).collect::<Vec<_>>());
-        said.extend(of_seeds.into_iter().map(|text| format!("{}: {text}", one.title)));
+        merged.extend(of_seeds.into_iter().map(|text| format!("{}: {text}", one.title)));
     }
-    notes(&said, WARNINGS_MAX, "warnings more, in the summaries of the runs.")
+    notes(&merged, WARNINGS_MAX, "more warnings, in the summaries of the runs.")
 }
 
-/// What plots leave out, and what they join.
+/// Note about configurations that plots omit or merge.
 fn how_drawn(all: &[Configuration<'_>], drawn: usize) -> String {
-    let mut said = String::new();
+    let mut html = String::new();
     if all.len() > drawn {
         let titles: Vec<&str> = all[drawn..].iter().map(|one| one.title).collect();
         let _ = writeln!(
-            said,
-            "<p class=\"quiet\">But for those over what differs, plots show the first {drawn} \
-             configurations. In the tables alone are {}.</p>",
+            html,
+            "<p class=\"quiet\">Except for plots over keys, plots show the first {drawn} \
+             configurations. The others appear only in the tables: {}.</p>",
             runs_named(&titles)
         );
     }
     if all.iter().any(|one| one.runs.len() > 1) {
-        said.push_str(&note(
-            "Runs that differ in their seed alone are drawn as one: distributions are over the \
-             messages of all seeds, lines by size are means with the least and the greatest of a \
-             seed, and what is over time or of single messages is of the first seed.",
+        html.push_str(&note(
+            "Runs that differ only in their seed are drawn as one: distributions cover the \
+             messages of all seeds, lines by size are means with the minimum and maximum of a \
+             seed, and plots over time or of single messages show the first seed.",
         ));
     }
-    said
+    html
 }
 
-/// What was simulated. Runs that differ in their seed alone are told of together.
+/// The simulated scenarios. Runs that differ only in their seed are grouped.
 fn scenarios(runs: &[Run], all: &[Configuration<'_>]) -> String {
-    let mut said: Vec<(&str, String, Vec<u64>)> = Vec::new();
+    let mut lines: Vec<(&str, String, Vec<u64>)> = Vec::new();
     for summary in runs.iter().map(|run| &run.summary) {
         let text = format!(
             "{}, measured from {}{}",
@@ -116,23 +116,23 @@ fn scenarios(runs: &[Run], all: &[Configuration<'_>]) -> String {
         let is_same = |(name, other, _): &&mut (&str, String, Vec<u64>)| {
             (*name, other.as_str()) == (summary.name.as_str(), text.as_str())
         };
-        match said.iter_mut().find(is_same) {
+        match lines.iter_mut().find(is_same) {
             Some((.., seeds)) if seeds.contains(&summary.seed) => {}
             Some((.., seeds)) => seeds.push(summary.seed),
-            None => said.push((&summary.name, text, vec![summary.seed])),
+            None => lines.push((&summary.name, text, vec![summary.seed])),
         }
     }
-    let more = said.len().saturating_sub(TITLES_MAX);
-    let tell = |(name, text, seeds): &(&str, String, Vec<u64>)| {
+    let more = lines.len().saturating_sub(TITLES_MAX);
+    let line = |(name, text, seeds): &(&str, String, Vec<u64>)| {
         format!("{}, {}: {text}", escaped(name), seeds_named(seeds))
     };
-    let mut said: Vec<String> = said.iter().take(TITLES_MAX).map(tell).collect();
+    let mut lines: Vec<String> = lines.iter().take(TITLES_MAX).map(line).collect();
     if more > 0 {
-        said.push(format!("And {more} more, as the table of what differs tells."));
+        lines.push(format!("And {more} more: see the table of scenario differences."));
     }
     let named = all.iter().map(|one| (one.title, &one.run().summary));
-    said.push(escaped(&conditions(&named.collect::<Vec<_>>())));
-    said.iter().map(|text| format!("<p>{text}</p>\n")).collect()
+    lines.push(escaped(&conditions(&named.collect::<Vec<_>>())));
+    lines.iter().map(|text| format!("<p>{text}</p>\n")).collect()
 }
 
 /// `seed 3`, `seeds 1 to 5`, `seeds 1, 7`.
@@ -146,8 +146,8 @@ fn seeds_named(seeds: &[u64]) -> String {
     }
 }
 
-/// What differs between the scenarios of the runs, where anything does but the seeds of one
-/// configuration.
+/// Differences between the scenarios of the runs; empty if only the seeds of a configuration
+/// differ.
 fn differing(runs: &[Run], all: &[Configuration<'_>]) -> String {
     let (mut found, more) = differences(runs);
     if all.iter().any(|one| one.runs.len() > 1) {
@@ -157,7 +157,7 @@ fn differing(runs: &[Run], all: &[Configuration<'_>]) -> String {
         return String::new();
     }
     let rows = found.iter().flat_map(|(key, values)| {
-        // Who lacks a key is all but those who have it.
+        // All runs that are not listed lack the key.
         values.iter().filter(|(value, _)| value != LACKING).map(|(value, having)| {
             let having = all.iter().filter(|one| having.contains(&one.first));
             let titles: Vec<&str> = having.map(|one| one.title).collect();
@@ -166,12 +166,12 @@ fn differing(runs: &[Run], all: &[Configuration<'_>]) -> String {
     });
     let mut html = table(&[("key", false), ("value", false), ("runs", false)], rows);
     if more > 0 {
-        html.push_str(&note(&format!("And {more} keys more, as their manifests say.")));
+        html.push_str(&note(&format!("And {more} more keys: see the manifests.")));
     }
-    section("What differs", &html)
+    section("Scenario differences", &html)
 }
 
-/// Titles of runs; of many, how many more there are.
+/// Titles of runs, and the number of others if there are many.
 fn runs_named(titles: &[&str]) -> String {
     let mut text = titles[..titles.len().min(TITLES_MAX)].join("; ");
     if titles.len() > TITLES_MAX {
@@ -180,7 +180,7 @@ fn runs_named(titles: &[&str]) -> String {
     escaped(&text)
 }
 
-/// How messages share connections; results of older versions do not say.
+/// How messages share connections; results of older versions do not contain it.
 fn connections(summary: &Summary) -> String {
     match summary.connections.as_str() {
         "" => String::new(),
@@ -191,7 +191,7 @@ fn connections(summary: &Summary) -> String {
     }
 }
 
-/// Plots under a title; nothing where there is nothing to draw.
+/// Plots under a title; empty if there is nothing to draw.
 fn plots_of(title: &str, mut plots: Vec<Plot>, data: &mut Data) -> String {
     plots.retain(|plot| plot.lines.iter().any(|line| line.points.len() > 1));
     if plots.is_empty() {
@@ -249,15 +249,15 @@ fn groups(runs: &[Run]) -> String {
     let mut html = table(&titles, rows);
     if html.contains(BOUND) {
         html.push_str(&note(&format!(
-            "{BOUND}: a lower bound: the longest that finished. Too many of this class did not for \
-             the percentile to be known. Distributions end at the share that is, and lines by \
-             size leave such percentiles out."
+            "{BOUND} marks a lower bound, the longest finished message: too many messages of the \
+             class are unfinished for the percentile to be known. Distributions end at the known \
+             share, and lines by size omit such percentiles."
         )));
     }
     html
 }
 
-/// How many finished: `32 of 44`, or `44` if all did.
+/// Number of finished messages: `32 of 44`, or `44` if all finished.
 fn finished(fct: &FctSummary) -> String {
     match (fct.count, fct.unfinished) {
         (0, _) => NONE.to_owned(),
@@ -266,7 +266,7 @@ fn finished(fct: &FctSummary) -> String {
     }
 }
 
-/// A percentile; only a bound where messages that did not finish hide it.
+/// A percentile; a lower bound if unfinished messages hide it.
 fn percentile(hidden: bool, value: Option<Fixed>) -> String {
     let bound = if value.is_some() && hidden { BOUND } else { "" };
     format!("{bound} {}", fixed(value)).trim_start().to_owned()
@@ -328,7 +328,7 @@ fn links(runs: &[Run]) -> String {
     table(&titles, rows)
 }
 
-/// How much links were paused in each run, and the ports that were paused longest.
+/// Pauses of links in each run, and the ports that were paused longest.
 fn pauses(runs: &[Run]) -> String {
     let percent = |share: Option<f64>| number(share.map(|share| share * 100.0));
     let row = |run: &Run, cells: Vec<String>| Row {
@@ -395,13 +395,13 @@ mod tests {
     use crate::report::read::tests::of_summary;
 
     #[test]
-    fn seeds_are_told_in_few_words() {
-        let told = [&[3][..], &[1, 2, 3, 4], &[1, 2], &[1, 2, 7]].map(seeds_named);
-        assert_eq!(told, ["seed 3", "seeds 1 to 4", "seeds 1, 2", "seeds 1, 2, 7"]);
+    fn seeds_are_abbreviated() {
+        let names = [&[3][..], &[1, 2, 3, 4], &[1, 2], &[1, 2, 7]].map(seeds_named);
+        assert_eq!(names, ["seed 3", "seeds 1 to 4", "seeds 1, 2", "seeds 1, 2, 7"]);
     }
 
     #[test]
-    fn runs_that_differ_in_their_seed_alone_are_told_of_together() {
+    fn runs_of_several_seeds_are_grouped() {
         let runs: Vec<Run> = (1..=3).map(|seed| of_summary(summary(seed))).collect();
         let all = configurations(&runs, &grouped(&runs));
         let head = scenarios(&runs, &all);
@@ -414,8 +414,8 @@ mod tests {
             run
         };
         let runs: Vec<Run> = runs.into_iter().map(warned).collect();
-        let said = warnings(&[], &configurations(&runs, &grouped(&runs)));
-        assert!(said.contains(">a: seed 1, and 2 more much like it: swift: 1 of 9 did not<"));
-        assert_eq!(said.matches("<p").count(), 1, "{said}");
+        let html = warnings(&[], &configurations(&runs, &grouped(&runs)));
+        assert!(html.contains(">a: seed 1, and 2 similar: swift: 1 of 9 did not<"));
+        assert_eq!(html.matches("<p").count(), 1, "{html}");
     }
 }

@@ -1,13 +1,13 @@
-//! What is drawn, as data: the page's script draws it.
+//! Plots as data. The page's script draws them.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Colours for lines that are of no protocol: muted, as none of a protocol is, and so far apart in
-/// lightness that neighbours differ without colour.
+/// Colours for lines without a protocol. They are muted, unlike those of protocols, and their
+/// lightness differs enough to distinguish neighbours without colour.
 pub const PALETTE: [&str; 7] =
     ["#3b4a5a", "#b08d57", "#7a6a99", "#9dbfa8", "#5b3a4a", "#8fb0c9", "#c4a5a0"];
 
-/// Markers for the same, which no protocol has either.
+/// Markers for lines without a protocol. No protocol has one of these.
 pub(crate) const MARKERS: [&str; 7] = [
     "pentagon",
     "triangle-left",
@@ -18,43 +18,43 @@ pub(crate) const MARKERS: [&str; 7] = [
     "star-diamond",
 ];
 
-/// Width and height of what the axes enclose, in pixels. The page keeps to it.
+/// Width and height of the area inside the axes, in pixels. The page uses the same.
 pub(crate) const AREA: (f64, f64) = (450.0, 270.0);
 
-/// Significant digits of what is drawn: more cannot be seen.
+/// Significant digits of plotted values: more are not visible.
 const DIGITS: usize = 5;
 
 /// A plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plot {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// Across.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// Vertical axis.
     pub y: Axis,
-    /// In the order of the legend.
+    /// The lines, in the order of the legend.
     pub lines: Vec<Line>,
-    /// Parts of x that are shaded.
+    /// Ranges of x that are shaded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<(f64, f64)>,
-    /// How a distribution is shown at first. The y of its points is the share of values that are
-    /// larger than x, whichever way; where shares are close to one, this keeps the tail exact.
+    /// Initial display of a distribution. The y of its points is always the share of values that
+    /// exceed x; for shares close to one this keeps the tail exact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<Distribution>,
-    /// What a paper says, beside what is measured.
+    /// Values of the paper, drawn beside the measured ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<PaperMark>,
 }
 
-/// A way to show a distribution.
+/// Display of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
-    /// The share that is not larger.
+    /// The share of values up to x.
     Cumulative,
-    /// The share that is larger, on a log axis.
+    /// The share of values above x, on a log axis.
     Tail,
 }
 
@@ -62,17 +62,17 @@ pub enum Distribution {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Axis {
-    /// With its unit.
+    /// Label with the unit.
     pub label: String,
-    /// Logarithmic.
+    /// Whether the axis is logarithmic.
     pub log: bool,
-    /// Starts here; where the data do, or at zero, unless set.
+    /// Start of a linear axis; `None`: at zero, or at the smallest negative value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<f64>,
-    /// Ends here; where the data do unless set.
+    /// End of a linear axis; `None`: slightly beyond the largest value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<f64>,
-    /// What 0, 1, … stand for, where they are names.
+    /// Names of 0, 1, …, if the values are names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
@@ -81,33 +81,34 @@ pub struct Axis {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Line {
-    /// In the legend; a line without a name is not there, and goes with the named one before it.
+    /// Name in the legend; an unnamed line is not listed there and belongs to the named line before
+    /// it.
     pub name: String,
-    /// `#rrggbb`.
+    /// Colour, `#rrggbb`.
     pub color: String,
-    /// Which of the dashes. Lines of one colour differ in lightness too.
+    /// Number of the dash style. Lines of one colour also differ in lightness.
     pub dash: usize,
-    /// Name of a marker, as cards have them.
+    /// Name of a marker, as in `ProtocolInfo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marker: Option<String>,
-    /// In order.
+    /// Points in order.
     pub points: Points,
-    /// Least and greatest y at each of the points, over seeds; nothing where there is one.
+    /// Minimum and maximum y at each point, over seeds; empty for a single seed.
     #[serde(skip_serializing_if = "Points::is_empty")]
     pub range: Points,
-    /// Points are things apart: markers alone, without a line through them.
+    /// Points are independent: drawn as markers without a line.
     #[serde(skip_serializing_if = "is_false")]
     pub apart: bool,
-    /// Name of its protocol, where it is of one.
+    /// Name of its protocol, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// The label of its flows, where it is of one label alone.
+    /// Label of its flows, if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The same of some of the messages only.
+    /// The line for subsets of the messages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<LinePart>,
-    /// Numbers of the flows that its points are, or its one flow, within a run of the page.
+    /// Flows that the points, or the whole line, represent, within a run of the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flows: Option<LineFlows>,
 }
@@ -116,17 +117,17 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// A line's points for some of the messages.
+/// Points of a line for a subset of the messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinePart {
-    /// Of this class of sizes.
+    /// Size class.
     pub size: usize,
-    /// In order.
+    /// Points in order.
     pub points: Points,
 }
 
-/// Whose flows a line shows.
+/// The flows that a line shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LineFlows {
@@ -136,32 +137,32 @@ pub struct LineFlows {
     pub ids: Vec<u64>,
 }
 
-/// What a paper says at a place of a plot.
+/// A value of a paper in a plot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaperMark {
     /// Name of the claim.
     pub name: String,
-    /// Where.
+    /// Position on the x axis.
     pub x: f64,
     /// The paper's value.
     pub y: f64,
-    /// As the line whose value it is.
+    /// Colour of the corresponding line.
     pub color: String,
 }
 
-/// Points (x, y). As JSON their numbers are as short as a plot needs, and what is not finite is
-/// left out.
+/// Points (x, y). In JSON, numbers have only the digits that a plot needs, and non-finite points
+/// are omitted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Points(pub Vec<(f64, f64)>);
 
 impl Points {
-    /// Whether there are none.
+    /// Whether there are no points.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// At most so many: means of neighbours.
+    /// At most `most` points: means of neighbours.
     pub(crate) fn thinned(&self, most: usize) -> Points {
         let width = self.0.len().div_ceil(most).max(1);
         let mean = |chunk: &[(f64, f64)]| {
@@ -207,12 +208,12 @@ impl<'de> Deserialize<'de> for Points {
     }
 }
 
-/// A number with as many digits as can be seen.
+/// A number rounded to the visible digits.
 pub(crate) fn short(value: f64) -> f64 {
     format!("{value:.*e}", DIGITS - 1).parse().unwrap_or(value)
 }
 
-/// What an axis says: words, with the unit in parentheses where there is one.
+/// Label of an axis: text, with the unit in parentheses if there is one.
 pub(crate) fn with_unit(words: String, unit: &str) -> String {
     match unit {
         "" => words,
@@ -222,7 +223,7 @@ pub(crate) fn with_unit(words: String, unit: &str) -> String {
     }
 }
 
-/// Gives plots that stand beside each other one y axis.
+/// Gives adjacent plots one y axis.
 pub(crate) fn equal_scales(plots: &mut [Plot]) {
     let values = plots
         .iter()
@@ -235,8 +236,8 @@ pub(crate) fn equal_scales(plots: &mut [Plot]) {
     }
 }
 
-/// Thins the lines of plots so that all of them together have about `most` points, but a line no
-/// fewer than `least`; `false` where nothing had to go.
+/// Thins the lines of plots to about `most` points in total, but a line to no fewer than `least`.
+/// Returns `false` if nothing was removed.
 pub(crate) fn thin<'a>(
     plots: impl Iterator<Item = &'a mut Points>,
     most: usize,
@@ -246,7 +247,7 @@ pub(crate) fn thin<'a>(
     lines.sort_by_key(|points| points.len());
     let (mut left, mut thinned) = (most, false);
     let count = lines.len();
-    // The shortest first: what they leave is for the others.
+    // The shortest lines first: their unused share is available to the others.
     for (i, points) in lines.into_iter().enumerate() {
         let share = (left / (count - i)).max(least);
         if points.len() > share {
@@ -264,7 +265,7 @@ mod tests {
     use tidegate_algos::Protocol;
 
     #[test]
-    fn what_is_no_protocol_looks_like_none() {
+    fn the_palette_differs_from_protocols() {
         for info in Protocol::ALL.iter().map(|protocol| protocol.info()) {
             assert!(!PALETTE.contains(&info.color), "{}", info.name);
             assert!(!MARKERS.contains(&info.marker.name()), "{}", info.name);
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short_and_come_back() {
+    fn numbers_are_short_and_parse_back() {
         let points = vec![(1.0 / 3.0, 2e6), (f64::NAN, 1.0), (1.0, f64::INFINITY), (0.0, -1e-9)];
         let line = Line { name: "<x>".into(), points: points.into(), ..Line::default() };
         let text = serde_json::to_string(&line).unwrap();
@@ -289,12 +290,12 @@ mod tests {
     }
 
     #[test]
-    fn what_short_lines_leave_is_for_long_ones() {
+    fn long_lines_use_the_share_of_short_ones() {
         let line = |n: usize| Points((0..n).map(|i| (i as f64, 0.0)).collect());
         let mut lines = [line(1000), line(10), line(1000)];
         assert!(thin(lines.iter_mut(), 210, 5));
         assert_eq!(lines.each_ref().map(|line| line.len()), [100, 10, 100]);
-        assert!(!thin(lines.iter_mut(), 210, 5), "nothing more has to go");
+        assert!(!thin(lines.iter_mut(), 210, 5), "no further thinning");
         assert!(thin(lines.iter_mut(), 10, 50) && lines[0].len() == 50, "no fewer than that");
     }
 }

@@ -1,4 +1,4 @@
-//! Results from folders.
+//! Reads results from folders.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,36 +19,36 @@ use crate::Error;
 use crate::destination::compared;
 use crate::reproduce::{ClaimResult, DOCUMENTS, PaperText, Picture};
 
-/// The file that makes a folder one of a reproduction.
+/// The file that marks a folder as a reproduction.
 pub(crate) const CLAIMS: &str = "reproduction.json";
-/// What it has beside the claims.
+/// Texts of papers and figures in a reproduction.
 pub(crate) const FIGURES: &str = "figures.json";
-/// What is drawn there.
+/// Plots of a reproduction.
 pub(crate) const PLOTS: &str = "plots.json";
-/// Largest file that is read.
+/// Largest accepted file.
 const MOST_BYTES: u64 = 4 << 30;
 
-/// A run that was found.
+/// A run in a folder.
 pub(crate) struct Run {
-    /// What tells it from the others.
+    /// Distinguishes the run from the others.
     pub(crate) title: String,
-    /// The same without what tells it from those that differ from it in nothing but the seed.
+    /// The title without the part that distinguishes runs which differ only in their seed.
     pub(crate) kind: String,
-    /// Its protocol, if it is only one.
+    /// Its protocol, if there is only one.
     pub(crate) protocol: Option<String>,
     pub(crate) summary: Summary,
-    /// Its flows, once they are loaded.
+    /// Its flows, once loaded.
     pub(crate) flows: Flows,
-    /// What was sampled of it, once that is loaded.
+    /// Its samples, once loaded.
     pub(crate) series: Option<Series>,
-    /// The resolved scenario, where the manifest is there.
+    /// The resolved scenario, if there is a manifest.
     pub(crate) scenario: Option<Value>,
     folder: PathBuf,
 }
 
 impl Run {
-    /// Loads its flows, and what was sampled of them if that is wanted: only what is drawn of a
-    /// hundred runs is worth the time.
+    /// Loads the flows, and the samples if `with_series`. With a hundred runs, loading is too slow
+    /// for those that are not drawn.
     pub(crate) fn load(&mut self, with_series: bool) -> Result<(), Error> {
         self.flows = Flows::read(&self.folder, &self.summary)?;
         if with_series {
@@ -58,12 +58,12 @@ impl Run {
     }
 }
 
-/// The report cannot be made of a file.
+/// Error for a file that cannot be used in a report.
 pub(crate) fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
     Error::Usage { option: "report", message: format!("{}: {message}", path.display()) }
 }
 
-/// What a file says; nothing where there is none.
+/// Content of a JSON file; `None` if it does not exist.
 pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     match files::read(path, MOST_BYTES) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(path, error)),
@@ -72,14 +72,14 @@ pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error>
     }
 }
 
-/// A reproduction that was found.
+/// A reproduction in a folder.
 pub(crate) struct Found {
     pub(crate) claims: Vec<ClaimResult>,
     pub(crate) papers: Vec<PaperText>,
     pub(crate) pictures: Vec<Picture>,
 }
 
-/// Names of the files of the reproduction in a folder; none where there is none.
+/// Names of the files of a reproduction in a folder; empty if there is none.
 pub(crate) fn files_of_reproduction(folder: &Path) -> Vec<String> {
     if ![FIGURES, CLAIMS].iter().any(|name| folder.join(name).exists()) {
         return Vec::new();
@@ -94,7 +94,7 @@ pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
     let plots: Option<Vec<(String, Plot)>> = json(&folder.join(PLOTS))?;
     let is_drawn = papers.iter().flat_map(|paper| &paper.figures).any(|of| !of.pictures.is_empty());
     if plots.is_none() && is_drawn {
-        let why = "is not there: an older version made this folder; `tidegate reproduce` it again";
+        let why = "is missing: an older version made this folder; run `tidegate reproduce` again";
         return Err(wrong(&folder.join(PLOTS), why));
     }
     let picture = |(name, plot): (String, Plot)| Picture { name, plot };
@@ -102,12 +102,12 @@ pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
     Ok(Some(Found { claims, papers, pictures }))
 }
 
-/// The runs in a folder: its own, or those of a comparison in the folders below.
+/// The runs in a folder: its own run, or those of a comparison in its subfolders.
 pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
     if let Some(run) = run(folder)? {
         return Ok(vec![run]);
     }
-    // Those of a comparison, as they were asked for; else whatever there is.
+    // The order of the comparison; without one, all subfolders.
     let mut below: Vec<PathBuf> = compared(folder).iter().map(|name| folder.join(name)).collect();
     if below.is_empty() {
         let entries = fs::read_dir(folder).map_err(|error| wrong(folder, error))?;
@@ -128,7 +128,7 @@ pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
     Ok(found)
 }
 
-/// What the comparison in a folder warns of beside its runs: why they may not be alike.
+/// Warnings of the comparison in a folder, without those of its runs.
 pub(crate) fn warnings_of_comparison(folder: &Path) -> Result<Vec<String>, Error> {
     #[derive(Default, Deserialize)]
     struct Comparison {
@@ -157,10 +157,10 @@ fn run(folder: &Path) -> Result<Option<Run>, Error> {
     }))
 }
 
-/// Runs of one title, and all of them where what they were run on differs, get what tells them
-/// apart: the scenario's name, then whether packets were real, then what differs in the scenario,
-/// then the seed, then the folder. Scenarios of which some lack what others have are not alike
-/// enough to be told apart by what differs.
+/// Extends titles until they are unique. This applies to runs with equal titles, and to all runs if
+/// their scenarios differ. The added parts are, in order: the scenario's name, simulated or live,
+/// the differing keys, the seed, the folder. If some scenarios lack keys that others have, the
+/// folder replaces the differing keys.
 pub(crate) fn name_apart(runs: &mut [Run]) {
     let settings: Vec<_> =
         differences(runs).0.into_iter().filter(|(key, _)| !follows_protocol(key)).collect();
@@ -174,14 +174,15 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
     let folders = folders(runs);
     let mut additions: Vec<Vec<String>> =
         vec![runs.iter().map(|run| run.summary.name.clone()).collect()];
-    let packets = |run: &Run| if run.summary.real.is_some() { "real packets" } else { "simulated" };
+    let packets = |run: &Run| if run.summary.real.is_some() { "live UDP" } else { "simulated" };
     additions.push(runs.iter().map(|run| packets(run).to_owned()).collect());
     if are_mixed {
         additions.push(folders.clone());
     } else {
         additions.extend(settings.iter().map(|(key, values)| {
-            let said = |i| of(i, values).map(|value| format!("{key} {value}")).unwrap_or_default();
-            all.clone().map(said).collect()
+            let addition =
+                |i| of(i, values).map(|value| format!("{key} {value}")).unwrap_or_default();
+            all.clone().map(addition).collect()
         }));
     }
     let told_by_settings = additions.len();
@@ -189,27 +190,29 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
     additions.push(runs.iter().map(|run| format!("seed {}", run.summary.seed)).collect());
     additions.push(folders);
     let titles: Vec<String> = runs.iter().map(|run| run.title.clone()).collect();
-    let mut said = vec![String::new(); runs.len()];
+    let mut suffixes = vec![String::new(); runs.len()];
     for (number, addition) in additions.iter().enumerate() {
         if number == told_by_settings {
-            kinds.clone_from(&said);
+            kinds.clone_from(&suffixes);
         }
         let apart = |i: usize, j: usize| {
             let differ = number < told_by_settings && settings_of[i] != settings_of[j];
-            (titles[i] == titles[j] || differ) && said[i] == said[j] && addition[i] != addition[j]
+            (titles[i] == titles[j] || differ)
+                && suffixes[i] == suffixes[j]
+                && addition[i] != addition[j]
         };
         let named: Vec<usize> = all.clone().filter(|&i| all.clone().any(|j| apart(i, j))).collect();
         for i in named.into_iter().filter(|&i| !addition[i].is_empty()) {
-            said[i].push_str(&format!(", {}", addition[i]));
+            suffixes[i].push_str(&format!(", {}", addition[i]));
         }
     }
-    for ((run, said), kind) in runs.iter_mut().zip(said).zip(kinds) {
+    for ((run, suffix), kind) in runs.iter_mut().zip(suffixes).zip(kinds) {
         run.kind.push_str(&kind);
-        run.title.push_str(&said);
+        run.title.push_str(&suffix);
     }
 }
 
-/// The folders of runs, without what all of them begin with.
+/// The folders of runs, without their common prefix.
 fn folders(runs: &[Run]) -> Vec<String> {
     let at = |run: &Run, depth: usize| run.folder.iter().nth(depth).map(|name| name.to_owned());
     let depth = runs.first().map_or(0, |first| {
@@ -223,7 +226,7 @@ fn folders(runs: &[Run]) -> Vec<String> {
     runs.iter().map(own).collect()
 }
 
-/// Calls for every row of a file, if it is there.
+/// Calls `each` for every row of a file. Returns whether the file exists.
 pub(crate) fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Error> {
     let file = match files::open(path, u64::MAX) {
         Ok(file) => file,
@@ -245,7 +248,7 @@ pub(crate) fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Erro
 pub(super) mod tests {
     use super::*;
 
-    /// A run that nothing else is known of, as of a scenario that says its seed alone.
+    /// A run with only a summary, as if its scenario contained only the seed.
     pub(crate) fn of_summary(summary: Summary) -> Run {
         Run {
             kind: "a".to_owned(),
@@ -260,7 +263,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_drawn_of_a_reproduction_is_there_and_whole() {
+    fn plots_of_a_reproduction_are_checked() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
         let refused = |words: &str| {

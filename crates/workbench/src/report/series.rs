@@ -1,4 +1,4 @@
-//! What was sampled of a run over time.
+//! Samples of a run over time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,21 +10,21 @@ use super::plot::Points;
 use super::read::rows;
 use crate::Error;
 
-/// What was sampled, in order of time.
+/// Samples in order of time.
 #[derive(Default)]
 pub(crate) struct Series {
     /// By flow: its label, and (ms, goodput in Gbit/s).
     pub(crate) goodput: BTreeMap<u64, (String, Points)>,
-    /// By flow that is shown by itself: (ms, window in KB).
+    /// By flow that is shown one by one: (ms, window in KB).
     pub(crate) windows: BTreeMap<u64, Points>,
     /// By port: (ms, KB queued).
     pub(crate) queues: BTreeMap<(String, String), Points>,
-    /// By port that was ever told to pause: (ms, microseconds of the interval paused).
+    /// By port that was ever paused: (ms, microseconds of the interval paused).
     pub(crate) pauses: BTreeMap<(String, String), Points>,
 }
 
 impl Series {
-    /// Those of the run in a folder, whose flows these are; nothing where it was not sampled.
+    /// Samples of the run in a folder with these flows; `None` if the run was not sampled.
     pub(crate) fn read(folder: &Path, flows: &Flows) -> Result<Option<Series>, Error> {
         let mut series = Series::default();
         let is_shown = |id: &u64| flows.shown.binary_search_by_key(id, |flow| flow.id).is_ok();

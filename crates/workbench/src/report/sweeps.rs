@@ -1,5 +1,5 @@
-//! What a page says of means over seeds, and the data that its script lets a reader choose from: a
-//! metric, what is on the axis, and what makes a line.
+//! Sections about means over seeds, and the data for the script, with which a reader selects the
+//! metric, the x axis, the lines and the panels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -17,37 +17,37 @@ use crate::estimate::Estimate;
 use crate::readings::{Better, METRICS, key_words, limits, words};
 use crate::reproduce::digits;
 
-/// Points that a page has of a sweep, at most.
+/// Maximum number of points of a sweep in a page.
 const POINTS_MAX: usize = 5_000;
-/// Means that a page has of all sweeps, at most.
+/// Maximum number of means of all sweeps in a page.
 const CELLS_MAX: usize = 100_000;
-/// Failures that are named at most.
+/// Maximum number of failures listed.
 const FAILURES_MAX: usize = 20;
 
-/// What a reader chooses from.
+/// The data from which a reader selects.
 #[derive(Debug, Serialize)]
 pub(crate) struct Choice {
-    /// The keys that vary, then the label, then the range of sizes.
+    /// The keys that vary, then the label, then the size range.
     dimensions: Vec<Dimension>,
     metrics: Vec<Metric>,
-    /// The protocol with which others are compared, where any are.
+    /// The protocol that others are compared with, if any are compared.
     baseline: Option<String>,
 }
 
-/// Something in which means differ.
+/// A dimension of the means.
 #[derive(Debug, Serialize)]
 struct Dimension {
     name: String,
-    /// In words.
+    /// Title in words.
     title: String,
-    /// As people read them; in order of size where they are quantities.
+    /// Values as text; quantities are in ascending order.
     values: Vec<String>,
-    /// The same as numbers in `unit`; empty where some are none.
+    /// The values as numbers in `unit`; empty if some are not numbers.
     numbers: Vec<f64>,
     unit: &'static str,
-    /// Whether a log axis suits the numbers.
+    /// Whether the numbers suit a log axis.
     log: bool,
-    /// Of a line for each value.
+    /// Colour of the line of each value.
     colors: Vec<String>,
     markers: Vec<&'static str>,
     dashes: Vec<usize>,
@@ -60,25 +60,25 @@ struct Dimension {
 #[derive(Debug, Serialize)]
 struct Metric {
     name: String,
-    /// In words, without its unit.
+    /// Title in words, without the unit.
     title: String,
-    /// As axes have it.
+    /// Unit on axes.
     unit: String,
-    /// `less` or `more`; nothing where neither is better.
+    /// `less` or `more`; empty if neither is better.
     better: &'static str,
-    /// No value is below, and above where there is such an end.
+    /// Lower limit of values, and upper limit if there is one.
     least: f64,
     most: Option<f64>,
     cells: Vec<Cell>,
 }
 
-/// A mean: the number of its value in each dimension, the mean, half of its interval, seeds, the
-/// least and the most of a seed, whether it is a lower bound or the best, and how far it is from
+/// A mean: index of its value in each dimension, mean, half of the interval, number of seeds,
+/// minimum and maximum over seeds, whether it is a lower bound or the best, and the difference from
 /// the baseline.
 #[derive(Debug, Serialize)]
 struct Cell(Vec<usize>, f64, Option<f64>, usize, f64, f64, Mark, Option<Away>);
 
-/// A paired difference: the mean, half of its interval, seeds, the corrected `p`, and whether that
+/// A paired difference: mean, half of the interval, number of seeds, corrected `p`, and whether it
 /// is significant.
 #[derive(Debug, Serialize)]
 struct Away(f64, Option<f64>, usize, Option<f64>, bool);
@@ -91,24 +91,25 @@ enum Mark {
     Best,
 }
 
-/// Sections about means: what was run, and a place where the script draws and lists all of it.
+/// Sections about means: the number of runs, and an element in which the script draws and lists all
+/// means.
 pub(crate) fn sections(all: &[Means], data: &mut Data) -> String {
     let share = CELLS_MAX / all.len().max(1);
     let one = |means: &Means| {
         let points = means.points.len();
-        let mut html = format!("<p>{}</p>\n", escaped(&said(means)));
+        let mut html = format!("<p>{}</p>\n", escaped(&overview(means)));
         if points > POINTS_MAX {
-            html.push_str(&note(&format!("The page has the first {POINTS_MAX} of them.")));
+            html.push_str(&note(&format!("The page contains the first {POINTS_MAX} of them.")));
         }
-        html.push_str(&notes(&means.failed, FAILURES_MAX, "runs more failed."));
-        html.push_str(&notes(&means.warnings, WARNINGS_MAX, "warnings more, in sweep.json."));
+        html.push_str(&notes(&means.failed, FAILURES_MAX, "more runs failed."));
+        html.push_str(&notes(&means.warnings, WARNINGS_MAX, "more warnings, in sweep.json."));
         if means.has_runs {
             html.push_str(&over_seeds(means));
         }
         let (choice, left_out) = Choice::of(means, share);
         if left_out > 0 {
             let metrics = if left_out == 1 { "metric is" } else { "metrics are" };
-            let text = format!("{left_out} {metrics} left out here; sweep.parquet has all.");
+            let text = format!("{left_out} {metrics} omitted here; sweep.parquet contains all.");
             html.push_str(&note(&text));
         }
         let number = data.sweeps.len();
@@ -121,7 +122,7 @@ pub(crate) fn sections(all: &[Means], data: &mut Data) -> String {
 }
 
 /// `84 points under 4 seeds each: …`
-fn said(means: &Means) -> String {
+fn overview(means: &Means) -> String {
     let counted = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),
         count => format!("{count} {one}s"),
@@ -130,21 +131,21 @@ fn said(means: &Means) -> String {
     let seeds = counted(means.seeds.len(), "seed");
     if means.seeds.len() == 1 {
         return format!(
-            "{points} under {seeds}, n = 1: there are no intervals, and nothing is significant."
+            "{points} under {seeds}, n = 1: there are no intervals and no significance tests."
         );
     }
     let each = if means.points.len() == 1 { "" } else { " each" };
     let from = means.baseline.as_ref().map_or_else(String::new, |baseline| {
         format!(
-            " Differences are from {baseline}, seed by seed (n = {} unless a cell says another), \
+            " Differences are from {baseline}, seed by seed (n = {} unless a cell shows another), \
              with their paired 95 % intervals; bold ones are significant (5 %) by paired t-tests, \
              Holm-corrected over the table.",
             means.seeds.len()
         )
     });
     format!(
-        "{points} under {seeds}{each}. What is drawn are means over the seeds; bands and bars are \
-         their 95 % confidence intervals, by Student's t, as far as values can be.{from}"
+        "{points} under {seeds}{each}. Plots show means over the seeds; bands and bars are \
+         their 95 % confidence intervals by Student's t, cut at the metric's limits.{from}"
     )
 }
 
@@ -154,13 +155,13 @@ fn over_seeds(means: &Means) -> String {
     let mut html = rows_over_seeds(means, shown_mean);
     if html.contains("<b>") {
         html.push_str(&note(
-            "Bold: the best; paired t-tests find its difference from every other significant.",
+            "Bold: the best, if paired t-tests find its difference from every other significant.",
         ));
     }
     if html.contains('≥') {
         html.push_str(&note(
-            "≥: a lower bound. Under some seed too many messages did not finish for the percentile \
-             to be known, or a mean is of those that did.",
+            "≥: a lower bound. Under some seed, too many messages are unfinished for the \
+             percentile to be known, or a mean covers only the finished messages.",
         ));
     }
     if let Some(baseline) = &means.baseline {
@@ -170,7 +171,7 @@ fn over_seeds(means: &Means) -> String {
     html
 }
 
-/// The table of these, a cell each; rows in which no cell has anything are left out.
+/// A table with these columns; rows without any value are omitted.
 fn rows_over_seeds(means: &Means, shown: impl Fn(&Entry) -> String) -> String {
     let columns = [
         ("goodput a flow Gbit/s", "goodput_mean_gbps"),
@@ -185,7 +186,7 @@ fn rows_over_seeds(means: &Means, shown: impl Fn(&Entry) -> String) -> String {
     let mut titles = vec![("protocol", false), ("label", false), ("seeds", true)];
     titles.extend(columns.map(|(title, _)| (title, true)));
     let rows = means.points.iter().flat_map(|point| {
-        // Every group of flows has this one, and nothing else has.
+        // Every group of flows has exactly this metric, and nothing else has it.
         let groups = point.metrics.iter().filter(|one| one.metric == "retransmitted_bytes");
         groups.map(|group| {
             let cell = |(_, metric): (&str, &str)| {
@@ -221,7 +222,7 @@ fn shown_difference(one: &Entry, seeds: usize) -> String {
     let Some(Paired { n, mean, half_width, is_significant, .. }) = one.difference else {
         return NONE.to_owned();
     };
-    // What is zero in all digits that are shown has no sign.
+    // A value that is zero in all digits shown has no sign.
     let mean = if ["0", "-0"].contains(&&*digits(mean)) { 0.0 } else { mean };
     let sign = if mean > 0.0 { "+" } else { "" };
     let some = if n < seeds { format!(" (n = {n})") } else { String::new() };
@@ -230,8 +231,8 @@ fn shown_difference(one: &Entry, seeds: usize) -> String {
 }
 
 impl Choice {
-    /// What there is to choose from, with at most so many means in all, and how many metrics that
-    /// leaves out: those of single ranges of sizes before others.
+    /// The data of `means`, with at most `most` means in total, and the number of metrics that this
+    /// omits. Metrics of single size ranges are omitted first.
     fn of(means: &Means, most: usize) -> (Choice, usize) {
         let points = &means.points[..means.points.len().min(POINTS_MAX)];
         let mut dimensions: Vec<Dimension> = means
@@ -331,14 +332,14 @@ fn sizes(entry: &Entry) -> Option<(u64, Option<u64>)> {
     entry.min_bytes.map(|min| (min, entry.below_bytes))
 }
 
-/// Each once, in the order of their first appearance.
+/// Distinct values, in the order of their first appearance.
 fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     values.filter(|value| seen.insert(value.clone())).collect()
 }
 
 impl Dimension {
-    /// Values in this order, each of a line that is like no other.
+    /// Values in this order, each with a distinct line style.
     fn of(name: &str, values: Vec<String>) -> Dimension {
         let nth = |i: usize| PALETTE[i % PALETTE.len()].to_owned();
         Dimension {
@@ -389,8 +390,8 @@ impl Dimension {
     }
 }
 
-/// Whether numbers, from the least to the most, span a decade or nearly and are more even on a log
-/// axis.
+/// Whether numbers (from the least to the most) span nearly a decade or more, and are more even on
+/// a log axis.
 fn suits_log(numbers: &[f64]) -> bool {
     let widest = |of: fn(f64) -> f64| {
         let gaps = numbers.windows(2).map(|pair| of(pair[1]) - of(pair[0]));
@@ -402,11 +403,11 @@ fn suits_log(numbers: &[f64]) -> bool {
         && widest(f64::ln) < widest(|x| x)
 }
 
-/// Names flows by their label, and by their protocol where that tells them apart.
+/// Names flows by label, and by protocol if the label is ambiguous.
 struct Namer {
-    /// The number of the key that says under which protocol a point runs.
+    /// Index of the key that contains a point's protocol.
     protocol: Option<usize>,
-    /// Labels of flows under several protocols at one point.
+    /// Labels of flows that have several protocols at one point.
     shared: BTreeSet<String>,
 }
 
@@ -464,12 +465,14 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_of_a_sweep_warn_of_is_told_and_counted() {
+    fn warnings_of_a_sweep_are_listed_and_counted() {
         let warnings = (1..=42).map(|i| format!("load 0.{i} <much>")).collect();
         let one = Means { warnings, ..means(&["load"], &[]) };
         let html = sections(&[one], &mut Data::default());
-        for said in ["load 0.1 &lt;much&gt;", "load 0.40 ", "And 2 warnings more, in sweep.json."] {
-            assert!(html.contains(said), "{said} is not in {html}");
+        for expected in
+            ["load 0.1 &lt;much&gt;", "load 0.40 ", "And 2 more warnings, in sweep.json."]
+        {
+            assert!(html.contains(expected), "{expected} is not in {html}");
         }
         assert!(!html.contains("load 0.41"));
     }
@@ -482,7 +485,11 @@ mod tests {
         };
         assert_eq!(axis(&["0.5", "0.3", "0.4"]), (vec![0.3, 0.4, 0.5], "", false));
         assert_eq!(axis(&["500KB", "8MB", "2MB"]), (vec![5e5, 2e6, 8e6], "B", true));
-        assert_eq!(axis(&["10us", "1ms"]), (vec![10.0, 1000.0], "us", false), "two tell nothing");
+        assert_eq!(
+            axis(&["10us", "1ms"]),
+            (vec![10.0, 1000.0], "us", false),
+            "two values are too few"
+        );
         assert_eq!(axis(&["30%", "60%"]).0, [0.3, 0.6]);
         assert!(axis(&["1", "2", "4", "8", "16"]).2);
         assert!(!axis(&["10", "30", "50", "70", "90"]).2, "even as they are");
@@ -492,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn means_stand_at_their_point_label_and_size() {
+    fn means_have_point_label_and_size() {
         let of = |label: &str, mean| entry(label, "swift", "fct_p99_us", mean);
         let mut small = entry("b", "swift", "size_slowdown_p99", 7.123_456_7);
         small["min_bytes"] = json!(1000);
@@ -524,14 +531,14 @@ mod tests {
         assert_eq!(protocols.colors, [info.color]);
         assert_eq!(value["metrics"][0]["unit"], "µs");
         assert_eq!(value["metrics"][0]["better"], "less");
-        // Of fewer means, those of single sizes go first.
+        // With a lower limit, metrics of single sizes are omitted first.
         let (fewer, left_out) = Choice::of(&means(&["load", PROTOCOL], &of_points), 3);
         assert_eq!((fewer.metrics.len(), left_out), (1, 1));
         assert_eq!(fewer.metrics[0].name, "fct_p99_us");
     }
 
     #[test]
-    fn flows_of_one_label_under_two_protocols_are_told_apart() {
+    fn shared_labels_include_the_protocol() {
         let both = |under: &str| {
             let of = |protocol| entry("a", protocol, "retransmitted_bytes", 0.0);
             (json!([under]), vec![of(under), of("dctcp"), entry("", "x + y", "drops", 0.0)])
@@ -546,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_over_seeds_tell_means_intervals_and_the_best() {
+    fn tables_show_means_intervals_and_the_best() {
         let mut best = entry("a", "swift", "slowdown_p99", 56.0);
         best["is_best"] = json!(true);
         let mut bound = entry("a", "dctcp", "slowdown_p99", 70.0);

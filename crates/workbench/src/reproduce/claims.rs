@@ -1,55 +1,55 @@
-//! Claims, and how they fared.
+//! Claims and their results.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Verdict, judge};
-/// A claim and how it fared.
+/// A claim and its result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClaimResult {
-    /// The paper's name.
+    /// Name of the paper.
     pub paper: String,
-    /// The figure's.
+    /// Name of the figure.
     pub figure: String,
-    /// The claim's.
+    /// Name of the claim.
     pub claim: String,
-    /// The paper's sentence that this is one way to read, or a part of; the claim's own name where
-    /// there is no other.
+    /// The sentence of the paper of which this claim is a reading or a part; the claim's own name
+    /// if it has the sentence for itself.
     pub sentence: String,
-    /// Whether it is a part of it.
+    /// Whether the claim is a part of the sentence.
     #[serde(default)]
     pub is_part: bool,
-    /// What is claimed.
+    /// Text of the claim.
     pub text: String,
-    /// The paper's value; none where it gives no number.
+    /// The paper's value; null if it gives no number.
     pub paper_value: Option<f64>,
-    /// Whether the paper does not print it: it is what its words come to.
+    /// Whether the value is not printed in the paper but follows from its words.
     #[serde(default)]
     pub derived: bool,
-    /// Ours; none where a run gave no answer.
+    /// The measured value; null if a run gave no value.
     pub measured: Option<f64>,
-    /// Of both.
+    /// Unit of both values.
     pub unit: String,
-    /// How it fared.
+    /// The verdict.
     pub verdict: Verdict,
-    /// How it would have fared with nothing varied.
+    /// The verdict without alternatives.
     pub as_chosen: Verdict,
-    /// Why it is judged so, and what it hangs on.
+    /// Reasons for the verdict, and its conditions.
     pub why: String,
-    /// What single seeds gave; a list in files.
+    /// Results of single seeds; a list in files.
     pub seeds: Seeds,
 }
 
-/// Values of single seeds.
+/// Results of single seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "(u64, Option<f64>, Option<f64>)", into = "(u64, Option<f64>, Option<f64>)")]
 pub struct Seeds {
-    /// So many that led to different runs.
+    /// Number of seeds that led to different runs.
     pub count: u64,
-    /// The smallest value of one of them; none where a run gave no answer.
+    /// The smallest value of a seed; null if a run gave no value.
     pub least: Option<f64>,
-    /// The largest.
+    /// The largest value of a seed.
     pub most: Option<f64>,
 }
 
@@ -65,17 +65,17 @@ impl From<Seeds> for (u64, Option<f64>, Option<f64>) {
     }
 }
 
-/// How the sentences of papers came out.
+/// Totals of the verdicts on sentences of papers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Numbers that papers print.
+    /// Sentences with a number.
     pub numbers: Count,
-    /// What they say without one.
+    /// Sentences without a number.
     pub others: Count,
 }
 
 impl Counts {
-    /// Those of claims. Several readings or parts of one sentence count once.
+    /// Totals of claims. Several readings or parts of one sentence count once.
     pub(crate) fn of(claims: &[ClaimResult]) -> Counts {
         let (numbers, others): (Vec<&ClaimResult>, Vec<&ClaimResult>) =
             claims.iter().partition(|claim| claim.paper_value.is_some() && !claim.derived);
@@ -83,23 +83,23 @@ impl Counts {
     }
 }
 
-/// How many sentences of papers came out how.
+/// Numbers of sentences by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// All.
+    /// All sentences.
     pub all: usize,
-    /// For every seed and every alternative.
+    /// Reproduced for every seed and every alternative.
     pub reproduced: usize,
-    /// For some only.
+    /// Reproduced for some of these only.
     pub conditional: usize,
     /// In the paper's direction.
     pub direction: usize,
-    /// Not.
+    /// None of these.
     pub deviates: usize,
 }
 
 impl Count {
-    /// How many, with what they are: `1 number`, `24 numbers`.
+    /// The number with its noun: `1 number`, `24 numbers`.
     pub fn named(&self, one: &str, several: &str) -> String {
         format!("{} {}", self.all, if self.all == 1 { one } else { several })
     }

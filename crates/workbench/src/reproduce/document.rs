@@ -1,11 +1,11 @@
-//! The claims as a document.
+//! The reproduction document.
 
 use std::fmt::Write;
 
 use super::registry::SEEDS;
 use super::{ClaimResult, Counts, Reproduction, Seeds, Verdict};
 
-/// In Markdown: what came of every claim, figure by figure.
+/// The verdicts on all claims in Markdown, figure by figure.
 pub(crate) fn markdown(result: &Reproduction) -> String {
     let quick = if result.quick { " --quick" } else { "" };
     let vary = if result.sensitivity.is_empty() { "" } else { " --sensitivity" };
@@ -57,33 +57,32 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
     text
 }
 
-/// What values are that were measured with so many seeds.
+/// Explanation of values that were measured with `seeds` seeds.
 pub(crate) fn values(seeds: u64) -> String {
     if seeds <= 1 {
-        return "Values are of one seed.".to_owned();
+        return "Values are from one seed.".to_owned();
     }
     format!(
-        "Values are means over {seeds} seeds, ratios those of two means; square brackets, as in \
-         [9.24 to 9.66], hold the least and the greatest of single seeds."
+        "Values are means over {seeds} seeds, and ratios are those of two means. Square brackets, \
+         as in [9.24 to 9.66], hold the minimum and maximum of single seeds."
     )
 }
 
-/// What values of papers in parentheses are.
-pub const DERIVED: &str = "Values in parentheses are not printed in the paper: they are \
-                                  what its words come to, such as a fair share, and count as \
-                                  orderings do.";
+/// Explanation of the paper's values in parentheses.
+pub const DERIVED: &str = "Values in parentheses are not printed in the paper. They follow \
+                                  from its words, such as a fair share, and count as orderings.";
 
-/// How claims came out, and what is meant by that.
+/// Totals of the verdicts, and the meaning of each verdict.
 fn legend(Counts { numbers, others }: Counts) -> String {
     format!(
         "\nOf the {} that the papers print, {numbers}. Of {} without a number, {others}. \
-         Several readings of one sentence count once, and so do its parts, by the worst.\n\n\
+         Several readings of a sentence count once, and so do its parts, by the worst.\n\n\
          * *Reproduced*: within the tolerance for every seed and, with one seed, for every \
          alternative to what the paper leaves open.\n\
-         * *Conditional*: within it for some of them only; the others are named.\n\
-         * *Direction*: the paper's way for all of them, by at least a quarter of its effect (in \
-         the logarithm where that is a factor), or by the margin that the tolerance names.\n\
-         * *Deviates*: none of these, or the same check does as well where it should fail.\n\n\
+         * *Conditional*: within the tolerance for some of these only; the others are named.\n\
+         * *Direction*: in the paper's direction for all of these, by at least a quarter of its \
+         effect (in the logarithm for factors), or by the margin that the tolerance names.\n\
+         * *Deviates*: none of these, or the control passes the same check, which it must fail.\n\n\
          {DERIVED}\n",
         numbers.named("number", "numbers"),
         others.named("ordering or trend", "orderings and trends"),
@@ -91,7 +90,7 @@ fn legend(Counts { numbers, others }: Counts) -> String {
 }
 
 impl Verdict {
-    /// As people read it.
+    /// Name in texts.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Reproduced => "reproduced",
@@ -102,7 +101,7 @@ impl Verdict {
     }
 }
 
-/// A claim's measured value as people read it.
+/// A claim's measured value as text.
 pub(crate) fn measured(claim: &ClaimResult) -> String {
     let value = with_unit(claim.measured, &claim.unit);
     match claim.seeds {
@@ -113,7 +112,7 @@ pub(crate) fn measured(claim: &ClaimResult) -> String {
     }
 }
 
-/// A claim's value in the paper as people read it.
+/// A claim's value in the paper as text.
 pub(crate) fn paper_value(claim: &ClaimResult) -> String {
     if claim.paper_value.is_none() {
         "no number".to_owned()
@@ -123,7 +122,7 @@ pub(crate) fn paper_value(claim: &ClaimResult) -> String {
     }
 }
 
-/// A value as people read it.
+/// A value as text.
 pub(crate) fn with_unit(value: Option<f64>, unit: &str) -> String {
     value.map_or_else(
         || "none".to_owned(),
@@ -153,14 +152,14 @@ mod tests {
     use crate::{FigureText, PaperText};
 
     #[test]
-    fn one_number_is_no_numbers() {
+    fn counts_have_singular_and_plural() {
         let count = |all| super::super::Count { all, ..Default::default() };
         let named = [0, 1, 24].map(|all| count(all).named("number", "numbers"));
         assert_eq!(named, ["0 numbers", "1 number", "24 numbers"]);
     }
 
     #[test]
-    fn a_single_figure_is_told_without_the_history_of_others() {
+    fn a_single_figure_omits_the_history() {
         let figure = |name: &str| FigureText {
             figure: name.to_owned(),
             title: "what it shows".to_owned(),

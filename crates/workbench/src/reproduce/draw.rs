@@ -1,4 +1,4 @@
-//! Figures in the paper's own axes.
+//! Draws the figures with the papers' axes.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::report::plot::{
     Axis, Distribution, Line, MARKERS, PALETTE, PaperMark, Plot, Points, equal_scales,
 };
 
-/// Every plot of a figure.
+/// All plots of a figure.
 pub(crate) fn pictures(
     paper: &Paper,
     figure: &Figure,
@@ -56,7 +56,7 @@ fn plots(
         bands: chosen.first().map_or_else(Vec::new, |&run| days(chart, runs[run].first().copied())),
         ..Plot::default()
     };
-    // Of a long run, all that is drawn goes into what is looked at.
+    // Points outside the shown range are removed, so that thinning does not spend points on them.
     let shown = |&(x, _): &(f64, f64)| {
         chart.from_ms.is_none_or(|from| from <= x) && chart.to_ms.is_none_or(|to| x <= to)
     };
@@ -128,7 +128,7 @@ fn plots(
                 }));
             }
             let mut plot = plot(title(), lines);
-            plot.said = said(chart, figure, chosen, &plot.lines);
+            plot.said = paper_marks(chart, figure, chosen, &plot.lines);
             vec![plot]
         }
         ChartKind::Points => {
@@ -170,7 +170,7 @@ fn plots(
     }
 }
 
-/// A plot of shares that are not larger, as plots hold distributions.
+/// Converts cumulative shares to shares of larger values, as plots store distributions.
 fn distribution(mut plot: Plot, shown: Distribution) -> Plot {
     let points = plot.lines.iter_mut().flat_map(|line| line.points.iter_mut());
     points.for_each(|point| point.1 = 1.0 - point.1);
@@ -181,7 +181,7 @@ fn distribution(mut plot: Plot, shown: Distribution) -> Plot {
 /// Steps of a cumulative distribution.
 const STEPS: usize = 200;
 
-/// Values and the shares that do not exceed them, of values in order.
+/// Values with the shares that do not exceed them; values are in order.
 fn cumulative(values: &[f64]) -> Vec<(f64, f64)> {
     let point = |step: usize| {
         let share = step as f64 / STEPS as f64;
@@ -191,11 +191,11 @@ fn cumulative(values: &[f64]) -> Vec<(f64, f64)> {
     (0..=STEPS).filter_map(point).collect()
 }
 
-/// Sizes at which messages are divided unless a chart says so.
+/// Default sizes that divide messages.
 const SIZES: [u64; 8] = [5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000, 10_000_000];
 
-/// The slowdown that a share of the messages did not exceed, over their mean size in KB, of those
-/// between each two ends and those beyond.
+/// Quantile of slowdowns over mean size in KB, for the messages between each two sizes in `ends`
+/// and beyond the last.
 fn by_size(all: &[Slowdown], ends: &[u64], share: f64) -> Vec<(f64, f64)> {
     let point = |(from, below): (u64, u64)| {
         let slowdown = quantile(all, from, below, share)?;
@@ -207,8 +207,8 @@ fn by_size(all: &[Slowdown], ends: &[u64], share: f64) -> Vec<(f64, f64)> {
     from.zip(ends.iter().copied().chain([u64::MAX])).filter_map(point).collect()
 }
 
-/// A run's line: in its protocol's colour and with its marker; if it is not the protocol's first
-/// among them, lighter and with dashes.
+/// Style of a run's line: its protocol's colour and marker. A further run of the same protocol is
+/// lighter and dashed.
 fn styled(
     chart: &Chart,
     figure: &Figure,
@@ -237,7 +237,7 @@ fn info(run: &Run) -> Option<&'static tidegate_core::ProtocolInfo> {
     Some(Protocol::named(run.protocol.as_ref()?)?.info())
 }
 
-/// A line for each of those that runs belong to, through their points in the order of their x.
+/// One line per `line` of the runs, through their points in the order of x.
 fn sweep(
     chart: &Chart,
     ask: &Ask,
@@ -277,7 +277,7 @@ fn sweep(
         lines[number].points.push(point);
         lines[number].range.push(range);
     }
-    // With one seed each there is no range.
+    // With one seed there is no range.
     for line in &mut lines {
         if line.range.iter().all(|(least, most)| least == most) {
             line.range = Points::default();
@@ -286,9 +286,9 @@ fn sweep(
     lines
 }
 
-/// What the paper says of runs of a sweep, where a claim is of one of them by itself and of what is
+/// The paper's values for runs of a sweep, from claims about single runs with the metric that is
 /// drawn.
-fn said(chart: &Chart, figure: &Figure, chosen: &[usize], lines: &[Line]) -> Vec<PaperMark> {
+fn paper_marks(chart: &Chart, figure: &Figure, chosen: &[usize], lines: &[Line]) -> Vec<PaperMark> {
     let Some(drawn) = chart.of.as_ref().filter(|_| chart.along.is_none()) else {
         return Vec::new();
     };
@@ -304,7 +304,7 @@ fn said(chart: &Chart, figure: &Figure, chosen: &[usize], lines: &[Line]) -> Vec
     figure.claims.iter().filter_map(one).collect()
 }
 
-/// Facts that no run measures.
+/// Facts as single points.
 fn apart((i, facts): (usize, &Facts)) -> Line {
     Line {
         name: facts.name.clone(),
@@ -316,21 +316,20 @@ fn apart((i, facts): (usize, &Facts)) -> Line {
     }
 }
 
-/// The bins in which a flow is there.
+/// The bins of a flow's lifetime.
 fn life(flow: &FlowTrace, seen: &Observations) -> Range<usize> {
     let bin = |us: f64| (us / seen.interval_us + 1e-6) as usize;
     let end = flow.first + flow.goodput_gbps.len();
     bin(flow.start_us)..flow.stop_us.map_or(end, |us| bin(us).min(end))
 }
 
-/// When something of an interval holds: at its end if it is sampled there, in its middle if it is a
-/// mean over it.
+/// Time of a bin's value: its end for samples, its middle for means.
 fn time_ms(bin: usize, is_sampled: bool, seen: &Observations) -> f64 {
     let part = if is_sampled { 1.0 } else { 0.5 };
     (bin as f64 + part) * seen.interval_us * 1e-3
 }
 
-/// What is drawn of a flow in an interval.
+/// The value of a flow in a bin, with its time.
 fn point(flow: &FlowTrace, of: Traced, bin: usize, seen: &Observations) -> Option<(f64, f64)> {
     Some((time_ms(bin, of == Traced::Window, seen), f64::from(flow.at(of, bin)?)))
 }
@@ -345,7 +344,7 @@ fn smooth(points: Vec<(f64, f64)>, width: f64) -> Vec<(f64, f64)> {
     points.windows(width).map(mean).collect()
 }
 
-/// A line over time; `of` is what it shows unless it says so itself.
+/// A line over time; `of` is the default quantity.
 fn series(seen: &Observations, of: Traced, curve: &Curve, sum: bool) -> Vec<(f64, f64)> {
     let (label, of) = match curve {
         Curve::Together => return together(seen),
@@ -353,7 +352,7 @@ fn series(seen: &Observations, of: Traced, curve: &Curve, sum: bool) -> Vec<(f64
         Curve::Queue(port, waiting) => {
             let is_meant = |queue: &&QueueTrace| queue.from == port.from && queue.to == port.to;
             let Some(queue) = seen.queues.iter().find(is_meant) else { return Vec::new() };
-            // A microsecond at 1 Gbit/s is an eighth of a KB.
+            // A microsecond at 1 Gbit/s is 0.125 KB.
             let unit = match waiting {
                 Waiting::Delay => 1.0,
                 Waiting::Kilobytes => queue.rate_gbps / 8.0,
@@ -375,7 +374,7 @@ fn series(seen: &Observations, of: Traced, curve: &Curve, sum: bool) -> Vec<(f64
     (0..bins).filter_map(mean).collect()
 }
 
-/// From when until when the circuit is up whose days a chart shades, in milliseconds.
+/// Days of the circuit that a chart shades, start and end in milliseconds.
 fn days(chart: &Chart, seen: Option<&Observations>) -> Vec<(f64, f64)> {
     let Some((port, seen)) = chart.days_of.as_ref().zip(seen) else { return Vec::new() };
     let circuit = seen.circuits.iter().find(|of| of.from == port.from && of.to == port.to);
@@ -383,7 +382,7 @@ fn days(chart: &Chart, seen: Option<&Observations>) -> Vec<(f64, f64)> {
     circuit.map_or_else(Vec::new, |of| of.begins_us.iter().map(|&begin| day(of, begin)).collect())
 }
 
-/// The goodput of all flows together over time.
+/// The total goodput of all flows over time.
 fn together(seen: &Observations) -> Vec<(f64, f64)> {
     let bins = seen.traces.iter().map(|flow| flow.first + flow.goodput_gbps.len()).max();
     let sum = |bin| {
@@ -404,7 +403,7 @@ fn by_label(seen: &Observations, of: Traced, chart: &Chart) -> Vec<Line> {
     chart.labels.iter().enumerate().map(line).collect()
 }
 
-/// Flows that a paper names by a colour have it.
+/// Flows that a paper names by a colour have this colour.
 fn colour_of(curve: &Curve) -> Option<&'static str> {
     let Curve::Flows(label, None) = curve else { return None };
     let named = [("blue", "#0072b2"), ("green", "#009e73"), ("red", "#d55e00")];
@@ -428,16 +427,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn papers_values_stand_at_points_that_claims_are_about() {
+    fn paper_marks_stand_at_claimed_points() {
         let mut stands = 0;
         for figure in papers(false).unwrap().iter().flat_map(|paper| &paper.figures) {
             for chart in figure.charts.iter().filter(|chart| chart.kind == ChartKind::Sweep) {
                 let is_drawn = |run: &usize| figure.draws(chart, &figure.runs[*run]);
                 let chosen: Vec<usize> = (0..figure.runs.len()).filter(is_drawn).collect();
-                for said in said(chart, figure, &chosen, &[]) {
-                    let claim = figure.claims.iter().find(|claim| claim.name == said.name);
-                    assert_eq!(claim.unwrap().paper, Some(said.y));
-                    assert!(chosen.iter().any(|&run| figure.runs[run].x == Some(said.x)));
+                for mark in paper_marks(chart, figure, &chosen, &[]) {
+                    let claim = figure.claims.iter().find(|claim| claim.name == mark.name);
+                    assert_eq!(claim.unwrap().paper, Some(mark.y));
+                    assert!(chosen.iter().any(|&run| figure.runs[run].x == Some(mark.x)));
                     stands += 1;
                 }
             }
@@ -446,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_is_of_what_is_larger() {
+    fn distributions_store_larger_shares() {
         let line = Line { points: vec![(1.0, 0.25), (2.0, 1.0)].into(), ..Line::default() };
         let plot = Plot { lines: vec![line], ..Plot::default() };
         let plot = distribution(plot, Distribution::Tail);

@@ -1,10 +1,11 @@
-//! What came of a claim: as chosen, under every alternative to what its paper leaves open, and
-//! where it should fail.
+//! Verdicts on claims, from their values as chosen, under every alternative to the paper's open
+//! values, and under the control.
 //!
-//! A claim is *reproduced* only if it is within its tolerance for every seed, with seeds that lead
-//! to different runs, and for every alternative, each with one seed. Within it for some of them
-//! only, it is *conditional*. In the paper's *direction* it must be for all of them. Where its
-//! control, under the same alternative, does as well, the claim shows nothing.
+//! A claim is *reproduced* only if it is within its tolerance for every seed (with seeds that lead
+//! to different runs) and for every alternative (each with one seed). It is *conditional* if it is
+//! within the tolerance for some of these only. For *direction*, all of these must be in the
+//! paper's direction. If the control passes the same check under the same alternative, the claim is
+//! inconclusive.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,22 +16,21 @@ use super::registry::Claim;
 /// A claim measured with several seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// From the means over the seeds; none where a run gave no answer.
+    /// From the means over the seeds; `None` if a run gave no value.
     pub(crate) value: Option<f64>,
-    /// Least and greatest of single seeds; none where one of them gave no answer.
+    /// Minimum and maximum over seeds; `None` if a seed gave no value.
     pub(crate) range: Option<(f64, f64)>,
-    /// Seeds that led to different runs.
+    /// Number of seeds that led to different runs.
     pub(crate) seeds: u64,
-    /// The same of its control, from the means over the seeds; none where that gave no answer.
+    /// Value of the control, from the means over the seeds; `None` if there is none.
     pub(crate) control: Option<f64>,
 }
 
-/// An alternative to something open, and the claim under it; nothing where that has not been
-/// measured with this version.
+/// An alternative, and the claim under it; `None` if it has not been measured with this version.
 pub(crate) type Varied = (String, Option<Measured>);
 
 impl Measured {
-    /// What the bounds say of it, taken alone: of the worst seed, and next to its control.
+    /// The verdict on this measurement alone: by the worst seed, and compared with its control.
     pub(crate) fn verdict(&self, claim: &Claim) -> Verdict {
         let Some((low, high)) = self.range.filter(|_| self.value.is_some()) else {
             return Verdict::Deviates;
@@ -41,7 +41,7 @@ impl Measured {
         if self.shows_nothing(claim, worst) { Verdict::Deviates } else { worst }
     }
 
-    /// Whether the mean of the seeds is within the tolerance, and the control's is not.
+    /// Whether the mean over the seeds is within the tolerance, and the control's is not.
     fn is_within(&self, claim: &Claim) -> bool {
         let verdict = claim.verdict(self.value);
         verdict == Verdict::Reproduced && !self.shows_nothing(claim, verdict)
@@ -52,8 +52,8 @@ impl Measured {
     }
 }
 
-/// The verdict on a claim, and what it hangs on, in sentences. `seeds` led to different runs of
-/// what is chosen.
+/// The verdict on a claim, and its conditions in sentences. `seeds` is the number of seeds that led
+/// to different runs.
 pub(crate) fn judge(
     claim: &Claim,
     chosen: &Measured,
@@ -74,24 +74,24 @@ pub(crate) fn judge(
     } else {
         Verdict::Deviates
     };
-    let mut hangs = Vec::new();
+    let mut reasons = Vec::new();
     let alone = claim.verdict(chosen.value);
     let control = claim.control.as_ref().map_or("", |control| &control.of);
-    // Where an alternative alone is within, the control may be so as chosen.
+    // If only an alternative is within the tolerance, the control can be within it as chosen.
     let passes = claim.verdict(chosen.control) == Verdict::Reproduced;
     match verdict {
         Verdict::Conditional if chosen.is_within(claim) => {
-            hangs.extend(named("not with", varied, |other| {
+            reasons.extend(named("not with", varied, |other| {
                 other.verdict(claim) != Verdict::Reproduced
             }));
             if chosen.verdict(claim) != Verdict::Reproduced {
-                hangs.push("not for every seed".to_owned());
+                reasons.push("not for every seed".to_owned());
             } else if seeds < 2 {
-                hangs.push("measured with one seed".to_owned());
+                reasons.push("measured with one seed".to_owned());
             }
         }
         Verdict::Conditional => {
-            hangs.extend(named("only with", varied, |other| {
+            reasons.extend(named("only with", varied, |other| {
                 other.verdict(claim) == Verdict::Reproduced
             }));
         }
@@ -101,11 +101,11 @@ pub(crate) fn judge(
                 Verdict::Reproduced => "the tolerance also passes",
                 _ => "the paper's direction is also that of",
             };
-            hangs.push(format!("it shows nothing: {as_well} {control} ({value})"));
+            reasons.push(format!("it is inconclusive: {as_well} {control} ({value})"));
         }
         Verdict::Deviates if chosen.verdict(claim) == Verdict::Direction => {
-            hangs.push("as chosen it points the paper's way".to_owned());
-            hangs.extend(named("not with", varied, |other| {
+            reasons.push("as chosen it has the paper's direction".to_owned());
+            reasons.extend(named("not with", varied, |other| {
                 other.verdict(claim) == Verdict::Deviates
             }));
         }
@@ -117,24 +117,26 @@ pub(crate) fn judge(
         } else {
             &format!("{missing} alternatives have")
         };
-        hangs.push(format!("{some} not been measured with this version"));
+        reasons.push(format!("{some} not been measured with this version"));
     }
     if passes && verdict == Verdict::Conditional {
         let value = chosen.control.map_or_else(|| "none".to_owned(), digits);
-        hangs.push(format!("as chosen it shows nothing: {control} comes to {value}"));
+        reasons.push(format!("as chosen it is inconclusive: {control} has {value}"));
     }
-    let mut text = if hangs.is_empty() { String::new() } else { sentence(&hangs.join("; ")) };
+    let mut text = if reasons.is_empty() { String::new() } else { sentence(&reasons.join("; ")) };
     if verdict != Verdict::Deviates && !passes && claim.control.is_some() {
         let failed = match chosen.control {
-            Some(value) => format!("It fails, as it should, with {control}: {}.", digits(value)),
-            None => format!("With {control} there is no answer, which counts as a failure."),
+            Some(value) => {
+                format!("The check fails, as required, with {control}: {}.", digits(value))
+            }
+            None => format!("With {control} there is no value, which counts as a failure."),
         };
         text = format!("{text} {failed}").trim_start().to_owned();
     }
     (verdict, text)
 }
 
-/// Alternatives of which something is true, with their values.
+/// Alternatives that satisfy `which`, with their values.
 fn named(how: &str, varied: &[Varied], which: impl Fn(&Measured) -> bool) -> Option<String> {
     let named = varied.iter().filter_map(|(name, measured)| {
         let measured = measured.as_ref().filter(|measured| which(measured))?;
@@ -144,7 +146,7 @@ fn named(how: &str, varied: &[Varied], which: impl Fn(&Measured) -> bool) -> Opt
     (!named.is_empty()).then(|| format!("{how} {}", named.join(", ")))
 }
 
-/// How much a verdict says.
+/// Order of verdicts.
 fn rank(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Reproduced => 3,
@@ -160,8 +162,7 @@ fn sentence(text: &str) -> String {
     format!("{first}{}.", letters.as_str())
 }
 
-/// What came of a sentence of the paper that can be read in several ways: how to read it is open,
-/// too.
+/// The verdict on a sentence with several readings. The reading counts as an open value.
 pub(crate) fn of_readings(verdicts: &[Verdict]) -> Verdict {
     let all = |verdict| verdicts.iter().all(|other| *other == verdict);
     let any = |verdict| verdicts.contains(&verdict);
@@ -176,7 +177,7 @@ pub(crate) fn of_readings(verdicts: &[Verdict]) -> Verdict {
     }
 }
 
-/// What came of a sentence of the paper that says several things: the worst of them.
+/// The verdict on a sentence with several parts: the worst of them.
 pub(crate) fn of_parts(verdicts: &[Verdict]) -> Verdict {
     let worst = verdicts.iter().copied().min_by_key(|verdict| rank(*verdict));
     worst.unwrap_or(Verdict::Deviates)
@@ -186,7 +187,7 @@ pub(crate) fn of_parts(verdicts: &[Verdict]) -> Verdict {
 mod tests {
     use super::*;
 
-    /// Reproduced from 8 to 18, in direction from 2 on.
+    /// Reproduced from 8 to 18, in the paper's direction from 2.
     fn claim() -> Claim {
         let text = "name = 'x'\ntext = 'x'\npaper = 16.0\nunit = 'times'\nform = 'ratio'\n\
                     reproduced = [8.0, 18.0]\ntolerance = 'x'\nmeasure = { metric = 'goodput' }\n\
@@ -205,10 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn reproduced_is_for_every_seed_and_every_alternative() {
+    fn reproduced_needs_every_seed_and_alternative() {
         let (held, why) = verdict(seen(9.0, 10.0, 11.0), &[Some(seen(8.0, 9.0, 18.0))]);
         assert_eq!(held, Verdict::Reproduced);
-        assert_eq!(why, "It fails, as it should, with another: 1.");
+        assert_eq!(why, "The check fails, as required, with another: 1.");
         for (chosen, varied, named) in [
             (seen(9.0, 10.0, 11.0), Some(seen(6.0, 7.0, 7.5)), "Not with open: 0 (7)"),
             (seen(9.0, 10.0, 11.0), Some(seen(7.0, 9.0, 11.0)), "Not with open: 0 (9)"),
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn direction_is_for_every_seed_and_every_alternative() {
+    fn direction_needs_every_seed_and_alternative() {
         let way = seen(2.5, 3.0, 4.0);
         assert_eq!(verdict(way, &[Some(way)]).0, Verdict::Direction);
         assert_eq!(verdict(seen(1.0, 3.0, 4.0), &[Some(way)]).0, Verdict::Deviates);
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_whose_control_does_as_well_shows_nothing() {
+    fn a_claim_is_inconclusive_if_its_control_passes() {
         let next_to = |value: f64, control| Measured { control, ..seen(value, value, value) };
         for (value, control, expected) in [
             (10.0, Some(12.0), Verdict::Deviates),
@@ -251,19 +252,19 @@ mod tests {
         ] {
             let (held, why) = verdict(next_to(value, control), &[]);
             assert_eq!(held, expected, "{why}");
-            assert_eq!(why.contains("shows nothing"), expected == Verdict::Deviates, "{why}");
+            assert_eq!(why.contains("inconclusive"), expected == Verdict::Deviates, "{why}");
             let passes = why.contains("the tolerance also passes another (12)");
             assert_eq!(passes, value > 9.0 && expected == Verdict::Deviates, "{why}");
         }
-        // Nor under an alternative; and where the claim deviates, its control is not said to have
-        // failed.
+        // The same under an alternative. If the claim deviates, the text does not mention a failed
+        // control.
         let chosen = next_to(1.0, Some(12.0));
         let (held, why) = verdict(chosen, &[Some(next_to(10.0, Some(12.0)))]);
         assert!(held == Verdict::Deviates && !why.contains("fails"), "{why}");
         assert_eq!(verdict(chosen, &[Some(next_to(10.0, Some(1.0)))]).0, Verdict::Conditional);
         let (held, why) = verdict(next_to(10.0, Some(12.0)), &[Some(next_to(10.0, Some(1.0)))]);
-        let said = "Only with open: 0 (10); as chosen it shows nothing: another comes to 12.";
-        assert!(held == Verdict::Conditional && why == said, "{why}");
+        let expected = "Only with open: 0 (10); as chosen it is inconclusive: another has 12.";
+        assert!(held == Verdict::Conditional && why == expected, "{why}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The figures and claims of papers: run, measured, drawn, and judged.
+//! Reproduction of papers: runs their figures, draws them, and judges their claims.
 //!
-//! Everything that is particular to a paper is data: a figure is a scenario file and a file of the
-//! registry. A run is made once for everything that asks about it, with the measures that this
-//! needs, and kept in a cache by its content.
+//! Everything specific to a paper is data: each figure is a scenario file and a registry file.
+//! Claims and charts that use the same run share it. A run records the measurements that they need,
+//! and is cached by its content.
 
 mod claims;
 mod document;
@@ -31,7 +31,7 @@ pub use registry::Verdict;
 use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
 use crate::markdown::wrapped;
-use crate::observe::{Control, Left, Measure, Observations, adapt, drive};
+use crate::observe::{Control, Measure, Observations, RunOutput, adapt, drive};
 use crate::report::plot::Plot;
 #[cfg(target_os = "linux")]
 use crate::testbed;
@@ -41,64 +41,63 @@ use record::Record;
 use registry::{Choice, Claim, Figure, Model, Paper, Run, SEEDS, Singles};
 pub use sensitivity::{Alternative, Sensitivity};
 
-/// How far the work is.
+/// Progress of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step<'a> {
-    /// Runs that are done.
+    /// Finished runs.
     pub done: usize,
-    /// Of so many.
+    /// All runs.
     pub all: usize,
-    /// About this share of the work, which runs that were kept from before are none of.
+    /// Approximate share of the work that is done. Cached runs do not count as work.
     pub share: f64,
-    /// The run that was done last.
+    /// The run that finished last.
     pub name: &'a str,
 }
 
-/// Hears of every run that is done, from the thread that did it.
+/// Receives every finished run, on the thread that ran it.
 pub type StepListener<'a> = &'a (dyn Fn(&Step<'_>) + Sync);
 
-/// What is going to be done, before it is.
+/// Cost of a reproduction, before it starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
-    /// Runs in all.
+    /// All runs.
     pub runs: usize,
-    /// Of these, made before and kept.
+    /// Runs that are in the cache.
     pub kept: usize,
-    /// What the others take together, in CPU seconds of one core of the machine on which that was
-    /// measured: a paper's runs are taken to cost alike for each simulated second of a host.
+    /// CPU seconds of the other runs together, on the machine on which costs were measured. All
+    /// runs of a paper are assumed to cost the same per simulated second and host.
     pub cpu_s: f64,
-    /// What those of real packets take, one after the other, by the clock: it is slowed down for
-    /// them.
+    /// Wall-clock seconds of the live UDP runs, one after the other, with dilation.
     pub clock_s: f64,
-    /// The others are made on so many threads.
+    /// Threads that make the other runs.
     pub threads: usize,
 }
 
 impl Forecast {
-    /// What all takes by the clock.
+    /// Expected wall-clock time of all runs.
     pub fn seconds(&self) -> f64 {
         self.cpu_s / self.threads as f64 + self.clock_s
     }
 }
 
-/// How to reproduce.
+/// Options of a reproduction.
 #[derive(Clone, Copy, Default)]
 pub struct ReproduceOptions<'a> {
-    /// One seed each.
+    /// Uses one seed.
     pub quick: bool,
-    /// Everything again for each alternative to what a paper leaves open.
+    /// Repeats everything for each alternative of the papers' open values.
     pub sensitivity: bool,
-    /// At most so many threads; `None`: as many as there are cores.
+    /// Upper limit of threads; `None`: the number of cores.
     pub threads: Option<usize>,
-    /// Runs that were made before are looked for here, and new ones are kept.
+    /// Folder of cached runs, in which new runs are stored.
     pub cache: Option<&'a Path>,
-    /// What becomes a host of a testbed, for runs of real packets.
+    /// Program that becomes a host of a testbed, for live UDP runs.
     pub host: Option<&'a Path>,
-    /// Told what is going to be done.
+    /// Receives the forecast.
     pub forecast: Option<&'a (dyn Fn(&Forecast) + Sync)>,
-    /// Told of every run that is done.
+    /// Receives every finished run.
     pub progress: Option<StepListener<'a>>,
-    /// Set from elsewhere, it ends the work with [`Error::Interrupted`].
+    /// A flag that ends the work with [`Error::Interrupted`] when another thread sets it.
     pub interrupted: Option<&'a AtomicBool>,
 }
 
@@ -108,16 +107,16 @@ impl ReproduceOptions<'_> {
     }
 }
 
-/// A figure as `--list` shows it.
+/// A figure in `--list`.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureInfo {
     /// The paper's name on the command line.
     pub paper: String,
-    /// The figure's.
+    /// Name of the figure.
     pub figure: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// How many runs it takes.
+    /// Number of its runs.
     pub runs: usize,
     /// Names of its claims.
     pub claims: Vec<String>,
@@ -128,20 +127,20 @@ pub struct FigureInfo {
 pub struct Picture {
     /// Name of a file, without extension.
     pub name: String,
-    /// What it shows.
+    /// The plot.
     pub plot: Plot,
 }
 
-/// What a reader of a paper's claims has to know.
+/// Introduction to a paper's claims.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PaperText {
     /// The paper's name.
     pub paper: String,
-    /// As people write it.
+    /// Title in texts.
     pub title: String,
-    /// About all of its figures, in Markdown.
+    /// Introduction to all of its figures, in Markdown.
     pub about: String,
-    /// What changed since their claims were written, in Markdown; said where there are several.
+    /// Changes since the claims were written, in Markdown; shown with several figures.
     #[serde(default)]
     pub history: String,
     /// Its figures, in order.
@@ -149,8 +148,7 @@ pub struct PaperText {
 }
 
 impl PaperText {
-    /// What stands before its figures, in Markdown. A reader of one figure is spared the history of
-    /// the others.
+    /// Text before the figures, in Markdown. With a single figure, the history is omitted.
     pub(crate) fn opening(&self) -> String {
         match self.figures.len() {
             0 | 1 => self.about.clone(),
@@ -159,53 +157,53 @@ impl PaperText {
     }
 }
 
-/// What a paper's claims measured under every alternative.
+/// Recorded values of a paper's claims under every alternative.
 #[derive(Clone, Debug)]
 pub struct PaperRecord {
     /// The paper's name.
     pub paper: String,
-    /// A file.
+    /// Content of the file.
     pub json: String,
 }
 
-/// A figure but for its claims.
+/// Texts of a figure, without its claims.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FigureText {
     /// The paper's number.
     pub figure: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What there is to say beside its claims: paragraphs.
+    /// Paragraphs beside its claims.
     pub said: Vec<String>,
     /// Names of its pictures.
     pub pictures: Vec<String>,
 }
 
-/// Names of what [`Reproduction::documents`] gives.
+/// Names of the files of [`Reproduction::documents`].
 pub(crate) const DOCUMENTS: [&str; 2] = ["reproduction.md", "sensitivity.md"];
 
-/// What came of it.
+/// Result of a reproduction.
 #[derive(Clone, Debug, Default)]
 pub struct Reproduction {
-    /// Every claim.
+    /// All claims.
     pub claims: Vec<ClaimResult>,
     /// Papers and their figures.
     pub papers: Vec<PaperText>,
-    /// Every plot.
+    /// All plots.
     pub pictures: Vec<Picture>,
-    /// How the claims move with what the papers leave open, by the paper's title; empty unless
-    /// asked for.
+    /// Sensitivity of the claims to the papers' open values, by the paper's title; empty unless
+    /// requested.
     pub sensitivity: Vec<(String, Vec<Sensitivity>)>,
-    /// With `--quick`.
+    /// Whether the run used `--quick`.
     pub quick: bool,
-    /// What claims measured under every alternative, as kept for runs that do not vary.
+    /// Recorded values under every alternative, for runs without `--sensitivity`.
     pub records: Vec<PaperRecord>,
 }
 
-/// All figures of `selection`: everything but those of real packets, a paper, or `paper/figure`.
+/// Lists the figures of `selection`: a paper, `paper/figure`, or all figures without live UDP.
 ///
 /// # Errors
-/// When there is no such paper or figure.
+/// When the paper or figure does not exist.
 pub fn figures(selection: Option<&str>) -> Result<Vec<FigureInfo>, Error> {
     let papers = registry::papers(false)?;
     let info = |(paper, figure): (&Paper, &Figure)| FigureInfo {
@@ -232,7 +230,7 @@ fn selected<'a>(
     let known = papers.iter().map(|paper| paper.name.as_str()).collect::<Vec<_>>().join(", ");
     let paper = papers.iter().find(|paper| paper.name == name);
     let paper =
-        paper.ok_or_else(|| usage(format!("there is no paper `{name}`; there are {known}")))?;
+        paper.ok_or_else(|| usage(format!("unknown paper `{name}`; expected one of {known}")))?;
     let is_meant = |figure: &&Figure| number.is_none_or(|number| figure.is_meant(number));
     let figures: Vec<_> =
         paper.figures.iter().filter(is_meant).map(|figure| (paper, figure)).collect();
@@ -240,32 +238,32 @@ fn selected<'a>(
         let known =
             paper.figures.iter().map(|figure| figure.name.as_str()).collect::<Vec<_>>().join(", ");
         let number = number.unwrap_or_default();
-        return Err(usage(format!("{name} has no figure `{number}` here; there are {known}")));
+        return Err(usage(format!("{name}: unknown figure `{number}`; expected one of {known}")));
     }
     Ok(figures)
 }
 
-/// One run that has to be made.
+/// A run to be made.
 struct Job {
     work: Work,
     recording: Recording,
     name: String,
-    /// What it takes, about: of a core, or by the clock where packets are real.
+    /// Approximate cost: CPU seconds, or wall-clock seconds for live UDP.
     seconds: f64,
 }
 
-/// What is done for it.
+/// The work of a run.
 enum Work {
-    /// Packets are simulated.
+    /// Simulation of packets.
     Packets(Box<Plan>),
-    /// A model is followed.
+    /// Solution of a model.
     Model(Model),
 }
 
 /// Reproduces `selection`.
 ///
 /// # Errors
-/// When there is no such paper or figure, or a run fails.
+/// When the paper or figure does not exist, or a run fails.
 pub fn reproduce(
     selection: Option<&str>,
     options: &ReproduceOptions<'_>,
@@ -273,27 +271,27 @@ pub fn reproduce(
     let papers = registry::papers(options.quick)?;
     let figures = selected(&papers, selection)?;
     let mut jobs = Jobs::default();
-    let mut wanted = Vec::new();
+    let mut requested = Vec::new();
     for &(paper, figure) in &figures {
         if options.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        let base = jobs.want(paper, figure, options.quick, None)?;
+        let base = jobs.request(paper, figure, options.quick, None)?;
         let choices = paper.choices().filter(|_| options.sensitivity);
         let others = choices
-            .map(|choice| Ok((choice, jobs.want(paper, figure, options.quick, Some(choice))?)));
-        wanted.push((base, others.collect::<Result<Vec<_>, Error>>()?));
+            .map(|choice| Ok((choice, jobs.request(paper, figure, options.quick, Some(choice))?)));
+        requested.push((base, others.collect::<Result<Vec<_>, Error>>()?));
     }
     let forecast = forecast(&jobs.jobs, options);
-    if let Some(tell) = options.forecast {
-        tell(&forecast);
+    if let Some(listener) = options.forecast {
+        listener(&forecast);
     }
     let seen = make(&jobs.jobs, &forecast, options)?;
     let mut result = Reproduction { quick: options.quick, ..Reproduction::default() };
     let (mut record, mut fresh) = (Record::default(), Record::default());
-    for (&(paper, figure), (base, others)) in figures.iter().zip(wanted) {
-        let observed = |wanted: &[Vec<usize>]| -> Vec<Vec<&Observations>> {
-            wanted.iter().map(|seeds| seeds.iter().map(|&i| &seen[i]).collect()).collect()
+    for (&(paper, figure), (base, others)) in figures.iter().zip(requested) {
+        let observed = |requested: &[Vec<usize>]| -> Vec<Vec<&Observations>> {
+            requested.iter().map(|seeds| seeds.iter().map(|&i| &seen[i]).collect()).collect()
         };
         if result.papers.last().is_none_or(|last| last.paper != paper.name) {
             record = Record::of(&paper.name)?;
@@ -317,7 +315,7 @@ pub fn reproduce(
         }
         let runs = observed(&base);
         let others: Vec<(Choice, Vec<Vec<&Observations>>)> =
-            others.iter().map(|(choice, wanted)| (*choice, observed(wanted))).collect();
+            others.iter().map(|(choice, requested)| (*choice, observed(requested))).collect();
         let plans = record::plans(paper, figure)?;
         for claim in &figure.claims {
             let key = |choice, seeds| record::key(paper, figure, claim, choice, &plans, seeds);
@@ -327,7 +325,7 @@ pub fn reproduce(
             }
             let mut varied: Vec<Varied> = Vec::new();
             for choice in paper.choices() {
-                // An alternative that changes none of the claim's runs is none.
+                // An alternative that changes none of the claim's runs does not count.
                 let Some(kept) = key(Some(choice), 1) else { continue };
                 let measured = match others.iter().find(|(other, _)| *other == choice) {
                     Some((_, runs)) => Some(measure(figure, claim, runs)),
@@ -340,17 +338,17 @@ pub fn reproduce(
             }
             let mut seeds = chosen.seeds;
             if !figure.has_chance(claim) || claim.control.is_none() {
-                // There is one solution, whatever the seed; or one run of another simulator, beside
-                // which ours may be without chance, too.
+                // A model has one solution for all seeds. A comparison has one run of another
+                // simulator, and our run may also be free of chance.
                 seeds = SEEDS;
             } else if options.quick {
-                // One seed stands for as many as were tried.
+                // With `--quick`, the recorded number of different seeds is used.
                 let several = key(None, SEEDS).and_then(|key| record.get(&key));
                 seeds = several.map_or(seeds, |several| several.seeds);
                 varied.push((format!("{SEEDS} seeds"), several));
             }
             let singles = claim.singles(|ask, run| figure.answer(ask, run, |run| &runs[run]));
-            let claimed = told(paper, figure, claim, &chosen, &varied, seeds, singles);
+            let claimed = judged(paper, figure, claim, &chosen, &varied, seeds, singles);
             if let Some((_, opens)) = result.sensitivity.last_mut() {
                 sensitivity::take(opens, &claimed, claim, |choice| {
                     let runs = &others.iter().find(|(other, _)| *other == choice)?.1;
@@ -382,18 +380,18 @@ pub fn reproduce(
     Ok(result)
 }
 
-/// Runs to be made: the same plan, looked at in the same intervals, is run once for all who ask.
+/// Runs to be made. A plan with equal sampling intervals is run once for all uses.
 #[derive(Default)]
 struct Jobs {
     jobs: Vec<Job>,
-    /// By hash of the plan, interval, and whether packets are real; by what the registry says of a
-    /// model.
+    /// Keys: hash of the plan, interval, and whether the run uses live UDP; for a model, its
+    /// source.
     known: BTreeMap<(String, Option<Span>, bool), usize>,
 }
 
 impl Jobs {
-    /// The numbers of a figure's runs, each with all its seeds.
-    fn want(
+    /// Indices of a figure's runs, each with all its seeds.
+    fn request(
         &mut self,
         paper: &Paper,
         figure: &Figure,
@@ -405,7 +403,7 @@ impl Jobs {
             let (work, key) = match &run.model {
                 Some(model) => (Work::Model(model.clone()), (model.source.clone(), None, false)),
                 None => {
-                    // What no claim asks about is drawn as chosen.
+                    // Runs that no claim uses are made as chosen.
                     let choice = choice.filter(|_| figure.is_claimed(run));
                     let plan = figure.plan(paper, run, seed, choice)?;
                     let hash = tidegate_scenario::content_hash(&plan);
@@ -433,7 +431,7 @@ impl Jobs {
     }
 }
 
-/// What a figure has to say beside its claims.
+/// Facts of a figure as sentences.
 fn facts(figure: &Figure, runs: &[Vec<&Observations>]) -> impl Iterator<Item = String> {
     figure.facts.iter().map(|fact| {
         let value = |i: usize| {
@@ -479,7 +477,7 @@ fn make(
     options: &ReproduceOptions<'_>,
 ) -> Result<Vec<Observations>, Error> {
     let cache = Cache::new(options.cache);
-    // How many runs are done, and what those of them took that had to be made.
+    // Number of finished runs, and cost of those that were not cached.
     let state = Mutex::new((0, 0.0));
     let is_interrupted = || options.is_interrupted();
     let one = |i: usize, threads: usize| {
@@ -497,14 +495,14 @@ fn make(
                     spent = *seconds / threads_each;
                     cache.make(plan, recording, |measures| {
                         if recording.real {
-                            return acted_out(plan, measures, options);
+                            return run_live(plan, measures, options);
                         }
                         let control = Control {
                             partitions: None,
                             threads,
                             ranks: None,
-                            asks: &is_interrupted,
-                            tell: &|_| {},
+                            is_interrupted: &is_interrupted,
+                            progress: &|_| {},
                             chunk: &adapt,
                         };
                         drive(plan, measures, &control)
@@ -512,7 +510,7 @@ fn make(
                 }
             },
         };
-        if let Some(tell) = options.progress {
+        if let Some(listener) = options.progress {
             let mut state = state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             state.0 += 1;
             state.1 += spent;
@@ -520,11 +518,11 @@ fn make(
             let of_runs = done as f64 / all as f64;
             let expected = forecast.seconds();
             let share = if expected > 0.0 { state.1 / expected } else { of_runs };
-            tell(&Step { done, all, share: share.min(1.0), name });
+            listener(&Step { done, all, share: share.min(1.0), name });
         }
         Ok(seen)
     };
-    // Real packets go by clocks: nothing runs beside them.
+    // Live UDP runs depend on clocks: nothing else runs at the same time.
     let is_real = |i: &usize| jobs[*i].recording.real;
     let (real, simulated): (Vec<usize>, Vec<usize>) = (0..jobs.len()).partition(is_real);
     let first = in_parallel(simulated.len(), threads(options), |n, all| one(simulated[n], all));
@@ -535,7 +533,7 @@ fn make(
     seen.into_iter().map(|(_, seen)| seen).collect()
 }
 
-/// What a run of real packets takes by the clock.
+/// Wall-clock time of a live UDP run.
 #[cfg(target_os = "linux")]
 fn clock_s(plan: &Plan) -> Result<f64, Error> {
     let dilation = testbed::usual_dilation(plan)?;
@@ -547,38 +545,39 @@ fn clock_s(_: &Plan) -> Result<f64, Error> {
     Ok(0.0)
 }
 
-/// A run of real packets.
+/// Makes a live UDP run.
 #[cfg(target_os = "linux")]
-fn acted_out(
+fn run_live(
     plan: &Plan,
     measures: Vec<Box<dyn Measure>>,
     options: &ReproduceOptions<'_>,
-) -> Result<Left, Error> {
+) -> Result<RunOutput, Error> {
     let Some(program) = options.host else {
-        let message = "real packets need processes, which only the command starts";
+        let message = "live UDP runs are available only on the command line";
         return Err(Error::Run(message.to_owned()));
     };
     let dilation = testbed::usual_dilation(plan)?;
-    let asks = || options.is_interrupted();
-    let control = testbed::Control { program, dilation, asks: &asks, tell: &|_| {} };
-    let left = testbed::act(plan, measures, &control)?;
-    // What a busy machine has measured is no value. Runs that were kept need not be made again.
-    match left.real.as_ref().and_then(tidegate_results::RealSummary::warning) {
+    let is_interrupted = || options.is_interrupted();
+    let control =
+        testbed::Control { program, dilation, is_interrupted: &is_interrupted, progress: &|_| {} };
+    let output = testbed::emulate(plan, measures, &control)?;
+    // Measurements on an overloaded machine are invalid. Cached runs need not be repeated.
+    match output.real.as_ref().and_then(tidegate_results::RealSummary::warning) {
         Some(warning) => Err(Error::Run(format!("{}: {warning}", plan.name))),
-        None => Ok(left),
+        None => Ok(output),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn acted_out(
+fn run_live(
     plan: &Plan,
     _: Vec<Box<dyn Measure>>,
     _: &ReproduceOptions<'_>,
-) -> Result<Left, Error> {
-    Err(Error::Run(format!("{}: real packets need Linux", plan.name)))
+) -> Result<RunOutput, Error> {
+    Err(Error::Run(format!("{}: live UDP runs require Linux", plan.name)))
 }
 
-/// A claim's value over all seeds and over each.
+/// A claim's value over all seeds, and over each.
 fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observations>]) -> Measured {
     let count = runs.first().map_or(0, Vec::len);
     let value = |seeds: std::ops::Range<usize>| {
@@ -586,7 +585,7 @@ fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observations>]) -> Measu
     };
     let each: Option<Vec<f64>> = (0..count).map(|seed| value(seed..seed + 1)).collect();
     let least = |pick: fn(f64, f64) -> f64| each.as_ref()?.iter().copied().reduce(pick);
-    // Seeds that change nothing are one.
+    // Seeds with equal runs count once.
     let asked: Vec<usize> = claim.asks().flat_map(|ask| figure.asked(ask)).collect();
     let control = claim.control_value(|ask, run| figure.answer(ask, run, |run| &runs[run]));
     let outcome =
@@ -600,8 +599,8 @@ fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observations>]) -> Measu
     }
 }
 
-/// A claim and how it fared: measured with so many different seeds.
-fn told(
+/// The result of a claim that was measured with `seeds` different seeds.
+fn judged(
     paper: &Paper,
     figure: &Figure,
     claim: &Claim,
@@ -610,8 +609,8 @@ fn told(
     seeds: u64,
     Singles { counted, all, range }: Singles,
 ) -> ClaimResult {
-    let (verdict, hangs) = judge::judge(claim, chosen, varied, seeds);
-    let no_answer = if chosen.value.is_none() { "A run gave no answer." } else { "" };
+    let (verdict, reasons) = judge::judge(claim, chosen, varied, seeds);
+    let no_answer = if chosen.value.is_none() { "A run gave no value." } else { "" };
     let some = match range {
         Some((least, most)) if all > 1 && chosen.value.is_some() => {
             let whole = if counted == all { String::new() } else { format!(" of {all}") };
@@ -620,8 +619,9 @@ fn told(
         _ => String::new(),
     };
     let tolerance = format!("Tolerance: {}.", claim.tolerance);
-    let said = [&tolerance, no_answer, &some, &hangs, &claim.note];
-    let said: Vec<&str> = said.into_iter().map(str::trim).filter(|said| !said.is_empty()).collect();
+    let sentences = [&tolerance, no_answer, &some, &reasons, &claim.note];
+    let sentences: Vec<&str> =
+        sentences.into_iter().map(str::trim).filter(|text| !text.is_empty()).collect();
     let (least, most) = chosen.range.unzip();
     let sentence = claim.reading_of.as_ref().or(claim.part_of.as_ref());
     ClaimResult {
@@ -637,7 +637,7 @@ fn told(
         unit: claim.unit.clone(),
         verdict,
         as_chosen: chosen.verdict(claim),
-        why: said.join(" "),
+        why: sentences.join(" "),
         seeds: Seeds { count: chosen.seeds, least, most },
     }
 }
@@ -648,13 +648,12 @@ impl Reproduction {
         self.claims.iter().all(|claim| claim.verdict != Verdict::Deviates)
     }
 
-    /// How the claims came out. Several readings or parts of one sentence count once.
+    /// Totals of the verdicts. Several readings or parts of one sentence count once.
     pub fn counts(&self) -> Counts {
         Counts::of(&self.claims)
     }
 
-    /// Documents in Markdown, each with a name: the claims, and how they move where that was asked
-    /// for.
+    /// Markdown documents by name: the claims, and, if requested, their sensitivity.
     pub fn documents(&self) -> Vec<(&'static str, String)> {
         let claims = (DOCUMENTS[0], wrapped(&document::markdown(self)));
         let moves = (!self.sensitivity.is_empty())

@@ -1,4 +1,4 @@
-//! Windows over queues, and what models divide windows by.
+//! Phase plots of window over queue, and the reaction of models.
 
 use tidegate_algos::Protocol;
 use tidegate_fluid::{Feedback, Model, Past, Signal, Windows};
@@ -7,15 +7,15 @@ use super::registry::{Chart, Figure, Port};
 use crate::observe::{Observations, Trajectory};
 use crate::report::plot::{AREA, Axis, Line, PALETTE, Plot};
 
-/// Lines that belong to no run.
+/// Colour of lines that belong to no run.
 const QUIET: &str = "#999999";
-/// Arrows along either axis.
+/// Number of arrows along each axis.
 const ARROWS: (usize, usize) = (16, 11);
-/// Length of an arrow, and of its barbs, on the paper.
+/// Length of an arrow and of its barbs, in plot coordinates.
 const ARROW: f64 = 14.0;
 const BARB: f64 = 4.0;
 
-/// The window of all flows over the queue. Starts are circles, ends are triangles.
+/// The total window over the queue. Starts are circles, ends are triangles.
 pub(super) fn phase(
     chart: &Chart,
     figure: &Figure,
@@ -41,7 +41,7 @@ pub(super) fn phase(
     for (place, (run, trajectories)) in all.iter().enumerate() {
         let run = &figure.runs[*run];
         let info = run.protocol.as_ref().and_then(|name| Protocol::named(name)).map(Protocol::info);
-        // Models have the palette, packets their protocol's colour and dashes.
+        // Models use the palette; packets use their protocol's colour and dashes.
         let color = info.map_or(PALETTE[place % PALETTE.len()], |info| info.color);
         for (i, trajectory) in trajectories.iter().enumerate() {
             let line = |name: &str, marker: Option<&str>, points: Vec<(f64, f64)>| Line {
@@ -73,7 +73,7 @@ fn quiet(name: &str, dash: usize, points: Vec<(f64, f64)>) -> Line {
     Line { name, color, dash, points: points.into(), ..Line::default() }
 }
 
-/// Where the model goes from everywhere, on axes from zero to these ends.
+/// The direction field of the model, on axes from zero to `ends`.
 fn arrows(model: &Windows, ends: (f64, f64)) -> Vec<Line> {
     let scale = (AREA.0 / ends.0, AREA.1 / ends.1);
     let arrow = |(i, j): (usize, usize)| {
@@ -83,7 +83,7 @@ fn arrows(model: &Windows, ends: (f64, f64)) -> Vec<Line> {
         let change = model.derivative(&now, &Past { sent: now, measured: now, round: now });
         let (dx, dy) = (change[0] * scale.0, change[1] * scale.1);
         let length = dx.hypot(dy);
-        // On the paper, along the arrow and to its left.
+        // Unit vector along the arrow, in plot coordinates.
         let (dx, dy) = (dx / length, dy / length);
         let to = |along: f64, left: f64| {
             let (x, y) = (along * dx - left * dy, along * dy + left * dx);
@@ -97,7 +97,7 @@ fn arrows(model: &Windows, ends: (f64, f64)) -> Vec<Line> {
     (0..across * up).filter_map(|i| arrow((i % across, i / across))).collect()
 }
 
-/// What each model divides its window by at the states of the chart.
+/// The divisor of each model at the states of the chart.
 pub(super) fn reaction(
     chart: &Chart,
     figure: &Figure,
@@ -123,8 +123,8 @@ pub(super) fn reaction(
     Plot { title, x: axis(&chart.x), y: axis(&chart.y), lines, ..Plot::default() }
 }
 
-/// What a model divides its window by where the link sends all it can: behind a queue of so many
-/// BDPs that grows by a part of the link's rate.
+/// The divisor of a model's window while the link is fully used: with a queue of `queue_bdp` BDPs
+/// that grows by a share of the link's rate.
 pub(super) fn divided_by(model: &Windows, queue_bdp: f64, growth: f64) -> f64 {
     let (link, rate) = (model.link, model.link.rate());
     let signal = Signal { queue_kb: queue_bdp * link.bdp_kb(), growth: growth * rate, sent: rate };
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn models_are_drawn_from_start_to_end_with_arrows_where_they_have_a_direction() {
+    fn models_are_drawn_with_arrows_and_ends() {
         let mut drawn = Vec::new();
         for figure in papers(false).unwrap().iter().flat_map(|paper| &paper.figures) {
             for chart in figure.charts.iter().filter(|chart| chart.kind == ChartKind::Phase) {

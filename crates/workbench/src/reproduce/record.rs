@@ -1,9 +1,9 @@
-//! What claims measured under every alternative, as it was recorded when that was last done: half
-//! an hour of work on two cores, which not every reader of a verdict should have to repeat.
+//! Recorded values of claims under every alternative. To measure them takes half an hour on two
+//! cores, which a plain run should not repeat.
 //!
-//! An entry is found by a hash of all that it depends on (plans, alternative, seeds, what is asked,
-//! version of the engine's semantics), so one that is out of date is not found, and the verdict
-//! says so.
+//! The key of an entry is a hash of everything that it depends on (plans, alternative, seeds,
+//! question, version of the engine's semantics). Therefore an outdated entry is not found, and the
+//! verdict reports it as missing.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +20,11 @@ use crate::observe::VERSION;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record(BTreeMap<String, Measured>);
 
-/// Value, least and greatest of single seeds, different seeds, value of the control.
+/// Value, minimum and maximum over seeds, number of different seeds, value of the control.
 type Line = (Option<f64>, Option<(f64, f64)>, u64, Option<f64>);
 
 impl Record {
-    /// That of a paper; empty where none was made.
+    /// The record of a paper; empty if there is none.
     pub(crate) fn of(paper: &str) -> Result<Record, Error> {
         let Some((_, text)) = RECORDS.iter().find(|(name, _)| *name == paper) else {
             return Ok(Record::default());
@@ -45,7 +45,7 @@ impl Record {
         self.0.insert(key, measured);
     }
 
-    /// Takes from `other` what is known there of a figure.
+    /// Copies the entries of a figure from `other`.
     pub(crate) fn take(
         &mut self,
         other: &Record,
@@ -60,7 +60,7 @@ impl Record {
         Ok(())
     }
 
-    /// One line an entry.
+    /// One line per entry.
     pub(crate) fn json(&self) -> String {
         let line = |(key, measured): (&String, &Measured)| {
             let Measured { value, range, seeds, control } = *measured;
@@ -73,13 +73,13 @@ impl Record {
     }
 }
 
-/// Six significant digits: more than a verdict can use.
+/// Six significant digits: more than a verdict needs.
 fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// Hashes of the plans of a figure's runs, as chosen, with the first seed, and the intervals at
-/// which they are looked at; of models all that is said of them.
+/// Hashes of the plans of a figure's runs, as chosen, with the first seed, and their sampling
+/// intervals; for models, their whole source.
 pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
     let hash = |run: &Run| {
         if let Some(model) = &run.model {
@@ -92,7 +92,7 @@ pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error
     figure.runs.iter().map(hash).collect()
 }
 
-/// Under what all values of a figure's claims are kept: as chosen, and under every alternative.
+/// The keys of all values of a figure's claims: as chosen, and under every alternative.
 fn asked(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
     let plans = plans(paper, figure)?;
     let choices = || std::iter::once(None).chain(paper.choices().map(Some));
@@ -106,8 +106,7 @@ fn asked(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
     Ok(keys.collect())
 }
 
-/// Under what a claim's value is kept; nothing where the alternative changes none of the runs it
-/// asks.
+/// The key of a claim's value; `None` if the alternative changes none of the claim's runs.
 pub(crate) fn key(
     paper: &Paper,
     figure: &Figure,
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_claim_has_been_measured_under_every_alternative() {
+    fn every_claim_is_recorded_for_all_alternatives() {
         for paper in papers(false).unwrap() {
             let record = Record::of(&paper.name).unwrap();
             let mut known = 0;
@@ -149,7 +148,7 @@ mod tests {
                 let (kept, missing): (Vec<String>, Vec<String>) =
                     wanted.into_iter().partition(|key| record.get(key).is_some());
                 known += kept.len();
-                // Nothing was recorded of a figure that is new: all its verdicts say so.
+                // A new figure has no entries; its verdicts report that.
                 assert!(
                     kept.is_empty() || missing.is_empty(),
                     "{}/{}: {missing:?} have not been measured: make reproduction",
@@ -157,12 +156,12 @@ mod tests {
                     figure.name
                 );
             }
-            assert_eq!(record.0.len(), known, "{}: entries that nothing asks for", paper.name);
+            assert_eq!(record.0.len(), known, "{}: entries without a claim", paper.name);
         }
     }
 
     #[test]
-    fn what_is_kept_comes_back() {
+    fn records_round_trip() {
         let mut record = Record::default();
         let some =
             Measured { value: Some(1.25), range: Some((1.0, 1.5)), seeds: 3, control: Some(0.5) };

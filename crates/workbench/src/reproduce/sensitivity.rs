@@ -1,4 +1,4 @@
-//! How the claims move with what a paper leaves open, one thing at a time.
+//! Sensitivity of the claims to a paper's open values, one at a time.
 
 use std::fmt::Write;
 
@@ -7,16 +7,16 @@ use super::judge::Measured;
 use super::registry::{Choice, Claim, Open, Paper};
 use super::{ClaimResult, Reproduction, Verdict};
 
-/// Something open, and the claims under each alternative to what is taken for it.
+/// An open value, and the claims under each alternative.
 #[derive(Clone, Debug)]
 pub struct Sensitivity {
-    /// What is open.
+    /// Name of the open value.
     pub name: String,
-    /// What is taken for it.
+    /// The choice.
     pub chosen: String,
-    /// Why that.
+    /// Reason for the choice.
     pub why: String,
-    /// What else it could be.
+    /// The alternatives.
     pub instead: Vec<String>,
     /// Every claim, as chosen and under each alternative.
     pub claims: Vec<(ClaimResult, Vec<Alternative>)>,
@@ -25,15 +25,15 @@ pub struct Sensitivity {
 /// A claim under an alternative.
 #[derive(Clone, Copy, Debug)]
 pub struct Alternative {
-    /// Its value; none where a run gave no answer.
+    /// Its value; `None` if a run gave no value.
     pub value: Option<f64>,
-    /// Least and greatest of single seeds.
+    /// Minimum and maximum over seeds.
     pub range: Option<(f64, f64)>,
-    /// What that would be called if there were nothing else.
+    /// The verdict on this value alone.
     pub verdict: Verdict,
 }
 
-/// All that a paper leaves open, without claims yet.
+/// All open values of a paper, without claims.
 pub(super) fn of(paper: &Paper) -> Vec<Sensitivity> {
     let sensitivity = |open: &Open| Sensitivity {
         name: open.name.clone(),
@@ -45,7 +45,7 @@ pub(super) fn of(paper: &Paper) -> Vec<Sensitivity> {
     paper.opens.iter().map(sensitivity).collect()
 }
 
-/// Takes in a claim under every alternative.
+/// Adds a claim under every alternative.
 pub(super) fn take(
     opens: &mut [Sensitivity],
     chosen: &ClaimResult,
@@ -62,10 +62,10 @@ pub(super) fn take(
     }
 }
 
-/// A claim that no alternative moves by more than this part of it is not listed.
+/// Claims that every alternative moves by at most this share are not listed.
 const STILL: f64 = 0.05;
 
-/// Whether a claim moves by more than that and by more than its seeds do among themselves.
+/// Whether a claim moves by more than that, and by more than its seeds differ.
 fn moves(chosen: &ClaimResult, varied: &Alternative) -> bool {
     let (Some(a), Some(b)) = (chosen.measured, varied.value) else {
         return chosen.measured.is_some() != varied.value.is_some();
@@ -85,22 +85,23 @@ fn cell(value: Option<f64>, verdict: Verdict) -> String {
     value.map_or_else(|| "none".to_owned(), |value| format!("{} {mark}", digits(value)))
 }
 
-/// In Markdown: a table for everything open.
+/// Markdown with a table for each open value.
 pub(super) fn markdown(result: &Reproduction) -> String {
     let quick = if result.quick { " --quick" } else { "" };
     let mut text = format!(
         "# Sensitivity\n\nWritten by `tidegate reproduce --sensitivity{quick} --out DIR`. Papers \
-         leave things open. What is taken for each holds in every figure; here it is varied, one \
-         thing at a time. Listed are the claims that move by more than {:.0} %, or to another \
-         verdict, and by more than single seeds differ{}: ● reproduced, ◐ in the paper's \
+         leave values open. The choice for each holds in every figure; here the choices are \
+         varied, one at a time. The tables list the claims that move by more than {:.0} %, or to \
+         another verdict, and by more than single seeds differ{}: ● reproduced, ◐ in the paper's \
          direction, ○ deviates.\n",
         100.0 * STILL,
-        if result.quick { " (here there is one seed, so that some of it is chance)" } else { "" }
+        if result.quick { " (with one seed, part of this is chance)" } else { "" }
     );
     for (paper, opens) in &result.sensitivity {
         let _ = write!(text, "\n## {paper}\n");
         for open in opens {
-            let _ = write!(text, "\n### {}\n\nTaken: {}. {}\n\n", open.name, open.chosen, open.why);
+            let _ =
+                write!(text, "\n### {}\n\nChosen: {}. {}\n\n", open.name, open.chosen, open.why);
             let moving: Vec<_> = open
                 .claims
                 .iter()
@@ -129,7 +130,7 @@ pub(super) fn markdown(result: &Reproduction) -> String {
             }
             let still = open.claims.len() - moving.len();
             let others = if moving.is_empty() { "" } else { "other " };
-            let _ = write!(text, "\n{still} {others}claims stay where they are.\n");
+            let _ = write!(text, "\n{still} {others}claims do not move.\n");
         }
     }
     text
@@ -168,7 +169,7 @@ mod tests {
             verdict,
         };
         let to = |value, range, verdict| moves(&chosen, &under(value, range, verdict));
-        assert!(!to(12.0, (10.5, 13.0), Verdict::Direction), "seeds of both meet");
+        assert!(!to(12.0, (10.5, 13.0), Verdict::Direction), "the ranges of seeds overlap");
         assert!(to(12.0, (11.5, 13.0), Verdict::Reproduced));
         let exact = claim(10.0, (10.0, 10.0), Verdict::Reproduced);
         let near = |verdict| moves(&exact, &under(10.3, (10.3, 10.3), verdict));
@@ -182,7 +183,7 @@ mod tests {
         }
         let none = Alternative { value: None, range: None, verdict: Verdict::Deviates };
         let silent = ClaimResult { measured: None, ..chosen.clone() };
-        assert!(moves(&silent, &under(10.0, (10.0, 10.0), Verdict::Reproduced)), "an answer");
+        assert!(moves(&silent, &under(10.0, (10.0, 10.0), Verdict::Reproduced)), "a value appears");
         assert!(!moves(&silent, &none), "none before and after");
         assert!(moves(&chosen, &none), "no answer any more");
     }

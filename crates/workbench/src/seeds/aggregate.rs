@@ -1,4 +1,4 @@
-//! Means over seeds, with how far those of all seeds may be.
+//! Means over seeds, with confidence intervals.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use crate::readings::{Better, Metric, Reading};
 /// A metric over several seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Aggregated {
-    /// Which flows; empty for those without a label, and for what is of the whole run.
+    /// Label of the flows; empty for flows without a label, and for values of the whole run.
     pub label: String,
-    /// Their protocol; of the whole run all of them, joined by ` + `.
+    /// Their protocol; for the whole run all protocols, joined by ` + `.
     pub protocol: String,
-    /// What is measured.
+    /// Name of the metric.
     pub metric: &'static str,
     /// Its unit; empty for counts and ratios.
     pub unit: &'static str,
-    /// Of messages of that size and more; of all where there is none.
+    /// Lower bound of message sizes; absent for all sizes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_bytes: Option<u64>,
-    /// And less than that; without a bound where there is none.
+    /// Upper bound of message sizes, exclusive; absent if unbounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub below_bytes: Option<u64>,
-    /// Seeds that gave a value.
+    /// Number of seeds with a value.
     pub n: usize,
     /// Mean of their values.
     pub mean: f64,
@@ -35,29 +35,30 @@ pub struct Aggregated {
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// Some of the values would be more, or as much, had all messages finished.
+    /// Some of the values would be greater, or equal, if all messages had finished.
     pub is_lower_bound: bool,
-    /// Of several runs, the best: paired tests find its difference from each other significant.
+    /// The best of several runs: paired tests find its difference from each other run significant.
     pub is_best: bool,
-    /// How far it is from the same of the baseline; nothing of the baseline itself.
+    /// Difference from the baseline; absent for the baseline itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
-    /// One a seed, in the order of seeds; null where a seed gave none.
+    /// One value per seed, in the order of seeds; null if a seed has none.
     pub values: Vec<Option<f64>>,
     #[serde(skip)]
     pub(crate) better: Better,
 }
 
-/// What tells readings of a run apart: metric, sizes, label and protocol.
+/// Identity of a reading within a run: metric, sizes, label and protocol.
 type Name<'a> = (&'a str, Option<(u64, Option<u64>)>, &'a str, &'a str);
 
 fn name(one: &Reading) -> Name<'_> {
     (one.metric.name, one.sizes, &one.label, &one.protocol)
 }
 
-/// What the same run comes to under several seeds: all that any seed gave a value of.
+/// Metrics of one run under several seeds: all for which any seed has a value.
 pub(crate) fn aggregated(seeds: &[Vec<Reading>]) -> Vec<Aggregated> {
-    // In the order of the first seed; what only later ones have follows what is before it there.
+    // In the order of the first seed. A reading that only later seeds have follows its predecessor
+    // there.
     let mut order: Vec<Name<'_>> = Vec::new();
     let mut found: BTreeMap<Name<'_>, Vec<Option<&Reading>>> = BTreeMap::new();
     for (seed, readings) in seeds.iter().enumerate() {
@@ -103,7 +104,7 @@ pub(crate) fn aggregated(seeds: &[Vec<Reading>]) -> Vec<Aggregated> {
 }
 
 impl Aggregated {
-    /// Whether it is of such readings.
+    /// Whether it aggregates readings of this identity.
     pub(crate) fn is_of(&self, reading: &Reading) -> bool {
         let sizes = self.min_bytes.map(|min| (min, self.below_bytes));
         (self.metric, sizes, self.label.as_str(), self.protocol.as_str()) == name(reading)
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_that_lack_a_label_are_not_counted_in_it() {
+    fn seeds_without_a_label_are_not_counted() {
         let reading = |label: &str, value| reading(label, "m", Better::Less, value);
         let seeds = [
             vec![reading("a", 1.0), reading("c", 7.0)],
@@ -137,13 +138,13 @@ mod tests {
         let shown: Vec<_> = all.iter().map(|one| (one.label.as_str(), one.n, one.mean)).collect();
         assert_eq!(shown, [("a", 2, 2.0), ("b", 1, 5.0), ("c", 2, 8.0)]);
         assert_eq!(all[0].values, [Some(1.0), Some(3.0), None]);
-        // Deviation the root of two over the root of two, times t of one degree of freedom.
+        // Deviation √2, divided by √2, times t of one degree of freedom.
         assert!((all[0].half_width.unwrap() - 12.706_204_736).abs() < 1e-12);
         assert_eq!((all[1].half_width, all[0].min, all[0].max), (None, 1.0, 3.0));
     }
 
     #[test]
-    fn one_seed_that_hides_a_value_makes_a_bound_of_the_mean() {
+    fn one_lower_bound_makes_the_mean_a_bound() {
         let of = |is_lower_bound| {
             vec![Reading { is_lower_bound, ..reading("a", "m", Better::Less, 1.0) }]
         };

@@ -1,4 +1,4 @@
-//! A scenario under several seeds: every run of them, and what they come to together.
+//! A scenario under several seeds: its runs, and their aggregate.
 
 mod aggregate;
 
@@ -25,29 +25,28 @@ use crate::{Destination, Error, Results, RunOptions, Source, destination, interr
 pub struct Aggregate {
     /// Version of this schema.
     pub schema: u32,
-    /// What the scenario calls itself.
+    /// Name of the scenario.
     pub name: String,
-    /// The seeds, in the order asked for.
+    /// The seeds, in the requested order.
     pub seeds: Vec<u64>,
-    /// The protocol from which others differ as their metrics tell; null where one alone ran.
+    /// The protocol that others are compared with; null if there is only one.
     pub baseline: Option<String>,
-    /// Things that are allowed but probably not meant, each once, with the seeds it came with.
+    /// Things that are allowed but probably not intended, each once, with its seeds.
     pub warnings: Vec<String>,
-    /// What was run, under all seeds each: one, or one a protocol that is compared.
+    /// The runs, each under all seeds: one, or one per compared protocol.
     pub runs: Vec<SeededRun>,
 }
 
-/// What was run under all seeds.
+/// A run under all seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeededRun {
     /// The protocol under comparison; else those of the scenario, joined by ` + `.
     pub protocol: String,
-    /// What each seed's run came to as a digest, in the order of seeds: where two are the same, the
-    /// seeds changed nothing.
+    /// Digest of each seed's run, in the order of seeds. If two are equal, the seed has no effect.
     pub digests: Vec<String>,
-    /// Everything measured, over the seeds.
+    /// All metrics, over the seeds.
     pub metrics: Vec<Aggregated>,
-    /// The whole summary of the first seed, for what does not depend on it.
+    /// The whole summary of the first seed, for values that do not depend on the seed.
     #[serde(skip)]
     pub first: Summary,
 }
@@ -59,29 +58,28 @@ impl Aggregate {
     /// The bytes of `aggregate.json`.
     ///
     /// # Errors
-    /// When `to` refuses to be written.
+    /// When writing to `to` fails.
     pub fn write(&self, to: impl Write) -> io::Result<()> {
         write_json(self, to)
     }
 }
 
-/// One seed: its runs, and where their results go.
+/// One seed: its runs, and the folders of their results.
 struct Seed {
     plans: Vec<Plan>,
     folder: Option<PathBuf>,
 }
 
-/// Runs the scenario under each of `seeds`, and each of `protocols` where some are to be
-/// compared, several at a time where there are threads for it. Protocols are compared with
-/// `baseline`, which is the first of them unless set. The results of each seed go to a
-/// folder of its own in `options.out`, as [`run`](crate::run) or [`compare`](crate::compare) would
-/// write them, next to `aggregate.json`.
+/// Runs the scenario under each of `seeds`, and under each of `protocols` if protocols are
+/// compared, several at a time if there are enough threads. Protocols are compared with `baseline`,
+/// by default the first. The results of each seed go to its own subfolder of `options.out`, in the
+/// layout of [`run`](crate::run) or [`compare`](crate::compare), next to `aggregate.json`.
 ///
 /// # Errors
-/// When a protocol, the baseline, the scenario or an override is wrong, or one says the seed,
-/// nothing has run and nothing is written.
-/// When a run fails, the others are done and written all the same; the first failure is returned.
-/// [`Error::Unwritten`] when all are done and results cannot be written.
+/// When a protocol, the baseline, the scenario or an override is invalid, or an override sets the
+/// seed: then nothing runs and nothing is written. When a run fails: the others complete and are
+/// written, and the first failure is returned. [`Error::Unwritten`] when all runs complete and
+/// results cannot be written.
 pub fn run_seeds(
     scenario: impl Into<Source>,
     overrides: &[Override],
@@ -96,13 +94,13 @@ pub fn run_seeds(
         let (scenario, overrides) = (scenario.into(), overrides.to_vec());
         let (protocols, seeds) = (protocols.map(<[String]>::to_vec), seeds.clone());
         let make = move || plans(&scenario, &overrides, protocols.as_deref(), &seeds);
-        interrupt::patiently(&|| options.is_interrupted(), make)?
+        interrupt::run_abandonable(&|| options.is_interrupted(), make)?
     };
     let destination = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
     let folder_of = |seed: &u64| options.out.map(|out| out.join(folder_name(*seed)));
     let all = seeds.seeds().iter().zip(plans);
     let all: Vec<Seed> = all.map(|(seed, plans)| Seed { plans, folder: folder_of(seed) }).collect();
-    // A scenario that is not compared has one run a seed, in the seed's own folder.
+    // Without a comparison there is one run per seed, in the seed's own folder.
     let names = protocols.map_or_else(|| vec![String::new()], <[String]>::to_vec);
     let open = |i: usize| {
         let name = protocols.map(|protocols| &protocols[i % names.len()]);
@@ -110,8 +108,8 @@ pub fn run_seeds(
         let folder = folder.map(|folder| name.map_or(folder.clone(), |name| folder.join(name)));
         folder.map(|folder| Destination::open(&folder, options.force)).transpose()
     };
-    // That all of them can be written is known before anything runs. Each is opened again when it
-    // runs: a system has only so many open files.
+    // Checks before anything runs that all folders can be written. Each is opened again for its
+    // run, because a system limits the number of open files.
     (0..all.len() * names.len()).try_for_each(|i| open(i).map(drop))?;
     let first = names.iter().map(String::as_str).zip(&all[0].plans);
     options.tell_resolved(&first.collect::<Vec<_>>());
@@ -122,7 +120,7 @@ pub fn run_seeds(
     });
 
     if done.iter().any(|result| matches!(result, Err(Error::Interrupted))) {
-        // Half of the seeds are no answer.
+        // After an interrupt the results of single seeds are removed: they are incomplete.
         let folders = all.iter().filter_map(|seed| seed.folder.as_deref());
         folders.for_each(|folder| destination::clear_made(folder, &names));
         return Err(Error::Interrupted);
@@ -153,7 +151,7 @@ pub fn run_seeds(
     }
     let destination = destination.filter(|_| !kept.is_empty());
     if let Some(error) = failure {
-        // What the folder held is replaced by what was done.
+        // The previous results of the folder are replaced by the completed runs.
         destination.map(|folder| folder.publish(Vec::new(), &kept)).transpose()?;
         return Err(error);
     }
@@ -195,17 +193,17 @@ pub fn seeded_plans(
     }
 }
 
-/// Checks that nothing says the seed beside a list of seeds, `--seeds`.
+/// Checks that no override sets the seed beside a list of seeds, `--seeds`.
 ///
 /// # Errors
-/// Where something does.
+/// When an override does.
 pub fn only_seeds(overrides: &[Override]) -> Result<(), Error> {
     let Some(other) = overrides.iter().find(|change| change.key == "seed") else { return Ok(()) };
-    let message = format!("cannot be used with {}, which says the seed, too", other.option);
+    let message = format!("cannot be combined with {}, which also sets the seed", other.option);
     Err(Error::Usage { option: "--seeds", message })
 }
 
-/// The scenario under each seed and protocol.
+/// The plan for each seed and protocol.
 fn plans(
     scenario: &Source,
     overrides: &[Override],
@@ -229,8 +227,8 @@ pub(crate) fn folder_name(seed: u64) -> String {
 }
 
 impl Aggregate {
-    /// What the runs of all seeds come to, given a comparison of these a seed. An empty name is
-    /// that of a scenario which runs as it is.
+    /// Aggregates the runs of all seeds, given one comparison per seed. An empty name denotes a
+    /// scenario that runs without a comparison.
     fn of(
         seeds: &SeedList,
         names: &[String],
@@ -259,7 +257,7 @@ impl Aggregate {
     }
 }
 
-/// What the runs of all seeds warn of, and which of them seeds do not change.
+/// Merged warnings of all runs, and a warning for runs on which the seed has no effect.
 fn warnings(seeds: &[u64], comparisons: &[Comparison], runs: &[SeededRun]) -> Vec<String> {
     let of_seed = |(seed, comparison): (&u64, &Comparison)| {
         (format!("seed {seed}"), comparison.all_warnings())
@@ -267,12 +265,12 @@ fn warnings(seeds: &[u64], comparisons: &[Comparison], runs: &[SeededRun]) -> Ve
     let mut all = gathered(&seeds.iter().zip(comparisons).map(of_seed).collect::<Vec<_>>());
     all.extend(runs.iter().filter(|run| is_fixed(&run.metrics)).map(|run| {
         let name = &run.protocol;
-        format!("{name}: every seed leads to the same values, so that intervals say nothing")
+        format!("{name}: every seed gives the same values, so confidence intervals are meaningless")
     }));
     all
 }
 
-/// Whether several seeds gave the same, whatever was measured.
+/// Whether all seeds gave the same values for every metric.
 pub(crate) fn is_fixed(metrics: &[Aggregated]) -> bool {
     let several = metrics.iter().any(|one| one.n > 1);
     several && metrics.iter().all(|one| one.n == one.values.len() && one.min == one.max)
@@ -292,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_of_seeds_are_told_once() {
+    fn warnings_of_seeds_are_merged() {
         let seeds: SeedList = "3..5".parse().unwrap();
         let comparisons = [
             comparison(3, &["always", "7 of 10 are late"]),
@@ -300,19 +298,18 @@ mod tests {
             comparison(5, &["always", "9 of 11 are late", "odd"]),
         ];
         let aggregate = Aggregate::of(&seeds, &[String::new()], None, &comparisons);
-        let expected =
-            ["always", "seed 3, and 1 more much like it: 7 of 10 are late", "seed 5: odd"];
+        let expected = ["always", "seed 3, and 1 similar: 7 of 10 are late", "seed 5: odd"];
         assert_eq!(aggregate.warnings[..3], expected);
         assert_eq!(aggregate.runs[0].protocol, "swift");
         assert_eq!(aggregate.runs[0].digests.len(), 3);
     }
 
     #[test]
-    fn seeds_that_change_nothing_are_warned_of() {
+    fn seeds_without_effect_cause_a_warning() {
         let seeds: SeedList = "1,2".parse().unwrap();
         let same = [comparison(1, &[]), comparison(1, &[])];
         let aggregate = Aggregate::of(&seeds, &[String::new()], None, &same);
         assert_eq!(aggregate.warnings.len(), 1);
-        assert!(aggregate.warnings[0].starts_with("swift: every seed leads to the same values"));
+        assert!(aggregate.warnings[0].starts_with("swift: every seed gives the same values"));
     }
 }

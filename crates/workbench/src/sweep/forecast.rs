@@ -1,4 +1,4 @@
-//! What runs are going to take, from some of them that are broken off early.
+//! Forecasts the cost of runs from short trial runs.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,35 +15,35 @@ use crate::observe::{Control, Measure, adapt, drive, measures};
 use crate::pcap::{Capture, Size};
 use crate::{Error, Progress, RunOptions, machine};
 
-/// What runs are going to take: an estimate but for their number.
+/// Cost of runs. All values but the numbers of runs are estimates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SweepForecast {
-    /// Runs in all.
+    /// All runs.
     pub runs: usize,
-    /// Of these, made before and kept.
+    /// Runs that are in the cache.
     pub kept: usize,
-    /// Packet-hops of the others together.
+    /// Packet-hops of the other runs together.
     pub packet_hops: f64,
-    /// Processor time that they take together.
+    /// Processor time of all runs.
     pub cpu_seconds: f64,
-    /// Time that they take, on all threads together, on a machine that does nothing else.
+    /// Time that they take on all threads together, on an idle machine.
     pub wall_seconds: f64,
-    /// Memory that the process needs, where the system tells what it has.
+    /// Memory that the process needs; `None` if the system does not report memory.
     pub memory_bytes: Option<u64>,
-    /// They are made on so many threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Runs that were tried for that.
+    /// Number of trial runs.
     pub probes: usize,
 }
 
-/// At most so many runs are tried.
+/// Maximum number of trial runs.
 const PROBES: usize = 6;
-/// Of each at least this part of the simulated time,
+/// Minimum share of the simulated time in a trial run.
 const SHARE: f64 = 0.25;
-/// and what it comes to in the first of these times, but no more than in the second.
-const PATIENCE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
+/// Minimum and maximum wall-clock time of a trial run.
+const PROBE_TIME: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
-/// What is known of a run that was broken off: of all of it.
+/// Result of a trial run, extrapolated to the whole run.
 #[derive(Clone, Copy)]
 struct Probe {
     packet_hops: f64,
@@ -61,10 +61,10 @@ struct Point {
     captured: f64,
 }
 
-/// Says what a sweep is going to take, by a small part of some of its runs. Nothing is kept.
+/// Forecasts the cost of a sweep from short parts of some of its runs. Results are discarded.
 ///
 /// # Errors
-/// When the scenario is wrong at any point, a run that is tried fails, or an end is asked for.
+/// When the scenario is invalid at any point, a trial run fails, or an interrupt is requested.
 pub fn forecast_sweep(design: &Design, options: &SweepOptions<'_>) -> Result<SweepForecast, Error> {
     let (seeds, _) = design.seeds()?;
     let found = found(design, &seeds, options)?;
@@ -80,10 +80,10 @@ pub fn forecast_sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Swe
     Ok(SweepForecast::of((found.len(), missing.len()), &probes, options.threads(), peaks))
 }
 
-/// Says what these runs are going to take, in the same way.
+/// Forecasts the cost of these runs in the same way.
 ///
 /// # Errors
-/// When a run that is tried fails, or an end is asked for.
+/// When a trial run fails, or the caller interrupts it.
 pub fn forecast_runs(plans: &[Plan], options: &RunOptions<'_>) -> Result<SweepForecast, Error> {
     let before = machine::peak_rss_bytes();
     let all: Vec<usize> = (0..plans.len()).collect();
@@ -98,23 +98,23 @@ pub fn forecast_runs(plans: &[Plan], options: &RunOptions<'_>) -> Result<SweepFo
     Ok(SweepForecast::of((plans.len(), plans.len()), &probes, threads.max(1), peaks))
 }
 
-/// Bytes that a capture of a run is going to have, estimated in the same way.
+/// Forecasts the size in bytes of a run's capture in the same way.
 ///
 /// # Errors
-/// When nothing goes by a name that was asked for, the run fails, or an end is asked for.
+/// When the capture names an unknown host, the run fails, or the caller interrupts it.
 pub fn forecast_capture(plan: &Plan, options: &RunOptions<'_>) -> Result<f64, Error> {
     probe(plan, options.interrupted, options.capture).map(|probe| probe.captured)
 }
 
-/// Those of the missing runs that are tried: from the first to the last, in even steps.
+/// The runs to try: evenly spaced from the first to the last missing run.
 fn tried(missing: &[usize]) -> Vec<usize> {
     let count = missing.len().min(PROBES);
     (0..count).map(|i| missing[i * (missing.len() - 1) / (count - 1).max(1)]).collect()
 }
 
 impl SweepForecast {
-    /// Of so many runs, of which so many are missing, on so many threads; `peaks` are the bytes
-    /// that the process had needed before runs were tried, and after.
+    /// Forecast for the numbers of all and of missing runs, and of threads. `peaks` is the peak
+    /// memory of the process before and after the trial runs, in bytes.
     fn of(
         (runs, missing): (usize, usize),
         probes: &[Probe],
@@ -125,8 +125,8 @@ impl SweepForecast {
         let whole =
             |of: fn(&Probe) -> f64| probes.iter().map(of).sum::<f64>() / count * missing as f64;
         let at_once = threads.min(missing) as u64;
-        // Each of those that run at once has what the largest that was tried added. Linux counts
-        // in batches, so that the peak may look smaller than it was.
+        // Each concurrent run needs the memory that the largest trial run added. Linux updates the
+        // counter in batches, so the later peak may appear smaller.
         let needed = |(before, now): (u64, u64)| before + now.saturating_sub(before) * at_once;
         let cpu_seconds = whole(|probe| probe.seconds);
         SweepForecast {
@@ -142,7 +142,7 @@ impl SweepForecast {
     }
 }
 
-/// Begins a run, on one thread, and breaks it off.
+/// Starts a run on one thread, and stops it early.
 fn probe(
     plan: &Plan,
     interrupted: Option<&AtomicBool>,
@@ -151,10 +151,10 @@ fn probe(
     crate::guarded(|| {
         let size = capture.map(|capture| Size::of(plan, capture)).transpose()?;
         let captured = || size.as_ref().map_or(0, Size::bytes) as f64;
-        // Of this thread, whatever else the machine does meanwhile.
+        // Time of this thread, whatever the load of the machine is.
         let watch = Stopwatch::start();
         let points = RefCell::new(vec![Point::default()]);
-        let tell = |progress: &Progress| {
+        let progress = |progress: &Progress| {
             points.borrow_mut().push(Point {
                 share: progress.share(),
                 packet_hops: progress.packet_hops as f64,
@@ -162,26 +162,26 @@ fn probe(
                 captured: captured(),
             });
         };
-        let is_interrupted = || interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed));
+        let was_interrupted = || interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed));
         let is_enough = || {
             let (share, took) =
                 (points.borrow().last().map_or(0.0, |last| last.share), watch.wall());
-            share >= SHARE && took >= PATIENCE.0 || share > 0.0 && took >= PATIENCE.1
+            share >= SHARE && took >= PROBE_TIME.0 || share > 0.0 && took >= PROBE_TIME.1
         };
-        let asks = || is_interrupted() || is_enough();
+        let is_interrupted = || was_interrupted() || is_enough();
         let control = Control {
             threads: 1,
             partitions: None,
             ranks: None,
-            asks: &asks,
-            tell: &tell,
+            is_interrupted: &is_interrupted,
+            progress: &progress,
             chunk: &adapt,
         };
         let mut measures = measures(plan, recording().parts, plan.duration.since(Time::ZERO));
         measures.extend(size.clone().map(|size| Box::new(size) as Box<dyn Measure>));
         match drive(plan, measures, &control) {
             Ok(_) => {}
-            Err(Error::Interrupted) if !is_interrupted() => {}
+            Err(Error::Interrupted) if !was_interrupted() => {}
             Err(error) => return Err(error),
         }
         Ok(Probe::of(&points.borrow()))
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_tried_is_spread_over_what_is_missing() {
+    fn trial_runs_are_spread_over_missing_runs() {
         let all: Vec<usize> = (100..151).collect();
         assert_eq!(tried(&all), [100, 110, 120, 130, 140, 150]);
         assert_eq!(tried(&[3, 5]), [3, 5]);
@@ -218,13 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_shares_threads_and_adds_memory() {
+    fn missing_runs_share_threads_and_add_memory() {
         let probes = [(1.0, 2.0), (3.0, 4.0)].map(|(packet_hops, seconds)| Probe {
             packet_hops,
             seconds,
             captured: 0.0,
         });
-        // Ten of thirty runs on four threads, of which one adds 50 bytes to 100.
+        // Ten of thirty runs are missing, on four threads; a run adds 50 bytes to 100.
         let ours = SweepForecast::of((30, 10), &probes, 4, Some((100, 150)));
         let expected = SweepForecast {
             runs: 30,

@@ -1,5 +1,5 @@
-//! One scenario many times, with other values of some keys and other seeds: what it comes to, with
-//! every run kept, so that none is made twice.
+//! Sweeps: one scenario at several points (values of keys) and seeds. Every run is cached, so that
+//! none is repeated.
 
 mod forecast;
 mod table;
@@ -24,29 +24,29 @@ use crate::seeds::{aggregated, is_fixed, only_seeds};
 use crate::warnings::gathered;
 use crate::{Aggregated, Error, Notice, ProgressListener, SeedList, Source, load, machine};
 
-/// More runs are a slip of the pen.
+/// A larger number of runs is considered a mistake.
 const RUNS_MAX: usize = 1_000_000;
 /// The key whose values are compared with the baseline.
 const PROTOCOL: &str = "transport.protocol";
 
-/// What is swept.
+/// Definition of a sweep.
 #[derive(Clone, Debug)]
 pub struct Design {
     scenario: Source,
-    /// In force at all points.
+    /// Overrides that apply at all points.
     changes: Vec<Override>,
     points: Vec<Point>,
-    /// Where none is given, the scenario's own seed.
+    /// `None`: the scenario's own seed.
     seeds: Option<SeedList>,
-    /// The protocol with which others are compared, where several are.
+    /// The protocol that others are compared with, if several are swept.
     baseline: Option<String>,
 }
 
 impl Design {
-    /// A scenario by axes.
+    /// A sweep of a scenario over axes.
     ///
     /// # Errors
-    /// When the axes make no points, or a change says the seed beside a list of seeds.
+    /// When the axes give no points, or an override sets the seed beside a list of seeds.
     pub fn new(
         scenario: impl Into<Source>,
         changes: Vec<Override>,
@@ -58,10 +58,10 @@ impl Design {
         Design { scenario, changes, points, seeds, baseline: None }.checked()
     }
 
-    /// What a file says, with more that is changed at all points; seeds that are given win.
+    /// Reads a sweep file. `changes` also apply at all points; `seeds` replaces those of the file.
     ///
     /// # Errors
-    /// When the file is wrong.
+    /// When the file is invalid.
     pub fn load(
         file: &Path,
         changes: Vec<Override>,
@@ -74,11 +74,10 @@ impl Design {
         Design { scenario, changes, points: file.points, seeds, baseline: None }.checked()
     }
 
-    /// The same, with the protocol that others are compared with: the first of those that vary
-    /// unless it is named.
+    /// Sets the protocol that others are compared with; by default the first of those that vary.
     ///
     /// # Errors
-    /// When it is none of them, or no protocol varies.
+    /// When it is not one of them, or no protocol varies.
     pub fn with_baseline(self, asked: Option<&str>) -> Result<Design, Error> {
         let mut names: Vec<String> = Vec::new();
         for value in self.points.iter().flatten().filter(|value| value.change.key == PROTOCOL) {
@@ -87,7 +86,7 @@ impl Design {
             }
         }
         if asked.is_some() && names.is_empty() {
-            let message = "compares protocols, and none varies: add --vary protocol=…".to_owned();
+            let message = "needs several protocols: add --vary protocol=…".to_owned();
             return Err(Error::Usage { option: "--baseline", message });
         }
         Ok(Design { baseline: paired::baseline(asked, &names)?, ..self })
@@ -102,7 +101,7 @@ impl Design {
             Source::File(path) => &tidegate_scenario::text(path).map_err(crate::scenario)?,
             Source::Text(text) | Source::Made(text) => text,
         };
-        // Whatever the values are, all points have the same keys.
+        // All points have the same keys, so one check suffices.
         sweep::check(text, &points[0], changes).map_err(crate::scenario)?;
         let seeds = seeds.as_ref().map_or(1, |seeds| seeds.seeds().len());
         if points.len() * seeds > RUNS_MAX {
@@ -114,7 +113,7 @@ impl Design {
         self.with_baseline(None)
     }
 
-    /// The scenario at a point, under a seed unless it is the scenario's own.
+    /// The scenario at a point, under `seed` or its own seed.
     fn plan(&self, point: usize, seed: Option<u64>) -> Result<Plan, Error> {
         let mut changes = sweep::changes(&self.points[point], &self.changes);
         let seed = seed.map(|seed| Override::option("--seeds", "seed", &seed.to_string()));
@@ -122,33 +121,33 @@ impl Design {
         load(self.scenario.clone(), &changes)
     }
 
-    /// All seeds, and what the scenario calls itself.
+    /// All seeds, and the name of the scenario.
     fn seeds(&self) -> Result<(SeedList, String), Error> {
         let plan = self.plan(0, None)?;
         let own = || SeedList::of(vec![plan.seed]).map_err(Error::Run);
         Ok((self.seeds.clone().map_or_else(own, Ok)?, plan.name))
     }
 
-    /// How many runs it has.
+    /// Number of runs.
     fn runs(&self, seeds: &SeedList) -> usize {
         self.points.len() * seeds.seeds().len()
     }
 }
 
-/// How to sweep.
+/// Options of a sweep.
 #[derive(Clone, Copy, Default)]
 pub struct SweepOptions<'a> {
-    /// At most so many threads; `None`: as many as there are cores.
+    /// Upper limit of threads; `None`: the number of cores.
     pub threads: Option<usize>,
-    /// Runs that were made before are looked for here, and new ones are kept.
+    /// Folder of cached runs, in which new runs are stored.
     pub cache: Option<&'a Path>,
-    /// Told how many runs there are to be made.
+    /// Receives the number of runs to make.
     pub begin: Option<&'a (dyn Fn(usize) + Sync)>,
-    /// Told of the state of each of them now and then.
+    /// Receives the state of each run periodically.
     pub progress: Option<ProgressListener<'a>>,
-    /// Told what the first point came to, before anything runs.
+    /// Receives the resolved scenario of the first point before anything runs.
     pub resolved: Option<Notice<'a>>,
-    /// Set from elsewhere, it ends the work with [`Error::Interrupted`].
+    /// A flag that ends the sweep with [`Error::Interrupted`] when another thread sets it.
     pub interrupted: Option<&'a AtomicBool>,
 }
 
@@ -162,30 +161,30 @@ impl SweepOptions<'_> {
     }
 }
 
-/// What came of a sweep: the content of `sweep.json`.
+/// Result of a sweep: the content of `sweep.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sweep {
     /// Version of this schema.
     pub schema: u32,
-    /// What the scenario calls itself.
+    /// Name of the scenario.
     pub name: String,
     /// The keys that vary.
     pub keys: Vec<String>,
-    /// Of every point.
+    /// The seeds of every point.
     pub seeds: Vec<u64>,
-    /// The protocol from which others differ as their metrics tell; null where none varies.
+    /// The protocol that others are compared with; null if no protocol varies.
     pub baseline: Option<String>,
-    /// Things that are allowed but probably not meant: each once, with the first run that has it
-    /// and how many more.
+    /// Things that are allowed but probably not intended: each once, with the first run that has it
+    /// and the number of others.
     pub warnings: Vec<String>,
     /// Every point, in the order of the design.
     pub points: Vec<SweepPoint>,
-    /// Runs that failed; none of what they measured is anywhere.
+    /// Runs that failed. None of their measurements are included.
     pub failed: Vec<FailedRun>,
-    /// So many runs were made before.
+    /// Number of runs that were cached.
     #[serde(skip)]
     pub kept: usize,
-    /// What each run measured, point by point, seed by seed; nothing of those that failed.
+    /// Measurements of each run, point by point, seed by seed; `None` for failed runs.
     #[serde(skip)]
     runs: Vec<Found>,
 }
@@ -193,9 +192,9 @@ pub struct Sweep {
 /// A point of a sweep.
 #[derive(Clone, Debug, Serialize)]
 pub struct SweepPoint {
-    /// The value of each key, in the order of keys; a number where it is one.
+    /// The value of each key, in the order of keys; numbers as numbers.
     pub values: Vec<Json>,
-    /// What its runs measured, over the seeds.
+    /// Metrics of its runs, over the seeds.
     pub metrics: Vec<Aggregated>,
 }
 
@@ -206,31 +205,31 @@ pub struct FailedRun {
     pub values: Vec<Json>,
     /// Its seed.
     pub seed: u64,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// What is known of a run.
+/// Measurements of a run.
 #[derive(Clone, Debug, Default)]
 struct Known {
     readings: Vec<Reading>,
     warnings: Vec<String>,
 }
 
-/// A run that was looked for among those that are kept.
+/// A run looked up in the cache.
 type Found = Option<Known>;
 
-/// Makes the runs of a sweep that were not made before, several at a time.
+/// Makes the missing runs of a sweep, several at a time.
 ///
 /// # Errors
-/// When the scenario is wrong at any point, nothing has run. When all runs fail, the first failure;
-/// of some that fail the result tells.
+/// When the scenario is invalid at any point: then nothing runs. When all runs fail: the first
+/// failure. If only some fail, the result lists them.
 pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error> {
     let (seeds, name) = design.seeds()?;
     let found = found(design, &seeds, options)?;
-    if let Some(say) = options.resolved {
+    if let Some(notice) = options.resolved {
         let plan = design.plan(0, Some(seeds.seeds()[0]))?;
-        resolution(&[(&name, &plan)]).iter().for_each(|line| say(line));
+        resolution(&[(&name, &plan)]).iter().for_each(|line| notice(line));
     }
     let missing = missing(&found);
     let made = make(design, &missing, &seeds, options);
@@ -268,7 +267,7 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
     Ok(Sweep { schema, name, keys, seeds, baseline, warnings, points, failed, kept, runs })
 }
 
-/// Compares points that differ in their protocol alone.
+/// Compares points that differ only in their protocol.
 fn compare(keys: &[String], points: &mut [SweepPoint], baseline: Option<&str>) {
     let Some(key) = keys.iter().position(|key| key == PROTOCOL) else { return };
     let mut sets: Vec<(Vec<Json>, Vec<Candidate<'_>>)> = Vec::new();
@@ -286,7 +285,7 @@ fn compare(keys: &[String], points: &mut [SweepPoint], baseline: Option<&str>) {
     paired::compare(&mut sets, baseline);
 }
 
-/// What runs warn of, and points that seeds do not change.
+/// Merged warnings of the runs, and warnings for points on which the seed has no effect.
 fn warnings(keys: &[String], points: &[SweepPoint], seeds: &[u64], runs: &[Found]) -> Vec<String> {
     let place = |point: &SweepPoint| {
         let value = |(key, value): (&String, &Json)| match value {
@@ -302,32 +301,34 @@ fn warnings(keys: &[String], points: &[SweepPoint], seeds: &[u64], runs: &[Found
     };
     let mut all = gathered(&runs.iter().enumerate().map(of_run).collect::<Vec<_>>());
     let fixed = |point: &SweepPoint| {
-        let text = "every seed leads to the same values, so that intervals say nothing";
+        let text = "every seed gives the same values, so confidence intervals are meaningless";
         (place(point), is_fixed(&point.metrics).then(|| text.to_owned()).into_iter().collect())
     };
     all.extend(gathered(&points.iter().map(fixed).collect::<Vec<_>>()));
     all
 }
 
-/// Numbers of the runs of a sweep that were not made before: all that [`sweep`] would make.
+/// Numbers of the runs that are not in the cache: those that [`sweep`] would make.
 ///
 /// # Errors
-/// When the scenario is wrong at any point, or an end is asked for.
+/// When the scenario is invalid at any point, or an interrupt is requested.
 pub fn missing_runs(design: &Design, options: &SweepOptions<'_>) -> Result<Vec<usize>, Error> {
     let (seeds, _) = design.seeds()?;
     Ok(missing(&found(design, &seeds, options)?))
 }
 
-/// Makes some runs of a sweep, by their numbers, and keeps them in the cache for [`sweep`]; those
-/// that are there are not made again. Of runs that fail the sweep tells, which makes them again.
+/// Makes some runs of a sweep, by number, and stores them in the cache for [`sweep`]. Cached runs
+/// are not repeated. Failures are not returned: [`sweep`] repeats failed runs and reports them.
 ///
 /// # Errors
-/// When there is no run of a number, the scenario is wrong, or an end is asked for.
+/// When a number exceeds the runs of the sweep, the scenario is invalid, or an interrupt is
+/// requested.
 pub fn make_runs(design: &Design, runs: &[usize], options: &SweepOptions<'_>) -> Result<(), Error> {
     let (seeds, _) = design.seeds()?;
     let all = design.runs(&seeds);
     if let Some(run) = runs.iter().find(|run| **run >= all) {
-        return Err(Error::Run(format!("there is no run {run} in a sweep of {all}")));
+        let message = format!("run {run} does not exist: the sweep has runs 0 to {}", all - 1);
+        return Err(Error::Run(message));
     }
     let cache = Cache::new(options.cache);
     let mut left = Vec::new();
@@ -344,7 +345,7 @@ pub fn make_runs(design: &Design, runs: &[usize], options: &SweepOptions<'_>) ->
     Ok(())
 }
 
-/// Makes these runs, several at a time, and keeps them; in their order.
+/// Makes these runs, several at a time, and stores them. Results are in order.
 fn make(
     design: &Design,
     runs: &[usize],
@@ -357,18 +358,18 @@ fn make(
     let cache = Cache::new(options.cache);
     in_parallel(runs.len(), options.threads(), |number, threads| {
         let (point, seed) = place(runs[number], seeds);
-        let tell = |progress: &crate::Progress| {
-            if let Some(tell) = options.progress {
-                tell(number, progress);
+        let progress = |progress: &crate::Progress| {
+            if let Some(listener) = options.progress {
+                listener(number, progress);
             }
         };
-        let asks = || options.is_interrupted();
+        let is_interrupted = || options.is_interrupted();
         let control = Control {
             threads,
             partitions: None,
             ranks: None,
-            asks: &asks,
-            tell: &tell,
+            is_interrupted: &is_interrupted,
+            progress: &progress,
             chunk: &adapt,
         };
         let plan = design.plan(point, Some(seed))?;
@@ -377,12 +378,12 @@ fn make(
     })
 }
 
-/// Numbers of the runs that were not found.
+/// Numbers of the runs that are missing.
 fn missing(found: &[Found]) -> Vec<usize> {
     (0..found.len()).filter(|&i| found[i].is_none()).collect()
 }
 
-/// The runs that were made before; on the way every point is checked.
+/// Looks up all runs in the cache. Also checks the scenario at every point.
 fn found(
     design: &Design,
     seeds: &SeedList,
@@ -406,7 +407,7 @@ fn place(run: usize, seeds: &SeedList) -> (usize, u64) {
     (run / seeds.len(), seeds[run % seeds.len()])
 }
 
-/// What is observed of every run.
+/// Measurements that are recorded in every run.
 fn recording() -> Recording {
     Recording { parts: [Measurement::Summary].into(), ..Recording::default() }
 }
@@ -430,7 +431,7 @@ impl Sweep {
     /// The version that [`schema`](Self::schema) carries.
     pub const SCHEMA: u32 = 1;
 
-    /// How many runs it has.
+    /// Number of runs.
     pub fn count(&self) -> usize {
         self.runs.len()
     }

@@ -1,4 +1,4 @@
-//! The files of a sweep: one row a run and metric.
+//! The files of a sweep: one row per run and metric.
 
 use std::io;
 
@@ -14,7 +14,7 @@ impl Sweep {
     /// name.
     ///
     /// # Errors
-    /// When a row does not fit its column: a fault of ours.
+    /// When a row does not match its columns: a bug in this crate.
     pub fn files(&self) -> io::Result<Vec<(String, Vec<u8>)>> {
         let numeric: Vec<bool> = (0..self.keys.len())
             .map(|key| self.points.iter().all(|point| point.values[key].is_number()))
@@ -47,7 +47,7 @@ impl Sweep {
         Ok(vec![
             ("sweep.csv".to_owned(), csv.into_bytes()),
             ("sweep.parquet".to_owned(), table.close()?),
-            // Last: where it is, the others are.
+            // Last: its presence shows that the others are complete.
             ("sweep.json".to_owned(), json),
         ])
     }
@@ -69,7 +69,7 @@ fn row<'a>(axes: &'a [AxisCell], seed: u64, reading: &'a Reading) -> SweepRow<'a
     }
 }
 
-/// A paired difference beside the value of a seed.
+/// The paired difference, with the value of a seed.
 fn difference(paired: &Difference, seed: usize) -> SweepDifference {
     SweepDifference {
         of_seed: paired.values[seed],
@@ -89,7 +89,7 @@ fn cell(value: &Json, is_number: bool) -> AxisCell {
     }
 }
 
-/// Adds a line (RFC 4180, but for its end, which is a newline).
+/// Appends a CSV line (RFC 4180, except that it ends in a newline).
 fn csv_line(csv: &mut String, cells: impl IntoIterator<Item = String>) {
     for (i, cell) in cells.into_iter().enumerate() {
         if i > 0 {
@@ -110,7 +110,7 @@ mod tests {
     use crate::readings::{readings, tests::summary};
 
     #[test]
-    fn a_row_says_all_that_is_known_of_a_reading() {
+    fn a_row_contains_all_of_a_reading() {
         let mut reading = readings(&summary(1)).remove(0);
         reading.value = 1.5;
         let texts = |reading: &Reading| {

@@ -1,5 +1,5 @@
-//! A host of a testbed, which is a process: a node on a socket, told what to send by the same code
-//! as a simulated host, by a clock that all share.
+//! A host of a testbed: a process with a node on a socket. It runs the same traffic code as a
+//! simulated host, by a clock that all hosts share.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, StdinLock, Write};
@@ -21,80 +21,79 @@ use tidegate_scenario::Plan;
 use tidegate_sim::{HostAction, MessageStart, NAME_BYTES, OpenHost};
 
 use super::lateness;
-use super::words::{FromHost, Role, ToHost, hear, say};
+use super::messages::{FromHost, Role, ToHost, read_message, write_message};
 use crate::observe::setup;
 use crate::{Error, Source, load};
 
-/// The link may be given so much ahead of time, by the system's clock: as long as it takes to wake
-/// up.
-const AHEAD: Duration = Duration::from_micros(300);
-/// The longest that is waited for the next thing to do, by the system's clock.
-const DOZE: Duration = Duration::from_millis(50);
-/// What nobody has to wait for room for.
+/// Time by which datagrams may be handed to the link early, by the system's clock: the time that it
+/// takes to wake up.
+const BURST: Duration = Duration::from_micros(300);
+/// Longest wait for the next action, by the system's clock.
+const MAX_SLEEP: Duration = Duration::from_millis(50);
+/// Receive limit that no run reaches.
 const MOST_BYTES: u64 = 1 << 40;
 /// Longest message.
 const MOST_ZEROS: u64 = 4 << 30;
 
-/// What this process does as a host, whose testbed speaks with it over its standard input and
-/// output.
+/// Runs this process as a host. The testbed communicates with it over standard input and output.
 ///
 /// # Errors
-/// Where the testbed is gone.
+/// When the testbed is gone.
 pub fn testbed_host() -> Result<(), Error> {
     let mut from = BufReader::new(io::stdin().lock());
     let mut to = io::stdout().lock();
-    let Err(why) = act(&mut from, &mut to) else { return Ok(()) };
-    say(&mut to, &FromHost::Failed(why)).map_err(gone)
+    let Err(why) = run(&mut from, &mut to) else { return Ok(()) };
+    write_message(&mut to, &FromHost::Failed(why)).map_err(gone)
 }
 
 fn gone(why: io::Error) -> Error {
     Error::Run(format!("the testbed is gone: {why}"))
 }
 
-fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), String> {
-    let Some(ToHost::Be(role)) = hear(from).map_err(text)? else {
-        return Err("a host is told first who it is".to_owned());
+fn run(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), String> {
+    let Some(ToHost::Be(role)) = read_message(from).map_err(text)? else {
+        return Err("protocol error: the first message must assign the host's role".to_owned());
     };
     let plan = load(Source::Made(role.scenario.clone()), &[]).map_err(text)?;
     let mut host = Host::new(&plan, &role)?;
-    say(to, &FromHost::Bound(host.driver.address().map_err(text)?)).map_err(text)?;
-    let Some(ToHost::Peers(addresses)) = hear(from).map_err(text)? else { return Ok(()) };
-    host.meet(addresses)?;
+    write_message(to, &FromHost::Bound(host.driver.address().map_err(text)?)).map_err(text)?;
+    let Some(ToHost::Peers(addresses)) = read_message(from).map_err(text)? else { return Ok(()) };
+    host.connect(addresses)?;
     while host.sessions.len() < host.addresses.len() {
-        // Nothing is said now, but by a testbed that is gone.
+        // The testbed sends nothing at this point; readable input means that it is gone.
         if is_readable(from)? {
             return Ok(());
         }
         host.poll(from, Time::NEVER)?;
     }
-    say(to, &FromHost::Ready).map_err(text)?;
+    write_message(to, &FromHost::Ready).map_err(text)?;
     while !is_readable(from)? {
         host.poll(from, Time::NEVER)?;
     }
-    let Some(ToHost::Start { at_ps }) = hear(from).map_err(text)? else { return Ok(()) };
+    let Some(ToHost::Start { at_ps }) = read_message(from).map_err(text)? else { return Ok(()) };
     host.start = Time::ps(at_ps);
     let lost_before = host.driver.overrun();
     let end = host.start.after(plan.duration.since(Time::ZERO));
     let (mut closed, mut done) = (false, false);
     while !is_readable(from)? {
-        host.act(plan.duration)?;
+        host.run(plan.duration)?;
         if !closed && host.driver.now() >= end {
             closed = true;
             host.share.close().for_each(|number| host.stop(number));
         }
         if closed && !done && host.share.open() == 0 {
             done = true;
-            say(to, &FromHost::Done).map_err(text)?;
+            write_message(to, &FromHost::Done).map_err(text)?;
         }
         let next = host.start.after(host.share.next_at().since(Time::ZERO));
         host.poll(from, next.min(if closed { Time::NEVER } else { end }))?;
     }
-    let Some(ToHost::Finish) = hear(from).map_err(text)? else { return Ok(()) };
+    let Some(ToHost::Finish) = read_message(from).map_err(text)? else { return Ok(()) };
     let lost = host.driver.overrun().wrapping_sub(lost_before);
     let late = host.late_ns.iter_recorded();
     let late = late.map(|value| (value.value_iterated_to(), value.count_at_value())).collect();
     let seen = host.share.leave();
-    say(to, &FromHost::Seen { bytes: seen.len(), late, lost }).map_err(text)?;
+    write_message(to, &FromHost::Seen { bytes: seen.len(), late, lost }).map_err(text)?;
     to.write_all(&seen).and_then(|()| to.flush()).map_err(text)
 }
 
@@ -103,22 +102,22 @@ struct Host {
     driver: Driver,
     dilation: Dilation,
     share: OpenHost,
-    /// Its number.
+    /// Number of this host.
     own: u32,
-    /// By address: the others.
+    /// Numbers of the other hosts, by address.
     addresses: BTreeMap<SocketAddr, u32>,
-    /// Those that there is a session with, and the other way round.
+    /// Sessions by host, and hosts by session.
     sessions: BTreeMap<u32, PeerId>,
     hosts: BTreeMap<PeerId, u32>,
-    /// By ticket: messages under way, as its share calls them.
+    /// Messages in flight by ticket, with their numbers in `share`.
     tickets: BTreeMap<Ticket, u32>,
-    /// The other way round, those without end.
+    /// Tickets of unlimited messages, by number.
     endless: BTreeMap<u32, Ticket>,
-    /// When the run begins.
+    /// Start of the run.
     start: Time,
-    /// What messages are made of, which nobody looks at.
+    /// Content of messages, which is never read.
     zeros: Bytes,
-    /// Since then: how long datagrams waited, in nanoseconds of the clock of all.
+    /// How long datagrams waited since the start, in nanoseconds of the common clock.
     late_ns: Histogram<u64>,
 }
 
@@ -128,13 +127,13 @@ impl Host {
         let config = config(plan, role, &share);
         let dilation =
             Dilation { origin: Duration::from_nanos(role.origin_ns), factor: role.dilation };
-        let burst = dilation.span(AHEAD);
+        let burst = dilation.span(BURST);
         let node = Node::new(Config { burst, ..config }, entropy().map_err(text)?).map_err(text)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        // One by one: a row would reach the switch at one time.
+        // Datagrams are sent one by one: a segmented burst would reach the switch at one time.
         let options = SocketOptions { segment: false, coalesce: false, ..SocketOptions::default() };
         let socket = Socket::bind(address, options).map_err(text)?;
-        // What the link may carry in the run: memory that nobody writes to costs nothing.
+        // As much as the link can carry in the run. Memory that is never written costs nothing.
         let nic = share.context().nic_rate;
         let whole = plan.duration.since(Time::ZERO).plus(plan.drain);
         let most = nic.bytes_in(whole).saturating_mul(2).clamp(1 << 20, MOST_ZEROS);
@@ -154,26 +153,26 @@ impl Host {
         })
     }
 
-    /// Asks for sessions with those of higher numbers, one after the other, so that no switch has
-    /// to hold questions of all; the others ask.
-    fn meet(&mut self, addresses: Vec<Option<SocketAddr>>) -> Result<(), String> {
+    /// Opens sessions to hosts with higher numbers, one after the other, so that no switch has to
+    /// buffer the handshakes of all. The other hosts connect to this one.
+    fn connect(&mut self, addresses: Vec<Option<SocketAddr>>) -> Result<(), String> {
         let others = (0..).zip(addresses).filter(|(host, _)| *host != self.own);
         self.addresses = others.filter_map(|(host, address)| Some((address?, host))).collect();
-        self.meet_next()
+        self.connect_next()
     }
 
-    fn meet_next(&mut self) -> Result<(), String> {
+    fn connect_next(&mut self) -> Result<(), String> {
         let higher = self.addresses.iter().filter(|(_, host)| **host > self.own);
         let next = higher.filter(|(_, host)| !self.sessions.contains_key(host));
         let Some((&address, _)) = next.min_by_key(|(_, host)| **host) else { return Ok(()) };
         let asked = self.driver.node.connect(self.driver.now(), address);
-        asked.map(drop).map_err(|why| format!("no session with {address}: {why}"))
+        asked.map(drop).map_err(|why| format!("cannot open a session with {address}: {why}"))
     }
 
-    /// Does what there is to do, or waits until then, or until the testbed says something.
+    /// Does the work that is due, or sleeps until work is due or the testbed sends a message.
     fn poll(&mut self, from: &BufReader<StdinLock<'_>>, until: Time) -> Result<(), String> {
         let now = self.driver.now();
-        let until = until.min(now.after(self.dilation.span(DOZE)));
+        let until = until.min(now.after(self.dilation.span(MAX_SLEEP)));
         let may_sleep = self.driver.work().map_err(text)?;
         if let Some(late) = self.driver.late().filter(|_| now >= self.start) {
             self.late_ns.saturating_record(late.as_ps() / 1_000);
@@ -182,34 +181,35 @@ impl Host {
             self.driver.sleep(until, Some(from.get_ref().as_fd())).map_err(text)?;
         }
         while let Some(event) = self.driver.node.event() {
-            self.hear(event)?;
+            self.handle(event)?;
         }
         Ok(())
     }
 
-    /// The time of the run.
+    /// Time since the start of the run.
     fn now(&self) -> Time {
         Time::ZERO.after(self.driver.now().since(self.start))
     }
 
-    fn hear(&mut self, event: Event) -> Result<(), String> {
+    fn handle(&mut self, event: Event) -> Result<(), String> {
         let now = self.now();
         match event {
             Event::Opened(peer) => {
                 let address = self.driver.node.address(peer);
                 let host = address.and_then(|address| self.addresses.get(&address));
-                let &host = host.ok_or_else(|| format!("a stranger at {address:?}"))?;
+                let unknown = || format!("a session from the unknown address {address:?}");
+                let &host = host.ok_or_else(unknown)?;
                 self.driver.node.know_path(peer, self.share.paths().path(self.own, host));
                 self.sessions.insert(host, peer);
-                self.meet_next()?;
+                self.connect_next()?;
                 self.hosts.insert(peer, host);
             }
-            Event::Gone(_, why) => return Err(format!("a session ended: {why:?}")),
+            Event::Gone(_, why) => return Err(format!("a session ended early: {why:?}")),
             Event::Piece(peer, Piece { message, offset, bytes }) => {
                 let Some(&from) = self.hosts.get(&peer) else { return Ok(()) };
                 self.driver.node.taken(self.driver.now(), peer, bytes.len() as u64);
                 if !self.share.delivered(now, from, message, offset, &bytes) {
-                    return Err("a message of another run".to_owned());
+                    return Err("received a message of another run".to_owned());
                 }
             }
             Event::Ended(peer, message) => {
@@ -227,45 +227,46 @@ impl Host {
                     self.share.resent(number, bytes);
                 }
             }
-            // Sessions say themselves why; nothing comes whole.
+            // The end of a session has its own event; messages arrive in pieces, never whole.
             Event::Failed(..) | Event::Arrived(..) => {}
         }
         Ok(())
     }
 
-    /// Does what is to be done by now, and by `end`.
-    fn act(&mut self, end: Time) -> Result<(), String> {
+    /// Starts and stops the messages that are due by now, and by `end`.
+    fn run(&mut self, end: Time) -> Result<(), String> {
         if self.driver.now() < self.start {
             return Ok(());
         }
         while let Some(action) = self.share.next(self.now().min(end)) {
             match action {
-                HostAction::Send(begun) => self.send(begun)?,
+                HostAction::Send(start) => self.send(start)?,
                 HostAction::Stop(number) => self.stop(number),
             }
         }
         Ok(())
     }
 
-    fn send(&mut self, begun: MessageStart) -> Result<(), String> {
-        let MessageStart { to, bytes, name, weight, dedicated, number } = begun;
+    fn send(&mut self, start: MessageStart) -> Result<(), String> {
+        let MessageStart { to, bytes, name, weight, dedicated, number } = start;
         let Some(&peer) = self.sessions.get(&to) else {
-            return Err(format!("host {to} is not there"));
+            return Err(format!("no session with host {to}"));
         };
         let endless = bytes == Message::UNLIMITED;
-        // What would end after the run is as long as the link can carry in twice the time.
+        // A message that would end after the run is cut to twice what the link can carry in the
+        // run.
         let length = match endless {
             true => NAME_BYTES as u64,
             false => bytes.min(self.zeros.len() as u64),
         };
         if length == MOST_ZEROS {
-            return Err(format!("the link carries more than {length} bytes in the run"));
+            return Err(format!("a message may carry at most {length} bytes: shorten the run"));
         }
         let body = self.zeros.slice(..length as usize - NAME_BYTES);
         let terms = Terms { weight, dedicated, endless, ..Terms::default() };
         let now = self.driver.now();
         let ticket = self.driver.node.send(now, peer, &name, body, terms);
-        let ticket = ticket.map_err(|why: SendError| format!("a message: {why:?}"))?;
+        let ticket = ticket.map_err(|why: SendError| format!("cannot send a message: {why:?}"))?;
         self.tickets.insert(ticket, number);
         if endless {
             self.endless.insert(number, ticket);
@@ -273,7 +274,7 @@ impl Host {
         Ok(())
     }
 
-    /// A message without end stops.
+    /// Stops an unlimited message.
     fn stop(&mut self, number: u32) {
         if let Some(ticket) = self.endless.remove(&number) {
             self.driver.node.stop(self.driver.now(), ticket);
@@ -281,7 +282,7 @@ impl Host {
     }
 }
 
-/// What the node of a host is told: what a simulated host would be.
+/// Configuration of a host's node, equal to that of a simulated host.
 fn config(plan: &Plan, role: &Role, share: &OpenHost) -> Config {
     let context = share.context();
     let hosts = (0..context.hosts).filter(|&host| host != role.host);
@@ -290,7 +291,7 @@ fn config(plan: &Plan, role: &Role, share: &OpenHost) -> Config {
         peers: context.hosts,
         message_bytes: MOST_BYTES,
         unread_bytes: MOST_BYTES,
-        // Whoever is gone ends the run.
+        // A host that is gone ends the run in any case.
         silence: Span::s(1 << 20),
     };
     Config {
@@ -299,7 +300,7 @@ fn config(plan: &Plan, role: &Role, share: &OpenHost) -> Config {
         spraying: context.spraying,
         bdp_bytes: Some(context.bdp_bytes),
         hops: hops.max().unwrap_or(1),
-        // The plan has seen to it that the switches do what the protocol needs.
+        // The plan already ensures that the switches provide what the protocol needs.
         switches: Need::ALL.to_vec(),
         priorities: context.priorities,
         connections: context.connections,
@@ -311,7 +312,7 @@ fn config(plan: &Plan, role: &Role, share: &OpenHost) -> Config {
     .as_simulated(context.mtu)
 }
 
-/// Whether the testbed has said something.
+/// Whether the testbed has sent something.
 fn is_readable(from: &BufReader<StdinLock<'_>>) -> Result<bool, String> {
     if !from.buffer().is_empty() {
         return Ok(true);

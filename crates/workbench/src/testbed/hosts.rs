@@ -1,4 +1,4 @@
-//! The processes that are hosts, as their testbed sees them.
+//! The host processes, as the testbed sees them.
 
 use std::io::{BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -8,33 +8,33 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use super::words::{FromHost, Role, ToHost, hear, say};
+use super::messages::{FromHost, Role, ToHost, read_message, write_message};
 use crate::Error;
 
-/// Most bytes that one has seen: some 10^8 packets.
+/// Maximum bytes of a host's recording: about 10^8 packets.
 const MOST_SEEN: usize = 4 << 30;
 
-/// What a host has said.
+/// A message from a host.
 pub(super) enum HostReport {
-    Word(FromHost),
-    /// All that it has seen.
+    Message(FromHost),
+    /// The complete recording.
     Seen {
         bytes: Vec<u8>,
-        /// As it told them.
+        /// As in `FromHost::Seen`.
         late: Vec<(u64, u64)>,
         lost: u32,
     },
 }
 
-/// The hosts of a run. They end with it.
+/// The host processes of a run. They end when this is dropped.
 pub(super) struct Hosts {
     all: Vec<Host>,
-    said: Receiver<(usize, Result<HostReport, String>)>,
+    reports: Receiver<(usize, Result<HostReport, String>)>,
 }
 
 /// A host.
 struct Host {
-    /// As the scenario calls it.
+    /// Name in the scenario.
     name: String,
     process: Child,
     to: ChildStdin,
@@ -43,7 +43,7 @@ struct Host {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for Host { process, .. } in &mut self.all {
-            // It may be gone.
+            // The process may have ended already.
             let _ = process.kill();
             let _ = process.wait();
         }
@@ -51,30 +51,30 @@ impl Drop for Hosts {
 }
 
 impl Hosts {
-    /// Starts the processes: `program` with the one argument that makes it a host.
+    /// Starts the processes: `program` with the single argument that makes it a host.
     pub(super) fn start(
         program: &Path,
         roles: impl Iterator<Item = (String, Role)>,
     ) -> Result<Hosts, Error> {
-        let (tell, said) = mpsc::channel();
-        let mut hosts = Hosts { all: Vec::new(), said };
+        let (sender, reports) = mpsc::channel();
+        let mut hosts = Hosts { all: Vec::new(), reports };
         for (number, (name, role)) in roles.enumerate() {
             let failed = |why| Error::Run(format!("host {name}: {}: {why}", program.display()));
             let command = Command::new(program)
                 .arg(super::HOST_COMMAND)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
-                // What a terminal interrupts is the testbed, which ends its hosts.
+                // A terminal's interrupt reaches only the testbed, which ends its hosts.
                 .process_group(0)
                 .spawn();
             let mut process = command.map_err(failed)?;
             let (Some(to), Some(from)) = (process.stdin.take(), process.stdout.take()) else {
-                return Err(Error::Run(format!("host {name} has no pipes")));
+                return Err(Error::Run(format!("host {name}: cannot open pipes")));
             };
-            let tell = tell.clone();
-            thread::spawn(move || listen(number, from, &tell));
+            let reports = sender.clone();
+            thread::spawn(move || listen(number, from, &reports));
             hosts.all.push(Host { name, process, to });
-            hosts.tell(number, &ToHost::Be(role))?;
+            hosts.send(number, &ToHost::Be(role))?;
         }
         Ok(hosts)
     }
@@ -83,50 +83,50 @@ impl Hosts {
         self.all.len()
     }
 
-    /// Tells one of them something.
-    pub(super) fn tell(&mut self, host: usize, word: &ToHost) -> Result<(), Error> {
+    /// Sends a message to one host.
+    pub(super) fn send(&mut self, host: usize, message: &ToHost) -> Result<(), Error> {
         let Host { name, to, .. } = &mut self.all[host];
-        say(to, word).map_err(|why| Error::Run(format!("host {name} is gone: {why}")))
+        write_message(to, message).map_err(|why| Error::Run(format!("host {name} is gone: {why}")))
     }
 
-    /// Tells all of them something.
-    pub(super) fn tell_all(&mut self, word: &ToHost) -> Result<(), Error> {
-        (0..self.all.len()).try_for_each(|host| self.tell(host, word))
+    /// Sends a message to all hosts.
+    pub(super) fn send_all(&mut self, message: &ToHost) -> Result<(), Error> {
+        (0..self.all.len()).try_for_each(|host| self.send(host, message))
     }
 
-    /// What one of them has said, and which; none for as long as that.
-    pub(super) fn hear(
+    /// Receives a message from any host, with the host's number; `None` after `patience`.
+    pub(super) fn receive(
         &mut self,
         patience: Duration,
     ) -> Result<Option<(usize, HostReport)>, Error> {
-        let Ok((host, said)) = self.said.recv_timeout(patience) else { return Ok(None) };
+        let Ok((host, report)) = self.reports.recv_timeout(patience) else { return Ok(None) };
         let name = &self.all[host].name;
-        match said {
-            Ok(HostReport::Word(FromHost::Failed(why))) | Err(why) => {
+        match report {
+            Ok(HostReport::Message(FromHost::Failed(why))) | Err(why) => {
                 Err(Error::Run(format!("host {name}: {why}")))
             }
-            Ok(said) => Ok(Some((host, said))),
+            Ok(report) => Ok(Some((host, report))),
         }
     }
 }
 
-/// Hears a host until its end.
-fn listen(number: usize, from: ChildStdout, tell: &Sender<(usize, Result<HostReport, String>)>) {
+/// Reads a host's messages until it ends.
+fn listen(number: usize, from: ChildStdout, to: &Sender<(usize, Result<HostReport, String>)>) {
     let mut from = BufReader::new(from);
     loop {
-        let said = match hear(&mut from) {
+        let report = match read_message(&mut from) {
             Ok(Some(FromHost::Seen { bytes: length, late, lost })) if length <= MOST_SEEN => {
                 let mut bytes = Vec::new();
                 let read = (&mut from).take(length as u64).read_to_end(&mut bytes);
                 read.map(|_| HostReport::Seen { bytes, late, lost }).map_err(|why| why.to_string())
             }
-            Ok(Some(word)) => Ok(HostReport::Word(word)),
+            Ok(Some(message)) => Ok(HostReport::Message(message)),
             Ok(None) => Err("the process has ended".to_owned()),
             Err(why) => Err(why.to_string()),
         };
-        let ends = !matches!(said, Ok(HostReport::Word(_)));
-        // Nobody may be listening any more.
-        if tell.send((number, said)).is_err() || ends {
+        let ends = !matches!(report, Ok(HostReport::Message(_)));
+        // The receiver may have been dropped.
+        if to.send((number, report)).is_err() || ends {
             return;
         }
     }

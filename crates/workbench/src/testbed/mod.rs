@@ -1,16 +1,17 @@
-//! A scenario acted out by real processes: its hosts are processes with sockets and the transports
-//! themselves, its switches [one in software](tidegate_switch), and all links are in that.
+//! Emulates a scenario with real processes. Its hosts are processes with sockets that run the
+//! transports. Its switches are [one software switch](tidegate_switch), which also emulates all
+//! links.
 //!
-//! The scenario stays as it is; the clock does not. Its time passes so much more slowly that
-//! processes keep up, for all of them alike, so that rates, delays and parameters mean what they
-//! say, and what a machine needs to wake up is short beside a round trip. What happened is told to
-//! the same measures as a simulated run.
+//! The scenario is unchanged; only the clock differs. Time passes more slowly by one factor for all
+//! processes, so that they keep up: rates, delays and parameters keep their meaning, and the
+//! wake-up time of a process is short compared with a round trip. The events are replayed to the
+//! same measures as in a simulated run.
 
 mod host;
 mod hosts;
+mod messages;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -29,72 +30,72 @@ use tidegate_sim::{LinkRecord, OpenRows, Outcome};
 use tidegate_switch::{Config, Counts, Places, Report, SoftwareSwitch};
 
 use crate::machine::Stopwatch;
-use crate::observe::{Acted, Audience, Left, Measure, Progress, setup};
+use crate::observe::{LiveRun, Measure, Progress, Replay, RunOutput, setup};
 use crate::run::{publish, recorded};
 use crate::{Destination, Error, Results, RunOptions, interrupt};
 
 pub use host::testbed_host;
 use hosts::{HostReport, Hosts};
-use words::{FromHost, Role, ToHost};
+use messages::{FromHost, Role, ToHost};
 
-/// The one argument of a process that is a host.
+/// The single argument that makes a process a host.
 pub const HOST_COMMAND: &str = "testbed-host";
-/// Datagrams that processes and a switch on two cores send in a second.
+/// Datagrams per second that the processes and a switch on two cores can send.
 const DATAGRAMS: f64 = 20_000.0;
-/// A base round trip takes no less of real time: what a process needs to wake up is a few
-/// hundredths of that.
+/// Minimum real time of a base RTT: a process wakes up in a few hundredths of it.
 const BASE_RTT: Duration = Duration::from_millis(5);
-/// The most that time may be slowed down.
+/// Maximum dilation of time.
 pub const MOST_DILATION: u32 = 1_000_000;
-/// Each takes a process, and a socket of the switch.
+/// Each host needs a process, and a socket of the switch.
 const MOST_HOSTS: usize = 250;
-/// Shorter datagrams have no room for a session's first words.
+/// Shorter datagrams cannot hold a session's handshake.
 const LEAST_MTU: u32 = 512;
-/// Hosts that are not ready by then never are.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// A session takes less than so many base RTTs to open, in slowed time; a host asks for one after
+/// Time limit for hosts to become ready.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Upper bound of base RTTs, in dilated time, that a session takes to open. A host opens one after
 /// the other.
 const SESSION_RTTS: u64 = 6;
-/// Between the last that is told of the start and the start.
+/// Time between the announcement of the start and the start.
 const NOTICE: Duration = Duration::from_millis(50);
-/// Between two looks at what hosts say while there is nothing else to do.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Interval of polling the hosts when there is nothing else to do.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Who directs a run.
+/// Control of a run.
 pub(crate) struct Control<'a> {
-    /// What becomes a host with [`HOST_COMMAND`].
+    /// Program that becomes a host with [`HOST_COMMAND`].
     pub(crate) program: &'a Path,
-    /// How much slower time passes.
+    /// Factor by which time passes more slowly.
     pub(crate) dilation: u32,
-    /// Asks whether somebody wants an end.
-    pub(crate) asks: interrupt::Asks<'a>,
-    /// Told how far the run is.
-    pub(crate) tell: &'a dyn Fn(&Progress),
+    /// Returns whether an interrupt was requested.
+    pub(crate) is_interrupted: interrupt::InterruptCheck<'a>,
+    /// Receives the progress of the run.
+    pub(crate) progress: &'a dyn Fn(&Progress),
 }
 
-/// Acts a plan out under these measures.
+/// Emulates a plan under these measures.
 ///
 /// # Errors
-/// What only a simulation can do, a process that fails, an interrupt.
-pub(crate) fn act(
+/// When the plan needs a feature that is only simulated, a process fails, or an interrupt is
+/// requested.
+pub(crate) fn emulate(
     plan: &Plan,
     measures: Vec<Box<dyn Measure>>,
     control: &Control<'_>,
-) -> Result<Left, Error> {
+) -> Result<RunOutput, Error> {
     let watch = Stopwatch::start();
     refuse(plan)?;
     let mut rows = OpenRows::new(setup(plan)).map_err(Error::Run)?;
-    let audience = Audience::new(plan, rows.paths(), measures)?;
-    let there = there(plan);
-    let (mut stage, mut switch) = Stage::build(plan, &there, control)?;
+    let replay = Replay::new(plan, rows.paths(), measures)?;
+    let there = participants(plan);
+    let (mut emulation, mut switch) = Emulation::build(plan, &there, control)?;
     let base_rtt = base_rtt(&there, rows.paths());
     let sessions = base_rtt.times(SESSION_RTTS * there.len() as u64);
-    let patience = stage.dilation.real(sessions);
-    stage.open(&mut switch, patience)?;
-    let (report, queues) = stage.act(&mut switch, &audience.sample_times())?;
-    let drained = stage.drain(&mut switch)?;
-    let hosts = stage.collect(&mut rows)?;
-    let real = stage.real(base_rtt, &switch.report(), &hosts);
+    let patience = emulation.dilation.real(sessions);
+    emulation.open(&mut switch, patience)?;
+    let (report, queues) = emulation.measure(&mut switch, &replay.sample_times())?;
+    let drained = emulation.drain(&mut switch)?;
+    let hosts = emulation.collect(&mut rows)?;
+    let real = emulation.real(base_rtt, &switch.report(), &hosts);
     let seen = rows.finish(plan.duration.after(drained));
     let outcome = Outcome {
         finished: seen.finished,
@@ -108,16 +109,17 @@ pub(crate) fn act(
         events: 0,
     };
     let deliveries = seen.deliveries;
-    audience.hear(Acted { outcome, deliveries, queues, drained, real, watch: &watch })
+    replay.run(LiveRun { outcome, deliveries, queues, drained, real, watch: &watch })
 }
 
-/// Acts a plan out and writes its results, if anywhere, as [`run`](crate::run()) does. `program`
-/// becomes a host when it is started with [`HOST_COMMAND`]; time passes `dilation` times more
-/// slowly than clocks.
+/// Emulates a plan and writes its results, if a folder is set, as [`run`](crate::run()) does.
+/// `program` becomes a host when it is started with [`HOST_COMMAND`]. Time passes more slowly by
+/// the factor `dilation`.
 ///
 /// # Errors
-/// When the folder for results is occupied or cannot be written, the plan asks for what is only
-/// simulated, a process fails, or the run is interrupted. Nothing is left under a final name then.
+/// When the folder for results is occupied or cannot be written, the plan needs a feature that is
+/// only simulated, a process fails, or the run is interrupted. In these cases no file is left under
+/// its final name.
 pub fn testbed(
     plan: &Plan,
     options: &RunOptions<'_>,
@@ -131,14 +133,15 @@ pub fn testbed(
         if let Some(warn) = options.warn {
             plan.warnings.iter().for_each(|warning| warn(warning));
         }
-        let asks = || options.is_interrupted();
-        let tell = |progress: &Progress| {
-            if let Some(tell) = options.progress {
-                tell(0, progress);
+        let is_interrupted = || options.is_interrupted();
+        let progress = |progress: &Progress| {
+            if let Some(listener) = options.progress {
+                listener(0, progress);
             }
         };
-        let control = Control { program, dilation, asks: &asks, tell: &tell };
-        let happen = |measures| act(plan, measures, &control);
+        let control =
+            Control { program, dilation, is_interrupted: &is_interrupted, progress: &progress };
+        let happen = |measures| emulate(plan, measures, &control);
         let (summary, kept) = recorded(plan, options, (0, out), Vec::new(), happen)?;
         match publish(kept) {
             Ok(()) => Ok(summary),
@@ -147,18 +150,18 @@ pub fn testbed(
     })
 }
 
-/// How much slower than clocks the time of a plan has to pass for two cores.
+/// Factor by which the time of a plan has to pass more slowly on two cores.
 ///
 /// # Errors
-/// When the plan asks for what is only simulated.
+/// When the plan needs a feature that is only simulated.
 pub fn usual_dilation(plan: &Plan) -> Result<u32, Error> {
     refuse(plan)?;
     let rows = OpenRows::new(setup(plan)).map_err(Error::Run)?;
-    Ok(dilation(plan, &there(plan), rows.paths()))
+    Ok(dilation(plan, &participants(plan), rows.paths()))
 }
 
 /// # Errors
-/// What is only simulated.
+/// When the plan needs a feature that is only simulated.
 fn refuse(plan: &Plan) -> Result<(), Error> {
     let Plan { fabric, .. } = plan;
     let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
@@ -166,24 +169,24 @@ fn refuse(plan: &Plan) -> Result<(), Error> {
         (plan.until_done, "an end as soon as all is done (until)"),
         (plan.faults != Faults::default(), "faults (faults)"),
         (plan.stacks.len() > 1, "several protocols side by side"),
-        (pauses, "switches that pause who sends to them (switch.pfc)"),
+        (pauses, "switches with PFC (switch.pfc)"),
         (fabric.circuits.is_some(), "circuits (fabric)"),
         (!fabric.rate_changes.is_empty(), "links whose rate changes (fabric)"),
-        (there(plan).len() > MOST_HOSTS, "more than 250 hosts"),
+        (participants(plan).len() > MOST_HOSTS, "more than 250 hosts"),
         (plan.fabric.mtu < LEAST_MTU, "an MTU below 512 B (fabric.mtu)"),
-        (plan.stack_time != Default::default(), "what hosts take for packets (hosts.stack_delay)"),
+        (plan.stack_time != Default::default(), "processing delays of hosts (hosts.stack_delay)"),
     ];
     match refused.iter().find(|(is_so, _)| *is_so) {
         Some((_, what)) => Err(Error::Scenario(format!(
-            "{}: found {what}, which a testbed cannot act out; `tidegate run` simulates it",
+            "{}: found {what}, which a testbed does not support; use `tidegate run` to simulate it",
             plan.name
         ))),
         None => Ok(()),
     }
 }
 
-/// The hosts that take part: those of listed flows, or all where traffic is drawn.
-fn there(plan: &Plan) -> BTreeSet<u32> {
+/// The hosts that take part: those of the listed flows, or all if there is generated traffic.
+fn participants(plan: &Plan) -> BTreeSet<u32> {
     if plan.workload.traffic.is_empty() {
         plan.workload.flows.iter().flat_map(|flow| [flow.src, flow.dst]).collect()
     } else {
@@ -191,7 +194,7 @@ fn there(plan: &Plan) -> BTreeSet<u32> {
     }
 }
 
-/// As slow as the machine needs it, and round trips.
+/// The dilation that the machine's speed and the round-trip times require.
 fn dilation(plan: &Plan, there: &BTreeSet<u32>, paths: &dyn PathOracle) -> u32 {
     let packet_bits = 8.0 * f64::from(plan.fabric.mtu + HEADER_BYTES);
     let of = |hosts: &BTreeSet<u32>| -> f64 {
@@ -209,13 +212,13 @@ fn dilation(plan: &Plan, there: &BTreeSet<u32>, paths: &dyn PathOracle) -> u32 {
         ),
         false => (there.clone(), there.clone()),
     };
-    // Each with an acknowledgement.
+    // Data packets, and one acknowledgement for each.
     let packets = 2.0 * of(&from).min(of(&to)) / packet_bits;
     let slowest = BASE_RTT.as_secs_f64() / base_rtt(there, paths).as_s_f64();
     (packets / DATAGRAMS).max(slowest).clamp(1.0, f64::from(MOST_DILATION)).ceil() as u32
 }
 
-/// The largest of the fabric.
+/// The largest base RTT of the fabric.
 fn base_rtt(there: &BTreeSet<u32>, paths: &dyn PathOracle) -> Span {
     let mut ends = there.iter();
     match (ends.next(), ends.next_back()) {
@@ -224,43 +227,43 @@ fn base_rtt(there: &BTreeSet<u32>, paths: &dyn PathOracle) -> Span {
     }
 }
 
-/// How long things waited, in nanoseconds of the run: a second at most.
+/// Histogram of waiting times, in nanoseconds of the run, up to one second.
 fn lateness() -> Result<Histogram<u64>, CreationError> {
     Histogram::new_with_max(1_000_000_000, 2)
 }
 
-/// What the machine did to hosts.
+/// Effects of the machine on hosts.
 struct Lateness {
-    /// How long datagrams waited for them, in nanoseconds of the run.
+    /// How long datagrams waited at hosts, in nanoseconds of the run.
     late_ns: Histogram<u64>,
-    /// Datagrams lost at their sockets.
+    /// Datagrams lost at hosts' sockets.
     lost: u64,
 }
 
-/// Sizes of queues by when they were looked at.
+/// Queue sizes by sampling time.
 type Queues = BTreeMap<Time, Vec<(u64, u32)>>;
 
-/// The hosts of a run, and who directs it.
-struct Stage<'a> {
+/// The hosts of a run, and its control.
+struct Emulation<'a> {
     plan: &'a Plan,
     control: &'a Control<'a>,
     hosts: Hosts,
     dilation: Dilation,
-    /// When the run begins, once that is said.
+    /// Start of the run, once it is announced.
     start: Time,
-    /// Hosts that have sessions with all others.
+    /// Number of hosts that have sessions with all others.
     ready: usize,
-    /// Hosts of which all has arrived.
+    /// Number of hosts whose messages have all arrived.
     done: usize,
 }
 
-impl<'a> Stage<'a> {
-    /// Starts everything, up to the switches; hosts are about to ask each other for sessions.
+impl<'a> Emulation<'a> {
+    /// Starts the hosts and the switch. After this, hosts open sessions with each other.
     fn build(
         plan: &'a Plan,
         there: &BTreeSet<u32>,
         control: &'a Control<'a>,
-    ) -> Result<(Stage<'a>, SoftwareSwitch), Error> {
+    ) -> Result<(Emulation<'a>, SoftwareSwitch), Error> {
         let dilation = Dilation { origin: monotonic(), factor: control.dilation };
         let mut key = [0; 32];
         entropy().map_err(|why| Error::Run(why.to_string()))?(&mut key);
@@ -295,32 +298,32 @@ impl<'a> Stage<'a> {
             seed: plan.seed,
         };
         let switch = SoftwareSwitch::open(&config)
-            .map_err(|why| Error::Run(format!("the fabric cannot be acted out: {why}")))?;
+            .map_err(|why| Error::Run(format!("cannot emulate the fabric: {why}")))?;
         let paths = switch.paths();
         let at: BTreeMap<_, _> = paths.iter().map(|path| (path.to, path.at)).collect();
         let mut peers = vec![None; plan.fabric.hosts.len()];
         for (host, address) in there.iter().zip(&bound) {
             peers[*host as usize] = at.get(address).map(|&at| SocketAddr::V4(at));
         }
-        hosts.tell_all(&ToHost::Peers(peers))?;
+        hosts.send_all(&ToHost::Peers(peers))?;
         let (start, ready, done) = (Time::NEVER, 0, 0);
-        Ok((Stage { plan, control, hosts, dilation, start, ready, done }, switch))
+        Ok((Emulation { plan, control, hosts, dilation, start, ready, done }, switch))
     }
 
-    /// Waits until all hosts have sessions, and says when the run begins.
+    /// Waits until all hosts have sessions, and announces the start of the run.
     fn open(&mut self, switch: &mut SoftwareSwitch, patience: Duration) -> Result<(), Error> {
         let watch = Stopwatch::start();
-        let most = PATIENCE.max(patience);
-        self.run(switch, |stage, _| {
-            patient(&watch, most, stage.control)?;
-            Ok(stage.ready < stage.hosts.count())
+        let most = TIMEOUT.max(patience);
+        self.run(switch, |emulation, _| {
+            check_timeout(&watch, most, emulation.control)?;
+            Ok(emulation.ready < emulation.hosts.count())
         })?;
         self.start = switch.now().after(self.dilation.span(NOTICE));
-        self.hosts.tell_all(&ToHost::Start { at_ps: self.start.as_ps() })
+        self.hosts.send_all(&ToHost::Start { at_ps: self.start.as_ps() })
     }
 
-    /// The run, up to its duration: what the switches have done since warm-up, and samples.
-    fn act(
+    /// Runs up to `duration`. Returns the switch's report since warm-up, and the samples.
+    fn measure(
         &mut self,
         switch: &mut SoftwareSwitch,
         samples: &BTreeSet<Time>,
@@ -330,8 +333,8 @@ impl<'a> Stage<'a> {
         let mut samples = samples.iter().copied().peekable();
         let mut warm = false;
         let watch = Stopwatch::start();
-        self.run(switch, |stage, switch| {
-            let Some(now) = stage.now(switch) else { return Ok(true) };
+        self.run(switch, |emulation, switch| {
+            let Some(now) = emulation.now(switch) else { return Ok(true) };
             if !warm && now >= warmup {
                 warm = true;
                 switch.measure_anew();
@@ -339,7 +342,7 @@ impl<'a> Stage<'a> {
             while let Some(at) = samples.next_if(|at| *at <= now) {
                 queues.insert(at, switch.queues().collect());
             }
-            (stage.control.tell)(&Progress {
+            (emulation.control.progress)(&Progress {
                 now: now.min(duration),
                 duration,
                 packet_hops: 0,
@@ -350,29 +353,31 @@ impl<'a> Stage<'a> {
         Ok((switch.report(), queues))
     }
 
-    /// Lets messages finish; how long that took.
+    /// Lets messages finish, and returns how long that took.
     fn drain(&mut self, switch: &mut SoftwareSwitch) -> Result<Span, Error> {
         let Plan { duration, drain, .. } = *self.plan;
         let mut took = Span::ZERO;
-        self.run(switch, |stage, switch| {
-            let now = stage.now(switch).unwrap_or(Time::ZERO);
+        self.run(switch, |emulation, switch| {
+            let now = emulation.now(switch).unwrap_or(Time::ZERO);
             took = now.since(duration).min(drain);
-            Ok(took < drain && stage.done < stage.hosts.count())
+            Ok(took < drain && emulation.done < emulation.hosts.count())
         })?;
         Ok(took)
     }
 
-    /// What all hosts have seen.
+    /// Collects the recordings of all hosts.
     fn collect(&mut self, rows: &mut OpenRows) -> Result<Lateness, Error> {
-        self.hosts.tell_all(&ToHost::Finish)?;
+        self.hosts.send_all(&ToHost::Finish)?;
         let watch = Stopwatch::start();
-        let wrong = || Error::Run("a host has seen what nobody can read".to_owned());
+        let wrong = || Error::Run("the recording of a host is invalid".to_owned());
         let mut left = self.hosts.count();
         let mut late_ns = lateness().map_err(|why| Error::Run(why.to_string()))?;
         let mut all_lost = 0;
         while left > 0 {
-            patient(&watch, PATIENCE, self.control)?;
-            if let Some((_, HostReport::Seen { bytes, late, lost })) = self.hosts.hear(PAUSE)? {
+            check_timeout(&watch, TIMEOUT, self.control)?;
+            if let Some((_, HostReport::Seen { bytes, late, lost })) =
+                self.hosts.receive(POLL_INTERVAL)?
+            {
                 left -= 1;
                 all_lost += u64::from(lost);
                 late.iter().for_each(|&(ns, times)| late_ns.saturating_record_n(ns, times));
@@ -384,7 +389,7 @@ impl<'a> Stage<'a> {
         Ok(Lateness { late_ns, lost: all_lost })
     }
 
-    /// What is behind the numbers.
+    /// Quality of the emulation.
     fn real(&self, base_rtt: Span, report: &Report, hosts: &Lateness) -> RealSummary {
         let late = &report.late_us;
         let us = |ns: u64| Fixed::nearest(ns as f64 / 1e3);
@@ -407,13 +412,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The time of the run, once it has begun.
+    /// The time of the run, once it has started.
     fn now(&self, switch: &SoftwareSwitch) -> Option<Time> {
         let now = switch.now();
         (now >= self.start).then(|| Time::ZERO.after(now.since(self.start)))
     }
 
-    /// Forwards for as long as `goes_on`, and hears what hosts say.
+    /// Forwards for as long as `goes_on` returns true, and handles messages of hosts.
     fn run(
         &mut self,
         switch: &mut SoftwareSwitch,
@@ -421,21 +426,21 @@ impl<'a> Stage<'a> {
     ) -> Result<(), Error> {
         let mut result = Ok(true);
         let ran = switch.run(|switch| {
-            result = self.hear().and_then(|()| goes_on(self, switch));
+            result = self.poll_hosts().and_then(|()| goes_on(self, switch));
             matches!(result, Ok(true))
         });
         ran.map_err(|why| Error::Run(format!("the switches: {why}")))?;
         result.map(|_| ())
     }
 
-    fn hear(&mut self) -> Result<(), Error> {
-        if (self.control.asks)() {
+    fn poll_hosts(&mut self) -> Result<(), Error> {
+        if (self.control.is_interrupted)() {
             return Err(Error::Interrupted);
         }
-        while let Some((_, said)) = self.hosts.hear(Duration::ZERO)? {
-            match said {
-                HostReport::Word(FromHost::Ready) => self.ready += 1,
-                HostReport::Word(FromHost::Done) => self.done += 1,
+        while let Some((_, report)) = self.hosts.receive(Duration::ZERO)? {
+            match report {
+                HostReport::Message(FromHost::Ready) => self.ready += 1,
+                HostReport::Message(FromHost::Done) => self.done += 1,
                 _ => {}
             }
         }
@@ -443,20 +448,20 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Datagrams that the machine has lost, and not the network.
+/// Datagrams lost by the machine, as opposed to the emulated network.
 fn lost(switches: &Counts, hosts: &Lateness) -> u64 {
     let Counts { too_fast, unsent, overrun, .. } = switches;
     too_fast + unsent + overrun + hosts.lost
 }
 
-/// Where hosts receive, in their order, once all have said it.
+/// Receiving addresses of the hosts, in order, once all have reported theirs.
 fn bound(hosts: &mut Hosts, control: &Control<'_>) -> Result<Vec<SocketAddrV4>, Error> {
     let watch = Stopwatch::start();
     let mut bound = BTreeMap::new();
     while bound.len() < hosts.count() {
-        patient(&watch, PATIENCE, control)?;
-        if let Some((host, HostReport::Word(FromHost::Bound(SocketAddr::V4(address))))) =
-            hosts.hear(PAUSE)?
+        check_timeout(&watch, TIMEOUT, control)?;
+        if let Some((host, HostReport::Message(FromHost::Bound(SocketAddr::V4(address))))) =
+            hosts.receive(POLL_INTERVAL)?
         {
             bound.insert(host, address);
         }
@@ -464,20 +469,19 @@ fn bound(hosts: &mut Hosts, control: &Control<'_>) -> Result<Vec<SocketAddrV4>, 
     Ok(bound.into_values().collect())
 }
 
-/// # Errors
-/// Where somebody wants an end, or has waited for too long.
-fn patient(since: &Stopwatch, most: Duration, control: &Control<'_>) -> Result<(), Error> {
-    if (control.asks)() {
+/// # Errors After an interrupt or a timeout.
+fn check_timeout(since: &Stopwatch, most: Duration, control: &Control<'_>) -> Result<(), Error> {
+    if (control.is_interrupted)() {
         return Err(Error::Interrupted);
     }
     if since.wall() > most {
-        let message = "the hosts of the testbed do not find each other, or are too slow";
+        let message = "timeout: hosts of the testbed did not connect or did not answer";
         return Err(Error::Run(message.to_owned()));
     }
     Ok(())
 }
 
-/// The links of a plan in its order, one direction after the other, as the switches saw them.
+/// The links of a plan in order, both directions of each, as the switches saw them.
 fn links(plan: &Plan, report: &Report) -> Vec<LinkRecord> {
     let mut seen: BTreeMap<(Node, Node), VecDeque<LinkRecord>> = BTreeMap::new();
     for record in report.ports.iter().chain(&report.uplinks) {
@@ -488,6 +492,6 @@ fn links(plan: &Plan, report: &Report) -> Vec<LinkRecord> {
 }
 
 fn monotonic() -> Duration {
-    // It is there on every Linux.
+    // Every Linux has this clock.
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
 }

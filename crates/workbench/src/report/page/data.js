@@ -1,10 +1,10 @@
-// What the page is given, and small helpers.
+// The page's data, and helper functions.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
 const dark = matchMedia("screen and (prefers-color-scheme: dark)");
 
-// An element with attributes, and what it holds. Texts are never markup.
+// Creates an element with attributes and children. Texts are never markup.
 const make = (name, attributes = {}, ...children) => {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -34,7 +34,7 @@ const bytes = (value) =>
 
 const channels = (color) => [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
 
-// A colour with a share of white in it (of black, where the share is negative).
+// Mixes a colour with a share of white (of black if the share is negative).
 const mixed = (color, share) => {
   const end = share < 0 ? 0 : 255;
   const part = channels(color).map((c) => Math.round(c + (end - c) * Math.abs(share)));
@@ -46,8 +46,8 @@ const luminance = (color) => {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
 
-// How a line looks: the hue is its protocol's; the second of a protocol is lighter and has dashes.
-// On a dark page, dark colours are lighter.
+// Line styles: the hue is the protocol's; further lines of a protocol are lighter and dashed. On a
+// dark page, dark colours are lightened.
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 const tinted = (color, nth) => {
   const lift = dark.matches && luminance(color) < 0.12 ? 0.35 : 0;

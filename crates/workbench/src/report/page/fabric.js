@@ -1,10 +1,10 @@
-// The fabric: nodes in layers, links coloured by what they carried, and a slider over time.
+// The fabric: nodes in layers, links coloured by load, and a slider over time.
 
 const COLORS = ["#c9c9c9", "#fdcc8a", "#fc8d59", "#d7301f", "#7f0000"];
 const LAYER = 90;
 const SIDE = 30;
 
-// A colour between those of the scale, for a share of its end.
+// The colour of the scale for a share of its maximum.
 const shade = (share) => {
   const at = Math.min(Math.max(share, 0), 1) * (COLORS.length - 1);
   const [low, part] = [Math.min(Math.floor(at), COLORS.length - 2), at % 1 || (at >= 4 ? 1 : 0)];
@@ -14,7 +14,7 @@ const shade = (share) => {
 
 const picture = { run: null, quantity: "used", sample: 0, way: { run: null, links: [] } };
 
-// What a link is coloured by, and where the scale ends.
+// Values that colour the links, and the maximum of each scale.
 const QUANTITIES = {
   used: { name: "utilisation", of: (c) => c.used.map((u) => (u === null ? null : 100 * u)),
     unit: "%", end: () => 100 },
@@ -29,7 +29,7 @@ const QUANTITIES = {
 const drawFabric = (at) => {
   const fabric = data.fabrics[picture.run.fabric];
   const width = 1100;
-  // Above the highest layer there is room for arcs between its own.
+  // Space above the highest layer for arcs between its own nodes.
   const arc = (a, b) => (fabric.nodes[a].layer && fabric.nodes[a].layer === fabric.nodes[b].layer
     ? 0.1 * Math.abs(fabric.nodes[a].x - fabric.nodes[b].x) * (width - 2 * SIDE) : 0);
   const above = Math.max(0, ...fabric.links.map(([a, b]) => arc(a, b)) , 0);
@@ -42,7 +42,7 @@ const drawFabric = (at) => {
     const [from, to] = [place(fabric.nodes[a]), place(fabric.nodes[b])];
     const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
     const length = Math.hypot(dx, dy) || 1;
-    // Either direction on its own side; within a layer, around what is between.
+    // Each direction on its own side; within a layer, around the nodes between.
     const [nx, ny] = [-dy / length, dx / length];
     const side = fabric.nodes.length > 60 ? 0.8 : 2;
     const bend = fabric.nodes[a].layer === fabric.nodes[b].layer && length > 200 ? 0.2 * length : 0;
@@ -95,7 +95,7 @@ const paint = (at) => {
   time.textContent = slider.hidden ? "" : `at ${digits(carried.times[picture.sample])} ms`;
 };
 
-// Shows the way that a flow may take, in its run.
+// Highlights the links that a flow may use, in its run.
 const markWay = (run, links) => {
   picture.way = { run, links };
   const at = document.querySelector("figure.fabric .picture");

@@ -1,4 +1,4 @@
-// A flow by itself: what is known of it, where it may go, its window, and the queues it met.
+// Details of a flow: its properties, possible links, window, and the queues on its path.
 
 const runOf = (number) => data.runs.find((run) => run.run === number);
 
@@ -6,14 +6,14 @@ const byId = new Map(data.runs.map((run) => [run.run, new Map(run.flows.map((f) 
 
 const flowOf = (run, id) => byId.get(run)?.get(id);
 
-// The number of the class of sizes; null where a flow has no end.
+// The size class; null for an unlimited flow.
 const sizeOf = (size) => {
   if (size === null || size === undefined) return null;
   const bounds = [1e3, 1e4, 1e5, 1e6, 1e7];
   return bounds.filter((bound) => bound <= size).length;
 };
 
-// Links on a shortest path between two nodes of a fabric, by their numbers, in order of distance.
+// Links on shortest paths between two nodes of a fabric, by number, in order of distance.
 const shortest = (fabric, from, to) => {
   const number = (name) => fabric.nodes.findIndex((node) => node.name === name);
   const [start, end] = [number(from), number(to)];
@@ -68,12 +68,12 @@ const small = (title, label, lines) => {
 
 const QUEUE_COLORS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
-// The queues on the way of a flow while it was there, the longest first.
+// The queues on a flow's path during its lifetime, the longest first.
 const queuesOf = (run, flow, way) => {
   const { times, queues } = run.carried;
   const from = flow.start_us / 1e3;
   const to = flow.fct_us === null ? Infinity : from + flow.fct_us / 1e3;
-  // A short flow falls between samples: the nearest on either side show it.
+  // A short flow falls between samples; the nearest samples on both sides are included.
   const first = Math.max(0, times.findIndex((t) => t >= from) - 1);
   const beyond = times.findIndex((t) => t > to);
   const last = beyond < 0 ? times.length - 1 : beyond;
@@ -97,7 +97,7 @@ const showFlow = (number, id) => {
     ["from, to", `${flow.src} → ${flow.dst}`],
     ["size", bytes(flow.size_bytes)],
     ["delivered", bytes(flow.delivered_bytes)],
-    ["sent again", bytes(flow.retransmitted_bytes)],
+    ["retransmitted", bytes(flow.retransmitted_bytes)],
     ["submitted at", `${digits(flow.start_us)} µs`],
     ["completion time", flow.fct_us === null ? "unfinished" : `${digits(flow.fct_us)} µs`],
     ["slowdown", digits(flow.slowdown)],
@@ -106,7 +106,7 @@ const showFlow = (number, id) => {
   if (way.length) {
     const names = way.slice(0, 8).map((i) => nameOf(fabric, fabric.links[i]));
     const more = way.length > 8 ? `, and ${way.length - 8} more` : "";
-    facts.push(["links it may take", names.join(", ") + more]);
+    facts.push(["possible links", names.join(", ") + more]);
   }
   const list = make("dl");
   for (const [key, value] of facts) list.append(make("dt", {}, key), make("dd", {}, value));
@@ -121,7 +121,7 @@ const showFlow = (number, id) => {
   }
   const met = way.length && run.carried.times.length ? queuesOf(run, flow, way) : [];
   if (met.length) {
-    plots.push(small("Queues on its way, while it was there", "queue (KB)", met.map((line, i) => ({
+    plots.push(small("Queues on its path during its lifetime", "queue (KB)", met.map((line, i) => ({
       name: nameOf(fabric, fabric.links[line.link]), points: line.points, color: QUEUE_COLORS[i],
     }))));
   }
@@ -129,7 +129,7 @@ const showFlow = (number, id) => {
   panel.replaceChildren(close, make("h2", {}, `Flow ${id}`), list, ...plots.map(([it]) => it));
   if (!plots.length) {
     panel.append(make("p", { class: "quiet" },
-      "Nothing was sampled of it: `[output] timeseries` of a scenario says how often."));
+      "This flow was not sampled: set `timeseries` under `[output]` in the scenario."));
   }
   panel.hidden = false;
   plots.forEach(([, begin]) => begin());

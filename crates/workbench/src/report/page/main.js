@@ -1,4 +1,4 @@
-// Contents, and the beginning of everything.
+// Table of contents, and the start of all scripts.
 
 const beginContents = () => {
   const contents = document.getElementById("contents");

@@ -1,6 +1,6 @@
-// All figures by themselves, in the width of a paper's column or page: a sheet each, and as texts.
+// All figures one by one, in the width of a paper's column or page: as sheets, and as text.
 
-// So many pixels an inch make letters of 12 px 7.2 points high.
+// With this many pixels per inch, text of 12 px is 7.2 points high.
 const DENSITY = 120;
 
 const beginPaper = async (inches) => {

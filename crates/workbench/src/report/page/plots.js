@@ -1,31 +1,30 @@
-// Plots, drawn by Plotly when they come into sight.
+// Plots, drawn by Plotly when they scroll into view.
 
 const WIDTH = 540;
 const MARGIN = { l: 66, r: 24, t: 10, b: 50 };
-// What the axes enclose is as high.
+// Height of the area inside the axes.
 const HEIGHT = 270;
 const ROW = 19;
-// A further line of a title.
+// Height of a further line of a title.
 const LINE = 15;
-// What an entry of a legend takes beside its text.
+// Width of a legend entry besides its text.
 const ENTRY = 54;
-// A line of more points has so many markers.
+// Number of markers on a line with more points.
 const MARKERS = 9;
 
-// What filters leave: protocols that are hidden, a label and a class of sizes, or null.
+// State of the filters: hidden protocols, and the selected label and size class (null for all).
 const chosen = { hidden: new Set(), label: null, size: null };
 
-// By element of a figure: its plot, how it is shown, and which lines its legend hides.
+// State of each figure: its plot, display, and the lines hidden by the legend.
 const figures = new Map();
 
 const measure = document.createElement("canvas").getContext("2d");
 measure.font = "12px sans-serif";
 
-// Whether figures are for paper, where nothing can be pointed at: names are whole.
+// Whether figures are for paper. On paper, names are not abbreviated.
 let onPaper = false;
 
-// A text on as many lines as it takes in so many pixels, broken between words; and where a word is
-// wider than that, within it.
+// Wraps a text to lines of at most `most` pixels, between words, or within a word that is wider.
 const wrapped = (text, most) => {
   const fits = (part) => measure.measureText(part).width <= most;
   const lines = [""];
@@ -45,8 +44,8 @@ const wrapped = (text, most) => {
   return lines.join("<br>");
 };
 
-// A name that fits into a legend of so wide a plot: of a long one the ends, which tell it from
-// others; on paper all of it, on several lines.
+// Shortens a name to fit into a legend of this width: both ends are kept, because names differ
+// there. On paper the name is wrapped instead.
 const fitted = (name, width) => {
   const most = width - MARGIN.l - MARGIN.r - ENTRY;
   if (onPaper) return wrapped(name, most);
@@ -60,7 +59,7 @@ const fitted = (name, width) => {
   return text;
 };
 
-// A line's points under the filters; null where they leave none.
+// A line's points under the filters; null if it is hidden.
 const pointsOf = (line, plot) => {
   if (line.protocol && chosen.hidden.has(line.protocol)) return null;
   if (line.label !== undefined && chosen.label !== null && line.label !== chosen.label) return null;
@@ -68,23 +67,22 @@ const pointsOf = (line, plot) => {
   return (line.parts ?? []).find((part) => part.size === chosen.size)?.points ?? null;
 };
 
-// Whether a plot is of other labels than the one that is chosen.
+// Whether a plot has only labels other than the selected one.
 const isElsewhere = (plot) => chosen.label !== null && plot.lines.length > 0 &&
   plot.lines.every((line) => line.label !== undefined && line.label !== chosen.label);
 
-// Of messages shown one by one, whether the filters leave each.
+// Whether the filters keep a single message.
 const isLeft = (flow) =>
   (chosen.label === null || flow?.label === chosen.label) &&
   (chosen.size === null || sizeOf(flow?.size_bytes) === chosen.size);
 
-// How many lines of a plot that are named have the colour of this one, and are before it.
+// Number of earlier named lines of the same colour in a plot.
 const nthOf = (plot, number) => {
   const color = plot.lines[number]?.color;
   return plot.lines.slice(0, Math.max(number, 0)).filter((l) => l.name && l.color === color).length;
 };
 
-// On a log axis there is no zero: the last step goes on to the largest value, of which nothing is
-// larger.
+// A log axis has no zero: the last step extends to the largest value, which nothing exceeds.
 const tailOf = (points) => {
   const above = points.filter((p) => p[1] > 0);
   const [last, end] = [above[above.length - 1], points[above.length]];
@@ -93,7 +91,7 @@ const tailOf = (points) => {
 
 const traces = (plot, state) => {
   const all = [];
-  // Below all lines, so that none hides another.
+  // Bands are drawn below all lines.
   const bands = [];
   let group = -1;
   plot.lines.forEach((line, number) => {
@@ -128,8 +126,8 @@ const traces = (plot, state) => {
         color, symbol: symbolOf(line), size: line.apart && flows ? 6 : 8,
         maxdisplayed: line.apart || line.bounds ? 0 : MARKERS,
       },
-      customdata: flows, text: line.told,
-      hoverinfo: line.name || flows || line.told ? "all" : "skip",
+      customdata: flows, text: line.details,
+      hoverinfo: line.name || flows || line.details ? "all" : "skip",
       hovertemplate: hoverOf(plot, line, flows),
       error_y: own && (line.apart || plot.x.names)
         ? { type: "data", symmetric: false, color, thickness: 1.2, width: 3,
@@ -139,25 +137,25 @@ const traces = (plot, state) => {
     });
     if (own && !line.apart) bands.push(bandOf(xs, own, color, group, state));
   });
-  for (const said of plot.said ?? []) {
+  for (const mark of plot.said ?? []) {
     all.push({
-      type: "scatter", mode: "markers", x: [said.x], y: [said.y], name: "the paper's value",
-      legendgroup: "said", showlegend: said === plot.said[0],
-      marker: { symbol: "x-thin-open", size: 12, color: tinted(said.color, 0), line: { width: 2 } },
-      hovertemplate: `${said.name}: the paper says %{y:.3~g}<extra></extra>`,
+      type: "scatter", mode: "markers", x: [mark.x], y: [mark.y], name: "the paper's value",
+      legendgroup: "said", showlegend: mark === plot.said[0],
+      marker: { symbol: "x-thin-open", size: 12, color: tinted(mark.color, 0), line: { width: 2 } },
+      hovertemplate: `${mark.name}: %{y:.3~g} in the paper<extra></extra>`,
       visible: state.off.has("said") ? "legendonly" : true, meta: "said",
     });
   }
   return [...bands, ...all];
 };
 
-// A point that is only a lower bound has an open marker.
+// A lower bound has an open marker.
 const symbolOf = (line) => {
   const symbol = line.marker ?? "circle";
   return line.bounds ? line.bounds.map((is) => (is ? `${symbol}-open` : symbol)) : symbol;
 };
 
-// A range at each point, as a band with an outline, which is seen through other bands.
+// A range at each point, drawn as a transparent band with an outline.
 const bandOf = (xs, range, color, group, state) => ({
   type: "scatter", mode: "lines", fill: "toself", hoverinfo: "skip",
   line: { width: 0.7, color: faded(color, 0.6) },
@@ -177,22 +175,22 @@ const hoverOf = (plot, line, flows) => {
   const name = escapedText(line.name || "");
   const ends = line.apart ? "%{customdata.src} to %{customdata.dst}, " : "";
   const more = flows ? `<br>${ends}click for more` : "";
-  const told = line.told ? "%{text}" : "";
+  const details = line.details ? "%{text}" : "";
   const x = plot.x.names ? "" : `${escapedText(plot.x.label)}: %{x:.4~g}<br>`;
-  return `${name}<br>${x}${escapedText(plot.y.label)}: %{y:.4~g}${told}${more}<extra></extra>`;
+  return `${name}<br>${x}${escapedText(plot.y.label)}: %{y:.4~g}${details}${more}<extra></extra>`;
 };
 
 const leastOf = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
 const mostOf = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
 
-// Where a log axis ends: a little beyond the data.
+// Ends of a log axis: slightly beyond the data.
 const logRange = (values) => {
   const [least, most] = [leastOf(values), mostOf(values)].map(Math.log10);
   const margin = Math.max(0.03 * (most - least), 0.05);
   return [least - margin, most + margin];
 };
 
-// A round number, as short as it is read at once: 0.01, 200, 5k, 10M.
+// A short form of a round number: 0.01, 200, 5k, 10M.
 const inShort = (value) => {
   const units = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
   const [unit, name] = units.find(([least]) => value >= least) ?? [1, ""];
@@ -201,8 +199,8 @@ const inShort = (value) => {
 
 const MINOR = { ticks: "outside", ticklen: 2, tickcolor: "#888" };
 
-// Labels of a log axis, as many as fit: at powers of ten, at twice and five times these too, or
-// evenly where the axis is shorter than that. Plotly's own say of twos and fives the digit alone.
+// Labels of a log axis: at powers of ten, at 2 and 5 times these if there is room, or evenly on a
+// shorter axis. Plotly's own labels for 2 and 5 show only the digit.
 const logTicks = ([from, to]) => {
   if (to - from > 0.6) {
     const step = Math.ceil((to - from) / 6);
@@ -225,7 +223,7 @@ const logTicks = ([from, to]) => {
 
 const linesIn = (text) => text.split("<br>").length;
 
-// What an axis says, in as many lines as it takes beside an axis of so many pixels.
+// Title of an axis, wrapped to `room` pixels.
 const titleOf = (axis, room) =>
   wrapped(axis.label, room).split("<br>").map(escapedText).join("<br>");
 
@@ -294,7 +292,7 @@ const layoutOf = (plot, state, all) => {
   };
 };
 
-// Dragging zooms and a double click goes back, so that no bar of buttons covers the data.
+// Dragging zooms and a double click resets, so no toolbar covers the data.
 const CONFIG = { displayModeBar: false, responsive: false, showTips: false };
 
 const draw = (figure) => {
@@ -338,7 +336,7 @@ const drawAll = () => {
   for (const [figure, state] of figures) if (!state.drawn) draw(figure);
 };
 
-// A plot as it is shown, in ink on white, as SVG.
+// The displayed plot as SVG, in ink on white.
 const pictureOf = async (state, title) => {
   const all = traces(state.plot, state);
   const layout = layoutOf(state.plot, state, all);
@@ -362,7 +360,7 @@ const save = async (figure) => {
 const tool = (name, title, pressed, act) =>
   make("button", { type: "button", title, "aria-pressed": pressed, onclick: act }, name);
 
-// Draws figures as they come into sight.
+// Draws figures when they scroll into view.
 const seen = new IntersectionObserver((entries) => {
   for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
     seen.unobserve(target);
@@ -370,7 +368,7 @@ const seen = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "400px" });
 
-// Gives an element of a figure its plot, its tools, and a place to be drawn in.
+// Adds a plot, its tools and its drawing area to a figure element.
 const beginFigure = (figure, plot) => {
   const at = make("div", { class: "drawing" });
   const state = {
@@ -379,14 +377,14 @@ const beginFigure = (figure, plot) => {
   figures.set(figure, state);
   const tools = make("div", { class: "tools" });
   if (plot.distribution) {
-    const button = tool("log tail", "The share that is larger, on a log axis", state.tail, () => {
+    const button = tool("log tail", "Share of larger values on a log axis", state.tail, () => {
       state.tail = !state.tail;
       button.setAttribute("aria-pressed", state.tail);
       draw(figure);
     });
     tools.append(button);
   }
-  tools.append(tool("SVG", "Save this plot, for a paper", null, () => save(figure)));
+  tools.append(tool("SVG", "Save this plot as SVG", null, () => save(figure)));
   figure.append(tools, at);
   seen.observe(figure);
 };

@@ -1,20 +1,20 @@
-// Sweeps: a reader chooses a metric, what is across, what makes a line and what a panel. Points are
-// means over seeds, bands and bars their 95 % confidence intervals.
+// Sweeps: a reader selects a metric, the x axis, the lines and the panels. Points are means over
+// seeds; bands and bars are their 95 % confidence intervals.
 
-// Rows of a table; the folder has all of them.
+// Maximum rows of a table; the folder has all of them.
 const ROWS = 2000;
-// More panels are not made unasked.
+// Maximum number of panels chosen by default.
 const PANELS = 6;
 const FAVOURITES = ["slowdown_p99", "goodput_mean_gbps"];
 
-// A mean: the number of its value in each dimension, and the rest by name.
+// A mean: the index of its value in each dimension, and the other fields by name.
 const cellOf = ([place, mean, half, n, least, most, mark, away]) =>
   ({ place, mean, half, n, least, most, mark, away });
 
 const distinctOf = (cells, dimension) =>
   [...new Set(cells.map((cell) => cell.place[dimension]))].sort((a, b) => a - b);
 
-// Whether some line of `line` has two places across, or more.
+// Whether some line has points at two or more positions of `across`.
 const isDrawn = (cells, across, line) => {
   const first = new Map();
   return cells.some(({ place }) => {
@@ -24,22 +24,22 @@ const isDrawn = (cells, across, line) => {
   });
 };
 
-// The first of some dimensions in the order of a rank; null where none has one.
+// The dimension of lowest rank; null if none has a rank.
 const firstBy = (dimensions, rank) => {
   const ranked = dimensions.map((d) => [rank(d), d]).filter(([of]) => of !== null);
   return ranked.length ? ranked.reduce((a, b) => (b[0] < a[0] ? b : a))[1] : null;
 };
 
-// What is chosen, as far as it fits the metric; and what suits it best for the rest.
-const settled = (sweep, asked) => {
-  const metric = sweep.metrics[asked.metric];
+// Resolves the selection: the reader's choices as far as the metric allows, defaults for the rest.
+const resolved = (sweep, choice) => {
+  const metric = sweep.metrics[choice.metric];
   const cells = metric.cells.map(cellOf);
   const { dimensions } = sweep;
   const varying = dimensions.map((_, d) => d).filter((d) => distinctOf(cells, d).length > 1);
   const [label, size] = [dimensions.length - 2, dimensions.length - 1];
   const left = [...varying];
   const take = (role, otherwise) => {
-    const own = asked[role];
+    const own = choice[role];
     const fits = own === null || left.includes(own);
     const found = own !== undefined && fits ? own : otherwise();
     if (found !== null) left.splice(left.indexOf(found), 1);
@@ -53,7 +53,7 @@ const settled = (sweep, asked) => {
       : dimensions[d].key ? 1 : d === label ? 2 : 3));
   const panels = take("panels", () => firstBy(left, (d) =>
     dimensions[d].key && isDrawn(cells, x, d) && distinctOf(cells, d).length <= PANELS ? 0 : null));
-  // The rest is left open where no two means of a line then stand at one place.
+  // Other dimensions stay open ("all") if no two means of a line then coincide.
   const roles = [x, lines, panels].filter((d) => d !== null);
   const fits = (cell) => left.every((d) => (kept.get(d) ?? cell.place[d]) === cell.place[d]);
   const collide = () => {
@@ -61,52 +61,53 @@ const settled = (sweep, asked) => {
     return new Set(places).size < places.length;
   };
   const isThere = (d) => {
-    const value = asked.kept.get(d);
+    const value = choice.kept.get(d);
     return value === null || distinctOf(cells, d).includes(value);
   };
-  const kept = new Map(left.filter(isThere).map((d) => [d, asked.kept.get(d)]));
+  const kept = new Map(left.filter(isThere).map((d) => [d, choice.kept.get(d)]));
   for (const d of left.filter((d) => !kept.has(d))) {
     if (x !== null && collide()) kept.set(d, distinctOf(cells.filter(fits), d)[0]);
   }
   return { metric, cells, chosen: cells.filter(fits), x, lines, panels, varying, left, kept };
 };
 
-// Where a plot is; and a line, whose legend need not say that it is of a label.
+// Text for a panel's value, and for a line, whose legend omits "label".
 const placed = ({ title, values, protocols }, value) =>
   protocols ? values[value] : `${title} ${values[value]}`;
 const named = (dimension, value) =>
   dimension.key ? placed(dimension, value) : dimension.values[value];
 
-// What an axis says: words, with the unit in parentheses.
+// Label of an axis: text, with the unit in parentheses.
 const withUnit = ({ title, unit }) => {
   const names = { us: "µs", B: "bytes" };
   return title + (unit ? ` (${names[unit] ?? unit})` : "");
 };
 
-// What makes lines. Where nothing is to, but protocols are across, each is in its own colour.
+// The dimension of lines. Without one, protocols on the x axis have one line each, in their
+// colours.
 const linesBy = (sweep, view) =>
   view.lines ?? (sweep.dimensions[view.x].protocols ? view.x : null);
 
-// A line of means, in the order of what is across.
+// A line of means, in the order of the x axis.
 const lineOf = (sweep, view, value, cells, nth, count) => {
   const x = sweep.dimensions[view.x];
   const own = value === null ? null : sweep.dimensions[linesBy(sweep, view)];
   const names = !x.numbers.length;
-  // Lines stand beside each other where names are across.
+  // Lines are shifted sideways if the x axis has names.
   const shift = names && own !== x && count > 1 ? 0.5 * (nth / (count - 1) - 0.5) : 0;
   const at = (cell) => (names ? cell.place[view.x] + shift : x.numbers[cell.place[view.x]]);
   const ordered = [...cells].sort((a, b) => at(a) - at(b));
   const repeats = ordered.some((cell, i) => i > 0 && at(cell) === at(ordered[i - 1]));
-  // Intervals end where values do.
+  // Intervals end at the metric's limits.
   const { least, most } = view.metric;
   const lowOf = (cell) => Math.max(cell.mean - (cell.half ?? 0), Math.min(least, cell.mean));
   const positive = ordered.flatMap((cell) => [cell.mean, lowOf(cell)]).filter((low) => low > 0);
-  // Nothing is below the bottom of a log axis.
+  // Intervals end at the bottom of a log axis.
   const floor = view.logY ? leastOf(positive) : -Infinity;
   const range = (cell) =>
     [Math.max(lowOf(cell), Math.min(floor, cell.mean)),
       Math.min(cell.mean + (cell.half ?? 0), Math.max(most ?? Infinity, cell.mean))];
-  const told = (cell) =>
+  const details = (cell) =>
     (cell.half === null ? "" : ` ± ${digits(cell.half)}`) + `<br>n ${cell.n}` +
     (cell.mark === "bound" ? ", a lower bound" : "");
   return {
@@ -116,21 +117,21 @@ const lineOf = (sweep, view, value, cells, nth, count) => {
     dash: own ? own.dashes[value] : 0,
     points: ordered.map((cell) => [at(cell), cell.mean]),
     range: ordered.some((cell) => cell.half !== null) ? ordered.map(range) : undefined,
-    told: ordered.map(told),
+    details: ordered.map(details),
     bounds: ordered.map((cell) => cell.mark === "bound"),
     apart: names || repeats,
     protocol: own?.protocols ? own.values[value] : undefined,
   };
 };
 
-// Where an axis of numbers begins and ends: a little beyond them.
+// Ends of a numeric axis: slightly beyond the numbers.
 const endsOf = ({ numbers }) => {
   const [least, most] = [leastOf(numbers), mostOf(numbers)];
   const margin = 0.04 * (most - least);
   return { from: least - margin, to: most + margin };
 };
 
-// A plot for each value of what makes panels, on one scale.
+// A plot for each panel value, on one scale.
 const plotsOf = (sweep, view) => {
   const x = sweep.dimensions[view.x];
   const of = (cells, d) => (d === null ? [null] : distinctOf(cells, d));
@@ -187,7 +188,7 @@ const tableOf = (sweep, view) => {
       number(cell.least), number(cell.most), number(cell.n),
       ...(sweep.baseline ? awayOf(cell) : []));
   };
-  // How far a mean is from the baseline's, seed by seed.
+  // Paired difference of a mean from the baseline.
   const awayOf = (cell) => {
     const none = () => make("td", { class: "n" }, "–");
     if (!cell.away) return [none(), none(), none()];
@@ -208,19 +209,19 @@ const tableOf = (sweep, view) => {
   return parts;
 };
 
-// Whether values are above zero and span more than a decade and a half.
+// Whether values are positive and span more than a decade and a half.
 const spansDecades = (cells) => {
   const means = cells.map((cell) => cell.mean);
   return leastOf(means) > 0 && mostOf(means) > 30 * leastOf(means);
 };
 
 const explore = (at, sweep) => {
-  const controls = make("form", { class: "controls", "aria-label": "What is drawn" });
+  const controls = make("form", { class: "controls", "aria-label": "Selection" });
   const plots = make("div", { class: "plots" });
   const list = make("div");
   at.append(controls, plots, list);
   const favourites = FAVOURITES.map((name) => sweep.metrics.findIndex((m) => m.name === name));
-  const asked = { metric: Math.max(favourites.find((i) => i >= 0) ?? 0, 0), kept: new Map() };
+  const choice = { metric: Math.max(favourites.find((i) => i >= 0) ?? 0, 0), kept: new Map() };
 
   const select = (name, options, value, act) => {
     const input = make("select", { name, onchange: () => {
@@ -232,7 +233,7 @@ const explore = (at, sweep) => {
   };
   const tick = (name, key, value, possible) => {
     const input = make("input", { type: "checkbox", name, onchange: () => {
-      asked[key] = input.checked;
+      choice[key] = input.checked;
       show(true);
     } });
     [input.checked, input.disabled] = [value, !possible];
@@ -240,44 +241,44 @@ const explore = (at, sweep) => {
   };
 
   const show = (now) => {
-    const view = settled(sweep, asked);
+    const view = resolved(sweep, choice);
     const x = view.x === null ? null : sweep.dimensions[view.x];
     const means = view.chosen.map((cell) => cell.mean);
     const [canX, canY] = [Boolean(x?.numbers.length) && leastOf(x.numbers) > 0, leastOf(means) > 0];
-    view.logX = canX && (asked.logX ?? x.log);
-    view.logY = canY && (asked.logY ?? spansDecades(view.chosen));
+    view.logX = canX && (choice.logX ?? x.log);
+    view.logY = canY && (choice.logY ?? spansDecades(view.chosen));
     const focus = document.activeElement?.name;
     controls.replaceChildren();
-    select("metric", sweep.metrics.map((m, i) => [i, m.name]), asked.metric, (i) => {
-      asked.metric = i;
-      asked.logY = undefined;
+    select("metric", sweep.metrics.map((m, i) => [i, m.name]), choice.metric, (i) => {
+      choice.metric = i;
+      choice.logY = undefined;
     });
     if (x) {
       const name = (d) => [d, sweep.dimensions[d].name];
       const others = (...taken) => view.varying.filter((d) => !taken.includes(d)).map(name);
       select("x", view.varying.map(name), view.x, (d) => {
-        Object.assign(asked, { x: d, logX: undefined });
-        for (const role of ["lines", "panels"]) if (asked[role] === d) delete asked[role];
+        Object.assign(choice, { x: d, logX: undefined });
+        for (const role of ["lines", "panels"]) if (choice[role] === d) delete choice[role];
       });
       select("lines", [[null, "–"], ...others(view.x)], view.lines, (d) => {
-        asked.lines = d;
-        if (asked.panels === d) delete asked.panels;
+        choice.lines = d;
+        if (choice.panels === d) delete choice.panels;
       });
       select("panels", [[null, "–"], ...others(view.x, view.lines)], view.panels, (d) => {
-        asked.panels = d;
+        choice.panels = d;
       });
       for (const d of view.left) {
         const of = sweep.dimensions[d];
         const values = distinctOf(view.cells, d).map((value) => [value, of.values[value]]);
         select(of.name, [[null, "all"], ...values], view.kept.get(d), (value) => {
-          asked.kept.set(d, value);
+          choice.kept.set(d, value);
         });
       }
       tick("log x", "logX", view.logX, canX);
       tick("log y", "logY", view.logY, canY);
     }
     for (const input of controls.elements) if (focus && input.name === focus) input.focus();
-    // Nothing is across a single place.
+    // A single position cannot be plotted.
     const drawn = x ? plotsOf(sweep, view) : [];
     [...plots.children].slice(drawn.length).forEach(endFigure);
     drawn.forEach((plot, i) => {
@@ -289,14 +290,14 @@ const explore = (at, sweep) => {
       figure.firstChild.textContent = figure.dataset.name = plot.title;
       const state = figures.get(figure);
       state.plot = plot;
-      if (asked.shown !== view.lines) state.off.clear();
+      if (choice.shown !== view.lines) state.off.clear();
       if (now) draw(figure);
     });
-    asked.shown = view.lines;
+    choice.shown = view.lines;
     const open = view.chosen.some((cell) => cell.mark === "bound");
     const notes = !open || !x ? [] : [make("p", { class: "quiet" },
-      "Open markers are lower bounds: under some seed too many messages did not finish for the " +
-      "percentile to be known, or a mean is of those that did.")];
+      "Open markers are lower bounds: under some seed, too many messages are unfinished for the " +
+      "percentile to be known, or a mean covers only the finished messages.")];
     list.replaceChildren(...notes, ...tableOf(sweep, view));
     filterRows();
   };

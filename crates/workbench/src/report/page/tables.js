@@ -1,7 +1,7 @@
-// Tables that are sorted by a click on the head of a column.
+// Tables that are sorted by a click on a column head.
 
-// What a cell is sorted by: the number that it says it is; else the first number in it, if its
-// column has numbers; else its text.
+// Sort key of a cell: its `data-number`; otherwise the first number in it if the column is numeric;
+// otherwise its text.
 const keyOf = (cell) => {
   if (cell.dataset.number !== undefined) return Number(cell.dataset.number);
   const text = cell.textContent.trim();
@@ -20,7 +20,7 @@ const sortBy = (table, head, column) => {
   head.setAttribute("aria-sort", up ? "ascending" : "descending");
   const body = table.tBodies[0];
   const rows = [...body.rows].map((row) => [keyOf(row.cells[column]), row]);
-  // What has no value is last, whichever way.
+  // Cells without a value come last in both directions.
   rows.sort(([a], [b]) =>
     a === null || b === null ? (a === null) - (b === null) : up ? compared(a, b) : compared(b, a));
   body.append(...rows.map(([, row]) => row));

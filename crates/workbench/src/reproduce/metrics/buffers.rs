@@ -1,4 +1,4 @@
-//! How much waits in switches.
+//! Metrics of buffers and queues.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use super::Metric;
 use super::delays::At;
 use crate::observe::{BufferTrace, EVERY, Measurement, Observations};
 
-/// The longest queue of a port in KB, from warm-up on.
+/// The longest queue of a port in KB, after warm-up.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct PeakQueue(At);
@@ -20,7 +20,7 @@ impl Metric for PeakQueue {
     }
 }
 
-/// The 99th percentile over time of a port's queue in KB, from warm-up on.
+/// The 99th percentile over time of a port's queue in KB, after warm-up.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct QueueP99(At);
@@ -34,13 +34,12 @@ impl Metric for QueueP99 {
     }
 }
 
-/// What the switches of racks hold, in KB: what it does not exceed for a share of the time, over
-/// all of them.
+/// Quantile of ToR buffers in KB, over time and over all ToR switches.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Buffer {
     share: f64,
-    /// Of the most within so many microseconds instead, one such span after the other.
+    /// Takes the quantile of maxima within consecutive spans of this many microseconds instead.
     maxima_us: Option<f64>,
 }
 
@@ -57,11 +56,11 @@ impl Metric for Buffer {
     }
 }
 
-/// What the switches of racks hold on average, in KB.
+/// Mean of ToR buffers in KB.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MeanBuffer {
-    /// At any time only that one counts which holds most then.
+    /// Counts only the fullest switch at each time.
     #[serde(default)]
     fullest: bool,
 }
@@ -85,7 +84,7 @@ impl Metric for MeanBuffer {
     }
 }
 
-/// What waits for a host, in KB: what it does not exceed for a share of the time, over all hosts.
+/// Quantile of the queues towards a host in KB, over time and over all hosts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Downlink {
@@ -103,8 +102,8 @@ impl Metric for Downlink {
     }
 }
 
-/// What the switches of racks hold on average over ten microseconds, in KB: what that does not
-/// exceed for a share of the time, over all of them; its mean unless set.
+/// Quantile of ToR buffers in KB, as means over ten microseconds, over all ToR switches; without a
+/// share, their mean.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AveragedBuffer {
@@ -127,7 +126,7 @@ impl Metric for AveragedBuffer {
     }
 }
 
-/// The same of what waits for a host, over all hosts.
+/// Quantile of the averaged queues towards a host, over all hosts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AveragedDownlink {
@@ -150,7 +149,7 @@ impl Metric for AveragedDownlink {
     }
 }
 
-/// The mean over time of a port's queue in KB, from warm-up on.
+/// The mean over time of a port's queue in KB, after warm-up.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct MeanQueue(At);
@@ -164,7 +163,7 @@ impl Metric for MeanQueue {
     }
 }
 
-/// The maxima of `width` samples each of all buffers, in KB, the least first.
+/// Maxima of `width` consecutive samples each, of all buffers in KB, in ascending order.
 pub(crate) fn sorted(buffers: &[BufferTrace], width: usize) -> Vec<f64> {
     let maxima = buffers.iter().flat_map(|buffer| buffer.held_kb.chunks_exact(width));
     let mut maxima: Vec<f64> =
@@ -184,7 +183,7 @@ mod tests {
         let seen = Observations { buffers, ..Observations::default() };
         let buffer = |share, maxima_us| Buffer { share, maxima_us }.value(&seen);
         assert_eq!([buffer(0.5, None), buffer(0.9, None)], [Some(3.0), Some(7.0)]);
-        // What is left of a rack's time after the last whole span is no span.
+        // Samples after the last whole span are ignored.
         assert_eq!(sorted(&seen.buffers, 2), [2.0, 3.0, 5.0, 7.0]);
         assert_eq!(buffer(0.5, Some(20.0)), Some(3.0));
         assert_eq!(MeanBuffer { fullest: false }.value(&seen), Some(3.4));

@@ -1,4 +1,4 @@
-//! What circuits send.
+//! Metrics of circuits.
 
 use serde::Deserialize;
 
@@ -6,14 +6,15 @@ use super::Metric;
 use crate::observe::{CircuitTrace, Measurement, Observations};
 use crate::reproduce::registry::Port;
 
-/// Share of its days, or of a part of each, in which a circuit was sending, in per cent.
+/// Share of its days (or of a part of each) in which a circuit transmits, in per cent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DayUse {
     link: Port,
-    /// From so much of a day on, in whole microseconds; from its begin unless set.
+    /// Start of the part, in whole microseconds after the start of the day; by default the start of
+    /// the day.
     from_us: Option<u32>,
-    /// Up to so much of it; its end unless set.
+    /// End of the part; by default the end of the day.
     to_us: Option<u32>,
 }
 

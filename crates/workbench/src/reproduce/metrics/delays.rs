@@ -1,4 +1,4 @@
-//! Round trips, delays at hops, windows and queues.
+//! Metrics of round trips, hop delays, windows and queues.
 
 use serde::Deserialize;
 use tidegate_results::LinkSummary;
@@ -7,7 +7,7 @@ use super::{Flows, Metric, average, bins, flows};
 use crate::observe::{Measurement, Observations, QueueTrace, Traced};
 use crate::reproduce::registry::Port;
 
-/// Mean over time and flows of something that is not there in every interval.
+/// Mean over time and flows of a quantity that some intervals lack.
 fn mean(of: Traced, asked: &Flows, seen: &Observations) -> Option<f64> {
     let bins = asked.bins(seen);
     let known = flows(seen, &asked.label)
@@ -36,9 +36,9 @@ macro_rules! means {
 means! {
     /// Mean round-trip time of some flows in microseconds.
     Rtt, "rtt", Traces;
-    /// Mean of the largest delay of a hop that packets met, in microseconds.
+    /// Mean of the largest hop delay of packets, in microseconds.
     Peak, "peak", Traces;
-    /// The delay that the protocol aims at, in microseconds.
+    /// The queueing delay that the protocol aims at, in microseconds.
     Target, "target", Traces;
     /// Mean window in KB.
     Window, "window", Windows;
@@ -58,7 +58,7 @@ impl Metric for RttOfAll {
     }
 }
 
-/// Its 99th percentile.
+/// 99th percentile of the round-trip time of all packets.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RttOfAllP99 {}
@@ -85,7 +85,7 @@ impl At {
     }
 }
 
-/// Share of the time in which a port was sending, in per cent.
+/// Utilisation of a port, in per cent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Utilization(At);
@@ -99,7 +99,7 @@ impl Metric for Utilization {
     }
 }
 
-/// Mean wait of packets at a port in microseconds.
+/// Mean queueing delay at a port in microseconds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct QueueDelay(At);
@@ -113,7 +113,7 @@ impl Metric for QueueDelay {
     }
 }
 
-/// Its 99th percentile.
+/// 99th percentile of the queueing delay at a port.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct QueueDelayP99(At);
@@ -127,8 +127,8 @@ impl Metric for QueueDelayP99 {
     }
 }
 
-/// What a port's queue would take to drain, in microseconds: its mean over a part of the time. A
-/// port that queued nothing has a queue of zero.
+/// Mean time to drain a port's queue, in microseconds, over a part of the time. A port that never
+/// had a queue gives zero.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct QueueOverTime {

@@ -1,4 +1,4 @@
-//! What hosts get on average.
+//! Metrics of hosts, as means.
 
 use serde::Deserialize;
 use tidegate_results::LinkSummary;
@@ -6,7 +6,7 @@ use tidegate_results::LinkSummary;
 use super::Metric;
 use crate::observe::{Measurement, Observations};
 
-/// Payload that arrives, in Gbit/s a host.
+/// Payload that arrives, in Gbit/s per host.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arrived {}
@@ -20,7 +20,7 @@ impl Metric for Arrived {
     }
 }
 
-/// Payload of messages that are submitted, in Gbit/s a host.
+/// Payload of submitted messages, in Gbit/s per host.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Offered {}
@@ -34,8 +34,8 @@ impl Metric for Offered {
     }
 }
 
-/// What downlinks to hosts carry on the wire, headers, gaps and control included, in Gbit/s of so
-/// many hosts.
+/// Total rate of the downlinks to hosts on the wire, with headers, gaps and control packets, in
+/// Gbit/s per host, for `hosts` hosts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Downlinks {
@@ -57,7 +57,7 @@ impl Metric for Downlinks {
     }
 }
 
-/// Payload of messages that are completed, in Gbit/s a host: goodput as SIRD's authors count it.
+/// Payload of completed messages, in Gbit/s per host: goodput as SIRD's authors count it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Completed {}

@@ -1,4 +1,4 @@
-//! How long messages take.
+//! Metrics of completion times and slowdowns.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use super::Metric;
 use crate::observe::{self, Measurement, Observations, quantile, sorted};
 
-/// The completion time in microseconds that a share of the messages did not exceed.
+/// Quantile of the completion times of messages, in microseconds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Message {
-    /// Of messages with this label; of those without one unless set.
+    /// Label; by default, messages without a label.
     #[serde(default)]
     label: String,
     share: f64,
@@ -26,11 +26,11 @@ impl Metric for Message {
     }
 }
 
-/// The mean completion time in microseconds of the messages with some labels, that finished.
+/// Mean completion time in microseconds of the finished messages with some labels.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MeanMessage {
-    /// Those without one unless set.
+    /// Labels; by default, messages without a label.
     #[serde(default = "none")]
     labels: Vec<String>,
 }
@@ -53,11 +53,11 @@ impl Metric for MeanMessage {
     }
 }
 
-/// The same of exchanges: from the submission of a request to the last byte of its reply.
+/// Completion times of exchanges: from the submission of a request to the last byte of its reply.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Exchange {
-    /// Of requests with this label; of those without one unless set.
+    /// Label of the requests; by default, requests without a label.
     #[serde(default)]
     label: String,
     share: f64,
@@ -72,21 +72,20 @@ impl Metric for Exchange {
     }
 }
 
-/// Messages by size, and a share of them.
+/// Messages by size, and a quantile of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sizes {
-    /// With this label; without one unless set.
+    /// Label; by default, messages without a label.
     #[serde(default)]
     label: String,
     #[serde(default)]
     min_bytes: u64,
-    /// All are smaller; no bound unless set.
+    /// Upper bound of sizes, exclusive; by default unbounded.
     below_bytes: Option<u64>,
-    /// Their mean unless set.
+    /// Share of the quantile; by default the mean is taken.
     share: Option<f64>,
-    /// Between the two ranks on either side of the share the value is on a straight line, in the
-    /// place of that of the nearest rank.
+    /// Interpolates linearly between the two nearest ranks, instead of taking the nearest rank.
     #[serde(default)]
     interpolated: bool,
 }
@@ -110,8 +109,7 @@ impl Sizes {
     }
 }
 
-/// The slowdown that a share of the messages of some sizes did not exceed: completion time over
-/// that in an empty network.
+/// Quantile of slowdowns of messages of some sizes: completion time over the ideal one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Slowdown(Sizes);
@@ -125,8 +123,8 @@ impl Metric for Slowdown {
     }
 }
 
-/// The same as SIRD's authors take it: over propagation and payload alone, of messages that end in
-/// the time that is measured.
+/// Slowdown by the rule of SIRD's authors: over propagation and payload only, of messages that end
+/// in the measured window.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct BareSlowdown(Sizes);
@@ -140,8 +138,8 @@ impl Metric for BareSlowdown {
     }
 }
 
-/// The same as they are taken of PowerTCP's simulator: until the sender has the last
-/// acknowledgement, over a base RTT and the message with its headers; of all messages.
+/// Slowdown by the rule of PowerTCP's simulator: until the sender has the last acknowledgement,
+/// over a base RTT plus the message with its headers; of all messages.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct AckedSlowdown(Sizes);

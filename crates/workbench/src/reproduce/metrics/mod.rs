@@ -1,7 +1,7 @@
-//! Numbers from observations: what claims measure and sweeps draw.
+//! Metrics: values computed from observations, for claims and plots.
 //!
-//! A metric is a type: its fields are its parameters, as the registry writes them, and no others
-//! are taken. One more is such a type, and its name in the list below.
+//! A metric is a type whose fields are its parameters, named as in the registry; other parameters
+//! are refused. To add a metric, add such a type and its name in the list below.
 
 pub(super) mod buffers;
 mod circuits;
@@ -21,13 +21,13 @@ use serde::Deserialize;
 
 use crate::observe::{FlowTrace, Measurement, Observations};
 
-/// A number that a run is asked for.
+/// A value computed from the observations of a run.
 trait Metric {
-    /// As the registry calls it.
+    /// Name in the registry.
     const NAME: &'static str;
-    /// What has to be observed for it.
+    /// Measurements that it needs.
     const NEEDS: &'static [Measurement];
-    /// The answer; nothing where the run has none.
+    /// The value; `None` if the run has none.
     fn value(&self, seen: &Observations) -> Option<f64>;
 }
 
@@ -44,24 +44,23 @@ macro_rules! metrics {
 
             /// The metric of that name with these parameters.
             ///
-            /// # Errors
-            /// When there is no such metric, or a parameter is wrong; the message says what there
-            /// is.
+            /// When there is no such metric, or a parameter is invalid. The message lists the
+            /// allowed names.
             pub(crate) fn new(name: &str, parameters: toml::Table) -> Result<Question, String> {
                 $(if name == $module::$name::NAME {
                     let parsed = parameters.try_into().map(Question::$name);
                     return parsed.map_err(|error| format!("metric {name}: {}", error.message()));
                 })*
                 let known = Question::NAMES.join(", ");
-                Err(format!("there is no metric `{name}`; there are {known}"))
+                Err(format!("unknown metric `{name}`; expected one of {known}"))
             }
 
-            /// What has to be observed for it.
+            /// Measurements that it needs.
             pub(crate) fn needs(&self) -> &'static [Measurement] {
                 match self { $(Question::$name(_) => $module::$name::NEEDS,)* }
             }
 
-            /// The answer of one run; nothing where it has none.
+            /// The value of one run; `None` if the run has none.
             fn value(&self, seen: &Observations) -> Option<f64> {
                 match self { $(Question::$name(metric) => metric.value(seen),)* }
             }
@@ -123,7 +122,7 @@ metrics! {
 }
 
 impl Question {
-    /// The answer of a run that was made with several seeds: the mean of theirs.
+    /// The value of a run with several seeds: the mean over the seeds.
     pub(crate) fn answer(&self, seeds: &[&Observations]) -> Option<f64> {
         let values: Option<Vec<f64>> = seeds.iter().map(|seen| self.value(seen)).collect();
         let values = values.filter(|values| !values.is_empty())?;
@@ -131,20 +130,20 @@ impl Question {
     }
 }
 
-/// Flows, and a part of their time.
+/// A selection of flows and a part of their time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Flows {
-    /// With this label; all unless set.
+    /// Label of the flows; by default all flows.
     label: Option<String>,
-    /// From here on, in milliseconds; warm-up unless set.
+    /// Start in milliseconds; by default the end of warm-up.
     from_ms: Option<f64>,
-    /// Up to here; the end unless set.
+    /// End in milliseconds; by default the end of the run.
     to_ms: Option<f64>,
 }
 
 impl Flows {
-    /// Intervals that lie wholly in the time asked about.
+    /// Intervals that lie completely in the selected time.
     fn bins(&self, seen: &Observations) -> Range<usize> {
         bins(seen, self.from_ms, self.to_ms)
     }
@@ -173,7 +172,7 @@ fn average(values: &[f32]) -> Option<f64> {
         .then(|| values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len() as f64)
 }
 
-/// How many intervals make a width in microseconds; one where none is asked for.
+/// Number of intervals in a width in microseconds; one without a width.
 fn intervals(seen: &Observations, width_us: Option<f64>) -> usize {
     width_us.map_or(1, |us| (us / seen.interval_us).round().max(1.0) as usize)
 }

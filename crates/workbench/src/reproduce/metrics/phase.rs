@@ -1,4 +1,4 @@
-//! Where windows and queues of a bottleneck go together, whether models say it or packets.
+//! Metrics of the trajectories of window and queue at a bottleneck, of models and of packets.
 
 use serde::Deserialize;
 
@@ -7,13 +7,13 @@ use crate::observe::{Measurement, Observations, Trajectory};
 use crate::reproduce::phase::divided_by;
 use crate::reproduce::registry::Port;
 
-/// All trajectories of a run, and when they have come to rest.
+/// The trajectories of a run, and the time from which they are at rest.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Resting {
-    /// Whose queue it is; models have one.
+    /// The port of the queue; models have a single queue.
     link: Option<Port>,
-    /// From here on, in microseconds, to the end.
+    /// Start of the rest in microseconds; it lasts to the end.
     rest_us: f64,
 }
 
@@ -22,7 +22,7 @@ impl Resting {
         seen.trajectories(self.link.as_ref().map(Port::ends))
     }
 
-    /// Where each comes to rest: its mean queue and window in KB.
+    /// Rest point of each trajectory: mean queue and window in KB.
     fn rests(&self, seen: &Observations) -> Option<Vec<(f64, f64)>> {
         let rests = self.trajectories(seen).into_iter().map(|one| self.rest(&one));
         rests.collect::<Option<Vec<_>>>().filter(|rests| !rests.is_empty())
@@ -40,7 +40,7 @@ fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
     values.clone().sum::<f64>() / values.count() as f64
 }
 
-/// The queue at rest in KB, the mean over starts.
+/// The queue at rest in KB, mean over starts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct RestQueue(Resting);
@@ -54,7 +54,7 @@ impl Metric for RestQueue {
     }
 }
 
-/// The window of all flows at rest in KB, the mean over starts.
+/// The total window at rest in KB, mean over starts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct RestWindow(Resting);
@@ -68,7 +68,7 @@ impl Metric for RestWindow {
     }
 }
 
-/// How far the queues are apart, in KB, at which a run comes to rest from its starts.
+/// Range of the queues at rest over the starts of a run, in KB.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct RestSpread(Resting);
@@ -84,8 +84,8 @@ impl Metric for RestSpread {
     }
 }
 
-/// Microseconds until a part of the way of the window to its rest is behind it, the mean over
-/// starts. A start that is at rest already has no way.
+/// Microseconds until the window has covered a part of its distance to rest, mean over starts.
+/// Starts at rest are omitted.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Decay {
@@ -110,7 +110,7 @@ impl Metric for Decay {
             let left: Vec<f64> =
                 one.points.iter().map(|point| (point.1 - rest).abs() / way).collect();
             let i = left.iter().position(|left| *left <= 1.0 - self.part)?;
-            // Between two points the way is straight.
+            // Linear interpolation between two points.
             let behind = match i.checked_sub(1) {
                 Some(before) => (1.0 - self.part - left[i]) / (left[before] - left[i]),
                 None => 0.0,
@@ -121,8 +121,8 @@ impl Metric for Decay {
     }
 }
 
-/// Of the starts of a model from which its link could stay busy, the per cent from which it falls
-/// idle: the window less than a BDP without a queue.
+/// Percentage of starts from which the link falls idle (the window falls below a BDP without a
+/// queue), among those from which it could stay busy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IdleStarts {}
@@ -142,13 +142,13 @@ impl Metric for IdleStarts {
     }
 }
 
-/// What a model divides its window by.
+/// The factor by which a model divides its window.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reaction {
-    /// Behind a queue of so many BDPs.
+    /// Queue in BDPs.
     queue_bdp: f64,
-    /// That grows by so much of the link's rate.
+    /// Growth of the queue, as a share of the link's rate.
     growth: f64,
 }
 

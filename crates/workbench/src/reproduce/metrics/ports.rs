@@ -1,4 +1,4 @@
-//! A port over time: its queue, and what it sends.
+//! Metrics of a port over time: its queue and its throughput.
 
 use serde::Deserialize;
 
@@ -34,8 +34,8 @@ impl Metric for QueueAt {
     }
 }
 
-/// The queue of a port in KB, averaged over each interval: what that does not exceed for a share
-/// of a part of the time; its mean unless set.
+/// Quantile of a port's queue in KB, as means over each interval, in a part of the time; without a
+/// share, the mean.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AveragedQueue {
@@ -61,7 +61,7 @@ impl Metric for AveragedQueue {
     }
 }
 
-/// A port's queue since some event.
+/// A port's queue after an event.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Since {
@@ -70,8 +70,8 @@ struct Since {
 }
 
 impl Since {
-    /// The samples since then, the first at the end of the first interval, and the place of the
-    /// largest.
+    /// The samples after the event (the first at the end of the first interval), and the index of
+    /// the largest.
     fn queue<'a>(&self, seen: &'a Observations) -> Option<(&'a [f32], usize)> {
         let bins = between(seen, self.from_us, seen.duration_us);
         let queue = find(seen, &self.link)?.queue_kb.get(bins)?;
@@ -79,7 +79,7 @@ impl Since {
         Some((queue, (1..queue.len()).fold(0, largest))).filter(|(queue, _)| !queue.is_empty())
     }
 
-    /// Intervals until less than this is queued, after the peak.
+    /// Number of intervals until less than `kb` is queued, after the peak.
     fn emptied(&self, seen: &Observations, kb: f64) -> Option<usize> {
         let (queue, peak) = self.queue(seen)?;
         let after = queue[peak..].iter().position(|&queued| f64::from(queued) < kb)?;
@@ -87,7 +87,7 @@ impl Since {
     }
 }
 
-/// When a port's queue is longest, in microseconds since some event.
+/// Time of a port's longest queue, in microseconds after an event.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct PeakAt(Since);
@@ -101,7 +101,8 @@ impl Metric for PeakAt {
     }
 }
 
-/// When a port's queue is first below a size after its peak, in microseconds since some event.
+/// Time at which a port's queue first falls below a size after its peak, in microseconds after an
+/// event.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Emptied {
@@ -120,16 +121,16 @@ impl Metric for Emptied {
     }
 }
 
-/// What a port sends on the wire in Gbit/s.
+/// Rate of a port on the wire in Gbit/s.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PortRate {
     link: Port,
     from_us: f64,
     for_us: f64,
-    /// From when its queue is first below this on, after its peak since `from_us`.
+    /// Starts when the queue first falls below this size after its peak since `from_us`.
     emptied_kb: Option<f64>,
-    /// Of parts of this width, one after the other, the one in which it sends least.
+    /// Takes the lowest rate of consecutive parts of this width.
     least_of_us: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! How soon a flow gets to a rate.
+//! Metrics of the time that a flow needs to reach a rate.
 
 use serde::Deserialize;
 
@@ -10,10 +10,10 @@ use crate::observe::{FlowTrace, Measurement, Observations, Traced};
 #[serde(deny_unknown_fields)]
 struct Ramp {
     label: Option<String>,
-    /// The goodput to get to.
+    /// The goodput to reach.
     gbps: f64,
-    /// Goodput is looked at over windows of this width, which slide by an interval; the trace's
-    /// interval unless set.
+    /// Width of the window over which goodput is averaged. The window slides by one interval.
+    /// Default: the trace's interval.
     bin_us: Option<f64>,
 }
 
@@ -22,14 +22,14 @@ impl Ramp {
         flows(seen, &self.label).next()
     }
 
-    /// Goodputs of the flow since its start, and the number of intervals in one.
+    /// Goodputs of the flow since its start, and the number of intervals in each.
     fn sliding(&self, seen: &Observations) -> Option<(Vec<f64>, usize)> {
         let width = intervals(seen, self.bin_us);
         let means = self.flow(seen)?.goodput_gbps.windows(width).filter_map(average);
         Some((means.collect(), width))
     }
 
-    /// Time in microseconds until the goodput over the last window is enough.
+    /// Time in microseconds until the goodput over the last window is sufficient.
     fn reached_us(&self, seen: &Observations) -> Option<f64> {
         let (means, width) = self.sliding(seen)?;
         let reached = means.iter().position(|&gbps| gbps >= self.gbps)?;
@@ -37,8 +37,8 @@ impl Ramp {
     }
 }
 
-/// Time in microseconds from a flow's start until its goodput over the last window is as asked;
-/// none where it never is.
+/// Time in microseconds from a flow's start until its goodput over the last window reaches the
+/// rate; no value if it never does.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Convergence(Ramp);
@@ -52,7 +52,7 @@ impl Metric for Convergence {
     }
 }
 
-/// The same in round trips of the flow.
+/// Convergence time in round trips of the flow.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ConvergenceRtts(Ramp);
@@ -70,12 +70,12 @@ impl Metric for ConvergenceRtts {
     }
 }
 
-/// Measurement of the time after a flow's start that it has to stay in place at the end, for it to
-/// count as having settled.
+/// Share of the time after a flow's start for which it has to stay at the rate at the end, to count
+/// as settled.
 const SETTLED: f64 = 0.1;
 
 /// Time in microseconds from a flow's start until its goodput over every later window is within a
-/// tenth of what is asked; none where it is not for the last part of the run.
+/// tenth of the rate; no value if it is not for the last part of the run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Settling(Ramp);

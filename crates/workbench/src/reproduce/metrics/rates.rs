@@ -1,4 +1,4 @@
-//! How much flows get, and how evenly.
+//! Metrics of goodput and fairness.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::{Flows, Metric, average, between, bins, flows, intervals};
 use crate::observe::{Measurement, Observations};
 use crate::reproduce::registry::Port;
 
-/// Goodput of a flow in Gbit/s, the mean of all that are asked about.
+/// Goodput of a flow in Gbit/s, mean over the selected flows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Goodput(Flows);
@@ -23,7 +23,7 @@ impl Metric for Goodput {
     }
 }
 
-/// What all flows together get, in per cent of a rate.
+/// Goodput of all flows together, in per cent of a rate.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Carried {
@@ -44,12 +44,12 @@ impl Metric for Carried {
     }
 }
 
-/// Over several stretches of time, the goodput furthest from what is expected, as a share of that.
+/// The goodput furthest from the expected one over several periods, as a share of the expected one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Worst {
     label: Option<String>,
-    /// From, to, and the Gbit/s expected between.
+    /// Start, end and expected Gbit/s of each period.
     phases: Vec<(f64, f64, f64)>,
 }
 
@@ -70,19 +70,19 @@ impl Metric for Worst {
     }
 }
 
-/// Flows, a part of their time, and how finely it is looked at.
+/// A selection of flows, a part of their time, and a resolution.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Binned {
     label: Option<String>,
     from_ms: Option<f64>,
     to_ms: Option<f64>,
-    /// Width of the averages that are compared; the trace's interval unless set.
+    /// Width of the averages that are compared; by default the trace's interval.
     bin_us: Option<f64>,
 }
 
 impl Binned {
-    /// Of each flow, its averages over bins.
+    /// Averages of each flow over bins.
     fn averages<'a>(&'a self, seen: &'a Observations) -> impl Iterator<Item = Vec<f64>> + 'a {
         let bins = bins(seen, self.from_ms, self.to_ms);
         let width = intervals(seen, self.bin_us);
@@ -93,7 +93,7 @@ impl Binned {
     }
 }
 
-/// Jain's index of the goodputs over bins of the width asked for, its mean over time.
+/// Jain's index of goodputs over bins of the configured width, mean over time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Jain(Binned);
@@ -114,8 +114,7 @@ impl Metric for Jain {
     }
 }
 
-/// Standard deviation over time of a flow's goodput in Gbit/s, the mean of all that are asked
-/// about.
+/// Standard deviation over time of a flow's goodput in Gbit/s, mean over the selected flows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Deviation(Binned);
@@ -134,7 +133,7 @@ impl Metric for Deviation {
     }
 }
 
-/// The least that all flows together get in a bin of the width asked for, in Gbit/s.
+/// Lowest total goodput of all flows in a bin of the configured width, in Gbit/s.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Dip(Binned);
@@ -150,8 +149,7 @@ impl Metric for Dip {
     }
 }
 
-/// What switch ports send together in Gbit/s on the wire, headers and gaps included, from warm-up
-/// on.
+/// Total rate of switch ports in Gbit/s on the wire, with headers and gaps, after warm-up.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PortRates {

@@ -1,11 +1,11 @@
-//! Metrics of two flows that are known to the last interval.
+//! Metrics of two flows with known values in every interval.
 
 use tidegate_core::Span;
 
 use super::*;
 use crate::observe::tests as measures;
 
-/// The metric that a table of the registry names.
+/// Parses the metric that a registry table names.
 fn question(text: &str) -> Result<Question, String> {
     let mut table: toml::Table = toml::from_str(text).unwrap();
     let Some(toml::Value::String(name)) = table.remove("metric") else { panic!("{text}") };
@@ -36,7 +36,7 @@ fn check(text: &str, expected: f64) {
 }
 
 #[test]
-fn metrics_look_at_their_flows_and_times() {
+fn metrics_select_flows_and_times() {
     check("metric = 'goodput'\nlabel = 'a'", 20.0);
     check("metric = 'goodput'\nlabel = 'a'\nfrom_ms = 0.1\nto_ms = 0.2", 30.0);
     check("metric = 'goodput'\nlabel = 'b'", 35.0 / 4.0);
@@ -70,7 +70,7 @@ fn ports_are_added_up_on_the_wire() {
 }
 
 #[test]
-fn what_is_not_there_has_no_answer() {
+fn missing_data_give_no_value() {
     for text in [
         "metric = 'goodput'\nlabel = 'c'",
         "metric = 'carried'\nlabel = 'c'\nof_gbps = 1.0",
@@ -88,23 +88,26 @@ fn what_is_not_there_has_no_answer() {
 }
 
 #[test]
-fn parameters_that_a_metric_does_not_have_are_refused() {
-    for (text, said) in [
-        ("metric = 'godput'", "there is no metric `godput`; there are goodput, carried, worst,"),
+fn unknown_parameters_are_refused() {
+    for (text, expected) in [
+        ("metric = 'godput'", "unknown metric `godput`; expected one of goodput, carried, worst,"),
         ("metric = 'goodput'\nlable = 'a'", "metric goodput: unknown field `lable`, expected"),
         ("metric = 'goodput'\ngbps = 9.0", "unknown field `gbps`"),
         ("metric = 'convergence'\nlabel = 'b'", "metric convergence: missing field `gbps`"),
         ("metric = 'rtt-of-all'\nlabel = 'b'", "unknown field `label`"),
-        ("metric = 'utilization'\nlink = 'tor0'", "`tor0` is no port; one is `tor0>h0`"),
+        (
+            "metric = 'utilization'\nlink = 'tor0'",
+            "`tor0` is not a port; expected a form such as `tor0>h0`",
+        ),
         ("metric = 'message'\nshare = 'most'", "metric message: invalid type"),
     ] {
         let error = question(text).unwrap_err();
-        assert!(error.contains(said), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
 }
 
 #[test]
-fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
+fn seeds_are_averaged_if_all_have_values() {
     let question = question("metric = 'goodput'").unwrap();
     let (some, none) = (seen(), Observations::default());
     let one = question.answer(&[&some]);
@@ -113,7 +116,7 @@ fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
     assert_eq!(question.answer(&[]), None);
 }
 
-/// A table of every metric that has an answer for the flows of the measures' tests.
+/// A table for every metric that has a value for the flows of the measures' tests.
 const ANSWERED: [&str; 48] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
@@ -165,7 +168,7 @@ const ANSWERED: [&str; 48] = [
     "metric = 'downlinks'\nhosts = 4.0",
 ];
 
-/// Racks that circuits join, from a night to another: every day that counts does so whole.
+/// Racks with circuits, from night to night: every measured day is complete.
 fn racks() -> tidegate_scenario::Plan {
     let protocol = crate::catalog::anywhere().next().unwrap().name;
     let text = format!(
@@ -178,7 +181,7 @@ fn racks() -> tidegate_scenario::Plan {
 }
 
 #[test]
-fn the_use_of_days_is_a_circuit_s_utilisation() {
+fn day_use_averages_to_the_utilisation() {
     let seen = measures::seen(&racks(), &[Measurement::Circuits, Measurement::Links], Span::us(10));
     let ask = |text: &str| question(text).unwrap().answer(&[&seen]);
     let used = |part: &str| ask(&format!("metric = 'day-use'\nlink = 'tor0>tor1'\n{part}"));
@@ -187,15 +190,15 @@ fn the_use_of_days_is_a_circuit_s_utilisation() {
     let parts = [used("to_us = 40").unwrap(), used("from_us = 40").unwrap()];
     assert!((0.4 * parts[0] + 0.6 * parts[1] - whole).abs() < 1e-9, "{parts:?}");
     assert_eq!([used("from_us = 100"), used("to_us = 101")], [None, None]);
-    // In even slots from the first on, which is before warm-up.
+    // Days start at equal intervals, beginning before warm-up.
     let circuit = seen.circuits.iter().find(|circuit| circuit.to == "tor1").unwrap();
     let begins: Vec<f64> = (0..5).map(|day| 240.0 * f64::from(day)).collect();
     assert_eq!((&circuit.begins_us, circuit.used.len()), (&begins, 100));
 }
 
-/// What is asked is what the run says, in the unit that the metric has.
+/// Metrics equal the run's summary, converted to their units.
 #[test]
-fn metrics_of_links_are_those_of_the_summary() {
+fn link_metrics_equal_the_summary() {
     let protocol = crate::catalog::anywhere().next().unwrap().name;
     let parts =
         [Measurement::Links, Measurement::Queues, Measurement::Slowdowns, Measurement::Downlinks];
@@ -211,11 +214,11 @@ fn metrics_of_links_are_those_of_the_summary() {
     assert_eq!(ask("utilization"), 100.0 * link.utilization.unwrap());
     assert_eq!(ask("queue-delay"), link.queue_delay_us.mean.unwrap().as_f64());
     assert_eq!(ask("queue-delay-p99"), link.queue_delay_us.p99.unwrap().as_f64());
-    // One flow at a time leaves over it, so that nothing ever waits.
+    // This port carries a single flow, so it never has a queue.
     assert!(seen.queues.iter().all(|queue| queue.to != "h0"));
     let quiet = question("metric = 'queue-over-time'\nlink = 'tor0>h0'").unwrap();
     assert_eq!(quiet.answer(&[&seen]), Some(0.0));
-    // One port has queues: in a quarter of the samples at most there is any.
+    // Only one of four ports has queues, so at most a quarter of the samples are not zero.
     let waits = |share: f64| {
         let text = format!("metric = 'downlink'\nshare = {share}");
         question(&text).unwrap().answer(&[&seen]).unwrap()
@@ -232,12 +235,12 @@ fn metrics_of_links_are_those_of_the_summary() {
     assert_eq!(slowest("min_bytes = 300001"), None);
 }
 
-/// Those that only models answer.
+/// Metrics that have values only for models.
 const MODELLED: [&str; 2] =
     ["metric = 'idle-starts'", "metric = 'reaction'\nqueue_bdp = 1.0\ngrowth = -0.5"];
 
 #[test]
-fn models_are_asked_as_packets_are() {
+fn models_have_the_metrics_of_packets() {
     let answer = |law: &str, text: &str| {
         let model = format!(
             "law = '{law}'\ngbps = 100.0\nbase_rtt_us = 20.0\ngamma = 0.9\nupdate_us = 20.0\n\
@@ -254,7 +257,7 @@ fn models_are_asked_as_packets_are() {
     check("power", "metric = 'rest-queue'\nrest_us = 900.0", 15.0);
     check("power", "metric = 'rest-window'\nrest_us = 900.0", 265.0);
     check("power", "metric = 'rest-spread'\nrest_us = 900.0", 0.0);
-    // The start that rests already is left out.
+    // The start at rest is omitted.
     let time_constant = 20.0 / 0.9;
     check("power", "metric = 'decay'\nrest_us = 900.0\npart = 0.6321206", time_constant);
     check("power", MODELLED[0], 0.0);
@@ -265,9 +268,9 @@ fn models_are_asked_as_packets_are() {
 }
 
 #[test]
-fn what_a_metric_needs_is_enough_for_it() {
+fn the_needs_of_a_metric_are_sufficient() {
     let all: Vec<_> = crate::catalog::anywhere().collect();
-    // One that aims at a delay, so that there is a target.
+    // A protocol that aims at a delay, so that there is a target.
     let aims = |name: &str| {
         let seen = measures::seen(&measures::plan(name), &measures::ALL, Span::us(10));
         let target = question("metric = 'target'").unwrap();

@@ -1,4 +1,4 @@
-//! A question of the registry's: a metric, and the runs that are asked for it.
+//! Questions of the registry: a metric, and the runs that it is applied to.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -6,38 +6,37 @@ use serde::{Deserialize, Deserializer};
 use crate::observe::{Measurement, Observations};
 use crate::reproduce::metrics::Question;
 
-/// A question to runs, written as one table: `metric`, `run` or `runs`, and the parameters of the
-/// metric.
+/// A question, written as one table: `metric`, `run` or `runs`, and the parameters of the metric.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) question: Question,
-    /// Names of the runs that are asked. Charts name none: they ask all of theirs. A name with a
-    /// `*` means several runs, each of which answers for itself unless one is picked; one with
-    /// `{}` is several names.
+    /// Names of the runs. Charts name none, because they use all of their runs. A name with `*`
+    /// selects several runs, each of which gives a value of its own unless `pick` is set. A name
+    /// with `{}` expands to several names.
     pub(crate) runs: Vec<String>,
-    /// What `{}` stands for in each of them; nothing where it is in none.
+    /// The replacement of `{}` in each name; empty if no name has `{}`.
     pub(super) stands_for: Vec<String>,
-    /// Of the answers of all that one name means, the one that counts.
+    /// Which value counts if a name selects several runs.
     pub(crate) pick: Option<Pick>,
-    /// Runs in which a smaller share of what was offered arrived have no answer.
+    /// Runs have no value if a smaller share of the offered load arrived.
     sustained: Option<f64>,
-    /// The whole of it as JSON, keys in order: parameters that a metric gets later on do not change
-    /// what was said without them.
-    pub(crate) said: String,
+    /// The whole question as JSON with sorted keys. Parameters that a metric gains later do not
+    /// change the text of questions without them.
+    pub(crate) text: String,
 }
 
-/// One answer of several.
+/// The choice of one of several values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Pick {
-    /// The greatest.
+    /// The largest.
     Most,
     /// The smallest.
     Least,
 }
 
 impl Pick {
-    /// The one that counts; none of none.
+    /// The chosen value; `None` without values.
     pub(crate) fn of(self, values: impl Iterator<Item = f64>) -> Option<f64> {
         values.reduce(match self {
             Pick::Most => f64::max,
@@ -46,7 +45,7 @@ impl Pick {
     }
 }
 
-/// Whether a name of the registry, in which a `*` stands for anything, means a run.
+/// Whether a name of the registry, in which `*` stands for anything, selects a run.
 pub(crate) fn means(name: &str, run: &str) -> bool {
     let Some((start, rest)) = name.split_once('*') else { return name == run };
     let Some(mut run) = run.strip_prefix(start) else { return false };
@@ -59,8 +58,8 @@ pub(crate) fn means(name: &str, run: &str) -> bool {
     run.ends_with(end)
 }
 
-/// A name in which `{}` stands for something, once for each that it may stand for, with that: in
-/// the order of the runs that are meant then.
+/// Expands a name with `{}`: every name and its replacement of `{}`, in the order of the runs that
+/// are selected.
 pub(crate) fn each(name: &str, runs: &[String]) -> Vec<(String, String)> {
     let Some((start, rest)) = name.split_once("{}") else {
         return vec![(String::new(), name.to_owned())];
@@ -79,35 +78,35 @@ pub(crate) fn each(name: &str, runs: &[String]) -> Vec<(String, String)> {
 }
 
 impl Ask {
-    /// Whether runs may have no answer without a fault.
+    /// Whether runs without a value are allowed.
     pub(crate) fn chooses(&self) -> bool {
         self.pick.is_some() || self.sustained.is_some()
     }
 
-    /// Whether it goes to that run.
+    /// Whether it selects that run.
     pub(crate) fn is_for(&self, run: &str) -> bool {
         self.runs.iter().any(|name| means(name, run))
     }
 
-    /// Whether it asks the same as another, of whichever runs.
+    /// Whether it equals another question, apart from the runs.
     pub(crate) fn is_like(&self, other: &Ask) -> bool {
-        let asked = |ask: &Ask| -> serde_json::Map<String, serde_json::Value> {
-            let mut said: serde_json::Map<_, _> =
-                serde_json::from_str(&ask.said).unwrap_or_default();
-            said.retain(|key, _| key != "run" && key != "runs");
-            said
+        let parameters = |ask: &Ask| -> serde_json::Map<String, serde_json::Value> {
+            let mut parameters: serde_json::Map<_, _> =
+                serde_json::from_str(&ask.text).unwrap_or_default();
+            parameters.retain(|key, _| key != "run" && key != "runs");
+            parameters
         };
-        asked(self) == asked(other)
+        parameters(self) == parameters(other)
     }
 
-    /// What has to be observed of the runs that it goes to.
+    /// Measurements that the selected runs need.
     pub(crate) fn needs(&self) -> impl Iterator<Item = Measurement> {
         let offered = self.sustained.map(|_| Measurement::Delivered);
         self.question.needs().iter().copied().chain(offered)
     }
 
-    /// Names with `{}` become several, and names with a `*` those of the runs that they mean unless
-    /// one of these is picked. A name that means nothing stays.
+    /// Expands names with `{}`, and names with `*` unless `pick` is set. A name that selects
+    /// nothing stays.
     pub(super) fn spell_out(&mut self, runs: &[String]) {
         let known = |name: &String| -> Vec<(String, String)> {
             let spelt = each(name, runs).into_iter().flat_map(|(value, name)| match self.pick {
@@ -126,8 +125,8 @@ impl Ask {
         self.stands_for = if has_each { values } else { Vec::new() };
     }
 
-    /// Whether its runs are those that answer together with another's: one for all, or as many, and
-    /// where both say `{}`, it stands for the same in turn.
+    /// Whether its runs pair with those of another question: one for all, or the same number. If
+    /// both use `{}`, the replacements must be equal and in the same order.
     pub(super) fn pairs_with(&self, other: &Ask) -> bool {
         let is_either = |is: fn(&Ask) -> bool| is(self) || is(other);
         is_either(|ask| ask.runs.len() == 1)
@@ -136,7 +135,7 @@ impl Ask {
                     || self.stands_for == other.stands_for)
     }
 
-    /// Whether what was offered to a run that was made with these seeds arrived.
+    /// Whether enough of the offered load arrived in a run with these seeds.
     pub(crate) fn takes(&self, seeds: &[&Observations]) -> bool {
         self.sustained.is_none_or(|share| {
             let mut delivered = seeds.iter().filter_map(|seen| seen.delivered);
@@ -144,7 +143,7 @@ impl Ask {
         })
     }
 
-    /// The run that is asked first, second, …; where there is only one, always that.
+    /// The run with index `i`; with a single run, always that.
     pub(crate) fn run(&self, i: usize) -> Option<&str> {
         let only = self.runs.first().filter(|_| self.runs.len() == 1);
         self.runs.get(i).or(only).map(String::as_str)
@@ -154,17 +153,19 @@ impl Ask {
 impl<'de> Deserialize<'de> for Ask {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ask, D::Error> {
         let mut table = toml::Table::deserialize(deserializer)?;
-        let said = serde_json::to_string(&table).map_err(D::Error::custom)?;
+        let text = serde_json::to_string(&table).map_err(D::Error::custom)?;
         let mut take = |key| table.remove(key);
         let (metric, run, runs) = (take("metric"), take("run"), take("runs"));
         let Some(toml::Value::String(metric)) = metric else {
-            return Err(D::Error::custom("`metric` names what is asked for"));
+            return Err(D::Error::custom("`metric` is missing"));
         };
         let runs = match (run, runs) {
             (None, None) => Ok(Vec::new()),
             (Some(run), None) => run.try_into().map(|run| vec![run]),
             (None, Some(runs)) => runs.try_into(),
-            (Some(_), Some(_)) => return Err(D::Error::custom("either `run` or `runs`, not both")),
+            (Some(_), Some(_)) => {
+                return Err(D::Error::custom("set either `run` or `runs`, not both"));
+            }
         };
         let runs = runs.map_err(|error| D::Error::custom(format!("run: {}", error.message())))?;
         let wrong = |key| {
@@ -175,7 +176,7 @@ impl<'de> Deserialize<'de> for Ask {
         let sustained = table.remove("sustained").map(f64::deserialize).transpose();
         let sustained = sustained.map_err(wrong("sustained"))?;
         let question = Question::new(&metric, table).map_err(D::Error::custom)?;
-        Ok(Ask { question, runs, stands_for: Vec::new(), pick, sustained, said })
+        Ok(Ask { question, runs, stands_for: Vec::new(), pick, sustained, text })
     }
 }
 
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_run_answers_for_all_and_several_for_themselves() {
+    fn single_runs_pair_with_all_others() {
         let ask = |text: &str| toml::from_str::<Ask>(text).unwrap();
         let one = ask("metric = 'goodput'\nrun = 'a'");
         assert_eq!([one.run(0), one.run(1)], [Some("a"), Some("a")]);
@@ -212,11 +213,11 @@ mod tests {
         assert_eq!(spelt("metric = 'goodput'\nruns = ['*, 1', 'c']"), ["a, 1", "b, 1", "c"]);
         assert_eq!(spelt("metric = 'goodput'\nrun = 'a, *'\npick = 'most'"), ["a, *"]);
         assert_eq!(spelt("metric = 'goodput'\nrun = 'c, *'"), ["c, *"]);
-        // Each that there is.
+        // One name for each replacement.
         assert_eq!(spelt("metric = 'goodput'\nrun = '{}, *'\npick = 'most'"), ["a, *", "b, *"]);
         assert_eq!(spelt("metric = 'goodput'\nrun = '{}, 1'"), ["a, 1", "b, 1"]);
         assert_eq!(spelt("metric = 'goodput'\nrun = 'a, {}'"), ["a, 1", "a, 2"]);
-        // Together with what the same stands for.
+        // Two questions with equal replacements.
         let pairs = |one: &str, other: &str| {
             let [one, other] = [one, other].map(|names| {
                 let mut ask: Ask =
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_falls_behind_is_not_picked() {
+    fn an_overloaded_run_is_not_picked() {
         let ask = "metric = 'goodput'\nrun = 'a'\npick = 'least'\nsustained = 0.9";
         let ask: Ask = toml::from_str(ask).unwrap();
         let seen = |arrived_gbps| Observations {
@@ -260,17 +261,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_does_not_hang_on_the_order_of_keys() {
-        let said = |text: &str| toml::from_str::<Ask>(text).unwrap().said;
-        let one = said("run = 'a'\nmetric = 'goodput'\nfrom_ms = 2.0");
-        assert_eq!(one, said("from_ms = 2.0\nmetric = 'goodput'\nrun = 'a'"));
+    fn the_order_of_keys_does_not_matter() {
+        let question = |text: &str| toml::from_str::<Ask>(text).unwrap().text;
+        let one = question("run = 'a'\nmetric = 'goodput'\nfrom_ms = 2.0");
+        assert_eq!(one, question("from_ms = 2.0\nmetric = 'goodput'\nrun = 'a'"));
         assert_eq!(one, r#"{"from_ms":2.0,"metric":"goodput","run":"a"}"#);
     }
 
     #[test]
-    fn a_wrong_question_is_refused() {
-        for (text, said) in [
-            ("run = 'a'", "`metric` names what is asked for"),
+    fn an_invalid_question_is_refused() {
+        for (text, expected) in [
+            ("run = 'a'", "`metric` is missing"),
             ("metric = 'goodput'\nrun = 'a'\nruns = ['b']", "not both"),
             ("metric = 'goodput'\nrun = ['a']", "run: invalid type"),
             ("metric = 'goodput'\nfor_ms = 1.0", "unknown field `for_ms`"),
@@ -278,7 +279,7 @@ mod tests {
             ("metric = 'goodput'\nrun = 'a'\nsustained = '0.9'", "sustained: invalid type"),
         ] {
             let error = toml::from_str::<Ask>(text).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is drawn of a figure's runs.
+//! Charts of a figure's runs.
 
 use std::fmt;
 
@@ -14,50 +14,50 @@ use crate::observe::{Measurement, Traced};
 pub(crate) struct Chart {
     pub(crate) title: String,
     pub(crate) kind: ChartKind,
-    /// Of runs with these names, in which a `*` stands for anything; all unless set. Where one has
-    /// `{}`, there is a plot for each that this stands for, in the title too.
+    /// Names of the runs, in which `*` stands for anything; by default all. With `{}`, there is a
+    /// plot for each replacement, which also applies to the title.
     #[serde(default)]
     pub(crate) runs: Vec<String>,
-    /// What a series shows.
+    /// Quantity of a series.
     pub(crate) quantity: Option<Traced>,
     /// The metric of a sweep.
     pub(crate) of: Option<Ask>,
-    /// Of a sweep, what its runs are drawn over instead of their `x`, in whose order they are
-    /// joined.
+    /// Metric on the x axis of a sweep, in place of the runs' `x`. Runs are joined in the order of
+    /// `x`.
     pub(crate) along: Option<Ask>,
-    /// Sizes in bytes at which a chart of sizes divides messages; powers of ten and their halves
-    /// unless set.
+    /// Sizes in bytes that divide the messages of a chart of sizes; by default powers of ten and
+    /// their halves.
     #[serde(default)]
     pub(crate) ends: Vec<u64>,
-    /// A chart of sizes shows slowdown over propagation and payload alone.
+    /// A chart of sizes shows slowdowns relative to propagation and payload only.
     #[serde(default)]
     pub(crate) bare: bool,
-    /// What a sweep is held against: a second metric of the same runs.
+    /// A second metric of the same runs, drawn for comparison in a sweep.
     pub(crate) against: Option<Against>,
-    /// Whose messages a distribution is of; of those without a label unless set.
+    /// Label of a distribution's messages; by default messages without a label.
     #[serde(default)]
     pub(crate) label: String,
-    /// Of the messages of a size, how many are below the line.
+    /// Share of the messages of a size that lie below the line.
     pub(crate) share: Option<f64>,
     /// Lines of a series.
     #[serde(default)]
     pub(crate) labels: Vec<Curve>,
-    /// The port whose queue a phase plot of packets has.
+    /// Port of the queue in a phase plot of packets.
     pub(crate) port: Option<Port>,
-    /// Where on the x axis models are asked for their reaction, to which queue in BDPs, growing by
-    /// how much of the link's rate.
+    /// States of a chart of reactions: position on the x axis, queue in BDPs, and its growth as a
+    /// share of the link's rate.
     #[serde(default)]
     pub(crate) states: Vec<(f64, f64, f64)>,
-    /// What a chart of points has.
+    /// Points of a chart of points.
     #[serde(default)]
     pub(crate) points: Vec<Facts>,
-    /// A line for each flow instead.
+    /// Draws a line for each flow instead.
     #[serde(default)]
     pub(crate) each: bool,
-    /// Lines of labels are the sums of their flows, not the means.
+    /// Lines of labels are sums of their flows instead of means.
     #[serde(default)]
     pub(crate) sum: bool,
-    /// The circuit whose days are shaded.
+    /// Circuit whose days are shaded.
     pub(crate) days_of: Option<Port>,
     pub(crate) x: String,
     pub(crate) y: String,
@@ -65,15 +65,15 @@ pub(crate) struct Chart {
     pub(crate) log_x: bool,
     #[serde(default)]
     pub(crate) log_y: bool,
-    /// Of time, in milliseconds.
+    /// Start of the time axis, in milliseconds.
     pub(crate) from_ms: Option<f64>,
     pub(crate) to_ms: Option<f64>,
-    /// Time series are averaged over so many microseconds.
+    /// Width over which time series are averaged, in microseconds.
     #[serde(default)]
     pub(crate) smooth_us: f64,
 }
 
-/// Points that a paper tells as facts, and what they are of.
+/// Points that a paper gives as facts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Facts {
@@ -81,7 +81,7 @@ pub(crate) struct Facts {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// A metric and the name of its line.
+/// A metric with the name of its line.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Against {
@@ -96,22 +96,22 @@ pub(crate) enum ChartKind {
     Series,
     /// Completion times, cumulative.
     Cdf,
-    /// The same of exchanges in closed loops, by the label of their requests.
+    /// Times of exchanges in closed loops, cumulative, by label of their requests.
     Exchanges,
     /// Completion times, as the share that took longer.
     Tail,
-    /// The slowdown that a share of the messages did not exceed, by their size.
+    /// Quantile of slowdowns, by message size.
     Sizes,
-    /// What the switches of racks hold in KB, cumulative over time.
+    /// ToR buffers in KB, cumulative over time.
     BufferCdf,
-    /// What waits for hosts in KB, cumulative over them and time.
+    /// Queues towards hosts in KB, cumulative over hosts and time.
     DownlinkCdf,
     /// A metric over the x of the runs.
     Sweep,
-    /// The window of all flows over the queue: of models from each start, with the direction of the
-    /// first that has one at every point; of packets over these.
+    /// The total window over the queue. Models are drawn from each start, with the direction field
+    /// of the first model that has one; packets are drawn over these.
     Phase,
-    /// What models divide windows by.
+    /// The divisor of models' windows.
     Reaction,
     /// Facts that no run measures.
     Points,
@@ -121,22 +121,22 @@ pub(crate) enum ChartKind {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum Curve {
-    /// The mean of a label's flows, `victim`; of a quantity of its own, `victim:target`.
+    /// The mean of a label's flows, `victim`; with a quantity of its own, `victim:target`.
     Flows(String, Option<Traced>),
     /// The goodput of all flows together, `*`.
     Together,
-    /// What waits at a port: as the delay that it means, `tor0>h0`, or in KB, `tor0>h0:kb`.
+    /// The queue of a port: as queueing delay, `tor0>h0`, or in KB, `tor0>h0:kb`.
     Queue(Port, Waiting),
 }
 
-/// How a queue is told.
+/// Unit of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
     Delay,
     Kilobytes,
 }
 
-/// A switch port by the nodes at either end of its link, `tor0>h0`.
+/// A switch port, by the nodes at the ends of its link, `tor0>h0`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Port {
@@ -156,7 +156,8 @@ impl TryFrom<String> for Port {
 
     fn try_from(text: String) -> Result<Port, String> {
         let ends = text.split_once('>').filter(|(from, to)| !from.is_empty() && !to.is_empty());
-        let (from, to) = ends.ok_or_else(|| format!("`{text}` is no port; one is `tor0>h0`"))?;
+        let (from, to) = ends
+            .ok_or_else(|| format!("`{text}` is not a port; expected a form such as `tor0>h0`"))?;
         Ok(Port { from: from.to_owned(), to: to.to_owned() })
     }
 }
@@ -184,7 +185,7 @@ impl TryFrom<String> for Curve {
     }
 }
 
-/// As a legend has it.
+/// Name in the legend.
 impl fmt::Display for Curve {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -197,7 +198,7 @@ impl fmt::Display for Curve {
 }
 
 impl Chart {
-    /// What has to be observed of the runs that it draws.
+    /// Measurements that the drawn runs need.
     pub(super) fn needs(&self) -> Vec<Measurement> {
         let traced = |quantity| match quantity {
             Traced::Window => Measurement::Windows,
@@ -227,13 +228,13 @@ impl Chart {
         }
     }
 
-    /// The plots that it is, with names spelt out.
+    /// The plots of the chart, with expanded names.
     pub(super) fn each(&self, runs: &[String]) -> Result<Vec<Chart>, String> {
         let Some(name) = self.runs.iter().find(|name| name.contains("{}")) else {
             return Ok(vec![self.clone()]);
         };
         if self.runs.len() > 1 {
-            return Err("a chart for each names its runs once".to_owned());
+            return Err("a chart with `{}` must have a single name in `runs`".to_owned());
         }
         let named = |(value, name): (String, String)| Chart {
             title: self.title.replace("{}", &value),
@@ -241,10 +242,10 @@ impl Chart {
             ..self.clone()
         };
         let all: Vec<Chart> = each(name, runs).into_iter().map(named).collect();
-        if all.is_empty() { Err(format!("no run is meant by `{name}`")) } else { Ok(all) }
+        if all.is_empty() { Err(format!("no run matches `{name}`")) } else { Ok(all) }
     }
 
-    /// What a run is called in the legend: what the `*` stands for by which it is meant.
+    /// Name of a run in the legend: the part of its name that matches `*`.
     pub(crate) fn calls<'a>(&self, run: &'a str) -> &'a str {
         let [name] = &self.runs[..] else { return run };
         let part = name.split_once('*').and_then(|(start, end)| {
@@ -253,43 +254,45 @@ impl Chart {
         part.unwrap_or(run)
     }
 
-    /// All that it asks of its runs.
+    /// All questions of the chart.
     pub(super) fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.of.iter().chain(&self.along).chain(self.against.iter().map(|other| &other.of))
     }
 
-    /// Why it cannot be drawn, if so.
+    /// The first fault of the chart, if any.
     pub(super) fn fault(&self) -> Option<&'static str> {
         match self.kind {
-            ChartKind::Series if self.quantity.is_none() => Some("a series has a `quantity`"),
+            ChartKind::Series if self.quantity.is_none() => Some("a series needs a `quantity`"),
             ChartKind::Series if self.labels.is_empty() && !self.each => {
-                Some("a series has `labels`, or `each = true`")
+                Some("a series needs `labels` or `each = true`")
             }
             ChartKind::Series => None,
-            _ if self.days_of.is_some() => Some("days are those of a series"),
-            ChartKind::Points if self.points.is_empty() => Some("a chart of points has `points`"),
-            ChartKind::Sizes if self.share.is_none() => Some("a chart of sizes has a `share`"),
-            ChartKind::Sweep if self.of.is_none() => Some("a sweep is `of` a metric"),
-            ChartKind::Reaction if self.states.is_empty() => Some("a reaction has `states`"),
+            _ if self.days_of.is_some() => Some("`days_of` requires `kind = 'series'`"),
+            ChartKind::Points if self.points.is_empty() => Some("a chart of points needs `points`"),
+            ChartKind::Sizes if self.share.is_none() => Some("a chart of sizes needs a `share`"),
+            ChartKind::Sweep if self.of.is_none() => Some("a sweep needs `of`, a metric"),
+            ChartKind::Reaction if self.states.is_empty() => Some("a reaction needs `states`"),
             _ if self.asks().any(|ask| !ask.runs.is_empty()) => {
-                Some("a chart asks all of its runs")
+                Some("questions of a chart must not name runs")
             }
-            _ if self.asks().any(|ask| ask.pick.is_some()) => Some("a chart picks no run"),
+            _ if self.asks().any(|ask| ask.pick.is_some()) => {
+                Some("`pick` is not allowed in a chart")
+            }
             _ => None,
         }
     }
 }
 
 impl Chart {
-    /// Why it cannot draw so many models among so many runs, if so.
+    /// The fault of drawing this number of models among this number of runs, if any.
     pub(super) fn mixed(&self, models: usize, runs: usize) -> Option<&'static str> {
         match self.kind {
             ChartKind::Phase if models < runs && self.port.is_none() => {
-                Some("a phase plot of packets has a `port`")
+                Some("a phase plot of packets needs a `port`")
             }
             ChartKind::Reaction if models < runs => Some("only models have a reaction"),
             ChartKind::Phase | ChartKind::Reaction | ChartKind::Sweep | ChartKind::Points => None,
-            _ if models > 0 => Some("a model is drawn as `phase`, `reaction` or `sweep`"),
+            _ if models > 0 => Some("a model needs a `phase`, `reaction` or `sweep` chart"),
             _ => None,
         }
     }
@@ -300,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn legends_have_what_differs() {
+    fn legends_show_the_differing_part() {
         let calls = |runs: &str, run: &str| {
             let text = format!("title = '{{}}'\nkind = 'cdf'\nx = ''\ny = ''\nruns = {runs}");
             toml::from_str::<Chart>(&text).unwrap().calls(run).to_owned()
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_for_each_has_its_title() {
+    fn each_expanded_chart_has_its_title() {
         let text = "title = 'of {}'\nkind = 'cdf'\nx = ''\ny = ''\nruns = ['{}, *']";
         let chart: Chart = toml::from_str(text).unwrap();
         let runs = ["a, 1", "a, 2", "b, 1"].map(str::to_owned);
@@ -324,12 +327,12 @@ mod tests {
             let names = names.iter().map(|&name| name.to_owned()).collect();
             Chart { runs: names, ..chart.clone() }.each(&runs).unwrap_err()
         };
-        assert!(refused(&["c {}, *"]).contains("no run is meant by `c {}, *`"));
-        assert!(refused(&["{}, *", "a, 1"]).contains("names its runs once"));
+        assert!(refused(&["c {}, *"]).contains("no run matches `c {}, *`"));
+        assert!(refused(&["{}, *", "a, 1"]).contains("single name in `runs`"));
     }
 
     #[test]
-    fn lines_are_of_flows_or_of_ports() {
+    fn lines_are_flows_or_ports() {
         let curve = |text: &str| Curve::try_from(text.to_owned());
         assert_eq!(curve("victim"), Ok(Curve::Flows("victim".to_owned(), None)));
         let target = curve("victim:target").unwrap();
@@ -341,6 +344,6 @@ mod tests {
             if port.to == "h0"));
         assert_eq!(curve("*"), Ok(Curve::Together));
         assert!(curve("victim:aim").unwrap_err().contains("unknown variant `aim`, expected"));
-        assert!(curve(">h0").unwrap_err().contains("is no port"));
+        assert!(curve(">h0").unwrap_err().contains("is not a port"));
     }
 }

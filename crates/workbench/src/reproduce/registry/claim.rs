@@ -1,4 +1,4 @@
-//! What a paper claims, and how that is measured.
+//! Claims of a paper, and their measurement.
 
 use serde::Deserialize;
 
@@ -10,73 +10,74 @@ use super::ask::{Ask, Pick};
 pub(crate) struct Claim {
     pub(crate) name: String,
     pub(crate) text: String,
-    /// The sentence of the paper that this is one way to read, where there are several.
+    /// The sentence of the paper of which this is one of several readings.
     pub(crate) reading_of: Option<String>,
-    /// The sentence of the paper of which this is a part, where it says several things.
+    /// The sentence of the paper of which this is one of several parts.
     pub(crate) part_of: Option<String>,
-    /// The paper's value; none where it gives no number.
+    /// The paper's value; `None` if it gives no number.
     pub(crate) paper: Option<f64>,
-    /// The paper does not print that number: it is what its words come to (fair, full, the target
-    /// of a rate).
+    /// The number is not printed in the paper but follows from its words (fair, full, the target of
+    /// a rate).
     #[serde(default)]
     pub(crate) derived: bool,
     pub(crate) unit: String,
     #[serde(default)]
     form: Form,
-    /// What counts of several runs.
+    /// How the values of several runs are combined.
     #[serde(default)]
     several: Several,
-    /// Every value is over the best of these, and what is compared are the means of that.
+    /// Normalises each value by the best of these runs. The means of the normalised values are
+    /// compared.
     among: Option<Among>,
     measure: Ask,
-    /// What it is compared with.
+    /// The value that it is compared with.
     over: Option<Ask>,
-    /// Where a gain begins.
+    /// The base of a gain.
     base: Option<Ask>,
-    /// Measured values that reproduce the claim, ends included; none where the paper measured
+    /// Measured values that reproduce the claim, limits included; `None` if the paper measured
     /// something else than what is simulated.
     pub(super) reproduced: Option<(f64, f64)>,
-    /// Measured values that at least point the same way; by [`Claim::direction`] unless set.
+    /// Measured values in the paper's direction; by default from [`Claim::direction`].
     direction: Option<(f64, f64)>,
-    /// Where the claim should not hold; none where a number is compared with another simulator's.
+    /// The control, under which the claim must fail; `None` for comparisons with another simulator.
     pub(crate) control: Option<Control>,
-    /// Why these bounds.
+    /// The reason for these bounds.
     pub(crate) tolerance: String,
-    /// What else is known of it.
+    /// Further remarks.
     #[serde(default)]
     pub(crate) note: String,
 }
 
-/// Another protocol or parameter, under which the claim has to fail: a check that passes there too
-/// shows nothing. What is not asked anew is asked as in the claim.
+/// Another protocol or parameter under which the claim has to fail: a check that passes there too
+/// is inconclusive. Questions that are not replaced are those of the claim.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Control {
-    /// What is different.
+    /// Name of the difference.
     pub(crate) of: String,
     measure: Option<Ask>,
     over: Option<Ask>,
     base: Option<Ask>,
 }
 
-/// How two measurements become the claim's value.
+/// How two measurements give the claim's value.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Form {
-    /// The first alone.
+    /// The first value alone.
     #[default]
     Value,
-    /// First over second.
+    /// The first over the second.
     Ratio,
-    /// First less second.
+    /// The first minus the second.
     Difference,
-    /// By how many per cent the first is below the second.
+    /// Percentage by which the first is below the second.
     ReductionPercent,
-    /// How many per cent of the way from the base to the second the first has come.
+    /// Percentage of the way from the base to the second that the first has covered.
     GainPercent,
 }
 
-/// What values are normalised by: the best of several runs, wherever `{}` stands for the same.
+/// Normalisation by the best of several runs with equal replacements of `{}`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Among {
@@ -84,23 +85,23 @@ struct Among {
     of: Ask,
 }
 
-/// What several values come to.
+/// How several values are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Several {
     /// Their mean.
     #[default]
     Mean,
-    /// Their geometric mean, where a factor is claimed by its order.
+    /// Their geometric mean, for claims about the order of a factor.
     GeometricMean,
-    /// The greatest, where the paper says "up to".
+    /// The largest, for claims with "up to".
     Most,
     /// The smallest.
     Least,
 }
 
 impl Several {
-    /// Nothing of none.
+    /// The combined value; `None` without values.
     fn of(self, values: &[f64]) -> Option<f64> {
         let mean = |of: fn(f64) -> f64| {
             values.iter().map(|&value| of(value)).sum::<f64>() / values.len() as f64
@@ -115,14 +116,14 @@ impl Several {
     }
 }
 
-/// What single runs of a claim came to.
+/// Values of the single runs of a claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Singles {
-    /// So many gave an answer.
+    /// Number of runs with a value.
     pub(crate) counted: usize,
-    /// Of so many.
+    /// Number of runs.
     pub(crate) all: usize,
-    /// The smallest and the greatest; none of none.
+    /// The smallest and the largest value; `None` without values.
     pub(crate) range: Option<(f64, f64)>,
 }
 
@@ -146,27 +147,27 @@ impl Form {
     }
 }
 
-/// How a claim fared.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Within the tolerance, for every seed and every alternative to what the paper leaves open.
     Reproduced,
-    /// Within the tolerance for some of them only.
+    /// Within the tolerance for some of these only.
     Conditional,
-    /// Outside, but on the paper's side for all of them.
+    /// Outside the tolerance, but in the paper's direction for all of these.
     Direction,
-    /// Neither.
+    /// None of these.
     Deviates,
 }
 
 impl Claim {
-    /// The claim's value, each measurement taken from the run it names by `value_of`.
+    /// The claim's value. `value_of` returns the value of a question for a run.
     pub(crate) fn value(&self, value_of: impl Fn(&Ask, &str) -> Option<f64>) -> Option<f64> {
         self.value_with(self.own(), value_of)
     }
 
-    /// The same where it should not hold.
+    /// The value of the control.
     pub(crate) fn control_value(
         &self,
         value_of: impl Fn(&Ask, &str) -> Option<f64>,
@@ -175,25 +176,25 @@ impl Claim {
         self.value_with(self.of_control(), value_of)
     }
 
-    /// What is measured, over what, and from where on.
+    /// The questions of measure, comparison and base.
     fn own(&self) -> [Option<&Ask>; 3] {
         [Some(&self.measure), self.over.as_ref(), self.base.as_ref()]
     }
 
-    /// The same of its control.
+    /// The questions of its control.
     fn of_control(&self) -> [Option<&Ask>; 3] {
         let [own_measure, own_over, own_base] = self.own();
         let [measure, over, base] = self.asked_of_control();
         [measure.or(own_measure), over.or(own_over), base.or(own_base)]
     }
 
-    /// What is asked anew for its control.
+    /// The questions that the control replaces.
     fn asked_of_control(&self) -> [Option<&Ask>; 3] {
         let Some(Control { measure, over, base, .. }) = &self.control else { return [None; 3] };
         [measure, over, base].map(Option::as_ref)
     }
 
-    /// What its runs come to one by one.
+    /// The values of its runs one by one.
     pub(crate) fn singles(&self, value_of: impl Fn(&Ask, &str) -> Option<f64>) -> Singles {
         let values = self.values(self.own(), value_of);
         let counted: Vec<f64> = values.iter().flatten().copied().collect();
@@ -201,7 +202,7 @@ impl Claim {
         Singles { counted: counted.len(), all: values.len(), range }
     }
 
-    /// Where it is chosen which of several runs count, those that do not are left out.
+    /// If the question may exclude runs, runs without a value are omitted.
     fn value_with(
         &self,
         asks: [Option<&Ask>; 3],
@@ -217,7 +218,7 @@ impl Claim {
         self.several.of(&values)
     }
 
-    /// What each of its runs comes to.
+    /// The value of each run.
     fn values(
         &self,
         [measure, over, base]: [Option<&Ask>; 3],
@@ -233,7 +234,7 @@ impl Claim {
         (0..measure.map_or(0, |ask| ask.runs.len())).map(one).collect()
     }
 
-    /// From the means of what is normalised. A run without an answer is in none.
+    /// From the means of normalised values. Runs without a value are omitted.
     fn of_normalised(
         &self,
         [measure, over, base]: [Option<&Ask>; 3],
@@ -254,13 +255,13 @@ impl Claim {
         self.form.of(mean(measure)?, || mean(over), || mean(base))
     }
 
-    /// What it asks of one run, where that alone is its value.
+    /// Its question to a single run, if that alone is its value.
     pub(crate) fn of_one_run(&self) -> Option<&Ask> {
         let is_value = matches!(self.form, Form::Value) && self.among.is_none();
         Some(&self.measure).filter(|ask| is_value && ask.runs.len() == 1)
     }
 
-    /// Whether what is asked for it, or for its control, goes to runs that do not pair.
+    /// Whether the runs of its questions, or of its control's, do not pair.
     pub(super) fn is_unpaired(&self) -> bool {
         let asks = || self.own().into_iter().chain(self.of_control()).flatten();
         if self.among.is_some() && asks().any(|ask| ask.stands_for.is_empty()) {
@@ -272,7 +273,7 @@ impl Claim {
         })
     }
 
-    /// What to say of a measured value by itself.
+    /// The verdict on a single measured value.
     pub(crate) fn verdict(&self, value: Option<f64>) -> Verdict {
         let within =
             |bounds: (f64, f64)| value.is_some_and(|value| bounds.0 <= value && value <= bounds.1);
@@ -285,8 +286,8 @@ impl Claim {
         }
     }
 
-    /// Values that point the paper's way: at least a quarter of its effect, in the logarithm where
-    /// that is a factor.
+    /// Values in the paper's direction: at least a quarter of its effect, in the logarithm for
+    /// factors.
     pub(super) fn direction(&self) -> Option<(f64, f64)> {
         let by_rule = || match (self.form, self.paper?) {
             (Form::Ratio, paper) if paper > 1.5 => Some((paper.powf(0.25), f64::INFINITY)),
@@ -296,13 +297,13 @@ impl Claim {
         self.direction.or_else(by_rule)
     }
 
-    /// All that is asked for the claim itself.
+    /// All questions of the claim itself.
     pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
         let among = self.among.as_ref().map(|among| &among.of);
         std::iter::once(&self.measure).chain(&self.over).chain(&self.base).chain(among)
     }
 
-    /// The same, to be changed.
+    /// All questions of the claim and its control, mutable.
     pub(super) fn all_asks_mut(&mut self) -> impl Iterator<Item = &mut Ask> {
         let control =
             self.control.iter_mut().flat_map(|Control { measure, over, base, .. }| {
@@ -313,28 +314,28 @@ impl Claim {
         own.chain(control).chain(among)
     }
 
-    /// All that decides its value but for the runs, as the registry says it.
+    /// Everything but the runs that determines its value, as text. Part of the keys of records.
     pub(crate) fn question(&self) -> String {
-        let said = [self.own(), self.asked_of_control()]
-            .map(|asks| asks.map(|ask| ask.map(|ask| ask.said.as_str())));
-        let question = format!("{:?} {said:?}", self.form);
-        // As before there was a choice, so that what was recorded then is found.
+        let texts = [self.own(), self.asked_of_control()]
+            .map(|asks| asks.map(|ask| ask.map(|ask| ask.text.as_str())));
+        let question = format!("{:?} {texts:?}", self.form);
+        // The default is omitted, so that records from before this option remain valid.
         let question = match self.several {
             Several::Mean => question,
             several => format!("{several:?} {question}"),
         };
         match &self.among {
             None => question,
-            Some(Among { best, of }) => format!("{question} over {best:?} {}", of.said),
+            Some(Among { best, of }) => format!("{question} over {best:?} {}", of.text),
         }
     }
 
-    /// The same and what is asked for its control.
+    /// All questions of the claim and its control.
     pub(crate) fn all_asks(&self) -> impl Iterator<Item = &Ask> {
         self.asks().chain(self.asked_of_control().into_iter().flatten())
     }
 
-    /// A number of another simulator, and what ours is to be: a value of `measure` within `bounds`.
+    /// A claim that `measure` agrees with another simulator's number within `bounds`.
     pub(super) fn of_comparison(
         name: String,
         text: String,
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_do_not_count_are_left_out() {
+    fn excluded_runs_are_omitted() {
         let claim = |pick: &str| -> Claim {
             let text = format!(
                 "name = 'x'\ntext = 'x'\nunit = ''\ntolerance = 'x'\nreproduced = [1.0, 2.0]\n\
@@ -420,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn several_runs_come_to_a_mean_or_to_one_of_them() {
+    fn values_of_several_runs_are_combined() {
         let claim = |several: &str| -> Claim {
             let text = format!(
                 "name = 'x'\ntext = 'x'\nunit = ''\ntolerance = 'x'\nreproduced = [1.0, 2.0]\n\
@@ -439,7 +440,7 @@ mod tests {
         assert!((values[1] - 4.0).abs() < 1e-12, "{values:?}");
         assert_eq!([values[0], values[2], values[3]], [7.0, 16.0, 1.0]);
         let mut normalised = claim("");
-        // Where `{}` stands for the same: 1 over 1, 4 over 4, 16 over 2.
+        // With equal replacements of `{}`: 1 over 1, 4 over 4, 16 over 2.
         for ask in normalised.all_asks_mut() {
             ask.stands_for = ["x", "y", "z"].map(str::to_owned).into();
         }
@@ -454,7 +455,7 @@ mod tests {
         let without = |ask: &Ask, run: &str| value_of(ask, run).filter(|_| run != "b");
         assert_eq!(normalised.value(without), Some(4.5));
         assert_ne!(normalised.question(), claim("").question());
-        // A record of one is not taken for another's.
+        // The records of different combinations have different keys.
         let asked: std::collections::BTreeSet<String> =
             questions.map(|several| claim(several).question()).into();
         assert_eq!(asked.len(), 4);

@@ -1,4 +1,4 @@
-//! Numbers of another simulator in a table, a run a row: each is a claim.
+//! Tables of another simulator's numbers, one row per run. Each number is a claim.
 
 use serde::Deserialize;
 
@@ -8,29 +8,29 @@ use super::{Ask, Claim};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Comparison {
-    /// Its claims are called so, with their number behind.
+    /// Prefix of its claims' names, followed by a number.
     name: String,
     unit: String,
-    /// How far ours may be from theirs, in parts of it.
+    /// Tolerance relative to the other simulator's number.
     within: f64,
-    /// At least so far, in the unit.
+    /// Least tolerance, in the column's unit.
     #[serde(default)]
     slack: f64,
     columns: Vec<Column>,
     rows: Vec<Row>,
-    /// What was found out about cells.
+    /// Notes on cells.
     #[serde(default, rename = "note")]
     notes: Vec<Note>,
 }
 
-/// What is measured of every run.
+/// A value that is measured in every run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Column {
     name: String,
     /// A metric and its parameters.
     measure: toml::Table,
-    /// In the place of the table's.
+    /// Tolerance in place of the table's.
     within: Option<f64>,
     slack: Option<f64>,
     unit: Option<String>,
@@ -41,11 +41,11 @@ struct Column {
 #[serde(deny_unknown_fields)]
 struct Row {
     run: String,
-    /// One a column; NaN: none.
+    /// One value per column; NaN for none.
     values: Vec<f64>,
 }
 
-/// What was found out about the cells of a run, or of a column, or about one.
+/// A note on all cells of some runs or columns, or on a single cell.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Note {
@@ -80,7 +80,7 @@ impl Comparison {
             runs && note.columns.iter().all(is_column)
         };
         match self.notes.iter().find(|note| !known(note)) {
-            Some(note) => Err(wrong(format!("no such cell: {:?} {:?}", note.runs, note.columns))),
+            Some(note) => Err(wrong(format!("unknown cell: {:?} {:?}", note.runs, note.columns))),
             None => Ok(claims),
         }
     }
@@ -107,8 +107,8 @@ impl Comparison {
         let notes: Vec<&str> = notes.map(|note| note.text.trim()).collect();
         let text = format!("{}: {}", row.run, column.name);
         let bounds = (value - apart, value + apart);
-        let said = (tolerance.trim_end().to_owned(), notes.join(" "));
-        Ok(Claim::of_comparison(name, text, (value, unit), measure, bounds, said))
+        let remarks = (tolerance.trim_end().to_owned(), notes.join(" "));
+        Ok(Claim::of_comparison(name, text, (value, unit), measure, bounds, remarks))
     }
 }
 
@@ -128,10 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn each_number_is_a_claim_with_bounds_around_it() {
+    fn each_number_is_a_claim_with_bounds() {
         let claims = claims(TEXT).unwrap();
-        let told: Vec<_> = claims.iter().map(|of| (&*of.name, &*of.text, &*of.unit)).collect();
-        assert_eq!(told, [("x.1", "r: a", "KB"), ("x.2", "s: a", "KB"), ("x.3", "s: b", "us")]);
+        let found: Vec<_> = claims.iter().map(|of| (&*of.name, &*of.text, &*of.unit)).collect();
+        assert_eq!(found, [("x.1", "r: a", "KB"), ("x.2", "s: a", "KB"), ("x.3", "s: b", "us")]);
         assert_eq!(claims.iter().map(|of| &*of.note).collect::<Vec<_>>(), ["", "", "why"]);
         let tolerances: Vec<_> = claims.iter().map(|of| &*of.tolerance).collect();
         assert_eq!(tolerances, ["5 %", "1 KB", "20 %"]);
@@ -149,14 +149,14 @@ mod tests {
 
     #[test]
     fn a_wrong_table_is_refused() {
-        for (from, to, said) in [
+        for (from, to, expected) in [
             ("[2.0, 10.0]", "[2.0]", "s: 1 values, not 2"),
-            ("'goodput'", "'good'", "a: there is no metric `good`"),
+            ("'goodput'", "'good'", "a: unknown metric `good`"),
             ("['b']", "['c']", "no such cell"),
             ("['s']\n", "['t']\n", "no such cell"),
         ] {
             let refused = claims(&TEXT.replace(from, to)).unwrap_err();
-            assert!(refused.contains(said), "{refused}");
+            assert!(refused.contains(expected), "{refused}");
         }
     }
 }

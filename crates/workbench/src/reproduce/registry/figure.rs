@@ -13,37 +13,37 @@ use crate::cache::Recording;
 use crate::estimate::Estimate;
 use crate::observe::Observations;
 
-/// A figure: what is run, what is drawn, what is claimed.
+/// A figure: its runs, charts and claims.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Figure {
-    /// The paper's number, from the name of the file: `7a` of `figure-07a`.
+    /// Number in the paper, from the file's name: `7a` of `figure-07a`.
     #[serde(skip)]
     pub(crate) name: String,
-    /// The name of the file, and of its scenario.
+    /// Name of the file, and of its scenario.
     #[serde(skip)]
     pub(super) file: String,
     pub(crate) title: String,
-    /// What a reader of its claims has to know.
+    /// Introduction to its claims.
     #[serde(default)]
     pub(crate) about: String,
-    /// Interval at which flows and queues are looked at, in microseconds.
+    /// Sampling interval of flows and queues, in microseconds.
     trace_us: Option<f64>,
-    /// `key=value` for all runs.
+    /// `key=value` overrides for all runs.
     #[serde(default)]
     set: Vec<String>,
-    /// The figure whose runs it looks at besides its own.
+    /// Another figure whose runs this one also uses.
     pub(super) runs_of: Option<String>,
     #[serde(default, rename = "run")]
     pub(crate) runs: Vec<Run>,
-    /// More runs, after those.
+    /// Grids of runs, after the single runs.
     #[serde(default, rename = "grid")]
     grids: Vec<Grid>,
     #[serde(default, rename = "chart")]
     pub(crate) charts: Vec<Chart>,
     #[serde(default, rename = "claim")]
     pub(crate) claims: Vec<Claim>,
-    /// Numbers of another simulator, each a claim after those.
+    /// Tables of another simulator's numbers; each number becomes a claim after the others.
     #[serde(default, rename = "comparison")]
     comparisons: Vec<Comparison>,
     #[serde(default, rename = "fact")]
@@ -52,40 +52,40 @@ pub(crate) struct Figure {
     pub(crate) tables: Vec<Table>,
 }
 
-/// Something measured that the paper gives no value for.
+/// A measured value for which the paper gives no number.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fact {
     pub(crate) text: String,
     pub(crate) unit: String,
-    /// Its `runs` are asked one by one.
+    /// Each of its `runs` is measured by itself.
     pub(crate) measure: Ask,
 }
 
-/// One variant of a figure's scenario.
+/// A variant of a figure's scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Run {
     pub(crate) name: String,
-    /// Takes the place of the transport's protocol.
+    /// Replaces the transport's protocol.
     pub(crate) protocol: Option<String>,
-    /// Another file in the paper's folder of scenarios, without `.toml`; `paper/file` is one of
-    /// another paper's.
+    /// Another file in the paper's folder of scenarios, without `.toml`; `paper/file` for another
+    /// paper's folder.
     pub(super) scenario: Option<String>,
     #[serde(default)]
     pub(super) set: Vec<String>,
-    /// Followed in the place of packets.
+    /// A model that is solved instead of simulating packets.
     pub(crate) model: Option<Model>,
-    /// Acted out with real packets in the place of simulated ones.
+    /// Whether the run uses live UDP instead of simulation.
     #[serde(default)]
     pub(super) real: bool,
-    /// Another interval of its trace than the figure's.
+    /// Sampling interval, in place of the figure's.
     pub(super) trace_us: Option<f64>,
-    /// Where it stands on the x axis of a sweep.
+    /// Position on the x axis of a sweep.
     pub(crate) x: Option<f64>,
-    /// Which line of a sweep it belongs to; its protocol unless set.
+    /// Line of a sweep; by default its protocol.
     pub(crate) line: Option<String>,
-    /// False: only controls ask it, and it is in no plot that does not name it.
+    /// False: only controls use it, and only plots that name it show it.
     #[serde(default = "yes")]
     pub(crate) drawn: bool,
 }
@@ -95,12 +95,12 @@ const fn yes() -> bool {
 }
 
 impl Figure {
-    /// The figure in this text, of a file of that name, with all runs of its own or those that
-    /// `--quick` makes. What it asks of them is known once it is [settled](Figure::settled).
+    /// Parses a figure from the text of a file, with all of its runs or those of `--quick`. Runs of
+    /// other figures and names are resolved later, in [`resolved`](Figure::resolved).
     pub(super) fn read(file: &str, text: &str, quick: bool) -> Result<Figure, String> {
         let number = file.strip_prefix("figure-").map(|number| number.trim_start_matches('0'));
         let number = number.filter(|number| !number.is_empty());
-        let name = number.ok_or("files of figures are called `figure-07a.toml`")?.to_owned();
+        let name = number.ok_or("expected a file name such as `figure-07a.toml`")?.to_owned();
         let figure: Figure = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut figure = Figure { name, file: file.to_owned(), ..figure };
         for grid in &figure.grids {
@@ -112,7 +112,7 @@ impl Figure {
         Ok(figure)
     }
 
-    /// The figure with these runs of another besides its own, and with all names spelt out.
+    /// Adds the runs of another figure, and expands all names.
     pub(super) fn resolved(mut self, others: &[Run]) -> Result<Figure, String> {
         self.runs.extend_from_slice(others);
         let names: Vec<String> = self.runs.iter().map(|run| run.name.clone()).collect();
@@ -129,41 +129,41 @@ impl Figure {
         self.fault().map_or(Ok(self), Err)
     }
 
-    /// Whether a number means this figure: `14` is all of 14, 14b and so on.
+    /// Whether a number selects this figure: `14` selects 14, 14b and so on.
     pub(crate) fn is_meant(&self, number: &str) -> bool {
         let rest = self.name.strip_prefix(number);
         rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// Whether any of its runs is of real packets, which nobody gets who does not ask for it: they
-    /// take the machine for themselves.
+    /// Whether any of its runs uses live UDP. Such figures run only when named, because they need
+    /// the whole machine.
     pub(crate) fn is_real(&self) -> bool {
         self.runs.iter().any(|run| run.real)
     }
 
-    /// Whether a claim's value may hang on the seed: not that of models.
+    /// Whether a claim's value can depend on the seed. Values of models cannot.
     pub(crate) fn has_chance(&self, claim: &Claim) -> bool {
         let mut asked = claim.asks().flat_map(|ask| self.asked(ask));
         asked.any(|run| self.runs[run].model.is_none())
     }
 
-    /// The run of that name.
+    /// Index of the run of that name.
     pub(crate) fn run(&self, name: &str) -> Option<usize> {
         self.runs.iter().position(|run| run.name == name)
     }
 
-    /// Whether a claim, or its control, asks about that run.
+    /// Whether a claim, or its control, uses that run.
     pub(crate) fn is_claimed(&self, run: &Run) -> bool {
         let asks = || self.claims.iter().flat_map(Claim::all_asks);
         asks().any(|ask| ask.is_for(&run.name))
     }
 
-    /// The numbers of the runs that a question goes to.
+    /// Indices of the runs that a question names.
     pub(crate) fn asked(&self, ask: &Ask) -> impl Iterator<Item = usize> {
         (0..self.runs.len()).filter(|&run| ask.is_for(&self.runs[run].name))
     }
 
-    /// The answer of the runs that one of a question's names means, each made with several seeds.
+    /// The value of the runs that one name of a question selects, each with several seeds.
     pub(crate) fn answer<'a>(
         &self,
         ask: &Ask,
@@ -179,7 +179,7 @@ impl Figure {
         pick.of(runs.filter_map(answer))
     }
 
-    /// The same, and how far it may be from that of all seeds.
+    /// The value with its confidence interval.
     pub(crate) fn estimate<'a>(
         &self,
         ask: &Ask,
@@ -202,7 +202,7 @@ impl Figure {
         chart.runs.iter().any(|name| means(name, &run.name))
     }
 
-    /// What has to be observed of a run for all that is asked of it and drawn.
+    /// Measurements of a run that claims and charts need.
     pub(crate) fn recording(&self, run: &Run) -> Recording {
         let asks = self.claims.iter().flat_map(Claim::all_asks);
         let asks = asks.chain(self.facts.iter().map(|fact| &fact.measure));
@@ -217,7 +217,7 @@ impl Figure {
         }
     }
 
-    /// The plan of one run.
+    /// The plan of a run.
     pub(crate) fn plan(
         &self,
         paper: &Paper,
@@ -231,7 +231,7 @@ impl Figure {
             false => format!("{}/{scenario}", paper.name),
         };
         let text = SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
-        let text = text.ok_or_else(|| Error::Run(format!("there is no scenario {name}")))?;
+        let text = text.ok_or_else(|| Error::Run(format!("unknown scenario {name}")))?;
         let mut overrides = Vec::new();
         if let Some(protocol) = &run.protocol {
             overrides.push(Override::protocol("reproduce", protocol));
@@ -244,8 +244,8 @@ impl Figure {
         tidegate_scenario::load(text, &origin, &overrides).map_err(crate::scenario)
     }
 
-    /// Why the figure cannot be used, if so: names that nothing has, and what is asked for and not
-    /// observed.
+    /// The first fault of the figure: a name without runs, or a measurement that is needed but not
+    /// recorded.
     pub(super) fn fault(&self) -> Option<String> {
         let claimed = self.claims.iter().flat_map(|claim| {
             claim.all_asks().map(move |ask| (format!("claim {}", claim.name), ask))
@@ -255,7 +255,7 @@ impl Figure {
         let tables = tables.map(|table| (format!("table {:?}", table.title), &table.cells));
         for (of, ask) in claimed.chain(facts).chain(tables) {
             if ask.runs.is_empty() {
-                return Some(format!("{of}: no run is asked: `run` or `runs` is missing"));
+                return Some(format!("{of}: set `run` or `runs`"));
             }
             if let Some(missing) = ask.runs.iter().find(|name| !self.knows(name)) {
                 return Some(format!("{of}: {}", self.no_run(missing)));
@@ -263,17 +263,21 @@ impl Figure {
             if ask.pick.is_none()
                 && let Some(name) = ask.runs.iter().find(|name| name.contains('*'))
             {
-                return Some(format!("{of}: of the runs that `{name}` means one has to be picked"));
+                return Some(format!("{of}: `{name}` selects several runs: set `pick`"));
             }
         }
         if let Some(claim) = self.claims.iter().find(|claim| claim.is_unpaired()) {
             let name = &claim.name;
-            return Some(format!("claim {name}: `measure`, `over` and `base` go to other runs"));
+            return Some(format!(
+                "claim {name}: the runs of `measure`, `over` and `base` do not match"
+            ));
         }
         for run in self.runs.iter().filter(|run| run.model.is_some()) {
             if run.protocol.is_some() || run.scenario.is_some() || !run.set.is_empty() {
                 let name = &run.name;
-                return Some(format!("run {name}: a model has no `protocol`, `scenario` or `set`"));
+                return Some(format!(
+                    "run {name}: `protocol`, `scenario` and `set` are not allowed with `model`"
+                ));
             }
         }
         for chart in &self.charts {
@@ -290,16 +294,16 @@ impl Figure {
         let mut runs = packets.map(|run| (run, self.recording(run)));
         let (run, recording) = runs.find(|(_, recording)| recording.lacks_interval())?;
         let parts = recording.parts;
-        Some(format!("run {}: {parts:?} are asked for, so `trace_us` has to be set", run.name))
+        Some(format!("run {}: set `trace_us`, which {parts:?} need", run.name))
     }
 
-    /// Whether a name means any run.
+    /// Whether a name selects any run.
     fn knows(&self, name: &str) -> bool {
         self.runs.iter().any(|run| means(name, &run.name))
     }
 
     fn no_run(&self, name: &str) -> String {
         let known: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();
-        format!("there is no run `{name}`; there are {}", known.join(", "))
+        format!("unknown run `{name}`; expected one of {}", known.join(", "))
     }
 }

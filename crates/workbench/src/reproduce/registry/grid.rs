@@ -1,4 +1,4 @@
-//! Runs that differ in a few things only, declared together.
+//! Runs that differ in a few values, declared together.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +7,38 @@ use tidegate_algos::Protocol;
 
 use super::Run;
 
-/// A run for each combination of values; the first of the axes by name changes fastest.
+/// A run for each combination of values. The axis whose name sorts first changes fastest.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Grid {
-    /// Of each run. `{axis}` stands for its value, `{0.5*axis}` for half of it, `{title}` for the
-    /// protocol as people write it, here and in what follows.
+    /// Name of each run. `{axis}` stands for the axis's value, `{0.5*axis}` for half of it,
+    /// `{title}` for the protocol's title, here and in the other texts.
     name: String,
     scenario: Option<String>,
     #[serde(default)]
     set: Vec<String>,
-    /// What is set besides where an axis has that value; where several have theirs, for `a, b`.
-    /// Of two that set the same, the one further down by the order of their names holds.
+    /// Overrides that apply if an axis has the value of the key, or for a key `a, b` if axes have
+    /// all of these values. If two set the same key, the one whose name sorts later applies.
     #[serde(default)]
     with: BTreeMap<String, Vec<String>>,
     line: Option<String>,
     trace_us: Option<f64>,
-    /// `protocol` is the run's protocol, `x` where it stands on the x axis of a sweep.
+    /// Axes with their values. `protocol` is the run's protocol, `x` its position on the x axis of
+    /// a sweep.
     over: BTreeMap<String, Vec<Value>>,
-    /// What is different with `--quick`.
+    /// Changes under `--quick`.
     #[serde(default)]
     quick: Quick,
 }
 
-/// Fewer runs, or shorter ones.
+/// Changes for fewer or shorter runs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Quick {
-    /// Of axes of which not all values are taken, those that are.
+    /// Axes with a subset of their values.
     #[serde(default)]
     over: BTreeMap<String, Vec<Value>>,
-    /// What is set besides, and last.
+    /// Further overrides, applied last.
     #[serde(default)]
     with: BTreeMap<String, Vec<String>>,
 }
@@ -60,7 +61,7 @@ impl std::fmt::Display for Value {
 }
 
 impl Grid {
-    /// All runs of it, or those that `--quick` makes.
+    /// All runs of the grid, or those of `--quick`.
     pub(super) fn runs(&self, quick: bool) -> Result<Vec<Run>, String> {
         let known = |name: &str| self.over.values().flatten().any(|of| of.to_string() == name);
         let mut names =
@@ -71,7 +72,10 @@ impl Grid {
         for (axis, values) in &self.quick.over {
             let known = self.over.get(axis).map_or(&[][..], Vec::as_slice);
             if let Some(value) = values.iter().find(|value| !known.contains(value)) {
-                return Err(format!("grid {:?}: quick: {axis} has no {value}", self.name));
+                return Err(format!(
+                    "grid {:?}: quick: axis {axis} has no value {value}",
+                    self.name
+                ));
             }
         }
         let mut points: Vec<Vec<(&str, &Value)>> = vec![Vec::new()];
@@ -93,7 +97,7 @@ impl Grid {
         let title = match &protocol {
             Some(name) => {
                 let known = Protocol::named(name);
-                known.ok_or_else(|| format!("there is no protocol `{name}`"))?.info().title
+                known.ok_or_else(|| format!("unknown protocol `{name}`"))?.info().title
             }
             None => "",
         };
@@ -101,7 +105,7 @@ impl Grid {
             None if inner == "title" => Some(title.to_owned()),
             None => value(inner).map(Value::to_string),
             Some((factor, axis)) => match (factor.parse::<f64>().ok()?, value(axis)?) {
-                // Without what floats leave behind the ninth digit.
+                // Rounded to nine digits, to remove floating-point residue.
                 (factor, Value::Number(x)) => Some(((factor * x * 1e9).round() / 1e9).to_string()),
                 (_, Value::Text(_)) => None,
             },
@@ -112,8 +116,8 @@ impl Grid {
             for part in parts {
                 let known =
                     part.split_once('}').and_then(|(inner, rest)| Some((meant(inner)?, rest)));
-                let (value, rest) = known
-                    .ok_or_else(|| format!("grid {:?}: {text:?} has no such axis", self.name))?;
+                let (value, rest) =
+                    known.ok_or_else(|| format!("grid {:?}: {text:?}: unknown axis", self.name))?;
                 filled = filled + &value + rest;
             }
             Ok(filled)
@@ -121,7 +125,7 @@ impl Grid {
         let x = match value("x") {
             None => None,
             Some(Value::Number(x)) => Some(*x),
-            Some(Value::Text(text)) => return Err(format!("x is a number, not {text:?}")),
+            Some(Value::Text(text)) => return Err(format!("x must be a number, found {text:?}")),
         };
         let is_here = |name: &str| point.iter().any(|(_, value)| value.to_string() == name);
         let quickly = self.quick.with.iter().filter(|_| quick);
@@ -152,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_run_for_each_combination() {
+    fn each_combination_has_a_run() {
         let runs = runs(
             "name = '{title}, {kind}, {x} %'\nscenario = 'of-{kind}'\n\
              set = ['load={x}%', 'a={0.07*x}']\nwith = { b = ['c={kind}'], 'b, 20' = ['d'] }\n\
@@ -183,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_leaves_points_out_and_sets_what_is_its_own() {
+    fn quick_has_fewer_points_and_own_settings() {
         let text = "name = '{of} {x}'\nover = { of = ['a', 'b'], x = [1, 2] }\nset = ['c']\n\
                     with = { a = ['d'] }\nquick = { over = { x = [2] }, with = { a = ['e'] } }";
         let grid: Grid = toml::from_str(text).unwrap();
@@ -202,19 +206,24 @@ mod tests {
         let refused = |text: &str| runs(text).unwrap_err();
         for name in ["{y}", "{x", "{a*x}", "{2*y}", "{2*title}"] {
             let text = format!("name = '{name}'\nover = {{ x = [1] }}");
-            assert!(refused(&text).contains("no such axis"), "{name}");
+            assert!(refused(&text).contains("unknown axis"), "{name}");
         }
-        assert!(refused("name = 'a'\nover = { protocol = ['tcp'] }").contains("no protocol `tcp`"));
+        assert!(
+            refused("name = 'a'\nover = { protocol = ['tcp'] }").contains("unknown protocol `tcp`")
+        );
         for names in ["2", "1, 2"] {
             let with =
                 refused(&format!("name = 'a'\nover = {{ x = [1] }}\nwith = {{ '{names}' = [] }}"));
             assert!(with.contains("no axis has the value \"2\""), "{with}");
         }
-        assert!(refused("name = 'a'\nover = { x = ['1'] }").contains("x is a number"));
+        assert!(refused("name = 'a'\nover = { x = ['1'] }").contains("x must be a number"));
         for (axis, value) in [("x", "2"), ("y", "1")] {
             let text =
                 format!("name = 'a'\nover = {{ x = [1] }}\nquick.over = {{ {axis} = [{value}] }}");
-            assert!(refused(&text).contains(&format!("quick: {axis} has no {value}")), "{text}");
+            assert!(
+                refused(&text).contains(&format!("quick: axis {axis} has no value {value}")),
+                "{text}"
+            );
         }
     }
 }

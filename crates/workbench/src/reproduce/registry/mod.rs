@@ -1,5 +1,5 @@
-//! What the papers claim and how it is measured, as data: a folder a paper, a file a figure, and
-//! `paper.toml` for what holds for all of them.
+//! The registry of papers: claims and their measurements as data. Each paper has a folder with a
+//! file per figure, and `paper.toml` for what all figures share.
 
 mod ask;
 mod chart;
@@ -26,52 +26,51 @@ use crate::Error;
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// Every figure is run with so many seeds, from 1 on. `--quick` takes one, and so do alternatives.
+/// Number of seeds of every figure, from 1. `--quick` and alternatives use one seed.
 pub(crate) const SEEDS: u64 = 3;
 
 /// A paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paper {
-    /// As the command line names it, and the folders of its figures and of its scenarios.
+    /// Name on the command line, and of the folders of its figures and scenarios.
     #[serde(skip)]
     pub(crate) name: String,
-    /// As people write it.
+    /// Title in texts.
     pub(crate) title: String,
-    /// What a reader of the claims has to know.
+    /// Introduction to the claims.
     pub(crate) about: String,
-    /// What changed since claims were written, for readers of them all.
+    /// Changes since the claims were written, for readers of all of them.
     #[serde(default)]
     pub(crate) history: String,
-    /// CPU seconds that a simulated second of one host took, over all of its runs; a core did some
-    /// ten million packet-hops in one.
+    /// CPU seconds per simulated second and host, over all runs of the paper, on a core that
+    /// handles some ten million packet-hops a second.
     cost: f64,
     #[serde(default, rename = "open")]
     pub(crate) opens: Vec<Open>,
-    /// By the names of their files.
+    /// Figures, by the names of their files.
     #[serde(skip)]
     pub(crate) figures: Vec<Figure>,
 }
 
-/// Something that the paper does not tell, what is taken for it in every figure, and what else it
-/// could be.
+/// A value that the paper does not give: the choice for all figures, and alternatives.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Open {
     pub(crate) name: String,
-    /// What is taken for it, in words.
+    /// The choice in words.
     pub(crate) chosen: String,
     pub(crate) why: String,
-    /// `key=value`; nothing where the default is what is chosen.
+    /// `key=value` overrides of the choice; empty if the default is chosen.
     #[serde(default)]
     set: Vec<String>,
-    /// Only under these protocols; under all unless set.
+    /// Protocols to which it applies; by default all.
     #[serde(default)]
     protocols: Vec<String>,
-    /// Only in these figures, by name or by number alone; in all unless set.
+    /// Figures to which it applies, by name or number; by default all.
     #[serde(default)]
     figures: Vec<String>,
-    /// Not in these, which are of something else.
+    /// Figures to which it does not apply.
     #[serde(default)]
     except: Vec<String>,
     pub(crate) instead: Vec<Instead>,
@@ -85,17 +84,17 @@ pub(crate) struct Instead {
     set: Vec<String>,
 }
 
-/// An alternative among those of a paper: the number of what is open, and its own.
+/// An alternative of a paper: index of the open value, and index of the alternative.
 pub(crate) type Choice = (usize, usize);
 
 impl Paper {
-    /// What a run takes, about, in CPU seconds.
+    /// Approximate cost of a run, in CPU seconds.
     pub(crate) fn cpu_s(&self, plan: &Plan) -> f64 {
         let seconds = (plan.duration - Time::ZERO).as_s_f64();
         self.cost * plan.fabric.hosts.len() as f64 * seconds
     }
 
-    /// Every alternative to what is taken for something open.
+    /// All alternatives of all open values.
     pub(crate) fn choices(&self) -> impl Iterator<Item = Choice> {
         self.opens
             .iter()
@@ -103,19 +102,19 @@ impl Paper {
             .flat_map(|(i, open)| (0..open.instead.len()).map(move |j| (i, j)))
     }
 
-    /// What an alternative sets in a run; nothing where it does not concern it.
+    /// Overrides of an alternative for a run; empty if the alternative does not apply.
     pub(crate) fn varied(&self, figure: &Figure, run: &Run, choice: Choice) -> &[String] {
         let open = &self.opens[choice.0];
         if open.concerns(figure, run) { &open.instead[choice.1].set } else { &[] }
     }
 
-    /// An alternative in words.
+    /// Name of an alternative.
     pub(crate) fn choice_name(&self, choice: Choice) -> String {
         let open = &self.opens[choice.0];
         format!("{}: {}", open.name, open.instead[choice.1].name)
     }
 
-    /// What a run has to set for all that is open.
+    /// Overrides of a run for all open values.
     fn chosen(
         &self,
         figure: &Figure,
@@ -144,16 +143,17 @@ impl Open {
 }
 
 impl Paper {
-    /// The paper whose files these are, by name: `paper`, and a figure each; with all of its runs
-    /// or those that `--quick` makes.
+    /// Parses a paper from its files by name: `paper`, and one per figure, with all runs or those
+    /// of `--quick`.
     fn read(name: &str, files: &[(&str, &str)], quick: bool) -> Result<Paper, Error> {
         let wrong = |file: &str, message: String| {
             Error::Run(format!("registry, {name}/{file}.toml: {message}"))
         };
         let is_paper = |(file, _): &&(&str, &str)| *file == "paper";
-        let (_, text) = files.iter().find(is_paper).ok_or_else(|| {
-            wrong("paper", "the file is missing that says what holds for all figures".to_owned())
-        })?;
+        let (_, text) = files
+            .iter()
+            .find(is_paper)
+            .ok_or_else(|| wrong("paper", "the file is missing".to_owned()))?;
         let paper: Paper =
             toml::from_str(text).map_err(|error| wrong("paper", error.to_string()))?;
         let figures = files.iter().filter(|file| !is_paper(file));
@@ -170,7 +170,7 @@ impl Paper {
                 Some(name) => match own.iter().find(|(other, _)| other == name) {
                     Some((_, runs)) => runs,
                     None => {
-                        return Err(wrong(&file, format!("runs_of: there is no figure `{name}`")));
+                        return Err(wrong(&file, format!("runs_of: unknown figure `{name}`")));
                     }
                 },
             };
@@ -180,12 +180,15 @@ impl Paper {
             figures.into_iter().map(resolved).collect::<Result<_, Error>>()?;
         let known = |name: &&String| figures.iter().any(|figure| figure.is_meant(name));
         if !(paper.cost.is_finite() && paper.cost >= 0.0) {
-            return Err(wrong("paper", format!("cost: {} is no number of seconds", paper.cost)));
+            return Err(wrong(
+                "paper",
+                format!("cost: expected a positive number of seconds, found {}", paper.cost),
+            ));
         }
         for open in &paper.opens {
             let mut named = open.figures.iter().chain(&open.except);
             if let Some(missing) = named.find(|name| !known(name)) {
-                let message = format!("open {:?}: there is no figure `{missing}`", open.name);
+                let message = format!("open {:?}: unknown figure `{missing}`", open.name);
                 return Err(wrong("paper", message));
             }
         }
@@ -193,7 +196,7 @@ impl Paper {
     }
 }
 
-/// Every paper, with all runs or those that `--quick` makes.
+/// All papers, with all runs or those of `--quick`.
 pub(crate) fn papers(quick: bool) -> Result<Vec<Paper>, Error> {
     let folders = REGISTRY.chunk_by(|(one, _), (other, _)| folder(one) == folder(other));
     let paper = |files: &[(&'static str, &'static str)]| {
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_asks_for_no_run_that_it_does_not_make() {
+    fn quick_uses_only_runs_that_it_makes() {
         let runs = |papers: Vec<Paper>| -> usize {
             papers.iter().flat_map(|paper| &paper.figures).map(|figure| figure.runs.len()).sum()
         };
@@ -255,8 +258,8 @@ mod tests {
                 let asks = asks.chain(figure.tables.iter().map(|table| &table.cells));
                 let asked = asks.chain(figure.charts.iter().flat_map(Chart::asks));
                 let asked = asked.filter_map(|ask| {
-                    let said: serde_json::Value = serde_json::from_str(&ask.said).unwrap();
-                    said["label"].as_str().map(str::to_owned)
+                    let question: serde_json::Value = serde_json::from_str(&ask.text).unwrap();
+                    question["label"].as_str().map(str::to_owned)
                 });
                 let curves = figure.charts.iter().flat_map(|chart| &chart.labels);
                 let curves = curves.filter_map(|curve| match curve {
@@ -307,7 +310,7 @@ mod tests {
             let count = names.len();
             names.sort();
             names.dedup();
-            assert_eq!(names.len(), count, "{}: a name stands there twice", paper.name);
+            assert_eq!(names.len(), count, "{}: duplicate name", paper.name);
         }
     }
 
@@ -320,7 +323,7 @@ mod tests {
                           quantity = 'window'\nlabels = ['new', 'tor0>h0']\n";
 
     #[test]
-    fn what_is_asked_and_drawn_is_observed() {
+    fn claims_and_charts_determine_recordings() {
         use crate::cache::Recording;
         let paper = Paper::read("x", &[("figure-07a", FIGURE), ("paper", PAPER)], false).unwrap();
         let figure = &paper.figures[0];
@@ -336,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_no_run_of_packets() {
+    fn models_and_packets_have_separate_keys() {
         let model = "[run.model]\nlaw = 'power'\ngbps = 1.0\nbase_rtt_us = 1.0\ngamma = 1.0\n\
                      update_us = 1.0\nincrease_kb = 1.0\nuntil_us = 1.0\nstarts = [[0.0, 1.0]]\n";
         let chart = |text: &str| format!("[[chart]]\ntitle = 'x'\nx = 'x'\ny = 'y'\n{text}\n");
@@ -347,21 +350,21 @@ mod tests {
         let (packets, followed) =
             ("[[run]]\nname = 'a'\n", format!("[[run]]\nname = 'm'\n{model}"));
         let both = format!("{packets}{followed}");
-        for (run, text, said) in [
+        for (run, text, expected) in [
             (
                 format!("[[run]]\nname = 'm'\nset = ['seed=1']\n{model}"),
                 String::new(),
-                "run m: a model",
+                "run m: `protocol`",
             ),
-            (both.clone(), chart("kind = 'phase'"), "has a `port`"),
+            (both.clone(), chart("kind = 'phase'"), "needs a `port`"),
             (both.clone(), chart("kind = 'reaction'\nstates = [[0.0, 0.0, 0.0]]"), "only models"),
-            (followed.clone(), chart("kind = 'reaction'"), "has `states`"),
-            (followed.clone(), chart("kind = 'cdf'"), "a model is drawn as `phase`"),
+            (followed.clone(), chart("kind = 'reaction'"), "needs `states`"),
+            (followed.clone(), chart("kind = 'cdf'"), "a model needs a `phase`"),
         ] {
             let error = read(&run, &text).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
-        // Nothing open concerns it, whatever its figure.
+        // No open value applies to a model, whatever its figure.
         let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['1']\n\
                     instead = [{ name = 'x', set = ['seed=2'] }]";
         let (figure, paper) = (format!("title = 'x'\n{both}"), format!("{PAPER}{open}"));
@@ -372,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_file_is_refused_by_name_and_key() {
+    fn an_invalid_file_is_refused_by_name_and_key() {
         let figure = |from: &str, to: &str| {
             assert!(FIGURE.contains(from), "{from}");
             let text = FIGURE.replacen(from, to, 1);
@@ -380,32 +383,32 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        for (from, to, said) in [
+        for (from, to, expected) in [
             ("trace_us", "trace_ms", "unknown field `trace_ms`"),
             ("unit = ''", "unite = ''", "unknown field `unite`"),
-            ("'goodput', run", "'goodputs', run", "there is no metric `goodputs`; there are"),
+            ("'goodput', run", "'goodputs', run", "unknown metric `goodputs`; expected one of"),
             ("'goodput', run", "'goodput', form_ms = 1.0, run", "unknown field `form_ms`"),
-            ("run = 'a' }", "run = 'b' }", "claim c: there is no run `b`; there are a"),
-            (", run = 'a' }", " }", "claim c: no run is asked"),
-            ("trace_us = 10.0", "", "`trace_us` has to be set"),
+            ("run = 'a' }", "run = 'b' }", "claim c: unknown run `b`; expected one of a"),
+            (", run = 'a' }", " }", "claim c: set `run` or `runs`"),
+            ("trace_us = 10.0", "", "set `trace_us`"),
             ("quantity = 'window'", "quantity = 'windows'", "unknown variant `windows`"),
-            ("quantity = 'window'", "", "chart \"x\": a series has a `quantity`"),
-            ("'tor0>h0'", "'tor0>'", "`tor0>` is no port"),
+            ("quantity = 'window'", "", "chart \"x\": a series needs a `quantity`"),
+            ("'tor0>h0'", "'tor0>'", "`tor0>` is not a port"),
         ] {
             let error = figure(from, to);
             let named = error.starts_with("registry, x/figure-07a.toml: ");
-            assert!(named && error.contains(said), "{to}: {error}");
+            assert!(named && error.contains(expected), "{to}: {error}");
         }
         let paper =
             |files: &[(&str, &str)]| Paper::read("x", files, false).unwrap_err().to_string();
         let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['9']\ninstead = []";
         let open = format!("{PAPER}{open}");
-        for (files, said) in [
+        for (files, expected) in [
             (&[("figure-1", FIGURE)][..], "x/paper.toml: the file is missing"),
-            (&[("7a", FIGURE), ("paper", PAPER)], "x/7a.toml: files of figures are called"),
-            (&[("paper", open.as_str())], "x/paper.toml: open \"n\": there is no figure `9`"),
+            (&[("7a", FIGURE), ("paper", PAPER)], "x/7a.toml: expected a file name such as"),
+            (&[("paper", open.as_str())], "x/paper.toml: open \"n\": unknown figure `9`"),
         ] {
-            assert!(paper(files).contains(said), "{}", paper(files));
+            assert!(paper(files).contains(expected), "{}", paper(files));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A run of which no packet is simulated: differential equations are followed.
+//! A run that solves differential equations instead of simulating packets.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -6,21 +6,21 @@ use tidegate_fluid::{Bottleneck, Feedback, Law, NoSolution, Windows};
 
 use crate::observe::{Followed, Observations};
 
-/// Points of a trajectory in a base RTT: no more than a plot of fifty has.
+/// Points of a trajectory per base RTT: enough for a plot of fifty base RTTs.
 const POINTS: f64 = 16.0;
 
-/// A model, where it starts, and how long it is followed.
+/// A model, its starting points, and its duration.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     windows: Windows,
-    /// Queues and windows in KB.
+    /// Initial queues and windows in KB.
     starts: Vec<(f64, f64)>,
     until_us: f64,
-    /// All that decides its trajectories, as JSON with keys in order.
+    /// Everything that determines its trajectories, as JSON with sorted keys.
     pub(crate) source: String,
 }
 
-/// As the registry has it.
+/// The model in the registry.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelTable {
@@ -28,11 +28,11 @@ struct ModelTable {
     gbps: f64,
     base_rtt_us: f64,
     gamma: f64,
-    /// Between two updates.
+    /// Time between two updates.
     update_us: f64,
-    /// What all flows together add in an update.
+    /// Total increase of all flows in an update.
     increase_kb: f64,
-    /// From senders to the bottleneck; where it is set, feedback has the delays of appendix A.
+    /// Delay from senders to the bottleneck. If it is set, feedback has the delays of appendix A.
     forward_us: Option<f64>,
     starts: Vec<(f64, f64)>,
     until_us: f64,
@@ -48,21 +48,21 @@ enum LawName {
 }
 
 impl ModelTable {
-    /// What is out of its range, if anything.
+    /// Message about a value outside its range, if any.
     fn fault(&self) -> Option<&'static str> {
         let above_zero = [self.gbps, self.base_rtt_us, self.update_us, self.until_us];
         let from_zero = self.starts.iter().flat_map(|start| [start.0, start.1]);
         let is = |value: f64, least: f64| value.is_finite() && value >= least;
         if !above_zero.iter().all(|value| is(*value, f64::MIN_POSITIVE)) {
-            Some("`gbps`, `base_rtt_us`, `update_us` and `until_us` are above zero")
+            Some("`gbps`, `base_rtt_us`, `update_us` and `until_us` must be above zero")
         } else if !(is(self.gamma, f64::MIN_POSITIVE) && self.gamma <= 1.0) {
-            Some("`gamma` is above zero and at most 1")
+            Some("`gamma` must be above zero and at most 1")
         } else if !is(self.increase_kb, 0.0) || !from_zero.into_iter().all(|kb| is(kb, 0.0)) {
-            Some("`increase_kb` and `starts` are not below zero")
+            Some("`increase_kb` and `starts` must not be negative")
         } else if self.starts.is_empty() {
-            Some("`starts` is empty")
+            Some("`starts` must not be empty")
         } else if self.forward_us.is_some_and(|us| !(us > 0.0 && us < self.base_rtt_us)) {
-            Some("`forward_us` is above zero and below `base_rtt_us`")
+            Some("`forward_us` must be above zero and below `base_rtt_us`")
         } else {
             None
         }
@@ -96,10 +96,10 @@ impl<'de> Deserialize<'de> for Model {
 }
 
 impl Model {
-    /// Where it goes.
+    /// Solves the model.
     ///
     /// # Errors
-    /// When its equations have no solution as far as it is followed.
+    /// When its equations have no solution for the whole duration.
     pub(crate) fn follow(&self) -> Result<Observations, NoSolution> {
         let every_us = self.windows.link.base_rtt_us / POINTS;
         let followed = Followed::new(self.windows, &self.starts, self.until_us, every_us)?;
@@ -121,7 +121,7 @@ mod tests {
                         starts = [[0.0, 50.0], [100.0, 300.0]]\n";
 
     #[test]
-    fn a_model_is_followed_from_each_of_its_starts() {
+    fn a_model_is_solved_from_each_start() {
         let model: Model = toml::from_str(TEXT).unwrap();
         let seen = model.follow().unwrap();
         let trajectories = seen.trajectories(None);
@@ -136,13 +136,13 @@ mod tests {
     fn a_wrong_model_is_refused() {
         for (from, to, source) in [
             ("'power'", "'force'", "unknown variant `force`"),
-            ("gamma = 0.9", "gamma = 1.5", "`gamma` is above zero and at most 1"),
+            ("gamma = 0.9", "gamma = 1.5", "`gamma` must be above zero and at most 1"),
             ("gamma", "gama", "unknown field `gama`"),
-            ("update_us = 20.0", "update_us = 0.0", "are above zero"),
-            ("[0.0, 50.0]", "[0.0, -1.0]", "not below zero"),
-            ("[[0.0, 50.0], [100.0, 300.0]]", "[]", "`starts` is empty"),
+            ("update_us = 20.0", "update_us = 0.0", "must be above zero"),
+            ("[0.0, 50.0]", "[0.0, -1.0]", "must not be negative"),
+            ("[[0.0, 50.0], [100.0, 300.0]]", "[]", "`starts` must not be empty"),
             ("gamma", "forward_us = 20.0\ngamma", "below `base_rtt_us`"),
-            ("gbps = 100.0", "gbps = nan", "are above zero"),
+            ("gbps = 100.0", "gbps = nan", "must be above zero"),
         ] {
             assert!(TEXT.contains(from), "{from}");
             let error = toml::from_str::<Model>(&TEXT.replacen(from, to, 1)).unwrap_err();

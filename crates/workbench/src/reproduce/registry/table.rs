@@ -1,4 +1,4 @@
-//! Tables of what runs measured.
+//! Tables of measured values.
 
 use std::fmt::Write;
 
@@ -10,8 +10,8 @@ use crate::estimate::Estimate;
 use crate::observe::Observations;
 use crate::reproduce::document::digits;
 
-/// A metric by two things that the names of runs say: as measured and, where one of a column is
-/// the best, over that.
+/// A metric by two parts of the runs' names: as measured, and, if `best` is set, relative to the
+/// best of each column.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
@@ -19,14 +19,14 @@ pub(crate) struct Table {
     unit: String,
     rows: Vec<String>,
     columns: Vec<String>,
-    /// Its run is named with `{row}` and `{column}`.
+    /// The question of a cell; its run's name contains `{row}` and `{column}`.
     pub(crate) cells: Ask,
-    /// Which of a column is the best, if any.
+    /// Which value of a column is the best, if any.
     best: Option<Pick>,
 }
 
 impl Table {
-    /// The names of the runs of all cells, row by row.
+    /// Expands the names of the runs of all cells, row by row.
     pub(super) fn spell_out(&mut self) {
         let names = std::mem::take(&mut self.cells.runs);
         let cells = self.rows.iter().flat_map(|row| self.columns.iter().map(move |col| (row, col)));
@@ -36,8 +36,8 @@ impl Table {
         self.cells.runs = cells.filter_map(named).collect();
     }
 
-    /// In Markdown: values, and where there is a best a second table, in parts of it and with the
-    /// mean of each row. Cells without an answer are empty, and do not count.
+    /// Markdown of the values, and, if `best` is set, of a second table relative to the best of
+    /// each column, with row means. Cells without a value are empty and do not count.
     pub(crate) fn markdown<'a>(
         &self,
         figure: &Figure,
@@ -55,7 +55,7 @@ impl Table {
             pick.of(column.flatten().map(|value| value.mean))
         };
         let best: Vec<Option<f64>> = (0..width).map(best).collect();
-        // Nothing is so many times nothing.
+        // A ratio to zero is undefined.
         let over = |(i, value): (usize, &Option<Estimate>)| {
             let mean = value.as_ref()?.mean / best[i % width].filter(|best| *best > 0.0)?;
             Some(Estimate { mean, half: None })
@@ -91,7 +91,7 @@ mod tests {
     use crate::observe::Delivered;
 
     #[test]
-    fn cells_are_over_the_best_of_their_column() {
+    fn cells_are_relative_to_the_column_s_best() {
         let text = "title = 'x'\n[[grid]]\nname = '{of}, {x}, {y}'\n\
                     over = { of = ['a', 'b'], x = [1, 2], y = ['in', 'out'] }\n\
                     [[table]]\ntitle = 'Goodput'\nunit = 'Gbit/s'\nrows = ['in', 'out']\n\
@@ -121,9 +121,9 @@ mod tests {
         );
         let other = text.replace("{column}, *", "c, *");
         let refused = Figure::read("figure-1", &other, false).unwrap().resolved(&[]).unwrap_err();
-        assert!(refused.contains("table \"Goodput\": there is no run `c, *, in`"), "{refused}");
+        assert!(refused.contains("table \"Goodput\": unknown run `c, *, in`"), "{refused}");
         let other = text.replace(", pick = 'most', sustained = 0.5", "");
         let refused = Figure::read("figure-1", &other, false).unwrap().resolved(&[]).unwrap_err();
-        assert!(refused.contains("`a, *, in` means one has to be picked"), "{refused}");
+        assert!(refused.contains("`a, *, in` selects several runs"), "{refused}");
     }
 }
