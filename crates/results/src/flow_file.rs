@@ -1,7 +1,7 @@
 //! `flows.parquet`: one row per flow.
 
 use crate::fixed::Fixed;
-use crate::recorder::{FlowRow, Names};
+use crate::rows::{FlowRow, Names};
 use crate::summary::FlowSummary;
 use crate::table_file::{Cell, Cells, Column, Kind, TableFile, pick, text};
 use parquet::data_type::ByteArray;

@@ -2,7 +2,7 @@
 
 use crate::fct::{BySize, FctSummary, Slowdown};
 use crate::fixed::Fixed;
-use crate::recorder::FlowRow;
+use crate::rows::{FlowRow, gbps};
 use crate::summary::Goodput;
 use crate::survival::{Curve, Lifetimes};
 use tidegate_core::{Span, Time};
@@ -164,10 +164,4 @@ impl Rates {
             jain: (self.squares > 0.0).then(|| self.sum * self.sum / (n * self.squares)),
         }
     }
-}
-
-/// Returns `bytes` over `span`; `None` if the span is zero.
-pub(crate) fn gbps(bytes: u64, span: Span) -> Option<f64> {
-    // 8 bits over a picosecond are 8000 Gbit/s.
-    (span > Span::ZERO).then(|| bytes as f64 * 8e3 / span.as_ps() as f64)
 }

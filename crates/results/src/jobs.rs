@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::{Span, Time};
 
 use crate::fixed::Fixed;
-use crate::groups::gbps;
-use crate::recorder::{FlowRow, Names, name};
+use crate::rows::{FlowRow, Names, gbps, name};
 use crate::survival::Lifetimes;
 
 /// A collective of the scenario.
@@ -29,15 +28,6 @@ pub struct Job {
     pub bus_factor: Option<f64>,
     /// Start time.
     pub start: Time,
-}
-
-/// Reference to an iteration of a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepRow {
-    /// Number of the collective.
-    pub job: u32,
-    /// Number of the iteration.
-    pub iteration: u32,
 }
 
 /// Summary of a collective.

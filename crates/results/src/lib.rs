@@ -20,8 +20,10 @@ mod folder;
 mod groups;
 mod jobs;
 mod manifest;
+mod queue;
 mod real;
 mod recorder;
+mod rows;
 mod series_file;
 mod sketch;
 mod summary;
@@ -34,15 +36,17 @@ pub use fixed::Fixed;
 pub use flow_file::FlowFile;
 pub use folder::{FILES, Folder, Partial, clear_abandoned};
 pub use groups::SIZE_BOUNDS;
-pub use jobs::{IterationTimes, Job, JobSummary, StepRow};
+pub use jobs::{IterationTimes, Job, JobSummary};
 pub use manifest::{Host, Manifest};
+pub use queue::{QueueBytes, QueueDelay};
 pub use real::RealSummary;
-pub use recorder::{ExchangeRow, FlowRow, Names, Recorded, Recorder};
+pub use recorder::{Recorded, Recorder};
+pub use rows::{ExchangeRow, FlowRow, Names, StepRow};
 pub use series_file::{Entity, EntryOf, SeriesEntry, SeriesFile, SeriesRow};
 pub use summary::{
     CircuitSettings, Engine, FLOWS_MAX, FaultSummary, FlowSummary, Goodput, GroupSummary,
-    LINKS_MAX, LinkSummary, MarkedAt, PauseStormSummary, PauseSummary, QueueBytes, QueueDelay,
-    Summary, SwitchSettings, SwitchSummary, busiest, write_json,
+    LINKS_MAX, LinkSummary, MarkedAt, PauseStormSummary, PauseSummary, Summary, SwitchSettings,
+    SwitchSummary, busiest, write_json,
 };
 pub use survival::Curve;
 pub use sweep_table::{AxisCell, SweepDifference, SweepRow, SweepTable};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fixed::Fixed;
-use crate::summary::QueueDelay;
+use crate::queue::QueueDelay;
 
 /// Largest share of datagrams lost outside the fabric without a warning.
 const MOST_LOST: f64 = 1e-4;

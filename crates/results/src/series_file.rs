@@ -1,7 +1,7 @@
 //! `timeseries.parquet`: one row per sample, in long form.
 
 use crate::fixed::Fixed;
-use crate::recorder::Names;
+use crate::rows::Names;
 use crate::table_file::{Cell, Cells, Column, Kind, TableFile, pick, text};
 use parquet::data_type::ByteArray;
 use parquet::record::Row;

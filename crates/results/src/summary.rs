@@ -3,6 +3,7 @@
 use crate::fct::FctSummary;
 use crate::fixed::Fixed;
 use crate::jobs::JobSummary;
+use crate::queue::{QueueBytes, QueueDelay};
 use crate::real::RealSummary;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -311,28 +312,6 @@ pub struct LinkSummary {
     /// Whether the sending end is a host. The port pulls packets from the host, so nothing queues
     /// there.
     pub from_host: bool,
-}
-
-/// Statistics of a queue length.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct QueueBytes {
-    /// Mean.
-    pub mean: Option<f64>,
-    /// 99th percentile, if recorded.
-    pub p99: Option<f64>,
-    /// Maximum.
-    pub max: Option<f64>,
-}
-
-/// Statistics of a queueing delay.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct QueueDelay {
-    /// Mean.
-    pub mean: Option<Fixed>,
-    /// 99th percentile, if recorded.
-    pub p99: Option<Fixed>,
-    /// Maximum.
-    pub max: Option<Fixed>,
 }
 
 /// One switch, within the measured window.
