@@ -34,7 +34,7 @@ pub enum Value {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sizes {
     count: u8,
-    bytes: [u64; Sizes::MOST],
+    bytes: [u32; Sizes::MOST],
 }
 
 impl Sizes {
@@ -43,15 +43,17 @@ impl Sizes {
     /// No sizes.
     pub const NONE: Sizes = Sizes { count: 0, bytes: [0; Sizes::MOST] };
 
-    /// These sizes; none where there are too many.
+    /// Stores the sizes; `None` if there are too many, or one exceeds 4 GiB.
     pub fn of(sizes: &[u64]) -> Option<Sizes> {
         let mut bytes = [0; Sizes::MOST];
-        bytes.get_mut(..sizes.len())?.copy_from_slice(sizes);
+        for (to, &size) in bytes.get_mut(..sizes.len())?.iter_mut().zip(sizes) {
+            *to = u32::try_from(size).ok()?;
+        }
         Some(Sizes { count: sizes.len() as u8, bytes })
     }
 
-    /// All of them.
-    pub fn as_slice(&self) -> &[u64] {
+    /// The sizes in order.
+    pub fn as_slice(&self) -> &[u32] {
         &self.bytes[..self.count as usize]
     }
 }

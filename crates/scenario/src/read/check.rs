@@ -407,7 +407,7 @@ impl Shape {
             Shape::Rows => "a list of at least one list of whole numbers".into(),
             Shape::Sizes => {
                 let most = Sizes::MOST;
-                format!("a list of at most {most} sizes such as [\"200B\", \"4KB\"]").into()
+                format!("a list of at most {most} sizes up to 4 GiB such as [\"200B\", \"4KB\"]")
             }
             Shape::Addresses => {
                 "an IPv4 address with a UDP port, such as \"127.0.0.1:9000\", or a list of such \

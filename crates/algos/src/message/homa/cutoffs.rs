@@ -145,13 +145,18 @@ impl Levels {
 
     /// Those with listed cut-offs: one more for packets without a grant than there are `cuts`, all
     /// others for what was granted; in a fabric with fewer priorities the lower cut-offs alone.
-    pub(super) fn listed(priorities: u8, wanted: u32, cuts: &[u64]) -> Levels {
+    pub(super) fn listed(priorities: u8, wanted: u32, cuts: &[u32]) -> Levels {
         let all = wanted.clamp(1, MOST_LEVELS as u32).min(priorities.max(1) as u32);
         let scheduled = all.saturating_sub(cuts.len() as u32 + 1).max(1);
         let mut levels = Levels::new(priorities, wanted, scheduled, None, 0);
         levels.cuts = [u64::MAX; MOST_LEVELS - 1];
         let unscheduled = (all - scheduled).max(1) as usize;
-        levels.cuts.iter_mut().zip(cuts).take(unscheduled - 1).for_each(|(cut, at)| *cut = *at);
+        levels
+            .cuts
+            .iter_mut()
+            .zip(cuts)
+            .take(unscheduled - 1)
+            .for_each(|(cut, at)| *cut = u64::from(*at));
         levels
     }
 
