@@ -1,20 +1,20 @@
-//! What a partition calls its ports, hosts and sources of events, and what the whole fabric calls
-//! them.
+//! Mapping between global IDs and the local indices of a partition, for ports, hosts and event
+//! sources.
 
-/// What is not in the partition.
+/// Local index of an entity that is not in the partition.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Numbers in a partition and in the whole.
+/// Mapping between local indices and global IDs.
 pub(crate) trait Naming: Send + Sized {
-    /// Of a partition that has what bears these names, of `all` that the whole has.
+    /// For a partition that has the entities with the global IDs `names`, of `all` in the fabric.
     fn of(names: Vec<u32>, all: usize) -> Self;
-    /// In the whole.
+    /// The global ID of the local index `here`.
     fn name(&self, here: u32) -> u32;
-    /// In the partition; [`NOWHERE`], where the two differ, of what is not there.
+    /// The local index of the global ID `name`; [`NOWHERE`] if the partition does not have it.
     fn here(&self, name: u32) -> u32;
 }
 
-/// The part is the whole.
+/// Identity mapping: the partition is the whole fabric.
 pub(crate) struct Same;
 
 impl Naming for Same {
@@ -32,7 +32,7 @@ impl Naming for Same {
     }
 }
 
-/// The part is one of several.
+/// Mapping by table: the partition is one of several.
 pub(crate) struct Table {
     names: Vec<u32>,
     here: Vec<u32>,

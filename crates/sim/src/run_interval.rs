@@ -1,4 +1,5 @@
-//! Windows of time in which parts run beside each other, one after another.
+//! Run intervals: windows that partitions run one after another, with a boundary exchange after
+//! each.
 
 use tidegate_core::{Span, Time};
 
@@ -10,41 +11,41 @@ use crate::partition::{Mailbox, Partition};
 use crate::probe::Probe;
 use crate::ranks::{Place, RankBoundary};
 
-/// Whether all messages have finished is looked at so often in a drain, which ends then.
+/// In a drain, the run checks at this interval whether all messages have completed. If so, it ends.
 const DRAIN_STEP: u64 = Span::us(1).as_ps();
 
-/// How far parts may run.
+/// End of a run interval: the first of three conditions.
 #[derive(Clone, Copy)]
 pub(crate) struct RunInterval {
     pub(crate) until: Time,
-    /// Or until so much is done.
+    /// Work limit.
     pub(crate) work: u64,
-    /// Or until all messages have finished.
+    /// If set, the interval also ends when all messages have completed.
     pub(crate) draining: bool,
-    /// Least time that a packet takes from part to part.
+    /// Least time that a packet takes from one partition to another.
     pub(crate) lookahead: Span,
 }
 
-/// What the first part of a process does for all of them.
+/// Duties of the first partition of a process: the feed and communication with other ranks.
 pub(crate) struct Coordinator<'a> {
     pub(crate) feed: &'a mut Feed,
     pub(crate) communicator: Option<&'a mut dyn Communicator>,
 }
 
-/// What the partitions of a process share while they run beside each other.
+/// State that the partitions of a process share during a run interval.
 #[derive(Clone, Copy)]
 pub(crate) struct SharedRun<'a> {
     pub(crate) exchange: &'a BoundaryExchange,
     pub(crate) boundary: Option<&'a RankBoundary>,
     pub(crate) place: Place,
     pub(crate) interval: RunInterval,
-    /// Where the first window ends.
+    /// End of the first window.
     pub(crate) first: Time,
 }
 
 impl SharedRun<'_> {
-    /// Runs a partition window by window: where the stretch ended, and what was heard then, which
-    /// is the same for all.
+    /// Runs a partition window by window. Returns the end of the run interval and the combined
+    /// state at that time. Both are the same for all partitions.
     pub(crate) fn run<P: Probe, N: Naming>(
         &self,
         number: usize,
@@ -55,7 +56,7 @@ impl SharedRun<'_> {
         let _present = PanicGuard(exchange);
         let own_number = place.first() as usize + number;
         let before = partition.handled;
-        let mut abroad = Mailbox::default();
+        let mut from_ranks = Mailbox::default();
         let (mut end, mut phase) = (self.first, 0);
         loop {
             partition.work = u64::MAX;
@@ -81,7 +82,7 @@ impl SharedRun<'_> {
                 known,
             };
             exchange.publish(phase, number, own);
-            exchange.meet();
+            exchange.wait();
             let mut state = exchange.collect(phase);
             if let (Some(boundary), Some(Coordinator { communicator: Some(communicator), .. })) =
                 (self.boundary, &mut lead)
@@ -92,10 +93,10 @@ impl SharedRun<'_> {
                 partition.take_in(&mut exchange.mail(phase, from, own_number));
             }
             if let Some(boundary) = self.boundary {
-                exchange.meet();
+                exchange.wait();
                 state = boundary.state()?;
-                boundary.unpack(number, &mut abroad)?;
-                partition.take_in(&mut abroad);
+                boundary.unpack(number, &mut from_ranks)?;
+                partition.take_in(&mut from_ranks);
             }
             match interval.next_end(end, &state) {
                 Some(next) => end = next,
@@ -107,17 +108,19 @@ impl SharedRun<'_> {
 }
 
 impl RunInterval {
-    /// Flows are handed out so long before they begin: where the next window ends is not known yet.
+    /// Flows are handed out this long before they start, because the end of the next window is not
+    /// yet known.
     pub(crate) fn ahead(&self) -> Span {
         self.lookahead.times(2)
     }
 
-    /// Whether a drain is over at `now`.
+    /// Returns whether a drain is over at `now`.
     pub(crate) fn is_drained(&self, now: Time, open: u64) -> bool {
         self.draining && open == 0 && now.as_ps().is_multiple_of(DRAIN_STEP)
     }
 
-    /// Where the window after the one that ended at `end` ends; `None`: the stretch is over.
+    /// End of the window that follows the one that ended at `end`; `None` if the run interval is
+    /// over.
     pub(crate) fn next_end(&self, end: Time, state: &WindowState) -> Option<Time> {
         if end >= self.until || state.work >= self.work || self.is_drained(end, state.open) {
             return None;
@@ -128,7 +131,7 @@ impl RunInterval {
             next = next.min(first.after(self.lookahead - Span::ps(1)));
         }
         if self.draining {
-            // Nothing finishes before something happens.
+            // No message completes before the next event.
             let looks = if state.open == 0 { end.after(Span::ps(1)) } else { first };
             let step = looks.as_ps().checked_next_multiple_of(DRAIN_STEP);
             next = next.min(step.map_or(Time::NEVER, Time::ps));

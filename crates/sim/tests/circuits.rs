@@ -418,7 +418,7 @@ fn marks_before_the_day_have_packets_ready_when_it_begins() {
 }
 
 #[test]
-fn what_racks_cannot_do_beside_circuits_is_refused() {
+fn unsupported_settings_with_circuits_are_refused() {
     let error = |change: &dyn Fn(&mut Setup)| {
         let mut setup = all_to_all(SMALL, stack("swift"), Time::ms(1));
         change(&mut setup);
@@ -442,11 +442,11 @@ fn what_racks_cannot_do_beside_circuits_is_refused() {
         (with(|c| c.first_link += 1), "no link for the circuit from rack"),
         (with(|c| c.first_link -= 1), "a circuit that is none between two racks"),
         (error(&second_uplink), "rack 1 has not one link to the packet network"),
-        (error(&|setup| setup.faults.outages = vec![outage]), "links between switches that fail"),
-        (error(&|setup| setup.faults.flaps = Some(flaps)), "links between switches that fail"),
+        (error(&|setup| setup.faults.outages = vec![outage]), "failures of links between switches"),
+        (error(&|setup| setup.faults.flaps = Some(flaps)), "failures of links between switches"),
         (
             error(&|setup| setup.fabric.rate_changes = vec![change]),
-            "port 25 changes its rate, beside circuits",
+            "rate change of port 25: not supported with circuits",
         ),
     ];
     for (error, expected) in cases {

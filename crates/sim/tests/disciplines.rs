@@ -257,7 +257,7 @@ fn credits_have_a_queue_of_their_own_and_their_drops_are_no_others() {
 }
 
 #[test]
-fn what_no_port_could_do_is_refused() {
+fn invalid_disciplines_are_refused() {
     let error = |change: &dyn Fn(&mut Setup)| {
         let mut setup = busy(stack("swift"), 1);
         change(&mut setup);
@@ -266,83 +266,86 @@ fn what_no_port_could_do_is_refused() {
     let with = |change: fn(&mut Discipline)| error(&move |setup: &mut Setup| each(setup, change));
     let cases = [
         (with(|d| d.service = ServiceOrder::Weighted(vec![1; 3])), "3 weights for 8 queues"),
-        (with(|d| d.queues = Queues::ByDestination(vec![0; 3])), "3 destinations for 12 hosts"),
+        (
+            with(|d| d.queues = Queues::ByDestination(vec![0; 3])),
+            "3 queue indices by destination for 12 hosts",
+        ),
         (
             with(|d| {
                 let (rate, burst_bytes, most_bytes) = (Rate::gbps(1), 1, 1);
                 d.limits = vec![QueueLimit { queue: 8, rate, burst_bytes, most_bytes }];
             }),
-            "a limit for queue 8 of 8",
+            "limit for queue 8: there are 8 queues",
         ),
         (
             with(|d| {
                 let (rate, burst_bytes, most_bytes) = (Rate::default(), 1, 1);
                 d.limits = vec![QueueLimit { queue: 0, rate, burst_bytes, most_bytes }];
             }),
-            "queue 0 may send nothing",
+            "limit for queue 0: the rate must be above zero",
         ),
         (
             error(&|setup| {
                 by_destination(setup);
                 pausing(setup);
             }),
-            "switch tor0 pauses priorities, and switch tor0 has queues by destination",
+            "switch tor0 uses PFC and switch tor0 has queues by destination",
         ),
         (
             error(&|setup| {
                 pausing(setup);
                 setup.fabric.switches[1].buffer = Buffer::Unlimited;
             }),
-            "switch tor1 pauses, and its buffer has no end",
+            "switch tor1: PFC needs a limited buffer",
         ),
         (
             error(&|setup| {
                 pausing(setup);
                 setup.fabric.switches[1].buffer = Buffer::Shared { bytes: 100_000, alpha: 1.0 };
             }),
-            "switch tor1 keeps 123204 B for what comes in when it pauses, of 100000 B",
+            "switch tor1: PFC reserves and headroom take 123204 B, and the buffer has 100000 B",
         ),
         (
             error(&|setup| {
                 pausing(setup);
                 setup.fabric.switches[0].pausing.as_mut().unwrap().alpha = 0.0;
             }),
-            "switch tor0 pauses classes 0b10000000 at 0 times",
+            "switch tor0: PFC with classes 0b10000000 and alpha 0;",
         ),
         (
             error(&|setup| {
                 let (at, rate) = (Time::ZERO, Rate::gbps(1));
                 setup.fabric.rate_changes = vec![RateChange { port: 0, at, rate }];
             }),
-            "port 0, whose rate changes, is no switch's",
+            "rate change of port 0: only ports of switches",
         ),
         (
             error(&|setup| {
                 credits_apart(setup);
                 setup.fabric.switches[1].credit_queue.as_mut().unwrap().bytes = 83;
             }),
-            "credits at switch tor1 have 0.03 of a link, 83 B of queue and bursts of 168 B",
+            "switch tor1: credit queue with share 0.03, 83 B and bursts of 168 B",
         ),
         (
             error(&|setup| {
                 credits_apart(setup);
                 setup.fabric.switches[0].credit_queue.as_mut().unwrap().share = 0.0;
             }),
-            "credits at switch tor0 have 0 of a link",
+            "switch tor0: credit queue with share 0,",
         ),
         (
             error(&|setup| {
                 credits_apart(setup);
                 pausing(setup);
             }),
-            "switch tor0 has queues for credits, and switch tor0 pauses",
+            "switch tor0 has a credit queue and switch tor0 uses PFC",
         ),
         (
             error(&|setup| {
                 changing_rates(setup);
                 setup.fabric.rate_changes.reverse();
             }),
-            "in no order of time",
+            "not in order of time",
         ),
     ];
     for (error, expected) in cases {

@@ -165,7 +165,7 @@ fn more_processes_than_racks_are_refused() {
     let mut communicator = Channels::new(4);
     let refused = Engine::among(setup(), vec![(); 1], Box::new(communicator.remove(2)));
     let message = refused.err().unwrap();
-    assert!(message.contains("4 processes") && message.contains("start 3 at most"), "{message}");
+    assert!(message.contains("4 processes") && message.contains("start at most 3"), "{message}");
 }
 
 /// Ports of several processes that wait for each other.
