@@ -42,7 +42,6 @@ macro_rules! ask {
 
 impl<P: Probe> Engine<P> {
     /// Builds the network and schedules the first arrivals.
-    /// Builds the network and schedules the first arrivals.
     ///
     /// # Errors
     /// If the fabric cannot carry the workload: a host without exactly one link, hosts that cannot

@@ -1,10 +1,10 @@
 //! Jobs: collective operations, whose messages start when the messages that they depend on have
 //! arrived.
 //!
-//! What a rank may send depends only on what has arrived at its host, so the partition of that host
-//! decides alone: it counts arrivals by rank, chunk and round. A rank is at most one iteration
-//! ahead of any other, because no iteration ends before data of all ranks has arrived, directly or
-//! through other ranks. So counts of two iterations suffice.
+//! The messages that a rank may send depend only on what has arrived at its host, so the partition
+//! of that host decides alone: it counts arrivals by rank, chunk and round. A rank is at most one
+//! iteration ahead of any other, because no iteration ends before data of all ranks has arrived,
+//! directly or through other ranks. So counts of two iterations suffice.
 
 use std::sync::Arc;
 

@@ -293,8 +293,8 @@ impl PathOracle for Routing {
 mod tests {
     use super::*;
 
-    /// The time of each packet is rounded down on its own link, so many packets are slightly faster
-    /// than their bytes.
+    /// The time of each packet is rounded down on its own link, so a sequence of packets is
+    /// slightly faster than their bytes.
     #[test]
     fn parallel_links_bound_is_below_single_links() {
         for mbps in [33_333, 10_007, 100_000] {

@@ -4,7 +4,6 @@
 //! crate that names such a type, with that crate's optimisation level. This module instantiates it
 //! once: for runs without an observer, and for runs with one boxed [`Observer`]. Dynamic dispatch
 //! then costs a few calls per chunk of a run, and one per event of an observed run.
-//! a run that is heard.
 
 use tidegate_core::{PathOracle, Time};
 

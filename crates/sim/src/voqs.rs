@@ -492,7 +492,7 @@ mod tests {
     }
 
     /// The schedule looks at two weeks, because the days of the first may be over. With a week of
-    /// 240 us and days of 100 us, announcements have gaps up to 140 us ahead.
+    /// 240 us and days of 100 us, announcements leave no gap from 140 us ahead on.
     #[test]
     fn prebuffer_of_a_week_less_a_day_has_no_gap() {
         for (ahead_us, gaps) in [(139, true), (140, false), (200, false), (1_000, false)] {

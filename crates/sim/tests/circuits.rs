@@ -435,13 +435,13 @@ fn unsupported_settings_with_circuits_are_refused() {
         circuits(setup, |circuits| circuits.first_link += 1);
     };
     let cases = [
-        (with(|c| c.matchings[1][2] = 3), "in matching 1 racks 1 and 2 both send to 3"),
-        (with(|c| c.matchings[1][2] = 4), "matching 1 is not of 4 racks"),
-        (with(|c| c.matchings[2].truncate(3)), "matching 2 is not of 4 racks"),
-        (with(|c| c.day = Span::ZERO), "circuits of 4 racks with days of"),
-        (with(|c| c.first_link += 1), "no link for the circuit from rack"),
-        (with(|c| c.first_link -= 1), "a circuit that is none between two racks"),
-        (error(&second_uplink), "rack 1 has not one link to the packet network"),
+        (with(|c| c.matchings[1][2] = 3), "matching 1: racks 1 and 2 both send to rack 3"),
+        (with(|c| c.matchings[1][2] = 4), "matching 1 does not list each of 4 racks"),
+        (with(|c| c.matchings[2].truncate(3)), "matching 2 does not list each of 4 racks"),
+        (with(|c| c.day = Span::ZERO), "found 4 racks and days of"),
+        (with(|c| c.first_link += 1), "the circuit from rack"),
+        (with(|c| c.first_link -= 1), "a circuit link does not join two racks"),
+        (error(&second_uplink), "rack 1 needs exactly one link to the packet network"),
         (error(&|setup| setup.faults.outages = vec![outage]), "failures of links between switches"),
         (error(&|setup| setup.faults.flaps = Some(flaps)), "failures of links between switches"),
         (
