@@ -38,7 +38,7 @@ pub struct RankFailure {
 impl RankFailure {
     /// The rank `rank` has sent malformed bytes.
     pub(crate) fn unread(rank: usize) -> RankFailure {
-        RankFailure { rank, why: "what it sent cannot be read".to_owned() }
+        RankFailure { rank, why: "it sent malformed data".to_owned() }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Hosts that are not simulated are told the same, and leave the same, as those that are: messages
-//! take what they took in a run of the engine, and their rows have to be that run's.
+//! Hosts outside the simulator compared with simulated ones: they take the same actions, and if
+//! messages take the same time as in a run of the engine, their rows equal that run's.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -11,10 +11,10 @@ use tidegate_core::{Message, Rate, Span, Time};
 use tidegate_sim::{FlowRecord, HostAction, MessageStart, NAME_BYTES, OpenHost, OpenRows, Setup};
 
 const HOSTS: u32 = 8;
-/// When one of the flows without end does.
+/// Stop of one of the unlimited flows.
 const STOP: Time = Time::us(400);
 
-/// Listed flows, drawn ones, a closed loop and a collective.
+/// Explicit flows, generated ones, a closed loop and a collective.
 fn mixed() -> Setup {
     let fabric = leaf_spine(2, 4, 2, Rate::gbps(100), Rate::gbps(400), Span::us(1), 1000);
     let long = Flow {
@@ -63,11 +63,11 @@ fn mixed() -> Setup {
     setup
 }
 
-/// Acts out what hosts are told: messages arrive, and are known to have, when `rows` say so.
+/// Emulates the actions of hosts: messages arrive and are acknowledged at the times in `rows`.
 fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
     let mut hosts: Vec<_> =
         (0..HOSTS).map(|host| OpenHost::new(setup.clone(), host).unwrap()).collect();
-    // When, and of which message: its bytes arrive, or its sender hears of it.
+    // Time and message: its bytes arrive, or its sender receives the acknowledgement.
     let mut coming: BinaryHeap<Reverse<(Time, u64, bool)>> = BinaryHeap::new();
     let mut begun: BTreeMap<u64, (u32, MessageStart)> = BTreeMap::new();
     let mut closed = false;
@@ -91,7 +91,7 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
                 let message = match action {
                     HostAction::Send(message) => message,
                     HostAction::Stop(number) => {
-                        assert_eq!(now, STOP, "a flow stops when it should");
+                        assert_eq!(now, STOP, "a flow stops at its stop time");
                         stopped.push((host, number));
                         continue;
                     }
@@ -103,7 +103,7 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
                 assert_eq!(message.dedicated, row.label == 1);
                 coming.extend(row.completed.map(|at| Reverse((at, id, false))));
                 coming.extend(row.acked.map(|at| Reverse((at, id, true))));
-                assert!(begun.insert(id, (host, message)).is_none(), "{id} begins twice");
+                assert!(begun.insert(id, (host, message)).is_none(), "{id} starts twice");
             }
         }
         while let Some(&Reverse((at, id, acked))) = coming.peek().filter(|next| next.0.0 <= now) {
@@ -130,7 +130,7 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
     let mut endless: Vec<_> = endless.map(|(src, message)| (*src, message.number)).collect();
     endless.sort_unstable();
     stopped.sort_unstable();
-    assert_eq!(stopped, endless, "each that does not end by itself stops once");
+    assert_eq!(stopped, endless, "each unlimited flow stops once");
     let mut open = OpenRows::new(setup.clone()).unwrap();
     for host in hosts {
         assert!(open.add(&host.leave()));
@@ -139,13 +139,13 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
     let seen = open.finish(setup.duration.after(setup.drain));
     let of_finished: u64 = seen.finished.iter().map(|row| row.bytes).sum();
     let delivered: u64 = seen.deliveries.iter().map(|of| u64::from(of.bytes)).sum();
-    assert_eq!(delivered, of_finished, "each byte is told once");
+    assert_eq!(delivered, of_finished, "each byte is reported once");
     assert!(seen.deliveries.is_sorted_by_key(|of| of.at));
     seen.finished.into_iter().chain(seen.unfinished).collect()
 }
 
 #[test]
-fn hosts_that_are_real_are_told_and_leave_what_simulated_ones_do() {
+fn open_hosts_match_simulated_hosts() {
     let setup = mixed();
     let (mut rows, outcome) = run(setup.clone(), ());
     rows.extend(outcome.unfinished);
@@ -156,7 +156,8 @@ fn hosts_that_are_real_are_told_and_leave_what_simulated_ones_do() {
     let acted = acted(&setup, &by_id);
     assert_eq!(acted.len(), rows.len());
     for (acted, row) in acted.iter().zip(&rows) {
-        // When pieces arrive is the network's; the flow without end has got nothing here.
+        // Arrival times of pieces depend on the network; the unlimited flow has received nothing
+        // here.
         let of_network = FlowRecord {
             window_bytes: row.window_bytes,
             measured: row.measured,
