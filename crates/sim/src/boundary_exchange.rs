@@ -3,9 +3,9 @@
 //! All partitions run to the end of a window, hand over the packets that have crossed a boundary,
 //! wait at a barrier, take in what they received, and each compute the end of the next window from
 //! the same published state. A window starts at the first event anywhere and is so short that no
-//! packet can cross a boundary within it. There is one barrier per window. Mailboxes and published
-//! state are double-buffered by *phase*: a partition that writes to a buffer again has passed a
-//! barrier after every other partition read it.
+//! packet can cross a boundary within it. There is one barrier per window (two in a run of several
+//! processes). Mailboxes and published state are double-buffered by *phase*: a partition that
+//! writes to a buffer again has passed a barrier after every other partition read it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Mutex, MutexGuard};

@@ -193,7 +193,7 @@ impl<N: Naming> EventList<N> {
     #[inline(always)]
     fn event(&self, key: u64) -> (Time, u32) {
         let at = self.epoch + (key >> RANK_BITS);
-        (Time::ps(at), self.naming.here((key & RANK_MASK ^ scramble(at)) as u32))
+        (Time::ps(at), self.naming.index_of((key & RANK_MASK ^ scramble(at)) as u32))
     }
 
     /// Returns the earliest event if it is not after `until`, and begins a batch of its group. The

@@ -459,7 +459,7 @@ fn digest(so_far: u64, record: &FlowRecord) -> u64 {
 struct Ends<T> {
     slots: Vec<T>,
     free: Vec<u32>,
-    /// By slot.
+    /// By slot: whether it is in use.
     occupied: Vec<bool>,
     /// By sending host.
     numbers: Vec<Numbers>,

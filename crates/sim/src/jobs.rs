@@ -50,7 +50,7 @@ struct Job {
     /// Number of its first message.
     first: u64,
     /// Local index by rank, or `ELSEWHERE`.
-    here: Vec<u32>,
+    local: Vec<u32>,
     /// Ranks of this partition.
     ranks: Vec<Rank>,
     /// By rank and chunk: number of rounds passed.
@@ -103,8 +103,8 @@ impl Jobs {
         for job in &mut self.all {
             let plan = job.plan(&self.setup, self.numbers);
             for rank in 0..plan.of.ranks() {
-                if let Some(here) = job.here(rank) {
-                    job.proceed(plan, (rank, here), None, plan.block.start, &mut begin);
+                if let Some(local) = job.index_of(rank) {
+                    job.proceed(plan, (rank, local), None, plan.block.start, &mut begin);
                 }
             }
         }
@@ -117,10 +117,10 @@ impl Jobs {
         let plan = job.plan(&self.setup, self.numbers);
         let place = plan.of.place((id % MOST_MESSAGES) as u32);
         let Some((rank, round)) = plan.of.landing(place) else { return };
-        let Some(here) = job.here(rank) else { return };
-        *job.count(plan.of, iteration, (here, place.chunk), round) += 1;
-        if job.ranks[here].iteration == iteration {
-            job.proceed(plan, (rank, here), Some(place.chunk), now, &mut begin);
+        let Some(local) = job.index_of(rank) else { return };
+        *job.count(plan.of, iteration, (local, place.chunk), round) += 1;
+        if job.ranks[local].iteration == iteration {
+            job.proceed(plan, (rank, local), Some(place.chunk), now, &mut begin);
         }
     }
 }
@@ -129,18 +129,18 @@ impl Job {
     /// A job with the ranks for which `is_here` returns true.
     fn new(of: &Collective, start: Time, is_here: impl Fn(u32) -> bool) -> Job {
         let mut ranks = Vec::new();
-        let here = of.hosts.iter().map(|&host| {
+        let local = of.hosts.iter().map(|&host| {
             if !is_here(host) {
                 return ELSEWHERE;
             }
             ranks.push(Rank { iteration: 0, begins: start, open: of.chunks });
             ranks.len() as u32 - 1
         });
-        let here = here.collect();
+        let local = local.collect();
         let passed = vec![0; ranks.len() * of.chunks as usize];
         let counts = vec![0; passed.len() * of.rounds() as usize];
         let arrived = [counts.clone(), counts];
-        Job { block: 0, number: 0, first: 0, here, ranks, passed, arrived }
+        Job { block: 0, number: 0, first: 0, local, ranks, passed, arrived }
     }
 
     fn plan<'a>(&self, setup: &'a Setup, numbers: u64) -> Plan<'a> {
@@ -150,9 +150,9 @@ impl Job {
     }
 
     /// Local index of `rank`, if it belongs to this partition.
-    fn here(&self, rank: u32) -> Option<usize> {
-        let here = self.here[rank as usize];
-        (here != ELSEWHERE).then_some(here as usize)
+    fn index_of(&self, rank: u32) -> Option<usize> {
+        let local = self.local[rank as usize];
+        (local != ELSEWHERE).then_some(local as usize)
     }
 
     /// Number of messages of a chunk that have arrived for a local rank and `round`.
@@ -160,10 +160,10 @@ impl Job {
         &mut self,
         of: &Collective,
         iteration: u32,
-        (here, chunk): (usize, u32),
+        (local, chunk): (usize, u32),
         round: u32,
     ) -> &mut u16 {
-        let lane = here * of.chunks as usize + chunk as usize;
+        let lane = local * of.chunks as usize + chunk as usize;
         let at = lane * of.rounds() as usize + round as usize;
         &mut self.arrived[iteration as usize % 2][at]
     }
@@ -172,7 +172,7 @@ impl Job {
     fn proceed(
         &mut self,
         plan: Plan<'_>,
-        (rank, here): (u32, usize),
+        (rank, local): (u32, usize),
         chunk: Option<u32>,
         now: Time,
         begin: &mut impl FnMut(Submission),
@@ -181,9 +181,9 @@ impl Job {
         let mut chunks = chunk.map_or(0..all, |chunk| chunk..chunk + 1);
         loop {
             for chunk in chunks {
-                self.pass(plan, (rank, here), chunk, now, begin);
+                self.pass(plan, (rank, local), chunk, now, begin);
             }
-            let state = &mut self.ranks[here];
+            let state = &mut self.ranks[local];
             if state.open > 0 || state.iteration + 1 == plan.of.iterations {
                 return;
             }
@@ -193,7 +193,7 @@ impl Job {
             state.begins = state.begins.max(now).after(plan.of.compute);
             state.open = all;
             chunks = 0..all;
-            self.passed[here * all as usize..][..all as usize].fill(0);
+            self.passed[local * all as usize..][..all as usize].fill(0);
         }
     }
 
@@ -201,17 +201,17 @@ impl Job {
     fn pass(
         &mut self,
         plan: Plan<'_>,
-        (rank, here): (u32, usize),
+        (rank, local): (u32, usize),
         chunk: u32,
         now: Time,
         begin: &mut impl FnMut(Submission),
     ) {
         let of = plan.of;
-        let lane = here * of.chunks as usize + chunk as usize;
-        let Rank { iteration, begins, .. } = self.ranks[here];
+        let lane = local * of.chunks as usize + chunk as usize;
+        let Rank { iteration, begins, .. } = self.ranks[local];
         while self.passed[lane] < of.rounds() {
             let round = self.passed[lane];
-            let arrived = self.count(of, iteration, (here, chunk), round);
+            let arrived = self.count(of, iteration, (local, chunk), round);
             if u32::from(*arrived) < of.waits(rank, round) {
                 return;
             }
@@ -224,7 +224,7 @@ impl Job {
                     .for_each(&mut *begin);
             }
         }
-        self.ranks[here].open -= 1;
+        self.ranks[local].open -= 1;
     }
 
     /// The message at `place` that starts at `at`; `None` if there is none or the block has

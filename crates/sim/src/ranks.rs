@@ -89,7 +89,7 @@ impl Place {
 
     /// Index of a partition in this process; at least `partitions` if it belongs to another
     /// process.
-    pub(crate) fn here(&self, partition: u32) -> usize {
+    pub(crate) fn index_of(&self, partition: u32) -> usize {
         (partition as usize).wrapping_sub(self.first() as usize)
     }
 

@@ -310,7 +310,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         let Run { partitions, feed, exchange, ranks, place, .. } = self;
         if feed.known() <= self.now {
             feed.hand_out(self.now.after(interval.ahead()), |partition, submission| {
-                if let Some(partition) = partitions.get_mut(place.here(partition)) {
+                if let Some(partition) = partitions.get_mut(place.index_of(partition)) {
                     partition.agenda.submit(submission);
                 }
             });

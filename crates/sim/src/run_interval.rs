@@ -69,7 +69,7 @@ impl SharedRun<'_> {
             let mut known = Time::NEVER;
             if let Some(lead) = &mut lead {
                 let first = lead.feed.hand_out(end.after(interval.ahead()), |to, submission| {
-                    if place.here(to) < place.partitions {
+                    if place.index_of(to) < place.partitions {
                         exchange.mail(phase, number, to as usize).submissions.push(submission);
                     }
                 });

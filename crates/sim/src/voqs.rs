@@ -85,11 +85,11 @@ pub(crate) enum Step {
 }
 
 impl Voqs {
-    /// Queues of every rack of `fabric` for which `is_here` holds; none without circuits. `here`
+    /// Queues of every rack of `fabric` for which `is_here` holds; none without circuits. `index_of`
     /// maps global port IDs to local indices.
     pub(crate) fn of_racks(
         fabric: &Fabric,
-        here: impl Fn(u32) -> u32,
+        index_of: impl Fn(u32) -> u32,
         is_here: impl Fn(u32) -> bool,
     ) -> Vec<Voqs> {
         let Some(circuits) = &fabric.circuits else { return Vec::new() };
@@ -104,10 +104,10 @@ impl Voqs {
         let (rack_of, ports): (Arc<[u16]>, _) = (rack_of.into(), circuits.ports(fabric));
         let of_rack = |rack: u32| {
             let own = ports.iter().filter(|&&(_, from, _)| from == rack);
-            let own: Vec<(u32, u32)> = own.map(|&(port, _, to)| (here(port), to)).collect();
+            let own: Vec<(u32, u32)> = own.map(|&(port, _, to)| (index_of(port), to)).collect();
             let link = circuits.uplink(&fabric.links, rack)?;
             let port = 2 * link + (fabric.links[link as usize].a != Node::Switch(rack)) as u32;
-            Some(Voqs::new(circuits, rack, here(port), &own, rack_of.clone()))
+            Some(Voqs::new(circuits, rack, index_of(port), &own, rack_of.clone()))
         };
         (0..circuits.racks() as u32).filter(|&rack| is_here(rack)).filter_map(of_rack).collect()
     }

@@ -386,7 +386,7 @@ fn packets_announce_their_circuit_until_it_ends() {
     });
     let fabric = setup.fabric.clone();
     let (ports, ..) = recorded::<false>(setup, 1);
-    let mut told = [0, 0];
+    let mut announced = [0, 0];
     for port in [racks.uplink(0), Racks::port(&fabric, 0, 1)] {
         for record in &ports[port as usize] {
             // The circuit is up in matching 0.
@@ -396,10 +396,10 @@ fn packets_announce_their_circuit_until_it_ends() {
                 || next.0 == 0 && record.at.after(Span::us(150)) >= next.1 && matching != 0;
             let flag = record.frame.3 & frame_flag::CIRCUIT != 0;
             assert_eq!(flag, on, "{record:?}");
-            told[on as usize] += 1;
+            announced[on as usize] += 1;
         }
     }
-    assert!(told.iter().all(|&packets| packets > 500), "{told:?}");
+    assert!(announced.iter().all(|&packets| packets > 500), "{announced:?}");
 }
 
 #[test]

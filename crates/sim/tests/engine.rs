@@ -324,7 +324,7 @@ fn golden_digests() {
     let changed: Vec<_> = digests.lines().filter(|line| !lines.contains(line)).collect();
     assert!(
         changed.is_empty(),
-        "outcomes changed: raise SEMANTICS and write golden.txt anew (BLESS=1)\nbefore: \
+        "outcomes changed: raise SEMANTICS and rewrite golden.txt with BLESS=1\nbefore: \
          {changed:#?}\nnow: {new:#?}"
     );
     assert!(

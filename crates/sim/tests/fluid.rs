@@ -49,10 +49,10 @@ fn joined(m: f64, part: f64, every: Span, times: u64) -> (Vec<Moment>, f64) {
 /// fractions of its initial value.
 fn closing(moments: &[Moment], link: Bottleneck, every_us: f64) -> f64 {
     let ratio = |moment: &Moment| (moment.windows[0] / moment.windows[1]).ln();
-    let begun = ratio(&moments[0]);
+    let initial = ratio(&moments[0]);
     let (mut rounds, mut points) = (0.0, Vec::new());
     for moment in moments {
-        let left = ratio(moment) / begun;
+        let left = ratio(moment) / initial;
         if left < 0.15 {
             break;
         }

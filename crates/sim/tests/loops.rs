@@ -210,9 +210,9 @@ fn open_messages_are_answered_once_on_arrival() {
             assert!(reply.completed.is_some() && reply.exchange.unwrap().is_reply);
         }
         messages.sort_by_key(|row| (row.start, row.src, row.dst));
-        let told = |row: &FlowRecord| (row.start, row.src, row.dst, row.bytes);
-        let mut expected: Vec<_> = plain.iter().map(told).collect();
+        let key = |row: &FlowRecord| (row.start, row.src, row.dst, row.bytes);
+        let mut expected: Vec<_> = plain.iter().map(key).collect();
         expected.sort_unstable();
-        assert_eq!(messages.iter().map(told).collect::<Vec<_>>(), expected);
+        assert_eq!(messages.iter().map(key).collect::<Vec<_>>(), expected);
     }
 }

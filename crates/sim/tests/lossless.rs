@@ -234,8 +234,8 @@ fn deadlock_is_detected_and_named() {
             let (next, _) = &whole.ports[(at + 1) % whole.ports.len()];
             assert!(to == next && from != to, "{whole}");
         }
-        let said = whole.to_string();
-        assert!(said.contains("s0 to s1") || said.contains("s1 to s0"), "{said}");
+        let message = whole.to_string();
+        assert!(message.contains("s0 to s1") || message.contains("s1 to s0"), "{message}");
         assert_eq!(found(switches, 3), whole);
     }
 }

@@ -64,12 +64,12 @@ fn mixed() -> Setup {
 }
 
 /// Emulates the actions of hosts: messages arrive and are acknowledged at the times in `rows`.
-fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
+fn emulated(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
     let mut hosts: Vec<_> =
         (0..HOSTS).map(|host| OpenHost::new(setup.clone(), host).unwrap()).collect();
     // Time and message: its bytes arrive, or its sender receives the acknowledgement.
     let mut coming: BinaryHeap<Reverse<(Time, u64, bool)>> = BinaryHeap::new();
-    let mut begun: BTreeMap<u64, (u32, MessageStart)> = BTreeMap::new();
+    let mut started: BTreeMap<u64, (u32, MessageStart)> = BTreeMap::new();
     let mut closed = false;
     let mut stopped: Vec<(u32, u32)> = Vec::new();
     loop {
@@ -103,12 +103,12 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
                 assert_eq!(message.dedicated, row.label == 1);
                 coming.extend(row.completed.map(|at| Reverse((at, id, false))));
                 coming.extend(row.acked.map(|at| Reverse((at, id, true))));
-                assert!(begun.insert(id, (host, message)).is_none(), "{id} starts twice");
+                assert!(started.insert(id, (host, message)).is_none(), "{id} starts twice");
             }
         }
         while let Some(&Reverse((at, id, acked))) = coming.peek().filter(|next| next.0.0 <= now) {
             coming.pop();
-            let (src, message) = &begun[&id];
+            let (src, message) = &started[&id];
             if acked {
                 hosts[*src as usize].acked(at, message.number);
                 continue;
@@ -126,7 +126,7 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
         }
     }
     assert_eq!(hosts.iter().map(OpenHost::open).sum::<u64>(), 0);
-    let endless = begun.values().filter(|(_, message)| message.bytes == Message::UNLIMITED);
+    let endless = started.values().filter(|(_, message)| message.bytes == Message::UNLIMITED);
     let mut endless: Vec<_> = endless.map(|(src, message)| (*src, message.number)).collect();
     endless.sort_unstable();
     stopped.sort_unstable();
@@ -136,12 +136,12 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
         assert!(open.add(&host.leave()));
     }
     assert!(!open.add(b"nonsense"));
-    let seen = open.finish(setup.duration.after(setup.drain));
-    let of_finished: u64 = seen.finished.iter().map(|row| row.bytes).sum();
-    let delivered: u64 = seen.deliveries.iter().map(|of| u64::from(of.bytes)).sum();
+    let results = open.finish(setup.duration.after(setup.drain));
+    let of_finished: u64 = results.finished.iter().map(|row| row.bytes).sum();
+    let delivered: u64 = results.deliveries.iter().map(|of| u64::from(of.bytes)).sum();
     assert_eq!(delivered, of_finished, "each byte is reported once");
-    assert!(seen.deliveries.is_sorted_by_key(|of| of.at));
-    seen.finished.into_iter().chain(seen.unfinished).collect()
+    assert!(results.deliveries.is_sorted_by_key(|of| of.at));
+    results.finished.into_iter().chain(results.unfinished).collect()
 }
 
 #[test]
@@ -153,9 +153,9 @@ fn open_hosts_match_simulated_hosts() {
     for label in 1..=5 {
         assert!(rows.iter().any(|row| row.label == label), "nothing of label {label}");
     }
-    let acted = acted(&setup, &by_id);
-    assert_eq!(acted.len(), rows.len());
-    for (acted, row) in acted.iter().zip(&rows) {
+    let emulated = emulated(&setup, &by_id);
+    assert_eq!(emulated.len(), rows.len());
+    for (emulated, row) in emulated.iter().zip(&rows) {
         // Arrival times of pieces depend on the network; the unlimited flow has received nothing
         // here.
         let of_network = FlowRecord {
@@ -163,11 +163,11 @@ fn open_hosts_match_simulated_hosts() {
             measured: row.measured,
             delivered_bytes: row.delivered_bytes,
             retransmitted_bytes: row.retransmitted_bytes,
-            ..*acted
+            ..*emulated
         };
         assert_eq!(of_network, *row);
         let arrived = if row.completed.is_some() { row.bytes } else { 0 };
-        assert_eq!(acted.delivered_bytes, arrived);
+        assert_eq!(emulated.delivered_bytes, arrived);
     }
 }
 

@@ -217,20 +217,20 @@ fn rate_under_marks(p: f64, line: f64) -> f64 {
         let (mut by_time, mut by_bytes) = (0, 0);
         // Packets until the next effective mark, after the 50 us have passed.
         let mut unmarked = rng.exponential() / p;
-        let mut hears = false;
+        let mut reacts = false;
         loop {
             let pps = rate * line;
-            let next = if hears { now + unmarked / pps } else { CNP_INTERVAL };
+            let next = if reacts { now + unmarked / pps } else { CNP_INTERVAL };
             let at = next.min(timer).min(now + bytes / pps);
             let packets = pps * (at - now);
             (sent, time) = (sent + packets, time + at - now);
             bytes -= packets;
-            unmarked -= if hears { packets } else { 0.0 };
+            unmarked -= if reacts { packets } else { 0.0 };
             now = at;
-            if at == next && hears {
+            if at == next && reacts {
                 break;
             } else if at == next {
-                hears = true;
+                reacts = true;
                 continue;
             }
             let (least, most): (u32, u32) = (by_time.min(by_bytes), by_time.max(by_bytes));

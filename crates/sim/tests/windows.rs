@@ -178,8 +178,8 @@ fn one_after_another(apart: Span, restart_after: Span) -> Vec<Span> {
 fn idle_connection_restarts_after_the_set_time() {
     let kept = one_after_another(Span::ms(1), Span::ms(1));
     assert!(kept[1] < kept[0], "a window that has grown is kept: {kept:?}");
-    let anew = one_after_another(Span::ms(2), Span::ms(1));
-    assert_eq!(anew[1], anew[0], "the window is not kept beyond the set time");
+    let restarted = one_after_another(Span::ms(2), Span::ms(1));
+    assert_eq!(restarted[1], restarted[0], "the window is not kept beyond the set time");
 }
 
 /// Pacing belongs to a connection's control. A message on an idle connection must not wait for the

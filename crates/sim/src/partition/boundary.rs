@@ -31,7 +31,7 @@ pub(super) struct Crossing {
 pub(crate) struct Mailbox {
     pub(super) parcels: Vec<Crossing>,
     pub(super) hops: Vec<Hop>,
-    /// Flows that begin in a later window.
+    /// Flows that start in a later window.
     pub(crate) submissions: Vec<Submission>,
     /// Dependent messages that the sending partition has started and the receiving one must expect.
     started: Vec<Submission>,
@@ -130,7 +130,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             (*p.frame, *p.body) = (parcel.frame, parcel.body);
             p.hops.clear();
             hops.by_ref().take(parcel.hops as usize).for_each(|hop| p.hops.push(*hop));
-            let index = self.port_names.here(parcel.port);
+            let index = self.port_names.index_of(parcel.port);
             let port = &mut self.ports[index as usize];
             if port.append(packet, parcel.landing, &mut self.packets.frames) {
                 self.events.set(index, parcel.landing);

@@ -25,14 +25,15 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let own_hosts = lookup.hosts();
         let port_names = N::of(all.clone(), 2 * fabric.links.len());
         let host_names = N::of(own_hosts.clone(), fabric.hosts.len());
-        let port = |&name: &u32| lookup.port(setup, markings, name, |host| host_names.here(host));
+        let port =
+            |&name: &u32| lookup.port(setup, markings, name, |host| host_names.index_of(host));
         let mut ports: Vec<Port> = all.iter().map(port).collect();
         let schedulers = lookup.schedulers(&own, &mut ports);
         let ingress = Ingress::new(fabric, &all).map(Box::new);
         let racks = Racks::new(
             fabric,
             &mut ports,
-            |port| port_names.here(port),
+            |port| port_names.index_of(port),
             |rack| lookup.partition_of(Node::Switch(rack)) == number,
         );
         let boundaries = (0..).zip(&own).filter_map(|(port, &name)| {
@@ -99,7 +100,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             hosts: own_hosts
                 .iter()
                 .map(|&host| {
-                    let port = port_names.here(routing.uplink(host));
+                    let port = port_names.index_of(routing.uplink(host));
                     Host::new(port, setup.stacks.len(), context(setup, &routing, host))
                 })
                 .collect(),

@@ -65,8 +65,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             }
         }
         while let Some((host, on)) = self.injector.storm(now) {
-            let here = self.host_here(host);
-            here.into_iter().for_each(|host| self.storm(host, on));
+            let local = self.local_host(host);
+            local.into_iter().for_each(|host| self.storm(host, on));
         }
         let mut rerouted = false;
         while let Some(Changed { down, link, host }) = self.injector.change(now) {
@@ -74,7 +74,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 self.toggle(link, down);
                 rerouted = true;
             }
-            if let Some(host) = host.and_then(|host| self.host_here(host)) {
+            if let Some(host) = host.and_then(|host| self.local_host(host)) {
                 self.hosts[host as usize].stopped = down;
                 if !down {
                     self.on_host(host);
@@ -91,7 +91,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// Takes a link down or brings it back.
     pub(super) fn toggle(&mut self, link: u32, down: bool) {
         for name in [2 * link, 2 * link + 1] {
-            let index = self.port_names.here(name);
+            let index = self.port_names.index_of(name);
             if index == NOWHERE {
                 continue;
             }

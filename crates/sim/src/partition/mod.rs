@@ -80,7 +80,7 @@ struct Baseline {
     packets: u64,
     /// Remainder of a transmission in progress.
     busy: Span,
-    /// Remainder of the transmissions that a failing link has cut short since.
+    /// Remainder of the transmissions that a failing link has cut short since then.
     unsent: Span,
     /// Waiting so far of the packets that were queued at that time.
     byte_ps: u128,
@@ -185,8 +185,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     }
 
     /// Returns the local index of a host, if it belongs to this partition.
-    fn host_here(&self, host: u32) -> Option<u32> {
-        Some(self.host_names.here(host)).filter(|&here| here != NOWHERE)
+    fn local_host(&self, host: u32) -> Option<u32> {
+        Some(self.host_names.index_of(host)).filter(|&index| index != NOWHERE)
     }
 
     /// Path properties: base RTT, rates, hops.

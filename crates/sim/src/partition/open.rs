@@ -31,7 +31,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let p = self.packets.get(slot);
         (*p.frame, *p.hops) = (packet.frame, packet.hops);
         *p.body = Body { message: packet.number, ..Body::default() };
-        let index = self.port_names.here(self.routing.uplink(host));
+        let index = self.port_names.index_of(self.routing.uplink(host));
         let port = &mut self.ports[index as usize];
         if port.append(slot, landing, &mut self.packets.frames) {
             self.events.set(index, landing);
@@ -50,7 +50,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let Mailbox { parcels, hops: records, .. } = &mut *mail.borrow_mut();
         let mut hops = records.iter();
         for parcel in parcels.drain(..) {
-            let index = self.port_names.here(parcel.port);
+            let index = self.port_names.index_of(parcel.port);
             let port = &self.ports[index as usize];
             let end = parcel.landing.before(port.delay);
             let mut trace = HopTrace::default();

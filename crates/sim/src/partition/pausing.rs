@@ -72,7 +72,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         if let Some(ingress) = &mut self.ingress {
             ingress.set_paused(switch, by, class, on);
         }
-        let back = self.port_names.here(self.port_names.name(by) ^ 1);
+        let back = self.port_names.index_of(self.port_names.name(by) ^ 1);
         if self.ports[back as usize].flags & flag::DOWN != 0 {
             return;
         }
@@ -105,7 +105,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let pause = self.packets.frames[packet as usize].entropy;
         self.packets.free(packet);
         let (class, on) = (pause as u8 & 7, pause >> 8 != 0);
-        let back = self.port_names.here(self.port_names.name(ingress) ^ 1);
+        let back = self.port_names.index_of(self.port_names.name(ingress) ^ 1);
         let owner = self.ports[back as usize].owner;
         if owner & HOST != 0 {
             self.pause_host(owner & !HOST, back, class, on);
@@ -220,7 +220,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// Starts or ends a PFC storm: the host pauses all lossless classes of its switch's downlink.
     pub(super) fn storm(&mut self, host: u32, on: bool) {
         let uplink = self.hosts[host as usize].port;
-        let index = self.port_names.here(self.port_names.name(uplink) ^ 1);
+        let index = self.port_names.index_of(self.port_names.name(uplink) ^ 1);
         let switch = self.ports[index as usize].owner;
         let pausing = self.setup.fabric.switches[switch as usize].pausing;
         let classes = pausing.map_or(0, |pausing| pausing.classes);
@@ -261,7 +261,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             let Switch { first_port, last_port, .. } = self.switches[switch as usize];
             for &port in &self.switch_ports[first_port as usize..last_port as usize] {
                 let name = self.port_names.name(port) ^ 1;
-                let held = |class| (class, ingress.held(self.port_names.here(name), class));
+                let held = |class| (class, ingress.held(self.port_names.index_of(name), class));
                 let some = (0..8).map(held).filter(|(_, (held, _))| held.bytes > 0);
                 waits.held.extend(some.map(|(class, (held, sender_paused))| At {
                     ingress: name,

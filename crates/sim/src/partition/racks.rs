@@ -19,11 +19,11 @@ impl Racks {
     pub(super) fn new(
         fabric: &Fabric,
         ports: &mut [Port],
-        here: impl Fn(u32) -> u32,
+        index_of: impl Fn(u32) -> u32,
         is_here: impl Fn(u32) -> bool,
     ) -> Option<Box<Racks>> {
         fabric.circuits.as_ref()?;
-        let all = Voqs::of_racks(fabric, here, is_here);
+        let all = Voqs::of_racks(fabric, index_of, is_here);
         let mut of_port = vec![NOWHERE; ports.len()];
         for (rack, voqs) in (0..).zip(&all) {
             for port in voqs.ports() {
@@ -218,7 +218,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Share of the measured window in which the port's link is up.
+    /// Time within the measured window in which the port's link is up.
     pub(super) fn open_span(&self, port: u32, until: Time) -> Span {
         let whole = until.since(self.setup.warmup);
         let fabric = &self.setup.fabric;

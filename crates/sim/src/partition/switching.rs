@@ -153,7 +153,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.lose(packet);
             return;
         }
-        let index = self.port_names.here(index);
+        let index = self.port_names.index_of(index);
         let port = &mut self.ports[index as usize];
         if port.has_queue() && port.free_at <= now {
             self.commit_switch_port(index);

@@ -252,12 +252,12 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// Starts a flow that has at least one end in this partition.
     fn begin(&mut self, submission: &Submission) {
         let flow = &submission.flow;
-        if self.host_here(flow.dst).is_some() {
+        if self.local_host(flow.dst).is_some() {
             self.expect(submission);
         } else if let Some(dependents) = &mut self.dependents {
             dependents.announce(submission);
         }
-        if let Some(host) = self.host_here(flow.src) {
+        if let Some(host) = self.local_host(flow.src) {
             self.submit(host, submission);
         }
     }
@@ -303,7 +303,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     fn stop(&mut self, slot: u32) {
         let sending = self.flows.get(slot);
         let (src, stack, handle) = (sending.flow.src, sending.flow.stack, sending.handle);
-        let Some(host) = self.host_here(src) else { return };
+        let Some(host) = self.local_host(src) else { return };
         self.pull(host);
         self.hosts[host as usize].transport(stack, &self.setup.stacks).stop(self.now, handle);
         self.look_again(host);
