@@ -122,7 +122,7 @@ fn drops_in_spite_of_pauses_are_warned_of() {
 
 #[test]
 fn a_deadlock_ends_the_run_and_names_the_ports() {
-    let words = ["deadlock, found at", "are paused in a circle", "s0", "s1", "s2", "s3"];
+    let words = ["deadlock detected at", "pause each other in a cycle", "s0", "s1", "s2", "s3"];
     run(&circle(), &["--json"]).refused(1, &words);
 }
 

@@ -187,7 +187,7 @@ fn what_was_done_beside_a_failure_replaces_what_the_folder_held() {
     };
     compare("1..3", "20us").ok();
     assert_eq!(files(&place.path("out")), ["aggregate.json", "seed-1", "seed-2", "seed-3"]);
-    compare("1..2", "1ms").refused(1, &["deadlock, found at"]);
+    compare("1..2", "1ms").refused(1, &["deadlock detected at"]);
     assert_eq!(files(&place.path("out")), ["seed-1", "seed-2"]);
     assert_eq!(files(&place.path("out/seed-2")), ["open-loop"]);
 }

@@ -239,7 +239,7 @@ fn a_run_that_fails_is_told_and_the_others_are_kept() {
     let out = place.arg("out");
     let answer = sweep(&place, &["--vary", "duration=20us,20ms", "--out", &out]);
     assert_eq!(answer.code, Some(1), "{}", answer.stderr);
-    let words = ["duration=20ms, seed ", "deadlock, found at", "1 of 2 runs failed"];
+    let words = ["duration=20ms, seed ", "deadlock detected at", "1 of 2 runs failed"];
     for word in words {
         assert!(answer.stderr.contains(word), "{word}: {}", answer.stderr);
     }
@@ -250,7 +250,7 @@ fn a_run_that_fails_is_told_and_the_others_are_kept() {
     assert!(metrics(0) > 0 && metrics(1) == 0);
     assert_eq!(kept(&place), 1);
     let alone = sweep(&place, &["--vary", "duration=20ms", "--out", &place.arg("none")]);
-    alone.refused(1, &["deadlock, found at"]);
+    alone.refused(1, &["deadlock detected at"]);
     assert!(!place.path("none").exists());
 }
 

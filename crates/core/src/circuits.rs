@@ -1,10 +1,10 @@
-//! Circuits between racks that come and go by schedule: as data, and which is up when.
+//! Circuits between racks: links that are up by schedule.
 //!
-//! An optical switch joins racks in a **matching**: each sends to one other, or to none. It stays
-//! in it for a **day**, then takes a **night** to change to the next, in which nothing is sent. A
-//! day and its night are a slot; the slots of all matchings are a week, which is repeated. The
-//! first day begins with the run. See Mukerjee et al., "Adapting TCP for Reconfigurable Datacenter
-//! Networks", NSDI 2020.
+//! An optical switch joins racks in a **matching**: each rack sends to one other rack, or to none.
+//! A matching lasts for a **day**. In the following **night** the switch changes to the next
+//! matching, and nothing is sent. A day and its night form a slot. The slots of all matchings form
+//! a week, which repeats. The first day begins with the run. See Mukerjee et al., "Adapting TCP for
+//! Reconfigurable Datacenter Networks", NSDI 2020.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -15,43 +15,44 @@ use alloc::vec::Vec;
 use crate::fabric::{Fabric, Link, Node};
 use crate::{Span, Time};
 
-/// The circuits of a fabric. Its racks are its first switches.
+/// Circuits of a fabric. Its first switches are the racks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Circuits {
-    /// Links from this number on are circuits, one a pair of racks at most; each direction is up
-    /// when the schedule says so. Those before are the packet network.
+    /// First link that is a circuit. There is at most one circuit per pair of racks, and the
+    /// schedule determines when each direction is up. Links with lower indices form the packet
+    /// network.
     pub first_link: u32,
-    /// Time that a matching stays.
+    /// Duration of a matching.
     pub day: Span,
-    /// Time from a day to the next.
+    /// Time between two days.
     pub night: Span,
-    /// By slot of a week, then rack: the rack that it sends to. Its own number: none.
+    /// By slot of a week and rack: the rack that it sends to. Its own index if it sends to none.
     pub matchings: Vec<Vec<u16>>,
-    /// Wire bytes that the queue for a rack holds; what does not fit is dropped.
+    /// Capacity in wire bytes of the queue for a rack. Packets that do not fit are dropped.
     pub queue_bytes: u32,
-    /// The same from `ahead` before a day of the rack's circuit until that day ends.
+    /// The same from `ahead` before a day of the rack's circuit until the end of that day.
     pub enlarged_bytes: u32,
-    /// So long before a day packets are told of its circuit (prebuffering).
+    /// Time before a day from which packets announce its circuit (prebuffering).
     pub ahead: Span,
 }
 
 impl Circuits {
-    /// How many racks there are.
+    /// Number of racks.
     pub fn racks(&self) -> usize {
         self.matchings.first().map_or(0, Vec::len)
     }
 
-    /// A day and its night.
+    /// Duration of a day and its night.
     pub fn slot(&self) -> Span {
         self.day + self.night
     }
 
-    /// All slots.
+    /// Duration of all slots.
     pub fn week(&self) -> Span {
         self.slot().times(self.matchings.len() as u64)
     }
 
-    /// The slots of a week in which a circuit leads from one rack to another.
+    /// Slots of a week in which a circuit leads from one rack to another.
     pub fn days(&self, from: u32, to: u32) -> Vec<u32> {
         let leads = |matching: &Vec<u16>| {
             from != to && matching.get(from as usize).is_some_and(|&peer| peer as u32 == to)
@@ -59,7 +60,7 @@ impl Circuits {
         (0..).zip(&self.matchings).filter(|(_, m)| leads(m)).map(|(slot, _)| slot).collect()
     }
 
-    /// Time that a circuit of these `days` has been up since the start of the run.
+    /// Time that a circuit with these `days` has been up since the start of the run.
     pub fn up_until(&self, days: &[u32], until: Time) -> Span {
         let (slot, week) = (self.slot().as_ps(), self.week().as_ps().max(1));
         let (weeks, rest) = (until.as_ps() / week, until.as_ps() % week);
@@ -68,7 +69,7 @@ impl Circuits {
         Span::ps(whole + days.iter().map(of_week).sum::<u64>())
     }
 
-    /// Two racks that a matching has sending to the same third, if any.
+    /// Two racks that send to the same rack in a matching, if any.
     pub fn clash(matching: &[u16]) -> Option<(usize, usize)> {
         let mut first = vec![None; matching.len()];
         for (rack, &to) in matching.iter().enumerate() {
@@ -81,8 +82,8 @@ impl Circuits {
         None
     }
 
-    /// The link of the packet network that a rack has to another switch; `None` where there is not
-    /// exactly one.
+    /// The link of a rack to another switch in the packet network; `None` if there is not exactly
+    /// one.
     pub fn uplink(&self, links: &[Link], rack: u32) -> Option<u32> {
         let own = |link: &Link| match (link.a, link.b) {
             (Node::Switch(a), Node::Switch(b)) => a == rack || b == rack,
@@ -93,24 +94,29 @@ impl Circuits {
         own.next().filter(|_| own.next().is_none())
     }
 
-    /// Why the circuits do not fit the fabric, if they do not.
+    /// Checks that the circuits fit the fabric.
     ///
     /// # Errors
-    /// No day; matchings of different sizes, or in which two racks send to the same one, or to one
-    /// that is none; a circuit that has no link, a link that is none between racks; a rack that has
-    /// not exactly one link to a switch of the packet network.
+    /// If the day has no duration; if matchings have different sizes, two racks send to the same
+    /// rack, or a rack sends to one that does not exist; if a circuit has no link, or a link is not
+    /// between two racks; or if a rack does not have exactly one link to a switch of the packet
+    /// network.
     pub fn check(&self, fabric: &Fabric) -> Result<(), String> {
         let racks = self.racks();
         if self.day == Span::ZERO || racks < 2 || racks > fabric.switches.len() {
-            return Err(format!("circuits of {racks} racks with days of {}", self.day));
+            return Err(format!(
+                "circuits need at least two racks (switches) and a day above zero: found {racks} \
+                 racks and days of {}",
+                self.day
+            ));
         }
         for (slot, matching) in self.matchings.iter().enumerate() {
             if matching.len() != racks || matching.iter().any(|&to| to as usize >= racks) {
-                return Err(format!("matching {slot} is not of {racks} racks"));
+                return Err(format!("matching {slot} does not list each of {racks} racks"));
             }
             if let Some((a, b)) = Circuits::clash(matching) {
                 return Err(format!(
-                    "in matching {slot} racks {a} and {b} both send to {}",
+                    "matching {slot}: racks {a} and {b} both send to rack {}",
                     matching[a]
                 ));
             }
@@ -120,20 +126,20 @@ impl Circuits {
         let pairs = self.matchings.iter().flat_map(|matching| (0u32..).zip(matching));
         for (from, to) in pairs.map(|(from, &to)| (from, to as u32)) {
             if from != to && !joined.contains(&(from, to)) {
-                return Err(format!("no link for the circuit from rack {from} to rack {to}"));
+                return Err(format!("the circuit from rack {from} to rack {to} has no link"));
             }
         }
         let circuits = fabric.links.len().saturating_sub(self.first_link as usize);
         if joined.len() != 2 * circuits {
-            return Err("a circuit that is none between two racks, or a second one".into());
+            return Err("a circuit link does not join two racks, or duplicates another one".into());
         }
         match (0..racks as u32).find(|&rack| self.uplink(&fabric.links, rack).is_none()) {
-            Some(rack) => Err(format!("rack {rack} has not one link to the packet network")),
+            Some(rack) => Err(format!("rack {rack} needs exactly one link to the packet network")),
             None => Ok(()),
         }
     }
 
-    /// Ports of circuits, and the racks that they lead from and to.
+    /// Ports of circuits, each with the racks that it leads from and to.
     pub fn ports(&self, fabric: &Fabric) -> Vec<(u32, u32, u32)> {
         let racks = self.racks() as u32;
         let all = 2 * self.first_link..2 * fabric.links.len() as u32;
@@ -167,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circuit_is_up_in_its_days_and_no_longer() {
+    fn circuit_is_up_in_its_days_only() {
         let circuits = three();
         assert_eq!((circuits.days(0, 1), circuits.days(1, 0)), (vec![0, 2], vec![1, 2]));
         assert_eq!(circuits.days(2, 2), Vec::<u32>::new());
@@ -180,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn two_racks_that_send_to_one_are_named() {
+    fn clash_returns_both_racks() {
         assert_eq!(Circuits::clash(&[1, 2, 0, 3]), None);
         assert_eq!(Circuits::clash(&[1, 3, 0, 3]), Some((1, 3)));
     }

@@ -1,33 +1,33 @@
-//! Collective operations, as messages that wait for each other.
+//! Collective operations, as messages that depend on each other.
 //!
-//! Every rank goes through the same rounds, one after the other. In a round it waits for the
-//! messages that land in it, and sends its own once all of them have been delivered. So when a
-//! message begins depends on what has arrived at its sender, and on nothing else. A block of data
-//! may be cut into chunks, which go through the rounds apart from each other.
+//! Every rank passes the same rounds in order. In a round it waits for the messages that arrive in
+//! it, and sends its own when all of them have been delivered. So the start of a message depends
+//! only on what has arrived at its sender. A block of data may be divided into chunks, which pass
+//! the rounds independently.
 
 use alloc::vec::Vec;
 
 use crate::Span;
 use crate::workload::share;
 
-/// A collective operation among some hosts, several times in a row.
+/// A collective operation among some hosts, with a number of iterations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collective {
-    /// What is done.
+    /// Operation.
     pub op: Op,
-    /// The host of each rank: two at least, none twice.
+    /// Host of each rank: at least two, all different.
     pub hosts: Vec<u32>,
-    /// Bytes of a rank's data, as nccl-tests count them: of the larger of its two buffers.
+    /// Bytes of a rank's data, as counted by nccl-tests: the size of the larger of its two buffers.
     pub bytes: u64,
-    /// Parts that a block is cut into.
+    /// Number of chunks per block.
     pub chunks: u32,
-    /// How often it is done.
+    /// Number of iterations.
     pub iterations: u32,
-    /// Time that a rank computes between two iterations.
+    /// Computing time of a rank between two iterations.
     pub compute: Span,
 }
 
-/// What is done, and how.
+/// Operation and algorithm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     /// All-reduce as reduce-scatter and all-gather around a ring (Patarasuk and Yuan, "Bandwidth
@@ -39,24 +39,24 @@ pub enum Op {
     ReduceScatter,
     /// All-gather around a ring.
     AllGather,
-    /// Every rank sends a block to every other.
+    /// Every rank sends a block to every other rank.
     AllToAll,
-    /// A layer of a mixture of experts.
+    /// One layer of a mixture of experts.
     Experts {
-        /// By rank: bytes that every rank has for the experts there.
+        /// By rank: bytes that every rank has for the experts of that rank.
         loads: Vec<u64>,
-        /// Results come back the way that the data went.
+        /// Results return on the same way.
         combine: bool,
     },
-    /// A request down the ranks from host to host, each of which asks the next before it replies to
-    /// the one before.
+    /// A request along a chain of ranks. Each host sends a request to the next one before it
+    /// replies to the previous one.
     Chain {
-        /// Bytes of a reply.
+        /// Size of a reply in bytes.
         reply: u64,
     },
 }
 
-/// Words for the operations, in scenario files and results.
+/// Names of the operations in scenario files and results.
 pub const OPS: [&str; 8] = [
     "ring-all-reduce",
     "tree-all-reduce",
@@ -68,28 +68,29 @@ pub const OPS: [&str; 8] = [
     "chain",
 ];
 
-/// Most messages of an iteration, of all collectives of a run together, by [`Collective::numbers`].
+/// Maximum number of messages of one iteration of all collectives of a run, counted by
+/// [`Collective::numbers`].
 pub const MOST_MESSAGES: u64 = 1 << 24;
-/// Most iterations of one.
+/// Maximum number of iterations of a collective.
 pub const MOST_ITERATIONS: u64 = 1 << 18;
-/// Most collectives of a run.
+/// Maximum number of collectives in a run.
 pub const MOST_JOBS: u64 = 1 << 10;
 
-/// Where a message is among those of an iteration.
+/// Position of a message in an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The sending rank.
+    /// Sending rank.
     pub rank: u32,
-    /// The round in which it sends.
+    /// Round in which it is sent.
     pub round: u32,
-    /// Which of the messages of that round.
+    /// Index among the messages of that round.
     pub nth: u32,
-    /// Which chunk.
+    /// Chunk.
     pub chunk: u32,
 }
 
 impl Collective {
-    /// How many ranks there are.
+    /// Number of ranks.
     pub fn ranks(&self) -> u32 {
         self.hosts.len() as u32
     }
@@ -108,12 +109,12 @@ impl Collective {
         }]
     }
 
-    /// Rounds in which a rank waits or sends.
+    /// Number of rounds in which a rank waits or sends.
     pub fn rounds(&self) -> u32 {
         self.sending_rounds() + self.lag()
     }
 
-    /// Rounds in which a rank sends, the first ones.
+    /// Number of rounds in which a rank sends; these are the first ones.
     fn sending_rounds(&self) -> u32 {
         let others = self.ranks() - 1;
         match self.op {
@@ -125,13 +126,13 @@ impl Collective {
         }
     }
 
-    /// So many rounds later than it is sent a message lands. Up and down a tree or chain, ranks
-    /// wait for each other in the same round.
+    /// Rounds between sending and arrival of a message. In a tree or chain, a message arrives in
+    /// the round in which it is sent.
     fn lag(&self) -> u32 {
         u32::from(!matches!(self.op, Op::TreeAllReduce | Op::Chain { .. }))
     }
 
-    /// Most messages of a chunk that a rank sends in a round.
+    /// Maximum number of messages of a chunk that a rank sends in a round.
     pub fn fan_out(&self) -> u32 {
         match self.op {
             Op::RingAllReduce | Op::ReduceScatter | Op::AllGather | Op::Chain { .. } => 1,
@@ -140,7 +141,7 @@ impl Collective {
         }
     }
 
-    /// Messages of a chunk that `rank` waits for in `round`.
+    /// Number of messages of a chunk that `rank` waits for in `round`.
     pub fn waits(&self, rank: u32, round: u32) -> u32 {
         match self.op {
             Op::TreeAllReduce if round == 0 => {
@@ -155,7 +156,7 @@ impl Collective {
         }
     }
 
-    /// The message at `place`: its receiving rank, and its bytes; `None` where there is none.
+    /// The message at `place`: receiving rank and bytes; `None` if there is none.
     pub fn message(&self, place: Place) -> Option<(u32, u64)> {
         let Place { rank, round, nth, chunk } = place;
         if round >= self.sending_rounds() || nth >= self.fan_out() {
@@ -163,10 +164,10 @@ impl Collective {
         }
         let ranks = self.ranks();
         let block = |number| share(self.bytes, ranks, number);
-        // Neighbours first, so that no receiver is the first of all.
+        // Each rank starts with its neighbour, so no receiver is the first target of all.
         let other = (rank + 1 + nth) % ranks;
         let (to, bytes) = match &self.op {
-            // A block starts at its own rank and is passed on.
+            // A block starts at its own rank and is forwarded.
             Op::RingAllReduce | Op::ReduceScatter | Op::AllGather => {
                 (other, block((rank + ranks - round % ranks) % ranks))
             }
@@ -187,25 +188,25 @@ impl Collective {
         Some((to, share(bytes, self.chunks, chunk)))
     }
 
-    /// Where the message at `place` lands: the receiving rank and the round there.
+    /// Receiving rank and round of the message at `place`.
     pub fn landing(&self, place: Place) -> Option<(u32, u32)> {
         self.message(place).map(|(to, _)| (to, place.round + self.lag()))
     }
 
-    /// Numbers that the messages of an iteration have are below this.
+    /// Upper bound of the message numbers of an iteration.
     pub fn numbers(&self) -> u64 {
         let in_round = u64::from(self.fan_out()) * u64::from(self.chunks);
         u64::from(self.ranks()) * u64::from(self.sending_rounds()) * in_round
     }
 
-    /// The number of the message at `place`. Those of a rank follow each other.
+    /// Number of the message at `place`. The numbers of a rank are consecutive.
     pub fn number(&self, place: Place) -> u32 {
         let Place { rank, round, nth, chunk } = place;
         let round = rank * self.sending_rounds() + round;
         (round * self.fan_out() + nth) * self.chunks + chunk
     }
 
-    /// The place of the message with this number.
+    /// Position of the message with this number.
     pub fn place(&self, number: u32) -> Place {
         let (rest, chunk) = (number / self.chunks, number % self.chunks);
         let (rest, nth) = (rest / self.fan_out(), rest % self.fan_out());
@@ -213,12 +214,13 @@ impl Collective {
         Place { rank: rest / rounds, round: rest % rounds, nth, chunk }
     }
 
-    /// Messages of an iteration.
+    /// Number of messages in an iteration.
     pub fn messages(&self) -> u64 {
         self.sizes().iter().map(|(_, count)| count).sum()
     }
 
-    /// Sizes of the messages of an iteration, to a byte or two, and how many have each.
+    /// Sizes of the messages of an iteration, accurate to a byte or two, each with the number of
+    /// messages.
     pub fn sizes(&self) -> Vec<(u64, u64)> {
         let (ranks, others) = (u64::from(self.ranks()), u64::from(self.ranks() - 1));
         let (rounds, chunks) = (u64::from(self.sending_rounds()), u64::from(self.chunks));
@@ -236,9 +238,10 @@ impl Collective {
         }
     }
 
-    /// Bus bandwidth over algorithm bandwidth: what of a rank's data its link carries at least, in
-    /// one direction. As nccl-tests have it (`doc/PERFORMANCE.md` there); of a mixture of experts
-    /// as for as many all-to-alls, which it is where all experts are as busy. A chain has none.
+    /// Bus bandwidth over algorithm bandwidth: the least part of a rank's data that its link
+    /// carries in one direction. As defined by nccl-tests (`doc/PERFORMANCE.md` there). For a
+    /// mixture of experts the value is that of the equivalent all-to-alls, which is exact if the
+    /// experts have equal loads. A chain has none.
     pub fn bus_factor(&self) -> Option<f64> {
         let others = f64::from(self.ranks() - 1) / f64::from(self.ranks());
         match self.op {
@@ -251,9 +254,9 @@ impl Collective {
     }
 }
 
-/// Bytes that each rank has for the experts of each of `ranks`, of `bytes` in all: those of rank r
-/// are as popular as (r + 1) to the power of minus `skew`. Never nothing: that there is nothing to
-/// come is a message too.
+/// Bytes that each rank has for the experts of each of `ranks`, `bytes` in total. The popularity of
+/// rank r is (r + 1) to the power of minus `skew`. At least one byte each, because an empty load
+/// must be announced, too.
 pub fn expert_loads(bytes: u64, ranks: u32, skew: f64) -> Vec<u64> {
     let weight = |rank: u32| crate::math::pow(f64::from(rank + 1), -skew);
     let all: f64 = (0..ranks).map(weight).sum();
@@ -261,7 +264,7 @@ pub fn expert_loads(bytes: u64, ranks: u32, skew: f64) -> Vec<u64> {
     (0..ranks).map(|rank| load(rank).max(1)).collect()
 }
 
-/// Below `rank` in a binary tree of as many ranks as one likes.
+/// Children of `rank` in an unbounded binary tree.
 fn children(rank: u32) -> impl Iterator<Item = u32> {
     2 * rank + 1..=2 * rank + 2
 }
@@ -290,7 +293,7 @@ mod tests {
         ops.into_iter().map(of).collect()
     }
 
-    /// Every message there is, by number.
+    /// All messages, by number.
     fn messages(of: &Collective) -> Vec<(Place, u32, u64)> {
         (0..of.numbers() as u32)
             .filter_map(|number| {
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rank_waits_for_what_lands_and_nobody_for_ever() {
+    fn every_rank_waits_for_exactly_its_messages() {
         for ranks in [2, 3, 4, 7, 16] {
             for of in all(ranks, 10_007, 3) {
                 let rounds = of.rounds() as usize;
@@ -329,8 +332,8 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_the_textbooks() {
-        // Of 7 ranks with 10,007 bytes each, by operation: what is sent in all.
+    fn bytes_match_the_textbooks() {
+        // 7 ranks with 10,007 bytes each: total bytes sent, by operation.
         let sent = |of: &Collective| messages(of).iter().map(|(.., bytes)| bytes).sum::<u64>();
         let all = all(7, 10_007, 3);
         assert_eq!(sent(&all[0]), 2 * 6 * 10_007);
@@ -348,11 +351,11 @@ mod tests {
         }
     }
 
-    /// After reduce-scatter and all-gather around a ring every rank has every block, reduced over
-    /// all ranks: followed here as the set of ranks that have added to a block.
+    /// After reduce-scatter and all-gather around a ring, every rank has every block, reduced over
+    /// all ranks. The test tracks the set of ranks that have added to a block.
     #[test]
-    fn a_ring_reduces_every_block_everywhere() {
-        // Nine bytes are blocks of 2, 2, 2, 2 and 1.
+    fn ring_reduces_every_block_at_every_rank() {
+        // Nine bytes form blocks of 2, 2, 2, 2 and 1.
         let (ranks, of) = (5u32, &all(5, 9, 1)[0]);
         let mut has = vec![vec![0u32; 5]; 5];
         (0..5).for_each(|rank| has[rank] = vec![1 << rank; 5]);
@@ -369,30 +372,31 @@ mod tests {
     }
 
     #[test]
-    fn experts_are_as_popular_as_their_skew_says() {
+    fn expert_loads_follow_their_skew() {
         assert_eq!(expert_loads(100, 4, 0.0), [25; 4]);
-        // 1, 1/2, 1/3, 1/4: 25/12 in all.
+        // 1, 1/2, 1/3, 1/4: 25/12 in total.
         assert_eq!(expert_loads(2_500, 4, 1.0), [1_200, 600, 400, 300]);
-        assert_eq!(expert_loads(4, 4, 10.0), [4, 1, 1, 1], "never nothing");
+        assert_eq!(expert_loads(4, 4, 10.0), [4, 1, 1, 1], "at least one byte");
     }
 
     #[test]
-    fn what_a_rank_sends_is_of_whom_it_is_for() {
-        // Seven bytes of 2, 2, 2 and 1.
+    fn block_size_depends_on_the_receiver() {
+        // Seven bytes form blocks of 2, 2, 2 and 1.
         let of = &all(4, 7, 1)[4];
         let to_last: Vec<u64> =
             messages(of).iter().filter(|(_, to, _)| *to == 3).map(|(.., bytes)| *bytes).collect();
         assert_eq!(to_last, [1; 3], "the block of the last rank is shorter");
         let of = &all(4, 2_500, 1)[6];
         for (Place { rank, round, .. }, to, bytes) in messages(of) {
-            // There what its expert has to do, and back what the expert has done.
+            // The first round carries the input of the receiver's experts, the second their
+            // results.
             let expert = if round == 0 { to } else { rank };
             assert_eq!(bytes, [1_200, 600, 400, 300][expert as usize]);
         }
     }
 
     #[test]
-    fn bus_bandwidth_is_counted_as_nccl_tests_do() {
+    fn bus_factor_matches_nccl_tests() {
         let factors: Vec<Option<f64>> = all(4, 100, 1).iter().map(Collective::bus_factor).collect();
         let (once, twice) = (Some(0.75), Some(1.5));
         assert_eq!(factors, [twice, twice, once, once, once, once, twice, None]);

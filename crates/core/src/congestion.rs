@@ -1,4 +1,4 @@
-//! Congestion control: "how much may this flow send?"
+//! Congestion controls answer the question "how much may this flow send?"
 
 use crate::params::Params;
 use crate::{
@@ -6,32 +6,31 @@ use crate::{
     Rate, Span, Time, choice,
 };
 
-/// What a congestion control knows of its path when the connection starts.
+/// Path properties that a congestion control knows when the connection starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
     /// Propagation, switch latency, serialisation of one full packet forward and of one minimum
-    /// frame back; contention apart.
+    /// frame back, without contention.
     pub base_rtt: Span,
     /// The largest base RTT of any pair in the fabric.
     pub fabric_base_rtt: Span,
     /// Rate of the sender's NIC.
     pub nic_rate: Rate,
-    /// Slowest link on the path.
+    /// Rate of the slowest link on the path.
     pub bottleneck_rate: Rate,
-    /// Bandwidth-delay product in bytes: NIC rate times the fabric's base RTT unless the scenario
-    /// sets it.
+    /// Bandwidth-delay product in bytes. Default: NIC rate times the fabric's base RTT.
     pub bdp_bytes: f64,
     /// Payload of a full packet.
     pub mtu: u32,
-    /// A full packet on the wire, telemetry included.
+    /// Wire bytes of a full packet, including telemetry.
     pub full_wire_bytes: u32,
-    /// Switches on the path.
+    /// Number of switches on the path.
     pub hops: u32,
 }
 
 impl Path {
-    /// The base RTT that the bandwidth-delay product stands for, in picoseconds: the fabric's
-    /// largest unless the scenario sets the product.
+    /// Base RTT that the bandwidth-delay product corresponds to, in picoseconds: by default the
+    /// fabric's largest.
     pub fn bdp_time_ps(&self) -> f64 {
         (self.bdp_bytes * 8e12 / self.nic_rate.as_bps() as f64).max(1.0)
     }
@@ -40,9 +39,10 @@ impl Path {
 /// One acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
-    /// When it arrived at the sender's NIC.
+    /// Time of arrival at the sender's NIC.
     pub now: Time,
-    /// From the data packet leaving the NIC to this acknowledgement arriving there.
+    /// Time from the departure of the data packet at the NIC to the arrival of this acknowledgement
+    /// there.
     pub rtt: Span,
     /// Packets newly acknowledged; 0 for a duplicate.
     pub acked_packets: u32,
@@ -52,39 +52,39 @@ pub struct Ack<'a> {
     pub in_flight_bytes: u64,
     /// Number of the packet that caused this acknowledgement.
     pub seq: u64,
-    /// Number of the next new packet: an ack with `seq` at or above a remembered `next_seq` is a
+    /// Number of the next new packet. An ack with `seq` at or above a remembered `next_seq` is one
     /// round trip later.
     pub next_seq: u64,
-    /// The packet arrived with a congestion mark.
+    /// The data packet arrived with a congestion mark.
     pub marked: bool,
-    /// A circuit led to the receiver when the packet left its rack, or was soon to.
+    /// When the packet left its rack, a circuit to the receiver was up or would soon be.
     pub circuit: bool,
-    /// The control, by its window or its pace, limited sending at some time since the last
-    /// acknowledgement; not the NIC, not the application.
+    /// The control, by its window or pace, limited sending at some time since the last
+    /// acknowledgement; the limit was not the NIC or the application.
     pub window_limited: bool,
-    /// Largest queueing delay on the forward path, where stamped.
+    /// Largest queueing delay on the forward path, if stamped.
     pub peak_hop_delay: Span,
-    /// Largest queueing delay on the reverse path, where stamped.
+    /// Largest queueing delay on the reverse path, if stamped.
     pub reverse_peak_hop_delay: Span,
-    /// Per-hop records of the forward path, where stamped.
+    /// Per-hop records of the forward path, if stamped.
     pub hops: &'a [Hop],
 }
 
-/// What kind of loss was found.
+/// Kind of a detected loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
-    /// Later packets arrived: the path still works. Told once for each episode.
+    /// Later packets have arrived, so the path still works. Reported once per episode.
     Recovery,
-    /// Nothing arrived for a retransmission timeout.
+    /// Nothing has arrived for a retransmission timeout.
     Timeout,
 }
 
-/// A loss.
+/// A detected loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
-    /// When it was found.
+    /// Time of detection.
     pub now: Time,
-    /// How.
+    /// Kind of loss.
     pub kind: LossKind,
     /// Latest round-trip time.
     pub rtt: Span,
@@ -93,102 +93,104 @@ pub struct Loss {
 }
 
 choice! {
-    /// When a packet may start under a window.
+    /// Condition for a packet to start under a window.
     pub enum WindowRule {
-        /// Where a full packet still fits: RFC 5681, section 2, calls the window what may be in
-        /// flight.
+        /// A full packet must still fit. RFC 5681, section 2, defines the window as the data that
+        /// may be in flight.
         Fits = "fits",
-        /// Where anything of the window is left, so that up to a packet more is in flight: the
-        /// simulators that descend from HPCC's.
+        /// Any part of the window must be left, so up to one packet more is in flight. This is the
+        /// rule of the simulators that descend from HPCC's.
         Below = "below",
     }
 }
 
 choice! {
-    /// What becomes of packets that arrive behind a missing one.
+    /// Treatment of packets that arrive behind a missing one.
     pub enum RecoveryRule {
-        /// They are kept, and only what is missing is sent again.
+        /// They are kept, and only the missing packets are retransmitted.
         Selective = "selective",
-        /// They are dropped, and everything from the missing one on is sent again: NICs without
-        /// memory for them.
+        /// They are dropped, and everything from the missing packet on is retransmitted, as by NICs
+        /// without memory for them.
         GoBackN = "go-back-n",
     }
 }
 
 choice! {
-    /// What a new pace changes for the packet whose time to leave is already set.
+    /// Effect of a new pace on the packet whose departure time is already set.
     pub enum PendingRule {
-        /// Nothing: it leaves when the old pace let it.
+        /// None: it leaves at the time that the old pace set.
         Keep = "keep",
-        /// Its time moves by the difference between the two gaps that the packet before it takes at
+        /// Its departure time moves by the difference between the gaps of the preceding packet at
         /// the new and at the old pace, even if that time has passed.
         Shift = "shift",
     }
 }
 
-/// A congestion control's answer.
+/// Answer of a congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// Wire bytes that may be in flight, by the connection's [`WindowRule`]. Below one full packet
-    /// the transport sends one packet every `rtt · full packet / window`. Infinite: no window.
+    /// Wire bytes that may be in flight, subject to the connection's [`WindowRule`]. Below one full
+    /// packet the transport sends one packet every `rtt · full packet / window`. Infinite without a
+    /// window.
     pub window_bytes: f64,
-    /// Pace at this rate in bit/s; infinite: no pacing.
+    /// Pace in bit/s; infinite without pacing.
     pub pace_bps: f64,
-    /// When it wants [`CongestionControl::on_timer`], or [`Time::NEVER`].
+    /// Time of the next [`CongestionControl::on_timer`], or [`Time::NEVER`].
     pub wake_at: Time,
 }
 
 impl Limit {
-    /// A window alone.
+    /// A limit by window only.
     pub const fn window(window_bytes: f64) -> Limit {
         Limit { window_bytes, pace_bps: f64::INFINITY, wake_at: Time::NEVER }
     }
 }
 
-/// "How much may this flow send?" One value per connection; parameters are shared between
-/// connections and handed in.
+/// A congestion control answers "how much may this flow send?". There is one value per connection.
+/// Parameters are shared between connections and passed to each call.
 ///
 /// Implementations are pure: no clock, no I/O, and no allocation while packets move. Only
-/// [`start`](Self::start), [`on_ack`](Self::on_ack) and [`limit`](Self::limit) have to be written.
+/// [`start`](Self::start), [`on_ack`](Self::on_ack) and [`limit`](Self::limit) are mandatory.
 pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
-    /// Who it is.
+    /// Protocol information.
     const INFO: ProtocolInfo;
     /// Its parameters.
     type Params: Params;
-    /// What its connections do unless the scenario says otherwise.
+    /// Defaults of its connections, which a scenario can override.
     const CONNECTION_DEFAULTS: ConnectionDefaults = ConnectionDefaults::DEFAULT;
 
-    /// What it wants of the fabric. Telemetry, and whether anything is marked, depend on parameters
-    /// alone: packets ask for them. Default: nothing.
+    /// Requirements that it has on the fabric. Telemetry, and whether switches mark at all, must
+    /// depend only on parameters, because packets carry these requests. By default none.
     fn requirements(_params: &Self::Params, _fabric: &FabricProperties) -> FabricRequirements {
         FabricRequirements::NONE
     }
-    /// What it aims at where a flow sends `rate_bps` on this path, and whether it is at home there.
+    /// Operating point of a flow that sends `rate_bps` on this path.
     fn operating_point(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> OperatingPoint {
         OperatingPoint::DEFAULT
     }
 
-    /// State of a new connection.
+    /// Creates the state of a new connection.
     fn start(params: &Self::Params, path: &Path, now: Time, seed: u64) -> Self;
-    /// One acknowledgement arrived.
+    /// Processes an acknowledgement.
     fn on_ack(&mut self, params: &Self::Params, ack: &Ack<'_>);
-    /// A loss was found.
+    /// Processes a loss.
     fn on_loss(&mut self, _params: &Self::Params, _loss: &Loss) {}
-    /// The time asked for in [`Limit::wake_at`] has come.
+    /// Called at the time that [`Limit::wake_at`] requested.
     fn on_timer(&mut self, _params: &Self::Params, _now: Time) {}
-    /// A packet left. Returns whether that may have changed the [`limit`](Self::limit): true only
-    /// for controls that count packets or keep time by them (DCQCN, open-loop Poisson).
+    /// Called when a packet has left. Returns whether that may have changed the
+    /// [`limit`](Self::limit): true only for controls that count packets or keep time by them
+    /// (DCQCN, open-loop Poisson).
     fn on_sent(&mut self, _params: &Self::Params, _now: Time, _wire_bytes: u32) -> bool {
         false
     }
-    /// The connection has been idle, and has a message again; only controls that keep time without
-    /// timers care.
+    /// Called when an idle connection has a message again. Only controls that keep time without
+    /// timers need it.
     fn on_resume(&mut self, _params: &Self::Params, _now: Time) {}
-    /// How much may be sent now. Asked after every call above.
+    /// Returns the current limit. Called after each of the calls above.
     fn limit(&self, params: &Self::Params) -> Limit;
-    /// Whether this acknowledgement told of congestion on the path. Asked after
-    /// [`on_ack`](Self::on_ack), where connections leave a path that has been congested for some
-    /// round trips (PLB). Default: by its mark.
+    /// Returns whether this acknowledgement indicates congestion on the path. Called after
+    /// [`on_ack`](Self::on_ack) if connections leave paths that have been congested for some round
+    /// trips (PLB). Default: whether it is marked.
     fn is_congested(&self, _params: &Self::Params, ack: &Ack<'_>) -> bool {
         ack.marked
     }

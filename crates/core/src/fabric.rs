@@ -1,4 +1,5 @@
-//! A fabric as data: hosts, switches, full-duplex links, and what each switch does. No behaviour.
+//! A fabric as data: hosts, switches, full-duplex links, and the functions of each switch. No
+//! behaviour.
 
 use alloc::string::String;
 use alloc::vec;
@@ -9,12 +10,12 @@ use crate::circuits::Circuits;
 use crate::math::round;
 use crate::{MIN_WIRE_BYTES, Rate, Span, Time};
 
-/// A host or a switch, by its place in [`Fabric::hosts`] or [`Fabric::switches`].
+/// A host or a switch, by its index in [`Fabric::hosts`] or [`Fabric::switches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
-    /// Number of a host.
+    /// Index of a host.
     Host(u32),
-    /// Number of a switch.
+    /// Index of a switch.
     Switch(u32),
 }
 
@@ -27,16 +28,16 @@ pub struct Link {
     pub b: Node,
     /// Rate of each direction.
     pub rate: Rate,
-    /// Propagation, one way.
+    /// Propagation delay, one way.
     pub delay: Span,
 }
 
-/// When a switch decides to mark.
+/// Time at which a switch decides on a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkAt {
-    /// As the packet enters the queue, by what is queued before it.
+    /// When the packet enters the queue, by the bytes queued before it.
     Enqueue,
-    /// As the packet leaves the queue, by what is queued behind it.
+    /// When the packet leaves the queue, by the bytes queued behind it.
     Dequeue,
 }
 
@@ -45,23 +46,23 @@ pub enum MarkAt {
 /// it a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ecn {
-    /// Below this nothing is marked.
+    /// Queue below which nothing is marked.
     pub min_bytes: f64,
-    /// From this on everything is marked.
+    /// Queue from which on everything is marked.
     pub max_bytes: f64,
     /// Probability just below `max_bytes`.
     pub max_probability: f64,
-    /// When it is decided.
+    /// Time of the decision.
     pub at: MarkAt,
     /// Ports that lead to hosts do not mark.
     pub core_only: bool,
-    /// The thresholds are for ports of this rate, and in proportion at others; `None`: they are the
-    /// same at all ports.
+    /// Rate that the thresholds refer to; at other rates they scale in proportion. `None`: they are
+    /// the same at all ports.
     pub per: Option<Rate>,
 }
 
 impl Ecn {
-    /// With the thresholds of a port of that rate.
+    /// The configuration for a port of this rate, with scaled thresholds.
     pub fn at_rate(self, rate: Rate) -> Ecn {
         let Some(per) = self.per else { return self };
         let share = rate.as_bps() as f64 / per.as_bps() as f64;
@@ -74,102 +75,102 @@ impl Ecn {
     }
 }
 
-/// How long software takes with each packet that a host receives, from NIC to transport; packets
-/// keep their order.
+/// Processing time of host software for each received packet, from NIC to transport. Packets keep
+/// their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackTime {
-    /// Every packet.
+    /// Constant part.
     pub delay: Span,
-    /// Up to so much more; uniform.
+    /// Maximum of the uniform random part.
     pub jitter: Span,
 }
 
 impl StackTime {
-    /// The longest that a packet is held.
+    /// Longest time that a packet is held.
     pub fn most(self) -> Span {
         self.delay + self.jitter
     }
 }
 
-/// How much a switch can hold.
+/// Buffer of a switch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Buffer {
-    /// Everything.
+    /// No limit.
     Unlimited,
-    /// `bytes` in all. A port may hold `alpha` times what is free (Dynamic Thresholds); infinite:
-    /// no threshold.
+    /// `bytes` in total. A port may hold `alpha` times the free bytes (Dynamic Thresholds).
+    /// Infinite `alpha`: no threshold.
     Shared {
-        /// Size of the pool in bytes.
+        /// Buffer size in bytes.
         bytes: u64,
-        /// Share of the free pool that one port may hold.
+        /// Multiple of the free bytes that one port may hold.
         alpha: f64,
     },
 }
 
-/// How the queues of a port take turns where that is not by strict priority alone.
+/// Queueing discipline of a port, if it is not plain strict priority.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discipline {
-    /// Which queue a packet joins.
+    /// Queue selection on arrival.
     pub queues: Queues,
-    /// Which of those that may send goes next.
+    /// Order of service among the queues that may send.
     pub service: ServiceOrder,
-    /// Queues that may not take all of the link.
+    /// Queues with a rate limit.
     pub limits: Vec<QueueLimit>,
 }
 
-/// Which queue of a port a packet joins.
+/// Queue that a packet joins at a port.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Queues {
-    /// That of its priority.
+    /// The queue of its priority.
     ByPriority,
-    /// By host that it goes to: the number of its queue, from 0 (virtual output queues).
+    /// By destination host: index of its queue, from 0 (virtual output queues).
     ByDestination(Vec<u16>),
 }
 
-/// Whose turn it is.
+/// Order in which queues are served.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServiceOrder {
-    /// The lowest number's.
+    /// Strict: the lowest index first.
     Strict,
-    /// By deficit round robin: so many bytes a turn, by queue.
+    /// Deficit round robin, with a quantum in bytes per queue.
     Weighted(Vec<u32>),
 }
 
-/// Credits beside data, say: a queue that is shaped and short.
+/// Rate and size limit of a queue, for example of a queue for credits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueLimit {
-    /// Number of the queue.
+    /// Index of the queue.
     pub queue: u16,
-    /// Most that it sends in the long run, in bit/s on the wire.
+    /// Long-term rate limit, in bit/s on the wire.
     pub rate: Rate,
-    /// Bytes that it may send at once after it has been idle; at least a packet of it.
+    /// Bytes that it may send at once after it has been idle; at least one packet.
     pub burst_bytes: u32,
-    /// Bytes that it holds; what does not fit is dropped.
+    /// Capacity in bytes. Packets that do not fit are dropped.
     pub most_bytes: u32,
 }
 
-/// A queue of a port for credits ([`frame_flag::CREDIT`](crate::frame_flag::CREDIT)), apart from
-/// data and before it, of which a token bucket lets a share of the link through. Source:
-/// ExpressPass, section 3.1, and its authors' simulator, `xpass-drop-tail.cc`.
+/// A queue of a port for credits ([`frame_flag::CREDIT`](crate::frame_flag::CREDIT)), separate from
+/// data and served before it. A token bucket limits it to a share of the link. Source: ExpressPass,
+/// section 3.1, and its authors' simulator, `xpass-drop-tail.cc`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CreditQueue {
-    /// Share of the link's rate that credits may take in the long run; above 0, below 1.
+    /// Long-term share of the link's rate for credits; above 0, below 1.
     pub share: f64,
-    /// Bytes of credits that may wait; what does not fit is dropped. At least a credit.
+    /// Capacity in bytes; at least one credit. Credits that do not fit are dropped.
     pub bytes: u32,
-    /// Bytes that may leave at once after the queue has been idle; at least a credit.
+    /// Bytes that may leave at once after the queue has been idle; at least one credit.
     pub burst_bytes: u32,
 }
 
 impl CreditQueue {
-    /// What credits may take of a link.
+    /// Rate limit of credits on a link.
     pub fn rate(&self, link: Rate) -> Rate {
         Rate::bps((link.as_bps() as f64 * self.share) as u64)
     }
 }
 
 impl core::fmt::Display for CreditQueue {
-    /// As `credit queues of 672B for 5.179% of a link with bursts of 168B`.
+    /// For example `credit queues of 672B for 5.179% of a link with bursts of 168B`.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let CreditQueue { share, bytes, burst_bytes } = self;
         let percent = share * 100.0;
@@ -178,27 +179,27 @@ impl core::fmt::Display for CreditQueue {
     }
 }
 
-/// Priority flow control: a switch lets nobody send it more of a priority for a while, by ingress.
+/// Priority flow control (PFC): a switch pauses classes of its neighbours, by ingress port.
 ///
-/// Its buffer has three parts: what every ingress port and class has for itself (`reserved_bytes`),
-/// headroom, and a pool that all share. A packet goes to the first, or to the pool while what its
-/// ingress has there is at most `alpha` times what is free; else to the headroom, which is for what
-/// is under way when the sender is told to pause. Source: the HPCC authors' simulator,
-/// `switch-mmu.cc`.
+/// The buffer has three parts: a reserve of every ingress port and class (`reserved_bytes`),
+/// headroom, and a shared pool. A packet is counted in the reserve, or in the pool if its ingress
+/// then uses at most `alpha` times the free bytes of the pool. Otherwise it is counted in the
+/// headroom, which is for packets that are in flight when the sender is paused. Source: the HPCC
+/// authors' simulator, `switch-mmu.cc`.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Pausing {
-    /// Priorities that can be paused, a bit each; packets of others take from the pool.
+    /// Priorities that can be paused, one bit each. Packets of other priorities use the pool.
     pub classes: u8,
-    /// Share of the free pool that an ingress port and class may hold before its sender pauses.
+    /// Multiple of the free pool that an ingress port and class may use before its sender is
+    /// paused.
     pub alpha: f64,
-    /// Bytes that an ingress port and class may hold whatever others do.
+    /// Bytes that an ingress port and class may always hold.
     pub reserved_bytes: u32,
-    /// Kept for what still comes in by a port once its sender is told to pause, for each class.
+    /// Headroom of each ingress port and class, for packets that arrive after a pause was sent.
     pub headroom: Headroom,
-    /// The headroom is memory beside the shared buffer, which the pool has to itself but for the
-    /// reserve; else it is part of that buffer.
+    /// Whether the headroom is memory on top of the shared buffer; otherwise it is part of it.
     pub headroom_on_top: bool,
-    /// The sender goes on when its ingress is so many bytes below the threshold.
+    /// The sender resumes when its ingress is this many bytes below the threshold.
     pub resume_offset_bytes: u32,
 }
 
@@ -208,7 +209,7 @@ impl fmt::Debug for Pausing {
         let mut shown = f.debug_struct("Pausing");
         shown.field("classes", classes).field("alpha", alpha);
         shown.field("reserved_bytes", reserved_bytes).field("headroom", headroom);
-        // What came later is named where it is not the default: hashes of plans stay as they were.
+        // A later field is named only if it is not the default, so that hashes of plans stay.
         if self.headroom_on_top {
             shown.field("headroom_on_top", &true);
         }
@@ -216,73 +217,75 @@ impl fmt::Debug for Pausing {
     }
 }
 
-/// How much headroom an ingress port and class has.
+/// Headroom of an ingress port and class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headroom {
-    /// So many bytes at every port.
+    /// Constant number of bytes at every port.
     Bytes(u32),
-    /// What can come in where the largest packet on the wire is so long: the packet that was one
-    /// too many, what the link carries in a round trip, and three waits, each for a packet that has
-    /// begun to leave: of the pause for one on its way back (and for pauses of other classes), and
-    /// of the sender for the one that it is at.
+    /// The maximum that can arrive after a pause, for packets of at most `packet_bytes`: the packet
+    /// that exceeded the threshold, the bytes that the link carries in a round trip, the wait of
+    /// the pause frame for a packet in transmission (and for pause frames of other classes), and
+    /// the packet that the sender has started to transmit.
     RoundTrip {
-        /// Bytes of the largest packet, headers and gap included.
+        /// Wire bytes of the largest packet, including headers and gap.
         packet_bytes: u32,
     },
-    /// What the link carries in three times its propagation (the HPCC authors' simulator).
+    /// Bytes that the link carries in three times its propagation delay (the HPCC authors'
+    /// simulator).
     ThreeDelays,
 }
 
-/// A port has another rate from a time on.
+/// A rate change of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateChange {
-    /// Port 2i leads from a to b of link i, port 2i + 1 back; one of a switch.
+    /// Index of a switch port: 2i leads from a to b of link i, 2i + 1 from b to a.
     pub port: u32,
-    /// From when; transmissions that have begun go on as they were.
+    /// Time of the change. Transmissions in progress are not affected.
     pub at: Time,
-    /// Zero: no transmission begins.
+    /// New rate. At rate zero no transmission starts.
     pub rate: Rate,
 }
 
 /// A switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch {
-    /// Unique among hosts and switches.
+    /// Name, unique among hosts and switches.
     pub name: String,
-    /// From full arrival to the egress queue.
+    /// Time from full arrival to the egress queue.
     pub latency: Span,
-    /// Stamps what packets ask for.
+    /// The switch stamps the telemetry that packets request.
     pub telemetry: bool,
-    /// Shared by its ports.
+    /// Buffer shared by its ports.
     pub buffer: Buffer,
-    /// Marking at its ports.
+    /// ECN marking at its ports.
     pub ecn: Option<Ecn>,
-    /// Priorities, 1 to 8.
+    /// Number of priorities, 1 to 8.
     pub priorities: u8,
-    /// How queues take turns; `None`: by strict priority.
+    /// Queueing discipline; `None` for strict priority.
     pub discipline: Option<Discipline>,
-    /// Whether it pauses those that send to it.
+    /// PFC configuration; `None` without PFC.
     pub pausing: Option<Pausing>,
-    /// Where credits wait at its ports; `None`: where other packets do.
+    /// Credit queue of each port; `None` if credits share the queues of other packets.
     pub credit_queue: Option<CreditQueue>,
 }
 
-/// How a packet chooses among equal paths.
+/// Policy by which a packet chooses among equal paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// By its connection.
+    /// By hash of its connection.
     Ecmp,
-    /// At random, each packet for itself.
+    /// At random for each packet.
     Spray,
-    /// By its connection, and both directions take the same links, in fabrics of regular tiers.
+    /// By hash of its connection, such that both directions take the same links in fabrics of
+    /// regular tiers.
     SymmetricEcmp,
 }
 
 impl Routing {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Routing; 3] = [Routing::Ecmp, Routing::Spray, Routing::SymmetricEcmp];
 
-    /// As scenarios name it.
+    /// Name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Routing::Ecmp => "ecmp",
@@ -301,9 +304,9 @@ pub struct Fabric {
     pub switches: Vec<Switch>,
     /// The links.
     pub links: Vec<Link>,
-    /// Rates that change, in order of time.
+    /// Rate changes, in order of time.
     pub rate_changes: Vec<RateChange>,
-    /// Links that come and go by schedule, if there are any.
+    /// Scheduled circuits, if the fabric has any.
     pub circuits: Option<Circuits>,
     /// Payload of a full packet.
     pub mtu: u32,
@@ -312,22 +315,22 @@ pub struct Fabric {
 /// The ends of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortEnds {
-    /// Where the port is.
+    /// Node that the port belongs to.
     pub from: Node,
-    /// Where it leads.
+    /// Node that it leads to.
     pub to: Node,
 }
 
 impl Fabric {
-    /// The ends of a port: port 2i is from a to b of link i, port 2i + 1 back.
+    /// The ends of a port: port 2i leads from a to b of link i, port 2i + 1 from b to a.
     pub fn port_ends(&self, port: u32) -> PortEnds {
         let link = &self.links[port as usize / 2];
         let (from, to) = if port.is_multiple_of(2) { (link.a, link.b) } else { (link.b, link.a) };
         PortEnds { from, to }
     }
 
-    /// Bytes of headroom that the switch behind `port` keeps for what comes in by it, for each
-    /// class; 0 where that does not pause, or is a host.
+    /// Bytes of headroom per class that the switch behind `port` keeps for packets that arrive by
+    /// it; 0 if that node does not use PFC or is a host.
     pub fn headroom(&self, port: u32) -> u64 {
         let PortEnds { from, to: Node::Switch(to) } = self.port_ends(port) else { return 0 };
         let switch = &self.switches[to as usize];
@@ -352,8 +355,8 @@ impl Fabric {
         }
     }
 
-    /// By switch: bytes of its buffer that are kept, the reserve of all that leads to it, and the
-    /// headroom where that is part of the buffer. What is left is shared.
+    /// By switch: bytes of its buffer that are set aside as reserves of all ports that lead to it,
+    /// and as headroom if that is part of the buffer. The rest is shared.
     pub fn kept_bytes(&self) -> Vec<u64> {
         let mut kept = vec![0; self.switches.len()];
         for port in 0..2 * self.links.len() as u32 {
@@ -366,14 +369,14 @@ impl Fabric {
         kept
     }
 
-    /// Links that are no circuits.
+    /// Links that are not circuits.
     pub fn packet_links(&self) -> &[Link] {
         let all = self.links.len();
         let number = self.circuits.as_ref().map_or(all, |circuits| circuits.first_link as usize);
         &self.links[..number.min(all)]
     }
 
-    /// The highest rate that a port ever has.
+    /// The highest rate of a port at any time.
     pub fn fastest(&self, port: u32) -> Rate {
         let changes = self.rate_changes.iter().filter(|change| change.port == port);
         let rate = self.links[port as usize / 2].rate;
@@ -385,7 +388,7 @@ impl Fabric {
 mod tests {
     use super::*;
 
-    /// A host and two switches in a row, 100 Gbit/s and 1 us each.
+    /// A host and two switches in a row, 100 Gbit/s and 1 us per link.
     fn row(headroom: Headroom) -> Fabric {
         let pausing = Pausing {
             classes: 0b11,
@@ -421,12 +424,13 @@ mod tests {
     }
 
     #[test]
-    fn headroom_is_what_is_under_way_when_a_pause_is_sent() {
+    fn headroom_covers_bytes_in_flight_at_a_pause() {
         let of = |headroom| {
             let fabric = row(headroom);
             [0, 1, 2, 3].map(|port| fabric.headroom(port))
         };
-        // 2 us at 12.5 GB/s, three packets and a pause for each class; and 400 ns of a switch.
+        // 2 us at 12.5 GB/s, three packets and a pause frame per class; and 400 ns of switch
+        // latency.
         let [near, far] = [25_000 + 3 * 1080 + 2 * 84, 30_000 + 3 * 1080 + 2 * 84];
         assert_eq!(of(Headroom::RoundTrip { packet_bytes: 1080 }), [near, 0, far, far]);
         assert_eq!(of(Headroom::ThreeDelays), [37_500, 0, 37_500, 37_500]);

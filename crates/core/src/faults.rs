@@ -1,21 +1,21 @@
-//! What goes wrong in the network, as data.
+//! Injected faults, as data.
 
 use alloc::vec::Vec;
 
 use crate::{Span, Time};
 
-/// What goes wrong. The default: nothing.
+/// Faults of a run. Default: none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
     /// Probability that a link loses a packet.
     pub loss: f64,
-    /// Probability that a link damages a packet. The receiving host's checksum finds it and drops
-    /// it.
+    /// Probability that a link corrupts a packet. The receiving host's checksum detects this and
+    /// the host drops the packet.
     pub corruption: f64,
-    /// Probability that a packet is held back at the end of a link, for a uniform time up to
+    /// Probability that a packet is delayed at the end of a link, for a uniform time up to
     /// `reorder_delay`.
     pub reordering: f64,
-    /// Longest time that a packet is held back.
+    /// Longest such delay.
     pub reorder_delay: Span,
     /// Probability that a link delivers a packet twice.
     pub duplication: f64,
@@ -25,41 +25,41 @@ pub struct Faults {
     pub flaps: Option<Flaps>,
 }
 
-/// Something fails for a while.
+/// An outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Which.
+    /// Element that fails.
     pub of: Failing,
-    /// From when.
+    /// Start.
     pub down: Time,
-    /// Until when; [`Time::NEVER`]: for good.
+    /// End; [`Time::NEVER`] if permanent.
     pub up: Time,
 }
 
-/// What an outage is of.
+/// Element that an outage concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failing {
-    /// A link, by its number in the fabric. What is queued for it and under way on it is lost, both
-    /// ways; packets take other paths while there are any.
+    /// A link, by its index in the fabric. Packets queued for it or in flight on it are lost in
+    /// both directions. Later packets take other paths, if there are any.
     Link(u32),
-    /// A host: its link is down and its transports stand still. It comes back with its state.
+    /// A host: its link is down and its transports are stopped. Its state survives the outage.
     Host(u32),
-    /// A host's NIC: it pauses the host's switch in every class that the switch pauses, and sends
-    /// on itself (a storm of pauses).
+    /// A host's NIC: it pauses all lossless classes of the host's switch, and continues to send
+    /// itself (a PFC storm).
     Nic(u32),
 }
 
 /// Random outages of links between switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flaps {
-    /// Mean time that a link works; exponential.
+    /// Mean time until a link fails; exponential.
     pub mean_up: Span,
-    /// Mean time that it is gone; exponential.
+    /// Mean duration of an outage; exponential.
     pub mean_down: Span,
 }
 
 impl Faults {
-    /// Whether packets can suffer by themselves, links and hosts working.
+    /// Returns whether packets can be impaired while all links and hosts work.
     pub fn touch_packets(&self) -> bool {
         self.loss > 0.0 || self.corruption > 0.0 || self.reordering > 0.0 || self.duplication > 0.0
     }

@@ -1,8 +1,8 @@
-//! The vocabulary that every other crate speaks: time and rates, packets, feedback, parameters, and
-//! the two traits a protocol can implement ([`CongestionControl`] and [`Transport`]).
+//! The vocabulary of all other crates: time and rates, packets, feedback, parameters, and the two
+//! traits that a protocol can implement ([`CongestionControl`] and [`Transport`]).
 //!
-//! Nothing here reads a clock, a file or a socket, and nothing here is random unless a seed was
-//! handed in: time is always a parameter.
+//! This crate reads no clock, file or socket. Time is always a parameter, and random numbers come
+//! only from a seed that the caller supplies.
 #![no_std]
 
 extern crate alloc;

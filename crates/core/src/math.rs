@@ -1,7 +1,7 @@
-//! The few real functions that algorithms use, from one pinned `libm`.
+//! The few real functions that algorithms use, from one pinned version of `libm`.
 //!
-//! The standard library's `ln` and `exp` differ in the last bit between platforms for a few per
-//! cent of inputs, which would make runs on two machines drift apart.
+//! For a few per cent of inputs, the standard library's `ln` and `exp` differ in the last bit
+//! between platforms, so runs on two machines would diverge.
 
 /// Natural logarithm.
 #[inline]
@@ -18,12 +18,12 @@ pub fn exp(x: f64) -> f64 {
 pub fn pow(x: f64, y: f64) -> f64 {
     libm::pow(x, y)
 }
-/// Square root (correctly rounded everywhere).
+/// Square root (correctly rounded on every platform).
 #[inline]
 pub fn sqrt(x: f64) -> f64 {
     libm::sqrt(x)
 }
-/// Nearest whole number, halves away from zero.
+/// Nearest whole number; halves are rounded away from zero.
 #[inline]
 pub fn round(x: f64) -> f64 {
     libm::round(x)

@@ -1,48 +1,47 @@
-//! What a protocol says of itself.
+//! Operating point and connection defaults of a protocol.
 
 use alloc::string::String;
 
 use crate::{PendingRule, RecoveryRule, Span, WindowRule};
 
-/// What a protocol aims at, and where it is at home: asked for a flow at a rate on a path, never
-/// while packets move.
+/// Utilisation and queue that a protocol aims at for a flow at a rate on a path. Computed before a
+/// run, never while packets move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperatingPoint {
-    /// The share of a link's rate that it means to take where nothing else wants any.
+    /// Share of a link's rate that it aims at in the absence of other flows.
     pub utilisation_goal: f64,
-    /// The queueing delay that it aims at where the flow has that rate: at the fullest hop or of
-    /// the whole path, as its signal is. `None`: it aims at none.
+    /// Queueing delay that it aims at if the flow has this rate: at the fullest hop or over the
+    /// whole path, depending on its signal. `None` if it has no target.
     pub queue_target: Option<Span>,
-    /// Why its parameters are outside the range it was designed for on this path, if they are.
+    /// Warning if its parameters are outside their design range on this path.
     pub domain_warning: Option<String>,
 }
 
 impl OperatingPoint {
-    /// Takes all of a link, aims at no queue, and is at home everywhere.
+    /// Full utilisation, no queue target, no warning.
     pub const DEFAULT: OperatingPoint =
         OperatingPoint { utilisation_goal: 1.0, queue_target: None, domain_warning: None };
 }
 
-/// What a control's connections do: defaults of parameters that every connection has, which a
-/// scenario may set.
+/// Defaults of the connection parameters of a congestion control, which a scenario can override.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionDefaults {
-    /// Idle for longer than this, with nothing in flight, a connection starts anew.
+    /// A connection that has been idle for longer than this, with nothing in flight, restarts.
     pub restart_after: Span,
-    /// When a packet may start under the window.
+    /// Condition for a packet to start under the window.
     pub window_rule: WindowRule,
-    /// What becomes of packets behind a missing one.
+    /// Treatment of packets behind a missing one.
     pub recovery: RecoveryRule,
     /// Retransmission timeout before the first round-trip sample.
     pub initial_rto: Span,
     /// Smallest retransmission timeout.
     pub min_rto: Span,
-    /// What a new pace changes for the pending packet.
+    /// Effect of a new pace on the pending packet.
     pub pending_packet: PendingRule,
 }
 
 impl ConnectionDefaults {
-    /// Never starts anew; a packet starts where it fits; what is missing is sent again.
+    /// Never restarts; packets start if they fit; only missing packets are retransmitted.
     pub const DEFAULT: ConnectionDefaults = ConnectionDefaults {
         restart_after: Span::s(1000),
         window_rule: WindowRule::Fits,
@@ -51,10 +50,10 @@ impl ConnectionDefaults {
         min_rto: Span::us(200),
         pending_packet: PendingRule::Keep,
     };
-    /// Those of an RDMA NIC on a fabric that loses nothing, as in the simulators that descend from
-    /// HPCC's: a packet starts while anything of the window is left, and all from a missing one on
-    /// is sent again. These have no timeout; here one is the safety net, longer than any queue that
-    /// pauses leave. A new rate leaves the pending packet as it is.
+    /// Defaults of an RDMA NIC on a lossless fabric, as in the simulators that descend from HPCC's:
+    /// a packet starts while any part of the window is left, and everything from a missing packet
+    /// on is retransmitted. Those simulators have no timeout. Here it is a safety net, longer than
+    /// any queue that pauses can cause. A new rate does not move the pending packet.
     pub const NIC: ConnectionDefaults = ConnectionDefaults {
         window_rule: WindowRule::Below,
         recovery: RecoveryRule::GoBackN,
@@ -62,10 +61,10 @@ impl ConnectionDefaults {
         min_rto: Span::ms(20),
         ..ConnectionDefaults::DEFAULT
     };
-    /// Those of HPCC and of what descends from it (PowerTCP): a window that paces itself, packets
-    /// that start while anything of the window is left, and a new rate that moves the pending
-    /// packet: `ChangeRate` in rdma-hw.cc of alibaba-edu/High-Precision-Congestion-Control, which
-    /// these controls call and DCQCN, TIMELY and DCTCP do not.
+    /// Defaults of HPCC and its descendants (PowerTCP): a window that paces itself, packets that
+    /// start while any part of the window is left, and a new rate that moves the pending packet
+    /// (`ChangeRate` in rdma-hw.cc of alibaba-edu/High-Precision-Congestion-Control, which these
+    /// controls call and DCQCN, TIMELY and DCTCP do not).
     pub const PACED_WINDOW: ConnectionDefaults = ConnectionDefaults {
         window_rule: WindowRule::Below,
         pending_packet: PendingRule::Shift,

@@ -1,10 +1,9 @@
-//! What travels: the part of a packet that the fabric reads ([`Frame`]), the transport header
-//! ([`Body`]) and the per-hop telemetry ([`HopTrace`]). [`wire`](crate::wire) says what they are as
-//! bytes.
+//! Packets in memory: the part that the fabric reads ([`Frame`]), the transport header ([`Body`])
+//! and the per-hop telemetry ([`HopTrace`]). [`wire`](crate::wire) defines their format in bytes.
 //!
-//! The three are separate records because they are touched at different rates: a switch reads 32
-//! bytes a hop, a host reads 96 bytes at each end, and hop records exist only where a protocol asks
-//! for them.
+//! The three records are separate because they are accessed at different rates: a switch reads 32
+//! bytes per hop, a host reads 96 bytes at each end, and hop records exist only if a protocol needs
+//! them.
 
 use crate::{Rate, Span, Time};
 
@@ -13,27 +12,27 @@ use crate::{Rate, Span, Time};
 pub const HEADER_BYTES: u32 = 80;
 /// Smallest packet on the wire, preamble and gap included.
 pub const MIN_WIRE_BYTES: u32 = 84;
-/// Most switches a hop trace can record; a longer path is refused when the scenario is planned.
+/// Maximum number of switches in a hop trace. Scenarios with a longer path are refused.
 pub const MAX_HOPS: usize = 8;
 
-/// The part of a packet that links and switches read and write. 32 bytes: two a cache line.
+/// The part of a packet that links and switches read and write. 32 bytes: two per cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Frame {
-    /// The driver's: when the packet behind it on the same link reaches the next node, or when it
-    /// entered the queue it is in.
+    /// Used by the driver: the time at which the next packet on the same link lands, or the time at
+    /// which this packet entered its queue.
     pub at: Time,
-    /// Largest queueing delay that a stamping switch has seen on the way so far.
+    /// Largest queueing delay at any stamping switch so far.
     pub peak_hop_delay: Span,
     /// Destination host.
     pub dst: u32,
-    /// What ECMP hashes: constant over a connection, or fresh for each packet under spraying.
+    /// Input of the ECMP hash: constant for a connection, or new for each packet under spraying.
     pub entropy: u32,
-    /// The driver's: next packet in the same queue.
+    /// Used by the driver: next packet in the same queue.
     pub next: u32,
     /// Bytes on the wire, preamble and gap included; at least [`MIN_WIRE_BYTES`].
     pub wire_bytes: u16,
-    /// Strict priority, 0 the highest.
+    /// Strict priority; 0 is the highest.
     pub priority: u8,
     /// See [`frame_flag`].
     pub flags: u8,
@@ -49,64 +48,63 @@ pub mod frame_flag {
     pub const STAMP_PEAK: u8 = 4;
     /// Switches append a [`Hop`](crate::Hop) record.
     pub const STAMP_HOPS: u8 = 8;
-    /// A switch says that a circuit leads to the packet's destination, or soon will.
+    /// A switch announces that a circuit to the packet's destination is up, or soon will be.
     pub const CIRCUIT: u8 = 16;
-    /// Damaged on the way: the receiving host's checksum fails.
+    /// Corrupted on the way: the receiving host's checksum fails.
     pub const CORRUPT: u8 = 32;
-    /// From a switch to whoever sends to it: pause a priority, or go on. No host's transport sees
-    /// it.
+    /// Pause or resume frame from a switch to its neighbour. No transport receives it.
     pub const PAUSE: u8 = 64;
-    /// A credit: waits apart from data where switches have queues for credits.
+    /// A credit. It has a queue of its own at switches with credit queues.
     pub const CREDIT: u8 = 128;
 }
 
-/// The transport header in memory, 64 bytes. What it costs on the wire is the protocol's to declare
-/// in `wire_bytes`; what it is on a wire, its [`Header`](crate::wire::Header) says.
+/// The transport header in memory, 64 bytes. The protocol declares its size on the wire in
+/// `wire_bytes`, and its [`Header`](crate::wire::Header) defines the format.
 ///
-/// Drivers read the fields that have names. `tag` and `words` mean what the transport's header file
-/// says ([`Carried`](crate::wire::Carried)), and nothing to anybody else.
+/// Drivers read only the named fields. The transport's header file defines the meaning of `tag` and
+/// `words` ([`Carried`](crate::wire::Carried)); no other code interprets them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Body {
     /// Sending host.
     pub src: u32,
-    /// The application's number of the message.
+    /// Number that the application assigned to the message.
     pub message: u32,
-    /// Payload bytes that the packet carries; 0 in all but data.
+    /// Payload bytes of the packet; 0 except in data packets.
     pub payload_bytes: u32,
-    /// Which of the host's transports this belongs to; the driver's to fill in.
+    /// Index of the host's transport that it belongs to. Set by the driver.
     pub transport: u16,
-    /// Sent before.
+    /// The payload is a retransmission.
     pub is_retransmission: bool,
-    /// The transport's own: kind and flags.
+    /// Kind and flags, defined by the transport.
     pub tag: u8,
-    /// When the data packet began to leave its NIC, and how long drivers have held it or its reply
-    /// since it arrived, so that now less this is a round trip from NIC to NIC; replies echo it.
-    /// Zero where the transport takes no round trips.
+    /// Departure time of the data packet at its NIC, plus the time that drivers have held it or its
+    /// reply since arrival. So `now - sent_at` is a round trip from NIC to NIC. Replies echo the
+    /// field. Zero if the transport measures no round trips.
     pub sent_at: Time,
-    /// The transport's own.
+    /// Contents defined by the transport.
     pub words: [u64; 5],
 }
 
 crate::record! {
-    /// What one switch said about one packet, sampled when the packet began to leave it.
+    /// Record of one switch about one packet, taken when the packet starts to leave it.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(C)]
     pub struct Hop {
-        /// When.
+        /// Time at which the packet started to leave.
         at: Time,
         /// Wire bytes that the port had sent before this packet.
         tx_bytes: u64,
-        /// The port's rate.
+        /// Rate of the port.
         rate: Rate,
         /// Wire bytes queued behind this packet.
         queue_bytes: u32,
-        /// Which port: changes when the path does.
+        /// Index of the port. It changes when the path changes.
         port: u32,
     }
 }
 
-/// The hop records of one packet, in the order of the path.
+/// Hop records of one packet, in the order of the path.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct HopTrace {
@@ -127,12 +125,12 @@ impl core::fmt::Debug for HopTrace {
 }
 
 impl HopTrace {
-    /// Forgets every record.
+    /// Removes all records.
     #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
     }
-    /// Appends a record; beyond [`MAX_HOPS`] it is dropped.
+    /// Appends a record. Records beyond [`MAX_HOPS`] are dropped.
     #[inline]
     pub fn push(&mut self, hop: Hop) {
         if let Some(slot) = self.hops.get_mut(self.len as usize) {
@@ -140,7 +138,7 @@ impl HopTrace {
             self.len += 1;
         }
     }
-    /// These records instead; beyond [`MAX_HOPS`] they are dropped.
+    /// Replaces the records. Records beyond [`MAX_HOPS`] are dropped.
     #[inline]
     pub fn set(&mut self, hops: &[Hop]) {
         let len = hops.len().min(MAX_HOPS);
@@ -154,14 +152,14 @@ impl HopTrace {
     }
 }
 
-/// One packet, in memory that belongs to the driver.
+/// One packet, in memory that the driver owns.
 #[derive(Debug)]
 pub struct PacketMut<'a> {
-    /// What the fabric reads.
+    /// The part that the fabric reads.
     pub frame: &'a mut Frame,
     /// The transport header.
     pub body: &'a mut Body,
-    /// Telemetry; empty where nobody asked for it. A reply keeps what the data packet collected.
+    /// Telemetry; empty if no protocol needs it. A reply keeps what the data packet collected.
     pub hops: &'a mut HopTrace,
 }
 

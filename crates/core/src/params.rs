@@ -1,5 +1,5 @@
-//! Parameters of protocols: a plain struct, and a table that says of each its kind, default, range,
-//! meaning and source.
+//! Parameters of protocols: a plain struct, and a table with kind, default, range, meaning and
+//! source of each parameter.
 //!
 //! Parsing, schemas and documentation are built from the table elsewhere, so protocols stay free of
 //! serialisation.
@@ -20,9 +20,9 @@ pub enum Value {
     Span(Span),
     /// A rate.
     Rate(Rate),
-    /// A size in bytes or in BDP.
+    /// A size in bytes or in BDPs.
     Extent(Extent),
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
     /// One of a few names.
     Choice(&'static str),
@@ -82,7 +82,7 @@ impl core::fmt::Display for Value {
     }
 }
 
-/// What a parameter's text looks like.
+/// Syntax of a parameter in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A bare number.
@@ -103,13 +103,13 @@ pub enum Kind {
     Sizes,
 }
 
-/// A type a parameter can have.
+/// Type that a parameter can have.
 pub trait Parameter: Copy {
-    /// What its text looks like.
+    /// Syntax in text.
     const KIND: Kind;
-    /// As a [`Value`].
+    /// Converts it to a [`Value`].
     fn to_value(self) -> Value;
-    /// From a [`Value`] of its kind.
+    /// Converts a [`Value`] of this kind.
     fn from_value(value: Value) -> Option<Self>;
 }
 
@@ -134,12 +134,12 @@ parameter!(Extent, Extent);
 parameter!(bool, Flag);
 parameter!(Sizes, Sizes);
 
-/// Between which values, both included, a parameter may be.
+/// Range of a parameter, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// The smallest.
+    /// Smallest value.
     pub min: Value,
-    /// The largest.
+    /// Largest value.
     pub max: Value,
 }
 
@@ -148,34 +148,34 @@ pub struct Bounds {
 pub struct Info {
     /// Key in scenarios.
     pub name: &'static str,
-    /// What its text looks like.
+    /// Syntax in text.
     pub kind: Kind,
-    /// Default.
+    /// Default value.
     pub default: Value,
-    /// Allowed values, where the kind has an order.
+    /// Allowed range, if the kind has an order.
     pub range: Option<Bounds>,
-    /// What it is, from its doc comment.
+    /// Meaning, from the doc comment.
     pub meaning: String,
-    /// Where the default comes from.
+    /// Source of the default.
     pub source: &'static str,
     /// Whether it came after others, so that it is left out where it holds its default: what was
     /// written, and hashed, before it was there stays as it was.
     pub later: bool,
 }
 
-/// Why a parameter was refused.
+/// Reason for which a value was refused.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SetError {
-    /// No such parameter.
+    /// There is no parameter with this name.
     Unknown,
-    /// Not a value of its kind.
+    /// The value is not of this kind.
     Kind(Kind),
-    /// Outside the range given here.
+    /// The value is outside this range.
     Range(Bounds),
 }
 
-/// Does `value` lie within `bounds`, all of one kind? Relative and absolute sizes compare as
-/// allowed: their order depends on the fabric.
+/// Returns whether `value` is within `bounds`, all of one kind. A relative and an absolute size
+/// always count as within bounds, because their order depends on the fabric.
 fn within(value: Value, bounds: Bounds) -> bool {
     match (value, bounds.min, bounds.max) {
         (Value::Number(x), Value::Number(a), Value::Number(b)) => a <= x && x <= b,
@@ -199,19 +199,19 @@ pub type Table = Vec<Info>;
 pub trait Params: Clone + Default + core::fmt::Debug + PartialEq + Send + Sync {
     /// The table, in the order of the struct.
     fn table() -> Table;
-    /// The value of `name`.
+    /// The value of the parameter `name`.
     fn get(&self, name: &str) -> Option<Value>;
-    /// Stores without checking the range; false where name or kind is wrong.
+    /// Stores a value without checking its range. Returns `false` if name or kind is wrong.
     fn store(&mut self, name: &str, value: Value) -> bool;
-    /// Why these values do not go together, if they do not.
+    /// Returns the reason if these values contradict each other.
     fn conflict(&self) -> Option<String> {
         None
     }
 
-    /// Sets `name` to `value`.
+    /// Sets the parameter `name` to `value`.
     ///
     /// # Errors
-    /// When the name is unknown, the value is of another kind, or it is out of range.
+    /// If the name is unknown, or the value is of another kind or out of range.
     fn set(&mut self, name: &str, value: Value) -> Result<(), SetError> {
         let Some(info) = Self::table().into_iter().find(|info| info.name == name) else {
             return Err(SetError::Unknown);
@@ -223,7 +223,7 @@ pub trait Params: Clone + Default + core::fmt::Debug + PartialEq + Send + Sync {
         }
     }
 
-    /// Every name and value, in the order of the table, but for later ones at their defaults.
+    /// All names and values, in the order of the table, without later ones at their defaults.
     fn values(&self) -> Vec<(&'static str, Value)> {
         Self::table()
             .into_iter()
@@ -235,16 +235,16 @@ pub trait Params: Clone + Default + core::fmt::Debug + PartialEq + Send + Sync {
     }
 }
 
-/// The text of a doc comment, one line.
+/// Joins the lines of a doc comment.
 #[doc(hidden)]
 pub fn one_line(parts: &[&str]) -> String {
     parts.iter().map(|part| part.trim()).collect::<Vec<_>>().join(" ").trim().to_string()
 }
 
-/// Declares a protocol's parameters: a struct whose fields are public, its default, and its table.
-/// A parameter that comes to a protocol that people use already is `later`: scenarios that leave it
-/// alone keep their hash. Behind the struct `conflict = function;` may name what says why values do
-/// not go together.
+/// Declares a protocol's parameters: a struct with public fields, its default, and its table. A
+/// parameter that is added to a published protocol is `later`: scenarios that do not set it keep
+/// their hash. `conflict = function;` after the struct names a function that returns why values
+/// contradict each other.
 ///
 /// ```
 /// tidegate_core::params! {
@@ -336,17 +336,17 @@ macro_rules! params {
 #[doc(hidden)]
 pub use alloc::{string::String as Text, vec};
 
-/// The key of a field: its name (raw identifiers lose their prefix).
+/// The key of a field: its name, without the prefix of raw identifiers.
 #[doc(hidden)]
 pub fn key(field: &'static str) -> &'static str {
     field.strip_prefix("r#").unwrap_or(field)
 }
 
-/// Declares a parameter type that is one of a few names.
+/// Declares a parameter type with a few named values.
 ///
 /// ```
 /// tidegate_core::choice! {
-///     /// How to round.
+///     /// Rounding direction.
 ///     pub enum Rounding { Down = "down", Up = "up" }
 /// }
 /// ```
@@ -386,7 +386,7 @@ mod tests {
     params! {
         /// Test parameters.
         pub struct Example {
-            /// How much.
+            /// Gain.
             gain: f64 = 0.5, in 0.0..=1.0, "test";
             /// How long,
             /// in all.
@@ -401,11 +401,11 @@ mod tests {
 
     fn flat_and_long(example: &Example) -> Option<String> {
         let both = example.shape == Shape::Flat && example.wait > Span::us(40);
-        both.then(|| "flat ones wait for 40us at most".to_string())
+        both.then(|| "wait must be at most 40us if shape is flat".to_string())
     }
 
     #[test]
-    fn values_that_exclude_each_other_are_told() {
+    fn conflicting_values_are_reported() {
         let mut p = Example::default();
         assert_eq!(p.conflict(), None);
         p.set("shape", Value::Choice("flat")).unwrap();
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_parameter_is_left_out_at_its_default() {
+    fn a_later_parameter_is_omitted_at_its_default() {
         let mut p = Example::default();
         assert_eq!(p.values().len(), 3);
         let before = "Example { gain: 0.5, wait: 40us, shape: Round }";
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn table_says_everything() {
+    fn table_is_complete() {
         let table = Example::table();
         assert_eq!(table[1].meaning, "How long, in all.");
         assert_eq!(table[1].default, Value::Span(Span::us(40)));

@@ -1,6 +1,6 @@
-//! A protocol's identity: who it is, how it is drawn, and what its headers cost.
+//! Protocol information: identity, appearance in plots, and header costs.
 
-/// The shape that stands for a protocol in a plot.
+/// Marker of a protocol in plots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marker {
     /// ●
@@ -21,8 +21,8 @@ pub enum Marker {
     X,
 }
 
-/// The dash of a protocol's first line in a plot. With the marker it tells protocols apart where
-/// there are no colours.
+/// Dash of a protocol's first line in a plot. Together with the marker it distinguishes protocols
+/// without colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dash {
     /// ———
@@ -34,7 +34,7 @@ pub enum Dash {
 }
 
 impl Dash {
-    /// Its place among the dashes of plots.
+    /// Its index among the dashes of plots.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -65,43 +65,43 @@ impl Marker {
     }
 }
 
-/// A protocol's card: everything about it that is neither code nor a parameter.
+/// Protocol information: all properties that are neither code nor parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct ProtocolInfo {
-    /// As scenarios name it, in kebab case.
+    /// Name in scenarios, in kebab case.
     pub name: &'static str,
-    /// As papers write it.
+    /// Name in papers.
     pub title: &'static str,
-    /// Where it was published.
+    /// Publication.
     pub citation: &'static str,
-    /// What it does, in one sentence.
+    /// Function in one sentence.
     pub summary: &'static str,
-    /// Colour in plots, `#rrggbb`, from a palette that colour-blind readers can tell apart.
+    /// Colour in plots, `#rrggbb`, from a palette for colour-blind readers.
     pub color: &'static str,
     /// Marker in plots.
     pub marker: Marker,
-    /// Dash of its lines in plots; no other protocol has both this one and the marker.
+    /// Dash of its lines in plots. No two protocols share both dash and marker.
     pub dash: Dash,
-    /// Of telemetry in a data packet.
+    /// Telemetry in a data packet.
     pub telemetry_bytes: TelemetryBytes,
-    /// Of it that an acknowledgement echoes.
+    /// Part of it that an acknowledgement echoes.
     pub echo_bytes: TelemetryBytes,
 }
 
-/// Bytes of telemetry in a packet.
+/// Size of telemetry in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TelemetryBytes {
-    /// On any path.
+    /// Bytes on any path.
     pub fixed: u16,
-    /// For every switch on it.
+    /// Bytes per switch on the path.
     pub per_hop: u16,
 }
 
 impl TelemetryBytes {
-    /// There is none.
+    /// No telemetry.
     pub const NONE: TelemetryBytes = TelemetryBytes { fixed: 0, per_hop: 0 };
 
-    /// On a path over `hops` switches.
+    /// Bytes on a path over `hops` switches.
     const fn over(self, hops: u32) -> u32 {
         self.fixed as u32 + self.per_hop as u32 * hops
     }

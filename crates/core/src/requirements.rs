@@ -1,4 +1,4 @@
-//! What a protocol wants of the fabric, and the facts from which it says so.
+//! Requirements that a protocol has on the fabric, and the properties from which it derives them.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,19 +8,19 @@ use crate::math::round;
 use crate::routes::Reach;
 use crate::{Extent, HEADER_BYTES, Path, Rate, Span};
 
-/// What is the same for every flow of a fabric.
+/// Properties that are the same for every flow of a fabric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FabricProperties {
-    /// Bandwidth-delay product in bytes: that of the fastest host link and the largest base RTT
-    /// unless the scenario sets it.
+    /// Bandwidth-delay product in bytes. Default: that of the fastest host link and the largest
+    /// base RTT.
     pub bdp_bytes: f64,
     /// The largest base RTT of any pair of hosts.
     pub base_rtt: Span,
-    /// Fastest host link.
+    /// Rate of the fastest host link.
     pub host_rate: Rate,
-    /// Slowest link.
+    /// Rate of the slowest link.
     pub slowest: Rate,
-    /// Fastest link.
+    /// Rate of the fastest link.
     pub fastest: Rate,
     /// Payload of a full packet.
     pub mtu: u32,
@@ -29,7 +29,7 @@ pub struct FabricProperties {
 }
 
 impl FabricProperties {
-    /// Those of a fabric whose paths are known; `bdp_bytes` where the scenario sets it.
+    /// Properties of a fabric whose paths are known. `bdp_bytes` overrides the default.
     pub fn of(fabric: &Fabric, reach: Reach, bdp_bytes: Option<f64>) -> FabricProperties {
         let rates = || fabric.links.iter().map(|link| link.rate);
         let leads_to_host =
@@ -47,7 +47,7 @@ impl FabricProperties {
         }
     }
 
-    /// The longest path, over the slowest link; telemetry is not part of its full packet.
+    /// The longest path, over the slowest link. Its full packet does not include telemetry.
     pub fn path(&self) -> Path {
         Path {
             base_rtt: self.base_rtt,
@@ -62,38 +62,38 @@ impl FabricProperties {
     }
 }
 
-/// What a protocol wants of the fabric. Scenarios give it that unless they say otherwise.
+/// Requirements that a protocol has on the fabric. Scenarios satisfy them by default.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FabricRequirements {
-    /// How switches mark; `None`: they need not.
+    /// ECN marking; `None` if not needed.
     pub ecn: Option<Marking>,
-    /// What switches write into packets.
+    /// Telemetry that switches write into packets.
     pub telemetry: Telemetry,
-    /// Strict priorities above that of data ([`HostContext::data_priority`]) that it uses where
-    /// there are so many.
+    /// Number of strict priorities above that of data ([`HostContext::data_priority`]) that it uses
+    /// if the fabric has them.
     ///
     /// [`HostContext::data_priority`]: crate::HostContext::data_priority
     pub classes: u8,
-    /// It cannot do without one of them at least.
+    /// The protocol needs at least one of these priorities.
     pub needs_class: bool,
-    /// How packets choose among equal paths.
+    /// Policy by which packets choose among equal paths.
     pub routing: Routing,
-    /// No packet is dropped for want of buffer: switches pause who sends to them (PFC).
+    /// No packet may be dropped for lack of buffer: switches use PFC.
     pub lossless: bool,
-    /// Credits wait in a queue of their own; `None`: they are packets like others.
+    /// Credits have a queue of their own; `None` if they need none.
     pub credit_queue: Option<CreditQueue>,
-    /// The longest of its credits on the wire, in bytes; 0: it sends none. No queue for credits may
-    /// be shorter.
+    /// Wire bytes of its longest credit; 0 if it sends none. A credit queue must have at least this
+    /// capacity.
     pub largest_credit: u32,
-    /// Switches tell of links that come and go by schedule.
+    /// Switches announce scheduled circuits.
     pub circuits: bool,
-    /// Hosts do things at the same time: their clocks agree, and so do the round trips that they
-    /// were told.
+    /// Hosts act at the same times: their clocks must be synchronised, and they must know the same
+    /// round trips.
     pub same_clock: bool,
 }
 
 impl FabricRequirements {
-    /// Nothing: a FIFO and ECMP will do.
+    /// No requirements: FIFO queues and ECMP suffice.
     pub const NONE: FabricRequirements = FabricRequirements {
         ecn: None,
         telemetry: Telemetry::NONE,
@@ -107,10 +107,10 @@ impl FabricRequirements {
         same_clock: false,
     };
 
-    /// What the fabric must have for this, in display order.
+    /// The needs of the protocol, in display order.
     pub fn needs(&self) -> impl Iterator<Item = Need> {
         let core_only = self.ecn.map(|marking| marking.core_only);
-        let wanted = [
+        let needs = [
             (Need::Ecn, core_only == Some(false)),
             (Need::CoreEcn, core_only == Some(true)),
             (Need::PeakHopDelay, self.telemetry.peak_on_data || self.telemetry.peak_on_acks),
@@ -123,39 +123,39 @@ impl FabricRequirements {
             (Need::SymmetricPaths, self.routing == Routing::SymmetricEcmp),
             (Need::SameClock, self.same_clock),
         ];
-        wanted.into_iter().filter_map(|(need, wanted)| wanted.then_some(need))
+        needs.into_iter().filter_map(|(need, is_needed)| is_needed.then_some(need))
     }
 }
 
-/// One thing that a protocol can need of the fabric.
+/// A function of the fabric that a protocol can need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Switches mark packets by queue length.
     Ecn,
-    /// The same, at ports that lead to other switches only.
+    /// Switches mark packets by queue length, but only at ports that lead to other switches.
     CoreEcn,
     /// Switches keep the largest queueing delay in the packet.
     PeakHopDelay,
-    /// Switches append a record of their own.
+    /// Every switch appends a record to the packet.
     HopRecords,
-    /// Switches pause who sends to them rather than drop.
+    /// Switches pause their neighbours instead of dropping packets.
     Lossless,
-    /// Switches queue credits apart, and limit their rate.
+    /// Switches have a separate, rate-limited queue for credits.
     CreditQueues,
-    /// Switches tell of circuits.
+    /// Switches announce circuits.
     Circuits,
-    /// Switches have two strict priorities at least.
+    /// Switches have at least two strict priorities.
     Priorities,
     /// Every packet takes a path of its own.
     Spraying,
     /// Both directions of a connection take the same links.
     SymmetricPaths,
-    /// The clocks of all hosts agree.
+    /// The clocks of all hosts are synchronised.
     SameClock,
 }
 
 impl Need {
-    /// All there are.
+    /// All needs.
     pub const ALL: [Need; 11] = [
         Need::Ecn,
         Need::CoreEcn,
@@ -170,7 +170,7 @@ impl Need {
         Need::SameClock,
     ];
 
-    /// As people read it.
+    /// Name for display.
     pub const fn name(self) -> &'static str {
         match self {
             Need::Ecn => "ECN",
@@ -183,26 +183,26 @@ impl Need {
             Need::Priorities => "priorities",
             Need::Spraying => "spraying",
             Need::SymmetricPaths => "symmetric paths",
-            Need::SameClock => "clocks that agree",
+            Need::SameClock => "synchronised clocks",
         }
     }
 }
 
-/// Random early marking whose thresholds may be relative: see [`Ecn`].
+/// ECN marking with thresholds that may be relative to the BDP; see [`Ecn`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Marking {
-    /// Below this queue nothing is marked.
+    /// Queue below which nothing is marked.
     pub kmin: Extent,
-    /// From this queue on everything is marked.
+    /// Queue from which on everything is marked.
     pub kmax: Extent,
     /// Probability just below `kmax`.
     pub pmax: f64,
-    /// When it is decided.
+    /// Time of the decision.
     pub at: MarkAt,
     /// Ports that lead to hosts do not mark.
     pub core_only: bool,
-    /// The thresholds are for ports of this rate, and in proportion at others; `None`: they are the
-    /// same at all ports.
+    /// Rate that the thresholds refer to; at other rates they scale in proportion. `None`: they are
+    /// the same at all ports.
     pub per: Option<Rate>,
 }
 
@@ -219,7 +219,8 @@ impl Marking {
         }
     }
 
-    /// Why a ramp from `kmin`, a parameter of the name `from`, to `kmax` is wrong, if it is.
+    /// Checks a ramp from `kmin`, the value of the parameter `from`, to `kmax`. Returns the error,
+    /// if there is one.
     pub fn conflict(from: &str, kmin: Extent, kmax: Extent) -> Option<String> {
         let reversed = match (kmin, kmax) {
             (Extent::Bytes(min), Extent::Bytes(max)) | (Extent::Bdp(min), Extent::Bdp(max)) => {
@@ -227,14 +228,16 @@ impl Marking {
             }
             _ => {
                 return Some(format!(
-                    "{from} = {kmin} and kmax = {kmax} are not both bytes or BDP"
+                    "{from} = {kmin} and kmax = {kmax} have different units: give both in bytes \
+                     or both in BDP"
                 ));
             }
         };
-        reversed.then(|| format!("{from} = {kmin} is above kmax = {kmax}"))
+        reversed
+            .then(|| format!("{from} = {kmin} is above kmax = {kmax}: {from} must be at most kmax"))
     }
 
-    /// In whole bytes.
+    /// The same in whole bytes.
     pub fn resolved(&self, bdp_bytes: f64) -> Ecn {
         Ecn {
             min_bytes: round(self.kmin.bytes(bdp_bytes)),
@@ -248,7 +251,7 @@ impl Marking {
 }
 
 impl core::fmt::Display for Marking {
-    /// As `marking between switches from 30KB on`.
+    /// For example `marking between switches from 30KB on`.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let Marking { kmin, kmax, pmax, at, core_only, per } = self;
         write!(f, "marking{} from {kmin}", if *core_only { " between switches" } else { "" })?;
@@ -264,23 +267,23 @@ impl core::fmt::Display for Marking {
     }
 }
 
-/// What switches write into packets.
+/// Telemetry that switches write into packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Telemetry {
-    /// The largest queueing delay of a hop, into data.
+    /// Largest queueing delay of any hop, in data packets.
     pub peak_on_data: bool,
-    /// The same, into acknowledgements.
+    /// The same in acknowledgements.
     pub peak_on_acks: bool,
-    /// A record of every switch, into data.
+    /// Record of every switch, in data packets.
     pub hop_records: bool,
 }
 
 impl Telemetry {
-    /// Nothing.
+    /// No telemetry.
     pub const NONE: Telemetry =
         Telemetry { peak_on_data: false, peak_on_acks: false, hop_records: false };
-    /// The largest queueing delay, into data.
+    /// Largest queueing delay, in data packets.
     pub const PEAK: Telemetry = Telemetry { peak_on_data: true, ..Telemetry::NONE };
-    /// A record of every switch, into data.
+    /// Record of every switch, in data packets.
     pub const HOP_RECORDS: Telemetry = Telemetry { hop_records: true, ..Telemetry::NONE };
 }

@@ -1,8 +1,8 @@
-//! Our own small random generator, so that a seed means the same run on every platform and in every
-//! version.
+//! Random numbers from our own small generator, so a seed gives the same run on every platform and
+//! in every version.
 
-/// What a stream of random numbers is for. Streams are derived from (seed, domain, entity) and
-/// never shared, so adding a consumer moves no other.
+/// Purpose of a stream of random numbers. Streams are derived from (seed, domain, entity) and never
+/// shared, so a new consumer does not change existing streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Domain {
@@ -20,9 +20,9 @@ pub enum Domain {
     Routing = 6,
     /// Paths of sprayed packets; the entity is the sending host.
     Spray = 7,
-    /// How long software holds packets; the entity is the host.
+    /// Time that software holds packets; the entity is the host.
     Stack = 8,
-    /// ServiceOrder of the clients of closed loops; the entity is the client and the turn.
+    /// Rounds of the clients of closed loops; the entity is the client and the round.
     Loops = 9,
 }
 
@@ -34,8 +34,7 @@ pub const fn mix64(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// xoshiro256++ seeded by SplitMix64. Version 1: a change of its output is a change of the
-/// semantics.
+/// xoshiro256++ seeded by SplitMix64. Version 1: changing its output changes the semantics.
 #[derive(Clone, Debug)]
 pub struct Rng {
     s: [u64; 4],

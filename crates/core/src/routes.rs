@@ -1,11 +1,12 @@
-//! Shortest paths of a fabric, found and kept by its structure.
+//! Shortest paths of a fabric, found and stored by its structure.
 //!
 //! Paths lead to **leaves**, the switches that have hosts. Leaves whose links to other switches are
-//! alike (same neighbours, rates, delays) are **twins**: all other switches go the same way to each
-//! of them, but for the neighbours, which have links of their own to each. So one search a class of
-//! twins is enough; a switch keeps one entry a class, and the neighbours one a twin. The racks of a
-//! pod are one class, those of a leaf-spine too, so a table grows with the links of a Clos and not
-//! with the square of its racks. Where nothing is alike, every leaf is a class.
+//! equal (same neighbours, rates, delays) are **twins**. All switches use the same next hops to
+//! each of them, except for their neighbours, which have links of their own to each twin. So one
+//! search per class of twins suffices. A switch stores one entry per class, and the neighbours one
+//! per twin. The racks of a pod form one class, and so do those of a leaf-spine. So a table grows
+//! with the links of a Clos network and not with the square of its racks. In an irregular fabric,
+//! every leaf is a class.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,17 +18,17 @@ use alloc::vec::Vec;
 use crate::fabric::{Fabric, Node};
 use crate::{HEADER_BYTES, MIN_WIRE_BYTES, Rate, Span};
 
-/// No way to go.
+/// No port: there is no path.
 pub const NO_PORT: u32 = u32::MAX;
-/// No switch (a host whose link leads straight to another host).
+/// No switch (a host whose link leads directly to another host).
 const NO_SWITCH: u32 = u32::MAX;
-/// Entries of a switch and a class that a fabric may have: 1 GiB of them.
+/// Maximum number of table entries (switch and class) in a fabric: 1 GiB in memory.
 const MOST_ENTRIES: usize = 1 << 27;
 
-/// One direction of a link. Port 2i leads from a to b of link i, port 2i + 1 back.
+/// One direction of a link. Port 2i leads from a to b of link i, port 2i + 1 from b to a.
 #[derive(Clone, Copy, Debug)]
 pub struct Edge {
-    /// Where it leads.
+    /// Node that it leads to.
     pub to: Node,
     /// Its rate.
     pub rate: Rate,
@@ -35,13 +36,13 @@ pub struct Edge {
     pub delay: Span,
 }
 
-/// What a switch must know of a destination.
+/// Attributes of a destination that a switch needs.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     switch: u32,
-    /// The switch's port that leads to the host.
+    /// Port of the switch that leads to the host.
     down_port: u32,
-    /// The class of twins that the switch belongs to, and its number among them.
+    /// Class of twins that the switch belongs to, and its index among them.
     class: u32,
     place: u32,
 }
@@ -49,16 +50,16 @@ struct Target {
 /// Equal-cost next hops of one switch towards one class or twin.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hops {
-    /// One way: the port. Several: the first among `members`. [`EACH`]: that of the first twin
-    /// among `twins`.
+    /// With one way: its port. With several ways: index of the first in `members`. With [`EACH`]:
+    /// index of the first twin in `twins`.
     first: u32,
     ways: u32,
 }
 
-/// [`Hops::ways`] of a neighbour of twins: every twin has an entry of its own.
+/// Value of [`Hops::ways`] at a neighbour of twins: every twin has an entry of its own.
 const EACH: u32 = u32::MAX;
 
-/// Ports that lead on equally well; two at least.
+/// Ports of equal-cost paths; at least two.
 #[derive(Clone, Copy, Debug)]
 pub struct Ways<'a> {
     members: &'a [u32],
@@ -67,30 +68,31 @@ pub struct Ways<'a> {
 }
 
 impl<'a> Ways<'a> {
-    /// How many there are.
+    /// Number of ports.
     #[inline]
     pub fn number(self) -> u32 {
         self.number
     }
-    /// The port of that number, which must be below [`number`](Self::number).
+    /// The port with this index, which must be below [`number`](Self::number).
     #[inline]
     pub fn port(self, number: u32) -> u32 {
         self.members[(self.first + number) as usize]
     }
-    /// All of them, in the order of links.
+    /// All ports, in the order of links.
     pub fn ports(self) -> impl Iterator<Item = u32> + 'a {
         (0..self.number).map(move |number| self.port(number))
     }
 }
 
-/// A way out of a switch to another. A search goes over all of them once a class of leaves, and
-/// reads nothing else of a link.
+/// A port to another switch, as a search uses it. A search visits all of them once per class of
+/// leaves, and reads no other data of a link.
 #[derive(Clone, Copy)]
 struct Exit {
     port: u32,
-    /// The switch that it leads to.
+    /// Switch that it leads to.
     to: u32,
-    /// Its round trip, among those that there are: few, as links are alike.
+    /// Index of its round trip among the different ones. There are few, because most links are
+    /// equal.
     trip: u32,
 }
 
@@ -100,7 +102,7 @@ impl Exit {
     }
 }
 
-/// Puts the ports of these in the place of what was there.
+/// Replaces the contents of `ports` by the ports of `exits`.
 fn replace(ports: &mut Vec<u32>, exits: &[Exit]) {
     ports.clear();
     ports.extend(exits.iter().map(|exit| exit.port));
@@ -133,7 +135,7 @@ impl Tables {
         }
     }
 
-    /// The ports of several ways.
+    /// The ports if there are several.
     fn several(&self, hops: &Hops) -> &[u32] {
         &self.members[hops.first as usize..][..hops.ways as usize]
     }
@@ -151,10 +153,10 @@ impl Tables {
 /// The largest base RTT of any pair of hosts, and the longest path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// A full packet there and a minimum frame back through empty links and switches, on the
-    /// quickest of the paths with the fewest switches.
+    /// Largest base RTT: a full packet forward and a minimum frame back through an empty network,
+    /// on the quickest of the paths with the fewest switches.
     pub base_rtt: Span,
-    /// The largest round trip of minimum frames alone, on the same paths.
+    /// Largest round trip of minimum frames on the same paths.
     pub control_rtt: Span,
     /// Most switches on the path of any pair.
     pub most_switches: u32,
@@ -164,18 +166,18 @@ pub struct Reach {
 #[derive(Clone, Debug)]
 pub struct Routes {
     edges: Vec<Edge>,
-    /// By host: its port.
+    /// Uplink by host.
     uplinks: Vec<u32>,
-    /// By host: its number among the switches that have hosts.
+    /// By host: index of its switch among the leaves.
     leaf_of: Vec<u32>,
-    /// By leaf: its switch.
+    /// Switch by leaf.
     leaves: Vec<u32>,
-    /// By switch: its ports to other switches.
+    /// By switch: ports to other switches.
     out: Vec<Vec<u32>>,
     current: Tables,
-    /// Those of the whole fabric, once links have failed.
+    /// Tables of the intact fabric, after links have failed.
     intact: Option<Box<Tables>>,
-    /// By switch and class of the whole fabric: the next hop of the quickest path.
+    /// By switch and class of the intact fabric: next hop of the quickest path.
     best: Vec<u32>,
     reach: Reach,
     mtu: u32,
@@ -185,8 +187,8 @@ impl Routes {
     /// Finds all paths.
     ///
     /// # Errors
-    /// When a host has not exactly one link, or cannot reach another, or when the fabric is large
-    /// and has no structure that would make its tables small.
+    /// If a host does not have exactly one link or cannot reach another host, or if the fabric is
+    /// large and so irregular that its tables do not fit.
     pub fn new(fabric: &Fabric) -> Result<Routes, String> {
         let name = |host: usize| &fabric.hosts[host];
         let mut edges = Vec::with_capacity(fabric.links.len() * 2);
@@ -202,7 +204,7 @@ impl Routes {
                 };
                 edges.push(Edge { to, rate: link.rate, delay: link.delay + latency });
                 match (from, to) {
-                    // What is not always there leads nowhere.
+                    // Circuits are not always up, so no route uses them.
                     _ if port >= packet_ports => {}
                     (Node::Switch(s), Node::Switch(_)) => out[s as usize].push(port),
                     (Node::Switch(_), Node::Host(_)) => {}
@@ -248,7 +250,8 @@ impl Routes {
         let classes = routes.classes(&|_| true);
         if classes.len() * fabric.switches.len() > MOST_ENTRIES {
             return Err(format!(
-                "routes of {} switches to {} racks that differ do not fit in memory",
+                "routing tables of {} switches for {} different kinds of racks are too large: \
+                 give racks equal links",
                 fabric.switches.len(),
                 classes.len()
             ));
@@ -262,7 +265,7 @@ impl Routes {
             for (switch, &port) in found.best.iter().enumerate() {
                 best[switch * number + class] = port;
             }
-            // Base RTTs add up over access links and core, so the slowest hosts of each class
+            // Base RTTs are sums over access links and core, so the slowest hosts of each class
             // suffice.
             let here = &slowest[class];
             reach.widen(here.one_leaf, 1);
@@ -289,8 +292,8 @@ impl Routes {
         Ok(routes)
     }
 
-    /// Routes around links that are down. Paths, base RTTs and whatever else is computed from
-    /// [`path`](Self::path) and [`layers`](Self::layers) stay those of the whole fabric.
+    /// Routes around links that are down. Paths, base RTTs and everything else that is computed
+    /// from [`path`](Self::path) and [`layers`](Self::layers) keep the values of the intact fabric.
     pub fn reroute(&mut self, is_up: impl Fn(u32) -> bool) {
         let up = |port: u32| is_up(port / 2);
         let tables = self.search(&self.classes(&up), &up, |_, _| ());
@@ -298,7 +301,7 @@ impl Routes {
         self.intact.get_or_insert_with(|| Box::new(before));
     }
 
-    /// Leaves by class of twins.
+    /// Groups the leaves into classes of twins.
     fn classes(&self, is_up: &dyn Fn(u32) -> bool) -> Vec<Vec<u32>> {
         let mut alike: BTreeMap<Vec<(Node, Rate, Span, Span)>, usize> = BTreeMap::new();
         let mut classes: Vec<Vec<u32>> = Vec::new();
@@ -321,8 +324,8 @@ impl Routes {
         classes
     }
 
-    /// Searches breadth first from one leaf of every class over links that are up, and shows what
-    /// was found.
+    /// Searches breadth-first from one leaf of every class over links that are up, and passes each
+    /// result to `show`.
     fn search(
         &self,
         classes: &[Vec<u32>],
@@ -343,7 +346,7 @@ impl Routes {
             ..Tables::default()
         };
         let (out, trips) = self.exits(is_up);
-        // A switch goes to most classes by the same ports.
+        // A switch uses the same ports for most classes.
         let mut last = vec![Hops::default(); switches];
         let mut queue = VecDeque::new();
         let (mut nearer, mut ports): (Vec<Exit>, Vec<u32>) = Default::default();
@@ -394,7 +397,7 @@ impl Routes {
                         (found.cost[near], found.best[near]) = (cost, port);
                     }
                 }
-                // Links are full duplex: who is next to us can reach us.
+                // Links are full duplex, so a neighbour can reach this switch.
                 for exit in &out[near] {
                     if found.distance[exit.to()] == UNREACHABLE {
                         found.distance[exit.to()] = distance + 1;
@@ -403,7 +406,7 @@ impl Routes {
                 }
             }
             if twins.len() > 1 {
-                // Every neighbour of a leaf is one of its twins', too.
+                // Every neighbour of a leaf is also one of its twins' neighbours.
                 replace(&mut ports, &out[root]);
                 add(&mut tables, root, &ports);
                 let priced = |exit: &Exit| {
@@ -417,7 +420,7 @@ impl Routes {
         tables
     }
 
-    /// By switch, its ways out that are up; and the round trips that these have.
+    /// The usable exits by switch, and the different round trips among them.
     fn exits(&self, is_up: &dyn Fn(u32) -> bool) -> (Vec<Vec<Exit>>, Vec<Trip>) {
         let (mut numbers, mut trips) = (BTreeMap::new(), Vec::new());
         let mut exit = |port: u32| {
@@ -449,7 +452,7 @@ impl Routes {
         self.uplinks.iter().map(target).collect()
     }
 
-    /// The slowest hosts of each class.
+    /// Round trips of the slowest hosts of each class.
     fn slowest(&self, classes: &[Vec<u32>]) -> Vec<Slowest> {
         let mut by_leaf = vec![[Trip::default(); 2]; self.leaves.len()];
         for (host, &uplink) in self.uplinks.iter().enumerate() {
@@ -475,7 +478,7 @@ impl Routes {
         classes.iter().map(of_class).collect()
     }
 
-    /// Over `port` and back.
+    /// Round trip over `port`.
     fn round_trip(&self, port: u32) -> Trip {
         let (there, back) = (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
         let full = (self.mtu + HEADER_BYTES).max(MIN_WIRE_BYTES);
@@ -484,8 +487,8 @@ impl Routes {
         Trip { base: with(full), control: with(MIN_WIRE_BYTES) }
     }
 
-    /// The egress port of `switch` for a packet to `dst`, where `choose` picks one of several;
-    /// [`NO_PORT`] where no path is left.
+    /// The egress port of `switch` for a packet to `dst`. If there are several, `choose` selects
+    /// one. Returns [`NO_PORT`] if no path is left.
     #[inline(always)]
     pub fn egress(&self, switch: u32, dst: u32, choose: impl FnOnce(Ways<'_>) -> u32) -> u32 {
         let target = &self.current.targets[dst as usize];
@@ -505,7 +508,7 @@ impl Routes {
         &self.edges[port as usize]
     }
 
-    /// The port of a host.
+    /// Uplink of a host.
     pub fn uplink(&self, host: u32) -> u32 {
         self.uplinks[host as usize]
     }
@@ -519,8 +522,8 @@ impl Routes {
         self.intact.as_deref().unwrap_or(&self.current)
     }
 
-    /// Ports of the quickest path for a full packet and a minimum frame back, in the whole fabric;
-    /// the host's first.
+    /// Ports of the quickest path for a full packet and a minimum frame back in the intact fabric;
+    /// starts with the host's uplink.
     pub fn path(&self, src: u32, dst: u32) -> Vec<u32> {
         let tables = self.intact();
         let (mut at, to) = (tables.targets[src as usize].switch, &tables.targets[dst as usize]);
@@ -545,21 +548,21 @@ impl Routes {
         ports
     }
 
-    /// A full packet there and a minimum frame back on [`path`](Self::path).
+    /// Time of a full packet forward and a minimum frame back on [`path`](Self::path).
     pub fn base_rtt(&self, src: u32, dst: u32) -> Span {
         self.path(src, dst).iter().fold(Span::ZERO, |sum, &port| sum + self.round_trip(port).base)
     }
 
-    /// Pairs of hosts with the same answer have alike [`layers`](Self::layers). `None`: they share
-    /// a switch or a link.
+    /// Kind of a pair of hosts. Pairs of the same kind have equal [`layers`](Self::layers). `None`
+    /// if the hosts share a switch or a link.
     pub fn kind_of_pair(&self, src: u32, dst: u32) -> Option<(u32, u32)> {
         let targets = &self.intact().targets;
         let (from, to) = (&targets[src as usize], &targets[dst as usize]);
         (from.switch != to.switch).then_some((from.class, to.class))
     }
 
-    /// All ports on shortest paths between the switches of two hosts, hop by hop, in the whole
-    /// fabric.
+    /// All ports on shortest paths between the switches of two hosts in the intact fabric, hop by
+    /// hop.
     pub fn layers(&self, src: u32, dst: u32) -> Vec<Vec<u32>> {
         let tables = self.intact();
         let (from, to) = (tables.targets[src as usize].switch, &tables.targets[dst as usize]);
@@ -580,9 +583,9 @@ impl Routes {
         layers
     }
 
-    /// What the shortest paths between the switches of two hosts are made of, in the whole fabric:
-    /// rate and delay of each link in turn, each such list once. Where a switch is reached by more
-    /// than `most` different lists, the least `most` of them count.
+    /// Composition of the shortest paths between the switches of two hosts in the intact fabric:
+    /// the list of rate and delay of each link, without duplicates. If more than `most` different
+    /// lists lead to a switch, only the `most` smallest are kept.
     pub fn ways(&self, src: u32, dst: u32, most: usize) -> Vec<Vec<(Rate, Span)>> {
         let tables = self.intact();
         let (from, to) = (tables.targets[src as usize].switch, &tables.targets[dst as usize]);
@@ -612,7 +615,7 @@ impl Routes {
         at.remove(&to.switch).into_iter().flatten().collect()
     }
 
-    /// What the tables take in memory, in bytes.
+    /// Size of the tables in memory, in bytes.
     pub fn table_bytes(&self) -> usize {
         let of = |tables: &Tables| {
             size_of_val(&tables.targets[..])
@@ -634,12 +637,12 @@ impl Reach {
     }
 }
 
-/// Round trips over the same links.
+/// Round trip times over the same links.
 #[derive(Clone, Copy, Debug, Default)]
 struct Trip {
-    /// A full packet there and a minimum frame back.
+    /// A full packet forward and a minimum frame back.
     base: Span,
-    /// A minimum frame each way.
+    /// A minimum frame in each direction.
     control: Span,
 }
 
@@ -658,21 +661,21 @@ impl Trip {
 #[derive(Default)]
 struct Slowest {
     first: Trip,
-    /// Two hosts of one leaf; zero where no leaf has two.
+    /// Two hosts of one leaf; zero if no leaf has two.
     one_leaf: Trip,
-    /// Hosts of two leaves.
+    /// Hosts of two different leaves.
     two_leaves: Trip,
 }
 
 const UNREACHABLE: u32 = u32::MAX;
 
-/// What a search has found, by switch.
+/// Result of a search, by switch.
 struct Found {
-    /// Links to the root.
+    /// Number of links to the root.
     distance: Vec<u32>,
-    /// To the root and back.
+    /// Round trip to the root.
     cost: Vec<Trip>,
-    /// First port of the quickest path; the root's own leads to its twins.
+    /// First port of the quickest path. The root's own port leads to its twins.
     best: Vec<u32>,
 }
 

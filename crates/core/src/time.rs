@@ -1,14 +1,14 @@
-//! Points in simulated time, and lengths of it, in picoseconds.
+//! Points in simulated time and spans of time, in picoseconds.
 //!
-//! Picoseconds because a byte lasts a whole number of them at every usual Ethernet rate up to 1.6
-//! Tbit/s. A `u64` holds 213 days.
+//! At every usual Ethernet rate up to 1.6 Tbit/s, a byte takes a whole number of picoseconds. A
+//! `u64` holds 213 days.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// A point in simulated time: picoseconds since the start of the run.
 ///
-/// Points have a distance, which is a [`Span`], and are moved by one:
+/// The difference of two points is a [`Span`], and adding a span moves a point:
 ///
 /// ```
 /// use tidegate_core::{Span, Time};
@@ -16,7 +16,7 @@ use core::ops::{Add, AddAssign, Sub, SubAssign};
 /// assert_eq!(sent - Time::us(1), Span::us(2));
 /// ```
 ///
-/// They are neither added nor multiplied:
+/// Points cannot be added or multiplied:
 ///
 /// ```compile_fail,E0277
 /// use tidegate_core::Time;
@@ -36,7 +36,7 @@ pub struct Time(u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(u64);
 
-/// What points and spans have in common.
+/// Functions that points and spans have in common.
 macro_rules! picoseconds {
     ($type:ident) => {
         impl $type {
@@ -83,8 +83,8 @@ macro_rules! picoseconds {
         }
 
         impl fmt::Display for $type {
-            /// The largest unit that leaves a whole number: `20ms`, `245ns`, `163840ps`; `inf`
-            /// where it has no end.
+            /// Uses the largest unit that leaves a whole number: `20ms`, `245ns`, `163840ps`. Shows
+            /// `inf` for infinity.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 show(self.0, f)
             }
@@ -113,17 +113,17 @@ impl Time {
     /// Later than everything.
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// How long after `earlier` this is; [`Span::ZERO`] where `earlier` is later.
+    /// Time since `earlier`; [`Span::ZERO`] if `earlier` is later.
     #[inline]
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
-    /// `self + span`, or [`Time::NEVER`] where that does not fit.
+    /// `self + span`, or [`Time::NEVER`] on overflow.
     #[inline]
     pub const fn after(self, span: Span) -> Time {
         Time(self.0.saturating_add(span.0))
     }
-    /// `self - span`, or [`Time::ZERO`] where that would be before the start.
+    /// `self - span`, or [`Time::ZERO`] on underflow.
     #[inline]
     pub const fn before(self, span: Span) -> Time {
         Time(self.0.saturating_sub(span.0))
@@ -131,39 +131,39 @@ impl Time {
 }
 
 impl Span {
-    /// No time at all.
+    /// A span of zero.
     pub const ZERO: Span = Span(0);
-    /// Longer than everything.
+    /// Longer than every other span.
     pub const FOREVER: Span = Span(u64::MAX);
 
-    /// From a number of microseconds; negative and NaN become zero, too large becomes
+    /// From a number of microseconds. Negative numbers and NaN give zero, too large ones
     /// [`Span::FOREVER`].
     #[inline]
     pub fn from_us_f64(us: f64) -> Span {
         Span(crate::math::round(us * 1e6) as u64)
     }
-    /// From a number of picoseconds; negative and NaN become zero, too large becomes
+    /// From a number of picoseconds. Negative numbers and NaN give zero, too large ones
     /// [`Span::FOREVER`].
     #[inline]
     pub fn from_ps_f64(ps: f64) -> Span {
         Span(ps as u64)
     }
-    /// How much longer than `other` this is; [`Span::ZERO`] where `other` is longer.
+    /// `self - other`; [`Span::ZERO`] if `other` is longer.
     #[inline]
     pub const fn beyond(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))
     }
-    /// `self + other`, or [`Span::FOREVER`] where that does not fit.
+    /// `self + other`, or [`Span::FOREVER`] on overflow.
     #[inline]
     pub const fn plus(self, other: Span) -> Span {
         Span(self.0.saturating_add(other.0))
     }
-    /// So many of this, saturating.
+    /// `self` times `factor`, saturating.
     #[inline]
     pub const fn times(self, factor: u64) -> Span {
         Span(self.0.saturating_mul(factor))
     }
-    /// This scaled by `factor`; negative and NaN factors give zero.
+    /// `self` scaled by `factor`. Negative and NaN factors give zero.
     #[inline]
     pub fn scale(self, factor: f64) -> Span {
         Span((self.0 as f64 * factor) as u64)
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lies_before_the_start_or_after_never() {
+    fn arithmetic_saturates() {
         assert_eq!(Time::us(1).since(Time::us(2)), Span::ZERO);
         assert_eq!(Time::us(1).after(Span::FOREVER), Time::NEVER);
         assert_eq!(Time::us(1).before(Span::us(2)), Time::ZERO);

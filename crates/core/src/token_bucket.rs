@@ -1,32 +1,33 @@
-//! So many bytes at once, and so many a second.
+//! A token bucket: a burst, and a rate.
 
 use crate::{Pace, Rate, Span, Time};
 
-/// A token bucket, told by when what has left is paid for: tokens are the time since then.
+/// A token bucket. Its state is the time at which the bytes that have left are paid for; tokens are
+/// the time since then.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenBucket {
     pace: Pace,
     burst: Span,
-    /// When the bytes that have left are paid for.
+    /// Time at which the bytes that have left are paid for.
     paid: Time,
 }
 
 impl TokenBucket {
-    /// Full, of a rate above zero and a depth in bytes.
+    /// A full bucket with a rate above zero and a depth in bytes.
     pub const fn new(rate: Rate, burst_bytes: u32) -> TokenBucket {
         let pace = rate.pace();
         TokenBucket { pace, burst: pace.serialise(burst_bytes as u64), paid: Time::ZERO }
     }
 
-    /// From when on so many bytes may leave: once all of them and those before but a burst are paid
-    /// for. More bytes than a burst leave once all before them is paid for.
+    /// Earliest time at which `bytes` may leave: when all earlier bytes and these, except for a
+    /// burst, are paid for. More bytes than a burst may leave when all earlier bytes are paid for.
     #[inline]
     pub fn opens_for(&self, bytes: u64) -> Time {
         let own = self.pace.serialise(bytes);
         self.paid.after(own).before(self.burst.max(own))
     }
 
-    /// So many bytes begin to leave at `start`.
+    /// Charges `bytes` that start to leave at `start`.
     #[inline]
     pub fn pay(&mut self, start: Time, bytes: u64) {
         self.paid = self.paid.max(start).after(self.pace.serialise(bytes));
@@ -38,8 +39,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_leaves_at_once_and_the_rest_at_the_rate() {
-        // 1 ns a byte, and 200 bytes deep.
+    fn burst_leaves_at_once_and_the_rest_at_the_rate() {
+        // 1 ns per byte, and a depth of 200 bytes.
         let mut bucket = TokenBucket::new(Rate::gbps(8), 200);
         let mut left = |at: Time| {
             let opens = bucket.opens_for(100).max(at);

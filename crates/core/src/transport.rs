@@ -1,4 +1,4 @@
-//! Transports: "which packet next?"
+//! Transports answer the question "which packet next?"
 
 use crate::params::Params;
 use crate::wire::Carried;
@@ -9,96 +9,97 @@ use crate::{
 };
 use alloc::string::String;
 
-/// A message the application hands over, whole. Its size may be unlimited ([`Message::UNLIMITED`]).
+/// A message that the application submits as a whole. Its size may be unlimited
+/// ([`Message::UNLIMITED`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The application's number, unique among the messages alive of the submitting host.
+    /// Number that the application assigns; unique among the live messages of the submitting host.
     pub id: u32,
-    /// Destination host; never the submitting one.
+    /// Destination host; never the submitting host.
     pub dst: u32,
     /// Payload bytes, at least 1.
     pub bytes: u64,
-    /// Wants a connection of its own whatever the policy says (an explicit flow).
+    /// The message needs a connection of its own, whatever the policy (an explicit flow).
     pub dedicated: bool,
-    /// What it counts among others where protocols tell tenants apart: 1 to
+    /// Weight among the messages of other tenants, in protocols that distinguish tenants: 1 to
     /// [`Message::MOST_WEIGHT`].
     pub weight: u8,
-    /// Whether it asks for another message, or is one that was asked for.
+    /// Role in a request and its reply.
     pub role: Role,
 }
 
-/// What a message is among requests and their replies.
+/// Role of a message in a request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Nobody answers it.
+    /// The message has no reply.
     #[default]
     Alone,
-    /// Its destination answers it with a message.
+    /// The destination replies with a message.
     Request,
-    /// The answer to its destination's message of that number ([`Message::id`]).
+    /// Reply to the destination's message with this number ([`Message::id`]).
     Reply {
-        /// The number.
+        /// Number of the request.
         request: u32,
     },
 }
 
 impl Message {
-    /// Size of a flow that never ends by itself.
+    /// Size of an unlimited message, which ends only when it is stopped.
     pub const UNLIMITED: u64 = u64::MAX;
     /// Largest weight.
     pub const MOST_WEIGHT: u8 = 31;
 }
 
-/// Which message of a fabric.
+/// Identifier of a message in a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
     /// The host that submitted it.
     pub src: u32,
-    /// That host's number of it: [`Message::id`].
+    /// Number at that host: [`Message::id`].
     pub id: u32,
 }
 
-/// What a sender has learnt of the path of one of its packets.
+/// Information that a packet has revealed to its sender about the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feedback {
     /// The message that the packet belongs to.
     pub message: MessageId,
-    /// From the packet's departure at the NIC to the arrival of its echo there; `None` where the
-    /// protocol does not tell.
+    /// Time from the packet's departure at the NIC to the arrival of its echo there; `None` if the
+    /// protocol does not report it.
     pub rtt: Option<Span>,
-    /// The largest queueing delay of a hop that the packet met; zero where the protocol has it not
+    /// Largest queueing delay of the packet at any hop; zero if the protocol does not have it
     /// stamped.
     pub peak_hop_delay: Span,
 }
 
-/// Where a transport keeps a submitted message; valid until the message is acknowledged, or its
-/// destination forgotten.
+/// Reference to a submitted message. Valid until the message is acknowledged, or its destination is
+/// forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(pub u64);
 
-/// How messages share connections.
+/// Policy by which messages share connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionPolicy {
-    /// All messages of an ordered host pair in one byte stream.
+    /// All messages of an ordered host pair share one byte stream.
     PerPair,
-    /// One connection a message.
+    /// One connection per message.
     PerMessage,
-    /// At most so many connections an ordered host pair; a message takes an idle one, else the
-    /// least loaded.
+    /// At most this many connections per ordered host pair. A message takes an idle connection, or
+    /// else the least loaded one.
     Pool(u32),
-    /// One connection a message, and of those that may send, the one with the fewest bytes left
-    /// goes first, where otherwise they take turns by packet.
+    /// One connection per message. Among the connections that may send, the one with the fewest
+    /// bytes left goes first; the other policies use round-robin by packet.
     ShortestFirst,
 }
 
-/// What a host tells its transports when they are made.
+/// Properties of a host that its transports receive when they are created.
 #[derive(Clone, Copy, Debug)]
 pub struct HostContext {
     /// This host.
     pub host: u32,
-    /// Hosts there are: a packet from a higher number is nobody's.
+    /// Number of hosts. A packet with a higher source index is invalid.
     pub hosts: u32,
-    /// The run's seed.
+    /// Seed of the run.
     pub seed: u64,
     /// Payload of a full packet.
     pub mtu: u32,
@@ -106,31 +107,31 @@ pub struct HostContext {
     pub nic_rate: Rate,
     /// The largest base RTT of any pair in the fabric.
     pub fabric_base_rtt: Span,
-    /// The same of smallest packets both ways: what a question and its answer take.
+    /// Largest round trip of minimum-size packets in the fabric: the time of a control exchange.
     pub fabric_control_rtt: Span,
     /// Bandwidth-delay product in bytes.
     pub bdp_bytes: f64,
-    /// How messages share connections.
+    /// Policy by which messages share connections.
     pub connections: ConnectionPolicy,
-    /// Every packet takes a path of its own, so packets of a connection overtake each other.
+    /// Every packet takes a path of its own, so packets of a connection can overtake each other.
     pub spraying: bool,
-    /// Strict priorities the fabric has.
+    /// Number of strict priorities in the fabric.
     pub priorities: u8,
-    /// Longest time that the driver holds a received packet. It takes that out of RTTs: whoever
-    /// hands a packet over late moves `sent_at` on by as much, so an echo is late by up to twice
-    /// this.
+    /// Longest time that the driver holds a received packet. RTTs exclude this time: the driver
+    /// adds the delay to `sent_at` before it delivers the packet. An echo is late by up to twice
+    /// this time.
     pub most_held: Span,
 }
 
 impl HostContext {
-    /// The priority of data, whatever the protocol: the lowest. What overtakes data goes above it.
+    /// Priority of data in all protocols: the lowest. Packets that overtake data have a higher one.
     #[inline]
     pub const fn data_priority(&self) -> u8 {
         self.priorities.saturating_sub(1)
     }
 
-    /// The fabric as this host knows it, as if it were its own link: enough for what packets ask of
-    /// switches.
+    /// Properties of the fabric as this host knows it, with its own link for all links. This
+    /// suffices for the requests that packets make to switches.
     pub fn properties(&self) -> FabricProperties {
         FabricProperties {
             bdp_bytes: self.bdp_bytes,
@@ -144,89 +145,91 @@ impl HostContext {
     }
 }
 
-/// Answers what a path looks like; asked when a connection is made, never per packet.
+/// Answers queries about paths. Transports query it when they create a connection, never per
+/// packet.
 pub trait PathOracle {
-    /// The path from `src` to `dst`. Telemetry is not part of `full_wire_bytes` yet.
+    /// The path from `src` to `dst`. `full_wire_bytes` does not include telemetry yet.
     fn path(&self, src: u32, dst: u32) -> Path;
 }
 
-/// Hears what a transport has done, and so learns all there is to measure: nobody else reads a
-/// transport's headers.
+/// Receives the reports of a transport. Everything that is measured comes from them, because no
+/// other code reads a transport's headers.
 pub trait Application {
-    /// `bytes` more payload of `message` have arrived at its receiver, which go to `offset` in it:
-    /// all that the packet in hand carries. Told when a byte first arrives, once for each, whatever
-    /// it still waits for, so that a receiver that hands payload on in order tells at the rate of
+    /// `bytes` of new payload of `message` have arrived at its receiver, to be stored at `offset`:
+    /// all payload of the current packet. Reported once for each byte, when it first arrives, even
+    /// if earlier bytes are missing. So a receiver that delivers in order reports at the rate of
     /// its link and not in bursts.
     fn delivered(&mut self, now: Time, message: MessageId, offset: u64, bytes: u32);
-    /// The receiving application has the last byte of `message`, and all before it.
+    /// The receiving application has all bytes of `message`.
     fn completed(&mut self, now: Time, message: MessageId);
-    /// The sender knows that all of `message` has arrived; its handle is no longer valid.
+    /// The sender knows that `message` has arrived completely. Its handle is no longer valid.
     fn acked(&mut self, now: Time, message: MessageId);
-    /// The sender has heard of a packet.
+    /// The sender has received feedback on a packet.
     #[inline]
     fn feedback(&mut self, _now: Time, _feedback: &Feedback) {}
 }
 
-/// What became of a received packet's slot.
+/// State of a received packet's slot after processing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Nothing to send: the slot is free.
+    /// Nothing to send; the slot is free.
     None,
-    /// The slot now holds a reply; send it before data.
+    /// The slot now holds a reply, which must be sent before data.
     Send,
-    /// As [`Send`](Self::Send), and the packet has changed nothing else: neither what may be
-    /// transmitted nor a deadline. A driver need not ask.
+    /// As [`Send`](Self::Send), and the packet has changed neither what may be transmitted nor a
+    /// deadline, so the driver need not poll.
     Echo,
 }
 
-/// The answer to "which packet next?".
+/// Answer to "which packet next?".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transmit {
     /// The slot holds a packet.
     Sent,
-    /// Nothing may be sent now; the slot is untouched. See [`Transport::deadline`].
+    /// Nothing may be sent now, and the slot is untouched. See [`Transport::deadline`].
     Idle,
 }
 
-/// How much a connection may send.
+/// Current limits of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Wire bytes that may be in flight; infinite: no window.
+    /// Wire bytes that may be in flight; infinite without a window.
     pub window_bytes: f64,
-    /// In bit/s; infinite: no pacing.
+    /// Pace in bit/s; infinite without pacing.
     pub pace_bps: f64,
 }
 
-/// "Which packet next?" One value per host, for all its peers and messages. Drivers (the simulator,
-/// endpoints outside it) know nothing else.
+/// A transport answers "which packet next?". There is one per host, for all its peers and messages.
+/// Drivers (the simulator and endpoints) know only this interface.
 ///
-/// `now` never decreases from call to call. Nothing is pushed: packets leave only through
-/// [`transmit`](Self::transmit), [`Reply::Send`] and [`Reply::Echo`].
+/// `now` never decreases from call to call. A transport never pushes packets: they leave only
+/// through [`transmit`](Self::transmit), [`Reply::Send`] and [`Reply::Echo`].
 pub trait Transport {
-    /// Takes a message.
+    /// Submits a message.
     fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle;
-    /// Ends an unlimited message: nothing new is sent of it.
+    /// Stops an unlimited message: no new data of it is sent.
     fn stop(&mut self, now: Time, handle: Handle);
-    /// Forgets all that is kept of host `peer`, which is gone or has lost all it knew. Messages to
-    /// it are over, and so are those from it that have not wholly arrived: nothing more is sent or
-    /// told of them. What it was granted, others can have. Messages of other hosts go on.
+    /// Discards all state about host `peer`, which is gone or has lost its own state. Messages to
+    /// it end, and so do messages from it that have not arrived completely: nothing more is sent or
+    /// reported of them. Credit granted to it becomes available to others. Messages of other hosts
+    /// continue.
     ///
-    /// From now on that number is that of a host never heard of, and may be another one's. The
-    /// driver keeps away what is still under way between the two, and sees to it that the other
-    /// side forgets this one, too: two of which one remembers do not understand each other.
+    /// From now on `peer` is an unknown host, and the number may be reassigned. The driver must
+    /// discard packets in flight between the two hosts, and must make the other side forget this
+    /// host, too: if only one side remembers the other, they cannot communicate.
     fn forget(&mut self, now: Time, peer: u32);
-    /// Takes a packet from the wire, and may turn its slot into the reply.
+    /// Processes a packet from the wire, and may turn its slot into a reply.
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply;
-    /// The uplink is free: fills `packet`, whose content is stale, with the next packet. The driver
-    /// sets `body.transport`.
+    /// Called when the uplink is free: fills `packet`, whose content is stale, with the next
+    /// packet. The driver sets `body.transport`.
     fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit;
-    /// As [`transmit`](Self::transmit), while the uplink lets nothing of `priority` and below (its
-    /// number and above) go: the next packet above it. Default: there is none.
+    /// As [`transmit`](Self::transmit), while `priority` and all lower priorities (higher numbers)
+    /// are paused: fills in the next packet above them. By default there is none.
     fn transmit_above(&mut self, _priority: u8, _now: Time, _packet: PacketMut<'_>) -> Transmit {
         Transmit::Idle
     }
-    /// Fills packets as [`transmit`](Self::transmit) does, in order, until there are no more or
-    /// nothing may be sent; how many. For a driver that hands over many at once.
+    /// Fills packets in order, as [`transmit`](Self::transmit) does, until the slots are used or
+    /// nothing may be sent. Returns the number of packets. For drivers that send batches.
     fn transmit_batch<'a>(
         &mut self,
         now: Time,
@@ -236,41 +239,42 @@ pub trait Transport {
             .map_while(|packet| (self.transmit(now, packet) == Transmit::Sent).then_some(()))
             .count()
     }
-    /// The time that [`deadline`](Self::deadline) named has come.
+    /// Called when the time that [`deadline`](Self::deadline) returned has come.
     fn on_deadline<A: Application>(&mut self, now: Time, app: &mut A);
-    /// When this transport next wants [`on_deadline`](Self::on_deadline) or, being idle, may have
-    /// something to transmit; [`Time::NEVER`] where only a packet or a message can change anything.
+    /// Time of the next call of [`on_deadline`](Self::on_deadline), or at which an idle transport
+    /// may have a packet to transmit; [`Time::NEVER`] if only a packet or a message can change the
+    /// state.
     fn deadline(&self) -> Time;
-    /// The part of [`deadline`](Self::deadline) that is more than a wish to transmit:
-    /// [`on_deadline`](Self::on_deadline) has to be called at that time. What is only wished for
-    /// may be asked for later, as long as [`transmit`](Self::transmit) is told the time of the
-    /// wish. Default: all of it.
+    /// Time of the next call of [`on_deadline`](Self::on_deadline), ignoring deadlines that only
+    /// concern transmission. The driver may poll such a transmission later, if it passes the time
+    /// of the deadline to [`transmit`](Self::transmit). By default all deadlines are timers.
     fn timer(&self) -> Time {
         self.deadline()
     }
     /// Payload bytes submitted and not yet sent for the first time.
     fn backlog_bytes(&self) -> u64;
-    /// Those of the message's connection, for the curious.
+    /// Limits of the message's connection, for observation.
     fn limits(&self, handle: Handle) -> Option<Limits>;
 }
 
-/// A transport that the catalog can make: a [`Transport`] with a card and parameters.
+/// A transport of the catalog: a [`Transport`] with protocol information and parameters.
 pub trait Endpoint: Transport + Sized {
-    /// Who it is.
+    /// Protocol information.
     const INFO: ProtocolInfo;
     /// Its parameters.
     type Params: Params;
     /// Its headers.
     type Header: Carried;
 
-    /// Headers and gap of its largest data packet on the wire, telemetry aside, in bytes.
+    /// Headers and gap of its largest data packet on the wire, without telemetry, in bytes.
     const HEADER_BYTES: u32 = HEADER_BYTES;
 
-    /// The transport of one host.
+    /// Creates the transport of one host.
     fn new(params: &Self::Params, host: &HostContext) -> Self;
-    /// Fits the parameters to the sizes of what hosts will send: called once, before any transport
-    /// is made, and not at all by a driver that knows no sizes. Says what users should know of it.
-    /// Default: nothing depends on that.
+    /// Adapts the parameters to the sizes of the messages that hosts will send. Called once, before
+    /// any transport is created; not called by drivers that do not know the sizes. Returns a
+    /// message for users if they should know of the adaptation. By default nothing depends on
+    /// sizes.
     fn fit(
         _params: &mut Self::Params,
         _fabric: &FabricProperties,
@@ -278,11 +282,11 @@ pub trait Endpoint: Transport + Sized {
     ) -> Option<String> {
         None
     }
-    /// What it wants of the fabric. Default: nothing.
+    /// Requirements that it has on the fabric. By default none.
     fn requirements(_params: &Self::Params, _fabric: &FabricProperties) -> FabricRequirements {
         FabricRequirements::NONE
     }
-    /// What it aims at where a flow sends `rate_bps` on this path, and whether it is at home there.
+    /// Operating point of a flow that sends `rate_bps` on this path.
     fn operating_point(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> OperatingPoint {
         OperatingPoint::DEFAULT
     }

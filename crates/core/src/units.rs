@@ -1,4 +1,4 @@
-//! Rates in bits per second, sizes relative to the bandwidth-delay product.
+//! Rates in bits per second, and sizes relative to the bandwidth-delay product.
 
 use core::fmt;
 
@@ -38,19 +38,19 @@ impl Rate {
         self.0 as f64 * 1e-9
     }
     /// Picoseconds per byte with 20 fraction bits, rounded to nearest: exact at 1, 10, 25, 40, 50,
-    /// 100, 200, 400, 800 and 1600 Gbit/s, otherwise wrong by at most 2⁻²¹ ps a byte.
+    /// 100, 200, 400, 800 and 1600 Gbit/s, otherwise with an error of at most 2⁻²¹ ps per byte.
     #[inline]
     pub const fn ps_per_byte_q20(self) -> u64 {
         let numerator = 8_000_000_000_000u128 << Q;
         ((numerator + self.0 as u128 / 2) / self.0 as u128) as u64
     }
-    /// How long `bytes` take on the wire, rounded down to a picosecond. Rates from 1 Mbit/s and
-    /// packets to 1 MiB do not overflow; whole messages go through 128 bits.
+    /// Serialisation time of `bytes`, rounded down to a picosecond. Rates from 1 Mbit/s and packets
+    /// up to 1 MiB do not overflow; the product has 128 bits for whole messages.
     #[inline]
     pub const fn serialise(self, bytes: u64) -> Span {
         self.pace().serialise(bytes)
     }
-    /// Ready for many packets. Of a rate of zero there is none.
+    /// Precomputed pace for many packets. The rate must not be zero.
     #[inline]
     pub const fn pace(self) -> Pace {
         Pace { ps_per_byte_q20: self.ps_per_byte_q20() }
@@ -62,7 +62,7 @@ impl Rate {
     }
 }
 
-/// How long a byte takes at some rate, kept so that packets cost no division.
+/// Serialisation time per byte at some rate, precomputed so that packets need no division.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     ps_per_byte_q20: u64,
@@ -95,9 +95,9 @@ impl fmt::Display for Rate {
 /// A size that is either absolute or relative to the bandwidth-delay product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Extent {
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(f64),
-    /// So many times the bandwidth-delay product.
+    /// Multiple of the bandwidth-delay product.
     Bdp(f64),
 }
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_errs_by_less_than_a_picosecond_a_packet_elsewhere() {
+    fn other_rates_err_by_less_than_a_picosecond() {
         for mbps in [1, 3, 7, 33, 123, 999, 12_345, 27_000] {
             let exact = 9_216.0 * 8e6 / mbps as f64;
             let ours = Rate::mbps(mbps).serialise(9_216).as_ps() as f64;

@@ -1,4 +1,4 @@
-//! What the hosts want to send, as data. Generators live with their driver.
+//! The workload of the hosts, as data. Drivers contain the generators.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,33 +15,33 @@ pub struct Flow {
     pub dst: u32,
     /// Payload bytes, or [`Message::UNLIMITED`](crate::Message::UNLIMITED).
     pub bytes: u64,
-    /// When it is submitted.
+    /// Time of submission.
     pub start: Time,
-    /// When it stops sending, or [`Time::NEVER`].
+    /// Time at which it stops sending, or [`Time::NEVER`].
     pub stop: Time,
-    /// Which stack of the run carries it.
+    /// Stack of the run that carries it.
     pub stack: u16,
-    /// Which label of the run it is counted under.
+    /// Label of the run under which it is counted.
     pub label: u16,
-    /// Wants a connection of its own.
+    /// The flow needs a connection of its own.
     pub dedicated: bool,
 }
 
 /// Sizes of generated messages.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
-    /// All the same.
+    /// Constant size.
     Fixed(u64),
-    /// Drawn from a distribution.
+    /// Sizes drawn from a distribution.
     Drawn(Distribution),
 }
 
-/// How a listed distribution is sampled between its points.
+/// Interpolation of a distribution between its points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
     /// Piecewise linear inverse.
     Linear,
-    /// Only listed sizes occur.
+    /// None: only the listed sizes occur.
     Step,
     /// Linear in the logarithm of the size.
     Logarithmic,
@@ -52,113 +52,115 @@ pub enum Sampling {
 pub struct Distribution {
     /// (size in bytes, cumulative probability), both rising; the last probability is 1.
     pub points: Vec<(f64, f64)>,
-    /// Between the points.
+    /// Interpolation between the points.
     pub sampling: Sampling,
-    /// Mean size in bytes that loads are computed with.
+    /// Mean size in bytes, from which loads are computed.
     pub mean_bytes: f64,
 }
 
 /// Generated flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
-    /// What pattern.
+    /// Pattern.
     pub pattern: Pattern,
-    /// How large the messages are.
+    /// Message sizes.
     pub sizes: Sizes,
-    /// Which stack of the run carries them.
+    /// Stack of the run that carries them.
     pub stack: u16,
-    /// Which label of the run they are counted under.
+    /// Label of the run under which they are counted.
     pub label: u16,
-    /// First submission.
+    /// Time of the first submission.
     pub start: Time,
-    /// No submission from here on.
+    /// End of submissions (exclusive).
     pub stop: Time,
 }
 
 /// A pattern of generated flows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
-    /// Every host sends one message to one other host, no host receives two: a random derangement.
+    /// Every host sends one message to one other host, and no host receives two: a random
+    /// derangement.
     Permutation,
-    /// `fan_in` random senders send one message each to one receiver at once, every `interval`
-    /// (once where it is [`Span::FOREVER`]); with `poisson` the gaps are exponential. The receiver
-    /// is random where `dst` is `None`.
+    /// At the same time, `fan_in` random senders send one message each to one receiver. This
+    /// happens every `interval`, or once if that is [`Span::FOREVER`]. If `poisson` is set, the
+    /// gaps are exponential. If `dst` is `None`, the receiver is random.
     Incast {
-        /// Senders at a time.
+        /// Senders per burst.
         fan_in: u32,
-        /// The receiver.
+        /// Receiver.
         dst: Option<u32>,
         /// (Mean) time between bursts.
         interval: Span,
         /// Exponential gaps.
         poisson: bool,
-        /// Each sender starts at a uniform time within this span of the burst.
+        /// Each sender starts at a uniform random time within this span after the burst.
         jitter: Span,
     },
-    /// Each sending host submits messages at random times to uniform random others.
+    /// Each sender submits messages to uniform random receivers at random times.
     Poisson {
         /// Mean gap between messages of one host, in picoseconds.
         mean_gap_ps: f64,
         /// Sending hosts.
         senders: Vec<u32>,
-        /// Receiving hosts; never the sender itself.
+        /// Receiving hosts. A sender never selects itself.
         receivers: Vec<u32>,
     },
-    /// Every host sends one message to every other at once.
+    /// Every host sends one message to every other host at the same time.
     AllToAll,
-    /// In rounds: all `senders` send one message each to the same receiver, in the next round to
-    /// the next one.
+    /// Incast in rounds: all `senders` send one message each to the same receiver, and in the next
+    /// round to the next receiver.
     RotatingIncast {
         /// Sending hosts.
         senders: Vec<u32>,
-        /// Receiving hosts, in turn; a sender whose turn it is itself takes the one after.
+        /// Receiving hosts, in cyclic order. A sender that is the receiver of a round sends to the
+        /// next one.
         receivers: Vec<u32>,
         /// Length of a round, in picoseconds.
         gap_ps: f64,
-        /// Each sender starts at a uniform time within this span of the round, the same in every
-        /// round.
+        /// Each sender starts at a uniform random time within this span after the start of the
+        /// round. The time is the same in every round.
         jitter: Span,
     },
-    /// Each asking host requests something at random times of `fan_in` random hosts of one other
-    /// rack, drawn too, which all answer at once: a size is that of all answers together.
+    /// Each asking host sends requests at random times to `fan_in` random hosts of one random other
+    /// rack, which all answer at once. Sizes are those of all answers to a request together.
     Requests {
         /// Mean gap between requests of one host, in picoseconds.
         mean_gap_ps: f64,
-        /// Asking hosts.
+        /// Hosts that send requests.
         askers: Vec<u32>,
-        /// Hosts by rack, of two racks at least, each with `fan_in` hosts at least.
+        /// Hosts by rack: at least two racks, each with at least `fan_in` hosts.
         racks: Vec<Vec<u32>>,
-        /// Answers to a request.
+        /// Number of answers to a request.
         fan_in: u32,
     },
-    /// Clients that each send a request, whose sizes are the traffic's, to a random server, wait
-    /// for its reply, think, and ask again.
+    /// Clients that send a request to a random server, wait for its reply, think, and repeat. The
+    /// traffic's sizes are those of requests.
     ClosedLoop {
-        /// Their hosts, each as often as it has clients.
+        /// Hosts of the clients; a host with several clients is listed several times.
         clients: Vec<u32>,
-        /// Hosts that reply; a client asks none on its own host, and there is another for each.
+        /// Servers. A client never selects its own host, and each client has another one.
         servers: Vec<u32>,
-        /// How large replies are.
+        /// Sizes of replies.
         replies: Sizes,
-        /// Which label of the run they are counted under.
+        /// Label of the run under which replies are counted.
         reply_label: u16,
         /// (Mean) time from a reply to the next request.
         think: Span,
-        /// It is exponential.
+        /// Thinking times are exponential.
         exponential: bool,
     },
-    /// Messages that begin when those they wait for have arrived at their host.
+    /// Messages that start when the messages that they depend on have arrived at their host.
     Collective(Collective),
     /// A list of arrivals, in order of time.
     Trace(Vec<Arrival>),
-    /// Messages whose times are known beforehand, each of which its receiver answers: the reply is
-    /// submitted when the last byte of the message has arrived.
+    /// Messages with known start times, each of which its receiver answers: the reply is submitted
+    /// when the last byte of the message has arrived.
     Answered {
-        /// Which messages; none that begins because another has arrived.
+        /// Pattern of these messages. It must not contain dependent messages.
         of: Box<Pattern>,
-        /// How large replies are.
+        /// Sizes of replies.
         replies: Sizes,
-        /// Which label of the run replies are counted under.
+        /// Label of the run under which replies are counted.
         reply_label: u16,
     },
 }
@@ -166,7 +168,7 @@ pub enum Pattern {
 /// One line of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When.
+    /// Time of submission.
     pub at: Time,
     /// Sending host.
     pub src: u32,
@@ -176,7 +178,7 @@ pub struct Arrival {
     pub bytes: u64,
 }
 
-/// Everything the hosts want to send.
+/// The workload of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workload {
     /// Explicit flows.
@@ -185,18 +187,18 @@ pub struct Workload {
     pub traffic: Vec<Traffic>,
 }
 
-/// Sizes of the messages that the generators of a stack make, all together, as far as they are
-/// known before the run: what a protocol may fit itself to.
+/// Sizes of all messages that the generators of a stack produce, as far as they are known before
+/// the run. Protocols may adapt to them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SizeMix {
-    /// Sizes in bytes, each once, rising, and how many messages of each there are a second.
-    /// Messages without end are left out.
+    /// Sizes in bytes, rising and without duplicates, each with the number of messages per second.
+    /// Unlimited messages are excluded.
     pub points: Vec<(u64, f64)>,
 }
 
-/// Pieces that a distribution is cut into where sizes between its points occur.
+/// Number of pieces that approximate a distribution with interpolation.
 const PIECES: usize = 1024;
-/// A closed loop asks again no sooner than this, as far as a mix can know.
+/// Shortest round of a closed loop that a mix assumes.
 const SHORTEST_LOOP: Span = Span::us(10);
 
 impl Traffic {
@@ -225,13 +227,14 @@ impl Pattern {
 }
 
 impl Workload {
-    /// Messages of flows with a size, and of traffic that ends by itself.
+    /// Number of messages of flows with a size and of finite traffic.
     pub fn messages(&self, hosts: u32) -> u64 {
         let flows = self.flows.iter().filter(|flow| flow.bytes != Message::UNLIMITED).count();
         flows as u64 + self.traffic.iter().filter_map(|block| block.messages(hosts)).sum::<u64>()
     }
 
-    /// Sizes of what `stack` will carry until `until` among so many hosts, explicit flows left out.
+    /// Sizes of the messages that `stack` will carry until `until` among `hosts` hosts, without
+    /// explicit flows.
     pub fn size_mix(&self, stack: u16, hosts: u32, until: Time) -> SizeMix {
         let mut points = Vec::new();
         for traffic in self.traffic.iter().filter(|traffic| traffic.stack == stack) {
@@ -249,7 +252,7 @@ impl Workload {
 }
 
 impl Traffic {
-    /// Adds sizes of its messages and how many of each there are a second.
+    /// Adds the sizes of its messages, each with the number of messages per second.
     fn mix(&self, hosts: u32, until: Time, out: &mut Vec<(u64, f64)>) {
         let life = self.stop.min(until).since(self.start).as_s_f64();
         let once = |messages: f64| if life > 0.0 { messages / life } else { 0.0 };
@@ -317,7 +320,7 @@ impl Distribution {
 }
 
 impl Sizes {
-    /// Adds sizes and how many messages of each there are a second, of `rate` in all.
+    /// Adds the sizes, each with its part of `rate` messages per second.
     fn mix(&self, rate: f64, out: &mut Vec<(u64, f64)>) {
         let Sizes::Drawn(distribution) = self else {
             let Sizes::Fixed(bytes) = *self else { return };
@@ -333,7 +336,7 @@ impl Sizes {
         let mut below = 0.0;
         for &(_, cdf) in &distribution.points {
             let share = (cdf - below) / pieces as f64;
-            // The middle of each piece stands for it.
+            // The middle of each piece represents it.
             let middles = (0..pieces).map(|piece| below + share * (piece as f64 + 0.5));
             out.extend(middles.map(|u| (size(u), rate * share)));
             below = cdf;
@@ -351,8 +354,8 @@ impl Sizes {
     }
 }
 
-/// What the part `number` of `count` has of `whole` bytes: as much as others or one byte more, and
-/// one at least.
+/// Size of part `number` if `whole` bytes are divided into `count` parts. Parts differ by at most
+/// one byte, and have at least one.
 pub fn share(whole: u64, count: u32, number: u32) -> u64 {
     let (each, rest) = (whole / count as u64, whole % count as u64);
     (each + u64::from((number as u64) < rest)).max(1)
@@ -378,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_is_of_all_generators_of_the_stack_by_how_often_they_send() {
+    fn size_mix_weights_the_generators_of_a_stack() {
         let points = vec![(100.0, 0.25), (900.0, 1.0)];
         let drawn = |sampling| {
             Sizes::Drawn(Distribution { points: points.clone(), sampling, mean_bytes: 700.0 })
@@ -403,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_come_to_the_whole() {
+    fn shares_add_up_to_the_whole() {
         for (whole, count) in [(2_000_000, 10), (1_001, 10), (7, 3)] {
             let parts: Vec<u64> = (0..count).map(|number| share(whole, count, number)).collect();
             assert_eq!(parts.iter().sum::<u64>(), whole);
@@ -413,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_parts_of_what_was_asked_for_and_loops_have_replies() {
+    fn size_mix_includes_answers_and_replies() {
         let requests =
             Pattern::Requests { mean_gap_ps: 1e6, askers: vec![0], racks: Vec::new(), fan_in: 4 };
         assert_eq!(mix(vec![traffic(requests, Sizes::Fixed(400), 1)]), [(100, 4e6)]);

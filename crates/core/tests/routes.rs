@@ -1,5 +1,5 @@
-//! Routes by structure are those of a search from every switch: the same ports, in the same order,
-//! with every link up and with some down.
+//! Routes by structure equal those of a search from every switch: the same ports, in the same
+//! order, with every link up and with some down.
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Switch};
 use tidegate_core::routes::{NO_PORT, Routes};
 use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Rate, Rng, Span};
@@ -42,13 +42,13 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
     fabric
 }
 
-/// With switches that are all alike.
+/// Makes all switches equal.
 fn even(mut fabric: Fabric) -> Fabric {
     fabric.switches.iter_mut().for_each(|switch| switch.latency = Span::ns(300));
     fabric
 }
 
-/// Racks, then spines; every `odd`th link is slower, so that not all racks are alike.
+/// Racks, then spines; every `odd`th link is slower, so not all racks are equal.
 fn leaf_spine(racks: u32, spines: u32, parallel: u32, hosts: u32, odd: u32) -> Fabric {
     let mut links = Vec::new();
     for i in 0..racks * spines * parallel {
@@ -80,7 +80,7 @@ fn fat_tree(k: u32) -> Fabric {
     fabric(&[vec![half; racks as usize], vec![0; racks as usize + cores]].concat(), links)
 }
 
-/// A tree and some more links; some switches without hosts.
+/// A tree with some additional links; some switches have no hosts.
 fn random(seed: u64) -> Fabric {
     let mut rng = Rng::stream(seed, Domain::Routing, 99);
     let switches = 3 + rng.below(9) as u32;
@@ -116,7 +116,7 @@ fn distances(fabric: &Fabric, root: u32, up: &[bool]) -> Vec<usize> {
     distance
 }
 
-/// The ports of `switch` that lead one step nearer.
+/// Ports of `switch` that lead one step closer.
 fn nearer(fabric: &Fabric, switch: u32, distance: &[usize], up: &[bool]) -> Vec<u32> {
     let mut ports = Vec::new();
     for (i, link) in fabric.links.iter().enumerate().filter(|&(i, _)| up[i]) {
@@ -136,7 +136,9 @@ fn nearer(fabric: &Fabric, switch: u32, distance: &[usize], up: &[bool]) -> Vec<
 fn switch_of(fabric: &Fabric, host: u32) -> (u32, u32) {
     let at = |link: &Link| link.a == Node::Host(host);
     let link = fabric.links.iter().position(at).unwrap();
-    let Node::Switch(switch) = fabric.links[link].b else { unreachable!("hosts hang on switches") };
+    let Node::Switch(switch) = fabric.links[link].b else {
+        unreachable!("hosts are linked to switches")
+    };
     (switch, 2 * link as u32 + 1)
 }
 
@@ -162,7 +164,7 @@ fn check_ports(fabric: &Fabric, routes: &Routes, up: &[bool]) {
     }
 }
 
-/// A full packet there and a minimum frame back.
+/// A full packet forward and a minimum frame back.
 fn round_trip(fabric: &Fabric, port: u32) -> Span {
     let link = &fabric.links[port as usize / 2];
     let latency = |node| match node {
@@ -174,7 +176,7 @@ fn round_trip(fabric: &Fabric, port: u32) -> Span {
     link.delay.times(2) + latency(link.a) + latency(link.b) + wire
 }
 
-/// Base RTTs and layers of every pair by brute force, and the largest.
+/// Checks base RTTs and layers of every pair by brute force, and their maximum.
 fn check_paths(fabric: &Fabric, routes: &Routes) {
     let up = vec![true; fabric.links.len()];
     let (mut most, mut longest) = (0, Span::ZERO);
@@ -259,14 +261,14 @@ fn random_graphs_agree_with_brute_force() {
 }
 
 #[test]
-fn tables_grow_with_the_links_of_a_clos_and_not_with_the_square_of_its_racks() {
+fn tables_grow_linearly_with_clos_links() {
     // 4,096 hosts: 128 racks of 32 under 32 spines, and a fat tree of k = 24 (3,456 hosts).
     for (fabric, most) in [(leaf_spine(128, 32, 1, 32, 0), 40), (fat_tree(24), 96)] {
         let bytes = Routes::new(&even(fabric.clone())).unwrap().table_bytes();
         let each = bytes / fabric.hosts.len();
         assert!(each <= most, "{each} bytes a host for {} hosts", fabric.hosts.len());
     }
-    // Sixteen times the racks: sixteen times the links, and so no more a host.
+    // Sixteen times the racks have sixteen times the links, so the memory per host is no larger.
     let table =
         |racks| Routes::new(&even(leaf_spine(racks, 16, 1, 8, 0))).unwrap().table_bytes() as f64;
     let growth = table(1_024) / table(64);
@@ -274,7 +276,7 @@ fn tables_grow_with_the_links_of_a_clos_and_not_with_the_square_of_its_racks() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_refused() {
+fn unreachable_hosts_are_refused() {
     let apart = fabric(&[1, 1], Vec::new());
     assert_eq!(Routes::new(&apart).unwrap_err(), "host h0 cannot reach host h1");
     let apart = fabric(&[1, 1, 2, 1], vec![(0, 1, 100, 1), (2, 3, 100, 1)]);

@@ -1,45 +1,45 @@
-//! Windows that are divided by what is measured at the bottleneck: the simplified model of
+//! Window laws that divide the window by a signal of the bottleneck: the simplified model of
 //! PowerTCP's section 2 and appendix C, and PowerTCP's own law of appendix A.
 //!
 //! Vamsi Addanki, Oliver Michel, Stefan Schmid. "PowerTCP: Pushing the Performance Limits of
 //! Datacenter Networks". NSDI 2022.
 //!
 //! With the window `w` of all flows together, queue `q`, RTT `θ = q/b + τ`, weight `γ` of an
-//! update, time `δt` between updates, and `β̂`, what all flows add in an update:
+//! update, time `δt` between updates, and the additive increase `β̂` of all flows per update:
 //!
 //! * `w' = γ/δt · (w · e/f − w + β̂)` (equation 22)
 //! * `q' = w(t − tf)/θ − b`, and an empty queue does not shrink (equations 4 and 9)
-//! * `f/e`, measured at `t − θ + tf`, says which law it is (equations 11 and 21)
-//! * the law of power divides the window of a round trip ago, `w(t − θ)` (equation 14)
+//! * `f/e`, measured at `t − θ + tf`, defines the law (equations 11 and 21)
+//! * the power law divides the window of one round trip ago, `w(t − θ)` (equation 14)
 
 use crate::{Bottleneck, Feedback, Lags, Model, Past};
 
-/// What a window is divided by.
+/// Signal by which a window is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
-    /// Voltage in bytes: queue and pipe over the pipe, as HPCC nearly has it.
+    /// Voltage in bytes: queue plus pipe over the pipe, similar to HPCC.
     QueueLength,
-    /// Voltage in time: RTT over base RTT, as FAST has it.
+    /// Voltage in time: RTT over base RTT, as in FAST.
     Delay,
-    /// Current: one and the gradient of the RTT, as TIMELY has it.
+    /// Current: one plus the gradient of the RTT, as in TIMELY.
     Gradient,
-    /// Voltage times current: PowerTCP.
+    /// Voltage times current, as in PowerTCP.
     Power,
 }
 
-/// What is measured at the bottleneck at one moment.
+/// Measurement at the bottleneck at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Signal {
-    /// In KB.
+    /// Queue in KB.
     pub queue_kb: f64,
-    /// How fast that grows, in KB a microsecond.
+    /// Its growth in KB per microsecond.
     pub growth: f64,
-    /// What the link sends, in KB a microsecond.
+    /// Sending rate of the link in KB per microsecond.
     pub sent: f64,
 }
 
 impl Law {
-    /// `f/e`: what the window is divided by, 1 in equilibrium but for the increase.
+    /// `f/e`: the divisor of the window. In equilibrium it is 1, except for the increase.
     pub fn division(self, link: Bottleneck, signal: Signal) -> f64 {
         let Signal { queue_kb, growth, sent } = signal;
         let voltage = queue_kb + link.bdp_kb();
@@ -52,32 +52,31 @@ impl Law {
     }
 }
 
-/// All flows at one bottleneck, under one law. Its state is the queue, and the window of all.
+/// All flows at one bottleneck under one law. The state is the queue and the combined window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Windows {
-    /// Where they meet.
+    /// Bottleneck.
     pub link: Bottleneck,
-    /// By what windows are divided.
+    /// Signal by which windows are divided.
     pub law: Law,
     /// Weight of an update, γ, from 0 to 1.
     pub gamma: f64,
     /// Time between updates, δt, in microseconds.
     pub update_us: f64,
-    /// What all flows together add in an update, β̂, in KB.
+    /// Additive increase of all flows together per update, β̂, in KB.
     pub increase_kb: f64,
-    /// When they hear.
+    /// Feedback delay.
     pub feedback: Feedback,
 }
 
 impl Windows {
-    /// The queue and the window that stay as they are, where there is one such pair alone
-    /// (theorem 1 and appendix C).
+    /// Equilibrium of queue and window; `None` if it is not unique (theorem 1 and appendix C).
     pub fn equilibrium(&self) -> Option<[f64; 2]> {
         let unique = self.law != Law::Gradient;
         unique.then(|| [self.increase_kb, self.link.bdp_kb() + self.increase_kb])
     }
 
-    /// The time constant by which PowerTCP's window nears its equilibrium (theorem 2).
+    /// Time constant with which PowerTCP's window approaches its equilibrium (theorem 2).
     pub fn time_constant_us(&self) -> f64 {
         self.update_us / self.gamma
     }
@@ -96,7 +95,7 @@ impl Model<2> for Windows {
         let link = self.link;
         let [queue_kb, window_kb] = *now;
         let arriving = past.sent[1] / link.rtt_us(queue_kb);
-        // What was measured by then had been sent a round trip ago.
+        // The bytes that this measurement refers to were sent one round trip ago.
         let measured_kb = past.measured[0].max(0.0);
         let arrived = past.round[1] / link.rtt_us(measured_kb);
         let growth = link.growth(measured_kb, arrived);

@@ -1,16 +1,16 @@
-//! Congestion control as papers write it: differential equations of the windows and the queue at
-//! one bottleneck, solved apart from the packet simulator. Nothing here knows a packet, a scenario
-//! or an engine.
+//! Congestion control as papers describe it: differential equations of the windows and the queue at
+//! one bottleneck. This crate solves them independently of the packet simulator; it knows no
+//! packets, scenarios or engine.
 //!
-//! A [`Model`] is what its paper prints, from a state to its derivative. [`solve`] follows it over
-//! time, with the delays that it has. Windows and queues are in KB (1,000 bytes), times in
+//! A [`Model`] is the equations that a paper prints: it maps a state to its derivative. [`solve`]
+//! integrates it over time, with its delays. Windows and queues are in KB (1,000 bytes), times in
 //! microseconds, rates in Gbit/s.
 //!
-//! # What is not in them
+//! # What the models leave out
 //!
-//! Packets, and with them everything that comes in whole ones: acknowledgements in which windows
-//! move, records of queues that jump by a packet, the floor that a packet sets to a window. A flow
-//! sends `window / RTT` from the first moment. Nothing is lost.
+//! The models have no packets, and thus none of the effects of whole packets: acknowledgements in
+//! which windows move, queue records that jump by a packet, the lower bound of a window at one
+//! packet. A flow sends `window / RTT` from the start. There are no losses.
 
 mod bottleneck;
 mod law;
@@ -22,14 +22,15 @@ pub use law::{Law, Signal, Windows};
 pub use solve::{Lags, Model, NoSolution, Past, solve};
 pub use target::Targets;
 
-/// When what happens at the bottleneck is heard of by senders.
+/// Time at which senders receive feedback from the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Feedback {
-    /// At once, which makes a model autonomous: every state has one direction.
+    /// Immediately. This makes a model autonomous: every state has one direction.
     Instant,
-    /// After the way to the receiver and back; and what they send arrives later, too.
+    /// After the way to the receiver and back. Packets from senders are delayed, too.
     Delayed {
-        /// From senders to the bottleneck, in microseconds; above zero, less than the base RTT.
+        /// Delay from senders to the bottleneck, in microseconds; above zero and below the base
+        /// RTT.
         forward_us: f64,
     },
 }

@@ -1,10 +1,11 @@
-//! States over time.
+//! Integration of states over time.
 //!
-//! By the fifth-order method of Dormand and Prince with an error of 10⁻⁹ a step. Delays are looked
-//! up in what was solved so far, between steps by its dense output; before the start everything was
-//! as it is there. The right side jumps where a queue runs empty, and where it fills again: a step
-//! over that place is refused for its error until it ends there, and no step is longer than the
-//! model allows, so that none leaps over a whole idle time.
+//! The solver uses the fifth-order method of Dormand and Prince with an error of 10⁻⁹ per step.
+//! Delayed states are looked up in the solution so far, between steps by dense output. Before the
+//! start all states equal the initial state. The right-hand side is discontinuous where a queue
+//! becomes empty and where it fills again. A step over such a point is refused because of its
+//! error, until a step ends there. The model bounds the step length, so no step skips a whole idle
+//! period.
 
 use std::fmt;
 
@@ -13,39 +14,39 @@ use differential_equations::ivp::IVP;
 use differential_equations::methods::ExplicitRungeKutta;
 use differential_equations::ode::ODE;
 
-/// Differential equations of `N` numbers, the first of which is a queue in KB.
+/// Differential equations of `N` variables, the first of which is a queue in KB.
 pub trait Model<const N: usize> {
-    /// No step may be longer, in microseconds: less than the shortest delay.
+    /// Longest step in microseconds; less than the shortest delay.
     fn longest_step_us(&self) -> f64;
-    /// How long ago the states were that count now; nothing where that is now.
+    /// Delays of the past states that determine the present change; `None` if there are no delays.
     fn lags(&self, now: &[f64; N]) -> Option<Lags>;
-    /// Change a microsecond.
+    /// Change per microsecond.
     fn derivative(&self, now: &[f64; N], past: &Past<N>) -> [f64; N];
 }
 
 /// Delays in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lags {
-    /// What arrives at the bottleneck now was sent so long ago.
+    /// Time since the bytes that arrive at the bottleneck now were sent.
     pub sent_us: f64,
-    /// What is heard of now was measured so long ago.
+    /// Time since the values that senders receive now were measured.
     pub measured_us: f64,
-    /// And sent so long ago.
+    /// Time since the bytes to which these values refer were sent.
     pub round_us: f64,
 }
 
-/// The states of these moments.
+/// States at these times.
 #[derive(Clone, Copy, Debug)]
 pub struct Past<const N: usize> {
-    /// When what arrives now was sent.
+    /// When the bytes that arrive now were sent.
     pub sent: [f64; N],
-    /// When what is heard of now was measured.
+    /// When the values that senders receive now were measured.
     pub measured: [f64; N],
-    /// When that was sent.
+    /// When the bytes to which these values refer were sent.
     pub round: [f64; N],
 }
 
-/// Why a model could not be followed to the end.
+/// Failure to integrate a model to the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSolution(String);
 
@@ -57,17 +58,17 @@ impl fmt::Display for NoSolution {
 
 impl std::error::Error for NoSolution {}
 
-/// Relative error of a step, and in KB.
+/// Relative error of a step, and absolute error in KB.
 const ERROR: f64 = 1e-9;
 
-/// So many of the longest steps are looked back at most: what is further is an error.
+/// Maximum delay, in longest steps. Longer delays are an error.
 const HISTORY: f64 = 500.0;
 
-/// The states from `start` on, `every_us` up to `until_us`, the start among them.
+/// Returns the states from `start` on, every `every_us` up to `until_us`, including the start.
 ///
 /// # Errors
-/// When times are not above zero, a delay is longer than 500 of the longest steps, or a state stops
-/// being a number.
+/// If a time is not above zero, a delay is longer than 500 of the longest steps, or a state becomes
+/// infinite or NaN.
 pub fn solve<const N: usize>(
     model: &impl Model<N>,
     start: [f64; N],
@@ -76,14 +77,14 @@ pub fn solve<const N: usize>(
 ) -> Result<Vec<[f64; N]>, NoSolution> {
     let step_us = model.longest_step_us();
     if ![step_us, until_us, every_us].iter().all(|us| us.is_finite() && *us > 0.0) {
-        return Err(NoSolution("a time is not above zero".to_owned()));
+        return Err(NoSolution("step, end and interval must be above zero and finite".to_owned()));
     }
     let count = (until_us / every_us + 1e-9) as usize;
     let times: Vec<f64> = (0..=count).map(|i| (i as f64 * every_us).min(until_us)).collect();
-    // Most steps are as long as they may be, and a few are tried several times where it jumps.
+    // Most steps have the maximum length, and a few are retried several times at discontinuities.
     let steps = 1_000 + 100 * (until_us / step_us) as usize;
     let equations = Equations(model);
-    // The two kinds of equations have types of their own all the way.
+    // The two kinds of equations have separate types throughout.
     macro_rules! method {
         () => {
             ExplicitRungeKutta::dopri5().rtol(ERROR).atol(ERROR).h_max(step_us).max_steps(steps)
@@ -97,14 +98,14 @@ pub fn solve<const N: usize>(
     };
     let mut states = solution.map_err(|error| NoSolution(format!("{error:?}")))?.y;
     if !states.iter().flatten().all(|value| value.is_finite()) {
-        return Err(NoSolution("a state is no number".to_owned()));
+        return Err(NoSolution("a state became infinite or NaN".to_owned()));
     }
-    // By no more than the error of a step.
+    // This changes the queue by no more than the error of a step.
     states.iter_mut().for_each(|state| state[0] = state[0].max(0.0));
     Ok(states)
 }
 
-/// A model as the solver wants it.
+/// Adapter of a model for the solver.
 struct Equations<'a, M>(&'a M);
 
 impl<const N: usize, M: Model<N>> ODE<f64, [f64; N]> for Equations<'_, M> {

@@ -1,4 +1,4 @@
-//! Flows that aim at a queueing delay which falls with the logarithm of their rate: Poseidon.
+//! Flows that aim at a queueing delay that falls with the logarithm of their rate: Poseidon.
 //!
 //! Weitao Wang et al. "Poseidon: Efficient, Robust, and Practical Datacenter CC via Deployable
 //! INT". NSDI 2023.
@@ -9,43 +9,43 @@
 //! * a round trip multiplies the rate by `U = exp((T(x) − D) · A · m / p)` (equation 4), which is
 //!   `(r/x)^m` for the rate `r` whose target is `D` (equation 5)
 //!
-//! The paper prints no differential equation. Its update, spread evenly over the round trip that it
-//! is made in, is `w' = w · ln U / θ`; of two flows, whatever the queue does, the ratio of windows
-//! then closes by `d ln(w₁/w₂) = −m · ln(w₁/w₂) · dt/θ`: by the factor `exp(−m)` in the logarithm a
-//! round trip, where single updates would make it `1 − m`.
+//! The paper prints no differential equation. If its update is spread evenly over the round trip
+//! that it belongs to, it becomes `w' = w · ln U / θ`. Then the ratio of two windows converges by
+//! `d ln(w₁/w₂) = −m · ln(w₁/w₂) · dt/θ`, whatever the queue does: by the factor `exp(−m)` in the
+//! logarithm per round trip, where discrete updates would give `1 − m`.
 
 use crate::{Bottleneck, Feedback, Lags, Model, Past};
 
-/// Flows at one bottleneck. Its state is the queue, and a window for each flow.
+/// Flows at one bottleneck. The state is the queue and one window per flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Targets {
-    /// Where they meet.
+    /// Bottleneck.
     pub link: Bottleneck,
     /// Range of the target, in microseconds.
     pub p_us: f64,
     /// Target of the fastest flow, in microseconds.
     pub k_us: f64,
-    /// Share of the way that a round trip goes, in logarithms.
+    /// Fraction of the logarithmic distance that is covered per round trip.
     pub m: f64,
-    /// Rates in Gbit/s between which targets differ.
+    /// Range of rates in Gbit/s in which targets differ.
     pub rates_gbps: (f64, f64),
-    /// When they hear.
+    /// Feedback delay.
     pub feedback: Feedback,
 }
 
 impl Targets {
-    /// `A`, between the largest rate and the smallest.
+    /// `A`, the logarithm of the largest rate over the smallest.
     fn logarithm(&self) -> f64 {
         (self.rates_gbps.1 / self.rates_gbps.0).ln()
     }
 
-    /// The delay that a flow of this rate in Gbit/s aims at, in microseconds (equation 3).
+    /// Target delay in microseconds of a flow with this rate in Gbit/s (equation 3).
     pub fn target_us(&self, rate_gbps: f64) -> f64 {
         let (least, most) = self.rates_gbps;
         self.p_us * (most / rate_gbps.clamp(least, most)).ln() / self.logarithm() + self.k_us
     }
 
-    /// What a round trip multiplies a rate in Gbit/s by behind this delay (equation 4).
+    /// Factor by which a round trip with this delay multiplies a rate in Gbit/s (equation 4).
     pub fn update(&self, rate_gbps: f64, delay_us: f64) -> f64 {
         self.exponent(rate_gbps, delay_us).exp()
     }
@@ -54,7 +54,7 @@ impl Targets {
         (self.target_us(rate_gbps) - delay_us) * self.logarithm() * self.m / self.p_us
     }
 
-    /// The queue in KB that so many flows of equal rates leave.
+    /// Queue in KB in equilibrium with this number of flows at equal rates.
     pub fn equilibrium_kb(&self, flows: f64) -> f64 {
         self.link.rate() * self.target_us(self.link.gbps / flows)
     }

@@ -1,4 +1,4 @@
-//! Models against what can be said of them without a solver.
+//! Models compared with results that need no solver.
 
 use tidegate_fluid::{Bottleneck, Feedback, Law, Model, Past, Signal, Targets, Windows, solve};
 
@@ -7,7 +7,7 @@ const LINK: Bottleneck = Bottleneck { gbps: 100.0, base_rtt_us: 20.0 };
 const DELAYED: Feedback = Feedback::Delayed { forward_us: 5.0 };
 const LAWS: [Law; 4] = [Law::QueueLength, Law::Delay, Law::Gradient, Law::Power];
 
-/// Starts with queues and without, above the BDP and below.
+/// Initial states with and without a queue, above and below the BDP.
 const STARTS: [[f64; 2]; 6] =
     [[0.0, 50.0], [0.0, 750.0], [250.0, 50.0], [250.0, 750.0], [500.0, 400.0], [100.0, 300.0]];
 
@@ -24,9 +24,9 @@ fn assert_near(value: f64, expected: f64, error: f64, what: &str) {
     assert!((value - expected).abs() <= error, "{what}: {value}, not {expected}");
 }
 
-/// Theorem 2, equation 18; the delays of appendix A cancel in the window.
+/// Theorem 2, equation 18. The delays of appendix A cancel in the window.
 #[test]
-fn the_window_of_power_decays_with_one_time_constant() {
+fn power_window_decays_with_one_time_constant() {
     for feedback in [Feedback::Instant, DELAYED] {
         let model = Windows { feedback, ..windows(Law::Power) };
         let [_, rest] = model.equilibrium().unwrap();
@@ -43,7 +43,7 @@ fn the_window_of_power_decays_with_one_time_constant() {
 }
 
 #[test]
-fn five_updates_take_all_but_seven_in_a_thousand_away_at_a_gamma_of_one() {
+fn five_updates_remove_993_in_1000_at_gamma_one() {
     let model = Windows { gamma: 1.0, ..windows(Law::Power) };
     let [_, rest] = model.equilibrium().unwrap();
     let [_, window] = last(&model, [0.0, 750.0], 5.0 * model.update_us);
@@ -52,9 +52,9 @@ fn five_updates_take_all_but_seven_in_a_thousand_away_at_a_gamma_of_one() {
 }
 
 /// Equations 16 and 17: near its equilibrium the queue follows the window with eigenvalues −1/θ and
-/// −γ/δt. The paper has τ for θ, which here is 1 % more.
+/// −γ/δt. The paper has τ instead of θ, which is 1 % more here.
 #[test]
-fn near_its_rest_the_queue_has_the_eigenvalues_of_the_linear_system() {
+fn queue_near_equilibrium_has_linear_eigenvalues() {
     let model = Windows { gamma: 1.0, update_us: 8.0, increase_kb: 2.5, ..windows(Law::Power) };
     let ([queue, window], rtt) = (model.equilibrium().unwrap(), LINK.rtt_us(2.5));
     let rate = 1.0 / model.time_constant_us();
@@ -69,7 +69,7 @@ fn near_its_rest_the_queue_has_the_eigenvalues_of_the_linear_system() {
 
 /// Theorem 1 and appendix C.
 #[test]
-fn every_law_but_the_gradient_s_has_one_equilibrium() {
+fn every_law_but_gradient_has_one_equilibrium() {
     for law in LAWS {
         for feedback in [Feedback::Instant, DELAYED] {
             let model = Windows { feedback, ..windows(law) };
@@ -89,12 +89,13 @@ fn every_law_but_the_gradient_s_has_one_equilibrium() {
 }
 
 #[test]
-fn where_the_gradient_s_law_ends_hangs_on_where_it_began() {
+fn gradient_law_depends_on_its_initial_state() {
     let still = Windows { increase_kb: 0.0, ..windows(Law::Gradient) };
     let end = |start| last(&still, start, 2_000.0);
     let ends = STARTS.map(end);
     for (start, [queue, window]) in STARTS.iter().zip(ends) {
-        // Any queue will do that no longer grows; below the BDP without one nothing is felt at all.
+        // Any queue that no longer grows is an equilibrium. Below the BDP and without a queue there
+        // is no signal.
         let rests =
             (window - queue - LINK.bdp_kb()).abs() < 1e-3 || (queue == 0.0 && window < 250.0);
         assert!(rests, "{start:?} to {queue} {window}");
@@ -102,16 +103,16 @@ fn where_the_gradient_s_law_ends_hangs_on_where_it_began() {
     let queues = ends.map(|[queue, _]| queue);
     let most = queues.into_iter().fold(0.0, f64::max);
     assert!(most > 100.0 && queues.contains(&0.0), "{queues:?}");
-    // With an increase there is no rest at all: the queue grows for ever.
+    // With an increase there is no equilibrium: the queue grows for ever.
     let growing = windows(Law::Gradient);
     let [one, two] = [1_000.0, 2_000.0].map(|us| last(&growing, [0.0, 300.0], us)[0]);
     assert!(two > one + 100.0 && one > 100.0, "{one} {two}");
 }
 
-/// With the delay of appendix C, z = w − q − bτ has z' = −z/θ − γ/δt · z(t − θ) near rest, which is
-/// stable up to a gain of γθ/δt = 2.26: here up to an RTT of 50 us, a queue of 377 KB.
+/// With the delay of appendix C, z = w − q − bτ has z' = −z/θ − γ/δt · z(t − θ) near equilibrium,
+/// which is stable up to a gain of γθ/δt = 2.26: here up to an RTT of 50 us, a queue of 377 KB.
 #[test]
-fn a_delayed_gradient_is_steady_behind_short_queues_alone() {
+fn delayed_gradient_is_stable_with_short_queues_only() {
     let model = Windows { increase_kb: 0.0, feedback: DELAYED, ..windows(Law::Gradient) };
     let off = |queue: f64| {
         let states = solve(&model, [queue, queue + LINK.bdp_kb() + 0.01], 1_500.0, 1.0).unwrap();
@@ -123,9 +124,9 @@ fn a_delayed_gradient_is_steady_behind_short_queues_alone() {
     assert!(short < 0.5 && long > 2.0, "{short} {long}");
 }
 
-/// An empty queue stays empty, to the moment at which the window is a BDP again.
+/// An empty queue stays empty until the window reaches a BDP again.
 #[test]
-fn an_empty_queue_fills_when_the_window_is_a_bdp() {
+fn empty_queue_fills_when_the_window_is_a_bdp() {
     let model = windows(Law::Power);
     let ([_, rest], start) = (model.equilibrium().unwrap(), 100.0);
     let fills = model.time_constant_us() * ((rest - start) / (rest - LINK.bdp_kb())).ln();
@@ -136,18 +137,17 @@ fn an_empty_queue_fills_when_the_window_is_a_bdp() {
 }
 
 #[test]
-fn what_a_window_is_divided_by() {
+fn division_of_every_law() {
     let signal = |queue_kb, growth| Signal { queue_kb, growth, sent: LINK.rate() };
     let divisions = |signal| LAWS.map(|law| law.division(LINK, signal));
     assert_eq!(divisions(signal(0.0, 0.0)), [1.0; 4]);
-    // Twice the BDP, and as much again as the link takes.
+    // Twice the BDP, and an arrival rate of twice the link's.
     assert_eq!(divisions(signal(250.0, 0.0)), [2.0, 2.0, 1.0, 2.0]);
     assert_eq!(divisions(signal(0.0, 12.5)), [1.0, 1.0, 2.0, 2.0]);
     assert_eq!(divisions(signal(250.0, 12.5)), [2.0, 2.0, 2.0, 4.0]);
 }
 
-/// Steps of ten nanoseconds along the derivative, with all that was kept: slow, and nothing in
-/// common with the solver.
+/// Euler steps of ten nanoseconds with the whole history: slow, and independent of the solver.
 fn in_small_steps<const N: usize>(
     model: &impl Model<N>,
     start: [f64; N],
@@ -183,7 +183,7 @@ fn in_small_steps<const N: usize>(
 }
 
 #[test]
-fn small_steps_come_to_the_same_whatever_the_law_and_the_delay() {
+fn small_steps_agree_for_every_law_and_delay() {
     for law in LAWS {
         for feedback in [Feedback::Instant, DELAYED] {
             let model = Windows { feedback, ..windows(law) };
@@ -192,7 +192,7 @@ fn small_steps_come_to_the_same_whatever_the_law_and_the_delay() {
                     let [ours, plain] =
                         [last(&model, start, us), in_small_steps(&model, start, us)];
                     for (ours, plain) in ours.into_iter().zip(plain) {
-                        // A delayed gradient swings ever further where RTTs are long.
+                        // A delayed gradient oscillates with growing amplitude if RTTs are long.
                         let error = match plain {
                             10_000.0.. => continue,
                             1_000.0.. => 0.05 * plain,
@@ -207,7 +207,7 @@ fn small_steps_come_to_the_same_whatever_the_law_and_the_delay() {
 }
 
 #[test]
-fn small_steps_come_to_the_same_for_targets_too() {
+fn small_steps_agree_for_targets() {
     for (m, feedback) in [(0.25, Feedback::Instant), (0.25, DELAYED), (0.5, DELAYED)] {
         let model = Targets { m, ..targets(20.0, 100.0, feedback) };
         for start in [[0.0, 10.0, 200.0], [400.0, 300.0, 300.0]] {
@@ -228,7 +228,7 @@ fn targets(base_rtt_us: f64, gbps: f64, feedback: Feedback) -> Targets {
 
 /// Poseidon, equations 3 to 5, and the condition of fairness (equation 2).
 #[test]
-fn an_update_closes_the_ratio_of_two_rates_to_its_power() {
+fn update_reduces_the_ratio_of_two_rates() {
     let model = targets(5.0, 200.0, Feedback::Instant);
     for (rate, us) in [(200.0, 2.0), (100.0, 5.010), (10.0, 15.010), (1.0, 25.010), (0.02, 42.0)] {
         assert_near(model.target_us(rate), us, 5e-4, "target");
@@ -246,7 +246,7 @@ fn an_update_closes_the_ratio_of_two_rates_to_its_power() {
 }
 
 #[test]
-fn targets_lead_to_equal_rates_at_the_target_of_the_share() {
+fn targets_lead_to_equal_rates() {
     for feedback in [Feedback::Instant, Feedback::Delayed { forward_us: 1.0 }] {
         let model = targets(5.0, 200.0, feedback);
         for start in [[0.0, 1.0, 100.0, 20.0], [300.0, 100.0, 100.0, 400.0]] {
@@ -261,11 +261,11 @@ fn targets_lead_to_equal_rates_at_the_target_of_the_share() {
     }
 }
 
-/// Near rest the loop is u² + (1 + m)u + g·exp(−u) = 0 for u in round trips and a gain g = θAm/p:
-/// steady up to g = ω·√(ω² + (1 + m)²) with ω·tan ω = 1 + m, which is 1.45 for an m of 0.25, an RTT
-/// of 25 us. Heard at once it is steady behind any.
+/// Near equilibrium the loop is u² + (1 + m)u + g·exp(−u) = 0 for u in round trips and a gain g =
+/// θAm/p. It is stable up to g = ω·√(ω² + (1 + m)²) with ω·tan ω = 1 + m, which is 1.45 for m =
+/// 0.25, an RTT of 25 us. With instant feedback it is always stable.
 #[test]
-fn delayed_targets_are_steady_up_to_a_gain() {
+fn delayed_targets_are_stable_up_to_a_gain() {
     let grows = |base_rtt_us: f64, feedback| {
         let model = targets(base_rtt_us, 100.0, feedback);
         let rest = model.equilibrium_kb(1.0);
@@ -277,15 +277,15 @@ fn delayed_targets_are_steady_up_to_a_gain() {
         most(&states[1_250..]) / most(&states[250..500])
     };
     let late = Feedback::Delayed { forward_us: 1.0 };
-    // Behind a target of 5 us.
+    // With a target of 5 us.
     let [short, long] = [18.0, 23.0].map(|base_rtt_us| grows(base_rtt_us, late));
     assert!(short < 0.5 && long > 2.0, "{short} {long}");
     assert!(grows(60.0, Feedback::Instant) < 0.5);
 }
 
-/// Whatever the queue does meanwhile.
+/// Independent of the queue.
 #[test]
-fn the_ratio_of_two_windows_closes_by_m_a_round_trip() {
+fn ratio_of_two_windows_decays_with_m() {
     let model = targets(8.0, 100.0, Feedback::Delayed { forward_us: 2.0 });
     let every_us = 0.05;
     let states = solve(&model, [0.0, 5.0, 90.0], 150.0, every_us).unwrap();
@@ -301,7 +301,7 @@ fn the_ratio_of_two_windows_closes_by_m_a_round_trip() {
 }
 
 #[test]
-fn what_has_no_solution_is_refused() {
+fn models_without_solution_are_refused() {
     let nowhere =
         Windows { feedback: Feedback::Delayed { forward_us: 20.0 }, ..windows(Law::Power) };
     assert!(solve(&nowhere, [0.0, 100.0], 10.0, 1.0).is_err(), "no way back");

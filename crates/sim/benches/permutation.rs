@@ -1,13 +1,13 @@
-//! The engine's yardsticks: a permutation of 10 MB flows, or web search at 60 %, on 16 racks of 8
-//! hosts under 8 spines, all links 100 Gbit/s and 1 µs.
+//! Benchmarks of the engine: a permutation of 10 MB flows, or web search at 60 % load, on 16 racks
+//! of 8 hosts under 8 spines, with links of 100 Gbit/s and 1 µs.
 //!
 //! Arguments: protocols (default: the usual ones), `--large` for 1,152 hosts, `--web-search`,
-//! `--once`. Prints packet-hops a CPU second, the median of five runs.
+//! `--once`. Prints packet-hops per CPU second, the median of five runs.
 #![allow(missing_docs, reason = "a benchmark")]
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{leaf_spine, run, setup, stack, wanted};
+use common::{leaf_spine, requirements_of, run, setup, stack};
 use tidegate_core::fabric::{Ecn, MarkAt};
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
 use tidegate_core::{FabricRequirements, Rate, Span, Time};
@@ -15,7 +15,7 @@ use tidegate_sim::Setup;
 
 const USUAL: [&str; 6] = ["swift", "poseidon", "powertcp", "dctcp", "hpcc", "sird"];
 
-/// CPU seconds of this process so far, from the kernel's accounting.
+/// CPU seconds used by this process so far, from the kernel's accounting.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     stat.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) * 1e-9
@@ -47,7 +47,7 @@ fn yardstick(name: &str, large: bool, web_search: bool) -> Setup {
         leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1436);
     let stack = stack(name);
     let mut setup = setup(fabric, stack, Vec::new(), Time::ms(5));
-    let FabricRequirements { ecn, routing, credit_queue, .. } = wanted(&setup);
+    let FabricRequirements { ecn, routing, credit_queue, .. } = requirements_of(&setup);
     let core_only = ecn.is_some_and(|marking| marking.core_only);
     for switch in &mut setup.fabric.switches {
         // 1.25 BDP
@@ -79,7 +79,7 @@ fn yardstick(name: &str, large: bool, web_search: bool) -> Setup {
     setup
 }
 
-/// Web search at 60 % of the host links.
+/// Web search at 60 % load of the host links.
 fn poisson(hosts: u32) -> (Pattern, Sizes) {
     let points: Vec<(f64, f64)> = include_str!("../../scenario/workloads/hpcc-websearch.csv")
         .lines()

@@ -1,4 +1,4 @@
-//! What the hosts of a partition are told to do, and when.
+//! Scheduled actions of the hosts of a partition.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -7,21 +7,21 @@ use tidegate_core::Time;
 
 use crate::flows::Submission;
 
-/// Something the hosts do.
+/// An action of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    /// A flow begins.
+    /// A flow starts.
     Submit(Submission),
     /// The flow in this slot stops.
     Stop(u32),
 }
 
-/// Flows that begin soon, and stops.
+/// Flows that start soon, and flows that stop.
 #[derive(Default)]
 pub(crate) struct Agenda {
     /// In order of time.
     submissions: VecDeque<Submission>,
-    /// Of closed loops and jobs: (time, id), and the message.
+    /// Dependent messages by (start, ID).
     dependents: BTreeMap<(Time, u64), Submission>,
     /// (time, order of submission, slot).
     stops: BinaryHeap<Reverse<(Time, u64, u32)>>,
@@ -29,7 +29,7 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// A flow begins, none of those told before later.
+    /// Schedules a flow. Flows must be added in order of their start.
     pub(crate) fn submit(&mut self, submission: Submission) {
         debug_assert!(
             self.submissions.back().is_none_or(|s| s.flow.start <= submission.flow.start)
@@ -37,33 +37,33 @@ impl Agenda {
         self.submissions.push_back(submission);
     }
 
-    /// A message begins because another has arrived, in any order.
+    /// Schedules a dependent message, in any order.
     pub(crate) fn start_dependent(&mut self, submission: Submission) {
         self.dependents.insert((submission.flow.start, submission.id), submission);
     }
 
-    /// Lets the flow in `slot` stop at `at`.
+    /// Schedules the stop of the flow in `slot` at `at`.
     pub(crate) fn stop_at(&mut self, at: Time, slot: u32) {
         self.order += 1;
         self.stops.push(Reverse((at, self.order, slot)));
     }
 
-    /// Nothing more is due.
+    /// Removes all actions.
     pub(crate) fn close(&mut self) {
         self.submissions.clear();
         self.dependents.clear();
         self.stops.clear();
     }
 
-    /// When the next action is due.
+    /// Time of the next action.
     pub(crate) fn next_at(&self) -> Time {
         let submit = self.submissions.front().map_or(Time::NEVER, |next| next.flow.start);
         let dependent = self.dependents.first_key_value().map_or(Time::NEVER, |(&(at, _), _)| at);
         submit.min(dependent).min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
-    /// Takes an action that is due at `now`; stops before submissions, and those before turns
-    /// of loops and jobs.
+    /// Takes an action that is due at `now`: stops first, then submissions, then dependent
+    /// messages.
     pub(crate) fn take(&mut self, now: Time) -> Option<Action> {
         if let Some(Reverse((at, _, slot))) = self.stops.peek().copied()
             && at <= now

@@ -1,10 +1,11 @@
-//! Parts of a fabric on threads beside each other, in one process.
+//! Boundary exchange and barrier of the partitions of one process, each on its own thread.
 //!
-//! All parts run to the end of a window, hand each other what has crossed a boundary, meet, take it
-//! in, and find out by themselves, each from the same figures, where the next window ends. A window
-//! begins with the first thing that happens anywhere and is as long as no packet can cross a
-//! boundary within. There is one meeting a window: what is handed over and told lies in one of two
-//! places in turn, and whoever writes to a place again has met everybody who read it.
+//! All partitions run to the end of a window, hand over the packets that have crossed a boundary,
+//! wait at a barrier, take in what they received, and each compute the end of the next window from
+//! the same published state. A window starts at the first event anywhere and is so short that no
+//! packet can cross a boundary within it. There is one barrier per window (two in a run of several
+//! processes). Mailboxes and published state are double-buffered by *phase*: a partition that
+//! writes to a buffer again has passed a barrier after every other partition read it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Mutex, MutexGuard};
@@ -16,49 +17,50 @@ use crate::partition::{Mailbox, Partition};
 use crate::probe::Probe;
 use crate::ranks::Place;
 
-/// Rounds of a meeting that are waited through without giving way to other threads, where each
-/// partition has a core.
+/// Rounds of busy waiting at a barrier before the thread yields. Used if each partition has a core.
 const SPINS: u32 = 4_000;
 
-/// What a partition tells all others at the end of a window. A cache line of its own.
+/// State that a partition publishes to all others at the end of a window. Has a cache line of its
+/// own.
 #[repr(align(128))]
 #[derive(Default)]
 struct SharedState {
-    /// When something happens next at the partition, or what it handed over lands.
+    /// Next event of the partition, or first landing among the packets that it handed over.
     next: AtomicU64,
-    /// Work done since the start.
+    /// Work done since the start of the run interval.
     work: AtomicU64,
-    /// Messages that have not finished.
+    /// Messages that have not completed.
     open: AtomicU64,
-    /// Listed messages that have finished.
+    /// Listed messages that have completed.
     listed_done: AtomicU64,
-    /// Flows that begin until then have been handed out; only the first partition tells.
+    /// The feed has handed out all flows that start up to this time. Only the first partition sets
+    /// it.
     known: AtomicU64,
 }
 
-/// What all partitions have told.
+/// Combined state of all partitions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WindowState {
-    /// When something happens next, anywhere.
+    /// Next event anywhere.
     pub(crate) next: Time,
-    /// Work done by all.
+    /// Work done by all partitions.
     pub(crate) work: u64,
-    /// Messages that have not finished, anywhere.
+    /// Messages that have not completed, anywhere.
     pub(crate) open: u64,
-    /// Listed messages that have finished, anywhere.
+    /// Listed messages that have completed, in all partitions.
     pub(crate) listed_done: u64,
-    /// Flows that begin until then have been handed out.
+    /// The feed has handed out all flows that start up to this time.
     pub(crate) known: Time,
 }
 
 impl WindowState {
-    /// What a partition that is alone tells itself.
+    /// The state of a partition that runs alone.
     pub(crate) fn of<P: Probe, N: Naming>(partition: &Partition<P, N>, known: Time) -> WindowState {
         let (open, listed_done) = (partition.flows.open(), partition.flows.listed_done());
         WindowState { next: partition.next_at(), work: 0, open, listed_done, known }
     }
 
-    /// What others have told too.
+    /// Combines the states of two sets of partitions.
     pub(crate) fn with(&self, others: &WindowState) -> WindowState {
         WindowState {
             next: self.next.min(others.next),
@@ -70,21 +72,21 @@ impl WindowState {
     }
 }
 
-/// Where parts meet.
+/// Mailboxes, published state and barrier of the partitions of one process.
 pub(crate) struct BoundaryExchange {
     partitions: usize,
-    /// Those of other processes too.
+    /// Number of partitions in all processes.
     all: usize,
-    /// By turn, receiver among all partitions, and sender.
+    /// By phase, receiver among all partitions, and sender.
     mail: Vec<Mutex<Mailbox>>,
-    /// By turn and part.
+    /// By phase and partition.
     shared: Vec<SharedState>,
-    arrived: AtomicUsize,
-    meetings: AtomicUsize,
-    /// Rounds without giving way. With more partitions than cores there are none: whoever is waited
-    /// for may need this core.
+    waiting: AtomicUsize,
+    barriers: AtomicUsize,
+    /// Rounds of busy waiting. 0 if there are more partitions than cores: the partition that is
+    /// waited for may need this core.
     spins: u32,
-    /// A part has panicked: nobody waits for it.
+    /// A partition has panicked: the others must not wait for it.
     broken: AtomicBool,
 }
 
@@ -98,26 +100,27 @@ impl BoundaryExchange {
             all,
             mail: (0..2 * all * partitions).map(|_| Mutex::default()).collect(),
             shared: (0..2 * partitions).map(|_| SharedState::default()).collect(),
-            arrived: AtomicUsize::new(0),
-            meetings: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            barriers: AtomicUsize::new(0),
             spins: if partitions <= cores { SPINS } else { 0 },
             broken: AtomicBool::new(false),
         }
     }
 
-    /// Parts that meet.
+    /// Number of partitions in this process.
     pub(crate) fn partitions(&self) -> usize {
         self.partitions
     }
 
-    /// What `from` hands to `to`, which is its number among all partitions.
+    /// Mailbox from partition `from` of this process to partition `to`, numbered among all
+    /// processes.
     pub(crate) fn mail(&self, phase: usize, from: usize, to: usize) -> MutexGuard<'_, Mailbox> {
         let place = (phase * self.all + to) * self.partitions + from;
-        // Whoever panicked with it in hand ends the run.
+        // A thread that panicked while it held the lock ends the run anyway.
         self.mail[place].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Partition `part` tells the others.
+    /// Publishes the state of a partition.
     pub(crate) fn publish(&self, phase: usize, partition: usize, own: WindowState) {
         let shared = &self.shared[phase * self.partitions + partition];
         shared.next.store(own.next.as_ps(), Relaxed);
@@ -127,26 +130,27 @@ impl BoundaryExchange {
         shared.known.store(own.known.as_ps(), Relaxed);
     }
 
-    /// Waits for all others. What they wrote before is there afterwards.
+    /// Waits at the barrier for all other partitions of this process. Their earlier writes are
+    /// visible afterwards.
     ///
     /// # Panics
-    /// Where another partition has panicked.
-    pub(crate) fn meet(&self) {
-        let meeting = self.meetings.load(Acquire);
-        if self.arrived.fetch_add(1, AcqRel) + 1 == self.partitions {
-            self.arrived.store(0, Relaxed);
-            self.meetings.store(meeting.wrapping_add(1), Release);
+    /// If another partition has panicked.
+    pub(crate) fn wait(&self) {
+        let barrier = self.barriers.load(Acquire);
+        if self.waiting.fetch_add(1, AcqRel) + 1 == self.partitions {
+            self.waiting.store(0, Relaxed);
+            self.barriers.store(barrier.wrapping_add(1), Release);
             return;
         }
         let mut rounds = 0u32;
-        while self.meetings.load(Acquire) == meeting {
-            assert!(!self.broken.load(Relaxed), "another part of the run has failed");
+        while self.barriers.load(Acquire) == barrier {
+            assert!(!self.broken.load(Relaxed), "another partition of the run has panicked");
             rounds = rounds.saturating_add(1);
             if rounds < self.spins { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
     }
 
-    /// What all in this process have told.
+    /// Combined state of all partitions in this process.
     pub(crate) fn collect(&self, phase: usize) -> WindowState {
         let all = &self.shared[phase * self.partitions..][..self.partitions];
         let sum = |of: fn(&SharedState) -> &AtomicU64| {
@@ -165,7 +169,7 @@ impl BoundaryExchange {
     }
 }
 
-/// Lets no other partition wait for one that has panicked.
+/// Ends the barrier waits of other partitions if this partition panics.
 pub(crate) struct PanicGuard<'a>(pub(crate) &'a BoundaryExchange);
 
 impl Drop for PanicGuard<'_> {

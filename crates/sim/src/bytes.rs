@@ -1,22 +1,22 @@
-//! What processes of a run tell each other, as bytes: little-endian, field by field in the order in
-//! which a type's are listed where it says `bytes!`, without gaps. Only processes of one build talk
-//! to each other, so that there are no versions.
+//! Serialisation of the messages between the processes of a run: little-endian, without gaps, with
+//! fields in the order in which `bytes!` lists them. All processes run the same build, so the
+//! format has no version.
 
 use tidegate_core::fabric::Node;
 use tidegate_core::{Body, Frame, Handle, Hop, Rate, Span, Time};
 
 use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
 
-/// Something that can be told.
+/// A value that can be serialised.
 pub(crate) trait Bytes: Sized {
-    /// Appends it.
+    /// Appends the value to `to`.
     fn put(&self, to: &mut Vec<u8>);
-    /// Takes it from the beginning of `from`, which begins behind it then; `None` where it is not
-    /// there.
+    /// Parses a value and removes it from the front of `from`; `None` if the bytes are malformed.
     fn take(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// Lets structs be told by their fields. A field that is not listed does not compile.
+/// Implements [`Bytes`] for structs by their fields. A struct with a field that is not listed does
+/// not compile.
 macro_rules! bytes {
     ($($type:ident { $($field:ident),* $(,)? })*) => {$(
         impl $crate::bytes::Bytes for $type {
@@ -180,7 +180,7 @@ impl<T: Bytes> Bytes for Vec<T> {
     }
     fn take(from: &mut &[u8]) -> Option<Vec<T>> {
         let count = u64::take(from)?;
-        // No more than the bytes can hold, whatever they say.
+        // The capacity is bounded by the bytes present, whatever the count claims.
         let mut values = Vec::with_capacity(from.len().min(count as usize));
         for _ in 0..count {
             values.push(T::take(from)?);

@@ -1,28 +1,28 @@
-//! The other processes that a run is done in.
+//! Communication between the processes of a run.
 //!
-//! The engine knows of them what this trait says, and of nothing that carries bytes. Each process
-//! is a *rank*, numbered from 0, and has as many parts of the fabric as every other.
+//! The engine knows the other processes only through this trait; it knows no sockets or files. Each
+//! process is a *rank*, numbered from 0. All ranks have the same number of partitions.
 
 use std::fmt;
 
-/// A process among those that a run is done in, as it sees the others.
+/// One rank of a run in several processes, with its channels to the others.
 ///
-/// What one rank sends to another arrives whole and in order. Sending does not wait for the
-/// receiver, so that all may send before any receives.
+/// Messages from one rank to another arrive complete and in order. `send` must not wait for the
+/// receiver, so that all ranks may send before any receives.
 pub trait Communicator: Send {
-    /// The number of this rank.
+    /// Number of this rank.
     fn rank(&self) -> usize;
-    /// How many there are.
+    /// Number of ranks.
     fn count(&self) -> usize;
-    /// Hands `bytes` to the rank `to`, and leaves an empty vector, perhaps with room in it.
+    /// Sends `bytes` to the rank `to`, and leaves an empty vector, which may keep its capacity.
     ///
     /// # Errors
-    /// Where a rank is lost.
+    /// If a rank is lost.
     fn send(&mut self, to: usize, bytes: &mut Vec<u8>) -> Result<(), RankFailure>;
-    /// Waits for what the rank `from` sends next, and puts it in the place of `bytes`.
+    /// Waits for the next message from the rank `from`, and replaces `bytes` by it.
     ///
     /// # Errors
-    /// Where a rank is lost.
+    /// If a rank is lost.
     fn receive(&mut self, from: usize, bytes: &mut Vec<u8>) -> Result<(), RankFailure>;
 }
 
@@ -38,19 +38,19 @@ pub trait ProcessGroup: Sync {
     fn leave(self: Box<Self>);
 }
 
-/// A rank cannot go on, so that none can.
+/// A rank has failed, so the run cannot continue on any rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankFailure {
-    /// Which.
+    /// Number of the failed rank.
     pub rank: usize,
-    /// Why, as far as it is known.
+    /// Cause, as far as it is known.
     pub why: String,
 }
 
 impl RankFailure {
-    /// The rank `rank` has sent what nobody can read.
+    /// The rank `rank` has sent malformed bytes.
     pub(crate) fn unread(rank: usize) -> RankFailure {
-        RankFailure { rank, why: "what it sent cannot be read".to_owned() }
+        RankFailure { rank, why: "it sent malformed data".to_owned() }
     }
 }
 

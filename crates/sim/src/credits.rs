@@ -1,4 +1,4 @@
-//! The queue of credits before a port: short, and shaped by a token bucket.
+//! The credit queue of a port: short, and shaped by a token bucket.
 
 use tidegate_core::fabric::CreditQueue;
 use tidegate_core::{Frame, Rate, Time, TokenBucket};
@@ -6,10 +6,11 @@ use tidegate_core::{Frame, Rate, Time, TokenBucket};
 use crate::packets::NIL;
 use crate::scheduler::Fifo;
 
-/// Credits that wait at a port.
+/// Credits queued at a port.
 pub(crate) struct Credits {
     fifo: Fifo,
-    /// From when on the head may go, which is here and paid for; [`Time::NEVER`]: there is none.
+    /// Time from which the head may leave: it has arrived, and the bucket has tokens for it.
+    /// [`Time::NEVER`] if the queue is empty.
     ready: Time,
     bytes: u32,
     most_bytes: u32,
@@ -37,7 +38,7 @@ impl Credits {
         self.ready
     }
 
-    /// Whether there is no room for this one.
+    /// Returns whether the queue has no room for this credit.
     #[inline]
     pub(crate) fn refuses(&self, frame: &Frame) -> bool {
         self.bytes.saturating_add(frame.wire_bytes as u32) > self.most_bytes
@@ -52,7 +53,7 @@ impl Credits {
         }
     }
 
-    /// Takes the head, which begins to leave at `start`.
+    /// Takes the head, whose transmission starts at `start`.
     pub(crate) fn pop(&mut self, start: Time, frames: &[Frame]) -> u32 {
         let packet = self.fifo.pop(frames);
         let bytes = frames[packet as usize].wire_bytes as u32;
@@ -65,7 +66,7 @@ impl Credits {
         packet
     }
 
-    /// Whether a credit leaves at `now` where none waits, and pays for it.
+    /// Returns whether a credit may pass an empty queue at `now`. If so, charges it to the bucket.
     #[inline]
     pub(crate) fn lets_through(&mut self, now: Time, frame: &Frame) -> bool {
         let bytes = frame.wire_bytes as u64;
@@ -76,12 +77,12 @@ impl Credits {
         passes
     }
 
-    /// Every credit.
+    /// All queued credits.
     pub(crate) fn iter<'a>(&self, frames: &'a [Frame]) -> impl Iterator<Item = u32> + 'a {
         self.fifo.iter(frames)
     }
 
-    /// Takes every credit.
+    /// Removes all queued credits.
     pub(crate) fn drain(&mut self, frames: &[Frame], mut lost: impl FnMut(u32)) {
         while !self.fifo.is_empty() {
             lost(self.fifo.pop(frames));

@@ -1,11 +1,12 @@
-//! Ports that pause each other in a circle, so that none of them will ever send again.
+//! PFC deadlocks: ports that pause each other in a cycle, so that none of them will ever send
+//! again.
 //!
-//! A port that stands still waits for the switch that it leads to, which holds too much of what
-//! came in by it; and that waits for those of its own ports that stand still with some of it in
-//! their queues. All else will drain. So of the ports that stand still those are left out, one
-//! after another, whose switch will let them go on once the rest has drained; whoever is left waits
-//! for others that are left, for ever, unless a link fails. That is exact: nobody is accused who
-//! would have gone on.
+//! A paused port waits for the switch that it leads to, which buffers too many bytes from this
+//! ingress. That switch waits for those of its own ports that are paused with some of these bytes
+//! in their queues. All other queues will drain. So the analysis starts with all paused ports and
+//! repeatedly removes those that their switch will resume once the rest has drained. The ports that
+//! remain wait for each other for ever, unless a link fails. The result is exact: it never contains
+//! a port that would have resumed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,18 +17,18 @@ use tidegate_core::fabric::{Fabric, Node, PortEnds};
 use crate::bytes::bytes;
 use crate::ingress::{Held, pool_bytes, resumes};
 
-/// Ports that pause each other in a circle: the run cannot go on as it should.
+/// Ports that pause each other in a cycle. The run ends with this error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// When it was found, some 100 us after it came about.
+    /// Time of detection, up to some 100 us after the deadlock formed.
     pub at: Time,
-    /// The names of both ends of every port in the circle: each waits for the next, and the last
-    /// for the first.
+    /// Names of both ends of every port in the cycle. Each port waits for the next one, and the
+    /// last for the first.
     pub ports: Vec<(String, String)>,
 }
 
 impl Deadlock {
-    /// The first of those that `waits` has, if it has any.
+    /// The first deadlock in `waits`, if any.
     pub(crate) fn of(waits: &Waits, fabric: &Fabric, at: Time) -> Option<Deadlock> {
         let name = |node| match node {
             Node::Host(host) => fabric.hosts[host as usize].clone(),
@@ -37,57 +38,57 @@ impl Deadlock {
             let PortEnds { from, to } = fabric.port_ends(port);
             (name(from), name(to))
         };
-        let ports: Vec<_> = waits.circle(fabric).into_iter().map(ends).collect();
+        let ports: Vec<_> = waits.cycle(fabric).into_iter().map(ends).collect();
         (!ports.is_empty()).then_some(Deadlock { at, ports })
     }
 }
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "deadlock, found at {}: ", self.at)?;
+        write!(f, "deadlock detected at {}: ", self.at)?;
         for (number, (from, to)) in self.ports.iter().enumerate() {
             write!(f, "{}{from} to {to}", if number > 0 { ", " } else { "" })?;
         }
         f.write_str(
-            " are paused in a circle, each until the next one sends again (switch.pfc over routes \
-             that go round)",
+            " pause each other in a cycle, and none of them can resume: use routes without a \
+             cycle, or set switch.pfc = \"off\"",
         )
     }
 }
 
 impl std::error::Error for Deadlock {}
 
-/// Who stands still in a partition, by names of ports.
+/// Paused ports of a partition and the queues behind them, with global port IDs.
 #[derive(Default)]
 pub(crate) struct Waits {
-    /// Ports that have stood still for long.
-    pub(crate) still: Vec<Still>,
-    /// What switches that have such ports hold.
+    /// Ports that have been paused for long.
+    pub(crate) paused: Vec<PausedPort>,
+    /// Bytes buffered in switches that have such ports, by ingress.
     pub(crate) held: Vec<At>,
-    /// What of it is queued at those ports in classes that stand still.
+    /// Of these bytes, those queued at such ports in paused classes.
     pub(crate) queued: Vec<Queued>,
 }
 
-/// A port that stands still.
+/// A paused port.
 #[derive(Clone, Copy)]
-pub(crate) struct Still {
+pub(crate) struct PausedPort {
     pub(crate) port: u32,
-    /// A bit each.
+    /// Paused classes; one bit each.
     pub(crate) classes: u8,
     pub(crate) since: Time,
 }
 
-/// What a switch holds of a class that came in by a port.
+/// Bytes of a class that a switch holds from one ingress.
 pub(crate) struct At {
     pub(crate) ingress: u32,
     pub(crate) class: u8,
     pub(crate) bytes: u64,
     pub(crate) headroom: u64,
-    /// Whether its sender is told to pause.
-    pub(crate) is_told: bool,
+    /// The switch has paused the sender.
+    pub(crate) sender_paused: bool,
 }
 
-/// Bytes of a class that came in by one port and wait at another.
+/// Bytes of a class that arrived by one port and wait at another.
 pub(crate) struct Queued {
     pub(crate) egress: u32,
     pub(crate) ingress: u32,
@@ -96,30 +97,30 @@ pub(crate) struct Queued {
 }
 
 bytes! {
-    Waits { still, held, queued }
-    Still { port, classes, since }
-    At { ingress, class, bytes, headroom, is_told }
+    Waits { paused, held, queued }
+    PausedPort { port, classes, since }
+    At { ingress, class, bytes, headroom, sender_paused }
     Queued { egress, ingress, class, bytes }
 }
 
 impl Waits {
-    /// Adds those of other partitions.
+    /// Adds the waits of other partitions.
     pub(crate) fn join(&mut self, others: Waits) {
-        self.still.extend(others.still);
+        self.paused.extend(others.paused);
         self.held.extend(others.held);
         self.queued.extend(others.queued);
     }
 
     /// Hosts that have paused their switch for long, and since when.
     pub(crate) fn storms(&self, fabric: &Fabric) -> impl Iterator<Item = (u32, Time)> {
-        self.still.iter().filter_map(|still| match fabric.port_ends(still.port).to {
-            Node::Host(host) => Some((host, still.since)),
+        self.paused.iter().filter_map(|paused| match fabric.port_ends(paused.port).to {
+            Node::Host(host) => Some((host, paused.since)),
             Node::Switch(_) => None,
         })
     }
 
-    /// Ports in a circle, each of which waits for the next; empty: there is none.
-    fn circle(&self, fabric: &Fabric) -> Vec<u32> {
+    /// Ports in a cycle, each of which waits for the next one. Empty if there is none.
+    fn cycle(&self, fabric: &Fabric) -> Vec<u32> {
         let stuck = self.stuck(fabric);
         let Some(&first) = stuck.first() else { return Vec::new() };
         let (mut path, mut at) = (Vec::new(), first);
@@ -137,15 +138,19 @@ impl Waits {
         }
     }
 
-    /// Ports and classes that will never go on.
+    /// Ports and classes that will never resume.
     fn stuck(&self, fabric: &Fabric) -> BTreeSet<(u32, u8)> {
-        let told: BTreeSet<_> =
-            self.held.iter().filter(|at| at.is_told).map(|at| (at.ingress, at.class)).collect();
-        let classes = |&Still { port, classes, .. }: &Still| {
+        let paused: BTreeSet<_> = self
+            .held
+            .iter()
+            .filter(|at| at.sender_paused)
+            .map(|at| (at.ingress, at.class))
+            .collect();
+        let classes = |&PausedPort { port, classes, .. }: &PausedPort| {
             (0..8).filter(move |class| classes & 1 << class != 0).map(move |class| (port, class))
         };
-        let mut stuck: BTreeSet<_> = self.still.iter().flat_map(classes).collect();
-        stuck.retain(|port| told.contains(port));
+        let mut stuck: BTreeSet<_> = self.paused.iter().flat_map(classes).collect();
+        stuck.retain(|port| paused.contains(port));
         let pools = pool_bytes(fabric);
         loop {
             let left = self.left(fabric, &pools, &stuck);
@@ -156,7 +161,8 @@ impl Waits {
         }
     }
 
-    /// Those of `stuck` that do not go on once all has drained that does not wait for any of them.
+    /// Those of `stuck` that stay paused once all bytes have drained that do not wait for any of
+    /// them.
     fn left(
         &self,
         fabric: &Fabric,
@@ -183,10 +189,10 @@ impl Waits {
         let remains = |at: &&At| {
             let (switch, after) = (switch_of(at.ingress), after(at));
             let Some(pausing) = fabric.switches[switch].pausing else { return false };
-            // Its switch looks when some of it leaves.
-            let may_go_on = after.bytes < at.bytes
+            // The switch checks only when some of these bytes leave.
+            let may_resume = after.bytes < at.bytes
                 && resumes(&pausing, after, pools[switch].saturating_sub(used[switch]));
-            stuck.contains(&(at.ingress, at.class)) && after.bytes > 0 && !may_go_on
+            stuck.contains(&(at.ingress, at.class)) && after.bytes > 0 && !may_resume
         };
         self.held.iter().filter(remains).map(|at| (at.ingress, at.class)).collect()
     }
@@ -198,7 +204,8 @@ mod tests {
     use tidegate_core::fabric::{Buffer, Headroom, Link, Pausing, Switch};
     use tidegate_core::{Rate, Span};
 
-    /// Two switches that pause, with a host each: links to the hosts, then the one between.
+    /// Two switches with PFC and one host each: links to the hosts, then the one between the
+    /// switches.
     fn pair() -> Fabric {
         let pausing = Pausing {
             classes: 1,
@@ -234,40 +241,42 @@ mod tests {
         }
     }
 
-    /// Ports 4 and 5, between the switches, stand still. Each switch holds 1,500 B from the other,
-    /// of which so many wait at the port back.
+    /// Ports 4 and 5, between the switches, are paused. Each switch holds 1,500 B from the other,
+    /// of which `back` bytes wait at the port back.
     fn waits(back: [u64; 2]) -> Waits {
-        let still = |port| Still { port, classes: 1, since: Time::ZERO };
-        let held = |ingress| At { ingress, class: 0, bytes: 1_500, headroom: 200, is_told: true };
+        let paused = |port| PausedPort { port, classes: 1, since: Time::ZERO };
+        let held =
+            |ingress| At { ingress, class: 0, bytes: 1_500, headroom: 200, sender_paused: true };
         let queued = |egress, bytes| Queued { egress, ingress: egress ^ 1, class: 0, bytes };
         Waits {
-            still: vec![still(4), still(5)],
+            paused: vec![paused(4), paused(5)],
             held: vec![held(4), held(5)],
             queued: vec![queued(4, back[0]), queued(5, back[1])],
         }
     }
 
     #[test]
-    fn only_who_never_goes_on_is_in_a_circle() {
+    fn only_stuck_ports_form_a_cycle() {
         let fabric = pair();
         assert_eq!(pool_bytes(&fabric), [2_000; 2]);
-        assert_eq!(waits([1_500, 1_500]).circle(&fabric), [4, 5]);
-        // Once the rest has drained, 1,100 B are left, 1,000 of the pool: no less than half of what
-        // is free.
-        assert_eq!(waits([1_100, 1_500]).circle(&fabric), [4, 5]);
-        // 600 of the pool and an offset of 50, of which half is 700: that one goes on, and with it
-        // the other.
-        assert_eq!(waits([1_500, 700]).circle(&fabric), []);
-        // 700 of the pool: an offset of 50 is too much for half of the 1,300 that are free then.
-        assert_eq!(waits([800, 1_500]).circle(&fabric), [4, 5]);
-        assert_eq!(waits([0, 1_500]).circle(&fabric), []);
-        // Little is held, but nothing of it leaves, and so nobody looks.
+        assert_eq!(waits([1_500, 1_500]).cycle(&fabric), [4, 5]);
+        // Once the rest has drained, 1,100 B are left, 1,000 B of them in the pool: at least half
+        // of the free bytes.
+        assert_eq!(waits([1_100, 1_500]).cycle(&fabric), [4, 5]);
+        // 600 B of the pool and an offset of 50 B, against half of 1,400 B: this port resumes, and
+        // then the other.
+        assert_eq!(waits([1_500, 700]).cycle(&fabric), []);
+        // 700 B of the pool: with an offset of 50 B this exceeds half of the 1,300 B that are free
+        // then.
+        assert_eq!(waits([800, 1_500]).cycle(&fabric), [4, 5]);
+        assert_eq!(waits([0, 1_500]).cycle(&fabric), []);
+        // Few bytes are held, but none of them leaves, so the switch never checks.
         let mut little = waits([500, 500]);
         little.held.iter_mut().for_each(|at| (at.bytes, at.headroom) = (500, 0));
-        assert_eq!(little.circle(&fabric), [4, 5]);
-        // Who has been told to go on, but not heard of it yet, does not wait.
-        let mut heard = waits([1_500, 1_500]);
-        heard.held[0].is_told = false;
-        assert_eq!(heard.circle(&fabric), []);
+        assert_eq!(little.cycle(&fabric), [4, 5]);
+        // A port whose resume frame is still on the link does not wait.
+        let mut resumed = waits([1_500, 1_500]);
+        resumed.held[0].sender_paused = false;
+        assert_eq!(resumed.cycle(&fabric), []);
     }
 }

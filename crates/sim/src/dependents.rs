@@ -1,9 +1,9 @@
-//! Messages that begin because others have arrived: those of closed loops and of jobs.
+//! Dependent messages: those that start when other messages have arrived, in closed loops and jobs.
 //!
-//! When such a message begins is known at its host and nowhere else, so no feed can hand it out
-//! ahead. Everything but the time follows from its name, so what a run leaves does not hang on
-//! where hosts are cut apart. The part of the sender begins a message; that of the receiver, where
-//! it is another, hears of it at the end of the window, before its first packet lands.
+//! Only the sending host knows when such a message starts, so no feed can hand it out in advance.
+//! All its other properties follow from its ID, so results do not depend on the partitioning. The
+//! sender's partition starts a message. If the receiver is in another partition, that partition
+//! learns of the message at the end of the window, before its first packet lands.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use crate::jobs::{self, Jobs};
 use crate::loops::{Asked, FIRST_ID, Loops};
 use crate::setup::Setup;
 
-/// What waits for arrivals, as the hosts of a partition know it.
+/// Dependent messages of the hosts of one partition.
 pub(crate) struct Dependents {
-    /// By host: its partition.
+    /// Partition of each host.
     partition_of: Vec<u32>,
     loops: Option<Loops>,
     jobs: Jobs,
-    /// What begins here and arrives in another partition: the partition, and the message.
+    /// Messages that start here and arrive in another partition, with that partition.
     announced: Vec<(u32, Submission)>,
     closed: bool,
 }
 
 impl Dependents {
-    /// Of the partition `number`, where there are any in the run.
+    /// For the partition `number`; `None` if the run has no dependent messages.
     pub(crate) fn new(
         setup: &Arc<Setup>,
         partition_of: &[u32],
@@ -40,21 +40,21 @@ impl Dependents {
         })
     }
 
-    /// The messages that wait for none, of the hosts for which `is_here`.
+    /// Messages that wait for no other, of the hosts for which `is_here` returns true.
     pub(crate) fn first(&mut self, is_here: impl Fn(u32) -> bool) -> Vec<Submission> {
         let mut first = self.loops.as_ref().map_or(Vec::new(), |loops| loops.first(is_here));
         self.jobs.first(|submission| first.push(submission));
         first
     }
 
-    /// A message is about to arrive here.
+    /// Registers a message that is about to arrive here.
     pub(crate) fn expect(&mut self, submission: &Submission) {
         if let Some(loops) = &mut self.loops {
             loops.expect(submission);
         }
     }
 
-    /// A message begins here that arrives in another partition.
+    /// Records a message that starts here, if another partition must learn of it.
     pub(crate) fn announce(&mut self, submission: &Submission) {
         if submission.id >= FIRST_ID {
             let partition = self.partition_of[submission.flow.dst as usize];
@@ -62,12 +62,13 @@ impl Dependents {
         }
     }
 
-    /// What has begun here since the last time and arrives elsewhere, with the partition.
+    /// Removes the messages recorded since the last call, each with the partition that receives it.
     pub(crate) fn take_announced(&mut self) -> impl Iterator<Item = (u32, Submission)> {
         self.announced.drain(..)
     }
 
-    /// What the arrival of a message at `now` leads to; replies are added to `asked`, too.
+    /// Starts the messages that follow the arrival of a message at `now`. Replies are also added to
+    /// `asked`.
     pub(crate) fn arrived(
         &mut self,
         id: u64,
@@ -87,12 +88,12 @@ impl Dependents {
         }
     }
 
-    /// What the message with this id is to those who send and receive it.
+    /// Role of the message with this ID for its sender and receiver.
     pub(crate) fn role(&self, id: u64) -> Role {
         self.loops.as_ref().map_or(Role::Alone, |loops| loops.role(id))
     }
 
-    /// Nothing more is submitted.
+    /// Ends submissions: later arrivals start nothing.
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }

@@ -1,4 +1,5 @@
-//! What a fabric says of its ports' queues, checked: nothing of it is left out silently.
+//! Validation of the queue disciplines of a fabric. Nothing that the engine cannot simulate is
+//! ignored silently.
 
 use tidegate_core::fabric::{
     Buffer, CreditQueue, Discipline, Fabric, Node, Pausing, Queues, ServiceOrder, Switch,
@@ -9,16 +10,16 @@ use tidegate_core::{MIN_WIRE_BYTES, Rate};
 use crate::setup::Setup;
 
 /// # Errors
-/// A queue that is not there, weights for another number of queues, a shaped queue that cannot send
-/// a byte, destinations that are not the fabric's hosts, pauses that would never come, for which
-/// the buffer is too small, or that queues by destination could not tell apart, queues for credits
-/// that let none through or stand beside pauses, rates of ports that are no switch's or not in
-/// order of time.
+/// If a discipline refers to a queue that does not exist; if it has weights for another number of
+/// queues; if a shaped queue cannot send a byte; if destinations do not match the fabric's hosts;
+/// if PFC could never pause, has too small a buffer, or is combined with queues by destination,
+/// which it cannot distinguish; if credit queues let nothing through or are combined with PFC; or
+/// if rate changes concern ports of hosts or are not in order of time.
 pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
     for switch in &fabric.switches {
         if let Some(discipline) = &switch.discipline {
             check_queues(discipline, fabric.hosts.len())
-                .map_err(|why| format!("queues of switch {}: {why}", switch.name))?;
+                .map_err(|why| format!("switch {}: {why}", switch.name))?;
         }
     }
     check_pauses(fabric)?;
@@ -30,39 +31,48 @@ pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
     let pauses = fabric.switches.iter().find(|switch| switch.pausing.is_some());
     if let (Some(pauses), Some(other)) = (pauses, fabric.switches.iter().find(by_destination)) {
         return Err(format!(
-            "switch {} pauses priorities, and switch {} has queues by destination",
+            "switch {} uses PFC and switch {} has queues by destination: these cannot be combined",
             pauses.name, other.name
         ));
     }
     if !fabric.rate_changes.is_sorted_by_key(|change| change.at) {
-        return Err("rates change in no order of time".to_owned());
+        return Err("rate changes are not in order of time: sort them".to_owned());
     }
     let is_switch = |port: u32| {
         port < 2 * fabric.links.len() as u32
             && matches!(fabric.port_ends(port).from, Node::Switch(_))
     };
     match fabric.rate_changes.iter().find(|change| !is_switch(change.port)) {
-        Some(change) => Err(format!("port {}, whose rate changes, is no switch's", change.port)),
+        Some(change) => Err(format!(
+            "rate change of port {}: only ports of switches can change their rate",
+            change.port
+        )),
         None => Ok(()),
     }
 }
 
 /// # Errors
-/// A switch that would never pause, or whose buffer is all kept for what comes after.
+/// If a switch could never pause, or if reserves and headroom take its whole buffer.
 fn check_pauses(fabric: &Fabric) -> Result<(), String> {
     for (switch, kept) in fabric.switches.iter().zip(fabric.kept_bytes()) {
         let Some(pausing) = switch.pausing else { continue };
         let name = &switch.name;
         let Buffer::Shared { bytes, .. } = switch.buffer else {
-            return Err(format!("switch {name} pauses, and its buffer has no end"));
+            return Err(format!(
+                "switch {name}: PFC needs a limited buffer, and this one is unlimited"
+            ));
         };
         if pausing.classes == 0 || pausing.alpha.is_nan() || pausing.alpha <= 0.0 {
             let Pausing { classes, alpha, .. } = pausing;
-            return Err(format!("switch {name} pauses classes {classes:#b} at {alpha} times"));
+            return Err(format!(
+                "switch {name}: PFC with classes {classes:#b} and alpha {alpha}; at least one \
+                 class and a positive alpha are needed"
+            ));
         }
         if kept >= bytes {
             return Err(format!(
-                "switch {name} keeps {kept} B for what comes in when it pauses, of {bytes} B"
+                "switch {name}: PFC reserves and headroom take {kept} B, and the buffer has \
+                 {bytes} B"
             ));
         }
     }
@@ -70,8 +80,8 @@ fn check_pauses(fabric: &Fabric) -> Result<(), String> {
 }
 
 /// # Errors
-/// A queue for credits that never lets one through, or beside switches that pause: what came in is
-/// not counted for credits.
+/// If a credit queue never lets a credit through, or is combined with PFC: ingress accounting does
+/// not count credits.
 fn check_credit_queues(fabric: &Fabric) -> Result<(), String> {
     let pauses = fabric.switches.iter().find(|switch| switch.pausing.is_some());
     for switch in &fabric.switches {
@@ -80,14 +90,15 @@ fn check_credit_queues(fabric: &Fabric) -> Result<(), String> {
         let least = MIN_WIRE_BYTES;
         if share.is_nan() || share <= 0.0 || share >= 1.0 || bytes < least || burst_bytes < least {
             return Err(format!(
-                "credits at switch {name} have {share} of a link, {bytes} B of queue and bursts of \
-                 {burst_bytes} B"
+                "switch {name}: credit queue with share {share}, {bytes} B and bursts of \
+                 {burst_bytes} B; the share must be in (0, 1), sizes at least {least} B"
             ));
         }
         if let Some(pauses) = pauses {
             let pauses = &pauses.name;
             return Err(format!(
-                "switch {name} has queues for credits, and switch {pauses} pauses"
+                "switch {name} has a credit queue and switch {pauses} uses PFC: these cannot be \
+                 combined"
             ));
         }
     }
@@ -95,8 +106,8 @@ fn check_credit_queues(fabric: &Fabric) -> Result<(), String> {
 }
 
 /// # Errors
-/// Circuits that do not fit their fabric, or beside what ports of racks cannot do with them: queues
-/// and pauses of their own, rates that change, links that fail.
+/// If circuits do not fit their fabric, or are combined with other queue disciplines, PFC, credit
+/// queues, rate changes or failing links between switches.
 pub(crate) fn check_circuits(setup: &Setup) -> Result<(), String> {
     let fabric = &setup.fabric;
     let Some(circuits) = &fabric.circuits else { return Ok(()) };
@@ -106,7 +117,10 @@ pub(crate) fn check_circuits(setup: &Setup) -> Result<(), String> {
         discipline.is_some() || pausing.is_some() || credit_queue.is_some()
     };
     if let Some(switch) = fabric.switches.iter().find(|switch| queues(switch)) {
-        return Err(format!("switch {} has queues of its own, beside circuits", switch.name));
+        return Err(format!(
+            "switch {} has a queue discipline, PFC or a credit queue: not supported with circuits",
+            switch.name
+        ));
     }
     let between = |link: u32| {
         let link = &fabric.links[link as usize];
@@ -114,10 +128,12 @@ pub(crate) fn check_circuits(setup: &Setup) -> Result<(), String> {
     };
     let fails = |outage: &Outage| matches!(outage.of, Failing::Link(link) if between(link));
     if setup.faults.flaps.is_some() || setup.faults.outages.iter().any(fails) {
-        return Err("links between switches that fail, beside circuits".into());
+        return Err("failures of links between switches are not supported with circuits".into());
     }
     match fabric.rate_changes.first() {
-        Some(change) => Err(format!("port {} changes its rate, beside circuits", change.port)),
+        Some(change) => {
+            Err(format!("rate change of port {}: not supported with circuits", change.port))
+        }
         None => Ok(()),
     }
 }
@@ -126,21 +142,30 @@ fn check_queues(discipline: &Discipline, hosts: usize) -> Result<(), String> {
     let queues = match &discipline.queues {
         Queues::ByPriority => 8,
         Queues::ByDestination(of) if of.len() != hosts => {
-            return Err(format!("{} destinations for {hosts} hosts", of.len()));
+            return Err(format!(
+                "{} queue indices by destination for {hosts} hosts: one per host is needed",
+                of.len()
+            ));
         }
         Queues::ByDestination(of) => of.iter().max().map_or(0, |&most| most as usize + 1),
     };
     if let ServiceOrder::Weighted(weights) = &discipline.service
         && weights.len() != queues
     {
-        return Err(format!("{} weights for {queues} queues", weights.len()));
+        return Err(format!(
+            "{} weights for {queues} queues: one per queue is needed",
+            weights.len()
+        ));
     }
     for limit in &discipline.limits {
         if limit.queue as usize >= queues {
-            return Err(format!("a limit for queue {} of {queues}", limit.queue));
+            return Err(format!(
+                "limit for queue {}: there are {queues} queues, numbered from 0",
+                limit.queue
+            ));
         }
         if limit.rate == Rate::default() {
-            return Err(format!("queue {} may send nothing", limit.queue));
+            return Err(format!("limit for queue {}: the rate must be above zero", limit.queue));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The engine as others see it.
+//! The public interface of the engine.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ use crate::setup::Setup;
 /// A simulation in progress.
 pub struct Engine<P: Probe = ()>(Form<P>);
 
-/// A run of one partition pays nothing for the names that several need.
+/// A run with one partition avoids the mapping of IDs that several need.
 enum Form<P> {
     Whole(Run<P, Same>),
     Parts(Run<P, Table>),
 }
 
-/// Asks the run, whatever its form.
+/// Calls the run, whatever its form.
 macro_rules! ask {
     ($form:expr, $run:ident => $answer:expr) => {
         match $form {
@@ -44,16 +44,17 @@ impl<P: Probe> Engine<P> {
     /// Builds the network and schedules the first arrivals.
     ///
     /// # Errors
-    /// When the fabric cannot carry the workload: a host without exactly one link, hosts that
-    /// cannot reach each other, too many links and hosts for the event list, a link on which a
-    /// packet spends more than four seconds, more than 65,535 ways to mark.
+    /// If the fabric cannot carry the workload: a host without exactly one link, hosts that cannot
+    /// reach each other, too many links and hosts for the event list, a link on which a packet
+    /// spends more than four seconds, or more than 65,535 ECN configurations.
     pub fn new(setup: Setup, probe: P) -> Result<Engine<P>, String> {
         Self::in_partitions(setup, vec![probe])
     }
 
-    /// As [`new`](Self::new), in at most as many parts as there are probes, each with a probe of
-    /// its own and, while [`advance`](Self::advance) runs, a thread. Fewer where the fabric has
-    /// fewer racks; one with explicit dequeues. No outcome depends on their number.
+    /// As [`new`](Self::new), with at most one partition per probe. Each partition has a probe of
+    /// its own and, while [`advance`](Self::advance) runs, a thread. There are fewer partitions if
+    /// the fabric has fewer racks, and only one with explicit dequeues. The outcome does not depend
+    /// on their number.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -70,27 +71,27 @@ impl<P: Probe> Engine<P> {
         }))
     }
 
-    /// As [`in_parts`](Self::in_parts), in at most as many parts in each of several processes as
-    /// there are probes, as many in each. All have to call this with the same setup and as many
-    /// probes. Rank 0 is then asked as if it were alone, and the others [`serve`](Self::serve) it.
-    /// A process builds only its own parts, and has one at least.
+    /// As [`in_partitions`](Self::in_partitions), in several processes with at most one partition
+    /// per probe in each. All processes have equally many partitions, at least one, and build only
+    /// their own. All must call this with the same setup and number of probes. Rank 0 is then used
+    /// like an engine of one process; the other ranks [`serve`](Self::serve) it.
     ///
     /// # Errors
-    /// As [`new`](Self::new); and where the fabric has fewer racks that can be cut apart than there
-    /// are processes.
+    /// As [`new`](Self::new), or if the fabric has fewer racks that can be separated than there are
+    /// processes.
     pub fn among(
         setup: Setup,
         mut probes: Vec<P>,
         communicator: Box<dyn Communicator>,
     ) -> Result<Engine<P>, String> {
-        debug_assert!(!P::EXPLICIT_DEQUEUES, "only the whole can have an event for every dequeue");
+        debug_assert!(!P::EXPLICIT_DEQUEUES, "explicit dequeues need a single partition");
         let ground = Ground::of(setup)?;
         let (fabric, ranks) = (&ground.setup.fabric, communicator.count());
         let most = Partitioning::new(fabric, ranks * probes.len()).partitions;
         if most < ranks {
             return Err(format!(
-                "{ranks} processes are more than this fabric can be cut into, which is {most}: \
-                 racks, and links between switches of 50 ns at least; start {most} at most"
+                "{ranks} processes: this fabric can be divided among at most {most} (partitions \
+                 consist of racks, separated by links of at least 50 ns); start at most {most}"
             ));
         }
         probes.truncate(most / ranks);
@@ -98,51 +99,52 @@ impl<P: Probe> Engine<P> {
         Ok(Engine(Form::Parts(Run::new(ground, partitioning, probes, Some(communicator)))))
     }
 
-    /// Does what rank 0 is asked to do, until it has finished: for all other ranks. Their engines
-    /// are asked nothing else but for their probes.
+    /// Executes the operations of rank 0 until it has finished. All other ranks call this, and then
+    /// only read their probes.
     ///
     /// # Errors
-    /// Where a rank is lost.
+    /// If a rank is lost.
     pub fn serve(&mut self) -> Result<(), RankFailure> {
         ask!(&mut self.0, run => run.serve())
     }
 
-    /// How far the run has come.
+    /// Time to which the run has advanced.
     pub fn now(&self) -> Time {
         ask!(&self.0, run => run.now())
     }
 
-    /// When what is measured ends, as far as is known: a run may end by itself before.
+    /// End of the measured window: `duration`, or earlier if the run has ended by itself.
     pub fn end(&self) -> Time {
         ask!(&self.0, run => run.end())
     }
 
-    /// Messages that the run waits for and that have not finished.
+    /// Number of incomplete messages that the run waits for.
     pub fn awaited(&self) -> u64 {
         ask!(&self.0, run => run.awaited())
     }
 
-    /// Parts that run beside each other in this process.
+    /// Number of partitions in this process.
     pub fn partitions(&self) -> usize {
         ask!(&self.0, run => run.partitions())
     }
 
-    /// Processes that the run is done in.
+    /// Number of processes.
     pub fn ranks(&self) -> usize {
         ask!(&self.0, run => run.ranks())
     }
 
-    /// Packets delivered over any link so far; in other processes, when rows were last taken.
+    /// Packets delivered over any link so far. For other processes, as of the last call of
+    /// [`take_finished`](Self::take_finished).
     pub fn packet_hops(&self) -> u64 {
         ask!(&self.0, run => run.packet_hops())
     }
 
-    /// What a path looks like: base RTT, rates, hops.
+    /// Path properties: base RTT, rates, hops.
     pub fn paths(&self) -> &dyn PathOracle {
         ask!(&self.0, run => run.paths())
     }
 
-    /// The probe, or that of the first partition.
+    /// The probe of the first partition.
     pub fn probe(&self) -> &P {
         ask!(&self.0, run => run.probe(0))
     }
@@ -157,77 +159,78 @@ impl<P: Probe> Engine<P> {
         ask!(&self.0, run => run.live_flows())
     }
 
-    /// Packets that are somewhere in the partitions of this process.
+    /// Packets in this process, queued or in flight.
     pub fn packets_in_flight(&self) -> usize {
         ask!(&self.0, run => run.packets_in_flight())
     }
 
-    /// Whether nothing is left to simulate.
+    /// Returns whether the run has ended.
     pub fn is_over(&self) -> bool {
         ask!(&self.0, run => run.is_over())
     }
 
-    /// Runs to `until` or the end of the run, whichever is first. The outcome does not depend on
-    /// the steps.
+    /// Advances to `until` or to the end of the run, whichever is first. The outcome does not
+    /// depend on the steps.
     ///
     /// # Panics
-    /// Where the run cannot go on; [`advance_some`](Self::advance_some) says so instead.
+    /// If the run fails; [`advance_some`](Self::advance_some) returns the error instead.
     pub fn advance(&mut self, until: Time) {
         while !self.advance_some(until, u64::MAX).unwrap_or_else(|why| panic!("{why}")) {}
     }
 
-    /// As [`advance`](Self::advance), but for at most about `work` events and submissions, so that
-    /// it returns soon: `false` where it has to be called again before anything else is asked of
-    /// the engine. The outcome does not depend on that either.
+    /// As [`advance`](Self::advance), but limited to about `work` events and submissions, so that
+    /// it returns soon. If it returns `false`, it must be called again before any other method. The
+    /// outcome does not depend on the limit.
     ///
     /// # Errors
-    /// Where another process is lost, or ports pause each other in a circle.
+    /// If another process is lost, or ports are in a PFC deadlock.
     pub fn advance_some(&mut self, until: Time, work: u64) -> Result<bool, Failure> {
         ask!(&mut self.0, run => run.advance_some(until, work))
     }
 
-    /// Appends the flows that finished, in order of completion, then id.
+    /// Appends the flows that have completed, in order of completion, then ID.
     ///
     /// # Errors
-    /// Where another process is lost.
+    /// If another process is lost.
     pub fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), RankFailure> {
         ask!(&mut self.0, run => run.take_finished(out))
     }
 
-    /// Samples the running flows and the ports: delivered bytes in all, windows, queues.
+    /// Samples the running flows and the ports: delivered bytes, windows, queues.
     ///
     /// # Errors
-    /// Where another process is lost.
+    /// If another process is lost.
     pub fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), RankFailure> {
         ask!(&mut self.0, run => run.sample(out))
     }
 
-    /// Payload submitted at `host`, which is in this process, and not yet sent for the first time.
+    /// Payload submitted at `host`, which must be in this process, and not yet sent for the first
+    /// time.
     pub fn backlog_bytes(&self, host: u32) -> u64 {
         ask!(&self.0, run => run.backlog_bytes(host))
     }
 
-    /// Ends the run where it is.
+    /// Ends the run at the present time.
     ///
     /// # Errors
-    /// Where another process is lost.
+    /// If another process is lost.
     pub fn finish(self) -> Result<Outcome, RankFailure> {
         ask!(self.0, run => run.finish())
     }
 }
 
-/// What all partitions of a run stand on.
+/// State that all partitions of a run share.
 pub(crate) struct Ground {
     pub(crate) setup: Arc<Setup>,
     pub(crate) routes: Arc<Routes>,
     pub(crate) markings: Markings,
-    /// Packets have room for hop records: some protocol asks for them.
+    /// Packets have room for hop records, because some protocol needs them.
     pub(crate) keeps_records: bool,
 }
 
 impl Ground {
     /// # Errors
-    /// When the fabric cannot carry the workload.
+    /// If the fabric cannot carry the workload.
     pub(crate) fn of(setup: Setup) -> Result<Ground, String> {
         let fabric = &setup.fabric;
         let scheduled = !fabric.rate_changes.is_empty()
@@ -236,11 +239,16 @@ impl Ground {
         let each = if scheduled { 4 } else { 2 };
         let sources = fabric.links.len() * each + fabric.hosts.len() + 3;
         if sources > MAX_SOURCES {
-            return Err(format!("{sources} links and hosts are more than {MAX_SOURCES}"));
+            return Err(format!(
+                "the fabric needs {sources} event sources for its links and hosts; at most \
+                 {MAX_SOURCES} are supported"
+            ));
         }
         if setup.stacks.len() > MAX_STACKS {
             let stacks = setup.stacks.len();
-            return Err(format!("{stacks} protocols side by side are more than {MAX_STACKS}"));
+            return Err(format!(
+                "the run has {stacks} protocols; at most {MAX_STACKS} are supported"
+            ));
         }
         refuse_slow_links(&setup)?;
         disciplines::check(fabric)?;
@@ -255,7 +263,7 @@ impl Ground {
 }
 
 /// # Errors
-/// A link that carries a packet for longer than the event list looks ahead.
+/// If a link carries a packet for longer than the horizon of the event list.
 fn refuse_slow_links(setup: &Setup) -> Result<(), String> {
     let fabric = &setup.fabric;
     for port in 0..2 * fabric.links.len() as u32 {

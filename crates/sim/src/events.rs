@@ -1,53 +1,54 @@
-//! The event list: one pending entry a source, in a winner tree of bare 64-bit keys.
+//! The event list: one pending entry per source, in a winner tree of bare 64-bit keys.
 //!
 //! A key is the time since a moving epoch (44 bits of picoseconds, 17.6 s) above the rank of its
-//! source (20 bits). The rank is a bijection of the source that depends on the time, so the key
-//! alone names the source; equal times are ordered by content, whatever the order of insertion, and
-//! no source wins every tie of a run.
+//! source (20 bits). The rank is a bijection of the source that depends on the time. So the key
+//! alone identifies the source; the order at equal times depends on content, not on the order of
+//! insertion; and no source wins every tie of a run.
 //!
-//! A winner tree because every source has a leaf of its own: moving an entry is one walk to the
-//! root, a load, a minimum and a store a level, with addresses known in advance. Nor does any
-//! branch depend on where the walk begins or on what it finds: a walk that stopped where nothing
-//! changes, and leaves on two levels, were slower (docs/notes/perf.md).
+//! In a winner tree every source has a leaf of its own. Moving an entry is one walk to the root: a
+//! load, a minimum and a store per level, at addresses known in advance. No branch depends on where
+//! the walk begins or on what it finds. A walk that stopped where nothing changes, and leaves on
+//! two levels, were slower (docs/notes/perf.md).
 //!
-//! Sources come in groups, a node of the fabric each: the links that lead to it, and what it has
-//! events of its own for. Whatever happens elsewhere has an effect on a node only after the delay
-//! of a link, so the group of the earliest event has a turn: its events happen, in their order, for
-//! as long as nothing from elsewhere can come between them, and all others wait. A group has leaves
-//! side by side, so that a turn needs no more of the tree than the partition below its root; what
-//! is above follows when the turn is over. Of one group the order of events is the same with turns
-//! and without; of two, events that are less than a lookahead apart may change places.
+//! Sources form groups. A group is one node of the fabric: the links that lead to it, and its own
+//! events. An event elsewhere affects a node only after the delay of a link. So the group of the
+//! earliest event runs a *node batch*: its events are handled in order for as long as no event of
+//! another group can precede them, and all other groups wait. The leaves of a group are side by
+//! side, so a batch updates only the subtree below the group's root; the levels above are updated
+//! when the batch ends. Batches do not change the order of events within one group. Events of two
+//! groups that are less than a lookahead apart may be handled in either order.
 
 use tidegate_core::{Span, Time};
 
 use crate::naming::Naming;
 
 const RANK_BITS: u32 = 20;
-/// Most sources: links in both directions, hosts and a few more.
+/// Maximum number of sources: links in both directions, hosts and a few more.
 pub(crate) const MAX_SOURCES: usize = 1 << RANK_BITS;
 const RANK_MASK: u64 = (1 << RANK_BITS) - 1;
-/// Furthest an entry can lie ahead of the epoch.
+/// Furthest that an entry can lie ahead of the epoch.
 const HORIZON: u64 = (1 << (64 - RANK_BITS)) - 2;
-/// Furthest an event may be set ahead of the present. Who waits for longer looks again then.
+/// Furthest that an event may be set ahead of the present. A source with a later deadline sets an
+/// event at this limit and then checks again.
 pub(crate) const FAR: Span = Span::s(4);
-/// The epoch moves on when the present is so far from it. It is looked at no later than every
-/// [`FAR`].
+/// The epoch is moved when the present is further from it than this. The distance is checked at
+/// least once per [`FAR`].
 const STALE: u64 = HORIZON / 2;
 const _: () = assert!(STALE + 2 * FAR.as_ps() <= HORIZON);
-/// No event. Above every key.
+/// Key of a source without an event. Above every other key.
 const NONE: u64 = u64::MAX;
 
-/// What the time turns sources into ranks with, by exclusive or: of two sources, the highest bit in
-/// which they differ decides, and the time flips it half of the time.
+/// Mask that turns sources into ranks by exclusive or. The highest bit in which two sources differ
+/// decides their order, and the mask flips that bit at half of all times.
 #[inline(always)]
 fn scramble(at: u64) -> u64 {
     at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RANK_BITS)
 }
 
-/// Writes a key into a leaf, and what follows from it into the nodes above.
+/// Writes a key into a leaf and updates the nodes above it.
 type Walk = fn(&mut [u64], usize, u64);
 
-/// By levels of the tree below its root.
+/// Indexed by the number of levels below the root.
 const WALKS: [Walk; RANK_BITS as usize + 2] = [
     walk::<2>,
     walk::<4>,
@@ -73,10 +74,10 @@ const WALKS: [Walk; RANK_BITS as usize + 2] = [
     walk::<0x40_0000>,
 ];
 
-/// The way up takes the same number of steps from every leaf, and the compiler knows it and the
-/// number of nodes: the loop is unrolled, and no index needs a check.
+/// Walks up the same number of steps from every leaf. The number of steps and of nodes is known at
+/// compile time: the loop is unrolled, and no index needs a check.
 fn walk<const NODES: usize>(tree: &mut [u64], leaf: usize, mut key: u64) {
-    let tree: &mut [u64; NODES] = tree.try_into().expect("the tree that the walk is for");
+    let tree: &mut [u64; NODES] = tree.try_into().expect("the tree has the size of this walk");
     let mut node = leaf & (NODES - 1);
     tree[node] = key;
     for _ in 1..NODES.trailing_zeros() {
@@ -86,60 +87,61 @@ fn walk<const NODES: usize>(tree: &mut [u64], leaf: usize, mut key: u64) {
     }
 }
 
-/// Sources whose events have turns together.
+/// Sources whose events are handled in one batch.
 pub(crate) struct Group {
     pub(crate) sources: Vec<u32>,
-    /// What happens elsewhere has an effect here no sooner than after that.
+    /// Least time after which an event elsewhere can affect this group.
     pub(crate) lookahead: Span,
-    /// A host's: submissions concern it.
+    /// The group belongs to a host: submissions concern it.
     pub(crate) is_host: bool,
 }
 
-/// Sources that concern more than one group: no turn of those goes beyond an event of theirs.
+/// Sources that concern several groups. A batch of such a group ends before their next event.
 pub(crate) struct Common {
     pub(crate) for_all: [u32; 2],
     pub(crate) for_hosts: u32,
 }
 
-/// A group in the tree.
+/// Position of a group in the tree.
 #[derive(Clone, Copy)]
 struct Place {
-    /// The node above all its leaves and no others.
+    /// Lowest node above all its leaves, and above no others.
     root: u32,
-    /// Levels from its leaves to there.
+    /// Levels between its leaves and the root.
     levels: u32,
     /// In picoseconds; at most [`FAR`].
     lookahead: u64,
-    /// The node above the common sources that concern it.
+    /// Node above the common sources that concern the group.
     limit: u32,
 }
 
-/// Pending events, at most one a source.
+/// Pending events, at most one per source.
 pub(crate) struct EventList<N> {
     /// Node i is the least of nodes 2i and 2i + 1; the root is node 1.
     tree: Vec<u64>,
     walk: Walk,
-    /// By source: its leaf, as a node, and its group.
+    /// By source: node of its leaf, and its group.
     leaf_of: Vec<(u32, u32)>,
     groups: Vec<Place>,
-    /// The group whose turn it is. What is above its root is out of date meanwhile.
+    /// Group of the current batch. Nodes above its root are stale during the batch.
     open: Place,
-    /// Its turn ends before the first key that is not below.
+    /// First key that is beyond the current batch.
     bound: u64,
     epoch: u64,
-    /// What the sources are called in the whole fabric, which decides among equal times.
+    /// Global IDs of the sources. They break ties between events at equal times.
     naming: N,
 }
 
-/// Of groups that have no turns but one event at a time. Node 0 is in no tree: no leaf is below it,
-/// and nothing is above.
+/// Position of groups that are handled one event at a time. Node 0 is outside the tree: no leaf is
+/// below it, and no node above.
 const SHUT: Place = Place { root: 0, levels: 0, lookahead: 0, limit: 0 };
 
 impl<N: Naming> EventList<N> {
-    /// Of the sources of these groups and the common ones, each of which is in one place.
+    /// Builds the list for these groups and the common sources. Each source belongs to exactly one
+    /// of them.
     pub(crate) fn new(mut groups: Vec<Group>, common: Common, naming: N) -> Self {
         let Common { for_all: [a, b], for_hosts } = common;
-        // Those that concern all are the first half of its leaves.
+        // The sources that concern all groups take the first half of the leaves.
         let sources = vec![a, b, for_hosts];
         groups.push(Group { sources, lookahead: Span::ZERO, is_host: true });
         let width = |group: &Group| group.sources.len().next_power_of_two();
@@ -147,7 +149,7 @@ impl<N: Naming> EventList<N> {
         let sources = groups.iter().map(|group| group.sources.len()).sum();
         let mut leaf_of = vec![(0, 0); sources];
         let mut places = vec![SHUT; groups.len()];
-        // The wide ones first: each begins at a multiple of its width then.
+        // Wide groups come first, so that each begins at a multiple of its width.
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|&group| std::cmp::Reverse(width(&groups[group])));
         let mut next = leaves;
@@ -180,7 +182,7 @@ impl<N: Naming> EventList<N> {
         }
     }
 
-    /// When the earliest event is due; [`Time::NEVER`]: there is none.
+    /// Time of the earliest event; [`Time::NEVER`] if there is none.
     pub(crate) fn next(&self) -> Time {
         match self.tree[1] {
             NONE => Time::NEVER,
@@ -191,11 +193,12 @@ impl<N: Naming> EventList<N> {
     #[inline(always)]
     fn event(&self, key: u64) -> (Time, u32) {
         let at = self.epoch + (key >> RANK_BITS);
-        (Time::ps(at), self.naming.here((key & RANK_MASK ^ scramble(at)) as u32))
+        (Time::ps(at), self.naming.index_of((key & RANK_MASK ^ scramble(at)) as u32))
     }
 
-    /// The earliest event, if it is not after `until`; its group has its turn from now on, which
-    /// does not go beyond `until` either. The event stays until its source is set again or cleared.
+    /// Returns the earliest event if it is not after `until`, and begins a batch of its group. The
+    /// batch does not extend beyond `until` either. The event stays until its source is set again
+    /// or cleared.
     #[inline(always)]
     pub(crate) fn open(&mut self, until: Time) -> Option<(Time, u32)> {
         let key = self.tree[1];
@@ -211,14 +214,14 @@ impl<N: Naming> EventList<N> {
         Some((at, source))
     }
 
-    /// The next event of the turn; `None`: there is none in it.
+    /// The next event of the batch; `None` if the batch has no more.
     #[inline(always)]
     pub(crate) fn next_of_open(&self) -> Option<(Time, u32)> {
         let key = self.tree[self.open.root as usize];
         (key < self.bound).then(|| self.event(key))
     }
 
-    /// Ends the turn.
+    /// Ends the batch and updates the nodes above its group.
     #[inline(always)]
     pub(crate) fn shut(&mut self) {
         let mut node = self.open.root as usize;
@@ -242,14 +245,14 @@ impl<N: Naming> EventList<N> {
     fn key(&self, source: u32, at: Time) -> u64 {
         debug_assert!(
             at.as_ps() >= self.epoch && at.as_ps() - self.epoch <= HORIZON,
-            "{at} would be moved"
+            "event at {at} is outside the horizon"
         );
         let since = at.as_ps() - self.epoch;
         let name = self.naming.name(source) as u64;
         since << RANK_BITS | (name ^ scramble(self.epoch + since))
     }
 
-    /// `source` has no event.
+    /// Removes the event of `source`.
     #[inline(always)]
     pub(crate) fn clear(&mut self, source: u32) {
         self.write(source, NONE);
@@ -268,9 +271,9 @@ impl<N: Naming> EventList<N> {
                 self.tree[node] = key;
             }
         } else {
-            // Always the same function, so the call is foreseen.
+            // Always the same function, so the branch predictor foresees the call.
             (self.walk)(&mut self.tree, leaf as usize, key);
-            // It may be an event that concerns this group, too.
+            // The event may concern the group of this batch, too.
             self.bound = self.bound.min(self.tree[self.open.limit as usize]);
         }
     }
@@ -287,7 +290,7 @@ impl<N: Naming> EventList<N> {
         });
         let pending: Vec<_> = pending.collect();
         self.epoch = now.as_ps();
-        // Keys were others when the turn began.
+        // The bound of the current batch refers to the old epoch.
         self.bound = 0;
         for (source, at) in pending.into_iter().enumerate() {
             if let Some(at) = at {
@@ -303,7 +306,7 @@ mod tests {
     use crate::naming::Same;
     use tidegate_core::{Domain, Rng};
 
-    /// Each source alone.
+    /// A list in which each source is a group of its own.
     fn list(sources: u32) -> EventList<Same> {
         let alone = |source| node(vec![source], Span::ZERO);
         let common = Common { for_all: [sources, sources + 1], for_hosts: sources + 2 };
@@ -377,15 +380,15 @@ mod tests {
         assert_eq!(drain(&mut list), [(Time::ns(2), 0), (Time::ns(7), 2)]);
     }
 
-    /// A host and a switch of two sources each, 10 ns from each other. Sources 4 and 5 concern
-    /// both, 6 the host.
+    /// A host and a switch of two sources each, 10 ns apart. Sources 4 and 5 concern both, source 6
+    /// only the host.
     fn two_nodes() -> EventList<Same> {
         let host = Group { is_host: true, ..node(vec![0, 3], Span::ns(10)) };
         let common = Common { for_all: [4, 5], for_hosts: 6 };
         EventList::new(vec![host, node(vec![1, 2], Span::ns(10))], common, Same)
     }
 
-    /// Takes the turn that is due: what happened in it.
+    /// Runs the batch that is due and returns its sources.
     fn batch(list: &mut EventList<Same>, until: Time) -> Vec<u32> {
         let Some((_, first)) = list.open(until) else { return Vec::new() };
         list.clear(first);
@@ -399,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_ends_before_anything_from_elsewhere_can_come() {
+    fn batch_ends_at_the_lookahead() {
         let times = [5, 6, 14, 14, 30].map(Time::ns);
         let filled = |last: Time| {
             let mut list = two_nodes();
@@ -417,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn no_turn_goes_beyond_what_concerns_its_node_or_the_end() {
+    fn batch_ends_at_common_events_and_the_interval() {
         let mut list = two_nodes();
         for (source, at) in [(0, 5), (3, 9), (4, 8)] {
             list.set(source, Time::ns(at));
@@ -437,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_cut_short_by_what_comes_to_concern_its_node() {
+    fn batch_ends_at_common_event_set_meanwhile() {
         for common in [4, 6] {
             let mut list = two_nodes();
             list.set(0, Time::ns(5));
@@ -452,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_of_events_during_a_turn() {
+    fn batch_sets_events_of_other_groups() {
         let mut list = two_nodes();
         list.set(0, Time::ns(5));
         list.set(1, Time::ns(50));
@@ -475,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "would be moved")]
+    #[should_panic(expected = "outside the horizon")]
     fn an_event_beyond_the_horizon_is_refused() {
         list(2).set(1, Time::s(18));
     }

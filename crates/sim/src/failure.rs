@@ -1,16 +1,16 @@
-//! Why a run cannot go on.
+//! Failures that end a run.
 
 use std::fmt;
 
 use crate::communicator::RankFailure;
 use crate::deadlock::Deadlock;
 
-/// Why a run cannot go on.
+/// A failure that ends a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// Another process is lost.
     RankFailure(RankFailure),
-    /// Ports wait for each other in a circle.
+    /// Ports pause each other in a cycle.
     Deadlock(Deadlock),
 }
 

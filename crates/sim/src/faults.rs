@@ -1,8 +1,7 @@
-//! Injected faults: what happens to a packet at the end of a link, and which links and hosts are
-//! gone when.
+//! Injected faults: impairments of packets at the end of a link, and outages of links and hosts.
 //!
-//! Every link draws from a stream of its own, in the order of its packets, so a fault does not move
-//! others.
+//! Every link draws from a random stream of its own, in the order of its packets, so the faults of
+//! one link do not affect those of others.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,50 +10,50 @@ use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::{Domain, Rng, Span, Time};
 
-/// What becomes of a packet that reaches the end of a link.
+/// Fate of a packet that reaches the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Impairment {
     Arrives,
     Lost,
     Corrupted,
     Duplicated,
-    /// Held back so long.
+    /// Delayed by this time.
     Late(Span),
 }
 
-/// The faults of a run.
+/// Faults of a run, for one partition.
 pub(crate) struct Injector {
     faults: Faults,
-    /// By port of the partition.
+    /// Random streams, by port of the partition.
     streams: Vec<Rng>,
-    /// (when, order, what, goes down).
+    /// (time, order, change).
     changes: BinaryHeap<Reverse<(Time, u64, Change)>>,
     order: u64,
-    /// By link: a flapping link's stream.
+    /// Random streams of flapping links, by link.
     flaps: Vec<Rng>,
-    /// Packets held back: (until, order, what).
+    /// Delayed packets: (release time, order, packet).
     late: BinaryHeap<Reverse<(Time, u64, Held)>>,
-    /// By link, where links can fail: how many outages hold it down, those of its host too.
+    /// By link, if links can fail: number of current outages, including those of its host.
     links_down: Vec<u32>,
-    /// By host, where hosts can stop: how many outages hold it.
+    /// By host, if hosts can stop: number of current outages.
     hosts_down: Vec<u32>,
-    /// Hosts that pause their switch, or let it go on: the next last.
+    /// Starts and ends of PFC storms of hosts, the next one last.
     storms: Vec<(Time, u32, bool)>,
 }
 
-/// A packet held back: at the end of a link, or between NIC and transport.
+/// A delayed packet: at the end of a link, or between NIC and transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Held {
     pub(crate) packet: u32,
-    /// The node it is about to reach.
+    /// Node that it is about to reach.
     pub(crate) to: u32,
-    /// When it came off its link.
+    /// Time at which it came off its link.
     pub(crate) landed: Time,
-    /// When its NIC took it, if one has.
+    /// Time at which the NIC took it, if it has.
     pub(crate) received: Option<Time>,
 }
 
-/// An outage of a link, or of a host and its link, begins or ends.
+/// Start or end of an outage of a link, or of a host with its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Change {
     link: u32,
@@ -63,17 +62,17 @@ struct Change {
     flap: bool,
 }
 
-/// What a change has changed: overlapping outages last until all are over.
+/// Effect of a change. Overlapping outages last until all of them are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Changed {
-    /// Goes down, or comes back.
+    /// The link or host goes down; otherwise it comes back.
     pub(crate) down: bool,
     pub(crate) link: Option<u32>,
     pub(crate) host: Option<u32>,
 }
 
 impl Injector {
-    /// For a partition that has `ports`.
+    /// For a partition with these ports.
     pub(crate) fn new(faults: &Faults, fabric: &Fabric, ports: &[u32], seed: u64) -> Injector {
         let stream = |entity: usize| Rng::stream(seed, Domain::Faults, entity as u64);
         let links = fabric.links.len();
@@ -124,7 +123,7 @@ impl Injector {
         self.changes.push(Reverse((at, self.order, change)));
     }
 
-    /// Decides about a packet at the end of the link behind `port`.
+    /// Draws the impairment of a packet at the end of the link of `port`.
     pub(crate) fn impairment(&mut self, port: u32) -> Impairment {
         let Some(rng) = self.streams.get_mut(port as usize) else { return Impairment::Arrives };
         let mut u = rng.unit();
@@ -146,20 +145,20 @@ impl Injector {
         }
     }
 
-    /// Holds a packet back until `at`.
+    /// Delays a packet until `at`.
     pub(crate) fn hold(&mut self, at: Time, held: Held) {
         self.order += 1;
         self.late.push(Reverse((at, self.order, held)));
     }
 
-    /// When the next link or host changes or held packet is released.
+    /// Time of the next change or release.
     pub(crate) fn next_at(&self) -> Time {
         let change = self.changes.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let storm = self.storms.last().map_or(Time::NEVER, |&(at, ..)| at);
         change.min(storm).min(self.late.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
-    /// A held packet that is due.
+    /// Releases a delayed packet that is due.
     pub(crate) fn release(&mut self, now: Time) -> Option<Held> {
         let Reverse((at, _, held)) = *self.late.peek()?;
         (at <= now).then(|| {
@@ -168,7 +167,7 @@ impl Injector {
         })
     }
 
-    /// What a change that is due changes.
+    /// Applies a change that is due, and returns its effect.
     pub(crate) fn change(&mut self, now: Time) -> Option<Changed> {
         let &Reverse((at, _, change)) = self.changes.peek()?;
         if at > now {
@@ -190,7 +189,7 @@ impl Injector {
         Some(Changed { down: change.down, link, host })
     }
 
-    /// A host that pauses its switch from now on (true), or lets it go on.
+    /// A host that starts (`true`) or ends a PFC storm at `now`.
     pub(crate) fn storm(&mut self, now: Time) -> Option<(u32, bool)> {
         let (_, host, on) = self.storms.pop_if(|&mut (at, ..)| at <= now)?;
         Some((host, on))
@@ -201,7 +200,7 @@ impl Injector {
     }
 }
 
-/// When hosts pause their switch, and when they let it go on; the last first.
+/// Starts and ends of PFC storms, the last first.
 fn storms(faults: &Faults) -> Vec<(Time, u32, bool)> {
     let ends = |outage: &Outage| match outage.of {
         Failing::Nic(host) => vec![(outage.down, host, true), (outage.up, host, false)],

@@ -1,4 +1,4 @@
-//! Hands flows to the partitions that their hosts are in, ahead of their time.
+//! The feed: hands flows to the partitions of their hosts ahead of their start.
 
 use tidegate_core::Time;
 
@@ -6,18 +6,18 @@ use crate::flows::Submission;
 use crate::generate::Generator;
 use crate::setup::Setup;
 
-/// At least so many flows are handed out at a time.
+/// Minimum number of flows that are handed out at a time.
 const BATCH: u32 = 64;
 
-/// Flows to come.
+/// Flows that have not been handed out.
 pub(crate) struct Feed {
     generator: Generator,
-    /// By host: messages so far.
+    /// By host: number of its messages so far.
     numbers: Vec<u32>,
     submitted: u64,
-    /// All flows that begin until then have been handed out.
+    /// All flows that start up to this time have been handed out.
     known: Time,
-    /// By host: its partition.
+    /// Partition by host.
     partition_of: Vec<u32>,
 }
 
@@ -33,21 +33,22 @@ impl Feed {
         }
     }
 
-    /// All flows that begin until then have been handed out.
+    /// Returns the time up to which all flows have been handed out.
     pub(crate) fn known(&self) -> Time {
         self.known
     }
 
-    /// Hands out all flows that begin until `until`, and a few more, to the partitions of both
-    /// hosts; all that begin at one time together. When the first of them begins.
+    /// Hands out all flows that start up to `until`, and a few more, to the partitions of both
+    /// hosts. Flows that start at the same time are handed out together. Returns the start of the
+    /// first one.
     pub(crate) fn hand_out(&mut self, until: Time, mut to: impl FnMut(u32, Submission)) -> Time {
         let (first, mut last, mut left) = (self.generator.next_at(), Time::ZERO, BATCH);
         loop {
             let next = self.generator.next_at();
-            let wanted = next <= until.max(last) || left > 0;
-            let taken = wanted.then(|| self.generator.take_one(next)).flatten();
+            let is_due = next <= until.max(last) || left > 0;
+            let taken = is_due.then(|| self.generator.take_one(next)).flatten();
             let Some((flow, listed)) = taken else {
-                // The end of time is known where nothing is left.
+                // If no flow is left, everything is known.
                 let before = if next == Time::NEVER { u64::MAX } else { next.as_ps() - 1 };
                 self.known = Time::ps(before);
                 return first;
@@ -65,7 +66,7 @@ impl Feed {
         }
     }
 
-    /// No more flows begin.
+    /// Ends submissions.
     pub(crate) fn close(&mut self) {
         self.generator.close();
         self.known = Time::NEVER;
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
     use tidegate_core::workload::{Flow, Workload};
 
-    /// Flows that begin in pairs, one pair a microsecond.
+    /// Flows that start in pairs, one pair per microsecond.
     fn feed(pairs: u64) -> Feed {
         let flow = |number: u64| Flow {
             src: (number % 2) as u32,
@@ -101,19 +102,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_has_been_handed_out_and_nothing_else_begins_by_then() {
-        let (mut feed, mut begun) = (feed(500), Vec::new());
+    fn known_time_covers_all_flows_handed_out() {
+        let (mut feed, mut started) = (feed(500), Vec::new());
         for until in [0, 3, 4, 100, 101] {
-            let before = begun.len() as u64;
-            let first = feed.hand_out(Time::us(until), |_, flow| begun.push(flow.flow.start));
+            let before = started.len() as u64;
+            let first = feed.hand_out(Time::us(until), |_, flow| started.push(flow.flow.start));
             assert_eq!(first, Time::us(before / 2));
-            // Both of a pair, so the next begins a microsecond later, and not before.
-            let next = begun.len() as u64 / 2;
-            assert_eq!(begun.len() % 2, 0);
+            // Both flows of a pair have been handed out, so the next one starts a microsecond
+            // later.
+            let next = started.len() as u64 / 2;
+            assert_eq!(started.len() % 2, 0);
             assert!(feed.known() >= Time::us(until));
             assert_eq!(feed.known(), Time::ps(Time::us(next).as_ps() - 1));
         }
-        feed.hand_out(Time::us(600), |_, flow| begun.push(flow.flow.start));
-        assert_eq!((feed.known(), begun.len()), (Time::NEVER, 1_000));
+        feed.hand_out(Time::us(600), |_, flow| started.push(flow.flow.start));
+        assert_eq!((feed.known(), started.len()), (Time::NEVER, 1_000));
     }
 }

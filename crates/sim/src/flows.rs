@@ -1,5 +1,5 @@
-//! What a run knows of each message while it lives: the sending end and the receiving end apart,
-//! for they may be in different parts of a fabric; and the rows that the two become.
+//! Flow records of a run. The sending and the receiving end of a message are kept apart, because
+//! they may be in different partitions. Rows combine the two.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use crate::jobs::step;
 use crate::loops::{Asked, FIRST_ID};
 use crate::outcome::{Exchange, FlowRecord, Window};
 
-/// A flow that the hosts are told of: which it is of the run, and of its host.
+/// A flow that starts soon, with its ID in the run and its number at its host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Submission {
     pub(crate) flow: Flow,
-    /// In order of submission, over the run.
+    /// Order of submission in the run.
     pub(crate) id: u64,
-    /// The number that its packets carry: how many messages its host has submitted before.
+    /// Number that its packets carry: messages that its host has submitted before.
     pub(crate) number: u32,
     /// Is one of a known number, which a run may wait for.
     pub(crate) listed: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Sending {
     pub(crate) flow: Flow,
     pub(crate) id: u64,
     pub(crate) handle: Handle,
-    /// When it was submitted.
+    /// Time of submission.
     start: Time,
     acked: Option<Time>,
     retransmitted_bytes: u64,
@@ -41,26 +41,26 @@ pub(crate) struct Sending {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Receiving {
     pub(crate) id: u64,
-    /// Of which message.
+    /// Its message.
     pub(crate) message: MessageId,
-    /// What a full packet takes on the slowest link of the path.
+    /// Serialisation time of a full packet on the slowest link of the path.
     packet_time: Span,
     /// Payload delivered.
     pub(crate) delivered_bytes: u64,
-    /// Within the window.
+    /// Payload delivered in the measured window.
     window_bytes: u64,
-    /// Within the window; `NEVER`: none.
+    /// Last delivery in the measured window; `NEVER` if none.
     last_delivery: Time,
     completed: Option<Time>,
     bytes: u64,
 }
 
-/// Ends that are done.
+/// Flow ends that are done.
 #[derive(Default)]
 pub(crate) struct Done {
     sent: Vec<Sending>,
     received: Vec<Receiving>,
-    /// Replies that have begun.
+    /// Replies that have started.
     pub(crate) asked: Vec<Asked>,
 }
 
@@ -75,26 +75,26 @@ bytes! {
     Done { sent, received, asked }
 }
 
-/// The ends that are in a part of a fabric.
+/// Flow ends in one partition.
 pub(crate) struct Flows {
     sending: Ends<Sending>,
     receiving: Ends<Receiving>,
-    /// Those that are done, not yet taken.
+    /// Ends that are done and not yet taken.
     pub(crate) done: Done,
-    /// Messages of closed loops and jobs that have arrived, by id, whose turns have not been taken.
+    /// IDs of dependent messages that have arrived, whose successors have not been started.
     pub(crate) awaited: Vec<u64>,
-    /// Messages that end by themselves, and of which the sender does not know yet that they have.
+    /// Number of finite messages that the sender does not know to be complete.
     open: u64,
-    /// Listed messages of which the sender knows that they have arrived.
+    /// Listed messages whose senders know that they are complete.
     listed_done: u64,
-    /// Goodput is measured from here to there.
+    /// Measured window of goodput.
     window: Window,
     /// Payload of a full packet.
     mtu: u32,
 }
 
 impl Flows {
-    /// For a run on so many hosts that is measured within `window`.
+    /// For a run on `hosts` hosts, measured within `window`.
     pub(crate) fn new(hosts: usize, window: Window, mtu: u32) -> Flows {
         Flows {
             sending: Ends::new(hosts),
@@ -108,7 +108,7 @@ impl Flows {
         }
     }
 
-    /// Makes room for the sending end of a flow: its slot.
+    /// Adds the sending end of a flow, and returns its slot.
     pub(crate) fn send(&mut self, submission: &Submission, now: Time, ideal: Span) -> u32 {
         let Submission { flow, id, number, listed } = *submission;
         self.open += (flow.bytes != Message::UNLIMITED) as u64;
@@ -125,8 +125,8 @@ impl Flows {
         self.sending.add(MessageId { src: flow.src, id: number }, sending)
     }
 
-    /// Makes room for the receiving end of a flow. `packet_time` is what a full packet takes on its
-    /// slowest link.
+    /// Adds the receiving end of a flow. `packet_time` is the serialisation time of a full packet
+    /// on the slowest link.
     pub(crate) fn receive(&mut self, submission: &Submission, packet_time: Span) {
         let Submission { flow, id, number, .. } = *submission;
         let message = MessageId { src: flow.src, id: number };
@@ -139,27 +139,27 @@ impl Flows {
         &mut self.sending.slots[slot as usize]
     }
 
-    /// The sending end of a message whose sender does not know yet that it has arrived.
+    /// The sending end of a message that its sender does not know to be complete.
     pub(crate) fn sender(&self, message: MessageId) -> Option<&Sending> {
         self.sending.slot(message).map(|slot| &self.sending.slots[slot as usize])
     }
 
-    /// Messages that end by themselves and have not, or whose sender does not know.
+    /// Number of finite messages that the sender does not know to be complete.
     pub(crate) fn open(&self) -> u64 {
         self.open
     }
 
-    /// Listed messages that have finished here.
+    /// Number of listed messages that are complete here.
     pub(crate) fn listed_done(&self) -> u64 {
         self.listed_done
     }
 
-    /// What is measured ends at `end`.
+    /// Ends the measured window at `end`.
     pub(crate) fn close_window(&mut self, end: Time) {
         self.window.until = end;
     }
 
-    /// Sending ends that are not taken.
+    /// Number of sending ends that have not been taken.
     pub(crate) fn live(&self) -> usize {
         self.sending.live() + self.done.sent.len()
     }
@@ -169,7 +169,7 @@ impl Flows {
         self.receiving.iter()
     }
 
-    /// Slots of the unlimited flows that have not stopped by `now`, by id.
+    /// Slots of the unlimited flows that have not stopped by `now`, by ID.
     pub(crate) fn unlimited(&self, now: Time) -> Vec<u32> {
         let ends = self.sending.occupied();
         let unlimited = ends.filter(|(_, sending)| {
@@ -181,15 +181,16 @@ impl Flows {
         slots.into_iter().map(|(_, slot)| slot).collect()
     }
 
-    /// The id of a message that is being sent.
+    /// The ID of a message that is being sent.
     pub(crate) fn id(&self, message: MessageId) -> Option<u64> {
         self.sender(message).map(|sending| sending.id)
     }
 
-    /// `bytes` of a message have arrived, the last of their bits at `landed`; the message's id.
+    /// Records the delivery of `bytes` of a message, whose last bit arrived at `landed`. Returns
+    /// the message's ID.
     ///
-    /// Of a packet that was under way when the window opened, only as much counts as its slowest
-    /// link has carried since: the rest was carried before.
+    /// If the packet was in flight when the measured window opened, only the bytes count that its
+    /// slowest link has carried since then.
     #[inline]
     pub(crate) fn delivered(
         &mut self,
@@ -208,13 +209,13 @@ impl Flows {
             end_of.window_bytes += if since >= end_of.packet_time {
                 bytes as u64
             } else {
-                end_of.partition_of(bytes, since, mtu)
+                end_of.carried_bytes(bytes, since, mtu)
             };
         }
         Some(end_of.id)
     }
 
-    /// The last byte of a message has been handed to the receiving application.
+    /// Records that the last byte of a message has been delivered to the receiving application.
     pub(crate) fn completed(&mut self, now: Time, message: MessageId) {
         let finite = |end: &mut Receiving| end.bytes != Message::UNLIMITED;
         if self.receiving.find(message).is_some_and(finite)
@@ -228,7 +229,7 @@ impl Flows {
         }
     }
 
-    /// The sender of a message knows that it has arrived.
+    /// Records that the sender of a message knows that it is complete.
     pub(crate) fn acked(&mut self, now: Time, message: MessageId) {
         let Some(end) = self.sending.find(message) else { return };
         end.acked = Some(now);
@@ -241,7 +242,7 @@ impl Flows {
         }
     }
 
-    /// `bytes` of a message were sent again.
+    /// Records that `bytes` of a message were retransmitted.
     pub(crate) fn resent(&mut self, message: MessageId, bytes: u32) {
         if let Some(end) = self.sending.find(message) {
             end.retransmitted_bytes += bytes as u64;
@@ -253,7 +254,7 @@ impl Flows {
         self.sending.iter()
     }
 
-    /// Every end that is left, done or not.
+    /// Takes every remaining end, done or not.
     pub(crate) fn take_rest(&mut self) -> Done {
         let mut rest = std::mem::take(&mut self.done);
         rest.sent.extend(self.sending.iter());
@@ -263,7 +264,7 @@ impl Flows {
 }
 
 impl Done {
-    /// Adds those of others.
+    /// Adds the ends of other partitions.
     pub(crate) fn join(&mut self, others: Done) {
         let Done { sent, received, asked } = others;
         self.sent.extend(sent);
@@ -271,8 +272,8 @@ impl Done {
         self.asked.extend(asked);
     }
 
-    /// Adds the receiving ends of flows of which nothing has arrived, so that nobody there knows
-    /// of them. `packet_time` is as in [`Receiving`].
+    /// Adds the receiving ends of flows of which nothing has arrived: the receiver does not know
+    /// them. `packet_time` is as in [`Receiving`].
     pub(crate) fn expect_rest(&mut self, packet_time: impl Fn(&Flow) -> Span) {
         let known: BTreeSet<u64> = self.received.iter().map(|end| end.id).collect();
         let unknown = self.sent.iter().filter(|end| !known.contains(&end.id));
@@ -297,29 +298,30 @@ impl Receiving {
         }
     }
 
-    /// What the slowest link of the path carries in `span` of a packet with `bytes` of payload.
+    /// Bytes of a packet with `bytes` of payload that the slowest link of the path carries in
+    /// `span`.
     #[cold]
-    fn partition_of(&self, bytes: u32, span: Span, mtu: u32) -> u64 {
+    fn carried_bytes(&self, bytes: u32, span: Span, mtu: u32) -> u64 {
         let full = self.packet_time.as_ps().max(1) as u128;
         let carried = mtu as u128 * span.as_ps() as u128 / full;
         carried.min(bytes as u128) as u64
     }
 }
 
-/// What a run's flows become: both ends of each, and when their row may go out.
+/// Rows of a run: joins both ends of each flow, and orders the rows.
 pub(crate) struct Rows {
-    /// Messages that have arrived, of which the sender does not know yet, by id.
+    /// Messages that have arrived and whose sender does not know it yet, by ID.
     arrived: BTreeMap<u64, Receiving>,
-    /// The same by time of completion: no row goes out before an earlier one.
+    /// The same by completion time: later rows wait for them.
     waiting: BTreeSet<(Time, u64)>,
-    /// Ends whose senders know, and whose other ends have not been seen.
+    /// Sending ends that are done and whose receiving ends have not been collected.
     ahead: Vec<Sending>,
     done: BTreeMap<(Time, u64), FlowRecord>,
-    /// Of replies without a row yet, by id.
+    /// Replies without a row, by ID.
     asked: BTreeMap<u64, Asked>,
     digest: u64,
     window: Window,
-    /// By receiving host: payload delivered within the window, of the rows that went out.
+    /// By receiving host: payload delivered in the measured window, of the rows that were returned.
     received: Vec<u64>,
 }
 
@@ -365,10 +367,11 @@ impl Rows {
         }
     }
 
-    /// Appends the rows that nothing can overtake any more, in order of completion, then id.
+    /// Appends the rows that no later row can precede, in order of completion, then ID.
     pub(crate) fn take(&mut self, out: &mut Vec<FlowRecord>) {
         let first = self.waiting.first().map_or(Time::NEVER, |&(at, _)| at);
-        // What completed with one that waits waits with it, so that a tie comes out whole.
+        // A row that completed at the same time as a waiting one waits with it, so ties come out in
+        // order.
         while let Some(entry) = self.done.first_entry()
             && entry.key().0 < first
         {
@@ -378,18 +381,18 @@ impl Rows {
         }
     }
 
-    /// What is measured ends at `end`.
+    /// Ends the measured window at `end`.
     pub(crate) fn close_window(&mut self, end: Time) {
         self.window.until = end;
     }
 
-    /// Rows that are held back.
+    /// Number of rows that wait.
     pub(crate) fn held(&self) -> usize {
         self.done.len()
     }
 
-    /// Every row left, of these ends and those seen before: first those of completed flows, then
-    /// the unfinished by id; and the digest of all.
+    /// Every remaining row, of `rest` and the ends collected before: first completed flows, then
+    /// unfinished ones by ID. Also returns the digest of all rows and the received payload.
     pub(crate) fn take_rest(
         mut self,
         rest: Vec<Done>,
@@ -424,7 +427,7 @@ impl Rows {
         self.received[record.dst as usize] += record.window_bytes;
     }
 
-    /// What both ends of a flow say of it by `now`.
+    /// The record of a flow by `now`, from both ends.
     fn record(&mut self, sent: &Sending, received: &Receiving, now: Time) -> FlowRecord {
         let (Window { from: warmup, until: end }, flow) = (self.window, &sent.flow);
         let last_delivery = received.last_delivery;
@@ -475,11 +478,11 @@ fn digest(so_far: u64, record: &FlowRecord) -> u64 {
         .fold(so_far, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Ends of flows that are alive, by slot and by message.
+/// Live flow ends, by slot and by message.
 struct Ends<T> {
     slots: Vec<T>,
     free: Vec<u32>,
-    /// By slot.
+    /// By slot: whether it is in use.
     occupied: Vec<bool>,
     /// By sending host.
     numbers: Vec<Numbers>,
@@ -542,24 +545,25 @@ impl<T: Copy> Ends<T> {
     }
 }
 
-/// Nothing.
+/// An empty place.
 const NONE: u32 = u32::MAX;
 
-/// The live messages of a host by number: at least twice as many places in a ring, each number at
-/// its home or at the next place that is free. Homes of numbers that follow each other lie far
-/// apart: were they neighbours, [`remove`](Numbers::remove) would pass all messages of a burst.
+/// Hash table of the live messages of a host by number: a ring with at least twice as many places
+/// as entries. Each number is at its home or at the next free place. Homes of consecutive numbers
+/// are far apart; if they were adjacent, [`remove`](Numbers::remove) would visit all messages of a
+/// burst.
 #[derive(Default)]
 struct Numbers {
     live: usize,
-    /// (number, slot), a power of two.
+    /// (number, slot); the length is a power of two.
     places: Vec<(u32, u32)>,
 }
 
-/// 2^32 over the golden ratio: its multiples keep apart, however many they are.
+/// 2^32 over the golden ratio: its multiples stay far apart, however many there are.
 const APART: u32 = 0x9e37_79b9;
 
 impl Numbers {
-    /// The message of this number is in `slot`.
+    /// Adds a number with its slot.
     fn add(&mut self, number: u32, slot: u32) {
         self.live += 1;
         if self.places.len() < 2 * self.live {
@@ -572,10 +576,10 @@ impl Numbers {
         self.put(number, slot);
     }
 
-    /// Where a number should be; there are places.
+    /// Home of a number. The table must not be empty.
     #[inline]
     fn home(&self, number: u32) -> usize {
-        // The high bits, as many as places need.
+        // The high bits, as many as the index has.
         let bits = self.places.len().trailing_zeros();
         (number.wrapping_mul(APART) >> (u32::BITS - bits)) as usize
     }
@@ -608,7 +612,7 @@ impl Numbers {
         }
     }
 
-    /// Forgets a number, and moves up those that it was in the way of.
+    /// Removes a number, and moves up the entries that it had displaced.
     fn remove(&mut self, number: u32) {
         let Some(mut hole) = self.place(number) else { return };
         let mask = self.places.len() - 1;
@@ -647,7 +651,7 @@ mod tests {
                 assert!(model.insert(next, step).is_none());
                 next = next.wrapping_add(1);
             } else {
-                // The youngest more often than the oldest, so that some live long.
+                // Young numbers are removed more often than old ones, so some live long.
                 let nth =
                     model.len() - 1 - rng.below(model.len() as u64).min(rng.below(300)) as usize;
                 let number = *model.keys().nth(nth).unwrap();
@@ -661,8 +665,8 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_of_messages_ends_as_soon_as_it_began() {
-        // Oldest first, each in a step or two; in minutes where each passes all that are left.
+    fn burst_is_removed_in_linear_time() {
+        // Oldest first, in a step or two each. It takes minutes if each removal visits all entries.
         let (mut numbers, most) = (Numbers::default(), 1_000_000);
         (0..most).for_each(|number| numbers.add(number, number));
         for number in 0..most {
@@ -673,7 +677,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_lived_message_beside_millions_makes_no_table_grow() {
+    fn old_number_does_not_grow_the_table() {
         let mut numbers = Numbers::default();
         numbers.add(0, 7);
         for number in 1..3_000_000 {

@@ -1,7 +1,7 @@
-//! Dependents a workload into flows, in order of time.
+//! Generates the flows of a workload, in order of time.
 //!
-//! Every block of traffic and every sending host draws from a stream of its own, so the arrivals
-//! are the same under every protocol, and adding a block moves no other.
+//! Every block of traffic and every sending host draws from a random stream of its own, so arrivals
+//! are the same under every protocol, and an added block changes no other block.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_core::workload::{Flow, Pattern, Traffic, Workload, share};
 use tidegate_core::{Domain, Message, Rng, Span, Time};
 
-/// Flows to come. Holds one arrival a source, not one a message.
+/// Flows to come. Holds one arrival per source, not per message.
 pub(crate) struct Generator {
     /// (time, rank among equals, source).
     due: BinaryHeap<Reverse<(Time, u64, u32)>>,
@@ -18,9 +18,9 @@ pub(crate) struct Generator {
     order: u64,
 }
 
-/// The flows of a workload on so many hosts that begin before `until`, in order of time. Those of
-/// closed loops and collectives are not among them: they begin when others have arrived. Nor are
-/// messages that are answered, and replies.
+/// The flows of a workload on `hosts` hosts that start before `until`, in order of time. Dependent
+/// messages (closed loops, collectives, replies) are not included, nor are messages that are
+/// answered: they start when others have arrived.
 pub fn flows(
     workload: &Workload,
     hosts: u32,
@@ -31,7 +31,7 @@ pub fn flows(
     std::iter::from_fn(move || generator.take(until.before(Span::ps(1))))
 }
 
-/// The flows of one block of traffic, which has that number, that begin before `until`.
+/// The flows that start before `until`, of the block of traffic with this number.
 pub(crate) fn flows_of(
     block: &Traffic,
     number: u64,
@@ -44,24 +44,24 @@ pub(crate) fn flows_of(
     std::iter::from_fn(|| generator.take(until.before(Span::ps(1)))).collect()
 }
 
-/// Something that submits one flow after another.
+/// A source of successive flows.
 struct Source {
-    /// What it submits when its time comes.
+    /// The flow that it submits next.
     pending: Flow,
     next: Next,
 }
 
-/// Where a source's following flows come from.
+/// Origin of a source's later flows.
 enum Next {
     /// A list, in reverse order.
     List(Vec<Flow>),
-    /// One host's Poisson arrivals.
+    /// Poisson arrivals of one host.
     Poisson { rng: Rng, block: Arc<Traffic>, sender: u32 },
-    /// One host's requests, and the answers to the last one that have not been submitted.
+    /// Requests of one host, and the answers to the last request that have not been submitted.
     Requests { rng: Rng, block: Arc<Traffic>, asker: u32, rest: Vec<Flow> },
-    /// Bursts, and the rest of the present one in reverse order.
+    /// Bursts, and the rest of the present burst in reverse order.
     Incast { rng: Rng, block: Arc<Traffic>, hosts: u32, burst_at: Time, rest: Vec<Flow> },
-    /// One host of a rotating incast: the receiver is a function of the message's number.
+    /// One host of a rotating incast. The receiver is a function of the message's number.
     Rotating { rng: Rng, block: Arc<Traffic>, sender: u32, number: u64 },
 }
 
@@ -116,7 +116,7 @@ impl Generator {
                 flows.reverse();
                 self.add_list(flows);
             }
-            // Begins where its hosts are: nobody else knows when.
+            // These messages start at their hosts, when others arrive.
             Pattern::ClosedLoop { .. } | Pattern::Collective(_) | Pattern::Answered { .. } => {}
             Pattern::Requests { askers, .. } => {
                 let block = Arc::new(block.clone());
@@ -129,7 +129,7 @@ impl Generator {
                 }
             }
             Pattern::Poisson { senders, .. } => {
-                // One for all senders: it lists them all.
+                // Shared by all senders, because it lists them all.
                 let block = Arc::new(block.clone());
                 for &sender in senders {
                     let mut next =
@@ -167,7 +167,7 @@ impl Generator {
         }
     }
 
-    /// `flows` in reverse order of submission.
+    /// Adds flows that are in reverse order of submission.
     fn add_list(&mut self, mut flows: Vec<Flow>) {
         if let Some(first) = flows.pop() {
             self.add(first, Next::List(flows));
@@ -185,12 +185,12 @@ impl Generator {
         self.due.push(Reverse((at, self.order, source)));
     }
 
-    /// Nothing more is due.
+    /// Ends submissions.
     pub(crate) fn close(&mut self) {
         self.due.clear();
     }
 
-    /// When the next flow is due.
+    /// Time of the next flow.
     pub(crate) fn next_at(&self) -> Time {
         self.due.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)
     }
@@ -221,7 +221,7 @@ impl Generator {
 }
 
 impl Next {
-    /// Whether it ends by itself.
+    /// Whether the traffic is finite.
     fn is_listed(&self) -> bool {
         match self {
             Next::List(_) => true,
@@ -233,7 +233,7 @@ impl Next {
         }
     }
 
-    /// The flow after the one submitted at `previous`.
+    /// The flow that follows the one submitted at `previous`.
     fn draw(&mut self, previous: Time) -> Option<Flow> {
         match self {
             Next::List(flows) => flows.pop(),
@@ -258,7 +258,7 @@ impl Next {
                 else {
                     return None;
                 };
-                // With much jitter a burst begins before the last flow of another.
+                // With much jitter, a burst starts before the last flow of the previous one.
                 while *burst_at < block.stop
                     && rest.last().is_none_or(|first| *burst_at <= first.start)
                 {
@@ -299,8 +299,12 @@ impl Next {
                 if at >= block.stop {
                     return None;
                 }
-                let turn = |number: u64| receivers[(number % receivers.len() as u64) as usize];
-                let dst = if turn(*number) == *sender { turn(*number + 1) } else { turn(*number) };
+                let receiver = |number: u64| receivers[(number % receivers.len() as u64) as usize];
+                let dst = if receiver(*number) == *sender {
+                    receiver(*number + 1)
+                } else {
+                    receiver(*number)
+                };
                 *number += 1;
                 Some(flow(block, *sender, dst, at, rng))
             }
@@ -325,7 +329,7 @@ fn flow(block: &Traffic, src: u32, dst: u32, start: Time, rng: &mut Rng) -> Flow
     Flow { src, dst, bytes: block.sizes.draw(rng), start, ..template(block) }
 }
 
-/// The answers to a request of `asker` at `at`.
+/// The answers to a request that `asker` sends at `at`.
 fn answers(block: &Traffic, asker: u32, at: Time, rng: &mut Rng) -> Vec<Flow> {
     let Pattern::Requests { racks, fan_in, .. } = &block.pattern else { return Vec::new() };
     let others: Vec<_> = racks.iter().filter(|rack| !rack.contains(&asker)).collect();
@@ -381,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn permutation_uses_every_host_once_and_never_itself() {
+    fn permutation_has_no_fixed_points() {
         let flows = run(vec![block(Pattern::Permutation)], 17);
         let mut dsts: Vec<_> = flows.iter().map(|flow| flow.dst).collect();
         dsts.sort_unstable();
@@ -390,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_has_the_asked_rate_and_leaves_others_alone() {
+    fn poisson_has_its_rate_and_is_independent() {
         let poisson = |gap| {
             block(Pattern::Poisson {
                 mean_gap_ps: gap,
@@ -409,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_that_overlap_come_in_order_of_time() {
+    fn overlapping_bursts_are_in_order_of_time() {
         let (interval, jitter) = (Span::us(1), Span::us(20));
         for poisson in [false, true] {
             let incast = Pattern::Incast { fan_in: 4, dst: Some(0), interval, poisson, jitter };
@@ -440,14 +444,14 @@ mod tests {
             let mut servers: Vec<u32> = answers.iter().map(|flow| flow.src).collect();
             servers.sort_unstable();
             servers.dedup();
-            assert_eq!(servers.len(), 3, "each answers once");
-            let mut partitions: Vec<u64> = answers.iter().map(|flow| flow.bytes).collect();
-            partitions.sort_unstable();
-            assert_eq!(partitions, [333, 333, 334], "of 1,000 bytes");
+            assert_eq!(servers.len(), 3, "each server answers once");
+            let mut shares: Vec<u64> = answers.iter().map(|flow| flow.bytes).collect();
+            shares.sort_unstable();
+            assert_eq!(shares, [333, 333, 334], "of 1,000 bytes");
             asked[*asker as usize] += 1;
             answered[rack(*asker)][from] += 1;
         }
-        // 167 of each; the other two racks are as likely, of 500 to 833 draws.
+        // Expected: 167 of each. The other two racks are equally likely, in 500 to 833 draws.
         assert!(asked.iter().all(|count| (115..=218).contains(count)), "{asked:?}");
         for (own, counts) in answered.iter().enumerate() {
             let [a, b] = [(own + 1) % 3, (own + 2) % 3].map(|other| counts[other]);
@@ -456,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn rotating_incast_goes_round_its_receivers() {
+    fn rotating_incast_cycles_through_receivers() {
         let (senders, receivers) = (vec![0, 1, 2], vec![2, 5]);
         let pattern =
             Pattern::RotatingIncast { senders, receivers, gap_ps: 1e10, jitter: Span::us(5) };

@@ -1,6 +1,6 @@
 //! Weighted histograms with a relative error below 1 %, a few kilobytes each.
 
-/// Buckets an octave: half a bucket's width is 1/128 = 0.8 % of its value.
+/// Buckets per octave: half a bucket's width is 1/128 = 0.8 % of its value.
 const SUB_BITS: u32 = 6;
 const SUBS: u64 = 1 << SUB_BITS;
 
@@ -45,7 +45,7 @@ impl Histogram {
         self.weights[bucket] += weight;
     }
 
-    /// Weight in all.
+    /// Total weight.
     pub(crate) fn weight(&self) -> u64 {
         self.zero + self.weights.iter().sum::<u64>()
     }
@@ -55,7 +55,7 @@ impl Histogram {
         self.zero = 0;
     }
 
-    /// The value below which a fraction `q` of the weight lies; `None` where nothing was counted.
+    /// The value below which a fraction `q` of the weight lies; `None` if the histogram is empty.
     pub(crate) fn quantile(&self, q: f64) -> Option<f64> {
         let total = self.zero as f64 + self.weights.iter().map(|&w| w as f64).sum::<f64>();
         if total == 0.0 {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_weigh() {
+    fn quantiles_respect_weights() {
         let mut histogram = Histogram::default();
         histogram.add(0, 90);
         histogram.add(10, 9);

@@ -5,36 +5,37 @@ use tidegate_core::{HostContext, Time, Transport};
 
 use crate::pause_state::PauseState;
 
-/// Most protocols side by side in one run (the turns of a host keep them in a bit set).
+/// Maximum number of protocols in one run (`pull` keeps them in a bit set).
 pub(crate) const MAX_STACKS: usize = 64;
 
 /// A host.
 pub(crate) struct Host {
-    /// Its uplink.
+    /// Index of its uplink.
     pub(crate) port: u32,
-    /// By stack; made when the first message or packet needs it.
+    /// By stack. Created when the first message or packet needs it.
     transports: Vec<Option<ProtocolQueue>>,
     pub(crate) context: HostContext,
     /// Everything that could leave before this time has left.
     pub(crate) pulled_until: Time,
-    /// Nothing will want to leave before this time unless something happens first.
+    /// No transport will send before this time unless something happens first.
     pub(crate) quiet_until: Time,
-    /// An outage holds it: its transports stand still.
+    /// An outage has stopped the host, and with it its transports.
     pub(crate) stopped: bool,
-    /// What its switch has told it. While a class stands still its uplink counts as busy.
+    /// Pause state. While any class is paused, the uplink counts as busy.
     pub(crate) pause_state: PauseState,
-    /// Then: when the uplink is free for what may leave.
+    /// While paused: time at which the uplink is free for packets that may leave.
     pub(crate) free_at: Time,
     /// Time of its entry in the event list.
     pub(crate) armed_at: Time,
-    /// When its timers were last seen to.
+    /// Time at which its timers were last handled.
     pub(crate) seen_to: Time,
 }
 
 /// A transport and its share of the uplink.
 struct ProtocolQueue {
     transport: AnyTransport,
-    /// Wire bytes sent, raised on return from idleness so that nobody saves up turns.
+    /// Wire bytes sent. Raised when the transport returns from idleness, so that it saves up no
+    /// share.
     sent_bytes: u64,
 }
 
@@ -54,7 +55,7 @@ impl Host {
         }
     }
 
-    /// The transport of `stack`; made if there is none.
+    /// Returns the transport of `stack`, which is created if necessary.
     #[inline]
     pub(crate) fn transport(&mut self, stack: u16, stacks: &[Stack]) -> &mut AnyTransport {
         let context = &self.context;
@@ -88,7 +89,7 @@ impl Host {
         deadlines.min().unwrap_or(Time::NEVER)
     }
 
-    /// The earliest of those deadlines that are more than wishes to transmit.
+    /// The earliest deadline of its transports that is a timer, not a transmission.
     #[inline]
     pub(crate) fn timer(&self) -> Time {
         if let [Some(only)] = &self.transports[..] {
@@ -104,8 +105,8 @@ impl Host {
         deadlines.filter(|&deadline| deadline > at).min().unwrap_or(Time::NEVER)
     }
 
-    /// Asks the transports in byte-fair turns; `pull` tries one and says how many bytes it sent.
-    /// The stack that sent.
+    /// Polls the transports byte-fairly. `pull` polls one and returns the bytes that it sent.
+    /// Returns the stack that sent.
     #[inline]
     pub(crate) fn pull(
         &mut self,
@@ -122,8 +123,8 @@ impl Host {
         &mut self,
         mut pull: impl FnMut(&mut AnyTransport) -> Option<u32>,
     ) -> Option<u16> {
-        // At most as many rounds as stacks: each round tries the one that has sent least among
-        // those not tried.
+        // At most one round per stack. Each round tries the transport that has sent least among
+        // those not yet tried.
         let mut tried = 0u64;
         loop {
             let next = self
@@ -146,7 +147,7 @@ impl Host {
         }
     }
 
-    /// Payload submitted and not yet sent.
+    /// Payload submitted and not yet sent for the first time.
     pub(crate) fn backlog_bytes(&self) -> u64 {
         self.transports.iter().flatten().map(|queue| queue.transport.backlog_bytes()).sum()
     }

@@ -1,52 +1,52 @@
-//! What a switch that pauses counts of what it holds, by where it came in.
+//! Ingress accounting of switches that use PFC: buffered bytes by ingress port and class.
 //!
-//! Of every port that leads in and every class: bytes, and how many of them are in headroom. Of a
-//! switch: how much of its pool is in use, which is what its ingresses hold above their reserves
-//! and what is held of classes that cannot be paused. Where ports are committed late the counts are
-//! too high: a packet that fits and makes nobody pause by them does so by the true ones too. For
-//! anything else the caller brings the ports up to now first.
+//! Per ingress port and class: bytes, and how many of them are in headroom. Per switch: bytes of
+//! the shared pool in use. These are the bytes that ingresses hold above their reserves, and all
+//! bytes of classes that cannot be paused. Because ports are committed lazily, the counts may be
+//! too high. A packet that fits and triggers no pause by these counts does so by the exact counts,
+//! too. In every other case the caller commits the ports up to now and checks again.
 
 use tidegate_core::Frame;
 use tidegate_core::fabric::{Buffer, Fabric, Node, Pausing, Switch};
 
 use crate::routing::NO_PORT;
 
-/// What the switches of a partition count.
+/// Ingress counts of the switches of a partition.
 pub(crate) struct Ingress {
-    /// By switch: its pool, if it pauses.
+    /// Shared pool by switch; `None` if it does not use PFC.
     pools: Vec<Option<Pool>>,
-    /// By port that leads in.
+    /// By ingress port.
     ports: Vec<Port>,
-    /// By packet: the port that it came in by.
+    /// Ingress port by packet.
     of_packet: Vec<u32>,
 }
 
-/// What the ingresses of a switch share.
+/// Buffer that the ingress ports of a switch share.
 struct Pool {
     pausing: Pausing,
     size: u64,
     used: u64,
-    /// Ingress ports and classes whose senders are told to pause.
-    told: u32,
+    /// Number of ingress ports and classes whose sender is paused.
+    paused: u32,
 }
 
 struct Port {
     held: [Held; 8],
-    /// Most bytes in headroom, by class.
+    /// Capacity of the headroom, in bytes per class.
     headroom: u64,
-    /// Classes whose sender is told to pause, a bit each.
-    told: u8,
+    /// Classes whose sender is paused; one bit each.
+    paused: u8,
 }
 
-/// Of one class, by an ingress.
+/// Bytes of one class that an ingress holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) bytes: u64,
-    /// Of those: in headroom.
+    /// Bytes in headroom, included in `bytes`.
     pub(crate) headroom: u64,
 }
 
-/// Where a packet finds room.
+/// Room that a packet finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// In the reserve of its ingress, or in the pool.
@@ -55,7 +55,7 @@ pub(crate) enum Room {
     Nowhere,
 }
 
-/// By switch: what of its buffer is shared.
+/// Bytes of the shared pool, by switch.
 pub(crate) fn pool_bytes(fabric: &Fabric) -> Vec<u64> {
     let kept = fabric.kept_bytes();
     let size = |(switch, kept): (&Switch, &u64)| match switch.buffer {
@@ -65,8 +65,8 @@ pub(crate) fn pool_bytes(fabric: &Fabric) -> Vec<u64> {
     fabric.switches.iter().zip(&kept).map(size).collect()
 }
 
-/// Whether a sender that is told to pause can go on where so much is held of what came in by it,
-/// and so much of the pool is free.
+/// Returns whether a paused sender can resume, with `held` buffered by its ingress and `free` bytes
+/// of the pool unused.
 pub(crate) fn resumes(pausing: &Pausing, held: Held, free: u64) -> bool {
     let shared = held.shared(pausing);
     let resumed = shared + pausing.resume_offset_bytes as u64;
@@ -74,7 +74,7 @@ pub(crate) fn resumes(pausing: &Pausing, held: Held, free: u64) -> bool {
 }
 
 impl Held {
-    /// What it has of the pool.
+    /// Bytes of the shared pool that it uses.
     pub(crate) fn shared(self, pausing: &Pausing) -> u64 {
         (self.bytes - self.headroom).saturating_sub(pausing.reserved_bytes as u64)
     }
@@ -85,7 +85,7 @@ impl Pool {
         self.size - self.used
     }
 
-    /// From so much of the pool on an ingress is one too many.
+    /// Pool usage of one ingress from which its sender is paused.
     fn threshold(&self) -> f64 {
         self.pausing.alpha * self.free() as f64
     }
@@ -96,14 +96,14 @@ impl Pool {
 }
 
 impl Ingress {
-    /// For a partition that has `ports`, of which it calls the places their numbers; `None` where
-    /// no switch pauses.
+    /// For a partition that has `ports`, in the order of its local indices; `None` if no switch
+    /// uses PFC.
     pub(crate) fn new(fabric: &Fabric, ports: &[u32]) -> Option<Ingress> {
         if fabric.switches.iter().all(|switch| switch.pausing.is_none()) {
             return None;
         }
         let pools = fabric.switches.iter().zip(pool_bytes(fabric)).map(|(switch, size)| {
-            switch.pausing.map(|pausing| Pool { pausing, size, used: 0, told: 0 })
+            switch.pausing.map(|pausing| Pool { pausing, size, used: 0, paused: 0 })
         });
         let port = |&name: &u32| Port {
             held: [Held::default(); 8],
@@ -111,7 +111,7 @@ impl Ingress {
                 Node::Switch(_) => fabric.headroom(name),
                 Node::Host(_) => 0,
             },
-            told: 0,
+            paused: 0,
         };
         Some(Ingress {
             pools: pools.collect(),
@@ -120,23 +120,23 @@ impl Ingress {
         })
     }
 
-    /// What is held of a class that came in by `port`, and whether its sender is told to pause.
+    /// Bytes held of a class that arrived by `port`, and whether its sender is paused.
     pub(crate) fn held(&self, port: u32, class: u8) -> (Held, bool) {
         let port = &self.ports[port as usize];
-        (port.held[class as usize], port.told & 1 << class != 0)
+        (port.held[class as usize], port.paused & 1 << class != 0)
     }
 
-    /// Whether the switch pauses anybody at all.
+    /// Returns whether the switch uses PFC.
     pub(crate) fn pauses(&self, switch: u32) -> bool {
         self.pools[switch as usize].is_some()
     }
 
-    /// Whether a sender is told to pause by the switch.
-    pub(crate) fn has_told(&self, switch: u32) -> bool {
-        self.pools[switch as usize].as_ref().is_some_and(|pool| pool.told > 0)
+    /// Returns whether the switch has paused any sender.
+    pub(crate) fn has_paused(&self, switch: u32) -> bool {
+        self.pools[switch as usize].as_ref().is_some_and(|pool| pool.paused > 0)
     }
 
-    /// `packet` has come in by `port`.
+    /// Records that `packet` has arrived by `port`.
     pub(crate) fn came_in(&mut self, packet: u32, port: u32) {
         if self.of_packet.len() <= packet as usize {
             self.of_packet.resize((packet as usize + 1).next_power_of_two(), NO_PORT);
@@ -144,12 +144,12 @@ impl Ingress {
         self.of_packet[packet as usize] = port;
     }
 
-    /// The port that `packet` came in by.
+    /// The port that `packet` arrived by.
     pub(crate) fn of(&self, packet: u32) -> u32 {
         self.of_packet[packet as usize]
     }
 
-    /// Where there is room for a packet that has come in by `port`.
+    /// Returns the room for a packet that has arrived by `port`.
     pub(crate) fn room(&self, switch: u32, port: u32, frame: &Frame) -> Room {
         let Some(pool) = &self.pools[switch as usize] else { return Room::Usual };
         let (class, wire) = (frame.priority & 7, frame.wire_bytes as u64);
@@ -168,7 +168,7 @@ impl Ingress {
         }
     }
 
-    /// A packet that has come in by `port` is held, where there is room for it.
+    /// Counts a packet that has arrived by `port` and takes `room`.
     pub(crate) fn take(&mut self, switch: u32, port: u32, frame: &Frame, room: Room) {
         let Some(pool) = &mut self.pools[switch as usize] else { return };
         let (class, wire) = (frame.priority & 7, frame.wire_bytes as u64);
@@ -183,7 +183,7 @@ impl Ingress {
         pool.used += held.shared(&pool.pausing) - before;
     }
 
-    /// A packet that has come in by `port` leaves; what is in headroom goes first.
+    /// Uncounts a packet that has arrived by `port` and now leaves. Headroom is freed first.
     pub(crate) fn release(&mut self, switch: u32, port: u32, frame: &Frame) {
         let Some(pool) = &mut self.pools[switch as usize] else { return };
         let (class, wire) = (frame.priority & 7, frame.wire_bytes as u64);
@@ -197,43 +197,43 @@ impl Ingress {
         pool.used -= before - held.shared(&pool.pausing);
     }
 
-    /// Whether the sender by `port` has to be told to pause.
+    /// Returns whether the sender behind `port` must be paused.
     pub(crate) fn is_over(&self, switch: u32, port: u32, class: u8) -> bool {
         let Some(pool) = &self.pools[switch as usize] else { return false };
         let port = &self.ports[port as usize];
         let held = port.held[class as usize];
         let shared = held.shared(&pool.pausing);
         pool.can_pause(class)
-            && port.told & 1 << class == 0
+            && port.paused & 1 << class == 0
             && (held.headroom > 0 || shared > 0 && shared as f64 >= pool.threshold())
     }
 
-    /// Whether the sender by `port` is told to pause, and can go on.
+    /// Returns whether the sender behind `port` is paused and can resume.
     pub(crate) fn is_under(&self, switch: u32, port: u32, class: u8) -> bool {
         let Some(pool) = &self.pools[switch as usize] else { return false };
         let port = &self.ports[port as usize];
         let held = port.held[class as usize];
-        port.told & 1 << class != 0 && resumes(&pool.pausing, held, pool.free())
+        port.paused & 1 << class != 0 && resumes(&pool.pausing, held, pool.free())
     }
 
-    /// The sender by `port` is told to pause, or to go on.
-    pub(crate) fn tell(&mut self, switch: u32, port: u32, class: u8, on: bool) {
+    /// Records that the sender behind `port` is paused (`on`) or resumed.
+    pub(crate) fn set_paused(&mut self, switch: u32, port: u32, class: u8, on: bool) {
         let Some(pool) = &mut self.pools[switch as usize] else { return };
-        let told = &mut self.ports[port as usize].told;
+        let paused = &mut self.ports[port as usize].paused;
         if on {
-            *told |= 1 << class;
-            pool.told += 1;
+            *paused |= 1 << class;
+            pool.paused += 1;
         } else {
-            *told &= !(1 << class);
-            pool.told -= 1;
+            *paused &= !(1 << class);
+            pool.paused -= 1;
         }
     }
 
-    /// The link of `port` has gone down or come back: nobody is told anything over it.
+    /// The link of `port` has gone down or come back: clears its pauses.
     pub(crate) fn forget(&mut self, switch: u32, port: u32) {
-        let told = std::mem::take(&mut self.ports[port as usize].told);
+        let paused = std::mem::take(&mut self.ports[port as usize].paused);
         if let Some(pool) = &mut self.pools[switch as usize] {
-            pool.told -= told.count_ones();
+            pool.paused -= paused.count_ones();
         }
     }
 }
@@ -256,7 +256,7 @@ mod tests {
 
     const SWITCH: u32 = 0;
 
-    /// Of a switch with three hosts, whose pool is of 2,000 B.
+    /// Counts of a switch with three hosts and a pool of 2,000 B.
     fn ingress(alpha: f64) -> Ingress {
         let pausing = Pausing {
             classes: 1,
@@ -299,7 +299,7 @@ mod tests {
         Frame { wire_bytes, ..Frame::default() }
     }
 
-    /// Takes a packet where there is room for it, and says where that is.
+    /// Takes a packet if there is room for it, and returns the room.
     fn take(ingress: &mut Ingress, port: u32, wire_bytes: u16) -> Room {
         let room = ingress.room(SWITCH, port, &of(wire_bytes));
         if room != Room::Nowhere {
@@ -309,27 +309,27 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_pauses_at_the_threshold() {
+    fn sender_pauses_at_the_threshold() {
         let mut ingress = ingress(1.0);
-        // Beyond the reserve 999 B, and 1,001 B are free.
+        // 999 B above the reserve; 1,001 B are free.
         assert_eq!(take(&mut ingress, 0, 1_099), Room::Usual);
         assert!(!ingress.is_over(SWITCH, 0, 0));
         assert_eq!(take(&mut ingress, 0, 1), Room::Usual);
         assert!(ingress.is_over(SWITCH, 0, 0));
-        assert!(!ingress.is_over(SWITCH, 2, 0), "nothing is held of what came in there");
-        ingress.tell(SWITCH, 0, 0, true);
-        assert!(!ingress.is_over(SWITCH, 0, 0), "it is told already");
+        assert!(!ingress.is_over(SWITCH, 2, 0), "no bytes from that ingress");
+        ingress.set_paused(SWITCH, 0, 0, true);
+        assert!(!ingress.is_over(SWITCH, 0, 0), "already paused");
     }
 
     #[test]
-    fn a_sender_with_anything_in_headroom_pauses_until_that_is_gone() {
+    fn sender_pauses_until_headroom_is_empty() {
         let mut ingress = ingress(0.5);
         assert_eq!(take(&mut ingress, 0, 700), Room::Usual);
-        // 800 B of the pool would be more than half of the 1,400 B that are free.
+        // 800 B of the pool would exceed half of the 1,400 B that are free.
         assert_eq!(take(&mut ingress, 0, 200), Room::Headroom);
         assert_eq!(ingress.held(0, 0), (Held { bytes: 900, headroom: 200 }, false));
         assert!(ingress.is_over(SWITCH, 0, 0), "600 B are less than half of 1,400");
-        ingress.tell(SWITCH, 0, 0, true);
+        ingress.set_paused(SWITCH, 0, 0, true);
         assert!(!ingress.is_under(SWITCH, 0, 0));
         ingress.release(SWITCH, 0, &of(150));
         assert!(!ingress.is_under(SWITCH, 0, 0));
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_more_of_the_pool_than_there_is() {
+    fn ingresses_never_exceed_the_pool() {
         let mut ingress = ingress(8.0);
         assert_eq!(take(&mut ingress, 0, 1_600), Room::Usual);
         assert_eq!(take(&mut ingress, 2, 601), Room::Headroom, "500 B are free");
@@ -347,13 +347,13 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_nothing_any_more_is_not_counted() {
+    fn forgotten_pauses_are_not_counted() {
         let mut ingress = ingress(0.5);
-        ingress.tell(SWITCH, 0, 0, true);
-        ingress.tell(SWITCH, 2, 0, true);
+        ingress.set_paused(SWITCH, 0, 0, true);
+        ingress.set_paused(SWITCH, 2, 0, true);
         ingress.forget(SWITCH, 0);
-        assert!(ingress.has_told(SWITCH));
-        ingress.tell(SWITCH, 2, 0, false);
-        assert!(!ingress.has_told(SWITCH));
+        assert!(ingress.has_paused(SWITCH));
+        ingress.set_paused(SWITCH, 2, 0, false);
+        assert!(!ingress.has_paused(SWITCH));
     }
 }

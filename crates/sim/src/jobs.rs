@@ -1,9 +1,10 @@
-//! Jobs: collective operations whose messages begin when those they wait for have arrived.
+//! Jobs: collective operations, whose messages start when the messages that they depend on have
+//! arrived.
 //!
-//! What a rank may send depends on what has arrived at its host, and on nothing else, so that the
-//! part of that host decides alone: it counts what arrives, by rank, chunk and round. A rank is at
-//! most one iteration ahead of any other, because none ends without word of all ranks, however many
-//! hands that went through; counts of two iterations are enough.
+//! The messages that a rank may send depend only on what has arrived at its host, so the partition
+//! of that host decides alone: it counts arrivals by rank, chunk and round. A rank is at most one
+//! iteration ahead of any other, because no iteration ends before data of all ranks has arrived,
+//! directly or through other ranks. So counts of two iterations suffice.
 
 use std::sync::Arc;
 
@@ -15,61 +16,60 @@ use crate::flows::Submission;
 use crate::outcome::Step;
 use crate::setup::Setup;
 
-/// Ids of the messages of jobs have this bit; below it are the job, the iteration and the message,
-/// so that an id says by itself what it is part of.
+/// Message IDs of jobs have this bit. Below it they contain job, iteration and message.
 const FIRST_ID: u64 = MOST_JOBS << JOB_BIT;
 const JOB_BIT: u32 = ITERATION_BIT + MOST_ITERATIONS.ilog2();
 const ITERATION_BIT: u32 = MOST_MESSAGES.ilog2();
-/// Numbers that hosts give to messages of jobs have this bit, and not the one above it: those of
-/// closed loops have that, and other messages of a host neither.
+/// Message numbers of jobs at their host have this bit, and not the one above it, which marks
+/// closed loops. Other messages of a host have neither.
 const NUMBER: u32 = 1 << 30;
 /// Not a rank of this partition.
 const ELSEWHERE: u32 = u32::MAX;
 
-/// The step that the message with this id is part of.
+/// The iteration that the message with this ID belongs to.
 pub(crate) fn step(id: u64) -> Option<Step> {
     let place = id.checked_sub(FIRST_ID)?;
     let iteration = (place >> ITERATION_BIT) % MOST_ITERATIONS;
     Some(Step { job: (place >> JOB_BIT) as u32, iteration: iteration as u32 })
 }
 
-/// The jobs of a run, as the hosts of a partition know them.
+/// Jobs of a run, for the hosts of one partition.
 pub(crate) struct Jobs {
     setup: Arc<Setup>,
     all: Vec<Job>,
-    /// Messages of an iteration of all jobs together are numbered below this.
+    /// Number of messages in one iteration of all jobs together.
     numbers: u64,
 }
 
 /// A job.
 struct Job {
-    /// Its block of traffic.
+    /// Index of its block of traffic.
     block: usize,
-    /// Which of all jobs.
+    /// Index among all jobs.
     number: u64,
-    /// Its messages are numbered from here on.
+    /// Number of its first message.
     first: u64,
-    /// By rank: where it is among those that are here.
-    here: Vec<u32>,
-    /// Of those.
+    /// Local index by rank, or `ELSEWHERE`.
+    local: Vec<u32>,
+    /// Ranks of this partition.
     ranks: Vec<Rank>,
-    /// By rank and chunk: rounds that are behind it.
+    /// By rank and chunk: number of rounds passed.
     passed: Vec<u32>,
-    /// By half, iterations taking turns, and by rank, chunk and round: messages that have arrived.
+    /// Messages that have arrived, by parity of the iteration, then by rank, chunk and round.
     arrived: [Vec<u16>; 2],
 }
 
-/// Where a rank is.
+/// Progress of a rank.
 #[derive(Clone, Copy)]
 struct Rank {
     iteration: u32,
-    /// When it began that, or does after computing.
+    /// Start of the iteration, after computing.
     begins: Time,
-    /// Chunks that have rounds to go.
+    /// Number of chunks with rounds left.
     open: u32,
 }
 
-/// What a job is made from.
+/// Inputs of a job.
 #[derive(Clone, Copy)]
 struct Plan<'a> {
     block: &'a Traffic,
@@ -79,7 +79,7 @@ struct Plan<'a> {
 }
 
 impl Jobs {
-    /// The jobs of a run; `is_here` says which hosts are of this partition.
+    /// The jobs of a run. `is_here` returns whether a host belongs to this partition.
     pub(crate) fn new(setup: &Arc<Setup>, is_here: impl Fn(u32) -> bool) -> Jobs {
         let mut jobs = Jobs { setup: setup.clone(), all: Vec::new(), numbers: 0 };
         for (block, traffic) in setup.workload.traffic.iter().enumerate() {
@@ -98,49 +98,49 @@ impl Jobs {
         self.all.is_empty()
     }
 
-    /// What the ranks here begin with.
+    /// Starts the first messages of the ranks in this partition.
     pub(crate) fn first(&mut self, mut begin: impl FnMut(Submission)) {
         for job in &mut self.all {
             let plan = job.plan(&self.setup, self.numbers);
             for rank in 0..plan.of.ranks() {
-                if let Some(here) = job.here(rank) {
-                    job.go_on(plan, (rank, here), None, plan.block.start, &mut begin);
+                if let Some(local) = job.index_of(rank) {
+                    job.proceed(plan, (rank, local), None, plan.block.start, &mut begin);
                 }
             }
         }
     }
 
-    /// What the arrival of a message at `now` leads to.
+    /// Starts the messages that follow the arrival of a message at `now`.
     pub(crate) fn arrived(&mut self, id: u64, now: Time, mut begin: impl FnMut(Submission)) {
         let Some(Step { job, iteration }) = step(id) else { return };
         let Some(job) = self.all.get_mut(job as usize) else { return };
         let plan = job.plan(&self.setup, self.numbers);
         let place = plan.of.place((id % MOST_MESSAGES) as u32);
         let Some((rank, round)) = plan.of.landing(place) else { return };
-        let Some(here) = job.here(rank) else { return };
-        *job.count(plan.of, iteration, (here, place.chunk), round) += 1;
-        if job.ranks[here].iteration == iteration {
-            job.go_on(plan, (rank, here), Some(place.chunk), now, &mut begin);
+        let Some(local) = job.index_of(rank) else { return };
+        *job.count(plan.of, iteration, (local, place.chunk), round) += 1;
+        if job.ranks[local].iteration == iteration {
+            job.proceed(plan, (rank, local), Some(place.chunk), now, &mut begin);
         }
     }
 }
 
 impl Job {
-    /// With the ranks for which `is_here`.
+    /// A job with the ranks for which `is_here` returns true.
     fn new(of: &Collective, start: Time, is_here: impl Fn(u32) -> bool) -> Job {
         let mut ranks = Vec::new();
-        let here = of.hosts.iter().map(|&host| {
+        let local = of.hosts.iter().map(|&host| {
             if !is_here(host) {
                 return ELSEWHERE;
             }
             ranks.push(Rank { iteration: 0, begins: start, open: of.chunks });
             ranks.len() as u32 - 1
         });
-        let here = here.collect();
+        let local = local.collect();
         let passed = vec![0; ranks.len() * of.chunks as usize];
         let counts = vec![0; passed.len() * of.rounds() as usize];
         let arrived = [counts.clone(), counts];
-        Job { block: 0, number: 0, first: 0, here, ranks, passed, arrived }
+        Job { block: 0, number: 0, first: 0, local, ranks, passed, arrived }
     }
 
     fn plan<'a>(&self, setup: &'a Setup, numbers: u64) -> Plan<'a> {
@@ -149,30 +149,30 @@ impl Job {
         Plan { block, of, numbers }
     }
 
-    /// Where `rank` is among those that are here, if it is.
-    fn here(&self, rank: u32) -> Option<usize> {
-        let here = self.here[rank as usize];
-        (here != ELSEWHERE).then_some(here as usize)
+    /// Local index of `rank`, if it belongs to this partition.
+    fn index_of(&self, rank: u32) -> Option<usize> {
+        let local = self.local[rank as usize];
+        (local != ELSEWHERE).then_some(local as usize)
     }
 
-    /// How many messages of a chunk have arrived of those that a rank here waits for in `round`.
+    /// Number of messages of a chunk that have arrived for a local rank and `round`.
     fn count(
         &mut self,
         of: &Collective,
         iteration: u32,
-        (here, chunk): (usize, u32),
+        (local, chunk): (usize, u32),
         round: u32,
     ) -> &mut u16 {
-        let lane = here * of.chunks as usize + chunk as usize;
+        let lane = local * of.chunks as usize + chunk as usize;
         let at = lane * of.rounds() as usize + round as usize;
         &mut self.arrived[iteration as usize % 2][at]
     }
 
-    /// Lets a rank go on with a chunk, or with all, as far as what has arrived by `now` allows.
-    fn go_on(
+    /// Advances a rank in one chunk, or in all, as far as the arrivals until `now` allow.
+    fn proceed(
         &mut self,
         plan: Plan<'_>,
-        (rank, here): (u32, usize),
+        (rank, local): (u32, usize),
         chunk: Option<u32>,
         now: Time,
         begin: &mut impl FnMut(Submission),
@@ -181,36 +181,37 @@ impl Job {
         let mut chunks = chunk.map_or(0..all, |chunk| chunk..chunk + 1);
         loop {
             for chunk in chunks {
-                self.pass(plan, (rank, here), chunk, now, begin);
+                self.pass(plan, (rank, local), chunk, now, begin);
             }
-            let state = &mut self.ranks[here];
+            let state = &mut self.ranks[local];
             if state.open > 0 || state.iteration + 1 == plan.of.iterations {
                 return;
             }
-            // All it waited for is there; what others have sent of the next may be there, too.
+            // The rank has received everything. Messages of the next iteration may have arrived,
+            // too.
             state.iteration += 1;
             state.begins = state.begins.max(now).after(plan.of.compute);
             state.open = all;
             chunks = 0..all;
-            self.passed[here * all as usize..][..all as usize].fill(0);
+            self.passed[local * all as usize..][..all as usize].fill(0);
         }
     }
 
-    /// Lets a chunk go through the rounds that wait for nothing more.
+    /// Passes the rounds of a chunk for which all messages have arrived.
     fn pass(
         &mut self,
         plan: Plan<'_>,
-        (rank, here): (u32, usize),
+        (rank, local): (u32, usize),
         chunk: u32,
         now: Time,
         begin: &mut impl FnMut(Submission),
     ) {
         let of = plan.of;
-        let lane = here * of.chunks as usize + chunk as usize;
-        let Rank { iteration, begins, .. } = self.ranks[here];
+        let lane = local * of.chunks as usize + chunk as usize;
+        let Rank { iteration, begins, .. } = self.ranks[local];
         while self.passed[lane] < of.rounds() {
             let round = self.passed[lane];
-            let arrived = self.count(of, iteration, (here, chunk), round);
+            let arrived = self.count(of, iteration, (local, chunk), round);
             if u32::from(*arrived) < of.waits(rank, round) {
                 return;
             }
@@ -223,10 +224,11 @@ impl Job {
                     .for_each(&mut *begin);
             }
         }
-        self.ranks[here].open -= 1;
+        self.ranks[local].open -= 1;
     }
 
-    /// The message at `place` that begins at `at`, if there is one and it is not too late.
+    /// The message at `place` that starts at `at`; `None` if there is none or the block has
+    /// stopped.
     fn submission(
         &self,
         Plan { block, of, numbers }: Plan<'_>,
@@ -238,7 +240,7 @@ impl Job {
         let [src, dst] = [place.rank, to].map(|rank| of.hosts[rank as usize]);
         let (iteration, number) = (u64::from(iteration), u64::from(of.number(place)));
         let id = FIRST_ID | self.number << JOB_BIT | iteration << ITERATION_BIT | number;
-        // Long before a number comes again, the message that had it is forgotten.
+        // Before a number recurs, the message that had it is long forgotten.
         let rounds = u64::from(NUMBER) / numbers;
         let number = iteration % rounds * numbers + self.first + number;
         let flow = Flow {

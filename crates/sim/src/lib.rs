@@ -1,7 +1,8 @@
-//! The engine: packets, links, switches and hosts in simulated time. It knows no file and no text.
+//! The simulation engine: packets, links, switches and hosts in simulated time. It reads no file
+//! and parses no text.
 //!
 //! ```text
-//! let mut engine = Engine::new(setup, ())?;      // () probes nothing
+//! let mut engine = Engine::new(setup, ())?;      // () is the empty probe
 //! while !engine.is_over() {
 //!     engine.advance(engine.now() + chunk);
 //!     engine.take_finished(&mut rows);

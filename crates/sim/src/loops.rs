@@ -1,8 +1,8 @@
-//! Closed loops: clients that ask a server, wait for its reply, think, and ask again. A message of
-//! open traffic that is answered is the only request of a client of its own.
+//! Closed loops: clients that send a request, wait for the reply, think, and repeat. A message of
+//! open traffic that is answered is modelled as the only request of a client of its own.
 //!
-//! Everything but the time is a function of the client and of how often it has asked: server,
-//! sizes, the time it thinks, and the names of the messages.
+//! Server, sizes, thinking time and message IDs are functions of the client and its round. Only the
+//! time depends on the run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,20 +16,19 @@ use crate::generate::flows_of;
 use crate::jobs::step;
 use crate::setup::Setup;
 
-/// Ids of messages that begin because another has arrived are not below this; those of loops come
-/// first.
+/// First ID of dependent messages. Those of closed loops come first.
 pub(crate) const FIRST_ID: u64 = 1 << 40;
-/// Numbers that hosts give to messages of loops have this bit.
+/// Message numbers of closed loops at their host have this bit.
 const NUMBER: u32 = 1 << 31;
 
 /// A reply, and the request that it answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
-    /// The reply's id.
+    /// ID of the reply.
     pub(crate) id: u64,
-    /// When it was asked for.
+    /// Time at which the request was submitted.
     pub(crate) at: Time,
-    /// The label of the request.
+    /// Label of the request.
     pub(crate) label: u16,
 }
 
@@ -37,18 +36,18 @@ bytes! {
     Asked { id, at, label }
 }
 
-/// The clients of a run, as the hosts of a partition know them.
+/// Clients of a run, for the hosts of one partition.
 pub(crate) struct Loops {
     setup: Arc<Setup>,
-    /// Of each: its block of traffic, its number there, and its host.
+    /// By client: its block of traffic, its index in the block, and its host.
     clients: Vec<(u32, u32, u32)>,
-    /// By block: messages that are answered, the only ones of their clients.
+    /// By block: messages that are answered. Each is the only request of its client.
     open: Vec<Vec<Flow>>,
-    /// Requests that are under way to servers here, by id: when they were submitted.
+    /// Submission times of the requests in flight to servers of this partition, by ID.
     asked: BTreeMap<u64, Time>,
 }
 
-/// One turn of a client.
+/// One round of a client.
 struct RequestPlan {
     server: u32,
     request_bytes: u64,
@@ -58,7 +57,7 @@ struct RequestPlan {
 }
 
 impl Loops {
-    /// Where there are any.
+    /// Returns `None` if the run has no clients.
     pub(crate) fn new(setup: &Arc<Setup>) -> Option<Loops> {
         let mut all = Vec::new();
         let mut open = Vec::new();
@@ -86,22 +85,22 @@ impl Loops {
         })
     }
 
-    /// The first request of every client for which `is_here`.
+    /// The first request of every client for which `is_here` returns true.
     pub(crate) fn first(&self, is_here: impl Fn(u32) -> bool) -> Vec<Submission> {
         let clients = (0..).zip(&self.clients).filter(|&(_, &(.., host))| is_here(host));
         let start = |client| self.message(client).map_or(self.block(client).start, |of| of.start);
         clients.map(|(client, _)| self.request(client, 0, start(client))).collect()
     }
 
-    /// A message is about to arrive here.
+    /// Registers a message that is about to arrive here.
     pub(crate) fn expect(&mut self, submission: &Submission) {
         if let Some((.., false)) = self.place(submission.id) {
             self.asked.insert(submission.id, submission.flow.start);
         }
     }
 
-    /// What the arrival of a message at `now` leads to: the reply to a request, which is added to
-    /// `asked`, or the client's next request.
+    /// Returns the message that follows the arrival of a message at `now`: the reply to a request,
+    /// which is also added to `asked`, or the client's next request.
     pub(crate) fn arrived(
         &mut self,
         id: u64,
@@ -114,8 +113,8 @@ impl Loops {
                 return None;
             }
             let next = now.after(self.plan(client, round).think);
-            let goes_on = next < self.block(client).stop;
-            return goes_on.then(|| self.request(client, round + 1, next));
+            let continues = next < self.block(client).stop;
+            return continues.then(|| self.request(client, round + 1, next));
         }
         let at = self.asked.remove(&id)?;
         let reply = self.reply(client, round, now);
@@ -123,7 +122,7 @@ impl Loops {
         Some(reply)
     }
 
-    /// What the message with this id is to those who send and receive it.
+    /// Role of the message with this ID for its sender and receiver.
     pub(crate) fn role(&self, id: u64) -> Role {
         match self.place(id) {
             None => Role::Alone,
@@ -154,8 +153,7 @@ impl Loops {
         self.submission(client, round, true, Flow { label, ..flow })
     }
 
-    /// Ids rise with the turns of a client; of messages that are under way no two have the same
-    /// number.
+    /// IDs rise with the rounds of a client. No two messages in flight have the same number.
     fn submission(&self, client: u64, round: u64, is_reply: bool, flow: Flow) -> Submission {
         let place = self.position(client, round) + u64::from(is_reply);
         let hosts = self.setup.fabric.hosts.len() as u32;
@@ -163,12 +161,13 @@ impl Loops {
         Submission { flow, id: FIRST_ID + place, number: number(place), listed }
     }
 
-    /// Place of a request among the messages of all loops; that of its reply is the next.
+    /// Position of a request among the messages of all loops. The reply has the next position.
     fn position(&self, client: u64, round: u64) -> u64 {
         2 * (round * self.clients.len() as u64 + client)
     }
 
-    /// Client, turn, and whether it is a reply, of the message with this id, if it is of a loop.
+    /// Client, round, and whether it is a reply, of the message with this ID; `None` if it belongs
+    /// to no loop.
     fn place(&self, id: u64) -> Option<(u64, u64, bool)> {
         let place = id.checked_sub(FIRST_ID).filter(|_| step(id).is_none())?;
         let clients = self.clients.len() as u64;
@@ -185,7 +184,7 @@ impl Loops {
         self.open[block as usize].get(number as usize)
     }
 
-    /// From a stream of its own, so that any part can tell.
+    /// Draws from a stream per client and round, so every partition gets the same plan.
     fn plan(&self, client: u64, round: u64) -> RequestPlan {
         let (block, number, host) = self.clients[client as usize];
         let entity = mix64(u64::from(block) << 32 | u64::from(number)).wrapping_add(round);
@@ -199,7 +198,7 @@ impl Loops {
         }
         let Pattern::ClosedLoop { servers, replies, think, exponential, .. } = &traffic.pattern
         else {
-            unreachable!("clients are of closed loops, or their messages are answered")
+            unreachable!("clients belong to closed loops or answered messages")
         };
         let server = loop {
             let server = servers[rng.below(servers.len() as u64) as usize];
@@ -214,7 +213,7 @@ impl Loops {
     }
 }
 
-/// What a host calls the message at that place.
+/// Number of the message with this position at its host.
 fn number(place: u64) -> u32 {
     NUMBER | place as u32
 }

@@ -1,4 +1,4 @@
-//! The different ways in which ports mark.
+//! ECN configurations of ports.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, PortEnds};
 /// A port that does not mark.
 const NONE: u16 = u16::MAX;
 
-/// What a fabric's ports do, once for all that do the same.
+/// ECN configurations of a fabric's ports, each stored once.
 #[derive(Debug)]
 pub(crate) struct Markings {
     ways: Vec<Ecn>,
-    /// By the name of the port.
+    /// Configuration by port.
     of_port: Vec<u16>,
 }
 
 impl Markings {
     /// # Errors
-    /// When there are more ways than a port can name.
+    /// If there are more configurations than a port can refer to.
     pub(crate) fn of(fabric: &Fabric) -> Result<Markings, String> {
         let mut known = BTreeMap::new();
         let mut markings = Markings { ways: Vec::new(), of_port: Vec::new() };
@@ -33,24 +33,29 @@ impl Markings {
             });
             match u16::try_from(way) {
                 Ok(way) if way != NONE => markings.of_port.push(way),
-                _ => return Err(format!("ports that mark in more than {NONE} different ways")),
+                _ => {
+                    return Err(format!(
+                        "ports have more than {NONE} different ECN configurations: use fewer \
+                         thresholds or link rates"
+                    ));
+                }
             }
         }
         Ok(markings)
     }
 
-    /// All of them.
+    /// All configurations.
     pub(crate) fn ways(&self) -> &[Ecn] {
         &self.ways
     }
 
-    /// That of a port, by number.
+    /// Index of a port's configuration.
     pub(crate) fn way(&self, port: u32) -> Option<u16> {
         Some(self.of_port[port as usize]).filter(|&way| way != NONE)
     }
 }
 
-/// How a port marks.
+/// ECN configuration of a port.
 fn marking(fabric: &Fabric, port: u32) -> Option<Ecn> {
     let PortEnds { from: Node::Switch(from), to } = fabric.port_ends(port) else { return None };
     let ecn = fabric.switches[from as usize].ecn?;

@@ -1,20 +1,20 @@
-//! What a partition calls its ports, hosts and sources of events, and what the whole fabric calls
-//! them.
+//! Mapping between global IDs and the local indices of a partition, for ports, hosts and event
+//! sources.
 
-/// What is not in the partition.
+/// Local index of an entity that is not in the partition.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Numbers in a partition and in the whole.
+/// Mapping between local indices and global IDs.
 pub(crate) trait Naming: Send + Sized {
-    /// Of a partition that has what bears these names, of `all` that the whole has.
+    /// For a partition that has the entities with the global IDs `names`, of `all` in the fabric.
     fn of(names: Vec<u32>, all: usize) -> Self;
-    /// In the whole.
-    fn name(&self, here: u32) -> u32;
-    /// In the partition; [`NOWHERE`], where the two differ, of what is not there.
-    fn here(&self, name: u32) -> u32;
+    /// The global ID of the local index `index`.
+    fn name(&self, index: u32) -> u32;
+    /// The local index of the global ID `name`; [`NOWHERE`] if the partition does not have it.
+    fn index_of(&self, name: u32) -> u32;
 }
 
-/// The part is the whole.
+/// Identity mapping: the partition is the whole fabric.
 pub(crate) struct Same;
 
 impl Naming for Same {
@@ -23,35 +23,35 @@ impl Naming for Same {
         Same
     }
     #[inline(always)]
-    fn name(&self, here: u32) -> u32 {
-        here
+    fn name(&self, index: u32) -> u32 {
+        index
     }
     #[inline(always)]
-    fn here(&self, name: u32) -> u32 {
+    fn index_of(&self, name: u32) -> u32 {
         name
     }
 }
 
-/// The part is one of several.
+/// Mapping by table: the partition is one of several.
 pub(crate) struct Table {
     names: Vec<u32>,
-    here: Vec<u32>,
+    index: Vec<u32>,
 }
 
 impl Naming for Table {
     fn of(names: Vec<u32>, all: usize) -> Table {
-        let mut here = vec![NOWHERE; all];
+        let mut index = vec![NOWHERE; all];
         for (number, &name) in (0..).zip(&names) {
-            here[name as usize] = number;
+            index[name as usize] = number;
         }
-        Table { names, here }
+        Table { names, index }
     }
     #[inline(always)]
-    fn name(&self, here: u32) -> u32 {
-        self.names[here as usize]
+    fn name(&self, index: u32) -> u32 {
+        self.names[index as usize]
     }
     #[inline(always)]
-    fn here(&self, name: u32) -> u32 {
-        self.here.get(name as usize).copied().unwrap_or(NOWHERE)
+    fn index_of(&self, name: u32) -> u32 {
+        self.index.get(name as usize).copied().unwrap_or(NOWHERE)
     }
 }

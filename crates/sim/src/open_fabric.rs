@@ -1,10 +1,9 @@
-//! The switches of a fabric without its hosts, generators or a clock: whoever has packets of
-//! another kind hands them in as they arrive at the first switch, and takes them as they leave the
-//! last.
+//! The switches of a fabric without hosts, generators or a clock. The caller supplies packets as
+//! they arrive at the first switch, and collects them as they leave the last one.
 //!
-//! It is a part of a run like others, with hosts beyond its boundaries. So paths, queues, marks,
-//! telemetry, thresholds and the picoseconds of all of it are the simulator's because they are made
-//! by the same code.
+//! The switches are a partition like any other, with the hosts beyond its boundaries. Paths,
+//! queues, marks, telemetry, thresholds and times are the simulator's, because the same code
+//! computes them.
 
 use std::cell::RefCell;
 
@@ -24,43 +23,43 @@ use crate::setup::Setup;
 /// A packet as switches see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Packet {
-    /// What its owner calls it.
+    /// Identifier that the caller chooses.
     pub number: u32,
-    /// To the host `dst`. `at` and `next` are the switches'.
+    /// Addressed to the host `frame.dst`. The switches use `at` and `next`.
     pub frame: Frame,
-    /// Records of the hops before, and of those here once it has left.
+    /// Hop records of earlier hops; after it has left, also those of these switches.
     pub hops: HopTrace,
 }
 
-/// A packet that has begun to leave for its host.
+/// A packet whose transmission to its host has started.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Leaving {
-    /// With the marks and the telemetry of all switches.
+    /// The packet, with the marks and the telemetry of all switches.
     pub packet: Packet,
-    /// When its transmission began.
+    /// Start of its transmission.
     pub start: Time,
-    /// When its last bit is on the link.
+    /// Time at which its last bit is on the link.
     pub end: Time,
-    /// When that is at the host.
+    /// Time at which its last bit is at the host.
     pub landing: Time,
 }
 
-/// Switches by themselves.
+/// Switches without hosts.
 pub struct OpenFabric {
     partition: Partition<Dropped, Table>,
     mail: RefCell<Mailbox>,
     uplinks: Vec<Uplink>,
 }
 
-/// How packets get from a host to its switch.
+/// Link from a host to its switch.
 struct Uplink {
-    /// The switch holds them so long before it queues them.
+    /// Time that the switch holds a packet before it queues it.
     latency: Span,
-    /// When the last of them is queued: none overtakes another.
+    /// Time at which the last packet is queued. No packet overtakes another.
     last: Time,
 }
 
-/// Numbers of the packets that went no further.
+/// Numbers of the packets that were dropped.
 #[derive(Default)]
 struct Dropped(Vec<u32>);
 
@@ -71,19 +70,27 @@ impl Probe for Dropped {
 }
 
 impl OpenFabric {
-    /// All chance, in marks and paths, comes from `seed`.
+    /// All random choices, in marking and routing, derive from `seed`.
     ///
     /// # Errors
-    /// Switches that pause, which whoever sends would have to answer, circuits, and what no engine
-    /// takes: hosts that cannot reach each other, links on which a packet spends more than four
-    /// seconds, credit queues that let nothing through, say.
+    /// If a switch uses PFC, which the senders would have to obey; if the fabric has circuits or
+    /// rate changes; or if no engine accepts the fabric: for example, hosts that cannot reach each
+    /// other, links on which a packet spends more than four seconds, or credit queues that let
+    /// nothing through.
     pub fn new(fabric: Fabric, routing: Routing, seed: u64) -> Result<OpenFabric, String> {
         let pauses = |switch: &&Switch| switch.pausing.is_some();
         if let Some(Switch { name, .. }) = fabric.switches.iter().find(pauses) {
-            return Err(format!("switch {name} pauses, which nobody here would hear"));
+            return Err(format!(
+                "PFC is not supported on live switches: switch {name} uses it; set switch.pfc = \
+                 \"off\""
+            ));
         }
         if fabric.circuits.is_some() || !fabric.rate_changes.is_empty() {
-            return Err("circuits, or rates that change, by a clock that is not here".to_owned());
+            return Err(
+                "live switches support neither circuits nor rate changes: remove them from \
+                        the fabric"
+                    .to_owned(),
+            );
         }
         let partitioning = Partitioning {
             partitions: 2,
@@ -106,64 +113,64 @@ impl OpenFabric {
         Ok(OpenFabric { partition, mail: RefCell::default(), uplinks })
     }
 
-    /// How far it has come.
+    /// Time to which the switches have advanced.
     pub fn now(&self) -> Time {
         self.partition.now
     }
 
-    /// A packet from a host has arrived in full at its switch at `now`, or when the one before from
-    /// there has or at [`now()`](Self::now), where that is later; `false` where there is no such
-    /// host, or none that it is for.
+    /// A packet from a host has arrived completely at its switch at `now`. If the packet before it
+    /// from the same host, or [`now()`](Self::now), is later, then at that time. Returns `false` if
+    /// there is no such host, or no destination host with this index.
     pub fn arrive(&mut self, now: Time, host: u32, packet: &Packet) -> bool {
         if packet.frame.dst as usize >= self.uplinks.len() {
             return false;
         }
         let Some(uplink) = self.uplinks.get_mut(host as usize) else { return false };
-        // Others may arrive at the same time: which of them is first is decided with all there.
-        self.partition.come_to(now.before(Span::ps(1)));
+        // Other packets may arrive at the same time. Their order is decided when all are present.
+        self.partition.advance_to(now.before(Span::ps(1)));
         uplink.last = uplink.last.max(now.max(self.partition.now) + uplink.latency);
         self.partition.enter(host, uplink.last, packet);
         true
     }
 
-    /// Comes to `now`. Appends to `leaving` what has begun to leave for hosts, by host, each one's
-    /// in order, and to `dropped` the numbers of those packets that went no further. At equal times
-    /// departures are before arrivals, and those in the order of the simulator.
+    /// Advances to `now`. Appends to `leaving` the packets whose transmission to a host has
+    /// started, by host and in order for each, and to `dropped` the numbers of the dropped packets.
+    /// At equal times departures precede arrivals, and arrivals keep the order of the simulator.
     pub fn advance(&mut self, now: Time, leaving: &mut Vec<Leaving>, dropped: &mut Vec<u32>) {
-        self.partition.come_to(now);
+        self.partition.advance_to(now);
         self.partition.release(&self.mail, leaving);
         dropped.append(&mut self.partition.probe.0);
     }
 
-    /// When something happens next if nothing else arrives before: no packet begins to leave for a
-    /// host earlier that [`advance`](Self::advance) has not told.
+    /// Time of the next event if nothing else arrives before. No transmission to a host that
+    /// [`advance`](Self::advance) has not reported starts earlier.
     pub fn next(&self) -> Time {
         self.partition.next_at()
     }
 
-    /// What has been measured so far is forgotten; as of when.
+    /// Discards the measurements so far, and returns the new start of the measured window.
     pub fn measure_anew(&mut self) -> Time {
         let now = self.partition.now;
         self.partition.measure_from(now);
         now
     }
 
-    /// Bytes queued now at the ports of switches: each as [`Sample::entity`](crate::Sample) names
-    /// it.
+    /// Bytes queued now at the ports of switches, each named as in
+    /// [`Sample::entity`](crate::Sample).
     pub fn queues(&mut self) -> impl Iterator<Item = (u64, u32)> {
         self.partition.commit_all();
         self.partition.queues().map(|(port, bytes)| (u64::from(port), bytes))
     }
 
-    /// What the ports of switches, by number, and the switches have done so far. Of buffers there
-    /// is no percentile: they are not sampled.
+    /// Records so far of the ports of switches, by index, and of the switches. There are no
+    /// percentiles of buffers, because buffers are not sampled.
     pub fn records(&mut self) -> (Vec<LinkRecord>, Vec<SwitchRecord>) {
         let (links, switches) = self.partition.records();
         (links.into_iter().map(|(_, link)| link).collect(), switches)
     }
 }
 
-/// Where nothing is sent but what others hand in, until for ever.
+/// A setup without a workload that lasts for ever.
 fn setup(fabric: Fabric, routing: Routing, seed: u64) -> Setup {
     Setup {
         fabric,

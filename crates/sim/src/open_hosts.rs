@@ -1,9 +1,9 @@
-//! The messages of a run at hosts that are not simulated: what each of them is to send and when,
-//! and what becomes of that.
+//! The messages of a run at hosts outside the simulator: what each host sends and when, and the
+//! records of what arrives.
 //!
-//! Every host draws all flows for itself, as parts of a run do, so that none has to be told; what
-//! waits for arrivals is told by the same code, too. What hosts have seen goes to one place as
-//! bytes, where it becomes the rows of a run.
+//! Every host draws all flows for itself, as partitions do, so no host needs to be informed of
+//! them. Dependent messages use the simulator's code, too. The records of all hosts are sent to one
+//! place as bytes, and become the rows of a run there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,33 +22,33 @@ use crate::partition::context;
 use crate::routing::Routing;
 use crate::setup::Setup;
 
-/// What the bytes of a message begin with, so that its destination knows it.
+/// Header at the start of a message's payload, by which the destination identifies the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name {
     /// As [`FlowRecord::id`].
     id: u64,
-    /// When it was submitted.
+    /// Time of submission.
     start: Time,
     bytes: u64,
 }
 
-/// Bytes of a name.
+/// Size of this header in bytes.
 pub const NAME_BYTES: usize = 24;
 
 /// Payload that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// When.
+    /// Time of arrival.
     pub at: Time,
-    /// Of which flow.
+    /// Flow ID.
     pub flow: u64,
-    /// How much.
+    /// Number of bytes.
     pub bytes: u32,
 }
 
-/// All that one host has seen.
+/// All records of one host.
 #[derive(Default)]
-struct Seen {
+struct HostRecords {
     done: Done,
     deliveries: Vec<Delivery>,
 }
@@ -56,32 +56,32 @@ struct Seen {
 bytes! {
     Name { id, start, bytes }
     Delivery { at, flow, bytes }
-    Seen { done, deliveries }
+    HostRecords { done, deliveries }
 }
 
-/// What a host does now.
+/// Action that a host must take now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostAction {
-    /// It sends a message.
+    /// Send a message.
     Send(MessageStart),
-    /// A message without end, that it calls by this number, stops.
+    /// Stop the unlimited message with this number.
     Stop(u32),
 }
 
 /// A message that a host sends now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageStart {
-    /// To which host.
+    /// Destination host.
     pub to: u32,
-    /// Payload, its name included; [`Message::UNLIMITED`] where it does not end by itself.
+    /// Payload, including the header; [`Message::UNLIMITED`] if the message is unlimited.
     pub bytes: u64,
-    /// What its bytes have to begin with.
+    /// Header that the payload must start with.
     pub name: [u8; NAME_BYTES],
-    /// What it counts among others.
+    /// Weight among other messages.
     pub weight: u8,
-    /// It has a connection of its own.
+    /// The message has a connection of its own.
     pub dedicated: bool,
-    /// What it is called here until it is acknowledged.
+    /// Number of the message at this host until it is acknowledged.
     pub number: u32,
 }
 
@@ -94,12 +94,11 @@ pub struct OpenHost {
     agenda: Agenda,
     dependents: Option<Box<Dependents>>,
     flows: Flows,
-    /// Messages submitted here.
-    begun: u32,
-    /// Those that do not end by themselves and go on.
+    /// Number of messages submitted here.
+    submitted: u32,
+    /// Unlimited messages that have not stopped.
     endless: BTreeSet<u32>,
-    /// By sender and its number: messages that are arriving, and what of them has before their
-    /// names.
+    /// Messages that are arriving, by sender and its number for the message.
     arriving: BTreeMap<(u32, u32), Arriving>,
     deliveries: Vec<Delivery>,
 }
@@ -107,15 +106,15 @@ pub struct OpenHost {
 /// A message that is arriving.
 #[derive(Clone, Default)]
 struct Arriving {
-    /// What has overtaken its name: when, and how many bytes.
+    /// Pieces that arrived before the header: time and bytes.
     early: Vec<(Time, u32)>,
     name: Option<Name>,
 }
 
 impl OpenHost {
     /// # Errors
-    /// What no host but a simulated one can do, and what [`Engine::new`](crate::Engine::new)
-    /// refuses.
+    /// If the run needs functions that only simulated hosts have, or if
+    /// [`Engine::new`](crate::Engine::new) returns an error.
     pub fn new(setup: Setup, host: u32) -> Result<OpenHost, String> {
         let ground = ground(setup)?;
         let setup = ground.setup.clone();
@@ -123,10 +122,10 @@ impl OpenHost {
         let partitions: Vec<u32> = (0..hosts as u32).collect();
         let mut dependents = Dependents::new(&setup, &partitions, host);
         let mut agenda = Agenda::default();
-        for turn in
+        for next in
             dependents.iter_mut().flat_map(|dependents| dependents.first(|other| other == host))
         {
-            agenda.start_dependent(turn);
+            agenda.start_dependent(next);
         }
         Ok(OpenHost {
             host,
@@ -135,7 +134,7 @@ impl OpenHost {
             agenda,
             dependents,
             flows: Flows::new(hosts, setup.measured(), setup.fabric.mtu),
-            begun: 0,
+            submitted: 0,
             endless: BTreeSet::new(),
             arriving: BTreeMap::new(),
             deliveries: Vec::new(),
@@ -143,24 +142,24 @@ impl OpenHost {
         })
     }
 
-    /// What a simulated host would be told.
+    /// The context that a simulated host would have.
     pub fn context(&self) -> HostContext {
         context(&self.setup, &self.routing, self.host)
     }
 
-    /// What paths look like.
+    /// Path properties.
     pub fn paths(&self) -> &dyn PathOracle {
         &self.routing
     }
 
-    /// When the next message is to begin, or to ask again.
+    /// Time at which [`next`](Self::next) must be called again.
     pub fn next_at(&self) -> Time {
         let unknown = self.feed.known();
         let look = if unknown == Time::NEVER { unknown } else { unknown.after(Span::ps(1)) };
         self.agenda.next_at().min(look)
     }
 
-    /// What is to be done by `now`.
+    /// The next action that is due by `now`.
     pub fn next(&mut self, now: Time) -> Option<HostAction> {
         let (feed, agenda, host) = (&mut self.feed, &mut self.agenda, self.host);
         while feed.known() < now {
@@ -183,8 +182,8 @@ impl OpenHost {
             true => Span::ZERO,
             false => self.routing.ideal(flow.src, flow.dst, flow.bytes),
         };
-        let number = self.begun;
-        self.begun = self.begun.wrapping_add(1);
+        let number = self.submitted;
+        self.submitted = self.submitted.wrapping_add(1);
         if unlimited {
             self.endless.insert(number);
             if flow.stop < Time::NEVER {
@@ -197,7 +196,7 @@ impl OpenHost {
         Some(HostAction::Send(MessageStart {
             to: flow.dst,
             bytes: flow.bytes.max(NAME_BYTES as u64),
-            // As long as a name is.
+            // The length is exact.
             name: name.try_into().unwrap_or([0; NAME_BYTES]),
             weight: self.setup.weights.get(usize::from(flow.label)).copied().unwrap_or(1),
             dedicated: flow.dedicated,
@@ -205,8 +204,8 @@ impl OpenHost {
         }))
     }
 
-    /// A piece of a message has arrived, which its sender calls `number`; false where it cannot be
-    /// of this run.
+    /// Records a piece of the message with this `number` at its sender. Returns `false` if the
+    /// message cannot belong to this run.
     pub fn delivered(
         &mut self,
         now: Time,
@@ -235,7 +234,7 @@ impl OpenHost {
     }
 
     fn count(&mut self, at: Time, from: u32, number: u32, name: Name, bytes: u32) {
-        // What is shorter than a name was sent longer.
+        // Messages shorter than the header were padded.
         let bytes = bytes.min(u32::try_from(name.bytes).unwrap_or(u32::MAX));
         self.flows.delivered(at, at, MessageId { src: from, id: number }, bytes);
         self.deliveries.push(Delivery { at, flow: name.id, bytes });
@@ -259,7 +258,7 @@ impl OpenHost {
         }
     }
 
-    /// All of a message has arrived: others may begin.
+    /// Records that a message has arrived completely. Dependent messages may start.
     pub fn completed(&mut self, now: Time, from: u32, number: u32) {
         self.arriving.remove(&(from, number));
         self.flows.completed(now, MessageId { src: from, id: number });
@@ -270,17 +269,17 @@ impl OpenHost {
         }
     }
 
-    /// The destination has all of the message.
+    /// Records that the destination has the whole message.
     pub fn acked(&mut self, now: Time, number: u32) {
         self.flows.acked(now, MessageId { src: self.host, id: number });
     }
 
-    /// So much of a message was sent again.
+    /// Records that `bytes` of a message were retransmitted.
     pub fn resent(&mut self, number: u32, bytes: u32) {
         self.flows.resent(MessageId { src: self.host, id: number }, bytes);
     }
 
-    /// No more messages begin; those that do not end by themselves stop, by number.
+    /// Ends submissions. Returns the numbers of the unlimited messages, which must stop.
     pub fn close(&mut self) -> impl Iterator<Item = u32> + use<> {
         self.feed.close();
         self.agenda.close();
@@ -290,21 +289,21 @@ impl OpenHost {
         std::mem::take(&mut self.endless).into_iter()
     }
 
-    /// Messages that end by themselves and are not acknowledged.
+    /// Number of finite messages that are not acknowledged.
     pub fn open(&self) -> u64 {
         self.flows.open()
     }
 
-    /// All that was seen here, for [`OpenRows::add`].
+    /// All records of this host, for [`OpenRows::add`].
     pub fn leave(mut self) -> Vec<u8> {
         let (done, deliveries) = (self.flows.take_rest(), self.deliveries);
         let mut bytes = Vec::new();
-        Seen { done, deliveries }.put(&mut bytes);
+        HostRecords { done, deliveries }.put(&mut bytes);
         bytes
     }
 }
 
-/// The rows of a run that nobody has simulated.
+/// Rows of a run on hosts outside the simulator.
 pub struct OpenRows {
     rows: Rows,
     routing: Routing,
@@ -312,15 +311,15 @@ pub struct OpenRows {
     deliveries: Vec<Delivery>,
 }
 
-/// What the hosts of a run have seen, all together.
+/// Combined records of all hosts of a run.
 pub struct OpenOutcome {
-    /// Flows that have finished, by completion, then id.
+    /// Completed flows, by completion time, then ID.
     pub finished: Vec<FlowRecord>,
-    /// Others, by id.
+    /// Other flows, by ID.
     pub unfinished: Vec<FlowRecord>,
-    /// Payload as it has arrived, by time.
+    /// Payload arrivals, by time.
     pub deliveries: Vec<Delivery>,
-    /// Of the rows.
+    /// Digest of the rows.
     pub digest: u64,
 }
 
@@ -338,14 +337,15 @@ impl OpenRows {
         })
     }
 
-    /// What paths look like.
+    /// Path properties.
     pub fn paths(&self) -> &dyn PathOracle {
         &self.routing
     }
 
-    /// Takes what a host has seen; false where that is not it.
-    pub fn add(&mut self, mut seen: &[u8]) -> bool {
-        let Some(mut of_host) = Seen::take(&mut seen).filter(|_| seen.is_empty()) else {
+    /// Adds the records of a host; `false` if `seen` does not contain such records.
+    pub fn add(&mut self, mut records: &[u8]) -> bool {
+        let Some(mut of_host) = HostRecords::take(&mut records).filter(|_| records.is_empty())
+        else {
             return false;
         };
         self.all.join(of_host.done);
@@ -353,7 +353,7 @@ impl OpenRows {
         true
     }
 
-    /// Makes rows of all, at the end of a run.
+    /// Builds the rows, at the end of a run.
     pub fn finish(mut self, now: Time) -> OpenOutcome {
         let routing = &self.routing;
         self.all.expect_rest(|flow| packet_time(routing, flow.src, flow.dst));
@@ -363,17 +363,20 @@ impl OpenRows {
     }
 }
 
-/// What a full packet takes on the slowest link between two hosts.
+/// Serialisation time of a full packet on the slowest link between two hosts.
 fn packet_time(routing: &Routing, src: u32, dst: u32) -> Span {
     let Path { bottleneck_rate, full_wire_bytes, .. } = routing.path(src, dst);
     bottleneck_rate.serialise(full_wire_bytes.into())
 }
 
 /// # Errors
-/// What only a simulated host can do.
+/// If the run needs functions that only simulated hosts have.
 fn ground(setup: Setup) -> Result<Ground, String> {
     if setup.stacks.len() > 1 {
-        return Err("several protocols side by side; hosts that are real have one".to_owned());
+        return Err(
+            "hosts outside the simulator support one protocol per run: configure one stack"
+                .to_owned(),
+        );
     }
     Ground::of(setup)
 }

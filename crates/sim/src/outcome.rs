@@ -1,4 +1,4 @@
-//! What a run leaves behind.
+//! The outcome of a run.
 
 use tidegate_core::fabric::Node;
 use tidegate_core::{Span, Time};
@@ -12,94 +12,95 @@ pub const SEMANTICS: u32 = 6;
 /// One flow: an explicit one or a generated message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowRecord {
-    /// In order of submission; messages of closed loops after all others, each client's in order,
-    /// and those of collectives last, each iteration's together.
+    /// In order of submission. IDs of closed loops follow all others, in order for each client;
+    /// those of collectives come last, with each iteration's together.
     pub id: u64,
-    /// Which label of the run.
+    /// Label of the run.
     pub label: u16,
-    /// Which stack of the run.
+    /// Stack of the run.
     pub stack: u16,
     /// Sending host.
     pub src: u32,
     /// Receiving host.
     pub dst: u32,
-    /// When it was submitted.
+    /// Time of submission.
     pub start: Time,
-    /// Payload bytes; `u64::MAX`: unlimited.
+    /// Payload bytes; `u64::MAX` if unlimited.
     pub bytes: u64,
-    /// Payload delivered to the receiver since it was submitted.
+    /// Payload delivered to the receiver since submission.
     pub delivered_bytes: u64,
-    /// Payload delivered between warm-up and the end.
+    /// Payload delivered in the measured window.
     pub window_bytes: u64,
-    /// The part of the flow's life that lies between warm-up and the end: from its start to its
-    /// last delivery where it finished, to its stop, or its last delivery if that is later, where
-    /// it stopped, and else to the end.
+    /// Intersection of the flow's life with the measured window. The life ends with the last
+    /// delivery if the flow completed. If it stopped, it ends at the stop or the last delivery,
+    /// whichever is later. Otherwise it lasts to the end of the window.
     pub measured: Window,
-    /// What a full packet takes on the slowest link of its path.
+    /// Serialisation time of a full packet on the slowest link of its path.
     pub packet_time: Span,
-    /// When the last byte was delivered.
+    /// Time at which the last byte was delivered.
     pub completed: Option<Time>,
-    /// When the sender knew.
+    /// Time at which the sender learned of completion.
     pub acked: Option<Time>,
-    /// Payload sent again.
+    /// Retransmitted payload.
     pub retransmitted_bytes: u64,
-    /// The same transfer with nothing else in the network (contract: "Slowdown"); zero for
+    /// Completion time of the same transfer in an empty network (contract: "Slowdown"); zero for
     /// unlimited flows.
     pub ideal: Span,
-    /// What it is part of, where it is a request or a reply of a closed loop.
+    /// Request and reply that it belongs to, if it is a message of a closed loop.
     pub exchange: Option<Exchange>,
 }
 
 /// A request and its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// When the request was submitted.
+    /// Time at which the request was submitted.
     pub asked: Time,
-    /// Which label of the run the request has.
+    /// Label of the request.
     pub label: u16,
-    /// This is the reply.
+    /// The message is the reply.
     pub is_reply: bool,
 }
 
 /// An iteration of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Which collective of the run's workload.
+    /// Index of the collective in the run's workload.
     pub job: u32,
-    /// Which of its iterations.
+    /// Number of its iteration.
     pub iteration: u32,
 }
 
 impl FlowRecord {
-    /// What it is part of, where it is a message of a collective.
+    /// The iteration that it belongs to, if it is a message of a collective.
     pub fn step(&self) -> Option<Step> {
         jobs::step(self.id)
     }
 
-    /// How long [`window_bytes`](Self::window_bytes) were counted; `None` below ten packet times,
-    /// over which a rate would say more of where packets begin and end than of the flow.
+    /// Time over which [`window_bytes`](Self::window_bytes) were counted. `None` below ten packet
+    /// times, because a rate over so short a time would reflect packet boundaries rather than the
+    /// flow.
     pub fn lifetime(&self) -> Option<Span> {
         let lifetime = self.measured.span();
         (lifetime >= self.packet_time.times(10)).then_some(lifetime)
     }
 
-    /// Payload delivered between warm-up and the end, in bit/s of the flow's life there.
+    /// Goodput in bit/s over the flow's life in the measured window.
     pub fn goodput_bps(&self) -> Option<f64> {
         self.lifetime().map(|lifetime| self.window_bytes as f64 * 8.0 / lifetime.as_s_f64())
     }
 }
 
-/// A part of simulated time.
+/// An interval of simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// From when.
+    /// Start.
     pub from: Time,
-    /// Until when.
+    /// End.
     pub until: Time,
 }
 
 impl Window {
-    /// How long it is.
+    /// Its length.
     pub fn span(self) -> Span {
         self.until.since(self.from)
     }
@@ -110,13 +111,13 @@ impl Window {
 pub struct Spread {
     /// Mean.
     pub mean: f64,
-    /// 99th percentile, where histograms were kept.
+    /// 99th percentile, if histograms were kept.
     pub p99: Option<f64>,
     /// Maximum.
     pub max: f64,
 }
 
-/// One direction of a link, from warm-up to the end.
+/// Record of one direction of a link over the measured window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkRecord {
     /// Sending end.
@@ -127,58 +128,59 @@ pub struct LinkRecord {
     pub rate_bps: u64,
     /// Wire bytes sent; a packet counts when its transmission starts.
     pub wire_bytes: u64,
-    /// Share of the measured time in which it was sending; what it began and did not send within
-    /// that time is left out.
+    /// Share of the window in which it was sending. Transmissions count only for the part that lies
+    /// within the window.
     pub utilisation: f64,
     /// Packets sent.
     pub packets: u64,
-    /// Time-weighted queue in wire bytes, without the packet in service. Zero at hosts, which are
-    /// pulled.
+    /// Time-weighted queue in wire bytes, without the packet in service. Zero at hosts, whose
+    /// packets wait in transports.
     pub queue_bytes: Spread,
-    /// Per packet, from enqueue to start of transmission.
+    /// Queueing delay per packet, from enqueue to start of transmission.
     pub queue_delay_us: Spread,
-    /// Packets refused, without credits that found no room in their own queue.
+    /// Packets dropped, not including credits that the credit queue had no room for.
     pub drops: u64,
-    /// Those: how receivers learn what the link can take, and no loss.
+    /// Credits that the credit queue dropped. Such drops inform receivers of the link's capacity;
+    /// they are no losses.
     pub credit_drops: u64,
     /// Packets marked.
     pub ecn_marks: u64,
-    /// Pauses received: times that a class came to stand still.
+    /// Number of times that a class was paused.
     pub pfc_pauses: u64,
-    /// How long any class stood still.
+    /// Time for which any class was paused.
     pub paused: Span,
 }
 
-/// One switch, from warm-up to the end.
+/// Record of one switch over the measured window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchRecord {
-    /// Number of the switch.
+    /// Index of the switch.
     pub switch: u32,
     /// Bytes queued over all its ports: mean and maximum exact, p99 from samples every 10 µs.
     pub buffer_bytes: Spread,
-    /// How many samples those are.
+    /// Number of those samples.
     pub samples: u64,
-    /// Packets refused.
+    /// Packets dropped.
     pub drops: u64,
 }
 
-/// What injected faults did, over the whole run.
+/// Effects of injected faults over the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
-    /// Packets lost on links, for want of a path, or queued for a link that went down.
+    /// Packets lost on links, without a path, or queued for a link that went down.
     pub lost: u64,
-    /// Packets that a receiving host's checksum refused.
+    /// Packets that a receiving host dropped because of their checksum.
     pub corrupted: u64,
     /// Packets delivered twice.
     pub duplicated: u64,
-    /// Packets held back.
+    /// Packets that were delayed.
     pub reordered: u64,
-    /// Times that a link went down.
+    /// Number of link outages.
     pub outages: u64,
 }
 
 impl FaultCounts {
-    /// Those of two partitions.
+    /// Sum of the counts of two partitions.
     pub(crate) fn plus(self, other: &FaultCounts) -> FaultCounts {
         FaultCounts {
             lost: self.lost + other.lost,
@@ -195,63 +197,63 @@ impl FaultCounts {
 pub struct PauseStorm {
     /// The host.
     pub host: u32,
-    /// Since when, where it first did.
+    /// Start of its first such pause.
     pub since: Time,
 }
 
 /// One sample of the time series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// When.
+    /// Time of the sample.
     pub at: Time,
-    /// Of what: a flow's id, or a link's number in [`Outcome::links`].
+    /// A flow's ID, or a link's index in [`Outcome::links`].
     pub entity: u64,
-    /// What was sampled.
+    /// Sampled quantity.
     pub quantity: Quantity,
-    /// How much.
+    /// Value.
     pub value: f64,
 }
 
-/// What a sample says.
+/// Sampled quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Payload bytes a flow has delivered so far.
+    /// Payload bytes of a flow delivered so far.
     DeliveredBytes,
     /// A flow's window in wire bytes.
     WindowBytes,
     /// Bytes queued at a port.
     QueueBytes,
-    /// Their integral over time so far, in byte picoseconds; of a mean over an interval, the
-    /// difference of two is what counts.
+    /// Time integral of the queued bytes so far, in byte picoseconds. The difference of two samples
+    /// gives the mean over their interval.
     QueueBytePs,
-    /// Wire bytes that a port has sent so far, of every packet that has begun to leave.
+    /// Wire bytes that a port has sent so far, of every packet whose transmission has started.
     SentBytes,
-    /// How long a port has stood still so far, in picoseconds, of those that were ever told to
-    /// pause.
+    /// Total pause time of a port so far, in picoseconds. Only for ports that have ever been
+    /// paused.
     PausedPs,
 }
 
-/// Everything but the finished flows that were taken while the run went on.
+/// Results of a run, except for the completed flows that were taken during the run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Flows that have finished and were not taken.
+    /// Completed flows that were not taken.
     pub finished: Vec<FlowRecord>,
-    /// Flows that had not finished.
+    /// Flows that have not completed.
     pub unfinished: Vec<FlowRecord>,
-    /// Every direction of every link: link i of the fabric gives records 2i (a to b) and 2i + 1 (b
-    /// to a).
+    /// Every direction of every link: link i of the fabric has records 2i (a to b) and 2i + 1 (b to
+    /// a).
     pub links: Vec<LinkRecord>,
     /// Every switch.
     pub switches: Vec<SwitchRecord>,
-    /// What injected faults did.
+    /// Effects of injected faults.
     pub faults: FaultCounts,
-    /// Hosts that paused their switch for 100 us and more, by number.
+    /// Hosts that paused their switch for 100 us or longer, by index.
     pub storms: Vec<PauseStorm>,
-    /// Covers the simulated outcome; the same whatever the threads and the way dequeues are
-    /// scheduled.
+    /// Digest of the simulated outcome. It does not depend on the number of threads or on explicit
+    /// dequeues.
     pub digest: u64,
-    /// Packets, data or control, delivered over any link, hosts' included.
+    /// Data and control packets delivered over any link, including those of hosts.
     pub packet_hops: u64,
-    /// Events handled.
+    /// Number of events handled.
     pub events: u64,
 }

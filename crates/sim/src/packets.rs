@@ -1,5 +1,5 @@
-//! The packet slab: frames (every hop reads them) apart from bodies (only ends do) and hop traces
-//! (only where asked for).
+//! The packet slab. Frames (read at every hop) are stored apart from bodies (read only at ends) and
+//! hop traces (stored only if a protocol needs them).
 
 use tidegate_core::{Body, Frame, HopTrace, PacketMut};
 
@@ -13,7 +13,7 @@ pub(crate) const NIL: u32 = u32::MAX;
 pub(crate) struct Packets {
     pub(crate) frames: Vec<Frame>,
     bodies: Vec<Body>,
-    /// One for each packet where some protocol asks for hop records, else a single unused one.
+    /// One per packet if some protocol needs hop records, otherwise a single unused one.
     traces: Vec<HopTrace>,
     traced: bool,
     pub(crate) free: Vec<u32>,
@@ -36,7 +36,7 @@ impl Packets {
         if self.traced {
             self.traces.push(HopTrace::default());
         }
-        // Every packet can be free at once, without growing then.
+        // All packets can be free at once; reserving now avoids growth at that time.
         self.free.reserve(self.frames.len());
         self.frames.len() as u32 - 1
     }
@@ -46,7 +46,7 @@ impl Packets {
         self.free.push(packet);
     }
 
-    /// Another packet like `packet`.
+    /// A copy of `packet`.
     pub(crate) fn copy(&mut self, packet: u32) -> u32 {
         let copy = self.alloc();
         self.frames[copy as usize] = self.frames[packet as usize];
@@ -57,14 +57,14 @@ impl Packets {
         copy
     }
 
-    /// `packet` lands soon, perhaps at an end.
+    /// Prefetches a packet that lands soon. `at_end` is set if it lands at a host.
     #[inline]
     pub(crate) fn prefetch(&self, packet: u32, at_end: bool) {
         prefetch(&self.frames, packet as usize);
         if self.traced {
             prefetch(&self.traces, packet as usize);
         }
-        // Ends are too irregular for a branch.
+        // Landings at hosts are too irregular for a branch.
         prefetch(&self.bodies, std::hint::select_unpredictable(at_end, packet, 0) as usize);
     }
 
@@ -88,7 +88,7 @@ impl Packets {
         }
     }
 
-    /// Packets that are somewhere in the network.
+    /// Number of packets that are not free.
     pub(crate) fn in_use(&self) -> usize {
         self.frames.len() - self.free.len()
     }

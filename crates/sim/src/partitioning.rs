@@ -1,9 +1,8 @@
-//! Which part of a fabric each switch and host is in, so that parts can run beside each other.
+//! Partitioning: the assignment of switches and hosts to partitions.
 //!
-//! Switches that have hosts are dealt out in their order, in runs of about as many hosts each;
-//! every other switch goes where nearly all of its links lead, or else where least is. A host is
-//! with its switch. Parts are told apart by nothing else: what they do does not depend on where the
-//! cuts are.
+//! Switches with hosts are divided in their order into runs with about as many hosts each. Every
+//! other switch joins the partition that nearly all of its links lead to, or else the one with the
+//! least load. A host is in the partition of its switch. Results do not depend on the partitioning.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -11,27 +10,28 @@ use std::collections::BTreeSet;
 use tidegate_core::fabric::{Fabric, Link, Node};
 use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Span};
 
-/// Links that are crossed faster than this are not cut: parts would have to meet too often.
+/// Links with a shorter crossing time are not cut, because partitions would have to synchronise too
+/// often.
 const SHORTEST_CUT: Span = Span::ns(50);
 
-/// Below so many packets a partition and window, meetings take more than they give.
+/// With fewer packets per partition and window, barriers cost more than parallelism gains.
 const PACKETS_A_WINDOW: f64 = 100.0;
 
-/// Parts of a fabric.
+/// Assignment of a fabric's nodes to partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Partitioning {
     pub(crate) partitions: usize,
-    /// By switch.
+    /// Partition by switch.
     pub(crate) of_switch: Vec<u32>,
-    /// By host.
+    /// Partition by host.
     pub(crate) of_host: Vec<u32>,
     /// Least time that a packet takes from one partition to another, from the start of its
-    /// transmission; [`Span::FOREVER`] where there is one partition.
+    /// transmission; [`Span::FOREVER`] with one partition.
     pub(crate) lookahead: Span,
 }
 
 impl Partitioning {
-    /// All in one.
+    /// A single partition.
     pub(crate) fn whole(fabric: &Fabric) -> Partitioning {
         Partitioning {
             partitions: 1,
@@ -41,7 +41,7 @@ impl Partitioning {
         }
     }
 
-    /// At most so many parts; fewer where the fabric has fewer racks that can be cut apart.
+    /// At most `partitions` partitions; fewer if the fabric has fewer racks that can be separated.
     pub(crate) fn new(fabric: &Fabric, partitions: usize) -> Partitioning {
         let clusters = clusters(fabric);
         let leaders: Vec<usize> = {
@@ -67,11 +67,11 @@ impl Partitioning {
         let all: u64 = hosts.iter().sum();
         let (mut before, mut next) = (0, 0);
         for (number, &rack) in racks.iter().enumerate() {
-            // By the middle of its hosts, but so that no part stays empty.
+            // By the middle of its hosts, but such that no partition stays empty.
             let middle = 2 * before + hosts[rack];
             let by_hosts = (middle as u128 * partitions as u128 / (2 * all) as u128) as usize;
             let least = (number + partitions).saturating_sub(racks.len());
-            // Nor may the next one be left out.
+            // The next partition must not be skipped either.
             let partition = by_hosts.clamp(least, next.min(partitions - 1));
             partition_of[rack] = Some(partition);
             next = partition + 1;
@@ -94,21 +94,21 @@ impl Partitioning {
         };
         let lookahead =
             fabric.links.iter().enumerate().filter(cut).map(|link| crossing(fabric, link)).min();
-        // Parts that no link joins never need each other.
+        // Partitions without a link between them never need to synchronise.
         let lookahead = lookahead.unwrap_or(Span::s(1));
         Partitioning { partitions, of_switch, of_host, lookahead }
     }
 }
 
-/// In how many parts, `most` at most, a run on `fabric` gains from being done: in each there should
-/// be work between two meetings. What hosts can send is known, what they will is not.
+/// Number of partitions, at most `most`, that a run on `fabric` profits from: each should have
+/// enough work between two barriers. The estimate assumes that hosts send at full rate.
 pub fn partitions_worth(fabric: &Fabric, most: usize) -> usize {
     let rack = |link: &Link| match (link.a, link.b) {
         (Node::Host(_), Node::Switch(s)) | (Node::Switch(s), Node::Host(_)) => Some(s),
         _ => None,
     };
     let racks: BTreeSet<u32> = fabric.links.iter().filter_map(rack).collect();
-    // There are no more partitions than that, however many threads somebody has.
+    // There are no more partitions than racks, however many threads are requested.
     let most = most.min(racks.len());
     let packets_per_second: f64 = fabric
         .links
@@ -125,7 +125,7 @@ pub fn partitions_worth(fabric: &Fabric, most: usize) -> usize {
     cut.map_or(1, |partitioning| partitioning.partitions)
 }
 
-/// Least time that a packet takes over a link between switches, either way.
+/// Least time that a packet takes over a link between switches, in either direction.
 fn crossing(fabric: &Fabric, (number, link): (usize, &Link)) -> Span {
     let latency = |node| match node {
         Node::Switch(s) => fabric.switches[s as usize].latency,
@@ -137,7 +137,7 @@ fn crossing(fabric: &Fabric, (number, link): (usize, &Link)) -> Span {
     fastest.serialise(MIN_WIRE_BYTES as u64) + link.delay + into
 }
 
-/// By switch: the least number of those that it must be with.
+/// By switch: the least index among the switches that must share its partition.
 fn clusters(fabric: &Fabric) -> Vec<usize> {
     let mut leader: Vec<usize> = (0..fabric.switches.len()).collect();
     fn find(leader: &mut [usize], mut at: usize) -> usize {
@@ -158,7 +158,7 @@ fn clusters(fabric: &Fabric) -> Vec<usize> {
     (0..leader.len()).map(|switch| find(&mut leader, switch)).collect()
 }
 
-/// Finds a partition for the switches without hosts, from those next to racks outwards.
+/// Assigns the switches without hosts, from those next to racks outwards.
 fn assign_others(
     fabric: &Fabric,
     clusters: &[usize],
@@ -175,7 +175,7 @@ fn assign_others(
             }
         }
     }
-    // Links, as a measure of the packets that pass.
+    // Number of links, as a measure of the packets that pass.
     let mut load = vec![0usize; partitions];
     for (switch, partition) in partition_of.iter().enumerate() {
         partition.iter().for_each(|&partition| load[partition] += 2 * beside[switch].len());
@@ -190,7 +190,7 @@ fn assign_others(
             .collect();
         next.sort_unstable();
         next.dedup();
-        // All of a tier see the tier below, and not each other.
+        // The switches of a tier consider the tier below, and not each other.
         let mut chosen = Vec::new();
         for &switch in &next {
             let mut links = vec![0usize; partitions];
@@ -199,7 +199,8 @@ fn assign_others(
                     links[partition] += 1;
                 }
             }
-            // A pod keeps its own; what all share is shared out.
+            // A switch of a pod stays with its pod; switches that all share are distributed by
+            // load.
             let known: usize = links.iter().sum();
             let own = (0..partitions).find(|&partition| 4 * links[partition] >= 3 * known);
             let least = (0..partitions)
@@ -221,7 +222,7 @@ mod tests {
     use tidegate_core::Rate;
     use tidegate_core::fabric::{Buffer, Switch};
 
-    /// `racks` of `hosts` under `spines`; links take `delay`.
+    /// `racks` racks of `hosts` hosts under `spines` spines; links take `delay`.
     fn fabric(racks: u32, hosts: u32, spines: u32, delay: Span) -> Fabric {
         let switch = |number: u32| Switch {
             name: format!("s{number}"),
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn racks_go_in_runs_and_spines_are_shared_out() {
+    fn racks_are_cut_in_runs_and_spines_by_load() {
         let partitioning = Partitioning::new(&fabric(7, 2, 4, Span::us(1)), 3);
         assert_eq!(partitioning.of_switch, [0, 0, 1, 1, 1, 2, 2, 0, 2, 0, 2]);
         assert_eq!(partitioning.of_host[4..10], [1; 6]);
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_partitions_than_racks_and_none_of_links_that_take_no_time() {
+    fn partitions_are_limited_by_racks_and_delays() {
         assert_eq!(Partitioning::new(&fabric(3, 4, 2, Span::us(1)), 8).partitions, 3);
         assert_eq!(Partitioning::new(&fabric(1, 4, 2, Span::us(1)), 8).partitions, 1);
         let instant = fabric(4, 4, 2, Span::ZERO);
@@ -271,10 +272,10 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_worth_it_where_each_has_work() {
+    fn partitions_are_worth_it_with_enough_work() {
         assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), 2), 2);
         assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), 64), 10);
-        // Who has no end of threads does not wait for it.
+        // An unlimited number of threads must not take unlimited time.
         assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), usize::MAX), 10);
         assert_eq!(partitions_worth(&fabric(4, 2, 2, Span::us(1)), 8), 1);
         assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), 1), 1);

@@ -1,22 +1,22 @@
-//! How long a sender stands still because it was told to pause.
+//! Pause state of a sender under PFC.
 
 use tidegate_core::{Span, Time};
 
-/// What a sender was told by the switch that it sends to.
+/// Pause state of a sender, as set by the switch that it sends to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PauseState {
-    /// Classes that stand still, a bit each.
+    /// Paused classes; one bit each.
     pub(crate) classes: u8,
-    /// Since when any does.
+    /// Start of the present pause of any class.
     pub(crate) since: Time,
-    /// How often a class came to stand still.
+    /// Number of times that a class was paused.
     pub(crate) times: u64,
-    /// How long any did, until `since`.
+    /// Total pause time until `since`.
     before: Span,
 }
 
 impl PauseState {
-    /// A class stands still from now on, or goes on; whether that is news.
+    /// Pauses or resumes a class. Returns whether this changes its state.
     pub(crate) fn set(&mut self, now: Time, class: u8, on: bool) -> bool {
         let before = self.classes;
         self.classes = if on { before | 1 << class } else { before & !(1 << class) };
@@ -32,13 +32,13 @@ impl PauseState {
         true
     }
 
-    /// How long any class has stood still by `now`.
+    /// Time for which any class was paused, by `now`.
     pub(crate) fn span(&self, now: Time) -> Span {
         let current = if self.classes == 0 { Span::ZERO } else { now.since(self.since) };
         self.before + current
     }
 
-    /// Whether a class stands still, and has since before `at`.
+    /// Returns whether any class is paused, and has been since `at` or earlier.
     pub(crate) fn since_before(&self, at: Time) -> bool {
         self.classes != 0 && self.since <= at
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_that_stand_still_together_count_once() {
+    fn overlapping_pauses_count_once() {
         let mut pause_state = PauseState::default();
         assert!(pause_state.set(Time::us(1), 3, true));
         assert!(!pause_state.set(Time::us(2), 3, true));

@@ -1,9 +1,9 @@
-//! One direction of a link: the egress queue before it, and the packets on it.
+//! One direction of a link: the egress queue in front of it, and the packets on it.
 //!
 //! Both are lists through the packet slab. Only the head of the link is in the event list. The
-//! queue is committed lazily: [`Port::commit`] starts every transmission that is due, at its true
-//! time, and is called before anything touches the port and when its link runs empty. A packet that
-//! finds the port free never enters the queue.
+//! queue is committed lazily: a commit starts every transmission that is due, at its true time. It
+//! is done before anything touches the port and when its link runs empty. A packet that finds the
+//! port free never enters the queue.
 
 use tidegate_core::{Frame, Rate, Span, Time};
 
@@ -23,18 +23,17 @@ pub(crate) mod flag {
     pub(crate) const SHARED: u8 = 4;
     /// Keeps histograms.
     pub(crate) const HISTOGRAMS: u8 = 8;
-    /// Marks even where nothing is queued.
+    /// Marks even if nothing is queued.
     pub(crate) const ECN_AT_ZERO: u8 = 16;
     /// Its link is down.
     pub(crate) const DOWN: u8 = 32;
-    /// Its queues are a scheduler's.
+    /// Its queues belong to a scheduler.
     pub(crate) const SCHEDULED: u8 = 64;
-    /// Marks packets that begin to leave.
+    /// Marks packets whose transmission starts.
     pub(crate) const MARKS_LATE: u8 = 128;
 }
 
-/// One direction of a link. Three cache lines; the third is touched only by packets that had to
-/// wait.
+/// One direction of a link. Three cache lines; only packets that have to wait touch the third.
 #[repr(C, align(64))]
 pub(crate) struct Port {
     /// End of the transmission in progress.
@@ -57,7 +56,7 @@ pub(crate) struct Port {
     /// Bit p: priority p is not empty.
     occupied: u8,
     pub(crate) flags: u8,
-    /// Of a port that marks: which of the ways to do so.
+    /// Index of its ECN configuration, if it marks.
     pub(crate) marking: u16,
     queues: [Fifo; 8],
     pub(crate) waits: Waits,
@@ -69,7 +68,7 @@ struct Fifo {
     tail: u32,
 }
 
-/// What packets that had to wait add up to.
+/// Sums over the packets that had to wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waits {
     /// Σ wire bytes · wait, in byte picoseconds: the time integral of the queue.
@@ -92,7 +91,7 @@ pub(crate) struct PortHistograms {
 }
 
 impl PortHistograms {
-    /// The queue held `bytes` until now.
+    /// Records that the queue held `bytes` until now.
     #[inline]
     pub(crate) fn level(&mut self, now: Time, bytes: u32) {
         self.bytes.add(bytes as u64, now.since(self.changed_at).as_ps() / 1_000);
@@ -105,7 +104,7 @@ impl PortHistograms {
     }
 }
 
-/// The longest that a packet's transmission can take.
+/// The longest transmission time of a packet.
 pub(crate) fn longest_flight(rate: Rate) -> Span {
     let ps = (u16::MAX as u128 * rate.ps_per_byte_q20() as u128) >> 20;
     Span::ps(ps as u64)
@@ -137,7 +136,7 @@ impl Port {
         self.occupied != 0
     }
 
-    /// A packet that arrives now leaves now.
+    /// Returns whether a packet that arrives now leaves now.
     #[inline]
     pub(crate) fn is_free(&self, now: Time) -> bool {
         self.free_at <= now && self.occupied == 0
@@ -148,28 +147,28 @@ impl Port {
         Span::ps((wire_bytes as u64 * self.ps_per_byte_q20) >> 20)
     }
 
-    /// How long `bytes` take, however many.
+    /// Serialisation time of `bytes`, without limit.
     pub(crate) fn serialise_all(&self, bytes: u64) -> Span {
         Span::ps(((bytes as u128 * self.ps_per_byte_q20 as u128) >> 20) as u64)
     }
 
-    /// How much of the transmission in progress lies after `now`.
+    /// Part of the transmission in progress that lies after `now`.
     pub(crate) fn busy_beyond(&self, now: Time) -> Span {
         if self.free_at == Time::NEVER { Span::ZERO } else { self.free_at.since(now) }
     }
 
-    /// Says how much a scheduler holds for the port.
+    /// Sets the queue length to that of the port's scheduler.
     pub(crate) fn set_queue(&mut self, bytes: u32, is_empty: bool) {
         self.queue_bytes = bytes;
         self.occupied = !is_empty as u8;
     }
 
-    /// Transmissions that start from now on are at this rate.
+    /// Sets the rate of the transmissions that start from now on.
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         self.ps_per_byte_q20 = rate.ps_per_byte_q20();
     }
 
-    /// Puts `packet` at the end of its priority's queue.
+    /// Appends `packet` to the queue of its priority.
     #[inline]
     pub(crate) fn enqueue(&mut self, packet: u32, now: Time, frames: &mut [Frame]) {
         let frame = &mut frames[packet as usize];
@@ -193,7 +192,7 @@ impl Port {
         self.dequeue_of(self.occupied.trailing_zeros() as usize, frames)
     }
 
-    /// The same among priorities that are not in `paused`, a bit each; there may be none.
+    /// Takes the next packet whose priority is not in `paused` (one bit each), if any.
     pub(crate) fn dequeue_but(&mut self, paused: u8, frames: &[Frame]) -> Option<u32> {
         let open = self.occupied & !paused;
         (open != 0).then(|| self.dequeue_of(open.trailing_zeros() as usize, frames))
@@ -212,8 +211,8 @@ impl Port {
         packet
     }
 
-    /// Puts `packet` on the link at `start`. Where the link was empty, so that its event must be
-    /// inserted: when it lands.
+    /// Puts `packet` on the link at `start`. Returns its landing time if the link was empty, so
+    /// that the caller sets its event.
     #[inline]
     pub(crate) fn launch(
         &mut self,
@@ -230,8 +229,8 @@ impl Port {
         self.append(packet, landing, frames).then_some(landing)
     }
 
-    /// Puts `packet`, which lands behind all others, on the link. True where it was empty, so that
-    /// its event must be inserted.
+    /// Appends `packet`, which lands after all others, to the link. Returns whether the link was
+    /// empty, so that the caller sets its event.
     #[inline(always)]
     pub(crate) fn append(&mut self, packet: u32, landing: Time, frames: &mut [Frame]) -> bool {
         frames[packet as usize].next = NIL;
@@ -246,7 +245,7 @@ impl Port {
         was_empty
     }
 
-    /// Takes the packet that reaches the far end, and says when the next one will.
+    /// Takes the packet that reaches the far end. Also returns the landing time of the next one.
     #[inline]
     pub(crate) fn land(&mut self, frames: &[Frame]) -> (u32, Option<Time>) {
         let packet = self.link_head;
@@ -255,7 +254,7 @@ impl Port {
         (packet, (frame.next != NIL).then_some(frame.at))
     }
 
-    /// The packet that lands next. There may be none.
+    /// The packet that lands next, or [`NIL`].
     #[inline]
     pub(crate) fn link_head(&self) -> u32 {
         self.link_head
@@ -266,7 +265,7 @@ impl Port {
         self.link_head == NIL
     }
 
-    /// The link goes down: takes every packet that is on it or queued for it.
+    /// Takes the link down, and removes every packet that is on it or queued for it.
     pub(crate) fn cut(&mut self, frames: &[Frame], mut lost: impl FnMut(u32)) {
         while self.link_head != NIL {
             lost(self.land(frames).0);
@@ -278,7 +277,7 @@ impl Port {
         self.flags |= flag::DOWN;
     }
 
-    /// The link is back.
+    /// Brings the link back.
     pub(crate) fn mend(&mut self, now: Time) {
         self.free_at = now;
         self.flags &= !flag::DOWN;
@@ -299,12 +298,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_three_cache_lines() {
+    fn port_is_three_cache_lines() {
         assert_eq!(size_of::<Port>(), 192);
     }
 
     #[test]
-    fn queue_is_first_in_first_out_by_priority() {
+    fn queues_are_fifo_by_priority() {
         let mut frames: Vec<Frame> = (0..6)
             .map(|i| Frame {
                 wire_bytes: 100 + i as u16,

@@ -1,11 +1,11 @@
-//! A hint to the processor: memory that is about to be needed. Nothing that a program can see
-//! depends on it.
+//! Prefetch hints to the processor. They have no effect on results.
 
-/// Brings `items[index]` nearer. There need be no such item.
+/// Prefetches `items[index]`. The index may be out of range.
 #[inline(always)]
 #[allow(
     unsafe_code,
-    reason = "no safe function of the standard library does this; a fifth of a large run's time"
+    reason = "no safe function of the standard library does this; it saves a fifth of a large \
+              run's time"
 )]
 pub(crate) fn prefetch<T>(items: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -1,45 +1,46 @@
-//! Watching a run from inside. A probe that is off costs nothing.
+//! Probes: observation of a run. A disabled probe costs nothing.
 
 use std::any::Any;
 
 use tidegate_core::{Body, Feedback, Frame, HopTrace, Span, Time};
 
-/// A packet leaves a port.
+/// A packet starts to leave a port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Departure<'a> {
-    /// When its transmission starts.
+    /// Start of its transmission.
     pub at: Time,
-    /// Number of the port: 2i leads from a to b of link i, 2i + 1 back.
+    /// Index of the port: link i has ports 2i (a to b) and 2i + 1 (b to a).
     pub port: u32,
-    /// How long it waited.
+    /// Time that it waited in the queue.
     pub waited: Span,
-    /// Wire bytes queued behind it.
+    /// Wire bytes that stay queued.
     pub queue_bytes: u32,
-    /// Telemetry of this port included.
+    /// Its frame, with this port's telemetry.
     pub frame: &'a Frame,
     /// Its transport header.
     pub body: &'a Body,
-    /// Its hop records, this port's included.
+    /// Its hop records, including this port's.
     pub hops: &'a HopTrace,
 }
 
-/// Hears of every departure and arrival, and of what transports say of their flows: of one port, or
-/// one host, in order of time. Of two, one may be ahead by twice as long as a packet is on a link.
+/// Receives every packet event of a run and the feedback of transports. The events of one port or
+/// one host arrive in order of time. Events of different nodes can be out of order by up to twice
+/// the time that a packet spends on a link.
 pub trait Probe: Send {
-    /// False: the engine does not call at all.
+    /// If `false`, the engine never calls the probe.
     const ON: bool = true;
-    /// True: an event for every dequeue instead of lazy commits. Slower; the outcome is the same,
-    /// and a test says so.
+    /// If `true`, every dequeue is an event, instead of lazy commits. This is slower, and a test
+    /// checks that the outcome is the same.
     const EXPLICIT_DEQUEUES: bool = false;
     /// A packet starts to leave a port.
     fn departed(&mut self, _departure: &Departure<'_>) {}
-    /// A packet is refused by a switch, or no path is left for it.
+    /// A packet is dropped by a switch, or no path is left for it.
     fn dropped(&mut self, _body: &Body) {}
-    /// A packet reached a host.
+    /// A packet has reached a host.
     fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, _body: &Body) {}
-    /// `bytes` of payload of the flow with this id reached their receiver, for the first time.
+    /// `bytes` of payload of the flow with this ID have reached their receiver for the first time.
     fn delivered(&mut self, _now: Time, _flow: u64, _bytes: u32) {}
-    /// The sender of the flow with this id has heard of a packet.
+    /// The sender of the flow with this ID has received feedback on a packet.
     fn feedback(&mut self, _now: Time, _flow: u64, _feedback: &Feedback) {}
 }
 
@@ -47,8 +48,8 @@ impl Probe for () {
     const ON: bool = false;
 }
 
-/// A [probe](Probe) of any type, which can be told afterwards (`Any`).
-#[allow(missing_docs, reason = "what Probe says of them")]
+/// A [probe](Probe) of any type. After the run, `Any` gives access to its concrete type.
+#[allow(missing_docs, reason = "documented at Probe")]
 pub trait Observer: Any + Send {
     fn departed(&mut self, _departure: &Departure<'_>) {}
     fn dropped(&mut self, _body: &Body) {}

@@ -1,13 +1,13 @@
 //! A run in several processes.
 //!
-//! All have the same setup, and each has some of the partitions: builds them, runs them on threads,
-//! and draws all flows for itself, so that none has to be sent. Windows are as between threads:
-//! where one ends follows from figures that all have heard. Rank 0 alone is asked for anything. It
-//! tells the others what it is about to do, in an [`Order`], and they do the same until they have
-//! finished: nobody can get out of step, for nobody else decides.
+//! All processes have the same setup, and each simulates some of the partitions on threads. Every
+//! process draws all flows for itself, so none has to be sent. Windows work as between threads:
+//! every process computes the end of a window from the same combined state. Only rank 0 has a
+//! caller. It sends the other ranks each operation in advance as an [`Order`], and they execute it,
+//! until an order to finish. Ranks cannot diverge, because only rank 0 decides.
 //!
-//! In a window each rank sends one message to each other: its figures, and the packets that cross
-//! between the two.
+//! In a window each rank sends one message to every other rank: its window state, and the packets
+//! that cross between the two.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -20,18 +20,18 @@ use crate::flows::Done;
 use crate::partition::Mailbox;
 use crate::reports::Completions;
 
-/// What rank 0 is about to do, and the others are to do with it.
+/// Operation that rank 0 is about to execute, and that the other ranks execute with it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Order {
-    /// Advance: until then, and for so much work.
+    /// Advance to a time, or until this much work is done.
     Advance(Time, u64),
-    /// Collect rows: an answer is [`Completions`].
+    /// Collect rows. The answer is [`Completions`].
     Rows,
-    /// Sample: an answer is [`Snapshot`](crate::told::Snapshot).
+    /// Sample. The answer is [`Snapshot`](crate::reports::Snapshot).
     Sample,
-    /// Look for ports that wait for each other: an answer is [`Waits`](crate::deadlock::Waits).
+    /// Look for deadlocks. The answer is [`Waits`](crate::deadlock::Waits).
     Look,
-    /// Finish: an answer is [`FinalState`](crate::told::FinalState).
+    /// Finish. The answer is [`FinalState`](crate::reports::FinalState).
     Finish,
 }
 
@@ -67,32 +67,33 @@ bytes! {
     WindowState { next, work, open, listed_done, known }
 }
 
-/// Where the partitions of this process are among all.
+/// Position of this process's partitions among all partitions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) rank: usize,
     pub(crate) ranks: usize,
-    /// How many every rank has.
+    /// Partitions per rank.
     pub(crate) partitions: usize,
 }
 
 impl Place {
-    /// All parts are here.
+    /// All partitions are in this process.
     pub(crate) fn alone(partitions: usize) -> Place {
         Place { rank: 0, ranks: 1, partitions }
     }
 
-    /// The first of them.
+    /// Number of the first partition of this process.
     pub(crate) fn first(&self) -> u32 {
         (self.rank * self.partitions) as u32
     }
 
-    /// What this process calls a partition; beyond its parts where that is elsewhere.
-    pub(crate) fn here(&self, partition: u32) -> usize {
+    /// Index of a partition in this process; at least `partitions` if it belongs to another
+    /// process.
+    pub(crate) fn index_of(&self, partition: u32) -> usize {
         (partition as usize).wrapping_sub(self.first() as usize)
     }
 
-    /// What all call the partitions of `rank`.
+    /// Numbers of the partitions of `rank` among all partitions.
     pub(crate) fn partitions_of(&self, rank: usize) -> std::ops::Range<usize> {
         rank * self.partitions..(rank + 1) * self.partitions
     }
@@ -104,15 +105,16 @@ impl Place {
     }
 }
 
-/// What the threads of a rank share of its trade with others. They meet before and after that, so
-/// that nobody waits for these locks.
+/// Buffers that the threads of a rank share for the exchange with other ranks. A barrier precedes
+/// and follows each exchange, so no thread waits for these locks.
 pub(crate) struct RankBoundary {
     place: Place,
-    /// By rank and part: packets to each of that rank's parts, each behind their length.
+    /// By rank and local partition: packets to each partition of that rank, each block preceded by
+    /// its length.
     out: Vec<Mutex<Vec<u8>>>,
-    /// By rank: what it has sent.
+    /// By rank: its last message.
     into: Vec<RwLock<Vec<u8>>>,
-    /// What all ranks have told.
+    /// Combined state of all ranks.
     state: Mutex<Result<WindowState, RankFailure>>,
 }
 
@@ -131,7 +133,7 @@ impl RankBoundary {
         self.out[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Packs what the partition `from` of this rank has for the partitions of others.
+    /// Packs the packets that partition `from` of this rank has for the partitions of other ranks.
     pub(crate) fn pack<'a>(&self, from: usize, mail: impl Fn(usize) -> MutexGuard<'a, Mailbox>) {
         for rank in self.place.others() {
             let mut out = self.out(rank, from);
@@ -145,7 +147,8 @@ impl RankBoundary {
         }
     }
 
-    /// Sends what is packed and what this rank has to tell, and waits for the same of all others.
+    /// Sends the packed packets and this rank's state to all other ranks, and waits for their
+    /// messages.
     pub(crate) fn trade(&self, communicator: &mut dyn Communicator, own: WindowState) {
         let state = self.try_trade(communicator, own);
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
@@ -173,12 +176,12 @@ impl RankBoundary {
         Ok(all)
     }
 
-    /// What all ranks have told.
+    /// Combined state of all ranks.
     pub(crate) fn state(&self) -> Result<WindowState, RankFailure> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds to `mail` what other ranks have sent to the partition `to` of this one.
+    /// Adds to `mail` what other ranks have sent to the partition `to` of this rank.
     pub(crate) fn unpack(&self, to: usize, mail: &mut Mailbox) -> Result<(), RankFailure> {
         for rank in self.place.others() {
             let into = self.into[rank].read().unwrap_or_else(PoisonError::into_inner);
@@ -201,12 +204,12 @@ impl RankBoundary {
     }
 }
 
-/// The other processes of a run, as this one deals with them.
+/// Connection of this process to the other processes of a run.
 pub(crate) struct Ranks {
     pub(crate) communicator: Box<dyn Communicator>,
     pub(crate) boundary: RankBoundary,
     buffer: Vec<u8>,
-    /// Packet-hops of the others, as of the last rows.
+    /// Packet-hops of the other ranks when rows were last collected.
     pub(crate) packet_hops: u64,
 }
 
@@ -220,7 +223,7 @@ impl Ranks {
         }
     }
 
-    /// Tells the others what this rank, which is 0, is about to do.
+    /// Sends an order to all other ranks. Only rank 0 does this.
     pub(crate) fn order(&mut self, order: Order) -> Result<(), RankFailure> {
         for rank in self.boundary.place.others() {
             self.send(rank, &order)?;
@@ -228,17 +231,17 @@ impl Ranks {
         Ok(())
     }
 
-    /// Waits for what rank 0 is about to do.
+    /// Waits for the next order of rank 0.
     pub(crate) fn next_order(&mut self) -> Result<Order, RankFailure> {
         self.receive(0)
     }
 
-    /// Answers rank 0.
+    /// Sends an answer to rank 0.
     pub(crate) fn answer(&mut self, answer: &impl Bytes) -> Result<(), RankFailure> {
         self.send(0, answer)
     }
 
-    /// Takes the answers of all others, in their order.
+    /// Receives the answers of all other ranks, in order of rank.
     pub(crate) fn answers<T: Bytes>(&mut self, mut each: impl FnMut(T)) -> Result<(), RankFailure> {
         for rank in self.boundary.place.others() {
             each(self.receive(rank)?);
@@ -246,7 +249,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// The ends that are done on the other ranks.
+    /// Flow ends that are done on the other ranks.
     pub(crate) fn ended(&mut self) -> Result<Vec<Done>, RankFailure> {
         let (mut done, mut packet_hops) = (Vec::new(), 0);
         self.answers(|ended: Completions| {

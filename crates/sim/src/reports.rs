@@ -1,5 +1,4 @@
-//! What the partitions of a process tell when they are asked: which flows are done, what is
-//! sampled, and what is left at the end.
+//! Reports of the partitions of a process: completed flows, samples, and the final state.
 
 use tidegate_core::{Span, Time};
 
@@ -7,39 +6,39 @@ use crate::bytes::bytes;
 use crate::flows::Done;
 use crate::outcome::{FaultCounts, LinkRecord, Quantity, Sample, SwitchRecord};
 
-/// What is done.
+/// Completed flows, and progress.
 #[derive(Default)]
 pub(crate) struct Completions {
-    /// Of each partition.
+    /// By partition.
     pub(crate) done: Vec<Done>,
-    /// So far.
+    /// Packet-hops so far.
     pub(crate) packet_hops: u64,
 }
 
-/// What is sampled, in no order.
+/// One sample of everything that is sampled, in no order.
 #[derive(Default)]
 pub(crate) struct Snapshot {
-    /// By id of a flow that has not completed: bytes delivered.
+    /// By ID of an incomplete flow: bytes delivered.
     pub(crate) running: Vec<(u64, u64)>,
-    /// By id of a flow: its window in bytes.
+    /// By ID of a flow: its window in bytes.
     pub(crate) windows: Vec<(u64, f64)>,
     /// By port of a switch: bytes queued.
     pub(crate) queues: Vec<(u32, u32)>,
-    /// The same over time so far, in byte picoseconds, and wire bytes sent so far.
+    /// By port of a switch: queueing so far in byte picoseconds, and wire bytes sent so far.
     pub(crate) ports: Vec<(u32, (u128, u64))>,
-    /// By port that was ever told to pause: how long it has stood still.
+    /// By port that has ever been paused: total pause time.
     pub(crate) paused: Vec<(u32, Span)>,
 }
 
-/// What is left at the end, in no order.
+/// Records at the end of a run, in no order.
 #[derive(Default)]
 pub(crate) struct FinalState {
     /// By port.
     pub(crate) links: Vec<(u32, LinkRecord)>,
     pub(crate) switches: Vec<SwitchRecord>,
-    /// By port: what packets have waited for, in byte picoseconds.
+    /// By port: queueing in byte picoseconds.
     pub(crate) waits: Vec<(u32, u128)>,
-    /// Of each partition: the ends that nobody has collected.
+    /// By partition: flow ends that have not been collected.
     pub(crate) flows: Vec<Done>,
     pub(crate) faults: FaultCounts,
     pub(crate) packet_hops: u64,
@@ -53,7 +52,7 @@ bytes! {
 }
 
 impl Snapshot {
-    /// Adds what others have seen.
+    /// Adds the snapshot of other partitions.
     pub(crate) fn join(&mut self, others: Snapshot) {
         self.running.extend(others.running);
         self.windows.extend(others.windows);
@@ -62,7 +61,8 @@ impl Snapshot {
         self.paused.extend(others.paused);
     }
 
-    /// Appends it in the order of samples: flows by id, then ports, then those that pause.
+    /// Appends the samples to `out` in their order: flows by ID, then ports, then ports with
+    /// pauses.
     pub(crate) fn samples(mut self, at: Time, out: &mut Vec<Sample>) {
         let mut push = |entity, quantity, value| out.push(Sample { at, entity, quantity, value });
         self.running.sort_unstable();
@@ -92,7 +92,7 @@ impl Snapshot {
 }
 
 impl FinalState {
-    /// Adds what others have left.
+    /// Adds the final state of other partitions.
     pub(crate) fn join(&mut self, others: FinalState) {
         self.links.extend(others.links);
         self.switches.extend(others.switches);
@@ -103,7 +103,7 @@ impl FinalState {
         self.events += others.events;
     }
 
-    /// Puts it in order: by port, by switch.
+    /// Sorts records by port and by switch.
     pub(crate) fn sort(&mut self) {
         self.links.sort_unstable_by_key(|&(port, _)| port);
         self.switches.sort_unstable_by_key(|record| record.switch);

@@ -1,4 +1,4 @@
-//! Where packets go, and how long a message takes with nothing else in the network.
+//! Routing of packets, and the ideal completion time of messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,31 +12,32 @@ pub(crate) use tidegate_core::routes::NO_PORT;
 use crate::setup::Setup;
 use crate::symmetric::{Symmetric, mixed};
 
-/// The links of which a message that is sprayed crosses one, each packet for itself.
+/// Links of one tier of a sprayed message. Each packet crosses one of them.
 #[derive(Clone, Copy, Debug)]
 struct Layer {
     fastest: Rate,
-    /// The least.
+    /// Least delay of any link.
     delay: Span,
     /// All links together.
     bytes_per_ps: f64,
     links: usize,
 }
 
-/// Shortest paths, choices among them, and the arithmetic of an empty network.
+/// Shortest paths, choices among equal paths, and completion times in an empty network.
 pub(crate) struct Routing {
-    /// Shared by the partitions of a fabric until links fail.
+    /// Shared by all partitions until links fail.
     routes: Arc<Routes>,
-    /// By switch; none where choices are symmetric, so that only those look further.
+    /// Hash salts by switch. Empty if choices are symmetric, so that other modes need only one
+    /// lookup.
     salts: Vec<u32>,
     choice: Choice,
-    /// Where both directions of a connection take the same links.
+    /// Set if both directions of a connection take the same links.
     symmetric: Option<Symmetric>,
-    /// Between the switches of pairs of a kind, where packets are sprayed.
+    /// Tiers between the switches of a pair, by kind of pair. Used if packets are sprayed.
     layers: BTreeMap<(u32, u32), Box<[Layer]>>,
-    /// By kind of pair: the links of paths that differ. None where all are alike.
+    /// By kind of pair: paths with different links. Empty if all paths are alike.
     ways: BTreeMap<(u32, u32), Box<[Way]>>,
-    /// Circuits, by the racks that they lead from and to: rate and propagation.
+    /// Rate and propagation delay of circuits, by the racks that they lead from and to.
     circuits: BTreeMap<(u32, u32), (Rate, Span)>,
     mtu: u32,
     bdp_bytes: Option<f64>,
@@ -60,12 +61,13 @@ impl Routing {
         }
     }
 
-    /// Routes around links that are down. Base RTTs and ideal times stay those of the whole fabric.
+    /// Routes around links that are down. Base RTTs and ideal times stay those of the intact
+    /// fabric.
     pub(crate) fn reroute(&mut self, is_up: impl Fn(u32) -> bool) {
         Arc::make_mut(&mut self.routes).reroute(is_up);
     }
 
-    /// The egress port of `switch` for a packet to `dst` with this `entropy`; [`NO_PORT`] where no
+    /// The egress port of `switch` for a packet to `dst` with this `entropy`; [`NO_PORT`] if no
     /// path is left.
     #[inline]
     pub(crate) fn egress(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
@@ -78,7 +80,7 @@ impl Routing {
         })
     }
 
-    /// The same where choices are symmetric; apart, so that it costs the others nothing.
+    /// As `egress`, with symmetric choices. A separate function, so that other modes pay nothing.
     #[cold]
     #[inline(never)]
     fn mirrored(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
@@ -95,7 +97,7 @@ impl Routing {
         self.routes.reach().base_rtt
     }
 
-    /// The largest round trip of smallest packets.
+    /// The largest round trip of minimum-size packets.
     pub(crate) fn fabric_control_rtt(&self) -> Span {
         self.routes.reach().control_rtt
     }
@@ -109,9 +111,10 @@ impl Routing {
             .unwrap_or_else(|| self.nic_rate(host).bytes_in(self.fabric_base_rtt()) as f64)
     }
 
-    /// How long `bytes` of payload take with nothing else in the network: store and forward, full
-    /// packets of the fabric's MTU, [`HEADER_BYTES`] each. On the path that is best for this
-    /// message, to the picosecond; sprayed, no less than all paths together need.
+    /// Ideal completion time of `bytes` of payload: store and forward, full packets of the fabric's
+    /// MTU with [`HEADER_BYTES`] each. It refers to the path that is best for this message and is
+    /// exact to the picosecond. For sprayed packets it is a lower bound: what all paths together
+    /// need.
     pub(crate) fn ideal(&mut self, src: u32, dst: u32, bytes: u64) -> Span {
         let message = Packets::of(bytes, self.mtu);
         if let (Choice::Spray, Some(kind)) = (self.choice, self.routes.kind_of_pair(src, dst)) {
@@ -163,13 +166,13 @@ impl Routing {
     }
 }
 
-/// Rate and delay of the links between two switches, in turn.
+/// Rate and delay of the links between two switches, in order.
 type Way = Box<[(Rate, Span)]>;
 
-/// Paths between two switches whose links differ, at most.
+/// Maximum number of different paths between two switches.
 const MOST_WAYS: usize = 1000;
 
-/// Circuits that are ever up, by the racks that they lead from and to.
+/// Circuits that are up at any time, by the racks that they lead from and to.
 fn circuits(fabric: &Fabric, routes: &Routes) -> BTreeMap<(u32, u32), (Rate, Span)> {
     let Some(circuits) = &fabric.circuits else { return BTreeMap::new() };
     let ports = circuits.ports(fabric).into_iter();
@@ -178,8 +181,8 @@ fn circuits(fabric: &Fabric, routes: &Routes) -> BTreeMap<(u32, u32), (Rate, Spa
     ever.map(|(port, from, to)| ((from, to), edge(port))).collect()
 }
 
-/// A link that is no slower than a circuit, nor than the packet network between the same racks, so
-/// that no message is, whichever its packets take.
+/// A link that is at least as fast as a circuit and as the packet network between the same racks,
+/// so that it bounds every message, whichever way its packets take.
 fn either_way(circuit: (Rate, Span), between: impl Iterator<Item = (Rate, Span)>) -> (Rate, Span) {
     let none = (Rate::default(), Span::ZERO);
     let (rate, delay) = between.fold(none, |all, link| (all.0.max(link.0), all.1 + link.1));
@@ -199,15 +202,15 @@ impl Layer {
         }
     }
 
-    /// The least time in which its links carry `fulls` packets of `full` bytes and then, perhaps,
-    /// one of `last`.
+    /// The least time in which its links carry `fulls` packets of `full` bytes and then, possibly,
+    /// one of `last` bytes.
     fn carries(&self, fulls: u64, full: u64, last: Option<u64>) -> Span {
         let (one, rest) =
             (self.fastest.serialise(full), last.map(|last| self.fastest.serialise(last)));
         if self.links == 1 {
             return one.times(fulls) + rest.unwrap_or(Span::ZERO);
         }
-        // Each packet's time is rounded down to a picosecond.
+        // The time of each packet is rounded down to a picosecond.
         let packets = fulls + last.is_some() as u64;
         let bytes = (fulls * full + last.unwrap_or(0)) as f64;
         let together = Span::from_ps_f64(bytes / self.bytes_per_ps).beyond(Span::ps(packets + 1));
@@ -215,7 +218,7 @@ impl Layer {
     }
 }
 
-/// The packets of a message: full ones, and the last.
+/// The packets of a message: full ones, and the last one.
 struct Packets {
     fulls: u64,
     full: u64,
@@ -229,9 +232,9 @@ impl Packets {
         Packets { fulls, full: wire(mtu as u64), last: wire(bytes - fulls * mtu as u64) }
     }
 
-    /// One after the other over one path.
+    /// Time over one path, one packet after another.
     fn over_path(&self, links: impl Iterator<Item = (Rate, Span)>) -> Span {
-        // The last packet leaves each link after it has arrived there and the full packets before
+        // The last packet leaves each link after it has arrived there and all full packets before
         // it have left.
         let mut full_first = Span::ZERO;
         let mut slowest = Span::ZERO;
@@ -251,9 +254,9 @@ impl Packets {
         last_left
     }
 
-    /// A bound from below where each packet takes a link of its own of every layer, in any order:
-    /// no byte is earlier at a layer than the quickest packet, all bytes pass it, and the last of
-    /// them has the way from there before it. The same holds of the full packets alone.
+    /// Lower bound if each packet takes a link of its own in every layer, in any order. No byte
+    /// reaches a layer earlier than the quickest packet; all bytes pass the layer; and the last of
+    /// them still has to travel the rest of the way. The same holds for the full packets alone.
     fn over_layers<'a, I: Iterator<Item = &'a Layer>>(&self, layers: impl Fn() -> I) -> Span {
         let bound = |fulls: u64, last: Option<u64>| {
             let quickest = last.unwrap_or(self.full);
@@ -290,10 +293,10 @@ impl PathOracle for Routing {
 mod tests {
     use super::*;
 
-    /// Each packet's time is rounded down on its own link, so that many are a little faster than
-    /// their bytes.
+    /// The time of each packet is rounded down on its own link, so a sequence of packets is
+    /// slightly faster than their bytes.
     #[test]
-    fn links_side_by_side_carry_packets_no_earlier_than_one_by_one() {
+    fn parallel_links_bound_is_below_single_links() {
         for mbps in [33_333, 10_007, 100_000] {
             let rate = Rate::mbps(mbps);
             for links in [2, 3, 8] {

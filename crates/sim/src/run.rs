@@ -1,9 +1,9 @@
-//! A run: the partitions of its fabric, what it hands to them, and what it collects.
+//! A run: the partitions of its fabric, their inputs, and their combined results.
 //!
-//! One part is the whole fabric; several run beside each other on threads, and on those of other
-//! processes, and nothing that a run leaves tells how many there were. Whatever is drawn, numbered
-//! or decided among equals is so by what it concerns (a host, a port, a message of a host) and
-//! never by the order of events over the fabric.
+//! One partition is the whole fabric. Several run in parallel on threads, possibly in several
+//! processes. No result depends on their number. Random draws, numbers and tie-breaks are functions
+//! of the entity that they concern (a host, a port, a message of a host), never of the order of
+//! events over the fabric.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::reports::{Completions, FinalState, Snapshot};
 use crate::run_interval::{Awaits, Coordinator, RunInterval, SharedRun};
 use crate::setup::Setup;
 
-/// Where switches pause senders, it is looked so often for those that wait for each other.
+/// Interval of the search for deadlocks, if any switch uses PFC.
 const LOOK: Span = Span::us(100);
 
 /// Records of links, by port, and of switches.
@@ -41,38 +41,38 @@ type Measured = (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>);
 /// A simulation in progress.
 pub(crate) struct Run<P, N> {
     now: Time,
-    /// Those of this process.
+    /// Partitions of this process.
     partitions: Vec<Partition<P, N>>,
     place: Place,
-    /// The other processes, where there are any.
+    /// The other processes, if any.
     ranks: Option<Ranks>,
-    /// Least time that a packet takes from part to part.
+    /// Least time that a packet takes from one partition to another.
     lookahead: Span,
     exchange: BoundaryExchange,
     feed: Feed,
     rows: Rows,
     routes: Arc<Routes>,
     warm: bool,
-    /// Links and switches between warm-up and the end, once that is over.
+    /// Records of links and switches over the measured window, once it is over.
     measured: Option<Measured>,
-    /// When what is measured ends, as far as is known: `duration`, or before where the run ends by
-    /// itself.
+    /// End of the measured window: `duration`, or earlier if the run has ended by itself.
     end: Time,
-    /// Listed messages that the run waits for and that have not finished.
+    /// Number of incomplete listed messages that the run waits for.
     awaited: u64,
-    /// What the last stretch waited for has come. Where that was a drain, the run is over.
-    come: bool,
-    /// The end of a window in which a partition that runs alone has more to do.
+    /// The last interval has reached the condition that it waited for. After a drain, the run is
+    /// over.
+    reached: bool,
+    /// End of a window in which a partition that runs alone has work left.
     undone: Option<Time>,
-    /// When it is looked next for ports that wait for each other; never where none can.
+    /// Time of the next search for deadlocks; never if no switch uses PFC.
     next_look: Time,
-    /// By host: since when it has paused its switch for long, where it first did.
+    /// By host: start of its first long pause of its switch.
     storms: BTreeMap<u32, Time>,
     setup: Arc<Setup>,
 }
 
 impl<P: Probe, N: Naming> Run<P, N> {
-    /// In as many parts as `partition` has, of which each of `peers` has as many.
+    /// A run with the partitions of `partitioning`, which all ranks share equally.
     pub(crate) fn new(
         ground: Ground,
         partitioning: Partitioning,
@@ -108,7 +108,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             measured: None,
             end: ground.setup.duration,
             awaited: ground.setup.awaited().unwrap_or(0),
-            come: false,
+            reached: false,
             undone: None,
             next_look: if pauses { Time::ZERO + LOOK } else { Time::NEVER },
             storms: BTreeMap::new(),
@@ -120,12 +120,12 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.now
     }
 
-    /// How many parts every process has.
+    /// Number of partitions per process.
     pub(crate) fn partitions(&self) -> usize {
         self.partitions.len()
     }
 
-    /// How many processes.
+    /// Number of processes.
     pub(crate) fn ranks(&self) -> usize {
         self.place.ranks
     }
@@ -166,14 +166,14 @@ impl<P: Probe, N: Naming> Run<P, N> {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.measured.is_some() && (self.come || self.now >= self.end.after(self.setup.drain))
+        self.measured.is_some() && (self.reached || self.now >= self.end.after(self.setup.drain))
     }
 
-    /// Does what rank 0 says, until it has finished.
+    /// Executes the orders of rank 0 until the run has finished.
     pub(crate) fn serve(&mut self) -> Result<(), RankFailure> {
         while let Some(ranks) = &mut self.ranks {
             match ranks.next_order()? {
-                Order::Advance(until, work) => _ = self.go_on(until, work)?,
+                Order::Advance(until, work) => _ = self.advance_to(until, work)?,
                 Order::Look => {
                     let waits = self.waits();
                     self.answer(&waits)?;
@@ -184,11 +184,11 @@ impl<P: Probe, N: Naming> Run<P, N> {
                     self.answer(&Completions { done, packet_hops })?;
                 }
                 Order::Sample => {
-                    let seen = self.see();
-                    self.answer(&seen)?;
+                    let snapshot = self.snapshot();
+                    self.answer(&snapshot)?;
                 }
                 Order::Finish => {
-                    let left = self.leave();
+                    let left = self.take_final_state();
                     return self.answer(&left);
                 }
             }
@@ -200,7 +200,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.ranks.as_mut().map_or(Ok(()), |ranks| ranks.answer(answer))
     }
 
-    /// Tells the other processes, if any, what is done next.
+    /// Sends an order to the other processes, if any.
     fn order(&mut self, order: Order) -> Result<(), RankFailure> {
         self.ranks.as_mut().map_or(Ok(()), |ranks| ranks.order(order))
     }
@@ -210,11 +210,11 @@ impl<P: Probe, N: Naming> Run<P, N> {
             let end = until.min(self.next_look);
             let measuring = self.measured.is_none();
             self.order(Order::Advance(end, work))?;
-            match self.go_on(end, work)? {
+            match self.advance_to(end, work)? {
                 None => return Ok(false),
                 Some(left) => work = left,
             }
-            // A run may end before, and what is measured of it.
+            // The run, and its measured window, may have ended earlier.
             if self.now < self.next_look {
                 return Ok(true);
             }
@@ -229,7 +229,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         }
     }
 
-    /// Looks for ports that wait for each other, and for hosts that pause their switches.
+    /// Looks for deadlocks and for hosts that pause their switches.
     fn look(&mut self) -> Result<(), Failure> {
         self.order(Order::Look)?;
         let mut waits = self.waits();
@@ -244,7 +244,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             .map_or(Ok(()), |deadlock| Err(Failure::Deadlock(deadlock)))
     }
 
-    /// Who has stood still here since the last look.
+    /// Ports of this process that have been paused since the last search, and what waits for them.
     fn waits(&self) -> Waits {
         let mut all = Waits::default();
         self.partitions
@@ -253,8 +253,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
         all
     }
 
-    /// Runs on; what is left of `work`, or `None` where there was more.
-    fn go_on(&mut self, until: Time, work: u64) -> Result<Option<u64>, RankFailure> {
+    /// Advances to `until`. Returns what is left of `work`, or `None` if it did not suffice.
+    fn advance_to(&mut self, until: Time, work: u64) -> Result<Option<u64>, RankFailure> {
         let Setup { drain, warmup, .. } = *self.setup;
         let awaits = Awaits::Nothing;
         let mut interval =
@@ -262,7 +262,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         if self.measured.is_none() {
             let until = until.min(self.end);
             if !self.warm && until >= warmup {
-                // What happens at the very moment of warm-up counts already.
+                // Events at the exact end of warm-up are measured.
                 if let Some(before) = warmup.as_ps().checked_sub(1) {
                     interval.until = Time::ps(before);
                     if !self.run(&mut interval)? {
@@ -281,7 +281,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             if !self.run(&mut interval)? {
                 return Ok(None);
             }
-            let ends_early = std::mem::take(&mut self.come) && self.now < self.end;
+            let ends_early = std::mem::take(&mut self.reached) && self.now < self.end;
             if ends_early {
                 self.end = self.now;
             }
@@ -298,12 +298,12 @@ impl<P: Probe, N: Naming> Run<P, N> {
         }
         let until = until.min(self.end.after(drain));
         interval = RunInterval { until, awaits: Awaits::Quiet, ..interval };
-        let done = self.come || self.run(&mut interval)?;
+        let done = self.reached || self.run(&mut interval)?;
         Ok(done.then_some(interval.work))
     }
 
-    /// Runs the partitions over `stretch`, and takes what is done off its work; `false` if there is
-    /// more work than that.
+    /// Runs the partitions over `interval` and deducts the work done. Returns `false` if the work
+    /// did not suffice.
     fn run(&mut self, interval: &mut RunInterval) -> Result<bool, RankFailure> {
         if self.place.partitions * self.place.ranks == 1 {
             Ok(self.run_alone(interval))
@@ -321,7 +321,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 partition.schedule_generator();
             }
             let state = WindowState::of(partition, self.feed.known());
-            // What was left undone may be at the very end of its window.
+            // Events left undone may be at the very end of their window.
             let undone = self.undone.take();
             let Some(end) = undone.or_else(|| interval.next_end(self.now, &state)) else { break };
             let all = partition.run_until(end);
@@ -333,13 +333,13 @@ impl<P: Probe, N: Naming> Run<P, N> {
         }
         interval.work = partition.work;
         let state = WindowState::of(partition, self.feed.known());
-        self.settle(interval, &state);
+        self.conclude(interval, &state);
         true
     }
 
     /// Sees whether what a stretch waits for has come by now.
-    fn settle(&mut self, interval: &RunInterval, state: &WindowState) {
-        self.come = interval.has_come(self.now, state);
+    fn conclude(&mut self, interval: &RunInterval, state: &WindowState) {
+        self.reached = interval.is_reached(self.now, state);
         self.awaited = self.setup.awaited().map_or(0, |count| count - state.listed_done);
     }
 
@@ -347,7 +347,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         let Run { partitions, feed, exchange, ranks, place, .. } = self;
         if feed.known() <= self.now {
             feed.hand_out(self.now.after(interval.ahead()), |partition, submission| {
-                if let Some(partition) = partitions.get_mut(place.here(partition)) {
+                if let Some(partition) = partitions.get_mut(place.index_of(partition)) {
                     partition.agenda.submit(submission);
                 }
             });
@@ -368,31 +368,31 @@ impl<P: Probe, N: Naming> Run<P, N> {
             boundary = Some(&ranks.boundary);
         }
         let Some(first) = interval.next_end(self.now, &state) else {
-            self.settle(interval, &state);
-            // Or nothing may be done any more.
-            return Ok(self.now >= interval.until || self.come);
+            self.conclude(interval, &state);
+            // Or there is no work left.
+            return Ok(self.now >= interval.until || self.reached);
         };
-        let beside = SharedRun { exchange, boundary, place: *place, interval: *interval, first };
+        let shared = SharedRun { exchange, boundary, place: *place, interval: *interval, first };
         let (leader, others) = partitions.split_at_mut(1);
         let (end, state) = thread::scope(|scope| {
             for (number, partition) in (1..).zip(others) {
-                scope.spawn(move || beside.run(number, partition, None));
+                scope.spawn(move || shared.run(number, partition, None));
             }
-            beside.run(0, &mut leader[0], Some(Coordinator { feed, communicator }))
+            shared.run(0, &mut leader[0], Some(Coordinator { feed, communicator }))
         })?;
         self.now = end;
-        self.settle(interval, &state);
+        self.conclude(interval, &state);
         interval.work = interval.work.saturating_sub(state.work);
-        Ok(end == interval.until || self.come)
+        Ok(end == interval.until || self.reached)
     }
 
-    /// Everything measured so far is forgotten.
+    /// Discards all measurements so far.
     fn warm_up(&mut self) {
         self.warm = true;
         self.partitions.iter_mut().for_each(Partition::warm_up);
     }
 
-    /// What is measured of links and switches ends here; in a drain nothing more is submitted.
+    /// Ends the measured window of links and switches. If there is a drain, also ends submissions.
     fn close_window(&mut self) {
         let (mut links, mut switches) = (Vec::new(), Vec::new());
         self.rows.close_window(self.end);
@@ -421,16 +421,16 @@ impl<P: Probe, N: Naming> Run<P, N> {
 
     pub(crate) fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), RankFailure> {
         self.order(Order::Sample)?;
-        let mut seen = self.see();
+        let mut snapshot = self.snapshot();
         if let Some(ranks) = &mut self.ranks {
-            ranks.answers(|others| seen.join(others))?;
+            ranks.answers(|others| snapshot.join(others))?;
         }
-        seen.samples(self.now, out);
+        snapshot.samples(self.now, out);
         Ok(())
     }
 
-    /// What is sampled here.
-    fn see(&mut self) -> Snapshot {
+    /// Samples of this process.
+    fn snapshot(&mut self) -> Snapshot {
         self.partitions.iter_mut().for_each(Partition::commit_all);
         let running = self.partitions.iter().flat_map(|partition| partition.flows.running());
         Snapshot {
@@ -448,7 +448,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
 
     pub(crate) fn finish(mut self) -> Result<Outcome, RankFailure> {
         self.order(Order::Finish)?;
-        let mut left = self.leave();
+        let mut left = self.take_final_state();
         if let Some(ranks) = &mut self.ranks {
             ranks.answers(|others| left.join(others))?;
         }
@@ -456,11 +456,11 @@ impl<P: Probe, N: Naming> Run<P, N> {
         let rows = std::mem::replace(&mut self.rows, Rows::new(0, Window::default()));
         let (finished, unfinished, mut digest, received) = rows.take_rest(left.flows, self.now);
         for (&(_, byte_ps), (_, link)) in left.waits.iter().zip(&left.links) {
-            let partitions =
+            let counts =
                 [link.wire_bytes, link.packets, link.drops, link.ecn_marks, byte_ps as u64];
-            // Others than credits leave the digest as it was before there were any.
+            // Without dropped credits, the digest is the same as before credit queues existed.
             let credits = Some(link.credit_drops).filter(|&drops| drops > 0);
-            digest = partitions
+            digest = counts
                 .iter()
                 .chain(&credits)
                 .fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
@@ -483,8 +483,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
         })
     }
 
-    /// Ends what runs here: what is left of it.
-    fn leave(&mut self) -> FinalState {
+    /// Ends the run in this process and returns its final state.
+    fn take_final_state(&mut self) -> FinalState {
         self.partitions.iter_mut().for_each(Partition::commit_all);
         if !self.warm {
             self.warm_up();
@@ -513,8 +513,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.routes.edge(self.routes.uplink(host)).rate
     }
 
-    /// Whether a flow is not faster than the links of its two hosts. Every run in every test is
-    /// held to that.
+    /// Checks that a flow is not faster than the links of its two hosts. Debug builds check every
+    /// run.
     fn is_within_links(&self, record: &FlowRecord) -> bool {
         let nic = self.nic_rate(record.src).min(self.nic_rate(record.dst));
         let within = record.goodput_bps().is_none_or(|bps| bps <= self.payload_bps(nic));
@@ -522,7 +522,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         within
     }
 
-    /// Whether a host's link could carry what is said to have been delivered to it.
+    /// Checks that a host's link could carry the bytes delivered to it.
     fn carries(&self, host: u32, received: u64) -> bool {
         let downlink = self.routes.uplink(host) ^ 1;
         let nic = self.setup.fabric.fastest(downlink);
@@ -533,8 +533,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
         carried
     }
 
-    /// What a link carries of payload, which is most in full packets; a bit/s in a million more,
-    /// for a byte may not take a whole number of picoseconds.
+    /// Payload rate of a link, which is highest with full packets. A millionth is added, because a
+    /// byte may not take a whole number of picoseconds.
     fn payload_bps(&self, rate: Rate) -> f64 {
         let mtu = self.setup.fabric.mtu as f64;
         rate.as_bps() as f64 * mtu / (mtu + HEADER_BYTES as f64) * (1.0 + 1e-6)

@@ -1,4 +1,5 @@
-//! Windows of time in which parts run beside each other, one after another.
+//! Run intervals: windows that partitions run one after another, with a boundary exchange after
+//! each.
 
 use tidegate_core::{Span, Time};
 
@@ -10,51 +11,51 @@ use crate::partition::{Mailbox, Partition};
 use crate::probe::Probe;
 use crate::ranks::{Place, RankBoundary};
 
-/// Whether what a stretch waits for has come is looked at so often.
+/// The run checks at this interval whether the condition that ends a run interval holds.
 const STEP: u64 = Span::us(1).as_ps();
 
-/// How far parts may run.
+/// End of a run interval: the first of three conditions.
 #[derive(Clone, Copy)]
 pub(crate) struct RunInterval {
     pub(crate) until: Time,
-    /// Or until so much is done.
+    /// Work limit.
     pub(crate) work: u64,
-    /// Or until this has come.
+    /// Condition that ends the interval early.
     pub(crate) awaits: Awaits,
-    /// Least time that a packet takes from part to part.
+    /// Least time that a packet takes from one partition to another.
     pub(crate) lookahead: Span,
 }
 
-/// What ends a stretch before its time.
+/// Condition that ends a run interval early.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Awaits {
     Nothing,
-    /// The end of all messages.
+    /// All messages are complete.
     Quiet,
-    /// The end of so many listed messages, and a later time than this.
+    /// This number of listed messages is complete, and the time is later than this.
     Listed(u64, Time),
 }
 
-/// What the first part of a process does for all of them.
+/// Duties of the first partition of a process: the feed and communication with other ranks.
 pub(crate) struct Coordinator<'a> {
     pub(crate) feed: &'a mut Feed,
     pub(crate) communicator: Option<&'a mut dyn Communicator>,
 }
 
-/// What the partitions of a process share while they run beside each other.
+/// State that the partitions of a process share during a run interval.
 #[derive(Clone, Copy)]
 pub(crate) struct SharedRun<'a> {
     pub(crate) exchange: &'a BoundaryExchange,
     pub(crate) boundary: Option<&'a RankBoundary>,
     pub(crate) place: Place,
     pub(crate) interval: RunInterval,
-    /// Where the first window ends.
+    /// End of the first window.
     pub(crate) first: Time,
 }
 
 impl SharedRun<'_> {
-    /// Runs a partition window by window: where the stretch ended, and what was heard then, which
-    /// is the same for all.
+    /// Runs a partition window by window. Returns the end of the run interval and the combined
+    /// state at that time. Both are the same for all partitions.
     pub(crate) fn run<P: Probe, N: Naming>(
         &self,
         number: usize,
@@ -65,7 +66,7 @@ impl SharedRun<'_> {
         let _present = PanicGuard(exchange);
         let own_number = place.first() as usize + number;
         let before = partition.handled;
-        let mut abroad = Mailbox::default();
+        let mut from_ranks = Mailbox::default();
         let (mut end, mut phase) = (self.first, 0);
         loop {
             partition.work = u64::MAX;
@@ -78,7 +79,7 @@ impl SharedRun<'_> {
             let mut known = Time::NEVER;
             if let Some(lead) = &mut lead {
                 let first = lead.feed.hand_out(end.after(interval.ahead()), |to, submission| {
-                    if place.here(to) < place.partitions {
+                    if place.index_of(to) < place.partitions {
                         exchange.mail(phase, number, to as usize).submissions.push(submission);
                     }
                 });
@@ -92,7 +93,7 @@ impl SharedRun<'_> {
                 known,
             };
             exchange.publish(phase, number, own);
-            exchange.meet();
+            exchange.wait();
             let mut state = exchange.collect(phase);
             if let (Some(boundary), Some(Coordinator { communicator: Some(communicator), .. })) =
                 (self.boundary, &mut lead)
@@ -103,10 +104,10 @@ impl SharedRun<'_> {
                 partition.take_in(&mut exchange.mail(phase, from, own_number));
             }
             if let Some(boundary) = self.boundary {
-                exchange.meet();
+                exchange.wait();
                 state = boundary.state()?;
-                boundary.unpack(number, &mut abroad)?;
-                partition.take_in(&mut abroad);
+                boundary.unpack(number, &mut from_ranks)?;
+                partition.take_in(&mut from_ranks);
             }
             match interval.next_end(end, &state) {
                 Some(next) => end = next,
@@ -118,17 +119,18 @@ impl SharedRun<'_> {
 }
 
 impl RunInterval {
-    /// Flows are handed out so long before they begin: where the next window ends is not known yet.
+    /// Flows are handed out this long before they start, because the end of the next window is not
+    /// yet known.
     pub(crate) fn ahead(&self) -> Span {
         self.lookahead.times(2)
     }
 
-    /// Whether what it waits for has come by `now`.
-    pub(crate) fn has_come(&self, now: Time, state: &WindowState) -> bool {
+    /// Returns whether the awaited condition holds at `now`.
+    pub(crate) fn is_reached(&self, now: Time, state: &WindowState) -> bool {
         now.as_ps().is_multiple_of(STEP) && self.may_end(state).is_some_and(|after| now > after)
     }
 
-    /// After when it ends, if what it waits for has come.
+    /// Returns the time after which the interval ends, if the condition holds.
     fn may_end(&self, state: &WindowState) -> Option<Time> {
         match self.awaits {
             Awaits::Nothing => None,
@@ -137,9 +139,10 @@ impl RunInterval {
         }
     }
 
-    /// Where the window after the one that ended at `end` ends; `None`: the stretch is over.
+    /// End of the window that follows the one that ended at `end`; `None` if the run interval is
+    /// over.
     pub(crate) fn next_end(&self, end: Time, state: &WindowState) -> Option<Time> {
-        if end >= self.until || state.work >= self.work || self.has_come(end, state) {
+        if end >= self.until || state.work >= self.work || self.is_reached(end, state) {
             return None;
         }
         let first = state.next.max(end);
@@ -148,7 +151,7 @@ impl RunInterval {
             next = next.min(first.after(self.lookahead - Span::ps(1)));
         }
         if self.awaits != Awaits::Nothing {
-            // Nothing finishes before something happens.
+            // No message completes before the next event.
             let looks =
                 self.may_end(state).map_or(first, |after| end.max(after).after(Span::ps(1)));
             let step = looks.as_ps().checked_next_multiple_of(STEP);

@@ -1,12 +1,12 @@
-//! The queues of a port that are not plain strict priorities: who goes next, and when at the
-//! earliest.
+//! Schedulers: the queues of ports that are not plain strict-priority ports. A scheduler selects
+//! the next packet and its earliest start.
 //!
-//! A plain port sends the head of its first queue that is not empty as soon as it is free. Here
-//! credits may have a queue of their own that is shaped, and a queue may be shaped, one of many
-//! (virtual output queues), weighted, or paused, and the port's rate may change. All that is asked
-//! is the earliest start of the next transmission: it depends on nothing but what has arrived by
-//! then, so ports are committed lazily all the same. Only where a port is idle and what it holds
-//! may not go yet does it need an event of its own to wake up.
+//! A plain port sends the head of its first non-empty queue as soon as it is free. With a
+//! scheduler, credits may have a shaped queue of their own; queues may be shaped, per destination
+//! (virtual output queues), weighted or paused; and the port's rate may change. A scheduler answers
+//! only one question: the earliest start of the next transmission. This depends only on the packets
+//! that have arrived by then, so these ports are committed lazily, too. A port needs an event of
+//! its own only if it is idle and may not send yet what it holds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,39 +18,39 @@ use crate::credits::Credits;
 use crate::packets::NIL;
 use crate::pause_state::PauseState;
 
-/// Queues of a port, and the rule of their turns.
+/// Queues of a port and their service discipline.
 pub(crate) struct Scheduler {
     queues: Vec<Queue>,
-    /// Goes before all others, paused or not.
+    /// Served before all others, even if classes are paused.
     urgent: Fifo,
-    /// Credits: go before the queues as soon as they are paid for.
+    /// Credits: served before the queues as soon as the token bucket allows.
     credits: Option<Credits>,
-    /// By host: its queue. Empty: by priority.
+    /// Queue index by destination host. Empty if queues are by priority.
     of_destination: Arc<[u16]>,
     weighted: bool,
-    /// Of weighted queues: whose turn it is, and whether it has had its bytes for that.
+    /// Deficit round robin: current queue, and whether it has received its quantum for this round.
     round: (usize, bool),
-    /// Rates to come, in order.
+    /// Rate changes to come, in order.
     changes: VecDeque<(Time, Rate)>,
-    /// The port's rate; zero: nothing starts.
+    /// Rate of the port. At rate zero nothing starts.
     rate: Rate,
-    /// The same, unless it is zero.
+    /// Pace at the last rate that was not zero.
     pace: Pace,
-    /// Strict priorities at one rate, beside pauses and credits.
+    /// Strict priorities at a constant rate, possibly with pauses and credits.
     is_strict: bool,
-    /// Then, a bit each: queues that are not empty.
+    /// Non-empty queues, one bit each. Used only if `is_strict`.
     occupied: u8,
-    /// Packets that it holds.
+    /// Number of packets held.
     packets: u32,
-    /// When its port's own event is due; [`Time::NEVER`]: it has none.
+    /// Time of the port's own event; [`Time::NEVER`] if it has none.
     pub(crate) wakes_at: Time,
     /// Time spent sending.
     pub(crate) busy: Span,
     pub(crate) pause_state: PauseState,
-    /// Credits that found no room.
+    /// Credits dropped because their queue was full.
     pub(crate) credit_drops: u64,
-    /// What credits that have left have waited since warm-up, in byte picoseconds; less what those
-    /// had waited before that were there then.
+    /// Waiting since warm-up of the credits that have left, in byte picoseconds. Waiting before
+    /// warm-up is subtracted in advance for the credits that were queued at that time.
     pub(crate) credit_byte_ps: i128,
 }
 
@@ -58,21 +58,21 @@ struct Queue {
     fifo: Fifo,
     bytes: u32,
     paused: bool,
-    /// When it was last told to go on.
+    /// Time of the last resume.
     resumed: Time,
     shaper: Option<Shaper>,
-    /// Bytes a turn, and bytes left of this one.
+    /// Quantum in bytes, and the bytes left of it in this round.
     quantum: u32,
     left: u32,
 }
 
-/// What lets a queue send, and how much it may hold.
+/// Shaper and limit of a queue.
 struct Shaper {
     bucket: TokenBucket,
     most_bytes: u32,
 }
 
-/// Packets in order of arrival, a list through their frames.
+/// Packets in order of arrival, linked through their frames.
 #[derive(Clone, Copy)]
 pub(crate) struct Fifo {
     head: u32,
@@ -104,7 +104,7 @@ impl Fifo {
         self.head == NIL
     }
 
-    /// The packet that has waited longest. There may be none.
+    /// The packet that has waited longest; [`NIL`] if there is none.
     pub(crate) fn head(&self) -> u32 {
         self.head
     }
@@ -116,8 +116,8 @@ impl Fifo {
 }
 
 impl Scheduler {
-    /// Of a port of `switch`, if it needs one; `pauses`: somebody at the other end of its link may
-    /// tell it to; `changes` are of its rate, in order of time.
+    /// The scheduler of a port of `switch`; `None` if the port is plain. `pauses` is set if the
+    /// other end of the link may pause the port. `changes` are its rate changes, in order of time.
     pub(crate) fn new(
         switch: &Switch,
         rate: Rate,
@@ -171,7 +171,7 @@ impl Scheduler {
         })
     }
 
-    /// The queue that a packet joins.
+    /// Index of the queue for a packet.
     fn queue_of(&self, frame: &Frame) -> usize {
         let queue = match self.of_destination.get(frame.dst as usize) {
             Some(&queue) => queue as usize,
@@ -180,29 +180,29 @@ impl Scheduler {
         queue.min(self.queues.len() - 1)
     }
 
-    /// Whether the packet's queue holds as much as it may.
+    /// Returns whether the packet's queue has no room for it.
     pub(crate) fn refuses(&self, frame: &Frame) -> bool {
         self.queues[self.queue_of(frame)].refuses(frame)
     }
 
-    /// Whether it has a queue for credits.
+    /// Returns whether there is a queue for credits.
     #[inline]
     pub(crate) fn has_credits(&self) -> bool {
         self.credits.is_some()
     }
 
-    /// Whether the queue of credits has no room for this one.
+    /// Returns whether the credit queue has no room for this credit.
     #[inline]
     pub(crate) fn refuses_credit(&self, frame: &Frame) -> bool {
         self.credits.as_ref().is_some_and(|credits| credits.refuses(frame))
     }
 
-    /// Bytes of credits that wait.
+    /// Bytes of queued credits.
     pub(crate) fn credit_bytes(&self) -> u32 {
         self.credits.as_ref().map_or(0, Credits::bytes)
     }
 
-    /// What the credits that wait have waited until `now`, in byte picoseconds.
+    /// Waiting of the queued credits until `now`, in byte picoseconds.
     pub(crate) fn credits_waited(&self, now: Time, frames: &[Frame]) -> i128 {
         let waited = |packet: u32| {
             let frame = &frames[packet as usize];
@@ -211,14 +211,14 @@ impl Scheduler {
         self.credits.iter().flat_map(|credits| credits.iter(frames)).map(waited).sum()
     }
 
-    /// Puts a credit at the end of its queue.
+    /// Appends a credit to its queue.
     pub(crate) fn push_credit(&mut self, packet: u32, frames: &mut [Frame]) {
         let Some(credits) = &mut self.credits else { return self.push(packet, frames) };
         credits.push(packet, frames);
         self.packets += 1;
     }
 
-    /// Whether a credit that finds the port free leaves at `now` without joining its queue.
+    /// Returns whether a credit at a free port leaves at `now` without being queued.
     #[inline]
     pub(crate) fn lets_credit_through(&mut self, now: Time, frame: &Frame) -> bool {
         let Some(credits) = self.credits.as_mut().filter(|_| self.is_strict) else { return false };
@@ -229,7 +229,7 @@ impl Scheduler {
         passes
     }
 
-    /// Puts `packet` at the end of its queue.
+    /// Appends `packet` to its queue.
     pub(crate) fn push(&mut self, packet: u32, frames: &mut [Frame]) {
         let frame = &frames[packet as usize];
         let number = self.queue_of(frame);
@@ -240,7 +240,7 @@ impl Scheduler {
         self.packets += 1;
     }
 
-    /// Whether a packet that finds the port free leaves at `now` without joining a queue.
+    /// Returns whether a packet at a free port leaves at `now` without being queued.
     #[inline]
     pub(crate) fn lets_through(&mut self, now: Time, frame: &Frame) -> bool {
         let queue = &self.queues[self.queue_of(frame)];
@@ -251,19 +251,19 @@ impl Scheduler {
         passes
     }
 
-    /// Puts `packet` before all that is not urgent.
+    /// Queues `packet` ahead of all packets that are not urgent.
     pub(crate) fn push_urgent(&mut self, packet: u32, frames: &mut [Frame]) {
         self.urgent.push(packet, frames);
         self.packets += 1;
     }
 
-    /// Whether it holds nothing.
+    /// Returns whether no packet is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.packets == 0
     }
 
-    /// When the next transmission starts, at a port that is free from `free_at` on, if nothing else
-    /// arrives before; [`Time::NEVER`]: not before something else happens.
+    /// Start of the next transmission if the port is free from `free_at` on and nothing else
+    /// arrives before. [`Time::NEVER`] if it depends on another event.
     pub(crate) fn next_start(&self, free_at: Time, frames: &[Frame]) -> Time {
         let earliest = |head: u32, from: Time| from.max(frames[head as usize].at).max(free_at);
         let mut start = Time::NEVER;
@@ -286,11 +286,11 @@ impl Scheduler {
         for queue in self.queues.iter().filter(|queue| !queue.fifo.is_empty()) {
             start = start.min(earliest(queue.fifo.head, queue.opens(frames)));
         }
-        self.when_moving(start)
+        self.when_rate_is_positive(start)
     }
 
-    /// The first time from `start` on at which the port's rate is not zero.
-    fn when_moving(&self, mut start: Time) -> Time {
+    /// The earliest time from `start` on at which the port's rate is not zero.
+    fn when_rate_is_positive(&self, mut start: Time) -> Time {
         let mut rate = self.rate;
         for &(at, next) in &self.changes {
             if at > start && rate != Rate::default() {
@@ -301,7 +301,7 @@ impl Scheduler {
         if rate == Rate::default() { Time::NEVER } else { start }
     }
 
-    /// Takes up the rate that holds at `start`.
+    /// Applies the rate changes up to `start`, and returns the rate.
     pub(crate) fn rate_at(&mut self, start: Time) -> Rate {
         while let Some((_, rate)) = self.changes.pop_front_if(|&mut (at, _)| at <= start) {
             self.rate = rate;
@@ -312,8 +312,8 @@ impl Scheduler {
         self.rate
     }
 
-    /// Takes the packet whose transmission starts at `start`, which is the time that
-    /// [`next_start`](Self::next_start) named.
+    /// Takes the packet whose transmission starts at `start`, which must be the time that
+    /// [`next_start`](Self::next_start) returned.
     pub(crate) fn pop(&mut self, start: Time, frames: &[Frame]) -> u32 {
         self.packets -= 1;
         if !self.urgent.is_empty() && frames[self.urgent.head as usize].at <= start {
@@ -351,13 +351,14 @@ impl Scheduler {
     /// The first queue that may send.
     fn first(&self, start: Time, frames: &[Frame]) -> usize {
         let may = |queue: &Queue| queue.may_send(start, frames);
-        // Of strict priorities those before the first that is occupied hold nothing.
+        // With strict priorities, queues below the first occupied index are empty.
         let from = if self.is_strict { self.occupied.trailing_zeros() as usize } else { 0 };
         let first = self.queues.iter().skip(from).position(may);
         from + first.expect("a queue opens when the next start is due")
     }
 
-    /// By deficit round robin: the queue that sends now, its bytes taken off its turn.
+    /// Deficit round robin: selects the queue that sends now, and deducts the packet from its
+    /// deficit.
     fn next_by_deficit(&mut self, start: Time, frames: &[Frame]) -> usize {
         loop {
             let (at, begun) = self.round;
@@ -379,7 +380,7 @@ impl Scheduler {
         }
     }
 
-    /// From `now` on packets of `priority` stand still, or go on.
+    /// Pauses or resumes `priority` at `now`.
     pub(crate) fn pause(&mut self, now: Time, priority: u8, on: bool) {
         if !self.pause_state.set(now, priority, on) {
             return;
@@ -392,12 +393,12 @@ impl Scheduler {
         }
     }
 
-    /// The first urgent packet of this kind.
+    /// The first urgent packet for which `kind` holds.
     pub(crate) fn urgent(&self, frames: &[Frame], kind: impl Fn(&Frame) -> bool) -> Option<u32> {
         self.urgent.iter(frames).find(|&packet| kind(&frames[packet as usize]))
     }
 
-    /// Takes every packet, in no order.
+    /// Removes every packet, in no order.
     pub(crate) fn drain(&mut self, frames: &[Frame], mut lost: impl FnMut(u32)) {
         self.credits.iter_mut().for_each(|credits| credits.drain(frames, &mut lost));
         let fifos = self.queues.iter_mut().map(|queue| {
@@ -412,7 +413,7 @@ impl Scheduler {
         (self.packets, self.occupied) = (0, 0);
     }
 
-    /// Every packet that it holds.
+    /// All packets that are held.
     pub(crate) fn packets<'a>(&'a self, frames: &'a [Frame]) -> impl Iterator<Item = u32> + 'a {
         let all = self.queues.iter().map(|queue| &queue.fifo);
         let all = all.chain(std::iter::once(&self.urgent)).flat_map(|fifo| fifo.iter(frames));
@@ -435,13 +436,13 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Whether it holds as much as it may.
+    /// Returns whether the queue has no room for the packet.
     fn refuses(&self, frame: &Frame) -> bool {
         let with = self.bytes.saturating_add(frame.wire_bytes as u32);
         self.shaper.as_ref().is_some_and(|shaper| with > shaper.most_bytes)
     }
 
-    /// From when on its head may go.
+    /// Earliest time at which its head may leave.
     fn opens(&self, frames: &[Frame]) -> Time {
         let open = match &self.shaper {
             _ if self.paused => Time::NEVER,
@@ -451,7 +452,7 @@ impl Queue {
         open.max(self.resumed)
     }
 
-    /// So many bytes begin to leave at `start`.
+    /// Charges `bytes` that start at `start` to the shaper.
     fn pay(&mut self, start: Time, bytes: u64) {
         if let Some(shaper) = &mut self.shaper {
             shaper.bucket.pay(start, bytes);
@@ -499,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_runs_empty_saves_nothing_of_its_turn() {
+    fn empty_queue_keeps_no_deficit() {
         let mut scheduler = weighted(5_000);
         let frame = |packet: u8| Frame {
             wire_bytes: 1_000,
@@ -509,13 +510,13 @@ mod tests {
         };
         let mut frames: Vec<Frame> = (0..30).map(frame).collect();
         let mut served = Vec::new();
-        // One of each; then many of each.
+        // One packet of each queue; then many of each.
         for packets in [0..2, 2..30] {
             packets.clone().for_each(|packet| scheduler.push(packet, &mut frames));
             let pops = packets.map(|_| scheduler.pop(Time::ZERO, &frames));
             served.extend(pops.map(|packet| frames[packet as usize].priority));
         }
-        // Queue 1 goes on with its turn; queue 0 begins one, and has no more than that.
+        // Queue 1 continues its round; queue 0 begins one, and gets no more than one quantum.
         let begin = [0, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1];
         assert_eq!(served[..begin.len()], begin);
     }

@@ -1,10 +1,9 @@
-//! Engines of one type, whatever hears of them.
+//! Simulations behind one type, whatever their observers.
 //!
-//! [`Engine`] is compiled for each type of probe, so that a probe that is off costs nothing, and in
-//! each crate that names such a type, as well or as little optimised as that crate. Here it is done
-//! once: for runs that nobody hears from inside, and for those with one [`Observer`] of any type.
-//! Calls that go through a table are then a few for each chunk of a run, and one for each event of
-//! a run that is heard.
+//! [`Engine`] is generic over the probe, so a disabled probe costs nothing. It is compiled in each
+//! crate that names such a type, with that crate's optimisation level. This module instantiates it
+//! once: for runs without an observer, and for runs with one boxed [`Observer`]. Dynamic dispatch
+//! then costs a few calls per chunk of a run, and one per event of an observed run.
 
 use tidegate_core::{PathOracle, Time};
 
@@ -15,8 +14,8 @@ use crate::outcome::{FlowRecord, Outcome, Sample};
 use crate::probe::{Observer, Probe};
 use crate::setup::Setup;
 
-/// A simulation in progress: what all engines can do. See [`Engine`] for each.
-#[allow(missing_docs, reason = "what Engine says of them")]
+/// A simulation in progress, with the operations of [`Engine`].
+#[allow(missing_docs, reason = "documented at Engine")]
 pub trait Simulation: Send {
     fn serve(&mut self) -> Result<(), RankFailure>;
     fn now(&self) -> Time;
@@ -75,15 +74,15 @@ impl<P: Probe> Simulation for Engine<P> {
     }
 }
 
-/// A run that nobody hears from inside, in at most `parts` parts.
+/// A run without an observer, in at most `partitions` partitions.
 ///
 /// # Errors
-/// As [`Engine::in_parts`].
+/// As [`Engine::in_partitions`].
 pub fn silent(setup: Setup, partitions: usize) -> Result<Box<dyn Simulation>, String> {
     Ok(Box::new(Engine::in_partitions(setup, vec![(); partitions])?))
 }
 
-/// A run of one partition that `listener` hears.
+/// A run in one partition that reports to `listener`.
 ///
 /// # Errors
 /// As [`Engine::new`].
@@ -91,7 +90,7 @@ pub fn heard(setup: Setup, listener: Box<dyn Observer>) -> Result<Box<dyn Simula
     Ok(Box::new(Engine::new(setup, listener)?))
 }
 
-/// A run in several processes, at most `parts` parts in each, that nobody hears from inside.
+/// A run without an observer in several processes, with at most `partitions` partitions in each.
 ///
 /// # Errors
 /// As [`Engine::among`].

@@ -1,41 +1,41 @@
-//! Equal paths of which both directions of a connection take the same.
+//! Symmetric ECMP: both directions of a connection take the same path.
 //!
-//! A switch knows neither where a packet comes from nor what others have chosen. So the choice goes
-//! by the next switch, not by the one that chooses: each has a **colour**, the same for those of
-//! different pods that stand in for each other, and of several the one wins whose colour, hashed
-//! with the connection, is largest. On the way up both ends see the same colours, so they choose
-//! alike; on the way down the winner among all is the winner among the few that are left. Of links
-//! side by side the winner is found the same way, by their order.
+//! A switch knows neither the source of a packet nor the choices of other switches. So the choice
+//! depends on the next switch, not on the one that chooses. Each switch has a **colour**, which
+//! switches of different pods share if they are counterparts. Among several next switches, the one
+//! wins whose colour, hashed with the connection, is largest. On the way up both ends see the same
+//! colours, so they choose alike. On the way down the winner among all is also the winner among the
+//! few that are left. Parallel links are chosen in the same way, by their order.
 //!
-//! That mirrors paths where tiers are regular: at each end of a pair the ways up have the same
-//! colours. It holds in every fabric whose paths have at most three switches, and in fat trees and
-//! Clos networks, whether aggregation switches keep to planes or reach every core. Links that fail
-//! take a path from both directions where one way at most leads down from a core to a rack (not
-//! where aggregation switches reach every core). Elsewhere a connection keeps a path each way, and
-//! the two may differ.
+//! This mirrors paths in regular tiers: at each end of a pair the ways up have the same colours. It
+//! holds in every fabric whose paths have at most three switches, and in fat trees and Clos
+//! networks, whether aggregation switches belong to planes or reach every core. A failed link
+//! removes a path from both directions if at most one way leads down from a core to a rack (this is
+//! not the case if aggregation switches reach every core). In other fabrics a connection keeps one
+//! path per direction, and the two may differ.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::routes::{NO_PORT, Ways};
 
-/// By which a port is chosen.
+/// Keys by which a port is chosen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rank {
-    /// Colour of the switch that it leads to.
+    /// Colour of the next switch, scrambled.
     colour: u32,
-    /// Its link's number among those between the same two switches, scattered.
+    /// Index of its link among those between the same two switches, scrambled.
     link: u32,
 }
 
-/// What symmetric choices go by.
+/// Keys of symmetric choices.
 #[derive(Debug)]
 pub(crate) struct Symmetric {
     by_port: Vec<Rank>,
 }
 
 impl Symmetric {
-    /// `salt` decides which connections take which path.
+    /// `salt` determines which connections take which path.
     pub(crate) fn new(fabric: &Fabric, salt: u32) -> Symmetric {
         let colours = colours(fabric);
         let scattered = |number: u32| number.wrapping_mul(0x9e37_79b1) ^ salt;
@@ -56,13 +56,13 @@ impl Symmetric {
         Symmetric { by_port }
     }
 
-    /// The port of several that a connection takes.
+    /// Returns the port that a connection takes.
     pub(crate) fn choose(&self, entropy: u32, ways: Ways<'_>) -> u32 {
         let of_colour = |port: u32| mixed(entropy ^ self.by_port[port as usize].colour);
         let (mut best, mut highest, mut tied) = (NO_PORT, 0, false);
         for port in ways.ports() {
             let hash = of_colour(port);
-            // Nothing here is a branch: it would be guessed wrongly every other time.
+            // This code avoids branches: they would be mispredicted half of the time.
             tied = (hash == highest) | (tied & (hash < highest));
             best = std::hint::select_unpredictable(hash > highest, port, best);
             highest = highest.max(hash);
@@ -70,7 +70,7 @@ impl Symmetric {
         if !tied {
             return best;
         }
-        // Links side by side.
+        // Parallel links.
         let score = |port: u32| {
             let link = mixed(entropy ^ self.by_port[port as usize].link);
             u64::from(of_colour(port)) << 32 | u64::from(link)
@@ -79,7 +79,7 @@ impl Symmetric {
     }
 }
 
-/// Two rounds of multiply and fold: one alone correlates the choices of successive tiers.
+/// Two rounds of multiply and fold. A single round correlates the choices of successive tiers.
 #[inline]
 pub(crate) fn mixed(mut x: u32) -> u32 {
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
@@ -87,13 +87,13 @@ pub(crate) fn mixed(mut x: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// A number for every switch, the same for those that stand in for each other in different pods:
-/// of one tier, below the same top switches, and of the same place among those of their pod for
-/// which that is true, too.
+/// Colour of every switch. Switches of different pods have the same colour if they are
+/// counterparts: they are in the same tier, below the same top switches, and at the same position
+/// among the switches of their pod of which this is also true.
 fn colours(fabric: &Fabric) -> Vec<u32> {
     let tiers = Tiers::of(fabric);
     let number = fabric.switches.len();
-    // The first of the top switches that can be reached by going up.
+    // The least top switch that can be reached by going up.
     let mut top: Vec<u32> = (0..number as u32).collect();
     let mut downwards: Vec<usize> = (0..number).filter(|&s| tiers.tier[s] > 0).collect();
     downwards.sort_by_key(|&s| std::cmp::Reverse(tiers.tier[s]));
@@ -102,9 +102,9 @@ fn colours(fabric: &Fabric) -> Vec<u32> {
     }
     let mut place = vec![0; number];
     for below in 0..number {
-        let mut met: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
         for above in tiers.above(below) {
-            let before = met.entry(top[above]).or_default();
+            let before = counts.entry(top[above]).or_default();
             place[above] = (*before).max(place[above]);
             *before += 1;
         }
@@ -117,10 +117,10 @@ fn colours(fabric: &Fabric) -> Vec<u32> {
     (0..number).map(colour).collect()
 }
 
-/// How far switches are from the nearest hosts.
+/// Distances of switches from the nearest hosts.
 struct Tiers {
     tier: Vec<u32>,
-    /// Neighbours of each switch, in order, each once.
+    /// Neighbours of each switch, sorted and without duplicates.
     next: Vec<Vec<usize>>,
 }
 
@@ -156,7 +156,7 @@ impl Tiers {
         Tiers { tier, next }
     }
 
-    /// Neighbours one tier up.
+    /// Neighbours in the next tier up.
     fn above(&self, switch: usize) -> impl Iterator<Item = usize> {
         let tier = self.tier[switch];
         self.next[switch]
@@ -173,7 +173,7 @@ mod tests {
     use tidegate_core::routes::Routes;
     use tidegate_core::{Domain, Rate, Rng, Span};
 
-    /// Two hosts on each of the first switches, and these links, in an order that says nothing.
+    /// Two hosts on each of the first switches, and links between switches in random order.
     fn fabric(leaves: u32, switches: u32, mut between: Vec<(u32, u32)>) -> Fabric {
         let mut rng = Rng::stream(7, Domain::Routing, 1);
         for i in (1..between.len()).rev() {
@@ -212,7 +212,8 @@ mod tests {
         fabric(racks, racks + spines, links.collect())
     }
 
-    /// `pods` of `racks` and `aggs`; aggregation switch i reaches the cores that `reaches` says.
+    /// `pods` pods of `racks` racks and `aggs` aggregation switches. `reaches` returns whether
+    /// aggregation switch i reaches a core.
     fn clos(
         (pods, racks, aggs, cores): (u32, u32, u32, u32),
         reaches: impl Fn(u32, u32) -> bool,
@@ -241,13 +242,14 @@ mod tests {
         let end = |port: u32| fabric.port_ends(port).to;
         while let Node::Switch(at) = end(ports[ports.len() - 1]) {
             ports.push(routes.egress(at, ends[1], |ways| all.choose(entropy, ways)));
-            assert!(ports.len() < 10, "in circles");
+            assert!(ports.len() < 10, "the path is a loop");
         }
         assert_eq!(end(ports[ports.len() - 1]), Node::Host(ends[1]));
         ports
     }
 
-    /// Checks every pair of hosts under so many connections; how often each link was crossed.
+    /// Checks every pair of hosts under `connections` connections. Returns how often each link was
+    /// crossed.
     fn mirrored(name: &str, fabric: &Fabric, routes: &Routes, connections: u32) -> Vec<u32> {
         let symmetric = Symmetric::new(fabric, 0x1234_5678);
         let mut crossed = vec![0; fabric.links.len()];
@@ -271,7 +273,7 @@ mod tests {
     fn regular() -> Vec<(&'static str, Fabric)> {
         vec![
             ("leaf-spine", leaf_spine(4, 6, 1)),
-            ("leaf-spine with links side by side", leaf_spine(3, 3, 3)),
+            ("leaf-spine with parallel links", leaf_spine(3, 3, 3)),
             ("fat tree in planes", clos((4, 2, 2, 4), |agg, core| core / 2 == agg)),
             (
                 "two aggregation switches a plane",
@@ -282,13 +284,13 @@ mod tests {
     }
 
     #[test]
-    fn paths_there_and_back_are_mirrored_and_spread_over_all_links() {
+    fn paths_are_mirrored_and_spread_over_links() {
         for (name, fabric) in regular() {
             let routes = Routes::new(&fabric).unwrap();
             let crossed = mirrored(name, &fabric, &routes, 5000);
             let racks = fabric.hosts.len() as u32 / 2;
             let is_rack = |node| matches!(node, Node::Switch(s) if s < racks);
-            // Links of racks, and those of cores.
+            // Links of racks, then those of cores.
             for of_racks in [true, false] {
                 let crossed: Vec<u32> = fabric
                     .links
@@ -310,7 +312,7 @@ mod tests {
 
     #[test]
     fn paths_stay_mirrored_when_links_fail() {
-        // Where only one way leads down from every switch, or side by side.
+        // Only one way leads down from every switch, or parallel ways.
         for (name, fabric) in regular().into_iter().take(3) {
             let between = fabric.links.len() as u32 - fabric.hosts.len() as u32;
             for failed in 0..between {

@@ -1,11 +1,11 @@
-//! The queues of a rack's switch for other racks (virtual output queues), which circuits and the
+//! Virtual output queues: the queues of a rack's switch for other racks, which circuits and the
 //! uplink to the packet network serve.
 //!
-//! While a circuit is up it alone serves its rack's queue; a packet that would not be out before
-//! the day ends does not start, nor does what is behind it. All other queues that hold something
-//! take turns at the uplink, a packet each. What happens is a row of steps: a day begins or ends, a
-//! packet starts by the circuit, a packet starts by the uplink; the next one depends on nothing but
-//! what has arrived by then.
+//! While a circuit is up, it alone serves its rack's queue. A packet whose transmission would not
+//! end before the day ends does not start, nor do those behind it. The uplink serves all other
+//! non-empty queues round-robin, one packet each. The state changes in steps: a day begins or ends,
+//! a packet starts on the circuit, a packet starts on the uplink. The next step depends only on the
+//! packets that have arrived by then.
 
 use std::sync::Arc;
 
@@ -16,34 +16,34 @@ use tidegate_core::{Frame, Span, Time};
 use crate::port::Port;
 use crate::scheduler::Fifo;
 
-/// Where a packet waits for a rack without a circuit: at the uplink.
+/// Queue for racks without a circuit. The uplink serves it.
 pub(crate) const REST: usize = 0;
 
 /// The queues of one switch.
 pub(crate) struct Voqs {
-    /// Its port to the packet network.
+    /// Port to the packet network.
     pub(crate) uplink: u32,
     queues: Vec<Voq>,
-    /// By host: its rack.
+    /// Rack by host.
     rack_of: Arc<[u16]>,
-    /// By rack: its queue.
+    /// Queue by rack.
     of_rack: Vec<u16>,
     schedule: Schedule,
-    /// By slot of a week: the queue whose circuit is up; [`REST`]: none is.
+    /// By slot of a week: the queue whose circuit is up; [`REST`] if none is.
     up_in: Vec<u16>,
-    /// The queue whose circuit is up now; [`REST`]: none is.
+    /// The queue whose circuit is up now; [`REST`] if none is.
     up: usize,
-    /// When that changes.
+    /// Time at which that changes.
     reconfigures_at: Time,
-    /// Of the last turn or arrival: nothing starts before.
+    /// Time of the last step or arrival. Nothing starts before it.
     moment: Time,
-    /// Bit q: queue q holds something.
+    /// Bit q is set if queue q is not empty.
     filled: Vec<u64>,
     /// The queue that the uplink served last.
     served: usize,
-    /// Packets that it holds.
+    /// Number of packets held.
     packets: u32,
-    /// When the switch wakes up for them; [`Time::NEVER`]: it does not.
+    /// Time of the switch's own event; [`Time::NEVER`] if it has none.
     pub(crate) wakes_at: Time,
 }
 
@@ -51,20 +51,20 @@ pub(crate) struct Voqs {
 struct Voq {
     fifo: Fifo,
     bytes: u32,
-    /// Of its circuit, or the uplink: keeps its measures.
+    /// Port of its circuit, or the uplink. The measures of the queue are kept there.
     port: u32,
-    /// Wire bytes that have left it.
+    /// Wire bytes that have left the queue.
     sent_bytes: u64,
-    /// Packets that have left it, and of these before warm-up.
+    /// Packets that have left it, and how many of them before warm-up.
     left: u64,
     left_before: u64,
     /// Slots of a week in which its circuit is up.
     days: Vec<u32>,
-    /// From when until when packets are told of the next day, or of this one.
-    told: (Time, Time),
+    /// Interval in which packets carry the announcement of the next or present day.
+    announced: (Time, Time),
 }
 
-/// When days are.
+/// Days of the circuits, and queue limits.
 #[derive(Clone, Copy)]
 struct Schedule {
     day: Span,
@@ -75,21 +75,21 @@ struct Schedule {
     enlarged_bytes: u32,
 }
 
-/// What happens next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A day begins or ends.
     Reconfigure,
-    /// A packet of a queue starts by a port.
+    /// A packet of a queue starts on a port.
     Start { queue: usize, port: u32 },
 }
 
 impl Voqs {
-    /// Those of every rack of `fabric`, if it has circuits; `here` says what the partition calls a
-    /// port, and `is_here` which racks are its own.
+    /// Queues of every rack of `fabric` for which `is_here` holds; none without circuits. `index_of`
+    /// maps global port IDs to local indices.
     pub(crate) fn of_racks(
         fabric: &Fabric,
-        here: impl Fn(u32) -> u32,
+        index_of: impl Fn(u32) -> u32,
         is_here: impl Fn(u32) -> bool,
     ) -> Vec<Voqs> {
         let Some(circuits) = &fabric.circuits else { return Vec::new() };
@@ -104,15 +104,16 @@ impl Voqs {
         let (rack_of, ports): (Arc<[u16]>, _) = (rack_of.into(), circuits.ports(fabric));
         let of_rack = |rack: u32| {
             let own = ports.iter().filter(|&&(_, from, _)| from == rack);
-            let own: Vec<(u32, u32)> = own.map(|&(port, _, to)| (here(port), to)).collect();
+            let own: Vec<(u32, u32)> = own.map(|&(port, _, to)| (index_of(port), to)).collect();
             let link = circuits.uplink(&fabric.links, rack)?;
             let port = 2 * link + (fabric.links[link as usize].a != Node::Switch(rack)) as u32;
-            Some(Voqs::new(circuits, rack, here(port), &own, rack_of.clone()))
+            Some(Voqs::new(circuits, rack, index_of(port), &own, rack_of.clone()))
         };
         (0..circuits.racks() as u32).filter(|&rack| is_here(rack)).filter_map(of_rack).collect()
     }
 
-    /// Of a rack whose circuits leave by `own`, each with the rack that it leads to.
+    /// Queues of a rack whose circuits leave by the ports `own`, each with the rack that it leads
+    /// to.
     fn new(
         circuits: &Circuits,
         rack: u32,
@@ -158,7 +159,7 @@ impl Voqs {
         voqs
     }
 
-    /// The ports that it serves its queues by, the uplink first.
+    /// Ports that serve its queues, the uplink first.
     pub(crate) fn ports(&self) -> impl Iterator<Item = u32> {
         self.queues.iter().map(|queue| queue.port)
     }
@@ -183,27 +184,27 @@ impl Voqs {
         (self.queues[queue].bytes, self.queues[queue].sent_bytes)
     }
 
-    /// Whether a queue holds as much as it may at `now`.
+    /// Returns whether a queue has no room for `wire_bytes` more at `now`.
     pub(crate) fn refuses(&mut self, queue: usize, wire_bytes: u16, now: Time) -> bool {
         let Schedule { most_bytes, enlarged_bytes, .. } = self.schedule;
-        let most = match enlarged_bytes > most_bytes && self.tells(queue, now) {
+        let most = match enlarged_bytes > most_bytes && self.announces(queue, now) {
             true => enlarged_bytes,
             false => most_bytes,
         };
         self.queues[queue].bytes as u64 + wire_bytes as u64 > most as u64
     }
 
-    /// Whether what leaves a queue at `now` is told of its circuit: from some time before a day
-    /// until it ends.
-    pub(crate) fn tells(&mut self, queue: usize, now: Time) -> bool {
+    /// Returns whether packets that leave a queue at `now` announce its circuit: from some time
+    /// before a day until it ends.
+    pub(crate) fn announces(&mut self, queue: usize, now: Time) -> bool {
         let voq = &mut self.queues[queue];
-        if voq.told.1 <= now {
-            voq.told = self.schedule.told(&voq.days, now);
+        if voq.announced.1 <= now {
+            voq.announced = self.schedule.announced(&voq.days, now);
         }
-        voq.told.0 <= now
+        voq.announced.0 <= now
     }
 
-    /// Puts `packet` at the end of a queue.
+    /// Appends `packet` to a queue.
     pub(crate) fn push(&mut self, queue: usize, packet: u32, now: Time, frames: &mut [Frame]) {
         if self.packets == 0 && self.reconfigures_at <= now {
             self.reconfigure(now);
@@ -216,7 +217,7 @@ impl Voqs {
         self.packets += 1;
     }
 
-    /// What is next, and when, if nothing else arrives. At equal times days come first.
+    /// The next step and its time if nothing else arrives. At equal times, days precede starts.
     pub(crate) fn next(&self, ports: &[Port], frames: &[Frame]) -> (Time, Step) {
         let (circuit, uplink) = (self.circuit_start(ports, frames), self.uplink_start(ports));
         if self.reconfigures_at <= circuit.min(uplink) {
@@ -228,7 +229,8 @@ impl Voqs {
         (uplink, Step::Start { queue: self.next_in_round().unwrap_or(REST), port: self.uplink })
     }
 
-    /// When the circuit that is up starts its next packet, if it does before the day ends.
+    /// Start of the next packet on the circuit that is up; [`Time::NEVER`] if it would not end
+    /// within the day.
     pub(crate) fn circuit_start(&self, ports: &[Port], frames: &[Frame]) -> Time {
         let voq = &self.queues[self.up];
         if self.up == REST || voq.fifo.is_empty() {
@@ -240,13 +242,13 @@ impl Voqs {
         if end <= self.reconfigures_at { start } else { Time::NEVER }
     }
 
-    /// When the uplink starts its next packet, if it has any before a day begins or ends.
+    /// Start of the next packet on the uplink. A day may begin or end before it.
     pub(crate) fn uplink_start(&self, ports: &[Port]) -> Time {
         self.next_in_round()
             .map_or(Time::NEVER, |_| ports[self.uplink as usize].free_at.max(self.moment))
     }
 
-    /// When `port` starts a packet at the earliest, as things are.
+    /// Earliest start of a packet on `port`, in the present state.
     pub(crate) fn start_of(&self, port: u32, ports: &[Port], frames: &[Frame]) -> Time {
         if port == self.uplink {
             self.uplink_start(ports)
@@ -257,21 +259,21 @@ impl Voqs {
         }
     }
 
-    /// The circuit's port that is up, if one is.
+    /// Port of the circuit that is up, if any.
     pub(crate) fn up(&self) -> Option<u32> {
         (self.up != REST).then(|| self.queues[self.up].port)
     }
 
-    /// When a day begins or ends.
+    /// Time at which a day begins or ends.
     pub(crate) fn reconfigures_at(&self) -> Time {
         self.reconfigures_at
     }
 
-    /// The queue whose turn it is at the uplink.
+    /// The queue that the uplink serves next.
     fn next_in_round(&self) -> Option<usize> {
         let words = self.filled.len();
         let (from, bit) = ((self.served + 1) / 64, (self.served + 1) % 64);
-        // The first word once more at the end, for what is before the one served last.
+        // The first word is visited again at the end, for the queues before the one served last.
         (0..=words).find_map(|step| {
             let at = (from + step) % words;
             let mut word = self.filled[at];
@@ -285,7 +287,7 @@ impl Voqs {
         })
     }
 
-    /// It is `now`: finds out what is up, and until when.
+    /// Determines which circuit is up at `now`, and until when.
     pub(crate) fn reconfigure(&mut self, now: Time) {
         let Schedule { day, slot, slots, .. } = self.schedule;
         let number = now.as_ps() / slot.as_ps();
@@ -297,7 +299,7 @@ impl Voqs {
         };
     }
 
-    /// Takes the packet that starts by `port`.
+    /// Takes the packet that starts on `port`.
     pub(crate) fn pop(&mut self, queue: usize, port: u32, frames: &[Frame]) -> u32 {
         if port == self.uplink {
             self.served = queue;
@@ -319,7 +321,7 @@ impl Voqs {
         self.queues.iter().find(|queue| queue.port == port)
     }
 
-    /// What waits in the queue that a port keeps the measures of.
+    /// Packets of the queue whose measures `port` keeps.
     pub(crate) fn queued<'a>(
         &'a self,
         port: u32,
@@ -331,12 +333,12 @@ impl Voqs {
             .map(|packet| &frames[packet as usize])
     }
 
-    /// Packets that have left that queue since warm-up.
+    /// Packets that have left this queue since warm-up.
     pub(crate) fn left(&self, port: u32) -> u64 {
         self.at(port).map_or(0, |queue| queue.left - queue.left_before)
     }
 
-    /// Packets that leave from now on count.
+    /// Counts the packets that leave from now on.
     pub(crate) fn warm_up(&mut self) {
         self.queues.iter_mut().for_each(|queue| queue.left_before = queue.left);
     }
@@ -352,14 +354,14 @@ impl Voq {
             left: 0,
             left_before: 0,
             days,
-            told: (Time::ZERO, Time::ZERO),
+            announced: (Time::ZERO, Time::ZERO),
         }
     }
 }
 
 impl Schedule {
-    /// From when until when packets are told of the first of these days that ends after `now`.
-    fn told(&self, days: &[u32], now: Time) -> (Time, Time) {
+    /// Interval in which packets announce the first of these days that ends after `now`.
+    fn announced(&self, days: &[u32], now: Time) -> (Time, Time) {
         let number = now.as_ps() / self.slot.as_ps();
         let week = number / self.slots * self.slots;
         let begins = [week, week + self.slots].into_iter().flat_map(|week| {
@@ -376,8 +378,8 @@ mod tests {
     use crate::packets::NIL;
     use tidegate_core::Rate;
 
-    /// Of rack 0 of three; a packet of 1,000 B takes 8 us by the uplink (port 0) and 1 us by the
-    /// circuits to racks 1 and 2 (ports 1 and 2). Day 0 is rack 1's, day 1 rack 2's.
+    /// Queues of rack 0 of three. A packet of 1,000 B takes 8 us on the uplink (port 0) and 1 us on
+    /// the circuits to racks 1 and 2 (ports 1 and 2). Day 0 is rack 1's, day 1 rack 2's.
     fn voqs() -> (Voqs, Vec<Port>, Vec<Frame>) {
         let circuits = Circuits {
             first_link: 1,
@@ -394,7 +396,7 @@ mod tests {
         (voqs, vec![port(1), port(8), port(8)], vec![frame; 16])
     }
 
-    /// What starts until nothing is left, as (time in us, queue, port).
+    /// Starts until the queues are empty, as (time in us, queue, port).
     fn starts(voqs: &mut Voqs, ports: &mut [Port], frames: &mut [Frame]) -> Vec<(u64, usize, u32)> {
         let mut all = Vec::new();
         while !voqs.is_empty() {
@@ -411,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circuit_that_is_up_alone_serves_its_queue() {
+    fn circuit_alone_serves_its_queue() {
         let (mut voqs, mut ports, mut frames) = voqs();
         for (packet, queue) in [(0, 1), (1, 1), (2, 2), (3, 2), (4, 0)] {
             voqs.push(queue, packet, Time::us(10), &mut frames);
@@ -421,13 +423,13 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_would_not_be_out_by_the_end_of_the_day_goes_by_the_uplink() {
+    fn packet_too_late_for_its_day_takes_the_uplink() {
         let (mut voqs, mut ports, mut frames) = voqs();
         (0..4).for_each(|packet| voqs.push(1, packet, Time::us(98), &mut frames));
-        // Two fit; in the night the uplink serves what is left, and on day 1 too.
+        // Two packets fit. The uplink serves the rest in the night, and on day 1 too.
         let expected = [(98, 1, 1), (99, 1, 1), (100, 1, 0), (108, 1, 0)];
         assert_eq!(starts(&mut voqs, &mut ports, &mut frames), expected);
-        // Half a microsecond less, and the second one does not start.
+        // Half a microsecond later the second packet does not start.
         let (mut voqs, mut ports, mut frames) = super::tests::voqs();
         let late = Time::us(98) + Span::ns(500);
         (0..2).for_each(|packet| voqs.push(1, packet, late, &mut frames));
@@ -435,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_in_the_night_takes_turns_until_its_day() {
+    fn queues_share_the_uplink_until_their_day() {
         let (mut voqs, mut ports, mut frames) = voqs();
         for packet in 0..4 {
             voqs.push(2, packet, Time::us(104), &mut frames);
@@ -456,14 +458,14 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_told_from_before_the_day_until_it_ends_and_queues_are_larger_then() {
+    fn announced_days_enlarge_queues() {
         let (mut voqs, _, mut frames) = voqs();
-        let told = |voqs: &mut Voqs| -> Vec<u64> {
-            (0..500).filter(|&us| voqs.tells(2, Time::us(us))).collect()
+        let announced = |voqs: &mut Voqs| -> Vec<u64> {
+            (0..500).filter(|&us| voqs.announces(2, Time::us(us))).collect()
         };
         let expected: Vec<u64> = (90..220).chain(330..460).collect();
-        assert_eq!(told(&mut voqs), expected);
-        voqs.queues[2].told = (Time::ZERO, Time::ZERO);
+        assert_eq!(announced(&mut voqs), expected);
+        voqs.queues[2].announced = (Time::ZERO, Time::ZERO);
         (0..3).for_each(|packet| voqs.push(2, packet, Time::us(1), &mut frames));
         let refuses = [1, 90, 219, 220].map(|us| voqs.refuses(2, 1_000, Time::us(us)));
         assert_eq!(refuses, [true, false, false, true]);
@@ -471,14 +473,14 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_holds_what_fits_to_the_byte() {
+    fn queue_limit_is_exact_to_the_byte() {
         let (mut voqs, _, mut frames) = voqs();
         (0..2).for_each(|packet| voqs.push(2, packet, Time::us(1), &mut frames));
         assert_eq!([1_000, 1_001].map(|wire| voqs.refuses(2, wire, Time::us(1))), [false, true]);
     }
 
     #[test]
-    fn what_leaves_counts_from_warm_up_on() {
+    fn departures_count_from_warm_up_on() {
         let (mut voqs, mut ports, mut frames) = voqs();
         (0..2).for_each(|packet| voqs.push(1, packet, Time::us(1), &mut frames));
         starts(&mut voqs, &mut ports, &mut frames);
@@ -489,31 +491,31 @@ mod tests {
         assert_eq!(voqs.left(1), 1);
     }
 
-    /// Two weeks are looked at, for the days of the first may be over.
-    /// With a week of 240 us and days of 100 us the limit of what leaves gaps is 140 us.
+    /// The schedule looks at two weeks, because the days of the first may be over. With a week of
+    /// 240 us and days of 100 us, announcements leave no gap from 140 us ahead on.
     #[test]
     fn prebuffer_of_a_week_less_a_day_has_no_gap() {
         for (ahead_us, gaps) in [(139, true), (140, false), (200, false), (1_000, false)] {
             let (mut voqs, ..) = voqs();
             voqs.schedule.ahead = Span::us(ahead_us);
-            let told: Vec<bool> = (0..720).map(|us| voqs.tells(1, Time::us(us))).collect();
-            assert_eq!(told.contains(&false), gaps, "{ahead_us} us ahead");
+            let announced: Vec<bool> = (0..720).map(|us| voqs.announces(1, Time::us(us))).collect();
+            assert_eq!(announced.contains(&false), gaps, "{ahead_us} us ahead");
         }
     }
 
     #[test]
-    fn packets_are_told_of_a_day_of_the_next_week() {
+    fn days_of_the_next_week_are_announced() {
         let (mut voqs, ..) = voqs();
         // Day 0 of the second week begins at 240 us.
-        let told = |voqs: &mut Voqs, us| voqs.tells(1, Time::us(us));
+        let announced = |voqs: &mut Voqs, us| voqs.announces(1, Time::us(us));
         assert_eq!(
-            [99, 100, 209, 210, 339, 340].map(|us| told(&mut voqs, us)),
+            [99, 100, 209, 210, 339, 340].map(|us| announced(&mut voqs, us)),
             [true, false, false, true, true, false]
         );
     }
 
     #[test]
-    fn turns_go_round_however_many_queues_there_are() {
+    fn round_robin_visits_many_queues() {
         let (mut voqs, ..) = voqs();
         voqs.filled = vec![1 << 3 | 1 << 63, 1, 1 << 7];
         voqs.up = 63;

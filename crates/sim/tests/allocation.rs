@@ -1,5 +1,5 @@
 //! The per-packet path allocates nothing once buffers have grown.
-#![allow(unsafe_code, reason = "a counting allocator cannot be written without")]
+#![allow(unsafe_code, reason = "a counting allocator needs it")]
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -20,16 +20,16 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
+        // SAFETY: the caller guarantees what `System` requires.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are handed on.
+        // SAFETY: the caller guarantees what `System` requires.
         unsafe { System.dealloc(ptr, layout) }
     }
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
+        // SAFETY: the caller guarantees what `System` requires.
         unsafe { System.realloc(ptr, layout, new_size) }
     }
 }
@@ -63,7 +63,7 @@ fn steady_state_allocates_nothing_per_packet() {
         if pauses {
             lossless(&mut setup, 250_000);
         } else {
-            let queue = wanted(&setup).credit_queue;
+            let queue = requirements_of(&setup).credit_queue;
             setup.fabric.switches.iter_mut().for_each(|switch| switch.credit_queue = queue);
         }
         let mut engine = Engine::new(setup, ()).unwrap();
@@ -73,8 +73,8 @@ fn steady_state_allocates_nothing_per_packet() {
         let (allocations, hops) =
             (ALLOCATIONS.load(Ordering::Relaxed) - before, engine.packet_hops() - hops);
         assert!(hops > 50_000, "{}: {hops} packet-hops", protocol.info().name);
-        // Buffers may still double once or twice, and 30 looks for a deadlock note down who stands
-        // still; anything per packet would show as thousands.
+        // Buffers may still double once or twice, and 30 deadlock searches record paused ports. An
+        // allocation per packet would show as thousands.
         let most = if pauses { 8 + 30 * 8 } else { 8 };
         assert!(
             allocations <= most,

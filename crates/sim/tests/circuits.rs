@@ -1,5 +1,5 @@
-//! Racks that circuits join: what is sent when and by which link, and that it is the same under
-//! explicit dequeues, record by record, and in parts.
+//! Racks joined by circuits: transmissions by time and link, and equality with explicit dequeues
+//! (record by record) and with several partitions.
 
 use crate::common::busy::{Record, Recorder, busy, with_ecn};
 use crate::common::racks::Racks;
@@ -23,7 +23,7 @@ const SMALL: Racks = Racks {
     night: Span::us(5),
 };
 
-/// What makes a plain fabric of racks another.
+/// A change of a plain fabric of racks.
 type Change = fn(&mut Setup);
 
 const CHANGES: [(&str, Change); 4] = [
@@ -43,7 +43,7 @@ const CHANGES: [(&str, Change); 4] = [
         setup.faults.loss = 1e-3;
         setup.histograms = true;
     }),
-    ("long days, few racks that are joined", |setup| {
+    ("long days, few joined racks", |setup| {
         circuits(setup, |circuits| {
             circuits.day = Span::us(110);
             circuits.matchings = vec![vec![1, 2, 0, 3], vec![0, 3, 1, 2], vec![1, 0, 3, 2]];
@@ -55,7 +55,7 @@ fn circuits(setup: &mut Setup, change: impl FnOnce(&mut Circuits)) {
     change(setup.fabric.circuits.as_mut().unwrap());
 }
 
-/// Much going on between four racks.
+/// Heavy traffic among four racks.
 fn busy_racks(stack: Stack, change: Change) -> Setup {
     let mut setup = busy(stack, 3);
     setup.fabric = SMALL.fabric();
@@ -63,7 +63,7 @@ fn busy_racks(stack: Stack, change: Change) -> Setup {
     setup
 }
 
-/// What every port sent, rows of flows, and the rest.
+/// Packets of every port, rows of flows, and the other results.
 type Recorded = (Vec<Vec<Record>>, Vec<FlowRecord>, Outcome);
 
 fn recorded<const EXPLICIT: bool>(setup: Setup, partitions: usize) -> Recorded {
@@ -86,7 +86,7 @@ fn recorded<const EXPLICIT: bool>(setup: Setup, partitions: usize) -> Recorded {
 }
 
 #[test]
-fn lazy_commits_equal_explicit_dequeues_and_partitions_the_whole() {
+fn lazy_commits_equal_dequeues_and_partitions() {
     for (name, change) in CHANGES {
         let all = Protocol::ALL.iter().filter(|protocol| {
             name == "plain" || ["powertcp", "retcp", "sird"].contains(&protocol.info().name)
@@ -118,7 +118,7 @@ fn lazy_commits_equal_explicit_dequeues_and_partitions_the_whole() {
     }
 }
 
-/// Each host sends to the host of its number in every other rack, without end.
+/// Each host sends an unlimited flow to the host with its index in every other rack.
 fn all_to_all(racks: Racks, stack: Stack, duration: Time) -> Setup {
     let hosts = racks.racks * racks.hosts;
     let others = |src| (1..racks.racks).map(move |by| (src, (src + by * racks.hosts) % hosts));
@@ -127,7 +127,7 @@ fn all_to_all(racks: Racks, stack: Stack, duration: Time) -> Setup {
 }
 
 #[test]
-fn circuits_send_in_their_days_alone_and_no_uplink_beside_them() {
+fn circuits_replace_the_uplink_in_their_days() {
     let setup = all_to_all(SMALL, stack("swift"), Time::ms(1));
     let fabric = setup.fabric.clone();
     let (ports, ..) = recorded::<false>(setup, 1);
@@ -145,7 +145,7 @@ fn circuits_send_in_their_days_alone_and_no_uplink_beside_them() {
         }
         for record in &ports[SMALL.uplink(rack) as usize] {
             let (matching, _, ends) = SMALL.day_at(record.at);
-            // Who it is from or to: acknowledgements go back.
+            // Rack of the source or the destination, because acknowledgements go back.
             let to = record.dst / SMALL.hosts;
             let is_up = record.at < ends && SMALL.peer(rack, matching) == to;
             assert!(!is_up && to != rack, "{record:?} while the circuit to rack {to} is up");
@@ -157,7 +157,7 @@ fn circuits_send_in_their_days_alone_and_no_uplink_beside_them() {
 }
 
 #[test]
-fn what_comes_to_a_rack_for_another_leaves_it_or_is_dropped() {
+fn packets_for_other_racks_leave_or_are_dropped() {
     for most in [u32::MAX, 15_000] {
         let mut setup = all_to_all(SMALL, stack("reno"), Time::ms(20));
         setup.workload.flows.iter_mut().for_each(|flow| flow.bytes = 300_000);
@@ -180,7 +180,7 @@ fn what_comes_to_a_rack_for_another_leaves_it_or_is_dropped() {
             let drops: u64 = out.iter().map(|&port| outcome.links[port as usize].drops).sum();
             let (came, left) = (sum(&came), sum(&left));
             assert!(left.0 > 5_000, "{left:?}");
-            // Messages are of full packets.
+            // Messages consist of full packets.
             assert_eq!(came.0 - left.0, drops, "packets of rack {rack}");
             let bytes = came.1 - left.1;
             assert!(84 * drops <= bytes && bytes <= 1080 * drops, "{bytes} B in {drops} packets");
@@ -193,9 +193,9 @@ fn what_comes_to_a_rack_for_another_leaves_it_or_is_dropped() {
 }
 
 #[test]
-fn utilisation_is_of_the_days_within_what_is_measured() {
+fn utilisation_counts_the_measured_days() {
     let mut setup = all_to_all(SMALL, stack("swift"), Time::ps(901_234_567));
-    // In the middle of a day, and of a transmission.
+    // In the middle of a day and of a transmission.
     setup.warmup = Time::ps(203_141_593);
     let (warmup, end) = (setup.warmup, setup.duration);
     let fabric = setup.fabric.clone();
@@ -218,8 +218,8 @@ fn utilisation_is_of_the_days_within_what_is_measured() {
 }
 
 #[test]
-fn a_packet_lands_where_its_circuit_led_and_queues_are_kept_by_it() {
-    // Packets are longer under way than a night takes.
+fn packet_lands_where_its_circuit_led() {
+    // A packet is in flight for longer than a night.
     let racks = Racks { delay: Span::us(9), night: Span::us(2), ..SMALL };
     let mut setup = all_to_all(racks, stack("swift"), Time::ms(1));
     setup.drain = Span::ms(5);
@@ -229,17 +229,17 @@ fn a_packet_lands_where_its_circuit_led_and_queues_are_kept_by_it() {
     let port = Racks::port(&fabric, 0, 2);
     let sent: usize = ports[port as usize].iter().filter(|record| record.at < duration).count();
     assert!(sent > 300 && finished.is_empty());
-    // Every packet for a host behind the circuit is measured there, whichever way it went.
+    // Every packet for a host behind the circuit is measured there, whichever link it used.
     let uplink = &outcome.links[racks.uplink(0) as usize];
     assert_eq!((uplink.queue_bytes.max, uplink.queue_delay_us.max), (0.0, 0.0));
     assert!(outcome.links[port as usize].queue_bytes.max > 1_000.0);
     let delivered = outcome.unfinished.iter().all(|row| row.delivered_bytes > 10_000);
-    assert!(delivered, "all flows get through");
+    assert!(delivered, "all flows complete");
 }
 
-/// A queue's measures against its packets, whichever link they left by.
+/// Compares a queue's measures with its packets, whichever link they left by.
 #[test]
-fn measures_of_a_queue_are_those_of_its_packets() {
+fn queue_measures_match_its_packets() {
     for protocol in ["powertcp", "poseidon"] {
         let mut setup = all_to_all(SMALL, stack(protocol), Time::ms(4));
         setup.workload.flows.iter_mut().for_each(|flow| flow.bytes = 300_000);
@@ -268,7 +268,7 @@ fn measures_of_a_queue_are_those_of_its_packets() {
                     }
                     sent += wire as u64;
                 }
-                // How long the queue held what.
+                // Bytes that the queue held, by time.
                 levels.sort();
                 let (mut held, mut since, mut spans) = (0, Time::ZERO, Vec::new());
                 for (at, change) in levels {
@@ -294,9 +294,9 @@ fn measures_of_a_queue_are_those_of_its_packets() {
     }
 }
 
-/// Nothing else happens that would wake its rack.
+/// No other event would wake the rack.
 #[test]
-fn a_lone_packet_that_comes_too_late_for_its_day_leaves_as_the_night_begins() {
+fn late_lone_packet_leaves_as_the_night_begins() {
     let link = |rate: Rate| rate.serialise(1080) + SMALL.delay;
     let (host, packet) = (link(SMALL.host_rate), link(SMALL.packet_rate));
     let completed = |left: Span| {
@@ -312,7 +312,7 @@ fn a_lone_packet_that_comes_too_late_for_its_day_leaves_as_the_night_begins() {
     assert_eq!(completed(fits - Span::ps(1)), by_uplink);
 }
 
-/// Ten hosts of a rack send to as many of the next, as in PowerTCP's evaluation.
+/// Ten hosts of a rack send to ten hosts of the next, as in PowerTCP's evaluation.
 fn pair(stack: Stack, weeks: u64) -> (Setup, Racks) {
     let racks = Racks {
         racks: 5,
@@ -327,13 +327,13 @@ fn pair(stack: Stack, weeks: u64) -> (Setup, Racks) {
     let flows = (0..10).map(|host| unlimited(host, host + 10, Time::ZERO)).collect();
     let fabric = racks.fabric();
     let week = fabric.circuits.as_ref().unwrap().week();
-    // Another day begins with the next week.
+    // Each week adds a day.
     let end = Time::ZERO + (week.times(weeks) - Span::ps(1));
     let setup = setup(fabric, stack, flows, end);
     (setup, racks)
 }
 
-/// Share of the circuit from rack 0 to rack 1 that is used, by 25 us of its days after the first.
+/// Utilisation of the circuit from rack 0 to rack 1, by 25 us of its days after the first.
 fn filling(setup: Setup, racks: Racks) -> Vec<f64> {
     let fabric = setup.fabric.clone();
     let (ports, ..) = recorded::<false>(setup, 1);
@@ -355,21 +355,21 @@ fn filling(setup: Setup, racks: Racks) -> Vec<f64> {
 fn powertcp(circuits: bool) -> Stack {
     let mut stack = stack("powertcp");
     stack.set("circuits", Value::Flag(circuits)).unwrap();
-    // The floor of hops that do not change would hold the window to its double in a round trip.
+    // With the lower bound for constant paths, the window could at most double in a round trip.
     stack.set("current_floor", Value::Number(0.0)).unwrap();
     stack
 }
 
 #[test]
-fn power_fills_a_circuit_within_a_round_trip() {
+fn powertcp_fills_a_circuit_within_a_round_trip() {
     let used = |circuits| {
         let (mut setup, racks) = pair(powertcp(circuits), 4);
         setup.fabric.switches[5].telemetry = false;
         filling(setup, racks)
     };
     let (with, without) = (used(true), used(false));
-    // A base RTT of 23.6 us passes before any flow can react to the circuit; then the higher rate
-    // moves pending packets at once, which fills part of the last microseconds.
+    // No flow can react to the circuit before a base RTT of 23.6 us has passed. Then the higher
+    // rate moves pending packets at once, which fills part of the last microseconds.
     assert!(with[0] < 0.4 && with[1] > 0.7 && with[2] > 0.95, "{with:?}");
     assert!(without[1] < 0.55, "{without:?}");
     let all = with.iter().sum::<f64>() / 9.0;
@@ -377,7 +377,7 @@ fn power_fills_a_circuit_within_a_round_trip() {
 }
 
 #[test]
-fn packets_are_told_of_their_circuit_from_before_its_day_until_it_ends() {
+fn packets_announce_their_circuit_until_it_ends() {
     let (mut setup, racks) = pair(stack("retcp"), 2);
     circuits(&mut setup, |circuits| {
         circuits.queue_bytes = 16 * 1080;
@@ -386,7 +386,7 @@ fn packets_are_told_of_their_circuit_from_before_its_day_until_it_ends() {
     });
     let fabric = setup.fabric.clone();
     let (ports, ..) = recorded::<false>(setup, 1);
-    let mut told = [0, 0];
+    let mut announced = [0, 0];
     for port in [racks.uplink(0), Racks::port(&fabric, 0, 1)] {
         for record in &ports[port as usize] {
             // The circuit is up in matching 0.
@@ -396,14 +396,14 @@ fn packets_are_told_of_their_circuit_from_before_its_day_until_it_ends() {
                 || next.0 == 0 && record.at.after(Span::us(150)) >= next.1 && matching != 0;
             let flag = record.frame.3 & frame_flag::CIRCUIT != 0;
             assert_eq!(flag, on, "{record:?}");
-            told[on as usize] += 1;
+            announced[on as usize] += 1;
         }
     }
-    assert!(told.iter().all(|&packets| packets > 500), "{told:?}");
+    assert!(announced.iter().all(|&packets| packets > 500), "{announced:?}");
 }
 
 #[test]
-fn marks_before_the_day_have_packets_ready_when_it_begins() {
+fn announcements_fill_the_queue_before_the_day() {
     let used = |ahead| {
         let (mut setup, racks) = pair(stack("retcp"), 6);
         circuits(&mut setup, |circuits| {
@@ -418,7 +418,7 @@ fn marks_before_the_day_have_packets_ready_when_it_begins() {
 }
 
 #[test]
-fn what_racks_cannot_do_beside_circuits_is_refused() {
+fn unsupported_settings_with_circuits_are_refused() {
     let error = |change: &dyn Fn(&mut Setup)| {
         let mut setup = all_to_all(SMALL, stack("swift"), Time::ms(1));
         change(&mut setup);
@@ -435,24 +435,24 @@ fn what_racks_cannot_do_beside_circuits_is_refused() {
         circuits(setup, |circuits| circuits.first_link += 1);
     };
     let cases = [
-        (with(|c| c.matchings[1][2] = 3), "in matching 1 racks 1 and 2 both send to 3"),
-        (with(|c| c.matchings[1][2] = 4), "matching 1 is not of 4 racks"),
-        (with(|c| c.matchings[2].truncate(3)), "matching 2 is not of 4 racks"),
-        (with(|c| c.day = Span::ZERO), "circuits of 4 racks with days of"),
-        (with(|c| c.first_link += 1), "no link for the circuit from rack"),
-        (with(|c| c.first_link -= 1), "a circuit that is none between two racks"),
-        (error(&second_uplink), "rack 1 has not one link to the packet network"),
-        (error(&|setup| setup.faults.outages = vec![outage]), "links between switches that fail"),
-        (error(&|setup| setup.faults.flaps = Some(flaps)), "links between switches that fail"),
+        (with(|c| c.matchings[1][2] = 3), "matching 1: racks 1 and 2 both send to rack 3"),
+        (with(|c| c.matchings[1][2] = 4), "matching 1 does not list each of 4 racks"),
+        (with(|c| c.matchings[2].truncate(3)), "matching 2 does not list each of 4 racks"),
+        (with(|c| c.day = Span::ZERO), "found 4 racks and days of"),
+        (with(|c| c.first_link += 1), "the circuit from rack"),
+        (with(|c| c.first_link -= 1), "a circuit link does not join two racks"),
+        (error(&second_uplink), "rack 1 needs exactly one link to the packet network"),
+        (error(&|setup| setup.faults.outages = vec![outage]), "failures of links between switches"),
+        (error(&|setup| setup.faults.flaps = Some(flaps)), "failures of links between switches"),
         (
             error(&|setup| setup.fabric.rate_changes = vec![change]),
-            "port 25 changes its rate, beside circuits",
+            "rate change of port 25: not supported with circuits",
         ),
     ];
     for (error, expected) in cases {
         assert!(error.contains(expected), "{error:?} for {expected:?}");
     }
-    // A host may fail.
+    // Failures of hosts are supported.
     let mut setup = all_to_all(SMALL, stack("swift"), Time::us(100));
     setup.faults.outages = vec![Outage { of: Failing::Host(3), ..outage }];
     setup.workload.flows.push(flow(0, 4, 10_000, Time::ZERO));

@@ -1,4 +1,4 @@
-//! Collectives: who waits for whom, and how long that takes where nothing is in the way.
+//! Collectives: dependencies between messages, and duration in an otherwise idle network.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::{FlowRecord, Setup, Step};
 
-/// Payload of a full packet, in bytes: acknowledgements of 84 B and headers of 80 B take a
-/// hundredth each.
+/// Payload of a full packet, in bytes: acknowledgements of 84 B and headers of 80 B take one per
+/// cent each.
 const MTU: u32 = 9_000;
-/// Of every link.
+/// Rate of every link.
 const GBPS: u64 = 100;
 const DELAY: Span = Span::us(1);
 
@@ -21,7 +21,7 @@ fn once(op: Op, hosts: Vec<u32>, bytes: u64) -> Collective {
     Collective { op, hosts, bytes, chunks: 1, iterations: 1, compute: Span::ZERO }
 }
 
-/// Jobs on a star of `hosts`, whose switch has room for all.
+/// Jobs on a star of `hosts` hosts, whose switch has an unlimited buffer.
 fn jobs(hosts: u32, stack: Stack, all: Vec<Collective>) -> Setup {
     let fabric = star(hosts, Rate::gbps(GBPS), DELAY, MTU);
     let mut setup = setup(fabric, stack, Vec::new(), Time::ms(20));
@@ -37,47 +37,47 @@ fn jobs(hosts: u32, stack: Stack, all: Vec<Collective>) -> Setup {
     setup
 }
 
-/// Every row.
+/// All rows.
 fn rows(setup: Setup) -> Vec<FlowRecord> {
     let (rows, outcome) = run(setup, ());
     assert!(outcome.unfinished.is_empty(), "{:?}", outcome.unfinished.first());
     rows
 }
 
-/// From the first message to the last byte of job `number`, in microseconds.
+/// Time from the first message to the last byte of job `number`, in microseconds.
 fn took(rows: &[FlowRecord], number: u32) -> f64 {
     let own = || rows.iter().filter(|row| row.step().is_some_and(|step| step.job == number));
     let first = own().map(|row| row.start).min().unwrap();
     own().map(|row| row.completed.unwrap()).max().unwrap().since(first).as_us_f64()
 }
 
-/// How long one iteration takes alone.
+/// Duration of a single iteration.
 fn lasts(hosts: u32, stack: Stack, of: Collective) -> f64 {
     took(&rows(jobs(hosts, stack, vec![of])), 0)
 }
 
-/// What a link takes for the payload, in microseconds.
+/// Time of the payload on a link, in microseconds.
 fn link(bytes: f64) -> f64 {
     bytes * 8e-3 / GBPS as f64
 }
 
-/// Time from the last bit that leaves a host to its arrival at another, in microseconds: two links
-/// long, and once more what the last packet takes of `bytes` on the second.
+/// Time from the departure of the last bit at a host to its arrival at another, in microseconds:
+/// two link delays, and the serialisation of the last packet of `bytes` on the second link.
 fn latency(bytes: f64) -> f64 {
     2.0 * DELAY.as_us_f64() + link(bytes.min(f64::from(MTU)))
 }
 
-/// Asserts that it takes no less than a bound, and no more than that times `most`.
+/// Asserts that the time is at least a bound and at most `most` times the bound.
 fn near(what: &str, ours: f64, bound: f64, most: f64) {
     assert!((1.0..most).contains(&(ours / bound)), "{what}: {ours} us, bound {bound} us");
 }
 
-/// Each of n hosts sends to its neighbour alone. In a step every link carries one block, S/n, and
-/// nobody can begin the next before the block is there whole: (S/n)/rate + latency. Reduce-scatter
-/// and all-gather are n - 1 such steps, all-reduce is the two of them. SIRD asks for credit before
-/// each block, which takes it a few round trips, and HPCC leaves 5 % of a link.
+/// Each of n hosts sends only to its neighbour. In a step every link carries one block, S/n, and no
+/// host can start the next step before it has the whole block: (S/n)/rate + latency. Reduce-scatter
+/// and all-gather are n - 1 such steps, and all-reduce is both of them. SIRD requests credit before
+/// each block, which takes a few round trips, and HPCC leaves 5 % of a link.
 #[test]
-fn rings_take_their_steps() {
+fn rings_take_the_time_of_their_steps() {
     let (n, bytes) = (8, 8_000_000u64);
     let block = bytes as f64 / f64::from(n);
     let step = link(block) + latency(block);
@@ -96,9 +96,9 @@ fn rings_take_their_steps() {
     }
 }
 
-/// In a block cut into c chunks, each goes round alone: latencies pass while other chunks are sent.
-/// Where a block takes no longer than a latency, a step takes a chunk and a latency, and the last
-/// chunk starts c - 1 chunks later.
+/// If a block is divided into c chunks, each circulates independently, so latencies pass while
+/// other chunks are sent. If a block takes at most a latency, a step takes a chunk and a latency,
+/// and the last chunk starts c - 1 chunks later.
 #[test]
 fn chunks_hide_latency() {
     let (n, bytes, chunks) = (8, 160_000u64, 4);
@@ -113,13 +113,14 @@ fn chunks_hide_latency() {
     near("whole", whole, steps * (link(block) + latency(block)), 1.05);
 }
 
-/// Seven ranks are a tree of two levels below the root. Going up, the two children of a rank send
-/// it S each over its one link: 2S/rate + latency a level; going down it sends S to each of two.
-/// Over two levels, up and down: 8S/rate + 4 latencies. Cut into chunks the levels work at once; a
-/// rank between two levels receives 2S from below and S from above, and sends as much: 3S/rate, and
-/// what a chunk takes up and down, the queue included that its leaves have sent it at once.
+/// Seven ranks form a tree of two levels below the root. Going up, the two children of a rank send
+/// S each over the rank's only link: 2S/rate + latency per level. Going down the rank sends S to
+/// each of the two. Over two levels, up and down: 8S/rate + 4 latencies. With chunks the levels
+/// work in parallel. A rank between two levels receives 2S from below and S from above, and sends
+/// as much: 3S/rate, plus the time of a chunk up and down, including the queue of chunks that its
+/// leaves have sent at once.
 #[test]
-fn trees_take_their_levels() {
+fn trees_take_the_time_of_their_levels() {
     let (n, bytes) = (7, 1_000_000u64);
     let s = link(bytes as f64);
     let of = once(Op::TreeAllReduce, (0..n).collect(), bytes);
@@ -133,7 +134,7 @@ fn trees_take_their_levels() {
     near("in chunks", ours, 3.0 * s, 1.35);
 }
 
-/// Every host sends n - 1 blocks over its one link, and receives as many.
+/// Every host sends n - 1 blocks over its only link, and receives as many.
 #[test]
 fn all_to_all_fills_every_link() {
     let (n, bytes) = (8, 8_000_000u64);
@@ -146,12 +147,12 @@ fn all_to_all_fills_every_link() {
     }
 }
 
-/// The host with the most popular experts, rank 0, receives n - 1 times their load, and sends that
-/// back where results are combined: no fewer bytes cross its link, whatever the others do. Ranks
-/// with less to do return results before rank 0 has all of its data, over the same link; that
-/// delays it by no more than what comes back to it.
+/// The host with the most popular experts, rank 0, receives n - 1 times their load, and returns the
+/// same amount if results are combined. So at least these bytes cross its link, whatever the others
+/// do. Ranks with smaller loads return results over the same link before rank 0 has all of its
+/// data. This delays it by at most the bytes that return to it.
 #[test]
-fn the_busiest_experts_bound_a_layer() {
+fn busiest_experts_bound_a_layer() {
     let (n, bytes) = (8u32, 8_000_000u64);
     let mut before = 0.0;
     for skew in [0.0, 0.7, 1.5] {
@@ -173,9 +174,9 @@ fn the_busiest_experts_bound_a_layer() {
     }
 }
 
-/// Down a chain of n hosts go n - 1 requests and back n - 1 replies, one after the other.
+/// A chain of n hosts passes n - 1 requests and then n - 1 replies, one after the other.
 #[test]
-fn chains_take_their_hops() {
+fn chains_take_the_time_of_their_hops() {
     let (n, bytes, reply) = (5, 20_000u64, 300_000u64);
     let hop = |bytes: u64| link(bytes as f64) + latency(bytes as f64);
     let bound = f64::from(n - 1) * (hop(bytes) + hop(reply));
@@ -183,10 +184,10 @@ fn chains_take_their_hops() {
     near("chain", ours, bound, 1.03);
 }
 
-/// Between iterations ranks compute, and links are idle: all that adds up. A job elsewhere on the
-/// fabric changes nothing.
+/// Between iterations ranks compute and links are idle, so the times add up. A job elsewhere in the
+/// fabric has no effect.
 #[test]
-fn iterations_and_computing_add_up_and_jobs_are_apart() {
+fn iterations_and_computing_times_add_up() {
     let of = |hosts: std::ops::Range<u32>| {
         let whole = once(Op::RingAllReduce, hosts.collect(), 400_000);
         Collective { iterations: 5, compute: Span::us(70), ..whole }
@@ -198,10 +199,10 @@ fn iterations_and_computing_add_up_and_jobs_are_apart() {
     assert_eq!([took(&both, 0), took(&both, 1)], [ours; 2]);
 }
 
-/// Over both kinds of protocol, every message begins when the last of those that it waits for has
-/// arrived, or when its rank has computed, and not a picosecond later.
+/// With both kinds of protocol, every message starts exactly when the last message that it waits
+/// for has arrived, or when its rank has computed.
 #[test]
-fn every_message_begins_when_the_last_it_waits_for_is_there() {
+fn messages_start_when_their_dependencies_arrive() {
     let loads = expert_loads(70_000, 7, 1.0);
     let ops = [
         Op::RingAllReduce,
@@ -213,12 +214,12 @@ fn every_message_begins_when_the_last_it_waits_for_is_there() {
         Op::Experts { loads, combine: true },
         Op::Chain { reply: 3_000 },
     ];
-    // Ranks in another order than hosts.
+    // The order of ranks differs from that of hosts.
     let hosts: Vec<u32> = (0..7).map(|rank| rank * 3 % 7).collect();
     for op in ops {
         let chunks = if matches!(op, Op::Experts { .. }) { 1 } else { 3 };
         let of = Collective { chunks, iterations: 4, ..once(op, hosts.clone(), 70_000) };
-        // So long that ranks have what they wait for before they have computed, too.
+        // Long enough that ranks also receive all messages before they have computed.
         let long = Span::us(200);
         for (name, compute) in
             [("swift", Span::ZERO), ("swift", long), ("sird", Span::us(5)), ("homa", Span::ZERO)]
@@ -231,10 +232,10 @@ fn every_message_begins_when_the_last_it_waits_for_is_there() {
     }
 }
 
-/// Jobs on the same hosts delay each other and do not mix: messages of both are under way between
-/// the same hosts at once.
+/// Jobs on the same hosts delay each other but remain separate, although messages of both are in
+/// flight between the same hosts at the same time.
 #[test]
-fn jobs_on_the_same_hosts_are_told_apart() {
+fn jobs_on_the_same_hosts_stay_separate() {
     let of = |op, bytes| Collective { iterations: 4, ..once(op, vec![0, 1, 2, 3], bytes) };
     let all = vec![of(Op::AllToAll, 60_000), of(Op::RingAllReduce, 90_000)];
     for name in ["swift", "sird"] {
@@ -248,7 +249,7 @@ fn jobs_on_the_same_hosts_are_told_apart() {
     }
 }
 
-/// Works out, from what has arrived, when each message was to begin.
+/// Computes from the arrivals when each message should have started.
 fn obeys(of: &Collective, job: u32, rows: &[FlowRecord], what: &str) {
     /// An iteration, and a rank's chunk and round in it.
     type Node = (u32, u32, u32, u32);
@@ -289,14 +290,14 @@ fn obeys(of: &Collective, job: u32, rows: &[FlowRecord], what: &str) {
 }
 
 #[test]
-fn nothing_begins_from_the_stop_on_or_in_a_drain() {
+fn nothing_starts_after_the_stop_or_in_a_drain() {
     let of = Collective { iterations: 100, ..once(Op::AllGather, vec![0, 1, 2], 30_000) };
     let mut stopped = jobs(3, stack("swift"), vec![of.clone()]);
     stopped.workload.traffic[0].stop = Time::us(200);
     let stopped = rows(stopped);
     let last = stopped.iter().map(|row| row.start).max().unwrap();
     assert!(last < Time::us(200) && last > Time::us(180), "{last}");
-    // A message that falls due at the very stop.
+    // A message that is due exactly at the stop.
     let mut sooner = jobs(3, stack("swift"), vec![of.clone()]);
     sooner.workload.traffic[0].stop = last;
     assert!(rows(sooner).iter().all(|row| row.start < last));

@@ -1,4 +1,4 @@
-//! dcPIM on small fabrics, against arithmetic.
+//! dcPIM on small fabrics, compared with computed values.
 
 use crate::common::*;
 use tidegate_core::fabric::Node;
@@ -7,7 +7,7 @@ use tidegate_sim::{LinkRecord, Outcome, Setup};
 
 const MTU: u32 = 1460;
 const RATE: Rate = Rate::gbps(100);
-/// A round trip of data and its token takes as long as on the authors' fabric.
+/// The round trip of data and its token equals that of the authors' fabric.
 const DELAY: Span = Span::ns(1_300);
 
 fn downlink(outcome: &Outcome, host: u32) -> &LinkRecord {
@@ -20,24 +20,24 @@ fn around(hosts: u32, flows: Vec<tidegate_core::workload::Flow>, duration: Time)
     setup
 }
 
-/// A message to host 0 from each of so many others, of so many bytes.
+/// One message of `bytes` bytes to host 0 from each of `senders` hosts.
 fn incast(senders: u32, bytes: u64, duration: Time) -> Setup {
-    // Within an epoch of 27 us.
+    // All start within an epoch of 27 us.
     let begins = |host: u32| Time::us(1) + Span::ns(u64::from(host) * 37);
     let flows = (1..=senders).map(|host| flow(host, 0, bytes, begins(host))).collect();
     around(senders + 1, flows, duration)
 }
 
 #[test]
-fn a_downlink_is_full_and_short_of_a_queue_whoever_is_matched() {
-    // A permutation: every host sends to the next and receives from the one before.
+fn matched_downlinks_are_full_with_short_queues() {
+    // A permutation: every host sends to the next and receives from the previous one.
     let flows = (0..16).map(|host| unlimited(host, (host + 1) % 16, Time::ZERO)).collect();
     let mut setup = around(16, flows, Time::ms(2));
     setup.warmup = Time::us(200);
     let (_, outcome) = run(setup, ());
     for host in 0..16 {
         let link = downlink(&outcome, host);
-        // All but what the expired tokens of a phase leave idle; tokens are 5 % more.
+        // Only expired tokens of a phase leave it idle; tokens have a margin of 5 %.
         assert!(link.utilisation > 0.95, "{} of the link to {host}", link.utilisation);
         let most = link.queue_bytes.max;
         assert!(most < 10.0 * 1_540.0, "{most} B wait for host {host}");
@@ -45,12 +45,12 @@ fn a_downlink_is_full_and_short_of_a_queue_whoever_is_matched() {
 }
 
 #[test]
-fn many_to_one_take_what_their_packets_take() {
-    // One is matched after another, or four at a time: nobody is forgotten, and the link stays
-    // busy. A message of 400 KB is a phase of all channels and a few packets, which then have a
-    // channel of a phase that others do not fill: 22 % more were measured.
-    // One of 120 KB has 83 packets where two channels carry 110 a phase: a third more, and 37 %
-    // were measured.
+fn incast_takes_the_time_of_its_packets() {
+    // The receiver matches one sender after another, or four at a time: none is starved, and the
+    // link stays busy. A message of 400 KB takes a phase of all channels and a few packets, which
+    // then have a channel of a phase that others do not fill. 22 % more than ideal were measured. A
+    // message of 120 KB has 83 packets, and two channels carry 110 per phase: a third more than
+    // ideal. 37 % were measured.
     for (senders, bytes, most) in
         [(2, 8_000_000, 1.15), (4, 4_000_000, 1.15), (40, 400_000, 1.3), (200, 120_000, 1.45)]
     {
@@ -63,15 +63,15 @@ fn many_to_one_take_what_their_packets_take() {
         let queue = downlink(&outcome, 0).queue_bytes.max;
         println!("{senders} senders: {took} times the ideal, {queue} B");
         assert!(took < most, "{senders} senders: {took} times the ideal");
-        // Packets of matches that end and begin meet.
+        // Packets of matches that end and of matches that start coincide.
         assert!(queue < 75_460.0, "{senders} senders: {queue} B wait");
     }
 }
 
 #[test]
-fn a_crowd_of_long_messages_keeps_its_link() {
-    // Half a round has time for some 65 requests at 10 Gbit/s. With all 300 a round, those that
-    // nobody waits for any more would stand before those of the next for ever.
+fn many_long_messages_fill_their_link() {
+    // Half a round suffices for about 65 requests at 10 Gbit/s. If all 300 requests were sent every
+    // round, obsolete ones would always precede those of the next round.
     for (senders, rate) in [(300, Rate::gbps(10)), (1_000, Rate::gbps(100))] {
         let flows = (1..=senders).map(|host| unlimited(host, 0, Time::ZERO)).collect();
         let fabric = star(senders + 1, rate, Span::us(1), 1_000);
@@ -85,8 +85,8 @@ fn a_crowd_of_long_messages_keeps_its_link() {
 }
 
 #[test]
-fn a_long_path_is_full_too() {
-    // 400 Gbit/s and some 100 us: 4,600 packets.
+fn long_path_is_full_too() {
+    // 400 Gbit/s and about 100 us: 4,600 packets.
     let fabric = star(2, Rate::gbps(400), Span::us(25), 1_000);
     let flows = vec![unlimited(0, 1, Time::ZERO)];
     let mut setup = setup(fabric, stack("dcpim"), flows, Time::ms(6));
@@ -98,7 +98,8 @@ fn a_long_path_is_full_too() {
 
 #[test]
 fn long_messages_share_a_downlink_by_chance() {
-    // Every epoch one of them has all channels, whichever: so many epochs of a binomial share.
+    // In every epoch one random sender has all channels: a share of the epochs with binomial
+    // distribution.
     for (senders, ms) in [(2, 40), (4, 40), (40, 40), (200, 60)] {
         let duration = Time::ms(ms);
         let setup = incast(senders, tidegate_core::Message::UNLIMITED, duration);

@@ -1,5 +1,5 @@
-//! Ports that do more than strict priorities: each discipline does what it says, is the same under
-//! explicit dequeues record by record, and the same in parts.
+//! Queue disciplines other than strict priority: each has its specified effect, equals explicit
+//! dequeues record by record, and does not depend on partitions.
 
 use crate::common::busy::{Record, Recorder, busy};
 use crate::common::{
@@ -13,17 +13,17 @@ use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Engine, FlowRecord, Setup};
 
-/// What changes a plain fabric into one of a discipline.
+/// A change that gives a plain fabric a discipline.
 type Change = fn(&mut Setup);
 
 const DISCIPLINES: [(&str, Change); 9] = [
     ("credits apart", credits_apart),
-    ("credits apart with outages", credits_with_outages),
+    ("credit queues with outages", credits_with_outages),
     ("shaped", shaped),
     ("weighted", weighted),
     ("by destination", by_destination),
     ("pausing", pausing),
-    ("pausing for others", pausing_for_others),
+    ("pausing by other traffic", pausing_for_others),
     ("changing rates", changing_rates),
     ("all with outages", all_with_outages),
 ];
@@ -34,7 +34,7 @@ fn shaped(setup: &mut Setup) {
     each(setup, |discipline| discipline.limits = vec![limit(0), limit(1)]);
 }
 
-/// Less than protocols ask for, so that credits wait and are dropped.
+/// Less than protocols need, so credits wait and are dropped.
 fn credits_apart(setup: &mut Setup) {
     for switch in &mut setup.fabric.switches {
         switch.credit_queue = Some(CreditQueue { share: 0.03, bytes: 400, burst_bytes: 168 });
@@ -67,7 +67,7 @@ fn pausing(setup: &mut Setup) {
     lossless(setup, 200_000);
 }
 
-/// Hosts stand still for what others send, and send what is above data.
+/// Hosts are paused because of other traffic, and send only packets above data.
 fn pausing_for_others(setup: &mut Setup) {
     pausing(setup);
     setup.stacks.push(open_loop(100));
@@ -134,12 +134,12 @@ fn recorded<const EXPLICIT: bool>(
 }
 
 #[test]
-fn lazy_commits_equal_explicit_dequeues_and_partitions_the_whole() {
+fn lazy_commits_equal_dequeues_and_partitions() {
     for (name, change) in DISCIPLINES {
         for &protocol in Protocol::ALL {
             let setup = || {
                 let mut setup = busy(protocol.stack(), 3);
-                // Pauses act on what is queued, so queues have to build up.
+                // PFC acts on queued packets, so queues must build up.
                 setup.workload.traffic[0].stack = 0;
                 change(&mut setup);
                 setup
@@ -150,7 +150,7 @@ fn lazy_commits_equal_explicit_dequeues_and_partitions_the_whole() {
             let is_pause = |record: &&Record| record.frame.3 & frame_flag::PAUSE != 0;
             let pauses = lazy.0.iter().flatten().filter(is_pause).count();
             assert!(
-                name != "pausing for others" || pauses > 20,
+                name != "pausing by other traffic" || pauses > 20,
                 "{}: {pauses}",
                 protocol.info().name
             );
@@ -171,7 +171,7 @@ fn lazy_commits_equal_explicit_dequeues_and_partitions_the_whole() {
     }
 }
 
-/// Two senders, one receiver; by priority of their packets or by receiver.
+/// Two senders and one receiver, distinguished by priority or by receiver.
 fn two_flows(change: impl FnOnce(&mut Setup)) -> Vec<f64> {
     let fabric = star(4, Rate::gbps(100), Span::us(1), 1000);
     let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 3, Time::ZERO)];
@@ -183,8 +183,8 @@ fn two_flows(change: impl FnOnce(&mut Setup)) -> Vec<f64> {
 }
 
 #[test]
-fn a_rate_that_changes_halves_and_stops_what_goes_through() {
-    // Of host 2's downlink: full for a quarter, half for a half, nothing for the last quarter.
+fn rate_changes_scale_the_throughput() {
+    // Rate of host 2's downlink: full for a quarter, half for a half, zero for the last quarter.
     let payload = 1000.0 / 1080.0;
     let rates = two_flows(|setup| {
         let change = |at, gbps| RateChange { port: 5, at, rate: Rate::gbps(gbps) };
@@ -209,7 +209,7 @@ fn weighted_queues_share_by_their_weights() {
 }
 
 #[test]
-fn a_shaped_queue_takes_its_rate_and_leaves_the_rest() {
+fn shaped_queue_takes_only_its_rate() {
     let (rates, outcome) = over_one_link(|setup| {
         each(setup, |discipline| {
             discipline.queues = Queues::ByDestination(vec![0, 0, 0, 1]);
@@ -229,8 +229,8 @@ fn a_shaped_queue_takes_its_rate_and_leaves_the_rest() {
 }
 
 #[test]
-fn credits_have_a_queue_of_their_own_and_their_drops_are_no_others() {
-    // Hosts 0 and 1 send to 2 and 3, so credits come back over one link, too many of them.
+fn credit_drops_are_counted_separately() {
+    // Hosts 0 and 1 send to 2 and 3, so credits return over one link, which they exceed.
     let run_at = |share: f64| {
         let (rates, outcome) = over_one_link(|setup| {
             setup.stacks[0] = stack("expresspass");
@@ -243,21 +243,21 @@ fn credits_have_a_queue_of_their_own_and_their_drops_are_no_others() {
         assert_eq!(outcome.links.iter().map(|link| link.drops).sum::<u64>(), 0);
         assert_eq!(outcome.switches.iter().map(|switch| switch.drops).sum::<u64>(), 0);
         assert!(back.credit_drops > 100 && back.queue_bytes.max <= 672.0, "{back:?}");
-        // Nothing but credits goes that way.
+        // Only credits use this direction.
         (rates.iter().sum::<f64>(), back.wire_bytes as f64 * 8.0 / 1.8e-3)
     };
     for share in [0.02, 0.04] {
         let (goodput, credits) = run_at(share);
-        // Never more than the share, but for the burst; less where the receivers ask for less.
+        // At most the share and a burst; less if the receivers request less.
         let used = credits / (share * 100e9);
         assert!(used > 0.97 && used < 1.001, "{used}");
-        // 88 bytes call for 1,000.
+        // 88 bytes of credit request 1,000 bytes.
         assert!((goodput / (credits * 1_000.0 / 88.0) - 1.0).abs() < 0.01, "{goodput}");
     }
 }
 
 #[test]
-fn what_no_port_could_do_is_refused() {
+fn invalid_disciplines_are_refused() {
     let error = |change: &dyn Fn(&mut Setup)| {
         let mut setup = busy(stack("swift"), 1);
         change(&mut setup);
@@ -266,83 +266,86 @@ fn what_no_port_could_do_is_refused() {
     let with = |change: fn(&mut Discipline)| error(&move |setup: &mut Setup| each(setup, change));
     let cases = [
         (with(|d| d.service = ServiceOrder::Weighted(vec![1; 3])), "3 weights for 8 queues"),
-        (with(|d| d.queues = Queues::ByDestination(vec![0; 3])), "3 destinations for 12 hosts"),
+        (
+            with(|d| d.queues = Queues::ByDestination(vec![0; 3])),
+            "3 queue indices by destination for 12 hosts",
+        ),
         (
             with(|d| {
                 let (rate, burst_bytes, most_bytes) = (Rate::gbps(1), 1, 1);
                 d.limits = vec![QueueLimit { queue: 8, rate, burst_bytes, most_bytes }];
             }),
-            "a limit for queue 8 of 8",
+            "limit for queue 8: there are 8 queues",
         ),
         (
             with(|d| {
                 let (rate, burst_bytes, most_bytes) = (Rate::default(), 1, 1);
                 d.limits = vec![QueueLimit { queue: 0, rate, burst_bytes, most_bytes }];
             }),
-            "queue 0 may send nothing",
+            "limit for queue 0: the rate must be above zero",
         ),
         (
             error(&|setup| {
                 by_destination(setup);
                 pausing(setup);
             }),
-            "switch tor0 pauses priorities, and switch tor0 has queues by destination",
+            "switch tor0 uses PFC and switch tor0 has queues by destination",
         ),
         (
             error(&|setup| {
                 pausing(setup);
                 setup.fabric.switches[1].buffer = Buffer::Unlimited;
             }),
-            "switch tor1 pauses, and its buffer has no end",
+            "switch tor1: PFC needs a limited buffer",
         ),
         (
             error(&|setup| {
                 pausing(setup);
                 setup.fabric.switches[1].buffer = Buffer::Shared { bytes: 100_000, alpha: 1.0 };
             }),
-            "switch tor1 keeps 123204 B for what comes in when it pauses, of 100000 B",
+            "switch tor1: PFC reserves and headroom take 123204 B, and the buffer has 100000 B",
         ),
         (
             error(&|setup| {
                 pausing(setup);
                 setup.fabric.switches[0].pausing.as_mut().unwrap().alpha = 0.0;
             }),
-            "switch tor0 pauses classes 0b10000000 at 0 times",
+            "switch tor0: PFC with classes 0b10000000 and alpha 0;",
         ),
         (
             error(&|setup| {
                 let (at, rate) = (Time::ZERO, Rate::gbps(1));
                 setup.fabric.rate_changes = vec![RateChange { port: 0, at, rate }];
             }),
-            "port 0, whose rate changes, is no switch's",
+            "rate change of port 0: only ports of switches",
         ),
         (
             error(&|setup| {
                 credits_apart(setup);
                 setup.fabric.switches[1].credit_queue.as_mut().unwrap().bytes = 83;
             }),
-            "credits at switch tor1 have 0.03 of a link, 83 B of queue and bursts of 168 B",
+            "switch tor1: credit queue with share 0.03, 83 B and bursts of 168 B",
         ),
         (
             error(&|setup| {
                 credits_apart(setup);
                 setup.fabric.switches[0].credit_queue.as_mut().unwrap().share = 0.0;
             }),
-            "credits at switch tor0 have 0 of a link",
+            "switch tor0: credit queue with share 0,",
         ),
         (
             error(&|setup| {
                 credits_apart(setup);
                 pausing(setup);
             }),
-            "switch tor0 has queues for credits, and switch tor0 pauses",
+            "switch tor0 has a credit queue and switch tor0 uses PFC",
         ),
         (
             error(&|setup| {
                 changing_rates(setup);
                 setup.fabric.rate_changes.reverse();
             }),
-            "in no order of time",
+            "not in order of time",
         ),
     ];
     for (error, expected) in cases {

@@ -1,6 +1,5 @@
-//! What must hold of the engine whatever the protocol: lazily committed ports equal explicit
-//! dequeues, nothing is created or lost, a seed means the same run, and steady state allocates
-//! nothing.
+//! Properties of the engine under every protocol: lazily committed ports equal explicit dequeues,
+//! packets and bytes are conserved, a seed determines the run, and steady state allocates nothing.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +26,7 @@ fn recorded<const EXPLICIT: bool>(
 }
 
 #[test]
-fn lazy_commits_equal_explicit_dequeues_record_by_record() {
+fn lazy_commits_equal_explicit_dequeues() {
     for &protocol in Protocol::ALL {
         for seed in 1..=2 {
             let lazy = recorded::<false>(busy(protocol.stack(), seed));
@@ -43,10 +42,10 @@ fn lazy_commits_equal_explicit_dequeues_record_by_record() {
 }
 
 #[test]
-fn pauses_change_nothing() {
+fn work_limits_change_nothing() {
     let run = |work: &mut dyn FnMut() -> u64| {
         let mut setup = busy(stack("dctcp"), 1);
-        // Many submissions at one moment, too.
+        // Also many submissions at the same time.
         setup.workload.traffic.push(Traffic {
             pattern: Pattern::AllToAll,
             start: Time::us(50),
@@ -81,7 +80,7 @@ fn pauses_change_nothing() {
 
 #[test]
 fn strict_priorities_hold_at_every_departure() {
-    // The toy sends control above data.
+    // The toy protocol sends control packets above data.
     let setup = busy(stack("toy-credit"), 3);
     let duration = setup.duration;
     let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
@@ -111,12 +110,12 @@ fn strict_priorities_hold_at_every_departure() {
 }
 
 #[test]
-fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
+fn packets_and_bytes_are_conserved() {
     let mut dropped = 0;
     for &protocol in Protocol::ALL {
         for buffer in [Buffer::Unlimited, Buffer::Shared { bytes: 60_000, alpha: 1.0 }] {
             if buffer != Buffer::Unlimited && protocol.info().name == "toy-credit" {
-                continue; // it has no loss recovery, and says so
+                continue; // It has no loss recovery.
             }
             let mut setup = with_ecn(busy(protocol.stack(), 4));
             setup.fabric.switches.iter_mut().for_each(|switch| switch.buffer = buffer);
@@ -128,12 +127,12 @@ fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
             let (ports, arrived) = (engine.probe().ports.clone(), engine.probe().arrived);
             let mut outcome = engine.finish().unwrap();
             let finished = std::mem::take(&mut outcome.finished);
-            // What left every port, by record and by counter.
+            // Packets that left every port, by record and by counter.
             for (port, link) in ports.iter().zip(&outcome.links) {
                 assert_eq!(port.len() as u64, link.packets);
                 assert_eq!(port.iter().map(|r| r.frame.1 as u64).sum::<u64>(), link.wire_bytes);
             }
-            // Packets: put on host links = arrived or still under way or dropped.
+            // Packets: sent by hosts = arrived + in flight + dropped.
             let from_hosts: u64 = links
                 .iter()
                 .enumerate()
@@ -147,7 +146,7 @@ fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
             assert!(drops == 0 || buffer != Buffer::Unlimited);
             dropped += drops;
             assert_eq!(from_hosts, arrived + drops + in_network as u64, "{}", protocol.info().name);
-            // Messages: exactly their bytes, never more.
+            // Messages: exactly their bytes.
             for record in finished.iter().chain(&outcome.unfinished) {
                 assert!(record.delivered_bytes <= record.bytes);
                 assert!(record.completed.is_none() || record.delivered_bytes == record.bytes);
@@ -160,7 +159,7 @@ fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
     );
 }
 
-/// Everything that a run leaves, and every packet on its way.
+/// All results of a run, and every packet.
 #[derive(Debug, PartialEq)]
 struct Left {
     ports: Vec<Vec<Record>>,
@@ -171,7 +170,7 @@ struct Left {
     totals: (u64, u64, Time),
 }
 
-/// A run in steps of at most `step`, or in one; with samples taken at every step or not.
+/// A run in steps of at most `step`, or in a single step; with or without samples at every step.
 fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
     let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
     let mut rng = Rng::stream(1, Domain::Faults, 1);
@@ -185,7 +184,7 @@ fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
             engine.sample(&mut samples).unwrap();
         }
     }
-    // A drain that does not end by itself leaves ports where they were last looked at.
+    // A drain that reaches its time limit leaves ports at their last commit.
     engine.sample(&mut samples).unwrap();
     let ports = engine.probe().ports.clone();
     let end = engine.now();
@@ -203,7 +202,7 @@ fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
 }
 
 #[test]
-fn steps_and_samples_do_not_matter_for_anything() {
+fn steps_and_samples_do_not_change_results() {
     for &protocol in Protocol::ALL {
         for (sprayed, seed) in [(false, 1), (true, 2)] {
             let make = || {
@@ -244,7 +243,8 @@ fn packets_carry_their_hosts_count_of_messages() {
     for &protocol in Protocol::ALL {
         let left = in_steps(busy(protocol.stack(), 1), None, false);
         let mut numbers: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); 12];
-        // Link i is that of host i; port 2i its uplink. Only data tells whose message it is.
+        // Link i belongs to host i; port 2i is its uplink. Only data packets identify the message's
+        // sender.
         for (host, numbers) in numbers.iter_mut().enumerate() {
             let data = left.ports[2 * host].iter().filter(|record| record.body.payload_bytes > 0);
             numbers.extend(data.map(|record| record.body.message));
@@ -265,7 +265,7 @@ fn packets_carry_their_hosts_count_of_messages() {
 
 #[test]
 fn several_protocols_share_a_host_fairly() {
-    // Two senders of each protocol on one host, to different receivers: the uplink is the
+    // Two senders of each protocol on one host, to different receivers. The uplink is the
     // bottleneck.
     let mut setup =
         setup(star(5, Rate::gbps(100), Span::us(1), 1000), stack("swift"), Vec::new(), Time::ms(4));
@@ -284,7 +284,7 @@ fn several_protocols_share_a_host_fairly() {
     assert!(jain(&rates) > 0.999, "{rates:?}");
 }
 
-/// Outcomes of small runs. A change here that is meant raises [`SEMANTICS`].
+/// Outcomes of small runs. An intended change of a digest requires a new [`SEMANTICS`].
 #[test]
 fn golden_digests() {
     let mut lines = String::new();
@@ -324,7 +324,7 @@ fn golden_digests() {
     let changed: Vec<_> = digests.lines().filter(|line| !lines.contains(line)).collect();
     assert!(
         changed.is_empty(),
-        "outcomes changed: raise SEMANTICS and write golden.txt anew (UPDATE=1)\nbefore: \
+        "outcomes changed: raise SEMANTICS and rewrite golden.txt with UPDATE=1\nbefore: \
          {changed:#?}\nnow: {new:#?}"
     );
     assert!(
@@ -334,10 +334,10 @@ fn golden_digests() {
     );
 }
 
-/// Digests of every packet, recorded before the paper's reading became the default; the sprayed one
-/// anew when each host had a stream of its own for its paths.
+/// Digests of every packet, recorded before the paper's reading became the default. The sprayed one
+/// was recorded again when each host received a stream of its own for its paths.
 #[test]
-fn published_code_of_sird_stays_what_figures_were_made_with() {
+fn published_code_of_sird_is_unchanged() {
     let mut sird = stack("sird");
     sird.set("rules", Value::Choice("published-code")).unwrap();
     let mut sprayed = with_ecn(busy(sird.clone(), 2));
@@ -367,8 +367,8 @@ fn poseidon_shares_random_graphs_max_min_fairly() {
     }
 }
 
-/// A line of four to six switches with links of 100 or 200 Gbit/s and a dozen flows over random
-/// stretches of it. Each flow has hosts of its own. Also the links of each flow's path.
+/// A line of four to six switches with links of 100 or 200 Gbit/s, and a dozen flows over random
+/// sections of it. Each flow has hosts of its own. Also returns the links of each flow's path.
 fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
     let mut rng = Rng::stream(seed, Domain::Traffic, 77);
     let switches = 4 + rng.below(3) as u32;
@@ -406,8 +406,8 @@ fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
     (fabric, pairs, paths)
 }
 
-/// Max-min fair rates by water filling: the least fair share of any link is final for its flows,
-/// again and again.
+/// Max-min fair rates by water filling: repeatedly, the least fair share of any link becomes final
+/// for its flows.
 fn water_fill(fabric: &Fabric, paths: &[Vec<usize>]) -> Vec<f64> {
     let mut left: Vec<f64> = fabric.links.iter().map(|link| link.rate.as_bps() as f64).collect();
     let mut shares = vec![None; paths.len()];

@@ -1,7 +1,7 @@
-//! ExpressPass where many share a link, and where credits and data meet. Tolerances were written
-//! down before the first run.
+//! ExpressPass with many flows on a link, and with credits and data on the same link. Tolerances
+//! were written down before the first run.
 
-use crate::common::observers::{Ears, Observer, WindowState};
+use crate::common::observers::{Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Buffer, Node};
@@ -10,10 +10,10 @@ use tidegate_sim::{Engine, Outcome, Setup};
 
 const MTU: u32 = 1458;
 const FULL: f64 = 1538.0;
-/// What data may take of a link where credits are 84 to 92 bytes long, and what credits may.
+/// Share of a link that data can use if credits are 84 to 92 bytes long, and the share of credits.
 const GOAL: f64 = FULL / (FULL + 88.0);
 
-/// Packets that have arrived at host 0: data, and others.
+/// Packets that arrived at host 0: data, and others.
 #[derive(Default)]
 struct Arrivals([u64; 2]);
 
@@ -30,7 +30,7 @@ fn expresspass() -> Stack {
 }
 
 /// `flows` hosts send to one over links of 10 Gbit/s and round trips of 100 us, as in the paper's
-/// incasts, into a switch with so much buffer.
+/// incasts, into a switch with a buffer of `buffer` bytes.
 fn crowd(flows: u32, buffer: u64) -> Setup {
     let fabric = star(flows + 1, Rate::gbps(10), Span::us(24), MTU);
     let each = |h: u32| unlimited(h, 0, Time::ns(u64::from(h) * 37));
@@ -40,22 +40,22 @@ fn crowd(flows: u32, buffer: u64) -> Setup {
     crediting(setup)
 }
 
-/// Each flow has a credit in 26 round trips where there are 2,000. What they ask for is paid for by
-/// no credit and has 5.4 % of the link.
+/// With 2,000 flows, each has one credit per 26 round trips. Their requests are not covered by
+/// credits and take 5.4 % of the link.
 ///
-/// Said before the first run: nothing is dropped in a buffer of twice the first requests; after
-/// 40 ms three packets wait at most, one packet in a hundred is control, and the link is used to
-/// 98 %.
+/// Predicted before the first run: nothing is dropped in a buffer of twice the first requests;
+/// after 40 ms at most three packets wait, one packet in a hundred is control, and the link is used
+/// to 98 %.
 #[test]
-fn a_crowd_asks_once_and_waits() {
+fn many_flows_request_once_and_wait() {
     for flows in [200, 1_000, 2_000] {
         let setup = crowd(flows, 2 * 84 * u64::from(flows));
-        let mut engine = Engine::new(setup, Ears::of(Arrivals::default())).unwrap();
+        let mut engine = Engine::new(setup, TestProbe::of(Arrivals::default())).unwrap();
         engine.advance(Time::ms(40));
-        let [_, first] = engine.probe().heard::<Arrivals>().0;
-        let [data_before, control_before] = engine.probe().heard::<Arrivals>().0;
+        let [_, first] = engine.probe().inner::<Arrivals>().0;
+        let [data_before, control_before] = engine.probe().inner::<Arrivals>().0;
         engine.advance(Time::ms(100));
-        let [data, control] = engine.probe().heard::<Arrivals>().0;
+        let [data, control] = engine.probe().inner::<Arrivals>().0;
         let (data, control) = (data - data_before, control - control_before);
         let mut outcome = engine.finish().unwrap();
         let finished = std::mem::take(&mut outcome.finished);
@@ -74,17 +74,18 @@ fn a_crowd_asks_once_and_waits() {
     }
 }
 
-/// Of every link in turn: use by all packets, and the longest queue.
+/// Least and largest utilisation of any link, and the longest queue.
 fn worst(outcome: &Outcome) -> (f64, f64, f64) {
     let used = outcome.links.iter().map(|link| link.utilisation);
     let queues = outcome.links.iter().map(|link| link.queue_bytes.max);
     (used.clone().fold(1.0, f64::min), used.fold(0.0, f64::max), queues.fold(0.0, f64::max))
 }
 
-/// Every link carries data and, for the data of the other direction, credits: together all of it.
+/// Every link carries data and the credits for data in the other direction, which together use all
+/// of it.
 ///
-/// Said before the first run: 98 % of each link, and half a per cent more than its rate never. A
-/// packet at most waits for another, beside eight credits.
+/// Predicted before the first run: 98 % of each link, and never more than half a per cent above its
+/// rate. At most one packet waits for another, beside eight credits.
 #[test]
 fn data_and_credits_share_a_link_in_both_directions() {
     let (rate, delay) = (Rate::gbps(100), Span::us(1));
@@ -104,8 +105,8 @@ fn data_and_credits_share_a_link_in_both_directions() {
     }
 }
 
-/// 65 hosts that each receive from eight: credits wait at every port, as receivers ask for more
-/// than senders can use. The largest that the buffer ever is without them is enough for data with
+/// 65 hosts each receive from eight others: credits wait at every port, because receivers request
+/// more than senders can use. The maximum buffer without counting credits suffices for data with
 /// them.
 #[test]
 fn credits_take_no_room_from_data() {
@@ -123,7 +124,7 @@ fn credits_take_no_room_from_data() {
     let waiting: f64 = all.links.iter().map(|link| link.queue_bytes.mean).sum();
     let buffer = &all.switches[0].buffer_bytes;
     println!("{waiting:.0} B at ports, {buffer:?}");
-    // What waits at ports, credits too, is more than what is in the buffer.
+    // Packets queued at ports include credits, so they exceed the packets in the buffer.
     let credits = waiting - buffer.mean;
     assert!(credits > 5_000.0 && credits < f64::from(hosts) * 672.0, "{credits} B of credits");
     let bytes = buffer.max as u64;

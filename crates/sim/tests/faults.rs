@@ -1,4 +1,4 @@
-//! Nothing is lost: whatever the network does to packets, every transport delivers every message
+//! Reliability: whatever the network does to packets, every transport delivers every message
 //! exactly once.
 //!
 //! `TIDEGATE_SEEDS=20000 cargo test -p tidegate-sim faults::` runs more seeds; a failure
@@ -13,7 +13,7 @@ use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{ConnectionPolicy, Domain, Rate, Rng, Span, Time};
 use tidegate_sim::{Engine, Setup};
 
-/// What the network does, by name.
+/// Impairments by name.
 fn impairments(rng: &mut Rng) -> Vec<(&'static str, Faults)> {
     let none = Faults::default;
     let outage = |of, down, length| Outage { of, down, up: down + length };
@@ -99,25 +99,25 @@ fn small(protocol: Protocol, faults: Faults, seed: u64) -> Setup {
             per: None,
         });
     }
-    let wanted = wanted(&setup);
-    let sprays = wanted.routing == Routing::Spray || rng.below(3) == 0;
-    setup.routing = if sprays { Routing::Spray } else { wanted.routing };
+    let requirements = requirements_of(&setup);
+    let sprays = requirements.routing == Routing::Spray || rng.below(3) == 0;
+    setup.routing = if sprays { Routing::Spray } else { requirements.routing };
     for switch in &mut setup.fabric.switches {
-        switch.credit_queue = wanted.credit_queue;
+        switch.credit_queue = requirements.credit_queue;
     }
     setup.faults = faults;
     setup.seed = seed;
     setup
 }
 
-/// Runs until everything is delivered and acknowledged, or for good.
+/// Runs until everything is delivered and acknowledged, or fails after a limit.
 fn check(protocol: Protocol, name: &str, faults: Faults, seed: u64) {
     let setup = small(protocol, faults, seed);
     check_run(protocol, name, setup, seed);
 }
 
-/// Within what every message has to end. Who goes back to each packet that is missing makes little
-/// way where one round trip in six succeeds.
+/// Time limit for every message. Go-back-N makes little progress if only one round trip in six
+/// succeeds.
 fn patience(setup: &Setup) -> Span {
     let goes_back = ("recovery", Value::Choice("go-back-n"));
     Span::s(if setup.stacks[0].values().contains(&goes_back) { 200 } else { 20 })
@@ -137,7 +137,7 @@ fn check_run(protocol: Protocol, name: &str, mut setup: Setup, seed: u64) {
     let mut engine = Engine::new(setup, ()).unwrap();
     let mut rows = Vec::new();
     engine.advance(Time::us(200));
-    // Steps, because most runs are done long before the end.
+    // The run is advanced in steps, because most runs finish long before the limit.
     let mut until = Span::ms(2);
     while until <= patience {
         engine.advance(Time::ZERO + until);
@@ -164,7 +164,7 @@ fn check_run(protocol: Protocol, name: &str, mut setup: Setup, seed: u64) {
             row.bytes,
             replay()
         );
-        assert!(row.acked > row.completed, "acknowledged as soon as delivered; {}", replay());
+        assert!(row.acked > row.completed, "acknowledged no later than delivered; {}", replay());
     }
 }
 
@@ -181,7 +181,7 @@ fn every_message_is_delivered_exactly_once() {
     let only = std::env::var("TIDEGATE_PROTOCOL").ok();
     for &protocol in Protocol::ALL {
         let info = protocol.info();
-        // The toy has no loss recovery, and says so; `what_comes_twice_is_delivered_once` has it.
+        // The toy has no loss recovery; `duplicates_are_delivered_once` covers it.
         if info.name == "toy-credit" || only.as_ref().is_some_and(|only| only != info.name) {
             continue;
         }
@@ -209,9 +209,9 @@ fn coalesced_acknowledgements_lose_nothing() {
     }
 }
 
-/// What NICs do where nothing is lost has to end where something is.
+/// Go-back-N, as in NICs for lossless fabrics, must complete with losses, too.
 #[test]
-fn going_back_loses_nothing() {
+fn go_back_n_loses_nothing() {
     for name in ["swift", "dctcp", "powertcp", "open-loop"] {
         let protocol = Protocol::named(name).unwrap();
         for seed in 0..120 {
@@ -228,9 +228,9 @@ fn going_back_loses_nothing() {
     }
 }
 
-/// Nothing is lost here, which the toy cannot do with; packets come again, late and out of order.
+/// Without losses, which the toy does not support: packets are duplicated, late and out of order.
 #[test]
-fn what_comes_twice_is_delivered_once() {
+fn duplicates_are_delivered_once() {
     for &protocol in Protocol::ALL {
         for seed in 0..60 {
             let faults = Faults {
@@ -244,10 +244,10 @@ fn what_comes_twice_is_delivered_once() {
     }
 }
 
-/// A fifth of all packets lost or damaged on every link leaves one round trip in six over four
-/// links: timeouts follow each other, and every message ends all the same.
+/// If every link loses or corrupts a fifth of all packets, one round trip in six over four links
+/// succeeds. Timeouts are frequent, and every message still completes.
 #[test]
-fn messages_end_where_one_round_trip_in_six_does() {
+fn messages_complete_at_extreme_loss() {
     for &protocol in Protocol::ALL {
         if protocol.info().name == "toy-credit" {
             continue;
@@ -289,12 +289,12 @@ fn faults_are_counted_and_come_from_the_seed() {
         let error = count as f64 / hops / share - 1.0;
         assert!(error.abs() < 0.25, "{count} of {hops} packet-hops, {share} expected");
     }
-    // A damaged packet is found at its host, four links on at most.
+    // A corrupted packet is detected at its host, after at most four more links.
     assert!(first.faults.corrupted as f64 > 0.01 * hops * 0.9);
 }
 
 #[test]
-fn a_failed_spine_is_routed_around_and_comes_back() {
+fn failed_spine_is_bypassed_until_it_returns() {
     let fabric = leaf_spine(2, 2, 2, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1000);
     // Links 4 and 5 lead from tor0 to the spines.
     let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 3, Time::ZERO)];
@@ -311,9 +311,9 @@ fn a_failed_spine_is_routed_around_and_comes_back() {
             |s: &&tidegate_sim::Sample| s.quantity == tidegate_sim::Quantity::DeliveredBytes;
         sent.push(samples.iter().filter(delivered).map(|s| s.value).sum::<f64>());
     }
-    // With one path left, both flows together get one link's rate.
+    // With one path left, both flows share one link's rate.
     let gbps = (sent[1] - sent[0]) * 8.0 / 1e6;
-    assert!((80.0..95.0).contains(&gbps), "{gbps} Gbit/s over the link that is left");
+    assert!((80.0..95.0).contains(&gbps), "{gbps} Gbit/s over the remaining link");
     let outcome = engine.finish().unwrap();
     assert_eq!(outcome.faults.outages, 1);
 }
@@ -337,27 +337,28 @@ fn overlapping_outages_last_until_all_are_over() {
     let outage = |of, down, up| Outage { of, down: Time::ms(down), up: Time::ms(up) };
     let (host, link) = (Failing::Host(0), Failing::Link(0));
     for outages in [
-        // One within another, one after another, the same twice.
+        // Nested, successive, and identical outages.
         vec![outage(host, 1, 6), outage(host, 2, 4)],
         vec![outage(host, 1, 4), outage(host, 2, 6)],
         vec![outage(host, 1, 6), outage(host, 1, 4)],
         vec![outage(link, 1, 6), outage(link, 2, 4)],
-        // A host and the link it hangs on, either way round.
+        // A host and its link, in either order.
         vec![outage(host, 1, 6), outage(link, 2, 4)],
         vec![outage(link, 1, 6), outage(host, 2, 4)],
         vec![outage(host, 1, 4), outage(link, 2, 6)],
         vec![outage(link, 1, 4), outage(host, 2, 6)],
     ] {
         let sent = sent_by(outages.clone(), &[1_001, 2_001, 4_001, 5_000, 5_999, 8_000]);
-        assert!(sent[0] > 1_000_000, "{outages:?}: it never sent");
+        assert!(sent[0] > 1_000_000, "{outages:?}: the host never sent");
         assert!(sent[1..5].iter().all(|&bytes| bytes == sent[0]), "{outages:?}: {sent:?}");
-        assert!(sent[5] > sent[4] + 1_000_000, "{outages:?}: it did not come back, {sent:?}");
+        assert!(sent[5] > sent[4] + 1_000_000, "{outages:?}: the host did not resume, {sent:?}");
     }
 }
 
 #[test]
-fn a_stopped_host_hears_no_deadline_until_every_outage_is_over() {
-    // Swift's timeouts would send again during an outage that another had ended.
+fn stopped_host_has_no_deadlines() {
+    // Swift's timeouts would retransmit during an outage if an earlier end of another outage
+    // counted.
     let outage = |down, up| Outage { of: Failing::Host(0), down: Time::us(down), up: Time::us(up) };
     let fabric = star(2, Rate::gbps(100), Span::us(1), 1000);
     let mut setup =
@@ -382,7 +383,7 @@ fn a_stopped_host_hears_no_deadline_until_every_outage_is_over() {
 
 #[test]
 fn flaps_and_outages_overlap() {
-    // A flapping link that is also held down stays down; it is counted once.
+    // A flapping link that is also held down stays down, and is counted once.
     let fabric = leaf_spine(2, 1, 1, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1000);
     let mut setup =
         setup(fabric, stack("open-loop"), vec![unlimited(0, 1, Time::ZERO)], Time::ms(4));
@@ -401,8 +402,8 @@ fn flaps_and_outages_overlap() {
     );
 }
 #[test]
-fn as_many_messages_as_there_are_arrive_between_one_pair() {
-    // More connections at once than 16 bits count.
+fn many_messages_between_one_pair_arrive() {
+    // More concurrent connections than 16 bits can count.
     let messages = 70_000;
     for &protocol in Protocol::ALL {
         let flows: Vec<_> = (0..messages).map(|_| flow(0, 1, 100, Time::ZERO)).collect();
@@ -413,7 +414,7 @@ fn as_many_messages_as_there_are_arrive_between_one_pair() {
         let name = protocol.info().name;
         assert_eq!((finished.len(), outcome.unfinished.len()), (messages, 0), "{name}");
         let resent: u64 = finished.iter().map(|record| record.retransmitted_bytes).sum();
-        println!("{name}: {:?}, {resent} B sent again", finished.last().unwrap().completed);
+        println!("{name}: {:?}, {resent} B retransmitted", finished.last().unwrap().completed);
         assert_eq!(resent, 0, "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! Packets against the differential equations of their protocols.
+//! Packet simulations compared with the differential equations of their protocols.
 
 use crate::common::*;
 use tidegate_core::params::Value;
@@ -7,7 +7,7 @@ use tidegate_fluid::{Bottleneck, Feedback, Targets, solve};
 use tidegate_sim::{Engine, Quantity, Sample};
 
 const RATE: Rate = Rate::gbps(100);
-/// When the second flow joins the first, which is at rest by then.
+/// Time at which the second flow joins the first, which is in equilibrium by then.
 const JOINS: Time = Time::ms(2);
 
 /// Windows of two flows and the queue of their link, in bytes.
@@ -16,12 +16,12 @@ struct Moment {
     queue: f64,
 }
 
-/// What is sampled while a second flow of a window of `part` of a BDP joins a first, every so often
-/// for `times` times; and the base RTT in microseconds.
-fn joined(m: f64, partition: f64, every: Span, times: u64) -> (Vec<Moment>, f64) {
+/// Samples every `every` for `times` times while a second flow with a window of `part` of a BDP
+/// joins the first. Also returns the base RTT in microseconds.
+fn joined(m: f64, part: f64, every: Span, times: u64) -> (Vec<Moment>, f64) {
     let mut poseidon = stack("poseidon");
     poseidon.set("m", Value::Number(m)).unwrap();
-    poseidon.set("initial_window", Value::Extent(Extent::Bdp(partition))).unwrap();
+    poseidon.set("initial_window", Value::Extent(Extent::Bdp(part))).unwrap();
     let fabric = star(3, RATE, Span::us(2), 1000);
     let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 2, JOINS)];
     let end = JOINS + every.times(times);
@@ -45,14 +45,14 @@ fn joined(m: f64, partition: f64, every: Span, times: u64) -> (Vec<Moment>, f64)
     (moments.collect(), base_rtt_us)
 }
 
-/// By how much the logarithm of the ratio of two windows closes in a round trip, between a
-/// partition of where it began and another.
+/// Decrease of the logarithm of the ratio of two windows per round trip, measured between two
+/// fractions of its initial value.
 fn closing(moments: &[Moment], link: Bottleneck, every_us: f64) -> f64 {
     let ratio = |moment: &Moment| (moment.windows[0] / moment.windows[1]).ln();
-    let begun = ratio(&moments[0]);
+    let initial = ratio(&moments[0]);
     let (mut rounds, mut points) = (0.0, Vec::new());
     for moment in moments {
-        let left = ratio(moment) / begun;
+        let left = ratio(moment) / initial;
         if left < 0.15 {
             break;
         }
@@ -68,13 +68,13 @@ fn closing(moments: &[Moment], link: Bottleneck, every_us: f64) -> f64 {
     -over(|x, y| x * y) / over(|x, _| x * x)
 }
 
-/// Of two flows the ratio of windows closes by `m` in the logarithm a round trip, whatever the
-/// queue does, and rests where the model does. A fluid is updated evenly. Packets raise a window by
-/// `U − 1` spread over its acknowledgements, which from a ratio of three is up to 1.15 times as
-/// fast, and cut it by `U` once a round trip. The tolerance is a quarter; that of one m excludes
-/// the others.
+/// The logarithm of the ratio of two windows decreases by the factor `m` per round trip, whatever
+/// the queue does, and rests where the model does. A fluid is updated continuously. Packets raise a
+/// window by `U − 1` spread over its acknowledgements, which from a ratio of three is up to 1.15
+/// times as fast, and cut it by `U` once per round trip. The tolerance is a quarter, so the
+/// tolerance ranges of different `m` do not overlap.
 #[test]
-fn poseidon_s_windows_near_each_other_as_fast_as_its_fluid_s() {
+fn poseidon_windows_converge_as_its_fluid_does() {
     let every = Span::us(1);
     for m in [0.1, 0.25, 0.5] {
         let (moments, base_rtt_us) = joined(m, 0.5, every, 1_500);
@@ -109,7 +109,7 @@ fn poseidon_s_windows_near_each_other_as_fast_as_its_fluid_s() {
         println!("{case}");
         assert!((modelled / m - 1.0).abs() < 0.02, "{case}");
         assert!((packets / modelled - 1.0).abs() < 0.25, "{case}");
-        // As of single fixed points (theory.rs).
+        // As for single fixed points (theory.rs).
         assert!((queue / expected - 1.0).abs() < 0.10, "{case}");
     }
 }

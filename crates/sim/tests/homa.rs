@@ -1,6 +1,6 @@
-//! Homa on small fabrics, against arithmetic.
+//! Homa on small fabrics, compared with computed values.
 
-use crate::common::observers::{Ears, Observer, WindowState};
+use crate::common::observers::{Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_algos::message::homa::header::Header;
@@ -34,7 +34,8 @@ fn downlink(outcome: &Outcome, host: u32) -> &tidegate_sim::LinkRecord {
     outcome.links.iter().find(|link| link.to == Node::Host(host)).unwrap()
 }
 
-/// Packets back to back over two links and a switch, the first ones without a grant.
+/// Time of packets back to back over two links and a switch, with the first ones sent without a
+/// grant.
 fn back_to_back(size: u64, unscheduled: u64) -> Span {
     let (mut first, mut second) = (Span::ZERO, Span::ZERO);
     for packet in 0..size.div_ceil(u64::from(MTU)) {
@@ -48,8 +49,8 @@ fn back_to_back(size: u64, unscheduled: u64) -> Span {
 }
 
 #[test]
-fn a_lone_message_is_sent_back_to_back() {
-    // 8 us and a few packets make 70 packets that need no grant; the others follow them closely.
+fn lone_message_is_sent_back_to_back() {
+    // 8 us and a few packets make 70 packets that need no grant; the others follow without gaps.
     for size in [1, 9, 1_442, 1_443, 60_000, 100_000, 150_000, 1_000_000, 20_000_000] {
         let fabric = star(2, RATE, DELAY, MTU);
         let setup = setup(fabric, homa(&[]), vec![flow(0, 1, size, Time::us(1))], Time::ms(4));
@@ -70,14 +71,14 @@ fn incast(senders: u32, set: &[(&str, Value)]) -> Setup {
     let flows = (1..=senders).map(|h| flow(h, 0, 20_000_000, Time::ns(u64::from(h) * 37)));
     let fabric = star(senders + 1, RATE, DELAY, MTU);
     let mut setup = setup(fabric, homa(set), flows.collect(), Time::ms(1));
-    // Once what came without grants is gone.
+    // Measured after the packets without grants are gone.
     setup.warmup = Time::us(200);
     setup
 }
 
 #[test]
 fn overcommitment_is_the_queue_of_a_busy_downlink() {
-    // Of what k senders have under way a round trip is on links, and the rest waits.
+    // Of the bytes in flight from k senders, a round trip's worth is on links, and the rest waits.
     // Bytes on the wire: a hundred packets.
     let rtt_bytes = 100 * 1_524;
     for senders in [1, 2, 4, 7] {
@@ -101,9 +102,9 @@ fn overcommitment_is_the_queue_of_a_busy_downlink() {
 }
 
 #[test]
-fn messages_without_end_hold_no_more_than_others() {
-    // ServiceOrder that fit what may be under way would be granted at once, one message after the
-    // other. Packets of any size round a round trip up in another way.
+fn unlimited_messages_hold_no_more_than_others() {
+    // Messages within the limit of bytes in flight would be granted at once, one message after the
+    // other. Other packet sizes change how a round trip is rounded up.
     for mtu in [500, 1_000, 1_442, 1_500, 3_000, 4_096, 9_000] {
         let flows = (1..=12).map(|host| unlimited(host, 0, Time::ZERO)).collect();
         let set =
@@ -111,20 +112,20 @@ fn messages_without_end_hold_no_more_than_others() {
         let mut setup = setup(star(13, RATE, DELAY, mtu), homa(&set), flows, Time::ms(3));
         setup.warmup = Time::ms(1);
         let full = u64::from(mtu) + 82;
-        let under_way = 4 * setup_bdp(&setup).div_ceil(full) * full;
+        let in_flight = 4 * setup_bdp(&setup).div_ceil(full) * full;
         let (_, outcome) = run(setup, ());
         let link = downlink(&outcome, 0);
         let (queue, used) = (link.queue_bytes.mean, link.utilisation);
-        println!("{mtu} B: {queue} B wait, {under_way} B may be under way");
-        assert!(queue < under_way as f64, "{mtu} B: {queue} B wait");
+        println!("{mtu} B: {queue} B wait, {in_flight} B may be in flight");
+        assert!(queue < in_flight as f64, "{mtu} B: {queue} B wait");
         assert!(used > 0.999, "{used} of the link");
     }
 }
 
 #[test]
-fn messages_complete_in_the_order_of_their_sizes_as_if_alone() {
-    // The longest begins: one that came later would leave a packet behind, granted at the lower
-    // level that it had while fewer were there.
+fn messages_complete_in_the_order_of_their_sizes() {
+    // The longest message starts first. If it started later it would leave one packet behind,
+    // granted at the lower level that it had while there were fewer messages.
     let sizes = [1_900_000, 1_200_000, 800_000, 400_000];
     let begins = |i: u32| Time::us(1) + Span::ns(200 * u64::from(i));
     let flows = (0..4).map(|i| flow(1 + i, 0, sizes[i as usize], begins(i)));
@@ -135,7 +136,7 @@ fn messages_complete_in_the_order_of_their_sizes_as_if_alone() {
     let mut before = 0;
     for (size, took) in order {
         before += size;
-        // Packets that needed no grant came of all at once.
+        // Packets without grants arrived from all senders at once.
         let ideal = RATE.serialise(before * 1_524 / 1_442).as_us_f64();
         let took = took.as_us_f64();
         assert!(took > ideal && took < ideal + 45.0, "{size} B: {took} us, ideally {ideal}");
@@ -143,8 +144,9 @@ fn messages_complete_in_the_order_of_their_sizes_as_if_alone() {
 }
 
 #[test]
-fn priorities_let_a_short_message_pass() {
-    // Three long messages to a host, and one of a packet when they fill its downlink.
+fn short_messages_overtake_by_priority() {
+    // Three long messages to a host, and a message of one packet that arrives while they fill its
+    // downlink.
     let passing = |priorities| {
         let three =
             [("priorities", Value::Integer(priorities)), ("overcommitment", Value::Integer(3))];
@@ -156,18 +158,18 @@ fn priorities_let_a_short_message_pass() {
     };
     let alone = back_to_back(100, 1).as_us_f64();
     let with = [8, 2, 1].map(passing);
-    // With a packet before it at each link.
+    // With one packet ahead of it at each link.
     assert!(with[0] < alone + 0.26 && with[1] < alone + 0.26, "{with:?}, alone {alone}");
-    assert!(with[2] > alone + 8.0, "a queue of a round trip at least: {with:?}");
+    assert!(with[2] > alone + 8.0, "at least a queue of a round trip: {with:?}");
 }
 
-/// Bytes on the wire that left for host 0 without a grant, by priority.
+/// Wire bytes that left for host 0 without a grant, by priority.
 #[derive(Default)]
 struct Levels([u64; 8]);
 
 impl Observer for Levels {
     fn departed(&mut self, d: &Departure<'_>) {
-        // From the switch.
+        // Only at the switch.
         if d.port == 1
             && let Some(Header::Data(data)) = Header::read(d.body)
             && !data.scheduled
@@ -177,8 +179,8 @@ impl Observer for Levels {
     }
 }
 
-/// Hosts 1 to 8 send host 0 messages of up to 60 KB, all without a grant, that fill four fifths of
-/// its link.
+/// Hosts 1 to 8 send messages of up to 60 KB to host 0, all without a grant, which fill four fifths
+/// of its link.
 fn unscheduled_crowd(set: &[(&str, Value)], is_fitted: bool) -> Setup {
     let points = vec![(100.0, 0.0), (4_000.0, 0.6), (60_000.0, 1.0)];
     let mean_bytes = 0.6 * 2_050.0 + 0.4 * 32_000.0;
@@ -208,8 +210,8 @@ fn unscheduled_crowd(set: &[(&str, Value)], is_fitted: bool) -> Setup {
     setup
 }
 
-/// How much longer messages of so many bytes take than alone, in full packets: the median, and the
-/// 99th percentile.
+/// Additional time of messages of these sizes compared with an empty network, in full packets:
+/// median and 99th percentile.
 fn waits(rows: &[FlowRecord], bytes: std::ops::Range<u64>) -> [f64; 2] {
     let rows = rows.iter().filter(|row| bytes.contains(&row.bytes));
     let mut waits: Vec<f64> = rows.map(|row| (took(row) - row.ideal).as_us_f64()).collect();
@@ -223,20 +225,20 @@ fn waits(rows: &[FlowRecord], bytes: std::ops::Range<u64>) -> [f64; 2] {
 fn levels_fitted_to_sizes_carry_as_many_bytes_each() {
     let shares = |is_fitted| {
         let setup = unscheduled_crowd(&[], is_fitted);
-        let mut engine = Engine::new(setup, Ears::of(Levels::default())).unwrap();
+        let mut engine = Engine::new(setup, TestProbe::of(Levels::default())).unwrap();
         engine.advance(Time::NEVER);
-        let bytes = engine.probe().heard::<Levels>().0;
+        let bytes = engine.probe().inner::<Levels>().0;
         let all: u64 = bytes.iter().sum();
         bytes.map(|bytes| bytes as f64 / all as f64)
     };
     let (fitted, even) = (shares(true), shares(false));
-    println!("{fitted:.3?} fitted, {even:.3?} cut evenly");
-    // All go without a grant, so one level is for those that are granted.
+    println!("{fitted:.3?} fitted, {even:.3?} divided evenly");
+    // All packets are sent without a grant, so one level is left for granted ones.
     for share in &fitted[..7] {
         assert!((share * 7.0 - 1.0).abs() < 0.1, "{fitted:?}");
     }
     assert_eq!(fitted[7], 0.0);
-    // Of even parts of a BDP some have most of it.
+    // With even division of a BDP, some levels carry most of it.
     let most = even.iter().fold(0.0, |most: f64, &share| most.max(share));
     assert!(most > 0.4, "{even:?}");
 }
@@ -249,26 +251,26 @@ fn short_messages_overtake_on_fitted_levels() {
         [waits(&finished, 0..1_000), waits(&finished, 30_000..60_001)]
     };
     let (fitted, even, one) = (of(8, true), of(8, false), of(1, false));
-    println!("{fitted:.2?} fitted, {even:.2?} cut evenly, {one:.2?} with one priority");
-    // A packet that has begun, and what else is as short: at a seventh of the load there is next
-    // to nothing before it.
+    println!("{fitted:.2?} fitted, {even:.2?} divided evenly, {one:.2?} with one priority");
+    // A packet in transmission, and other messages that are as short: at a seventh of the load, few
+    // packets are ahead of it.
     assert!(fitted[0][1] < 3.0, "{fitted:?}");
     assert!(even[0][1] > 1.5 * fitted[0][1], "{even:?}");
-    // Without priorities they wait for what waits there, four fifths of a busy link.
+    // Without priorities they wait for the whole queue, at four fifths of a busy link.
     assert!(one[0][1] > 10.0 * fitted[0][1], "{one:?}");
 }
 
 #[test]
-fn a_message_to_a_faster_host_is_granted_to_its_end() {
-    // The receiver lets a round trip of its own link be under way, 20 and 40 times the sender's: a
-    // grant that the sender forgot would come again after a timeout of 5 ms only.
+fn message_to_a_faster_host_is_granted_to_its_end() {
+    // The receiver allows a round trip of its own link in flight, 20 and 40 times that of the
+    // sender. A grant that the sender forgot would be repeated only after a timeout of 5 ms.
     for (gbps, size) in [(200, 1_000_000), (400, 1_000_000), (400, 300_000)] {
         let mut fabric = star(2, Rate::gbps(10), DELAY, MTU);
         fabric.links[1].rate = Rate::gbps(gbps);
         let setup = setup(fabric, homa(&[]), vec![flow(0, 1, size, Time::us(1))], Time::ms(20));
         let (finished, outcome) = run(setup, ());
         assert!(outcome.unfinished.is_empty());
-        // Packets of 1,538 B back to back at most, and a round trip until the first grant.
+        // At most packets of 1,538 B back to back, and a round trip until the first grant.
         let most = Rate::gbps(10).serialise(size * 1_538 / u64::from(MTU)) + Span::us(30);
         let took = took(&finished[0]);
         assert!(took < most, "{size} B to {gbps} Gbit/s: {took}, at most {most}");
@@ -276,8 +278,8 @@ fn a_message_to_a_faster_host_is_granted_to_its_end() {
 }
 
 #[test]
-fn incast_control_keeps_replies_from_the_queue() {
-    // Forty requests of a host, to eight others, each for a reply of 400 KB.
+fn incast_control_keeps_replies_out_of_the_queue() {
+    // Forty requests of a host to eight others, each for a reply of 400 KB.
     let at_most = |requests: u64| {
         let more = [
             ("incast_requests", Value::Integer(requests)),
@@ -309,10 +311,10 @@ fn incast_control_keeps_replies_from_the_queue() {
     };
     let ((without, bdp), (with, _)) = (at_most(0), at_most(1));
     println!("{without} B at most without, {with} B with, BDP {bdp} B");
-    // All that leaves at once comes to one link while little leaves it: eight servers send 40 BDP
-    // in the time of five.
+    // All unscheduled bytes arrive at one link in a short time: eight servers send 40 BDP in the
+    // time of five.
     assert!(without > 33.0 * bdp, "{without} B without");
-    // One reply begins with a BDP, two senders are granted one each, and the rest send a packet.
+    // One reply starts with a BDP, two senders have one grant each, and the others send one packet.
     let most = 3.0 * bdp + 39.0 * 1_538.0;
     assert!(with < most, "{with} B with it, at most {most}");
 }

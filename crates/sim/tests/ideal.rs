@@ -1,5 +1,4 @@
-//! The ideal time of a message is a bound: nothing is faster, whatever the routing, the rates and
-//! the protocol.
+//! The ideal completion time of a message is a lower bound for every routing, rate and protocol.
 
 use crate::common::*;
 use tidegate_algos::Protocol;
@@ -8,7 +7,7 @@ use tidegate_core::params::Value;
 use tidegate_core::workload::Flow;
 use tidegate_core::{Domain, Rate, Rng, Span, Time};
 
-/// Three racks of three under four spines; the rates of the links to each spine.
+/// Three racks of three hosts under four spines, with the given rates of the links to each spine.
 fn spines(host: u64, rates: [u64; 4]) -> Fabric {
     let mut fabric = leaf_spine(3, 3, 4, Rate::gbps(host), Rate::gbps(1), Span::ns(400), 1000);
     for (i, link) in fabric.links[9..].iter_mut().enumerate() {
@@ -29,9 +28,9 @@ fn spines(host: u64, rates: [u64; 4]) -> Fabric {
 
 fn fabrics() -> Vec<(&'static str, Fabric)> {
     let mut uneven = spines(100, [100; 4]);
-    // A rate that is no whole number of picoseconds a byte, and hosts of several rates.
+    // A rate at which a byte takes no whole number of picoseconds, and hosts of several rates.
     uneven.links.iter_mut().step_by(2).for_each(|link| link.rate = Rate::mbps(33_333));
-    // A full packet is quicker over the fast links, a short one over the short links.
+    // A full packet is quicker over the fast links, a short one over the links with short delay.
     let mut short_and_slow = spines(100, [100, 400, 100, 400]);
     for link in short_and_slow.links[9..].iter_mut().filter(|link| link.rate == Rate::gbps(100)) {
         link.delay = Span::ns(350);
@@ -52,7 +51,7 @@ const SIZES: [u64; 12] =
 fn slowdowns(setup: tidegate_sim::Setup) -> Vec<f64> {
     let (messages, name) = (setup.workload.flows.len(), setup.stacks[0].protocol().info().name);
     let (finished, _) = run(setup, ());
-    assert_eq!(finished.len(), messages, "{name}: some are not done");
+    assert_eq!(finished.len(), messages, "{name}: some messages are incomplete");
     finished
         .iter()
         .map(|row| (row.completed.unwrap() - row.start).as_ps() as f64 / row.ideal.as_ps() as f64)
@@ -63,7 +62,7 @@ fn slowdowns(setup: tidegate_sim::Setup) -> Vec<f64> {
 fn no_message_is_faster_than_its_ideal() {
     for &protocol in Protocol::ALL {
         for (name, fabric) in fabrics() {
-            // Alone, one after the other, then all together.
+            // First alone, one after the other, then all together.
             for gap in [Span::ms(4), Span::ns(700)] {
                 for routing in [Routing::Ecmp, Routing::Spray] {
                     let mut rng = Rng::stream(7, Domain::Traffic, 1);
@@ -77,7 +76,8 @@ fn no_message_is_faster_than_its_ideal() {
                     let mut setup = setup(fabric.clone(), protocol.stack(), flows, Time::s(1));
                     setup.routing = routing;
                     let least = slowdowns(setup).into_iter().fold(f64::MAX, f64::min);
-                    // `run` has held every message to its ideal; and the ideal is near what can be.
+                    // `run` has compared every message with its ideal; this checks that the ideal
+                    // is close to reachable.
                     assert!(least < 1.7, "{}, {name}, {routing:?}: {least}", protocol.info().name);
                 }
             }
@@ -86,7 +86,7 @@ fn no_message_is_faster_than_its_ideal() {
 }
 
 #[test]
-fn a_sprayed_message_has_the_rates_of_all_spines() {
+fn sprayed_message_uses_the_rates_of_all_spines() {
     // 1 MB at 40 Gbit/s over four spines of 10, at 100 over one of 100, at 100 over four of 100.
     for (rates, gbps) in
         [([10; 4], 40.0), ([10, 20, 30, 20], 80.0), ([100; 4], 100.0), ([400; 4], 100.0)]
@@ -108,7 +108,7 @@ fn a_sprayed_message_has_the_rates_of_all_spines() {
 }
 
 #[test]
-fn without_a_choice_of_paths_spraying_changes_no_ideal() {
+fn spraying_over_one_path_changes_no_ideal() {
     let one_spine = || leaf_spine(2, 2, 1, Rate::gbps(100), Rate::gbps(40), Span::ns(400), 1000);
     for size in SIZES {
         let ideal = |routing| {
@@ -128,8 +128,9 @@ fn without_a_choice_of_paths_spraying_changes_no_ideal() {
 }
 
 #[test]
-fn full_packets_of_equal_paths_are_as_fast_as_their_ideal() {
-    // The bound is met: a packet, and packets in a row over spines no slower than hosts.
+fn full_packets_on_equal_paths_reach_their_ideal() {
+    // The bound is reached by a single packet, and by successive packets over spines no slower than
+    // hosts.
     for (fabric, packets) in
         [(spines(100, [10; 4]), 1), (spines(100, [100; 4]), 1), (spines(100, [400; 4]), 30)]
     {
@@ -144,7 +145,7 @@ fn full_packets_of_equal_paths_are_as_fast_as_their_ideal() {
 }
 
 #[test]
-fn two_paths_are_a_choice_too() {
+fn two_equal_paths_are_both_used() {
     // 1 MB at 20 Gbit/s over two spines of 10.
     let fabric = leaf_spine(2, 2, 2, Rate::gbps(100), Rate::gbps(10), Span::ns(400), 1000);
     let mut setup =
@@ -156,7 +157,7 @@ fn two_paths_are_a_choice_too() {
 }
 
 #[test]
-fn no_byte_more_makes_a_sprayed_message_faster() {
+fn sprayed_ideal_is_monotonic_in_size() {
     let sizes: Vec<u64> =
         (1..8).flat_map(|packets| [packets * 1_000, packets * 1_000 + 1]).collect();
     for (name, fabric) in fabrics() {

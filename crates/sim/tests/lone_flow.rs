@@ -1,5 +1,5 @@
-//! A flow alone on an idle link takes what its protocol means to take: of every rate, packet and
-//! path.
+//! Utilisation of a single flow on an idle link: it reaches its protocol's goal at every rate,
+//! packet size and path.
 
 use crate::common::*;
 use tidegate_algos::{Protocol, Stack};
@@ -8,14 +8,14 @@ use tidegate_core::params::Value;
 use tidegate_core::{Path, Rate, Span, Time};
 use tidegate_sim::{Engine, Setup};
 
-/// What a lone flow made of its link.
+/// Results of a single flow.
 struct Seen {
-    /// Share of the measured time in which the receiver's link was busy.
+    /// Share of the measured window in which the receiver's link was busy.
     utilisation: f64,
     path: Path,
 }
 
-/// A flow over two links and a switch, measured over a hundred round trips once it had as many.
+/// A flow over two links and a switch, measured over a hundred round trips after a hundred others.
 fn alone(stack: Stack, rate: Rate, mtu: u32, delay: Span) -> Seen {
     let fabric: Fabric = star(2, rate, delay, mtu);
     let pipe = rate.bytes_in(delay.times(4)) as f64 + 3.0 * f64::from(mtu);
@@ -27,15 +27,15 @@ fn alone(stack: Stack, rate: Rate, mtu: u32, delay: Span) -> Seen {
     let mut engine = Engine::new(setup, ()).unwrap();
     let path = engine.paths().path(0, 1);
     engine.advance(end);
-    // Link 1 is the receiver's; its second direction leads there.
+    // Link 1 belongs to the receiver; its second direction leads there.
     Seen { utilisation: engine.finish().unwrap().links[3].utilisation, path }
 }
 
-/// By how much a flow may miss its goal: the grain of a packet among the hundreds measured.
+/// Tolerance: one packet among the hundreds that are measured.
 const TOLERANCE: f64 = 0.01;
 
 #[test]
-fn a_lone_flow_takes_what_its_protocol_means_to_take() {
+fn lone_flow_reaches_its_utilisation_goal() {
     for &protocol in Protocol::ALL {
         for gbps in [10, 25, 100, 400] {
             for (mtu, delay) in [(1000, 1), (1000, 10), (4096, 1), (4096, 10)] {
@@ -44,8 +44,8 @@ fn a_lone_flow_takes_what_its_protocol_means_to_take() {
                 let mut seen = alone(stack.clone(), rate, mtu, delay);
                 let case = format!("{} at {rate}, {mtu} B, links of {delay}", protocol.info().name);
                 if protocol.info().name == "swift" && delay == Span::us(10) {
-                    // Its target is a number for a fabric: below the base RTT it starves the flow,
-                    // and says so.
+                    // Its target is a constant for a fabric. Below the base RTT it starves the
+                    // flow, and the protocol warns of this.
                     assert!(seen.utilisation < 0.5, "{case}: {}", seen.utilisation);
                     let warning =
                         |stack: &Stack| stack.operating_point(&seen.path, 1e9).domain_warning;
@@ -72,8 +72,8 @@ fn a_lone_flow_takes_what_its_protocol_means_to_take() {
 }
 
 #[test]
-fn the_rule_of_a_window_decides_what_a_short_path_gives() {
-    // A window of one BDP that is no whole number of packets.
+fn window_rule_limits_short_paths() {
+    // A window of one BDP that is not a whole number of packets.
     let utilisation = |rule| {
         let mut stack = stack("powertcp");
         stack.set("window_rule", Value::Choice(rule)).unwrap();

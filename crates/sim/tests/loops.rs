@@ -1,4 +1,4 @@
-//! Closed loops: who waits for what, and how long that takes.
+//! Closed loops: dependencies between messages, and their times.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use tidegate_core::workload::{Arrival, Pattern, Sizes, Traffic};
 use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::{FlowRecord, Setup};
 
-/// `clients` by host ask the hosts of the other rack, of two racks of eight.
+/// `clients` by host send requests to the hosts of the other rack, in a fabric of two racks of
+/// eight.
 fn asking(clients: Vec<u32>, think: Span, exponential: bool) -> Setup {
     let fabric = leaf_spine(2, 8, 4, Rate::gbps(100), Rate::gbps(400), Span::us(1), 1000);
     let mut setup = setup(fabric, stack("swift"), Vec::new(), Time::ms(4));
@@ -30,7 +31,7 @@ fn asking(clients: Vec<u32>, think: Span, exponential: bool) -> Setup {
     setup
 }
 
-/// Every row, by id.
+/// All rows, by ID.
 fn rows(setup: Setup) -> Vec<FlowRecord> {
     let (mut rows, outcome) = run(setup, ());
     rows.extend(outcome.unfinished);
@@ -46,7 +47,7 @@ fn every_client_has_one_exchange_at_a_time() {
     let (requests, replies): (Vec<&FlowRecord>, Vec<&FlowRecord>) =
         rows.iter().partition(|row| row.label == 1);
     assert!(requests.len() > 1_000, "{}", requests.len());
-    // A client's exchanges: its number is the order of ids within a turn.
+    // A client's exchanges: its index is the order of IDs within a round.
     let mut by_client: BTreeMap<usize, Vec<(&FlowRecord, Option<&FlowRecord>)>> = BTreeMap::new();
     for request in requests {
         let reply = replies.iter().find(|reply| reply.id == request.id + 1).copied();
@@ -60,7 +61,7 @@ fn every_client_has_one_exchange_at_a_time() {
             assert_eq!((request.src, request.bytes, reply.bytes), (clients[client], 200, 4_000));
             assert_eq!((reply.src, reply.dst), (request.dst, request.src));
             assert!((8..16).contains(&reply.src));
-            assert_eq!(Some(reply.start), request.completed, "it replies at once");
+            assert_eq!(Some(reply.start), request.completed, "the server replies at once");
             assert_eq!(next.start, reply.completed.unwrap().after(think));
             let exchange = reply.exchange.unwrap();
             assert_eq!((exchange.asked, exchange.label), (request.start, 1));
@@ -70,10 +71,10 @@ fn every_client_has_one_exchange_at_a_time() {
     }
 }
 
-/// Little's law: as many are under way as there are clients. With so few of them nothing waits for
-/// anything, so that an exchange takes what it takes alone.
+/// Little's law: the number of exchanges in progress equals the number of clients. With so few
+/// clients nothing has to wait, so an exchange takes its ideal time.
 #[test]
-fn as_many_come_as_time_allows() {
+fn exchange_rate_follows_littles_law() {
     for (think, exponential) in [(Span::ZERO, false), (Span::us(40), false), (Span::us(40), true)] {
         let clients: Vec<u32> = (0..8).collect();
         let rows = rows(asking(clients, think, exponential));
@@ -83,8 +84,8 @@ fn as_many_come_as_time_allows() {
         let span = Time::ms(4).since(Time::us(10));
         let expected = 8.0 * span.as_us_f64() / alone.plus(think).as_us_f64();
         let ours = requests.len() as f64;
-        // Where thinking is drawn, some 700 turns are three deviations of 4 % away at most. Eight
-        // clients that draw among eight servers meet now and then.
+        // If thinking times are random, about 700 rounds differ by at most three deviations of 4 %.
+        // Eight clients that select among eight servers coincide occasionally.
         let tolerance = if exponential { 0.12 } else { 0.03 };
         let off = ours / expected - 1.0;
         assert!(off.abs() < tolerance, "{think} {exponential}: {ours} and not {expected}");
@@ -92,7 +93,7 @@ fn as_many_come_as_time_allows() {
 }
 
 #[test]
-fn no_request_comes_from_the_stop_on_and_nothing_in_a_drain() {
+fn no_requests_after_the_stop_or_in_a_drain() {
     let mut stopped = asking(vec![0, 1], Span::ZERO, false);
     stopped.workload.traffic[0].stop = Time::us(500);
     stopped.drain = Span::ms(1);
@@ -107,7 +108,7 @@ fn no_request_comes_from_the_stop_on_and_nothing_in_a_drain() {
 }
 
 #[test]
-fn the_stop_itself_is_too_late() {
+fn stop_time_is_exclusive() {
     let starts = |stop| -> Vec<Time> {
         let mut setup = asking(vec![0], Span::us(3), false);
         setup.workload.traffic[0].stop = stop;
@@ -119,9 +120,9 @@ fn the_stop_itself_is_too_late() {
     assert_eq!(starts(all[9] + Span::ps(1)), all[..10]);
 }
 
-/// Requests that were under way at the end arrive, and nobody answers.
+/// Requests in flight at the end arrive, and are not answered.
 #[test]
-fn a_request_that_arrives_in_a_drain_has_no_reply() {
+fn request_that_arrives_in_a_drain_has_no_reply() {
     let mut setup = asking((0..8).cycle().take(64).collect(), Span::ZERO, false);
     setup.drain = Span::ms(1);
     let rows = rows(setup);
@@ -133,7 +134,7 @@ fn a_request_that_arrives_in_a_drain_has_no_reply() {
 #[test]
 fn no_client_asks_its_own_host() {
     let mut setup = asking(vec![8, 8, 11], Span::ZERO, false);
-    // Of two servers there is one left for a client on one of them.
+    // Of two servers, one is left for a client on the host of the other.
     if let Pattern::ClosedLoop { servers, .. } = &mut setup.workload.traffic[0].pattern {
         *servers = vec![8, 11];
     }
@@ -142,12 +143,12 @@ fn no_client_asks_its_own_host() {
 }
 
 #[test]
-fn clients_of_two_blocks_choose_apart() {
+fn clients_of_two_blocks_choose_independently() {
     let mut setup = asking(vec![0, 1], Span::ZERO, false);
     let block = Traffic { label: 0, ..setup.workload.traffic[0].clone() };
     setup.workload.traffic.push(block);
     let rows = rows(setup);
-    // Client 0 of the first block is number 0 of four, that of the second number 2.
+    // Client 0 of the first block has index 0 of four, that of the second has index 2.
     let servers = |client: u64| -> Vec<u32> {
         let place = |id: u64| id - (1 << 40);
         let own = |row: &&FlowRecord| place(row.id) % 8 == 2 * client;
@@ -158,7 +159,7 @@ fn clients_of_two_blocks_choose_apart() {
 }
 
 #[test]
-fn other_traffic_moves_no_choice() {
+fn other_traffic_changes_no_choice() {
     let servers = |setup| -> Vec<(u64, u32)> {
         let rows = rows(setup);
         rows.iter().filter(|row| row.label == 1).take(100).map(|row| (row.id, row.dst)).collect()
@@ -172,10 +173,10 @@ fn other_traffic_moves_no_choice() {
     assert_ne!(servers(alone.clone()), servers(Setup { seed: 2, ..alone }));
 }
 
-/// The same messages as without replies, whatever their pattern, and one reply each from where it
-/// went to, as soon as it has arrived.
+/// The same messages as without replies, for every pattern, and exactly one reply to each from its
+/// destination, as soon as it has arrived.
 #[test]
-fn a_message_of_open_traffic_is_answered_once_when_it_has_arrived() {
+fn open_messages_are_answered_once_on_arrival() {
     let poisson = Pattern::Poisson {
         mean_gap_ps: 5e6,
         senders: (0..8).collect(),
@@ -209,9 +210,9 @@ fn a_message_of_open_traffic_is_answered_once_when_it_has_arrived() {
             assert!(reply.completed.is_some() && reply.exchange.unwrap().is_reply);
         }
         messages.sort_by_key(|row| (row.start, row.src, row.dst));
-        let told = |row: &FlowRecord| (row.start, row.src, row.dst, row.bytes);
-        let mut expected: Vec<_> = plain.iter().map(told).collect();
+        let key = |row: &FlowRecord| (row.start, row.src, row.dst, row.bytes);
+        let mut expected: Vec<_> = plain.iter().map(key).collect();
         expected.sort_unstable();
-        assert_eq!(messages.iter().map(told).collect::<Vec<_>>(), expected);
+        assert_eq!(messages.iter().map(key).collect::<Vec<_>>(), expected);
     }
 }

@@ -1,5 +1,5 @@
-//! Fabrics that pause senders: nothing is lost, who stands behind a pause waits too, and ports that
-//! wait for each other are found.
+//! Lossless fabrics: nothing is lost, flows behind a paused port wait too, and deadlocks are
+//! detected.
 
 use crate::common::busy::Recorder;
 use crate::common::{
@@ -13,14 +13,14 @@ use tidegate_core::workload::Flow;
 use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Engine, Failure, Outcome, PauseStorm, Setup};
 
-/// What a full packet takes of a link.
+/// Time of a full packet on a link.
 const FULL: u64 = 1_080;
 
 fn each(setup: &mut Setup, change: impl Fn(&mut Pausing)) {
     setup.fabric.switches.iter_mut().flat_map(|s| &mut s.pausing).for_each(change);
 }
 
-/// The same buffer without pauses.
+/// The same buffer without PFC.
 fn lossy(setup: &mut Setup, bytes: u64) {
     for switch in &mut setup.fabric.switches {
         switch.buffer = Buffer::Shared { bytes, alpha: 1.0 };
@@ -28,7 +28,7 @@ fn lossy(setup: &mut Setup, bytes: u64) {
 }
 
 #[test]
-fn whoever_pauses_its_senders_loses_nothing() {
+fn pfc_prevents_losses() {
     let (_, without) = over_one_link(|setup| lossy(setup, 200_000));
     assert!(dropped(&without) > 1_000);
     let (rates, with) = over_one_link(|setup| lossless(setup, 400_000));
@@ -41,15 +41,15 @@ fn whoever_pauses_its_senders_loses_nothing() {
         let still = with.links[uplink].paused.as_us_f64() / 1_800.0;
         assert!((still - 0.5).abs() < 0.03, "{still}");
     }
-    // The link between the switches stays busy, and both have half of it.
+    // The link between the switches stays busy, and each flow has half of it.
     let share = 50e9 * 1000.0 / 1080.0;
     assert!(rates.iter().all(|rate| (rate / share - 1.0).abs() < 0.02), "{rates:?}");
 }
 
-/// Both ends forget a pause with the link; without that the switch would believe its sender to
-/// stand still, and say nothing while its buffer fills.
+/// Both ends forget a pause when the link fails. Otherwise the switch would consider its sender
+/// paused and send no pause frame while its buffer fills.
 #[test]
-fn a_link_that_comes_back_is_paused_anew() {
+fn restored_link_is_paused_again() {
     let (_, outcome) = over_one_link(|setup| {
         lossless(setup, 200_000);
         setup.faults.outages = (1..60)
@@ -64,10 +64,9 @@ fn a_link_that_comes_back_is_paused_anew() {
     assert_eq!(dropped(&outcome), 0);
 }
 
-/// 255 windows of a bandwidth-delay product each at one port, in a buffer that holds a quarter of
-/// them.
+/// 255 windows of a bandwidth-delay product each at one port, with a buffer for a quarter of them.
 #[test]
-fn an_incast_loses_nothing_and_every_byte_arrives() {
+fn incast_delivers_every_byte() {
     let fabric = star(256, Rate::gbps(100), Span::us(1), 1000);
     let flows = (1..256).map(|src| flow(src, 0, 60_000, Time::ZERO)).collect();
     let mut setup = setup(fabric, stack("hpcc"), flows, Time::ms(3));
@@ -114,23 +113,25 @@ fn beside_an_incast(senders: u32, change: impl FnOnce(&mut Setup)) -> (f64, Outc
 }
 
 #[test]
-fn who_stands_behind_a_paused_incast_stands_still_too() {
+fn flow_behind_a_paused_incast_waits_too() {
     let (alone, _) = beside_an_incast(0, |setup| lossless(setup, 300_000));
     assert!(alone > 0.99, "{alone}");
     let (beside, _) = beside_an_incast(3, |setup| lossy(setup, 300_000));
     assert!(beside > 0.99, "{beside}");
-    // All four share what the port to host 4 takes: a quarter of the link between the switches.
+    // All four flows share the rate of the port to host 4: a quarter of the link between the
+    // switches.
     let (behind, outcome) = beside_an_incast(3, |setup| lossless(setup, 300_000));
     assert!(behind < 0.5, "{behind}");
     assert_eq!(dropped(&outcome), 0);
     let between = &outcome.links[12];
     assert!(between.pfc_pauses > 10 && between.paused > Span::us(750), "{between:?}");
-    // Nobody pauses the ports to hosts.
+    // The ports to hosts are never paused.
     assert_eq!((outcome.links[9].pfc_pauses, outcome.links[9].paused), (0, Span::ZERO));
 }
 
-/// One sender at 100 Gbit/s to a port of 1, against packets on the way back for which pauses wait,
-/// how long depends on their rate; links so long that all of the arithmetic counts.
+/// One sender at 100 Gbit/s to a port of 1 Gbit/s. Pause frames wait for packets on the way back,
+/// for a time that depends on their rate. The links are so long that every term of the headroom
+/// matters.
 fn drops_with_headroom(bytes: Option<u32>) -> (u64, u64) {
     let mut fabric = star(3, Rate::gbps(100), Span::ns(1_016), 1000);
     fabric.links[1].rate = Rate::gbps(1);
@@ -153,7 +154,7 @@ fn drops_with_headroom(bytes: Option<u32>) -> (u64, u64) {
 }
 
 #[test]
-fn headroom_is_what_it_has_to_be_and_not_a_packet_more() {
+fn headroom_is_sufficient_and_minimal() {
     let (drops, needed) = drops_with_headroom(None);
     assert_eq!((drops, needed), (0, 25_400 + 3 * FULL + 84));
     let (drops, _) = drops_with_headroom(Some((needed - FULL) as u32));
@@ -185,7 +186,7 @@ fn headroom_on_top_of_the_buffer_is_not_taken_from_the_pool() {
 }
 
 #[test]
-fn whoever_resumes_later_pauses_less_often() {
+fn larger_resume_offset_means_fewer_pauses() {
     let pauses = |offset: u32| {
         let (_, outcome) = over_one_link(|setup| {
             lossless(setup, 400_000);
@@ -198,9 +199,9 @@ fn whoever_resumes_later_pauses_less_often() {
     assert!(some > 5 && none > some + some / 4, "{none} pauses without an offset, {some} with");
 }
 
-/// Credit for what host 0 receives leaves it while its own data is paused.
+/// Credits of host 0 for data that it receives leave the host while its own data is paused.
 #[test]
-fn what_is_above_data_leaves_a_host_that_is_paused() {
+fn paused_host_sends_packets_above_data() {
     let fabric = star(4, Rate::gbps(100), Span::us(1), 1000);
     let flows = vec![unlimited(0, 1, Time::ZERO), unlimited(3, 1, Time::ZERO)];
     let mut setup = setup(fabric, open_loop(100), flows, Time::ms(3));
@@ -223,9 +224,9 @@ fn what_is_above_data_leaves_a_host_that_is_paused() {
     }
 }
 
-/// A switch that does not pause itself obeys one that does.
+/// A switch without PFC obeys the pauses of one with PFC.
 #[test]
-fn switches_that_do_not_pause_are_paused() {
+fn switches_without_pfc_obey_pauses() {
     let (_, outcome) = beside_an_incast(3, |setup| {
         lossless(setup, 600_000);
         setup.fabric.switches[0].pausing = None;
@@ -236,7 +237,7 @@ fn switches_that_do_not_pause_are_paused() {
 }
 
 #[test]
-fn a_deadlock_is_found_and_named() {
+fn deadlock_is_detected_and_named() {
     let found = |switches: u32, partitions: usize| {
         let mut engine = Engine::in_partitions(ring(switches), vec![(); partitions]).unwrap();
         let failure = loop {
@@ -257,19 +258,19 @@ fn a_deadlock_is_found_and_named() {
             let (next, _) = &whole.ports[(at + 1) % whole.ports.len()];
             assert!(to == next && from != to, "{whole}");
         }
-        let said = whole.to_string();
-        assert!(said.contains("s0 to s1") || said.contains("s1 to s0"), "{said}");
+        let message = whole.to_string();
+        assert!(message.contains("s0 to s1") || message.contains("s1 to s0"), "{message}");
         assert_eq!(found(switches, 3), whole);
     }
 }
 
-/// Much stands still in a leaf-spine, but nobody for ever.
+/// Many ports in a leaf-spine are paused, but none for ever.
 #[test]
-fn what_only_waits_is_no_deadlock() {
+fn temporary_pauses_are_no_deadlock() {
     for senders in [2, 3] {
         let (_, outcome) = beside_an_incast(senders, |setup| {
             lossless(setup, 600_000);
-            // Host 4 takes little.
+            // Host 4 receives slowly.
             setup.fabric.links[4].rate = Rate::gbps(1);
             setup.warmup = Time::ZERO;
             setup.duration = Time::ms(5);
@@ -280,9 +281,9 @@ fn what_only_waits_is_no_deadlock() {
     }
 }
 
-/// Credit comes to a host whose NIC pauses data, and what it is for leaves.
+/// Credits arrive at a host whose NIC pauses data, and the data that they permit leaves.
 #[test]
-fn a_storm_spares_classes_that_nobody_pauses() {
+fn storm_spares_classes_that_are_not_paused() {
     let fabric = star(3, Rate::gbps(100), Span::us(1), 1000);
     let flows = vec![flow(2, 0, 1_000_000, Time::us(50))];
     let mut setup = setup(fabric, stack("sird"), flows, Time::ms(1));
@@ -296,7 +297,7 @@ fn a_storm_spares_classes_that_nobody_pauses() {
 }
 
 #[test]
-fn a_host_that_pauses_its_switch_is_named() {
+fn pause_storm_names_its_host() {
     let stormy = |until: Time| {
         over_one_link(|setup| {
             lossless(setup, 200_000);
@@ -307,7 +308,7 @@ fn a_host_that_pauses_its_switch_is_named() {
     let (rates, outcome) = stormy(Time::NEVER);
     assert_eq!(outcome.storms, [PauseStorm { host: 2, since: Time::us(300) }]);
     assert_eq!(dropped(&outcome), 0);
-    // Nothing goes over the link any more: not to host 3 either.
+    // No packet passes the link any more, not even to host 3.
     assert!(rates.iter().all(|&rate| rate < 0.1 * 50e9), "{rates:?}");
     let (rates, outcome) = stormy(Time::us(350));
     assert!(outcome.storms.is_empty());

@@ -1,4 +1,4 @@
-//! The tests of the engine in one program: engines of all stacks are compiled once, not once a
+//! All tests of the engine in one program, so engines of all stacks are compiled once, not once per
 //! file.
 mod common;
 

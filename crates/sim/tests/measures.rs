@@ -1,12 +1,12 @@
-//! What is measured: goodput within the window, buffers and utilisation to the bit, far events, and
+//! Measurements: goodput within the window, buffers and utilisation to the bit, distant events, and
 //! the drain.
 //!
-//! That no flow and no host gets more than its links carry is not repeated here: the engine checks
-//! it of every run in every test.
+//! The engine itself checks in every run of every test that no flow and no host gets more than its
+//! links carry, so these tests do not repeat it.
 
 use std::collections::BTreeMap;
 
-use crate::common::observers::{Ears, Observer, WindowState};
+use crate::common::observers::{Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::faults::{Failing, Faults, Outage};
@@ -15,10 +15,10 @@ use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
 use tidegate_core::{ConnectionPolicy, Message, Rate, Span, Time};
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Setup};
 
-/// What full packets of 4,096 B leave of a link for payload.
+/// Payload share of a link with full packets of 4,096 B.
 const SHARE: f64 = 4096.0 / 4176.0;
 
-/// Senders that nothing slows down.
+/// Senders without a limit.
 fn at_full_rate() -> Stack {
     let mut stack = stack("open-loop");
     stack.set("rate", Value::Rate(Rate::gbps(100))).unwrap();
@@ -30,7 +30,7 @@ fn gbps(record: &FlowRecord) -> f64 {
 }
 
 #[test]
-fn a_flow_that_is_never_held_up_gets_what_the_link_carries_whatever_the_window() {
+fn unlimited_sender_gets_the_link_in_any_window() {
     // Windows of 10.5 to 40 packet times that begin in the middle of packets.
     for eighth in 84..320 {
         let mut setup = setup(
@@ -43,7 +43,7 @@ fn a_flow_that_is_never_held_up_gets_what_the_link_carries_whatever_the_window()
         let (_, outcome) = run(setup, ());
         let record = &outcome.unfinished[0];
         let (got, most) = (gbps(record), 100.0 * SHARE);
-        // What is under way at the end has not been delivered.
+        // Packets in flight at the end have not been delivered.
         let whole = eighth as f64 / 8.0;
         assert!(
             got <= most * (1.0 + 1e-6) && got >= most * (whole - 1.0) / whole,
@@ -53,7 +53,7 @@ fn a_flow_that_is_never_held_up_gets_what_the_link_carries_whatever_the_window()
 }
 
 #[test]
-fn goodput_of_less_than_ten_packet_times_is_none() {
+fn goodput_below_ten_packet_times_is_none() {
     let packet = Span::ps(4176 * 80);
     let lifetime = |ten: u64| {
         let flows = vec![unlimited(0, 1, Time::ZERO)];
@@ -66,8 +66,8 @@ fn goodput_of_less_than_ten_packet_times_is_none() {
 }
 
 #[test]
-fn what_is_delivered_after_a_stop_is_not_counted_over_the_time_before_it() {
-    // Four senders at full rate for 30 us into one port, which takes 120 us to deliver.
+fn delivery_after_a_stop_extends_the_lifetime() {
+    // Four senders at full rate for 30 us into one port, which needs 120 us to deliver.
     let stop = |flow: Flow| Flow { stop: Time::us(30), ..flow };
     let flows = (0..4).map(|host| stop(unlimited(host, 4, Time::ZERO))).collect();
     let fabric = star(5, Rate::gbps(100), Span::us(1), 4096);
@@ -80,7 +80,8 @@ fn what_is_delivered_after_a_stop_is_not_counted_over_the_time_before_it() {
             "{record:?}"
         );
     }
-    // One that got nothing has no last delivery, and is not forgotten: it lived until its stop.
+    // A flow without deliveries has no last delivery but is still reported: it lived until its
+    // stop.
     let mut starved = setup_of_two(vec![stop(unlimited(0, 1, Time::ZERO))], Time::us(400));
     starved.faults = Faults {
         outages: vec![Outage { of: Failing::Link(1), down: Time::ZERO, up: Time::NEVER }],
@@ -91,10 +92,10 @@ fn what_is_delivered_after_a_stop_is_not_counted_over_the_time_before_it() {
 }
 
 #[test]
-fn a_flow_that_stops_lives_until_its_last_delivery() {
+fn stopped_flow_lives_until_its_last_delivery() {
     let stop = |us| Flow { stop: Time::us(us), ..unlimited(0, 1, Time::ZERO) };
-    // Nothing arrives while the link is down; a message keeps the drain going until what is resent
-    // does.
+    // Nothing arrives while the link is down. A message keeps the drain going until the
+    // retransmissions arrive.
     let record = |down, drain| {
         let flows = vec![stop(300), flow(0, 1, 40_000_000, Time::us(350))];
         let mut cut = setup_of_two(flows, Time::us(400));
@@ -109,7 +110,7 @@ fn a_flow_that_stops_lives_until_its_last_delivery() {
         assert_eq!((cut.measured, cut.goodput_bps()), (drained.measured, drained.goodput_bps()));
     }
     assert!(gbps(&record(Time::us(40), Span::ZERO)) > 90.0);
-    // What stops as the run ends has not ended before it.
+    // Flows that stop when the run ends have not ended before it.
     let at_end = setup_of_two(vec![stop(400)], Time::us(400));
     assert_eq!(run(at_end, ()).1.unfinished[0].measured.until, Time::us(400));
 }
@@ -119,9 +120,9 @@ fn setup_of_two(flows: Vec<Flow>, duration: Time) -> Setup {
 }
 
 #[test]
-fn what_waited_for_a_hole_to_be_filled_counts_when_it_came() {
-    // Losses, and warm-up at many times of one run: a burst in order would be more than the link
-    // carries.
+fn out_of_order_data_counts_on_arrival() {
+    // Losses, and warm-up at many times of one run: if data counted on in-order delivery, a burst
+    // would exceed the capacity of the link.
     let mut filled = 0;
     for name in ["swift", "dctcp", "sird"] {
         for warmup in 0..40 {
@@ -147,7 +148,7 @@ fn what_waited_for_a_hole_to_be_filled_counts_when_it_came() {
 }
 
 #[test]
-fn arrivals_a_hundred_seconds_apart_come_when_they_are_due() {
+fn arrivals_far_apart_are_on_time() {
     for name in ["poseidon", "sird"] {
         let starts = [Time::ZERO, Time::s(17), Time::s(100)];
         let flows = starts.map(|start| flow(0, 1, 5_000, start));
@@ -189,13 +190,13 @@ fn links_that_are_too_slow_to_schedule_are_refused() {
     }
 }
 
-/// Keeps when packets entered and left the queues of switches.
+/// Records when packets entered and left the queues of switches.
 #[derive(Default)]
 struct Queues {
     hosts: u32,
-    /// (when, bytes more or less).
+    /// (time, change in bytes).
     changes: Vec<(Time, i64)>,
-    /// By port: (when, bytes).
+    /// By port: (time, bytes).
     sent: Vec<Vec<(Time, u64)>>,
 }
 
@@ -244,10 +245,10 @@ fn buffers_are_exact_for_packets_of_every_size() {
         setup.warmup = Time::us(77);
         let (warmup, end) = (setup.warmup, setup.duration);
         let mut engine =
-            Engine::new(setup, Ears::of(Queues { hosts, ..Queues::default() })).unwrap();
+            Engine::new(setup, TestProbe::of(Queues { hosts, ..Queues::default() })).unwrap();
         engine.advance(end);
-        assert_eq!(engine.packets_in_flight(), 0, "every queue must be empty for what follows");
-        let mut changes = engine.probe().heard::<Queues>().changes.clone();
+        assert_eq!(engine.packets_in_flight(), 0, "every queue must be empty now");
+        let mut changes = engine.probe().inner::<Queues>().changes.clone();
         // Departures before arrivals at equal times.
         changes.sort();
         let (mut level, mut since, mut area, mut max) = (0i64, warmup, 0u128, 0i64);
@@ -270,7 +271,7 @@ fn buffers_are_exact_for_packets_of_every_size() {
 }
 
 #[test]
-fn no_mean_or_percentile_is_above_its_maximum_however_short_the_run() {
+fn means_and_percentiles_are_below_the_maximum() {
     for us in [1, 2, 3, 5, 9, 11, 25] {
         let flows = (0..5).map(|host| unlimited(host, 5, Time::ZERO)).collect();
         let mut setup =
@@ -317,7 +318,7 @@ fn utilisation_ends_with_the_window_and_with_the_link() {
     is(used(Time::us(10), Time::us(16), Some(Time::us(15))), 0.0, 24.0);
 }
 
-/// A loaded star whose last messages do not finish within a millisecond.
+/// A loaded star whose last messages do not complete within a millisecond.
 fn loaded(name: &str, drain: Span) -> (Vec<FlowRecord>, Outcome, Time) {
     let mut setup = setup(
         star(8, Rate::gbps(25), Span::us(1), 1000),
@@ -355,7 +356,7 @@ fn loaded(name: &str, drain: Span) -> (Vec<FlowRecord>, Outcome, Time) {
 }
 
 #[test]
-fn a_drain_finishes_messages_and_changes_nothing_that_is_measured_before() {
+fn drain_changes_no_measurement() {
     for &protocol in Protocol::ALL {
         let name = protocol.info().name;
         let (cut, cut_outcome, cut_end) = loaded(name, Span::ZERO);
@@ -365,11 +366,8 @@ fn a_drain_finishes_messages_and_changes_nothing_that_is_measured_before() {
             outcome.unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).count();
         assert_eq!(open, 0, "{name}");
         assert_eq!(cut_end, Time::ms(1));
-        assert!(
-            end > cut_end && end < Time::ms(400),
-            "{name}: {end} is not as early as it could be"
-        );
-        // Nothing new, nothing lost; what finished before is the same.
+        assert!(end > cut_end && end < Time::ms(400), "{name}: the drain could end before {end}");
+        // Nothing new, nothing lost; earlier results are unchanged.
         let all = |a: &[FlowRecord], b: &[FlowRecord]| {
             let mut all: Vec<_> = a.iter().chain(b).copied().collect();
             all.sort_by_key(|record| record.id);
@@ -392,7 +390,7 @@ fn a_drain_finishes_messages_and_changes_nothing_that_is_measured_before() {
             (outcome.links, outcome.switches),
             "{name}"
         );
-        // The unlimited flow stops: what was in flight arrives, and no more.
+        // The unlimited flow stops: only packets in flight still arrive.
         let delivered = |all: &[FlowRecord]| {
             let unlimited = all.iter().find(|record| record.bytes == Message::UNLIMITED).unwrap();
             unlimited.delivered_bytes
@@ -403,7 +401,7 @@ fn a_drain_finishes_messages_and_changes_nothing_that_is_measured_before() {
 }
 
 #[test]
-fn a_drain_ends_at_its_end_where_messages_cannot_finish() {
+fn drain_ends_at_its_limit_at_the_latest() {
     let mut setup = setup_of_two(vec![flow(0, 1, 10_000, Time::us(1))], Time::us(10));
     setup.faults.outages = vec![Outage { of: Failing::Link(1), down: Time::ZERO, up: Time::NEVER }];
     setup.drain = Span::us(70);
@@ -413,8 +411,7 @@ fn a_drain_ends_at_its_end_where_messages_cannot_finish() {
     assert_eq!(engine.now(), Time::us(80));
 }
 
-/// Every sample looks at all ports, so that an idle fabric can keep the engine as busy as traffic
-/// does.
+/// Every sample visits all ports, so an idle fabric can keep the engine as busy as traffic does.
 #[test]
 fn samples_of_many_ports_count_as_work() {
     let fabric = leaf_spine(32, 32, 32, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1000);
@@ -435,10 +432,10 @@ fn samples_of_many_ports_count_as_work() {
     assert_eq!(engine.now(), Time::ms(100));
 }
 
-/// Of a packet under way at warm-up counts what the slowest link has carried since, of full
-/// packets.
+/// If a full packet is in flight at warm-up, only the part counts that the slowest link has carried
+/// since.
 #[test]
-fn a_packet_under_way_at_warm_up_counts_for_what_its_slowest_link_carries_after_it() {
+fn packet_in_flight_at_warm_up_counts_in_part() {
     let lone = |bytes: u64, warmup: Time| {
         let mut fabric = star(2, Rate::gbps(100), Span::us(1), 4096);
         fabric.links[1].rate = Rate::gbps(10);
@@ -464,7 +461,7 @@ fn a_packet_under_way_at_warm_up_counts_for_what_its_slowest_link_carries_after_
     }
 }
 
-/// When each flow was last delivered to.
+/// Time of the last delivery of each flow.
 #[derive(Default)]
 struct Deliveries(BTreeMap<u64, Time>);
 
@@ -475,14 +472,14 @@ impl Observer for Deliveries {
 }
 
 #[test]
-fn a_message_that_waits_for_another_is_measured_up_to_its_own_last_byte() {
+fn waiting_message_lives_until_its_own_last_byte() {
     let shared = |i| Flow { dedicated: false, ..flow(0, 1, 3_000, Time::us(i)) };
     let fabric = star(2, Rate::gbps(25), Span::us(1), 1000);
     let mut setup = setup(fabric, stack("dctcp"), (0..200).map(shared).collect(), Time::ms(50));
     setup.faults = Faults { loss: 0.02, ..Faults::default() };
-    let mut engine = Engine::new(setup, Ears::of(Deliveries::default())).unwrap();
+    let mut engine = Engine::new(setup, TestProbe::of(Deliveries::default())).unwrap();
     engine.advance(Time::NEVER);
-    let last = engine.probe().heard::<Deliveries>().0.clone();
+    let last = engine.probe().inner::<Deliveries>().0.clone();
     let finished = engine.finish().unwrap().finished;
     assert_eq!(finished.len(), 200);
     finished
@@ -493,18 +490,18 @@ fn a_message_that_waits_for_another_is_measured_up_to_its_own_last_byte() {
 }
 
 #[test]
-fn what_stands_in_a_queue_at_warm_up_is_measured_from_there() {
-    // Four bursts are in the queue before warm-up, and it only drains afterwards.
+fn queue_at_warm_up_is_measured_from_then() {
+    // Four bursts are queued before warm-up; afterwards the queue only drains.
     let flows = (0..4).map(|host| flow(host, 4, 100_000, Time::ZERO)).collect();
     let mut setup =
         setup(star(5, Rate::gbps(100), Span::us(1), 4096), at_full_rate(), flows, Time::us(60));
     setup.warmup = Time::ns(20_001);
     let (warmup, end) = (setup.warmup, setup.duration);
     let mut engine =
-        Engine::new(setup, Ears::of(Queues { hosts: 5, ..Queues::default() })).unwrap();
+        Engine::new(setup, TestProbe::of(Queues { hosts: 5, ..Queues::default() })).unwrap();
     engine.advance(end);
-    // Acknowledgements, of 84 B, wait for nothing: every other queue is empty.
-    let changes = engine.probe().heard::<Queues>().changes.clone();
+    // Acknowledgements of 84 B do not wait: every other queue is empty.
+    let changes = engine.probe().inner::<Queues>().changes.clone();
     let standing: i64 =
         changes.iter().filter(|(at, _)| *at < warmup).map(|(_, change)| change).sum();
     let later = || changes.iter().filter(|(at, _)| *at >= warmup);
@@ -522,7 +519,7 @@ fn what_stands_in_a_queue_at_warm_up_is_measured_from_there() {
     }
 }
 
-/// A drain in which hardly anything happens costs hardly anything, however long it is.
+/// A drain with few events is cheap, however long it is.
 #[test]
 fn nothing_is_sampled_in_a_drain() {
     let mut setup = setup_of_two(vec![flow(0, 1, 10_000, Time::us(1))], Time::us(10));

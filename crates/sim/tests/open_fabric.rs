@@ -1,5 +1,5 @@
-//! Switches by themselves against the same switches in an engine: what hosts have sent to the ones
-//! is handed to the others, and everything has to be the same, to the picosecond.
+//! Switches without hosts compared with the same switches in an engine: packets that hosts sent in
+//! the engine are passed to the open fabric, and all results must be equal, to the picosecond.
 #![allow(missing_docs)]
 
 use tidegate_algos::Stack;
@@ -31,25 +31,25 @@ fn marking(setup: &mut Setup, at: MarkAt) {
     }
 }
 
-/// What a packet that leaves says, but for its number.
-type Said = (Time, (Span, u16, u8, u8), Vec<Hop>);
+/// Contents of a packet that leaves, except for its number.
+type Contents = (Time, (Span, u16, u8, u8), Vec<Hop>);
 
-fn said(record: &Record) -> Said {
+fn contents(record: &Record) -> Contents {
     (record.at, record.frame, record.hops.as_slice().to_vec())
 }
 
-/// By port of a switch, in order of the ports.
+/// Records by port of a switch, in order of the ports.
 fn of_switches(links: &[LinkRecord]) -> Vec<LinkRecord> {
     links.iter().filter(|link| matches!(link.from, Node::Switch(_))).cloned().collect()
 }
 
-/// When a packet has arrived in full at the switch of its host.
+/// Time at which a packet has arrived completely at the switch of its host.
 fn landed(fabric: &Fabric, host: usize, record: &Record) -> Time {
     let link = fabric.links[host];
     record.at + link.rate.serialise(record.frame.1 as u64) + link.delay
 }
 
-/// Runs both; how many packets left for hosts, went no further, and were marked.
+/// Runs both. Returns how many packets left for hosts, were dropped, and were marked.
 fn both(name: &str, mut setup: Setup) -> [u64; 3] {
     setup.histograms = true;
     let (fabric, end) = (&setup.fabric, setup.duration);
@@ -58,7 +58,7 @@ fn both(name: &str, mut setup: Setup) -> [u64; 3] {
     let ports = engine.probe().ports.clone();
     let outcome = engine.finish().unwrap();
 
-    // Link i is that of host i.
+    // Link i belongs to host i.
     let mut arrivals: Vec<(Time, u32, &Record)> = Vec::new();
     for host in 0..fabric.hosts.len() {
         let up = ports[2 * host].iter();
@@ -75,7 +75,7 @@ fn both(name: &str, mut setup: Setup) -> [u64; 3] {
         let Record { dst, entropy, hops, .. } = *record;
         let frame =
             Frame { peak_hop_delay, dst, entropy, wire_bytes, priority, flags, at, next: 0 };
-        // Nothing depends on when it is looked at in between.
+        // The times of intermediate calls have no effect.
         if random.unit() < 0.3 {
             let gap = at.since(open.now()).as_ps() as f64;
             let between = open.now() + Span::from_ps_f64(gap * random.unit());
@@ -88,7 +88,7 @@ fn both(name: &str, mut setup: Setup) -> [u64; 3] {
 
     for (host, link) in (0..fabric.hosts.len()).zip(&fabric.links) {
         let own = left.iter().filter(|leaving| leaving.packet.frame.dst == host as u32);
-        let own: Vec<Said> = own
+        let own: Vec<Contents> = own
             .map(|leaving| {
                 let Packet { number, frame, hops } = leaving.packet;
                 assert_eq!(
@@ -102,8 +102,9 @@ fn both(name: &str, mut setup: Setup) -> [u64; 3] {
                 (leaving.start, what, hops.as_slice().to_vec())
             })
             .collect();
-        let theirs: Vec<Said> = ports.get(2 * host + 1).into_iter().flatten().map(said).collect();
-        assert!(own == theirs, "{name}: what left for host {host} differs");
+        let theirs: Vec<Contents> =
+            ports.get(2 * host + 1).into_iter().flatten().map(contents).collect();
+        assert!(own == theirs, "{name}: packets for host {host} differ");
     }
     let (links, switches) = open.records();
     assert_eq!(links, of_switches(&outcome.links), "{name}");
@@ -145,7 +146,7 @@ fn credit_queues_are_those_of_the_engine() {
 }
 
 #[test]
-fn paths_over_several_switches_are_those_of_the_engine() {
+fn multi_switch_paths_match_the_engine() {
     for (name, routing) in [
         ("hpcc", Routing::Ecmp),
         ("dctcp", Routing::Ecmp),
@@ -165,7 +166,7 @@ fn paths_over_several_switches_are_those_of_the_engine() {
 }
 
 #[test]
-fn what_nobody_could_answer_is_refused_by_name() {
+fn pfc_is_refused_by_name() {
     let mut fabric = star(2, Rate::gbps(1), Span::ZERO, 1000);
     let switch = &mut fabric.switches[0];
     switch.buffer = Buffer::Shared { bytes: 1_000_000, alpha: 1.0 };
@@ -178,11 +179,11 @@ fn what_nobody_could_answer_is_refused_by_name() {
         resume_offset_bytes: 0,
     });
     let why = OpenFabric::new(fabric, Routing::Ecmp, 1).err().expect("a refusal");
-    assert!(why.contains("switch s0 pauses"), "{why}");
+    assert!(why.contains("switch s0 uses it"), "{why}");
 }
 
 #[test]
-fn a_packet_from_or_for_nobody_is_refused() {
+fn packets_of_unknown_hosts_are_refused() {
     let fabric = star(2, Rate::gbps(1), Span::ZERO, 1000);
     let mut open = OpenFabric::new(fabric, Routing::Ecmp, 1).unwrap();
     let packet = |dst| Packet {
@@ -194,13 +195,14 @@ fn a_packet_from_or_for_nobody_is_refused() {
 }
 
 #[test]
-fn packets_of_a_host_that_are_told_late_keep_their_order() {
+fn late_packets_of_a_host_keep_their_order() {
     let mut fabric = star(3, Rate::gbps(1), Span::ZERO, 1000);
     fabric.switches[0].latency = Span::us(3);
     let mut open = OpenFabric::new(fabric, Routing::Ecmp, 1).unwrap();
     let (mut left, mut dropped) = (Vec::new(), Vec::new());
     let frame = Frame { dst: 2, wire_bytes: 1_000, ..Frame::default() };
-    // What has come at 10 us is told before what came at 5 us; the switch has come to neither.
+    // The packet of 10 us is reported before the packet of 5 us; the switch has reached neither
+    // time.
     for (number, at, host) in [(0, 10, 0), (1, 5, 0), (2, 5, 1), (3, 1, 1)] {
         let packet = Packet { number, frame, ..Packet::default() };
         assert!(open.arrive(Time::us(at), host, &packet));

@@ -1,5 +1,5 @@
-//! Hosts that are not simulated are told the same, and leave the same, as those that are: messages
-//! take what they took in a run of the engine, and their rows have to be that run's.
+//! Hosts outside the simulator compared with simulated ones: they take the same actions, and if
+//! messages take the same time as in a run of the engine, their rows equal that run's.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -11,10 +11,10 @@ use tidegate_core::{Message, Rate, Span, Time};
 use tidegate_sim::{FlowRecord, HostAction, MessageStart, NAME_BYTES, OpenHost, OpenRows, Setup};
 
 const HOSTS: u32 = 8;
-/// When one of the flows without end does.
+/// Stop of one of the unlimited flows.
 const STOP: Time = Time::us(400);
 
-/// Listed flows, drawn ones, a closed loop and a collective.
+/// Explicit flows, generated ones, a closed loop and a collective.
 fn mixed() -> Setup {
     let fabric = leaf_spine(2, 4, 2, Rate::gbps(100), Rate::gbps(400), Span::us(1), 1000);
     let long = Flow {
@@ -63,13 +63,13 @@ fn mixed() -> Setup {
     setup
 }
 
-/// Acts out what hosts are told: messages arrive, and are known to have, when `rows` say so.
-fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
+/// Emulates the actions of hosts: messages arrive and are acknowledged at the times in `rows`.
+fn emulated(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
     let mut hosts: Vec<_> =
         (0..HOSTS).map(|host| OpenHost::new(setup.clone(), host).unwrap()).collect();
-    // When, and of which message: its bytes arrive, or its sender hears of it.
+    // Time and message: its bytes arrive, or its sender receives the acknowledgement.
     let mut coming: BinaryHeap<Reverse<(Time, u64, bool)>> = BinaryHeap::new();
-    let mut begun: BTreeMap<u64, (u32, MessageStart)> = BTreeMap::new();
+    let mut started: BTreeMap<u64, (u32, MessageStart)> = BTreeMap::new();
     let mut closed = false;
     let mut stopped: Vec<(u32, u32)> = Vec::new();
     loop {
@@ -91,7 +91,7 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
                 let message = match action {
                     HostAction::Send(message) => message,
                     HostAction::Stop(number) => {
-                        assert_eq!(now, STOP, "a flow stops when it should");
+                        assert_eq!(now, STOP, "a flow stops at its stop time");
                         stopped.push((host, number));
                         continue;
                     }
@@ -103,12 +103,12 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
                 assert_eq!(message.dedicated, row.label == 1);
                 coming.extend(row.completed.map(|at| Reverse((at, id, false))));
                 coming.extend(row.acked.map(|at| Reverse((at, id, true))));
-                assert!(begun.insert(id, (host, message)).is_none(), "{id} begins twice");
+                assert!(started.insert(id, (host, message)).is_none(), "{id} starts twice");
             }
         }
         while let Some(&Reverse((at, id, acked))) = coming.peek().filter(|next| next.0.0 <= now) {
             coming.pop();
-            let (src, message) = &begun[&id];
+            let (src, message) = &started[&id];
             if acked {
                 hosts[*src as usize].acked(at, message.number);
                 continue;
@@ -126,26 +126,26 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
         }
     }
     assert_eq!(hosts.iter().map(OpenHost::open).sum::<u64>(), 0);
-    let endless = begun.values().filter(|(_, message)| message.bytes == Message::UNLIMITED);
+    let endless = started.values().filter(|(_, message)| message.bytes == Message::UNLIMITED);
     let mut endless: Vec<_> = endless.map(|(src, message)| (*src, message.number)).collect();
     endless.sort_unstable();
     stopped.sort_unstable();
-    assert_eq!(stopped, endless, "each that does not end by itself stops once");
+    assert_eq!(stopped, endless, "each unlimited flow stops once");
     let mut open = OpenRows::new(setup.clone()).unwrap();
     for host in hosts {
         assert!(open.add(&host.leave()));
     }
     assert!(!open.add(b"nonsense"));
-    let seen = open.finish(setup.duration.after(setup.drain));
-    let of_finished: u64 = seen.finished.iter().map(|row| row.bytes).sum();
-    let delivered: u64 = seen.deliveries.iter().map(|of| u64::from(of.bytes)).sum();
-    assert_eq!(delivered, of_finished, "each byte is told once");
-    assert!(seen.deliveries.is_sorted_by_key(|of| of.at));
-    seen.finished.into_iter().chain(seen.unfinished).collect()
+    let results = open.finish(setup.duration.after(setup.drain));
+    let of_finished: u64 = results.finished.iter().map(|row| row.bytes).sum();
+    let delivered: u64 = results.deliveries.iter().map(|of| u64::from(of.bytes)).sum();
+    assert_eq!(delivered, of_finished, "each byte is reported once");
+    assert!(results.deliveries.is_sorted_by_key(|of| of.at));
+    results.finished.into_iter().chain(results.unfinished).collect()
 }
 
 #[test]
-fn hosts_that_are_real_are_told_and_leave_what_simulated_ones_do() {
+fn open_hosts_match_simulated_hosts() {
     let setup = mixed();
     let (mut rows, outcome) = run(setup.clone(), ());
     rows.extend(outcome.unfinished);
@@ -153,20 +153,21 @@ fn hosts_that_are_real_are_told_and_leave_what_simulated_ones_do() {
     for label in 1..=5 {
         assert!(rows.iter().any(|row| row.label == label), "nothing of label {label}");
     }
-    let acted = acted(&setup, &by_id);
-    assert_eq!(acted.len(), rows.len());
-    for (acted, row) in acted.iter().zip(&rows) {
-        // When pieces arrive is the network's; the flow without end has got nothing here.
+    let emulated = emulated(&setup, &by_id);
+    assert_eq!(emulated.len(), rows.len());
+    for (emulated, row) in emulated.iter().zip(&rows) {
+        // Arrival times of pieces depend on the network; the unlimited flow has received nothing
+        // here.
         let of_network = FlowRecord {
             window_bytes: row.window_bytes,
             measured: row.measured,
             delivered_bytes: row.delivered_bytes,
             retransmitted_bytes: row.retransmitted_bytes,
-            ..*acted
+            ..*emulated
         };
         assert_eq!(of_network, *row);
         let arrived = if row.completed.is_some() { row.bytes } else { 0 };
-        assert_eq!(acted.delivered_bytes, arrived);
+        assert_eq!(emulated.delivered_bytes, arrived);
     }
 }
 

@@ -1,17 +1,17 @@
-//! A run is the same, to the byte, in however many parts it is done.
+//! A run gives the same bytes in any number of partitions.
 
 use crate::common::busy::{Record, Recorder, busy};
 use crate::common::cuts::{self, Cuts};
 use crate::common::left::Left;
-use crate::common::observers::{Ears, WindowState};
+use crate::common::observers::{ObserverAccess, TestProbe};
 use crate::common::{Trace, flow, leaf_spine, stack};
 use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Engine, Setup};
 
-/// More parts than racks are as many as racks.
+/// More partitions than racks are limited to the number of racks.
 const PARTS: [usize; 5] = [1, 2, 3, 5, 8];
 
-/// Runs in `parts`: what is left, and in how many parts it was done.
+/// Runs with `partitions` partitions. Returns the results and the actual number of partitions.
 fn left(setup: Setup, partitions: usize) -> (Left, usize) {
     let (probes, duration) =
         ((0..partitions).map(|_| <Recorder>::default()).collect(), setup.duration);
@@ -20,7 +20,7 @@ fn left(setup: Setup, partitions: usize) -> (Left, usize) {
     (Left::of(engine, duration, partitions as u64), done_in)
 }
 
-/// Asserts that all numbers of partitions leave the same.
+/// Asserts that all numbers of partitions give the same results.
 fn same(cuts: Cuts) {
     for (what, setup) in cuts {
         let (whole, one) = left(setup.clone(), 1);
@@ -29,8 +29,8 @@ fn same(cuts: Cuts) {
         assert!(packets > 2_000 && !whole.rows.is_empty(), "{what}: {packets} packets");
         for partitions in &PARTS[1..] {
             let (cut, done_in) = left(setup.clone(), *partitions);
-            assert!(done_in > 1, "{what}: nothing was cut");
-            whole.assert_is(&cut, &format!("{what}, {partitions} parts"));
+            assert!(done_in > 1, "{what}: the fabric was not partitioned");
+            whole.assert_is(&cut, &format!("{what}, {partitions} partitions"));
         }
     }
 }
@@ -101,7 +101,7 @@ fn of_rare_messages() {
     same(cuts::rare_messages());
 }
 
-/// Work that is used up at the very end of a span does not end the next one.
+/// Work that runs out at the very end of an interval does not end the next one.
 #[test]
 fn of_little_work_at_a_time() {
     let outcome = |partitions: usize, work: u64| {
@@ -122,9 +122,9 @@ fn of_little_work_at_a_time() {
     assert!(whole == outcome(3, 1) && whole == outcome(2, 40) && whole == outcome(1, 1));
 }
 
-/// Flows that begin when a stretch ends are in it, however little is done at a time.
+/// Flows that start at the end of a run interval belong to it, however small the steps.
 #[test]
-fn of_much_at_the_end_of_a_interval() {
+fn of_much_at_the_end_of_an_interval() {
     let until = Time::us(200);
     let running = |partitions: usize, work: u64| {
         let mut setup = busy(stack("swift"), 11);
@@ -139,7 +139,7 @@ fn of_much_at_the_end_of_a_interval() {
     assert!(whole == running(1, 1) && whole == running(1, 100) && whole == running(2, 1));
 }
 
-/// Without a probe that keeps everything: traces of a longer run.
+/// A longer run, compared by traces, without a probe that keeps everything.
 #[test]
 fn of_a_longer_run_under_load() {
     let digests = |partitions: usize| {
@@ -149,11 +149,11 @@ fn of_a_longer_run_under_load() {
         for block in &mut setup.workload.traffic {
             block.stop = Time::ms(2);
         }
-        let probes = (0..partitions).map(|_| Ears::of(Trace::default())).collect();
+        let probes = (0..partitions).map(|_| TestProbe::of(Trace::default())).collect();
         let mut engine = Engine::in_partitions(setup, probes).unwrap();
         engine.advance(Time::NEVER);
         assert_eq!(engine.partitions(), partitions);
-        let trace = Trace::merged(engine.probes().map(Ears::heard));
+        let trace = Trace::merged(engine.probes().map(TestProbe::inner));
         (trace, engine.finish().unwrap().digest)
     };
     let whole = digests(1);

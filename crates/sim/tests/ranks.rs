@@ -1,5 +1,5 @@
-//! A run is the same, to the byte, in however many processes it is done. Here they are threads that
-//! hear of each other by channels alone.
+//! A run gives the same bytes in any number of processes. Here the processes are threads that
+//! communicate only by channels.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -11,20 +11,20 @@ use crate::common::{ring, stack};
 use tidegate_core::Time;
 use tidegate_sim::{Communicator, Engine, Failure, RankFailure, Setup};
 
-/// Processes, and parts in each.
+/// Number of processes, and of partitions in each.
 const RANKS: [(usize, usize); 5] = [(1, 1), (1, 2), (2, 1), (3, 1), (2, 2)];
 
-/// One of several processes: a channel to and from each.
+/// One of several processes: channels to and from each.
 struct Channels {
     rank: usize,
     to: Vec<Sender<Vec<u8>>>,
     from: Vec<Receiver<Vec<u8>>>,
-    /// Says something else than it is told to, from this message on.
+    /// From this message on, corrupts what it sends.
     lies_after: usize,
 }
 
 impl Channels {
-    /// So many, by rank.
+    /// Communicators of `count` ranks.
     fn new(count: usize) -> Vec<Channels> {
         let mut all: Vec<Channels> = (0..count)
             .map(|rank| Channels { rank, to: vec![], from: vec![], lies_after: usize::MAX })
@@ -69,7 +69,7 @@ fn engine(setup: Setup, partitions: usize, communicator: Channels) -> Engine<Rec
     Engine::among(setup, probes, Box::new(communicator)).unwrap()
 }
 
-/// Runs in `ranks` processes of `parts` parts.
+/// Runs in `ranks` processes of `partitions` partitions.
 fn left(setup: &Setup, ranks: usize, partitions: usize) -> Left {
     let mut communicator = Channels::new(ranks).into_iter();
     let leader = engine(setup.clone(), partitions, communicator.next().unwrap());
@@ -85,21 +85,21 @@ fn left(setup: &Setup, ranks: usize, partitions: usize) -> Left {
         let mut left = Left::of(leader, setup.duration, (10 * ranks + partitions) as u64);
         for other in others {
             let packets: Departures = other.join().unwrap();
-            assert!(packets.iter().any(|port| !port.is_empty()), "a rank has done nothing");
+            assert!(packets.iter().any(|port| !port.is_empty()), "a rank has sent no packet");
             left::add(&mut left.packets, &packets);
         }
         left
     })
 }
 
-/// Asserts that all numbers of processes leave the same as one.
+/// Asserts that all numbers of processes give the same results as one.
 fn same(cuts: Cuts) {
     for (what, setup) in cuts {
         let engine = Engine::new(setup.clone(), <Recorder>::default()).unwrap();
         let whole = Left::of(engine, setup.duration, 1);
         for (ranks, partitions) in RANKS {
             let cut = left(&setup, ranks, partitions);
-            whole.assert_is(&cut, &format!("{what}, {ranks} ranks of {partitions} parts"));
+            whole.assert_is(&cut, &format!("{what}, {ranks} ranks of {partitions} partitions"));
         }
     }
 }
@@ -165,12 +165,12 @@ fn more_processes_than_racks_are_refused() {
     let mut communicator = Channels::new(4);
     let refused = Engine::among(setup(), vec![(); 1], Box::new(communicator.remove(2)));
     let message = refused.err().unwrap();
-    assert!(message.contains("4 processes") && message.contains("start 3 at most"), "{message}");
+    assert!(message.contains("4 processes") && message.contains("start at most 3"), "{message}");
 }
 
 /// Ports of several processes that wait for each other.
 #[test]
-fn a_deadlock_is_found_over_all_ranks() {
+fn deadlock_is_detected_over_all_ranks() {
     let found = |engine: &mut Engine<Recorder>| loop {
         match engine.advance_some(Time::NEVER, 1_000_000) {
             Ok(all) => assert!(!all, "no deadlock"),
@@ -190,9 +190,9 @@ fn a_deadlock_is_found_over_all_ranks() {
     });
 }
 
-/// No part waits for a process that is gone, or believes one that says what it cannot mean.
+/// No partition waits for a lost process or accepts an invalid message.
 #[test]
-fn a_rank_that_fails_ends_the_run_of_all() {
+fn failed_rank_ends_the_run_on_all() {
     for lies_after in [1, 2, 5, 50, usize::MAX] {
         let setup = busy(stack("swift"), 1);
         let mut communicator = Channels::new(3);
@@ -212,7 +212,7 @@ fn a_rank_that_fails_ends_the_run_of_all() {
             assert_eq!(third.join().unwrap().is_ok(), lies_after == usize::MAX);
             lost
         });
-        let why = if lies_after == usize::MAX { "gone" } else { "what it sent cannot be read" };
+        let why = if lies_after == usize::MAX { "gone" } else { "it sent malformed data" };
         println!("{lies_after}: {lost}");
         assert!(lost.rank > 0 && (lost.why == why || lost.why == "gone"), "{lost}");
     }

@@ -1,5 +1,5 @@
-//! Congestion controls of RDMA networks against what their papers and fluid models compute of them:
-//! queues, shares and how fast these settle.
+//! Congestion controls of RDMA networks compared with the results of their papers and fluid models:
+//! queues, shares and convergence times.
 
 use crate::common::*;
 use tidegate_algos::Stack;
@@ -14,16 +14,16 @@ struct Funnel {
     rate: Rate,
     delay: Span,
     mtu: u32,
-    /// Flows start within this.
+    /// Flows start within this time.
     within: Span,
-    /// Measured from here on, for as long once more.
+    /// Start of the measured window, whose length is the same time again.
     settled: Span,
 }
 
-/// What was made of the link.
+/// Results at the link.
 struct Seen {
     path: Path,
-    /// In bit/s, of every flow.
+    /// Rates of all flows in bit/s.
     goodputs: Vec<f64>,
     queue_bytes: f64,
     utilisation: f64,
@@ -38,9 +38,9 @@ impl Funnel {
         let warmup = Time::ZERO + self.settled;
         let mut setup = setup(fabric, stack, flows, warmup + self.settled);
         setup.warmup = warmup;
-        // As it asks for, in proportion to rates.
+        // ECN as the protocol requires, in proportion to rates.
         let bdp = Engine::new(setup.clone(), ()).unwrap().paths().path(0, self.n).bdp_bytes;
-        let ecn = wanted(&setup).ecn.map(|marking| marking.resolved(bdp));
+        let ecn = requirements_of(&setup).ecn.map(|marking| marking.resolved(bdp));
         setup.fabric.switches[0].ecn = ecn;
         setup
     }
@@ -53,7 +53,7 @@ impl Funnel {
         engine.advance(end);
         let mut outcome = engine.finish().unwrap();
         let finished = std::mem::take(&mut outcome.finished);
-        let link = outcome.links.last().expect("the switch's side of the last link");
+        let link = outcome.links.last().expect("the switch side of the last link");
         Seen {
             path,
             queue_bytes: link.queue_bytes.mean,
@@ -63,17 +63,18 @@ impl Funnel {
     }
 }
 
-/// θ-PowerTCP (NSDI 2022, appendix B): at rest power is `θ / τ`, so the queue is Σβ as under
-/// PowerTCP. Each flow may add half a packet: queues move by whole ones.
+/// θ-PowerTCP (NSDI 2022, appendix B): in equilibrium power is `θ / τ`, so the queue is Σβ as with
+/// PowerTCP. Each flow may add half a packet, because queues change by whole packets.
 #[test]
-fn theta_powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
+fn theta_powertcp_queue_is_the_sum_of_betas() {
     for (mtu, delay) in [(1000, Span::us(1)), (4096, Span::us(3))] {
         for n in [1, 2, 4, 16] {
             for sum in [0.2, 0.5, 1.0] {
                 let (rate, settled) = (Rate::gbps(100), Span::ms(4));
                 let funnel = Funnel { n, rate, delay, mtu, within: Span::us(20), settled };
                 let mut theta = stack("theta-powertcp");
-                // Two flows with a Σβ of a BDP have a window of one each: the cap must not bind.
+                // Two flows with a Σβ of a BDP have a window of one BDP each: the cap must not
+                // bind.
                 theta.set("max_window", Value::Extent(Extent::Bdp(2.0))).unwrap();
                 theta.set("beta", Value::Extent(Extent::Bdp(sum / f64::from(n)))).unwrap();
                 let seen = funnel.run(theta);
@@ -93,12 +94,12 @@ fn theta_powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
     }
 }
 
-/// Eleven flows of one rack under HPCC as PowerTCP's authors ran it settle: in their simulator the
-/// port carries 24.2 of 25 Gbit/s and the queue holds 1.4 KB. A pending packet that keeps its time
-/// under a new rate makes the rates swing instead. The base RTT of the fabric, which HPCC goes by,
-/// is six times that of the rack: an idle host is 13 us away.
+/// Eleven flows of one rack converge with HPCC as PowerTCP's authors ran it: in their simulator the
+/// port carries 24.2 of 25 Gbit/s and the queue holds 1.4 KB. If a pending packet keeps its time
+/// under a new rate, the rates swing instead. The base RTT of the fabric, which HPCC uses, is six
+/// times that of the rack, because an idle host is 13 us away.
 #[test]
-fn hpcc_settles_where_a_new_rate_moves_the_pending_packet() {
+fn hpcc_converges_if_rates_move_pending_packets() {
     let seen = |pending| {
         let (n, rate, mtu) = (11, Rate::gbps(25), 1000);
         let mut hpcc = stack("hpcc");
@@ -121,10 +122,10 @@ fn hpcc_settles_where_a_new_rate_moves_the_pending_packet() {
     assert!(kept < moved - 0.5 && longer > 1.5 * queue, "{kept}, {longer} B");
 }
 
-/// What Algorithm 2 says to the letter does not come to rest from a start of many at once; half a
-/// pipe of growth for each of its swings is what `gradient_floor` takes away.
+/// Algorithm 2, implemented literally, does not converge after many flows start at once. Half a BDP
+/// of growth in each of its swings is what `gradient_floor` prevents.
 #[test]
-fn theta_powertcp_needs_a_floor_of_its_derivative() {
+fn theta_powertcp_needs_a_gradient_floor() {
     let queue = |floor: f64| {
         let (rate, delay) = (Rate::gbps(100), Span::us(1));
         let settled = Span::ms(4);
@@ -138,10 +139,10 @@ fn theta_powertcp_needs_a_floor_of_its_derivative() {
     assert!(with < 0.3 && without > 5.0, "{with:.2} and {without:.2} BDP");
 }
 
-/// Patched TIMELY (CoNEXT 2016, section 4.3): at rest `rtt = T_low · (1 + δ / (β · R))` with `R`
-/// the share of each, whatever they start from.
+/// Patched TIMELY (CoNEXT 2016, section 4.3): in equilibrium `rtt = T_low · (1 + δ / (β · R))`,
+/// with `R` the share of each flow, for any initial shares.
 #[test]
-fn patched_timely_rests_at_its_reference() {
+fn patched_timely_converges_to_its_reference() {
     for (gbps, mtu) in [(10, 1000), (100, 1000), (100, 4096)] {
         for n in [2, 4, 8, 16] {
             let (rate, within, settled) = (Rate::gbps(gbps), Span::us(20), Span::ms(40));
@@ -162,8 +163,8 @@ fn patched_timely_rests_at_its_reference() {
     }
 }
 
-/// Two flows that begin with shares of 0.7 and 0.3: the shares after so many milliseconds, and the
-/// largest and the mean delay of the queue in microseconds.
+/// Two flows with initial shares of 0.7 and 0.3: the shares after `settled`, and the largest and
+/// the mean queueing delay in microseconds.
 fn unequal_starts(variant: &'static str, settled: Span) -> (Vec<f64>, f64, f64) {
     let (rate, delay) = (Rate::gbps(10), Span::us(1));
     let funnel = Funnel { n: 2, rate, delay, mtu: 1000, within: Span::us(1), settled };
@@ -182,11 +183,11 @@ fn unequal_starts(variant: &'static str, settled: Span) -> (Vec<f64>, f64, f64) 
     (goodputs(&finished, &outcome), delay.max, delay.mean)
 }
 
-/// TIMELY has no fixed point, for it grows at a gradient of zero (CoNEXT 2016, theorem 3): its
-/// queue swings between nothing and beyond its lower threshold, which leaves some of the link idle.
-/// The patched one keeps still and makes shares equal.
+/// TIMELY has no fixed point, because it grows at a gradient of zero (CoNEXT 2016, theorem 3): its
+/// queue swings between zero and beyond its lower threshold, which leaves some of the link idle.
+/// Patched TIMELY is steady and equalises shares.
 #[test]
-fn timely_swings_and_the_patched_one_rests() {
+fn timely_swings_and_patched_timely_converges() {
     let (shares, max, mean) = unequal_starts("gradient", Span::ms(50));
     println!("gradient: {shares:?}, {max:.1} us at most, {mean:.1} us in the mean");
     assert!((46.0..80.0).contains(&max) && mean < max / 2.0, "{max} and {mean} us");
@@ -204,8 +205,8 @@ const TIMER: f64 = 55e-6;
 const G: f64 = 1.0 / 256.0;
 const FAST_RECOVERY: u32 = 5;
 
-/// Mean rate of one flow whose packets are marked with probability `p`, independently, in shares of
-/// a NIC that sends `line` packets a second; by the rules of DCQCN, over some ten thousand cuts.
+/// Mean rate of one flow whose packets are marked with probability `p`, independently, as a share of
+/// a NIC that sends `line` packets per second; by the rules of DCQCN, over about ten thousand cuts.
 fn rate_under_marks(p: f64, line: f64) -> f64 {
     let mut rng = Rng::stream(1, Domain::Traffic, 1);
     let counter = 10e6 / 1080.0;
@@ -214,22 +215,22 @@ fn rate_under_marks(p: f64, line: f64) -> f64 {
     for _ in 0..10_000 {
         let (mut now, mut timer, mut bytes) = (0.0, TIMER, counter);
         let (mut by_time, mut by_bytes) = (0, 0);
-        // Packets until the mark that counts, once 50 us are over.
+        // Packets until the next effective mark, after the 50 us have passed.
         let mut unmarked = rng.exponential() / p;
-        let mut hears = false;
+        let mut reacts = false;
         loop {
             let pps = rate * line;
-            let next = if hears { now + unmarked / pps } else { CNP_INTERVAL };
+            let next = if reacts { now + unmarked / pps } else { CNP_INTERVAL };
             let at = next.min(timer).min(now + bytes / pps);
             let packets = pps * (at - now);
             (sent, time) = (sent + packets, time + at - now);
             bytes -= packets;
-            unmarked -= if hears { packets } else { 0.0 };
+            unmarked -= if reacts { packets } else { 0.0 };
             now = at;
-            if at == next && hears {
+            if at == next && reacts {
                 break;
             } else if at == next {
-                hears = true;
+                reacts = true;
                 continue;
             }
             let (least, most): (u32, u32) = (by_time.min(by_bytes), by_time.max(by_bytes));
@@ -251,8 +252,8 @@ fn rate_under_marks(p: f64, line: f64) -> f64 {
     sent / time / line
 }
 
-/// By how much cuts outweigh increases where packets are marked with probability `p`, in the fluid
-/// model of DCQCN (CoNEXT 2016, equations 5 to 7 at rest) with `n` flows.
+/// Excess of cuts over increases if packets are marked with probability `p`, in the fluid model of
+/// DCQCN (CoNEXT 2016, equations 5 to 7 in equilibrium) with `n` flows.
 fn fluid_excess(p: f64, n: f64, line: f64) -> f64 {
     let (rate, bytes, f) = (line / n, 10e6 / 1080.0, f64::from(FAST_RECOVERY));
     let none_in = |packets: f64| (1.0 - p).powf(packets);
@@ -261,12 +262,12 @@ fn fluid_excess(p: f64, n: f64, line: f64) -> f64 {
     let by_bytes = p / (1.0 / none_in(bytes) - 1.0);
     let by_time = p / (1.0 / none_in(TIMER * rate) - 1.0);
     let steps = none_in(f * bytes) * by_bytes + none_in(f * TIMER * rate) * by_time;
-    // From dR_T/dt = 0, what the target is above the rate.
+    // From dR_T/dt = 0: excess of the target over the rate.
     let above = 0.001 * line * rate * steps * CNP_INTERVAL / cut;
     alpha * cut / (2.0 * CNP_INTERVAL) - above / 2.0 * (by_bytes + by_time)
 }
 
-/// Where an increasing function of a probability crosses zero.
+/// Zero of an increasing function of a probability.
 fn crossing(excess: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (1e-6f64, 0.3f64);
     for _ in 0..16 {
@@ -276,19 +277,20 @@ fn crossing(excess: impl Fn(f64) -> f64) -> f64 {
     low
 }
 
-/// DCQCN rests where as many packets are marked as hold a flow at its share. The fluid model of
-/// CoNEXT 2016 says a quarter less, for in it the next cut may follow the last at once: the rules
-/// hear nothing for 50 us.
+/// DCQCN converges to the marking rate that keeps a flow at its share. The fluid model of CoNEXT
+/// 2016 gives a quarter less, because there the next cut may follow the last one at once, whereas
+/// the rules ignore marks for 50 us.
 #[test]
-fn dcqcn_rests_at_the_queue_that_marks_as_many_as_hold_the_share() {
+fn dcqcn_queue_marks_at_the_rate_of_the_share() {
     for (gbps, n) in [(40, 2), (40, 4), (40, 8), (100, 2), (100, 4), (100, 8), (100, 16)] {
-        // Long: in 60 ms there are but some hundred marks, and the queue is a tenth off by chance.
+        // The run is long: 60 ms contain only about a hundred marks, and the queue has a
+        // statistical error of a tenth.
         let (rate, within, settled) = (Rate::gbps(gbps), Span::us(20), Span::ms(240));
         let funnel = Funnel { n, rate, delay: Span::us(1), mtu: 1000, within, settled };
         let seen = funnel.run(stack("dcqcn"));
         let line = rate.as_bps() as f64 / 8.0 / 1080.0;
         let share = 1.0 / f64::from(n);
-        // 5 KB at 40 Gbit/s, and 1 % of marks 195 KB further on.
+        // 5 KB at 40 Gbit/s, and 1 % of marks 195 KB above it.
         let queue = |p: f64| (5e3 + p / 0.01 * 195e3) * gbps as f64 / 40.0;
         let expected = queue(crossing(|p| share - rate_under_marks(p, line)));
         let fluid = queue(crossing(|p| fluid_excess(p, f64::from(n), line)));
@@ -304,8 +306,8 @@ fn dcqcn_rests_at_the_queue_that_marks_as_many_as_hold_the_share() {
     }
 }
 
-/// The version of the vendor, whose increases are rarer: it swings from beyond where marking begins
-/// (400 KB at this rate) to nothing, and shares all the same.
+/// The vendor's version, with rarer increases, swings from above the lower threshold (400 KB at
+/// this rate) to zero, and still shares fairly.
 #[test]
 fn dcqcn_of_the_vendor_swings_below_its_thresholds() {
     let mut dcqcn = stack("dcqcn");
@@ -340,17 +342,17 @@ fn dcqcn_of_the_vendor_swings_below_its_thresholds() {
     }
 }
 
-/// DCTCP of NICs swings as DCTCP does (SIGCOMM 2010, section 3.3): from `K + N` down by
-/// `√(2N (C·T + K)) / 2` packets, here with windows that hold more than C·T between them.
+/// DCTCP on NICs swings like DCTCP (SIGCOMM 2010, section 3.3): from `K + N` down by `√(2N (C·T +
+/// K)) / 2` packets, here with windows that together exceed C·T.
 #[test]
-fn dctcp_of_nics_keeps_the_queue_about_its_threshold() {
+fn nic_dctcp_keeps_the_queue_near_its_threshold() {
     for (mtu, delay) in [(1000, Span::us(10)), (4096, Span::us(20))] {
         for n in [2, 4, 8, 16] {
             let (rate, within, settled) = (Rate::gbps(100), Span::us(20), Span::ms(20));
             let funnel = Funnel { n, rate, delay, mtu, within, settled };
             let seen = funnel.run(stack("dctcp-rate"));
             let packet = f64::from(seen.path.full_wire_bytes);
-            // 30 KB for each 10 Gbit/s.
+            // 30 KB per 10 Gbit/s.
             let (threshold, pipe) = (3e5 / packet, seen.path.bdp_bytes / packet);
             let flows = f64::from(n);
             let swing = (2.0 * flows * (pipe + threshold)).sqrt() / 2.0;
@@ -367,9 +369,9 @@ fn dctcp_of_nics_keeps_the_queue_about_its_threshold() {
     }
 }
 
-/// With a window each and no more than five flows, windows and not marks hold the queue.
+/// With at most five flows of one window each, windows and not marks determine the queue.
 #[test]
-fn windows_bound_what_rates_leave_in_the_queue() {
+fn windows_bound_the_queue_of_rate_controls() {
     for n in [2, 4] {
         let (rate, delay, settled) = (Rate::gbps(100), Span::us(1), Span::ms(10));
         let funnel = Funnel { n, rate, delay, mtu: 1000, within: Span::us(20), settled };
@@ -378,7 +380,7 @@ fn windows_bound_what_rates_leave_in_the_queue() {
             windowed.set("max_window", Value::Extent(Extent::Bdp(1.0))).unwrap();
             let seen = funnel.run(windowed);
             let beyond = seen.queue_bytes / seen.path.bdp_bytes - f64::from(n - 1);
-            // A packet may start while anything of the window is left.
+            // A packet may start while any part of the window is left.
             let packets = beyond * seen.path.bdp_bytes / f64::from(n * seen.path.full_wire_bytes);
             let case = format!("{n} flows of {name}: {packets:+.2} packets a flow beyond windows");
             println!("{case}");
@@ -388,18 +390,18 @@ fn windows_bound_what_rates_leave_in_the_queue() {
     }
 }
 
-/// Go-back-N: a packet lost costs what was sent until the sender knows of it, which is a round
-/// trip and the packet that came in its place; and where the one sent again or the request for it
-/// is lost as well, the 500 us after which the receiver asks once more.
+/// Go-back-N: a lost packet costs the packets that were sent until the sender knows of the loss.
+/// This is a round trip and the packet that arrived in its place. If the retransmission or its
+/// request is lost, too, the cost includes the 500 us after which the receiver repeats the request.
 #[test]
-fn going_back_costs_a_round_trip_of_packets_for_each_that_is_lost() {
+fn go_back_n_costs_a_round_trip_per_loss() {
     let (rate, delay) = (Rate::gbps(10), Span::us(20));
     for loss in [0.0002, 0.0005, 0.001] {
         let settled = Span::ms(100);
         let funnel = Funnel { n: 1, rate, delay, mtu: 1000, within: Span::ZERO, settled };
         let mut open_loop = stack("open-loop");
         open_loop.set("rate", Value::Rate(rate)).unwrap();
-        // What a timeout does is not what is measured.
+        // Timeouts are excluded from this measurement.
         open_loop.set("min_rto", Value::Span(Span::ms(10))).unwrap();
         let goodput = |recovery| {
             let mut open_loop = open_loop.clone();
@@ -409,7 +411,7 @@ fn going_back_costs_a_round_trip_of_packets_for_each_that_is_lost() {
             let (finished, outcome) = run(setup, ());
             goodputs(&finished, &outcome)[0] / 1e10 * 1080.0 / 1000.0
         };
-        // Each of two links loses, and as many on the way back.
+        // Each of two links loses packets, and as many on the way back.
         let lost = 2.0 * loss;
         let gap_us = rate.serialise(1080).as_us_f64();
         let round_trip = 4.0 * 20.0 + 2.0 * gap_us + 2.0 * rate.serialise(84).as_us_f64();

@@ -1,4 +1,5 @@
-//! SIRD on small fabrics, against arithmetic and the figures of its paper's testbed (section 6).
+//! SIRD on small fabrics, compared with computed values and with the figures of its paper's testbed
+//! (section 6).
 
 use crate::common::*;
 use tidegate_algos::Stack;
@@ -20,14 +21,14 @@ fn bdp(factor: f64) -> Value {
     Value::Extent(Extent::Bdp(factor))
 }
 
-/// A star whose base RTT, full packet out and minimum frame back, times `rate` is `bytes`.
+/// A star in which `rate` times the base RTT (full packet out, minimum frame back) is `bytes`.
 fn star_of_bdp(hosts: u32, rate: Rate, bytes: u64) -> Fabric {
     let packets = rate.serialise(FULL).times(2) + rate.serialise(84).times(2);
     let propagation = rate.serialise(bytes) - packets;
     star(hosts, rate, Span::ps(propagation.as_ps() / 4), MTU)
 }
 
-/// Of the switch's port to `host`, in bytes.
+/// Record of the switch's port to `host`.
 fn downlink(outcome: &Outcome, host: u32) -> &tidegate_sim::LinkRecord {
     outcome.links.iter().find(|link| link.to == Node::Host(host)).unwrap()
 }
@@ -42,7 +43,7 @@ fn one_way(wire: u64, rate: Rate, delay: Span, links: u64) -> Span {
 }
 
 #[test]
-fn unscheduled_messages_take_what_their_packets_take() {
+fn unscheduled_messages_take_their_packets_time() {
     let rate = Rate::gbps(100);
     for bytes in [1, 4, 1_458, 1_459, 20_000, 94_770] {
         let fabric = star_of_bdp(2, rate, 65 * FULL);
@@ -53,9 +54,9 @@ fn unscheduled_messages_take_what_their_packets_take() {
 }
 
 #[test]
-fn scheduled_messages_ask_are_credited_and_then_fill_the_link() {
+fn scheduled_messages_fill_the_link_once_credited() {
     let rate = Rate::gbps(100);
-    // The BDP may be what the path needs, in whole packets, or larger: the link stays full.
+    // The BDP may be just what the path needs, in whole packets, or larger: the link stays full.
     for configured in [None, Some(140_000.0)] {
         for bytes in [94_771, 140_001, 500_000, 3_000_000] {
             let fabric = star_of_bdp(2, rate, 65 * FULL);
@@ -127,7 +128,7 @@ fn congested_sender(set: &[(&str, Value)]) -> Setup {
     setup
 }
 
-/// Gbit/s of the four downlinks together, on the wire.
+/// Combined wire rate of the four downlinks in Gbit/s.
 fn shared_by_a_congested_sender(rules: &'static str, threshold: f64) -> f64 {
     let set = [("rules", Value::Choice(rules)), ("sender_threshold", bdp(threshold))];
     let (_, outcome) = run(congested_sender(&set), ());
@@ -135,7 +136,7 @@ fn shared_by_a_congested_sender(rules: &'static str, threshold: f64) -> f64 {
 }
 
 #[test]
-fn senders_that_say_they_are_congested_leave_credit_to_others() {
+fn congested_senders_leave_credit_to_others() {
     // Paper, figure 10: 40 and 30 Gbit/s.
     for rules in ["paper", "published-code"] {
         let [informed, blind] =
@@ -168,8 +169,8 @@ fn congested_core(marks: bool, set: &[(&str, Value)]) -> Setup {
     setup
 }
 
-/// Of the link between the racks: its mean queue in BDP, its utilisation, and Jain's index of those
-/// who share it.
+/// For the link between the racks: mean queue in BDP, utilisation, and Jain's index of the flows
+/// that share it.
 fn shared_core(setup: Setup) -> (f64, f64, f64) {
     let bdp_bytes = setup.bdp_bytes.unwrap();
     let (finished, outcome) = run(setup, ());
@@ -182,21 +183,21 @@ fn shared_core(setup: Setup) -> (f64, f64, f64) {
 }
 
 #[test]
-fn marks_from_the_core_shrink_what_is_under_way() {
+fn core_marks_reduce_the_bytes_in_flight() {
     let (queue, utilisation, jain) = shared_core(congested_core(true, &[]));
     let (blind_queue, blind_utilisation, _) = shared_core(congested_core(false, &[]));
     println!(
         "with ECN {queue:.2} BDP, {utilisation:.4} of the link, Jain {jain:.4}; without \
          {blind_queue:.2} BDP, {blind_utilisation:.4}"
     );
-    // Every pair has a BDP out, and the path holds little more than one of the four.
+    // Every pair has a BDP outstanding, and the path holds little more than one of the four.
     assert!((blind_queue - 2.9).abs() < 0.1, "{blind_queue} BDP");
     assert!((1.0..1.4).contains(&queue), "{queue} BDP queued at a threshold of 1.25");
     assert!(utilisation > 0.99 && jain > 0.98, "{utilisation} of the link, Jain {jain}");
 }
 
-/// The same without marks, by a delay of so much, in BDP; who sends begins a time after the one
-/// before.
+/// The same without marks, by a delay threshold in BDP. Each sender starts a time `apart` after the
+/// previous one.
 fn delayed_core(signal: &'static str, threshold: f64, apart: Span) -> Setup {
     let set = [("network_signal", Value::Choice(signal)), ("delay_threshold", bdp(threshold))];
     let mut setup = congested_core(false, &set);
@@ -207,7 +208,7 @@ fn delayed_core(signal: &'static str, threshold: f64, apart: Span) -> Setup {
 }
 
 #[test]
-fn delay_of_the_core_shrinks_what_is_under_way() {
+fn core_delay_reduces_the_bytes_in_flight() {
     let slow = StackTime { delay: Span::us(3), jitter: Span::us(2) };
     for signal in ["delay", "peak-hop-delay"] {
         for threshold in [0.75, 1.25] {
@@ -220,11 +221,12 @@ fn delay_of_the_core_shrinks_what_is_under_way() {
                     "{signal} of {threshold} BDP, {held}: {queue:.2} BDP, {utilisation:.4} of the \
                      link, Jain {jain:.4}"
                 );
-                // As near the threshold as with marks; what hosts hold is on no link.
+                // As close to the threshold as with marks. Bytes that hosts hold are on no link.
                 let near = queue / threshold;
                 assert!((0.8..1.12).contains(&near), "{queue} BDP at a threshold of {threshold}");
                 assert!(utilisation > 0.99, "{utilisation} of the link");
-                // Each compares with the least that it knows, so they are not equal by delay.
+                // Each flow compares with the least delay that it knows, so with delay they are not
+                // equal.
                 assert!(jain > if signal == "delay" { 0.7 } else { 0.98 }, "{signal}: Jain {jain}");
             }
         }
@@ -232,7 +234,7 @@ fn delay_of_the_core_shrinks_what_is_under_way() {
 }
 
 #[test]
-fn who_comes_late_takes_the_queue_for_its_path_by_delay_but_not_by_hops() {
+fn late_flow_mistakes_the_queue_only_by_delay() {
     let shared = |signal| shared_core(delayed_core(signal, 0.75, Span::us(100)));
     let (by_delay, by_hops) = (shared("delay"), shared("peak-hop-delay"));
     println!("100 us apart: {by_delay:.3?} by delay, {by_hops:.3?} by hops");
@@ -241,13 +243,13 @@ fn who_comes_late_takes_the_queue_for_its_path_by_delay_but_not_by_hops() {
     assert!(by_delay.0 > 1.2 * by_hops.0 && by_delay.2 < 0.7, "{by_delay:?}");
 }
 
-/// What hosts 0 and 1 send each other is used of both links, where hosts take time.
+/// Utilisation of both links by traffic between hosts 0 and 1, with processing time at hosts.
 fn both_ways(signal: &'static str, stack: StackTime) -> [f64; 2] {
     let set = [("network_signal", Value::Choice(signal))];
     let flows = vec![unlimited(0, 1, Time::ZERO), unlimited(1, 0, Time::us(1))];
     let fabric = star_of_bdp(2, Rate::gbps(100), 65 * FULL);
     let mut setup = setup(fabric, sird(&set), flows, Time::ms(2));
-    // Credit and data wait twice at least, and as long as the longest do.
+    // Credit and data each wait at least once, for up to the longest processing time.
     let held = (stack.delay + stack.jitter).times(2);
     setup.bdp_bytes = Some((65 * FULL + Rate::gbps(100).bytes_in(held)) as f64);
     (setup.stack_time, setup.warmup) = (stack, Time::ms(1));
@@ -256,7 +258,7 @@ fn both_ways(signal: &'static str, stack: StackTime) -> [f64; 2] {
 }
 
 #[test]
-fn time_of_hosts_is_no_delay_of_the_network() {
+fn host_processing_time_is_no_network_delay() {
     let stacks = [(0, 0), (3, 0), (3, 2), (20, 9)];
     for (delay, jitter) in stacks {
         let stack = StackTime { delay: Span::us(delay), jitter: Span::us(jitter) };
@@ -271,10 +273,10 @@ fn time_of_hosts_is_no_delay_of_the_network() {
 }
 
 /// Six senders with messages of 1 MB back to back, and a seventh that sends eight bytes at a time,
-/// all to host 0: how much longer the small ones take than alone, in full packets, median and 99th
-/// percentile.
+/// all to host 0. Additional time of the small messages compared with an empty network, in full
+/// packets: median and 99th percentile.
 fn probed_incast(set: &[(&str, Value)]) -> (f64, f64) {
-    // The next six messages come just before the six before are through.
+    // The next six messages start just before the previous six complete.
     let long =
         (0..10).flat_map(|round| (1..=6).map(move |h| flow(h, 0, 1_000_000, Time::ms(5 * round))));
     let probes = (0..450).map(|i| flow(7, 0, 8, Time::us(500) + Span::ns(100_137).times(i)));
@@ -291,8 +293,8 @@ fn probed_incast(set: &[(&str, Value)]) -> (f64, f64) {
 #[test]
 fn paced_credit_hardly_delays_a_bystander() {
     // Paper, figure 9: at most four packets queued at the 99th percentile, and more without pacing.
-    // Credit for all of the link never drains what requests and probes leave behind, so B - BDP,
-    // four whole packets or five, stands behind the one in service.
+    // Credit for the full link rate never drains the queue that requests and probes cause, so B -
+    // BDP, four or five whole packets, remains behind the packet in service.
     for (rules, most) in [("published-code", 5.0), ("paper", 6.0)] {
         let rules = ("rules", Value::Choice(rules));
         let full = probed_incast(&[rules]);
@@ -313,7 +315,7 @@ fn paced_credit_hardly_delays_a_bystander() {
 
 /// Digests of every packet, recorded before the paper's reading became the default.
 #[test]
-fn published_code_stays_what_figures_were_made_with() {
+fn published_code_is_unchanged() {
     let published = [("rules", Value::Choice("published-code"))];
     let traces = [
         trace(incast(8, &published)),
@@ -325,7 +327,8 @@ fn published_code_stays_what_figures_were_made_with() {
     assert_eq!(traces, recorded, "{traces:x?}");
 }
 
-/// Three hosts send one long message each to host 0 at 100 Gbit/s; the first has a NIC of `nic`.
+/// Three hosts send one long message each to host 0 at 100 Gbit/s; the first has a NIC of rate
+/// `nic`.
 fn slow_sender(nic: Rate, set: &[(&str, Value)]) -> Setup {
     let mut fabric = star(4, Rate::gbps(100), Span::us(1), MTU);
     fabric.links[1].rate = nic;
@@ -335,8 +338,8 @@ fn slow_sender(nic: Rate, set: &[(&str, Value)]) -> Setup {
     setup
 }
 
-/// Of 200 messages of up to 60 KB among four hosts whose links lose so many packets, the last
-/// completion and the mean, in ms.
+/// 200 messages of up to 60 KB among four hosts whose links lose packets with probability `loss`:
+/// last completion time and mean, in ms.
 fn lossy(loss: f64, seed: u64) -> (f64, f64) {
     let mut rng = Rng::stream(seed, Domain::Traffic, 3);
     let flows = (0..200).map(|i| {
@@ -356,8 +359,8 @@ fn lossy(loss: f64, seed: u64) -> (f64, f64) {
 
 #[test]
 fn loss_delays_messages_by_timeouts() {
-    // A timeout is 1 ms, and doubles only while nothing is heard. At 20 %, four of ten packets do
-    // not arrive.
+    // A timeout is 1 ms, and doubles only while nothing arrives. At 20 %, four of ten packets are
+    // lost.
     for (loss, most, usual) in
         [(0.001, 1.2, 0.2), (0.01, 4.0, 0.6), (0.05, 8.0, 2.0), (0.2, 130.0, 15.0)]
     {
@@ -373,7 +376,7 @@ fn loss_delays_messages_by_timeouts() {
 }
 
 #[test]
-fn slow_sender_alone_with_its_message_leaves_credit_to_others() {
+fn slow_sender_leaves_credit_to_others() {
     let used = |gbps, rules| {
         let setup = slow_sender(Rate::gbps(gbps), &[("rules", Value::Choice(rules))]);
         downlink(&run(setup, ()).1, 0).wire_bytes as f64 * 8.0 / 2e-3 / 100e9
@@ -385,6 +388,6 @@ fn slow_sender_alone_with_its_message_leaves_credit_to_others() {
              code"
         );
         assert!(paper > 0.99, "{paper} of the link used beside a NIC of {gbps} Gbit/s");
-        assert!(published < 0.85, "{published} of the link used: nothing is held back");
+        assert!(published < 0.85, "{published} of the link used: no credit is withheld");
     }
 }

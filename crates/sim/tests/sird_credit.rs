@@ -1,16 +1,16 @@
-//! SIRD's bound on what waits at a downlink, held against every packet that joins it.
+//! SIRD's bound on the queue of a downlink, checked for every packet that joins it.
 //!
-//! Let `D` be the least time from a credit's departure to its packet's joining a downlink's queue.
-//! What waits there at a time, and what has begun to leave since `D` and a packet's way to the host
-//! before, was all out `D` before, so it is no more than the budget `B`. A busy link carries a
-//! round trip's worth in that time, so no more than `B - BDP` waits. Where the link was idle in
-//! between, all that waits has joined since, and paced credit called for no more than the link
-//! carries, but for what was late: the most that a loop takes longer than the least is what senders
-//! and the core delay.
+//! Let `D` be the least time from a credit's departure to the time at which its packet joins a
+//! downlink's queue. The bytes that wait there, and those that have started to leave since `D` plus
+//! a packet's way to the host earlier, were all outstanding `D` earlier, so they are at most the
+//! budget `B`. A busy link carries a round trip's worth in that time, so at most `B - BDP` waits.
+//! If the link was idle in between, all waiting bytes have joined since then, and paced credit
+//! requested at most what the link carries, except for late packets. Their amount is bounded by the
+//! longest loop less the shortest: the delay of senders and of the core.
 
 use std::collections::BTreeMap;
 
-use crate::common::observers::{Ears, Observer, WindowState};
+use crate::common::observers::{Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_algos::message::sird::header::{Data, Header};
@@ -31,27 +31,27 @@ fn sird(set: &[(&str, Value)]) -> Stack {
     stack
 }
 
-/// A packet of data that has been in the queue of a downlink.
+/// A data packet that has been in the queue of a downlink.
 struct Waited {
     joined: Time,
     left: Time,
     wire: u64,
-    /// From its credit's departure to its joining; none where it left without credit.
+    /// Time from its credit's departure to its joining; `None` if it left without credit.
     looped: Option<Span>,
 }
 
-/// What happens at hosts' links, where link `i` is host `i`'s.
+/// Events at hosts' links; link `i` belongs to host `i`.
 struct Watch {
     hosts: u32,
-    /// By receiver and sender: when which sum of credit left.
+    /// By receiver and sender: departure times of credit, with the sum so far.
     credits: BTreeMap<(u32, u32), Vec<(Time, u64)>>,
     /// By receiver and sender: bytes of data sent on credit.
     spent: BTreeMap<(u32, u32), u64>,
-    /// By sender, message and offset: when the credit that a packet left on had left.
+    /// By sender, message and offset: departure time of the credit that a packet used.
     released: BTreeMap<(u32, u32, u64), Time>,
     /// By receiver, in the order of their departures.
     scheduled: Vec<Vec<Waited>>,
-    /// Bytes of other packets to each.
+    /// Bytes of other packets, by receiver.
     others: Vec<u64>,
 }
 
@@ -67,14 +67,14 @@ impl Watch {
         }
     }
 
-    /// Data leaves its sender on credit: the first that made the sum what it is now.
+    /// Data leaves its sender on credit: the first credit that made the sum what it is now.
     fn spend(&mut self, d: &Departure<'_>, data: &Data) {
         let pair = (d.frame.dst, d.body.src);
         let spent = self.spent.entry(pair).or_default();
         *spent += d.frame.wire_bytes as u64;
         let credits = &self.credits[&pair];
         let first = credits.partition_point(|&(_, granted)| granted < *spent);
-        // Lent, if there is none.
+        // On loan, if there is none.
         if let Some(&(at, _)) = credits.get(first) {
             self.released.insert((d.body.src, data.message, data.offset), at);
         }
@@ -88,7 +88,7 @@ impl Observer for Watch {
             return;
         }
         let wire = d.frame.wire_bytes as u64;
-        let scheduled = match Header::read(d.body).expect("a packet of SIRD") {
+        let scheduled = match Header::read(d.body).expect("a SIRD packet") {
             Header::Data(data) if data.offset >= data.unscheduled as u64 * MTU as u64 => Some(data),
             Header::Credit(credit) if !is_downlink => {
                 let credits = self.credits.entry((host, d.frame.dst)).or_default();
@@ -110,27 +110,27 @@ impl Observer for Watch {
     }
 }
 
-/// What was found at a downlink.
+/// Results at a downlink.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     packets: usize,
-    /// The most that was out by what waited and had just left.
+    /// Maximum outstanding bytes, in the queue or just sent.
     out: u64,
-    /// The most that waited when a packet joined.
+    /// Maximum queue when a packet joined.
     queue: u64,
-    /// What loops took longer than the shortest, in bytes on the link.
+    /// Longest loop less the shortest, in bytes on the link.
     late: u64,
 }
 
-/// Holds every packet that joined a downlink of that length against its bounds, for a budget of so
-/// many bytes.
+/// Checks every packet that joined the downlink of `host` against its bounds, for a budget of
+/// `budget` bytes.
 fn check(watch: &Watch, host: u32, budget: u64, delay: Span, what: &str) -> Found {
     let queue = &watch.scheduled[host as usize];
     let loops = || queue.iter().filter_map(|packet| packet.looped);
     let (Some(least), Some(most)) = (loops().min(), loops().max()) else { return Found::default() };
     let loop_time = least + RATE.serialise(FULL) + delay;
     let late = RATE.bytes_in(most - least);
-    // A credit's slack, a packet on the link, and what others take of it.
+    // Slack: a credit, a packet on the link, and other packets on it.
     let slack = 2 * FULL + watch.others[host as usize];
     let longest = budget.saturating_sub(RATE.bytes_in(loop_time)) + late + slack;
     let mut found = Found { packets: queue.len(), late, ..Found::default() };
@@ -142,32 +142,35 @@ fn check(watch: &Watch, host: u32, budget: u64, delay: Span, what: &str) -> Foun
         while let Some(left) = leaving.next_if(|other| other.left <= now) {
             waiting -= left.wire;
         }
-        // What had arrived by then was not out any more.
+        // Bytes that had arrived by then were no longer outstanding.
         let came = |other: &Waited| other.left + RATE.serialise(other.wire) + delay;
         while let Some(back) = arriving.next_if(|other| came(other) + least <= now) {
             out -= back.wire;
         }
-        assert!(out <= budget, "{what}: {out} B of {budget} B out for host {host} at {now}");
+        assert!(
+            out <= budget,
+            "{what}: {out} B of {budget} B outstanding for host {host} at {now}"
+        );
         assert!(waiting <= longest, "{what}: {waiting} B wait for host {host} at {now}, {longest}");
         found = Found { out: found.out.max(out), queue: found.queue.max(waiting), ..found };
     }
     found
 }
 
-/// A run, whose downlinks of some hosts are then held against their bound.
+/// Runs a setup and checks the downlinks of the receivers against their bounds.
 fn held(setup: Setup, receivers: u32, budget: u64, what: &str) -> Vec<Found> {
     let (duration, hosts) = (setup.duration, setup.fabric.hosts.len() as u32);
     let delay = setup.fabric.links[0].delay;
-    let mut engine = Engine::new(setup, Ears::of(Watch::new(hosts))).expect("a valid setup");
+    let mut engine = Engine::new(setup, TestProbe::of(Watch::new(hosts))).expect("a valid setup");
     engine.advance(duration);
     let found: Vec<Found> = (0..receivers)
-        .map(|host| check(engine.probe().heard(), host, budget, delay, what))
+        .map(|host| check(engine.probe().inner(), host, budget, delay, what))
         .collect();
     println!("{what}: {found:?}");
     found
 }
 
-/// A budget of so many packets, and no packet without credit.
+/// A budget of `packets` packets, and no unscheduled packets.
 fn of_packets(packets: u64, more: &[(&str, Value)]) -> Stack {
     let bytes = |bytes: u64| Value::Extent(Extent::Bytes(bytes as f64));
     let mut stack = sird(&[("budget", bytes(packets * FULL)), ("unscheduled_threshold", bytes(0))]);
@@ -175,10 +178,10 @@ fn of_packets(packets: u64, more: &[(&str, Value)]) -> Stack {
     stack
 }
 
-/// Packets that a round trip holds in what follows, on the link of a host.
+/// Packets in a round trip on a host's link in these tests.
 const BDP: u64 = 65;
 
-/// A star on which a full packet and the least one back take as long as 65 packets on a link.
+/// A star in which a full packet and a minimum frame back take as long as 65 packets on a link.
 fn around(hosts: u32, stack: Stack, flows: Vec<Flow>, duration: Time) -> Setup {
     let packets = RATE.serialise(FULL).times(2) + RATE.serialise(84).times(2);
     let delay = (RATE.serialise(BDP * FULL) - packets).as_ps() / 4;
@@ -188,7 +191,7 @@ fn around(hosts: u32, stack: Stack, flows: Vec<Flow>, duration: Time) -> Setup {
 }
 
 #[test]
-fn next_to_nothing_waits_where_nobody_delays_anything() {
+fn queues_are_short_without_delays() {
     for rules in ["paper", "published-code"] {
         for policy in POLICIES {
             for packets in [65, 81, 97, 130, 195] {
@@ -207,9 +210,9 @@ fn next_to_nothing_waits_where_nobody_delays_anything() {
 }
 
 #[test]
-fn a_downlinks_queue_is_longer_by_what_senders_hold_but_within_the_budget() {
-    // Six senders with three messages each to each of three receivers, of many sizes and weights,
-    // so that credit waits at senders for its turn.
+fn sender_delay_lengthens_queues_within_the_budget() {
+    // Six senders with three messages each to each of three receivers, with many sizes and weights,
+    // so credit waits at senders.
     let bytes = |h: u32, to: u32, n: u32| (1 + u64::from(h * 37 + to * 11 + n * 71) % 90) * 20_000;
     let (mut full, mut long) = (0, 0);
     for (number, receiver_policy) in POLICIES.into_iter().enumerate() {
@@ -234,11 +237,11 @@ fn a_downlinks_queue_is_longer_by_what_senders_hold_but_within_the_budget() {
             }
         }
     }
-    // Of 48: the bounds are no looser than they need be.
-    assert!(full >= 8 && long >= 16, "{full} at the budget, {long} as long as they may be");
+    // 48 in total: the bounds are tight.
+    assert!(full >= 8 && long >= 16, "{full} at the budget, {long} at the bound");
 }
 
-/// Eight senders in one rack to two receivers in another, over two spines, whose links are as busy
+/// Eight senders in one rack to two receivers in another, over two spines whose links are as busy
 /// as those of the receivers.
 fn over_spines(stack: Stack) -> Setup {
     let fabric = leaf_spine(2, 8, 2, RATE, RATE, Span::ns(600), MTU);
@@ -249,7 +252,7 @@ fn over_spines(stack: Stack) -> Setup {
 }
 
 #[test]
-fn a_downlinks_queue_is_longer_only_by_what_the_core_delays() {
+fn core_delay_lengthens_queues_within_the_bound() {
     for signal in ["ecn", "delay", "peak-hop-delay"] {
         for packets in [81, 97, 130] {
             let more = [("network_signal", Value::Choice(signal))];
@@ -262,7 +265,7 @@ fn a_downlinks_queue_is_longer_only_by_what_the_core_delays() {
 }
 
 #[test]
-fn no_more_than_the_budget_waits_whatever_is_lost() {
+fn queue_stays_within_the_budget_under_loss() {
     for seed in 0..4 {
         for (packets, policy) in [65, 81, 97, 195].into_iter().zip(POLICIES) {
             let more = [

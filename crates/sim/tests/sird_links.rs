@@ -1,7 +1,7 @@
-//! SIRD keeps links full: alone and among its own, whatever the rates, paths and parameters; and it
-//! shares them with others.
+//! SIRD keeps links full, alone and with other SIRD flows, for all rates, paths and parameters. It
+//! also shares links with other protocols.
 
-use crate::common::observers::{Ears, Observer, WindowState};
+use crate::common::observers::{Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
@@ -24,8 +24,8 @@ fn bdp(factor: f64) -> Value {
     Value::Extent(Extent::Bdp(factor))
 }
 
-/// A star whose links to hosts 0, 1, … have these rates in Gbit/s; a packet is `rtt` on the way,
-/// there and back.
+/// A star whose links to hosts 0, 1, … have these rates in Gbit/s, with a round trip of `rtt` for a
+/// packet.
 fn star_of(gbps: &[u64], rtt: Span, mtu: u32) -> Fabric {
     let mut fabric = star(gbps.len() as u32, Rate::gbps(100), Span::ps(rtt.as_ps() / 4), mtu);
     for (link, &gbps) in fabric.links.iter_mut().zip(gbps) {
@@ -34,7 +34,7 @@ fn star_of(gbps: &[u64], rtt: Span, mtu: u32) -> Fabric {
     fabric
 }
 
-/// Share of the link to `host` that was used after warm-up.
+/// Utilisation of the link to `host` after warm-up.
 fn used(setup: &Setup, outcome: &Outcome, host: u32) -> f64 {
     let link = outcome.links.iter().find(|link| link.to == Node::Host(host)).unwrap();
     let rate = setup.fabric.links.iter().find(|link| link.a == Node::Host(host)).unwrap().rate;
@@ -46,7 +46,7 @@ fn run_use(setup: Setup, host: u32) -> f64 {
     used(&setup, &outcome, host)
 }
 
-/// Long flows between those hosts, from about the start on; measured after 100 round trips.
+/// Long flows between these hosts, from about the start on; measured after 100 round trips.
 fn long(fabric: Fabric, stack: Stack, pairs: &[(u32, u32)]) -> Setup {
     let flows =
         pairs.iter().zip(0..).map(|(&(a, b), i)| flow(a, b, 1 << 40, Time::ns(37 * i))).collect();
@@ -73,7 +73,7 @@ fn lone_flow_fills_any_link() {
 }
 
 #[test]
-fn senders_fill_a_link_whatever_their_number_and_rates() {
+fn senders_of_any_number_and_rate_fill_a_link() {
     let cases = [(2, 100), (5, 100), (20, 100), (60, 100), (4, 25), (5, 25), (11, 10), (1, 25)];
     let cases = cases.map(|(senders, gbps)| (senders, gbps, 100));
     for (senders, gbps, receiver) in
@@ -90,7 +90,7 @@ fn senders_fill_a_link_whatever_their_number_and_rates() {
                 "{senders} of {gbps} to {receiver} Gbit/s, SThr {threshold} BDP: {used:.4} of \
                  {share}"
             );
-            // Two slow senders that do not say so hold all of the budget, 1.5 BDP.
+            // Two slow senders that do not report this hold the whole budget, 1.5 BDP.
             let share = if threshold > 1.0 {
                 share.min(2.0 * gbps as f64 / receiver as f64)
             } else {
@@ -142,9 +142,9 @@ fn slow_senders_and_slow_cores_are_filled() {
     }
 }
 
-/// Every parameter at every choice and both ends of its range.
+/// Every parameter at all choices and at both ends of its range.
 #[test]
-fn no_value_of_a_parameter_starves_a_link_unsaid() {
+fn parameter_extremes_keep_links_full() {
     let mut tried = 0;
     for info in Protocol::named("sird").unwrap().table() {
         let values = match (info.kind, info.range) {
@@ -160,11 +160,11 @@ fn no_value_of_a_parameter_starves_a_link_unsaid() {
                 let mut setup = long(fabric, sird(&[(info.name, value)]), &pairs);
                 (setup.warmup, setup.duration) = (Time::ms(1), Time::ms(3));
                 let used = run_use(setup, 0);
-                // What their meaning says: a packet a round trip, and that share.
+                // Exceptions by design: one packet per round trip, and that share.
                 let expected = match (info.name, value) {
                     ("budget", Value::Extent(Extent::Bdp(0.0))) => 0.02,
                     ("credit_rate", Value::Number(share)) => share * 0.99,
-                    // Whole packets that fit into 4 us and what two packets take: 38.
+                    // Whole packets that fit into 4 us and the time of two packets: 38.
                     ("rules", Value::Choice("published-code")) => 0.98,
                     _ => 0.985,
                 };
@@ -178,11 +178,11 @@ fn no_value_of_a_parameter_starves_a_link_unsaid() {
     for budget in [1.0, 1.2, 3.0] {
         let fabric = star_of(&[100, 100], Span::us(4), MTU);
         let used = run_use(long(fabric, sird(&[("budget", bdp(budget))]), &[(1, 0)]), 0);
-        assert!(used > 0.985, "a budget of {budget} BDP: {used:.4}");
+        assert!(used > 0.985, "budget of {budget} BDP: {used:.4}");
     }
 }
 
-/// Counts requests for lost packets.
+/// Counts requests for retransmission.
 #[derive(Default)]
 struct Asked(u64);
 
@@ -193,13 +193,13 @@ impl Observer for Asked {
 }
 
 #[test]
-fn messages_that_wait_their_turn_are_not_asked_for() {
+fn waiting_messages_cause_no_resend_requests() {
     for policy in ["srpt", "round-robin"] {
         for (rules, endless) in [("paper", false), ("paper", true), ("published-code", false)] {
             for messages in 1..=8 {
                 let policy = ("receiver_policy", Value::Choice(policy));
                 let stack = sird(&[policy, ("rules", Value::Choice(rules))]);
-                // Sizes all differ, so that the sender has a favourite.
+                // All sizes differ, so the sender prefers some messages.
                 let finite = |i| 200_000_000 + 1_000_000 * i as u64;
                 let bytes = |i| if endless { Message::UNLIMITED } else { finite(i) };
                 let flows =
@@ -207,9 +207,10 @@ fn messages_that_wait_their_turn_are_not_asked_for() {
                 let mut setup =
                     setup(star(2, Rate::gbps(100), Span::us(1), MTU), stack, flows, Time::ms(12));
                 setup.warmup = Time::ms(4);
-                let mut engine = Engine::new(setup.clone(), Ears::of(Asked::default())).unwrap();
+                let mut engine =
+                    Engine::new(setup.clone(), TestProbe::of(Asked::default())).unwrap();
                 engine.advance(setup.duration);
-                let asked = engine.probe().heard::<Asked>().0;
+                let asked = engine.probe().inner::<Asked>().0;
                 let used = used(&setup, &engine.finish().unwrap(), 0);
                 println!(
                     "{messages} messages, {policy:?}, {rules}, {endless}: {used:.4} used, {asked} \
@@ -223,7 +224,7 @@ fn messages_that_wait_their_turn_are_not_asked_for() {
 }
 
 #[test]
-fn nothing_is_asked_for_in_a_busy_fabric_without_loss() {
+fn busy_fabric_without_loss_has_no_resend_requests() {
     let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(200), Span::ns(600), MTU);
     let mut setup = setup(fabric, sird(&[]), Vec::new(), Time::ms(20));
     setup.routing = Routing::Spray;
@@ -246,17 +247,17 @@ fn nothing_is_asked_for_in_a_busy_fabric_without_loss() {
         jitter: Span::ZERO,
     };
     setup.workload.traffic = vec![traffic(poisson, 1_000_000), traffic(incast, 300_000)];
-    let mut engine = Engine::new(setup.clone(), Ears::of(Asked::default())).unwrap();
+    let mut engine = Engine::new(setup.clone(), TestProbe::of(Asked::default())).unwrap();
     engine.advance(setup.duration);
-    let asked = engine.probe().heard::<Asked>().0;
+    let asked = engine.probe().inner::<Asked>().0;
     let finished = engine.finish().unwrap().finished;
-    println!("{} messages, {asked} asked for", finished.len());
+    println!("{} messages, {asked} resend requests", finished.len());
     assert!(finished.len() > 1_500, "{} messages", finished.len());
     assert_eq!(asked, 0, "nothing was lost");
 }
 
-/// Goodput in Gbit/s of one flow of SIRD and one of `other` to one host at 100 Gbit/s, where the
-/// second of them starts later.
+/// Goodput in Gbit/s of one SIRD flow and one flow of `other` to one host at 100 Gbit/s. The second
+/// of them starts later.
 fn beside(other: &str, sird_first: bool) -> (f64, f64) {
     let mut fabric = star(3, Rate::gbps(100), Span::us(1), MTU);
     if other == "dctcp" {
@@ -293,7 +294,7 @@ fn sird_and_windows_share_a_downlink() {
             println!("sird {sird:.2}, {other} {theirs:.2} Gbit/s, sird first: {sird_first}");
             let all = (sird + theirs) * 1538.0 / 1458.0;
             assert!(all > 98.0, "sird {sird:.2} and {other} {theirs:.2} leave much of the link");
-            // Telemetry tells the last two that credit fills the link, and they leave it.
+            // Telemetry shows the last two that credit fills the link, and they give way.
             if !matches!(other, "powertcp" | "hpcc") {
                 assert!(sird > 10.0 && theirs > 10.0, "sird {sird:.2}, {other} {theirs:.2} Gbit/s");
             }
@@ -302,9 +303,10 @@ fn sird_and_windows_share_a_downlink() {
 }
 
 #[test]
-fn a_queue_longer_than_the_timeout_is_not_made_longer() {
-    // What 100 pairs may have under way, 15 MB, waits 12 ms for a core of 10 Gbit/s. Were all of it
-    // sent again after 5 ms, the queue would grow by as much every time.
+fn queue_longer_than_the_timeout_does_not_grow() {
+    // The bytes that 100 pairs may have in flight, 15 MB, wait 12 ms for a core of 10 Gbit/s. If
+    // all of them were retransmitted after 5 ms, the queue would grow by the same amount every
+    // time.
     for gbps in [10, 25] {
         let fabric = leaf_spine(2, 100, 1, Rate::gbps(100), Rate::gbps(gbps), Span::us(1), MTU);
         let flows = (0..100).map(|host| unlimited(host, 100 + host, Time::ZERO)).collect();
@@ -317,10 +319,10 @@ fn a_queue_longer_than_the_timeout_is_not_made_longer() {
         let (delivered, again) =
             (sum(|row| row.delivered_bytes), sum(|row| row.retransmitted_bytes));
         let core = outcome.links.iter().map(|link| link.queue_bytes.max).fold(0.0, f64::max);
-        println!("{gbps} Gbit/s: {delivered} B, {again} B sent again, {core} B wait");
-        // The last of 64 packets each, until the first ones come.
-        assert!(again < 0.1 * delivered, "{again} of {delivered} B were sent again");
-        // All of 60 ms at that rate, but for headers.
+        println!("{gbps} Gbit/s: {delivered} B, {again} B retransmitted, {core} B queued");
+        // The last of 64 packets each, until the first ones arrive.
+        assert!(again < 0.1 * delivered, "{again} of {delivered} B were retransmitted");
+        // 60 ms at that rate, without headers.
         let all = Rate::gbps(gbps).bytes_in(Span::ms(60)) as f64 * f64::from(MTU) / 1_538.0;
         assert!(delivered > 0.95 * all, "{delivered} of {all} B");
     }

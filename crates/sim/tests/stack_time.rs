@@ -1,6 +1,6 @@
-//! Hosts that take time with what they receive.
+//! Hosts with processing time for received packets.
 
-use crate::common::observers::{Ears, Observer, WindowState};
+use crate::common::observers::{Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_algos::windowed::header::Header;
@@ -9,11 +9,11 @@ use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Frame, MIN_WIRE_BYTES, Rate, Span, Time};
 use tidegate_sim::{Departure, Engine, Probe, Setup};
 
-/// When, at which port or host, and what.
+/// Time, port or host, and packet.
 type Seen = (Time, u32, Header);
 
 /// Data and acknowledgements between two hosts over one switch: departures from NICs, and
-/// hand-overs to transports.
+/// deliveries to transports.
 #[derive(Default)]
 struct Log {
     left: Vec<Seen>,
@@ -42,20 +42,20 @@ fn pair(protocol: &str, bytes: u64, delay: Span, jitter: Span) -> Setup {
     setup
 }
 
-fn logged(setup: Setup) -> Engine<Ears> {
+fn logged(setup: Setup) -> Engine<TestProbe> {
     let duration = setup.duration;
-    let mut engine = Engine::new(setup, Ears::of(Log::default())).unwrap();
+    let mut engine = Engine::new(setup, TestProbe::of(Log::default())).unwrap();
     engine.advance(duration);
     engine
 }
 
 #[test]
-fn a_lone_packet_is_later_by_the_delay_at_each_end_and_its_rtt_is_what_it_was() {
+fn processing_time_delays_packets_but_not_rtts() {
     let (full, least) = (Span::ps(80 * 1_080), Span::ps(80 * MIN_WIRE_BYTES as u64));
     let one_way = |wire: Span| wire.times(2) + Span::us(2);
     let delay = Span::ps(7_654_321);
     let engine = logged(pair("dctcp", 1_000, delay, Span::ZERO));
-    assert_eq!(engine.probe().heard::<Log>().rtts, [one_way(full) + one_way(least)]);
+    assert_eq!(engine.probe().inner::<Log>().rtts, [one_way(full) + one_way(least)]);
     let row = engine.finish().unwrap().finished[0];
     assert_eq!(row.completed, Some(Time::us(3) + one_way(full) + delay));
     assert_eq!(row.acked, Some(Time::us(3) + one_way(full) + delay + one_way(least) + delay));
@@ -63,15 +63,15 @@ fn a_lone_packet_is_later_by_the_delay_at_each_end_and_its_rtt_is_what_it_was() 
 
 #[test]
 fn rtt_samples_do_not_depend_on_the_delay() {
-    // Nothing waits for a window here, so the packets leave as they would without delay.
+    // No packet waits for a window here, so packets leave as they would without processing time.
     let of = |delay, jitter| {
-        logged(pair("open-loop", 200_000, delay, jitter)).probe().heard::<Log>().rtts.clone()
+        logged(pair("open-loop", 200_000, delay, jitter)).probe().inner::<Log>().rtts.clone()
     };
     let plain = of(Span::ZERO, Span::ZERO);
     assert_eq!(plain.len(), 200);
     assert_eq!(of(Span::us(5), Span::ZERO), plain);
-    // With jitter acknowledgements leave together and queue a little at their own NIC, which is
-    // after it.
+    // With jitter, acknowledgements leave together and queue briefly at their own NIC, after the
+    // delay.
     let jittered = of(Span::us(5), Span::us(4));
     assert!(
         jittered.iter().all(|rtt| *rtt >= plain[0] && *rtt < plain[0] + Span::us(1)),
@@ -81,12 +81,12 @@ fn rtt_samples_do_not_depend_on_the_delay() {
 
 #[test]
 fn jitter_has_its_mean_and_keeps_the_order() {
-    // A packet every 10 us: none waits for another.
+    // A packet every 10 us: no packet waits for another.
     let mut setup = pair("open-loop", 1_000, Span::us(2), Span::us(3));
     setup.workload.flows = (0..2_000).map(|i| flow(0, 1, 1_000, Time::us(10 * i))).collect();
     setup.duration = Time::ms(21);
     let engine = logged(setup);
-    let log: &Log = engine.probe().heard();
+    let log: &Log = engine.probe().inner();
     let seq = |seen: &Seen| match seen.2 {
         Header::Data(data) => Some(data.seq),
         Header::Ack(_) => None,
@@ -103,16 +103,16 @@ fn jitter_has_its_mean_and_keeps_the_order() {
     assert!((mean - 3.5).abs() < 0.08, "{mean} us for 2 us and 0 to 3 us");
     assert!(held.iter().all(|us| (1.999..5.001).contains(us)));
 
-    // Back to back, with a jitter of many packets: the order stays.
+    // Back to back, with a jitter of many packets: the order is preserved.
     let engine = logged(pair("open-loop", 300_000, Span::us(2), Span::us(30)));
-    let order: Vec<u64> = engine.probe().heard::<Log>().taken.iter().filter_map(seq).collect();
+    let order: Vec<u64> = engine.probe().inner::<Log>().taken.iter().filter_map(seq).collect();
     assert!(order.len() == 300 && order.is_sorted(), "{order:?}");
 }
 
-/// The outcome of a small incast with hosts that take time, with lazy commits and with an event for
-/// every dequeue.
+/// The outcome of a small incast with processing time at hosts, with lazy commits and with explicit
+/// dequeues.
 #[test]
-fn lazy_commits_equal_explicit_dequeues_and_nothing_is_lost() {
+fn lazy_commits_equal_explicit_dequeues_with_delay() {
     #[derive(Default)]
     struct Explicit;
     impl Probe for Explicit {
@@ -128,7 +128,7 @@ fn lazy_commits_equal_explicit_dequeues_and_nothing_is_lost() {
             setup.stack_time = StackTime { delay: Span::us(3), jitter: Span::us(9) };
             let (lazy, explicit) = (run(setup.clone(), ()), run(setup, Explicit));
             let name = protocol.info().name;
-            assert_eq!(lazy.0.len(), 110, "{name}: some are not done");
+            assert_eq!(lazy.0.len(), 110, "{name}: some messages are incomplete");
             assert_eq!(lazy.1.digest, explicit.1.digest, "{name}");
             assert_eq!(lazy.0, explicit.0, "{name}");
         }

@@ -1,5 +1,5 @@
-//! The engine and its protocols against arithmetic, queueing theory and fixed points computed apart
-//! from them.
+//! The engine and its protocols compared with arithmetic, queueing theory and independently
+//! computed fixed points.
 
 use crate::common::*;
 use tidegate_algos::Protocol;
@@ -10,24 +10,24 @@ use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::params::Value;
 use tidegate_core::{Domain, Endpoint, MIN_WIRE_BYTES, Rate, Rng, Span, Time};
 
-/// Σ (serialisation + propagation) of one packet over links of these rates and one delay.
+/// Σ (serialisation + propagation) of one packet over links with these rates and one delay.
 fn store_and_forward(wire: u32, rates: &[Rate], delay: Span) -> Span {
     rates.iter().fold(Span::ZERO, |sum, rate| sum + rate.serialise(wire as u64) + delay)
 }
 
 #[test]
-fn a_lone_packet_takes_exactly_its_serialisation_and_propagation() {
+fn lone_packet_takes_serialisation_and_propagation() {
     let delay = Span::ns(245);
     let rates = [Rate::gbps(100), Rate::gbps(400), Rate::gbps(400), Rate::gbps(100)];
     for &protocol in Protocol::ALL {
         let info = protocol.info();
         let is = |name: &str| info.name == name;
-        // A receiver-driven transport asks and is granted first: two minimum frames, or a credit of
-        // up to 92 bytes.
+        // A receiver-driven transport first sends a request and receives a grant: two minimum
+        // frames, or a credit of up to 92 bytes.
         let credits = is(<ToyCredit as Endpoint>::INFO.name);
         let credit = if is(<ExpressPass as Endpoint>::INFO.name) { Some(92) } else { None };
         let credit = credit.or(credits.then_some(84));
-        // A short message of dcPIM's is announced by a minimum frame that leaves just before it.
+        // dcPIM announces a short message by a minimum frame that leaves just before it.
         let is_announced = is(<Dcpim as Endpoint>::INFO.name);
         for bytes in [1u32, 4, 5, 100, 1459, 1460] {
             let fabric = leaf_spine(2, 2, 1, rates[0], rates[1], delay, 1460);
@@ -51,8 +51,8 @@ fn a_lone_packet_takes_exactly_its_serialisation_and_propagation() {
 }
 
 #[test]
-fn a_lone_message_pipelines_as_store_and_forward_does() {
-    // Without telemetry the measured time is the ideal one, whatever the number of packets.
+fn lone_message_pipelines_as_store_and_forward() {
+    // Without telemetry the measured time equals the ideal, for any number of packets.
     let fabric = |rates: [u64; 2]| {
         leaf_spine(2, 1, 1, Rate::gbps(rates[0]), Rate::gbps(rates[1]), Span::us(1), 1000)
     };
@@ -70,8 +70,8 @@ fn a_lone_message_pipelines_as_store_and_forward_does() {
 
 #[test]
 fn poisson_arrivals_wait_as_in_m_d_1() {
-    // Sixty sources with links sixteen times as fast as the queue's, so that their own
-    // serialisation hardly spaces packets.
+    // Sixty sources with links sixteen times as fast as the queue's, so their own serialisation
+    // hardly spaces packets.
     let sources = 60;
     let mut fabric = star(sources + 1, Rate::gbps(1600), Span::us(1), 1000);
     let last = fabric.links.len() - 1;
@@ -86,7 +86,7 @@ fn poisson_arrivals_wait_as_in_m_d_1() {
         let mut setup = setup(fabric.clone(), open_loop, flows, Time::ms(240));
         setup.warmup = Time::ms(10);
         let (_, outcome) = run(setup, ());
-        // Link i gives records 2i and 2i + 1; the switch's side of the last one is the queue.
+        // Link i has records 2i and 2i + 1; the switch side of the last link is the queue.
         let link = &outcome.links[2 * last + 1];
         assert!(link.packets > 1_000_000, "{} packets", link.packets);
         let service_us = Rate::gbps(100).serialise(1080).as_us_f64();
@@ -99,7 +99,7 @@ fn poisson_arrivals_wait_as_in_m_d_1() {
             "rho {rho}: waits {} us, M/D/1 {expected} us",
             link.queue_delay_us.mean
         );
-        // Little's law ties the two measures of the queue together.
+        // Little's law relates the two measures of the queue.
         let arrivals_per_us = link.packets as f64 / 230_000.0;
         let by_little = arrivals_per_us * 1080.0 * link.queue_delay_us.mean;
         assert!(
@@ -116,7 +116,7 @@ fn poseidon_target_us(rate_gbps: f64) -> f64 {
 }
 
 #[test]
-fn poseidon_holds_the_delay_at_the_target_of_the_fair_share() {
+fn poseidon_delay_is_the_target_of_the_fair_share() {
     for (rate, mtu, delay) in [(200, 4096, 620), (100, 1000, 690)] {
         for n in [2u32, 3, 5, 10, 20, 40, 60] {
             for seed in 1..=3 {
@@ -168,7 +168,8 @@ fn fixed_point(rate: Rate, mtu: u32, delay: Span, n: u32, seed: u64) {
     assert!(utilisation > 0.98, "{case}: utilisation {utilisation}");
 }
 
-/// A victim over two hops, `m` greens on the first, `n` blues on the second; all hosts distinct.
+/// A victim over two hops, `m` flows on the first and `n` flows on the second; all hosts are
+/// distinct.
 fn multi_hop(protocol: &str, rate: Rate, mtu: u32, m: u32, n: u32) -> f64 {
     let delay = Span::ns(650);
     let mut fabric = Fabric {
@@ -205,7 +206,7 @@ fn multi_hop(protocol: &str, rate: Rate, mtu: u32, m: u32, n: u32) -> f64 {
 }
 
 #[test]
-fn multi_hop_victim_gets_its_share_under_poseidon_and_not_under_swift() {
+fn multi_hop_victim_has_its_share_under_poseidon() {
     for (rate, mtu) in [(Rate::gbps(200), 4096), (Rate::gbps(100), 1000)] {
         for (m, n) in [(1, 1), (2, 2), (4, 1), (2, 9), (9, 2), (5, 5), (9, 9)] {
             let ratio = multi_hop("poseidon", rate, mtu, m, n);

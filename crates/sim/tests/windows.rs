@@ -1,6 +1,6 @@
-//! Windows, thresholds and arrivals against what their papers compute of them.
+//! Windows, thresholds and arrivals compared with the results of their papers.
 
-use crate::common::observers::{Ears, Observer, WindowState};
+use crate::common::observers::{Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
@@ -12,16 +12,17 @@ use tidegate_core::{
 };
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome};
 
-/// `senders` hosts and one receiver around a switch, and the number of the port that leads to the
+/// `senders` hosts and one receiver around a switch, and the index of the port that leads to the
 /// receiver.
 fn funnel(senders: u32, rate: Rate, delay: Span, mtu: u32) -> (Fabric, usize) {
     let fabric = star(senders + 1, rate, delay, mtu);
-    // Link i gives ports 2i (from the host) and 2i + 1 (from the switch).
+    // Link i has ports 2i (from the host) and 2i + 1 (from the switch).
     let port = 2 * fabric.links.len() - 1;
     (fabric, port)
 }
 
-/// An unlimited flow from each of the first `senders` hosts to the next one, started within a span.
+/// An unlimited flow from each of the first `senders` hosts to the next host, started within
+/// `within`.
 fn starts(senders: u32, within: Span, seed: u64) -> Vec<tidegate_core::workload::Flow> {
     let mut rng = Rng::stream(seed, Domain::Traffic, 9);
     (0..senders).map(|h| unlimited(h, senders, Time::ZERO + within.scale(rng.unit()))).collect()
@@ -41,10 +42,9 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// PowerTCP (NSDI 2022), theorem 1: the windows at a link add up to bτ + Σβ, so that its queue is
-/// Σβ.
+/// PowerTCP (NSDI 2022), theorem 1: the windows at a link add up to bτ + Σβ, so its queue is Σβ.
 #[test]
-fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
+fn powertcp_queue_is_the_sum_of_betas() {
     let (flows, rate) = (4, Rate::gbps(200));
     for (mtu, delay) in [(1000, Span::us(1)), (4096, Span::us(1)), (4096, Span::us(3))] {
         let mut points = Vec::new();
@@ -77,16 +77,16 @@ fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
     }
 }
 
-/// What flows leave of a link for which Σβ is the only queue: a packet is the grain of the law, and
-/// a β of one keeps the link busy.
+/// Utilisation of a link whose only queue is Σβ: the law has the granularity of a packet, and a β
+/// of one packet keeps the link busy.
 #[test]
-fn powertcp_fills_links_where_its_beta_is_a_packet() {
+fn powertcp_fills_links_if_its_beta_is_a_packet() {
     let seen = |n: u32, rate, mtu, beta_packets: Option<f64>, pending| {
         let (fabric, port) = funnel(n, rate, Span::us(1), mtu);
         let mut powertcp = stack("powertcp");
         powertcp.set("pending_packet", Value::Choice(pending)).unwrap();
         if let Some(packets) = beta_packets {
-            // 80 bytes of headers, and telemetry of 12 over one switch.
+            // 80 bytes of headers, and 12 of telemetry over one switch.
             let bytes = packets * f64::from(mtu + HEADER_BYTES + 12);
             powertcp.set("beta", Value::Extent(Extent::Bytes(bytes))).unwrap();
         }
@@ -111,22 +111,22 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
         }
     }
     // Short paths: an independent simulator, in which pending packets keep their time, gives 0.970,
-    // 0.944 and 1.000. Where they move, ten flows use 0.980.
+    // 0.944 and 1.000. If pending packets move, ten flows use 0.980.
     for (n, other) in [(4, 0.970), (10, 0.944), (20, 1.0)] {
         let (ours, _) = seen(n, Rate::gbps(100), 1000, None, "keep");
         assert!((ours - other).abs() < 0.03, "{n} flows: {ours}, not {other}");
     }
 }
 
-/// An increase of less than a fiftieth of a packet does not make shares of a few packets equal; one
+/// An increase below a fiftieth of a packet does not equalise shares of a few packets; an increase
 /// of a twentieth does.
 #[test]
-fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
+fn hpcc_shares_links_with_a_sufficient_increase() {
     let seen = |n: u32, rate, mtu, additive: Option<f64>| {
         let (fabric, _) = funnel(n, rate, Span::us(1), mtu);
         let mut hpcc = stack("hpcc");
         if let Some(packets) = additive {
-            // 80 bytes of headers, and telemetry of 10 over one switch.
+            // 80 bytes of headers, and 10 of telemetry over one switch.
             let bytes = packets * f64::from(mtu + HEADER_BYTES + 10);
             hpcc.set("additive", Value::Extent(Extent::Bytes(bytes))).unwrap();
         }
@@ -150,7 +150,7 @@ fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
             println!("{case}");
             assert!(warns && !silent, "{case}");
             assert!(more > 0.97, "{case}");
-            // Four flows with less of the BDP than a packet each have one packet in flight each.
+            // Four flows with less than a packet of the BDP each have one packet in flight each.
             assert!(n > 4 || (gbps, mtu) == (10, 4096) || default < 0.8, "{case}");
         }
     }
@@ -158,8 +158,8 @@ fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
     assert!(!warns && default > 0.95, "48 packets to a BDP: {default}");
 }
 
-/// Completion times of one message of 20 packets after another, some time apart, from windows that
-/// start at one packet.
+/// Completion times of messages of 20 packets, one after another with gaps of `apart`, with windows
+/// that start at one packet.
 fn one_after_another(apart: Span, restart_after: Span) -> Vec<Span> {
     let mut swift = stack("swift");
     swift.set("initial_window", Value::Extent(Extent::Bytes(1080.0))).unwrap();
@@ -175,18 +175,18 @@ fn one_after_another(apart: Span, restart_after: Span) -> Vec<Span> {
 }
 
 #[test]
-fn an_idle_connection_starts_anew_after_the_time_asked_for() {
+fn idle_connection_restarts_after_the_set_time() {
     let kept = one_after_another(Span::ms(1), Span::ms(1));
     assert!(kept[1] < kept[0], "a window that has grown is kept: {kept:?}");
-    let anew = one_after_another(Span::ms(2), Span::ms(1));
-    assert_eq!(anew[1], anew[0], "it is not kept for longer than asked");
+    let restarted = one_after_another(Span::ms(2), Span::ms(1));
+    assert_eq!(restarted[1], restarted[0], "the window is not kept beyond the set time");
 }
 
-/// A connection's pacing is its control's: a message that takes an idle connection over waits for
-/// nothing that the one before it left, and a packet sent at time 0 counts as any other.
+/// Pacing belongs to a connection's control. A message on an idle connection must not wait for the
+/// pace of the previous message, and a packet sent at time 0 counts like any other.
 #[test]
-fn a_message_takes_as_long_on_a_used_connection_as_on_a_new_one() {
-    // In windows below a packet, of which one leaves every `rtt · packet / window`.
+fn used_connections_are_as_fast_as_new_ones() {
+    // With windows below a packet, one packet leaves every `rtt · packet / window`.
     for name in ["swift", "dctcp", "poseidon", "hpcc", "powertcp"] {
         for bytes in [1000, 3000] {
             let mut small = stack(name);
@@ -205,7 +205,7 @@ fn a_message_takes_as_long_on_a_used_connection_as_on_a_new_one() {
 }
 
 #[test]
-fn timeouts_are_those_asked_for() {
+fn timeouts_are_those_configured() {
     let (fabric, _) = funnel(1, Rate::gbps(100), Span::us(1), 1000);
     let (initial, smallest) = (Span::us(700), Span::us(300));
     let mut swift = stack("swift");
@@ -215,7 +215,7 @@ fn timeouts_are_those_asked_for() {
         |start| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 1000, start) };
     let starts = [Time::ZERO, Time::ms(1), Time::ms(2)];
     let mut setup = setup(fabric, swift, starts.map(message).to_vec(), Time::ms(5));
-    // The link is down where the first and the last message leave their host.
+    // The link is down when the first and the last message leave their host.
     let outage = |down| Outage { of: Failing::Link(0), down, up: down.after(Span::us(10)) };
     setup.faults.outages = vec![outage(Time::ZERO), outage(Time::ms(2))];
     let (finished, _) = run(setup, ());
@@ -224,11 +224,11 @@ fn timeouts_are_those_asked_for() {
     assert_eq!(took, [initial + took[1], took[1], smallest + took[1]]);
 }
 
-/// When one message after another is for a host whose link is down for a while: the first attempt
-/// that gets through is at the initial timeout doubled or at the smallest one doubled, up to the
-/// largest, whatever came before.
+/// Successive messages are sent to a host whose link is down for some time. The first successful
+/// attempt is at a multiple of the initial timeout or of the smallest one, doubled up to the
+/// largest, whatever happened before.
 #[test]
-fn timeouts_double_until_something_arrives_and_start_afresh_then() {
+fn timeouts_double_until_something_arrives() {
     let largest = Span::ms(20);
     let mut dctcp = stack("dctcp");
     dctcp.set("max_rto", Value::Span(largest)).unwrap();
@@ -274,10 +274,10 @@ fn timeouts_double_until_something_arrives_and_start_afresh_then() {
     }
 }
 
-/// An acknowledgement for several packets costs the reverse path less and tells the same: DCTCP's
-/// queue hangs on its marks, Swift's on its RTT samples.
+/// An acknowledgement for several packets costs less on the reverse path and has the same
+/// information: DCTCP's queue depends on its marks, Swift's on its RTT samples.
 #[test]
-fn coalesced_acknowledgements_tell_the_same() {
+fn coalesced_acknowledgements_carry_the_same_signal() {
     for name in ["dctcp", "swift"] {
         let seen = |every| {
             let (mut fabric, port) = funnel(2, Rate::gbps(10), Span::us(24), 1420);
@@ -312,7 +312,7 @@ fn coalesced_acknowledgements_tell_the_same() {
                 "{name} every {every}: {acks:.3} acks a packet, {used:.3} of the link, queue \
                  {waiting:.1}"
             );
-            // A change of marks sends one early.
+            // A change of marks triggers an early acknowledgement.
             assert!(
                 (1.0 / every as f64..1.15 / every as f64 + 0.01).contains(&acks),
                 "{name}: {acks}"
@@ -323,11 +323,11 @@ fn coalesced_acknowledgements_tell_the_same() {
     }
 }
 
-/// Peaks and troughs of the queue that packets leave behind at one port.
+/// Peaks and troughs of the queue behind departing packets at one port.
 struct Swings {
     port: u32,
     from: Time,
-    /// A swing goes below the first and above the second.
+    /// A swing goes below the first level and above the second.
     band: (u32, u32),
     rising: bool,
     extreme: u32,
@@ -379,7 +379,7 @@ fn ports_mark_in_proportion_to_their_rates() {
 }
 
 #[test]
-fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
+fn dctcp_swings_as_its_paper_computes() {
     let (rate, mtu, threshold) = (Rate::gbps(10), 1420, 40.0);
     let packet = f64::from(mtu + HEADER_BYTES);
     for n in [2, 5, 10, 20, 40] {
@@ -395,7 +395,7 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
             per: None,
         };
         fabric.switches[0].ecn = Some(ecn);
-        // The peak, one packet that has yet to join the queue, and one of slack.
+        // The peak, one packet that has yet to join the queue, and one packet of slack.
         let bytes = ((threshold + flows + 2.0) * packet) as u64;
         fabric.switches[0].buffer = Buffer::Shared { bytes, alpha: f64::INFINITY };
         let mut setup = setup(fabric, stack("dctcp"), starts(n, Span::us(100), 1), Time::ms(300));
@@ -409,10 +409,10 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
             peaks: Vec::new(),
             troughs: Vec::new(),
         };
-        let mut engine = Engine::new(setup, Ears::of(swings)).unwrap();
+        let mut engine = Engine::new(setup, TestProbe::of(swings)).unwrap();
         let pipe = rate.bytes_in(engine.paths().path(0, n).base_rtt) as f64 / packet;
         engine.advance(Time::ms(300));
-        let probe: &Swings = engine.probe().heard();
+        let probe: &Swings = engine.probe().inner();
         let swing = (mean(&probe.peaks[1..]) - mean(&probe.troughs[1..])) / packet;
         let swings = probe.troughs.len();
         let mut outcome = engine.finish().unwrap();
@@ -435,9 +435,9 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
             link.drops
         );
         println!("{case}");
-        // The analysis is a fluid's. Flows in step change by a packet each at once, so that N
-        // packets are the grain of the swing, and it is right to half a grain and the packet that
-        // has yet to join; the mean to half of that.
+        // The analysis is for a fluid. Synchronised flows change by a packet each at once, so N
+        // packets are the granularity of the swing. The result is accurate to half of that plus the
+        // packet that has yet to join, and the mean to half of this.
         assert!(
             (queue - expected_mean).abs() < (0.08 * expected_mean).max(flows / 4.0 + 0.5),
             "{case}"
@@ -453,10 +453,10 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
 }
 
 /// Dynamic Thresholds (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998): a port
-/// may hold α times what is free, so k overloaded ports hold αB / (1 + kα) each, however late they
-/// came.
+/// may hold α times the free bytes, so k overloaded ports hold αB / (1 + kα) each, whenever they
+/// started.
 #[test]
-fn overloaded_ports_hold_what_dynamic_thresholds_allow() {
+fn overloaded_ports_reach_dynamic_thresholds() {
     let (rate, mtu, buffer) = (Rate::gbps(100), 1000, 1_000_000);
     let packet = f64::from(mtu + HEADER_BYTES);
     for alpha in [0.125, 0.5, 1.0, 2.0, 8.0] {
@@ -473,7 +473,7 @@ fn overloaded_ports_hold_what_dynamic_thresholds_allow() {
             setup.warmup = Time::ms(2);
             let (_, outcome) = run(setup, ());
             let share = alpha * buffer as f64 / (1.0 + f64::from(k) * alpha);
-            // The threshold itself moves by α packets with every packet.
+            // The threshold itself changes by α packets with every packet.
             let tolerance = packet * alpha.max(1.0);
             for receiver in 2 * k..3 * k {
                 let link = &outcome.links[2 * receiver as usize + 1];
@@ -483,7 +483,7 @@ fn overloaded_ports_hold_what_dynamic_thresholds_allow() {
                         "alpha {alpha}, {k} ports: {held} B, not {share:.0} B"
                     );
                 }
-                // Two full links come in, one leaves.
+                // Two full links arrive, one leaves.
                 let fits = rate.bytes_in(Span::ms(2)) as f64 / packet;
                 assert!(
                     (link.packets as f64 - fits).abs() <= 1.0
@@ -509,7 +509,7 @@ fn poisson(hosts: u32, sizes: Sizes, mean_bytes: f64, bps_a_host: f64) -> Traffi
     }
 }
 
-/// Every flow of a run, by id.
+/// All flows of a run, by ID.
 fn all(finished: &[FlowRecord], outcome: &Outcome) -> Vec<FlowRecord> {
     let mut all: Vec<_> = finished.iter().chain(&outcome.unfinished).copied().collect();
     all.sort_by_key(|record| record.id);
@@ -517,9 +517,9 @@ fn all(finished: &[FlowRecord], outcome: &Outcome) -> Vec<FlowRecord> {
 }
 
 #[test]
-fn arrivals_have_the_asked_load_and_are_the_same_under_every_protocol() {
+fn arrivals_have_their_load_under_every_protocol() {
     let (hosts, rate, load) = (16, Rate::gbps(100), 0.5);
-    // Sizes are uniform from 64 B to 2 KB, and to 30 KB with the last tenth: a mean of 2,528.8 B.
+    // Sizes are uniform from 64 B to 2 KB, with the last tenth up to 30 KB: a mean of 2,528.8 B.
     let points = vec![(64.0, 0.0), (2_000.0, 0.9), (30_000.0, 1.0)];
     let mean_bytes = 0.9 * 1_032.0 + 0.1 * 16_000.0;
     let sizes = Sizes::Drawn(Distribution { points, sampling: Sampling::Linear, mean_bytes });
@@ -549,7 +549,7 @@ fn arrivals_have_the_asked_load_and_are_the_same_under_every_protocol() {
     assert!(long.len() > 400_000, "{} messages are too few to mean anything", long.len());
     assert!((offered / load - 1.0).abs() < 0.01, "load {offered}");
     assert!((mean_size / mean_bytes - 1.0).abs() < 0.01, "mean {mean_size} B");
-    // Every host sends, and every host receives, its share.
+    // Every host sends and receives its share.
     for host in 0..hosts {
         let count = |to: bool| {
             long.iter().filter(|flow| if to { flow.1 == host } else { flow.0 == host }).count()
@@ -567,7 +567,7 @@ fn arrivals_have_the_asked_load_and_are_the_same_under_every_protocol() {
     }
 }
 
-/// The fabric that SIRD (NSDI 2025) was evaluated on: nine racks of sixteen hosts, four spines.
+/// The fabric of SIRD's evaluation (NSDI 2025): nine racks of sixteen hosts, four spines.
 fn racks() -> Fabric {
     let mut fabric = leaf_spine(9, 16, 4, Rate::gbps(100), Rate::gbps(400), Span::ns(500), 1458);
     for link in &mut fabric.links {
@@ -622,12 +622,12 @@ fn every_protocol_carries_a_mix_over_144_hosts() {
         );
         for flow in &finished {
             let fct = flow.completed.expect("finished") - flow.start;
-            // Ideal counts 80 B a packet; what a protocol adds or spares moves it by less than two
+            // Ideal times include 80 B per packet; other header sizes change them by less than two
             // per cent.
             assert!(fct.as_ps() as f64 >= 0.98 * flow.ideal.as_ps() as f64, "{name}: {flow:?}");
         }
         for link in &outcome.links {
-            // The packet that is being sent at the end counts whole.
+            // A packet that is in transmission at the end counts completely.
             let fits = Rate::bps(link.rate_bps).bytes_in(measured) + 1_600;
             assert!(link.wire_bytes <= fits, "{name}: {link:?}");
             assert_eq!(link.drops, 0, "{name}: buffers are unlimited");
@@ -635,7 +635,7 @@ fn every_protocol_carries_a_mix_over_144_hosts() {
     }
 }
 
-/// Ports that mark at random between 0 and 100 KB, or always.
+/// Ports that mark at random between 0 and `max_bytes`, or always.
 fn marking(fabric: &mut Fabric, max_bytes: f64, buffer: Buffer) {
     for switch in &mut fabric.switches {
         let at = MarkAt::Enqueue;
@@ -652,7 +652,7 @@ fn marking(fabric: &mut Fabric, max_bytes: f64, buffer: Buffer) {
 }
 
 #[test]
-fn only_what_the_buffer_takes_is_marked() {
+fn only_admitted_packets_are_marked() {
     let (mut fabric, port) = funnel(8, Rate::gbps(100), Span::us(1), 1000);
     marking(&mut fabric, 0.0, Buffer::Shared { bytes: 20_000, alpha: 1.0 });
     let setup = setup(fabric, stack("dctcp"), starts(8, Span::us(1), 1), Time::ms(1));
@@ -672,16 +672,15 @@ fn only_what_the_buffer_takes_is_marked() {
 }
 
 #[test]
-fn other_traffic_moves_no_mark_and_no_path() {
-    // Two pairs of racks that share spines and no port; the second pair's senders are hosts of
-    // their own.
+fn other_traffic_changes_no_mark_and_no_path() {
+    // Two pairs of racks that share spines but no port; the second pair has senders of its own.
     let outcome = |others: bool| {
         let mut fabric = leaf_spine(4, 4, 2, Rate::gbps(100), Rate::gbps(40), Span::us(1), 1000);
         marking(&mut fabric, 100e3, Buffer::Unlimited);
         let pair = |first: u32| {
             (0..4).map(move |h| unlimited(first + h, first + 4 + h, Time::ns(h as u64 * 77)))
         };
-        // Those of the others come last, so that flows keep their numbers.
+        // Flows of the others come last, so the flows keep their indices.
         let flows = pair(0).chain(pair(8).filter(|_| others)).collect();
         let mut setup = setup(fabric, stack("dctcp"), flows, Time::us(400));
         setup.routing = Routing::Spray;

@@ -1,13 +1,13 @@
-//! Tables of headers, and the macros that make them.
+//! Header tables, and the macros that generate them.
 
-/// How people read a value.
+/// Display format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// A number.
     Number,
-    /// One bit for each thing.
+    /// A set of bits.
     Bits,
-    /// Bytes that mean nothing to people.
+    /// Opaque bytes.
     Bytes,
     /// A time.
     Picoseconds,
@@ -18,58 +18,58 @@ pub enum Shown {
 /// A field of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// As in code.
+    /// Name in code.
     pub name: &'static str,
-    /// Width.
+    /// Width in bytes.
     pub bytes: usize,
-    /// How people read it.
+    /// Display format.
     pub shown: Shown,
-    /// What it means, line by line; see [`meaning`].
+    /// Meaning, line by line; see [`meaning`].
     pub doc: &'static [&'static str],
 }
 
-/// A bit of a header.
+/// A flag of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flag {
-    /// As in code.
+    /// Name in code.
     pub name: &'static str,
-    /// What it means when it is set.
+    /// Meaning if it is set.
     pub doc: &'static [&'static str],
 }
 
 /// A kind of header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// In byte 1 of the header.
+    /// Value of byte 1 of the header.
     pub number: u8,
-    /// As in code.
+    /// Name in code.
     pub name: &'static str,
-    /// What it is for.
+    /// Purpose.
     pub doc: &'static [&'static str],
-    /// From the lowest bit up.
+    /// Flags, from the lowest bit.
     pub flags: &'static [Flag],
-    /// In their order.
+    /// Fields, in order.
     pub fields: &'static [Field],
-    /// What is repeated behind the fields to the end of the header; often nothing.
+    /// Fields of a record that is repeated to the end of the header; often none.
     pub list: &'static [Field],
 }
 
 /// The headers of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// As filters of a dissector begin, behind `tidegate_`.
+    /// Prefix of dissector filters, after `tidegate_`.
     pub name: &'static str,
-    /// Whose headers these are.
+    /// Description of the transport.
     pub doc: &'static [&'static str],
-    /// In byte 0 of each.
+    /// Value of byte 0 of each header.
     pub version: u8,
     /// UDP port of the receiver.
     pub port: u16,
-    /// All there are.
+    /// All kinds.
     pub kinds: &'static [Kind],
 }
 
-/// Declares a record of fixed width: a struct, its table, and its way to bytes and back.
+/// Declares a record of fixed width: a struct, its table, and its conversion to bytes and back.
 #[macro_export]
 macro_rules! record {
     (
@@ -113,21 +113,21 @@ macro_rules! record {
     };
 }
 
-/// Declares the headers of a transport: a struct for each kind, an enum of them, and their
-/// [`Header`](crate::wire::Header).
+/// Declares the headers of a transport: a struct per kind, an enum of them, and the implementation
+/// of [`Header`](crate::wire::Header).
 ///
 /// ```
 /// tidegate_core::headers! {
 ///     /// Headers of Example.
 ///     pub enum Example = "example", version 1, port 52799;
-///     /// A question.
+///     /// A request.
 ///     Ask = 0 {
 ///         flags {
-///             /// It was asked before.
+///             /// The request is repeated.
 ///             again,
 ///         }
 ///         fields {
-///             /// What it is about.
+///             /// Topic of the request.
 ///             topic: u32,
 ///         }
 ///     }
@@ -237,7 +237,7 @@ macro_rules! headers {
     };
 }
 
-/// The text of a comment, in one line.
+/// Joins the lines of a doc comment.
 pub fn meaning(doc: &[&str]) -> alloc::string::String {
     crate::params::one_line(doc)
 }

@@ -1,19 +1,19 @@
-//! Packets as bytes: typed headers with one table each, from which come the struct, its parser, its
+//! Packets as bytes: typed headers. One table per header defines the struct, its parser, its
 //! emitter, the documents and the dissector.
 //!
-//! What follows the UDP header is a row of headers, then the payload. First [telemetry](telemetry),
-//! where the packet asks for it or echoes it, then the header of its transport. All begin alike:
+//! The UDP header is followed by a sequence of headers, then the payload. The first is
+//! [telemetry](telemetry), if the packet requests or echoes it, then the header of its transport.
+//! All headers start with the same fields:
 //!
 //! | byte | |
 //! | --- | --- |
 //! | 0 | version |
 //! | 1 | kind |
-//! | 2 | flags, from the lowest bit; those without a meaning are zero |
-//! | 3 | length of the header in words of 32 bits, these four bytes included |
+//! | 2 | flags, from the lowest bit; unused flags are zero |
+//! | 3 | length of the header in 32-bit words, including these four bytes |
 //!
-//! The fields follow in the order of their table, big-endian, without gaps. Who sent a packet and
-//! to whom, and whether it may be marked or is, stands in the IP header; how much payload there is
-//! follows from the length in the UDP header.
+//! The fields follow in the order of their table, big-endian, without gaps. The IP header contains
+//! source, destination and ECN bits. The payload length follows from the length in the UDP header.
 
 mod format;
 pub mod telemetry;
@@ -24,105 +24,108 @@ use core::fmt;
 
 use crate::{Body, Frame, HopTrace, PacketMut, Rate, Span, Time};
 
-/// Bytes that every header begins with.
+/// Bytes at the start of every header.
 pub const START_BYTES: usize = 4;
-/// Length of the largest header, by what its length is counted in.
+/// Largest header that the length field can express.
 pub const MAX_HEADER_BYTES: usize = 4 * u8::MAX as usize;
 
-/// Why bytes are no header.
+/// Error in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
     /// There are fewer bytes than the header has, or less room than it takes.
     Short {
-        /// Bytes that it takes.
+        /// Bytes of the header.
         needed: usize,
-        /// Bytes that there are.
+        /// Bytes available.
         found: usize,
     },
-    /// The header is of another version.
+    /// The header has an unknown version.
     Version {
-        /// Of the header.
+        /// Version in the header.
         found: u8,
-        /// The one that is known.
+        /// Known version.
         known: u8,
     },
-    /// There is no such kind.
+    /// Unknown kind.
     Kind(u8),
-    /// The header says that it is so long, which one of its kind is not.
+    /// The length field does not match the kind.
     Length {
-        /// The kind.
+        /// Kind.
         kind: u8,
-        /// Bytes that it says it has.
+        /// Length in the header, in bytes.
         found: usize,
     },
-    /// Flags are set that have no meaning.
+    /// Undefined flags are set.
     Flags {
-        /// The kind.
+        /// Kind.
         kind: u8,
-        /// The flags.
+        /// Undefined flags.
         unknown: u8,
     },
-    /// Telemetry of this kind, or of one that stands behind it, was there before.
+    /// Telemetry of this kind, or of a later one, has already occurred.
     Order(u8),
 }
 
 impl fmt::Display for HeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HeaderError::Short { needed, found } => write!(f, "{found} bytes of {needed}"),
-            HeaderError::Version { found, known } => {
-                write!(f, "version {found}, where {known} is known")
+            HeaderError::Short { needed, found } => {
+                write!(f, "{found} bytes, but the header has {needed}")
             }
-            HeaderError::Kind(kind) => write!(f, "no kind of header is {kind}"),
+            HeaderError::Version { found, known } => {
+                write!(f, "header version {found} is unknown; expected {known}")
+            }
+            HeaderError::Kind(kind) => write!(f, "unknown header kind {kind}"),
             HeaderError::Length { kind, found } => {
-                write!(f, "{found} bytes are not the length of kind {kind}")
+                write!(f, "header kind {kind} cannot have {found} bytes")
             }
             HeaderError::Flags { kind, unknown } => {
-                write!(f, "flags {unknown:#04x} mean nothing in kind {kind}")
+                write!(f, "undefined flags {unknown:#04x} in header kind {kind}")
             }
-            HeaderError::Order(kind) => write!(f, "kind {kind} is there twice, or too late"),
+            HeaderError::Order(kind) => write!(f, "header kind {kind} is repeated or out of order"),
         }
     }
 }
 
 impl core::error::Error for HeaderError {}
 
-/// The headers of a transport, typed: what [`headers!`](crate::headers) makes.
+/// Typed headers of a transport. [`headers!`](crate::headers) implements it.
 pub trait Header: Copy + fmt::Debug + PartialEq {
-    /// All about them.
+    /// Description of all headers.
     const FORMAT: Format;
 
     /// Length on the wire.
     fn bytes(&self) -> usize;
-    /// Writes the header to the beginning of `out`; its length.
+    /// Writes the header to the start of `out` and returns its length.
     ///
     /// # Errors
-    /// Where there is no room.
+    /// If `out` is too short.
     fn emit(&self, out: &mut [u8]) -> Result<usize, HeaderError>;
-    /// Reads a header from the beginning of `bytes`; the header, and what follows it.
+    /// Parses a header at the start of `bytes`. Returns the header and the bytes that follow it.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If the bytes are not a valid header.
     fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), HeaderError>;
 }
 
-/// How typed headers lie in a [`Body`]: written by hand, in one file for each transport. In memory
-/// words are the machine's own, so that nobody swaps bytes where nothing leaves the process.
+/// Mapping between typed headers and a [`Body`], written by hand in one file per transport. In
+/// memory words have native byte order, so bytes are swapped only in packets that leave the
+/// process.
 pub trait Carried: Header {
-    /// The header in `body`; none where that holds no packet of this transport.
+    /// The header in `body`; `None` if the body holds no packet of this transport.
     fn read(body: &Body) -> Option<Self>;
-    /// Writes the header into `body`: all but `transport`, `src` and `payload_bytes`. Without a
-    /// time in the header `sent_at` is zero.
+    /// Writes the header into `body`, except for `transport`, `src` and `payload_bytes`. If the
+    /// header has no time, `sent_at` is zero.
     fn write(&self, body: &mut Body);
-    /// Where in its message the payload of a packet begins, in bytes; none in all but data.
+    /// Offset in bytes of a data packet's payload in its message; `None` for other packets.
     fn offset(&self) -> Option<u64>;
 }
 
-/// Writes the headers of a packet to the beginning of `out`: its telemetry, then those of its
-/// transport; their length.
+/// Writes the headers of a packet to the start of `out`: telemetry, then the header of its
+/// transport. Returns their length.
 ///
 /// # Errors
-/// Where there is no room, or the body is none of this transport.
+/// If `out` is too short, or the body does not belong to this transport.
 pub fn emit<H: Carried>(
     frame: &Frame,
     body: &Body,
@@ -134,11 +137,11 @@ pub fn emit<H: Carried>(
     Ok(start + header.emit(&mut out[start..])?)
 }
 
-/// Reads a datagram into `packet`: telemetry, header, and how much payload follows them. What
-/// stands in the IP header is the driver's to fill in: `src` and marks. The length of the headers.
+/// Parses a datagram into `packet`: telemetry, header, and length of the payload. The driver fills
+/// in `src` and marks from the IP header. Returns the length of the headers.
 ///
 /// # Errors
-/// Where the datagram does not begin with headers of this transport.
+/// If the datagram does not start with headers of this transport.
 pub fn parse<H: Carried>(datagram: &[u8], packet: PacketMut<'_>) -> Result<usize, HeaderError> {
     let rest = telemetry::parse(datagram, packet.frame, packet.hops)?;
     let (header, payload) = H::parse(rest)?;
@@ -147,23 +150,23 @@ pub fn parse<H: Carried>(datagram: &[u8], packet: PacketMut<'_>) -> Result<usize
     Ok(datagram.len() - payload.len())
 }
 
-/// What a header begins with.
+/// The common start of a header.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
-    /// Which kind of header.
+    /// Kind of the header.
     pub kind: u8,
     flags: u8,
-    /// Behind the start.
+    /// Bytes after the start.
     fields: &'a [u8],
-    /// Behind the header.
+    /// Bytes after the header.
     pub rest: &'a [u8],
 }
 
 impl<'a> Start<'a> {
-    /// Reads the start of a header.
+    /// Parses the start of a header.
     ///
     /// # Errors
-    /// Where it is of another version, or not whole.
+    /// If it has another version, or is incomplete.
     pub fn parse(bytes: &'a [u8], version: u8) -> Result<Start<'a>, HeaderError> {
         let short = |needed| HeaderError::Short { needed, found: bytes.len() };
         let (&[found, kind, flags, words], _) =
@@ -178,10 +181,10 @@ impl<'a> Start<'a> {
         Ok(Start { kind, flags, fields, rest })
     }
 
-    /// The fields of a header with so many flags and so many bytes; and its flags.
+    /// Returns flags and fields of a header that has `flags` flags and `bytes` bytes.
     ///
     /// # Errors
-    /// Where it has others.
+    /// If the header has other flags or another length.
     pub fn checked(&self, flags: u32, bytes: usize) -> Result<(u8, &'a [u8]), HeaderError> {
         let found = START_BYTES + self.fields.len();
         if found != bytes {
@@ -194,11 +197,11 @@ impl<'a> Start<'a> {
         Ok((self.flags, self.fields))
     }
 
-    /// Writes the start of a header of so many bytes to the beginning of `out`; where its fields
-    /// go.
+    /// Writes the start of a header of `bytes` bytes to the start of `out`. Returns the room for
+    /// its fields.
     ///
     /// # Errors
-    /// Where the header has no room.
+    /// If `out` is too short.
     pub fn emit(
         out: &mut [u8],
         version: u8,
@@ -214,7 +217,7 @@ impl<'a> Start<'a> {
     }
 }
 
-/// Takes the lowest flag.
+/// Removes the lowest flag.
 #[doc(hidden)]
 pub fn take_flag(flags: &mut u8) -> bool {
     let flag = *flags & 1 == 1;
@@ -224,13 +227,13 @@ pub fn take_flag(flags: &mut u8) -> bool {
 
 /// A value of a field.
 pub trait Value: Copy {
-    /// Width.
+    /// Width in bytes.
     const BYTES: usize;
-    /// How people read it.
+    /// Format for display.
     const SHOWN: Shown;
-    /// Writes it to the beginning of `out`, which begins behind it then.
+    /// Writes the value to the front of `out` and advances it.
     fn put(self, out: &mut &mut [u8]);
-    /// Takes it from the beginning of `bytes`; zero where there are too few.
+    /// Takes the value from the front of `bytes`; zero if there are too few.
     fn take(bytes: &mut &[u8]) -> Self;
 }
 

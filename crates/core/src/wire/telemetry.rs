@@ -1,40 +1,41 @@
-//! What switches write into packets, as headers that stand before those of the transport, where a
-//! switch finds them at a fixed place.
+//! Telemetry headers, which switches write. They precede the header of the transport, so switches
+//! find them at a fixed position.
 //!
-//! The values are what the algorithms read, to the picosecond and the byte. The bytes that a
-//! protocol's card declares, which simulated packets are longer by, are those of its paper, whose
-//! switches round: Poseidon's are two bytes in units of 256 ns, HPCC's eight bytes a hop.
+//! The values are those that the algorithms read, exact to the picosecond and the byte. The bytes
+//! that a protocol's information declares, by which simulated packets are longer, are those of its
+//! paper, whose switches round values: Poseidon uses two bytes in units of 256 ns, HPCC eight bytes
+//! per hop.
 
 use super::{Field, Flag, Format, HeaderError, Kind, START_BYTES, Shown, Start, Value};
 use crate::{Frame, Hop, HopTrace, MAX_HOPS, Span, frame_flag};
 
 const VERSION: u8 = 1;
-/// Kinds of telemetry begin here; those of transports are below.
+/// First kind of telemetry. Kinds of transports are below.
 pub const FIRST_KIND: u8 = 0x40;
 const PEAK: u8 = FIRST_KIND;
 const HOPS: u8 = FIRST_KIND + 1;
 const PEAK_BYTES: usize = START_BYTES + <Span as Value>::BYTES;
 
-/// Bit of [`HOPS`]: echoed.
+/// Flag of [`HOPS`]: the records are echoed.
 const ECHO: u8 = 1;
 
-/// Telemetry, alike under every transport.
+/// Format of telemetry; the same for all transports.
 pub const FORMAT: Format = Format {
     name: "telemetry",
-    doc: &["What switches write, alike under every transport."],
+    doc: &["Telemetry that switches write; the same for all transports."],
     version: VERSION,
     port: 0,
     kinds: &[
         Kind {
             number: PEAK,
             name: "Peak",
-            doc: &["The packet collects the largest queueing delay of a hop."],
+            doc: &["The packet collects the largest queueing delay of any hop."],
             flags: &[],
             fields: &[Field {
                 name: "peak_hop_delay",
                 bytes: <Span as Value>::BYTES,
                 shown: Shown::Picoseconds,
-                doc: &["Largest queueing delay that a stamping switch has seen so far."],
+                doc: &["Largest queueing delay at any stamping switch so far."],
             }],
             list: &[],
         },
@@ -44,8 +45,10 @@ pub const FORMAT: Format = Format {
             doc: &["The packet collects a record of every hop, or echoes them."],
             flags: &[Flag {
                 name: "echo",
-                doc: &["The records are those of the packet that this one answers: switches add \
-                    none."],
+                doc: &[
+                    "The records belong to the packet that this one acknowledges: switches add \
+                    none.",
+                ],
             }],
             fields: &[],
             list: Hop::FIELDS,
@@ -53,13 +56,13 @@ pub const FORMAT: Format = Format {
     ],
 };
 
-/// Length of the most telemetry that a packet has.
+/// Maximum length of the telemetry of a packet.
 pub const MOST_BYTES: usize = PEAK_BYTES + START_BYTES + MAX_HOPS * Hop::FIELD_BYTES;
 
-/// Writes the telemetry that a packet asks for, or echoes; its length.
+/// Writes the telemetry that a packet requests or echoes, and returns its length.
 ///
 /// # Errors
-/// Where there is no room.
+/// If `out` is too short.
 pub fn emit(frame: &Frame, hops: &HopTrace, out: &mut [u8]) -> Result<usize, HeaderError> {
     let mut at = 0;
     if frame.flags & frame_flag::STAMP_PEAK != 0 {
@@ -79,12 +82,12 @@ pub fn emit(frame: &Frame, hops: &HopTrace, out: &mut [u8]) -> Result<usize, Hea
     Ok(at)
 }
 
-/// Reads the telemetry that a datagram begins with, which may be none; what follows. Of `frame` it
-/// sets what the packet asks for and its largest delay so far. There is one way to write what it
-/// takes: each kind once, in order, and no echo of nothing.
+/// Parses the telemetry at the start of a datagram, if there is any, and returns the bytes that
+/// follow. Sets in `frame` the requests of the packet and its largest delay so far. The accepted
+/// encoding is unique: each kind at most once, in order, and no empty echo.
 ///
 /// # Errors
-/// Where it makes no sense.
+/// If the telemetry is invalid.
 pub fn parse<'a>(
     mut bytes: &'a [u8],
     frame: &mut Frame,
@@ -93,7 +96,7 @@ pub fn parse<'a>(
     frame.flags &= !(frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
     frame.peak_hop_delay = Span::ZERO;
     hops.clear();
-    // The lowest kind that may follow.
+    // Lowest kind that may follow.
     let mut next = FIRST_KIND;
     while bytes.get(1).is_some_and(|&kind| kind >= FIRST_KIND) {
         let start = Start::parse(bytes, VERSION)?;

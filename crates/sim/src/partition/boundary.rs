@@ -1,11 +1,12 @@
-//! Packets that go from part to part.
+//! Packets that cross from one partition to another.
 //!
-//! Parts run beside each other for a window of time that no packet can cross a boundary within: the
-//! shortest time from the start of a transmission to its landing in another partition. At the end
-//! of a window each partition commits its ports at boundaries, takes what they have started off
-//! their links and hands it over; it lands in a later window. The port's far end is in the other
-//! partition, a link without a queue, and has the port's name there, so that equal times are
-//! decided as in the whole.
+//! Partitions run independently for a window. No packet can cross a boundary within a window,
+//! because its length is at most the shortest time from the start of a transmission to its landing
+//! in another partition. At the end of a window each partition commits its boundary ports, takes
+//! the packets that they have started off the links and hands them over. They land in a later
+//! window. In the receiving partition the port appears as its far end only: a link without a queue.
+//! It keeps the port's global ID, which breaks ties between events at equal times, so a run gives
+//! the same bytes in any partitioning.
 
 use std::ops::DerefMut;
 
@@ -14,26 +15,26 @@ use tidegate_core::{Body, Frame};
 use super::*;
 use crate::bytes::{Bytes, bytes};
 
-/// A packet that has started to leave one partition and lands in another.
+/// A packet whose transmission has started in one partition and which lands in another.
 pub(super) struct Crossing {
-    /// The port that it left by, as the whole calls it.
+    /// Global ID of the port that it left by.
     pub(super) port: u32,
-    /// Hop records among those of the mail.
+    /// Number of its hop records in [`Mailbox::hops`].
     pub(super) hops: u32,
     pub(super) landing: Time,
     pub(super) frame: Frame,
     pub(super) body: Body,
 }
 
-/// What one partition hands to another at the end of a window.
+/// Packets and messages that one partition hands to another at the end of a window.
 #[derive(Default)]
 pub(crate) struct Mailbox {
     pub(super) parcels: Vec<Crossing>,
     pub(super) hops: Vec<Hop>,
-    /// Flows that begin in a later window.
+    /// Flows that start in a later window.
     pub(crate) submissions: Vec<Submission>,
-    /// Messages that have begun at the one and arrive at the other.
-    begun: Vec<Submission>,
+    /// Dependent messages that the sending partition has started and the receiving one must expect.
+    started: Vec<Submission>,
 }
 
 bytes! {
@@ -41,12 +42,12 @@ bytes! {
 }
 
 impl Mailbox {
-    /// Moves packets and messages that have begun to the end of `to`, as bytes. Flows of the feed
-    /// stay: every process knows its own.
+    /// Serialises the packets and the started messages, and appends them to `to`. Flows of the feed
+    /// are not included: every process draws all of them itself.
     pub(crate) fn write(&mut self, to: &mut Vec<u8>) {
         debug_assert!(self.submissions.is_empty());
-        (self.begun.len() as u64).put(to);
-        self.begun.drain(..).for_each(|submission| submission.put(to));
+        (self.started.len() as u64).put(to);
+        self.started.drain(..).for_each(|submission| submission.put(to));
         let mut hops = self.hops.iter();
         for parcel in self.parcels.drain(..) {
             parcel.put(to);
@@ -55,10 +56,10 @@ impl Mailbox {
         self.hops.clear();
     }
 
-    /// Adds what is in these bytes; `None` where they are others.
+    /// Adds the contents of `from`; `None` if the bytes are malformed.
     pub(crate) fn read(&mut self, mut from: &[u8]) -> Option<()> {
         for _ in 0..u64::take(&mut from)? {
-            self.begun.push(Submission::take(&mut from)?);
+            self.started.push(Submission::take(&mut from)?);
         }
         while !from.is_empty() {
             let parcel = Crossing::take(&mut from)?;
@@ -72,8 +73,8 @@ impl Mailbox {
 }
 
 impl<P: Probe, N: Naming> Partition<P, N> {
-    /// Commits the ports at boundaries up to now, and hands over what they have started: `mail` is
-    /// by part. Says when the first of it lands.
+    /// Commits the boundary ports up to now and hands over the packets that they have started.
+    /// `mail` returns the mailbox of a partition. Returns when the first of these packets lands.
     pub(crate) fn hand_over<M: DerefMut<Target = Mailbox>>(
         &mut self,
         mail: impl Fn(u32) -> M,
@@ -87,22 +88,22 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 first = first.min(landing);
                 self.post(index, landing, &mut mail(to));
             }
-            self.shut(index, sentinel);
+            self.restore_sentinel(index, sentinel);
         }
         for (to, submission) in
             self.dependents.iter_mut().flat_map(|dependents| dependents.take_announced())
         {
-            mail(to).begun.push(submission);
+            mail(to).started.push(submission);
         }
         first
     }
 
-    /// Puts the gate back on a link at a boundary from which everything has been taken.
-    pub(super) fn shut(&mut self, index: u32, sentinel: u32) {
+    /// Puts the sentinel packet back on a boundary link from which everything has been taken.
+    pub(super) fn restore_sentinel(&mut self, index: u32, sentinel: u32) {
         self.ports[index as usize].append(sentinel, Time::NEVER, &mut self.packets.frames);
     }
 
-    /// Moves all packets on a link, of which the first lands at `landing`, to `mail`.
+    /// Moves all packets on a link to `mail`. The first lands at `landing`.
     fn post(&mut self, index: u32, mut landing: Time, mail: &mut Mailbox) {
         let port = self.port_names.name(index);
         loop {
@@ -120,7 +121,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Takes in what another partition has handed over.
+    /// Takes in the contents of a mailbox.
     pub(crate) fn take_in(&mut self, mail: &mut Mailbox) {
         let mut hops = mail.hops.iter();
         for parcel in mail.parcels.drain(..) {
@@ -129,21 +130,21 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             (*p.frame, *p.body) = (parcel.frame, parcel.body);
             p.hops.clear();
             hops.by_ref().take(parcel.hops as usize).for_each(|hop| p.hops.push(*hop));
-            let index = self.port_names.here(parcel.port);
+            let index = self.port_names.index_of(parcel.port);
             let port = &mut self.ports[index as usize];
             if port.append(packet, parcel.landing, &mut self.packets.frames) {
                 self.events.set(index, parcel.landing);
             }
         }
         mail.hops.clear();
-        mail.begun.drain(..).for_each(|submission| self.expect(&submission));
+        mail.started.drain(..).for_each(|submission| self.expect(&submission));
         if !mail.submissions.is_empty() {
             mail.submissions.drain(..).for_each(|submission| self.agenda.submit(submission));
             self.schedule_generator();
         }
     }
 
-    /// When something happens next, or may be started at a boundary.
+    /// Time of the next event, or of the earliest start at a boundary port.
     pub(crate) fn next_at(&self) -> Time {
         let waiting =
             (0..self.boundaries.len()).map(|at| self.next_start(self.boundaries[at].0)).min();

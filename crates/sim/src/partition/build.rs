@@ -1,4 +1,4 @@
-//! A part of the network of a run, from its description.
+//! Construction of a partition from the description of a run.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::marking::Markings;
 use crate::partitioning::Partitioning;
 
 impl<P: Probe, N: Naming> Partition<P, N> {
-    /// Partition `number` of `partition`, with the first events scheduled.
+    /// Partition `number` of `partitioning`, with its first events scheduled.
     pub(crate) fn new(
         ground: &Ground,
         partitioning: &Partitioning,
@@ -19,29 +19,30 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let Ground { setup, routes, markings, .. } = ground;
         let (fabric, seed) = (&setup.fabric, setup.seed);
         let routing = Routing::new(setup, routes.clone());
-        let here = Here { fabric, partitioning, number };
-        let (own, inbound) = (here.ports(true), here.ports(false));
+        let lookup = Lookup { fabric, partitioning, number };
+        let (own, inbound) = (lookup.ports(true), lookup.ports(false));
         let all = [&own[..], &inbound].concat();
-        let own_hosts = here.hosts();
+        let own_hosts = lookup.hosts();
         let port_names = N::of(all.clone(), 2 * fabric.links.len());
         let host_names = N::of(own_hosts.clone(), fabric.hosts.len());
-        let port = |&name: &u32| here.port(setup, markings, name, |host| host_names.here(host));
+        let port =
+            |&name: &u32| lookup.port(setup, markings, name, |host| host_names.index_of(host));
         let mut ports: Vec<Port> = all.iter().map(port).collect();
-        let schedulers = here.schedulers(&own, &mut ports);
+        let schedulers = lookup.schedulers(&own, &mut ports);
         let ingress = Ingress::new(fabric, &all).map(Box::new);
         let racks = Racks::new(
             fabric,
             &mut ports,
-            |port| port_names.here(port),
-            |rack| here.partition_of(Node::Switch(rack)) == number,
+            |port| port_names.index_of(port),
+            |rack| lookup.partition_of(Node::Switch(rack)) == number,
         );
         let boundaries = (0..).zip(&own).filter_map(|(port, &name)| {
-            let to = here.partition_of(fabric.port_ends(name).to);
+            let to = lookup.partition_of(fabric.port_ends(name).to);
             (to != number).then_some((port, to))
         });
         let boundaries: Vec<_> = boundaries.collect();
         let own_switches = (0..fabric.switches.len() as u32)
-            .filter(|&s| here.partition_of(Node::Switch(s)) == number);
+            .filter(|&s| lookup.partition_of(Node::Switch(s)) == number);
         let own_switches: Vec<u32> = own_switches.collect();
         let (switches, switch_ports) = switches(fabric, &ports[..own.len()]);
 
@@ -63,12 +64,13 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let dependents = Dependents::new(setup, &partitioning.of_host, number);
         let impaired = setup.faults.touch_packets() || held || ingress.is_some();
         let wakes = !schedulers.is_empty() || racks.is_some();
-        // What is held back is the partition's, days begin and end for all racks; and of hosts that
-        // are told to pause it is not shown that they may be ahead of each other.
+        // Batches longer than one event need independent nodes. Held packets share one queue per
+        // partition, and days begin and end for all racks at once. Under PFC the safety of batches
+        // is unproven: a paused host could be ahead of its switch.
         let held_back = setup.faults.reordering > 0.0 || held;
         let entangled = held_back || racks.is_some() || ingress.is_some();
         let apart = !P::EXPLICIT_DEQUEUES && !entangled;
-        let events = here.events(&all, &own_hosts, &ports, wakes, apart);
+        let events = lookup.events(&all, &own_hosts, &ports, wakes, apart);
         let mut partition = Partition {
             now: Time::ZERO,
             batch_start: Time::ZERO,
@@ -98,7 +100,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             hosts: own_hosts
                 .iter()
                 .map(|&host| {
-                    let port = port_names.here(routing.uplink(host));
+                    let port = port_names.index_of(routing.uplink(host));
                     Host::new(port, setup.stacks.len(), context(setup, &routing, host))
                 })
                 .collect(),
@@ -140,7 +142,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     }
 }
 
-/// What a host tells its transports.
+/// Properties of a host that its transports know.
 pub(crate) fn context(setup: &Setup, routing: &Routing, host: u32) -> HostContext {
     let fabric = &setup.fabric;
     HostContext {
@@ -153,22 +155,21 @@ pub(crate) fn context(setup: &Setup, routing: &Routing, host: u32) -> HostContex
         fabric_control_rtt: routing.fabric_control_rtt(),
         bdp_bytes: routing.bdp_bytes(host),
         connections: setup.connections,
-        // What leaves by a circuit can overtake what has left by the packet network, or the other
-        // way round.
+        // Packets on a circuit can overtake earlier packets in the packet network, and vice versa.
         spraying: setup.routing == Choice::Spray || fabric.circuits.is_some(),
         most_held: setup.stack_time.most(),
         priorities: fabric.switches.iter().map(|s| s.priorities).min().unwrap_or(1),
     }
 }
 
-/// A part of a fabric, to look things up in.
-struct Here<'a> {
+/// Lookups for one partition of a fabric.
+struct Lookup<'a> {
     fabric: &'a Fabric,
     partitioning: &'a Partitioning,
     number: u32,
 }
 
-impl Here<'_> {
+impl Lookup<'_> {
     fn partition_of(&self, node: Node) -> u32 {
         match node {
             Node::Host(h) => self.partitioning.of_host[h as usize],
@@ -176,7 +177,7 @@ impl Here<'_> {
         }
     }
 
-    /// Names of its own ports, or of those of others that lead here.
+    /// Global IDs of the partition's own ports, or of other partitions' ports whose links end here.
     fn ports(&self, own: bool) -> Vec<u32> {
         let all = 0..2 * self.fabric.links.len() as u32;
         all.filter(|&port| {
@@ -187,7 +188,7 @@ impl Here<'_> {
         .collect()
     }
 
-    /// Names of its hosts.
+    /// Global IDs of its hosts.
     fn hosts(&self) -> Vec<u32> {
         let all = 0..self.fabric.hosts.len() as u32;
         all.filter(|&host| self.partition_of(Node::Host(host)) == self.number).collect()
@@ -232,7 +233,7 @@ impl Here<'_> {
         port
     }
 
-    /// What holds the queues of its own ports; nothing where all are plain.
+    /// Schedulers of its own ports; empty if all ports are plain.
     fn schedulers(&self, own: &[u32], ports: &mut [Port]) -> Vec<Option<Box<Scheduler>>> {
         let scheduler = |&name: &u32| {
             let PortEnds { from: Node::Switch(switch), to } = self.fabric.port_ends(name) else {
@@ -259,9 +260,10 @@ impl Here<'_> {
         all
     }
 
-    /// The event list: ports, hosts, generator, sampler and faults, and, where some ports have
-    /// schedulers, one entry a port more to wake up by. A node's group has the links that lead to
-    /// it, and what it wakes up for; `apart`: its turn may be as long as the shortest of them.
+    /// Builds the event list. Its sources are ports, hosts, generator, sampler and faults, and one
+    /// wake-up per port if any port has a scheduler. The group of a node has the links that lead to
+    /// it, and its wake-ups. If `apart` is set, a batch of the group may be as long as the shortest
+    /// of these links.
     fn events<N: Naming>(
         &self,
         names: &[u32],
@@ -304,7 +306,7 @@ impl Here<'_> {
     }
 }
 
-/// State of every switch, and the ports of those that are here.
+/// State of every switch, and the ports of those in this partition.
 fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
     let mut of: Vec<Vec<u32>> = vec![Vec::new(); fabric.switches.len()];
     for (index, port) in ports.iter().enumerate().filter(|(_, port)| port.owner & HOST == 0) {
@@ -317,7 +319,7 @@ fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
         all.extend(ports);
         let (capacity, alpha) = match switch.buffer {
             Buffer::Unlimited => (u64::MAX, f64::INFINITY),
-            // What came in decides, and not where it goes.
+            // Admission is by ingress, not by egress.
             Buffer::Shared { bytes, .. } if switch.pausing.is_some() => (bytes, f64::INFINITY),
             Buffer::Shared { bytes, alpha } => (bytes, alpha),
         };

@@ -1,11 +1,10 @@
-//! Injected faults at work: what happens to packets at the end of a link, and links and hosts that
-//! go and come back.
+//! Injected faults: impairments of packets at the end of a link, and outages of links and hosts.
 
 use super::*;
 
 impl<P: Probe, N: Naming> Partition<P, N> {
     #[inline(never)]
-    pub(super) fn meet_fate(&mut self, index: u32, to: u32, packet: u32) {
+    pub(super) fn apply_impairments(&mut self, index: u32, to: u32, packet: u32) {
         if self.packets.frames[packet as usize].flags & frame_flag::PAUSE != 0 {
             return self.take_pause(index, packet);
         }
@@ -51,7 +50,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Releases held packets, and takes links and hosts down and up.
+    /// Releases held packets, starts and ends PFC storms, and takes links and hosts down and up.
     pub(super) fn on_faults(&mut self) {
         let now = self.now;
         while let Some(Held { packet, to, landed, received }) = self.injector.release(now) {
@@ -59,15 +58,15 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 None => self.arrive(to, packet, landed),
                 Some(_) if self.hosts[(to & !HOST) as usize].stopped => self.lose(packet),
                 Some(received) => {
-                    // RTTs are from NIC to NIC.
+                    // RTTs are measured from NIC to NIC.
                     self.packets.body(packet).sent_at += now - received;
                     self.deliver_with_care(to & !HOST, packet, landed);
                 }
             }
         }
         while let Some((host, on)) = self.injector.storm(now) {
-            let here = self.host_here(host);
-            here.into_iter().for_each(|host| self.storm(host, on));
+            let local = self.local_host(host);
+            local.into_iter().for_each(|host| self.storm(host, on));
         }
         let mut rerouted = false;
         while let Some(Changed { down, link, host }) = self.injector.change(now) {
@@ -75,7 +74,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 self.toggle(link, down);
                 rerouted = true;
             }
-            if let Some(host) = host.and_then(|host| self.host_here(host)) {
+            if let Some(host) = host.and_then(|host| self.local_host(host)) {
                 self.hosts[host as usize].stopped = down;
                 if !down {
                     self.on_host(host);
@@ -89,10 +88,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.schedule_faults();
     }
 
-    /// A link goes down or comes back.
+    /// Takes a link down or brings it back.
     pub(super) fn toggle(&mut self, link: u32, down: bool) {
         for name in [2 * link, 2 * link + 1] {
-            let index = self.port_names.here(name);
+            let index = self.port_names.index_of(name);
             if index == NOWHERE {
                 continue;
             }
@@ -105,7 +104,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             if down {
                 let queued = self.queued_byte_ps(index, now);
                 let shared = self.ports[index as usize].queue_bytes - self.credit_bytes(index);
-                // What is sent because of what is lost does not wait here either.
+                // Packets that are sent in reaction to these losses must not queue here either.
                 self.ports[index as usize].flags |= flag::DOWN;
                 let waited = self.credits_waited(index, now);
                 if let Some(scheduler) = self.scheduler(index) {
@@ -130,7 +129,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                     self.landings[index as usize] = Time::NEVER;
                 }
                 self.events.clear(index);
-                sentinel.into_iter().for_each(|sentinel| self.shut(index, sentinel));
+                sentinel.into_iter().for_each(|sentinel| self.restore_sentinel(index, sentinel));
             } else {
                 let port = &mut self.ports[index as usize];
                 port.mend(now);
@@ -149,9 +148,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.discard(packet);
     }
 
-    /// Whether a packet that has reached a host's NIC goes on to its transport now. One that is
-    /// damaged does not, nor one that was held back until the host had stopped; and software takes
-    /// its time.
+    /// Returns whether a packet that has reached a host's NIC continues to its transport now. A
+    /// corrupted packet does not; nor does a packet that was held back until after the host had
+    /// stopped. If host software takes time, the packet is held for that long and delivered later.
     #[cold]
     pub(super) fn takes(&mut self, host: u32, packet: u32, landed: Time) -> bool {
         let now = self.now;

@@ -1,16 +1,16 @@
-//! Warm-up, samples, and the records that a partition leaves.
+//! Warm-up, samples, and the records that a partition produces.
 
 use super::*;
 
 impl<P: Probe, N: Naming> Partition<P, N> {
-    /// Samples the switch buffers, and keeps the event list's horizon ahead.
+    /// Samples the switch buffers, and moves the event list's epoch on when needed.
     pub(super) fn on_sampler(&mut self) {
         self.events.rebase(self.now);
         let next = if self.closed {
             self.now + FAR
         } else if self.warm {
-            // An event costs as much as some eight ports: with many of them and no traffic this is
-            // all the work there is.
+            // An event costs about as much as eight ports. With many ports and no traffic, samples
+            // are all the work there is.
             self.work = self.work.saturating_sub(self.ports.len() as u64 / 8);
             self.commit_all();
             for switch in &mut self.switches {
@@ -30,8 +30,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Everything measured so far is forgotten. What is queued now is charged only for its wait
-    /// from now on.
+    /// Discards all measurements so far. Packets that are queued now are charged only for their
+    /// wait from now on.
     pub(crate) fn warm_up(&mut self) {
         self.commit_all();
         self.warm = true;
@@ -68,14 +68,14 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// What is measured of links and switches ends here: the records of those that are the
-    /// partition's own, with the names of the ports.
+    /// Ends the measured window of links and switches. Returns the records of those that belong to
+    /// this partition, by global port ID.
     pub(crate) fn close(&mut self) -> (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>) {
         self.closed = true;
         self.records()
     }
 
-    /// The same as of now.
+    /// Returns the same records as of now, without ending the window.
     pub(crate) fn records(&mut self) -> (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>) {
         self.commit_all();
         let end = self.now;
@@ -86,7 +86,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         (links, switches.collect())
     }
 
-    /// Bytes queued at every switch port of the partition, by name.
+    /// Bytes queued at every switch port of the partition, by global port ID.
     pub(crate) fn queues(&self) -> impl Iterator<Item = (u32, u32)> {
         let ports = (0..).zip(&self.ports[..self.own_ports]);
         ports
@@ -94,8 +94,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             .map(|(index, port)| (self.port_names.name(index), port.queue_bytes))
     }
 
-    /// By switch port of the partition: what packets have waited for since time 0, in byte
-    /// picoseconds, and wire bytes sent since then.
+    /// By switch port of the partition: queueing since time 0 in byte picoseconds, and wire bytes
+    /// sent since then.
     pub(crate) fn carried(&self) -> impl Iterator<Item = (u32, (u128, u64))> {
         (0..self.own_ports).zip(&self.ports).filter(|(_, port)| port.owner & HOST == 0).map(
             |(index, port)| {
@@ -106,33 +106,34 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         )
     }
 
-    /// How long ports of the partition have stood still that were ever told to pause, by name.
+    /// Total pause time of the partition's ports that have ever been paused, by global port ID.
     pub(crate) fn pauses(&self) -> impl Iterator<Item = (u32, Span)> {
         let ports = if self.ingress.is_some() { self.own_ports } else { 0 };
         let paused = (0..ports).map(|index| (index, self.paused(index, self.now)));
-        let told = paused.filter(|(_, (times, _))| *times > 0);
-        told.map(|(index, (_, span))| (self.port_names.name(index as u32), span))
+        let ever_paused = paused.filter(|(_, (times, _))| *times > 0);
+        ever_paused.map(|(index, (_, span))| (self.port_names.name(index as u32), span))
     }
 
-    /// What packets have waited for at every port of the partition, by name, in byte picoseconds.
+    /// Queueing at every port of the partition in byte picoseconds, by global port ID.
     pub(crate) fn byte_ps(&self) -> impl Iterator<Item = (u32, u128)> {
         let ports = (0..).zip(&self.ports[..self.own_ports]);
         ports.map(|(index, port)| (self.port_names.name(index), port.waits.byte_ps))
     }
 
-    /// The windows of the flows that are sent from here, in wire bytes, of those that have one: by
-    /// id of the flow, in no order.
+    /// Windows in wire bytes of the flows that this partition sends, by flow ID and in no order.
+    /// Flows without a window are left out.
     pub(crate) fn windows(&self) -> impl Iterator<Item = (u64, f64)> {
         self.flows.senders().filter_map(|sending| {
-            let host = &self.hosts[self.host_here(sending.flow.src)? as usize];
+            let host = &self.hosts[self.local_host(sending.flow.src)? as usize];
             let limits = host.existing(sending.flow.stack)?.limits(sending.handle)?;
             Some((sending.id, limits.window_bytes)).filter(|(_, bytes)| bytes.is_finite())
         })
     }
 
-    /// Payload submitted at `host` and not yet sent for the first time; `None`: it is not here.
+    /// Payload submitted at `host` and not yet sent for the first time; `None` if another partition
+    /// has the host.
     pub(crate) fn backlog_bytes(&self, host: u32) -> Option<u64> {
-        self.host_here(host).map(|host| self.hosts[host as usize].backlog_bytes())
+        self.local_host(host).map(|host| self.hosts[host as usize].backlog_bytes())
     }
 
     fn switch_record(&self, switch: u32, end: Time) -> SwitchRecord {
@@ -155,22 +156,22 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// What packets have waited for at a port since warm-up, in byte picoseconds.
+    /// Queueing at a port since warm-up, in byte picoseconds.
     fn queued_since_warmup(&self, index: usize, end: Time) -> u128 {
         let port = &self.ports[index];
         let queued = port.waits.byte_ps + self.queued_byte_ps(index as u32, end);
         queued.saturating_sub(self.baselines[index].byte_ps)
     }
 
-    /// What credits, which are not part of a switch's buffer, have waited at a port since warm-up,
-    /// in byte picoseconds.
+    /// Queueing of credits at a port since warm-up, in byte picoseconds. Credits are not part of
+    /// the switch's buffer.
     fn credits_since_warmup(&self, index: u32, end: Time) -> i128 {
         let scheduler = self.schedulers.get(index as usize).and_then(Option::as_deref);
         scheduler.map_or(0, |of| of.credit_byte_ps) + self.credits_waited(index, end)
     }
 
-    /// A queue that holds `max` at most cannot hold more on average, or in a percentile, which is
-    /// the middle of a class.
+    /// Bounds mean and percentile by `max`: a percentile is the middle of a histogram bin and could
+    /// exceed it.
     fn spread(&self, byte_ps: u128, end: Time, p99: Option<f64>, max: f64) -> Spread {
         let span = end.since(self.setup.warmup).as_ps() as f64;
         let mean = if span > 0.0 { byte_ps as f64 / span } else { 0.0 };
@@ -193,7 +194,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             });
         let per = |sum: f64, by: f64| if by > 0.0 { sum / by } else { 0.0 };
         let wire_bytes = port.tx_bytes - before.tx_bytes;
-        // What was under way at warm-up belongs in part, and what is under way now does so too.
+        // Transmissions that were in progress at warm-up count in part, and so do those in progress
+        // now.
         let sending = match self.schedulers.get(index) {
             Some(Some(_)) => self.sent(index).beyond(before.sent),
             _ => port.serialise_all(wire_bytes),
@@ -224,7 +226,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// What the queued packets have waited for so far, in byte picoseconds.
+    /// Waiting so far of the queued packets, in byte picoseconds.
     pub(super) fn queued_byte_ps(&self, index: u32, now: Time) -> u128 {
         let (port, frames) = (&self.ports[index as usize], &self.packets.frames);
         if port.owner & HOST != 0 {
@@ -247,7 +249,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Times that a port was paused, and for how long, by `now`.
+    /// Number of pauses of a port, and their total duration by `now`.
     fn paused(&self, index: usize, now: Time) -> (u64, Span) {
         self.pause_state(index)
             .map_or((0, Span::ZERO), |pause_state| (pause_state.times, pause_state.span(now)))

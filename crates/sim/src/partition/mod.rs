@@ -1,17 +1,18 @@
-//! The event loop, over a part of a fabric or all of it.
+//! The event loop of one partition. A partition is a part of the fabric, or all of it.
 //!
-//! Sources of events: every port (the head of its link), every host (its earliest deadline), the
-//! generator, the sampler. A packet costs one event a hop: when it lands, its next port is
-//! committed up to now, and it starts its transmission or joins the queue. At equal times
-//! departures come before arrivals, because a port is committed up to and including now first.
+//! Event sources are: every port (landing of the head of its link), every host (its earliest
+//! deadline), the generator, the sampler and the faults. A packet costs one event per hop: when it
+//! lands, the event loop commits its next port up to now, and the packet either starts its
+//! transmission or joins the queue. At equal times departures precede arrivals, because a port is
+//! first committed up to and including now.
 //!
-//! Nodes have turns, in which some are ahead of others by up to the delay of a link (`events.rs`).
-//! Each node's events happen in their order, and whatever concerns more than one (the generator,
-//! samples, the end of a stretch) finds all of them at the same time.
+//! Events are handled in node batches, so one node can be ahead of another by up to a link's delay
+//! (`events.rs`). The events of one node keep their order. Everything that concerns several nodes
+//! (the generator, samples, the end of a run interval) finds all of them at the same time.
 //!
-//! A part has the hosts and switches of its own, the ports that they send by, and the far ends of
-//! links that come in from other partitions. Ports and hosts have numbers of its own; switches are
-//! called as in the whole. [`boundary`] says how packets get from part to part.
+//! A partition has its own hosts and switches, the ports that they send from, and the far ends of
+//! links that arrive from other partitions. Ports and hosts have local indices; switches keep their
+//! global ones. [`boundary`] describes how packets move between partitions.
 
 mod boundary;
 mod build;
@@ -55,74 +56,75 @@ use crate::routing::{NO_PORT, Routing};
 use crate::scheduler::Scheduler;
 use crate::setup::Setup;
 
-/// Switch buffers are sampled so often for their percentiles.
+/// Interval at which switch buffers are sampled for percentiles.
 const SAMPLE_INTERVAL: Span = Span::us(10);
 
-/// What a switch's ports share.
+/// State that the ports of a switch share.
 struct Switch {
     first_port: u32,
     last_port: u32,
-    /// Bytes queued, too high by what lazily committed ports have sent meanwhile.
+    /// Bytes queued. Too high by what lazily committed ports have sent since their last commit.
     used: u64,
     capacity: u64,
     alpha: f64,
     drops: u64,
     occupancy: Histogram,
-    /// The most that `used` has been, exactly.
+    /// Maximum of `used`; exact.
     max_used: u64,
 }
 
-/// Counters of a port as of warm-up.
+/// Counters of a port at the end of warm-up.
 #[derive(Clone, Copy, Default)]
 struct Baseline {
     tx_bytes: u64,
     packets: u64,
-    /// Of a transmission in progress.
+    /// Remainder of a transmission in progress.
     busy: Span,
-    /// Of transmissions since that a failing link cut short: what was left of them.
+    /// Remainder of the transmissions that a failing link has cut short since then.
     unsent: Span,
-    /// What the packets queued then had waited for before.
+    /// Waiting so far of the packets that were queued at that time.
     byte_ps: u128,
-    /// What all packets that had left by then had waited for.
+    /// Waiting of all packets that had left by that time.
     waited: u128,
-    /// Of a port with a scheduler: time spent sending.
+    /// Time spent sending. Only for ports with a scheduler.
     sent: Span,
-    /// Times that it was paused, and for how long in all.
+    /// Number of pauses, and their total duration.
     paused: (u64, Span),
 }
 
-/// A simulation of a part of a fabric. No two are in one cache line, or in a pair of them.
+/// Simulation of one partition. The alignment keeps two of them out of one cache line, or pair of
+/// lines.
 #[repr(align(128))]
 pub(crate) struct Partition<P, N> {
     pub(crate) now: Time,
-    /// When the turn of the node whose events happen now began: everything before has happened, at
-    /// every node.
+    /// Start of the current node batch. Every event before it has been handled, at every node.
     batch_start: Time,
     events: EventList<N>,
     packets: Packets,
     ports: Vec<Port>,
-    /// How many of them are its own.
+    /// Number of ports that belong to this partition. They come first in `ports`.
     own_ports: usize,
-    /// Those of its own whose links end in other partitions, and in which; by port. A packet that
-    /// stays, the sentinel, is first on such a link: never empty, it has no events here.
+    /// Own ports whose links end in another partition, with that partition; ordered by port. A
+    /// sentinel packet stays at the head of such a link: the link is never empty, so it has no
+    /// events here.
     boundaries: Vec<(u32, u32)>,
     rates: Vec<Rate>,
     baselines: Vec<Baseline>,
-    /// When the head of each link lands. Kept only with explicit dequeues, else the event list
-    /// knows.
+    /// Landing time of the head of each link. Used only with explicit dequeues; otherwise the event
+    /// list has it.
     landings: Vec<Time>,
     histograms: Vec<PortHistograms>,
-    /// By port, where any has one: what holds its queues.
+    /// Schedulers by port. Empty if no port has one.
     schedulers: Vec<Option<Box<Scheduler>>>,
-    /// Where racks have circuits.
+    /// Virtual output queues of racks, if the fabric has circuits.
     racks: Option<Box<Racks>>,
-    /// Where switches pause those that send to them: what they count.
+    /// Ingress accounting, if any switch uses PFC.
     ingress: Option<Box<Ingress>>,
-    /// All of the fabric's.
+    /// All switches of the fabric.
     switches: Vec<Switch>,
-    /// Which of them are its own.
+    /// Switches that belong to this partition.
     own_switches: Vec<u32>,
-    /// Ports of each switch, by `first_port..last_port`.
+    /// Ports of all switches; a switch owns the range `first_port..last_port`.
     switch_ports: Vec<u32>,
     hosts: Vec<Host>,
     port_names: N,
@@ -130,31 +132,32 @@ pub(crate) struct Partition<P, N> {
     routing: Routing,
     pub(crate) flows: Flows,
     pub(crate) agenda: Agenda,
-    /// Where there are messages that wait for others.
+    /// Dependent messages, if the run has any.
     dependents: Option<Box<Dependents>>,
-    /// Ways to mark, by [`Port::marking`].
+    /// ECN configurations, indexed by [`Port::marking`].
     ways_to_mark: Vec<Ecn>,
-    /// By port, where some mark at random.
+    /// Random streams by port, if any configuration marks at random.
     marking: Vec<Rng>,
-    /// By host, where packets are sprayed: entropy of what it sends.
+    /// Random streams by host for the entropy of its packets, if packets are sprayed.
     spray: Vec<Rng>,
     injector: Injector,
-    /// Packets can suffer at the end of a link, or wait behind it.
+    /// Set if packets can be impaired or delayed at the end of a link.
     impaired: bool,
-    /// By host, where software takes time: when it hands over the last packet it has, and the
-    /// stream of its jitter.
+    /// By host, if host software takes time: when it delivers the last packet that it holds, and
+    /// the random stream of its jitter.
     stacks_busy: Vec<(Time, Rng)>,
     pub(crate) fault_counts: FaultCounts,
-    /// A free packet for transports to write into.
+    /// Free packet that transports write into.
     blank: u32,
     warm: bool,
-    /// The measured span is over.
+    /// The measured window is over.
     closed: bool,
     pub(crate) packet_hops: u64,
     pub(crate) handled: u64,
-    /// What may still be done before [`run_until`](Self::run_until) returns.
+    /// Work that [`run_until`](Self::run_until) may still do before it returns.
     pub(crate) work: u64,
-    /// It returned amid the submissions of one moment: they go on before anything else happens.
+    /// `run_until` returned between submissions of one instant. They continue before any other
+    /// event.
     submitting: bool,
     setup: Arc<Setup>,
     pub(crate) probe: P,
@@ -181,23 +184,23 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.generator_source() + 3 + port
     }
 
-    /// What the partition calls a host of the whole, if it has it.
-    fn host_here(&self, host: u32) -> Option<u32> {
-        Some(self.host_names.here(host)).filter(|&here| here != NOWHERE)
+    /// Returns the local index of a host, if it belongs to this partition.
+    fn local_host(&self, host: u32) -> Option<u32> {
+        Some(self.host_names.index_of(host)).filter(|&index| index != NOWHERE)
     }
 
-    /// What a path looks like: base RTT, rates, hops.
+    /// Path properties: base RTT, rates, hops.
     pub(crate) fn paths(&self) -> &dyn PathOracle {
         &self.routing
     }
 
-    /// Packets that are somewhere in the partition.
+    /// Number of packets in this partition, queued or in flight.
     pub(crate) fn packets_in_flight(&self) -> usize {
         self.packets.in_use() - 1 - self.boundaries.len()
     }
 
-    /// Handles all events up to and including `until`; `false` if there was more work than is
-    /// allowed.
+    /// Handles all events up to and including `until`. Returns `false` if the work limit was
+    /// reached first.
     pub(crate) fn run_until(&mut self, until: Time) -> bool {
         if self.submitting {
             self.on_generator();
@@ -218,7 +221,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             }
             self.events.shut();
         }
-        // The node may be ahead of others.
+        // This node may be ahead of others.
         self.now = self.batch_start;
         false
     }
@@ -235,12 +238,12 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// The head of a link has arrived (or, with explicit dequeues, a transmission has ended).
+    /// The head of a link has landed (or, with explicit dequeues, a transmission has ended).
     #[inline(always)]
     fn on_link(&mut self, index: u32) {
         let port = &mut self.ports[index as usize];
         if P::EXPLICIT_DEQUEUES && self.landings[index as usize] != self.now {
-            self.commit(index); // the end of a transmission
+            self.commit(index); // End of a transmission.
             self.schedule_explicit(index);
             return;
         }
@@ -256,9 +259,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 self.events.set(index, next);
             }
         } else {
-            // The sender may be behind this node, so it is asked for what has started by the time
-            // that all have reached. What starts later does not land in this turn; and what was
-            // being sent then has been by now, for the link's delay is longer than the turn.
+            // The sender may be behind this node. So it is committed only up to the start of the
+            // batch, which all nodes have reached. Later starts land after this batch, because the
+            // delay of the link exceeds the length of the batch; for the same reason a transmission
+            // that was in progress at that time has ended by now.
             let now = std::mem::replace(&mut self.now, self.batch_start);
             if port.owner & HOST != 0 {
                 let host = port.owner & !HOST;
@@ -278,7 +282,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
         self.packet_hops += 1;
         if self.impaired {
-            self.meet_fate(index, to, packet)
+            self.apply_impairments(index, to, packet)
         } else {
             self.arrive(to, packet, self.now)
         }
@@ -293,7 +297,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Explicit dequeues: the next event of a port is its next landing or the end of its
+    /// With explicit dequeues, the next event of a port is its next landing or the end of its
     /// transmission.
     fn schedule_explicit(&mut self, index: u32) {
         let port = &self.ports[index as usize];
@@ -308,7 +312,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Starts every transmission of a port that is due.
+    /// Starts every transmission that is due at a port.
     #[inline]
     fn commit(&mut self, index: u32) {
         let owner = self.ports[index as usize].owner;

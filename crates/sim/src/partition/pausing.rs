@@ -1,23 +1,24 @@
-//! Pauses: a switch counts what it takes by ingress, tells senders to stand still and to go on, and
-//! senders do.
+//! PFC: a switch counts buffered bytes by ingress and sends pause and resume frames; senders obey
+//! them.
 //!
-//! A pause is a packet of its own. It goes before all else, takes time on the wire, and waits for
-//! the packet that is being sent; of one class at most one waits, for it says how things are when
-//! it leaves. It is not counted, cannot be paused, and no fault befalls it.
+//! A pause frame is a packet of its own. It precedes all other packets, takes time on the wire, and
+//! waits for the transmission in progress. At most one frame per class waits, because a frame
+//! reports the state at the time when it leaves. Pause frames are not counted, cannot be paused,
+//! and suffer no impairments.
 
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::deadlock::{At, Queued, Still, Waits};
+use crate::deadlock::{At, PausedPort, Queued, Waits};
 
 impl<P: Probe, N: Naming> Partition<P, N> {
-    /// Counts a packet by its ingress; false where there is no room.
+    /// Counts a packet by its ingress. Returns `false` if there is no room.
     pub(super) fn takes_by_ingress(&mut self, switch: u32, packet: u32) -> bool {
         let frame = self.packets.frames[packet as usize];
         let room = |ingress: &Ingress| ingress.room(switch, ingress.of(packet), &frame);
         let Some(mut found) = self.ingress.as_deref().map(room) else { return true };
         if found != Room::Usual {
-            // The counts may be stale, and then too high.
+            // The counts may be stale, and are then too high.
             self.commit_switch(switch);
             found = self.ingress.as_deref().map_or(found, room);
         }
@@ -28,7 +29,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         found != Room::Nowhere
     }
 
-    /// Where too much is held of what came in by the packet's ingress, its sender pauses.
+    /// Pauses the sender behind the packet's ingress if too many bytes from that ingress are
+    /// buffered.
     pub(super) fn pause_sender(&mut self, switch: u32, packet: u32, class: u8) {
         let over = |ingress: &Ingress| {
             let by = ingress.of(packet);
@@ -37,18 +39,19 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         if self.ingress.as_deref().and_then(over).is_none() {
             return;
         }
-        // The counts may be stale, and then too high.
+        // The counts may be stale, and are then too high.
         self.commit_switch(switch);
         let Some(by) = self.ingress.as_deref().and_then(over) else { return };
         self.send_pause(switch, by, class, true);
-        // From now on every departure counts when it happens.
+        // From now on every departure must be counted when it happens.
         let Switch { first_port, last_port, .. } = self.switches[switch as usize];
         for at in first_port..last_port {
             self.commit_scheduled(self.switch_ports[at as usize]);
         }
     }
 
-    /// What came in by the packet's ingress has left; below the threshold its sender goes on.
+    /// A packet has left: uncounts it by its ingress, and resumes the sender if the count is below
+    /// the threshold.
     #[inline(never)]
     pub(super) fn count_out(&mut self, index: u32, packet: u32) {
         let switch = self.ports[index as usize].owner;
@@ -64,12 +67,12 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Tells whoever sends by the port `by` to pause a class, or to go on.
+    /// Sends a pause (`on`) or resume frame to the sender at the other end of ingress port `by`.
     fn send_pause(&mut self, switch: u32, by: u32, class: u8, on: bool) {
         if let Some(ingress) = &mut self.ingress {
-            ingress.tell(switch, by, class, on);
+            ingress.set_paused(switch, by, class, on);
         }
-        let back = self.port_names.here(self.port_names.name(by) ^ 1);
+        let back = self.port_names.index_of(self.port_names.name(by) ^ 1);
         if self.ports[back as usize].flags & flag::DOWN != 0 {
             return;
         }
@@ -96,13 +99,13 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.commit_scheduled(back);
     }
 
-    /// A pause has come in by the port `ingress`.
+    /// A pause or resume frame has arrived by the port `ingress`.
     #[cold]
     pub(super) fn take_pause(&mut self, ingress: u32, packet: u32) {
-        let told = self.packets.frames[packet as usize].entropy;
+        let pause = self.packets.frames[packet as usize].entropy;
         self.packets.free(packet);
-        let (class, on) = (told as u8 & 7, told >> 8 != 0);
-        let back = self.port_names.here(self.port_names.name(ingress) ^ 1);
+        let (class, on) = (pause as u8 & 7, pause >> 8 != 0);
+        let back = self.port_names.index_of(self.port_names.name(ingress) ^ 1);
         let owner = self.ports[back as usize].owner;
         if owner & HOST != 0 {
             self.pause_host(owner & !HOST, back, class, on);
@@ -111,7 +114,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// A class stands still at a switch's port, or goes on.
+    /// Pauses or resumes a class at a switch port.
     fn pause_port(&mut self, index: u32, class: u8, on: bool) {
         let now = self.now;
         self.commit_switch_port(index);
@@ -119,8 +122,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.commit_scheduled(index);
     }
 
-    /// A class stands still at a host, or goes on. While any does its uplink counts as busy, and
-    /// [`pull_above`](Self::pull_above) sends what may leave.
+    /// Pauses or resumes a class at a host. While any class is paused, the uplink counts as busy,
+    /// and [`pull_above`](Self::pull_above) sends what may leave.
     fn pause_host(&mut self, host: u32, index: u32, class: u8, on: bool) {
         self.pull(host);
         self.pull_above(host);
@@ -140,8 +143,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.pull_above(host);
     }
 
-    /// Lets leave what may leave a host that is told to pause: replies and control above the
-    /// classes that stand still.
+    /// Lets a paused host send what may leave: replies and control packets whose priority is above
+    /// the paused classes.
     #[cold]
     #[inline(never)]
     pub(super) fn pull_above(&mut self, host: u32) {
@@ -166,7 +169,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// The next packet that may leave such a host, and how long it has waited.
+    /// The next packet that may leave a paused host, and how long it has waited.
     fn next_above(&mut self, host: u32) -> Option<(u32, Span)> {
         let now = self.now;
         let h = &mut self.hosts[host as usize];
@@ -188,14 +191,14 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         Some((packet, Span::ZERO))
     }
 
-    /// A packet reaches the transport of a host that may be told to pause.
+    /// Delivers a packet to the transport of a host that may be paused.
     pub(super) fn deliver_with_care(&mut self, host: u32, packet: u32, landed: Time) {
         self.pull_above(host);
         self.deliver(host, packet, landed);
         self.pull_above(host);
     }
 
-    /// A link has gone down or come back: nobody is paused over it.
+    /// Clears all pauses over a link that has gone down or come back.
     pub(super) fn forget_pauses(&mut self, index: u32) {
         let (now, &Port { owner, to, .. }) = (self.now, &self.ports[index as usize]);
         for class in 0..8 {
@@ -214,10 +217,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// From now on a host lets its switch send nothing of what it pauses, or lets it go on.
+    /// Starts or ends a PFC storm: the host pauses all lossless classes of its switch's downlink.
     pub(super) fn storm(&mut self, host: u32, on: bool) {
         let uplink = self.hosts[host as usize].port;
-        let index = self.port_names.here(self.port_names.name(uplink) ^ 1);
+        let index = self.port_names.index_of(self.port_names.name(uplink) ^ 1);
         let switch = self.ports[index as usize].owner;
         let pausing = self.setup.fabric.switches[switch as usize].pausing;
         let classes = pausing.map_or(0, |pausing| pausing.classes);
@@ -226,7 +229,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// What a port was told by whom it leads to; `None`: nobody tells it anything.
+    /// Pause state of a port; `None` if it can never be paused.
     pub(super) fn pause_state(&self, index: usize) -> Option<&PauseState> {
         let owner = self.ports[index].owner;
         match self.schedulers.get(index).and_then(Option::as_ref) {
@@ -236,17 +239,17 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Who has stood still since before `since`, and who waits for them.
+    /// Ports that have been paused since before `since`, and the ingress ports that wait for them.
     pub(crate) fn waits(&self, since: Time) -> Waits {
         let mut waits = Waits::default();
         let Some(ingress) = self.ingress.as_deref() else { return waits };
-        let still =
+        let long_paused =
             |&index: &u32| self.pause_state(index as usize).filter(|s| s.since_before(since));
         let mut switches = Vec::new();
         for index in 0..self.own_ports as u32 {
-            let Some(pause_state) = still(&index) else { continue };
+            let Some(pause_state) = long_paused(&index) else { continue };
             let &PauseState { classes, since, .. } = pause_state;
-            waits.still.push(Still { port: self.port_names.name(index), classes, since });
+            waits.paused.push(PausedPort { port: self.port_names.name(index), classes, since });
             if self.ports[index as usize].owner & HOST == 0 {
                 switches.push(self.ports[index as usize].owner);
                 self.queued_by_ingress(index, pause_state.classes, &mut waits.queued);
@@ -258,21 +261,21 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             let Switch { first_port, last_port, .. } = self.switches[switch as usize];
             for &port in &self.switch_ports[first_port as usize..last_port as usize] {
                 let name = self.port_names.name(port) ^ 1;
-                let held = |class| (class, ingress.held(self.port_names.here(name), class));
+                let held = |class| (class, ingress.held(self.port_names.index_of(name), class));
                 let some = (0..8).map(held).filter(|(_, (held, _))| held.bytes > 0);
-                waits.held.extend(some.map(|(class, (held, is_told))| At {
+                waits.held.extend(some.map(|(class, (held, sender_paused))| At {
                     ingress: name,
                     class,
                     bytes: held.bytes,
                     headroom: held.headroom,
-                    is_told,
+                    sender_paused,
                 }));
             }
         }
         waits
     }
 
-    /// What is queued at a port in `classes`, by where it came in.
+    /// Bytes queued at a port in `classes`, by ingress.
     fn queued_by_ingress(&self, index: u32, classes: u8, queued: &mut Vec<Queued>) {
         let Some(scheduler) = self.schedulers[index as usize].as_deref() else { return };
         let Some(ingress) = self.ingress.as_deref() else { return };

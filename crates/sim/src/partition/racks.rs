@@ -1,8 +1,8 @@
-//! Ports of racks that have circuits: their queues for other racks are committed together, in
+//! Ports of racks that have circuits. The queues for the other racks are committed together, in
 //! steps, as lazily as other ports.
 //!
-//! A queue's measures are kept at its circuit's port, by whichever link its packets leave: what
-//! waits, what is dropped and what is marked.
+//! The measures of a queue (waiting, drops, marks) are kept at its circuit's port, whichever link
+//! its packets leave by.
 
 use super::*;
 use crate::voqs::{Step, Voqs};
@@ -10,20 +10,20 @@ use crate::voqs::{Step, Voqs};
 /// The racks of a partition.
 pub(super) struct Racks {
     all: Vec<Voqs>,
-    /// By port: the rack that serves its queues by it.
+    /// By port: the rack whose queues it serves.
     of_port: Vec<u32>,
 }
 
 impl Racks {
-    /// `None` where there are no circuits.
+    /// Returns `None` if there are no circuits.
     pub(super) fn new(
         fabric: &Fabric,
         ports: &mut [Port],
-        here: impl Fn(u32) -> u32,
+        index_of: impl Fn(u32) -> u32,
         is_here: impl Fn(u32) -> bool,
     ) -> Option<Box<Racks>> {
         fabric.circuits.as_ref()?;
-        let all = Voqs::of_racks(fabric, here, is_here);
+        let all = Voqs::of_racks(fabric, index_of, is_here);
         let mut of_port = vec![NOWHERE; ports.len()];
         for (rack, voqs) in (0..).zip(&all) {
             for port in voqs.ports() {
@@ -38,12 +38,12 @@ impl Racks {
         self.all.get(*self.of_port.get(port as usize)? as usize)
     }
 
-    /// When a port starts something at the earliest, as things are.
+    /// Earliest start of a transmission at a port, in the present state.
     pub(super) fn start_of(&self, port: u32, ports: &[Port], frames: &Packets) -> Option<Time> {
         Some(self.at(port)?.start_of(port, ports, &frames.frames))
     }
 
-    /// What waits in the queue that a port keeps the measures of.
+    /// Packets of the queue whose measures the port keeps.
     pub(super) fn queued<'a>(
         &'a self,
         port: u32,
@@ -57,14 +57,14 @@ impl Racks {
         Some(self.at(port)?.left(port))
     }
 
-    /// Packets that leave from now on count.
+    /// Counts the packets that leave from now on.
     pub(super) fn warm_up(&mut self) {
         self.all.iter_mut().for_each(Voqs::warm_up);
     }
 }
 
 impl<P: Probe, N: Naming> Partition<P, N> {
-    /// The rack that serves its queues by a port, if one does.
+    /// The rack whose queues a port serves, if any.
     #[inline]
     pub(super) fn rack_at(&self, port: u32) -> Option<usize> {
         let rack = *self.racks.as_ref()?.of_port.get(port as usize)?;
@@ -75,7 +75,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.racks.as_mut()?.all.get_mut(rack)
     }
 
-    /// A packet joins the queue for its rack, and leaves at once if it may.
+    /// A packet joins the queue for its destination rack, and leaves at once if it may.
     pub(super) fn join_voq(&mut self, switch: u32, rack: usize, packet: u32) {
         self.commit_rack(rack);
         let (now, frame) = (self.now, self.packets.frames[packet as usize]);
@@ -111,7 +111,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Tells a queue's port and the uplink what there is to send.
+    /// Copies the queue lengths to the queue's port and the uplink.
     fn show(&mut self, rack: usize, queue: usize) {
         let Some(racks) = &self.racks else { return };
         let voqs = &racks.all[rack];
@@ -121,7 +121,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.ports[voqs.uplink as usize].set_queue(rest, voqs.is_empty());
     }
 
-    /// Takes every step that is due, and wakes up for the next where nothing else does.
+    /// Takes every step that is due, and schedules an event for the next one if no other event
+    /// would take it.
     #[cold]
     #[inline(never)]
     pub(super) fn commit_rack(&mut self, rack: usize) {
@@ -139,12 +140,12 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.wake_rack(rack);
     }
 
-    /// A packet of a queue leaves by `port`.
+    /// Sends a packet of a queue by `port`.
     fn start_from_voq(&mut self, rack: usize, queue: usize, port: u32, start: Time) {
         let Some(racks) = self.racks.as_deref_mut() else { return };
         let voqs = &mut racks.all[rack];
         let (home, uplink) = (voqs.port(queue), voqs.uplink);
-        let told = voqs.tells(queue, start);
+        let announced = voqs.announces(queue, start);
         let (_, tx_bytes) = voqs.bytes(queue);
         let packet = voqs.pop(queue, port, &self.packets.frames);
         self.note_level(home, start);
@@ -157,7 +158,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         kept.waits.delay_ps += waited.as_ps() as u128;
         kept.waits.max_delay = kept.waits.max_delay.max(waited);
         self.switches[kept.owner as usize].used -= wire as u64;
-        if told {
+        if announced {
             frame.flags |= frame_flag::CIRCUIT;
         }
         if flags & flag::STAMPS != 0 {
@@ -165,7 +166,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 frame.peak_hop_delay = frame.peak_hop_delay.max(waited);
             }
             if frame.flags & frame_flag::STAMP_HOPS != 0 {
-                // The queue is the hop, with the rate of the link that serves it.
+                // The queue is the hop. Its rate is that of the link that serves it.
                 let rate = self.rates[port as usize];
                 let name = self.port_names.name(uplink);
                 let hop = Hop { at: start, tx_bytes, rate, queue_bytes, port: name };
@@ -184,14 +185,14 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// A step is due at a rack that has its event at this port.
+    /// A step is due at the rack whose event is at this port.
     pub(super) fn on_rack_wake(&mut self, rack: usize) {
         self.voqs(rack).into_iter().for_each(|voqs| voqs.wakes_at = Time::NEVER);
         self.commit_rack(rack);
     }
 
-    /// Sees to it that the rack is committed when a day begins or ends, and for every start that no
-    /// packet on a link would see to.
+    /// Schedules the rack's next commit: when a day begins or ends, and for every start that no
+    /// packet on a link would trigger.
     fn wake_rack(&mut self, rack: usize) {
         let Some(racks) = &self.racks else { return };
         let (voqs, frames) = (&racks.all[rack], &self.packets.frames);
@@ -217,7 +218,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// How much of the measured span the port's link is there for.
+    /// Time within the measured window in which the port's link is up.
     pub(super) fn open_span(&self, port: u32, until: Time) -> Span {
         let whole = until.since(self.setup.warmup);
         let fabric = &self.setup.fabric;

@@ -1,8 +1,8 @@
-//! Ports whose queues are a scheduler's: joining, committing, waking.
+//! Ports whose queues belong to a scheduler: joining, committing, waking.
 //!
-//! They are committed as lazily as others. A port that is idle and holds only what may not go yet
-//! has an event of its own, at the earliest start; and so have all ports of a switch that has told
-//! somebody to pause, for whoever pauses goes on at the very time of a departure.
+//! They are committed as lazily as others. A port has an event of its own, at its earliest start,
+//! if it is idle and holds only packets that may not leave yet. All ports of a switch that has
+//! paused a sender also have one, because the sender must resume at the exact time of a departure.
 
 use super::*;
 
@@ -11,19 +11,19 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.schedulers.get_mut(index as usize)?.as_deref_mut()
     }
 
-    /// Of credits in a queue of their own at this port.
+    /// Bytes of credits in a queue of their own at this port.
     pub(super) fn credit_bytes(&self, index: u32) -> u32 {
         let scheduler = self.schedulers.get(index as usize).and_then(Option::as_deref);
         scheduler.map_or(0, Scheduler::credit_bytes)
     }
 
-    /// What credits that wait there have waited, in byte picoseconds.
+    /// Waiting so far of the credits that are queued there, in byte picoseconds.
     pub(super) fn credits_waited(&self, index: u32, now: Time) -> i128 {
         let scheduler = self.schedulers.get(index as usize).and_then(Option::as_deref);
         scheduler.map_or(0, |of| of.credits_waited(now, &self.packets.frames))
     }
 
-    /// A packet joins a queue of a port that has a scheduler, and leaves at once if it may.
+    /// A packet joins a queue of a port that has a scheduler, or leaves at once if it may.
     #[cold]
     #[inline(never)]
     pub(super) fn join_scheduled(&mut self, switch: u32, index: u32, packet: u32) {
@@ -43,14 +43,14 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         if self.ports[index as usize].is_free(now)
             && self.scheduler(index).is_some_and(|scheduler| scheduler.lets_through(now, &frame))
         {
-            // It is nowhere held.
+            // It is not buffered.
             if self.ports[index as usize].flags & flag::MARKS_EARLY != 0 {
                 self.mark(index, packet);
             }
             return self.start(index, packet, now, Span::ZERO);
         }
         if self.scheduler(index).is_some_and(|scheduler| scheduler.refuses(&frame)) {
-            // What is queued may have gone by now.
+            // The count may be stale: queued packets may have left by now.
             self.commit_scheduled(index);
             if self.scheduler(index).is_some_and(|scheduler| scheduler.refuses(&frame)) {
                 return self.drop_packet(switch, index, packet);
@@ -64,13 +64,13 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.mark(index, packet);
         }
         self.enqueue_scheduled(switch, index, packet, Scheduler::push);
-        self.settle_scheduled(switch, index);
+        self.commit_joined(switch, index);
         if pauses {
             self.pause_sender(switch, packet, frame.priority & 7);
         }
     }
 
-    /// A credit joins the queue for them, which is not part of what the switch's ports share.
+    /// A credit joins the credit queue, which is not part of the switch's shared buffer.
     fn join_credits(&mut self, switch: u32, index: u32, packet: u32) {
         let (now, frame) = (self.now, self.packets.frames[packet as usize]);
         let is_free = self.ports[index as usize].is_free(now);
@@ -79,7 +79,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             return self.start(index, packet, now, Span::ZERO);
         }
         if scheduler.refuses_credit(&frame) {
-            // What is queued may have gone by now.
+            // The count may be stale: queued credits may have left by now.
             self.commit_scheduled(index);
             if let Some(scheduler) = self.scheduler(index).filter(|of| of.refuses_credit(&frame)) {
                 scheduler.credit_drops += 1;
@@ -87,12 +87,13 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             }
         }
         self.push_scheduled(index, packet, Scheduler::push_credit);
-        self.settle_scheduled(switch, index);
+        self.commit_joined(switch, index);
     }
 
-    /// Something has joined a queue of a port. While that is sending, and nobody needs to know
-    /// when it goes on, it is committed when its link runs empty or something else comes.
-    fn settle_scheduled(&mut self, switch: u32, index: u32) {
+    /// A packet has joined a queue of a port. The port is committed now, unless a later event will
+    /// do so: it is sending, its link is not empty, and nothing needs to know when the packet
+    /// leaves.
+    fn commit_joined(&mut self, switch: u32, index: u32) {
         let waits = self.scheduler(index).is_some_and(|of| of.wakes_at == Time::NEVER)
             && self.ports[index as usize].free_at > self.now
             && !self.ports[index as usize].link_is_empty();
@@ -138,7 +139,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         port.set_queue(port.queue_bytes + wire, false);
     }
 
-    /// Starts every transmission that is due, and wakes up for the next where nothing else does.
+    /// Starts every transmission that is due, and schedules an event for the next one if nothing
+    /// else would start it.
     #[cold]
     #[inline(never)]
     pub(super) fn commit_scheduled(&mut self, index: u32) {
@@ -185,7 +187,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// A port that could not send before may now.
+    /// A port that was not allowed to send may be allowed now.
     pub(super) fn on_wake(&mut self, index: u32) {
         self.events.clear(self.wake_source(index));
         if let Some(rack) = self.rack_at(index) {
@@ -198,11 +200,11 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Sees to it that the port is committed at `start`, if nothing else would.
+    /// Schedules a commit of the port at `start` if no other event would do it.
     fn wake(&mut self, index: u32, start: Time) {
         let port = &self.ports[index as usize];
-        let told = |ingress: &Ingress| ingress.has_told(port.owner);
-        let eager = P::EXPLICIT_DEQUEUES || self.ingress.as_deref().is_some_and(told);
+        let has_paused = |ingress: &Ingress| ingress.has_paused(port.owner);
+        let eager = P::EXPLICIT_DEQUEUES || self.ingress.as_deref().is_some_and(has_paused);
         let at = match start {
             Time::NEVER => Time::NEVER,
             start if eager || port.link_is_empty() => start.min(self.now.after(FAR)),
@@ -219,7 +221,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// When a port at a boundary that holds something may start it at the earliest.
+    /// Earliest start of what a boundary port holds; [`Time::NEVER`] if it holds nothing.
     pub(super) fn next_start(&self, index: u32) -> Time {
         let port = &self.ports[index as usize];
         if let Some(racks) = &self.racks
@@ -234,7 +236,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// What waits for a link that goes down is lost.
+    /// Drops all packets that wait for a link that goes down.
     pub(super) fn drain_scheduler(&mut self, index: u32) {
         let Some(scheduler) = self.schedulers.get_mut(index as usize).and_then(Option::as_mut)
         else {

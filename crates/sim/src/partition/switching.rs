@@ -1,4 +1,4 @@
-//! Switches: choosing a port, queueing, marking, admitting, and committing what was due to leave.
+//! Switches: routing, queueing, marking, admission, and committing transmissions that are due.
 
 use super::*;
 
@@ -22,7 +22,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// A packet that waited leaves its queue, and its switch's buffer.
+    /// A packet that has waited leaves its queue and its switch's buffer.
     #[inline(always)]
     pub(super) fn leave(&mut self, index: u32, packet: u32, start: Time) {
         let owner = self.ports[index as usize].owner;
@@ -31,7 +31,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.leave_queue(index, packet, start);
     }
 
-    /// A packet that waited leaves its queue.
+    /// A packet that has waited leaves its queue.
     #[inline(always)]
     pub(super) fn leave_queue(&mut self, index: u32, packet: u32, start: Time) {
         let port = &mut self.ports[index as usize];
@@ -44,7 +44,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.start(index, packet, start, waited);
     }
 
-    /// A packet begins to leave a switch port.
+    /// Starts a transmission at a switch port: stamps telemetry and marks.
     #[inline]
     pub(super) fn start(&mut self, index: u32, packet: u32, start: Time, waited: Span) {
         let port = &mut self.ports[index as usize];
@@ -82,7 +82,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.launch_from(index, packet, start, waited, queue_bytes);
     }
 
-    /// The same from a queue that now holds `queue_bytes`.
+    /// Like [`launch`](Self::launch), from a queue that now holds `queue_bytes`.
     #[inline(always)]
     pub(super) fn launch_from(
         &mut self,
@@ -115,7 +115,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Marks the packet where it may be and the queue asks for it.
+    /// Marks the packet if it is ECN-capable and the queue requires a mark.
     #[inline]
     pub(super) fn mark(&mut self, index: u32, packet: u32) {
         let port = &self.ports[index as usize];
@@ -126,7 +126,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// The same where the queue is not too short for it.
+    /// Marks by the queue length, which is at least the lower threshold.
     #[inline(never)]
     fn mark_by_queue(&mut self, index: u32, packet: u32) {
         let port = &mut self.ports[index as usize];
@@ -153,7 +153,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.lose(packet);
             return;
         }
-        let index = self.port_names.here(index);
+        let index = self.port_names.index_of(index);
         let port = &mut self.ports[index as usize];
         if port.has_queue() && port.free_at <= now {
             self.commit_switch_port(index);
@@ -165,8 +165,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         } else if special != 0 {
             self.start(index, packet, now, Span::ZERO);
         } else {
-            // The common case: nothing to wait for, and nothing to write down (a wait of zero is no
-            // new peak).
+            // The common case: nothing to wait for and nothing to record (a wait of zero is no new
+            // peak).
             self.launch(index, packet, now, Span::ZERO);
         }
         if P::EXPLICIT_DEQUEUES {
@@ -180,7 +180,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.lose(packet);
             return;
         }
-        // Only what the buffer takes is marked.
+        // Only packets that the buffer admits are marked.
         let marks = port.flags & flag::MARKS_EARLY != 0;
         if port.flags & flag::SCHEDULED != 0 {
             return self.join_scheduled(switch, index, packet);
@@ -209,7 +209,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.fill(switch, wire);
     }
 
-    /// Whether the switch's buffer, or the queue of this port, cannot take the packet.
+    /// Returns whether the switch's buffer, or the counter of this queue, cannot take the packet.
     #[inline(always)]
     pub(super) fn overflows(&mut self, switch: u32, index: u32, packet: u32) -> bool {
         let port = &self.ports[index as usize];
@@ -218,7 +218,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             && !self.admits(switch, index, wire)
     }
 
-    /// A switch holds `wire` bytes more.
+    /// Adds `wire` bytes to a switch's buffer.
     #[inline(always)]
     pub(super) fn fill(&mut self, switch: u32, wire: u32) {
         let state = &mut self.switches[switch as usize];
@@ -228,8 +228,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// More seems to be queued at a switch than ever before: brings every port up to now, and looks
-    /// again.
+    /// The occupancy seems to be a new maximum, but may be stale: commits every port of the switch,
+    /// and compares again.
     #[inline(never)]
     pub(super) fn reach_new_high(&mut self, switch: u32) {
         self.commit_switch(switch);
@@ -237,7 +237,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         switch.max_used = switch.max_used.max(switch.used);
     }
 
-    /// Whether the switch's buffer takes `wire` more bytes at this port.
+    /// Returns whether the switch's buffer takes `wire` more bytes at this port.
     pub(super) fn admits(&mut self, switch: u32, index: u32, wire: u32) -> bool {
         let fits = |s: &Switch, queue_bytes: u32| {
             let free = s.capacity.saturating_sub(s.used);
@@ -247,8 +247,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         if fits(&self.switches[switch as usize], self.ports[index as usize].queue_bytes) {
             return true;
         }
-        // The occupancy may be stale, and then too high, and credits are no part of it: bring every
-        // port of the switch up to now and look again.
+        // The occupancy may be stale, and is then too high; and credits are no part of it. Commit
+        // every port of the switch and compare again.
         self.commit_switch(switch);
         let shared = self.ports[index as usize].queue_bytes - self.credit_bytes(index);
         fits(&self.switches[switch as usize], shared)
@@ -268,7 +268,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.discard(packet);
     }
 
-    /// A packet goes no further.
+    /// Drops a packet.
     #[cold]
     pub(super) fn discard(&mut self, packet: u32) {
         if P::ON {

@@ -1,4 +1,4 @@
-//! Hosts: taking packets in, pulling packets out, deadlines, and what the generator asks of them.
+//! Hosts: delivering packets, pulling packets out, deadlines, and submissions of the generator.
 
 use super::*;
 
@@ -12,7 +12,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// A packet reaches its transport.
+    /// Delivers a packet to its transport.
     #[inline(always)]
     pub(super) fn deliver(&mut self, host: u32, packet: u32, landed: Time) {
         let now = self.now;
@@ -23,11 +23,11 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
         let h = &mut self.hosts[host as usize];
         let stack = self.packets.body(packet).transport;
-        let mut hears = FeedbackSink { flows: &mut self.flows, probe: &mut self.probe, landed };
+        let mut sink = FeedbackSink { flows: &mut self.flows, probe: &mut self.probe, landed };
         let reply = h.transport(stack, &self.setup.stacks).receive(
             now,
             self.packets.get(packet),
-            &mut hears,
+            &mut sink,
         );
         match reply {
             Reply::Send | Reply::Echo => {
@@ -56,7 +56,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Messages that others wait for have arrived: what follows is put down.
+    /// Messages with dependents have arrived: schedules the messages that follow.
     #[cold]
     fn start_dependents(&mut self) {
         let Some(dependents) = &mut self.dependents else { return };
@@ -67,8 +67,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.schedule_generator();
     }
 
-    /// Lets everything leave a host that may leave up to and including now, replies first. False
-    /// where nothing could have left, so that nothing was looked at.
+    /// Sends everything that may leave a host up to and including now, replies first. Returns
+    /// `false` if nothing could have left, so that nothing was polled.
     #[inline]
     pub(super) fn pull(&mut self, host: u32) -> bool {
         let h = &mut self.hosts[host as usize];
@@ -118,7 +118,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 let mut next = h.deadline();
                 h.quiet_until = next;
                 if next <= start {
-                    // A timer that nobody has seen to yet; what it hides may be due now.
+                    // A timer has not been handled yet. The deadline that it hides may be due now.
                     next = h.deadline_after(start).min(now);
                 }
                 if next > now || next <= start {
@@ -137,7 +137,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// What the driver writes into a packet that a transport of `host` sends.
+    /// Fills in the driver's fields of a packet that a transport of `host` sends.
     #[inline(always)]
     pub(super) fn complete(&mut self, host: u32, stack: u16, packet: u32) {
         let body = self.packets.body(packet);
@@ -152,9 +152,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     }
 
     /// Keeps the host's entry in the event list no later than its earliest deadline. While packets
-    /// are on its link wishes to transmit need none: they are granted, at their times, when the
-    /// link runs empty at the latest, and what leaves then lands behind those packets anyway. A
-    /// host that is paused is asked at its times.
+    /// are on its link, transmissions that become due need no event: they start, at their true
+    /// times, no later than when the link runs empty, and land behind those packets. A paused host
+    /// is polled at its deadlines.
     #[inline]
     pub(super) fn arm(&mut self, host: u32) {
         let h = &self.hosts[host as usize];
@@ -166,13 +166,14 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// The earliest deadline has passed. While the uplink is busy that is a wish to transmit, asked
-    /// for again when it is free; a deadline of another transport may come before. Where the uplink
-    /// has been asked in vain, or may be paused for long, it is a timer that a wish has hidden.
+    /// The earliest deadline has passed. If the uplink is busy, the deadline was for a
+    /// transmission, which is polled again when the uplink is free; the deadline of another
+    /// transport may come earlier. If the uplink has been polled in vain, or may be paused for
+    /// long, the deadline is a timer that a due transmission has hidden.
     #[inline(never)]
     fn arm_past(&mut self, host: u32) {
         let (now, h) = (self.now, &self.hosts[host as usize]);
-        // Timers are seen to once at a time, whatever is due then.
+        // Timers are handled once per instant, however many are due.
         let free_at = self.ports[h.port as usize].free_at;
         let paused = free_at == Time::NEVER && h.pause_state.classes != 0;
         let waits = free_at > now && !paused || h.seen_to == now;
@@ -205,9 +206,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             if let Some(transport) =
                 h.existing_mut(stack).filter(|transport| transport.deadline() <= now)
             {
-                let mut hears =
+                let mut sink =
                     FeedbackSink { flows: &mut self.flows, probe: &mut self.probe, landed: now };
-                transport.on_deadline(now, &mut hears);
+                transport.on_deadline(now, &mut sink);
             }
         }
         h.quiet_until = Time::ZERO;
@@ -236,7 +237,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         while self.work > 0
             && let Some(action) = self.agenda.take(now)
         {
-            // It costs as much as many events: paths are looked up, and a transport may be made.
+            // A submission costs as much as many events: it looks up paths and may create a
+            // transport.
             self.work = self.work.saturating_sub(64);
             match action {
                 Action::Submit(submission) => self.begin(&submission),
@@ -247,20 +249,20 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.schedule_generator();
     }
 
-    /// A flow begins, of which at least one end is here.
+    /// Starts a flow that has at least one end in this partition.
     fn begin(&mut self, submission: &Submission) {
         let flow = &submission.flow;
-        if self.host_here(flow.dst).is_some() {
+        if self.local_host(flow.dst).is_some() {
             self.expect(submission);
         } else if let Some(dependents) = &mut self.dependents {
             dependents.announce(submission);
         }
-        if let Some(host) = self.host_here(flow.src) {
+        if let Some(host) = self.local_host(flow.src) {
             self.submit(host, submission);
         }
     }
 
-    /// A flow begins that arrives here.
+    /// Registers a flow that will arrive in this partition.
     pub(super) fn expect(&mut self, submission: &Submission) {
         let path = self.routing.path(submission.flow.src, submission.flow.dst);
         let full = path.full_wire_bytes as u64;
@@ -301,13 +303,13 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     fn stop(&mut self, slot: u32) {
         let sending = self.flows.get(slot);
         let (src, stack, handle) = (sending.flow.src, sending.flow.stack, sending.handle);
-        let Some(host) = self.host_here(src) else { return };
+        let Some(host) = self.local_host(src) else { return };
         self.pull(host);
         self.hosts[host as usize].transport(stack, &self.setup.stacks).stop(self.now, handle);
         self.look_again(host);
     }
 
-    /// Something has happened at a host: it may have more to send.
+    /// Polls a host after something has happened at it: it may have more to send.
     pub(super) fn look_again(&mut self, host: u32) {
         self.hosts[host as usize].quiet_until = Time::ZERO;
         if !self.pull(host) {
@@ -315,7 +317,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Nothing more is submitted, and unlimited flows stop.
+    /// Ends submissions and stops unlimited flows.
     pub(crate) fn close_to_arrivals(&mut self) {
         self.agenda.close();
         if let Some(dependents) = &mut self.dependents {
@@ -327,11 +329,11 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     }
 }
 
-/// What a run hears from its transports.
+/// Receives the reports of transports.
 struct FeedbackSink<'a, P> {
     flows: &'a mut Flows,
     probe: &'a mut P,
-    /// When the packet in hand came off its link.
+    /// When the current packet came off its link.
     landed: Time,
 }
 

@@ -1,4 +1,4 @@
-//! A small fabric with much going on, and a probe that keeps all of it.
+//! A small, busy fabric, and a probe that records all of it.
 
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Ecn, MarkAt};
@@ -8,7 +8,7 @@ use tidegate_sim::{Departure, Probe, Setup};
 
 use super::{leaf_spine, setup, unlimited};
 
-/// Everything a departure says.
+/// All fields of a departure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     pub at: Time,
@@ -22,7 +22,7 @@ pub struct Record {
     pub hops: HopTrace,
 }
 
-/// Keeps every departure, by port, in its order.
+/// Records every departure, by port and in order.
 #[derive(Default)]
 pub struct Recorder<const EXPLICIT: bool = false> {
     pub ports: Vec<Vec<Record>>,

@@ -1,4 +1,4 @@
-//! Runs that are done in several partitions, or in several processes, and are to leave the same.
+//! Runs in several partitions or processes that must give the same results.
 
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::collective::{Collective, Op, expert_loads};
@@ -11,7 +11,7 @@ use tidegate_sim::Setup;
 use super::busy::{busy, with_ecn};
 use super::{crediting, leaf_spine, link, lossless, open_loop, setup, stack, switch};
 
-/// What they are called, and what they are made from.
+/// Name and setup of each run.
 pub type Cuts = Vec<(&'static str, Setup)>;
 
 pub fn every_protocol() -> Cuts {
@@ -51,7 +51,7 @@ pub fn small_shared_buffers() -> Cuts {
     ["dctcp", "swift", "sird"].map(cut).into()
 }
 
-/// Queues for credits: as they are asked for, then beside faults.
+/// Credit queues: as required, then with faults.
 pub fn queues_for_credits() -> Cuts {
     let plain = crediting(busy(stack("expresspass"), 4));
     let mut faulty = crediting(busy(stack("expresspass"), 5));
@@ -60,7 +60,8 @@ pub fn queues_for_credits() -> Cuts {
     vec![("expresspass", plain), ("expresspass with faults", faulty)]
 }
 
-/// Packets that are lost, damaged, held back and doubled; then links and hosts that go and come.
+/// Packets that are lost, corrupted, delayed and duplicated; then links and hosts that fail and
+/// return.
 pub fn faults() -> Cuts {
     let suffering = |protocol| {
         let mut setup = busy(stack(protocol), 5);
@@ -97,7 +98,7 @@ pub fn hosts_that_take_time() -> Cuts {
 }
 
 /// Two pods of two racks and two aggregation switches, two cores; links of different lengths, so
-/// that cuts are of different lengths too.
+/// the lookahead depends on the partitioning.
 fn three_tiers() -> Fabric {
     let names = ["tor0", "tor1", "tor2", "tor3", "agg0", "agg1", "agg2", "agg3", "core0", "core1"];
     let rate = Rate::gbps(100);
@@ -136,8 +137,8 @@ pub fn three_tiers_with_latency() -> Cuts {
     ["hpcc", "sird"].map(cut).into()
 }
 
-/// Switches that pause; once with links that fail, software that takes time, a host that pauses its
-/// switch, and two protocols, of which one sends above data.
+/// Switches with PFC; a second run has failing links, processing time at hosts, a PFC storm, and
+/// two protocols, one of which sends above data.
 pub fn lossless_fabrics() -> Cuts {
     let cut = |stack: Stack| {
         let mut setup = busy(stack, 9);
@@ -163,11 +164,11 @@ pub fn lossless_fabrics() -> Cuts {
         ],
         ..Faults::default()
     };
-    all.push(("open-loop and sird in trouble", troubled));
+    all.push(("open-loop and sird with faults", troubled));
     all
 }
 
-/// A quiet fabric: windows are skipped where nothing happens.
+/// A quiet fabric: windows without events are skipped.
 pub fn rare_messages() -> Cuts {
     let fabric = leaf_spine(4, 2, 2, Rate::gbps(10), Rate::gbps(10), Span::us(1), 1000);
     let mut setup = setup(fabric, stack("swift"), Vec::new(), Time::ms(20));
@@ -189,7 +190,7 @@ pub fn rare_messages() -> Cuts {
 }
 
 /// Clients that wait for replies beside other traffic, some of them on one host, with and without
-/// time to think.
+/// thinking time.
 pub fn closed_loops() -> Cuts {
     let cut = |protocol, think, exponential| {
         let mut setup = busy(stack(protocol), 8);
@@ -207,7 +208,7 @@ pub fn closed_loops() -> Cuts {
         setup.drain = Span::us(100);
         (protocol, setup)
     };
-    // And messages at times of their own that are answered.
+    // Also messages at times of their own that are answered.
     let (name, mut answered) = cut("swift", Span::us(3), true);
     let block = answered.workload.traffic[0].clone();
     let (of, replies) = (Box::new(block.pattern.clone()), Sizes::Fixed(2_000));
@@ -222,7 +223,7 @@ pub fn closed_loops() -> Cuts {
 }
 
 /// Collectives over all racks, beside other traffic and closed loops: two that share hosts, and one
-/// whose ranks compute.
+/// with computing time.
 pub fn collectives() -> Cuts {
     let of = |op, bytes, chunks, compute| {
         let hosts = vec![11, 0, 5, 6, 3, 8, 2];

@@ -1,14 +1,14 @@
-//! Everything that a run leaves, to compare.
+//! All results of a run, for comparison.
 
 use tidegate_core::{Domain, Rng, Span, Time};
 use tidegate_sim::{Engine, FlowRecord, Outcome, Sample};
 
 use super::busy::{Record, Recorder};
 
-/// Packets by port, in their order.
+/// Packets by port, in order.
 pub type Departures = Vec<Vec<Record>>;
 
-/// Everything that a run leaves, but for how many events it took.
+/// All results of a run, except for the number of events.
 #[derive(Debug, PartialEq)]
 pub struct Left {
     pub rows: Vec<FlowRecord>,
@@ -19,8 +19,8 @@ pub struct Left {
 }
 
 impl Left {
-    /// Takes a run through steps of random length, with samples in between: what it leaves, but
-    /// for packets in other processes.
+    /// Advances a run in steps of random length, with samples in between. Returns the results,
+    /// without the packets in other processes.
     pub fn of(mut engine: Engine<Recorder>, duration: Time, steps: u64) -> Left {
         let (mut rows, mut samples) = (Vec::new(), Vec::new());
         let mut rng = Rng::stream(steps, Domain::Faults, 7);
@@ -31,7 +31,7 @@ impl Left {
             let until = until.min(next_sample);
             while !engine.advance_some(until, 1 + rng.below(10_000)).unwrap() {}
             engine.take_finished(&mut rows).unwrap();
-            // A drain may end before.
+            // A drain may end earlier.
             if engine.now() == next_sample {
                 engine.sample(&mut samples).unwrap();
                 next_sample = next_sample.after(quarter);
@@ -44,7 +44,7 @@ impl Left {
         Left { rows, outcome, samples, packets, end }
     }
 
-    /// Asserts that both are the same.
+    /// Asserts that both are equal.
     pub fn assert_is(&self, other: &Left, what: &str) {
         for (port, (a, b)) in self.packets.iter().zip(&other.packets).enumerate() {
             let first = a.iter().zip(b).position(|(a, b)| a != b);
@@ -71,7 +71,7 @@ pub fn departures(engine: &Engine<Recorder>) -> Departures {
 pub fn add(packets: &mut Departures, others: &Departures) {
     packets.resize(packets.len().max(others.len()), Vec::new());
     for (port, records) in others.iter().enumerate().filter(|(_, records)| !records.is_empty()) {
-        assert!(packets[port].is_empty(), "two partitions send by port {port}");
+        assert!(packets[port].is_empty(), "two partitions own port {port}");
         packets[port] = records.clone();
     }
 }

@@ -1,5 +1,5 @@
 //! Small fabrics and runs for the tests of the engine.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its partition")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 pub mod busy;
 pub mod cuts;
@@ -23,7 +23,7 @@ use tidegate_core::{
 };
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
 
-use observers::{Ears, Observer, WindowState};
+use observers::{Observer, ObserverAccess, TestProbe};
 
 pub fn switch(name: &str) -> Switch {
     Switch {
@@ -43,7 +43,7 @@ pub fn link(a: Node, b: Node, rate: Rate, delay: Span) -> Link {
     Link { a, b, rate, delay }
 }
 
-/// `hosts` around one switch.
+/// `hosts` hosts around one switch.
 pub fn star(hosts: u32, rate: Rate, delay: Span, mtu: u32) -> Fabric {
     Fabric {
         hosts: (0..hosts).map(|h| format!("h{h}")).collect(),
@@ -85,7 +85,7 @@ pub fn leaf_spine(
     fabric
 }
 
-/// Lets every switch pause its senders, in the class of data, with a buffer of `bytes`.
+/// Enables PFC at every switch, for the class of data, with a buffer of `bytes`.
 pub fn lossless(setup: &mut Setup, bytes: u64) {
     for switch in &mut setup.fabric.switches {
         switch.buffer = Buffer::Shared { bytes, alpha: 1.0 };
@@ -100,7 +100,7 @@ pub fn lossless(setup: &mut Setup, bytes: u64) {
     }
 }
 
-/// Packets refused, at all ports.
+/// Packets dropped at all ports.
 pub fn dropped(outcome: &Outcome) -> u64 {
     outcome.links.iter().map(|link| link.drops).sum()
 }
@@ -109,7 +109,7 @@ pub fn stack(name: &str) -> Stack {
     Protocol::named(name).unwrap_or_else(|| panic!("no protocol {name}")).stack()
 }
 
-/// Sends at a rate in Gbit/s, whatever comes of it.
+/// Sends at a constant rate in Gbit/s.
 pub fn open_loop(gbps: u64) -> Stack {
     let mut stack = stack("open-loop");
     stack.set("rate", Value::Rate(Rate::gbps(gbps))).unwrap();
@@ -147,7 +147,7 @@ pub fn ring(switches: u32) -> Setup {
         circuits: None,
         mtu: 1000,
     };
-    // Several of each pair, so that some take each way round.
+    // Several flows of each pair, so that some take each direction.
     let flows = (0..8 * hosts).map(|i| unlimited(i / 8, (i / 8 + 4) % hosts, Time::ZERO)).collect();
     let mut setup = setup(fabric, open_loop(100), flows, Time::ms(20));
     lossless(&mut setup, 400_000);
@@ -182,15 +182,16 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
     }
 }
 
-/// What the first protocol of a run wants of the fabric.
-pub fn wanted(setup: &Setup) -> FabricRequirements {
+/// Requirements of the first protocol of a run.
+pub fn requirements_of(setup: &Setup) -> FabricRequirements {
     let reach = Routes::new(&setup.fabric).expect("a valid fabric").reach();
     setup.stacks[0].requirements(&FabricProperties::of(&setup.fabric, reach, setup.bdp_bytes))
 }
 
-/// Gives the first protocol of a run what it wants, where it wants marks by a step at `step_bytes`.
+/// Gives the fabric the requirements of the run's first protocol; step marking has its threshold at
+/// `step_bytes`.
 pub fn equipped(mut setup: Setup, step_bytes: f64) -> Setup {
-    let FabricRequirements { ecn, routing, credit_queue, .. } = wanted(&setup);
+    let FabricRequirements { ecn, routing, credit_queue, .. } = requirements_of(&setup);
     let step = |marking: Marking| {
         Marking { core_only: marking.core_only, ..Marking::step(Extent::Bytes(step_bytes)) }
             .resolved(0.0)
@@ -202,15 +203,15 @@ pub fn equipped(mut setup: Setup, step_bytes: f64) -> Setup {
     setup
 }
 
-/// Gives the switches the queues for credits that the first protocol of a run wants, and its paths.
+/// Gives the switches the credit queues that the first protocol of a run requires, and its routing.
 pub fn crediting(mut setup: Setup) -> Setup {
-    let FabricRequirements { routing, credit_queue, .. } = wanted(&setup);
+    let FabricRequirements { routing, credit_queue, .. } = requirements_of(&setup);
     setup.fabric.switches.iter_mut().for_each(|switch| switch.credit_queue = credit_queue);
     setup.routing = routing;
     setup
 }
 
-/// Runs to the end: finished flows, then the rest.
+/// Runs to the end. Returns completed flows, then the rest.
 pub fn run<P: Probe>(setup: Setup, probe: P) -> (Vec<FlowRecord>, Outcome) {
     let mut engine = Engine::new(setup, probe).expect("a valid setup");
     engine.advance(Time::NEVER);
@@ -220,7 +221,7 @@ pub fn run<P: Probe>(setup: Setup, probe: P) -> (Vec<FlowRecord>, Outcome) {
     (finished, outcome)
 }
 
-/// No message is faster than it would be with nothing else in the network.
+/// Asserts that no message is faster than in an empty network.
 pub fn none_beats_its_ideal(finished: &[FlowRecord]) {
     for row in finished {
         let took = row.completed.expect("finished").since(row.start);
@@ -241,15 +242,14 @@ pub fn jain(rates: &[f64]) -> f64 {
     sum * sum / (rates.len() as f64 * squares)
 }
 
-/// One number for every packet of a run of SIRD: when it left which port, what it was and what it
-/// said.
+/// One number for every packet of a SIRD run: its departure time and port, and its contents.
 #[derive(Default)]
 pub struct Trace {
     ports: Vec<u64>,
 }
 
 impl Trace {
-    /// Of all partitions: each port is in one.
+    /// By port; each port belongs to one partition.
     pub fn merged<'a>(traces: impl Iterator<Item = &'a Trace>) -> u64 {
         let mut all = Trace::default();
         for trace in traces {
@@ -264,10 +264,10 @@ impl Trace {
     }
 }
 
-/// Numbers for the kind, the flags and the place of a packet of SIRD, as the first traces had them.
-fn what_it_said(body: &Body) -> (u64, u64, u64) {
+/// Kind, flags and offset of a SIRD packet, encoded as in the first traces.
+fn packet_values(body: &Body) -> (u64, u64, u64) {
     let again = if body.is_retransmission { 2 } else { 0 };
-    match Header::read(body).expect("a packet of SIRD") {
+    match Header::read(body).expect("a SIRD packet") {
         Header::Data(data) => {
             let csn = if data.sender_congested { 16 } else { 0 };
             (0, data.end_of_message as u64 | again | csn, data.offset)
@@ -286,7 +286,7 @@ impl Observer for Trace {
         if self.ports.len() <= port {
             self.ports.resize(port + 1, 0);
         }
-        let (kind, flags, number) = what_it_said(d.body);
+        let (kind, flags, number) = packet_values(d.body);
         let what = kind << 32 | flags << 16 | d.frame.wire_bytes as u64;
         let partitions =
             [d.at.as_ps(), what, (d.body.src as u64) << 32 | d.frame.dst as u64, number];
@@ -296,10 +296,10 @@ impl Observer for Trace {
     }
 }
 
-/// Of all packets of a run.
+/// Trace of all packets of a run.
 pub fn trace(setup: Setup) -> u64 {
     let duration = setup.duration;
-    let mut engine = Engine::new(setup, Ears::of(Trace::default())).expect("a valid setup");
+    let mut engine = Engine::new(setup, TestProbe::of(Trace::default())).expect("a valid setup");
     engine.advance(duration);
-    engine.probe().heard::<Trace>().digest()
+    engine.probe().inner::<Trace>().digest()
 }

@@ -1,27 +1,27 @@
-//! What tests hear of an engine, by one type of probe: engines are compiled once for all of them.
+//! Observers of tests, behind one type of probe, so engines are compiled once for all of them.
 
 use std::any::Any;
 
 pub use tidegate_sim::Observer;
 
-/// A test's own listener.
-pub type Ears = Box<dyn Observer>;
+/// Boxed observer of a test.
+pub type TestProbe = Box<dyn Observer>;
 
-/// What a test does with it.
-pub trait WindowState {
+/// Access to the observer of a test.
+pub trait ObserverAccess {
     fn of(test: impl Observer) -> Self;
 
-    /// The test's own again.
-    fn heard<T: Observer>(&self) -> &T;
+    /// Returns the test's own observer.
+    fn inner<T: Observer>(&self) -> &T;
 }
 
-impl WindowState for Ears {
-    fn of(test: impl Observer) -> Ears {
+impl ObserverAccess for TestProbe {
+    fn of(test: impl Observer) -> TestProbe {
         Box::new(test)
     }
 
-    fn heard<T: Observer>(&self) -> &T {
+    fn inner<T: Observer>(&self) -> &T {
         let any: &dyn Any = &**self;
-        any.downcast_ref().expect("the listener that the engine was given")
+        any.downcast_ref().expect("the observer that the engine was given")
     }
 }

@@ -1,4 +1,4 @@
-//! Racks that a packet network and circuits join.
+//! Racks joined by a packet network and circuits.
 
 use tidegate_core::circuits::Circuits;
 use tidegate_core::fabric::{Fabric, Node};
@@ -6,7 +6,7 @@ use tidegate_core::{Rate, Span, Time};
 
 use super::{link, switch};
 
-/// What a fabric of racks is made from; links take `delay`, circuits twice that.
+/// Parameters of a fabric of racks; links have `delay`, circuits twice that.
 #[derive(Clone, Copy)]
 pub struct Racks {
     pub racks: u32,
@@ -20,7 +20,7 @@ pub struct Racks {
 }
 
 impl Racks {
-    /// In slot s rack i sends to rack i + 1 + s.
+    /// In slot s, rack i sends to rack i + 1 + s.
     pub fn fabric(self) -> Fabric {
         let Racks { racks, hosts, delay, .. } = self;
         let mut links = Vec::new();
@@ -70,7 +70,7 @@ impl Racks {
         2 * (self.racks * self.hosts + rack)
     }
 
-    /// The day that is on at `at`, or whose night it is: its matching, when it begins and ends.
+    /// The current day, or the day whose night it is: its matching, start and end.
     pub fn day_at(self, at: Time) -> (u32, Time, Time) {
         let slot = self.day + self.night;
         let number = at.as_ps() / slot.as_ps();
