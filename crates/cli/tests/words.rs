@@ -64,7 +64,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// The text of a line that people read: prose, a comment, or a message in quotes.
-fn prose<'a>(line: &'a str, is_code: bool) -> Vec<&'a str> {
+fn prose(line: &str, is_code: bool) -> Vec<&str> {
     let line = line.trim_start();
     if !is_code {
         return vec![line.trim_start_matches(['*', '-', '>', ' '])];
