@@ -263,7 +263,7 @@ pub(crate) fn what_a_forgotten_sender_held_is_for_others<T: Subject>(
 
 /// The first packet of any kinds may be lost: a message of each of several sizes is acknowledged
 /// before `bound` of the number of packets lost. How many were lost in all.
-pub(crate) fn the_first_packet_of_any_kinds_may_be_lost<T: Subject>(
+pub(crate) fn first_packets_of_any_kind_may_be_lost<T: Subject>(
     jitter: Span,
     bound: impl Fn(u64) -> Time,
 ) -> u64 {

@@ -115,7 +115,7 @@ fn unlimited_messages_share_a_receiver_and_stop() {
 }
 
 #[test]
-fn a_handle_is_worth_nothing_once_its_message_is_acknowledged() {
+fn handle_is_invalid_after_the_acknowledgement() {
     let mut star = star(2, None);
     let (_, old) = star.submit(1, 0, 1_000);
     star.run(Time::us(50));

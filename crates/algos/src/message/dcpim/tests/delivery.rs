@@ -24,7 +24,7 @@ fn varied(seed: u64) -> DcpimParams {
 }
 
 #[test]
-fn every_message_arrives_exactly_once_whatever_the_network_does() {
+fn every_message_arrives_once_under_faults() {
     let chaos = trials::Chaos { most_bytes: 300_000, most_ns: 60_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 100), (0.01, 0.0, 300), (0.05, 0.02, 300), (0.3, 0.1, 50)];
     let lost = chaos.survive::<Dcpim>(faults, |seed| trials::Variation {
@@ -54,11 +54,11 @@ fn what_waits_for_a_lane_is_forgotten_too() {
 }
 
 #[test]
-fn the_first_packet_of_any_kinds_may_be_lost() {
+fn first_packets_of_any_kind_may_be_lost() {
     // A notification or an acknowledgement takes a timeout of the sender, longer from the second in
     // a row; whatever else, an epoch at most.
     let bound = |lost| Time::ms(3) + Span::us(300) + Span::us(30).times(lost);
-    let lost = trials::the_first_packet_of_any_kinds_may_be_lost::<Dcpim>(NO_FAULTS.jitter, bound);
+    let lost = trials::first_packets_of_any_kind_may_be_lost::<Dcpim>(NO_FAULTS.jitter, bound);
     assert!(lost > 500, "{lost}");
 }
 
@@ -112,7 +112,7 @@ fn a_busy_sender_is_not_taken_for_a_silent_one() {
 }
 
 #[test]
-fn a_message_without_end_survives_loss_in_bounded_memory() {
+fn endless_message_survives_loss_in_bounded_memory() {
     trials::a_message_without_end_survives_loss::<Dcpim>(
         &DcpimParams::default(),
         Span::us(1),
@@ -152,7 +152,7 @@ fn forged_packets_harm_only_their_senders() {
 }
 
 #[test]
-fn a_handle_is_worth_nothing_once_its_message_is_acknowledged() {
+fn handle_is_invalid_after_the_acknowledgement() {
     let [acked_in, going, least] = [50, 250, 150].map(Span::us);
     trials::a_handle_is_worth_nothing_once_acknowledged::<Dcpim>(acked_in, going, least);
 }

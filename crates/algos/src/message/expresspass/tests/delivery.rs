@@ -13,7 +13,7 @@ fn varied(seed: u64) -> trials::Variation<ExpressPassParams> {
 }
 
 #[test]
-fn every_message_arrives_exactly_once_whatever_the_network_does() {
+fn every_message_arrives_once_under_faults() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 200), (0.05, 0.02, 200), (0.3, 0.1, 20)];
     let lost = chaos.survive::<ExpressPass>(faults, varied);
@@ -33,11 +33,11 @@ fn what_waits_for_a_lane_is_forgotten_too() {
 }
 
 #[test]
-fn the_first_packet_of_any_kinds_may_be_lost() {
+fn first_packets_of_any_kind_may_be_lost() {
     // A timeout for each loss, longer from the second in a row.
     let bound = |lost: u64| Time::us(100 * ((1 << lost) - 1) + 300);
     let jitter = NO_FAULTS.jitter;
-    let lost = trials::the_first_packet_of_any_kinds_may_be_lost::<ExpressPass>(jitter, bound);
+    let lost = trials::first_packets_of_any_kind_may_be_lost::<ExpressPass>(jitter, bound);
     assert!(lost > 500, "{lost}");
 }
 

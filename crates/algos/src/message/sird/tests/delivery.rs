@@ -30,7 +30,7 @@ fn varied(seed: u64) -> SirdParams {
 }
 
 #[test]
-fn every_message_arrives_exactly_once_whatever_the_network_does() {
+fn every_message_arrives_once_under_faults() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 100), (0.01, 0.0, 600), (0.05, 0.02, 600), (0.3, 0.1, 50)];
     let lost = chaos.survive::<Sird>(faults, |seed| trials::Variation {
@@ -67,10 +67,10 @@ fn what_waits_for_a_lane_is_forgotten_too() {
 }
 
 #[test]
-fn the_first_packet_of_any_kinds_may_be_lost() {
+fn first_packets_of_any_kind_may_be_lost() {
     // A timeout for each loss, longer from the second in a row.
     let bound = |lost: u64| Time::ms((1 << lost) - 1) + Span::us(200);
-    let lost = trials::the_first_packet_of_any_kinds_may_be_lost::<Sird>(NO_FAULTS.jitter, bound);
+    let lost = trials::first_packets_of_any_kind_may_be_lost::<Sird>(NO_FAULTS.jitter, bound);
     assert!(lost > 500, "{lost}");
 }
 
@@ -114,7 +114,7 @@ fn a_silent_sender_that_is_forgotten_has_no_credit_to_give_back() {
 }
 
 #[test]
-fn a_message_without_end_survives_loss_in_bounded_memory() {
+fn endless_message_survives_loss_in_bounded_memory() {
     trials::a_message_without_end_survives_loss::<Sird>(
         &SirdParams::default(),
         Span::us(3),
@@ -147,7 +147,7 @@ fn forged_packets_harm_only_their_senders() {
 }
 
 #[test]
-fn a_handle_is_worth_nothing_once_its_message_is_acknowledged() {
+fn handle_is_invalid_after_the_acknowledgement() {
     let [acked_in, going, least] = [50, 150, 100].map(Span::us);
     trials::a_handle_is_worth_nothing_once_acknowledged::<Sird>(acked_in, going, least);
 }

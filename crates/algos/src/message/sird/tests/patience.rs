@@ -136,7 +136,7 @@ fn credit_waits_for_packets_that_come_again_not_for_requests_of_them() {
 }
 
 #[test]
-fn holes_by_the_thousand_are_asked_for_up_to_a_bound() {
+fn thousands_of_holes_are_requested_up_to_a_bound() {
     let (mut host, mut app) = (Sird::new(&SirdParams::default(), &context(0)), Checking::default());
     let size = 60_000 * MTU as u64;
     for lane in 0..4_096 {
