@@ -226,7 +226,7 @@ pub(crate) fn forgetting_leaves_nothing<T: Subject>(params: &T::Params) -> Vec<T
 
 /// More messages than there are lanes are forgotten, those that wait for one, too; and all lanes
 /// are free afterwards.
-pub(crate) fn what_waits_for_a_lane_is_forgotten_too<T: Subject>() {
+pub(crate) fn messages_waiting_for_a_lane_are_forgotten_too<T: Subject>() {
     let mut net = Net::<T>::new(2, &T::Params::default(), NO_FAULTS, 1);
     let talk = |net: &mut Net<T>| (0..2 * MAX_LANES).for_each(|_| _ = net.submit(0, 1, 1));
     for _ in 0..2 {

@@ -28,8 +28,8 @@ fn hosts_come_and_go_in_the_middle_of_messages() {
 }
 
 #[test]
-fn what_waits_for_a_lane_is_forgotten_too() {
-    trials::what_waits_for_a_lane_is_forgotten_too::<ExpressPass>();
+fn messages_waiting_for_a_lane_are_forgotten_too() {
+    trials::messages_waiting_for_a_lane_are_forgotten_too::<ExpressPass>();
 }
 
 #[test]

@@ -52,8 +52,8 @@ fn grants_of_a_forgotten_sender_pass_to_others() {
 }
 
 #[test]
-fn what_waits_for_a_lane_is_forgotten_too() {
-    trials::what_waits_for_a_lane_is_forgotten_too::<Homa>();
+fn messages_waiting_for_a_lane_are_forgotten_too() {
+    trials::messages_waiting_for_a_lane_are_forgotten_too::<Homa>();
 }
 
 #[test]

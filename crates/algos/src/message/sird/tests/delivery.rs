@@ -62,8 +62,8 @@ fn credit_of_a_sender_that_is_forgotten_is_for_others_at_once() {
 }
 
 #[test]
-fn what_waits_for_a_lane_is_forgotten_too() {
-    trials::what_waits_for_a_lane_is_forgotten_too::<Sird>();
+fn messages_waiting_for_a_lane_are_forgotten_too() {
+    trials::messages_waiting_for_a_lane_are_forgotten_too::<Sird>();
 }
 
 #[test]
