@@ -117,8 +117,9 @@ impl Inbox {
 }
 
 impl Outbox {
-    /// Handles a request for missing packets. Unsent packets are not missing, nor are packets that
-    /// were sent after the request was due; for these the reply is that the sender is busy.
+    /// Handles a request for missing packets. Unsent packets are not missing; if the message
+    /// stalled but a packet of it was sent within half a timeout, none is. If nothing is missing,
+    /// the reply is that the sender is busy.
     pub(super) fn on_resend(
         &mut self,
         step: &Step<'_>,
