@@ -69,17 +69,17 @@ pub(crate) enum Known<D> {
 }
 
 /// The receiver's end: lanes from one sender, `D` kept of each one's last message.
-pub(crate) struct Heard<D>(Vec<Lane<D>>);
+pub(crate) struct IncomingLanes<D>(Vec<Lane<D>>);
 
-impl<D> Default for Heard<D> {
+impl<D> Default for IncomingLanes<D> {
     fn default() -> Self {
-        Heard(Vec::new())
+        IncomingLanes(Vec::new())
     }
 }
 
-impl<D: Copy> Heard<D> {
-    /// From a sender that has not been heard of.
-    pub(crate) const NOTHING: Heard<D> = Heard(Vec::new());
+impl<D: Copy> IncomingLanes<D> {
+    /// From a sender that has not been incoming of.
+    pub(crate) const NONE: IncomingLanes<D> = IncomingLanes(Vec::new());
 
     #[inline]
     pub(crate) fn find(&self, lane: u32, generation: u32) -> Known<D> {
@@ -140,53 +140,53 @@ mod tests {
     #[test]
     fn a_receiver_tells_new_messages_from_old_ones_whatever_comes_again() {
         let mut rng = Rng::stream(1, Domain::Transport, 0);
-        let (mut lanes, mut heard) = (Lanes::default(), Heard::<u64>::default());
+        let (mut lanes, mut incoming) = (Lanes::default(), IncomingLanes::<u64>::default());
         // Every message there was: lane, generation, whether it has arrived, whether all is known.
         let mut messages: Vec<(u32, u32, bool)> = Vec::new();
         let mut active = Vec::new();
         for number in 0..2_000u32 {
             if rng.below(2) == 0 || active.is_empty() {
                 let (lane, generation) = lanes.open().unwrap();
-                assert_eq!(heard.find(lane, generation), Known::New);
-                heard.open(lane, generation, number);
+                assert_eq!(incoming.find(lane, generation), Known::New);
+                incoming.open(lane, generation, number);
                 active.push(messages.len());
                 messages.push((lane, generation, false));
-                assert_eq!(heard.find(lane, generation), Known::Slot(number));
+                assert_eq!(incoming.find(lane, generation), Known::Slot(number));
             } else {
                 let which = active.swap_remove(rng.below(active.len() as u64) as usize);
                 let (lane, generation, arrived) = &mut messages[which];
-                heard.close(*lane, number as u64);
-                assert_eq!(heard.find(*lane, *generation), Known::Done(number as u64));
+                incoming.close(*lane, number as u64);
+                assert_eq!(incoming.find(*lane, *generation), Known::Done(number as u64));
                 *arrived = true;
                 lanes.close(*lane);
             }
             // An old packet is never the first of a new message.
             let &(lane, generation, arrived) = &messages[rng.below(messages.len() as u64) as usize];
-            let known = heard.find(lane, generation);
+            let known = incoming.find(lane, generation);
             assert!(known != Known::New && arrived != matches!(known, Known::Slot(_)), "{known:?}");
         }
     }
 
     #[test]
     fn what_cannot_be_is_not_believed() {
-        let mut heard = Heard::<u64>::default();
-        assert_eq!(heard.find(MAX_LANES as u32 - 1, 5), Known::New);
-        assert_eq!(heard.find(MAX_LANES as u32, 0), Known::Never);
-        heard.open(1, 5, 0);
+        let mut incoming = IncomingLanes::<u64>::default();
+        assert_eq!(incoming.find(MAX_LANES as u32 - 1, 5), Known::New);
+        assert_eq!(incoming.find(MAX_LANES as u32, 0), Known::Never);
+        incoming.open(1, 5, 0);
         // A lane is not used again before its message has arrived.
-        assert_eq!((heard.find(1, 4), heard.find(1, 6)), (Known::Never, Known::Never));
-        assert_eq!(heard.find(0, 7), Known::New, "passed over");
-        heard.close(1, 9);
-        assert_eq!((heard.find(1, 4), heard.find(1, 6)), (Known::Never, Known::New));
-        assert_eq!(heard.find(1, 5), Known::Done(9));
-        assert_eq!((heard.open(1, 6, 3), heard.open(2, 0, 4)), (Some(9), None));
+        assert_eq!((incoming.find(1, 4), incoming.find(1, 6)), (Known::Never, Known::Never));
+        assert_eq!(incoming.find(0, 7), Known::New, "passed over");
+        incoming.close(1, 9);
+        assert_eq!((incoming.find(1, 4), incoming.find(1, 6)), (Known::Never, Known::New));
+        assert_eq!(incoming.find(1, 5), Known::Done(9));
+        assert_eq!((incoming.open(1, 6, 3), incoming.open(2, 0, 4)), (Some(9), None));
     }
 
     #[test]
     fn generations_begin_again_after_the_last() {
-        let mut heard = Heard::<u64>::default();
-        heard.open(0, u32::MAX, 0);
-        heard.close(0, 1);
-        assert_eq!((heard.find(0, 0), heard.find(0, u32::MAX - 1)), (Known::New, Known::Never));
+        let mut incoming = IncomingLanes::<u64>::default();
+        incoming.open(0, u32::MAX, 0);
+        incoming.close(0, 1);
+        assert_eq!((incoming.find(0, 0), incoming.find(0, u32::MAX - 1)), (Known::New, Known::Never));
     }
 }

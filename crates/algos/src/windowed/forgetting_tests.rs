@@ -42,7 +42,7 @@ impl<C: CongestionControl> Subject for Windowed<C> {
     }
 
     fn check_quiet(&self, _hosts: &[Self], case: &str) {
-        assert!(self.outgoing.is_empty(), "{case}: a sender is left with a message");
+        assert!(self.outgoing.is_empty(), "{case}: a sender has a message left");
         assert!(self.receivers.is_quiet(), "{case}: a receiver waits for a packet");
         let busy = |sender: &Sender<C>| {
             sender.dst != NONE && (!sender.is_idle() || sender.recovery.is_some())
@@ -73,23 +73,23 @@ fn come_and_go<C: CongestionControl>() {
 }
 
 #[test]
-fn hosts_come_and_go_in_the_middle_of_messages_under_a_window() {
+fn hosts_come_and_go_amid_messages_under_a_window() {
     come_and_go::<Swift>();
     come_and_go::<Dctcp>();
 }
 
 #[test]
-fn hosts_come_and_go_in_the_middle_of_messages_under_a_rate() {
+fn hosts_come_and_go_amid_messages_under_a_rate() {
     come_and_go::<Dcqcn>();
 }
 
 #[test]
-fn connections_of_hosts_that_are_forgotten_are_used_again() {
+fn connections_of_forgotten_hosts_are_reused() {
     let params = WindowedParams::<Swift>::default();
     for host in trials::forgetting_leaves_nothing::<Windowed<Swift>>(&params) {
         assert_eq!(host.closed.len(), host.senders.len());
         assert!(host.senders.iter().all(|sender| sender.dst == NONE));
-        // One for each of nine messages, at most, to one other host at a time.
+        // At most one for each of nine messages, to one other host at a time.
         assert!(host.senders.len() <= 9 && host.receivers.count() <= 9);
     }
 }

@@ -11,7 +11,7 @@ use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::heap::{Pile, Places, shortest_first};
-use crate::kit::lanes::{Heard, Known};
+use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
@@ -74,7 +74,7 @@ pub(super) struct Source {
     pub(super) host: u32,
     /// Messages that may get tokens.
     pub(super) messages: Pile<u128>,
-    lanes: Heard<()>,
+    lanes: IncomingLanes<()>,
     /// Match in the data phase, and in the epoch that is matched.
     pub(super) sending: Match,
     pub(super) next: Match,
@@ -97,7 +97,7 @@ impl Source {
         Source {
             host,
             messages: Pile::default(),
-            lanes: Heard::default(),
+            lanes: IncomingLanes::default(),
             sending: Match::default(),
             next: Match::default(),
             clocks: [Clock::default(); 2],

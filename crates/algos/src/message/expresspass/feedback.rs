@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn weight_rises_from_second_good_round_and_has_a_floor() {
+    fn weight_rises_from_second_good_round_to_a_cap() {
         for (rise, weights) in [
             (Rise::Halfway, [0.125, 0.3125, 0.40625, 0.453125]),
             (Rise::Step, [0.125, 0.175, 0.225, 0.275]),

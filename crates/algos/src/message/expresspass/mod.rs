@@ -238,8 +238,8 @@ impl Endpoint for ExpressPass {
         name: "expresspass",
         title: "ExpressPass",
         citation: "Cho et al., SIGCOMM 2017",
-        summary: "Receivers send a credit for each packet, and switches drop credits whose data would \
-            not fit on the reverse path.",
+        summary: "Receivers send a credit for each packet, and switches drop credits whose data \
+            would not fit on the reverse path.",
         color: "#661100",
         marker: Marker::TriangleDown,
         dash: Dash::Dashed,

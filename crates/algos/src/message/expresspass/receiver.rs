@@ -8,7 +8,7 @@ use super::nic::{Leaving, Nic};
 use super::{MAX_BACKOFF, PATIENCE, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
-use crate::kit::lanes::{Heard, Known};
+use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
@@ -71,7 +71,7 @@ impl Incoming {
 /// All receiving state of a host.
 pub(super) struct Inbox {
     /// By sender. For an arrived message, the key of its record is kept, if there is one.
-    by_host: ByHost<Heard<Key>>,
+    by_host: ByHost<IncomingLanes<Key>>,
     messages: Slab<Incoming>,
     /// By message: time of its next credit.
     paces: Timers,
@@ -126,7 +126,7 @@ impl Inbox {
 
     #[inline]
     fn find(&self, src: u32, name: Name) -> Known<Key> {
-        let lanes = self.by_host.get(src).unwrap_or(const { &Heard::NOTHING });
+        let lanes = self.by_host.get(src).unwrap_or(const { &IncomingLanes::NONE });
         lanes.find(name.lane, name.generation)
     }
 

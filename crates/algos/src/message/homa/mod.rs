@@ -326,8 +326,8 @@ impl Endpoint for Homa {
         *curve = Curve::of(sizes, packets, head, tail).map(Arc::new);
         curve.is_none().then(|| {
             alloc::format!(
-                "no generator has a size distribution, so priorities cannot follow sizes: half of them \
-                 are for unscheduled packets, with cut-offs evenly spaced up to {} B",
+                "no generator has a size distribution, so priorities cannot follow sizes: half of \
+                 them are for unscheduled packets, with cut-offs evenly spaced up to {} B",
                 packets.unscheduled * packets.mtu
             )
         })

@@ -12,7 +12,7 @@ use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::heap::{Pile, Places, shortest_first};
 use crate::kit::horizon::Horizon;
-use crate::kit::lanes::{Heard, Known};
+use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
@@ -99,7 +99,7 @@ pub(super) struct Source {
     pub(super) messages: Pile<u128>,
     /// Level of the last grant.
     pub(super) level: u32,
-    pub(super) lanes: Heard<()>,
+    pub(super) lanes: IncomingLanes<()>,
     /// Arrived messages that have not been acknowledged.
     unacked: VecDeque<u64>,
     pub(super) last_packet_at: Time,

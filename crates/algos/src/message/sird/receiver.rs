@@ -12,7 +12,7 @@ use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::heap::{Heap, Pile, Places};
 use crate::kit::horizon::Horizon;
-use crate::kit::lanes::{Heard, Known};
+use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
@@ -88,7 +88,7 @@ pub(super) struct Source {
     /// Messages that need credit.
     pub(super) messages: Pile<u128>,
     /// For an arrived message, its excess credit is kept.
-    lanes: Heard<u64>,
+    lanes: IncomingLanes<u64>,
     pub(super) last_packet_at: Time,
     /// Time at which a packet of any of its messages last arrived for the first time.
     pub(super) data_at: Time,
@@ -108,7 +108,7 @@ impl Source {
             bucket: Bucket::new(settings),
             granted_bytes: 0,
             messages: Pile::default(),
-            lanes: Heard::default(),
+            lanes: IncomingLanes::default(),
             last_packet_at: Time::ZERO,
             data_at: Time::ZERO,
             least_delay: i64::MAX,

@@ -78,7 +78,7 @@ fn duplicates_change_nothing() {
 }
 
 #[test]
-fn hosts_come_and_go_in_the_middle_of_messages() {
+fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::ms(20) };
     chaos.survive_who_comes_and_goes::<ToyCredit>(&[(0.0, 0.0, 60), (0.0, 0.1, 60)], |seed| {
         let params = ToyCreditParams { window: Extent::Bdp((1 + seed % 3) as f64 / 2.0) };
