@@ -11,7 +11,7 @@ use crate::harness::{self, Subject, trials};
 use tidegate_core::{Frame, RecoveryRule, Span};
 
 impl<C: CongestionControl> Subject for Windowed<C> {
-    const TELLS_OF_STOPPED: bool = false;
+    const COMPLETES_STOPPED: bool = false;
 
     fn context(host: u32) -> HostContext {
         let path = path();
@@ -69,7 +69,7 @@ fn varied<C: CongestionControl>(seed: u64) -> trials::Variation<WindowedParams<C
 fn come_and_go<C: CongestionControl>() {
     let chaos = trials::Chaos { most_bytes: 300_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 30), (0.01, 0.0, 30), (0.05, 0.02, 30), (0.3, 0.1, 10)];
-    chaos.survive_who_comes_and_goes::<Windowed<C>>(&faults, varied::<C>);
+    chaos.survive_coming_and_going::<Windowed<C>>(&faults, varied::<C>);
 }
 
 #[test]

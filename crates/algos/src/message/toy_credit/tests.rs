@@ -6,7 +6,7 @@ use crate::harness::{self, Faults, NO_FAULTS, RATE, Subject, trials};
 type Net = harness::Net<ToyCredit>;
 
 impl Subject for ToyCredit {
-    const TELLS_OF_STOPPED: bool = false;
+    const COMPLETES_STOPPED: bool = false;
     /// It uses message numbers as an order.
     const REUSES_NUMBERS: bool = false;
 
@@ -80,7 +80,7 @@ fn duplicates_change_nothing() {
 #[test]
 fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::ms(20) };
-    chaos.survive_who_comes_and_goes::<ToyCredit>(&[(0.0, 0.0, 60), (0.0, 0.1, 60)], |seed| {
+    chaos.survive_coming_and_going::<ToyCredit>(&[(0.0, 0.0, 60), (0.0, 0.1, 60)], |seed| {
         let params = ToyCreditParams { window: Extent::Bdp((1 + seed % 3) as f64 / 2.0) };
         let jitter = Span::us(seed % 5);
         trials::Variation { params, jitter, congestion: 0.0, patient: true }

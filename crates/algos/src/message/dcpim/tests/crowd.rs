@@ -17,7 +17,7 @@ fn announce(bench: &mut Bench, sources: u32) {
     for src in 1..=sources {
         let size = full_packets(1_000);
         let header = Header::Notification(Notification { size, ..Notification::default() });
-        assert_eq!(bench.tell(Time::us(1), src, header), None);
+        assert_eq!(bench.receive(Time::us(1), src, header), None);
     }
 }
 
@@ -74,7 +74,7 @@ fn late_requests_get_responses_at_intervals() {
         let late = settings().calendar.half(round(epoch, 1)) + Span::ns(1);
         let request =
             Request { message: 0, epoch, round: 1, channels: 4, prompt: 4, remaining: 100 };
-        bench.tell(late, 1, Header::Request(request));
+        bench.receive(late, 1, Header::Request(request));
         let grants = bench.sent(late).into_iter().filter_map(|(_, header)| match header {
             Header::Grant(grant) => Some(grant.channels),
             _ => None,
@@ -95,7 +95,7 @@ fn any_epoch_number_of_a_known_host_is_handled() {
             bench.submit(Time::ZERO, 1, full_packets(1_000));
             let size = full_packets(1_000);
             let header = Header::Notification(Notification { size, ..Notification::default() });
-            bench.tell(Time::us(1), 1, header);
+            bench.receive(Time::us(1), 1, header);
             let (message, prompt, remaining) = (0, channels, u32::MAX);
             let headers = [
                 Header::Request(Request { message, epoch, round, channels, prompt, remaining }),
@@ -104,7 +104,7 @@ fn any_epoch_number_of_a_known_host_is_handled() {
                 Header::Reject(Reject { message, epoch, round, channels, prompt }),
             ];
             for at in [Time::us(2), Time::us(40)] {
-                headers.iter().for_each(|&header| _ = bench.tell(at, 1, header));
+                headers.iter().for_each(|&header| _ = bench.receive(at, 1, header));
                 bench.sent_until(at, at + Span::us(30));
             }
             assert_eq!(bench.app.messages[0].delivered, 0);

@@ -40,7 +40,7 @@ fn every_message_arrives_once_under_faults() {
 fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 300_000, most_ns: 60_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_who_comes_and_goes::<Dcpim>(&faults, |seed| trials::Variation {
+    chaos.survive_coming_and_going::<Dcpim>(&faults, |seed| trials::Variation {
         params: varied(seed),
         jitter: Span::us(1 + seed % 4),
         congestion: 0.0,
@@ -113,7 +113,7 @@ fn a_busy_sender_is_not_taken_for_a_silent_one() {
 
 #[test]
 fn endless_message_survives_loss_in_bounded_memory() {
-    trials::a_message_without_end_survives_loss::<Dcpim>(
+    trials::endless_message_survives_loss::<Dcpim>(
         &DcpimParams::default(),
         Span::us(1),
         Span::ms(16),
@@ -154,7 +154,7 @@ fn forged_packets_harm_only_their_senders() {
 #[test]
 fn handle_is_invalid_after_the_acknowledgement() {
     let [acked_in, going, least] = [50, 250, 150].map(Span::us);
-    trials::a_handle_is_worth_nothing_once_acknowledged::<Dcpim>(acked_in, going, least);
+    trials::handle_is_invalid_once_acknowledged::<Dcpim>(acked_in, going, least);
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn notify(bench: &mut Bench, now: Time, src: u32, lane: u32, packets: u64) {
     let size = full_packets(packets);
     let notification =
         Notification { connection: lane, lane, message: lane, size, ..Notification::default() };
-    assert_eq!(bench.tell(now, src, Header::Notification(notification)), None);
+    assert_eq!(bench.receive(now, src, Header::Notification(notification)), None);
 }
 
 fn requests(sent: &[(u32, Header)]) -> Vec<(u32, Request)> {
@@ -97,7 +97,7 @@ fn grants_to_the_shortest_first_then_at_random() {
             bench.host.draws = Rng::stream(seed, Domain::Transport, 0);
             let now = round(1, number) + Span::us(1);
             for (src, remaining) in [(1, 300), (2, 100), (3, 200)] {
-                bench.tell(now, src, request(1, number as u32, 3, remaining));
+                bench.receive(now, src, request(1, number as u32, 3, remaining));
             }
             let half = settings().calendar.half(round(1, number));
             assert!(bench.sent(half - Span::ps(1)).is_empty());
@@ -129,15 +129,15 @@ fn late_or_duplicate_requests_are_dropped() {
     ];
     for (case, at, header, expected) in cases {
         let mut bench = sender(&DcpimParams::default(), 1..2);
-        bench.tell(at, 1, header);
-        bench.tell(at, 1, header);
+        bench.receive(at, 1, header);
+        bench.receive(at, 1, header);
         let sent = bench.sent_until(at, round(1, 4));
         let granted = sent.iter().filter(|sent| matches!(sent.2, Header::Grant(_))).count();
         assert_eq!(granted, expected, "{case}");
     }
     // From a host to which it sends nothing.
     let mut bench = sender(&DcpimParams::default(), 1..2);
-    bench.tell(begin + Span::us(1), 2, request(1, 2, 1, 9));
+    bench.receive(begin + Span::us(1), 2, request(1, 2, 1, 9));
     assert!(grants(&bench.sent(half)).is_empty());
 }
 
@@ -147,8 +147,8 @@ fn sender_without_channels_responds_at_intervals() {
     let mut responses = 0;
     for epoch in 40..80 {
         let now = round(epoch, 1) + Span::us(1);
-        bench.tell(now, 1, request(epoch, 1, 4, 100));
-        bench.tell(now, 2, request(epoch, 1, 4, 200));
+        bench.receive(now, 1, request(epoch, 1, 4, 100));
+        bench.receive(now, 2, request(epoch, 1, 4, 200));
         let sent = grants(&bench.sent(settings().calendar.half(round(epoch, 1))));
         assert_eq!((sent[0].0, sent[0].1.channels), (1, 4));
         responses +=
@@ -167,9 +167,9 @@ fn grants_are_accepted_by_size_up_to_all_channels() {
     bench.sent(round(1, 1));
     let now = round(1, 1) + Span::us(5);
     for (src, remaining) in [(1, 300), (2, 100), (3, 200)] {
-        bench.tell(now, src, grant(1, 1, 3, 3, remaining));
+        bench.receive(now, src, grant(1, 1, 3, 3, remaining));
         // A duplicate does not count.
-        bench.tell(now, src, grant(1, 1, 3, 3, remaining));
+        bench.receive(now, src, grant(1, 1, 3, 3, remaining));
     }
     let sent = bench.sent(round(1, 2));
     let accept =
@@ -178,7 +178,7 @@ fn grants_are_accepted_by_size_up_to_all_channels() {
     // All its channels are taken: it sends no more requests.
     assert!(requests(&sent).is_empty());
     // Late, of the previous round; and of a round without a request.
-    bench.tell(round(1, 2) + Span::us(1), 1, grant(1, 1, 3, 3, 50));
+    bench.receive(round(1, 2) + Span::us(1), 1, grant(1, 1, 3, 3, 50));
     assert!(accepts(&bench.sent(round(1, 3))).is_empty());
 }
 
@@ -188,7 +188,7 @@ fn prompt_channels_send_before_their_phase() {
         let mut bench = Bench::new();
         notify(&mut bench, Time::us(1), 1, 0, 5_000);
         bench.sent(round(1, 1));
-        bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 2, prompt, 5_000));
+        bench.receive(round(1, 1) + Span::us(5), 1, grant(1, 1, 2, prompt, 5_000));
         let sent = bench.sent_until(round(1, 2), round(2, 1) + PACKET.times(2));
         let tokens: Vec<_> = sent
             .iter()
@@ -217,7 +217,7 @@ fn channels_in_use_are_not_prompt() {
     let mut bench = Bench::new();
     notify(&mut bench, Time::us(1), 1, 0, 5_000);
     bench.sent(round(1, 1));
-    bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 3, 3, 5_000));
+    bench.receive(round(1, 1) + Span::us(5), 1, grant(1, 1, 3, 3, 5_000));
     bench.sent_until(round(1, 2), round(2, 1) - Span::ps(1));
     notify(&mut bench, round(2, 1) - Span::ps(1), 2, 0, 5_000);
     let sent = requests(&bench.sent(round(2, 1)));
@@ -233,7 +233,7 @@ fn matched_channels_are_not_requested_again() {
         let mut bench = Bench::new();
         notify(&mut bench, Time::us(1), 1, 0, 100);
         bench.sent(round(1, 1));
-        bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, taken, 0, 100));
+        bench.receive(round(1, 1) + Span::us(5), 1, grant(1, 1, taken, 0, 100));
         let sent = requests(&bench.sent(round(1, 2)));
         assert_eq!(sent.first().map(|(_, request)| request.channels), missing);
     }
@@ -244,7 +244,7 @@ fn sender_rejects_channels_that_are_taken() {
     // Both rounds grant all channels, because the first acceptance is late.
     let mut bench = sender(&DcpimParams::default(), 1..3);
     for (number, src) in [(1, 1), (2, 2)] {
-        bench.tell(round(1, number) + Span::us(1), src, request(1, number as u32, 3, 100));
+        bench.receive(round(1, number) + Span::us(1), src, request(1, number as u32, 3, 100));
         bench.sent(settings().calendar.half(round(1, number)));
     }
     let accept =
@@ -252,8 +252,8 @@ fn sender_rejects_channels_that_are_taken() {
     let now = round(1, 3) + Span::us(1);
     for _ in 0..2 {
         // A duplicate does not count.
-        bench.tell(now, 1, accept(1));
-        bench.tell(now, 2, accept(2));
+        bench.receive(now, 1, accept(1));
+        bench.receive(now, 2, accept(2));
     }
     let expected = Reject { message: FORGED, epoch: 1, round: 2, channels: 2, prompt: 2 };
     assert_eq!(bench.sent(now), [(2, Header::Reject(expected))]);
@@ -264,18 +264,18 @@ fn rejected_channels_are_free_again() {
     let mut bench = Bench::new();
     notify(&mut bench, Time::us(1), 1, 0, 5_000);
     bench.sent(round(1, 1));
-    bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 4, 4, 5_000));
+    bench.receive(round(1, 1) + Span::us(5), 1, grant(1, 1, 4, 4, 5_000));
     bench.sent(round(1, 2));
     let reject = Header::Reject(Reject { message: 0, epoch: 1, round: 1, channels: 2, prompt: 2 });
-    bench.tell(round(1, 2) + Span::us(5), 1, reject);
-    bench.tell(round(1, 2) + Span::us(5), 1, reject);
+    bench.receive(round(1, 2) + Span::us(5), 1, reject);
+    bench.receive(round(1, 2) + Span::us(5), 1, reject);
     let sent = bench.sent_until(round(1, 2) + Span::us(5), round(1, 3));
     let sent: Vec<_> = sent.into_iter().map(|(_, dst, header, _)| (dst, header)).collect();
     assert_eq!(requests(&sent)[0].1.channels, 2);
     // Also a rejection of the phase that is sending.
     bench.sent_until(round(1, 3), round(2, 1));
     let reject = Header::Reject(Reject { message: 0, epoch: 1, round: 2, channels: 1, prompt: 0 });
-    bench.tell(round(2, 1) + Span::us(1), 1, reject);
+    bench.receive(round(2, 1) + Span::us(1), 1, reject);
     assert_eq!(bench.host.inbox.sources[0].sending.channels, 1);
 }
 
@@ -283,11 +283,11 @@ fn rejected_channels_are_free_again() {
 fn a_sender_books_by_epoch() {
     // Acceptances of the last round arrive when the next epoch has started.
     let mut bench = sender(&DcpimParams::default(), 1..3);
-    bench.tell(round(1, 4) + Span::us(1), 1, request(1, 4, 3, 100));
+    bench.receive(round(1, 4) + Span::us(1), 1, request(1, 4, 3, 100));
     bench.sent(settings().calendar.half(round(1, 4)));
     let last = Accept { message: 0, epoch: 1, round: 4, channels: 3, prompt: 0 };
-    bench.tell(round(2, 1) + Span::us(1), 1, Header::Accept(last));
-    bench.tell(round(2, 1) + Span::us(1), 2, request(2, 1, 4, 100));
+    bench.receive(round(2, 1) + Span::us(1), 1, Header::Accept(last));
+    bench.receive(round(2, 1) + Span::us(1), 2, request(2, 1, 4, 100));
     let sent = grants(&bench.sent(settings().calendar.half(round(2, 1))));
     // All channels are free in epoch 2, but three of them send during its matching.
     assert_eq!((sent[0].1.channels, sent[0].1.prompt), (4, 1));
@@ -300,27 +300,27 @@ fn an_acceptance_of_an_old_epoch_books_nothing() {
     // It arrives in the next epoch, in which its channels send, or in a later one.
     for (epoch, prompt) in [(2, 1), (3, 4), (4, 4)] {
         let mut bench = sender(&DcpimParams::default(), 1..3);
-        bench.tell(round(1, 4) + Span::us(1), 1, request(1, 4, 3, 100));
+        bench.receive(round(1, 4) + Span::us(1), 1, request(1, 4, 3, 100));
         bench.sent(settings().calendar.half(round(1, 4)));
         let now = round(epoch, 1) + Span::us(1);
-        bench.tell(now, 2, request(epoch, 1, 4, 100));
+        bench.receive(now, 2, request(epoch, 1, 4, 100));
         let accept = Accept { message: 0, epoch: 1, round: 4, channels: 3, prompt: 0 };
-        bench.tell(now, 1, Header::Accept(accept));
+        bench.receive(now, 1, Header::Accept(accept));
         let sent = grants(&bench.sent(settings().calendar.half(round(epoch, 1))));
         assert_eq!((sent[0].1.channels, sent[0].1.prompt), (4, prompt), "epoch {epoch}");
     }
     // Three channels are booked in epoch 3 when the acceptance arrives: one is left.
     let mut bench = sender(&DcpimParams::default(), 1..3);
-    bench.tell(round(1, 4) + Span::us(1), 1, request(1, 4, 3, 100));
+    bench.receive(round(1, 4) + Span::us(1), 1, request(1, 4, 3, 100));
     bench.sent(settings().calendar.half(round(1, 4)));
-    bench.tell(round(3, 1) + Span::us(1), 2, request(3, 1, 3, 100));
+    bench.receive(round(3, 1) + Span::us(1), 2, request(3, 1, 3, 100));
     bench.sent(settings().calendar.half(round(3, 1)));
     let now = round(3, 2) + Span::us(1);
     for (src, epoch, round) in [(2, 3, 1), (1, 1, 4)] {
         let accept = Accept { message: 0, epoch, round, channels: 3, prompt: 3 };
-        bench.tell(now, src, Header::Accept(accept));
+        bench.receive(now, src, Header::Accept(accept));
     }
-    bench.tell(now, 2, request(3, 2, 4, 100));
+    bench.receive(now, 2, request(3, 2, 4, 100));
     let sent = grants(&bench.sent(settings().calendar.half(round(3, 2))));
     assert_eq!((sent[0].1.channels, sent[0].1.prompt), (1, 1));
 }
@@ -330,16 +330,16 @@ fn forgotten_receivers_channels_go_to_others() {
     for (forgets, channels) in [(false, 0), (true, 4)] {
         let mut bench = sender(&DcpimParams::default(), 1..3);
         let now = round(1, 1) + Span::us(1);
-        bench.tell(now, 1, request(1, 1, 3, 100));
+        bench.receive(now, 1, request(1, 1, 3, 100));
         bench.sent(settings().calendar.half(round(1, 1)));
         let accept = Accept { message: 0, epoch: 1, round: 1, channels: 3, prompt: 3 };
         let now = round(1, 2) + Span::us(1);
-        bench.tell(now, 1, Header::Accept(accept));
-        bench.tell(now, 1, request(1, 2, 1, 100));
+        bench.receive(now, 1, Header::Accept(accept));
+        bench.receive(now, 1, request(1, 2, 1, 100));
         if forgets {
             bench.host.forget(now, 1);
         }
-        bench.tell(now, 2, request(1, 2, 4, 200));
+        bench.receive(now, 2, request(1, 2, 4, 200));
         let sent = grants(&bench.sent(settings().calendar.half(round(1, 2))));
         let to_second = sent.iter().find(|(dst, _)| *dst == 2).map(|(_, grant)| grant.channels);
         assert_eq!(to_second.unwrap_or(0), channels);
@@ -353,11 +353,11 @@ fn forgotten_senders_channels_are_requested_elsewhere() {
         let mut bench = Bench::new();
         (1..3).for_each(|src| notify(&mut bench, Time::us(1), src, 0, 5_000));
         bench.sent(round(1, 1));
-        bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 4, 4, 5_000));
+        bench.receive(round(1, 1) + Span::us(5), 1, grant(1, 1, 4, 4, 5_000));
         bench.sent(round(1, 2));
         let now = round(1, 2) + Span::us(5);
         // Possibly of the current round.
-        bench.tell(now, 1, grant(1, 2, 4, 4, 5_000));
+        bench.receive(now, 1, grant(1, 2, 4, 4, 5_000));
         if forgets {
             bench.host.forget(now, 1);
         }
@@ -391,13 +391,13 @@ fn forgotten_sender_can_match_again_in_one_epoch() {
     let mut bench = Bench::new();
     notify(&mut bench, Time::us(1), 1, 0, 5_000);
     bench.sent(round(1, 1));
-    bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 2, 0, 5_000));
+    bench.receive(round(1, 1) + Span::us(5), 1, grant(1, 1, 2, 0, 5_000));
     bench.sent(round(1, 2));
     let now = round(1, 2) + Span::us(1);
     bench.host.forget(now, 1);
     notify(&mut bench, now, 1, 0, 5_000);
     bench.sent(round(1, 3));
-    bench.tell(round(1, 3) + Span::us(5), 1, grant(1, 3, 4, 0, 5_000));
+    bench.receive(round(1, 3) + Span::us(5), 1, grant(1, 3, 4, 0, 5_000));
     bench.sent_until(round(1, 4), round(2, 1) - Span::ps(1));
     let sent = bench.sent_until(round(2, 1), round(2, 1) + PACKET.times(9));
     let tokens = sent.iter().filter(|sent| matches!(sent.2, Header::Token(_))).count();

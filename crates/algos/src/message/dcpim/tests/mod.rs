@@ -81,12 +81,18 @@ impl Bench {
     }
 
     /// Passes a packet from host `src`, and returns the response, if any.
-    fn tell(&mut self, now: Time, src: u32, header: Header) -> Option<Header> {
-        self.tell_with(now, src, header, 0)
+    fn receive(&mut self, now: Time, src: u32, header: Header) -> Option<Header> {
+        self.receive_with(now, src, header, 0)
     }
 
     /// The same with this payload.
-    fn tell_with(&mut self, now: Time, src: u32, header: Header, payload: u32) -> Option<Header> {
+    fn receive_with(
+        &mut self,
+        now: Time,
+        src: u32,
+        header: Header,
+        payload: u32,
+    ) -> Option<Header> {
         let mut body = Body { src, payload_bytes: payload, ..Body::default() };
         header.write(&mut body);
         body.message |= FORGED;

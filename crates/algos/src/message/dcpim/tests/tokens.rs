@@ -27,13 +27,13 @@ fn tokens(sent: &[(Time, u32, Header, u8)]) -> Vec<(Time, u32, Token)> {
 fn matched(params: &DcpimParams, sources: &[(u32, u32, u64)]) -> Bench {
     let mut bench = Bench::with(params);
     for &(src, _, packets) in sources {
-        bench.tell(Time::us(1), src, notification(0, packets));
+        bench.receive(Time::us(1), src, notification(0, packets));
     }
     bench.sent(round(1, 1));
     for &(src, channels, packets) in sources {
         let remaining = packets as u32;
         let grant = Grant { message: 0, epoch: 1, round: 1, channels, prompt: 0, remaining };
-        bench.tell(round(1, 1) + Span::us(5), src, Header::Grant(grant));
+        bench.receive(round(1, 1) + Span::us(5), src, Header::Grant(grant));
     }
     bench.sent_until(round(1, 2), round(2, 1) - Span::ps(1));
     bench
@@ -89,7 +89,7 @@ fn outstanding_tokens_are_limited_until_a_timeout() {
     let mut bench = matched(&DcpimParams::default(), &[(1, 2, 500)]);
     bench.sent_until(round(2, 1), last);
     let now = last + Span::us(1);
-    bench.tell_with(now, 1, data(0, 3, 500, 3), MTU);
+    bench.receive_with(now, 1, data(0, 3, 500, 3), MTU);
     let sent = tokens(&bench.sent_until(now, now + Span::us(3)));
     assert_eq!(sent.len(), 4, "four are answered");
     assert_eq!(sent[0].0, now);
@@ -104,7 +104,7 @@ fn missing_packets_get_tokens_after_the_last() {
         for (_, _, token) in tokens(&bench.sent_until(now, now)) {
             seen.push(token.packet);
             if ![5, 41].contains(&token.packet) {
-                bench.tell_with(now, 1, data(0, token.packet, 60, token.token), MTU);
+                bench.receive_with(now, 1, data(0, token.packet, 60, token.token), MTU);
             }
         }
         now += PACKET;
@@ -142,11 +142,11 @@ fn sender_orders_by_label_then_missing_packets() {
     let now = Time::us(1);
     // Unsent packets of a short message need no token.
     let packet = Token { connection: 3, packet: 2, expires: Time::us(9), ..Token::default() };
-    bench.tell(now, 4, Header::Token(packet));
-    bench.tell(now, 1, token(0, 3, 10, Time::us(9)));
-    bench.tell(now, 2, token(1, 2, 90, Time::us(9)));
-    bench.tell(now, 3, token(2, 2, 80, Time::us(9)));
-    bench.tell(now, 3, token(2, 2, 80, Time::us(2)));
+    bench.receive(now, 4, Header::Token(packet));
+    bench.receive(now, 1, token(0, 3, 10, Time::us(9)));
+    bench.receive(now, 2, token(1, 2, 90, Time::us(9)));
+    bench.receive(now, 3, token(2, 2, 80, Time::us(9)));
+    bench.receive(now, 3, token(2, 2, 80, Time::us(2)));
     let sent = bench.sent_until(Time::us(2) + Span::ps(1), Time::us(2) + Span::ps(1));
     let order: Vec<_> = sent
         .iter()
@@ -177,10 +177,10 @@ fn tokens_for_unknown_packets_send_nothing() {
         (2, good),
     ];
     for (src, token) in cases {
-        bench.tell(Time::us(1), src, Header::Token(token));
+        bench.receive(Time::us(1), src, Header::Token(token));
         assert!(bench.sent(Time::us(1)).is_empty(), "{token:?}");
     }
-    bench.tell(Time::us(1), 1, Header::Token(good));
+    bench.receive(Time::us(1), 1, Header::Token(good));
     assert_eq!(bench.sent(Time::us(1)).len(), 1);
 }
 
@@ -205,7 +205,7 @@ fn short_messages_are_kept_until_acknowledged() {
     assert_eq!(again(&mut bench, Time::ms(2), Time::ms(4)), [(second, 1), (second, 2)]);
     // One has arrived and is not announced again.
     bench.app.messages[0].completed = Some(Time::ms(4));
-    bench.tell(Time::ms(4), 1, Header::Ack(Ack { connection: 0, ..Ack::default() }));
+    bench.receive(Time::ms(4), 1, Header::Ack(Ack { connection: 0, ..Ack::default() }));
     assert!(bench.app.messages[0].acked.is_some());
     assert_eq!(again(&mut bench, Time::ms(4), Time::ms(8)), [(Time::ms(7), 2)]);
 }
@@ -214,9 +214,9 @@ fn short_messages_are_kept_until_acknowledged() {
 fn lost_short_packets_compete_after_the_timeout() {
     let mut bench = Bench::new();
     let now = round(1, 1) + Span::us(1);
-    bench.tell(now, 1, notification(0, 10));
+    bench.receive(now, 1, notification(0, 10));
     for packet in (0..10).filter(|packet| *packet != 4) {
-        bench.tell_with(now + Span::ns(100), 1, data(0, packet, 10, packet as u32), MTU);
+        bench.receive_with(now + Span::ns(100), 1, data(0, packet, 10, packet as u32), MTU);
     }
     let due = now + PACKET.times(10 + 49);
     assert_eq!(bench.host.deadline(), due);
@@ -229,10 +229,10 @@ fn lost_short_packets_compete_after_the_timeout() {
     let (epoch, number) = (1, 1 + (next - round(1, 1)).as_ps() / 6_803_680);
     let grant =
         Grant { message: 0, epoch, round: number as u32, channels: 1, prompt: 1, remaining: 1 };
-    bench.tell(next + Span::us(5), 1, Header::Grant(grant));
+    bench.receive(next + Span::us(5), 1, Header::Grant(grant));
     let sent = tokens(&bench.sent_until(next, next + Span::us(14)));
     assert_eq!((sent[0].2.packet, sent[0].2.token), (4, 10));
-    let done = bench.tell_with(next + Span::us(14), 1, data(0, 4, 10, 10), MTU);
+    let done = bench.receive_with(next + Span::us(14), 1, data(0, 4, 10, 10), MTU);
     assert!(matches!(done, Some(Header::Ack(_))));
     assert_eq!(bench.app.messages.len(), 0);
 }
@@ -243,7 +243,7 @@ fn short_messages_suppress_tokens() {
         let params = DcpimParams { hold, ..DcpimParams::default() };
         let mut bench = matched(&params, &[(1, 4, 500)]);
         bench.sent(round(2, 1));
-        bench.tell(round(2, 1), 2, notification(0, 10));
+        bench.receive(round(2, 1), 2, notification(0, 10));
         let sent = tokens(&bench.sent_until(round(2, 1), round(2, 1) + PACKET.times(20)));
         let expected = if hold { 11 } else { 20 };
         assert_eq!(sent.len(), expected);

@@ -41,7 +41,7 @@ fn receive_data(
     now: Time,
     (header, payload): (Header, u32),
 ) -> Option<Header> {
-    tell_with(host, now, 2, &header, payload, &mut Checking::default())
+    receive_payload(host, now, 2, &header, payload, &mut Checking::default())
 }
 
 /// A message from host 0 to host 1 after its request: the host, and the identity for credits.
@@ -73,16 +73,20 @@ fn each_credit_allows_one_packet_and_returns() {
     let (mut host, _, _, request) = sender(10);
     for number in [0, 1, 5] {
         let at = Time::us(3) + Span::ns(number as u64);
-        assert_eq!(tell(&mut host, at, 1, &credit(&request, number)), None);
+        assert_eq!(receive_header(&mut host, at, 1, &credit(&request, number)), None);
         let sent = all(&mut host, at);
         let [Header::Data(data)] = sent[..] else { panic!("{sent:?}") };
         assert_eq!((data.credit, data.sent_at), (number, Time::ns(number as u64 + 1)));
     }
     // For an unknown message: the response is a stop.
     let stray = Request { connection: 9, ..request };
-    let answer = tell(&mut host, Time::us(4), 1, &credit(&stray, 9));
+    let answer = receive_header(&mut host, Time::us(4), 1, &credit(&stray, 9));
     assert!(matches!(answer, Some(Header::Stop(Stop { connection: 9, .. }))), "{answer:?}");
-    assert_eq!(tell(&mut host, Time::us(4), 121, &credit(&stray, 9)), None, "there is no host 121");
+    assert_eq!(
+        receive_header(&mut host, Time::us(4), 121, &credit(&stray, 9)),
+        None,
+        "there is no host 121"
+    );
     assert_eq!(all(&mut host, Time::us(4)), []);
 }
 
@@ -90,7 +94,7 @@ fn each_credit_allows_one_packet_and_returns() {
 fn last_packet_stops_credits_and_wastes_later_ones() {
     let (mut host, _, _, request) = sender(2);
     for number in 0..2 {
-        tell(&mut host, Time::us(3), 1, &credit(&request, number));
+        receive_header(&mut host, Time::us(3), 1, &credit(&request, number));
     }
     let sent = all(&mut host, Time::us(3));
     let [Header::Data(_), Header::Data(last), Header::Stop(stop)] = sent[..] else {
@@ -98,7 +102,7 @@ fn last_packet_stops_credits_and_wastes_later_ones() {
     };
     assert!(last.end_of_message);
     assert_eq!((stop.sent, stop.size), (2 * MTU as u64, 2 * MTU as u64));
-    tell(&mut host, Time::us(4), 1, &credit(&request, 2));
+    receive_header(&mut host, Time::us(4), 1, &credit(&request, 2));
     assert_eq!(all(&mut host, Time::us(4)), []);
     // Repeated after two round trips of 2 us, at growing intervals.
     for at in [7, 15] {
@@ -117,7 +121,7 @@ fn credits_stop_early_if_enough_are_in_flight() {
         [3_000, 3_500, 4_000, 4_500, 5_000, 5_500, 6_000, 6_500, 7_000].into_iter().enumerate()
     {
         let at = Time::ns(at);
-        tell(&mut host, at, 1, &credit(&request, number as u32));
+        receive_header(&mut host, at, 1, &credit(&request, number as u32));
         sent.extend(all(&mut host, at).into_iter().filter(|h| !matches!(h, Header::Data(_))));
         // At 5 us, 5 credits have arrived and 5 packets are left.
         let stops = usize::from(at >= Time::us(5));
@@ -136,18 +140,18 @@ fn credits_stop_early_if_enough_are_in_flight() {
 #[test]
 fn early_stop_is_repeated_with_the_last_packet() {
     let (mut host, _, _, request) = sender(2);
-    tell(&mut host, Time::us(3), 1, &credit(&request, 0));
+    receive_header(&mut host, Time::us(3), 1, &credit(&request, 0));
     assert_eq!(all(&mut host, Time::us(3)).len(), 1, "one packet, and one is left");
     // A NACK goes back by one packet, so that two are left when two credits have arrived within a
     // round trip.
     let Request { connection, lane, generation, message, .. } = request;
     let back = Header::Nack(Nack { connection, lane, generation, message, offset: 0 });
-    tell(&mut host, Time::us(4), 1, &back);
-    tell(&mut host, Time::us(6), 1, &credit(&request, 1));
+    receive_header(&mut host, Time::us(4), 1, &back);
+    receive_header(&mut host, Time::us(6), 1, &credit(&request, 1));
     let sent = all(&mut host, Time::us(6));
     let [Header::Data(_), Header::Stop(early)] = sent[..] else { panic!("{sent:?}") };
     assert_eq!(early.sent, MTU as u64);
-    tell(&mut host, Time::us(7), 1, &credit(&request, 2));
+    receive_header(&mut host, Time::us(7), 1, &credit(&request, 2));
     let sent = all(&mut host, Time::us(7));
     let [Header::Data(last), Header::Stop(end)] = sent[..] else { panic!("{sent:?}") };
     assert_eq!((last.offset, end.sent), (MTU as u64, 2 * MTU as u64));
@@ -162,7 +166,7 @@ fn requests_repeat_with_backoff_until_credits_arrive() {
         let sent = all(&mut host, Time::us(at));
         assert!(matches!(sent[..], [Header::Request(Request { repeated: true, .. })]), "{sent:?}");
     }
-    tell(&mut host, Time::us(4_910), 1, &credit(&request, 0));
+    receive_header(&mut host, Time::us(4_910), 1, &credit(&request, 0));
     // If credits stop arriving, they are requested eight timeouts later.
     assert_eq!(host.deadline(), Time::us(5_710));
 }
@@ -171,25 +175,25 @@ fn requests_repeat_with_backoff_until_credits_arrive() {
 fn nack_goes_back_and_reopens_a_stopped_message() {
     let (mut host, mut app, _, request) = sender(4);
     for number in 0..4 {
-        tell(&mut host, Time::us(3), 1, &credit(&request, number));
+        receive_header(&mut host, Time::us(3), 1, &credit(&request, number));
     }
     assert_eq!(all(&mut host, Time::us(3)).len(), 5, "data and the end");
     let Request { connection, lane, generation, message, .. } = request;
     let nack = |offset| Header::Nack(Nack { connection, lane, generation, message, offset });
     // Beyond the sent packets there is nothing to retransmit.
-    tell(&mut host, Time::us(4), 1, &nack(9 * MTU as u64));
+    receive_header(&mut host, Time::us(4), 1, &nack(9 * MTU as u64));
     assert_eq!(all(&mut host, Time::us(4)), []);
-    tell(&mut host, Time::us(4), 1, &nack(MTU as u64));
+    receive_header(&mut host, Time::us(4), 1, &nack(MTU as u64));
     let sent = all(&mut host, Time::us(4));
     assert!(matches!(sent[..], [Header::Request(Request { packets: 3, .. })]), "{sent:?}");
-    tell(&mut host, Time::us(6), 1, &credit(&request, 7));
+    receive_header(&mut host, Time::us(6), 1, &credit(&request, 7));
     let sent = all(&mut host, Time::us(6));
     let [Header::Data(data)] = sent[..] else { panic!("{sent:?}") };
     assert_eq!((data.offset, data.retransmission, data.credit), (MTU as u64, true, 7));
     // Everything has arrived: the rest is dropped when no more credits arrive.
     let done = Header::Done(Done { connection, lane, generation, message });
     app.messages[0].completed = Some(Time::us(6));
-    tell_with(&mut host, Time::us(7), 1, &done, 0, &mut app);
+    receive_payload(&mut host, Time::us(7), 1, &done, 0, &mut app);
     assert!(app.messages[0].acked.is_some());
     while host.deadline() < Time::NEVER {
         let at = host.deadline();
@@ -202,16 +206,16 @@ fn nack_goes_back_and_reopens_a_stopped_message() {
 fn senders_round_trip_is_that_of_the_last_request() {
     let (mut host, _, _, request) = sender(2);
     for number in 0..2 {
-        tell(&mut host, Time::us(3), 1, &credit(&request, number));
+        receive_header(&mut host, Time::us(3), 1, &credit(&request, number));
     }
     all(&mut host, Time::us(3));
     let Request { connection, lane, generation, message, .. } = request;
     let offset = MTU as u64;
     let nack = Header::Nack(Nack { connection, lane, generation, message, offset });
-    tell(&mut host, Time::us(4), 1, &nack);
+    receive_header(&mut host, Time::us(4), 1, &nack);
     all(&mut host, Time::us(4));
     // 5 us for the second request, 2 us for the first: the stop is repeated after two round trips.
-    tell(&mut host, Time::us(9), 1, &credit(&request, 2));
+    receive_header(&mut host, Time::us(9), 1, &credit(&request, 2));
     assert!(matches!(all(&mut host, Time::us(9))[..], [Header::Data(_), Header::Stop(_)]));
     assert_eq!(host.deadline(), Time::us(19));
 }
@@ -220,7 +224,7 @@ fn senders_round_trip_is_that_of_the_last_request() {
 fn credits_start_with_request_and_end_with_stop() {
     let mut host = host(1, &params());
     let size = 100 * MTU as u64;
-    assert_eq!(tell(&mut host, Time::us(1), 2, &request(100, size)), None);
+    assert_eq!(receive_header(&mut host, Time::us(1), 2, &request(100, size)), None);
     let Some(Header::Credit(first)) = next(&mut host, Time::us(1)) else { panic!() };
     assert_eq!((first.credit, first.sent_at), (0, Time::us(1)));
     // Half of the full rate: two packet times of 129.76 ns apart, within a tenth.
@@ -240,7 +244,7 @@ fn credits_start_with_request_and_end_with_stop() {
     assert!((mean - 1.0).abs() < 0.03, "{mean}");
     // A duplicate request changes nothing.
     let before = host.deadline();
-    tell(&mut host, last, 2, &request(100, size));
+    receive_header(&mut host, last, 2, &request(100, size));
     assert_eq!(host.deadline(), before);
     // Data returns the twelfth credit: eleven are lost.
     receive_data(&mut host, last + Span::ns(10), data(11, 0, size, Time::us(3)));
@@ -255,7 +259,7 @@ fn credits_start_with_request_and_end_with_stop() {
     }
     let after = host.inbox.feedback(2).unwrap();
     assert_eq!(alloc::format!("{after:?}"), alloc::format!("{expected:?}"));
-    assert_eq!(tell(&mut host, last + Span::ns(30), 2, &stop(size, MTU as u64)), None);
+    assert_eq!(receive_header(&mut host, last + Span::ns(30), 2, &stop(size, MTU as u64)), None);
     assert!(host.deadline() > last + Span::us(700), "no more credits");
 }
 
@@ -273,7 +277,7 @@ fn packets_apart(host: &mut ExpressPass) -> f64 {
 fn credits_for_lost_packets_start_slower() {
     let mut host = host(1, &ExpressPassParams { jitter: 0.0, ..params() });
     let size = 100 * MTU as u64;
-    tell(&mut host, Time::us(1), 2, &request(100, size));
+    receive_header(&mut host, Time::us(1), 2, &request(100, size));
     all(&mut host, Time::us(1));
     assert!((packets_apart(&mut host) - 2.0).abs() < 1e-3, "half of the full rate");
     // All was sent, and nothing has arrived: the request for retransmission counts as a message of
@@ -283,9 +287,9 @@ fn credits_for_lost_packets_start_slower() {
             let at = host.deadline();
             all(&mut host, at);
         }
-        tell(&mut host, Time::us(us), 2, &stop(size, size));
+        receive_header(&mut host, Time::us(us), 2, &stop(size, size));
         all(&mut host, Time::us(us));
-        tell(&mut host, Time::us(us + 1), 2, &request(left, size));
+        receive_header(&mut host, Time::us(us + 1), 2, &request(left, size));
         all(&mut host, Time::us(us + 1));
         let (apart, expected) = (packets_apart(&mut host), 2.0 * 40.0 / f64::from(left.min(40)));
         assert!((apart / expected - 1.0).abs() < 1e-3, "{left} packets: {apart} for {expected}");
@@ -297,7 +301,7 @@ fn rate_changes_after_measured_round_trips() {
     for round in [Span::us(3), Span::us(6)] {
         let mut host = host(1, &ExpressPassParams { jitter: 0.0, ..params() });
         let size = 1_000 * MTU as u64;
-        tell(&mut host, Time::us(1), 2, &request(1_000, size));
+        receive_header(&mut host, Time::us(1), 2, &request(1_000, size));
         all(&mut host, Time::us(1));
         // Each credit returns in data after a round trip; none is lost, so the rate rises.
         let (mut made, mut changed_at) = (Vec::from([Time::us(1)]), Vec::from([Time::us(1)]));
@@ -333,7 +337,7 @@ fn rate_changes_after_measured_round_trips() {
 fn early_packet_is_dropped_and_requested_once() {
     let mut host = host(1, &params());
     let size = 10 * MTU as u64;
-    tell(&mut host, Time::us(1), 2, &request(10, size));
+    receive_header(&mut host, Time::us(1), 2, &request(10, size));
     (0..5).for_each(|_| {
         let at = host.deadline();
         all(&mut host, at);
@@ -345,7 +349,7 @@ fn early_packet_is_dropped_and_requested_once() {
     assert_eq!((nack.offset, nack.connection), (MTU as u64, NAME.connection));
     assert_eq!(receive_data(&mut host, now, data(3, 3, size, Time::us(1))), None, "once");
     // And again a timeout later, if nothing has arrived.
-    tell(&mut host, now, 2, &stop(size, 4 * MTU as u64));
+    receive_header(&mut host, now, 2, &stop(size, 4 * MTU as u64));
     assert_eq!(host.timer(), Time::us(104));
     let sent = all(&mut host, Time::us(104));
     assert!(sent.iter().any(|header| matches!(header, Header::Nack(_))), "{sent:?}");
@@ -355,20 +359,20 @@ fn early_packet_is_dropped_and_requested_once() {
 fn stop_reports_missing_packets_and_the_size() {
     let mut host = host(1, &params());
     // Of 2 packets the second is lost, and the message was stopped there.
-    tell(&mut host, Time::us(1), 2, &request(u32::MAX, Message::UNLIMITED));
+    receive_header(&mut host, Time::us(1), 2, &request(u32::MAX, Message::UNLIMITED));
     (0..3).for_each(|_| {
         let at = host.deadline();
         all(&mut host, at);
     });
     receive_data(&mut host, Time::us(3), data(0, 0, Message::UNLIMITED, Time::us(1)));
     let size = 2 * MTU as u64;
-    let answer = tell(&mut host, Time::us(4), 2, &stop(size, size));
+    let answer = receive_header(&mut host, Time::us(4), 2, &stop(size, size));
     assert!(matches!(answer, Some(Header::Nack(_))), "{answer:?}");
     let answer = receive_data(&mut host, Time::us(6), data(1, 1, size, Time::us(2)));
     assert!(matches!(answer, Some(Header::Done(_))), "{answer:?}");
     // Later packets get the same response.
     for header in [stop(size, size), request(1, size), data(2, 1, size, Time::us(2)).0] {
-        let answer = tell(&mut host, Time::us(7), 2, &header);
+        let answer = receive_header(&mut host, Time::us(7), 2, &header);
         assert!(matches!(answer, Some(Header::Done(_))), "{answer:?}");
     }
     let left: Vec<Header> = (8..20).flat_map(|us| all(&mut host, Time::us(us))).collect();
@@ -385,7 +389,7 @@ fn credits_of_all_messages_share_the_link_queue() {
         let (connection, generation, message) = (lane, 0, FORGED + lane);
         let request =
             Request { repeated, connection, lane, generation, message, packets: 1_000, size };
-        tell(&mut host, Time::us(1), 2, &Header::Request(request));
+        receive_header(&mut host, Time::us(1), 2, &Header::Request(request));
     }
     // Seven at half the rate: the link's share leaves, and the others are dropped here.
     let (mut left, mut by_lane) = (0, [0u32; 7]);
@@ -407,12 +411,12 @@ fn credits_of_all_messages_share_the_link_queue() {
 fn credit_sizes_span_the_configured_range() {
     let params = ExpressPassParams::default();
     let mut host = host(1, &params);
-    tell(&mut host, Time::us(1), 2, &request(u32::MAX, Message::UNLIMITED));
+    receive_header(&mut host, Time::us(1), 2, &request(u32::MAX, Message::UNLIMITED));
     let mut sizes = Vec::new();
     while sizes.len() < 4_000 {
         let at = host.deadline();
         // A packet from the sender arrives.
-        tell(&mut host, at, 2, &request(u32::MAX, Message::UNLIMITED));
+        receive_header(&mut host, at, 2, &request(u32::MAX, Message::UNLIMITED));
         sizes.extend(transmit(&mut host, at).map(|(frame, _)| f64::from(frame.wire_bytes)));
     }
     let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
@@ -423,7 +427,7 @@ fn credit_sizes_span_the_configured_range() {
 #[test]
 fn late_driver_gets_no_flood_of_credits() {
     let mut host = host(1, &params());
-    tell(&mut host, Time::us(1), 2, &request(u32::MAX, Message::UNLIMITED));
+    receive_header(&mut host, Time::us(1), 2, &request(u32::MAX, Message::UNLIMITED));
     let _ = all(&mut host, Time::us(1));
     // A second later: 4 million credits would have left.
     let sent = all(&mut host, Time::s(1));
@@ -434,11 +438,11 @@ fn late_driver_gets_no_flood_of_credits() {
 fn simultaneous_credits_are_used_up_to_a_bound() {
     let (mut host, mut app, _, request) = sender(1 << 20);
     for number in 0..200_000 {
-        tell_with(&mut host, Time::us(3), 1, &credit(&request, number), 0, &mut app);
+        receive_payload(&mut host, Time::us(3), 1, &credit(&request, number), 0, &mut app);
     }
     assert_eq!(host.leaving.len(), MOST_WAITING);
     // There is room again.
     assert!(next(&mut host, Time::us(4)).is_some());
-    tell_with(&mut host, Time::us(4), 1, &credit(&request, 200_000), 0, &mut app);
+    receive_payload(&mut host, Time::us(4), 1, &credit(&request, 200_000), 0, &mut app);
     assert_eq!(host.leaving.len(), MOST_WAITING);
 }

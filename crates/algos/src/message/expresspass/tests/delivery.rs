@@ -24,7 +24,7 @@ fn every_message_arrives_once_under_faults() {
 fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_who_comes_and_goes::<ExpressPass>(&faults, varied);
+    chaos.survive_coming_and_going::<ExpressPass>(&faults, varied);
 }
 
 #[test]

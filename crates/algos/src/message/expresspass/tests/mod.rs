@@ -7,8 +7,8 @@ use tidegate_core::{Frame, Rate};
 use super::header::{Credit, Data, Done, Nack, Request, Stop};
 use super::*;
 use crate::harness::{
-    self, Checking, FORGED, Faults, NoPaths, RATE, Subject, all_sent, kinds, message, tell,
-    tell_with, transmit, trials,
+    self, Checking, FORGED, Faults, NoPaths, RATE, Subject, all_sent, kinds, message,
+    receive_header, receive_payload, transmit, trials,
 };
 
 mod credits;

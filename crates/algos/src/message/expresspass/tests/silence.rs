@@ -23,7 +23,7 @@ fn request_repeats_after_eight_usual_intervals() {
     // A credit every 500 us: five timeouts.
     let mut at = Time::us(51);
     for number in 0..30 {
-        tell(&mut host, at, 1, &credit(&request, number));
+        receive_header(&mut host, at, 1, &credit(&request, number));
         let sent = all(&mut host, at);
         assert!(matches!(sent[..], [Header::Data(_)]), "{sent:?}");
         let quiet = all(&mut host, at + Span::us(490));
@@ -52,7 +52,7 @@ fn credits_after_repetition_give_no_round_trip() {
     assert!(matches!(sent[..], [Header::Request(Request { repeated: true, .. })]), "{sent:?}");
     // After the first one, a nanosecond later: the round-trip time is still the fabric's 8 us.
     for number in 0..1_000 {
-        tell(&mut host, Time::ns(101_001), 1, &credit(&request, number));
+        receive_header(&mut host, Time::ns(101_001), 1, &credit(&request, number));
     }
     let sent = all(&mut host, Time::ns(101_001));
     assert_eq!(sent.len(), 1_001);
@@ -70,7 +70,7 @@ fn request(packets: u32) -> Request {
 fn receiver_continues_until_many_credits_are_lost() {
     for (packets, slow) in [(1_000, false), (1, true)] {
         let mut host = host(1, &params());
-        tell(&mut host, Time::us(1), 2, &Header::Request(request(packets)));
+        receive_header(&mut host, Time::us(1), 2, &Header::Request(request(packets)));
         let mut last = Time::ZERO;
         let mut made = 0;
         while host.deadline() < Time::NEVER && made < 100_000 {
@@ -118,7 +118,7 @@ fn stop_of_an_unsent_message_opens_nothing() {
         let Request { connection, generation, message, .. } = request(1);
         let (size, sent) = (Message::UNLIMITED, 0);
         let stop = Stop { connection, lane, generation, message, size, sent };
-        assert_eq!(tell(&mut host, Time::us(1), 2, &Header::Stop(stop)), None);
+        assert_eq!(receive_header(&mut host, Time::us(1), 2, &Header::Stop(stop)), None);
     }
     assert!(host.inbox.is_quiet());
 }

@@ -30,7 +30,7 @@ fn a_sender_serves_the_message_with_the_least_left() {
     submit(&mut sender, 5, 5, 72);
     assert_eq!(data(&mut sender, START).len(), 70, "a BDP of 100 KB leaves immediately");
     submit(&mut sender, 6, 6, 3);
-    tell(&mut sender, START, 5, &grant(0, 72, 7));
+    receive_header(&mut sender, START, 5, &grant(0, 72, 7));
     let order: Vec<_> = data(&mut sender, START).iter().map(|&(dst, ..)| dst).collect();
     assert_eq!(order, [5, 5, 6, 6, 6]);
 }
@@ -43,11 +43,11 @@ fn a_packet_has_the_level_of_its_grant() {
     // By the bytes left, above the levels of granted packets.
     assert_eq!(data(&mut sender, START), [(1, 3, 0), (1, 3, 1)]);
     for (packets, level) in [(3, 7), (4, 7), (5, 4), (4, 6)] {
-        tell(&mut sender, START, 1, &grant(0, packets, level));
+        receive_header(&mut sender, START, 1, &grant(0, packets, level));
     }
     assert_eq!(data(&mut sender, START), [(1, 7, 2), (1, 7, 3), (1, 4, 4)]);
     // The sender clamps a grant to existing priorities and to a few round trips.
-    tell(&mut sender, START, 1, &grant(0, u64::MAX / MTU as u64, u32::MAX));
+    receive_header(&mut sender, START, 1, &grant(0, u64::MAX / MTU as u64, u32::MAX));
     let rest = data(&mut sender, START);
     assert_eq!((rest.len(), rest[0]), (95, (1, 7, 5)));
 }
@@ -241,13 +241,13 @@ fn a_grant_is_kept_however_far_ahead_it_is() {
     let mut sender = host(&two_at_a_time());
     submit(&mut sender, 0, 1, 10_000);
     data(&mut sender, START);
-    tell(&mut sender, START, 1, &grant(0, 10_000, 6));
+    receive_header(&mut sender, START, 1, &grant(0, 10_000, 6));
     assert_eq!(data(&mut sender, START).len(), 10_000 - 70);
     // An invalid grant counts for at most what a receiver ever grants.
     let endless = message(1, 2, Message::UNLIMITED);
     let handle = sender.submit(START, endless, &NoPaths);
     let sum = Grant { lane: 0, level: 6, granted: u64::MAX, ..Grant::default() };
-    tell(&mut sender, START, 2, &Header::Grant(sum));
+    receive_header(&mut sender, START, 2, &Header::Grant(sum));
     let window = sender.limits(handle).unwrap().window_bytes;
     assert_eq!(window, (MAX_AHEAD * MTU as u64) as f64);
 }

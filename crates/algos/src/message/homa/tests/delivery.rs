@@ -38,7 +38,7 @@ fn every_message_arrives_once_under_faults() {
 fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 250_000, most_ns: 30_000, until: Time::s(60) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_who_comes_and_goes::<Homa>(&faults, |seed| {
+    chaos.survive_coming_and_going::<Homa>(&faults, |seed| {
         let (params, jitter) = (fitted(varied(seed)), Span::us(1 + seed % 12));
         trials::Variation { params, jitter, congestion: 0.0, patient: false }
     });
@@ -48,7 +48,7 @@ fn hosts_come_and_go_amid_messages() {
 fn grants_of_a_forgotten_sender_pass_to_others() {
     let params = fitted(two_at_a_time());
     // Longer than the rest of the others, so that it ranks behind them.
-    trials::what_a_forgotten_sender_held_is_for_others::<Homa>(&params, 6_000_000, Span::us(700));
+    trials::forgotten_senders_hold_nothing::<Homa>(&params, 6_000_000, Span::us(700));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn silent_sender_loses_and_regains_its_place() {
 #[test]
 fn endless_message_survives_loss_in_bounded_memory() {
     let params = HomaParams { resend_timeout: Span::ms(1), ..HomaParams::default() };
-    trials::a_message_without_end_survives_loss::<Homa>(
+    trials::endless_message_survives_loss::<Homa>(
         &fitted(params),
         Span::us(3),
         Span::ms(14),
@@ -112,7 +112,7 @@ fn endless_message_survives_loss_in_bounded_memory() {
 fn grants_stop_where_the_window_of_a_lost_packet_ends() {
     let params = HomaParams { resend_timeout: Span::ms(20), ..HomaParams::default() };
     let ahead = |host: &Homa| host.inbox.most_ahead();
-    trials::the_window_of_a_lost_packet_ends(&fitted(params), MAX_AHEAD, ahead);
+    trials::window_of_a_lost_packet_ends(&fitted(params), MAX_AHEAD, ahead);
 }
 
 #[test]
@@ -153,5 +153,5 @@ fn forged_packets_harm_only_their_senders() {
 #[test]
 fn handle_is_invalid_after_the_acknowledgement() {
     let [acked_in, going, least] = [2_000, 150, 100].map(Span::us);
-    trials::a_handle_is_worth_nothing_once_acknowledged::<Homa>(acked_in, going, least);
+    trials::handle_is_invalid_once_acknowledged::<Homa>(acked_in, going, least);
 }

@@ -42,7 +42,7 @@ fn ask(host: &mut Homa, id: u32, wants_brief: bool, app: &mut Checking) {
         size: FULL,
         ..Data::default()
     };
-    tell_with(host, Time::us(1), 1, &Header::Data(data), MTU, app);
+    receive_payload(host, Time::us(1), 1, &Header::Data(data), MTU, app);
 }
 
 /// Number of packets of the reply to request `id` that leave before a grant arrives.
@@ -82,7 +82,7 @@ fn a_reply_that_arrives_makes_room_for_a_request() {
         };
         // The second copy does not count.
         for _ in 0..2 {
-            tell_with(
+            receive_payload(
                 &mut host,
                 Time::us(2),
                 1,
@@ -121,7 +121,7 @@ fn need_ack_carries_the_incast_role() {
         sent: FULL,
         ..NeedAck::default()
     };
-    tell_with(&mut host, Time::us(1), 1, &Header::NeedAck(asks), 0, &mut app);
+    receive_payload(&mut host, Time::us(1), 1, &Header::NeedAck(asks), 0, &mut app);
     // Data with the flag lost completes what the announcement stated.
     ask(&mut host, 0, false, &mut app);
     assert_eq!(first_packets(&mut host, 0), 1);
@@ -139,7 +139,7 @@ fn unanswered_requests_take_bounded_memory() {
             size: 1,
             ..Data::default()
         };
-        tell_with(&mut host, Time::us(1), 1, &Header::Data(data), 1, &mut app);
+        receive_payload(&mut host, Time::us(1), 1, &Header::Data(data), 1, &mut app);
         all_sent(&mut host, Time::us(1));
     }
     assert_eq!(host.inbox.exchanges.brief(), 1 << 16);

@@ -7,8 +7,8 @@ use tidegate_core::Frame;
 use super::header::{Ack, Data, Grant, NeedAck, Resend, pair};
 use super::*;
 use crate::harness::{
-    self, Checking, FORGED, Faults, NO_FAULTS, NoPaths, RATE, Subject, kinds, message, tell,
-    tell_with, trials,
+    self, Checking, FORGED, Faults, NO_FAULTS, NoPaths, RATE, Subject, kinds, message,
+    receive_header, receive_payload, trials,
 };
 
 mod choice;
@@ -91,7 +91,7 @@ fn data(host: &mut Homa, now: Time) -> Vec<(u32, u8, u64)> {
 
 /// Passes a packet from host `src` with this payload to the host, and returns the response, if any.
 fn hand(host: &mut Homa, now: Time, src: u32, header: &Header, payload: u32) -> Option<Header> {
-    tell_with(host, now, src, header, payload, &mut Checking::default())
+    receive_payload(host, now, src, header, payload, &mut Checking::default())
 }
 
 /// A packet of the only message of a host, which has `packets` full packets.

@@ -29,7 +29,7 @@ fn retransmission_leaves_first_at_the_top_level() {
     let (mut host, sent) = (sending(), Time::us(5));
     assert_eq!(data(&mut host, sent).len(), 70);
     let later = sent + TIMEOUT;
-    assert_eq!(tell(&mut host, later, 1, &resend(3, 0b101, true)), None);
+    assert_eq!(receive_header(&mut host, later, 1, &resend(3, 0b101, true)), None);
     assert_eq!(data(&mut host, later), [(1, 0, 3), (1, 0, 5)]);
 }
 
@@ -39,13 +39,13 @@ fn sender_with_packets_on_the_way_is_busy() {
     for (after, busy) in [(Span::us(1), true), (half - Span::ps(1), true), (half, false)] {
         let (mut host, sent) = (sending(), Time::us(5));
         data(&mut host, sent);
-        let reply = tell(&mut host, sent + after, 1, &resend(0, 1, true));
+        let reply = receive_header(&mut host, sent + after, 1, &resend(0, 1, true));
         assert_eq!(matches!(reply, Some(Header::Busy(_))), busy, "{after} later");
         assert_eq!(data(&mut host, sent + after).is_empty(), busy, "{after} later");
     }
     // Waiting for shorter messages is not a loss.
     let mut host = sending();
-    let reply = tell(&mut host, Time::ms(9), 1, &resend(0, 0b11, true));
+    let reply = receive_header(&mut host, Time::ms(9), 1, &resend(0, 0b11, true));
     assert!(matches!(reply, Some(Header::Busy(_))), "{reply:?}");
 }
 
@@ -54,12 +54,12 @@ fn request_for_a_packet_allows_it() {
     let (mut host, sent) = (sending(), Time::us(5));
     data(&mut host, sent);
     // The grants for packets 70 to 72 and packet 69 itself were lost.
-    tell(&mut host, sent + TIMEOUT, 1, &resend(69, 0b1111, true));
+    receive_header(&mut host, sent + TIMEOUT, 1, &resend(69, 0b1111, true));
     let packets: Vec<_> = data(&mut host, sent + TIMEOUT).iter().map(|&(.., at)| at).collect();
     assert_eq!(packets, [69, 70, 71, 72]);
     // But not beyond its end, whatever is requested.
     for start in [99, 100, u64::MAX / MTU as u64] {
-        tell(&mut host, sent + TIMEOUT, 1, &resend(start, u64::MAX, false));
+        receive_header(&mut host, sent + TIMEOUT, 1, &resend(start, u64::MAX, false));
     }
     assert_eq!(data(&mut host, sent + TIMEOUT).len(), 27);
 }
@@ -90,7 +90,7 @@ fn a_busy_sender_is_not_given_up() {
         let now = Time::ms(ms) + Span::us(2);
         if !asks(&mut host, now).is_empty() {
             times += 1;
-            tell(&mut host, now, 1, &busy);
+            receive_header(&mut host, now, 1, &busy);
         }
     }
     assert_eq!(times, 49 / 5, "every timeout, no less often");
@@ -114,7 +114,7 @@ fn sender_without_response_requests_an_ack() {
     let ours = need_ack(&mut host, sent + TIMEOUT.times(4));
     let mut receiver = super::host(&two_at_a_time());
     let now = Time::ms(30);
-    assert_eq!(tell(&mut receiver, now, 1, &ours), None);
+    assert_eq!(receive_header(&mut receiver, now, 1, &ours), None);
     assert_eq!(asks(&mut receiver, now), [], "packets may be in flight");
     assert_eq!(asks(&mut receiver, now + TIMEOUT), [(1, 0, u64::MAX), (1, 64, 0b111111)]);
 }
@@ -176,7 +176,7 @@ fn sender_with_too_many_requests_is_busy() {
     let (mut host, sent) = (sending(), Time::us(5));
     data(&mut host, sent);
     let later = sent + TIMEOUT;
-    let answers = (0..300).map(|_| tell(&mut host, later, 1, &resend(3, 1, false)));
+    let answers = (0..300).map(|_| receive_header(&mut host, later, 1, &resend(3, 1, false)));
     let busy: Vec<_> = answers.map(|answer| matches!(answer, Some(Header::Busy(_)))).collect();
     // 256 requests can wait.
     assert!(busy.iter().enumerate().all(|(at, &busy)| busy == (at >= 256)), "{busy:?}");

@@ -16,7 +16,7 @@ fn shares(fair_share: f64, receivers: u32) -> Vec<u32> {
     while data < 4_000 {
         for src in 1..=receivers {
             let credit = credit((data + 100) * 1538);
-            tell(&mut host, Time::ZERO, src, &credit);
+            receive_header(&mut host, Time::ZERO, src, &credit);
         }
         let (frame, body) = transmit(&mut host, Time::ZERO).unwrap();
         if let Some(Header::Data(header)) = Header::read(&body) {
@@ -81,7 +81,7 @@ fn csn(rules: Rules, credited: u64, receivers: u32) -> Vec<bool> {
     for dst in 1..=receivers {
         host.submit(Time::ZERO, message(dst, dst, 10_000_000), &NoPaths);
     }
-    tell(&mut host, Time::ZERO, 1, &credit(credited * 1538));
+    receive_header(&mut host, Time::ZERO, 1, &credit(credited * 1538));
     let mut announced = Vec::new();
     while let Some(data) = next_data(&mut host, Time::ZERO) {
         announced.push(data.sender_congested);

@@ -47,7 +47,7 @@ fn every_message_arrives_once_under_faults() {
 fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_who_comes_and_goes::<Sird>(&faults, |seed| trials::Variation {
+    chaos.survive_coming_and_going::<Sird>(&faults, |seed| trials::Variation {
         params: varied(seed),
         jitter: Span::us(1 + seed % 12),
         congestion: [0.0, 0.1, 0.6][seed as usize / 3 % 3],
@@ -58,7 +58,7 @@ fn hosts_come_and_go_amid_messages() {
 #[test]
 fn credit_of_a_forgotten_sender_passes_to_others() {
     let params = SirdParams::default();
-    trials::what_a_forgotten_sender_held_is_for_others::<Sird>(&params, 600_000, Span::us(70));
+    trials::forgotten_senders_hold_nothing::<Sird>(&params, 600_000, Span::us(70));
 }
 
 #[test]
@@ -109,13 +109,13 @@ fn forgotten_silent_sender_returns_no_credit() {
     net.submit(0, 2, 3_000_000);
     net.run(Time::ms(20));
     assert!(net.hosts[2].inbox.sources[0].silent);
-    net.part([0, 2]);
+    net.end_session([0, 2]);
     assert_eq!(net.hosts[2].inbox.outstanding, 0);
 }
 
 #[test]
 fn endless_message_survives_loss_in_bounded_memory() {
-    trials::a_message_without_end_survives_loss::<Sird>(
+    trials::endless_message_survives_loss::<Sird>(
         &SirdParams::default(),
         Span::us(3),
         Span::ms(16),
@@ -127,7 +127,7 @@ fn endless_message_survives_loss_in_bounded_memory() {
 fn credit_stops_where_the_window_of_a_lost_packet_ends() {
     let params = SirdParams { resend_timeout: Span::ms(20), ..SirdParams::default() };
     let ahead = |host: &Sird| host.inbox.most_ahead();
-    trials::the_window_of_a_lost_packet_ends(&params, MAX_AHEAD, ahead);
+    trials::window_of_a_lost_packet_ends(&params, MAX_AHEAD, ahead);
 }
 
 #[test]
@@ -149,5 +149,5 @@ fn forged_packets_harm_only_their_senders() {
 #[test]
 fn handle_is_invalid_after_the_acknowledgement() {
     let [acked_in, going, least] = [50, 150, 100].map(Span::us);
-    trials::a_handle_is_worth_nothing_once_acknowledged::<Sird>(acked_in, going, least);
+    trials::handle_is_invalid_once_acknowledged::<Sird>(acked_in, going, least);
 }

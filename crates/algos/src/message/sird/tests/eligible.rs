@@ -42,9 +42,9 @@ fn after_no_credit(fair_share: f64, weights: [u8; 2]) -> [u32; 3] {
     let mut credited = 0;
     let mut send = |host: &mut Sird, to_first: u64| {
         credited += 1;
-        tell(host, Time::ZERO, 2, &credit((credited + 20) * 1538));
+        receive_header(host, Time::ZERO, 2, &credit((credited + 20) * 1538));
         if to_first > 0 {
-            tell(host, Time::ZERO, 1, &credit((to_first + 20) * 1538));
+            receive_header(host, Time::ZERO, 1, &credit((to_first + 20) * 1538));
         }
         next_data(host, Time::ZERO).unwrap().message as usize
     };

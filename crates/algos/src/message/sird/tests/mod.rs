@@ -8,7 +8,7 @@ use super::header::{Credit, Data};
 use super::*;
 use crate::harness::{
     self, Checking, FORGED, Faults, NO_FAULTS, NoPaths, RATE, Subject, kinds, message, receive,
-    tell, transmit, trials,
+    receive_header, transmit, trials,
 };
 
 mod budget;

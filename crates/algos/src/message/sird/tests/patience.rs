@@ -2,7 +2,7 @@
 
 use super::super::header::{Request, Resend};
 use super::*;
-use crate::harness::tell_with;
+use crate::harness::receive_payload;
 use crate::kit::step::MOST_WAITING;
 
 /// A host with a long message to host 1.
@@ -29,12 +29,12 @@ fn packets_sent_recently_are_not_retransmitted() {
     let half = Span::ps(timeout.as_ps() / 2);
     for (later, is_on_its_way) in [(Span::us(1), true), (half - Span::ps(1), true), (half, false)] {
         let (mut host, sent) = (sending(), Time::us(5));
-        tell(&mut host, sent, 1, &credit(5 * 1538));
+        receive_header(&mut host, sent, 1, &credit(5 * 1538));
         (0..5).for_each(|packet| {
             assert_eq!(next_data(&mut host, sent).unwrap().offset, packet * MTU as u64)
         });
         assert_eq!(next_data(&mut host, sent), None);
-        let reply = tell(&mut host, sent + later, 1, &STALLED);
+        let reply = receive_header(&mut host, sent + later, 1, &STALLED);
         let is_busy = matches!(reply, Some(Header::Busy(_)));
         assert_eq!((is_busy, reply.is_some()), (is_on_its_way, is_on_its_way), "after {later}");
         let again =
@@ -49,14 +49,14 @@ fn packets_sent_recently_are_not_retransmitted() {
 #[test]
 fn stalled_request_lends_credit_for_one_packet() {
     let mut host = sending();
-    tell(&mut host, Time::ZERO, 1, &credit(100));
+    receive_header(&mut host, Time::ZERO, 1, &credit(100));
     assert_eq!(next_data(&mut host, Time::ZERO), None);
     let later = Time::ms(2);
-    assert!(matches!(tell(&mut host, later, 1, &STALLED), Some(Header::Busy(_))));
+    assert!(matches!(receive_header(&mut host, later, 1, &STALLED), Some(Header::Busy(_))));
     assert!(next_data(&mut host, later).is_some());
     // The next packet needs all of its own credit again.
     for (sum, goes) in [(1538 + 1537, false), (2 * 1538, true), (2 * 1538 + 1537, false)] {
-        tell(&mut host, later, 1, &credit(sum));
+        receive_header(&mut host, later, 1, &credit(sum));
         assert_eq!(next_data(&mut host, later).is_some(), goes, "with {sum} B of credit in all");
     }
 }
@@ -142,7 +142,7 @@ fn thousands_of_holes_are_requested_up_to_a_bound() {
     for lane in 0..4_096 {
         let offset = size - MTU as u64;
         let data = Data { lane, message: FORGED, size, offset, ..Data::default() };
-        tell_with(&mut host, Time::us(1), 1, &Header::Data(data), MTU, &mut app);
+        receive_payload(&mut host, Time::us(1), 1, &Header::Data(data), MTU, &mut app);
     }
     for ms in 1..1_000 {
         host.on_deadline(Time::ms(ms), &mut app);
