@@ -20,7 +20,7 @@
 //! * increase, every `timer` and every `byte_counter` bytes, with a count each: `R = (R + T) / 2`
 //!   (eq. 3). Before that, once either count has reached `F` (eq. 4), `T += R_AI`, or `T += R_HAI`
 //!   once both counts exceed `F`
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! ECN marking at random between two queue lengths, in proportion to the port's rate, and a
 //! lossless fabric.
@@ -92,7 +92,7 @@ const MARKED_AT: Rate = Rate::gbps(25);
 params! {
     /// Parameters of DCQCN.
     pub struct DcqcnParams {
-        /// When notifications take effect.
+        /// Time at which a notification takes effect.
         reaction: Reaction = Reaction::Notification, "DCQCN (SIGCOMM'15), section 3.1; `ticks`: \
             alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
         /// Minimum time between two notifications.

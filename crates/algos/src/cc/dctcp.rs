@@ -19,7 +19,7 @@
 //! * a loss halves the window, a timeout restarts from one packet; further marks in the same window
 //!   of data do not cut it, but count for `alpha`
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! Marks on the instantaneous queue, without randomness: a step at K, which is also the standing
 //! queue of long flows. The requested K is 1.25 BDP, as in SIRD's evaluation; `switch.ecn`

@@ -18,7 +18,7 @@
 //! * mark, and no cut in the last round trip (eq. 2): `R *= 1 − α / 2`
 //! * end of a round trip without a cut: `R += additive · packet / T` with base RTT `T`
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! ECN marking above a queue length, as a step or a ramp (RED), in proportion to the port's rate,
 //! and a lossless fabric.
@@ -27,7 +27,7 @@
 //!
 //! * The share refers to the packets that are acknowledged in the round trip. The source divides by
 //!   the packets in flight at its start; the two are equal without losses.
-//! * The rate grows only if it limited sending in this round trip or the one before.
+//! * The rate grows only if it limited sending in this round trip or the previous one.
 //! * `R_AI` is a packet per base RTT, whatever the packet size and RTT; the source's 615 Mbit/s is
 //!   that for 1,000 B and 13 µs.
 //! * A loss halves the rate; the source assumes a lossless fabric. Retransmission is that of NICs

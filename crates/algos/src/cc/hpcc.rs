@@ -24,7 +24,7 @@
 //!   counted
 //! * pacing at `W / T`
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! A record from every switch: queue, bytes sent, time and rate. This costs 8 bytes per hop and 2
 //! bytes per packet in data packets, and the same in acknowledgements.

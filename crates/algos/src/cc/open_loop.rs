@@ -15,7 +15,7 @@
 //!
 //! The rate counts wire bytes. Above the NIC's rate the NIC is always busy.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! None. Acknowledgements are ignored.
 //!
@@ -24,7 +24,7 @@
 //! * The NIC sends one packet at a time, so departures are at least one packet time apart; the
 //!   schedule does not slip because of this. If the network is at least as fast as the NIC, the
 //!   queue of an M/D/1 system is in front of the NIC.
-//! * The first packet leaves at once.
+//! * The first packet leaves immediately.
 //! * The transport retransmits lost packets at the same pace.
 
 use tidegate_core::{

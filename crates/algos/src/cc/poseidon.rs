@@ -24,7 +24,7 @@
 //! * loss (Algorithm 2): `cwnd *= min_md` under the same guard, and `min_cwnd` after too many
 //!   timeouts in a row
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! Two bytes in a data packet, which each switch raises to its own queueing delay, and two bytes in
 //! the acknowledgement to return them. If some switches do not stamp packets, `brownfield` treats

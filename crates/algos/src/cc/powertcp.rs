@@ -22,7 +22,7 @@
 //!
 //! In equilibrium (theorem 1) the windows at a link add up to `b · τ + Σβ` and its queue is `Σβ`.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! A record from every switch: queue, bytes sent, time and rate. This costs 8 bytes per hop and 4
 //! bytes per packet in data packets, and the same in acknowledgements.

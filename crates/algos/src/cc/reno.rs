@@ -14,7 +14,7 @@
 //! * a loss (eq. 4): `threshold = cwnd / 2`, and `cwnd = threshold`; after a timeout the window is
 //!   one packet
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! Only losses: if buffers are unlimited, the window ends at `max_window`.
 //!

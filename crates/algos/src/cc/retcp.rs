@@ -17,7 +17,7 @@
 //! * marks begin: `cwnd *= up`
 //! * marks end: `cwnd /= down`
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! Switches that mark packets for circuits. The fabric sets how long before a day marking starts
 //! (`fabric.prebuffer`) and the queue limit from then on (`fabric.enlarged_voq`). Queues must be

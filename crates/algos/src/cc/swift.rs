@@ -22,7 +22,7 @@
 //! * loss (Algorithm 1): `cwnd *= 1 − max_mdf` under the same guard, `min_cwnd` after too many
 //!   consecutive timeouts
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! No support from switches. The receiver returns one byte: the number of switches that the packet
 //! crossed, derived from its TTL.

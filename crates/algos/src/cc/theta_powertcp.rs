@@ -22,7 +22,7 @@
 //! In equilibrium `Γs = θ / τ`, so that, as under PowerTCP (theorem 1), windows at a link add up to
 //! `b · τ + Σβ` and its queue is `Σβ`.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! None.
 //!

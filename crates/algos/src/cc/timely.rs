@@ -30,7 +30,7 @@
 //!   \[0, 1\]
 //! * in equilibrium `g = 0` and `w = 1/2`, so `rtt = T_low · (1 + δ / (β · R))`
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! No support from switches, but a lossless fabric.
 //!

@@ -37,7 +37,7 @@
 //! all other packets take 84. The pair of hosts, the lane and the lane's generation identify a
 //! message, as in SIRD.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! Priorities: control above all data, and data of shorter messages above that of longer ones; with
 //! fewer priorities the lower ones are merged. Per-packet spraying. Host clocks that are

@@ -36,7 +36,7 @@
 //! take 84, except credits as above. Messages are identified as in SIRD, and all packets of a
 //! message take the same path in both directions.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! Credit queues at all switch ports: shaped to the share above (token bucket of two credits),
 //! eight credits long, served before data; and symmetric paths. A host's own link has such a queue,

@@ -112,17 +112,17 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Uses at most the `wanted` lowest of the fabric's `priorities`. `scheduled` of them are for
+    /// Uses at most the `requested` lowest of the fabric's `priorities`. `scheduled` of them are for
     /// granted packets; 0 derives the number from the share of granted bytes. Without a curve, both
     /// kinds get half of the levels, and the cut-offs divide `unscheduled_bytes` evenly.
     pub(super) fn new(
         priorities: u8,
-        wanted: u32,
+        requested: u32,
         scheduled: u32,
         curve: Option<&Curve>,
         unscheduled_bytes: u64,
     ) -> Levels {
-        let all = wanted.clamp(1, MOST_LEVELS as u32).min(priorities.max(1) as u32);
+        let all = requested.clamp(1, MOST_LEVELS as u32).min(priorities.max(1) as u32);
         let share = curve.map_or(0.5, |curve| curve.unscheduled_share);
         let scheduled = match scheduled {
             0 => all - (share * all as f64 + 0.5) as u32,

@@ -32,7 +32,7 @@
 //! unscheduled, plus 82 bytes if granted, and at least 84; a grant takes 86 (`packets.rs`). The
 //! pair of hosts, the lane and the lane's generation identify a message.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! At least two strict priorities, preferably eight, and per-packet spraying. The distribution of
 //! message sizes is known beforehand, as in the paper's simulations; if it is unknown, the cut-offs

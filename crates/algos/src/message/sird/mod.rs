@@ -36,7 +36,7 @@
 //! previous message. Both ends therefore always recognise old packets, with one small record per
 //! lane.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! ECN at ports between switches, on the instantaneous queue (`NThr`, 1.25 BDP), and per-packet
 //! spraying. Two priorities are used if available, but not required.

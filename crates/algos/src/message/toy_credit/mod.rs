@@ -14,7 +14,7 @@
 //! * a message has at most `window` bytes of outstanding credit, so that a busy sender does not
 //!   accumulate credits
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! A lossless fabric: there is no loss recovery, and one lost packet of any kind leaves its message
 //! incomplete. Packets may be delayed, reordered and duplicated: a duplicate changes nothing.
