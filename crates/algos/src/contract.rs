@@ -387,9 +387,9 @@ fn protocol_info_is_complete() {
 
 #[test]
 fn protocol_infos_are_distinct() {
-    let cards: Vec<&ProtocolInfo> = cards().collect();
-    for (i, a) in cards.iter().enumerate() {
-        for b in &cards[..i] {
+    let infos: Vec<&ProtocolInfo> = cards().collect();
+    for (i, a) in infos.iter().enumerate() {
+        for b in &infos[..i] {
             assert!(
                 a.name != b.name && a.title != b.title && a.color != b.color,
                 "{} and {}",

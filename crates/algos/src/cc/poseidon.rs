@@ -446,7 +446,8 @@ fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
         let separator = if reasons.is_empty() { "" } else { "; " };
         let (nic, max) = (path.nic_rate, params.max_rate);
         reasons += &format!(
-            "{separator}the NIC's {nic} is above max_rate = {max}, where all targets are equal"
+            "{separator}the NIC's {nic} is above max_rate = {max}, where all targets are equal: \
+             set max_rate to at least the NIC's rate"
         );
     }
     (!reasons.is_empty()).then_some(reasons)

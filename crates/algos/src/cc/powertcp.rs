@@ -144,8 +144,8 @@ params! {
         /// Records with which the first acknowledgement of a connection is compared.
         first_sample: FirstSample = FirstSample::Stored, "our choice: Algorithm 1 does not \
             specify it; rdma-hw.cc of inet-tub/ns3-datacenter does not treat it separately and \
-            compares with uninitialised memory, of which `against-zero` is one possible content, not \
-            a reference";
+            compares with uninitialised memory, of which `against-zero` is one possible content, \
+            not a reference";
         /// Window of a new connection.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "PowerTCP (NSDI'22), section 3.3: HostBw tau";

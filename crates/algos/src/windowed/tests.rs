@@ -114,9 +114,9 @@ fn losses_before_a_timeout_start_no_new_episode() {
 }
 
 /// Application that ignores all events.
-struct NoApplication;
+struct Deaf;
 
-impl Application for NoApplication {
+impl Application for Deaf {
     fn delivered(&mut self, _now: Time, _message: MessageId, _offset: u64, _bytes: u32) {}
     fn completed(&mut self, _now: Time, _message: MessageId) {}
     fn acked(&mut self, _now: Time, _message: MessageId) {}
@@ -146,7 +146,7 @@ impl Answers {
         let data = Data { end_of_message: last, connection: 5, seq, sent_at, ..Data::default() };
         Header::Data(data).write(&mut body);
         let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-        let reply = self.0.receive(now, packet, 0, &Swift::CARD, &mut NoApplication);
+        let reply = self.0.receive(now, packet, 0, &Swift::CARD, &mut Deaf);
         (reply != Reply::None).then(|| Answers::read(now, &body))
     }
 
@@ -240,7 +240,7 @@ pub(super) fn receive(
     frame: &mut Frame,
     body: &mut Body,
 ) -> Reply {
-    harness::receive(host, now, frame, body, &mut NoApplication)
+    harness::receive(host, now, frame, body, &mut Deaf)
 }
 
 fn connection_of(host: &Windowed<Swift>, handle: Handle) -> u32 {
@@ -294,7 +294,7 @@ fn pool_choice_equals_that_of_a_full_scan() {
             let steps = if rng.below(400) == 0 { 10_000 } else { rng.below(3) };
             for _ in 0..steps {
                 now += Span::us(1);
-                sender.on_deadline(now, &mut NoApplication);
+                sender.on_deadline(now, &mut Deaf);
                 wires.extend(transmit(&mut sender, now));
                 if wires.len() > 20 || steps > 5 {
                     let Some((mut frame, mut body)) = wires.pop_front() else { continue };

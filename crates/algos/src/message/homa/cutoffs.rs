@@ -112,9 +112,9 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Uses at most the `requested` lowest of the fabric's `priorities`. `scheduled` of them are for
-    /// granted packets; 0 derives the number from the share of granted bytes. Without a curve, both
-    /// kinds get half of the levels, and the cut-offs divide `unscheduled_bytes` evenly.
+    /// Uses at most the `requested` lowest of the fabric's `priorities`. `scheduled` of them are
+    /// for granted packets; 0 derives the number from the share of granted bytes. Without a curve,
+    /// both kinds get half of the levels, and the cut-offs divide `unscheduled_bytes` evenly.
     pub(super) fn new(
         priorities: u8,
         requested: u32,

@@ -124,7 +124,7 @@ fn endless_message_survives_loss_in_bounded_memory() {
 }
 
 #[test]
-fn credit_stops_where_the_window_of_a_lost_packet_ends() {
+fn credit_stops_at_the_window_of_a_lost_packet() {
     let params = SirdParams { resend_timeout: Span::ms(20), ..SirdParams::default() };
     let ahead = |host: &Sird| host.inbox.most_ahead();
     trials::window_of_a_lost_packet_ends(&params, MAX_AHEAD, ahead);
