@@ -68,7 +68,7 @@
 //! * `circuits` adds what the authors' TCP stack does for links whose rate changes: no smoothing
 //!   and no floor at a hop whose rate has just changed, and no averaging (γ = 1) while power is
 //!   below one half. A circuit bypasses the packet network's switch, so the records of the two
-//!   paths do not correspond; then only the records of the ports at which both paths begin, which
+//!   paths do not correspond; then only the records of the common first ports of both paths, which
 //!   are those of the rack, are compared.
 //! * `reaction = "round"` computes the window once a round trip, as the paper's study of
 //!   reconfigurable networks does; power is still smoothed with every acknowledgement. The
@@ -292,7 +292,7 @@ impl CongestionControl for PowerTcp {
 
 impl PowerTcp {
     /// Relation of the records to the previous ones, and the records to compare: all, or with
-    /// `circuits` those of the ports at which both paths begin, if there are any.
+    /// `circuits` those of the common first ports of both paths, if there are any.
     #[inline]
     fn comparable<'a>(&self, params: &PowerTcpParams, hops: &'a [Hop]) -> (Standing, &'a [Hop]) {
         if params.circuits && !self.previous.is_empty() {

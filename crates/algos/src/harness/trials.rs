@@ -239,7 +239,7 @@ pub(crate) fn messages_waiting_for_a_lane_are_forgotten_too<T: Subject>() {
     }
     talk(&mut net);
     net.run(Time::s(1));
-    net.assert_all_delivered("anew");
+    net.assert_all_delivered("after the restart");
 }
 
 /// Absent senders hold everything that a receiver can issue. Once it has forgotten them, the

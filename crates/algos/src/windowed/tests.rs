@@ -344,7 +344,7 @@ fn connections_send_round_robin_or_shortest_first() {
     assert_eq!(
         sent_to(ConnectionPolicy::PerMessage),
         [1, 2, 3, 4, 1, 2, 3, 5, 4, 1, 3, 1, 1],
-        "in turns"
+        "round-robin"
     );
     assert_eq!(
         sent_to(ConnectionPolicy::ShortestFirst),

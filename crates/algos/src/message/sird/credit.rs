@@ -220,7 +220,7 @@ mod tests {
         let fitting = rate.bytes_in(Span::us(100)) / settings.full;
         assert!(
             sent >= fitting && sent <= fitting + 2,
-            "{sent} credits where {fitting} packets fit"
+            "{sent} credits, room for {fitting} packets"
         );
     }
 }

@@ -402,7 +402,7 @@ fn credits_of_all_messages_share_the_link_queue() {
         now = host.deadline();
     }
     let share = RATE.bytes_in(Span::us(100)) / 1622;
-    assert!((share..=share + 3).contains(&left), "{left} credits where {share} packets fit");
+    assert!((share..=share + 3).contains(&left), "{left} credits, room for {share} packets");
     let made: u32 = by_lane.iter().sum();
     assert!((3.2..=3.6).contains(&(made as f64 / left as f64)), "{made} made, {left} left");
 }

@@ -108,7 +108,7 @@ fn next_message_of_the_lane_replaces_a_lost_stop() {
     };
     let (usual, lost) = (run(0), run(kinds::<Header>(&["Stop"])));
     // A round trip of 2 us is about 20 credits; eight timeouts would be 3,000.
-    assert!(lost < usual + 60, "{lost} credits, {usual} where no stop is lost");
+    assert!(lost < usual + 60, "{lost} credits, {usual} without loss of a stop");
 }
 
 #[test]

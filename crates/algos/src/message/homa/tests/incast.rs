@@ -164,7 +164,7 @@ fn requests_to_a_forgotten_host_end() {
         exchanges.arrived(dst, id, Part { wants_brief: true, replies: false });
     }
     exchanges.forget(1);
-    assert_eq!(exchanges.brief(), 1, "a reply to host 2 begins small");
+    assert_eq!(exchanges.brief(), 1, "a reply to host 2 starts brief");
     // A late reply, if it were accepted.
     exchanges.arrived(1, 7, Part { wants_brief: false, replies: true });
     assert!(!exchanges.submit(2, &request(3)).0.wants_brief, "the second to wait");

@@ -45,7 +45,7 @@ fn cut_offs_are_those_of_the_authors_simulator() {
         assert_eq!(levels.cuts().len(), expected.len());
         for (&cut, &expected) in levels.cuts().iter().zip(expected) {
             let error = cut as f64 / expected as f64 - 1.0;
-            assert!(error.abs() < 0.003, "{cut} where {expected} is expected");
+            assert!(error.abs() < 0.003, "{cut}, expected {expected}");
         }
     }
 }
@@ -63,7 +63,7 @@ fn shares_without_a_grant_are_those_of_the_reference() {
         for (rtt_bytes, expected) in [(100_000, long), (9_328, short)] {
             let share = curve(&sizes, rtt_bytes).unscheduled_share;
             // Here in whole packets.
-            assert!((share - expected).abs() < 0.008, "{share} where {expected} is expected");
+            assert!((share - expected).abs() < 0.008, "{share}, expected {expected}");
         }
         Levels::new(8, 8, 0, Some(&curve(&sizes, 9_328)), 10_000).scheduled
     });
@@ -239,7 +239,7 @@ fn cut_offs_of_the_authors_comparison_are_near_theirs() {
     let levels = Levels::new(8, 8, 4, Some(&curve), 0);
     for (&cut, expected) in levels.cuts().iter().zip([433, 2_299, 6_750]) {
         let error = cut as f64 / expected as f64 - 1.0;
-        assert!(error.abs() < 0.03, "{cut} where {expected} is expected");
+        assert!(error.abs() < 0.03, "{cut}, expected {expected}");
     }
     // Levels in proportion: in whole packets 2.53 of eight are for unscheduled packets; for 9,328 B
     // it would be 2.48, so W3 has five or six for granted packets.

@@ -72,7 +72,7 @@ fn all_sent(host: &mut Homa, now: Time) -> Vec<(u32, u8, Header)> {
 fn grants(host: &mut Homa, now: Time) -> Vec<(u32, u32, u64)> {
     let grant = |(dst, priority, header): (u32, u8, Header)| match header {
         Header::Grant(grant) => {
-            assert_eq!(priority, 0, "control goes first");
+            assert_eq!(priority, 0, "control leaves first");
             Some((dst, grant.level, grant.granted.div_ceil(MTU as u64)))
         }
         _ => None,

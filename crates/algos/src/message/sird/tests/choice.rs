@@ -66,10 +66,7 @@ fn receiver_credits_shortest_first_or_round_robin() {
     for (times, megabytes) in [(srpt, [10.6, 6.6, 3.5, 1.3]), (schedule, [10.6, 9.7, 7.9, 5.2])] {
         for (took, megabytes) in times.iter().zip(megabytes) {
             let expected = megabytes * 80.0 * 1538.0 / 1458.0;
-            assert!(
-                (took / expected - 1.0).abs() < 0.08,
-                "{times:?} where {expected} us are expected"
-            );
+            assert!((took / expected - 1.0).abs() < 0.08, "{times:?}, expected {expected} us");
         }
     }
 }
@@ -213,5 +210,5 @@ fn sender_policy_applies_beyond_the_fair_share() {
     assert!(strict[1] < strict[2] && strict[2] < strict[0], "{strict:?}");
     let weighted = completed(Policy::Weighted, &[3, 1]);
     let expected = 4.0 * 4.0 / 3.0 * 80.0 * 1538.0 / 1458.0;
-    assert!((weighted[0] / expected - 1.0).abs() < 0.08, "{weighted:?} where {expected} us");
+    assert!((weighted[0] / expected - 1.0).abs() < 0.08, "{weighted:?}, expected {expected} us");
 }
