@@ -1,5 +1,5 @@
-//! Turns the list of protocols into modules, a closed enum of transports, parameters by name, cards
-//! and contract tests.
+//! Turns the list of protocols into modules, a closed enum of transports, access to parameters by
+//! name, protocol information and contract tests.
 
 macro_rules! catalog {
     (cc { $($cc:ident :: $Cc:ident),* $(,)? } message { $($msg:ident :: $Msg:ident),* $(,)? }) => {
@@ -9,7 +9,7 @@ macro_rules! catalog {
         pub mod message { $(pub mod $msg;)* }
 
         impl Protocol {
-            /// Which of the two kinds it is: `"congestion control"` or `"receiver-driven"`.
+            /// The kind of the protocol: `"congestion control"` or `"receiver-driven"`.
             pub const fn family(self) -> &'static str {
                 match self {
                     $(Protocol::$Cc => "congestion control",)*
@@ -49,7 +49,7 @@ macro_rules! catalog {
             /// Every protocol, in the order of the catalog.
             pub const ALL: &'static [Protocol] = &[$(Protocol::$Name,)*];
 
-            /// Its card.
+            /// Its name, title, citation and appearance.
             pub const fn info(self) -> &'static ProtocolInfo {
                 match self { $(Protocol::$Name => &<$Type as Endpoint>::INFO,)* }
             }
@@ -63,7 +63,7 @@ macro_rules! catalog {
                     $(Protocol::$Name => <<$Type as Endpoint>::Params as Params>::table(),)*
                 }
             }
-            /// All about its headers; protocols that share a transport share them.
+            /// The format of its headers; protocols on the same transport share it.
             pub const fn headers(self) -> &'static Format {
                 match self {
                     $(Protocol::$Name => {
@@ -71,14 +71,14 @@ macro_rules! catalog {
                     })*
                 }
             }
-            /// Headers and gap of its largest data packet on the wire, telemetry aside, in bytes.
+            /// Headers and gap of its largest data packet on the wire in bytes, without telemetry.
             pub const fn header_bytes(self) -> u32 {
                 match self { $(Protocol::$Name => <$Type as Endpoint>::HEADER_BYTES,)* }
             }
-            /// Writes the headers of a packet of it to the beginning of `out`; their length.
+            /// Writes the headers of a packet to the start of `out`. Returns their length.
             ///
             /// # Errors
-            /// Where there is no room, or the packet is none of this protocol.
+            /// If there is no room, or the packet is not of this protocol.
             pub fn emit(
                 self,
                 frame: &Frame,
@@ -92,11 +92,11 @@ macro_rules! catalog {
                     })*
                 }
             }
-            /// Reads a datagram of it into `packet`, but for what stands in the IP header; the
-            /// length of the headers. What follows them is payload.
+            /// Reads a datagram into `packet`, except for the fields of the IP header. Returns the
+            /// length of the headers. The payload follows them.
             ///
             /// # Errors
-            /// Where the datagram does not begin with headers of this protocol.
+            /// If the datagram does not start with headers of this protocol.
             pub fn parse(
                 self,
                 datagram: &[u8],
@@ -108,8 +108,8 @@ macro_rules! catalog {
                     })*
                 }
             }
-            /// Where in its message the payload of a packet of it begins, in bytes; none in all but
-            /// data. Whoever sends packets that carry real bytes asks.
+            /// Byte offset of the packet's payload in its message; `None` unless it is data.
+            /// Drivers that send real payload bytes need it.
             pub fn offset(self, body: &Body) -> Option<u64> {
                 match self {
                     $(Protocol::$Name => <$Type as Endpoint>::Header::read(body)?.offset(),)*
@@ -127,14 +127,14 @@ macro_rules! catalog {
         pub enum Stack { $($Name(Box<<$Type as Endpoint>::Params>),)* }
 
         impl Stack {
-            /// Which protocol.
+            /// The protocol.
             pub const fn protocol(&self) -> Protocol {
                 match self { $(Stack::$Name(_) => Protocol::$Name,)* }
             }
             /// Sets a parameter.
             ///
             /// # Errors
-            /// When the name is unknown, the value is of another kind, or it is out of range.
+            /// If the name is unknown, the value has another kind, or it is out of range.
             pub fn set(&mut self, name: &str, value: Value) -> Result<(), SetError> {
                 match self {
                     $(Stack::$Name(params) => Params::set(&mut **params, name, value),)*
@@ -144,23 +144,23 @@ macro_rules! catalog {
             pub fn values(&self) -> Vec<(&'static str, Value)> {
                 match self { $(Stack::$Name(params) => Params::values(&**params),)* }
             }
-            /// Why the values do not go together, if they do not.
+            /// Reason why the values contradict each other, if they do.
             pub fn conflict(&self) -> Option<String> {
                 match self { $(Stack::$Name(params) => Params::conflict(&**params),)* }
             }
-            /// What the protocol wants of the fabric.
+            /// Requirements of the protocol to the fabric.
             pub fn requirements(&self, fabric: &FabricProperties) -> FabricRequirements {
                 match self { $(Stack::$Name(params) =>
                     <$Type as Endpoint>::requirements(params, fabric),)* }
             }
-            /// What the protocol aims at where a flow sends `rate_bps` on this path, and whether it
-            /// is at home there. Telemetry is not part of the path's full packet.
+            /// Operating point of a flow that sends `rate_bps` on this path, with a warning outside
+            /// the design range. The path's full packet excludes telemetry.
             pub fn operating_point(&self, path: &Path, rate_bps: f64) -> OperatingPoint {
                 match self { $(Stack::$Name(params) =>
                     <$Type as Endpoint>::operating_point(params, path, rate_bps),)* }
             }
-            /// Fits the parameters to the sizes of what hosts will send; what users should know of
-            /// that.
+            /// Fits the parameters to the message sizes that hosts will send. Returns a notice for
+            /// the user, if any.
             pub fn fit(&mut self, fabric: &FabricProperties, sizes: &SizeMix) -> Option<String> {
                 match self { $(Stack::$Name(params) =>
                     <$Type as Endpoint>::fit(params, fabric, sizes),)* }
@@ -172,7 +172,8 @@ macro_rules! catalog {
             }
         }
 
-        /// A transport of the catalog. Closed, so that dispatch is a jump and state lies inline.
+        /// A transport of the catalog. Closed, so that dispatch is a jump and state is stored
+        /// inline.
         #[allow(missing_docs, clippy::large_enum_variant)]
         pub enum AnyTransport { $($Name($Type),)* }
 

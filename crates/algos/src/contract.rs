@@ -1,5 +1,5 @@
-//! What every entry of the catalog keeps to. `catalog!` makes a test module of each congestion
-//! control from `congestion_control!`; transports are tested in the testbed and by their drivers.
+//! The contract of catalog entries. `catalog!` makes a test module of each congestion control from
+//! `congestion_control!`; transports are tested in the harness and by their drivers.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -46,7 +46,7 @@ macro_rules! congestion_control {
 }
 pub(crate) use congestion_control;
 
-/// Two cache lines: the state of a connection is touched with every acknowledgement.
+/// Two cache lines: every acknowledgement accesses the state of a connection.
 pub(crate) const STATE_BYTES: usize = 128;
 
 /// Three switches, 100 Gbit/s, 4,096-byte packets.
@@ -76,8 +76,8 @@ pub(crate) fn properties() -> FabricProperties {
     }
 }
 
-/// An acknowledgement of one full packet on that path, uncongested, of a flow that wants to send
-/// more.
+/// An acknowledgement of one full packet on that path, without congestion, for a flow that has more
+/// to send.
 pub(crate) fn ack(now: Time) -> Ack<'static> {
     Ack {
         now,
@@ -96,7 +96,7 @@ pub(crate) fn ack(now: Time) -> Ack<'static> {
     }
 }
 
-/// Something that happens to a connection.
+/// An event of a connection.
 #[derive(Clone, Debug)]
 enum Event {
     Ack(Ack<'static>, Vec<Hop>),
@@ -107,7 +107,7 @@ enum Event {
     Resume(Time),
 }
 
-/// Plausible, implausible and absurd events in random order; time stands still now and then.
+/// Plausible, implausible and absurd events in random order; some at equal times.
 fn events(seed: u64, count: usize) -> Vec<Event> {
     let mut rng = Rng::stream(seed, Domain::Faults, 1);
     let (mut now, mut seq, mut tx_bytes) = (Time::ZERO, 0, 0);
@@ -136,7 +136,7 @@ fn events(seed: u64, count: usize) -> Vec<Event> {
                     tx_bytes += rng.below(10_000);
                     let hops = (0..rng.below(MAX_HOPS as u64 + 1))
                         .map(|port| Hop {
-                            // Now and then out of order, as after a change of path.
+                            // Sometimes out of order, as after a path change.
                             at: now.before(Span::ns(rng.below(3))),
                             tx_bytes,
                             rate: [Rate::gbps(100), Rate::gbps(25)][rng.below(2) as usize],
@@ -179,7 +179,7 @@ fn apply<C: CongestionControl>(cc: &mut C, params: &C::Params, event: &Event) ->
     cc.limit(params)
 }
 
-/// Infinite means "none"; everything else must be a number above zero.
+/// Infinity means no limit; everything else must be a number above zero.
 fn is_usable(limit: &Limit) -> bool {
     limit.window_bytes > 0.0 && limit.pace_bps > 0.0
 }
@@ -208,7 +208,7 @@ pub(crate) fn assert_near(ours: f64, expected: f64, tolerance: f64) {
     assert!((ours - expected).abs() <= tolerance, "{ours} is not {expected}");
 }
 
-// ---- for all
+// ---- for all controls
 
 pub(crate) fn starts_with_a_usable_limit<C: CongestionControl>() {
     let params = C::Params::default();
@@ -216,7 +216,7 @@ pub(crate) fn starts_with_a_usable_limit<C: CongestionControl>() {
     assert!(is_usable(&limit), "{limit:?}");
     assert!(
         limit.window_bytes.is_finite() || limit.pace_bps.is_finite(),
-        "a new connection would send without bound"
+        "a new connection would send without limit"
     );
 }
 
@@ -278,10 +278,10 @@ pub(crate) fn same_events_give_same_limits<C: CongestionControl>() {
     assert_eq!(replayed, Some(cc.limit(&params)));
 }
 
-/// What packets ask of switches is fixed when a host is made, which does not know the fabric; and
-/// what switches write takes room in the packet.
+/// Signals that packets request from switches are fixed when a host is created, without knowledge
+/// of the fabric; and fields that switches write take room in the packet.
 #[test]
-fn packets_ask_for_the_same_in_every_fabric() {
+fn packet_signals_are_the_same_in_every_fabric() {
     let slow = properties();
     let fast =
         FabricProperties { bdp_bytes: 1e6, fastest: Rate::gbps(800), mtu: 4096, hops: 5, ..slow };
@@ -308,7 +308,7 @@ pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
     for info in C::Params::table() {
         assert!(
             shared.iter().all(|other| other.name != info.name),
-            "{} is a connection's",
+            "{} is a parameter of connections",
             info.name
         );
         for value in settings(&info.kind, info.range) {
@@ -333,7 +333,7 @@ pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
     }
 }
 
-/// The ends of a range, or all there is.
+/// The ends of a range, or all values.
 fn settings(kind: &Kind, range: Option<Bounds>) -> Vec<Value> {
     match (kind, range) {
         (_, Some(Bounds { min, max })) => [min, max].into(),
@@ -356,14 +356,14 @@ fn is_snake_case(name: &str) -> bool {
         && name.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())
 }
 
-/// Cards of the catalog, and of the example in the documents, which may join it.
+/// Protocol information of the catalog, and of the example in the documents, which may join it.
 fn cards() -> impl Iterator<Item = &'static ProtocolInfo> {
     let example = &<Gentle as CongestionControl>::INFO;
     Protocol::ALL.iter().map(|protocol| protocol.info()).chain([example])
 }
 
 #[test]
-fn every_card_is_complete() {
+fn protocol_info_is_complete() {
     for protocol in Protocol::ALL {
         assert_eq!(Protocol::named(protocol.info().name), Some(*protocol));
     }
@@ -387,17 +387,17 @@ fn every_card_is_complete() {
 }
 
 #[test]
-fn no_two_cards_are_alike() {
-    let cards: Vec<&ProtocolInfo> = cards().collect();
-    for (i, a) in cards.iter().enumerate() {
-        for b in &cards[..i] {
+fn protocol_infos_are_distinct() {
+    let infos: Vec<&ProtocolInfo> = cards().collect();
+    for (i, a) in infos.iter().enumerate() {
+        for b in &infos[..i] {
             assert!(
                 a.name != b.name && a.title != b.title && a.color != b.color,
                 "{} and {}",
                 a.name,
                 b.name
             );
-            // In grey, too.
+            // Distinct in grey, too.
             assert!((a.marker, a.dash) != (b.marker, b.dash), "{} and {}", a.name, b.name);
         }
     }

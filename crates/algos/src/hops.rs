@@ -1,26 +1,26 @@
-//! Per-hop records against those of the acknowledgement before: what happened at each hop in
+//! Per-hop records compared with those of the previous acknowledgement: activity of each hop in
 //! between.
 
 use alloc::boxed::Box;
 
 use tidegate_core::{Hop, HopTrace};
 
-/// The records of the latest acknowledgement. Allocated with the connection, off its hot state.
+/// The records of the latest acknowledgement. Allocated with the connection, outside its hot state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PreviousHops(Box<HopTrace>);
 
-/// How the records of an acknowledgement stand to those kept.
+/// Relation of the records of an acknowledgement to the stored ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Of other ports, so that nothing can be said of what happened in between.
+    /// Of other ports, so that they cannot be compared.
     OtherPath,
-    /// Of the same ports, and one was stamped before that kept.
+    /// Of the same ports, and at least one is older than the stored one.
     Older,
-    /// Of the same ports, none stamped before that kept.
+    /// Of the same ports, and none is older than the stored one.
     Newer,
 }
 
-/// What happened at one hop between two of its records.
+/// Activity of one hop between two of its records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval<'a> {
     /// Place of the hop on the path.
@@ -36,30 +36,30 @@ pub(crate) struct Interval<'a> {
 }
 
 impl PreviousHops {
-    /// There are none yet.
+    /// Whether no records are stored.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.as_slice().is_empty()
     }
 
-    /// How `hops` stand to the records kept. Acknowledgements can overtake each other.
+    /// Relation of `hops` to the stored records. Acknowledgements can overtake each other.
     #[inline]
     pub(crate) fn compare(&self, hops: &[Hop]) -> Standing {
         compare(self.0.as_slice(), hops)
     }
 
-    /// How many records of `hops`, from the front, are of the same ports as those kept.
+    /// Number of records of `hops`, from the front, that are of the same ports as the stored ones.
     pub(crate) fn shared(&self, hops: &[Hop]) -> usize {
         let pairs = self.0.as_slice().iter().zip(hops);
         pairs.take_while(|(before, hop)| before.port == hop.port).count()
     }
 
-    /// As [`compare`](Self::compare), of as many of the records kept as `hops` has.
+    /// Like [`compare`](Self::compare), for the first `hops.len()` stored records.
     pub(crate) fn compare_front(&self, hops: &[Hop]) -> Standing {
         compare(&self.0.as_slice()[..hops.len()], hops)
     }
 
-    /// What happened at each of `hops`, which are newer, since the records kept; nothing at a hop
-    /// that was stamped twice at one moment.
+    /// Activity of each of `hops`, which must be newer, since the stored records; skips a hop with
+    /// two records of the same time.
     #[inline]
     pub(crate) fn until<'a>(&'a self, hops: &'a [Hop]) -> impl Iterator<Item = Interval<'a>> {
         debug_assert_eq!(self.compare_front(hops), Standing::Newer);
@@ -76,7 +76,7 @@ impl PreviousHops {
         })
     }
 
-    /// Keeps `hops` instead.
+    /// Stores `hops` instead.
     #[inline]
     pub(crate) fn replace(&mut self, hops: &[Hop]) {
         self.0.set(hops);
@@ -88,7 +88,7 @@ fn compare(before: &[Hop], hops: &[Hop]) -> Standing {
     if before.len() != hops.len() {
         return Standing::OtherPath;
     }
-    // Without a branch a hop: all ports differ in no bit, and some record is older.
+    // No branch per hop: the ports differ in no bit, and no record is older.
     let (mut differ, mut older) = (0, false);
     for (before, hop) in before.iter().zip(hops) {
         differ |= before.port ^ hop.port;

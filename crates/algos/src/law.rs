@@ -1,10 +1,10 @@
-//! What laws of windows have in common: the pipe that they are computed with, which is a base RTT
-//! and the bytes that the NIC sends in it, and when they react.
+//! Common parts of window laws: the pipe that they use, which is a base RTT and the bytes that the
+//! NIC sends in it, and their reaction times.
 
 use tidegate_core::{Ack, Path, Time, choice};
 
 choice! {
-    /// Which base RTT a law and its windows are computed with.
+    /// Base RTT of a law and its windows.
     pub enum Tau {
         /// The largest of the fabric.
         Fabric = "fabric",
@@ -14,7 +14,7 @@ choice! {
 }
 
 choice! {
-    /// When a window is computed anew.
+    /// When a window is recomputed.
     pub enum Reaction {
         /// Once a round trip.
         Round = "round",
@@ -42,19 +42,19 @@ impl Pipe {
     }
 }
 
-/// A round trip: over once a packet is acknowledged that left after it began. It goes by times and
-/// not by numbers, for what is sent again after a loss has its old number, and a round trip that
-/// waited for a higher one would last until all of that is through.
+/// A round trip: it ends when a packet is acknowledged that left after its start. It uses times
+/// instead of packet numbers, because retransmissions have their old numbers, and a round trip that
+/// waited for a higher number would last until all of them are through.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RoundTrip {
     pub(crate) began: Time,
 }
 
 impl RoundTrip {
-    /// The first: any acknowledgement ends it.
+    /// The first round trip: any acknowledgement ends it.
     pub(crate) const FIRST: RoundTrip = RoundTrip { began: Time::ZERO };
 
-    /// Whether `ack` is of a packet that left since it began.
+    /// Whether `ack` is of a packet that left after the start.
     #[inline]
     pub(crate) fn is_over(self, ack: &Ack<'_>) -> bool {
         ack.now.before(ack.rtt) >= self.began
@@ -68,7 +68,7 @@ mod tests {
     use tidegate_core::Span;
 
     #[test]
-    fn a_round_trip_ends_with_what_left_in_it_whatever_its_number() {
+    fn round_trip_ends_by_departure_time() {
         let round = RoundTrip { began: Time::us(10) };
         let over = |now, seq| {
             round.is_over(&Ack { rtt: Span::us(6), seq, ..contract::ack(Time::us(now)) })

@@ -46,7 +46,7 @@ catalog! {
 }
 
 impl Protocol {
-    /// The one that scenarios begin with: it needs nothing of switches, and its parameters fit any
-    /// fabric as they are.
+    /// The default protocol of scenarios: it needs nothing of switches, and its parameters fit any
+    /// fabric without changes.
     pub const USUAL: Protocol = Protocol::Swift;
 }

@@ -1,22 +1,23 @@
-//! A flow's rate, and the window that falls with it: what controls of RDMA NICs say of a flow.
+//! A flow's rate and a window proportional to it, as in congestion controls of RDMA NICs.
 
 use tidegate_core::{Extent, Limit, Path, Rate, Time};
 
-/// A rate between a smallest one and the NIC's. It paces, and a window in proportion to it bounds
-/// what is in flight (rdma-hw.cc of HPCC's simulator); a packet may always be.
+/// A rate between a minimum and the NIC's rate. It paces packets, and a window proportional to it
+/// bounds the bytes in flight (rdma-hw.cc of HPCC's simulator); at least one packet may be in
+/// flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pace {
     bps: f64,
     line_bps: f64,
     min_bps: f64,
-    /// Of the window, for every bit/s.
+    /// Window per bit/s of the rate.
     bytes_per_bps: f64,
     /// Smallest window.
     packet: f64,
 }
 
 impl Pace {
-    /// The NIC's rate, at which `max_window` may be in flight.
+    /// The NIC's rate, at which the window is `max_window`.
     pub(crate) fn of_line(min_rate: Rate, max_window: Extent, path: &Path) -> Pace {
         let line_bps = path.nic_rate.as_bps() as f64;
         Pace {
@@ -34,19 +35,19 @@ impl Pace {
         self.bps
     }
 
-    /// The NIC's rate in bit/s: the most there is.
+    /// The NIC's rate in bit/s: the maximum.
     #[inline]
     pub(crate) fn line_bps(&self) -> f64 {
         self.line_bps
     }
 
-    /// What a full packet takes at the rate, in picoseconds.
+    /// Time of a full packet at the rate, in picoseconds.
     #[inline]
     pub(crate) fn gap_ps(&self) -> f64 {
         self.packet * 8e12 / self.bps
     }
 
-    /// Takes this rate, or the nearest that there is.
+    /// Sets the rate, limited to the allowed range.
     #[inline]
     pub(crate) fn set(&mut self, bps: f64) {
         self.bps = bps.clamp(self.min_bps, self.line_bps);
@@ -65,7 +66,7 @@ mod tests {
     use crate::contract::{PIPE, path};
 
     #[test]
-    fn the_window_falls_with_the_rate_to_one_packet() {
+    fn window_falls_with_the_rate_to_one_packet() {
         let mut pace = Pace::of_line(Rate::mbps(100), Extent::Bdp(1.0), &path());
         let full = f64::from(path().full_wire_bytes);
         for (bps, paced, window) in

@@ -771,7 +771,7 @@ fn protocols_fit_generated_sizes() {
     };
     let flow = "flows = [{ src = 'h0', dst = 'h1', size = '1MB' }]\n";
     let blind = warnings(flow);
-    assert!(blind.len() == 1 && blind[0].starts_with("homa: nothing generated has"), "{blind:?}");
+    assert!(blind.len() == 1 && blind[0].starts_with("homa: no generator has"), "{blind:?}");
     let traffic = "[[traffic]]\nkind = 'poisson'\nsizes = 'homa-w3'\nload = 0.5\n";
     assert_eq!(warnings(&format!("{flow}{traffic}")), Vec::<String>::new());
     assert_eq!(warnings(traffic), Vec::<String>::new());

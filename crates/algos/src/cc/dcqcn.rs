@@ -1,10 +1,10 @@
-//! DCQCN: congestion control of RDMA NICs by marks.
+//! DCQCN: ECN-based congestion control of RDMA NICs.
 //!
-//! Switches mark packets at random, more of them the longer their queue. A receiver that gets a
-//! marked packet notifies its sender, not too often, and the sender cuts its rate by half of α, its
-//! estimate of how congested the path is. Then it recovers without asking: by a timer and by a
-//! counter of bytes it goes halfway back towards the rate from before the cut, a few times, and
-//! raises that target a little from then on.
+//! Switches mark packets at random, with a probability that grows with the queue. A receiver that
+//! gets a marked packet notifies its sender, at a limited rate. The sender cuts its rate by half of
+//! α, its estimate of congestion. It then recovers without feedback: a timer and a byte counter
+//! move the rate halfway back to the rate before the cut, a few times, and from then on raise that
+//! target in small steps.
 //!
 //! Yibo Zhu, Haggai Eran, Daniel Firestone, Chuanxiong Guo, Marina Lipshteyn, Yehonatan Liron,
 //! Jitendra Padhye, Shachar Raindel, Mohamad Haj Yahia, Ming Zhang. "Congestion Control for
@@ -12,56 +12,58 @@
 //!
 //! # Equations
 //!
-//! With rate `R`, target `T` and `α`, which begins at 1:
+//! With rate `R`, target `T` and `α`, which starts at 1:
 //!
-//! * notified (eq. 1): `T = R`, `R *= 1 − α / 2`, `α = (1 − g) · α + g`; counters, counts of
-//!   increases and both timers begin anew
-//! * not notified for `alpha_interval` (eq. 2): `α = (1 − g) · α`, and again after as long
-//! * an increase, every `timer` and every `byte_counter` bytes, each counting its own: `R = (R + T)
-//!   / 2` (eq. 3), before which, once either has counted `F` (eq. 4), `T += R_AI`, or `R_HAI` once
-//!   both are beyond `F`
+//! * notification (eq. 1): `T = R`, `R *= 1 − α / 2`, `α = (1 − g) · α + g`; counters, increase
+//!   counts and both timers restart
+//! * no notification for `alpha_interval` (eq. 2): `α = (1 − g) · α`, repeated every interval
+//! * increase, every `timer` and every `byte_counter` bytes, with a count each: `R = (R + T) / 2`
+//!   (eq. 3). Before that, once either count has reached `F` (eq. 4), `T += R_AI`, or `T += R_HAI`
+//!   once both counts exceed `F`
+//! # Network requirements
 //!
-//! # What it needs of the network
-//!
-//! Marks at random between two lengths of a queue, in proportion to the port's rate, and that
-//! nothing is lost.
+//! ECN marking at random between two queue lengths, in proportion to the port's rate, and a
+//! lossless fabric.
 //!
 //! # Domain
 //!
-//! The fluid model of "ECN or Delay" (Zhu et al., CoNEXT 2016) has a point of rest: the share of
-//! marks at which cuts and increases balance, and the queue that marks so many. It grows with the
-//! cube root of the square of the number of flows; beyond `pmax` the queue is at `kmax` and shares
-//! are no longer those of the model. The rules rest at a queue longer by 12 to 29 % (2 to 8 flows
-//! at 40 and 100 Gbit/s, over 400 ms with two seeds; over 60 ms, which hold some hundred marks, by
-//! 9 to 36 %), for the model hears the next mark at once.
+//! The fluid model of "ECN or Delay" (Zhu et al., CoNEXT 2016) has one fixed point: the marking
+//! probability at which cuts and increases balance, and the queue length with that probability. The
+//! probability grows with the cube root of the square of the number of flows. Beyond `pmax` the
+//! queue is at `kmax`, and shares differ from the model. The queue in simulation exceeds the
+//! model's by 12 to 29 % (2 to 8 flows at 40 and 100 Gbit/s, over 400 ms with two seeds; over 60
+//! ms, with some hundred marks, by 9 to 36 %), because the model receives the next mark without
+//! delay.
 //!
-//! Without pauses of the fabric and without a window nothing bounds a queue while marks are under
-//! way behind it. The vendor's version goes halfway back to the NIC's rate in one step: 16 flows
-//! that start together at 100 Gbit/s never come down (230 MB in the queue after 60 ms), 8 do.
+//! Without PFC and without a window, nothing bounds the queue while marks wait behind it. The
+//! vendor's version moves halfway back to the NIC's rate in one step: 16 flows that start together
+//! at 100 Gbit/s never converge (230 MB in the queue after 60 ms), 8 flows do.
 //!
 //! # Differences from the paper
 //!
-//! * No packet of its own notifies: every acknowledgement says whether its packet was marked, and
-//!   the limit of one notification every 50 µs is applied where the marks come back, not where
-//!   they are sent from. What it lets through is the same but for the delay of the way back.
-//! * Acknowledgements have the priority of data; notifications have the highest in the paper.
-//! * The count of an event decides by what it was before: five times halfway, then steps, as text
-//!   and vendor have it.
-//! * `R_HAI` is added as it is, as in HPCC's simulator; the paper gives it no value.
-//! * The paper's numbers are for 40 Gbit/s. Thresholds and steps here are in proportion to rates.
-//! * Timers run from the first notification on, and while the rate is below the NIC's, also where
-//!   the flow is idle. They are looked at when a packet leaves or an acknowledgement comes, and by
-//!   themselves only where packets are further apart than `timer`: until then the pace of before
-//!   holds, for at most one gap.
-//! * No window bounds what is in flight: `max_window` is so large by default. `max_window = "1BDP"`
-//!   is the variant with a window of HPCC's evaluation.
-//! * A loss halves the rate; the paper assumes a fabric that loses nothing. What is sent again is
-//!   as NICs do (`recovery = "go-back-n"`), and a timeout is but a safety net.
+//! * There are no notification packets. Every acknowledgement carries the mark of its packet, and
+//!   the sender, not the receiver, applies the limit of one notification every 50 µs. The same
+//!   notifications take effect, except for the delay of the return path.
+//! * Acknowledgements have the priority of data; in the paper notifications have the highest
+//!   priority.
+//! * The count before an increase decides its kind: five times halfway, then steps, as in the
+//!   paper's text and the vendor's version.
+//! * `R_HAI` is added once per increase, as in HPCC's simulator; the paper gives no value for it.
+//! * The paper's numbers are for 40 Gbit/s. Here thresholds and steps are proportional to rates.
+//! * Timers run from the first notification on while the rate is below the NIC's rate, also when
+//!   the flow is idle. They are evaluated when a packet leaves or an acknowledgement arrives. They
+//!   have an event of their own only if packets are further apart than `timer`; until then the old
+//!   pace holds, for at most one gap.
+//! * By default no window bounds the bytes in flight: `max_window` is very large. `max_window =
+//!   "1BDP"` is the variant with a window of HPCC's evaluation.
+//! * A loss halves the rate; the paper assumes a lossless fabric. Retransmission is that of NICs
+//!   (`recovery = "go-back-n"`), and a timeout is only a safety net.
 //!
-//! The simulators of HPCC and PowerTCP (rdma-hw.cc) have a vendor's version, and the presets
-//! `mellanox` and `powertcp` are how they ran it: `reaction = "ticks"` looks for notifications
-//! every `decrease_interval` and every `alpha_interval` from the first one on, counts each marked
-//! packet as one, and keeps the target where nothing was gained since the cut before. There is no
+//! The simulators of HPCC and PowerTCP (rdma-hw.cc) contain a vendor's version; the presets
+//! `mellanox` and `powertcp` set their parameters. `reaction = "ticks"` evaluates notifications
+//! every `decrease_interval` and every `alpha_interval`, counted from the first one, treats each
+//! marked packet as a notification, and keeps the target if the rate has not increased since the
+//! last cut. There is no byte counter, and one halfway step.
 //! counter of bytes, and one step halfway.
 
 use alloc::string::String;
@@ -75,62 +77,65 @@ use tidegate_core::{
 };
 
 choice! {
-    /// When notifications take effect.
+    /// Time at which a notification takes effect.
     pub enum Reaction {
-        /// At once.
+        /// Immediately.
         Notification = "notification",
-        /// At the next of regular ticks.
+        /// At the next of periodic ticks.
         Ticks = "ticks",
     }
 }
 
-/// Rate of a port to which the thresholds of marking apply as they are.
+/// Port rate at which the marking thresholds apply unscaled.
 const MARKED_AT: Rate = Rate::gbps(25);
 
 params! {
     /// Parameters of DCQCN.
     pub struct DcqcnParams {
-        /// When notifications take effect.
+        /// Time at which a notification takes effect.
         reaction: Reaction = Reaction::Notification, "DCQCN (SIGCOMM'15), section 3.1; `ticks`: \
             alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
-        /// A notification follows another one after so long at the earliest.
+        /// Minimum time between two notifications.
         cnp_interval: Span = Span::us(50), within Span::ZERO => Span::ms(100),
             "DCQCN (SIGCOMM'15), section 3.1";
         /// Gain of the estimate α.
         g: f64 = 0.00390625, in 0.000001..=1.0, "DCQCN (SIGCOMM'15), figure 14: 1/256";
-        /// Without a notification for so long α falls.
+        /// Interval without a notification after which α falls.
         alpha_interval: Span = Span::us(55), within Span::ns(100) => Span::ms(100),
             "DCQCN (SIGCOMM'15), section 3.1";
-        /// Between two looks for notifications, under `ticks`.
+        /// Interval at which notifications are evaluated, under `ticks`.
         decrease_interval: Span = Span::us(4), within Span::ns(100) => Span::ms(100),
             "alibaba-edu/High-Precision-Congestion-Control, run.py";
-        /// A cut makes the rate the target even where nothing was gained since the cut before.
+        /// Set the target to the current rate at every cut, even if no increase came since the last
+        /// cut.
         clamp_target: bool = true, "DCQCN (SIGCOMM'15), eq. 1";
-        /// Between two increases by time.
+        /// Time between two increases by the timer.
         timer: Span = Span::us(55), within Span::ns(100) => Span::ms(100),
             "DCQCN (SIGCOMM'15), figure 14";
-        /// Wire bytes between two increases by bytes; 0B: there are none.
+        /// Wire bytes between two increases by the byte counter; 0B disables the counter.
         byte_counter: Extent = Extent::Bytes(1e7), within Extent::Bdp(0.0) => Extent::Bdp(1e6),
             "DCQCN (SIGCOMM'15), figure 14: 10 MB";
-        /// F: increases halfway to the target before the target rises.
+        /// F: number of increases halfway to the target before the target rises.
         fast_recovery: u64 = 5, in 0..=1000, "DCQCN (SIGCOMM'15), section 3.1";
-        /// R_AI: what the target rises by, as a share of the NIC's rate.
+        /// R_AI: increase of the target, as a share of the NIC's rate.
         additive: f64 = 0.001, in 0.000001..=1.0,
             "DCQCN (SIGCOMM'15), section 3.1: 40 Mbit/s at 40 Gbit/s";
-        /// R_HAI: the same once both kinds of increase are beyond F.
+        /// R_HAI: increase of the target once both increase counts exceed F, as a share of the
+        /// NIC's rate.
         hyper: f64 = 0.002, in 0.000001..=1.0,
             "alibaba-edu/High-Precision-Congestion-Control, run.py: 50 Mbit/s at 25 Gbit/s";
-        /// Switches mark from this queue on, at a port of 25 Gbit/s; in proportion at others.
+        /// Queue length at which marking starts, at a port of 25 Gbit/s; proportional to the rate
+        /// at other ports.
         kmin: Extent = Extent::Bytes(3_125.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "DCQCN (SIGCOMM'15), figure 14: 5 KB at 40 Gbit/s";
-        /// From this queue on they mark everything.
+        /// Queue length from which every packet is marked; scaled like kmin.
         kmax: Extent = Extent::Bytes(125_000.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "DCQCN (SIGCOMM'15), figure 14: 200 KB at 40 Gbit/s";
-        /// Share of packets that they mark just below that.
+        /// Marking probability just below kmax.
         pmax: f64 = 0.01, in 0.0..=1.0, "DCQCN (SIGCOMM'15), figure 14";
-        /// Window at the NIC's rate; it falls with the rate.
+        /// Window at the NIC's rate; proportional to the rate below that.
         max_window: Extent = Extent::Bdp(1000.0), within Extent::Bdp(0.01) => Extent::Bdp(1e6),
-            "our choice: as good as none; 1BDP is the variant with a window of HPCC's run.py";
+            "our choice: practically unlimited; 1BDP is the windowed variant of HPCC's run.py";
         /// Smallest rate.
         min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
             "alibaba-edu/High-Precision-Congestion-Control, run.py";
@@ -146,25 +151,26 @@ fn thresholds_in_order(params: &DcqcnParams) -> Option<String> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dcqcn {
     pace: Pace,
-    /// Where increases lead, in bit/s.
+    /// Rate that increases approach, in bit/s.
     target_bps: f64,
     alpha: f64,
-    /// Until when α has been brought.
+    /// Time up to which α has been updated.
     alpha_at: Time,
-    /// A notification came since then, under `ticks`.
+    /// A notification has arrived since `alpha_at`, under `ticks`.
     noted: bool,
-    /// When the first notification came: ticks are counted from there.
+    /// Arrival of the first notification: origin of the ticks.
     first: Time,
-    /// Marks before this are no notifications.
+    /// Marks before this time are not notifications.
     deaf_until: Time,
-    /// The tick at which a notification takes effect.
+    /// Tick at which a notification takes effect.
     decrease_at: Time,
-    /// The next increase by time; never where the rate is the NIC's.
+    /// Next increase by the timer; never while the rate is the NIC's.
     increase_at: Time,
-    /// Wire bytes between two increases by bytes, none of them where it is 0; until the next.
+    /// Wire bytes between two increases by the byte counter (0: none), and bytes left until the
+    /// next.
     byte_counter: u64,
     bytes_left: u64,
-    /// Increases since the last cut, by time and by bytes.
+    /// Increases since the last cut, by the timer and by the byte counter.
     by_time: u32,
     by_bytes: u32,
 }
@@ -175,8 +181,8 @@ impl CongestionControl for Dcqcn {
         title: "DCQCN",
         citation: "Zhu et al., \"Congestion Control for Large-Scale RDMA Deployments\", SIGCOMM \
             2015",
-        summary: "Cuts its rate by an estimate of congestion where it is notified of marks, and \
-            recovers by timer and bytes.",
+        summary: "Cuts its rate by an estimate of congestion when notified of marks, and \
+            recovers by a timer and a byte counter.",
         color: "#aa4499",
         marker: Marker::X,
         dash: Dash::Solid,
@@ -256,7 +262,8 @@ impl CongestionControl for Dcqcn {
     }
 
     fn limit(&self, params: &DcqcnParams) -> Limit {
-        // Packets look for what is due; where they are further apart than that nothing else does.
+        // Departures evaluate due increases; only if packets are further apart than the timer is an
+        // event needed.
         let seldom = self.pace.gap_ps() > params.timer.as_ps() as f64;
         let increase_at = if seldom { self.increase_at } else { Time::NEVER };
         self.pace.limit(self.decrease_at.min(increase_at))
@@ -264,7 +271,7 @@ impl CongestionControl for Dcqcn {
 }
 
 impl Dcqcn {
-    /// A notification.
+    /// Handles a notification.
     fn notify(&mut self, params: &DcqcnParams, now: Time) {
         let is_first = self.first == Time::NEVER;
         if is_first {
@@ -289,7 +296,8 @@ impl Dcqcn {
         }
     }
 
-    /// Brings α up to `now`, by whole intervals: of these the first knows of notifications.
+    /// Updates α to `now` in whole intervals; notifications since the last update count in the
+    /// first of them.
     fn age(&mut self, params: &DcqcnParams, now: Time) {
         let interval = params.alpha_interval;
         let passed = now.since(self.alpha_at).as_ps() / interval.as_ps();
@@ -313,7 +321,7 @@ impl Dcqcn {
         self.cut(params, now, 1.0 - self.alpha / 2.0);
     }
 
-    /// Cuts the rate, and begins to recover.
+    /// Cuts the rate and starts recovery.
     fn cut(&mut self, params: &DcqcnParams, now: Time, factor: f64) {
         self.pace.set(self.pace.bps() * factor);
         (self.by_time, self.by_bytes) = (0, 0);
@@ -321,7 +329,7 @@ impl Dcqcn {
         self.increase_at = now.after(params.timer);
     }
 
-    /// Increases by time that were due.
+    /// Applies the due increases by the timer.
     #[inline]
     fn catch_up(&mut self, params: &DcqcnParams, now: Time) {
         while self.increase_at <= now {
@@ -331,7 +339,8 @@ impl Dcqcn {
         }
     }
 
-    /// DCQCN eq. 3 and 4. At the NIC's rate timer and counter stand still until the next cut.
+    /// DCQCN eq. 3 and 4. At the NIC's rate the timer and the byte counter pause until the next
+    /// cut.
     fn increase(&mut self, params: &DcqcnParams) {
         let by_bytes = if self.byte_counter == 0 { self.by_time } else { self.by_bytes };
         let (least, most) = (self.by_time.min(by_bytes), self.by_time.max(by_bytes));
@@ -349,7 +358,7 @@ impl Dcqcn {
     }
 }
 
-/// Halfway to the NIC's rate, again and again: this much of it counts as all.
+/// Share of the NIC's rate that counts as the full rate: halving the distance never reaches it.
 const FULL: f64 = 1.0 - 1e-6;
 
 #[cfg(test)]
@@ -364,8 +373,8 @@ mod tests {
         Dcqcn::start(params, &path(), Time::ZERO, 0)
     }
 
-    /// An acknowledgement at `us`; the rate after it, as a share of the NIC's.
-    fn hear(flow: &mut Dcqcn, params: &DcqcnParams, us: u64, marked: bool) -> f64 {
+    /// Passes an acknowledgement at `us` and returns the new rate as a share of the NIC's rate.
+    fn ack_at(flow: &mut Dcqcn, params: &DcqcnParams, us: u64, marked: bool) -> f64 {
         flow.on_ack(params, &Ack { marked, ..contract::ack(Time::us(us)) });
         flow.pace.bps() / LINE
     }
@@ -384,22 +393,22 @@ mod tests {
     }
 
     #[test]
-    fn a_notification_cuts_by_half_of_alpha_and_the_next_waits() {
+    fn notifications_cut_by_half_of_alpha_at_intervals() {
         let params = DcqcnParams { g: 0.25, ..Default::default() };
         let mut flow = start(&params);
-        assert_eq!(hear(&mut flow, &params, 10, false), 1.0);
-        assert_eq!(hear(&mut flow, &params, 20, true), 0.5);
+        assert_eq!(ack_at(&mut flow, &params, 10, false), 1.0);
+        assert_eq!(ack_at(&mut flow, &params, 20, true), 0.5);
         assert_eq!((flow.target_bps, flow.alpha), (LINE, 1.0));
-        assert_eq!(hear(&mut flow, &params, 69, true), 0.5, "49 us are too soon");
-        assert_eq!(hear(&mut flow, &params, 70, true), 0.25);
+        assert_eq!(ack_at(&mut flow, &params, 69, true), 0.5, "49 us are too soon");
+        assert_eq!(ack_at(&mut flow, &params, 70, true), 0.25);
         assert_eq!((flow.target_bps, flow.alpha), (LINE / 2.0, 1.0));
     }
 
     #[test]
-    fn alpha_falls_with_every_interval_without_a_notification() {
+    fn alpha_falls_in_intervals_without_notification() {
         let params = DcqcnParams { g: 0.25, ..Default::default() };
         let mut flow = start(&params);
-        hear(&mut flow, &params, 0, true);
+        ack_at(&mut flow, &params, 0, true);
         for (us, expected) in [(54, 1.0), (55, 0.75), (109, 0.75), (110, 0.5625)] {
             let mut flow = flow.clone();
             flow.age(&params, Time::us(us));
@@ -410,40 +419,41 @@ mod tests {
         flow.decrease(&params, Time::us(100));
         assert_near(flow.pace.bps(), rate * (1.0 - 0.375), 1.0);
         let mut flow = start(&params);
-        hear(&mut flow, &params, 0, true);
-        hear(&mut flow, &params, 100, true);
+        ack_at(&mut flow, &params, 0, true);
+        ack_at(&mut flow, &params, 100, true);
         assert_near(flow.alpha, 0.75 * 0.75 + 0.25, 1e-12);
         flow.age(&params, Time::us(154));
         assert_near(flow.alpha, 0.8125, 1e-12);
     }
 
-    /// A flow that two notifications have cut to a quarter at 50 us, its target to a half.
+    /// A flow that two notifications have cut to a quarter by 50 us, with its target at a half.
     fn cut_twice(params: &DcqcnParams) -> Dcqcn {
         let mut flow = start(params);
-        hear(&mut flow, params, 0, true);
-        assert_near(hear(&mut flow, params, 50, true), 0.25, 1e-9);
+        ack_at(&mut flow, params, 0, true);
+        assert_near(ack_at(&mut flow, params, 50, true), 0.25, 1e-9);
         flow
     }
 
     #[test]
-    fn the_timer_goes_halfway_five_times_and_then_raises_the_target() {
+    fn timer_halves_the_distance_then_raises_the_target() {
         let params = DcqcnParams { additive: 0.01, ..Default::default() };
         let mut flow = cut_twice(&params);
         let mut rate = 0.25;
         for event in 0..8 {
             let due = 50 + 55 * (event + 1);
-            assert_near(hear(&mut flow, &params, due - 1, false), rate, 1e-9);
+            assert_near(ack_at(&mut flow, &params, due - 1, false), rate, 1e-9);
             let target = 0.5 + f64::max(event as f64 - 4.0, 0.0) * 0.01;
             rate = (rate + target) / 2.0;
-            assert_near(hear(&mut flow, &params, due, false), rate, 1e-9);
+            assert_near(ack_at(&mut flow, &params, due, false), rate, 1e-9);
         }
-        // By time alone it never becomes hyper; and what was not looked at is made up for.
+        // The timer alone never leads to hyper increases; increases that were not evaluated are
+        // made up for.
         let mut late = cut_twice(&params);
-        assert_near(hear(&mut late, &params, 50 + 55 * 8, false), rate, 1e-12);
+        assert_near(ack_at(&mut late, &params, 50 + 55 * 8, false), rate, 1e-12);
     }
 
     #[test]
-    fn bytes_count_as_well_and_both_together_make_larger_steps() {
+    fn byte_counter_and_timer_together_hyper_increase() {
         let params = DcqcnParams {
             byte_counter: Extent::Bytes(1e4),
             fast_recovery: 2,
@@ -469,13 +479,13 @@ mod tests {
         }
         for (event, expected) in [0.01, 0.01, 0.01, 0.1].into_iter().enumerate() {
             let before = flow.target_bps;
-            hear(&mut flow, &params, 1000 + 100 * event as u64, false);
+            ack_at(&mut flow, &params, 1000 + 100 * event as u64, false);
             assert_near((flow.target_bps - before) / LINE, expected, 1e-9);
         }
     }
 
     #[test]
-    fn a_cut_lets_the_counter_of_bytes_begin_anew() {
+    fn cut_restarts_the_byte_counter() {
         let params = DcqcnParams {
             byte_counter: Extent::Bytes(1e4),
             timer: Span::us(500),
@@ -487,42 +497,42 @@ mod tests {
             flow.by_bytes
         };
         assert_eq!([send(&mut flow), send(&mut flow)], [0, 0]);
-        hear(&mut flow, &params, 100, true);
-        // 8,400 bytes of before the cut do not count.
+        ack_at(&mut flow, &params, 100, true);
+        // The 8,400 bytes from before the cut do not count.
         assert_eq!([send(&mut flow), send(&mut flow), send(&mut flow)], [0, 0, 1]);
     }
 
     #[test]
-    fn the_target_rises_to_the_rate_of_the_nic_and_no_further() {
+    fn target_is_capped_at_the_nic_rate() {
         let params = DcqcnParams { fast_recovery: 0, additive: 0.4, ..Default::default() };
         let mut flow = start(&params);
-        assert_eq!(hear(&mut flow, &params, 0, true), 0.5);
-        assert_eq!(hear(&mut flow, &params, 55, false), 0.75);
+        assert_eq!(ack_at(&mut flow, &params, 0, true), 0.5);
+        assert_eq!(ack_at(&mut flow, &params, 55, false), 0.75);
         assert_eq!(flow.target_bps, LINE);
     }
 
     #[test]
-    fn at_the_rate_of_the_nic_nothing_is_due() {
+    fn no_increase_is_due_at_the_nic_rate() {
         let params = DcqcnParams::default();
         let mut flow = start(&params);
-        hear(&mut flow, &params, 0, true);
-        assert_eq!(hear(&mut flow, &params, 1_000_000, false), 1.0);
+        ack_at(&mut flow, &params, 0, true);
+        assert_eq!(ack_at(&mut flow, &params, 1_000_000, false), 1.0);
         assert_eq!(flow.increase_at, Time::NEVER);
         assert_eq!(flow.limit(&params).wake_at, Time::NEVER);
-        // A message that comes after as long finds the same without an acknowledgement.
+        // A message that starts after the same time finds the same rate without an acknowledgement.
         let mut idle = start(&params);
-        hear(&mut idle, &params, 0, true);
+        ack_at(&mut idle, &params, 0, true);
         idle.on_resume(&params, Time::us(1_000_000));
         assert_eq!(idle.pace.bps(), LINE);
     }
 
     #[test]
-    fn increases_are_waited_for_where_packets_are_further_apart() {
+    fn increases_have_events_if_packets_are_rare() {
         let params = DcqcnParams { min_rate: Rate::mbps(1), ..Default::default() };
         let mut flow = start(&params);
         let mut us = 0;
         while flow.pace.bps() > 1e6 {
-            hear(&mut flow, &params, us, true);
+            ack_at(&mut flow, &params, us, true);
             us += 50;
         }
         let due = Time::us(us - 50).after(params.timer);
@@ -538,31 +548,31 @@ mod tests {
     }
 
     #[test]
-    fn ticks_gather_notifications_and_keep_the_target_where_nothing_was_gained() {
+    fn ticks_combine_notifications_and_keep_the_target() {
         let params = DcqcnParams { g: 0.25, ..vendor() };
         let mut flow = start(&params);
-        assert_eq!(hear(&mut flow, &params, 10, true), 1.0);
+        assert_eq!(ack_at(&mut flow, &params, 10, true), 1.0);
         assert_eq!(flow.limit(&params).wake_at, Time::us(14));
-        // One more makes α rise at the tick of 13 us; nothing did at 11 and 12.
-        hear(&mut flow, &params, 12, true);
+        // A second notification raises α at the tick of 13 us; none did at 11 and 12 us.
+        ack_at(&mut flow, &params, 12, true);
         flow.on_timer(&params, Time::us(14));
         let alpha = (1.0 * 0.75 * 0.75 * 0.75 + 0.25) * 0.75;
         assert_near(flow.alpha, alpha, 1e-12);
         assert_near(flow.pace.bps(), LINE * (1.0 - alpha / 2.0), 1.0);
         assert_eq!((flow.target_bps, flow.decrease_at), (LINE, Time::NEVER));
         // Notified at 21 us: the next tick is at 22 us, and the target stays.
-        hear(&mut flow, &params, 21, true);
+        ack_at(&mut flow, &params, 21, true);
         assert_eq!(flow.limit(&params).wake_at, Time::us(22));
         flow.on_timer(&params, Time::us(22));
         assert_eq!((flow.target_bps, flow.increase_at), (LINE, Time::us(322)));
-        // Once something was gained it moves.
-        let gained = hear(&mut flow, &params, 322, true);
+        // After an increase the target moves.
+        let gained = ack_at(&mut flow, &params, 322, true);
         flow.on_timer(&params, Time::us(326));
         assert_near(flow.target_bps, gained * LINE, 1.0);
     }
 
     #[test]
-    fn the_vendors_increases_are_one_halfway_one_step_and_larger_steps() {
+    fn vendor_increases_halfway_additive_hyper() {
         let params = DcqcnParams { additive: 0.01, hyper: 0.1, ..vendor() };
         let mut flow = start(&params);
         flow.pace.set(LINE / 4.0);
@@ -570,7 +580,7 @@ mod tests {
         flow.increase_at = Time::us(300);
         let mut targets = alloc::vec::Vec::new();
         for event in 1..=4 {
-            hear(&mut flow, &params, 300 * event, false);
+            ack_at(&mut flow, &params, 300 * event, false);
             targets.push(flow.target_bps / LINE);
         }
         for (target, expected) in targets.iter().zip([0.5, 0.51, 0.61, 0.71]) {
@@ -586,7 +596,7 @@ mod tests {
             let loss = Loss { now: Time::us(9), kind, rtt: Span::us(6), next_seq: 0 };
             flow.on_loss(&params, &loss);
             assert_eq!((flow.pace.bps(), flow.target_bps), (LINE / 2.0, LINE));
-            assert_eq!(hear(&mut flow, &params, 64, false), 0.75);
+            assert_eq!(ack_at(&mut flow, &params, 64, false), 0.75);
         }
     }
 

@@ -1,9 +1,9 @@
-//! DCTCP: how much is marked, not whether.
+//! DCTCP: reaction to the extent of congestion, not to its presence.
 //!
-//! Switches mark every packet that meets more than K bytes of queue, and receivers return every
-//! mark. The sender estimates the share of its bytes that were marked and cuts its window by half
-//! that share, once a round trip: little where queues touch the threshold, in half where they stay
-//! above it. Growth is that of TCP.
+//! Switches mark every packet that finds more than K bytes in the queue, and receivers return every
+//! mark. The sender estimates the marked share of its bytes and cuts its window by half of that
+//! share once a round trip: slightly if queues just reach the threshold, by half if they stay above
+//! it. The window grows as in TCP.
 //!
 //! Mohammad Alizadeh, Albert Greenberg, David A. Maltz, Jitendra Padhye, Parveen Patel, Balaji
 //! Prabhakar, Sudipta Sengupta, Murari Sridharan. "Data Center TCP (DCTCP)". SIGCOMM 2010. See also
@@ -12,28 +12,29 @@
 //! # Equations
 //!
 //! * every window of data (eq. 1): `alpha = (1 − g) · alpha + g · F`, where `F` is the marked share
-//!   of the bytes acknowledged
-//! * a mark, once a window of data (eq. 2): `cwnd *= 1 − alpha / 2`
-//! * else `cwnd += acked` in slow start, `cwnd += packet · acked / cwnd` later: one packet a round
-//!   trip
-//! * a loss halves the window, a timeout starts over from one packet; marks in the same window of
-//!   data cut no more, but are counted
+//!   of the acknowledged bytes
+//! * mark, at most once a window of data (eq. 2): `cwnd *= 1 − alpha / 2`
+//! * otherwise `cwnd += acked` in slow start, later `cwnd += packet · acked / cwnd`: one packet a
+//!   round trip
+//! * a loss halves the window, a timeout restarts from one packet; further marks in the same window
+//!   of data do not cut it, but count for `alpha`
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Marks on the instantaneous queue, without randomness: a step at K, which is what long flows
-//! leave standing. It asks for 1.25 BDP, as SIRD ran it; `switch.ecn` sets another.
+//! Marks on the instantaneous queue, without randomness: a step at K, which is also the standing
+//! queue of long flows. The requested K is 1.25 BDP, as in SIRD's evaluation; `switch.ecn`
+//! overrides it.
 //!
 //! # Differences from the paper
 //!
 //! * An acknowledgement for every packet returns its mark exactly, so no state machine for delayed
 //!   acknowledgements is needed.
-//! * A new connection has a window of one BDP, not of a few packets: it competes with protocols
-//!   that start so.
+//! * A new connection has a window of one BDP instead of a few packets, as the protocols that it is
+//!   compared with.
 //! * `alpha` starts at 1, as in Linux: the first mark halves the window, before any estimate
 //!   exists.
 //! * In the round trip after a cut the window does not grow, as in Linux.
-//! * The window grows only if it limited sending since the last acknowledgement. It is kept over
+//! * The window grows only if it limited sending since the last acknowledgement. It persists over
 //!   idle times.
 //! * The window is never below one packet.
 
@@ -48,11 +49,11 @@ params! {
         /// Weight of the last round trip in the estimate of the marked share.
         g: f64 = 0.0625, in 0.0001..=1.0, "DCTCP (SIGCOMM'10), section 4.1: 1/16; SIRD's script \
             has 0.08";
-        /// The estimate of a new connection.
+        /// Estimate of a new connection.
         initial_alpha: f64 = 1.0, in 0.0..=1.0,
             "Linux, net/ipv4/tcp_dctcp.c: dctcp_alpha_on_init; ns-2, tcl/lib/ns-default.tcl: \
              ecnhat_alpha_ is 0";
-        /// K: switches mark every packet that arrives at a queue of this length or more.
+        /// K: queue length from which switches mark every arriving packet.
         threshold: Extent = Extent::Bdp(1.25), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "SIRD (NSDI'25), table 2: its DCTCP";
         /// Window of a new connection.
@@ -68,20 +69,21 @@ params! {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dctcp {
     cwnd: f64,
-    /// Slow start ends here.
+    /// End of slow start.
     threshold: f64,
     /// Estimate of the marked share.
     alpha: f64,
     packet: f64,
     max_window: f64,
-    /// Acknowledged, and marked of it, in the current window of data.
+    /// Acknowledged bytes of the current window of data, and those with a mark.
     acked: u64,
     marked: u64,
-    /// An acknowledgement of this packet, or a later one, ends the window of data.
+    /// The window of data ends with an acknowledgement of this packet or a later one.
     round_end: u64,
-    /// No further cut, and no growth but slow start, before this packet is acknowledged.
+    /// Until this packet is acknowledged, marks do not cut again and only slow start grows the
+    /// window.
     cut_end: u64,
-    /// The window before the marks of the current window of data cut it.
+    /// Window before the marks of the current window of data cut it.
     uncut: f64,
 }
 
@@ -90,7 +92,7 @@ impl CongestionControl for Dctcp {
         name: "dctcp",
         title: "DCTCP",
         citation: "Alizadeh et al., \"Data Center TCP (DCTCP)\", SIGCOMM 2010",
-        summary: "Cuts its window in proportion to the share of packets that switches marked.",
+        summary: "Cuts its window in proportion to the share of packets that switches mark.",
         color: "#cc79a7",
         marker: Marker::Diamond,
         dash: Dash::Solid,
@@ -150,9 +152,9 @@ impl CongestionControl for Dctcp {
     }
 
     fn on_loss(&mut self, _params: &DctcpParams, loss: &Loss) {
-        // Half of what it was before marks cut it in this window of data, for which marks cut no
-        // more (RFC 8257, section 3.5; RFC 5681, section 3.1, has timeouts in a row keep the
-        // threshold of the first).
+        // Half of the window before marks cut it in this window of data; further marks do not cut
+        // (RFC 8257, section 3.5; by RFC 5681, section 3.1, consecutive timeouts keep the threshold
+        // of the first).
         self.threshold = (self.uncut.max(self.cwnd) / 2.0).max(self.packet);
         self.cut_end = loss.next_seq;
         self.cwnd = match loss.kind {
@@ -170,7 +172,7 @@ impl CongestionControl for Dctcp {
 }
 
 impl Dctcp {
-    /// A window of data has been acknowledged: estimates the marked share anew.
+    /// Ends a window of data: updates the estimate of the marked share.
     fn end_round(&mut self, params: &DctcpParams) {
         if self.acked > 0 {
             let share = self.marked as f64 / self.acked as f64;
@@ -190,7 +192,7 @@ mod tests {
     use crate::contract::{self, assert_near};
     use tidegate_core::Span;
 
-    /// A flow in congestion avoidance with a window of `packets`, nothing acknowledged so far.
+    /// A flow in congestion avoidance with a window of `packets` and nothing acknowledged.
     fn start(params: &DctcpParams, packets: f64) -> Dctcp {
         let mut flow = Dctcp::start(params, &contract::path(), Time::ZERO, 0);
         flow.cwnd = packets * flow.packet;
@@ -198,8 +200,8 @@ mod tests {
         flow
     }
 
-    /// Acknowledges a window of `packets`, of which the first `marked` are marked; packet numbers
-    /// go on from `from`.
+    /// Acknowledges a window of `packets` from number `from`, the first `marked` of them with a
+    /// mark.
     fn round(flow: &mut Dctcp, params: &DctcpParams, from: u64, packets: u64, marked: u64) {
         for i in 0..packets {
             let seq = from + i;
@@ -217,7 +219,7 @@ mod tests {
     fn estimate_is_an_average_over_windows_of_data() {
         let params = DctcpParams { initial_alpha: 0.0, ..Default::default() };
         let mut flow = start(&params, 10.0);
-        // A round closes with the first acknowledgement of the next one.
+        // The first acknowledgement of the next round closes a round.
         round(&mut flow, &params, 0, 10, 0);
         assert_eq!(flow.alpha, 0.0);
         round(&mut flow, &params, 10, 10, 5);
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn grows_by_a_packet_a_round_and_doubles_in_slow_start() {
+    fn growth_one_packet_a_round_or_slow_start() {
         let params = DctcpParams::default();
         let mut flow = start(&params, 20.0);
         round(&mut flow, &params, 0, 20, 0);
@@ -272,8 +274,7 @@ mod tests {
         assert_eq!((flow.cwnd, flow.threshold), (flow.packet, 10.0 * flow.packet));
     }
 
-    /// What a window of 40 packets becomes within one window of data in which a mark and a loss
-    /// both come.
+    /// The window that remains of 40 packets after a mark and a loss in one window of data.
     fn marked_and_lost(alpha: f64, mark_first: bool) -> f64 {
         let params = DctcpParams { initial_alpha: alpha, g: 0.0001, ..Default::default() };
         let mut flow = start(&params, 40.0);
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_and_a_loss_in_one_window_of_data_cut_as_the_loss_alone() {
+    fn marks_and_loss_in_one_window_cut_like_the_loss() {
         for alpha in [0.0, 0.3, 1.0] {
             for mark_first in [false, true] {
                 assert_near(marked_and_lost(alpha, mark_first), 20.0, 1e-9);
@@ -324,7 +325,7 @@ mod tests {
         (13..15).for_each(|seq| ack(&mut flow, seq, true));
         (15..21).for_each(|seq| ack(&mut flow, seq, false));
         assert_near(flow.alpha, 0.5 / 16.0, 1e-12);
-        // The next window of data is cut for its own marks.
+        // The next window of data is cut by its own marks.
         (21..23).for_each(|seq| ack(&mut flow, seq, false));
         let before = flow.cwnd;
         ack(&mut flow, 23, true);

@@ -1,9 +1,9 @@
-//! DCTCP of NICs: DCTCP's estimate of congestion, applied to a rate.
+//! DCTCP of NICs: the congestion estimate of DCTCP, applied to a rate.
 //!
-//! Simulators of RDMA networks have a DCTCP whose state is a rate: it starts at that of the NIC, is
-//! paced, and is cut by half of the estimated share of marked packets, once a round trip; in a
-//! round trip without marks it grows by about a packet. A window falls with it and bounds what is
-//! in flight. The estimate is that of [`dctcp`](super::dctcp).
+//! Simulators of RDMA networks have a DCTCP whose state is a rate. The rate starts at the NIC's and
+//! is paced. Once a round trip, marks cut it by half of the estimated marked share; a round trip
+//! without marks adds about one packet. A window proportional to the rate bounds the bytes in
+//! flight. The estimate is that of [`dctcp`](super::dctcp).
 //!
 //! Mohammad Alizadeh, Albert Greenberg, David A. Maltz, Jitendra Padhye, Parveen Patel, Balaji
 //! Prabhakar, Sudipta Sengupta, Murari Sridharan. "Data Center TCP (DCTCP)". SIGCOMM 2010. As in
@@ -12,26 +12,26 @@
 //!
 //! # Equations
 //!
-//! With `F` the share of marked packets of a round trip and `R` the rate:
+//! With `F` the share of marked packets in a round trip and `R` the rate:
 //!
 //! * once a round trip (eq. 1): `α = (1 − g) · α + g · F`
-//! * marked, and no cut in the last round trip (eq. 2): `R *= 1 − α / 2`
-//! * the round trip is over, and no cut in it: `R += additive · packet / T` with base RTT `T`
+//! * mark, and no cut in the last round trip (eq. 2): `R *= 1 − α / 2`
+//! * end of a round trip without a cut: `R += additive · packet / T` with base RTT `T`
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Marks from a queue on, a step or a ramp (RED), in proportion to the port's rate, and that
-//! nothing is lost.
+//! ECN marking above a queue length, as a step or a ramp (RED), in proportion to the port's rate,
+//! and a lossless fabric.
 //!
 //! # Differences from its source
 //!
-//! * The share is that of packets acknowledged in the round trip. The source divides by what was in
-//!   flight when it began, which is the same where nothing is lost.
-//! * The rate grows only if it limited sending in this round trip or the one before.
-//! * `R_AI` is a packet a base RTT whatever these are; the source's 615 Mbit/s is that for 1,000 B
-//!   and 13 µs.
-//! * A loss halves the rate; the source's fabric loses nothing. What is sent again is as NICs do
-//!   (`recovery = "go-back-n"`), and a timeout is but a safety net.
+//! * The share refers to the packets that are acknowledged in the round trip. The source divides by
+//!   the packets in flight at its start; the two are equal without losses.
+//! * The rate grows only if it limited sending in this round trip or the previous one.
+//! * `R_AI` is a packet per base RTT, whatever the packet size and RTT; the source's 615 Mbit/s is
+//!   that for 1,000 B and 13 µs.
+//! * A loss halves the rate; the source assumes a lossless fabric. Retransmission is that of NICs
+//!   (`recovery = "go-back-n"`), and a timeout is only a safety net.
 
 use alloc::string::String;
 
@@ -44,7 +44,7 @@ use tidegate_core::{
 use crate::law::{Pipe, RoundTrip, Tau};
 use crate::pace::Pace;
 
-/// Rate of a port to which the threshold of marking applies as it is.
+/// Port rate at which the marking threshold applies unscaled.
 const MARKED_AT: Rate = Rate::gbps(10);
 
 params! {
@@ -52,23 +52,24 @@ params! {
     pub struct DctcpRateParams {
         /// Weight of the last round trip in the estimate of the marked share.
         g: f64 = 0.0625, in 0.0001..=1.0, "DCTCP (SIGCOMM'10), section 4.1: 1/16";
-        /// The estimate of a new connection.
+        /// Estimate of a new connection.
         initial_alpha: f64 = 1.0, in 0.0..=1.0,
             "alibaba-edu/High-Precision-Congestion-Control, rdma-queue-pair.cc";
         /// Packets added in a base RTT.
         additive: f64 = 1.0, in 0.001..=1000.0,
             "DCTCP (SIGCOMM'10), section 3.1: one; 615 Mbit/s is one in \
              alibaba-edu/High-Precision-Congestion-Control, run.py";
-        /// Switches mark from this queue on, at a port of 10 Gbit/s; in proportion at others.
+        /// Queue length at which marking starts, at a port of 10 Gbit/s; proportional to the rate
+        /// at other ports.
         threshold: Extent = Extent::Bytes(30_000.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "alibaba-edu/High-Precision-Congestion-Control, run.py";
-        /// From this queue on they mark everything, at a port of 10 Gbit/s; 0 B: from `threshold`
-        /// on, a step.
+        /// Queue length from which every packet is marked, at a port of 10 Gbit/s; 0 B: equal to
+        /// `threshold`, a step.
         kmax: Extent = Extent::Bytes(0.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "alibaba-edu/High-Precision-Congestion-Control, run.py: a step";
-        /// Share of packets that they mark just below `kmax`.
+        /// Marking probability just below `kmax`.
         pmax: f64 = 1.0, in 0.0..=1.0, "alibaba-edu/High-Precision-Congestion-Control, run.py";
-        /// Window at the NIC's rate; it falls with the rate.
+        /// Window at the NIC's rate; proportional to the rate below that.
         max_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(1e6),
             "alibaba-edu/High-Precision-Congestion-Control, run.py";
         /// Smallest rate.
@@ -79,7 +80,7 @@ params! {
 }
 
 impl DctcpRateParams {
-    /// From this queue on switches mark everything.
+    /// Queue length from which every packet is marked.
     fn all_marked(&self) -> Extent {
         match self.kmax {
             Extent::Bytes(0.0) | Extent::Bdp(0.0) => self.threshold,
@@ -98,15 +99,15 @@ pub struct DctcpRate {
     pace: Pace,
     /// Estimate of the marked share.
     alpha: f64,
-    /// What a round trip without a cut adds, in bit/s.
+    /// Increase of a round trip without a cut, in bit/s.
     step_bps: f64,
-    /// Packets acknowledged in this round trip, and marked of these.
+    /// Packets acknowledged in this round trip, and those of them with a mark.
     acked: u32,
     marked: u32,
     round: RoundTrip,
-    /// Since the last cut: no other, and no growth, in it.
+    /// The round trip since the last cut: no second cut and no growth in it.
     cut: RoundTrip,
-    /// The rate limited sending in this round trip; in the one before.
+    /// Whether the rate limited sending in this round trip, and in the previous one.
     limited: (bool, bool),
 }
 
@@ -201,8 +202,8 @@ mod tests {
         flow
     }
 
-    /// Acknowledges the packets of a round trip from `from` on, of which the first `marked` are
-    /// marked; the rate after it in Gbit/s.
+    /// Acknowledges the packets of a round trip from `from` on, the first `marked` of them with a
+    /// mark. Returns the new rate in Gbit/s.
     fn round(flow: &mut DctcpRate, params: &DctcpRateParams, from: u64, marked: u64) -> f64 {
         for seq in from..from + 10 {
             let marked = seq < from + marked;
@@ -223,16 +224,17 @@ mod tests {
     }
 
     #[test]
-    fn marks_cut_once_a_round_trip_by_half_of_the_estimate() {
+    fn marks_cut_once_a_round_by_half_of_the_estimate() {
         let params = DctcpRateParams { initial_alpha: 0.5, g: 0.25, ..Default::default() };
         let mut flow = start(&params, 40.0);
         assert_near(round(&mut flow, &params, 0, 10), 40.0 * 0.75, 1e-9);
-        // The estimate of a wholly marked round trip, and of one half marked.
+        // The estimate after a fully marked round trip, then after one with half of the packets
+        // marked.
         assert_near(round(&mut flow, &params, 10, 5), 30.0 * (1.0 - 0.625 / 2.0), 1e-9);
         let cut = flow.pace.bps() / GBPS;
         round(&mut flow, &params, 20, 0);
         assert_near(flow.alpha, 0.625 * 0.75 + 0.125, 1e-12);
-        // No growth in the round trip of the cut, but in the next.
+        // The rate does not grow in the round trip of the cut, but in the next one.
         assert_near(flow.pace.bps() / GBPS, cut + STEP, 1e-9);
     }
 
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_halves_the_rate_and_marks_of_the_time_before_cut_no_more() {
+    fn loss_halves_the_rate_and_older_marks_do_not_cut() {
         let params = DctcpRateParams::default();
         for kind in [LossKind::Recovery, LossKind::Timeout] {
             let mut flow = start(&params, 10.0);

@@ -1,10 +1,10 @@
-//! HPCC: keep the bytes in flight on the busiest link just below what fits on it.
+//! HPCC: keeps the bytes in flight on the busiest link just below the link's capacity.
 //!
-//! Every switch says how much it has sent, when, and how much waits. From two such records the
-//! sender computes the utilisation of each link, its sending rate plus what its queue adds over one
-//! base RTT, and divides its window by that of the busiest link relative to a goal below one. Small
-//! increases come on top, so that flows become equal; after some rounds of nothing but those the
-//! window also grows by the division, to take up what has become free.
+//! Every switch reports its sent bytes, the time and its queue length. From two such records the
+//! sender computes the utilisation of each link: its sending rate plus what its queue adds over one
+//! base RTT. It divides its window by the utilisation of the busiest link relative to a goal below
+//! one. Small additive increases make flows equal; after some consecutive rounds of additive
+//! increase the division may also grow the window, to use bandwidth that has become free.
 //!
 //! Yuliang Li, Rui Miao, Hongqiang Harry Liu, Yan Zhuang, Fei Feng, Lingbo Tang, Zheng Cao, Ming
 //! Zhang, Frank Kelly, Mohammad Alizadeh, Minlan Yu. "HPCC: High Precision Congestion Control".
@@ -15,66 +15,68 @@
 //! From Algorithm 1, with base RTT `T` and, for every hop, link rate `B` and `dt` between the two
 //! records:
 //!
-//! * utilisation `u = min(queue, queue before) / (B · T) + Δsent / (dt · B)`; the hop of the
+//! * utilisation `u = min(queue, queue before) / (B · T) + Δsent / (dt · B)`; the hop with the
 //!   largest counts
 //! * smoothed: `U = U · (1 − dt/T) + u · dt/T`, with that hop's `dt`, at most `T`
 //! * with `U ≥ η`, or after `max_stage` rounds of additive increase: `W = Wc / (U/η) + W_AI`
-//! * else `W = Wc + W_AI`
-//! * `W` holds at once; the reference `Wc` becomes `W`, and the stage is counted, once a round trip
+//! * otherwise `W = Wc + W_AI`
+//! * `W` applies immediately; once a round trip the reference `Wc` becomes `W` and the stage is
+//!   counted
 //! * pacing at `W / T`
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! A record of every switch: queue, bytes sent, time and rate. 8 bytes a hop and 2 for all in data
-//! packets, the same in acknowledgements.
+//! A record from every switch: queue, bytes sent, time and rate. This costs 8 bytes per hop and 2
+//! bytes per packet in data packets, and the same in acknowledgements.
 //!
 //! # Domain
 //!
-//! Nothing but `W_AI` makes windows equal, and each is a few packets where the BDP is; what it adds
-//! in a round trip must show against their grain. By default it does not where the BDP is less than
-//! 40 packets: `W_AI` is then less than a fiftieth of a packet, and 4 flows keep whatever shares
-//! they started into (100 Gbit/s, 4,096 B, a base RTT of 4.7 µs: 73.6, 6.7, 6.7 and 6.7 Gbit/s; a
-//! simulator written apart from this one: 76.8, 4.0, 4.1 and 4.3). With a twentieth of a packet
-//! Jain's index of 2, 4 and 10 flows is at least 0.97 from 10 to 400 Gbit/s; with `additive =
-//! 0.005BDP` it is 1.000 in the case above. The paper chooses `W_AI` for many flows: more of it
-//! leaves longer queues to them.
+//! Only `W_AI` makes windows equal, and with a small BDP each window is a few packets; the increase
+//! of a round trip must be visible at that granularity. By default it is not visible if the BDP is
+//! less than 40 packets: `W_AI` is then less than a fiftieth of a packet, and 4 flows keep their
+//! initial shares (100 Gbit/s, 4,096 B, a base RTT of 4.7 µs: 73.6, 6.7, 6.7 and 6.7 Gbit/s; an
+//! independent simulator: 76.8, 4.0, 4.1 and 4.3). With a twentieth of a packet Jain's index of 2,
+//! 4 and 10 flows is at least 0.97 from 10 to 400 Gbit/s; with `additive = 0.005BDP` it is 1.000 in
+//! the case above. The paper chooses `W_AI` for many flows; a larger value gives many flows longer
+//! queues.
 //!
 //! Many flows on a small BDP stay far below the goal of 0.95: 10, 40 and 100 of them use 0.848,
 //! 0.817 and 0.742 of 10 Gbit/s (1,000 B, links of 1 µs), 100 use 0.858 of 100 Gbit/s (4,096 B).
-//! Windows are then below a packet, and what stands for them here is a gap that grows with the RTT
-//! (see below).
+//! Windows are then below a packet, and here such a window becomes a gap between packets that grows
+//! with the RTT (see below).
 //!
 //! # Differences from the paper
 //!
 //! * A hop whose clock made no progress between two records is skipped; the public simulator
 //!   divides by zero there.
-//! * Records of another path replace the stored ones and change nothing else. The paper finds a
-//!   change by a path ID, which is what the ports in the records are. Records older than the stored
-//!   ones are ignored.
-//! * The window grows only if it limited sending in this round trip or the one before. Anything
-//!   finer would hold growth back at some acknowledgements and decreases at none, and `additive` is
-//!   too small to make up for that.
-//! * `T` is the fabric's largest base RTT, or the BDP over the NIC's rate where the scenario sets
-//!   the BDP; the paper rounds it up by hand.
+//! * Records of another path replace the stored ones and change nothing else. The paper detects a
+//!   path change by a path ID; here the ports in the records identify the path. Records older than
+//!   the stored ones are ignored.
+//! * The window grows only if it limited sending in this round trip or the previous one. A finer
+//!   test would suppress growth at some acknowledgements but decreases at none, and `additive` is
+//!   too small to compensate.
+//! * `T` is the fabric's largest base RTT, or the BDP over the NIC's rate if the scenario sets the
+//!   BDP; the paper rounds it up manually.
 //! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the
-//!   public simulator: the window of one BDP counts neither telemetry nor the grain of a packet,
+//!   public simulator: a window of one BDP includes neither telemetry bytes nor packet granularity,
 //!   and would not fill a link.
 //! * `additive` is the paper's `W_init (1 − η) / N` with N = 100 flows. The public simulator adds
-//!   10 Mbit/s for each 25 Gbit/s of NIC, which is N = 125. Its run script has `max_stage` 0:
-//!   multiplicative in every round. The preset `as-published-code` is that, and `powertcp` is how
-//!   PowerTCP's evaluation ran HPCC.
-//! * `windows = "hop"` gives each hop of the path a window of its own, of which the smallest holds:
-//!   the public simulator can, Algorithm 1 has one for the flow. After a change of path they begin
-//!   anew from the window that holds.
-//! * `reaction = "round"` listens once a round trip, as the public simulator can.
-//! * Records carry exact numbers; the paper's fields count 128 B sent and 80 B queued.
-//! * The paper assumes a lossless fabric. Here a loss halves the window and a timeout sets it to
-//!   its smallest.
+//!   10 Mbit/s for each 25 Gbit/s of NIC, which is N = 125. Its run script sets `max_stage` to 0:
+//!   multiplicative in every round. The preset `as-published-code` sets the same, and `powertcp`
+//!   sets the parameters of PowerTCP's evaluation of HPCC.
+//! * `windows = "hop"` gives each hop of the path its own window, and the smallest applies. The
+//!   public simulator has this option; Algorithm 1 has one window per flow. After a path change the
+//!   hop windows restart from the applied window.
+//! * `reaction = "round"` evaluates records once a round trip, an option of the public simulator.
+//! * Records carry exact numbers; the paper's fields count units of 128 B sent and 80 B queued.
+//! * The paper assumes a lossless fabric. Here a loss halves the window, and a timeout sets it to
+//!   its minimum.
 //! * Below one packet the window becomes one packet every `RTT · packet / W`. The public simulator
-//!   keeps one packet in flight and paces it at `W / T`, at no less than `min_rate`, so that there
-//!   a queue does not slow a flow down twice. So `min_rate` is the size of the smallest window
-//!   here, and a rate on an empty path alone: where the RTT is twice T it is half of it.
-//! * After idling the window is kept; the paper is silent.
+//!   keeps one packet in flight and paces it at `W / T`, at no less than `min_rate`, so that a
+//!   queue does not slow a flow down twice there. Here `min_rate` is therefore the size of the
+//!   smallest window, and a rate on an empty path only: at an RTT of 2 T it amounts to half of that
+//!   rate.
+//! * The window persists over idle times; the paper does not specify this.
 
 use alloc::format;
 use alloc::string::String;
@@ -90,11 +92,11 @@ use tidegate_core::{
 };
 
 choice! {
-    /// What has a window.
+    /// Scope of a window.
     pub enum Windows {
         /// The flow: the busiest link decides.
         Flow = "flow",
-        /// Each hop of its path: the smallest decides.
+        /// Each hop of the path: the smallest window applies.
         Hop = "hop",
     }
 }
@@ -102,20 +104,20 @@ choice! {
 params! {
     /// Parameters of HPCC.
     pub struct HpccParams {
-        /// Goal of the utilisation.
+        /// Target utilisation.
         eta: f64 = 0.95, in 0.5..=1.0, "HPCC (SIGCOMM'19), section 3.3";
-        /// Rounds of additive increase before the window may grow by division; 0: it always may.
+        /// Rounds of additive increase before the division may grow the window; 0: it always may.
         max_stage: u64 = 5, in 0..=1000, "HPCC (SIGCOMM'19), section 3.3";
         /// Bytes added in a round trip.
         additive: Extent = Extent::Bdp(0.0005), within Extent::Bdp(0.0) => Extent::Bdp(10.0),
             "HPCC (SIGCOMM'19), section 3.3: W_init (1 - eta) / N; N = 100 is our choice";
-        /// When the window is computed anew.
+        /// When the window is recomputed.
         reaction: Reaction = Reaction::Ack, "HPCC (SIGCOMM'19), section 3.2; `round` is FAST_REACT \
             0 of alibaba-edu/High-Precision-Congestion-Control";
-        /// What has a window.
+        /// Scope of a window.
         windows: Windows = Windows::Flow, "HPCC (SIGCOMM'19), algorithm 1; `hop` is MULTI_RATE 1 \
             of alibaba-edu/High-Precision-Congestion-Control";
-        /// Which base RTT is T.
+        /// Base RTT to use as T.
         tau: Tau = Tau::Fabric, "alibaba-edu/High-Precision-Congestion-Control, run.py: GLOBAL_T \
             1; `path` is GLOBAL_T 0";
         /// Window of a new connection.
@@ -124,10 +126,10 @@ params! {
         /// Largest window.
         max_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(100.0),
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc: the NIC's rate times T";
-        /// Smallest rate: the smallest window is this times T.
+        /// Smallest rate; the smallest window is this rate times T.
         min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
-        /// Pace packets at the window over T, too.
+        /// Whether packets are also paced at the window over T.
         pacing: bool = true, "HPCC (SIGCOMM'19), section 3.2; Poseidon (NSDI'23), section 5, \
             compares it without";
     }
@@ -138,20 +140,20 @@ params! {
 pub struct Hpcc {
     /// W, in wire bytes.
     window: f64,
-    /// Of the busiest link.
+    /// State of the busiest link.
     link: Link,
-    /// Of each hop, where each has a window.
+    /// State of each hop, if each has a window.
     by_hop: Option<Box<[Link; MAX_HOPS]>>,
-    /// An acknowledgement of this packet, or a later one, ends the round trip.
+    /// The round trip ends with an acknowledgement of this packet or a later one.
     round_end: u64,
-    /// The window limited sending in this round trip; in the one before.
+    /// Whether the window limited sending in this round trip, and in the previous one.
     limited: (bool, bool),
     additive: f64,
     min_window: f64,
     max_window: f64,
     /// T, in picoseconds.
     base_rtt: f64,
-    /// The records of the acknowledgement before.
+    /// Records of the previous acknowledgement.
     previous: PreviousHops,
 }
 
@@ -161,7 +163,7 @@ impl CongestionControl for Hpcc {
         title: "HPCC",
         citation: "Li et al., \"HPCC: High Precision Congestion Control\", SIGCOMM 2019",
         summary: "Divides its window by the utilisation of the busiest link, from records that \
-            every switch leaves.",
+            every switch adds.",
         color: "#e69f00",
         marker: Marker::TriangleDown,
         dash: Dash::Solid,
@@ -225,7 +227,7 @@ impl CongestionControl for Hpcc {
                 if comparable {
                     self.update_by_hop(params, ack.hops, &mut links, ends_round);
                 } else {
-                    // What was heard of another path says nothing of this one.
+                    // Measurements of another path do not apply to this one.
                     links.fill(Link { reference: self.window, utilisation: 1.0, stage: 0 });
                 }
                 self.by_hop = Some(links);
@@ -260,35 +262,36 @@ impl CongestionControl for Hpcc {
     }
 }
 
-/// What a window is computed from.
+/// State from which a window is computed.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// Wc: the window as of the end of the last round.
+    /// Wc: the window at the end of the last round.
     reference: f64,
     /// U, smoothed.
     utilisation: f64,
-    /// Rounds of additive increase in a row.
+    /// Consecutive rounds of additive increase.
     stage: u64,
 }
 
 impl Link {
-    /// Takes a sample into U; `share` is the time it stands for, in base RTTs, at most 1.
+    /// Adds a sample to U; `share` is the duration of the sample in base RTTs, at most 1.
     #[inline]
     fn take(&mut self, utilisation: f64, share: f64) {
         self.utilisation = self.utilisation * (1.0 - share) + utilisation * share;
     }
 
-    /// HPCC algorithm 1, ComputeWind, but for the reference; whether the window was divided.
+    /// HPCC algorithm 1, ComputeWind, without the reference. Returns the window and whether it was
+    /// divided.
     #[inline]
     fn window(&self, params: &HpccParams, additive: f64) -> (f64, bool) {
         let excess = self.utilisation / params.eta;
         let divides = excess >= 1.0 || self.stage >= params.max_stage;
-        // A utilisation of zero makes this infinite, which the clamp turns into the largest window.
+        // At a utilisation of zero this is infinite; the clamp turns that into the largest window.
         let window = if divides { self.reference / excess } else { self.reference } + additive;
         (window, divides)
     }
 
-    /// A round is over, with this window.
+    /// Ends a round with this window.
     #[inline]
     fn end_round(&mut self, window: f64, divides: bool) {
         self.reference = window;
@@ -297,7 +300,7 @@ impl Link {
 }
 
 impl Hpcc {
-    /// References are the window, and stages are counted anew.
+    /// Resets the references to the window, and the stages to zero.
     fn begin_anew(&mut self) {
         let reference = self.window;
         let links = self.by_hop.iter_mut().flat_map(|links| links.iter_mut());
@@ -306,7 +309,8 @@ impl Hpcc {
             .for_each(|link| *link = Link { reference, stage: 0, ..*link });
     }
 
-    /// The utilisation of a link since the record before, and how much of a base RTT that is.
+    /// Utilisation of a link since the previous record, and the duration of the interval in base
+    /// RTTs.
     #[inline]
     fn sample(&self, interval: &Interval<'_>) -> (f64, f64) {
         let Interval { before, now, dt, sent, rate, .. } = *interval;
@@ -315,7 +319,7 @@ impl Hpcc {
         (utilisation, dt.min(self.base_rtt) / self.base_rtt)
     }
 
-    /// Takes the busiest link into U (HPCC algorithm 1, MeasureInflight). False where there is
+    /// Adds the busiest link to U (HPCC algorithm 1, MeasureInflight). Returns false if there is
     /// nothing to compare.
     fn measure(&mut self, hops: &[Hop]) -> bool {
         let mut busiest: Option<(f64, f64)> = None;
@@ -340,8 +344,8 @@ impl Hpcc {
         }
     }
 
-    /// The same with a window for each hop, of which the smallest holds; where a hop tells nothing
-    /// new, that of the last round.
+    /// The same with one window per hop, the smallest of which applies. A hop without a new record
+    /// keeps its window of the last round.
     fn update_by_hop(
         &mut self,
         params: &HpccParams,
@@ -349,7 +353,7 @@ impl Hpcc {
         links: &mut [Link; MAX_HOPS],
         ends_round: bool,
     ) {
-        let (mut smallest, mut heard) = (f64::INFINITY, 0u32);
+        let (mut smallest, mut reported) = (f64::INFINITY, 0u32);
         for interval in self.previous.until(hops) {
             let link = &mut links[interval.place];
             let (utilisation, share) = self.sample(&interval);
@@ -360,20 +364,20 @@ impl Hpcc {
                 link.end_round(window, divides);
             }
             smallest = smallest.min(window);
-            heard |= 1 << interval.place;
+            reported |= 1 << interval.place;
         }
-        if heard == 0 {
+        if reported == 0 {
             return;
         }
         for (place, link) in links.iter().enumerate().take(hops.len()) {
-            if heard & 1 << place == 0 {
+            if reported & 1 << place == 0 {
                 smallest = smallest.min(link.reference);
             }
         }
         self.settle(smallest);
     }
 
-    /// Takes this window, or the nearest that there may be.
+    /// Sets the window, limited to the allowed range.
     #[inline]
     fn settle(&mut self, window: f64) {
         let most = if self.limited.0 || self.limited.1 { self.max_window } else { self.window };
@@ -381,14 +385,14 @@ impl Hpcc {
     }
 }
 
-/// Why these parameters do not suit the path, if they do not.
+/// Reason why these parameters do not suit the path, if any.
 fn domain_warning(params: &HpccParams, path: &Path) -> Option<String> {
     let additive = params.additive.bytes(path.bdp_bytes);
     let packet = path.full_wire_bytes as f64;
     (additive < packet / 50.0).then(|| {
         format!(
-            "additive is {:.4} packets a round trip, of {:.1} packets to a BDP: too little for a \
-             few flows to become equal; additive = \"{:.0}B\" is a twentieth of a packet",
+            "additive is {:.4} packets a round trip at a BDP of {:.1} packets, too little for a \
+             few flows to become equal: set additive = \"{:.0}B\" (a twentieth of a packet)",
             additive / packet,
             path.bdp_bytes / packet,
             packet / 20.0
@@ -420,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn an_increase_that_does_not_show_is_outside_the_domain_and_the_advice_inside() {
+    fn small_increase_warns_with_sufficient_advice() {
         let warning = |additive, packets| {
             let params = HpccParams { additive, ..Default::default() };
             let bdp_bytes = packets * path().full_wire_bytes as f64;
@@ -441,9 +445,9 @@ mod tests {
         assert_eq!(
             (flow.window, flow.link.utilisation),
             (PIPE, 1.0),
-            "the first records only tell where to start"
+            "the first records are only stored"
         );
-        // In 2 µs (25,000 bytes at line rate): a link at half its rate, and one at its rate whose
+        // In 2 µs (25,000 bytes at line rate): one link at half its rate, and one at its rate whose
         // queue was at least a fifth of the pipe.
         on_hops(&mut flow, &params, 1, &[hop(2000, 12_500, 0), hop(2000, 25_000, 20_000)]);
         assert_near(flow.link.utilisation, 1.0 * 0.75 + 1.2 * 0.25, 1e-12);
@@ -576,7 +580,7 @@ mod tests {
                 on_hops(flow, &params, 20 * round, &[hop(8000 * round, sent as u64, queue)]);
             }
         }
-        // Between the goal and what the steps of all flows add to it.
+        // Between the goal and the goal plus the increases of all flows.
         assert_near(total / PIPE, 0.955, 0.01);
         for flow in &flows {
             assert_near(flow.window / total, 0.25, 0.01);
@@ -588,30 +592,30 @@ mod tests {
         let params = HpccParams { windows: Windows::Hop, max_stage: 1000, ..Default::default() };
         let mut flow = start(&params);
         on_hops(&mut flow, &params, 0, &[hop(0, 0, 0), hop(0, 0, 0)]);
-        // A link at twice its rate and one at 1.2 of it, for a base RTT each.
+        // One link at twice its rate and one at 1.2 times its rate, for a base RTT each.
         let busy = [hop(8000, 200_000, 0), hop(8000, 120_000, 0)];
         on_hops(&mut flow, &params, 20, &busy);
         assert_near(flow.window, PIPE * 0.475 + 50.0, 1e-6);
         let links = flow.by_hop.clone().unwrap();
         assert_near(links[0].reference, PIPE * 0.475 + 50.0, 1e-6);
         assert_near(links[1].reference, PIPE * 0.95 / 1.2 + 50.0, 1e-6);
-        // Only the second tells something new: the first one's window still holds.
+        // Only the second hop has a new record: the window of the first still applies.
         on_hops(&mut flow, &params, 40, &[busy[0], hop(16_000, 170_000, 0)]);
         assert_near(flow.window, PIPE * 0.475 + 50.0, 1e-6);
         let links = flow.by_hop.clone().unwrap();
         assert_near(links[1].reference, PIPE * 0.95 / 1.2 + 100.0, 1e-6);
-        // On another path nothing of this is known.
+        // Measurements do not apply to another path.
         on_hops(&mut flow, &params, 60, &[hop(20_000, 0, 0)]);
         let links = flow.by_hop.clone().unwrap();
         assert!(links.iter().all(|link| link.reference == flow.window));
     }
 
     #[test]
-    fn it_can_listen_once_a_round_trip() {
+    fn reaction_once_a_round_trip() {
         let params = HpccParams { reaction: Reaction::Round, ..Default::default() };
         let mut flow = start(&params);
         on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
-        // What the middle of the round trip tells is passed over.
+        // Records in the middle of the round trip are ignored.
         on_hops(&mut flow, &params, 10, &[hop(4000, 400_000, 90_000)]);
         assert_eq!((flow.window, flow.link.utilisation), (PIPE, 1.0));
         on_hops(&mut flow, &params, 20, &[hop(8000, 190_000, 0)]);
@@ -632,7 +636,7 @@ mod tests {
         let mut flow = start(&params);
         for (queue, congested) in [(0, false), (40_000, true)] {
             on_hops(&mut flow, &params, 0, &[hop(0, 0, queue)]);
-            // 8 µs at line rate are 100,000 bytes; here a few less, and the queue of both records.
+            // 8 µs at line rate are 100,000 bytes; here a few less, and a queue in both records.
             on_hops(&mut flow, &params, 1, &[hop(8000, 90_000, queue)]);
             assert_eq!(
                 flow.is_congested(&params, &contract::ack(Time::us(10))),

@@ -1,31 +1,31 @@
 //! Open loop: no congestion control at all.
 //!
-//! Packets leave at a given rate, evenly or as a Poisson process, whatever the network says.
-//! Against it, queues behave as textbooks say (M/D/1, overload, steady background load), which
-//! makes it a yardstick for the simulator and a load for other protocols. It is no protocol to
-//! compare with: it has no fairness and no stability.
+//! Packets leave at a configured rate, evenly or as a Poisson process, independent of any feedback.
+//! The resulting queues follow textbook results (M/D/1, overload, steady background load), so the
+//! open loop serves as a reference for the simulator and as load for other protocols. It is not a
+//! protocol to compare with: it has neither fairness nor stability.
 //!
 //! For the queueing results see L. Kleinrock, "Queueing Systems, Volume 1", Wiley 1975, section 5.
 //!
 //! # Equations
 //!
 //! * constant: the gap after a packet of `b` wire bytes is `8 b / rate`
-//! * Poisson: that gap times an exponential variable of mean 1, drawn anew for every packet, so
-//!   that sendings of equal packets are a Poisson process
+//! * Poisson: that gap times an exponential variable of mean 1, drawn for every packet, so that
+//!   departures of equal packets are a Poisson process
 //!
-//! The rate counts bytes on the wire. Above the NIC's rate the NIC is always busy.
+//! The rate counts wire bytes. Above the NIC's rate the NIC is always busy.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Nothing. Acknowledgements come, and are ignored.
+//! None. Acknowledgements are ignored.
 //!
 //! # Differences from the textbook
 //!
-//! * The NIC sends one packet at a time, so two packets are at least one packet time apart; the
-//!   schedule does not slip because of it. The queue of an M/D/1 therefore lies in front of the NIC
-//!   where the network is not slower than the NIC.
-//! * The first packet leaves at once.
-//! * Lost packets are sent again by the transport, at the same pace.
+//! * The NIC sends one packet at a time, so departures are at least one packet time apart; the
+//!   schedule does not slip because of this. If the network is at least as fast as the NIC, the
+//!   queue of an M/D/1 system is in front of the NIC.
+//! * The first packet leaves immediately.
+//! * The transport retransmits lost packets at the same pace.
 
 use tidegate_core::{
     Ack, CongestionControl, Dash, Domain, Limit, Marker, OperatingPoint, Path, ProtocolInfo, Rate,
@@ -33,11 +33,11 @@ use tidegate_core::{
 };
 
 choice! {
-    /// How packets are spaced.
+    /// Spacing of packets.
     pub enum Arrivals {
-        /// Evenly.
+        /// Constant gaps.
         Constant = "constant",
-        /// By exponential gaps.
+        /// Exponential gaps.
         Poisson = "poisson",
     }
 }
@@ -47,20 +47,20 @@ params! {
     pub struct OpenLoopParams {
         /// Mean rate of each connection, in bits on the wire.
         rate: Rate = Rate::gbps(10), within Rate::mbps(1) => Rate::gbps(10_000), "our choice";
-        /// How packets are spaced.
+        /// Spacing of packets.
         arrivals: Arrivals = Arrivals::Constant, "our choice";
     }
 }
 
-/// A connection without control.
+/// A connection without congestion control.
 #[derive(Clone, Debug)]
 pub struct OpenLoop {
-    /// Of the packet that leaves next, in bit/s.
+    /// Pace of the next packet, in bit/s.
     pace_bps: f64,
     rng: Rng,
 }
 
-/// Smallest exponential gap, in means: keeps the pace finite.
+/// Smallest exponential gap, as a multiple of the mean: keeps the pace finite.
 const SMALLEST_GAP: f64 = 1e-9;
 
 impl CongestionControl for OpenLoop {
@@ -105,7 +105,7 @@ impl CongestionControl for OpenLoop {
 }
 
 impl OpenLoop {
-    /// The pace that makes the next gap: mean gap times an exponential variable.
+    /// Draws the pace for the next gap: mean gap times an exponential variable.
     fn draw(&mut self, params: &OpenLoopParams) {
         if params.arrivals == Arrivals::Poisson {
             self.pace_bps = params.rate.as_bps() as f64 / self.rng.exponential().max(SMALLEST_GAP);
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::contract;
 
-    /// Gaps in picoseconds that `count` packets of 4,200 bytes leave behind them.
+    /// Gaps in picoseconds after `count` packets of 4,200 bytes.
     fn gaps(arrivals: Arrivals, seed: u64, count: usize) -> alloc::vec::Vec<f64> {
         let params = OpenLoopParams { arrivals, ..Default::default() };
         let mut flow = OpenLoop::start(&params, &contract::path(), Time::ZERO, seed);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_gaps_are_the_time_a_packet_takes_at_that_rate() {
+    fn constant_gaps_equal_the_packet_time_at_the_rate() {
         assert!(gaps(Arrivals::Constant, 1, 10).iter().all(|&gap| gap == 3_360_000.0));
     }
 

@@ -1,11 +1,11 @@
-//! Poseidon: fairness from a target that depends on the flow's own rate.
+//! Poseidon: fairness by a target delay that depends on the flow's own rate.
 //!
-//! A switch writes its queueing delay into a packet where that is larger than what is written
-//! already, so the sender learns the delay of the most congested hop and nothing about the others.
-//! It compares this delay with a target that falls with its own sending rate: on a congested link
-//! the fast flows find themselves above their target and slow down while the slow ones are still
-//! below theirs. The size of a step depends on the distance from the target, so flows move fast
-//! when far from their share and hardly at all near it.
+//! A switch writes its queueing delay into a packet if that is larger than the value already there,
+//! so the sender learns the delay of the most congested hop and nothing about the others. The
+//! sender compares this delay with a target that falls with its own sending rate: on a congested
+//! link, fast flows are above their target and slow down, while slow flows are still below theirs.
+//! The step size depends on the distance from the target, so flows move fast far from their share
+//! and slowly near it.
 //!
 //! Weitao Wang, Masoud Moshref, Yuliang Li, Gautam Kumar, T. S. Eugene Ng, Neal Cardwell, Nandita
 //! Dukkipati. "Poseidon: Efficient, Robust, and Practical Datacenter CC via Deployable INT". NSDI
@@ -24,43 +24,44 @@
 //! * loss (Algorithm 2): `cwnd *= min_md` under the same guard, and `min_cwnd` after too many
 //!   timeouts in a row
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Two bytes in a data packet that switches raise to their own queueing delay, and two in the
-//! acknowledgement that return them. Where some switches do not stamp, `brownfield` puts the delay
-//! of all other hops together beside that of the worst stamping one; it wants the reverse path
-//! stamped too.
+//! Two bytes in a data packet, which each switch raises to its own queueing delay, and two bytes in
+//! the acknowledgement to return them. If some switches do not stamp packets, `brownfield` treats
+//! the total delay of all other hops as one more hop beside the worst stamping one; it needs stamps
+//! on the reverse path, too.
 //!
 //! # Domain
 //!
 //! Delay equals `T(fair share)` and shares are max-min while one packet time stays below `0.1 p/A`
-//! and the base RTT below `3 p/A` (p/A is 4.34 µs by default): a packet time is the grain of the
-//! signal, and long loops overshoot. Outside, multiply `p` and `k` by the same `s = max(packet time
-//! / (0.1 p/A), base RTT / (3 p/A))`; this keeps the shape of the target and costs `s` times the
-//! delay. The rule is on the safe side: at 10 Gbit/s with 4,096 B packets `s` is 7.7, and p = 160
-//! µs, k = 8 µs (a factor of 4) already put a flow over several hops within a tenth of its share.
-//! `max_rate` is one number for a fabric, at least its fastest NIC.
+//! and the base RTT below `3 p/A` (p/A is 4.34 µs by default): a packet time is the granularity of
+//! the signal, and long control loops overshoot. Outside this range, multiply `p` and `k` by the
+//! same `s = max(packet time / (0.1 p/A), base RTT / (3 p/A))`; this keeps the shape of the target
+//! and costs `s` times the delay. The rule is conservative: at 10 Gbit/s with 4,096 B packets `s`
+//! is 7.7, and p = 160 µs, k = 8 µs (a factor of 4) already bring a flow over several hops within a
+//! tenth of its share. `max_rate` is one value for a fabric, at least its fastest NIC.
 //!
 //! # Differences from the paper
 //!
-//! * The window grows only if it limited sending since the last acknowledgement. A flow held back
-//!   by its NIC or its application sees no delay, and would otherwise grow to the cap and burst
-//!   later.
-//! * `U` is clamped to \[min_md, max_mi\]. Algorithm 1 lists both but applies the second nowhere
-//!   and the first only to losses.
-//! * Below one packet `cwnd += (U − 1) · acked` is taken to the letter: additive there, not
-//!   multiplicative. `small_window_increase` has the other reading.
+//! * The window grows only if it limited sending since the last acknowledgement. A flow limited by
+//!   its NIC or its application observes no delay; otherwise it would grow to the cap and send a
+//!   burst later.
+//! * `U` is clamped to \[min_md, max_mi\]. Algorithm 1 lists both bounds but never applies the
+//!   second, and applies the first to losses only.
+//! * Below one packet `cwnd += (U − 1) · acked` is implemented literally: additive in this range,
+//!   not multiplicative. `small_window_increase` selects the other reading.
 //! * The rate counts bytes on the wire (moves T by 0.08 µs at 4,096 B), and uses the latest RTT
 //!   sample.
 //! * An acknowledgement ends a series of timeouts, as in Swift.
-//! * The paper says of `m` that larger is slower, its equations say faster; equations are followed.
-//!   It prints `T(a) − T(ca) = ln(c) / p`; eq. 3 gives `p · ln(c) / A`.
-//! * In `brownfield` the base RTT is taken off the delay of the other hops: an idle path would read
-//!   as congested.
-//! * Power targets are scaled to meet eq. 3 at both ends, `T(max_rate) = k` and `T(min_rate) = p +
-//!   k`, so that `q` changes the shape alone. For `q → 0` they become eq. 3.
-//! * A connection that idled for longer than a fixed time starts anew, as under Swift, whose code
-//!   Poseidon changes; the paper is silent.
+//! * The paper's text states that a larger `m` is slower; its equations make it faster. The
+//!   equations are implemented. The paper prints `T(a) − T(ca) = ln(c) / p`; eq. 3 gives `p · ln(c)
+//!   / A`.
+//! * In `brownfield` the base RTT is subtracted from the delay of the other hops; otherwise an idle
+//!   path would count as congested.
+//! * Power targets are scaled to equal eq. 3 at both ends, `T(max_rate) = k` and `T(min_rate) = p +
+//!   k`, so that `q` changes only the shape. For `q → 0` they become eq. 3.
+//! * A connection that was idle for longer than a fixed time restarts, as under Swift, on whose
+//!   code Poseidon is based; the paper does not specify this.
 
 use alloc::format;
 use alloc::string::String;
@@ -72,16 +73,16 @@ use tidegate_core::{
 };
 
 choice! {
-    /// Which delay is compared with the target.
+    /// Delay that is compared with the target.
     pub enum Signal {
         /// The largest queueing delay of any hop on the forward path.
         PeakHopDelay = "peak-hop-delay",
-        /// RTT less base RTT: every queue there and back.
+        /// RTT minus base RTT: all queues on both directions of the path.
         Rtt = "rtt",
     }
 }
 choice! {
-    /// What the target depends on, and how.
+    /// Quantity that determines the target.
     pub enum Target {
         /// Logarithm of the rate: eq. 3.
         LnRate = "ln-rate",
@@ -91,23 +92,23 @@ choice! {
         LnCwnd = "ln-cwnd",
         /// As `power-rate`, with the rate that the window would give at the base RTT.
         PowerCwnd = "power-cwnd",
-        /// Nothing.
+        /// No quantity: a constant.
         Constant = "constant",
     }
 }
 choice! {
-    /// How the window follows the distance from the target.
+    /// Function from the distance to the target to the change of the window.
     pub enum Update {
         /// By the exponential of the difference: eq. 4.
         Exponential = "exponential",
         /// By the ratio of target and delay: eq. 13.
         Ratio = "ratio",
-        /// Additive increase, multiplicative decrease, as Swift.
+        /// Additive increase, multiplicative decrease, as in Swift.
         Aimd = "aimd",
     }
 }
 choice! {
-    /// How a window below one packet grows.
+    /// Growth rule of a window below one packet.
     pub enum SmallWindowIncrease {
         /// By `(U − 1) · acked` packets.
         Additive = "additive",
@@ -120,7 +121,7 @@ choice! {
     pub enum Quantum {
         /// Picoseconds.
         Exact = "exact",
-        /// 16 bits that count 256 ns, rounded down.
+        /// 16 bits in units of 256 ns, rounded down.
         Ns256 = "256ns",
     }
 }
@@ -128,16 +129,16 @@ choice! {
 params! {
     /// Parameters of Poseidon.
     pub struct PoseidonParams {
-        /// Range of the target: the slowest flow's target less the fastest's.
+        /// Range of the target: the slowest flow's target minus the fastest flow's.
         p: Span = Span::us(40), within Span::ns(100) => Span::ms(100), "Poseidon (NSDI'23), \
             section 5.6.2";
         /// Target of the fastest flow.
         k: Span = Span::us(2), within Span::ns(1) => Span::ms(10), "Poseidon (NSDI'23), section \
             5.6.2";
-        /// Exponent of the update: 1 reaches the rate whose target is the delay in one round trip.
-        /// Fair below 2.
+        /// Exponent of the update: with 1, one round trip reaches the rate whose target equals the
+        /// delay. Fair below 2.
         m: f64 = 0.25, in 0.001..=2.0, "Poseidon (NSDI'23), section 5.6.2";
-        /// Rate whose target is p + k. Slower flows have that target too.
+        /// Rate whose target is p + k. Slower flows have the same target.
         min_rate: Rate = Rate::mbps(20), within Rate::mbps(1) => Rate::gbps(1),
             "Poseidon (NSDI'23), caption of figure 7(b)";
         /// Rate whose target is k: one value for a fabric, at least its fastest NIC.
@@ -155,41 +156,41 @@ params! {
         min_md: f64 = 0.5, in 0.01..=0.99, "our choice: Swift's max_mdf; the paper gives no value";
         /// Largest factor of one round trip's increase.
         max_mi: f64 = 2.5, in 1.01..=100.0, "Clark5/Poseidon, rdma-hw.cc; the paper gives no value";
-        /// Timeouts in a row that reset the window to its smallest.
+        /// Consecutive timeouts after which the window is reset to its minimum.
         retx_reset_threshold: u64 = 12, in 1..=1000, "not in the paper; \
             hopnets/vertigo_simulations (Swift)";
         /// Window of a new connection, and of one that was idle.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "our choice: the paper gives no value";
-        /// How a window below one packet grows.
+        /// Growth rule of a window below one packet.
         small_window_increase: SmallWindowIncrease = SmallWindowIncrease::Additive,
             "Poseidon (NSDI'23), Algorithm 1 to the letter";
         /// Resolution of the delay in the header.
         quantum: Quantum = Quantum::Exact, "our choice: listing 1 counts 256 ns, the simulations \
-            do not say";
-        /// Which delay is compared with the target.
+            do not specify it";
+        /// Delay that is compared with the target.
         signal: Signal = Signal::PeakHopDelay,
             "Poseidon (NSDI'23), section 3.1; `rtt` is an ablation of section 5.6.1";
-        /// What the target depends on, and how.
+        /// Quantity that determines the target.
         target: Target = Target::LnRate, "Poseidon (NSDI'23), eq. 3; others are of section 5.6.1 \
             and appendix C";
         /// Exponent of the power targets.
         q: f64 = -0.5, in -2.0..=-0.01, "Poseidon (NSDI'23), appendix C: Swift's shape";
-        /// The target where it is constant.
+        /// Target delay under `constant`.
         constant_target: Span = Span::us(12), within Span::ns(1) => Span::ms(100), "our choice: \
             T(20 Gbit/s)";
-        /// How the window follows the distance from the target.
+        /// Function from the distance to the target to the change of the window.
         update: Update = Update::Exponential,
             "Poseidon (NSDI'23), eq. 4; `ratio` is eq. 13, `aimd` is an ablation of section 5.6.1";
-        /// What the ratio update adds to target and delay.
+        /// Constant that the ratio update adds to target and delay.
         c: Span = Span::ZERO, within Span::ZERO => Span::ms(10),
             "Poseidon (NSDI'23), eq. 13 (its m); our choice of 0";
         /// Packets that the AIMD update adds each round trip.
         aimd_increase: f64 = 1.0, in 0.001..=100.0, "our choice: Swift's additive increase";
         /// Gain of the AIMD update's decrease.
         aimd_decrease: f64 = 0.8, in 0.001..=1.0, "our choice: Swift's beta";
-        /// Also react to the delay of all other hops together, for fabrics where some switches do
-        /// not stamp.
+        /// Also react to the total delay of all other hops, for fabrics where some switches do not
+        /// stamp.
         brownfield: bool = false, "Poseidon (NSDI'23), section 4.1";
     }
 }
@@ -197,12 +198,12 @@ params! {
 /// A connection under Poseidon.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Poseidon {
-    /// In packets; below 1 packets are paced.
+    /// In packets; a window below 1 paces packets.
     cwnd: f64,
     /// Bits of a full packet, times the picoseconds of a second.
     packet_bit_ps: f64,
     full_wire_bytes: f64,
-    /// T = offset + slope · f(rate), in picoseconds, where f is `ln`, a power, or nothing.
+    /// T = offset + slope · f(rate), in picoseconds, where f is `ln`, a power or zero.
     offset: f64,
     slope: f64,
     /// A · m / p, per picosecond.
@@ -306,7 +307,7 @@ impl CongestionControl for Poseidon {
 }
 
 impl Poseidon {
-    /// The delay to compare with the target, in picoseconds.
+    /// Delay to compare with the target, in picoseconds.
     fn delay(&self, params: &PoseidonParams, ack: &Ack<'_>) -> f64 {
         if params.signal == Signal::Rtt {
             return ack.rtt.beyond(self.base_rtt).as_ps() as f64;
@@ -320,14 +321,14 @@ impl Poseidon {
         peak.max(others).as_ps() as f64
     }
 
-    /// The target in picoseconds (Poseidon eq. 3 and its variants).
+    /// Target in picoseconds (Poseidon eq. 3 and its variants).
     fn target(&self, params: &PoseidonParams, rtt: Span) -> f64 {
         let over = match params.target {
             Target::LnRate | Target::PowerRate => rtt,
             Target::LnCwnd | Target::PowerCwnd => self.base_rtt,
             Target::Constant => return self.offset,
         };
-        // A zero RTT makes this infinite, which the clamp turns into max_rate.
+        // At an RTT of zero this is infinite; the clamp turns that into max_rate.
         let rate = (self.cwnd * self.packet_bit_ps / over.as_ps() as f64)
             .clamp(params.min_rate.as_bps() as f64, params.max_rate.as_bps() as f64);
         self.offset
@@ -378,7 +379,7 @@ impl Poseidon {
     }
 }
 
-/// p / A in picoseconds: by how much the target rises when the rate falls by a factor of e.
+/// p / A in picoseconds: increase of the target if the rate falls by a factor of e.
 fn p_over_a(params: &PoseidonParams) -> f64 {
     params.p.as_ps() as f64
         / math::ln(params.max_rate.as_bps() as f64 / params.min_rate.as_bps() as f64)
@@ -410,14 +411,14 @@ fn quantised(params: &PoseidonParams, delay: Span) -> Span {
     }
 }
 
-/// What a flow at `rate_bps` aims at.
+/// Target queueing delay of a flow at `rate_bps`.
 fn queue_target(params: &PoseidonParams, path: &Path, rate_bps: f64) -> Span {
     let mut flow = Poseidon::start(params, path, Time::ZERO, 0);
     flow.cwnd = rate_bps * path.base_rtt.as_ps() as f64 / flow.packet_bit_ps;
     Span::from_ps_f64(flow.target(params, path.base_rtt))
 }
 
-/// Why these parameters do not suit the path, if they do not.
+/// Reason why these parameters do not suit the path, if any.
 fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
     let grain = p_over_a(params) * 1e-6;
     let packet = path.bottleneck_rate.serialise(path.full_wire_bytes as u64).as_us_f64();
@@ -437,7 +438,7 @@ fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
         let scale = (packet / (0.1 * grain)).max(base_rtt / (3.0 * grain));
         let (p, k) = (params.p.as_us_f64() * scale, params.k.as_us_f64() * scale);
         reasons += &format!(
-            "delay and shares will miss their theory unless p and k grow {scale:.1} times (p = \
+            "delay and shares deviate from the theory; multiply p and k by {scale:.1} (p = \
              {p:.0} us, k = {k:.1} us)"
         );
     }
@@ -445,7 +446,8 @@ fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
         let separator = if reasons.is_empty() { "" } else { "; " };
         let (nic, max) = (path.nic_rate, params.max_rate);
         reasons += &format!(
-            "{separator}the NIC's {nic} is above max_rate = {max}, where all targets are the same"
+            "{separator}the NIC's {nic} is above max_rate = {max}, where all targets are equal: \
+             set max_rate to at least the NIC's rate"
         );
     }
     (!reasons.is_empty()).then_some(reasons)
@@ -460,14 +462,14 @@ mod tests {
         Poseidon::start(params, &contract::path(), Time::ZERO, 0)
     }
 
-    /// An acknowledgement at `now` microseconds, after an RTT of `rtt`, with a hop delay of `delay`
-    /// microseconds.
+    /// An acknowledgement at `now` microseconds after an RTT of `rtt` microseconds, with a hop
+    /// delay of `delay` microseconds.
     fn ack(now: f64, rtt: f64, delay: f64) -> Ack<'static> {
         let (at, peak_hop_delay) = (Time::ZERO + Span::from_us_f64(now), Span::from_us_f64(delay));
         Ack { rtt: Span::from_us_f64(rtt), peak_hop_delay, ..contract::ack(at) }
     }
 
-    /// The target in microseconds at `gbps`, and after an RTT of `rtt` microseconds.
+    /// Target in microseconds at `gbps`, after an RTT of `rtt` microseconds.
     fn target_us(params: &PoseidonParams, gbps: f64, rtt: f64) -> f64 {
         let mut flow = start(params);
         flow.cwnd = gbps * 1e9 * rtt * 1e-6 / (8.0 * flow.full_wire_bytes);
@@ -530,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn update_moves_toward_the_rate_whose_target_is_the_delay() {
+    fn update_moves_to_the_rate_with_that_target() {
         // Equation 5.
         for m in [0.25, 0.5, 1.0] {
             let params = PoseidonParams { m, min_md: 0.01, max_mi: 100.0, ..Default::default() };
@@ -542,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_acks_multiplies_the_window_by_the_ratio() {
+    fn window_of_acks_multiplies_by_the_ratio() {
         let params = PoseidonParams { target: Target::Constant, ..Default::default() };
         let mut flow = start(&params);
         flow.cwnd = 10.0;
@@ -556,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_below_one_packet_grows_by_steps_or_by_factors() {
+    fn window_below_one_packet_grows_by_step_or_factor() {
         let step = |small_window_increase| {
             let params = PoseidonParams { small_window_increase, ..Default::default() };
             let mut flow = start(&params);
@@ -584,7 +586,7 @@ mod tests {
         assert_eq!(cwnd(101.0, 20.0, 60.0), first);
         assert_eq!(cwnd(120.0, 20.0, 60.0), first, "exactly one RTT is not more than one RTT");
         assert_eq!(cwnd(120.1, 20.0, 60.0), first / 2.0);
-        assert!(cwnd(121.0, 20.0, 0.0) > first / 2.0, "growth is not held back");
+        assert!(cwnd(121.0, 20.0, 0.0) > first / 2.0, "growth has no guard");
         assert!(cwnd(130.0, 9.0, 60.0) < first / 2.0, "the latest RTT counts");
     }
 
@@ -608,11 +610,11 @@ mod tests {
                 if i < 6 { 2048.0 } else { 1024.0 }
             );
         }
-        let (mut heard, mut recovered) = (flow.clone(), flow.clone());
+        let (mut acked, mut recovered) = (flow.clone(), flow.clone());
         assert_eq!(lose(&mut flow, LossKind::Timeout, 117), params.min_cwnd);
-        // An acknowledgement or a recovery ends the row.
-        heard.on_ack(&params, &Ack { window_limited: false, ..ack(116.5, 10.0, 0.0) });
-        assert_eq!(lose(&mut heard, LossKind::Timeout, 117), 1024.0);
+        // An acknowledgement or a recovery ends the series.
+        acked.on_ack(&params, &Ack { window_limited: false, ..ack(116.5, 10.0, 0.0) });
+        assert_eq!(lose(&mut acked, LossKind::Timeout, 117), 1024.0);
         assert_eq!(lose(&mut recovered, LossKind::Recovery, 117), 1024.0);
         assert_eq!(lose(&mut recovered, LossKind::Timeout, 118), 1024.0);
     }
@@ -633,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn other_targets_meet_equation_3_at_both_ends() {
+    fn other_targets_equal_equation_3_at_both_ends() {
         let with = |target, q| PoseidonParams { target, q, ..Default::default() };
         for q in [-2.0, -0.5, -0.01] {
             let params = with(Target::PowerRate, q);
@@ -642,7 +644,7 @@ mod tests {
         }
         let nearly_ln = target_us(&with(Target::PowerRate, -0.01), 2.0, 6.0);
         assert_near(nearly_ln, 22.0, 0.5);
-        // Scaled by the window, a longer RTT looks like a higher rate.
+        // Scaled by the window, a longer RTT has the effect of a higher rate.
         let by_cwnd = with(Target::LnCwnd, -0.5);
         assert_near(target_us(&by_cwnd, 20.0, 6.0), 12.0, 1e-3);
         assert_near(target_us(&by_cwnd, 20.0, 12.0), target_us(&by_cwnd, 40.0, 6.0), 1e-6);
@@ -671,7 +673,7 @@ mod tests {
             14.0,
             1e-9,
         );
-        // 20 less a base RTT of 6, less 5 and 2 at the worst stamping hops.
+        // 20 minus a base RTT of 6, minus 5 and 2 at the worst stamping hops.
         assert_near(delay(PoseidonParams { brownfield: true, ..Default::default() }), 7.0, 1e-9);
     }
 
@@ -695,12 +697,12 @@ mod tests {
         let slow = warning(&params, 10, Span::us(6)).unwrap();
         assert!(
             slow.contains("3.342 us on the slowest link")
-                && slow.contains("7.7 times (p = 308 us, k = 15.4 us)"),
+                && slow.contains("by 7.7 (p = 308 us, k = 15.4 us)"),
             "{slow}"
         );
         let long = warning(&params, 100, Span::us(24)).unwrap();
         assert!(
-            long.contains("24.00 us is above 3 p/A = 13.03 us") && long.contains("1.8 times"),
+            long.contains("24.00 us is above 3 p/A = 13.03 us") && long.contains("by 1.8"),
             "{long}"
         );
         let fast = warning(&params, 400, Span::us(6)).unwrap();

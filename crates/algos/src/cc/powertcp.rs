@@ -1,11 +1,10 @@
-//! PowerTCP: voltage times current.
+//! PowerTCP: window control by power, the product of voltage and current.
 //!
-//! Every switch says how long its queue is, how much it has sent and when. From two such records
-//! the sender computes the rate at which traffic arrives at the link (current) and the bytes that
-//! must drain, queue and pipe together (voltage); their product, power, tells a queue that is high
-//! from one that is growing. The window is divided by the power of the worst hop, relative to that
-//! of a full link without a queue, so it reacts before a queue has built up and lets go before it
-//! has drained.
+//! Every switch reports its queue length, its sent bytes and the time. From two such records the
+//! sender computes the rate at which traffic arrives at the link (current) and the bytes that must
+//! drain, queue and pipe together (voltage). Their product, power, distinguishes a long queue from
+//! a growing one. The window is divided by the power of the worst hop relative to that of a full
+//! link without a queue, so it falls before a queue has built up and rises before it has drained.
 //!
 //! Vamsi Addanki, Oliver Michel, Stefan Schmid. "PowerTCP: Pushing the Performance Limits of
 //! Datacenter Networks". NSDI 2022.
@@ -16,73 +15,74 @@
 //! `τ`:
 //!
 //! * current `λ = Δqueue / dt + Δsent / dt`, voltage `ν = queue + b · τ`
-//! * normalised power `Γ = λ · ν / (b² · τ)`; the largest over the hops counts
+//! * normalised power `Γ = λ · ν / (b² · τ)`; the largest over the hops applies
 //! * smoothed: `Γs = (Γs · (τ − dt) + Γ · dt) / τ`, with `dt` at most `τ`
 //! * window (eq. 7): `cwnd = γ · (cwnd_old / Γs + β) + (1 − γ) · cwnd`, pacing at `cwnd / τ`
 //! * `cwnd_old` is the window of a round trip ago
 //!
 //! In equilibrium (theorem 1) the windows at a link add up to `b · τ + Σβ` and its queue is `Σβ`.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! A record of every switch: queue, bytes sent, time and rate. 8 bytes a hop and 4 for all in data
-//! packets, the same in acknowledgements.
+//! A record from every switch: queue, bytes sent, time and rate. This costs 8 bytes per hop and 4
+//! bytes per packet in data packets, and the same in acknowledgements.
 //!
 //! # Domain
 //!
-//! The queue that flows leave is `Σβ`, and it is all that keeps a link busy while windows swing.
-//! The law is a fluid's; a real queue moves by whole packets, and power reads each of them. So
-//! where β is less than a packet a few flows leave a link idle for 2 to 9 per cent of the time (100
-//! Gbit/s, 1,000 B, a base RTT of 4.2 µs, 4, 10 and 20 flows: 0.954, 0.963 and 1.000 of the link; a
-//! simulator written apart from this one: 0.970, 0.944 and 1.000), and more where the share of a
-//! flow is below a packet (10 Gbit/s, 4,096 B, 20 flows: 0.82). With β of a packet at least 0.95 is
-//! used everywhere, from 10 to 400 Gbit/s, and 0.98 and more with two where the BDP is not above
-//! 200 packets. A lone flow fills its link.
+//! Flows leave a queue of `Σβ`, and only this queue keeps a link busy while windows oscillate. The
+//! law is a fluid model; a real queue changes by whole packets, and power includes each of them. If
+//! β is less than a packet, a few flows therefore leave a link idle for 2 to 9 per cent of the time
+//! (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs, 4, 10 and 20 flows: 0.954, 0.963 and 1.000 of the
+//! link; an independent simulator: 0.970, 0.944 and 1.000), and longer if the share of a flow is
+//! below a packet (10 Gbit/s, 4,096 B, 20 flows: 0.82). With β of one packet, utilisation is at
+//! least 0.95 from 10 to 400 Gbit/s; with two packets it is at least 0.98 if the BDP is at most 200
+//! packets. A single flow fills its link.
 //!
 //! # Differences from the paper
 //!
-//! * `current_floor`: the current of a hop counts as at least half its rate, as in the authors'
-//!   simulator, so that the window at most doubles in a round trip. Without it (0) an idle link
-//!   sends the window to its cap.
+//! * `current_floor`: the current of a hop is at least half of its rate, as in the authors'
+//!   simulator, so that the window at most doubles in a round trip. Without the floor (0), an idle
+//!   link raises the window to its cap.
 //! * The window is at most `max_window`, as in the authors' simulator, which caps the rate at the
-//!   NIC's; at least `min_rate · τ`. It grows only if it limited sending since the last
+//!   NIC's, and at least `min_rate · τ`. It grows only if it limited sending since the last
 //!   acknowledgement.
 //! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the
 //!   authors' simulator.
-//! * τ is the fabric's largest base RTT, or the BDP over the NIC's rate where the scenario sets the
-//!   BDP, so that one base RTT is in the law and in the windows; with `tau = "path"` both shrink to
-//!   the path's.
-//! * Algorithm 1 compares a power that is not normalised with one that is; here both are.
-//! * The first acknowledgement only stores its records; so does one whose path differs. A hop
-//!   without progress in time is skipped, and records older than the stored ones (a packet that was
-//!   overtaken) are ignored.
-//! * The authors' RDMA stack has no such case: it compares the first records with memory that
-//!   nothing has initialised. `first_sample = "against-zero"` is what it does where that memory
-//!   happens to be zero: counters wrap at 16.8 ms and 134 MB, so a flow begins with the mean load
-//!   of a link over some milliseconds at full weight. It reproduces part of the figures' effects, a
-//!   stale record more of them, neither all: it is no evidence for the paper's figures.
+//! * τ is the fabric's largest base RTT, or the BDP over the NIC's rate if the scenario sets the
+//!   BDP, so that law and windows use the same base RTT; with `tau = "path"` both use the path's.
+//! * Algorithm 1 compares a power that is not normalised with one that is; here both are
+//!   normalised.
+//! * The first acknowledgement only stores its records, as does one whose path differs. A hop
+//!   without progress in time is skipped, and records older than the stored ones (of a packet that
+//!   was overtaken) are ignored.
+//! * The authors' RDMA stack does not treat the first acknowledgement separately: it compares the
+//!   first records with uninitialised memory. `first_sample = "against-zero"` emulates the case
+//!   that this memory is zero: counters wrap at 16.8 ms and 134 MB, so a flow starts with the mean
+//!   load of a link over some milliseconds at full weight. This reproduces part of the figures'
+//!   effects, a stale record more of them, neither all: it is no evidence for the paper's figures.
 //! * `β = HostBw · τ / N` with N = 100. The paper gives no N, its simulator a fixed 150 Mbit/s (N =
 //!   167 at 25 Gbit/s). The standing queue is Nβ, so N = 10 would mean 2.5 BDP of queue for 25
-//!   flows; differences between two flows fade in about 50 round trips.
+//!   flows; differences between two flows decay in about 50 round trips.
 //! * `reference = "committed-window"` uses the window of a round trip ago in both terms, as the
 //!   authors' simulator does.
-//! * `circuits` is what their TCP stack adds for links that change their rate: no smoothing and no
-//!   floor at a hop whose rate has just changed, and no averaging (γ = 1) while power is below one
-//!   half. A circuit leaves out the packet network's switch, so that records of one path have no
-//!   counterpart on the other; then those of the ports that both begin with are compared, which are
-//!   those of the rack.
+//! * `circuits` adds what the authors' TCP stack does for links whose rate changes: no smoothing
+//!   and no floor at a hop whose rate has just changed, and no averaging (γ = 1) while power is
+//!   below one half. A circuit bypasses the packet network's switch, so the records of the two
+//!   paths do not correspond; then only the records of the common first ports of both paths, which
+//!   are those of the rack, are compared.
 //! * `reaction = "round"` computes the window once a round trip, as the paper's study of
-//!   reconfigurable networks does; power is smoothed with every acknowledgement all the same. That
-//!   is more than a detail: smoothed over τ, what current and voltage say together is the queue
-//!   (`q + τ q'`, passed through `1 / (1 + τ s)`). Records compared with those of a round trip ago,
-//!   which is how the authors' TCP stack leaves it without its reaction to every acknowledgement,
-//!   are not smoothed, and windows swing without end with a period of some four round trips. Power
-//!   divides the latest window, as Algorithm 1 remembers it and that stack does; divided into the
-//!   one before, whose packets it is of, the windows of flows that are out of step swing too.
-//! * A loss halves the window and a timeout sets it to its smallest; the paper does not speak of
+//!   reconfigurable networks does; power is still smoothed with every acknowledgement. The
+//!   smoothing is essential: smoothed over τ, current and voltage together amount to the queue (`q
+//!   + τ q'`, passed through `1 / (1 + τ s)`). Records that are compared with those of a round trip
+//!   ago, as in the authors' TCP stack without its reaction to every acknowledgement, are not
+//!   smoothed, and windows oscillate permanently with a period of about four round trips. Power
+//!   divides the latest window, as in Algorithm 1 and in that stack. If it divided the previous
+//!   window, to whose packets it belongs, the windows of flows that are out of phase would
+//!   oscillate, too.
+//! * A loss halves the window, and a timeout sets it to its minimum; the paper does not treat
 //!   losses.
-//! * Below one packet the window becomes one packet every `RTT · packet / cwnd`, where the authors'
-//!   simulator keeps one packet in flight and paces it.
+//! * Below one packet the window becomes one packet every `RTT · packet / cwnd`; the authors'
+//!   simulator instead keeps one packet in flight and paces it.
 
 use alloc::format;
 use alloc::string::String;
@@ -96,9 +96,9 @@ use tidegate_core::{
 };
 
 choice! {
-    /// Which window the second term of the update keeps.
+    /// Window that the second term of the update uses.
     pub enum Reference {
-        /// The window now: Algorithm 1.
+        /// The current window: Algorithm 1.
         Live = "live-window",
         /// The window of a round trip ago.
         Committed = "committed-window",
@@ -106,11 +106,11 @@ choice! {
 }
 
 choice! {
-    /// What the first acknowledgement of a connection is compared with.
+    /// Records with which the first acknowledgement of a connection is compared.
     pub enum FirstSample {
-        /// Nothing: it is only stored.
+        /// None: the first records are only stored.
         Stored = "stored",
-        /// Records of zero, by counters that wrap: one content of the uninitialised memory that the
+        /// Zero, with counters that wrap: one possible content of the uninitialised memory that the
         /// authors' code reads, and no evidence for the paper's figures.
         AgainstZero = "against-zero",
     }
@@ -121,37 +121,38 @@ params! {
     pub struct PowerTcpParams {
         /// Weight of the new window.
         gamma: f64 = 0.9, in 0.01..=1.0, "PowerTCP (NSDI'22), section 3.3";
-        /// Bytes added in a round trip, and the queue that each flow leaves standing.
+        /// Bytes added in a round trip, and the standing queue of each flow.
         beta: Extent = Extent::Bdp(0.01), within Extent::Bdp(0.0) => Extent::Bdp(10.0),
             "our choice: HostBw tau / N with N = 100, the paper leaves N open";
-        /// Power is divided by this: below 1 links are kept below their rate.
+        /// Divisor of power; values below 1 keep links below their rate.
         eta: f64 = 1.0, in 0.5..=1.0, "PowerTCP (NSDI'22), Algorithm 1; its simulator has 0.95";
-        /// Smallest current of a hop, in rates of the hop.
+        /// Smallest current of a hop, as a share of its rate.
         current_floor: f64 = 0.5, in 0.0..=1.0, "inet-tub/ns3-datacenter, rdma-hw.cc; 0 is \
             Algorithm 1";
-        /// Which base RTT the law and its windows are computed with.
+        /// Base RTT of the law and its windows.
         tau: Tau = Tau::Fabric, "PowerTCP (NSDI'22), section 4.1: the largest of the topology";
-        /// Which window the second term of the update keeps.
+        /// Window that the second term of the update uses.
         reference: Reference = Reference::Live,
             "PowerTCP (NSDI'22), Algorithm 1; `committed-window` is inet-tub/ns3-datacenter, \
              rdma-hw.cc";
-        /// When the window is computed anew.
+        /// When the window is recomputed.
         reaction: Reaction = Reaction::Ack, "PowerTCP (NSDI'22), Algorithm 1; `round` is section \
             5, reconfigurable networks";
-        /// React at once where a link has changed its rate.
+        /// Whether to react immediately when a link has changed its rate.
         circuits: bool = false, "inet-tub/ns3-datacenter, tcp-advanced.cc, for reconfigurable \
             networks";
-        /// What the first acknowledgement of a connection is compared with.
-        first_sample: FirstSample = FirstSample::Stored, "our choice: Algorithm 1 does not say; \
-            rdma-hw.cc of inet-tub/ns3-datacenter has no such case and compares with uninitialised \
-            memory, of which `against-zero` is one possible content, not a reference";
+        /// Records with which the first acknowledgement of a connection is compared.
+        first_sample: FirstSample = FirstSample::Stored, "our choice: Algorithm 1 does not \
+            specify it; rdma-hw.cc of inet-tub/ns3-datacenter does not treat it separately and \
+            compares with uninitialised memory, of which `against-zero` is one possible content, \
+            not a reference";
         /// Window of a new connection.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "PowerTCP (NSDI'22), section 3.3: HostBw tau";
         /// Largest window.
         max_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(100.0),
             "inet-tub/ns3-datacenter, rdma-hw.cc: the NIC's rate times tau";
-        /// Smallest rate: the smallest window is this times tau.
+        /// Smallest rate; the smallest window is this rate times tau.
         min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
             "inet-tub/ns3-datacenter, config-burst.txt";
     }
@@ -166,28 +167,29 @@ pub struct PowerTcp {
     old_cwnd: f64,
     /// Smoothed normalised power.
     power: f64,
-    /// An acknowledgement of this packet, or a later one, ends the round trip.
+    /// The round trip ends with an acknowledgement of this packet or a later one.
     round_end: u64,
-    /// The window limited sending in this round trip.
+    /// Whether the window limited sending in this round trip.
     limited: bool,
     beta: f64,
     min_window: f64,
     max_window: f64,
     /// In picoseconds.
     tau: f64,
-    /// The records of the acknowledgement before.
+    /// Records of the previous acknowledgement.
     previous: PreviousHops,
 }
 
-/// Where the fields of the authors' records wrap (int-header.h): 24 bits of ns, 20 bits of 128 B.
+/// Wrap-around of the fields in the authors' records (int-header.h): 24 bits of ns, 20 bits of 128
+/// B.
 const TIME_WRAP: Span = Span::ns(1 << 24);
 const BYTES_WRAP: u64 = 128 << 20;
 
-/// The most powerful hop of an acknowledgement.
+/// Hop with the largest power in an acknowledgement.
 struct Worst {
     power: f64,
     dt: f64,
-    /// Its rate differs from that of the record before.
+    /// Whether its rate differs from that of the previous record.
     changed: bool,
 }
 
@@ -197,7 +199,7 @@ impl CongestionControl for PowerTcp {
         title: "PowerTCP",
         citation: "Addanki et al., \"PowerTCP: Pushing the Performance Limits of Datacenter \
             Networks\", NSDI 2022",
-        summary: "Divides its window by power: arrival rate at the worst link, times bytes in its \
+        summary: "Divides its window by power: arrival rate at the worst link times bytes in its \
             queue and pipe.",
         color: "#009e73",
         marker: Marker::TriangleUp,
@@ -289,8 +291,8 @@ impl CongestionControl for PowerTcp {
 }
 
 impl PowerTcp {
-    /// How the records stand to those of before, and which are compared: all, or with `circuits`
-    /// those of the ports that both paths begin with, where there are any.
+    /// Relation of the records to the previous ones, and the records to compare: all, or with
+    /// `circuits` those of the common first ports of both paths, if there are any.
     #[inline]
     fn comparable<'a>(&self, params: &PowerTcpParams, hops: &'a [Hop]) -> (Standing, &'a [Hop]) {
         if params.circuits && !self.previous.is_empty() {
@@ -302,7 +304,7 @@ impl PowerTcp {
         (self.previous.compare(hops), hops)
     }
 
-    /// The hop of the largest normalised power (PowerTCP algorithm 1, normPower).
+    /// Hop with the largest normalised power (PowerTCP algorithm 1, normPower).
     fn worst_hop(&self, params: &PowerTcpParams, hops: &[Hop]) -> Option<Worst> {
         let mut worst: Option<Worst> = None;
         for Interval { before, now, dt, sent, rate, .. } in self.previous.until(hops) {
@@ -318,8 +320,8 @@ impl PowerTcp {
         worst
     }
 
-    /// The same where there is nothing to compare with. Under `against-zero` a connection begins
-    /// with what has arrived since time zero, by counters that wrap.
+    /// The same without records to compare. Under `against-zero` a connection starts with the
+    /// traffic since time zero, by counters that wrap.
     #[cold]
     fn first_worst(&self, params: &PowerTcpParams, hops: &[Hop]) -> Option<Worst> {
         if !self.previous.is_empty() || params.first_sample == FirstSample::Stored {
@@ -344,7 +346,7 @@ impl PowerTcp {
         current * voltage / (rate * rate * self.tau)
     }
 
-    /// PowerTCP algorithm 1, normPower: smoothed over a base RTT.
+    /// PowerTCP algorithm 1, normPower: smooths power over a base RTT.
     #[inline]
     fn smooth(&mut self, worst: &Worst) {
         self.power = if worst.changed {
@@ -362,7 +364,7 @@ impl PowerTcp {
             Reference::Live => self.cwnd,
             Reference::Committed => self.old_cwnd,
         };
-        // PowerTCP eq. 7. A power of zero makes this infinite, which the clamp turns into the
+        // PowerTCP eq. 7. At a power of zero this is infinite; the clamp turns that into the
         // largest window.
         let cwnd = gamma * (self.old_cwnd / power + self.beta) + (1.0 - gamma) * kept;
         let most = if window_limited { self.max_window } else { self.cwnd };
@@ -370,16 +372,15 @@ impl PowerTcp {
     }
 }
 
-/// Why these parameters do not suit the path, if they do not.
+/// Reason why these parameters do not suit the path, if any.
 fn domain_warning(params: &PowerTcpParams, path: &Path) -> Option<String> {
     let flow = PowerTcp::start(params, path, Time::ZERO, 0);
     let packets = flow.beta / path.full_wire_bytes as f64;
-    // The grain of a queue is a packet; 1 % allows for a beta given as a rounded share of the
-    // BDP.
+    // A queue changes by whole packets; 1 % allows for a beta given as a rounded share of the BDP.
     (packets < 0.99).then(|| {
         format!(
-            "beta is {packets:.2} packets: a few flows leave too short a queue to keep a link \
-             busy; beta = \"{}B\" is one packet",
+            "beta is {packets:.2} packets: the queue of a few flows is too short to keep a link \
+             busy: set beta = \"{}B\" (one packet)",
             path.full_wire_bytes
         )
     })
@@ -399,8 +400,8 @@ mod tests {
         let params = PowerTcpParams::default();
         let mut flow = start(&params);
         on_hops(&mut flow, &params, 0, &[hop(0, 0, 0), hop(0, 0, 10_000)]);
-        assert_eq!(flow.cwnd, PIPE, "the first records only tell where to start");
-        // In 1 µs (12,500 bytes at line rate): a hop at half its rate, and one at its rate whose
+        assert_eq!(flow.cwnd, PIPE, "the first records are only stored");
+        // In 1 µs (12,500 bytes at line rate): one hop at half its rate, and one at its rate whose
         // queue grew by a tenth of that.
         let hops = [hop(1000, 6250, 0), hop(1000, 12_500, 11_250)];
         let worst = flow.worst_hop(&params, &hops).unwrap();
@@ -428,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_link_doubles_the_window_at_most_or_opens_it_fully() {
+    fn idle_link_at_most_doubles_or_fully_opens_window() {
         let grown = |current_floor| {
             let params = PowerTcpParams {
                 current_floor,
@@ -477,12 +478,12 @@ mod tests {
         // 90 % of what the link can send in 40 us, at full weight: longer than τ.
         assert_near(first(hop(40_000, 450_000, 0)), 0.9, 1e-12);
         assert_near(first(hop(40_000, 440_000, 10_000)), 0.9 * 1.1, 1e-12);
-        // A link that was idle counts as half busy, whatever the counters were before they wrapped.
+        // A link that was idle counts as half busy, independent of the counters before the wrap.
         let wrapped = hop((1 << 24) + 40_000, BYTES_WRAP + 450_000, 0);
         assert_near(first(wrapped), 0.9, 1e-12);
         assert_near(first(hop(1 << 23, 450_000, 0)), 0.5, 1e-12);
         assert_eq!(first(hop(0, 450_000, 0)), 1.0, "no time has passed");
-        assert_eq!(first(hop(1 << 24, 450_000, 0)), 1.0, "nor here");
+        assert_eq!(first(hop(1 << 24, 450_000, 0)), 1.0, "no time has passed modulo the wrap");
     }
 
     #[test]
@@ -490,7 +491,7 @@ mod tests {
         let params = PowerTcpParams { reaction: Reaction::Round, ..Default::default() };
         let mut flow = start(&params);
         on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
-        // What the middle of the round trip tells is smoothed, and changes no window: twice the
+        // A record in the middle of the round trip is smoothed but changes no window: twice the
         // pipe for half of a base RTT.
         on_hops(&mut flow, &params, 10, &[hop(4000, 100_000, 0)]);
         assert_near(flow.power, 1.5, 1e-12);
@@ -498,7 +499,7 @@ mod tests {
         on_hops(&mut flow, &params, 20, &[hop(8000, 200_000, 0)]);
         assert_near(flow.power, 1.75, 1e-12);
         assert_near(flow.cwnd, 0.9 * (PIPE / 1.75 + 1000.0) + 0.1 * PIPE, 1e-6);
-        // It grows where it limited sending at any time of the round trip.
+        // The window grows if it limited sending at any time of the round trip.
         let grown = |limited: [bool; 2]| {
             let mut flow = flow.clone();
             let before = flow.cwnd;
@@ -518,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn what_limited_one_round_trip_grows_nothing_in_the_next() {
+    fn limit_in_one_round_does_not_grow_the_next() {
         let params = PowerTcpParams {
             reaction: Reaction::Round,
             initial_window: Extent::Bdp(0.1),
@@ -555,14 +556,14 @@ mod tests {
             // 100 Mbit/s for 8 us.
             let cut = if kind == LossKind::Recovery { PIPE / 2.0 } else { 100.0 };
             assert_near(flow.cwnd, cut, 1e-9);
-            // A full link without a queue: nothing but β comes on top.
+            // A full link without a queue: only β is added.
             on_hops(&mut flow, &params, 1, &[hop(8000, 100_000, 0)]);
             assert_near(flow.cwnd, cut + 0.9 * 1000.0, 1e-6);
         }
     }
 
     #[test]
-    fn with_circuits_a_link_at_half_its_rate_gets_all_of_the_new_window() {
+    fn circuits_half_rate_applies_the_new_window_fully() {
         let window = |circuits, sent| {
             let params = PowerTcpParams {
                 circuits,
@@ -586,7 +587,7 @@ mod tests {
             let params = PowerTcpParams { circuits, ..Default::default() };
             let mut flow = start(&params);
             on_hops(&mut flow, &params, 0, &[Hop { rate: Rate::gbps(25), ..hop(0, 0, 0) }]);
-            // 25 Gbit/s arrive at what is now a 100 Gbit/s circuit.
+            // 25 Gbit/s arrive at a link that is now a 100 Gbit/s circuit.
             on_hops(&mut flow, &params, 1, &[hop(1000, 3125, 0)]);
             flow.power
         };
@@ -595,17 +596,18 @@ mod tests {
     }
 
     #[test]
-    fn with_circuits_the_ports_that_both_paths_begin_with_are_compared() {
+    fn circuits_compare_the_ports_common_to_both_paths() {
         let power = |circuits| {
             let params = PowerTcpParams { circuits, ..Default::default() };
             let mut flow = start(&params);
             let port = |port, hop| Hop { port, ..hop };
             let rack = Hop { rate: Rate::gbps(25), ..hop(0, 0, 0) };
             on_hops(&mut flow, &params, 0, &[rack, port(8, hop(0, 0, 0)), port(9, hop(0, 0, 0))]);
-            // What the port of the other rack has sent is no progress of the packet network's.
+            // The bytes sent by the port of the other rack are not progress of the packet network's
+            // port.
             on_hops(&mut flow, &params, 1, &[hop(1000, 3125, 0), port(9, hop(1000, 90_000, 0))]);
             let onto = flow.power;
-            // Records that are older still are ignored.
+            // Older records are ignored.
             on_hops(&mut flow, &params, 2, &[hop(500, 90_000, 0), port(8, hop(2000, 0, 0))]);
             (onto, flow.power)
         };
@@ -644,7 +646,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_on_a_fluid_link_reach_the_fixed_point_of_theorem_1() {
+    fn fluid_link_reaches_the_fixed_point_of_theorem_1() {
         // Flows whose windows fill a 100 Gbit/s pipe of one base RTT: queue = Σcwnd − bτ, at line
         // rate while there is a queue.
         for reference in [Reference::Live, Reference::Committed] {
@@ -676,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_congested_where_power_is_above_that_of_a_full_link_without_queue() {
+    fn path_is_congested_at_power_above_one() {
         let params = PowerTcpParams::default();
         for (queue, congested) in [(0, false), (50_000, true)] {
             let mut flow = start(&params);

@@ -1,30 +1,31 @@
-//! Reno: half of the window for a loss, one packet more for a round trip without.
+//! Reno: halves the window after a loss and adds one packet in a round trip without losses.
 //!
-//! The congestion control of TCP, which knows losses alone: it grows until a queue overflows. The
-//! baseline of everything else, and what reTCP changes.
+//! The congestion control of TCP, which reacts only to losses: the window grows until a queue
+//! overflows. It is the baseline of all other protocols, and reTCP modifies it.
 //!
-//! Van Jacobson. "Congestion Avoidance and Control". SIGCOMM 1988. As Mark Allman, Vern Paxson and
-//! Ethan Blanton have it in RFC 5681.
+//! Van Jacobson. "Congestion Avoidance and Control". SIGCOMM 1988. As specified by Mark Allman,
+//! Vern Paxson and Ethan Blanton in RFC 5681.
 //!
 //! # Equations
 //!
 //! * below the threshold (slow start, eq. 2): `cwnd += acked`
 //! * above it (congestion avoidance, eq. 3): `cwnd += packet · acked / cwnd`: one packet a round
 //!   trip
-//! * a loss (eq. 4): `threshold = cwnd / 2`, and so is the window; at a timeout it is one packet
+//! * a loss (eq. 4): `threshold = cwnd / 2`, and `cwnd = threshold`; after a timeout the window is
+//!   one packet
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Nothing but losses: without a limit to buffers its window ends at `max_window`.
+//! Only losses: if buffers are unlimited, the window ends at `max_window`.
 //!
 //! # Differences from the paper
 //!
-//! * Losses are found by the transport, packet by packet; one episode halves the window once. It
-//!   does not grow before what was sent until then is acknowledged.
-//! * Half of the window, where RFC 5681 has half of what is in flight: the two differ only for a
+//! * The transport detects losses, packet by packet; one episode halves the window once. The window
+//!   does not grow until all packets sent before the loss are acknowledged.
+//! * The window is halved, where RFC 5681 halves the bytes in flight: the two differ only for a
 //!   sender that does not use its window, and such a window does not grow here.
-//! * A new connection has a window of one BDP, not of a few packets, as DCTCP's does.
-//! * The window is kept over idle times, and never below one packet.
+//! * A new connection has a window of one BDP instead of a few packets, as under DCTCP.
+//! * The window persists over idle times, and is never below one packet.
 
 use tidegate_core::{
     Ack, CongestionControl, Dash, Extent, Limit, Loss, LossKind, Marker, Path, ProtocolInfo,
@@ -47,11 +48,11 @@ params! {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reno {
     pub(super) cwnd: f64,
-    /// Slow start ends here.
+    /// End of slow start.
     threshold: f64,
     packet: f64,
     max_window: f64,
-    /// No growth before this packet is acknowledged.
+    /// The window does not grow before this packet is acknowledged.
     loss_end: u64,
 }
 
@@ -61,7 +62,8 @@ impl CongestionControl for Reno {
         title: "Reno",
         citation: "Jacobson, \"Congestion Avoidance and Control\", SIGCOMM 1988; Allman, Paxson, \
             Blanton, RFC 5681",
-        summary: "Halves its window for a loss, and adds a packet for every round trip without.",
+        summary: "Halves its window after a loss, and adds a packet in every round trip without \
+            losses.",
         color: "#8c564b",
         marker: Marker::Circle,
         dash: Dash::Dashed,
@@ -118,7 +120,7 @@ impl Reno {
         self.cwnd = match loss.kind {
             LossKind::Recovery => self.threshold,
             LossKind::Timeout => {
-                // What is acknowledged from now on was sent by the timeout.
+                // All packets acknowledged from now on were sent before the timeout.
                 self.loss_end = 0;
                 self.packet
             }
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_doubles_a_window_and_avoidance_adds_a_packet() {
+    fn slow_start_doubles_and_avoidance_adds_a_packet() {
         let params = RenoParams::default();
         let mut flow = start();
         flow.cwnd = 10.0 * flow.packet;
@@ -158,12 +160,12 @@ mod tests {
         assert_near(flow.cwnd, 20.0 * flow.packet, 1e-6);
         flow.threshold = flow.cwnd;
         (10..30).for_each(|seq| flow.on_ack(&params, &ack(seq)));
-        // A little less than a packet: the window grows as it is acknowledged.
+        // A little less than a packet: the window grows while the packets are acknowledged.
         assert_near(flow.cwnd / flow.packet, 20.977, 1e-3);
     }
 
     #[test]
-    fn a_loss_halves_the_window_until_what_was_sent_is_acknowledged() {
+    fn loss_halves_the_window_once_per_episode() {
         let params = RenoParams::default();
         let mut flow = start();
         flow.cwnd = 20.0 * flow.packet;

@@ -1,10 +1,10 @@
-//! reTCP: Reno that is told of circuits.
+//! reTCP: Reno with notification of circuits.
 //!
-//! Where racks are joined by circuits that come and go, the rate of a path changes within a round
-//! trip, by a factor that is known. Switches mark what crosses a circuit, or soon will; receivers
-//! return the mark. The first mark multiplies the window, the first acknowledgement without divides
-//! it again. Before a day of the circuit its queue is enlarged and marks are set already
-//! (prebuffering), so that the circuit finds packets when it comes up.
+//! If circuits connect racks temporarily, the rate of a path changes within a round trip by a known
+//! factor. Switches mark packets that cross a circuit or soon will; receivers return the mark. The
+//! first mark multiplies the window, and the first acknowledgement without a mark divides it again.
+//! Before a day of the circuit the switch enlarges its queue and already marks packets
+//! (prebuffering), so that packets are waiting when the circuit comes up.
 //!
 //! Matthew K. Mukerjee, Christopher Canel, Weiyang Wang, Daehyeok Kim, Srinivasan Seshan, Alex C.
 //! Snoeren. "Adapting TCP for Reconfigurable Datacenter Networks". NSDI 2020. Code:
@@ -17,18 +17,18 @@
 //! * marks begin: `cwnd *= up`
 //! * marks end: `cwnd /= down`
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Switches that tell of circuits; how long before a day, and how much larger queues are from then
-//! on, is the fabric's (`fabric.prebuffer`, `fabric.enlarged_voq`). Queues that are limited: like
-//! Reno it grows until they overflow.
+//! Switches that mark packets for circuits. The fabric sets how long before a day marking starts
+//! (`fabric.prebuffer`) and the queue limit from then on (`fabric.enlarged_voq`). Queues must be
+//! limited: like Reno, reTCP grows until they overflow.
 //!
 //! # Differences from the published code
 //!
-//! * The mark is a bit of its own, which acknowledgements return; the code takes ECE for it, and so
-//!   has no ECN. Packets are marked as they leave their rack.
-//! * The window is multiplied at the first marked acknowledgement before which it limited sending,
-//!   since no window here grows otherwise, and divided only where it was multiplied.
+//! * The mark is a separate bit, which acknowledgements return; the code uses ECE for it, and so
+//!   cannot use ECN. Packets are marked when they leave their rack.
+//! * The window is multiplied at the first marked acknowledgement at which it limited sending,
+//!   since windows here grow only then, and divided only if it was multiplied.
 
 use super::reno::Reno;
 use tidegate_core::{
@@ -39,9 +39,9 @@ use tidegate_core::{
 params! {
     /// Parameters of reTCP.
     pub struct ReTcpParams {
-        /// The window is multiplied by this when a circuit is told of.
+        /// Factor of the window when circuit marks begin.
         up: f64 = 2.0, in 1.0..=1000.0, "mukerjee/etalon, reTCP/retcp.c";
-        /// The window is divided by this when it is told of no more.
+        /// Divisor of the window when circuit marks end.
         down: f64 = 2.0, in 1.0..=1000.0, "mukerjee/etalon, reTCP/retcp.c";
         /// Window of a new connection.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
@@ -56,7 +56,7 @@ params! {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReTcp {
     reno: Reno,
-    /// Its window is that for a circuit.
+    /// Whether the window is the one for a circuit.
     jumped: bool,
 }
 
@@ -66,7 +66,8 @@ impl CongestionControl for ReTcp {
         title: "reTCP",
         citation: "Mukerjee et al., \"Adapting TCP for Reconfigurable Datacenter Networks\", NSDI \
             2020",
-        summary: "Reno whose window is doubled when a circuit comes up, and halved when it goes.",
+        summary: "Reno that doubles its window when a circuit comes up and halves it when it goes \
+            down.",
         color: "#17becf",
         marker: Marker::Star,
         dash: Dash::Dashed,
@@ -116,7 +117,7 @@ mod tests {
         Ack { seq, next_seq: seq + 20, circuit, ..contract::ack(Time::us(seq)) }
     }
 
-    /// The window after each acknowledgement over that of Reno.
+    /// The window after each acknowledgement, relative to Reno's.
     fn over_reno(acks: &[Ack<'static>]) -> alloc::vec::Vec<f64> {
         let (params, path) = (ReTcpParams::default(), contract::path());
         let mut reno = Reno::start(&RenoParams::default(), &path, Time::ZERO, 0);
@@ -130,15 +131,15 @@ mod tests {
     }
 
     #[test]
-    fn the_window_doubles_with_the_first_mark_and_halves_without() {
-        // Nothing acknowledged is new: Reno's window stays as it is.
+    fn window_doubles_at_first_mark_and_halves_without() {
+        // No acknowledgement covers new data: Reno's window stays constant.
         let again = |circuit| Ack { acked_bytes: 0, acked_packets: 0, ..ack(1, circuit) };
         let acks = [false, true, true, false, false, true].map(again);
         assert_eq!(over_reno(&acks), [1.0, 2.0, 2.0, 1.0, 1.0, 2.0]);
     }
 
     #[test]
-    fn both_factors_are_their_own() {
+    fn both_factors_are_independent() {
         let params = ReTcpParams { up: 4.0, down: 8.0, ..Default::default() };
         let mut flow = ReTcp::start(&params, &contract::path(), Time::ZERO, 0);
         let before = flow.reno.cwnd;
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_does_not_limit_neither_doubles_nor_halves() {
+    fn window_that_does_not_limit_stays_constant() {
         let idle = |circuit| Ack { window_limited: false, ..ack(1, circuit) };
         let late = Ack { acked_bytes: 0, ..ack(2, true) };
         assert_eq!(over_reno(&[idle(true), idle(false)]), [1.0, 1.0]);

@@ -1,10 +1,10 @@
-//! Swift: end-to-end delay against a target.
+//! Swift: control of end-to-end delay to a target.
 //!
-//! A sender measures the RTT of every packet with NIC timestamps and keeps it near a target: below
-//! it the window grows by one packet a round trip, above it the window shrinks in proportion to the
-//! excess, once a round trip at most. The target allows for the number of switches on the path, and
-//! for small windows, whose packets bunch by chance. Windows go below one packet, where packets are
-//! paced.
+//! A sender measures the RTT of every packet with NIC timestamps and keeps it near a target. Below
+//! the target the window grows by one packet a round trip; above it the window shrinks in
+//! proportion to the excess, at most once a round trip. The target grows with the number of
+//! switches on the path, and for small windows, whose packets bunch by chance. Windows may be below
+//! one packet; packets are then paced.
 //!
 //! Gautam Kumar, Nandita Dukkipati, Keon Jang, Hassan M. G. Wassel, Xian Wu, Behnam Montazeri,
 //! Yaogong Wang, Kevin Springborn, Christopher Alfeld, Michael Ryan, David Wetherall, Amin Vahdat.
@@ -16,33 +16,33 @@
 //!
 //! * target (section 3.5): `target = base + hops · h + clamp(α / √cwnd + β, 0, fs_range)` with
 //!   `α = fs_range / (1/√fs_min − 1/√fs_max)` and `β = −α / √fs_max`
-//! * below the target (Algorithm 1): `cwnd += ai · n / cwnd`, or `cwnd += ai · n` where `cwnd < 1`
-//! * else, at most once a round trip: `cwnd *= max(1 − beta · (delay − target) / delay, 1 −
+//! * below the target (Algorithm 1): `cwnd += ai · n / cwnd`, or `cwnd += ai · n` if `cwnd < 1`
+//! * otherwise, at most once a round trip: `cwnd *= max(1 − beta · (delay − target) / delay, 1 −
 //!   max_mdf)`
 //! * loss (Algorithm 1): `cwnd *= 1 − max_mdf` under the same guard, `min_cwnd` after too many
-//!   timeouts in a row
+//!   consecutive timeouts
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Nothing of switches. The receiver returns one byte: how many switches the packet crossed, by its
-//! TTL.
+//! No support from switches. The receiver returns one byte: the number of switches that the packet
+//! crossed, derived from its TTL.
 //!
 //! # Differences from the paper
 //!
-//! * Only the fabric window: simulated hosts take no time, so the endpoint window would never be
-//!   the smaller. Its public simulators compute it and ignore it.
+//! * Only the fabric window is implemented: simulated hosts take no time, so the endpoint window
+//!   would never be the smaller one. The paper's public simulators compute it and ignore it.
 //! * The window grows only if it limited sending since the last acknowledgement.
-//! * The clock of the once-a-round-trip guard restarts where the window fell, not where it stayed
-//!   (one of the public simulators).
-//! * The hop count is the path's, known from the start; it costs its byte in every acknowledgement.
-//! * The latest RTT sample is used throughout; base target and flow-scaling range are those of
-//!   Poseidon's evaluation by default. SIRD's are base_target = 15us, fs_range = 75us.
-//! * Windows above one packet are not paced, as in its public simulators; Poseidon's evaluation,
-//!   too, paces below one only.
-//! * A base target that is not above the base RTT never fills a link, and one that flow scaling
-//!   does not raise above it lets no window grow: a warning says so.
-//! * A connection that idled for longer than a fixed time (the retransmission timeout before any
-//!   sample) starts anew.
+//! * The clock of the once-a-round-trip guard restarts when the window falls, not when it stays
+//!   constant (as in one of the public simulators).
+//! * The hop count is the path's, known from the start; it costs one byte in every acknowledgement.
+//! * The latest RTT sample is used throughout. Base target and flow-scaling range default to those
+//!   of Poseidon's evaluation; SIRD's are base_target = 15us, fs_range = 75us.
+//! * Windows above one packet are not paced, as in the public simulators and in Poseidon's
+//!   evaluation.
+//! * A base target that is not above the base RTT never fills a link. If flow scaling does not
+//!   raise it above the base RTT either, no window grows. A warning reports this.
+//! * A connection that was idle for longer than a fixed time (the retransmission timeout before any
+//!   sample) restarts.
 
 use alloc::format;
 use alloc::string::String;
@@ -55,24 +55,25 @@ use tidegate_core::{
 params! {
     /// Parameters of Swift.
     pub struct SwiftParams {
-        /// Target delay of a large window over no switch.
+        /// Target delay of a large window on a path without switches.
         base_target: Span = Span::us(25), within Span::ns(100) => Span::ms(100),
             "Poseidon (NSDI'23), section 5: its Swift";
-        /// Added to the target for every switch on the forward path.
+        /// Increase of the target for every switch on the forward path.
         per_hop: Span = Span::us(1), within Span::ZERO => Span::ms(10), "Poseidon (NSDI'23), \
             section 5: its Swift";
-        /// Added to the target of the smallest windows.
+        /// Increase of the target for the smallest windows.
         fs_range: Span = Span::us(100), within Span::ZERO => Span::ms(100),
             "Poseidon (NSDI'23), section 5: its Swift";
-        /// Window in packets, and below, that gets all of fs_range.
+        /// Window in packets at and below which the target increases by all of fs_range.
         fs_min: f64 = 0.1, in 0.001..=0.999, "hopnets/vertigo_simulations, Swift.cc";
-        /// Window in packets, and above, that gets nothing of it.
+        /// Window in packets at and above which flow scaling adds nothing.
         fs_max: f64 = 100.0, in 1.0..=1000000.0, "hopnets/vertigo_simulations, Swift.cc";
         /// Packets added each round trip below the target.
         ai: f64 = 1.0, in 0.001..=100.0, "hopnets/vertigo_simulations, Swift.cc";
         /// Gain of the decrease.
         beta: f64 = 0.8, in 0.001..=1.0, "hopnets/vertigo_simulations, Swift.cc";
-        /// Largest share of the window that one decrease takes, and what a loss takes.
+        /// Largest share of the window that one decrease removes, and the share that a loss
+        /// removes.
         max_mdf: f64 = 0.5, in 0.001..=0.999, "hopnets/vertigo_simulations, Swift.cc";
         /// Smallest window in packets.
         min_cwnd: f64 = 0.001, in 0.000001..=1.0, "hopnets/vertigo_simulations, Swift.cc";
@@ -81,7 +82,7 @@ params! {
         /// Window of a new connection, and of one that was idle.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "SIRD (NSDI'25), table 2";
-        /// Timeouts in a row that reset the window to its smallest.
+        /// Consecutive timeouts after which the window is reset to its minimum.
         retx_reset_threshold: u64 = 12, in 1..=1000, "hopnets/vertigo_simulations, Swift.cc";
     }
 }
@@ -89,7 +90,7 @@ params! {
 /// A connection under Swift.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Swift {
-    /// In packets; below 1 packets are paced.
+    /// In packets; a window below 1 paces packets.
     cwnd: f64,
     full_wire_bytes: f64,
     /// The target without flow scaling, in picoseconds.
@@ -185,8 +186,8 @@ impl CongestionControl for Swift {
 }
 
 impl Swift {
-    /// The window that holds `rate_bps` at its own target: both fall together, so a few rounds find
-    /// it.
+    /// The window that sustains `rate_bps` at its own target. Window and target fall together, so a
+    /// few iterations find it.
     fn settled(params: &SwiftParams, path: &Path, rate_bps: f64) -> Swift {
         let mut flow = Swift::start(params, path, Time::ZERO, 0);
         for _ in 0..20 {
@@ -196,7 +197,7 @@ impl Swift {
         flow
     }
 
-    /// The target in picoseconds (Swift section 3.5).
+    /// Target in picoseconds (Swift section 3.5).
     fn target(&self, params: &SwiftParams) -> f64 {
         let scaling = self.alpha / math::sqrt(self.cwnd) + self.beta;
         self.fixed_target + scaling.clamp(0.0, params.fs_range.as_ps() as f64)
@@ -215,25 +216,25 @@ impl Swift {
     }
 }
 
-/// What a flow at `rate_bps` aims at.
+/// Target queueing delay of a flow at `rate_bps`.
 fn queue_target(params: &SwiftParams, path: &Path, rate_bps: f64) -> Span {
     let target = Swift::settled(params, path, rate_bps).target(params);
     Span::from_ps_f64(target).beyond(path.base_rtt)
 }
 
-/// Why these parameters do not suit the path, if they do not.
+/// Reason why these parameters do not suit the path, if any.
 fn domain_warning(params: &SwiftParams, path: &Path) -> Option<String> {
     let target = Span::from_ps_f64(Swift::start(params, path, Time::ZERO, 0).fixed_target);
-    // No target is above these two (Swift section 3.5).
-    let come = if target.plus(params.fs_range) > path.base_rtt {
-        "windows fall until flow scaling makes up for it, and links stay idle"
+    // No target exceeds the sum of these two (Swift section 3.5).
+    let effect = if target.plus(params.fs_range) > path.base_rtt {
+        "windows fall until flow scaling compensates, and links stay idle"
     } else {
-        "flow scaling does not make up for it, and windows fall to the smallest"
+        "flow scaling does not compensate, and windows fall to their minimum"
     };
     (target <= path.base_rtt).then(|| {
         format!(
-            "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: {come}; \
-             a base_target above the base RTT fills links",
+            "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: \
+             {effect}; set base_target above the base RTT",
             target.as_us_f64(),
             path.base_rtt.as_us_f64()
         )
@@ -259,7 +260,7 @@ mod tests {
         let mut flow = start(&params);
         assert_near(flow.alpha * 1e-6, 32.655, 5e-4);
         assert_near(flow.beta * 1e-6, -3.2655, 5e-5);
-        // Three switches; a window of 100 packets gets nothing, one of 0.1 everything.
+        // Three switches; a window of 100 packets gets no flow scaling, one of 0.1 all of it.
         let table =
             [(1000.0, 28.0), (100.0, 28.0), (1.0, 28.0 + 29.3895), (0.1, 128.0), (0.001, 128.0)];
         for (cwnd, target_us) in table {
@@ -277,15 +278,15 @@ mod tests {
         for (base_us, expected) in [
             (28, "28.00 us: windows fall until flow scaling"),
             (127, "127.00 us: windows fall until flow scaling"),
-            (128, "128.00 us: flow scaling does not make up"),
+            (128, "128.00 us: flow scaling does not compensate"),
         ] {
-            let said = warning(Span::us(base_us)).unwrap();
-            assert!(said.contains(expected), "{said}");
+            let text = warning(Span::us(base_us)).unwrap();
+            assert!(text.contains(expected), "{text}");
         }
     }
 
     #[test]
-    fn grows_by_a_packet_a_round_trip_and_falls_by_the_excess() {
+    fn growth_by_a_packet_and_decrease_by_the_excess() {
         let params = SwiftParams { fs_range: Span::ZERO, ..Default::default() };
         let mut flow = start(&params);
         let mut cwnd = |set: Option<f64>, ack: &Ack<'_>| {
@@ -319,17 +320,17 @@ mod tests {
         for i in 1..12 {
             assert_eq!(lose(&mut flow, LossKind::Timeout, 100 + i), 32.0);
         }
-        let (mut heard, mut recovered) = (flow.clone(), flow.clone());
+        let (mut acked, mut recovered) = (flow.clone(), flow.clone());
         assert_eq!(lose(&mut flow, LossKind::Timeout, 112), params.min_cwnd);
-        // An acknowledgement or a recovery ends the row.
-        heard.on_ack(&params, &Ack { window_limited: false, ..ack(112, 6) });
-        assert_eq!(lose(&mut heard, LossKind::Timeout, 113), 32.0);
+        // An acknowledgement or a recovery ends the series.
+        acked.on_ack(&params, &Ack { window_limited: false, ..ack(112, 6) });
+        assert_eq!(lose(&mut acked, LossKind::Timeout, 113), 32.0);
         assert_eq!(lose(&mut recovered, LossKind::Recovery, 112), 32.0);
         assert_eq!(lose(&mut recovered, LossKind::Timeout, 113), 32.0);
     }
 
     #[test]
-    fn a_path_is_congested_above_the_target_without_flow_scaling() {
+    fn path_is_congested_above_the_unscaled_target() {
         let params = SwiftParams::default();
         let mut flow = start(&params);
         flow.cwnd = 0.1;

@@ -1,10 +1,10 @@
-//! θ-PowerTCP: PowerTCP without help of switches.
+//! θ-PowerTCP: PowerTCP without support from switches.
 //!
 //! Power is the rate at which traffic arrives at a link, times the bytes in its queue and pipe. At
-//! a busy link both can be read from round-trip times: their derivative is how fast the queue
-//! grows, their value how long it is. So a sender divides its window, once a round trip, by the
-//! RTT relative to the base RTT times one plus its derivative. What it cannot see is a link that is
-//! not full: there it grows by small steps alone.
+//! a busy link, round-trip times contain both: their derivative is the growth of the queue, their
+//! value its length. Once a round trip a sender divides its window by the RTT relative to the base
+//! RTT, times one plus its derivative. RTTs do not show spare capacity of a link: there the window
+//! grows only by small additive steps.
 //!
 //! Vamsi Addanki, Oliver Michel, Stefan Schmid. "PowerTCP: Pushing the Performance Limits of
 //! Datacenter Networks". NSDI 2022, section 3.5 and appendix B.
@@ -22,56 +22,55 @@
 //! In equilibrium `Γs = θ / τ`, so that, as under PowerTCP (theorem 1), windows at a link add up to
 //! `b · τ + Σβ` and its queue is `Σβ`.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Nothing.
+//! None.
 //!
 //! # Domain
 //!
-//! τ stands for the RTT of an empty path. Where the path is shorter than the fabric's longest, and
-//! `tau = "fabric"` as in the paper, a queue of the difference belongs to the equilibrium. `tau =
-//! "path"` has none. A flow alone after others have left grows by β a round trip.
+//! τ stands for the RTT of an empty path. If the path is shorter than the fabric's longest and `tau
+//! = "fabric"`, as in the paper, the equilibrium contains a queue equal to the difference. `tau =
+//! "path"` avoids it. A flow that is alone after others have ended grows by β a round trip.
 //!
-//! All delay beyond τ is a queue to it, and `β` (with `tolerance`, that share of a BDP) is what it
-//! spares. Two things need some of that, and a warning tells where it is less than two packets:
+//! The law treats all delay beyond τ as queueing, and tolerates only `β` (with `tolerance`, also
+//! that share of a BDP). Two effects need such a tolerance, and a warning reports a value below two
+//! packets:
 //!
-//! * A queue that keeps a link busy moves by whole packets. With β of 0.07 packets two flows use
-//!   0.65 of a link (10 Gbit/s, 1,000 B, a base RTT of 5.9 µs), with 0.14 it is 0.86 to 0.96,
-//!   with a quarter at least 0.95, with 0.38 and more at least 0.98 (2 to 10 flows, 10 to 400
-//!   Gbit/s).
-//! * Where a receiver sends, too, its acknowledgements wait behind its packets. Two lone flows, one
-//!   each way, get 0.39 to 0.74 of what is free with half a packet where the BDP is below 300
-//!   packets, 0.54 to 1.00 with one and 0.78 to 1.00 with one and a half; with two 0.90 to 1.00,
-//!   and 0.85 and more where a BDP is less than ten packets. That is a β of 1 % where a packet's
-//!   time is half a per cent of τ.
-//!
+//! * A queue that keeps a link busy changes by whole packets. With β of 0.07 packets two flows use
+//!   0.65 of a link (10 Gbit/s, 1,000 B, a base RTT of 5.9 µs), with 0.14 it is 0.86 to 0.96, with
+//!   a quarter at least 0.95, with 0.38 and more at least 0.98 (2 to 10 flows, 10 to 400 Gbit/s).
+//! * If a receiver also sends, its acknowledgements wait behind its data packets. Two lone flows,
+//!   one in each direction, get 0.39 to 0.74 of the free capacity with half a packet if the BDP is
+//!   below 300 packets, 0.54 to 1.00 with one packet and 0.78 to 1.00 with one and a half; with two
+//!   packets 0.90 to 1.00, and at least 0.85 if a BDP is less than ten packets. Two packets amount
+//!   to a β of 1 % if a packet's time is half a per cent of τ.
 //! # Differences from the paper
 //!
-//! * Algorithm 2 asks for the window of a round trip ago. With one update a round trip that is the
-//!   window now.
-//! * The first acknowledgement only stores its RTT. Two at one moment have no derivative: the
-//!   second changes nothing but the RTT stored.
-//! * `gradient_floor`: θ' + 1 counts as at least a half, as in the authors' simulator, so that one
-//!   sample does not take power to zero (or below it) where a queue drains fast. Without it (0)
-//!   flows that start together with a BDP each may never come to rest: 8 swing with 4.0 BDP in the
-//!   queue and 16 with 8.9 (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs), for each update takes the
-//!   power of one moment, and in bursts of one's own packets that is not the mean.
+//! * Algorithm 2 uses the window of a round trip ago. With one update a round trip that is the
+//!   current window.
+//! * The first acknowledgement only stores its RTT. Two acknowledgements at the same time have no
+//!   derivative: the second changes only the stored RTT.
+//! * `gradient_floor`: θ' + 1 is at least one half, as in the authors' simulator, so that one
+//!   sample does not take power to zero (or below) when a queue drains fast. Without the floor (0),
+//!   flows that start together with a BDP each may never converge: 8 oscillate with 4.0 BDP in the
+//!   queue and 16 with 8.9 (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs), because each update uses
+//!   the power of one moment, which in bursts of the flow's own packets is not the mean.
 //! * The window is at most `max_window` and at least `min_rate · τ`. It grows only if it limited
-//!   sending in this round trip or the one before.
+//!   sending in this round trip or the previous one.
 //! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the
 //!   authors' simulator.
 //! * `β = HostBw · τ / N` with N = 100, as for PowerTCP.
-//! * A loss halves the window and a timeout sets it to its smallest; the paper does not speak of
+//! * A loss halves the window, and a timeout sets it to its minimum; the paper does not treat
 //!   losses.
-//! * Below one packet the window becomes one packet every `RTT · packet / cwnd`, where the authors'
-//!   simulator keeps one packet in flight and paces it.
+//! * Below one packet the window becomes one packet every `RTT · packet / cwnd`; the authors'
+//!   simulator instead keeps one packet in flight and paces it.
 //!
-//! The authors' simulator differs from the paper, and the preset `as-published-code` is how:
-//! `minimum_rtt` lets τ fall to the smallest RTT that the flow has seen; `tolerance` takes 5 % of
-//! standing delay for none; γ is 0.7; and `reaction = "ack"` computes the window anew from that of
-//! the last round trip with every acknowledgement. It also takes its first sample against an RTT of
-//! zero at time zero, which at the times of its runs is a sample of the RTT without derivative;
-//! that is left out.
+//! The authors' simulator differs from the paper; the preset `as-published-code` follows it.
+//! `minimum_rtt` lets τ fall to the smallest RTT that the flow has measured; `tolerance` ignores 5
+//! % of standing delay; γ is 0.7; and `reaction = "ack"` recomputes the window with every
+//! acknowledgement from that of the last round trip. The simulator also compares its first sample
+//! with an RTT of zero at time zero, which at the times of its runs amounts to a sample of the RTT
+//! without derivative; this is omitted here.
 
 use alloc::format;
 use alloc::string::String;
@@ -88,7 +87,7 @@ params! {
     pub struct ThetaPowerTcpParams {
         /// Weight of the new window.
         gamma: f64 = 0.9, in 0.01..=1.0, "PowerTCP (NSDI'22), section 4.1; its simulator has 0.7";
-        /// Bytes added in a round trip, and the queue that each flow leaves standing.
+        /// Bytes added in a round trip, and the standing queue of each flow.
         beta: Extent = Extent::Bdp(0.01), within Extent::Bdp(0.0) => Extent::Bdp(10.0),
             "our choice: HostBw tau / N with N = 100, the paper leaves N open";
         /// Smallest derivative of the RTT, plus one.
@@ -97,12 +96,12 @@ params! {
         /// RTT that counts as that of an empty path, in base RTTs.
         tolerance: f64 = 1.0, in 1.0..=2.0, "PowerTCP (NSDI'22), Algorithm 2; \
             inet-tub/ns3-datacenter, rdma-hw.cc, has 1.05";
-        /// Which base RTT the law and its windows are computed with.
+        /// Base RTT of the law and its windows.
         tau: Tau = Tau::Fabric, "PowerTCP (NSDI'22), section 4.1: the largest of the topology";
-        /// Take the smallest RTT seen for the base RTT once it is below that.
+        /// Whether the smallest measured RTT replaces the base RTT once it is below that.
         minimum_rtt: bool = false, "PowerTCP (NSDI'22), Algorithm 2; inet-tub/ns3-datacenter, \
             rdma-hw.cc, does";
-        /// When the window is computed anew.
+        /// When the window is recomputed.
         reaction: Reaction = Reaction::Round, "PowerTCP (NSDI'22), Algorithm 2; `ack` is \
             inet-tub/ns3-datacenter, rdma-hw.cc";
         /// Window of a new connection.
@@ -111,7 +110,7 @@ params! {
         /// Largest window.
         max_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(100.0),
             "inet-tub/ns3-datacenter, rdma-hw.cc: the NIC's rate times tau";
-        /// Smallest rate: the smallest window is this times tau.
+        /// Smallest rate; the smallest window is this rate times tau.
         min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
             "inet-tub/ns3-datacenter, config-burst.txt";
     }
@@ -121,21 +120,21 @@ params! {
 #[derive(Clone, Debug)]
 pub struct ThetaPowerTcp {
     cwnd: f64,
-    /// The window as of the end of the last round trip.
+    /// Window at the end of the last round trip.
     reference: f64,
     /// Smoothed normalised power.
     power: f64,
-    /// When the last acknowledgement came, and its RTT; nothing before the first.
+    /// Arrival and RTT of the last acknowledgement; none before the first.
     previous: Option<(Time, Span)>,
     round: RoundTrip,
-    /// The window limited sending in this round trip; in the one before.
+    /// Whether the window limited sending in this round trip, and in the previous one.
     limited: (bool, bool),
     beta: f64,
     min_window: f64,
     max_window: f64,
     /// τ of the windows, in picoseconds.
     pipe_tau: f64,
-    /// τ of the law: no longer than that.
+    /// τ of the law: at most that of the windows.
     tau: f64,
 }
 
@@ -145,8 +144,8 @@ impl CongestionControl for ThetaPowerTcp {
         title: "θ-PowerTCP",
         citation: "Addanki et al., \"PowerTCP: Pushing the Performance Limits of Datacenter \
             Networks\", NSDI 2022, appendix B",
-        summary: "PowerTCP's law with round-trip times and their derivative in the place of what \
-            switches tell.",
+        summary: "PowerTCP's law with round-trip times and their derivative in place of \
+            switch telemetry.",
         color: "#44aa99",
         marker: Marker::TriangleUp,
         dash: Dash::Dashed,
@@ -242,7 +241,7 @@ impl ThetaPowerTcp {
 
     /// PowerTCP algorithm 2, updateWindow.
     fn update(&mut self, params: &ThetaPowerTcpParams) {
-        // A power of zero makes this infinite, which the clamp turns into the largest window.
+        // At a power of zero this is infinite; the clamp turns that into the largest window.
         let cwnd = params.gamma * (self.reference / self.power + self.beta)
             + (1.0 - params.gamma) * self.reference;
         let most = if self.limited.0 || self.limited.1 { self.max_window } else { self.cwnd };
@@ -250,15 +249,15 @@ impl ThetaPowerTcp {
     }
 }
 
-/// Why these parameters do not suit the path, if they do not.
+/// Reason why these parameters do not suit the path, if any.
 fn domain_warning(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
-    let told: Vec<String> =
+    let reasons: Vec<String> =
         [small_beta(params, path), long_tau(params, path)].into_iter().flatten().collect();
-    (!told.is_empty()).then(|| told.join("; "))
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// What of the delay counts for none must be the queue that keeps a link busy, and hold the packets
-/// that an acknowledgement waits behind.
+/// The tolerated delay must cover the queue that keeps a link busy and the packets that an
+/// acknowledgement waits behind.
 fn small_beta(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
     let Pipe { bdp, .. } = Pipe::of(params.tau, path);
     let packet = path.full_wire_bytes as f64;
@@ -268,25 +267,25 @@ fn small_beta(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
     (spared < 1.98 || beta < FILLS).then(|| {
         let idle = if beta < FILLS { "a few flows leave a link idle, and " } else { "" };
         format!(
-            "beta is {beta:.2} packets: {idle}a flow whose receiver sends, too, gets a part of \
-             what is free, since its acknowledgements wait behind packets; beta = \"{}B\" is two \
-             packets",
+            "beta is {beta:.2} packets: {idle}a flow whose receiver also sends gets part of \
+             the free rate, because its acknowledgements wait behind data: set beta = \"{}B\" (two \
+             packets)",
             2 * path.full_wire_bytes
         )
     })
 }
 
-/// So many packets of β for each leave a queue that keeps a link busy.
+/// Packets of β per flow that leave a queue long enough to keep a link busy.
 const FILLS: f64 = 0.4;
 
 fn long_tau(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
     let flow = ThetaPowerTcp::start(params, path, Time::ZERO, 0);
     let longer = Span::from_ps_f64(flow.tau).beyond(path.base_rtt);
-    // A tenth of a base RTT is less than what a few flows leave as their Σβ.
+    // A tenth of a base RTT is less than the Σβ of a few flows.
     (!params.minimum_rtt && longer > path.base_rtt.scale(0.1)).then(|| {
         format!(
-            "tau is {:.2} us longer than the base RTT of {:.2} us, and that much queue belongs to \
-             the equilibrium; tau = \"path\" has none",
+            "tau is {:.2} us longer than the base RTT of {:.2} us, so the equilibrium contains a \
+             queue of that length; tau = \"path\" avoids it",
             longer.as_us_f64(),
             path.base_rtt.as_us_f64()
         )
@@ -302,9 +301,9 @@ mod tests {
         ThetaPowerTcp::start(params, &path(), Time::ZERO, 0)
     }
 
-    /// An acknowledgement that comes at `us` after a round trip of `rtt_us`, 20 packets before the
-    /// next new one.
-    fn hear(
+    /// An acknowledgement that arrives at `us` after a round trip of `rtt_us`, 20 packets before
+    /// the next new one.
+    fn ack_at(
         flow: &mut ThetaPowerTcp,
         params: &ThetaPowerTcpParams,
         seq: u64,
@@ -320,28 +319,29 @@ mod tests {
     fn power_is_the_rtt_times_one_plus_its_derivative() {
         let params = ThetaPowerTcpParams::default();
         let mut flow = start(&params);
-        hear(&mut flow, &params, 0, 10.0, 9.0);
-        assert_eq!((flow.power, flow.cwnd), (1.0, PIPE), "the first only tells where to start");
-        // In 2 us the RTT grew by 1 us, of a base RTT of 8 us: 1.5 times 10/8, for a quarter.
-        hear(&mut flow, &params, 1, 12.0, 10.0);
+        ack_at(&mut flow, &params, 0, 10.0, 9.0);
+        assert_eq!((flow.power, flow.cwnd), (1.0, PIPE), "the first sample is only stored");
+        // In 2 us the RTT grew by 1 us, at a base RTT of 8 us: 1.5 times 10/8, with a weight of a
+        // quarter.
+        ack_at(&mut flow, &params, 1, 12.0, 10.0);
         assert_near(flow.power, 0.75 + 0.25 * 1.5 * 10.0 / 8.0, 1e-12);
         assert_eq!(flow.cwnd, PIPE, "the round trip is not over");
-        // Nothing has changed for longer than a base RTT: power is that of the queue alone.
-        hear(&mut flow, &params, 20, 30.0, 10.0);
+        // The RTT is constant for longer than a base RTT: power is that of the queue alone.
+        ack_at(&mut flow, &params, 20, 30.0, 10.0);
         assert_near(flow.power, 1.25, 1e-12);
         assert_near(flow.cwnd, 0.9 * (PIPE / 1.25 + 1000.0) + 0.1 * PIPE, 1e-6);
         assert_eq!((flow.reference, flow.round.began), (flow.cwnd, Time::us(30)));
     }
 
     #[test]
-    fn two_acknowledgements_at_one_moment_have_no_derivative() {
+    fn simultaneous_acks_have_no_derivative() {
         let params = ThetaPowerTcpParams::default();
         let mut flow = start(&params);
-        hear(&mut flow, &params, 0, 10.0, 8.0);
-        hear(&mut flow, &params, 1, 10.0, 12.0);
+        ack_at(&mut flow, &params, 0, 10.0, 8.0);
+        ack_at(&mut flow, &params, 1, 10.0, 12.0);
         assert_eq!(flow.power, 1.0);
-        // The next one compares with the second.
-        hear(&mut flow, &params, 2, 12.0, 12.0);
+        // The next one is compared with the second.
+        ack_at(&mut flow, &params, 2, 12.0, 12.0);
         assert_near(flow.power, 0.75 + 0.25 * 12.0 / 8.0, 1e-12);
     }
 
@@ -350,18 +350,18 @@ mod tests {
         for (gradient_floor, expected) in [(0.0, 0.0), (0.5, 0.5)] {
             let params = ThetaPowerTcpParams { gradient_floor, ..Default::default() };
             let mut flow = start(&params);
-            hear(&mut flow, &params, 0, 10.0, 40.0);
-            hear(&mut flow, &params, 1, 18.0, 8.0);
+            ack_at(&mut flow, &params, 0, 10.0, 40.0);
+            ack_at(&mut flow, &params, 1, 18.0, 8.0);
             assert_near(flow.power, expected, 1e-12);
         }
     }
 
     #[test]
-    fn windows_grow_by_beta_where_nothing_queues_and_only_where_they_limit() {
+    fn windows_grow_by_beta_only_if_they_limit() {
         let params = ThetaPowerTcpParams { initial_window: Extent::Bdp(0.5), ..Default::default() };
         let mut flow = start(&params);
         for round in 0..10 {
-            hear(&mut flow, &params, 20 * round, 10.0 + 8.0 * round as f64, 8.0);
+            ack_at(&mut flow, &params, 20 * round, 10.0 + 8.0 * round as f64, 8.0);
         }
         assert_near(flow.cwnd, PIPE / 2.0 + 9.0 * 0.9 * 1000.0, 1e-6);
         let mut unlimited = |round: u64| {
@@ -372,7 +372,7 @@ mod tests {
             flow.on_ack(&params, &ack);
             flow.cwnd
         };
-        // The round trip before was limited, the one before the next is not.
+        // The previous round trip was limited, the one before the next is not.
         assert_near(unlimited(10), PIPE / 2.0 + 10.0 * 900.0, 1e-6);
         assert_near(unlimited(11), PIPE / 2.0 + 10.0 * 900.0, 1e-6);
     }
@@ -381,15 +381,15 @@ mod tests {
     fn an_idle_time_counts_as_one_base_rtt() {
         let params = ThetaPowerTcpParams::default();
         let mut flow = start(&params);
-        hear(&mut flow, &params, 0, 10.0, 16.0);
-        hear(&mut flow, &params, 1, 14.0, 16.0);
+        ack_at(&mut flow, &params, 0, 10.0, 16.0);
+        ack_at(&mut flow, &params, 1, 14.0, 16.0);
         assert_near(flow.power, 1.5, 1e-12);
-        hear(&mut flow, &params, 2, 10_000.0, 8.0);
+        ack_at(&mut flow, &params, 2, 10_000.0, 8.0);
         assert_near(flow.power, 1.0 - 8.0 / 9986.0, 1e-12);
     }
 
     #[test]
-    fn published_code_reacts_to_every_acknowledgement_from_one_reference() {
+    fn published_code_reacts_to_acks_from_one_reference() {
         let params = ThetaPowerTcpParams {
             reaction: Reaction::Ack,
             minimum_rtt: true,
@@ -398,14 +398,14 @@ mod tests {
             ..Default::default()
         };
         let mut flow = start(&params);
-        hear(&mut flow, &params, 0, 10.0, 6.0);
+        ack_at(&mut flow, &params, 0, 10.0, 6.0);
         assert_near(flow.tau, 6e6, 0.0);
         assert_near(flow.limit(&params).window_bytes, PIPE * 6.0 / 8.0, 1e-6);
         assert_near(flow.limit(&params).pace_bps, 1e11, 1.0);
         for (i, us) in [16.0, 22.0].into_iter().enumerate() {
-            hear(&mut flow, &params, 1 + i as u64, us, 12.6);
+            ack_at(&mut flow, &params, 1 + i as u64, us, 12.6);
         }
-        // Twice the RTT, for good: one reference, however often it is divided.
+        // The RTT doubles permanently: the reference stays the same for every division.
         assert_near(flow.power, 2.0, 1e-12);
         assert_near(flow.cwnd, 0.7 * (PIPE / 2.0 + 1000.0) + 0.3 * PIPE, 1e-6);
         assert_eq!(flow.reference, PIPE);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tau_longer_than_the_path_is_told() {
+    fn tau_longer_than_the_path_warns() {
         let warning = |tau, minimum_rtt| {
             let params = ThetaPowerTcpParams { tau, minimum_rtt, ..Default::default() };
             long_tau(&params, &path())
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beta_below_two_packets_is_told_and_what_it_does() {
+    fn beta_below_two_packets_warns_of_its_effect() {
         let warning = |packets: f64, tolerance| {
             let beta = Extent::Bytes(packets * 4200.0);
             let params = ThetaPowerTcpParams { beta, tolerance, ..Default::default() };
@@ -452,8 +452,8 @@ mod tests {
         assert_eq!(warning(0.8, 1.05), "");
     }
 
-    /// Windows beyond a 100 Gbit/s pipe of one base RTT wait: the RTT is Σcwnd / b. The sum of the
-    /// windows of ten flows after each of so many round trips, and the windows.
+    /// Windows beyond a 100 Gbit/s pipe of one base RTT queue: the RTT is Σcwnd / b. Returns the
+    /// sum of the windows of ten flows after each of `rounds` round trips, and the windows.
     fn fluid(params: &ThetaPowerTcpParams, first: f64, rounds: u64) -> (Vec<f64>, Vec<f64>) {
         let mut flows = alloc::vec![start(params); 10];
         for (i, flow) in flows.iter_mut().enumerate() {
@@ -466,11 +466,11 @@ mod tests {
         let (mut now, mut sums) = (10.0, Vec::new());
         for round in 0..rounds {
             let rtt = 8.0 * f64::max(total(&flows), 1.0);
-            // Two at one RTT, so that what it was before does not count; the second just after the
-            // round trip is over.
+            // Two at one RTT, so that the previous RTT does not count; the second just after the
+            // end of the round trip.
             for (seq, wait) in [(20 * round, rtt - 8.0), (20 * round + 20, 8.00001)] {
                 now += wait;
-                flows.iter_mut().for_each(|flow| hear(flow, params, seq, now, rtt));
+                flows.iter_mut().for_each(|flow| ack_at(flow, params, seq, now, rtt));
             }
             sums.push(total(&flows));
         }
@@ -478,14 +478,14 @@ mod tests {
     }
 
     #[test]
-    fn flows_on_a_fluid_link_reach_the_fixed_point_of_theorem_1() {
+    fn fluid_link_reaches_the_fixed_point_of_theorem_1() {
         let (sums, windows) = fluid(&ThetaPowerTcpParams::default(), 0.02, 1000);
         assert_near(sums[999], 1.1, 0.002);
         windows.iter().for_each(|&window| assert_near(window, 1.1 / 10.0, 0.002));
     }
 
     #[test]
-    fn what_is_above_the_fixed_point_decays_by_gamma_a_round_trip() {
+    fn error_decays_by_gamma_a_round_trip() {
         // Theorem 2: an error decays with a time constant of one update over γ.
         let params = ThetaPowerTcpParams { gamma: 0.2, ..Default::default() };
         let (sums, _) = fluid(&params, 0.05, 20);

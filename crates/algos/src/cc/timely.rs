@@ -1,11 +1,11 @@
-//! TIMELY: follow the gradient of the round-trip time.
+//! TIMELY: control by the gradient of the round-trip time.
 //!
-//! A sender measures round-trip times in its NIC and looks at how they change: while they fall, or
-//! are short, it adds a little to its rate; while they grow it takes away in proportion to how
-//! fast; and where they are very long, whatever they do, it takes away more. A gradient of zero is
-//! a rate that fits, and any queue fits it: shares and queues are where they happen to come to
-//! rest. `variant = "patched"` weighs the gradient against the distance from a reference RTT, which
-//! leaves one point of rest.
+//! A sender measures round-trip times in its NIC and evaluates their change. While they fall or are
+//! short, it adds a small step to its rate; while they grow, it decreases the rate in proportion to
+//! the gradient; if they are very long, it decreases the rate more, whatever the gradient. A
+//! gradient of zero holds for any queue length, so shares and queues have no unique equilibrium.
+//! `variant = "patched"` weighs the gradient against the distance from a reference RTT, which gives
+//! a unique fixed point.
 //!
 //! Radhika Mittal, Vinh The Lam, Nandita Dukkipati, Emily Blem, Hassan Wassel, Monia Ghobadi, Amin
 //! Vahdat, Yaogong Wang, David Wetherall, David Zats. "TIMELY: RTT-based Congestion Control for the
@@ -21,52 +21,51 @@
 //! * `d = (1 − α) · d + α · (rtt − rtt before)`, gradient `g = d / min_rtt`
 //! * `rtt < T_low`: `R += δ`
 //! * `rtt > T_high`: `R *= 1 − β · (1 − T_high / rtt)`
-//! * else, where `g ≤ 0`: `R += δ`, and more than that (`hyper`) after five increases in a row
-//! * else: `R *= 1 − β · g`
+//! * otherwise, if `g ≤ 0`: `R += δ`, or a larger step (`hyper`) after five consecutive increases
+//! * otherwise: `R *= 1 − β · g`
 //!
 //! Patched (Algorithm 2 of the analysis), between the thresholds and with its own β:
 //!
 //! * `R = δ · (1 − w) + R · (1 − β · w · (rtt − T_low) / T_low)`, with `w(g) = 2g + 1/2` clamped to
 //!   \[0, 1\]
-//! * at rest `g = 0` and `w = 1/2`, so `rtt = T_low · (1 + δ / (β · R))`
+//! * in equilibrium `g = 0` and `w = 1/2`, so `rtt = T_low · (1 + δ / (β · R))`
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Nothing of switches, but that they lose nothing.
+//! No support from switches, but a lossless fabric.
 //!
 //! # Domain
 //!
-//! Thresholds are times, of a fabric whose RTT is some 20 µs. A base RTT above `t_low` leaves the
-//! gradient alone to decide; one of some microseconds leaves `t_low` to: at 100 Gbit/s and 5.08 µs
-//! the defaults keep a p99 of 75.6 µs where `t_low` of 10 µs keeps 12.4. A warning tells where
-//! `t_low` is not above a base RTT, or above five.
+//! Thresholds are times, chosen for a fabric with an RTT of about 20 µs. If the base RTT is above
+//! `t_low`, only the gradient decides; if it is a few microseconds, mostly `t_low` does: at 100
+//! Gbit/s and 5.08 µs the defaults give a p99 of 75.6 µs, and `t_low` of 10 µs gives 12.4. A
+//! warning reports a `t_low` that is not above the base RTT, or more than five times as long.
 //!
-//! Since a gradient of zero makes the rate grow, whatever the queue, the first rule never rests
-//! (theorem 3 of the analysis). Here flows of a short path swing together between an empty queue
-//! and `t_low`: 2, 4, 8 and 16 of them use 0.89, 0.87, 0.77 and 0.65 of a link of 100 Gbit/s with a
-//! base RTT of 4.2 µs. The patched rule rests at its formula.
+//! Since a gradient of zero lets the rate grow, whatever the queue, the first rule never converges
+//! (theorem 3 of the analysis). Here flows on a short path oscillate together between an empty
+//! queue and `t_low`: 2, 4, 8 and 16 of them use 0.89, 0.87, 0.77 and 0.65 of a link of 100 Gbit/s
+//! with a base RTT of 4.2 µs. The patched rule converges to its formula.
 //!
-//! Without a window and without pauses of the fabric a start of many flows at line rate fills any
-//! buffer, for updates are a round trip apart and that grows with the queue: 16 such flows have 285
-//! MB in the queue after 20 ms. `initial_rate` and `max_window` are there for fabrics that do not
-//! pause.
+//! Without a window and without PFC, a start of many flows at line rate fills any buffer, because
+//! updates are a round trip apart and the round trip grows with the queue: 16 such flows have 285
+//! MB in the queue after 20 ms. Use `initial_rate` and `max_window` on fabrics without PFC.
 //!
 //! # Differences from the paper
 //!
-//! * As in HPCC's simulator (rdma-hw.cc): updates once a round trip and packets that are paced one
-//!   by one, where the paper updates with every segment of 16 to 64 KB and paces these; and
-//!   increases in proportion to the NIC's rate: 10 and 50 Mbit/s are for 10 Gbit/s.
+//! * As in HPCC's simulator (rdma-hw.cc), the rate is updated once a round trip and each packet is
+//!   paced, where the paper updates with every segment of 16 to 64 KB and paces segments. Increases
+//!   are proportional to the NIC's rate: 10 and 50 Mbit/s are for 10 Gbit/s.
 //! * The first round trip only stores its RTT.
-//! * Every increase counts for five in a row, also one below `t_low`, as in that simulator.
-//! * The rate grows only if it limited sending in this round trip or the one before.
-//! * No window bounds what is in flight: `max_window` is so large by default. `max_window = "1BDP"`
-//!   is the variant with a window of HPCC's evaluation.
-//! * A loss halves the rate; the paper assumes a fabric that loses nothing. What is sent again is
-//!   as NICs do (`recovery = "go-back-n"`), and a timeout is but a safety net.
-//! * Acknowledgements have the priority of data. In that simulator they go first.
-//! * The analysis gives the patch no hyper increase; here it has none. Above `t_high` the patch
-//!   keeps TIMELY's β: with 0.008 flows that start at line rate never come down (2 of them: 83 MB
-//!   in the queue after 100 ms).
+//! * Every increase counts towards the five, also one below `t_low`, as in that simulator.
+//! * The rate grows only if it limited sending in this round trip or the previous one.
+//! * By default no window bounds the bytes in flight: `max_window` is very large. `max_window =
+//!   "1BDP"` is the variant with a window of HPCC's evaluation.
+//! * A loss halves the rate; the paper assumes a lossless fabric. Retransmission is that of NICs
+//!   (`recovery = "go-back-n"`), and a timeout is only a safety net.
+//! * Acknowledgements have the priority of data. In that simulator their priority is higher.
+//! * The analysis gives the patch no hyper increase, nor is there one here. Above `t_high` the
+//!   patch keeps TIMELY's β: with 0.008, flows that start at line rate never converge (2 of them:
+//!   83 MB in the queue after 100 ms).
 
 use alloc::format;
 use alloc::string::String;
@@ -80,7 +79,7 @@ use tidegate_core::{
 };
 
 choice! {
-    /// What is done between the two thresholds.
+    /// Rule between the two thresholds.
     pub enum Variant {
         /// The sign of the gradient decides.
         Gradient = "gradient",
@@ -92,37 +91,37 @@ choice! {
 params! {
     /// Parameters of TIMELY.
     pub struct TimelyParams {
-        /// What is done between the two thresholds.
+        /// Rule between the two thresholds.
         variant: Variant = Variant::Gradient,
             "TIMELY (SIGCOMM'15), algorithm 1; `patched`: CoNEXT'16, algorithm 2";
-        /// Below this RTT the rate grows whatever the gradient; the reference of `patched`.
+        /// RTT below which the rate always grows; reference RTT of `patched`.
         t_low: Span = Span::us(50), within Span::ns(100) => Span::ms(100),
             "TIMELY (SIGCOMM'15), section 4.4";
-        /// Above this RTT the rate falls whatever the gradient.
+        /// RTT above which the rate always falls.
         t_high: Span = Span::us(500), within Span::ns(100) => Span::ms(1000),
             "TIMELY (SIGCOMM'15), section 4.4";
-        /// What gradients are relative to.
+        /// RTT by which gradients are normalised.
         min_rtt: Span = Span::us(20), within Span::ns(100) => Span::ms(100),
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
         /// Weight of the newest difference.
         alpha: f64 = 0.875, in 0.001..=1.0, "TIMELY (SIGCOMM'15), section 4.3";
         /// Gain of decreases.
         beta: f64 = 0.8, in 0.001..=1.0, "TIMELY (SIGCOMM'15), section 4.4";
-        /// The same of `patched`.
+        /// Gain of decreases under `patched`.
         patched_beta: f64 = 0.008, in 0.0001..=1.0, "CoNEXT'16, section 4.3";
-        /// Added in a round trip, as a share of the NIC's rate.
+        /// Increase in a round trip, as a share of the NIC's rate.
         additive: f64 = 0.001, in 0.000001..=1.0,
             "TIMELY (SIGCOMM'15), section 4.4: 10 Mbit/s at 10 Gbit/s";
-        /// The same after five increases in a row.
+        /// Increase after five consecutive increases, as a share of the NIC's rate.
         hyper: f64 = 0.005, in 0.000001..=1.0,
             "alibaba-edu/High-Precision-Congestion-Control, run.py: 50 Mbit/s at 10 Gbit/s";
         /// Rate of a new connection, as a share of the NIC's.
         initial_rate: f64 = 1.0, in 0.000001..=1.0,
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc; TIMELY (SIGCOMM'15), \
              section 4.4, shares the NIC among its flows";
-        /// Window at the NIC's rate; it falls with the rate.
+        /// Window at the NIC's rate; proportional to the rate below that.
         max_window: Extent = Extent::Bdp(1000.0), within Extent::Bdp(0.01) => Extent::Bdp(1e6),
-            "our choice: as good as none; 1BDP is the variant with a window of HPCC's run.py";
+            "our choice: practically unlimited; 1BDP is the windowed variant of HPCC's run.py";
         /// Smallest rate.
         min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
             "alibaba-edu/High-Precision-Congestion-Control, run.py";
@@ -135,21 +134,21 @@ fn thresholds_in_order(params: &TimelyParams) -> Option<String> {
     (t_low > t_high).then(|| format!("t_low = {t_low} is above t_high = {t_high}"))
 }
 
-/// Increases in a row after which they become larger.
+/// Consecutive increases after which the step becomes larger.
 const HYPER_AFTER: u32 = 5;
 
 /// A connection under TIMELY.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timely {
     pace: Pace,
-    /// Of the round trip before, in picoseconds.
+    /// RTT of the previous round trip, in picoseconds.
     rtt: Option<f64>,
     /// Smoothed difference of RTTs, in picoseconds.
     difference: f64,
-    /// Increases in a row.
+    /// Consecutive increases.
     increases: u32,
     round: RoundTrip,
-    /// The rate limited sending in this round trip; in the one before.
+    /// Whether the rate limited sending in this round trip, and in the previous one.
     limited: (bool, bool),
 }
 
@@ -159,7 +158,8 @@ impl CongestionControl for Timely {
         title: "TIMELY",
         citation: "Mittal et al., \"TIMELY: RTT-based Congestion Control for the Datacenter\", \
             SIGCOMM 2015",
-        summary: "Adds to its rate while round-trip times fall, and takes away while they grow.",
+        summary: "Increases its rate while round-trip times fall, and decreases it while they \
+            grow.",
         color: "#882255",
         marker: Marker::Square,
         dash: Dash::Dashed,
@@ -249,7 +249,7 @@ impl Timely {
         }
     }
 
-    /// What one increase adds, in bit/s.
+    /// Size of one increase, in bit/s.
     fn increase(&mut self, params: &TimelyParams) -> f64 {
         let hyper = params.variant == Variant::Gradient && self.increases >= HYPER_AFTER;
         self.increases += 1;
@@ -257,30 +257,30 @@ impl Timely {
     }
 }
 
-/// Where the patched rule rests at that rate; the other one has no such place.
+/// Queue in the equilibrium of the patched rule at that rate; the other rule has none.
 fn queue_target(params: &TimelyParams, path: &Path, rate_bps: f64) -> Option<Span> {
     let step = params.additive * path.nic_rate.as_bps() as f64;
     let rtt = params.t_low.scale(1.0 + step / (params.patched_beta * rate_bps.max(1.0)));
     (params.variant == Variant::Patched).then(|| rtt.min(params.t_high).beyond(path.base_rtt))
 }
 
-/// Base RTTs that `t_low` may be: it is 2.5 of the 20 µs that TIMELY was made for.
+/// Largest `t_low` in base RTTs: it is 2.5 times the 20 µs that TIMELY was designed for.
 const MOST_BASE_RTTS: u64 = 5;
 
-/// Why these parameters do not suit the path, if they do not.
+/// Reason why these parameters do not suit the path, if any.
 fn domain_warning(params: &TimelyParams, path: &Path) -> Option<String> {
     let (t_low, base_us) = (params.t_low, path.base_rtt.as_us_f64());
     if t_low <= path.base_rtt {
         return Some(format!(
-            "t_low = {t_low} is not above the base RTT of {base_us:.2} us: an empty path does not \
-             make the rate grow; a t_low of a few base RTTs does"
+            "t_low = {t_low} is not above the base RTT of {base_us:.2} us: the rate does not \
+             grow on an empty path; set t_low to a few base RTTs"
         ));
     }
     (t_low > path.base_rtt.times(MOST_BASE_RTTS)).then(|| {
         format!(
             "t_low = {t_low} is more than {MOST_BASE_RTTS} base RTTs of {base_us:.2} us: the rate \
-             grows whatever queues below that, which decides how long queues are; t_low = \
-             \"{:.0}us\" is two and a half",
+             grows at any queue below t_low, so t_low sets the queue length; set t_low = \
+             \"{:.0}us\" (2.5 base RTTs)",
             2.5 * base_us
         )
     })
@@ -300,18 +300,19 @@ mod tests {
         flow
     }
 
-    /// One round trip after another, of so many microseconds each; the rate after each in Gbit/s.
+    /// Passes one round trip after another, of these durations in microseconds, and returns the
+    /// rate after each in Gbit/s.
     fn rounds(flow: &mut Timely, params: &TimelyParams, rtts_us: &[u64]) -> alloc::vec::Vec<f64> {
-        let hear = |&rtt: &u64| {
+        let measure = |&rtt: &u64| {
             let rtt = Span::us(rtt);
             let ack = Ack { rtt, ..contract::ack(flow.round.began.after(rtt)) };
             flow.on_ack(params, &ack);
-            // What left before the round trip began changes nothing.
+            // An acknowledgement of a packet from before the round trip changes nothing.
             let now = ack.now.after(rtt).before(Span::ps(1));
             flow.on_ack(params, &Ack { now, ..ack });
             flow.pace.bps() / GBPS
         };
-        rtts_us.iter().map(hear).collect()
+        rtts_us.iter().map(measure).collect()
     }
 
     #[test]
@@ -328,17 +329,17 @@ mod tests {
     fn between_the_thresholds_the_gradient_decides() {
         let params = TimelyParams::default();
         let mut flow = start(&params, 10.0);
-        // A difference of 8 us, smoothed to 7 us of 20; then back by as much.
+        // A difference of 8 us, smoothed to 7 us of 20; then back by the same amount.
         let seen = rounds(&mut flow, &params, &[100, 108, 100]);
         assert_near(seen[1], 10.0 * (1.0 - 0.8 * 7.0 / 20.0), 1e-9);
         assert_near(seen[2], seen[1] + 0.1, 1e-9);
         assert_near(flow.difference, (0.125 * 7.0 - 7.0) * 1e6, 1.0);
-        // A gradient beyond 1/β takes all but the smallest rate.
+        // A gradient beyond 1/β reduces the rate to its minimum.
         assert_eq!(rounds(&mut flow, &params, &[200]), [0.1]);
     }
 
     #[test]
-    fn between_the_thresholds_any_queue_will_do() {
+    fn between_the_thresholds_any_queue_is_stable() {
         let params = TimelyParams::default();
         let after = |rtts: [u64; 3]| rounds(&mut start(&params, 10.0), &params, &rtts)[2];
         assert_eq!(after([60, 61, 63]), after([460, 461, 463]));
@@ -358,9 +359,9 @@ mod tests {
     }
 
     #[test]
-    fn the_patch_weighs_growth_against_the_distance_from_its_reference() {
+    fn patch_weighs_growth_against_the_reference_error() {
         let params = TimelyParams { variant: Variant::Patched, ..Default::default() };
-        // At rest: half a step against half of β of an error of 1/4 · (rtt − T_low) / T_low.
+        // In equilibrium: half a step against half of β of an error of 1/4 · (rtt − T_low) / T_low.
         let mut flow = start(&params, 10.0);
         let at_rest = queue_target(&params, &path(), 10.0 * GBPS).unwrap() + path().base_rtt;
         assert_near(at_rest.as_us_f64(), 50.0 * (1.0 + 0.1 / (0.008 * 10.0)), 1e-9);
@@ -369,7 +370,8 @@ mod tests {
         flow.limited.0 = true;
         flow.update(&params, ps);
         assert_near(flow.pace.bps(), 10.0 * GBPS, 1.0);
-        // A gradient of a quarter and more has no growth in it, one of minus a quarter no fall.
+        // A gradient of at least a quarter excludes growth, one of at most minus a quarter excludes
+        // a decrease.
         for (gradient, expected) in
             [(0.3, 10.0 * (1.0 - 0.008)), (-0.3, 10.1), (0.1, 10.0 * (1.0 - 0.0056) + 0.03)]
         {
@@ -379,7 +381,7 @@ mod tests {
             flow.update(&params, 100e6);
             assert_near(flow.pace.bps() / GBPS, expected, 1e-9);
         }
-        // Nor has it a hyper increase.
+        // The patched rule has no hyper increase.
         let mut flow = start(&params, 10.0);
         assert_near(rounds(&mut flow, &params, &[20; 21])[20], 12.0, 1e-9);
     }
@@ -397,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_limited_sending_in_the_round_before_grows() {
+    fn rate_that_limited_the_previous_round_grows() {
         let params = TimelyParams::default();
         let mut flow = start(&params, 10.0);
         let mut seen = alloc::vec::Vec::new();
@@ -408,14 +410,15 @@ mod tests {
             flow.on_ack(&params, &ack);
             seen.push(flow.pace.bps() / GBPS);
         }
-        // It grows in the round in which it limited sending and in the next, not in the third.
+        // The rate grows in the round in which it limited sending and in the next, not in the
+        // third.
         for (rate, expected) in seen.iter().zip([10.0, 10.1, 10.2, 10.2, 10.3, 10.4]) {
             assert_near(*rate, expected, 1e-9);
         }
     }
 
     #[test]
-    fn a_decrease_ends_the_row_of_increases() {
+    fn decrease_resets_the_count_of_increases() {
         let params = TimelyParams::default();
         let mut flow = start(&params, 10.0);
         let seen = rounds(&mut flow, &params, &[20, 20, 20, 20, 20, 20, 20, 600, 20, 20]);
@@ -426,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_halves_the_rate_and_ends_the_row_of_increases() {
+    fn loss_halves_the_rate_and_resets_increases() {
         let params = TimelyParams::default();
         let mut flow = start(&params, 10.0);
         rounds(&mut flow, &params, &[20; 8]);
@@ -439,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_are_in_order_and_of_the_size_of_the_base_rtt() {
+    fn thresholds_are_ordered_and_near_the_base_rtt() {
         let params = TimelyParams { t_low: Span::us(600), ..Default::default() };
         assert!(thresholds_in_order(&params).is_some_and(|text| text.contains("600us")));
         let warning = |t_low| {

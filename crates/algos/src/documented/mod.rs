@@ -1,5 +1,5 @@
-//! The example of docs/adding-a-protocol.md, as it is written there: it compiles, and keeps the
-//! contract of the catalog's entries, its card beside theirs too.
+//! The example of docs/adding-a-protocol.md, verbatim: it compiles and keeps the contract of
+//! catalog entries, including unique protocol information.
 
 #[allow(unreachable_pub, reason = "written for the catalog, which exports it")]
 pub(crate) mod gentle;
@@ -12,13 +12,13 @@ mod contract_of_the_example {
 }
 
 #[test]
-fn the_example_of_the_document_is_the_one_that_is_tested() {
+fn documented_example_equals_the_tested_one() {
     let blocks: alloc::vec::Vec<_> = DOCUMENT.split("```rust\n").skip(1).collect();
     let [block] = blocks[..] else { panic!("{} examples in Rust", blocks.len()) };
     let written = block.split("```").next().unwrap_or_default();
     assert!(
         written == EXAMPLE,
         "the example of docs/adding-a-protocol.md is not crates/algos/src/documented/gentle.rs: \
-         copy the one that is right over the other"
+         copy the correct one over the other"
     );
 }

@@ -5,30 +5,30 @@ use alloc::vec::Vec;
 
 use tidegate_core::{Application, Message, MessageId, Time};
 
-/// Numbers of messages from here on are made up: nobody submitted them.
+/// First number of forged messages, which no host submitted.
 pub(crate) const FORGED: u32 = 1 << 31;
 
-/// What the application has heard of a message.
+/// The application's record of a message.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Heard {
+pub(crate) struct MessageRecord {
     pub(crate) src: u32,
     pub(crate) dst: u32,
     pub(crate) size: u64,
     pub(crate) delivered: u64,
     pub(crate) completed: Option<Time>,
     pub(crate) acked: Option<Time>,
-    /// Its receiver had all of it once, and has forgotten that.
+    /// The receiver had received all of it and has forgotten it.
     had: bool,
-    /// Its sender has forgotten it.
+    /// The sender has forgotten it.
     given_up: bool,
-    /// Both have, and nobody may tell anything of it.
+    /// Both have forgotten it, and no further event may refer to it.
     pub(super) over: bool,
-    /// Which bytes: the beginnings and ends of pieces that do not touch.
+    /// Delivered bytes: starts and ends of disjoint pieces.
     pieces: BTreeMap<u64, u64>,
 }
 
-impl Heard {
-    /// Bytes have arrived, for the first time.
+impl MessageRecord {
+    /// Registers bytes that arrive for the first time.
     fn deliver(&mut self, offset: u64, bytes: u64) {
         let end = offset + bytes;
         assert!(self.completed.is_none() && bytes > 0 && end <= self.size, "{offset}: {self:?}");
@@ -49,98 +49,100 @@ impl Heard {
         self.delivered += bytes;
     }
 
-    /// All that was sent of it has arrived, as far as anybody can tell.
+    /// Whether everything that was sent of it has arrived, as far as is known.
     fn is_whole(&self) -> bool {
         let one_piece = self.pieces.len() <= 1 && self.pieces.keys().all(|&start| start == 0);
         one_piece && (self.size == Message::UNLIMITED || self.delivered == self.size)
     }
 }
 
-/// Checks every call at once: each byte of a message is delivered once, to its own place, then the
-/// message is completed once, then acknowledged once.
+/// Checks every call immediately: each byte of a message is delivered once, to its own offset; then
+/// the message is completed once; then it is acknowledged once.
 #[derive(Default)]
 pub(crate) struct Checking {
     /// By the application's number.
-    pub(crate) messages: Vec<Heard>,
-    /// Of no message alive.
+    pub(crate) messages: Vec<MessageRecord>,
+    /// Numbers without a message.
     pub(super) free: Vec<u32>,
-    /// Payload has to come in order.
+    /// Payload must be delivered in order.
     pub(super) in_order: bool,
-    /// Every message has a number of its own.
+    /// Every message gets a new number.
     pub(super) all_new: bool,
 }
 
 impl Checking {
-    /// A message begins, under the number of an acknowledged one, if there is one.
+    /// Submits a message, under the number of an acknowledged one, if there is one.
     pub(crate) fn submit(&mut self, src: u32, dst: u32, size: u64) -> u32 {
-        let heard = Heard { src, dst, size, ..Heard::default() };
+        let record = MessageRecord { src, dst, size, ..MessageRecord::default() };
         match self.free.pop().filter(|_| !self.all_new) {
             Some(id) => {
-                self.messages[id as usize] = heard;
+                self.messages[id as usize] = record;
                 id
             }
             None => {
-                self.messages.push(heard);
+                self.messages.push(record);
                 self.messages.len() as u32 - 1
             }
         }
     }
 
-    /// What was heard of a message, unless somebody made it up.
-    fn heard(&mut self, message: MessageId) -> Option<&mut Heard> {
+    /// Record of a message, unless it is forged.
+    fn record(&mut self, message: MessageId) -> Option<&mut MessageRecord> {
         if message.id >= FORGED {
             return None;
         }
-        let heard = &mut self.messages[message.id as usize];
-        assert_eq!(heard.src, message.src, "whose message {} is", message.id);
-        assert!(!heard.over, "forgotten by both: {heard:?}");
-        Some(heard)
+        let record = &mut self.messages[message.id as usize];
+        assert_eq!(record.src, message.src, "wrong sender of message {}", message.id);
+        assert!(!record.over, "forgotten by both ends: {record:?}");
+        Some(record)
     }
 
-    /// Host `by` has forgotten `peer`: its messages to it are over, and those from it may come
+    /// Host `by` has forgotten `peer`: its messages to it are over, and those from it may arrive
     /// once more.
     pub(crate) fn forget(&mut self, by: u32, peer: u32) {
-        for heard in &mut self.messages {
-            if (heard.src, heard.dst) == (by, peer) {
-                heard.given_up |= heard.acked.is_none();
-            } else if (heard.src, heard.dst) == (peer, by) {
-                heard.had |= heard.completed.take().is_some();
-                heard.delivered = 0;
-                heard.pieces.clear();
+        for record in &mut self.messages {
+            if (record.src, record.dst) == (by, peer) {
+                record.given_up |= record.acked.is_none();
+            } else if (record.src, record.dst) == (peer, by) {
+                record.had |= record.completed.take().is_some();
+                record.delivered = 0;
+                record.pieces.clear();
             }
         }
     }
 
-    /// The two have forgotten each other, and nothing is under way between them.
-    pub(crate) fn part(&mut self, hosts: [u32; 2]) {
-        let between = |heard: &&mut Heard| hosts.contains(&heard.src) && hosts.contains(&heard.dst);
-        self.messages.iter_mut().filter(between).for_each(|heard| heard.over = true);
+    /// The two hosts have forgotten each other, and nothing is in flight between them.
+    pub(crate) fn end_session(&mut self, hosts: [u32; 2]) {
+        let between = |record: &&mut MessageRecord| {
+            hosts.contains(&record.src) && hosts.contains(&record.dst)
+        };
+        self.messages.iter_mut().filter(between).for_each(|record| record.over = true);
     }
 }
 
 impl Application for Checking {
     fn delivered(&mut self, _now: Time, message: MessageId, offset: u64, bytes: u32) {
         let in_order = self.in_order;
-        if let Some(heard) = self.heard(message) {
-            assert!(!in_order || heard.delivered == offset, "not in order, {offset}: {heard:?}");
-            heard.deliver(offset, bytes as u64);
+        if let Some(record) = self.record(message) {
+            assert!(!in_order || record.delivered == offset, "not in order, {offset}: {record:?}");
+            record.deliver(offset, bytes as u64);
         }
     }
 
     fn completed(&mut self, now: Time, message: MessageId) {
-        if let Some(heard) = self.heard(message) {
-            assert!(heard.completed.is_none(), "completed twice: {heard:?}");
-            assert!(heard.is_whole(), "too early: {heard:?}");
-            heard.completed = Some(now);
+        if let Some(record) = self.record(message) {
+            assert!(record.completed.is_none(), "completed twice: {record:?}");
+            assert!(record.is_whole(), "too early: {record:?}");
+            record.completed = Some(now);
         }
     }
 
     fn acked(&mut self, now: Time, message: MessageId) {
-        let heard = self.heard(message).expect("nobody submitted it");
-        let has_arrived = heard.completed.is_some() || heard.had;
-        let rightly = has_arrived && heard.acked.is_none() && !heard.given_up;
-        assert!(rightly, "acknowledged wrongly: {heard:?}");
-        heard.acked = Some(now);
+        let record = self.record(message).expect("no host submitted it");
+        let has_arrived = record.completed.is_some() || record.had;
+        let rightly = has_arrived && record.acked.is_none() && !record.given_up;
+        assert!(rightly, "invalid acknowledgement: {record:?}");
+        record.acked = Some(now);
         self.free.push(message.id);
     }
 }
@@ -150,7 +152,7 @@ mod tests {
 
     const FIRST: MessageId = MessageId { src: 3, id: 0 };
 
-    /// Who has heard of these pieces, each an offset and a length, of a message of 1,000 B.
+    /// Checks after delivery of these pieces, each an offset and a length, of a message of 1,000 B.
     fn after(pieces: &[(u64, u32)]) -> Checking {
         let mut app = Checking::default();
         assert_eq!(app.submit(3, 1, 1_000), FIRST.id);
@@ -172,19 +174,19 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "delivered twice")]
-    fn no_byte_may_come_twice() {
+    fn duplicate_byte_is_rejected() {
         after(&[(0, 100), (200, 100), (299, 1)]);
     }
 
     #[test]
     #[should_panic(expected = "delivered twice")]
-    fn nor_from_in_front_of_what_has_come() {
+    fn overlap_from_the_front_is_rejected() {
         after(&[(200, 100), (0, 201)]);
     }
 
     #[test]
     #[should_panic(expected = "too early")]
-    fn what_has_holes_is_not_complete() {
+    fn message_with_holes_is_incomplete() {
         let mut app = Checking::default();
         app.submit(3, 1, Message::UNLIMITED);
         for offset in [0, 600] {
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_forgotten_a_message_may_hear_of_it_once_more() {
+    fn forgetful_receiver_may_deliver_once_more() {
         let mut app = after(&[(0, 1_000)]);
         app.completed(Time::us(1), FIRST);
         app.forget(1, 3);
@@ -211,8 +213,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "acknowledged wrongly")]
-    fn but_who_has_forgotten_that_it_sent_it_hears_nothing() {
+    #[should_panic(expected = "invalid acknowledgement")]
+    fn forgetful_sender_gets_no_acknowledgement() {
         let mut app = after(&[(0, 1_000)]);
         app.completed(Time::us(1), FIRST);
         app.forget(3, 1);
@@ -220,18 +222,18 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "forgotten by both")]
-    fn nothing_is_told_of_what_both_have_forgotten() {
+    #[should_panic(expected = "forgotten by both ends")]
+    fn messages_forgotten_by_both_end() {
         let mut app = after(&[(0, 600)]);
         app.forget(3, 1);
         app.delivered(Time::us(1), FIRST, 600, 100);
-        app.part([1, 3]);
+        app.end_session([1, 3]);
         app.delivered(Time::us(2), FIRST, 700, 100);
     }
 
     #[test]
-    #[should_panic(expected = "whose message")]
-    fn a_message_is_its_senders() {
+    #[should_panic(expected = "wrong sender")]
+    fn message_belongs_to_its_sender() {
         after(&[]).delivered(Time::ZERO, MessageId { src: 4, ..FIRST }, 0, 1_000);
     }
 }

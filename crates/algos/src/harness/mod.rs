@@ -1,9 +1,9 @@
-//! What transports are tested in: one host whose packets are made by hand, or several on a small
-//! [network](net) in memory that loses, repeats and reorders packets, with an
-//! [application](application) that checks every call; and the [trials](trials) that all of them
-//! have to pass.
+//! Test harness of transports: one host with hand-made packets, or several on a small
+//! [network](net) in memory that loses, duplicates and reorders packets, with an
+//! [application](application) that checks every call; and the [trials](trials) that all transports
+//! must pass.
 //!
-//! It knows no protocol. What it has to know of one, its tests say as a [`Subject`].
+//! It contains no protocol. The tests of a protocol provide its properties as a [`Subject`].
 
 mod application;
 mod net;
@@ -20,39 +20,39 @@ use tidegate_core::{
 pub(crate) use application::{Checking, FORGED};
 pub(crate) use net::{Faults, NO_FAULTS, Net};
 
-/// Of every host's link.
+/// Rate of every host's link.
 pub(crate) const RATE: Rate = Rate::gbps(100);
 
-/// A transport as it is tested here.
+/// A transport under test.
 pub(crate) trait Subject: Endpoint {
-    /// Payload is delivered in order.
+    /// Whether payload is delivered in order.
     const IN_ORDER: bool = false;
-    /// A message that is stopped is completed and acknowledged, as if it had been of that size.
-    const TELLS_OF_STOPPED: bool = true;
-    /// Numbers of acknowledged messages are given to others.
+    /// Whether a stopped message is completed and acknowledged as a message of the sent size.
+    const COMPLETES_STOPPED: bool = true;
+    /// Whether numbers of acknowledged messages may be reused.
     const REUSES_NUMBERS: bool = true;
 
-    /// Host number `host`; most of it is [`context`].
+    /// Context of host number `host`, mostly [`context`].
     fn context(host: u32) -> HostContext;
 
-    /// What paths look like, if it asks.
+    /// Paths, if the transport needs any.
     fn paths() -> &'static dyn PathOracle {
         &NoPaths
     }
 
-    /// Checks a packet that leaves: above all its size on the wire, which is 80 B more than its
-    /// payload, and 84 B at least, unless the transport says otherwise.
+    /// Checks a departing packet: in particular its size on the wire, which is the payload plus 80
+    /// B, and at least 84 B, unless the transport overrides this.
     fn check_packet(frame: &Frame, _header: &Self::Header, payload_bytes: u32) {
         let expected = if payload_bytes > 0 { (payload_bytes + 80).max(84) } else { 84 };
         assert_eq!(frame.wire_bytes as u32, expected, "{payload_bytes} B of payload");
     }
 
-    /// Checks that this one of `hosts` has nothing left to do, keep or say, now that all messages
-    /// between them are acknowledged.
+    /// Checks that this one of `hosts` has no remaining work or state after all messages between
+    /// them are acknowledged.
     fn check_quiet(&self, hosts: &[Self], case: &str);
 }
 
-/// A host at 100 Gbit/s, with a BDP of 100 KB, in a fabric of eight that sprays.
+/// A host at 100 Gbit/s with a BDP of 100 KB, in a fabric of eight hosts that sprays packets.
 pub(crate) fn context(host: u32) -> HostContext {
     HostContext {
         host,
@@ -70,35 +70,35 @@ pub(crate) fn context(host: u32) -> HostContext {
     }
 }
 
-/// For transports that ask for no path.
+/// For transports that query no path.
 pub(crate) struct NoPaths;
 
 impl PathOracle for NoPaths {
     fn path(&self, _src: u32, _dst: u32) -> Path {
-        unreachable!("nobody asks for a path")
+        unreachable!("no path is queried")
     }
 }
 
-/// Number `id` of its application, of no weight.
+/// Message with the application's number `id`, without weight.
 pub(crate) fn message(id: u32, dst: u32, bytes: u64) -> Message {
     Message { id, dst, bytes, dedicated: false, weight: 1, role: Role::Alone }
 }
 
-/// What a host sends at `now`, if it may send anything.
+/// The next packet of a host at `now`, if it may send one.
 pub(crate) fn transmit<T: Transport>(host: &mut T, now: Time) -> Option<(Frame, Body)> {
     let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
     let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
     (host.transmit(now, packet) == Transmit::Sent).then_some((frame, body))
 }
 
-/// All that a host sends at `now`.
+/// All packets that a host sends at `now`.
 pub(crate) fn all_sent<T: Endpoint>(host: &mut T, now: Time) -> Vec<(Frame, T::Header)> {
     core::iter::from_fn(|| transmit(host, now))
         .map(|(frame, body)| (frame, T::Header::read(&body).unwrap()))
         .collect()
 }
 
-/// Hands a packet to a host, which may turn it into its reply.
+/// Passes a packet to a host, which may turn it into its reply.
 pub(crate) fn receive<T: Transport>(
     host: &mut T,
     now: Time,
@@ -109,8 +109,8 @@ pub(crate) fn receive<T: Transport>(
     host.receive(now, PacketMut { frame, body, hops: &mut HopTrace::default() }, app)
 }
 
-/// Host `src` sends something with so much payload, and the host answers, perhaps.
-pub(crate) fn tell_with<T: Endpoint>(
+/// Passes a packet from host `src` with this payload to the host, and returns the response, if any.
+pub(crate) fn receive_payload<T: Endpoint>(
     host: &mut T,
     now: Time,
     src: u32,
@@ -124,17 +124,17 @@ pub(crate) fn tell_with<T: Endpoint>(
     (reply != Reply::None).then(|| T::Header::read(&body).unwrap())
 }
 
-/// The same without payload, of made-up messages.
-pub(crate) fn tell<T: Endpoint>(
+/// The same without payload, for forged messages.
+pub(crate) fn receive_header<T: Endpoint>(
     host: &mut T,
     now: Time,
     src: u32,
     header: &T::Header,
 ) -> Option<T::Header> {
-    tell_with(host, now, src, header, 0, &mut Checking::default())
+    receive_payload(host, now, src, header, 0, &mut Checking::default())
 }
 
-/// Place of a header's kind in the table of its transport's headers.
+/// Index of a header's kind in the table of its transport's headers.
 fn kind_of<H: Header>(header: &H) -> usize {
     let mut bytes = [0; 256];
     header.emit(&mut bytes).unwrap();
@@ -142,12 +142,12 @@ fn kind_of<H: Header>(header: &H) -> usize {
     H::FORMAT.kinds.iter().position(|kind| kind.number == number).unwrap()
 }
 
-/// Place of the kind of that name.
+/// Index of the kind with that name.
 fn kind_named<H: Header>(name: &str) -> usize {
     H::FORMAT.kinds.iter().position(|kind| kind.name == name).unwrap()
 }
 
-/// A bit for each of these kinds of packets, as [`Faults::first_of`] has them.
+/// A bit for each of these kinds of packets, for [`Faults::first_of`].
 pub(crate) fn kinds<H: Header>(names: &[&str]) -> u32 {
     names.iter().fold(0, |bits, name| bits | 1 << kind_named::<H>(name))
 }

@@ -8,31 +8,31 @@ use tidegate_core::{Body, Domain, Frame, Handle, Message, Reply, Rng, Span, Time
 
 use super::{Checking, RATE, Subject, kind_named, kind_of, message, receive, transmit};
 
-/// A host, and the times from which and before which something happens to it.
+/// A host, and the start and end of a fault at it.
 type Outage = Option<(u32, Time, Time)>;
 
-/// What the network does to packets.
+/// Faults of the network.
 #[derive(Clone, Copy)]
 pub(crate) struct Faults {
     /// Share of packets that are lost.
     pub(crate) loss: f64,
-    /// Share of packets that come twice.
+    /// Share of packets that are duplicated.
     pub(crate) duplication: f64,
-    /// Every packet that arrives does so again, so much later.
+    /// Delay after which every packet arrives a second time.
     pub(crate) echo: Option<Span>,
-    /// Each packet takes up to so much longer than 1 µs.
+    /// Largest random delay of a packet in addition to 1 µs.
     pub(crate) jitter: Span,
-    /// Share of packets that are told of congestion, as they ask to be.
+    /// Share of packets that carry a congestion signal, if they support one.
     pub(crate) congestion: f64,
-    /// Loses everything from this host between the two times.
+    /// Loses all packets from this host in this interval.
     pub(crate) mute: Outage,
-    /// Loses everything to this host between the two times.
+    /// Loses all packets to this host in this interval.
     pub(crate) deaf: Outage,
     /// Loses the first packet of each kind whose bit is set; see [`kinds`](super::kinds).
     pub(crate) first_of: u32,
 }
 
-/// Packets overtake each other, and nothing else happens to them.
+/// No faults except that packets overtake each other.
 pub(crate) const NO_FAULTS: Faults = Faults {
     loss: 0.0,
     duplication: 0.0,
@@ -44,29 +44,29 @@ pub(crate) const NO_FAULTS: Faults = Faults {
     first_of: 0,
 };
 
-/// Hosts, each with a link into a network that all of them are 1 µs away from. It is never full,
-/// unless it is a [switch](Net::through_a_switch).
+/// Hosts, each with a link into a network at a distance of 1 µs. The network has no queues unless
+/// it is a [switch](Net::through_a_switch).
 pub(crate) struct Net<T: Subject> {
     pub(crate) hosts: Vec<T>,
     pub(crate) now: Time,
     pub(crate) app: Checking,
-    /// Packets that were lost.
+    /// Number of lost packets.
     pub(crate) lost: u64,
-    /// Payload that was sent again.
+    /// Retransmitted payload.
     pub(crate) resent_bytes: u64,
-    /// The longest that a packet has waited at the switch, if there is one.
+    /// Longest queueing time of a packet at the switch, if there is one.
     pub(crate) longest_wait: Span,
     faults: Faults,
     rng: Rng,
     uplink_free: Vec<Time>,
-    /// From the switch to each host, if there is one.
+    /// Time at which the switch's link to each host is free, if there is a switch.
     downlink_free: Vec<Time>,
-    /// By arrival, then order of sending.
+    /// By arrival, then by order of sending.
     wires: BTreeMap<(Time, u64), (Frame, Body)>,
     order: u64,
-    /// Hosts that have no session with another: they have nothing to say to it, and what comes from
-    /// there does not reach them.
-    strangers: BTreeSet<(u32, u32)>,
+    /// Pairs of hosts without a session: the first sends nothing to the second, and packets in the
+    /// other direction do not reach it.
+    separated: BTreeSet<(u32, u32)>,
     /// By kind.
     sent: Vec<u64>,
 }
@@ -90,12 +90,12 @@ impl<T: Subject> Net<T> {
             downlink_free: Vec::new(),
             wires: BTreeMap::new(),
             order: 0,
-            strangers: BTreeSet::new(),
+            separated: BTreeSet::new(),
             sent: alloc::vec![0; T::Header::FORMAT.kinds.len()],
         }
     }
 
-    /// The same with a switch in the middle, from which a link leads to each host, 1 µs long.
+    /// Adds a switch, with a link of 1 µs to each host.
     pub(crate) fn through_a_switch(mut self) -> Net<T> {
         self.downlink_free = self.uplink_free.clone();
         self
@@ -122,57 +122,57 @@ impl<T: Subject> Net<T> {
         self.hosts[src as usize].stop(self.now, handle);
     }
 
-    /// Host `by` forgets `peer`, of which packets still come.
+    /// Host `by` forgets `peer`, but packets from it still arrive.
     pub(crate) fn forget(&mut self, by: u32, peer: u32) {
         self.hosts[by as usize].forget(self.now, peer);
         self.app.forget(by, peer);
     }
 
-    /// The same, and its driver keeps them away.
-    pub(crate) fn leave(&mut self, by: u32, peer: u32) {
+    /// The same, and the driver discards these packets.
+    pub(crate) fn forget_and_discard(&mut self, by: u32, peer: u32) {
         self.forget(by, peer);
-        self.strangers.insert((by, peer));
+        self.separated.insert((by, peer));
     }
 
-    /// Two hosts forget each other, and what is under way between them goes nowhere.
-    pub(crate) fn part(&mut self, hosts: [u32; 2]) {
+    /// Two hosts forget each other, and packets in flight between them are lost.
+    pub(crate) fn end_session(&mut self, hosts: [u32; 2]) {
         let [a, b] = hosts;
-        self.leave(a, b);
-        self.leave(b, a);
-        self.app.part(hosts);
+        self.forget_and_discard(a, b);
+        self.forget_and_discard(b, a);
+        self.app.end_session(hosts);
         let is_between =
             |frame: &Frame, body: &Body| hosts.contains(&frame.dst) && hosts.contains(&body.src);
         self.wires.retain(|_, (frame, body)| !is_between(frame, body));
     }
 
-    /// Two hosts that have parted may have something to say to each other again.
-    pub(crate) fn meet(&mut self, [a, b]: [u32; 2]) {
-        self.strangers.remove(&(a, b));
-        self.strangers.remove(&(b, a));
+    /// Starts a new session between two hosts that have forgotten each other.
+    pub(crate) fn start_session(&mut self, [a, b]: [u32; 2]) {
+        self.separated.remove(&(a, b));
+        self.separated.remove(&(b, a));
     }
 
-    /// Packets of that kind that hosts have sent.
+    /// Number of packets of that kind sent by hosts.
     pub(crate) fn sent(&self, kind: &str) -> u64 {
         self.sent[kind_named::<T::Header>(kind)]
     }
 
-    /// Packets other than data.
+    /// Number of packets other than data.
     pub(crate) fn control(&self) -> u64 {
         self.sent.iter().sum::<u64>() - self.sent("Data")
     }
 
-    /// Nothing arrives of what is under way.
+    /// Loses all packets in flight.
     pub(crate) fn lose_all(&mut self) {
         self.wires.clear();
     }
 
-    /// A packet leaves at `at`; when its link is free again.
+    /// Sends a packet at `at`. Returns the time at which its link is free again.
     fn send(&mut self, at: Time, mut frame: Frame, body: Body) -> Time {
         let Some(header) = T::Header::read(&body) else { panic!("{body:?}") };
         T::check_packet(&frame, &header, body.payload_bytes);
         assert!(frame.priority < T::context(0).priorities, "{frame:?}");
-        let is_to_stranger = self.strangers.contains(&(body.src, frame.dst));
-        assert!(!is_to_stranger, "{header:?} to a stranger: {frame:?}");
+        let is_separated = self.separated.contains(&(body.src, frame.dst));
+        assert!(!is_separated, "{header:?} without a session: {frame:?}");
         let kind = kind_of(&header);
         self.sent[kind] += 1;
         if body.is_retransmission {
@@ -180,7 +180,7 @@ impl<T: Subject> Net<T> {
         }
         let left = at + RATE.serialise(frame.wire_bytes as u64);
         if self.faults.congestion > 0.0 && self.rng.unit() < self.faults.congestion {
-            tell_of_congestion(&mut frame);
+            signal_congestion(&mut frame);
         }
         let copies = 1 + (self.rng.unit() < self.faults.duplication) as u32;
         for _ in 0..copies {
@@ -198,7 +198,7 @@ impl<T: Subject> Net<T> {
         left
     }
 
-    /// When a packet arrives that has left its host at `left`.
+    /// Arrival of a packet that left its host at `left`.
     fn arrival(&mut self, left: Time, frame: &Frame) -> Time {
         let jitter = Span::ps(self.rng.below(self.faults.jitter.as_ps() + 1));
         let at = left + Span::us(1) + jitter;
@@ -219,10 +219,10 @@ impl<T: Subject> Net<T> {
         self.rng.unit() < loss || cut_off || first_of & 1 << kind != 0
     }
 
-    /// What goes to a host that is not there disappears, and what comes from a stranger.
+    /// Packets to an absent host or from an unknown source are lost.
     fn arrive(&mut self, mut frame: Frame, mut body: Body) {
         let dst = frame.dst as usize;
-        if self.strangers.contains(&(frame.dst, body.src)) {
+        if self.separated.contains(&(frame.dst, body.src)) {
             return;
         }
         let Some(host) = self.hosts.get_mut(dst) else { return };
@@ -232,12 +232,12 @@ impl<T: Subject> Net<T> {
         }
     }
 
-    /// Runs until nothing is left to happen, or to `until`.
+    /// Runs until no event is left, or to `until`.
     pub(crate) fn run(&mut self, until: Time) {
         self.run_watched(until, |_| {});
     }
 
-    /// The same with a look at every host after whatever has happened to it.
+    /// The same with a check of every host after each of its events.
     pub(crate) fn run_watched(&mut self, until: Time, mut watch: impl FnMut(&Net<T>)) {
         loop {
             let arrived = |net: &mut Net<T>| {
@@ -271,7 +271,7 @@ impl<T: Subject> Net<T> {
         }
     }
 
-    /// When a host is to be asked next, if nothing arrives there.
+    /// Time of the next event of a host without arrivals.
     fn wakes(&self, host: usize) -> Time {
         let (host, free) = (&self.hosts[host], self.uplink_free[host]);
         let deadline = host.deadline();
@@ -280,7 +280,7 @@ impl<T: Subject> Net<T> {
         } else if deadline > self.now {
             deadline.min(free)
         } else {
-            // What could leave already waits for its link.
+            // A packet that could already leave waits for its link.
             free
         }
     }
@@ -294,16 +294,16 @@ impl<T: Subject> Net<T> {
     }
 
     pub(crate) fn assert_all_delivered(&self, case: &str) {
-        for heard in &self.app.messages {
-            assert!(heard.acked.is_some() || heard.over, "{case}: {heard:?}");
+        for record in &self.app.messages {
+            assert!(record.acked.is_some() || record.over, "{case}: {record:?}");
         }
         self.assert_quiet(case);
     }
 }
 
-/// What a congested network does: marks a packet that can be marked, and says that it has waited
-/// for 10 µs where it is to be said.
-fn tell_of_congestion(frame: &mut Frame) {
+/// Congestion signals: marks a packet if it supports marks, and records a queueing delay of 10 µs
+/// if it supports that.
+fn signal_congestion(frame: &mut Frame) {
     if frame.flags & frame_flag::ECN_CAPABLE != 0 {
         frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
     }

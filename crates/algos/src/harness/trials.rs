@@ -1,5 +1,5 @@
-//! What every transport with loss recovery has to pass: each trial is run by a test of that name
-//! in each of them, which says what is special to it.
+//! Trials that every transport with loss recovery must pass: each transport runs each trial in a
+//! test of that name, with its own parameters.
 
 extern crate std;
 
@@ -16,20 +16,21 @@ use super::{FORGED, Faults, NO_FAULTS, Net, RATE, Subject, kinds, receive, trans
 
 /// A few dozen messages of many sizes among four hosts, some of them stopped.
 pub(crate) struct Chaos {
-    /// Size of the largest messages that have an end.
+    /// Size of the largest messages of known size.
     pub(crate) most_bytes: u64,
-    /// Those without are stopped at most so many nanoseconds after a pause that all have.
+    /// Longest time in nanoseconds until messages of unknown size are stopped, after a pause of all
+    /// hosts.
     pub(crate) most_ns: u64,
-    /// By then all is done.
+    /// Time by which everything is done.
     pub(crate) until: Time,
 }
 
-/// What differs from seed to seed.
+/// Properties that differ from seed to seed.
 pub(crate) struct Variation<P> {
     pub(crate) params: P,
     pub(crate) jitter: Span,
     pub(crate) congestion: f64,
-    /// Where nothing is lost, nothing is sent again.
+    /// Nothing is retransmitted if nothing is lost.
     pub(crate) patient: bool,
 }
 
@@ -59,15 +60,15 @@ impl Chaos {
             0 => 1,
             1 => T::context(src).mtu as u64 * (1 + rng.below(4)),
             2..5 => 1 + rng.below(10_000),
-            7 if T::TELLS_OF_STOPPED => Message::UNLIMITED,
+            7 if T::COMPLETES_STOPPED => Message::UNLIMITED,
             _ => 1 + rng.below(self.most_bytes),
         };
         (src, dst, size)
     }
 
-    /// Every message arrives exactly once whatever the network does: with each of these shares of
-    /// loss and duplication, so many seeds. `TIDEGATE_SEEDS=20000` runs so many of each. How many
-    /// packets were lost.
+    /// Every message arrives exactly once under any network behaviour: runs this number of seeds
+    /// for each of these shares of loss and duplication. `TIDEGATE_SEEDS=20000` overrides the
+    /// number. Returns the number of lost packets.
     pub(crate) fn survive<T: Subject>(
         &self,
         faults: [(f64, f64, u64); 4],
@@ -85,10 +86,10 @@ impl Chaos {
         lost
     }
 
-    /// Hosts forget each other in the middle of messages, and begin anew: with each of these shares
-    /// of loss and duplication, so many seeds. Messages between others arrive exactly once, and so
-    /// do those of the two from then on.
-    pub(crate) fn survive_who_comes_and_goes<T: Subject>(
+    /// Hosts forget each other in the middle of messages and restart: runs this number of seeds for
+    /// each of these shares of loss and duplication. Messages between other hosts arrive exactly
+    /// once, and later messages between the two do, too.
+    pub(crate) fn survive_coming_and_going<T: Subject>(
         &self,
         faults: &[(f64, f64, u64)],
         vary: impl Fn(u64) -> Variation<T::Params>,
@@ -100,7 +101,7 @@ impl Chaos {
 
     fn come_and_go<T: Subject>(&self, case: &str, seed: u64, params: &T::Params, faults: Faults) {
         let mut net = Net::<T>::new(4, params, faults, seed);
-        // Who forgets may hear of a message that was acknowledged.
+        // A host that forgets its peer may receive packets of an acknowledged message.
         net.app.all_new = true;
         let mut rng = Rng::stream(seed, Domain::Traffic, 1);
         let long = self.until - Time::ZERO;
@@ -108,11 +109,11 @@ impl Chaos {
             let mut endless = self.talk(&mut net, &mut rng, &[]);
             let (a, b, _) = self.draw::<T>(&mut rng);
             match rng.below(3) {
-                // A session ends at both ends at once.
+                // Both ends end the session at the same time.
                 0 => {}
-                // One end goes first, and its driver knows what is of the session before.
-                1 => net.leave(a, b),
-                // It does not.
+                // One end ends it first, and its driver discards packets of the old session.
+                1 => net.forget_and_discard(a, b),
+                // The driver does not.
                 _ => net.forget(a, b),
             }
             if rng.below(2) == 0 {
@@ -122,39 +123,39 @@ impl Chaos {
                 stop_all(&mut net, &mut endless);
                 net.run(net.now + Span::us(rng.below(4_000)));
             }
-            net.part([a, b]);
+            net.end_session([a, b]);
             endless.extend(self.talk(&mut net, &mut rng, &[(a, b), (b, a)]));
-            net.meet([a, b]);
+            net.start_session([a, b]);
             stop_all(&mut net, &mut endless);
         }
         net.run(net.now + long);
         net.assert_all_delivered(case);
-        // All forget all others in the middle of messages, one of them perhaps long before, and
-        // have nothing left.
+        // All hosts forget all others in the middle of messages, one of them possibly much earlier,
+        // and have no state left.
         let mut endless = self.talk(&mut net, &mut rng, &[]);
         if rng.below(2) == 0 {
             let (a, b, _) = self.draw::<T>(&mut rng);
-            net.leave(a, b);
+            net.forget_and_discard(a, b);
             stop_all(&mut net, &mut endless);
             net.run(net.now + Span::us(rng.below(10_000)));
         }
         let pairs = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
-        pairs.iter().for_each(|&pair| net.part(pair));
+        pairs.iter().for_each(|&pair| net.end_session(pair));
         for host in &mut net.hosts {
             assert!(transmit(host, net.now).is_none(), "{case}");
         }
         net.assert_quiet(case);
         stop_all(&mut net, &mut endless);
         net.run(net.now + long);
-        pairs.iter().for_each(|&pair| net.meet(pair));
+        pairs.iter().for_each(|&pair| net.start_session(pair));
         let mut endless = self.talk(&mut net, &mut rng, &[]);
         stop_all(&mut net, &mut endless);
         net.run(net.now + long);
         net.assert_all_delivered(case);
     }
 
-    /// A few messages, but none from and to these hosts. Who sends those without end, and what they
-    /// are stopped by.
+    /// A few messages, but none from and to these hosts. Returns the senders and handles of those
+    /// of unknown size.
     fn talk<T: Subject>(
         &self,
         net: &mut Net<T>,
@@ -177,12 +178,12 @@ impl Chaos {
     }
 }
 
-/// A handle of a message that was forgotten stops nothing.
+/// The handle of a forgotten message stops nothing.
 fn stop_all<T: Subject>(net: &mut Net<T>, endless: &mut Vec<(u32, Handle)>) {
     endless.drain(..).for_each(|(src, handle)| net.stop(src, handle));
 }
 
-/// With each of these shares of loss and duplication, so many seeds.
+/// Runs this number of seeds for each of these shares of loss and duplication.
 fn for_each_seed<P>(
     faults: &[(f64, f64, u64)],
     vary: impl Fn(u64) -> Variation<P>,
@@ -192,7 +193,7 @@ fn for_each_seed<P>(
     for &(loss, duplication, seeds) in faults {
         for seed in 0..more.unwrap_or(seeds) {
             let case = format!("loss {loss}, seed {seed}");
-            println!("{case}"); // the last one shown is the one that failed
+            println!("{case}"); // the last line is that of the failure
             let variation = vary(seed);
             let (jitter, congestion) = (variation.jitter, variation.congestion);
             let faults = Faults { loss, duplication, jitter, congestion, ..NO_FAULTS };
@@ -201,8 +202,8 @@ fn for_each_seed<P>(
     }
 }
 
-/// Two hosts that forget each other in the middle of messages have nothing left, however often they
-/// do, and what a message without end was stopped by stops nothing. The hosts afterwards.
+/// Two hosts that repeatedly forget each other in the middle of messages have no state left, and
+/// the handle of an endless message stops nothing afterwards. Returns the hosts.
 pub(crate) fn forgetting_leaves_nothing<T: Subject>(params: &T::Params) -> Vec<T> {
     let mut net = Net::<T>::new(4, params, NO_FAULTS, 1);
     for round in 0..40 {
@@ -215,35 +216,35 @@ pub(crate) fn forgetting_leaves_nothing<T: Subject>(params: &T::Params) -> Vec<T
             }
         }
         net.run(net.now + Span::us(round as u64 % 10));
-        net.part([a, b]);
+        net.end_session([a, b]);
         net.assert_quiet("parted");
         stop_all(&mut net, &mut endless);
-        net.assert_quiet("parted, and stopped");
-        net.meet([a, b]);
+        net.assert_quiet("forgotten and stopped");
+        net.start_session([a, b]);
     }
     net.hosts
 }
 
-/// More messages than there are lanes are forgotten, those that wait for one, too; and all lanes
-/// are free afterwards.
-pub(crate) fn what_waits_for_a_lane_is_forgotten_too<T: Subject>() {
+/// More messages than there are lanes are forgotten, including those that wait for a lane; all
+/// lanes are free afterwards.
+pub(crate) fn messages_waiting_for_a_lane_are_forgotten_too<T: Subject>() {
     let mut net = Net::<T>::new(2, &T::Params::default(), NO_FAULTS, 1);
     let talk = |net: &mut Net<T>| (0..2 * MAX_LANES).for_each(|_| _ = net.submit(0, 1, 1));
     for _ in 0..2 {
         talk(&mut net);
         net.run(net.now + Span::us(20));
-        net.part([0, 1]);
+        net.end_session([0, 1]);
         net.assert_quiet("parted");
-        net.meet([0, 1]);
+        net.start_session([0, 1]);
     }
     talk(&mut net);
     net.run(Time::s(1));
-    net.assert_all_delivered("anew");
+    net.assert_all_delivered("after the restart");
 }
 
-/// Senders that are gone hold all that a receiver can hand out. Once it has forgotten them, the one
-/// that is left has its message of `bytes` there `soon`, which it has not had before.
-pub(crate) fn what_a_forgotten_sender_held_is_for_others<T: Subject>(
+/// Absent senders hold everything that a receiver can issue. Once it has forgotten them, the
+/// remaining sender's message of `bytes` arrives within `soon`, and not before.
+pub(crate) fn forgotten_senders_hold_nothing<T: Subject>(
     params: &T::Params,
     bytes: u64,
     soon: Span,
@@ -251,19 +252,19 @@ pub(crate) fn what_a_forgotten_sender_held_is_for_others<T: Subject>(
     let mut net = Net::<T>::new(5, params, NO_FAULTS, 1);
     (1..4).for_each(|src| _ = net.submit(src, 0, 5_000_000));
     net.run(Time::us(200));
-    (1..4).for_each(|src| net.leave(src, 0));
+    (1..4).for_each(|src| net.forget_and_discard(src, 0));
     net.run(Time::us(250));
     let (id, _) = net.submit(4, 0, bytes);
     net.run(net.now + soon);
     assert_eq!(net.app.messages[id as usize].completed, None);
-    (1..4).for_each(|src| net.part([src, 0]));
+    (1..4).for_each(|src| net.end_session([src, 0]));
     net.run(net.now + soon);
     assert!(net.app.messages[id as usize].completed.is_some(), "not after {soon}");
 }
 
-/// The first packet of any kinds may be lost: a message of each of several sizes is acknowledged
-/// before `bound` of the number of packets lost. How many were lost in all.
-pub(crate) fn the_first_packet_of_any_kinds_may_be_lost<T: Subject>(
+/// The first packets of any combination of kinds may be lost: a message of each of several sizes is
+/// acknowledged before `bound` of the number of lost packets. Returns the total number of losses.
+pub(crate) fn first_packets_of_any_kind_may_be_lost<T: Subject>(
     jitter: Span,
     bound: impl Fn(u64) -> Time,
 ) -> u64 {
@@ -286,9 +287,9 @@ pub(crate) fn the_first_packet_of_any_kinds_may_be_lost<T: Subject>(
     lost
 }
 
-/// A message without end, of which a thousandth is lost, delivers what a link carries in `least` of
-/// 20 ms at least, in bounded memory, and ends when it is stopped.
-pub(crate) fn a_message_without_end_survives_loss<T: Subject>(
+/// A message of unknown size with a loss of a thousandth delivers at least what a link carries in
+/// `least` out of 20 ms, in bounded memory, and ends when it is stopped.
+pub(crate) fn endless_message_survives_loss<T: Subject>(
     params: &T::Params,
     jitter: Span,
     least: Span,
@@ -300,17 +301,17 @@ pub(crate) fn a_message_without_end_survives_loss<T: Subject>(
     net.run(Time::ms(20));
     let delivered = net.app.messages[0].delivered;
     assert!(delivered > RATE.bytes_in(least), "{delivered} B");
-    assert!(is_bounded(&net.hosts[1]), "its receiver keeps too much");
+    assert!(is_bounded(&net.hosts[1]), "its receiver keeps too much state");
     net.stop(0, handle);
     net.run(Time::s(1));
-    let heard = &net.app.messages[0];
-    assert!(heard.completed.is_some() && heard.delivered - delivered < 1_000_000, "{heard:?}");
+    let record = &net.app.messages[0];
+    assert!(record.completed.is_some() && record.delivered - delivered < 1_000_000, "{record:?}");
     net.assert_all_delivered("stopped");
 }
 
-/// What a sender may send stops where the window of a lost packet ends, which is `most` packets
-/// long; `ahead` says how many of them a receiver has been sent.
-pub(crate) fn the_window_of_a_lost_packet_ends<T: Subject>(
+/// The permission of a sender ends at the window of a lost packet, which is `most` packets long;
+/// `ahead` returns the number of packets that a receiver has been sent.
+pub(crate) fn window_of_a_lost_packet_ends<T: Subject>(
     params: &T::Params,
     most: u64,
     ahead: impl Fn(&T) -> u64,
@@ -322,14 +323,14 @@ pub(crate) fn the_window_of_a_lost_packet_ends<T: Subject>(
     net.run(Time::ms(15));
     assert_eq!(ahead(&net.hosts[1]), most);
     net.run(Time::s(1));
-    net.assert_all_delivered("the window moved on");
+    net.assert_all_delivered("the window has advanced");
     assert_eq!(net.resent_bytes, mtu);
 }
 
-/// A handle is worth nothing once its message is acknowledged, which takes less than `acked_in`:
-/// the message that has its place then delivers more than `least` in `going`, although it was to be
-/// stopped by the handle of the one before.
-pub(crate) fn a_handle_is_worth_nothing_once_acknowledged<T: Subject>(
+/// A handle is invalid once its message is acknowledged, which takes less than `acked_in`: the
+/// message that reuses its slot then delivers more than `least` in `going`, although the old handle
+/// was used to stop it.
+pub(crate) fn handle_is_invalid_once_acknowledged<T: Subject>(
     acked_in: Span,
     going: Span,
     least: Span,
@@ -338,7 +339,7 @@ pub(crate) fn a_handle_is_worth_nothing_once_acknowledged<T: Subject>(
     let (_, old) = net.submit(0, 1, 1_000);
     net.run(Time::ZERO + acked_in);
     assert!(net.app.messages[0].acked.is_some());
-    // In the same place, and without end.
+    // In the same slot, and of unknown size.
     let (id, new) = net.submit(0, 1, Message::UNLIMITED);
     assert_ne!(old, new);
     net.stop(0, old);
@@ -349,12 +350,12 @@ pub(crate) fn a_handle_is_worth_nothing_once_acknowledged<T: Subject>(
     assert!(delivered > RATE.bytes_in(least), "{delivered} B");
     net.stop(0, new);
     net.run(Time::s(1));
-    net.assert_all_delivered("stopped by its own");
+    net.assert_all_delivered("stopped by its own handle");
 }
 
-/// Packets that nobody sent harm only those in whose name they come: hosts from 3 on, of which the
-/// last is not there. Messages of up to `most_bytes` among the other three arrive by `until`.
-/// `fitting` is a number that would make sense in a packet just now.
+/// Forged packets harm only the hosts that they claim to come from: hosts from 3 on, the last of
+/// which does not exist. Messages of up to `most_bytes` among the other three arrive by `until`.
+/// `fitting` is a number that is currently valid in a packet.
 pub(crate) fn forged_packets_harm_only_their_senders<T: Subject>(
     params: impl Fn(u64) -> T::Params,
     most_bytes: u64,
@@ -371,13 +372,13 @@ pub(crate) fn forged_packets_harm_only_their_senders<T: Subject>(
             for _ in 0..200 {
                 let (mut frame, mut body) = forged(fitting(&net), &mut rng);
                 let host = &mut net.hosts[frame.dst as usize];
-                // Its reply is for nobody here.
+                // Its reply has no destination here.
                 receive(host, net.now, &mut frame, &mut body, &mut net.app);
             }
             net.run(net.now + Span::us(2));
         }
         net.run(until);
-        assert!(net.app.messages.iter().all(|heard| heard.acked.is_some()), "seed {seed}");
+        assert!(net.app.messages.iter().all(|record| record.acked.is_some()), "seed {seed}");
     }
 }
 
@@ -389,7 +390,7 @@ fn forged(fitting: Option<u64>, rng: &mut Rng) -> (Frame, Body) {
         (3, Some(fitting)) => fitting,
         _ => rng.bits(),
     };
-    // A number, or two.
+    // One number, or two.
     let mut word = || if any() % 2 == 0 { any() } else { any() << 32 | any() >> 32 };
     let words = core::array::from_fn(|_| word());
     let body = Body {

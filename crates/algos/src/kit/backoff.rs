@@ -1,30 +1,31 @@
-//! Timeouts that double for as long as nothing comes of them. SIRD at both ends and windowed
-//! connections wait like this.
+//! Timeouts that double while there is no response. Used by SIRD at both ends and by windowed
+//! connections.
 
 use tidegate_core::Span;
 
-/// How often in a row nothing came of waiting.
+/// Number of consecutive timeouts without a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Backoff(u8);
 
 impl Backoff {
-    /// How long to wait where the first time takes `timeout`.
+    /// Time to wait if the first wait is `timeout`.
     #[inline]
     pub(crate) fn wait(self, timeout: Span) -> Span {
         timeout.times(1 << self.0)
     }
 
-    /// Nothing came; the wait doubles at most `most` times, which is below 64.
+    /// Registers a wait without a response; the wait doubles at most `most` times, which is below
+    /// 64.
     pub(crate) fn double(&mut self, most: u8) {
         self.0 = (self.0 + 1).min(most);
     }
 
-    /// How often it has doubled.
+    /// Number of doublings.
     pub(crate) fn doubled(self) -> u8 {
         self.0
     }
 
-    /// There is news; whether none had come before.
+    /// Resets after a response. Returns whether there had been none.
     #[inline]
     pub(crate) fn end(&mut self) -> bool {
         core::mem::take(&mut self.0) > 0
@@ -36,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_doubles_up_to_a_bound_until_there_is_news() {
+    fn wait_doubles_up_to_a_bound_until_a_response() {
         let mut backoff = Backoff::default();
         assert!(!backoff.end());
         let waits = [1, 2, 4, 8, 8, 8].map(|_| {

@@ -1,14 +1,14 @@
-//! A set of packet numbers at and above a moving base: what has arrived of a message (SIRD, the
-//! toy, through [`Window`](super::window)), what is known of packets in flight (windowed recovery).
+//! A set of packet numbers at and above a moving base: arrived packets of a message (SIRD and the
+//! toy, through [`Window`](super::window)), state of packets in flight (windowed recovery).
 
 use alloc::collections::VecDeque;
 
-/// Packet numbers, a bit each.
+/// Packet numbers, one bit each.
 #[derive(Debug, Default)]
 pub(crate) struct Bits {
     /// Packet number of the first bit, a multiple of 64.
     first: u64,
-    /// Nothing below counts.
+    /// Numbers below are ignored.
     base: u64,
     words: VecDeque<u64>,
 }
@@ -39,8 +39,8 @@ impl Bits {
         packet >= self.base && self.word(self.index(packet)) >> (packet % 64) & 1 == 1
     }
 
-    /// Puts in a packet at or above the base; false if it was in. The caller bounds how far it is
-    /// above.
+    /// Adds a packet at or above the base. Returns false if it was present. The caller bounds its
+    /// distance from the base.
     #[inline]
     pub(crate) fn set(&mut self, packet: u64) -> bool {
         let (index, bit) = (self.index(packet), 1 << (packet % 64));
@@ -59,7 +59,7 @@ impl Bits {
         self.words.resize(index + 1, 0);
     }
 
-    /// Takes out a packet at or above the base.
+    /// Removes a packet at or above the base.
     pub(crate) fn clear(&mut self, packet: u64) {
         let index = self.index(packet);
         if let Some(word) = self.words.get_mut(index) {
@@ -67,7 +67,7 @@ impl Bits {
         }
     }
 
-    /// Moves the base up and forgets everything below; how many members that were.
+    /// Moves the base up and removes everything below. Returns the number of removed members.
     pub(crate) fn advance(&mut self, base: u64) -> u64 {
         let mut gone = 0;
         while self.first + 64 <= base {
@@ -83,7 +83,7 @@ impl Bits {
         gone
     }
 
-    /// Moves the base up to the first packet that is not in.
+    /// Moves the base up to the first packet that is not a member.
     #[inline]
     pub(crate) fn slide(&mut self) {
         while let Some(&word) = self.words.front() {
@@ -110,7 +110,7 @@ impl Bits {
         None
     }
 
-    /// Bit i says that packet `packet + i` is not in; `packet` is not below the base.
+    /// Bit i: packet `packet + i` is not a member; `packet` is not below the base.
     pub(crate) fn missing(&self, packet: u64) -> u64 {
         let (index, shift) = (self.index(packet), packet % 64);
         let low = self.word(index) >> shift;

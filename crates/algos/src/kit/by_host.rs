@@ -1,9 +1,9 @@
-//! What a host keeps of the hosts it has met: memory for those, not for all there are.
+//! State of a host about its peers: memory for known peers only, not for all hosts.
 //!
-//! A table indexed by host would be one load, but on 65,536 hosts it takes megabytes after a
+//! A table indexed by host would need one load, but with 65,536 hosts it takes megabytes after a
 //! message to a high number, on every host: the square of the fabric. A sorted list is as small as
-//! this, but every data packet that arrives asks for its source, and a search among a hundred takes
-//! seven loads that no branch predictor foresees.
+//! this table, but every arriving data packet looks up its source, and a search among a hundred
+//! takes seven loads that no branch predictor anticipates.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,19 +11,19 @@ use alloc::vec::Vec;
 /// No value.
 const NONE: u32 = u32::MAX;
 
-/// Values by host, made when a host is first met.
+/// Values by host, created when a host is first looked up.
 #[derive(Default)]
 pub(crate) struct ByHost<T> {
-    /// Host and the place of its value: at the host's home, or where another is in the way, at the
-    /// next that is free. At least twice as many as there are values, so that one is; a power of
-    /// two.
+    /// Host and the index of its value: at the host's home position, or if that is occupied, at the
+    /// next free one. The table has at least twice as many entries as values, so that one is free;
+    /// its size is a power of two.
     places: Vec<(u32, u32)>,
     values: Vec<T>,
 }
 
 impl<T: Default> ByHost<T> {
-    /// Multiples of the golden ratio lie evenly, so hosts at equal distances (neighbours, the first
-    /// of every rack) do too.
+    /// Multiples of the golden ratio are evenly distributed, so hosts at equal distances
+    /// (neighbours, the first of every rack) are, too.
     #[inline]
     fn home(&self, host: u32) -> usize {
         ((host.wrapping_mul(0x9e37_79b9) as u64 * self.places.len() as u64) >> 32) as usize
@@ -47,13 +47,13 @@ impl<T: Default> ByHost<T> {
         self.find(host).map(|value| &self.values[value])
     }
 
-    /// The value of `host`; the default if it had none.
+    /// The value of `host`; a default is created if there is none.
     pub(crate) fn entry(&mut self, host: u32) -> &mut T {
         let value = self.find(host).unwrap_or_else(|| self.add(host));
         &mut self.values[value]
     }
 
-    /// Takes the value of `host`, if it has one, and leaves the default.
+    /// Takes the value of `host`, if any, and leaves the default.
     pub(crate) fn take(&mut self, host: u32) -> T {
         self.find(host).map(|value| core::mem::take(&mut self.values[value])).unwrap_or_default()
     }
@@ -91,7 +91,7 @@ mod tests {
     use tidegate_core::{Domain, Rng};
 
     #[test]
-    fn agrees_with_a_map_and_takes_room_for_what_was_met() {
+    fn agrees_with_a_map_in_proportional_memory() {
         let mut rng = Rng::stream(1, Domain::Transport, 0);
         let (mut table, mut expected) = (ByHost::<u64>::default(), BTreeMap::new());
         for i in 0..3_000 {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_at_equal_distances_are_not_in_each_others_way() {
+    fn hosts_at_equal_distances_rarely_collide() {
         for distance in
             [1, 2, 3, 8, 9, 16, 24, 32, 40, 48, 64, 100, 128, 256, 512, 1_000, 1_024, 4_096]
         {

@@ -1,9 +1,9 @@
-//! A packet as it leaves: the same fields to fill in SIRD, the toy and windowed.
+//! A departing packet: the fields that SIRD, the toy and windowed fill in alike.
 
 use tidegate_core::wire::Carried;
 use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, PacketMut, Span};
 
-/// What the fabric is told of a packet.
+/// Frame fields of a packet that the fabric reads.
 pub(crate) struct Departure {
     pub(crate) dst: u32,
     pub(crate) entropy: u32,
@@ -15,21 +15,21 @@ pub(crate) struct Departure {
 }
 
 impl Departure {
-    /// Data with so much payload, and headers of the usual length.
+    /// A data packet with this payload and headers of the usual length.
     #[inline(always)]
     pub(crate) fn data(dst: u32, entropy: u32, payload_bytes: u32, priority: u8) -> Departure {
         let wire_bytes = (payload_bytes + HEADER_BYTES).max(MIN_WIRE_BYTES);
         Departure { dst, entropy, wire_bytes, payload_bytes, priority, flags: 0 }
     }
 
-    /// A packet without payload, the smallest that there is.
+    /// A packet without payload, of the minimum size.
     #[inline(always)]
     pub(crate) fn control(dst: u32, entropy: u32, priority: u8) -> Departure {
         let wire_bytes = MIN_WIRE_BYTES;
         Departure { dst, entropy, wire_bytes, payload_bytes: 0, priority, flags: 0 }
     }
 
-    /// Writes the packet that host `src` sends. What the driver keeps in the frame stays.
+    /// Writes the packet that host `src` sends. Frame fields of the driver keep their values.
     #[inline(always)]
     pub(crate) fn write<H: Carried>(self, src: u32, header: &H, packet: PacketMut<'_>) {
         let frame = packet.frame;
@@ -54,7 +54,7 @@ mod tests {
     headers! {
         /// One packet.
         pub enum Header = "test", version 1, port 1;
-        /// It.
+        /// The only kind.
         Data = 0 { flags {} fields {} }
     }
 
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_the_packet_before() {
+    fn no_field_of_the_previous_packet_remains() {
         let mut frame = Frame {
             peak_hop_delay: Span::us(3),
             entropy: 4,
@@ -98,7 +98,7 @@ mod tests {
             wire_bytes: 100,
             priority: 0,
             flags: 1,
-            // The driver's.
+            // Set by the driver.
             at: Time::us(7),
             next: 8,
         };

@@ -1,22 +1,22 @@
-//! Members in the order of their keys, of which any can be moved or taken out by its number: what
-//! goes next under shortest-first, in turns or by time, in O(log n).
+//! Members ordered by key, any of which can be moved or removed by its number: the next one by
+//! shortest-first, round-robin or time, in O(log n).
 //!
-//! SIRD orders messages, senders, receivers and timers with them, windowed the connections of a
-//! pool. A heap of one or two costs a few instructions, and that is the common case.
+//! SIRD orders messages, senders, receivers and timers with heaps, windowed orders the connections
+//! of a pool. A heap of one or two members costs a few instructions, and that is the common case.
 
 use alloc::vec::Vec;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// Fewest bytes left first, then the order of arrival or turn: two numbers in one, so that a
+/// Fewest bytes left first, then the order of arrival or round: two numbers in one, so that a
 /// comparison is a subtraction.
 #[inline]
 pub(crate) fn shortest_first(bytes_left: u64, order: u64) -> u128 {
     (bytes_left as u128) << 64 | order as u128
 }
 
-/// Where the members of one or several disjoint heaps are, by number.
+/// Positions of the members of one or several disjoint heaps, by number.
 #[derive(Default)]
 pub(crate) struct Places(Vec<u32>);
 
@@ -31,7 +31,7 @@ impl Places {
         self.of(id).is_some()
     }
 
-    /// Of a new member.
+    /// Sets the position of a new member.
     #[inline]
     fn add(&mut self, id: u32, place: usize) {
         if self.0.len() <= id as usize {
@@ -52,9 +52,9 @@ impl Places {
     }
 }
 
-/// One of several disjoint heaps over the same numbers: whoever keeps them all keeps the places of
-/// their members once. The smallest key is first; equal keys are in order of their numbers, so the
-/// order never depends on history.
+/// One of several disjoint heaps over the same numbers: the owner of all of them keeps the
+/// positions of their members only once. The smallest key is first; equal keys are ordered by
+/// number, so the order never depends on history.
 pub(crate) struct Pile<K> {
     entries: Vec<(K, u32)>,
 }
@@ -76,7 +76,7 @@ impl<K: Copy + Ord> Pile<K> {
         self.entries.first().copied()
     }
 
-    /// Puts `id` in, or moves it.
+    /// Adds `id`, or moves it.
     #[inline]
     pub(crate) fn set(&mut self, places: &mut Places, id: u32, key: K) {
         let Some(place) = places.of(id) else { return self.add(places, id, key) };
@@ -86,7 +86,7 @@ impl<K: Copy + Ord> Pile<K> {
         }
     }
 
-    /// What is not done for every packet lies apart, so that the rest is small.
+    /// Operations that are not needed for every packet are separate, so that the rest stays small.
     #[inline(never)]
     fn add(&mut self, places: &mut Places, id: u32, key: K) {
         let place = self.entries.len();
@@ -97,7 +97,7 @@ impl<K: Copy + Ord> Pile<K> {
         }
     }
 
-    /// Takes `id` out, if it is in.
+    /// Removes `id`, if present.
     #[inline]
     pub(crate) fn remove(&mut self, places: &mut Places, id: u32) {
         if let Some(place) = places.of(id) {
@@ -116,7 +116,7 @@ impl<K: Copy + Ord> Pile<K> {
         }
     }
 
-    /// Moves what stands at `place` to where it belongs.
+    /// Moves the entry at `place` to its position.
     #[inline(never)]
     fn sift(&mut self, places: &mut Places, place: usize) {
         let parent = place.saturating_sub(1) / 2;
@@ -161,7 +161,7 @@ impl<K: Copy + Ord> Pile<K> {
     }
 }
 
-/// A heap by itself.
+/// A heap with its own positions.
 pub(crate) struct Heap<K> {
     pile: Pile<K>,
     places: Places,
@@ -191,12 +191,12 @@ impl<K: Copy + Ord> Heap<K> {
     pub(crate) fn key(&self, id: u32) -> Option<K> {
         self.places.of(id).map(|place| self.pile.entries[place].0)
     }
-    /// Puts `id` in, or moves it.
+    /// Adds `id`, or moves it.
     #[inline]
     pub(crate) fn set(&mut self, id: u32, key: K) {
         self.pile.set(&mut self.places, id, key);
     }
-    /// Takes `id` out, if it is in.
+    /// Removes `id`, if present.
     #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
         self.pile.remove(&mut self.places, id);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_bytes_go_first_and_then_the_order_decides() {
+    fn fewer_bytes_first_then_order() {
         let sorted = [(0, 0), (0, u64::MAX), (1, 0), (1, 1), (u64::MAX, 0), (u64::MAX, u64::MAX)];
         let keys = sorted.map(|(bytes, order)| shortest_first(bytes, order));
         assert!(keys.is_sorted_by(|a, b| a < b));

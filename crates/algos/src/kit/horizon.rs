@@ -1,12 +1,12 @@
-//! What overtaking tells of loss where packets take paths of their own. SIRD and Homa ask by it for
-//! what is missing: what was missing below the highest packet of a message a timeout ago left
-//! before that one, so it is lost.
+//! Detection of losses by overtaking on paths that do not keep order. SIRD and Homa use it to
+//! detect missing packets: a packet that was missing below the highest packet of a message a
+//! timeout ago left before that one, so it is lost.
 
 use tidegate_core::{Span, Time};
 
 use super::window::Window;
 
-/// Whatever is missing of a message below a packet a timeout from a time on is lost.
+/// All packets of a message that are missing below a packet a timeout after a given time are lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Horizon {
     packet: u64,
@@ -14,19 +14,19 @@ pub(crate) struct Horizon {
 }
 
 impl Horizon {
-    /// Below all that has arrived by `now`.
+    /// The horizon above all packets that have arrived by `now`.
     pub(crate) fn of(window: &Window, now: Time) -> Horizon {
         Horizon { packet: window.high(), since: now }
     }
 
-    /// When what is missing is lost. Packets were last asked for at `asked_at`, and come within a
-    /// timeout too.
+    /// Time at which missing packets are lost. Packets that were last requested at `asked_at`
+    /// arrive within a timeout, too.
     pub(crate) fn due(self, asked_at: Time, timeout: Span) -> Time {
         self.since.max(asked_at).after(timeout)
     }
 
-    /// Below which packet whatever is missing is lost by `now`, if anything is. Moves on where it
-    /// is of no use any more.
+    /// Packet number below which all missing packets are lost by `now`, if any. Advances a horizon
+    /// that has become useless.
     pub(crate) fn overtaken(
         &mut self,
         window: &Window,
@@ -37,7 +37,7 @@ impl Horizon {
         let (base, high) = (window.base(), window.high());
         let lost = base < self.packet && now >= self.due(asked_at, timeout);
         let lost = lost.then_some(self.packet);
-        // Without a gap the next one is younger than this.
+        // Without a gap, the next missing packet is younger than this horizon.
         let passed = base >= self.packet && now.since(self.since) >= timeout;
         if lost.is_some() || base == high || passed {
             *self = Horizon::of(window, now);
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_packet_overtook_is_lost_a_timeout_later() {
+    fn overtaken_packets_are_lost_a_timeout_later() {
         let window = window(&[0, 1, 3, 7]);
         let mut horizon = Horizon::of(&window, Time::us(5));
         let before = horizon;
@@ -69,11 +69,11 @@ mod tests {
         assert_eq!(horizon.overtaken(&window, Time::ZERO, early, TIMEOUT), None);
         assert_eq!(horizon, before, "there is a gap, and it is not due");
         assert_eq!(horizon.overtaken(&window, Time::ZERO, Time::us(15), TIMEOUT), Some(8));
-        assert_eq!(horizon.due(Time::ZERO, TIMEOUT), Time::us(25), "and again a timeout later");
+        assert_eq!(horizon.due(Time::ZERO, TIMEOUT), Time::us(25), "repeated a timeout later");
     }
 
     #[test]
-    fn what_was_asked_for_lately_is_not_lost_yet() {
+    fn recently_requested_packets_are_not_lost() {
         let window = window(&[1]);
         let mut horizon = Horizon::of(&window, Time::us(5));
         assert_eq!(horizon.due(Time::us(8), TIMEOUT), Time::us(18));
@@ -82,15 +82,15 @@ mod tests {
     }
 
     #[test]
-    fn what_came_after_it_is_judged_by_a_later_one() {
-        // All below 2 has come, 3 is missing since some time after.
+    fn later_gaps_need_a_later_horizon() {
+        // All below 2 have arrived, 3 is missing since some later time.
         let (then, now) = (window(&[0, 1]), window(&[0, 1, 2, 4]));
         let mut horizon = Horizon::of(&then, Time::us(5));
         assert_eq!(horizon.overtaken(&now, Time::ZERO, Time::us(14), TIMEOUT), None);
         assert_eq!(horizon, Horizon::of(&then, Time::us(5)), "it may be younger than a timeout");
         assert_eq!(horizon.overtaken(&now, Time::ZERO, Time::us(15), TIMEOUT), None);
         assert_eq!(horizon, Horizon::of(&now, Time::us(15)));
-        // Where nothing is missing it moves on at once.
+        // If nothing is missing, the horizon advances immediately.
         let whole = window(&[0, 1, 2, 3, 4]);
         assert_eq!(horizon.overtaken(&whole, Time::ZERO, Time::us(16), TIMEOUT), None);
         assert_eq!(horizon, Horizon::of(&whole, Time::us(16)));

@@ -1,25 +1,26 @@
-//! Names of messages that both ends recognise for ever, with one small record a lane.
+//! Message identifiers that both ends always recognise, with one small record per lane.
 //!
-//! A message is known by the pair of hosts, its lane and the lane's generation. A sender uses a
-//! lane again, with the next generation, once it knows that the message before has arrived; so its
-//! receiver can tell a new message from a packet that comes late or again. SIRD names messages like
-//! this; Homa, dcPIM and ExpressPass have to tell the same apart, and none can keep every message.
+//! The pair of hosts, its lane and the lane's generation identify a message. A sender reuses a
+//! lane, with the next generation, once it knows that the previous message has arrived; so the
+//! receiver can distinguish a new message from a late or duplicate packet. SIRD identifies messages
+//! in this way; Homa, dcPIM and ExpressPass must make the same distinction, and none of them can
+//! keep every message.
 
 use alloc::vec::Vec;
 
-/// Messages under way from one host to another; more wait at the sender.
+/// Largest number of messages in flight from one host to another; more wait at the sender.
 pub(crate) const MAX_LANES: usize = 4096;
 
 /// The sender's end: lanes to one receiver.
 #[derive(Default)]
 pub(crate) struct Lanes {
-    /// By lane, of the message in it.
+    /// Generation of the message in each lane.
     generations: Vec<u32>,
     free: Vec<u32>,
 }
 
 impl Lanes {
-    /// Takes a lane: its number and generation; none where all are taken.
+    /// Takes a lane. Returns its number and generation, or `None` if all are in use.
     pub(crate) fn open(&mut self) -> Option<(u32, u32)> {
         let lane = self.free.pop().or_else(|| {
             let lane = self.generations.len();
@@ -31,7 +32,7 @@ impl Lanes {
         Some((lane, self.generations[lane as usize]))
     }
 
-    /// The message in a lane that was taken has arrived.
+    /// Frees a lane whose message has arrived.
     pub(crate) fn close(&mut self, lane: u32) {
         let generation = &mut self.generations[lane as usize];
         *generation = generation.wrapping_add(1);
@@ -39,7 +40,7 @@ impl Lanes {
     }
 }
 
-/// What a lane's last message has become.
+/// State of a lane's last message.
 #[derive(Clone, Copy)]
 enum Last<D> {
     /// There was none.
@@ -55,31 +56,31 @@ struct Lane<D> {
     last: Last<D>,
 }
 
-/// What a receiver knows of a message.
+/// State of a message at its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known<D> {
     /// It is being received, in this slot.
     Slot(u32),
-    /// It has arrived, and this is what was to be kept of it.
+    /// It has arrived; this value was kept.
     Done(D),
-    /// Nothing: it is new.
+    /// It is new.
     New,
-    /// It is over, or there can be no such message.
+    /// It is over, or is not valid.
     Never,
 }
 
-/// The receiver's end: lanes from one sender, `D` kept of each one's last message.
-pub(crate) struct Heard<D>(Vec<Lane<D>>);
+/// The receiver's end: lanes from one sender, with a value `D` kept of the last message in each.
+pub(crate) struct IncomingLanes<D>(Vec<Lane<D>>);
 
-impl<D> Default for Heard<D> {
+impl<D> Default for IncomingLanes<D> {
     fn default() -> Self {
-        Heard(Vec::new())
+        IncomingLanes(Vec::new())
     }
 }
 
-impl<D: Copy> Heard<D> {
-    /// From a sender that has not been heard of.
-    pub(crate) const NOTHING: Heard<D> = Heard(Vec::new());
+impl<D: Copy> IncomingLanes<D> {
+    /// Lanes of an unknown sender.
+    pub(crate) const NONE: IncomingLanes<D> = IncomingLanes(Vec::new());
 
     #[inline]
     pub(crate) fn find(&self, lane: u32, generation: u32) -> Known<D> {
@@ -90,7 +91,7 @@ impl<D: Copy> Heard<D> {
                 Last::Unused => Known::New,
             },
             Some(&Lane { last: Last::Unused, .. }) => Known::New,
-            // A sender uses a lane again when it knows that the message before has arrived.
+            // A sender reuses a lane when it knows that the previous message has arrived.
             Some(&Lane { generation: before, last: Last::Done(_) })
                 if (generation.wrapping_sub(before) as i32) > 0 =>
             {
@@ -101,8 +102,8 @@ impl<D: Copy> Heard<D> {
         }
     }
 
-    /// A new message is received in `slot`. Only what is [`New`](Known::New) has a lane for it.
-    /// What was kept of the message before: its sender knows that it has arrived.
+    /// Registers a new message in `slot`; it must be [`New`](Known::New). Returns the value kept of
+    /// the previous message, whose sender knows that it has arrived.
     pub(crate) fn open(&mut self, lane: u32, generation: u32, slot: u32) -> Option<D> {
         if self.0.len() <= lane as usize {
             self.0.resize(lane as usize + 1, Lane { generation: 0, last: Last::Unused });
@@ -114,7 +115,7 @@ impl<D: Copy> Heard<D> {
         }
     }
 
-    /// The message in a lane has arrived.
+    /// Registers that the message in a lane has arrived.
     pub(crate) fn close(&mut self, lane: u32, kept: D) {
         self.0[lane as usize].last = Last::Done(kept);
     }
@@ -138,55 +139,58 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_tells_new_messages_from_old_ones_whatever_comes_again() {
+    fn receiver_distinguishes_new_and_old_messages() {
         let mut rng = Rng::stream(1, Domain::Transport, 0);
-        let (mut lanes, mut heard) = (Lanes::default(), Heard::<u64>::default());
-        // Every message there was: lane, generation, whether it has arrived, whether all is known.
+        let (mut lanes, mut incoming) = (Lanes::default(), IncomingLanes::<u64>::default());
+        // All messages so far: lane, generation, and whether it has arrived.
         let mut messages: Vec<(u32, u32, bool)> = Vec::new();
         let mut active = Vec::new();
         for number in 0..2_000u32 {
             if rng.below(2) == 0 || active.is_empty() {
                 let (lane, generation) = lanes.open().unwrap();
-                assert_eq!(heard.find(lane, generation), Known::New);
-                heard.open(lane, generation, number);
+                assert_eq!(incoming.find(lane, generation), Known::New);
+                incoming.open(lane, generation, number);
                 active.push(messages.len());
                 messages.push((lane, generation, false));
-                assert_eq!(heard.find(lane, generation), Known::Slot(number));
+                assert_eq!(incoming.find(lane, generation), Known::Slot(number));
             } else {
                 let which = active.swap_remove(rng.below(active.len() as u64) as usize);
                 let (lane, generation, arrived) = &mut messages[which];
-                heard.close(*lane, number as u64);
-                assert_eq!(heard.find(*lane, *generation), Known::Done(number as u64));
+                incoming.close(*lane, number as u64);
+                assert_eq!(incoming.find(*lane, *generation), Known::Done(number as u64));
                 *arrived = true;
                 lanes.close(*lane);
             }
-            // An old packet is never the first of a new message.
+            // An old packet never counts as the first of a new message.
             let &(lane, generation, arrived) = &messages[rng.below(messages.len() as u64) as usize];
-            let known = heard.find(lane, generation);
+            let known = incoming.find(lane, generation);
             assert!(known != Known::New && arrived != matches!(known, Known::Slot(_)), "{known:?}");
         }
     }
 
     #[test]
-    fn what_cannot_be_is_not_believed() {
-        let mut heard = Heard::<u64>::default();
-        assert_eq!(heard.find(MAX_LANES as u32 - 1, 5), Known::New);
-        assert_eq!(heard.find(MAX_LANES as u32, 0), Known::Never);
-        heard.open(1, 5, 0);
-        // A lane is not used again before its message has arrived.
-        assert_eq!((heard.find(1, 4), heard.find(1, 6)), (Known::Never, Known::Never));
-        assert_eq!(heard.find(0, 7), Known::New, "passed over");
-        heard.close(1, 9);
-        assert_eq!((heard.find(1, 4), heard.find(1, 6)), (Known::Never, Known::New));
-        assert_eq!(heard.find(1, 5), Known::Done(9));
-        assert_eq!((heard.open(1, 6, 3), heard.open(2, 0, 4)), (Some(9), None));
+    fn invalid_lanes_are_rejected() {
+        let mut incoming = IncomingLanes::<u64>::default();
+        assert_eq!(incoming.find(MAX_LANES as u32 - 1, 5), Known::New);
+        assert_eq!(incoming.find(MAX_LANES as u32, 0), Known::Never);
+        incoming.open(1, 5, 0);
+        // A lane is not reused before its message has arrived.
+        assert_eq!((incoming.find(1, 4), incoming.find(1, 6)), (Known::Never, Known::Never));
+        assert_eq!(incoming.find(0, 7), Known::New, "skipped");
+        incoming.close(1, 9);
+        assert_eq!((incoming.find(1, 4), incoming.find(1, 6)), (Known::Never, Known::New));
+        assert_eq!(incoming.find(1, 5), Known::Done(9));
+        assert_eq!((incoming.open(1, 6, 3), incoming.open(2, 0, 4)), (Some(9), None));
     }
 
     #[test]
     fn generations_begin_again_after_the_last() {
-        let mut heard = Heard::<u64>::default();
-        heard.open(0, u32::MAX, 0);
-        heard.close(0, 1);
-        assert_eq!((heard.find(0, 0), heard.find(0, u32::MAX - 1)), (Known::New, Known::Never));
+        let mut incoming = IncomingLanes::<u64>::default();
+        incoming.open(0, u32::MAX, 0);
+        incoming.close(0, 1);
+        assert_eq!(
+            (incoming.find(0, 0), incoming.find(0, u32::MAX - 1)),
+            (Known::New, Known::Never)
+        );
     }
 }

@@ -1,10 +1,9 @@
-//! What transports are built from, each part once: tables, orders, what has arrived, what is sent
-//! again, and when.
+//! Building blocks of transports: tables, orders, arrived packets, retransmissions and timers.
 //!
-//! A part is here because two transports use it, or because SIRD does and the papers of other
-//! receiver-driven ones ask for the very same; each says which. None knows a protocol, a header or
-//! a policy. Everything is found by a small number, nothing hashes but [`by_host`], and nothing
-//! allocates once its tables have grown.
+//! A building block is here because two transports use it, or because SIRD does and the papers of
+//! other receiver-driven transports require the same; each states which. None contains a protocol,
+//! a header or a policy. Everything is found by a small number, only [`by_host`] hashes, and
+//! nothing allocates once its tables have grown.
 
 pub(crate) mod backoff;
 pub(crate) mod bits;

@@ -1,5 +1,5 @@
-//! Which way packets go. SIRD, Homa and dcPIM: any way where the fabric sprays, else one way for
-//! each of the messages that are under way between two hosts.
+//! Path choice. SIRD, Homa and dcPIM use any path if the fabric sprays packets, otherwise one path
+//! for each of the messages in flight between two hosts.
 
 use tidegate_core::{Domain, HostContext, Rng, mix64};
 
@@ -16,7 +16,7 @@ impl Paths {
         Paths { host: host.host, spraying: host.spraying, rng }
     }
 
-    /// Of a packet to `dst` about the message in that lane.
+    /// Entropy of a packet to `dst` of the message in that lane.
     #[inline]
     pub(crate) fn entropy(&mut self, dst: u32, lane: u32) -> u32 {
         match self.spraying {
@@ -32,14 +32,14 @@ mod tests {
     use crate::harness;
 
     #[test]
-    fn messages_keep_their_way_unless_the_fabric_sprays() {
+    fn messages_keep_their_path_without_spraying() {
         for spraying in [false, true] {
             let mut paths = Paths::new(&HostContext { spraying, ..harness::context(1) });
             let [first, again, other_lane, other_host] =
                 [(2, 3), (2, 3), (2, 4), (3, 3)].map(|(dst, lane)| paths.entropy(dst, lane));
             assert_eq!(first == again, !spraying);
             assert!(first != other_lane && first != other_host);
-            // Nor does another host send the same way.
+            // Another host uses different paths.
             let mut others = Paths::new(&HostContext { spraying, ..harness::context(2) });
             assert_ne!(first, others.entropy(2, 3));
         }

@@ -1,26 +1,27 @@
-//! Packets that a receiver has asked for again. SIRD's senders queue them before new data, as
-//! Homa's do on a RESEND; dcPIM's and ExpressPass's senders are asked for missing packets too.
+//! Packets that a receiver has requested again. SIRD's senders queue them before new data, as
+//! Homa's do on a RESEND; dcPIM's and ExpressPass's senders receive requests for missing packets,
+//! too.
 
 use alloc::collections::VecDeque;
 
 use super::slab::{Key, Slab};
 
-/// Requests that can wait, of 64 packets each; the receiver repeats what is dropped.
+/// Largest number of waiting requests, of 64 packets each; the receiver repeats dropped ones.
 const MOST: usize = 256;
 
-/// Packets of a message to send again: from `start` on, those whose bit is set.
+/// Packets of a message to retransmit: those with a set bit, from `start` on.
 struct Again {
     message: Key,
     start: u64,
     map: u64,
 }
 
-/// All that are to be sent again, in the order of the requests.
+/// All packets to retransmit, in the order of the requests.
 #[derive(Default)]
 pub(crate) struct Resends(VecDeque<Again>);
 
 impl Resends {
-    /// Whether there was room.
+    /// Adds a request. Returns whether there was room.
     pub(crate) fn push(&mut self, message: Key, start: u64, map: u64) -> bool {
         let has_room = self.0.len() < MOST;
         if has_room {
@@ -29,12 +30,13 @@ impl Resends {
         has_room
     }
 
-    /// Forgets requests for messages that are gone: they take room until their turn comes.
+    /// Removes requests for messages that no longer exist; otherwise they occupy entries until they
+    /// are next.
     pub(crate) fn drop_gone<T>(&mut self, messages: &Slab<T>) {
         self.0.retain(|again| messages.slot(again.message).is_some());
     }
 
-    /// Takes the next packet of a message that is still there: its slot and the packet.
+    /// Takes the next packet of a message that still exists. Returns its slot and the packet.
     #[inline]
     pub(crate) fn pop<T>(&mut self, messages: &Slab<T>) -> Option<(u32, u64)> {
         while let Some(again) = self.0.front_mut() {
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_comes_in_order_but_not_of_messages_that_are_gone() {
+    fn requests_are_in_order_without_removed_messages() {
         let mut messages = Slab::<u8>::default();
         let [a, b] = [0, 1].map(|value| {
             let slot = messages.insert(|_| value);
@@ -68,7 +70,7 @@ mod tests {
         resends.push(a, 0, 0);
         resends.push(b, 0, 0b1);
         assert_eq!(resends.pop(&messages), Some((a.slot, 100)));
-        // Another message takes the place of the one that was asked of.
+        // Another message reuses the slot of the requested one.
         messages.remove(a.slot);
         assert_eq!(messages.insert(|_| 2), a.slot);
         assert_eq!(resends.pop(&messages), Some((b.slot, 70)));
@@ -87,7 +89,7 @@ mod tests {
         resends.drop_gone(&messages);
         let all = core::iter::from_fn(|| resends.pop(&messages).map(|(_, packet)| packet));
         assert!(all.eq(0..MOST as u64));
-        // Those of a message that is gone leave their room to others.
+        // Requests of a removed message free their entries.
         (0..MOST as u64).for_each(|start| _ = resends.push(messages.key(slot), start, 1));
         messages.remove(slot);
         resends.drop_gone(&messages);

@@ -1,15 +1,15 @@
-//! Turns: whoever joins goes last, and the first goes next. Windowed connections that may send, and
-//! the toy's messages that have or want credit, take turns like this.
+//! Round-robin: a new member is served last, and the first is served next. Used for windowed
+//! connections that may send, and for the toy's messages with or for credit.
 //!
-//! The ring is linked through its members, so joining and leaving touch records that are touched
+//! The ring is linked through its members, so adding and removing access records that are accessed
 //! anyway.
 
 /// No member.
 const END: u32 = u32::MAX;
-/// Of what is in no ring.
+/// Marks a member of no ring.
 const OUT: u32 = u32::MAX - 1;
 
-/// A member's place in a ring: in none at first.
+/// A member's place in a ring; initially in none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link(u32);
 
@@ -26,7 +26,7 @@ impl Link {
     }
 }
 
-/// What can wait in a ring. While it does it stays where it is.
+/// A record that can be in a ring. While it is, it does not move.
 pub(crate) trait Linked {
     fn link(&mut self) -> &mut Link;
 }
@@ -49,7 +49,7 @@ impl Ring {
         self.head == END
     }
 
-    /// A member that waits in no ring goes last.
+    /// Adds a member that is in no ring as the last.
     #[inline]
     pub(crate) fn push(&mut self, id: u32, members: &mut [impl Linked]) {
         let link = members[id as usize].link();
@@ -63,7 +63,7 @@ impl Ring {
         self.tail = id;
     }
 
-    /// Takes all out but those that are to stay.
+    /// Removes all members for which `stays` is false.
     pub(crate) fn retain<M: Linked>(&mut self, members: &mut [M], stays: impl Fn(&M) -> bool) {
         let mut left = Ring::default();
         while let Some(id) = self.pop(members) {
@@ -74,7 +74,7 @@ impl Ring {
         *self = left;
     }
 
-    /// Takes the first out.
+    /// Removes and returns the first member.
     #[inline]
     pub(crate) fn pop(&mut self, members: &mut [impl Linked]) -> Option<u32> {
         let first = self.head;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_agrees_with_a_queue_and_its_members_know_that_they_wait() {
+    fn ring_agrees_with_a_queue() {
         let mut rng = Rng::stream(1, Domain::Transport, 0);
         let mut members: [Member; 20] =
             core::array::from_fn(|i| Member { number: i as u32, ..Member::default() });

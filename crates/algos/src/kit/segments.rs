@@ -1,19 +1,18 @@
-//! How a message is cut into packets. SIRD and the toy cut messages alike, and what is paced or
-//! counted in bytes on the wire (SIRD's and ExpressPass's credit, Homa's grants) asks what they
-//! cost there. What comes as a packet of a message, or says how long one is, all of them hold
-//! against it.
+//! Division of a message into packets. SIRD and the toy divide messages alike, and protocols that
+//! pace or count bytes on the wire (SIRD's and ExpressPass's credit, Homa's grants) compute wire
+//! sizes here. All of them check arriving packets and message sizes against it.
 
 use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Message};
 
-/// Larger messages do not exist, but for those without end.
+/// Largest valid message size, except for messages of unknown size.
 const MAX_SIZE: u64 = 1 << 56;
 
-/// A message may be so large.
+/// Whether a message may have this size.
 pub(crate) fn is_size(size: u64) -> bool {
     size <= MAX_SIZE || size == Message::UNLIMITED
 }
 
-/// Packets of at most so much payload.
+/// Packets with at most `mtu` bytes of payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segments {
     pub(crate) mtu: u64,
@@ -24,7 +23,7 @@ impl Segments {
     pub(crate) fn full(self) -> u64 {
         self.mtu + HEADER_BYTES as u64
     }
-    /// Packets of a message.
+    /// Number of packets of a message.
     pub(crate) fn packets(self, size: u64) -> u64 {
         size.div_ceil(self.mtu)
     }
@@ -33,8 +32,8 @@ impl Segments {
     pub(crate) fn payload(self, size: u64, packet: u64) -> u64 {
         (size - packet * self.mtu).min(self.mtu)
     }
-    /// The one with so much payload from `offset` on, if there is such a packet. Only the size is
-    /// believed.
+    /// Number of the packet with this payload at `offset`, if there is such a packet. Only the size
+    /// is trusted.
     #[inline]
     pub(crate) fn packet_at(self, size: u64, offset: u64, payload_bytes: u32) -> Option<u64> {
         let packet = offset / self.mtu;
@@ -43,8 +42,9 @@ impl Segments {
             && payload_bytes as u64 == self.payload(size, packet);
         exists.then_some(packet)
     }
-    /// Packets of a message that was without end and has `size` bytes now, after a full one; none
-    /// where that cannot be, because it is too large or shorter than the `seen` packets of it.
+    /// Number of packets of a message of unknown size that turns out to have `size` bytes and ends
+    /// with a full packet; `None` if that is invalid, because it is too large or shorter than the
+    /// `seen` packets.
     pub(crate) fn of_ended(self, size: u64, seen: u64) -> Option<u64> {
         let packets = self.packets(size);
         let is_so = size <= MAX_SIZE && size.is_multiple_of(self.mtu) && packets >= seen;
@@ -60,7 +60,7 @@ impl Segments {
         let Some(last) = packets.checked_sub(1) else { return 0 };
         last.saturating_mul(self.full()).saturating_add(self.wire(size, last))
     }
-    /// Bytes on the wire of all of them.
+    /// Bytes on the wire of all its packets.
     pub(crate) fn message_wire(self, size: u64) -> u64 {
         self.wire_below(size, self.packets(size))
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_make_up_the_message_and_its_bytes_on_the_wire() {
+    fn packets_add_up_to_the_message() {
         let segments = Segments { mtu: 1458 };
         for size in [1, 3, 4, 5, 1457, 1458, 1459, 2 * 1458, 2 * 1458 + 1, 100_000] {
             let packets = segments.packets(size);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_where_it_belongs_and_as_long_as_it_is() {
+    fn packet_has_its_offset_and_length() {
         let segments = Segments { mtu: 1000 };
         let cases = [
             (2_500, 0, 1000, Some(0)),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_ends_after_a_full_packet_and_what_was_seen() {
+    fn stopped_message_ends_behind_seen_full_packets() {
         let segments = Segments { mtu: 1000 };
         let ends = |size, seen| segments.of_ended(size, seen);
         assert_eq!([ends(3_000, 3), ends(3_000, 0), ends(0, 0)], [Some(3), Some(3), Some(0)]);

@@ -1,19 +1,19 @@
-//! Records whose places are used again. SIRD, the toy and windowed keep their messages in slabs.
+//! Records with reusable slots. SIRD, the toy and windowed keep their messages in slabs.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-/// A place and which of its owners is meant. What names a record for longer than the record may
-/// live keeps this; the slot alone is for those who know that it does.
+/// A slot and the generation of its record. References that may outlive a record use a key; the
+/// slot alone is for code that knows that the record exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) slot: u32,
-    /// Odd: every other one is of the time between two owners.
+    /// Odd while the slot is in use; even between two records.
     generation: u32,
 }
 
 impl Key {
-    /// In one word, and back.
+    /// Conversion to one word and back.
     pub(crate) fn bits(self) -> u64 {
         (self.generation as u64) << 32 | self.slot as u64
     }
@@ -26,19 +26,19 @@ impl Key {
 #[derive(Default)]
 pub(crate) struct Slab<T> {
     values: Vec<T>,
-    /// Odd where the slot is in use.
+    /// Odd if the slot is in use.
     generations: Vec<u32>,
     free: Vec<u32>,
 }
 
 impl<T: Default> Slab<T> {
-    /// Takes a slot for what `value` makes of the slot's last record, so that what that had
-    /// allocated is used again.
+    /// Takes a slot for the record that `value` makes from the slot's last record, whose
+    /// allocations can thus be reused.
     pub(crate) fn insert(&mut self, value: impl FnOnce(T) -> T) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.values.push(T::default());
             self.generations.push(0);
-            // So that no record that goes allocates.
+            // So that the removal of records never allocates.
             self.free.reserve(self.values.len());
             self.values.len() as u32 - 1
         });
@@ -50,8 +50,8 @@ impl<T: Default> Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Gives the slot of a record back; nothing where there is none. The record stays readable
-    /// until the slot is taken again.
+    /// Frees the slot of a record, if it is in use. The record stays readable until the slot is
+    /// reused.
     #[cold]
     pub(crate) fn remove(&mut self, slot: u32) {
         if self.get(slot).is_some() {
@@ -77,23 +77,23 @@ impl<T> Slab<T> {
     pub(crate) fn key(&self, slot: u32) -> Key {
         Key { slot, generation: self.generations[slot as usize] }
     }
-    /// The slot of a record, if it is still there.
+    /// The slot of a record, if it still exists.
     pub(crate) fn slot(&self, key: Key) -> Option<u32> {
         let same = self.generations.get(key.slot as usize) == Some(&key.generation);
         (same && key.generation & 1 == 1).then_some(key.slot)
     }
 
-    /// Slots of the records that fit: a look at all.
+    /// Slots of all matching records, by a scan.
     pub(crate) fn slots(&self, fits: impl Fn(&T) -> bool) -> Vec<u32> {
         let all = 0..self.values.len() as u32;
         all.filter(|&slot| self.get(slot).is_some_and(&fits)).collect()
     }
 
-    /// Records there are.
+    /// Number of records.
     pub(crate) fn len(&self) -> usize {
         self.values.len() - self.free.len()
     }
-    /// Every record by slot, those in use and those that were.
+    /// All records by slot, including removed ones.
     pub(crate) fn all_mut(&mut self) -> &mut [T] {
         &mut self.values
     }
@@ -123,10 +123,10 @@ mod tests {
     use tidegate_core::{Domain, Rng};
 
     #[test]
-    fn a_key_finds_its_record_for_as_long_as_that_lives() {
+    fn key_finds_its_record_while_it_exists() {
         let mut rng = Rng::stream(1, Domain::Transport, 0);
         let mut slab = Slab::<u64>::default();
-        // Every key there ever was, and whether its record lives.
+        // All keys so far, and whether their records exist.
         let mut keys: Vec<(Key, u64, bool)> = Vec::new();
         for value in 0..3_000 {
             if rng.below(3) < 2 && !keys.is_empty() {
@@ -153,12 +153,12 @@ mod tests {
             assert_eq!(slab.slot(key), lives.then_some(key.slot));
             assert!(!lives || slab.get(key.slot) == Some(&value) && slab[key.slot] == value);
         }
-        assert!(slab.all().len() < keys.len() / 2, "places are used again");
+        assert!(slab.all().len() < keys.len() / 2, "slots are reused");
         assert_eq!((slab.get(u32::MAX), slab.slot(Key::of_bits(u64::MAX))), (None, None));
     }
 
     #[test]
-    fn what_a_record_allocated_stays_with_its_place_and_it_goes_once() {
+    fn slot_keeps_allocations_and_is_freed_once() {
         let mut slab = Slab::<Vec<u8>>::default();
         let slot = slab.insert(|_| Vec::with_capacity(100));
         let key = slab.key(slot);
@@ -169,11 +169,11 @@ mod tests {
         assert_eq!((slab.slot(key), slab.slot(of_nobody)), (None, None));
         assert_eq!(slab.insert(|last| last), slot);
         assert!(slab[slot].capacity() >= 100);
-        assert_eq!(slab.insert(|_| Vec::new()), slot + 1, "given back once, taken once");
+        assert_eq!(slab.insert(|_| Vec::new()), slot + 1, "freed once, reused once");
     }
 
     #[test]
-    fn no_record_that_goes_allocates() {
+    fn removal_does_not_allocate() {
         let mut slab = Slab::<u8>::default();
         (0..100).for_each(|value| _ = slab.insert(|_| value));
         assert!(slab.free.capacity() >= 100);

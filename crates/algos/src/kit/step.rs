@@ -1,22 +1,22 @@
-//! What every step of a transport is handed. SIRD passes it through all of its functions; Homa's
-//! grants, dcPIM's rounds and tokens and ExpressPass's credits are control of the same kind, beside
-//! data.
+//! Context of every step of a transport. SIRD passes it through all of its functions; Homa's
+//! grants, dcPIM's rounds and tokens and ExpressPass's credits are control packets of the same
+//! kind, beside data.
 
 use alloc::collections::VecDeque;
 
 use tidegate_core::Time;
 
-/// Packets that wait to leave, from which on others wait no more that are said again anyway, or
-/// that others call for.
+/// Number of waiting packets above which packets are not added that will be repeated anyway, or
+/// that others will request.
 pub(crate) const MOST_WAITING: usize = 1 << 16;
 
-/// A packet other than data, ready to go.
+/// A packet other than data, ready to send.
 pub(crate) struct Control<H> {
     pub(crate) dst: u32,
     pub(crate) header: H,
 }
 
-/// The transport's settings, the time, and where packets of control go.
+/// The transport's settings, the time, and the queue of control packets.
 pub(crate) struct Step<'a, S, H> {
     pub(crate) settings: &'a S,
     pub(crate) now: Time,
@@ -24,26 +24,26 @@ pub(crate) struct Step<'a, S, H> {
 }
 
 impl<S, H> Step<'_, S, H> {
-    /// The same at another time: what was due then is done as if it were.
+    /// The same context at another time, for actions that were due then.
     #[inline]
     pub(crate) fn at(&mut self, now: Time) -> Step<'_, S, H> {
         Step { settings: self.settings, now, control: self.control }
     }
 
-    /// Sends a packet of control, after those that wait.
+    /// Queues a control packet.
     #[inline]
     pub(crate) fn send(&mut self, dst: u32, header: H) {
         self.control.push_back(Control { dst, header });
     }
 
-    /// Whether what can be done without may wait to leave. There is always room but where a peer
-    /// makes up what has to be answered, or asked for, by the thousand.
+    /// Whether optional packets may be queued. There is always room unless a peer forges thousands
+    /// of packets that require responses or requests.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.control.len() < MOST_WAITING
     }
 
-    /// Nothing that waits is sent to `dst`.
+    /// Removes queued packets to `dst`.
     pub(crate) fn drop_to(&mut self, dst: u32) {
         self.control.retain(|waiting| waiting.dst != dst);
     }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_that_to_one_host() {
+    fn drop_removes_packets_to_one_host() {
         let mut control = VecDeque::new();
         let mut step = Step { settings: &(), now: Time::us(1), control: &mut control };
         for (dst, header) in [(3, 'a'), (4, 'b'), (3, 'c'), (5, 'd')] {

@@ -1,5 +1,5 @@
-//! One timer a record, by its number. SIRD has them at both ends; Homa's ticks without news,
-//! dcPIM's window timeouts and ExpressPass's retries of requests are the same.
+//! One timer per record, by its number. SIRD has them at both ends; Homa's timeouts, dcPIM's window
+//! timeouts and ExpressPass's repeated requests work alike.
 
 use tidegate_core::{Span, Time};
 
@@ -8,7 +8,7 @@ use super::heap::Heap;
 /// Timers by number.
 pub(crate) struct Timers {
     heap: Heap<Time>,
-    /// Of the first; `NEVER` where there is none.
+    /// Time of the first timer; `NEVER` if there is none.
     next: Time,
 }
 
@@ -19,18 +19,18 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// When the first timer fires.
+    /// Time at which the first timer fires.
     #[inline]
     pub(crate) fn next(&self) -> Time {
         self.next
     }
 
-    /// The first timer, and when it fires.
+    /// The first timer and its time.
     pub(crate) fn first(&self) -> Option<(Time, u32)> {
         self.heap.first()
     }
 
-    /// Whether that timer runs.
+    /// Whether that timer is running.
     #[inline]
     pub(crate) fn run(&self, id: u32) -> bool {
         self.heap.contains(id)
@@ -43,8 +43,8 @@ impl Timers {
         self.next = self.heap.first().map_or(Time::NEVER, |(at, _)| at);
     }
 
-    /// Moves a timer that has fired to `at`. After a driver's long pause that is past too: it does
-    /// not fire for every time it missed, but next a `timeout` from now.
+    /// Moves a timer that has fired to `at`. If that has passed after a long pause of the driver,
+    /// the timer fires next after a `timeout`, not once for every missed time.
     pub(crate) fn set_again(&mut self, id: u32, at: Time, now: Time, timeout: Span) {
         self.set(id, if at > now { at } else { now.after(timeout) });
     }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_timer_is_the_next_whatever_is_moved_or_taken_out() {
+    fn first_timer_is_next_after_any_change() {
         let mut timers = Timers::default();
         assert_eq!((timers.next(), timers.first(), timers.run(3)), (Time::NEVER, None, false));
         timers.set(3, Time::us(30));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_fires_once_for_all_the_times_that_a_pause_missed() {
+    fn timer_fires_once_after_a_pause() {
         let mut timers = Timers::default();
         for (at, next) in [(11, 11), (10, 17), (3, 17)] {
             timers.set_again(0, Time::us(at), Time::us(10), Span::us(7));

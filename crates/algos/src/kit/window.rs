@@ -1,5 +1,5 @@
-//! Which packets of a message have arrived, each once, and what is missing between them. SIRD and
-//! the toy receive with it.
+//! Packets of a message that have arrived, each counted once, and the missing ones between them.
+//! SIRD and the toy receive with it.
 
 use super::bits::Bits;
 
@@ -8,12 +8,12 @@ use super::bits::Bits;
 pub(crate) struct Window {
     /// The base is the first missing packet.
     arrived: Bits,
-    /// One above the highest packet that has arrived.
+    /// Highest packet that has arrived, plus one.
     high: u64,
 }
 
 impl Window {
-    /// The same for another message, in the same memory.
+    /// The window for another message, with its memory reused.
     pub(crate) fn cleared(mut self) -> Window {
         self.arrived.begin(0);
         self.high = 0;
@@ -25,13 +25,13 @@ impl Window {
     pub(crate) fn base(&self) -> u64 {
         self.arrived.base()
     }
-    /// One above the highest packet that has arrived.
+    /// Highest packet that has arrived, plus one.
     #[inline]
     pub(crate) fn high(&self) -> u64 {
         self.high
     }
 
-    /// Marks a packet; false if it was marked before. The caller bounds how far it is above the
+    /// Adds a packet. Returns false if it was present. The caller bounds its distance from the
     /// first missing one.
     #[inline]
     pub(crate) fn insert(&mut self, packet: u64) -> bool {
@@ -58,8 +58,8 @@ impl Window {
         packet
     }
 
-    /// What is missing below packet `end`, 64 packets at a time: a first one, and from the lowest
-    /// bit a map of those from there on.
+    /// Missing packets below packet `end`, up to 64 at a time: the first one, and a map of those
+    /// from there on, lowest bit first.
     pub(crate) fn holes(&self, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut from = self.base();
         core::iter::from_fn(move || {
@@ -80,7 +80,7 @@ mod tests {
     use tidegate_core::{Domain, Rng};
 
     #[test]
-    fn a_window_agrees_with_a_set_and_every_packet_arrives_once() {
+    fn window_agrees_with_a_set() {
         let mut rng = Rng::stream(1, Domain::Transport, 0);
         let mut window = Window::default();
         for reach in [1, 3, 64, 300] {
@@ -95,7 +95,7 @@ mod tests {
                 let missing: Vec<u64> = (base..end).filter(|p| !arrived.contains(p)).collect();
                 let mut found = Vec::new();
                 for (start, map) in window.holes(end) {
-                    assert!(map & 1 == 1, "begins with a missing one");
+                    assert!(map & 1 == 1, "starts with a missing packet");
                     found.extend((0..64).filter(|i| map >> i & 1 == 1).map(|i| start + i));
                 }
                 assert_eq!(found, missing);

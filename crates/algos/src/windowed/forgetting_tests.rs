@@ -11,7 +11,7 @@ use crate::harness::{self, Subject, trials};
 use tidegate_core::{Frame, RecoveryRule, Span};
 
 impl<C: CongestionControl> Subject for Windowed<C> {
-    const TELLS_OF_STOPPED: bool = false;
+    const COMPLETES_STOPPED: bool = false;
 
     fn context(host: u32) -> HostContext {
         let path = path();
@@ -42,7 +42,7 @@ impl<C: CongestionControl> Subject for Windowed<C> {
     }
 
     fn check_quiet(&self, _hosts: &[Self], case: &str) {
-        assert!(self.outgoing.is_empty(), "{case}: a sender is left with a message");
+        assert!(self.outgoing.is_empty(), "{case}: a sender has a message left");
         assert!(self.receivers.is_quiet(), "{case}: a receiver waits for a packet");
         let busy = |sender: &Sender<C>| {
             sender.dst != NONE && (!sender.is_idle() || sender.recovery.is_some())
@@ -69,27 +69,27 @@ fn varied<C: CongestionControl>(seed: u64) -> trials::Variation<WindowedParams<C
 fn come_and_go<C: CongestionControl>() {
     let chaos = trials::Chaos { most_bytes: 300_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 30), (0.01, 0.0, 30), (0.05, 0.02, 30), (0.3, 0.1, 10)];
-    chaos.survive_who_comes_and_goes::<Windowed<C>>(&faults, varied::<C>);
+    chaos.survive_coming_and_going::<Windowed<C>>(&faults, varied::<C>);
 }
 
 #[test]
-fn hosts_come_and_go_in_the_middle_of_messages_under_a_window() {
+fn hosts_come_and_go_amid_messages_under_a_window() {
     come_and_go::<Swift>();
     come_and_go::<Dctcp>();
 }
 
 #[test]
-fn hosts_come_and_go_in_the_middle_of_messages_under_a_rate() {
+fn hosts_come_and_go_amid_messages_under_a_rate() {
     come_and_go::<Dcqcn>();
 }
 
 #[test]
-fn connections_of_hosts_that_are_forgotten_are_used_again() {
+fn connections_of_forgotten_hosts_are_reused() {
     let params = WindowedParams::<Swift>::default();
     for host in trials::forgetting_leaves_nothing::<Windowed<Swift>>(&params) {
         assert_eq!(host.closed.len(), host.senders.len());
         assert!(host.senders.iter().all(|sender| sender.dst == NONE));
-        // One for each of nine messages, at most, to one other host at a time.
+        // At most one for each of nine messages, to one other host at a time.
         assert!(host.senders.len() <= 9 && host.receivers.count() <= 9);
     }
 }

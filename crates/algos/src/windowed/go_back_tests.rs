@@ -1,4 +1,4 @@
-//! Go-back-N: what receivers drop and ask for, and what senders send again.
+//! Go-back-N: packets that receivers drop and request, and retransmissions of senders.
 
 use alloc::vec::Vec;
 
@@ -17,8 +17,8 @@ fn host(number: u32) -> Windowed<Swift> {
     host_under(&params, number, ConnectionPolicy::PerPair, Span::ZERO)
 }
 
-/// What the receiver answers to packet `seq` at `us`: up to where everything has arrived, and
-/// whether the packet was refused.
+/// The receiver's response to packet `seq` at `us`: its cumulative number, and whether the packet
+/// was refused.
 fn answer(host: &mut Windowed<Swift>, us: u64, seq: u64) -> Option<(u64, bool)> {
     let mut body = Body { payload_bytes: 1000, ..Body::default() };
     Header::Data(Data { seq, connection: 5, ..Data::default() }).write(&mut body);
@@ -31,20 +31,20 @@ fn answer(host: &mut Windowed<Swift>, us: u64, seq: u64) -> Option<(u64, bool)> 
 }
 
 #[test]
-fn a_receiver_drops_what_comes_early_and_asks_for_what_is_missing() {
+fn receiver_drops_early_packets_and_requests_missing() {
     let mut receiver = host(1);
     assert_eq!(answer(&mut receiver, 1, 0), Some((1, false)));
-    assert_eq!(answer(&mut receiver, 2, 2), Some((1, true)), "at once");
+    assert_eq!(answer(&mut receiver, 2, 2), Some((1, true)), "immediately");
     assert_eq!(answer(&mut receiver, 3, 3), None, "once is enough");
     assert_eq!(answer(&mut receiver, 501, 4), None, "for 500 us");
     assert_eq!(answer(&mut receiver, 502, 5), Some((1, true)));
-    assert_eq!(answer(&mut receiver, 503, 1), Some((2, false)), "nothing behind it was kept");
+    assert_eq!(answer(&mut receiver, 503, 1), Some((2, false)), "later packets were not kept");
     assert_eq!(answer(&mut receiver, 504, 3), Some((2, true)), "another packet is missing");
-    assert_eq!(answer(&mut receiver, 505, 0), Some((2, false)), "what comes twice is answered");
+    assert_eq!(answer(&mut receiver, 505, 0), Some((2, false)), "a duplicate is acknowledged");
 }
 
 #[test]
-fn a_receiver_that_has_asked_again_waits_as_long_once_more() {
+fn receiver_repeats_requests_at_the_interval() {
     let mut receiver = host(1);
     assert_eq!(answer(&mut receiver, 1, 0), Some((1, false)));
     for us in [2, 502, 1_002] {
@@ -54,8 +54,8 @@ fn a_receiver_that_has_asked_again_waits_as_long_once_more() {
     }
 }
 
-/// A sender with ten packets under way, and what it sends next at `us` after each of these answers:
-/// up to where they acknowledge, and whether they refuse packet 9.
+/// A sender with ten packets in flight: the packets it sends next at `us` after each of these
+/// responses, given by cumulative number and whether they refuse packet 9.
 fn sends_after(answers: &[(u64, bool)]) -> Vec<(u64, bool)> {
     let mut sender = host(0);
     sender.submit(Time::ZERO, message(0, 1, 100 * 4096), &OnePath);
@@ -82,18 +82,19 @@ fn sends_after(answers: &[(u64, bool)]) -> Vec<(u64, bool)> {
 }
 
 #[test]
-fn a_sender_goes_back_to_what_is_missing_and_sends_all_from_there() {
+fn sender_retransmits_from_the_missing_packet() {
     let next = sends_after(&[(2, false), (4, true), (5, false), (6, false)]);
     assert_eq!(next, [(10, false), (4, true), (5, true), (6, true)]);
-    // What is acknowledged meanwhile is not sent again; asked once more, it begins anew.
+    // Packets acknowledged meanwhile are not retransmitted; after another request the sender starts
+    // again.
     let next = sends_after(&[(4, true), (9, false), (9, true)]);
     assert_eq!(next, [(4, true), (9, true), (9, true)]);
-    // The very first packet.
+    // The first packet.
     assert_eq!(sends_after(&[(0, true)]), [(0, true)]);
 }
 
 #[test]
-fn a_refusal_older_than_what_is_known_changes_nothing() {
+fn old_refusal_changes_nothing() {
     let next = sends_after(&[(6, false), (4, true), (7, false)]);
     assert_eq!(next, [(10, false), (11, false), (12, false)]);
 }

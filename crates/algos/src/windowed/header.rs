@@ -1,4 +1,4 @@
-//! Headers of windowed transports, and how they lie in memory.
+//! Headers of windowed transports and their layout in memory.
 
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Span, Time, frame_flag, headers};
@@ -11,11 +11,11 @@ headers! {
         flags {
             /// The last packet of its message.
             end_of_message,
-            /// Sent before.
+            /// Retransmission.
             retransmission,
         }
         fields {
-            /// The sender's number of the connection; comes back in acknowledgements.
+            /// The sender's number of the connection; the receiver returns it in acknowledgements.
             connection: u32,
             /// The connection's number among those of this sender to this receiver.
             lane: u32,
@@ -23,46 +23,49 @@ headers! {
             message: u32,
             /// Number of the packet in its connection.
             seq: u64,
-            /// Where in the message the payload begins, in bytes.
+            /// Byte offset of the payload in the message.
             offset: u64,
-            /// When it left its sender, by the sender's clock; comes back in the acknowledgement.
+            /// Departure time by the sender's clock; the receiver returns it in the
+            /// acknowledgement.
             sent_at: Time,
         }
     }
-    /// What has arrived of a connection.
+    /// Acknowledges packets of a connection.
     Ack = 1 {
         flags {
-            /// The packet that it answers was marked.
+            /// The acknowledged packet was marked.
             marked,
-            /// The packet that it answers came too early and was dropped: all from `cumulative` on
-            /// has to be sent again.
+            /// The acknowledged packet arrived too early and was dropped: all packets from
+            /// `cumulative` on must be sent again.
             refused,
-            /// A circuit led to the receiver when it left its rack, or was soon to.
+            /// A circuit led to the receiver when the packet left its rack, or soon would.
             circuit,
         }
         fields {
-            /// As in the packet that it answers.
+            /// As in the acknowledged packet.
             connection: u32,
-            /// As in the packet that it answers.
+            /// As in the acknowledged packet.
             lane: u32,
-            /// As in the packet that it answers.
+            /// As in the acknowledged packet.
             message: u32,
-            /// Number of the packet that it answers.
+            /// Number of the acknowledged packet.
             seq: u64,
             /// Every packet below this number has arrived.
             cumulative: u64,
-            /// From the lowest bit: whether packets `cumulative + 1` and so on have arrived.
+            /// Whether packets `cumulative + 1` and following have arrived, one bit each, lowest
+            /// bit first.
             sack: u64 as Bits,
-            /// As in the packet that it answers, later by what its receiver held the answer back.
+            /// As in the acknowledged packet, plus the time that the receiver held the
+            /// acknowledgement.
             sent_at: Time,
-            /// The largest queueing delay of a hop that the packet it answers brought.
+            /// Largest queueing delay of a hop in the acknowledged packet.
             peak_hop_delay: Span,
         }
     }
 }
 
-/// The lowest bit of a tag tells an acknowledgement from data; the others are flags of either. What
-/// an acknowledgement echoes of a frame has the frame's bits.
+/// The lowest bit of a tag distinguishes acknowledgements from data; the other bits are flags of
+/// either. Echoed frame flags use the frame's bits.
 const ACK: u8 = 1;
 const END_OF_MESSAGE: u8 = 2;
 const MARKED: u8 = frame_flag::CONGESTION_EXPERIENCED;
@@ -76,7 +79,7 @@ fn pair(low: u32, high: u32) -> u64 {
 }
 
 impl Data {
-    /// The header in a body that holds data.
+    /// Reads the header of a body that holds data.
     #[inline(always)]
     pub(super) fn read(body: &Body) -> Data {
         let [name, seq, offset, ..] = body.words;
@@ -94,7 +97,7 @@ impl Data {
 }
 
 impl Ack {
-    /// The header in a body that holds an acknowledgement.
+    /// Reads the header of a body that holds an acknowledgement.
     #[inline(always)]
     pub(super) fn read(body: &Body) -> Ack {
         let [name, seq, cumulative, sack, peak] = body.words;
@@ -113,8 +116,8 @@ impl Ack {
         }
     }
 
-    /// Turns the data in `body`, which came with these flags of its frame, into what answers it.
-    /// What it repeats stays where it is.
+    /// Turns the data in `body`, which arrived with these frame flags, into its acknowledgement.
+    /// Repeated fields keep their place.
     #[inline(always)]
     pub(super) fn answer(
         body: &mut Body,
@@ -130,7 +133,7 @@ impl Ack {
         (*third, *fourth, *fifth) = (cumulative, sack, peak_hop_delay.as_ps());
     }
 
-    /// Makes the answer in `body` say that the packet was dropped.
+    /// Marks the acknowledgement in `body` as a refusal of a dropped packet.
     pub(super) fn refuse(body: &mut Body) {
         body.tag |= REFUSED;
     }
@@ -182,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_repeats_what_it_answers() {
+    fn acknowledgement_repeats_the_packet_fields() {
         let data = Data {
             end_of_message: true,
             retransmission: true,

@@ -2,41 +2,43 @@
 //! the flows of a host.
 //!
 //! * A **connection** carries packets 0, 1, 2, … to one peer; each belongs to one message and never
-//!   changes size. Messages follow each other on it; [`ConnectionPolicy`] says which connection
-//!   takes a message. There is no handshake.
-//! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap;
-//!   with `ack_every` above one an acknowledgement stands for several packets in order that bear
-//!   the same mark, and echoes the last.
-//! * By the control's habit (`recovery`) a receiver keeps packets that come before a missing one,
-//!   or drops them and asks for the missing one (**go-back-N**): for another one than the last time
-//!   at once, for the same every `nack_interval`, where anything comes in its place: with a window
-//!   of a BDP nothing does, and a request or a resend that is lost as well is found by the timeout
-//!   alone. The sender then sends all from there on again,
-//!   and judges nothing by order. A packet that comes twice is acknowledged, which NICs whose
-//!   acknowledgements are never lost need not; and timeouts stay, which they do not have.
-//! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying,
-//!   and by a timeout (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto`
-//!   before the first sample; doubled each time up to `max_rto`, and as before once anything new is
-//!   acknowledged).
-//! * A **window** is what may be in flight: by the control's
-//!   [`WindowRule`](tidegate_core::WindowRule) a packet goes if it fits, or if anything is left.
-//!   Below one packet it means one packet every `rtt · packet / window`. Pacing follows a schedule:
-//!   a packet that left late does not delay the next, by at most one gap (without bound for a
-//!   control that has no window). When the pace changes, the pending packet keeps its time, or by
-//!   the control's default (`pending_packet`) moves with the length of its gap.
-//! * After **idling** for longer than `restart_after` a connection's control starts anew, on the
-//!   same path.
-//! * Connections that may send wait in a ring and take turns by packet, or in a heap by bytes left
-//!   where the shortest message goes first (no paper's; to compare with those that order messages);
-//!   paced ones wait in a heap;
-//!   retransmission timers sit in a second heap with one lazily moved entry a connection. Those of
-//!   a pool sit in a heap by messages under way. Nothing scans connections.
+//!   changes size. Messages follow each other on it; [`ConnectionPolicy`] selects the connection of
+//!   a message. There is no handshake.
+//! * Every data packet is acknowledged immediately, by number, with a cumulative number and a
+//!   bitmap; with `ack_every` above one, an acknowledgement covers several packets in order that
+//!   have the same mark, and echoes the last.
+//! * By the control's default (`recovery`) a receiver keeps packets that arrive before a missing
+//!   one, or drops them and requests the missing one (**go-back-N**): immediately if it differs
+//!   from the last requested one, otherwise every `nack_interval` when another packet arrives in
+//!   its place. With a window of a BDP no such packet arrives, and if the request or the
+//!   retransmission is lost as well, only the timeout detects it. The sender then retransmits
+//!   everything from the missing packet on, and infers nothing from the order. A duplicate is
+//!   acknowledged, which NICs whose acknowledgements are never lost need not do; timeouts stay,
+//!   which those NICs do not have.
+//! * **Loss** is detected by three later arrivals on a path that keeps order, by time under
+//!   spraying, and by a timeout (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`,
+//!   `initial_rto` before the first sample; doubled each time up to `max_rto`, and reset when new
+//!   data is acknowledged).
+//! * A **window** limits the bytes in flight: by the control's
+//!   [`WindowRule`](tidegate_core::WindowRule) a packet starts if it fits into the window, or if
+//!   any of the window is left. A window below one packet means one packet every `rtt · packet /
+//!   window`. Pacing follows a schedule: a packet that left late does not delay the next, up to one
+//!   gap (without limit for a control that has no window). When the pace changes, the pending
+//!   packet keeps its time, or by the control's default (`pending_packet`) moves with the length of
+//!   its gap.
+//! * After **idling** for longer than `restart_after`, a connection's control restarts on the same
+//!   path.
+//! * Connections that may send are served round-robin by packet from a ring, or by bytes left from
+//!   a heap if the shortest message goes first (not from a paper; for comparison with protocols
+//!   that order messages). Paced connections are in a heap by time; retransmission timers are in a
+//!   second heap with one lazily updated entry per connection. Connections of a pool are in a heap
+//!   by messages in flight. No operation scans all connections.
 //!
 //! Cost of a data packet and its acknowledgement: one connection record at each end, no allocation,
 //! no hash.
 #![allow(
     clippy::vec_box,
-    reason = "boxes move between connections and their pool; what they hold stays where it is"
+    reason = "boxes move between connections and their pool without moving their contents"
 )]
 
 #[cfg(test)]
@@ -75,7 +77,7 @@ use tidegate_core::{
     RecoveryRule, Reply, Rng, Time, Transmit, Transport, frame_flag, wire::Carried,
 };
 
-/// The timeout doubles at most so often: from any smallest to any largest one.
+/// Largest number of times that the timeout doubles: enough from any minimum to any maximum.
 const MAX_BACKOFF: u8 = 32;
 
 /// The windowed transport of one host.
@@ -87,7 +89,7 @@ pub struct Windowed<C: CongestionControl> {
     /// Flags of every acknowledgement.
     ack_flags: u8,
     senders: Vec<Sender<C>>,
-    /// Connections of hosts that were forgotten, for others.
+    /// Connections of forgotten hosts, for reuse.
     closed: Vec<u32>,
     outgoing: sender::Messages,
     /// Connections that may send now.
@@ -97,9 +99,9 @@ pub struct Windowed<C: CongestionControl> {
     receivers: Receivers,
     /// Outgoing connections of each destination host.
     peers: ByHost<Peer>,
-    /// Of connections in the pools of their peers.
+    /// Places of connections in the pools of their peers.
     places: Places,
-    /// Recovery records not in use.
+    /// Unused recovery records.
     spare: Vec<Box<Recovery>>,
     backlog_bytes: u64,
 }
@@ -107,11 +109,11 @@ pub struct Windowed<C: CongestionControl> {
 /// Connections to one destination.
 #[derive(Default)]
 struct Peer {
-    /// How many there are.
+    /// Number of connections.
     lanes: u32,
-    /// Those of one message at a time that wait for the next.
+    /// Idle connections that carry one message at a time.
     idle: Vec<u32>,
-    /// The others, by the messages that each has under way.
+    /// Other connections, by their messages in flight.
     pool: Pile<u32>,
 }
 
@@ -170,7 +172,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         let sender = &mut self.senders[connection as usize];
         if sender.is_idle() {
             if sender.idled(now) > self.params.connection.restart_after {
-                self.start_anew(now, connection);
+                self.restart(now, connection);
             } else {
                 sender.cc.on_resume(&self.params.control, now);
             }
@@ -180,7 +182,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         if message.bytes != Message::UNLIMITED {
             self.backlog_bytes += message.bytes;
         }
-        self.weigh(connection);
+        self.update_load(connection);
         self.apply_limit(connection);
         self.reschedule(now, connection);
         Handle(handle.bits())
@@ -190,11 +192,11 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         let Some(slot) = self.outgoing.slot(Key::of_bits(handle.0)) else { return };
         let connection = self.outgoing[slot].connection;
         self.outgoing.stop(&mut self.senders[connection as usize], slot);
-        self.weigh(connection);
+        self.update_load(connection);
     }
 
     fn forget(&mut self, _now: Time, peer: u32) {
-        // Closed connections are to nobody.
+        // Closed connections have no peer.
         if peer == NONE {
             return;
         }
@@ -285,7 +287,7 @@ impl<C: CongestionControl> Windowed<C> {
         path
     }
 
-    /// The connection that takes `message`, by policy; made if there is none.
+    /// Returns the connection for `message` by the policy; opens one if there is none.
     fn connection_for(&mut self, now: Time, message: &Message, paths: &dyn PathOracle) -> u32 {
         let policy =
             if message.dedicated { ConnectionPolicy::PerMessage } else { self.host.connections };
@@ -295,25 +297,26 @@ impl<C: CongestionControl> Windowed<C> {
                 let Some(connection) = peer.idle.pop() else {
                     return self.connect(now, message.dst, true, paths);
                 };
-                let seed = self.start_anew(now, connection);
+                let seed = self.restart(now, connection);
                 let plb = self.path_memory(seed);
                 let sender = &mut self.senders[connection as usize];
-                sender.take_over(seed);
+                sender.reuse(seed);
                 sender.plb = plb;
                 return connection;
             }
             ConnectionPolicy::PerPair => 1,
             ConnectionPolicy::Pool(size) => size as usize,
         };
-        // An idle one, else a new one, else the least loaded; of several, the oldest.
+        // An idle connection, otherwise a new one, otherwise the least loaded; among equals the
+        // oldest.
         match peer.pool.first() {
             Some((messages, connection)) if messages == 0 || peer.pool.len() >= size => connection,
             _ => self.connect(now, message.dst, false, paths),
         }
     }
 
-    /// Tells the pool of a connection how many messages it has under way.
-    fn weigh(&mut self, connection: u32) {
+    /// Updates the number of messages in flight of a connection in its pool.
+    fn update_load(&mut self, connection: u32) {
         let sender = &self.senders[connection as usize];
         if !sender.single_use {
             let pool = &mut self.peers.entry(sender.dst).pool;
@@ -325,11 +328,11 @@ impl<C: CongestionControl> Windowed<C> {
         (self.params.connection.plb != PlbRule::Off).then(|| Box::new(Plb::new(seed)))
     }
 
-    /// Starts a connection's control once more; the seed that it has.
-    fn start_anew(&mut self, now: Time, connection: u32) -> u64 {
+    /// Restarts a connection's control and returns its seed.
+    fn restart(&mut self, now: Time, connection: u32) -> u64 {
         let sender = &mut self.senders[connection as usize];
         let seed = next_seed(&self.host, sender.dst, sender.lane, sender.uses);
-        sender.start_anew(C::start(&self.params.control, &sender.cold.path, now, seed));
+        sender.restart(C::start(&self.params.control, &sender.cold.path, now, seed));
         seed
     }
 
@@ -393,7 +396,7 @@ impl<C: CongestionControl> Windowed<C> {
                 sender.sending = message.next;
             }
         }
-        // The timeout runs from the first packet in flight, not from one that pacing holds back.
+        // The timeout runs from the first packet in flight, not from a packet that pacing delays.
         if sender.in_flight == 0 {
             sender.rto_at = now.after(sender.rto(&self.params.connection));
             self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
@@ -440,7 +443,8 @@ impl<C: CongestionControl> Windowed<C> {
             } else {
                 let unordered = self.host.spraying
                     || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
-                // No later than the data packet left, however long it and its reply were held.
+                // Lower bound of the departure time of the data packet, however long it and its
+                // reply were held.
                 let left = echo.sent_at.before(self.host.most_held.times(2));
                 sender.detect_loss(now, left, unordered, &self.outgoing, self.host.mtu)
             };
@@ -489,7 +493,7 @@ impl<C: CongestionControl> Windowed<C> {
             sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
         let dst = sender.dst;
         if sender.queued_messages != queued {
-            self.weigh(echo.connection);
+            self.update_load(echo.connection);
         }
         self.apply_limit(echo.connection);
         self.reschedule(now, echo.connection);
@@ -528,7 +532,7 @@ impl<C: CongestionControl> Windowed<C> {
         self.reschedule(now, connection);
     }
 
-    /// Asks the control how much may be sent and keeps the answer with the connection.
+    /// Queries the control's limit and stores it in the connection.
     #[inline]
     fn apply_limit(&mut self, connection: u32) {
         let sender = &mut self.senders[connection as usize];
@@ -537,7 +541,7 @@ impl<C: CongestionControl> Windowed<C> {
         self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
     }
 
-    /// Puts the connection where it belongs: among those ready, the paced heap, or neither.
+    /// Moves the connection to the place for its state: ready, the paced heap, or idle.
     #[inline]
     fn reschedule(&mut self, now: Time, connection: u32) {
         let sender = &mut self.senders[connection as usize];
@@ -548,14 +552,14 @@ impl<C: CongestionControl> Windowed<C> {
             sender.limited = true;
             return;
         }
-        // Blocked or without data until now: the pacing schedule starts afresh.
+        // The connection was blocked or without data until now: the pacing schedule restarts.
         if sender.schedule == Schedule::Idle && sender.next_send < now {
             sender.next_send = now;
         }
         self.enqueue(now, connection);
     }
 
-    /// The same right after a packet left: the pacing schedule goes on.
+    /// The same directly after a packet left: the pacing schedule continues.
     #[inline]
     fn reschedule_after_send(&mut self, now: Time, connection: u32) {
         let sender = &mut self.senders[connection as usize];
@@ -577,7 +581,7 @@ impl<C: CongestionControl> Windowed<C> {
             sender.schedule = Schedule::Ready;
             self.ready.push(connection, &mut self.senders, &self.outgoing, self.host.mtu);
         } else {
-            // A pace that the NIC could not beat anyway is not the control's doing.
+            // A pace that the NIC could not exceed does not count as limited by the control.
             sender.limited |= at > now + sender.nic_gap;
             if sender.schedule != Schedule::Paced(at) {
                 sender.schedule = Schedule::Paced(at);
@@ -586,9 +590,9 @@ impl<C: CongestionControl> Windowed<C> {
         }
     }
 
-    /// Moves what pacing has released to the ring, and acknowledgements that waited to their turn.
-    /// Called first wherever connections may become ready, so that their turns are in the order
-    /// of time, whether or not the driver called in between.
+    /// Moves connections that pacing has released to the ring, and due acknowledgements to their
+    /// queue. Called first wherever connections may become ready, so that their order is that of
+    /// time, independent of the driver's calls.
     #[inline]
     fn promote_paced(&mut self, now: Time) {
         self.receivers.promote(now);
@@ -608,10 +612,10 @@ impl<C: CongestionControl> Windowed<C> {
     }
 }
 
-/// The seed of a connection's control that was started so often before.
+/// Seed of a connection's control after this number of starts.
 fn next_seed(host: &HostContext, dst: u32, lane: u32, uses: u32) -> u64 {
     let pair = (host.host as u64) << 32 | dst as u64;
-    // The low 16 bits of the lane have a place of their own, the others are spread.
+    // The low 16 bits of the lane have fixed positions, the others are spread.
     let lane = (lane as u64) << 48 ^ (lane as u64 >> 16).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Rng::stream(host.seed, Domain::Entropy, pair ^ lane ^ ((uses as u64) << 16)).bits()
 }

@@ -1,5 +1,5 @@
-//! Parameters of a windowed transport: those of its congestion control, and those that every
-//! connection has.
+//! Parameters of a windowed transport: those of its congestion control, and those common to all
+//! connections.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,19 +12,19 @@ use tidegate_core::{
 };
 
 choice! {
-    /// When a connection leaves its path for another (PLB).
+    /// When a connection changes its path (PLB).
     pub enum PlbRule {
         /// Never.
         Off = "off",
-        /// Without a good sample for a random 5 to 7 round trips.
+        /// After a random 5 to 7 round trips without a good sample.
         Htsim = "htsim",
-        /// After a number of congested rounds in a row, fewer where nothing is in flight.
+        /// After a number of consecutive congested rounds, fewer if nothing is in flight.
         Rounds = "rounds",
     }
 }
 
 params! {
-    /// What every connection has, whatever controls it.
+    /// Parameters of every connection, independent of its congestion control.
     pub struct ConnectionParams {
         /// Retransmission timeout before the first round-trip sample.
         initial_rto: Span = Span::ms(1), within Span::us(1) => Span::s(1000),
@@ -32,69 +32,72 @@ params! {
         /// Smallest retransmission timeout.
         min_rto: Span = Span::us(200), within Span::us(1) => Span::s(1000),
             "our choice, for every windowed protocol";
-        /// Largest retransmission timeout that doubling comes to; `initial_rto` and `min_rto` hold
-        /// beyond it.
+        /// Largest retransmission timeout that doubling reaches; larger `initial_rto` and `min_rto`
+        /// still apply.
         max_rto: Span = Span::ms(120), within Span::us(1) => Span::s(1000),
             "Linux, include/net/tcp.h: TCP_RTO_MAX is 600 times TCP_RTO_MIN";
-        /// Idle for longer than this, a connection starts from its initial window again; 1000 s: it
-        /// never does.
+        /// Idle time after which a connection restarts from its initial window; 1000 s disables
+        /// this.
         restart_after: Span = Span::s(1000), within Span::us(1) => Span::s(1000),
             "our choice; 1 ms where public code restarts after a timeout";
-        /// Packets that one acknowledgement stands for at most. A message's end, a packet out of
-        /// order and a change of marks are acknowledged at once.
+        /// Largest number of packets that one acknowledgement covers. A message's end, a packet out
+        /// of order and a change of marks are acknowledged immediately.
         ack_every: u64 = 1, in 1..=1000, "one a packet, as the simulators of these protocols; RFC \
             5681, section 4.2, has 2";
-        /// No acknowledgement waits longer than this for more packets. RTT samples do not count the
-        /// wait.
+        /// Longest time that an acknowledgement waits for more packets. RTT samples exclude this
+        /// time.
         ack_delay: Span = Span::us(20), within Span::ns(1) => Span::s(1), "our choice: a few round \
             trips";
-        /// When a packet may start: where a full one `fits` in the window, or with less in flight
-        /// than the window (`below`).
+        /// When a packet may start: if a full one `fits` into the window, or while less than the
+        /// window is in flight (`below`).
         window_rule: WindowRule = WindowRule::Fits,
             "RFC 5681, section 2, for `fits`; rdma-queue-pair.cc of HPCC's and PowerTCP's \
              simulators for `below`";
-        /// What becomes of packets that arrive behind a missing one: kept (`selective`), or
-        /// dropped, so that all from the missing one on are sent again (`go-back-n`).
+        /// Treatment of packets that arrive behind a missing one: kept (`selective`), or dropped,
+        /// so that all from the missing one on are sent again (`go-back-n`).
         recovery: RecoveryRule = RecoveryRule::Selective,
             "RFC 6675 for `selective`; rdma-hw.cc of HPCC's and PowerTCP's simulators for \
              `go-back-n`";
-        /// What a new pace changes for the packet whose time to leave is already set: nothing
-        /// (`keep`), or its time moves by the difference of the gaps at the new and the old pace,
-        /// even if that time has passed (`shift`).
+        /// Effect of a new pace on the packet whose departure time is already set: none (`keep`),
+        /// or the time moves by the difference of the gaps at the new and the old pace, even if
+        /// that time has passed (`shift`).
         pending_packet: PendingRule = PendingRule::Keep,
             "rdma-hw.cc of HPCC's and PowerTCP's simulators: `shift` under HPCC, PowerTCP and \
-             theta-PowerTCP (ChangeRate), `keep` under DCQCN, TIMELY and DCTCP; no paper says it";
-        /// Under `go-back-n` the receiver asks for a missing packet again after so long, when
-        /// another comes in its place; for another one at once. Where a window holds all back
-        /// nothing comes, and only the timeout helps.
+             theta-PowerTCP (ChangeRate), `keep` under DCQCN, TIMELY and DCTCP; not specified in \
+             their papers";
+        /// Interval after which the receiver requests a missing packet again under `go-back-n`,
+        /// when another packet arrives in its place; a different missing packet is requested
+        /// immediately. If the window blocks all packets, none arrives, and only the timeout
+        /// recovers.
         nack_interval: Span = Span::us(500), within Span::ZERO => Span::s(1),
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
-        /// When a connection takes another path (PLB).
+        /// When a connection changes its path (PLB).
         plb: PlbRule = PlbRule::Off,
             "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; `htsim`: Broadcom/csg-htsim, \
              swift.cpp; `rounds`: PLB (SIGCOMM'22)";
-        /// Share of congested packets from which a round is congested, under `rounds`.
+        /// Share of congested packets from which a round counts as congested, under `rounds`.
         plb_threshold: f64 = 0.5, in 0.0..=1.0, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_cong_thresh";
-        /// Congested rounds in a row after which the path is left, under `rounds`.
+        /// Consecutive congested rounds after which the path changes, under `rounds`.
         plb_rounds: u64 = 12, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_rehash_rounds";
-        /// The same where nothing is in flight.
+        /// The same if nothing is in flight.
         plb_idle_rounds: u64 = 3, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: \
             tcp_plb_idle_rehash_rounds";
-        /// After a timeout `rounds` holds still for this to twice this.
+        /// Time after a timeout, up to twice this value, in which `rounds` does not change the
+        /// path.
         plb_suspend: Span = Span::s(60), within Span::ZERO => Span::s(1000),
             "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_suspend_rto_sec";
     }
 }
 
 impl ConnectionParams {
-    /// A window that is less than `ack_every` packets is sent and nothing comes back until
-    /// `ack_delay`; of a BDP that flows share, theirs are parts.
+    /// With a window of less than `ack_every` packets, no acknowledgement returns before
+    /// `ack_delay`. The windows of flows that share a BDP are fractions of it.
     pub(super) fn thin_acks(&self, path: &Path) -> Option<String> {
         let bytes = self.ack_every as f64 * path.full_wire_bytes as f64;
         (self.ack_every > 1 && bytes > path.bdp_bytes / 4.0).then(|| {
             format!(
-                "ack_every = {} is more than a quarter of the {:.1} packets of a BDP: windows of \
-                 less than that stand still until ack_delay; a smaller ack_every keeps them moving",
+                "ack_every = {} is more than a quarter of the {:.1} packets of a BDP: \
+                 smaller windows wait for ack_delay; set a smaller ack_every",
                 self.ack_every,
                 path.bdp_bytes / path.full_wire_bytes as f64
             )
@@ -105,7 +108,7 @@ impl ConnectionParams {
         (path.base_rtt >= self.initial_rto).then(|| {
             format!(
                 "the base RTT of {:.2} us reaches initial_rto = {:.2} us: every first window is \
-                 sent twice; an initial_rto of a few base RTTs waits for its acknowledgements",
+                 sent twice; set initial_rto to a few base RTTs",
                 path.base_rtt.as_us_f64(),
                 self.initial_rto.as_us_f64()
             )
@@ -113,11 +116,11 @@ impl ConnectionParams {
     }
 }
 
-/// Parameters of a congestion control and of the connections under it, in one table.
+/// Parameters of a congestion control and of its connections, in one table.
 pub struct WindowedParams<C: CongestionControl> {
-    /// Of the control.
+    /// Parameters of the control.
     pub control: C::Params,
-    /// Of connections.
+    /// Parameters of connections.
     pub connection: ConnectionParams,
 }
 
@@ -182,7 +185,7 @@ impl<C: CongestionControl> Params for WindowedParams<C> {
         let ConnectionParams { ack_every, ack_delay, min_rto, .. } = self.connection;
         if ack_every > 1 && ack_delay >= min_rto {
             return Some(format!(
-                "an acknowledgement may wait {ack_delay}, and a timeout may be {min_rto}"
+                "ack_delay = {ack_delay} must be below min_rto = {min_rto}, the smallest timeout"
             ));
         }
         self.control.conflict()

@@ -1,48 +1,49 @@
-//! Leaving a congested path: Protective Load Balancing (Qureshi et al., "PLB: Congestion Signals
+//! Change of a congested path: Protective Load Balancing (Qureshi et al., "PLB: Congestion Signals
 //! are Simple and Effective for Network Load Balancing", SIGCOMM 2022), for any congestion control
-//! that can tell a good sample from a bad one.
+//! that distinguishes good samples from bad ones.
 //!
 //! Two rules, by [`PlbRule`]:
 //!
-//! * `htsim` (Broadcom/csg-htsim, `swift.cpp`): a connection that has had no good sample for a
-//!   random 5 to 7 round trips takes a new ECMP hash and begins to count again; the interval is
-//!   drawn anew with each good sample.
-//! * `rounds` (the paper's; constants are those of Linux, `net/ipv4/tcp_plb.c`): a round trip is
-//!   congested where half of what it acknowledged was; after 12 of these in a row, or 3 if nothing
-//!   is in flight, the connection takes a new hash. After a timeout it then holds still for 60 to
-//!   120 s.
+//! * `htsim` (Broadcom/csg-htsim, `swift.cpp`): a connection without a good sample for a random 5
+//!   to 7 round trips takes a new ECMP hash and restarts the count; the interval is drawn again
+//!   with each good sample.
+//! * `rounds` (from the paper; constants are those of Linux, `net/ipv4/tcp_plb.c`): a round trip is
+//!   congested if half of its acknowledged packets were; after 12 consecutive congested rounds, or
+//!   3 if nothing is in flight, the connection takes a new hash. After a timeout it keeps its path
+//!   for 60 to 120 s.
 //!
-//! Under both a retransmission timeout changes the path at once. Packets on the new path overtake
-//! those on the old one, so for two round trips losses are found by time, not by order.
+//! Under both rules a retransmission timeout changes the path immediately. Packets on the new path
+//! overtake those on the old one, so for two round trips losses are detected by time, not by order.
 
 use tidegate_core::{Ack, Domain, Rng, Span, Time};
 
 use super::params::{ConnectionParams, PlbRule};
 
-/// A connection is patient for so many round trips: from the first, up to and without the second.
+/// Number of round trips without a good sample before a change: from the first value up to, but
+/// excluding, the second.
 const PATIENCE_RTTS: (f64, f64) = (5.0, 7.0);
 
-/// What a connection remembers of its path.
+/// Path state of a connection.
 pub(super) struct Plb {
     rng: Rng,
-    /// `htsim`: the last good sample or change of path; nothing before the first sample.
+    /// `htsim`: the last good sample or path change; none before the first sample.
     since: Option<Time>,
     patience: Span,
-    /// `rounds`: packets acknowledged, and congested of them, in this round.
+    /// `rounds`: packets acknowledged in this round, and the congested ones among them.
     acked: u32,
     congested: u32,
-    /// An acknowledgement of this packet, or a later one, ends the round.
+    /// The round ends with an acknowledgement of this packet or a later one.
     round_end: u64,
-    /// Congested rounds in a row.
+    /// Consecutive congested rounds.
     rounds: u64,
-    /// No change of path before.
+    /// No path change before this time.
     suspended_until: Time,
-    /// Packets may overtake each other until then.
+    /// Until this time packets may overtake each other.
     unordered_until: Time,
 }
 
 impl Plb {
-    /// For a connection with this seed.
+    /// State of a connection with this seed.
     pub(super) fn new(seed: u64) -> Plb {
         Plb {
             rng: Rng::stream(seed, Domain::Transport, 0),
@@ -57,7 +58,7 @@ impl Plb {
         }
     }
 
-    /// Takes in a sample; a new ECMP hash where it is time to leave. `rtt` is the smoothed one.
+    /// Registers a sample. Returns a new ECMP hash if the path changes. `rtt` is the smoothed one.
     pub(super) fn sample(
         &mut self,
         params: &ConnectionParams,
@@ -67,14 +68,14 @@ impl Plb {
     ) -> Option<u32> {
         let leaves = match params.plb {
             PlbRule::Off => false,
-            PlbRule::Htsim => self.is_impatient(ack.now, rtt, congested),
-            PlbRule::Rounds => self.has_seen_enough(params, ack, congested),
+            PlbRule::Htsim => self.htsim_expired(ack.now, rtt, congested),
+            PlbRule::Rounds => self.rounds_expired(params, ack, congested),
         };
         leaves.then(|| self.leave(ack.now, rtt))
     }
 
     /// The rule of htsim.
-    fn is_impatient(&mut self, now: Time, rtt: Span, congested: bool) -> bool {
+    fn htsim_expired(&mut self, now: Time, rtt: Span, congested: bool) -> bool {
         match self.since {
             Some(since) if congested => now.since(since) > self.patience,
             _ => {
@@ -87,7 +88,7 @@ impl Plb {
     }
 
     /// The rule of the paper.
-    fn has_seen_enough(
+    fn rounds_expired(
         &mut self,
         params: &ConnectionParams,
         ack: &Ack<'_>,
@@ -108,7 +109,7 @@ impl Plb {
         self.rounds >= enough.min(params.plb_rounds) && ack.now >= self.suspended_until
     }
 
-    /// A retransmission timeout: a new ECMP hash, at once.
+    /// Handles a retransmission timeout: returns a new ECMP hash.
     pub(super) fn time_out(&mut self, params: &ConnectionParams, now: Time, rtt: Span) -> u32 {
         if params.plb == PlbRule::Rounds {
             self.suspended_until = now.after(params.plb_suspend.scale(1.0 + self.rng.unit()));
@@ -146,12 +147,12 @@ mod tests {
         plb.sample(&with(PlbRule::Htsim), &ack(Time::us(us)), RTT, congested).is_some()
     }
 
-    fn congested_until_it_leaves(plb: &mut Plb, from: u64) -> u64 {
+    fn congested_until_path_change(plb: &mut Plb, from: u64) -> u64 {
         (from..from + 1000).find(|&us| sample(plb, us, true)).unwrap()
     }
 
-    /// Rounds of 20 packets, of which so many are congested, after each of which nothing is in
-    /// flight or something; in which of them the path is left.
+    /// Rounds of 20 packets with this number of congested ones, after each of which something is in
+    /// flight or not; returns the rounds in which the path changes.
     fn left_in(
         plb: &mut Plb,
         params: &ConnectionParams,
@@ -179,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn leaves_after_twelve_congested_rounds_or_three_and_idle() {
+    fn path_changes_after_12_congested_rounds_or_3_idle() {
         let params = with(PlbRule::Rounds);
         let left = |congested, idle| left_in(&mut Plb::new(1), &params, 0..36, congested, idle);
-        // A round is over with the first packet of the next.
+        // The first packet of the next round ends a round.
         assert_eq!(left(10, false), [12, 24]);
         assert_eq!(left(9, false), []);
         assert_eq!(left(20, true)[..4], [3, 6, 9, 12]);
-        // A good round begins the count anew.
+        // A good round restarts the count.
         let mut plb = Plb::new(1);
         assert_eq!(left_in(&mut plb, &params, 0..11, 20, false), []);
         assert_eq!(left_in(&mut plb, &params, 11..13, 0, false), []);
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_still_after_a_timeout() {
+    fn timeout_suspends_path_changes() {
         let params = ConnectionParams { plb_suspend: Span::us(1000), ..with(PlbRule::Rounds) };
         let mut plb = Plb::new(1);
         plb.time_out(&params, Time::ZERO, RTT);
@@ -207,7 +208,7 @@ mod tests {
         let params =
             ConnectionParams { plb_rounds: 3, plb_idle_rounds: 10, ..with(PlbRule::Rounds) };
         let mut plb = Plb::new(1);
-        // A packet a round, with nothing in flight after it.
+        // One packet per round, with nothing in flight after it.
         let left = (0..10).filter(|&seq| {
             let ack = Ack { seq, next_seq: seq + 1, in_flight_bytes: 0, ..ack(Time::us(10 * seq)) };
             plb.sample(&params, &ack, RTT, true).is_some()
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_congested_from_the_threshold_on_and_no_earlier() {
+    fn round_is_congested_from_the_threshold() {
         let params = with(PlbRule::Rounds);
         for (congested, expected) in [(4_999, &[][..]), (5_000, &[12, 24][..])] {
             let mut plb = Plb::new(1);
@@ -233,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_starts_afresh_on_a_path_that_is_not_in_order_at_first() {
+    fn timeout_restarts_on_an_unordered_path() {
         let mut plb = Plb::new(1);
         assert!(!sample(&mut plb, 100, false));
         plb.time_out(&with(PlbRule::Htsim), Time::us(140), RTT);
         assert!(plb.is_unordered(Time::us(159)) && !plb.is_unordered(Time::us(160)));
         // 5 to 7 round trips from the timeout, not from the good sample.
-        let left = congested_until_it_leaves(&mut plb, 141);
+        let left = congested_until_path_change(&mut plb, 141);
         assert!((190..=211).contains(&left), "{left}");
         // Rounds before the timeout do not count after it.
         let params = ConnectionParams { plb_suspend: Span::ZERO, ..with(PlbRule::Rounds) };
@@ -255,7 +256,7 @@ mod tests {
         let mut patiences: Vec<_> = (0..40)
             .map(|_| {
                 assert!(!sample(&mut plb, us, false));
-                let left = congested_until_it_leaves(&mut plb, us + 1);
+                let left = congested_until_path_change(&mut plb, us + 1);
                 let patience = left - us;
                 us = left + 1;
                 patience
@@ -267,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn leaves_after_five_to_seven_round_trips_without_a_good_sample() {
+    fn path_changes_after_5_to_7_rtts_without_good_sample() {
         for seed in 0..100 {
             let mut plb = Plb::new(seed);
             assert!(!sample(&mut plb, 100, false));
-            let first = congested_until_it_leaves(&mut plb, 101);
+            let first = congested_until_path_change(&mut plb, 101);
             assert!((150..=171).contains(&first), "{first}");
-            let second = congested_until_it_leaves(&mut plb, first + 1);
+            let second = congested_until_path_change(&mut plb, first + 1);
             assert!((50..=71).contains(&(second - first)), "{}", second - first);
         }
     }
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_not_trusted_for_two_round_trips() {
+    fn losses_are_by_time_for_two_round_trips() {
         let mut plb = Plb::new(1);
         plb.leave(Time::us(50), RTT);
         assert!(plb.is_unordered(Time::us(69)) && !plb.is_unordered(Time::us(70)));

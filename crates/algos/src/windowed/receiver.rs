@@ -16,16 +16,19 @@ use super::ConnectionParams;
 use super::header::{Ack, Data, ECHOED};
 use crate::kit::by_host::ByHost;
 
-/// A packet further ahead of what is missing than this is dropped: no sender has such a window.
+/// Largest distance of a packet ahead of the missing one; packets beyond it are dropped, because no
+/// sender has such a window.
 const MAX_AHEAD: u64 = 1 << 16;
-/// A source numbers its connections from zero up, so the lowest one not heard of is at most so many
-/// below any other: a packet that claims one further ahead is dropped until those before it are
-/// known. A forged packet thus costs one connection and at most this many entries of four bytes.
+/// Largest distance of a lane ahead of the lowest unknown one. A source numbers its connections
+/// from zero up, so a packet of a lane further ahead is dropped until the lanes before it are
+/// known. A forged packet thus costs one connection and at most this number of entries of four
+/// bytes.
 const MAX_LANES_AHEAD: u32 = 1 << 16;
-/// Connections of a source; more are not heard. They are kept for as long as the source is.
+/// Largest number of connections of a source; others are ignored. They are kept as long as the
+/// source.
 const MOST_LANES: u32 = 1 << 20;
-/// Places for packets that wait for a missing one, of all connections; what needs more is dropped,
-/// as if it had been lost.
+/// Total entries for packets that wait for a missing one, over all connections; packets that need
+/// more are dropped, as if lost.
 const MOST_EARLY: usize = 1 << 22;
 /// No receiver yet.
 const NONE: u32 = u32::MAX;
@@ -35,28 +38,28 @@ pub(super) struct Receivers {
     /// By source host.
     sources: ByHost<Source>,
     receivers: Vec<Receiver>,
-    /// Those of sources that were forgotten, for others.
+    /// Connections of forgotten sources, for reuse.
     closed: Vec<u32>,
-    /// Places for packets that wait for a missing one.
+    /// Entries for packets that wait for a missing one.
     early: usize,
     spare: Vec<Box<Reorder>>,
     coalesced: Coalesced,
-    /// Packets behind a missing one are dropped, and the missing one is asked for again after so
-    /// long; nothing: they are kept.
+    /// Interval of repeated requests if packets behind a missing one are dropped; `None`: they are
+    /// kept.
     nack_interval: Option<Span>,
 }
 
 /// Acknowledgements that wait for more packets.
 struct Coalesced {
-    /// Packets that one stands for at most.
+    /// Largest number of packets per acknowledgement.
     every: u32,
     delay: Span,
-    /// Time of the first entry that waits.
+    /// Time of the first waiting entry.
     next: Time,
-    /// When receivers that hold one back let go of it, in order; stale where the time is not the
-    /// receiver's.
+    /// Times at which receivers release a held acknowledgement, in order; stale if the time is not
+    /// the receiver's.
     waiting: VecDeque<(Time, u32)>,
-    /// Those whose time has come.
+    /// Entries whose time has passed.
     due: VecDeque<(Time, u32)>,
 }
 
@@ -65,7 +68,7 @@ struct Coalesced {
 struct Source {
     /// Receiver of each lane.
     lanes: Vec<u32>,
-    /// How many lanes have one.
+    /// Number of lanes with a receiver.
     open: u32,
 }
 
@@ -73,31 +76,31 @@ struct Source {
 struct Receiver {
     /// Every packet below has arrived.
     next: u64,
-    /// Packets above, while there are any.
+    /// Arrived packets above, if any.
     reorder: Option<Box<Reorder>>,
-    /// What was asked for, where packets behind a missing one are dropped.
-    asked: Option<Box<Asked>>,
-    /// The acknowledgement that waits, where one may; kept for the next.
+    /// Last requested packet, if packets behind a missing one are dropped.
+    requested: Option<Box<Requested>>,
+    /// The held acknowledgement, if any; kept for reuse.
     held: Option<Box<Held>>,
 }
 
-/// The last packet that a receiver asked for, because others came before it.
-struct Asked {
+/// The last packet that a receiver requested because later ones arrived first.
+struct Requested {
     seq: u64,
-    /// Not again before.
+    /// Earliest time of the next request.
     again_at: Time,
 }
 
-/// An acknowledgement that waits.
+/// A held acknowledgement.
 struct Held {
     frame: Frame,
     body: Body,
     hops: HopTrace,
-    /// What it echoes of its packet's frame.
+    /// Echoed frame flags of its packet.
     echo: u8,
-    /// Packets that it stands for; 0: there is none.
+    /// Packets that it covers; 0: none is held.
     packets: u32,
-    /// When the last of them arrived.
+    /// Arrival of the last of them.
     arrived: Time,
     let_go_at: Time,
 }
@@ -107,21 +110,21 @@ struct Held {
 struct Reorder {
     /// Entry i is packet `next + i`.
     packets: VecDeque<Early>,
-    /// Bit i says that packet `next + 1 + i` has arrived.
+    /// Bit i: packet `next + 1 + i` has arrived.
     mask: u64,
 }
 
-/// A packet that waits for an earlier one, or the place of one.
+/// A packet that waits for an earlier one, or the empty entry of one.
 #[derive(Clone, Copy, Default)]
 struct Early {
     present: bool,
-    /// The last of its message.
+    /// Whether it is the last of its message.
     last: bool,
     message: u32,
 }
 
 impl Receiver {
-    /// It holds an acknowledgement back until then.
+    /// Whether it holds an acknowledgement until then.
     fn holds_until(&self, at: Time) -> bool {
         self.held.as_ref().is_some_and(|held| held.packets > 0 && held.let_go_at == at)
     }
@@ -190,7 +193,7 @@ impl Receivers {
         *next = waiting.front().map_or(Time::NEVER, |&(at, _)| at);
     }
 
-    /// Takes a data packet and turns it into its acknowledgement.
+    /// Handles a data packet and turns it into its acknowledgement.
     #[inline]
     pub(super) fn receive<A: Application>(
         &mut self,
@@ -230,7 +233,7 @@ impl Receivers {
             if reorder.insert(ahead as usize, early) {
                 app.delivered(now, message, data.offset, body.payload_bytes);
             }
-            receiver.next += reorder.hand_on(now, body.src, app);
+            receiver.next += reorder.deliver(now, body.src, app);
             self.early += reorder.packets.len();
             let mask = reorder.mask;
             if reorder.packets.is_empty() {
@@ -251,8 +254,8 @@ impl Receivers {
         }
     }
 
-    /// Drops a packet that came before one that is missing. The answer asks for that, if it is
-    /// another than the last time or long enough ago.
+    /// Drops a packet that arrived before a missing one. The response requests the missing one if
+    /// it differs from the last requested one or the interval has passed.
     #[cold]
     #[inline(never)]
     fn refuse(
@@ -264,12 +267,12 @@ impl Receivers {
         ack_flags: u8,
         info: &ProtocolInfo,
     ) -> Reply {
-        let Receiver { next: seq, asked, .. } = &mut self.receivers[index];
-        let asks = Asked { seq: *seq, again_at: now.after(interval) };
-        match asked {
+        let Receiver { next: seq, requested, .. } = &mut self.receivers[index];
+        let request = Requested { seq: *seq, again_at: now.after(interval) };
+        match requested {
             Some(last) if last.seq == *seq && now < last.again_at => return Reply::None,
-            Some(last) => **last = asks,
-            None => *asked = Some(Box::new(asks)),
+            Some(last) => **last = request,
+            None => *requested = Some(Box::new(request)),
         }
         let echo = answer(&mut packet, *seq, 0, ack_flags, info);
         Ack::refuse(packet.body);
@@ -280,8 +283,9 @@ impl Receivers {
         }
     }
 
-    /// Holds back the acknowledgement in `packet`, or sends it for all that wait. Those of one
-    /// echo go together: where it changes, what waits is sent first (RFC 8257, section 3.2).
+    /// Holds the acknowledgement in `packet`, or sends it for all that are held. Only
+    /// acknowledgements with the same echo are combined: if it changes, the held one is sent first
+    /// (RFC 8257, section 3.2).
     #[cold]
     #[inline(never)]
     fn hold(
@@ -351,23 +355,23 @@ impl Receivers {
         self.receivers.len()
     }
 
-    /// When the next acknowledgement has waited long enough.
+    /// Time at which the next held acknowledgement is due.
     #[inline]
     pub(super) fn next_due(&self) -> Time {
         self.coalesced.next
     }
 
-    /// Lets go of acknowledgements that have waited long enough.
+    /// Releases held acknowledgements that are due.
     #[inline]
     pub(super) fn promote(&mut self, now: Time) {
         if self.coalesced.next <= now {
-            self.let_go(now);
+            self.release(now);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn let_go(&mut self, now: Time) {
+    fn release(&mut self, now: Time) {
         let Coalesced { next, waiting, due, .. } = &mut self.coalesced;
         while *next <= now {
             due.extend(waiting.pop_front());
@@ -375,7 +379,7 @@ impl Receivers {
         }
     }
 
-    /// Takes the receiver of an acknowledgement that has waited long enough.
+    /// Takes the receiver of a due acknowledgement.
     #[inline]
     pub(super) fn take_due(&mut self) -> Option<u32> {
         if self.coalesced.due.is_empty() { None } else { self.take_valid() }
@@ -392,7 +396,7 @@ impl Receivers {
         None
     }
 
-    /// Writes the acknowledgement that a receiver holds back into `packet`.
+    /// Writes the acknowledgement that a receiver holds into `packet`.
     #[cold]
     #[inline(never)]
     pub(super) fn transmit(&mut self, now: Time, receiver: u32, packet: PacketMut<'_>) {
@@ -400,14 +404,14 @@ impl Receivers {
             *packet.frame = Frame { at: packet.frame.at, next: packet.frame.next, ..held.frame };
             *packet.body = held.body;
             *packet.hops = held.hops;
-            // The RTT is that of the packet, without the wait.
+            // The RTT is that of the packet, without the holding time.
             packet.body.sent_at = packet.body.sent_at.after(now.since(held.arrived));
             held.packets = 0;
         }
     }
 }
 
-/// Turns the data in `packet` into what answers it; what that echoes of its frame.
+/// Turns the data in `packet` into its acknowledgement. Returns the echoed frame flags.
 #[inline(always)]
 fn answer(
     packet: &mut PacketMut<'_>,
@@ -427,14 +431,14 @@ fn answer(
 }
 
 impl Reorder {
-    /// The same for another connection, in the same memory.
+    /// The record for another connection, with its memory reused.
     fn cleared(mut self: Box<Self>) -> Box<Self> {
         self.packets.clear();
         self.mask = 0;
         self
     }
 
-    /// Whether the packet is new.
+    /// Adds a packet. Returns whether it is new.
     fn insert(&mut self, ahead: usize, early: Early) -> bool {
         if self.packets.len() <= ahead {
             self.packets.resize(ahead + 1, Early::default());
@@ -447,9 +451,9 @@ impl Reorder {
         is_new
     }
 
-    /// Takes out what has become contiguous, and tells of the messages that end in it; how many
-    /// packets that were.
-    fn hand_on<A: Application>(&mut self, now: Time, src: u32, app: &mut A) -> u64 {
+    /// Removes packets that have become contiguous, and reports the messages that end among them.
+    /// Returns the number of packets.
+    fn deliver<A: Application>(&mut self, now: Time, src: u32, app: &mut A) -> u64 {
         let mut count = 0;
         while let Some(early) = self.packets.front().copied().filter(|early| early.present) {
             if early.last {

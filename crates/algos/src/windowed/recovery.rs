@@ -1,4 +1,4 @@
-//! What a sender remembers of single packets. It exists only while something is missing.
+//! A sender's record of single packets. It exists only while a packet is missing.
 
 use alloc::collections::VecDeque;
 
@@ -6,26 +6,26 @@ use tidegate_core::{Span, Time};
 
 use crate::kit::bits::Bits;
 
-/// Packets on a path that keeps order are lost once so many later ones have arrived.
+/// Number of later arrivals after which a packet is lost on a path that keeps order.
 const OVERTAKEN: u64 = 3;
 
-/// Which unacknowledged packets have arrived, which are lost, which were sent again.
+/// Unacknowledged packets: arrived, lost and retransmitted ones.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
     sacked: Bits,
     lost: Bits,
     lost_count: u64,
-    /// No lost packet below.
+    /// Below this there is no lost packet.
     lost_from: u64,
-    /// One past the highest packet that has arrived.
+    /// Highest packet that has arrived, plus one.
     high: u64,
-    /// Packets below were judged by what overtook them.
+    /// Below this, packets were judged by the packets that overtook them.
     judged: u64,
-    /// Retransmissions not known to have arrived, by time.
+    /// Retransmissions that have not been acknowledged, by time.
     resent: VecDeque<(u64, Time)>,
-    /// The episode of loss ends when this is acknowledged.
+    /// The loss episode ends when this packet is acknowledged.
     episode_end: u64,
-    /// Holes below `marked` are lost at this time, under spraying.
+    /// Time at which holes below `marked` count as lost, under spraying.
     pub(super) reorder_at: Time,
     marked: u64,
 }
@@ -53,7 +53,7 @@ impl Recovery {
         self.lost_count > 0
     }
 
-    /// Packet `seq` has arrived; true where it had been given up for lost.
+    /// Registers that packet `seq` has arrived. Returns whether it had counted as lost.
     pub(super) fn sack(&mut self, seq: u64) -> bool {
         self.sacked.set(seq);
         self.high = self.high.max(seq + 1);
@@ -80,7 +80,7 @@ impl Recovery {
         self.high <= una && self.lost_count == 0 && self.episode_end <= una
     }
 
-    /// Takes the first lost packet to send it again at `now`.
+    /// Takes the first lost packet for retransmission at `now`.
     pub(super) fn take_lost(&mut self, now: Time) -> Option<u64> {
         if self.lost_count == 0 {
             return None;
@@ -99,7 +99,7 @@ impl Recovery {
         self.lost_from = self.lost_from.min(seq);
     }
 
-    /// A loss at or above `una` starts a new episode unless one lasts.
+    /// Whether a loss at or above `una` starts a new episode.
     pub(super) fn begins_episode(&mut self, una: u64, next: u64) -> bool {
         let new = una >= self.episode_end;
         if new {
@@ -108,7 +108,7 @@ impl Recovery {
         new
     }
 
-    /// Gives up packets that enough later ones have overtaken.
+    /// Marks packets as lost that enough later ones have overtaken.
     pub(super) fn lose_overtaken(&mut self, una: u64, lost: &mut impl FnMut(u64)) {
         let end = self.high.saturating_sub(OVERTAKEN);
         for seq in self.judged.max(una)..end {
@@ -120,7 +120,7 @@ impl Recovery {
         self.judged = self.judged.max(end);
     }
 
-    /// Gives up retransmissions sent before `limit`.
+    /// Marks retransmissions as lost that were sent before `limit`.
     pub(super) fn lose_resent_before(&mut self, limit: Time, lost: &mut impl FnMut(u64)) {
         while let Some(&(seq, at)) = self.resent.front() {
             let arrived = seq < self.sacked.base() || self.sacked.get(seq) || self.lost.get(seq);
@@ -135,7 +135,7 @@ impl Recovery {
         }
     }
 
-    /// Starts the reordering timer where something is missing and it does not run.
+    /// Starts the reordering timer if a packet is missing and the timer is not running.
     pub(super) fn arm_reorder(&mut self, now: Time, window: Span) {
         if self.reorder_at == Time::NEVER && self.marked < self.high {
             self.marked = self.high;
@@ -143,7 +143,7 @@ impl Recovery {
         }
     }
 
-    /// The reordering timer: holes it was started for are lost.
+    /// Handles the reordering timer: the holes it was started for are lost.
     pub(super) fn lose_marked(
         &mut self,
         una: u64,
@@ -162,7 +162,7 @@ impl Recovery {
         self.arm_reorder(now, window);
     }
 
-    /// A timeout: everything that has not arrived is lost.
+    /// Handles a timeout: everything that has not arrived is lost.
     pub(super) fn lose_all(&mut self, una: u64, next: u64) {
         for seq in una..next {
             if !self.sacked.get(seq) && !self.lost.get(seq) {

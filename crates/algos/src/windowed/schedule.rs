@@ -1,4 +1,4 @@
-//! Connections that may send now, by turn or by size, and later, by time.
+//! Connections that may send now, round-robin or by size, and later, by time.
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
@@ -11,7 +11,7 @@ use crate::kit::ring::{Linked, Ring};
 
 /// Connections that may send now.
 pub(super) enum Ready {
-    /// They take turns.
+    /// Round-robin.
     Turns(Ring),
     /// The one with the fewest bytes left is first.
     Shortest(Pile<u64>, Places),
@@ -42,7 +42,7 @@ impl Ready {
         }
     }
 
-    /// Takes out those to one host.
+    /// Removes the connections to one host.
     pub(super) fn forget<C>(&mut self, dst: u32, senders: &mut [Sender<C>])
     where
         C: CongestionControl,
@@ -56,7 +56,7 @@ impl Ready {
         }
     }
 
-    /// Takes the one out that is next.
+    /// Removes and returns the next connection.
     #[inline]
     pub(super) fn pop(&mut self, senders: &mut [impl Linked]) -> Option<u32> {
         match self {
@@ -70,7 +70,7 @@ impl Ready {
     }
 }
 
-/// (time, connection) pairs, earliest first. Entries can be stale: their reader checks.
+/// (time, connection) pairs, earliest first. Entries can be stale: the reader checks them.
 #[derive(Default)]
 pub(super) struct Due {
     heap: BinaryHeap<Reverse<(Time, u32)>>,
@@ -88,7 +88,7 @@ impl Due {
         self.heap.push(Reverse((at, connection)));
     }
 
-    /// Makes sure that an entry no later than `at` exists; `armed_at` is the earliest that does.
+    /// Ensures that an entry no later than `at` exists; `armed_at` is the earliest existing one.
     #[inline]
     pub(super) fn arm(&mut self, at: Time, connection: u32, armed_at: &mut Time) {
         if at < *armed_at {
@@ -97,7 +97,7 @@ impl Due {
         }
     }
 
-    /// Takes out the entries of all connections but some.
+    /// Removes the entries of the connections for which `stays` is false.
     pub(super) fn retain(&mut self, stays: impl Fn(u32) -> bool) {
         self.heap.retain(|&Reverse((_, connection))| stays(connection));
     }

@@ -1,4 +1,4 @@
-//! The sending half of a connection, and the messages it sends.
+//! The sending half of a connection, and its messages.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -18,32 +18,32 @@ use tidegate_core::{
 /// No message, no connection.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Where a connection waits.
+/// Queue of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Schedule {
-    /// Nowhere: it has nothing to send or its window is closed.
+    /// None: it has nothing to send or its window is closed.
     Idle,
-    /// Among those that may send.
+    /// The connections that may send.
     Ready,
-    /// In the paced heap, under this time; entries under other times are stale.
+    /// The paced heap, with this time; entries with other times are stale.
     Paced(Time),
 }
 
-/// The sending half of a connection. Hot fields first; `cold` is touched when a message starts.
+/// The sending half of a connection. Hot fields first; `cold` is accessed when a message starts.
 pub(super) struct Sender<C> {
     /// Every packet below is acknowledged.
     pub(super) una: u64,
     /// The next new packet.
     pub(super) next: u64,
-    /// Wire bytes sent and neither acknowledged nor given up for lost.
+    /// Wire bytes sent that are neither acknowledged nor counted as lost.
     pub(super) in_flight: u64,
     /// In wire bytes.
     window: f64,
     /// Zero: not paced.
     pace_ps_per_byte: f64,
-    /// The pacing schedule: the next packet's time.
+    /// The pacing schedule: time of the next packet.
     pub(super) next_send: Time,
-    /// Of the last packet sent under the control as it was started; `NEVER`: none.
+    /// Departure of the last packet since the control was started; `NEVER`: none.
     last_send: Time,
     pub(super) last_rtt: Span,
     pub(super) srtt: Span,
@@ -52,7 +52,7 @@ pub(super) struct Sender<C> {
     pub(super) wake_at: Time,
     /// Earliest entry of this connection in the timer heap.
     pub(super) timer_armed_at: Time,
-    /// Of the last packet sent or acknowledgement received; `NEVER`: none.
+    /// Time of the last packet sent or acknowledgement received; `NEVER`: none.
     pub(super) last_activity: Time,
     pub(super) schedule: Schedule,
     pub(super) recovery: Option<Box<Recovery>>,
@@ -62,11 +62,11 @@ pub(super) struct Sender<C> {
     /// Headers and telemetry of a data packet.
     pub(super) overhead: u32,
     full_wire: u32,
-    /// Of the last packet sent; 0: none.
+    /// Wire bytes of the last packet sent; 0: none.
     last_wire: u32,
     /// Bytes of the window that must be left for a packet to start.
     room: u32,
-    /// What the NIC takes for a full packet.
+    /// Time of a full packet on the NIC's link.
     pub(super) nic_gap: Span,
     pub(super) turn: Link,
     /// Oldest message not fully acknowledged.
@@ -75,27 +75,27 @@ pub(super) struct Sender<C> {
     /// Message that the next new packet belongs to.
     pub(super) sending: u32,
     pub(super) queued_messages: u32,
-    /// How often the connection's control was started.
+    /// Number of times that the connection's control was started.
     pub(super) uses: u32,
     pub(super) backoff: Backoff,
-    /// The control, not the NIC or the application, stopped sending since the last acknowledgement.
+    /// The control, not the NIC or the application, limited sending since the last acknowledgement.
     pub(super) limited: bool,
-    /// Goes back to the peer's idle list when its message is done.
+    /// Returns to the peer's idle list when its message is done.
     pub(super) single_use: bool,
-    /// A new pace moves the pending packet.
+    /// Whether a new pace moves the pending packet.
     shifts: bool,
-    /// Where connections leave congested paths.
+    /// Path state, if connections leave congested paths.
     pub(super) plb: Option<Box<Plb>>,
     pub(super) cc: C,
     pub(super) cold: Box<Cold>,
 }
 
-/// What a connection seldom needs.
+/// Rarely used part of a connection.
 pub(super) struct Cold {
     pub(super) path: Path,
 }
 
-/// What an acknowledgement newly acknowledged.
+/// Amount that an acknowledgement newly acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     pub(super) packets: u32,
@@ -163,8 +163,8 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// The control starts anew, and its pacing with it.
-    pub(super) fn start_anew(&mut self, cc: C) {
+    /// Restarts the control and its pacing.
+    pub(super) fn restart(&mut self, cc: C) {
         self.uses += 1;
         self.cc = cc;
         self.next_send = Time::ZERO;
@@ -172,38 +172,35 @@ impl<C: CongestionControl> Sender<C> {
         self.last_wire = 0;
     }
 
-    /// A new message takes over an idle connection, whose control has been started anew: a fresh
-    /// path, of which nothing is known, and the same packet numbers.
-    pub(super) fn take_over(&mut self, seed: u64) {
+    /// Reuses an idle connection for a new message after its control has been restarted: with a new
+    /// path without state, and the same packet numbers.
+    pub(super) fn reuse(&mut self, seed: u64) {
         self.entropy = (seed >> 32) as u32;
         self.last_rtt = self.cold.path.base_rtt;
         (self.srtt, self.rttvar) = (Span::ZERO, Span::ZERO);
-        debug_assert!(
-            self.backoff == Backoff::default(),
-            "what ended the message before was progress"
-        );
+        debug_assert!(self.backoff == Backoff::default(), "the previous message ended by progress");
         self.limited = false;
         self.last_activity = Time::NEVER;
     }
 
-    /// What it was to is forgotten: from here on it is to nobody, and has sent nothing that could
-    /// be acknowledged.
+    /// Closes the connection after its peer was forgotten: from now on it has no peer and no sent
+    /// packet that could be acknowledged.
     pub(super) fn close(&mut self) {
         self.dst = NONE;
         (self.una, self.next) = (0, 0);
     }
 
-    /// Nothing to send and nothing unacknowledged.
+    /// Whether there is nothing to send and nothing unacknowledged.
     pub(super) fn is_idle(&self) -> bool {
         self.sending == NONE && self.una == self.next
     }
 
-    /// How long nothing has been sent or acknowledged; no time where nothing ever was.
+    /// Time since the last transmission or acknowledgement; zero if there was none.
     pub(super) fn idled(&self, now: Time) -> Span {
         now.since(self.last_activity)
     }
 
-    /// Something has been sent that is not acknowledged.
+    /// Whether a sent packet is unacknowledged.
     #[inline]
     pub(super) fn outstanding(&self) -> bool {
         self.una != self.next
@@ -219,7 +216,7 @@ impl<C: CongestionControl> Sender<C> {
         (self.in_flight + self.room as u64) as f64 <= self.window || self.in_flight == 0
     }
 
-    /// When the next packet may leave, the window being open.
+    /// Departure time of the next packet if the window is open.
     #[inline]
     pub(super) fn send_time(&self) -> Time {
         if self.window < self.full_wire as f64 && self.last_send != Time::NEVER {
@@ -240,8 +237,8 @@ impl<C: CongestionControl> Sender<C> {
         self.last_wire = wire;
         if self.pace_ps_per_byte != 0.0 {
             let gap = Span::from_ps_f64(self.pace_ps_per_byte * wire as f64);
-            // A control with a window forgets all but one gap of lateness; one without keeps its
-            // schedule.
+            // A control with a window forgets all but one gap of lateness; one without a window
+            // keeps its schedule.
             let earliest = if self.window.is_finite() { now.before(gap) } else { Time::ZERO };
             self.next_send = self.next_send.max(earliest).after(gap);
         }
@@ -259,7 +256,7 @@ impl<C: CongestionControl> Sender<C> {
         self.wake_at = limit.wake_at;
     }
 
-    /// Moves the pending packet by what the gap of the last one is longer or shorter now.
+    /// Moves the pending packet by the change of the last packet's gap.
     #[inline]
     fn shift_pending(&mut self, before_ps_per_byte: f64) {
         let gap = |ps_per_byte: f64| Span::from_ps_f64(ps_per_byte * self.last_wire as f64);
@@ -299,13 +296,13 @@ impl<C: CongestionControl> Sender<C> {
         self.backoff.wait(base).min(params.max_rto.max(base))
     }
 
-    /// How much later than its successors a packet may arrive before it counts as lost, where paths
-    /// do not keep order.
+    /// Delay beyond later packets after which a packet counts as lost, on paths that do not keep
+    /// order.
     fn reorder_window(&self) -> Span {
         self.srtt.max(self.cold.path.base_rtt)
     }
 
-    /// Takes in what `ack` says has arrived.
+    /// Registers the packets that `ack` reports as arrived.
     #[inline(always)]
     pub(super) fn acknowledge(
         &mut self,
@@ -317,7 +314,7 @@ impl<C: CongestionControl> Sender<C> {
     ) -> Progress {
         let mut progress = Progress::default();
         if self.recovery.is_none() && ack.seq < ack.cumulative {
-            // In order, the normal case: no record of single packets exists.
+            // In order, the common case: no record of single packets exists.
             if ack.cumulative > self.una {
                 progress = self.advance(ack.cumulative, messages, mtu, acked);
                 self.in_flight -= progress.bytes;
@@ -327,7 +324,7 @@ impl<C: CongestionControl> Sender<C> {
         self.acknowledge_out_of_order(ack, messages, spare, mtu, acked)
     }
 
-    /// Moves `una` up to `cumulative`; what it passes counts as progress, messages it passes as
+    /// Moves `una` up to `cumulative`; packets below it count as progress, and their messages as
     /// acknowledged.
     #[inline(always)]
     fn advance(
@@ -376,9 +373,9 @@ impl<C: CongestionControl> Sender<C> {
             }
         };
         let mut progress = Progress::default();
-        // Single packets first: `advance` frees the messages that tell their sizes.
+        // Single packets first: `advance` frees the messages that store their sizes.
         let mut arrived = |seq: u64, messages: &Messages, in_flight: &mut u64| {
-            // Acknowledgements can overtake each other: this one may be older than what is known.
+            // Acknowledgements can overtake each other: this one may be older than the state.
             if seq < cumulative.max(self.una) || seq >= self.next || recovery.is_sacked(seq) {
                 return;
             }
@@ -421,7 +418,7 @@ impl<C: CongestionControl> Sender<C> {
         progress
     }
 
-    /// Finds packets that are lost by what arrived; true where a new episode of loss began.
+    /// Detects lost packets from arrivals. Returns whether a new loss episode started.
     #[cold]
     #[inline(never)]
     pub(super) fn detect_loss(
@@ -448,8 +445,8 @@ impl<C: CongestionControl> Sender<C> {
         gone > 0 && recovery.begins_episode(self.una, self.next)
     }
 
-    /// Under spraying: gives up packets that stayed away for a reordering window. True where a new
-    /// episode began.
+    /// Under spraying: marks packets as lost that have been missing for a reordering window.
+    /// Returns whether a new episode started.
     pub(super) fn reorder_expired(&mut self, now: Time, messages: &Messages, mtu: u32) -> bool {
         let window = self.reorder_window();
         let Some(recovery) = self.recovery.as_mut().filter(|recovery| recovery.reorder_at <= now)
@@ -465,8 +462,9 @@ impl<C: CongestionControl> Sender<C> {
         gone > 0 && recovery.begins_episode(self.una, self.next)
     }
 
-    /// The receiver drops what comes before packet `cumulative` of `ack`: everything from there on
-    /// is sent again. Whether anything is; not where the answer is older than what is known.
+    /// The receiver drops packets beyond `cumulative` of `ack`: retransmits everything from there
+    /// on. Returns false if nothing is retransmitted, because the acknowledgement is older than the
+    /// state.
     #[cold]
     #[inline(never)]
     pub(super) fn go_back(&mut self, ack: &Ack, spare: &mut Vec<Box<Recovery>>) -> bool {
@@ -477,7 +475,7 @@ impl<C: CongestionControl> Sender<C> {
         goes
     }
 
-    /// Everything unacknowledged counts as lost.
+    /// Marks everything unacknowledged as lost.
     fn lose_all(&mut self, spare: &mut Vec<Box<Recovery>>) {
         let una = self.una;
         let recovery = self.recovery.get_or_insert_with(|| {
@@ -489,7 +487,7 @@ impl<C: CongestionControl> Sender<C> {
         self.in_flight = 0;
     }
 
-    /// Nothing came back for a timeout.
+    /// Handles a timeout without any acknowledgement.
     pub(super) fn on_timeout(
         &mut self,
         now: Time,
@@ -512,9 +510,9 @@ pub(super) struct Outgoing {
     pub(super) id: u32,
     /// Its first packet.
     pub(super) first: u64,
-    /// One past its last packet.
+    /// Its last packet, plus one.
     pub(super) end: u64,
-    /// How many those are; the largest number where there is no end.
+    /// Number of its packets; the largest number if the size is unknown.
     packets: u64,
     pub(super) last_payload: u32,
     pub(super) connection: u32,
@@ -522,7 +520,7 @@ pub(super) struct Outgoing {
     pub(super) next: u32,
 }
 
-/// All messages being sent by a host.
+/// All messages that a host is sending.
 #[derive(Default)]
 pub(super) struct Messages(Slab<Outgoing>);
 
@@ -535,7 +533,7 @@ impl Index<u32> for Messages {
 }
 
 impl Messages {
-    /// The slot of a message that is still there.
+    /// Slot of a message that still exists.
     pub(super) fn slot(&self, message: Key) -> Option<u32> {
         self.0.slot(message)
     }
@@ -560,7 +558,7 @@ impl Messages {
             let packets = message.bytes.div_ceil(mtu as u64);
             (packets, (message.bytes - (packets - 1) * mtu as u64) as u32)
         };
-        // Behind one without end it has no place yet.
+        // Behind a message of unknown size it has no packet numbers yet.
         let end = first.saturating_add(packets);
         let outgoing =
             Outgoing { id: message.id, first, end, packets, last_payload, connection, next: NONE };
@@ -578,7 +576,7 @@ impl Messages {
         self.0.key(slot)
     }
 
-    /// Forgets all messages of a connection; how much payload of them was never sent.
+    /// Forgets all messages of a connection. Returns their unsent payload.
     pub(super) fn forget<C>(&mut self, sender: &Sender<C>, mtu: u32) -> u64 {
         let (mut unsent, mut slot) = (0, sender.head);
         while slot != NONE {
@@ -595,8 +593,7 @@ impl Messages {
         unsent
     }
 
-    /// Payload that the connection's present message has not been sent of; none where only packets
-    /// that were lost are left.
+    /// Unsent payload of the connection's current message; zero if only lost packets are left.
     pub(super) fn left<C>(&self, sender: &Sender<C>, mtu: u32) -> u64 {
         if sender.sending == NONE {
             return 0;
@@ -606,8 +603,8 @@ impl Messages {
         before_last.saturating_mul(mtu as u64).saturating_add(message.last_payload as u64)
     }
 
-    /// Ends an unlimited message after the packets already sent, and gives those behind it their
-    /// places.
+    /// Ends an unlimited message behind its sent packets, and assigns packet numbers to the
+    /// messages behind it.
     pub(super) fn stop<C>(&mut self, sender: &mut Sender<C>, slot: u32) {
         if self[slot].packets < u64::MAX {
             return;
@@ -619,7 +616,7 @@ impl Messages {
             self.0[slot].packets = sender.next - first;
             sender.next
         } else {
-            // It has not begun, and never was.
+            // The message has not started and is removed.
             let mut before = sender.sending;
             while self[before].next != slot {
                 before = self[before].next;
@@ -639,7 +636,8 @@ impl Messages {
         }
     }
 
-    /// The first packet of the message in `slot` is `first`, and others follow it.
+    /// Numbers the packets of the message in `slot` from `first` on, and those of the messages
+    /// behind it.
     fn place(&mut self, mut slot: u32, mut first: u64) {
         while slot != NONE {
             let message = &mut self.0[slot];
@@ -649,7 +647,7 @@ impl Messages {
         }
     }
 
-    /// The message that packet `seq` belongs to; `head` holds the oldest one unacknowledged.
+    /// The message that packet `seq` belongs to; `head` is the oldest unacknowledged one.
     pub(super) fn holding(&self, head: u32, seq: u64) -> u32 {
         let mut slot = head;
         while self[slot].end <= seq {

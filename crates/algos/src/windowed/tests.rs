@@ -1,4 +1,4 @@
-//! What every connection does about time and loss, step by step.
+//! Timing and loss detection of connections, step by step.
 
 extern crate std;
 
@@ -67,18 +67,18 @@ fn timeouts_in_a_row_double_up_to_the_largest() {
     for _ in 0..2 * u64::from(MAX_BACKOFF) {
         assert_eq!(expire(&params), params.max_rto);
     }
-    // The smallest and the first hold where they are above the largest.
+    // The minimum and the initial timeout apply even if they exceed the maximum.
     assert_eq!(expire(&ConnectionParams { initial_rto: Span::s(1), ..params.clone() }), Span::s(1));
     assert_eq!(expire(&ConnectionParams { min_rto: Span::s(2), ..params }), Span::s(2));
 }
 
 #[test]
-fn messages_behind_one_without_end_follow_where_it_stops() {
+fn messages_behind_an_endless_one_follow_its_stop() {
     let (mut messages, mut sender) = (Messages::default(), sender());
     let slots = [Message::UNLIMITED, 2_500, Message::UNLIMITED, 1_000]
         .map(|bytes| messages.append(&mut sender, 0, &message(0, 1, bytes), 1_000).slot);
     (sender.una, sender.next) = (1, 3);
-    // Of the second nothing was ever sent.
+    // Nothing of the second was ever sent.
     messages.stop(&mut sender, slots[2]);
     messages.stop(&mut sender, slots[0]);
     let places = [0, 1, 3].map(|i| (messages[slots[i]].first, messages[slots[i]].end));
@@ -91,7 +91,7 @@ fn messages_behind_one_without_end_follow_where_it_stops() {
 }
 
 #[test]
-fn three_later_arrivals_and_no_fewer_tell_of_a_loss() {
+fn three_later_arrivals_indicate_a_loss() {
     let mut recovery = Recovery::default();
     recovery.begin(10);
     let mut lost = Vec::new();
@@ -105,7 +105,7 @@ fn three_later_arrivals_and_no_fewer_tell_of_a_loss() {
 }
 
 #[test]
-fn what_is_lost_before_a_timeout_is_over_begins_no_other_episode() {
+fn losses_before_a_timeout_start_no_new_episode() {
     let mut recovery = Recovery::default();
     recovery.begin(0);
     recovery.lose_all(0, 10);
@@ -113,7 +113,7 @@ fn what_is_lost_before_a_timeout_is_over_begins_no_other_episode() {
     assert!(!recovery.begins_episode(15, 30));
 }
 
-/// Whom deliveries do not concern.
+/// Application that ignores all events.
 struct Deaf;
 
 impl Application for Deaf {
@@ -122,11 +122,11 @@ impl Application for Deaf {
     fn acked(&mut self, _now: Time, _message: MessageId) {}
 }
 
-/// An acknowledgement: what it acknowledges up to, whether it echoes a mark, and the RTT that its
-/// sender would read now.
+/// An acknowledgement: its cumulative number, its echoed mark, and the RTT that its sender would
+/// measure now.
 type Answer = (u64, bool, Span);
 
-/// A receiver, and how it answers one packet after another.
+/// A receiver and its responses to one packet after another.
 struct Answers(Receivers);
 
 impl Answers {
@@ -150,7 +150,7 @@ impl Answers {
         (reply != Reply::None).then(|| Answers::read(now, &body))
     }
 
-    /// What it sends of itself.
+    /// Acknowledgement that it sends without a packet.
     fn at(&mut self, us: u64) -> Option<Answer> {
         let now = Time::us(us);
         let (mut frame, mut body, mut hops) =
@@ -167,14 +167,14 @@ impl Answers {
 }
 
 #[test]
-fn an_acknowledgement_stands_for_packets_in_order_with_one_mark() {
+fn ack_covers_packets_in_order_with_one_mark() {
     let params = ConnectionParams { ack_every: 3, ack_delay: Span::us(20), ..Default::default() };
     let mut answers = Answers(Receivers::new(&params));
     let rtt = Span::us(6);
     assert_eq!((answers.to(10, 0, false, false), answers.to(11, 1, false, false)), (None, None));
     assert_eq!(answers.to(12, 2, false, false), Some((3, false, rtt)), "the third packet");
     assert_eq!(answers.to(13, 3, false, false), None);
-    assert_eq!(answers.to(14, 4, true, false), Some((4, false, rtt)), "what came before the mark");
+    assert_eq!(answers.to(14, 4, true, false), Some((4, false, rtt)), "the packet before the mark");
     assert_eq!(answers.to(15, 5, true, true), Some((6, true, rtt)), "the end of a message");
     assert_eq!(answers.to(16, 7, true, false), Some((6, true, rtt)), "a hole");
     assert_eq!(answers.to(17, 6, true, false), Some((8, true, rtt)), "a hole filled");
@@ -182,16 +182,16 @@ fn an_acknowledgement_stands_for_packets_in_order_with_one_mark() {
     assert_eq!((answers.at(39), answers.0.next_due()), (None, Time::us(40)));
     assert_eq!(answers.at(45), Some((9, true, rtt)), "after the wait, which is no RTT");
     assert_eq!((answers.at(100), answers.0.next_due()), (None, Time::NEVER));
-    // The end of a message under another mark: two acknowledgements, the second at once.
+    // The end of a message with another mark: two acknowledgements, the second immediately.
     assert_eq!(answers.to(101, 9, false, false), None);
     assert_eq!(answers.to(102, 10, true, true), Some((10, false, rtt)));
     assert_eq!(answers.at(102), Some((11, true, rtt)));
-    // What has been let go leaves no timer that matters.
+    // A released acknowledgement leaves no active timer.
     assert_eq!((answers.at(200), answers.0.next_due()), (None, Time::NEVER));
 }
 
 #[test]
-fn an_acknowledgement_may_not_wait_for_a_timeout() {
+fn ack_delay_is_below_the_timeout() {
     let mut params = WindowedParams::<Swift>::default();
     params.connection.ack_delay = params.connection.min_rto;
     assert_eq!(params.conflict(), None);
@@ -247,9 +247,9 @@ fn connection_of(host: &Windowed<Swift>, handle: Handle) -> u32 {
     host.outgoing[host.outgoing.slot(Key::of_bits(handle.0)).unwrap()].connection
 }
 
-/// What a pool is asked for, by a look at every connection: the first idle one, else a new one,
-/// else the first with the fewest messages.
-fn looked_for(host: &Windowed<Swift>, dst: u32, size: usize) -> u32 {
+/// Expected choice of a pool, by a scan of all connections: the first idle one, otherwise a new
+/// one, otherwise the first with the fewest messages.
+fn scanned_choice(host: &Windowed<Swift>, dst: u32, size: usize) -> u32 {
     let pool =
         || (0..).zip(&host.senders).filter(|(_, sender)| sender.dst == dst && !sender.single_use);
     if let Some((idle, _)) = pool().find(|(_, sender)| sender.is_idle()) {
@@ -262,7 +262,7 @@ fn looked_for(host: &Windowed<Swift>, dst: u32, size: usize) -> u32 {
 }
 
 #[test]
-fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
+fn pool_choice_equals_that_of_a_full_scan() {
     for (policy, size) in [
         (ConnectionPolicy::PerPair, 1),
         (ConnectionPolicy::Pool(1), 1),
@@ -279,7 +279,7 @@ fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
             let most = if rng.below(4) == 0 { 60_000 } else { 4_000 };
             let bytes = 1 + rng.below(most);
             let dedicated = rng.below(8) == 0;
-            let expected = looked_for(&sender, dst, size);
+            let expected = scanned_choice(&sender, dst, size);
             let handle = sender.submit(
                 now,
                 Message { id, dst, bytes, dedicated, weight: 1, role: Role::Alone },
@@ -290,7 +290,7 @@ fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
                 assert_eq!(taken, expected, "message {id} with {policy:?}");
                 shared += (sender.senders[expected as usize].queued_messages > 1) as u32;
             }
-            // Now and then all that is under way arrives.
+            // From time to time everything in flight arrives.
             let steps = if rng.below(400) == 0 { 10_000 } else { rng.below(3) };
             for _ in 0..steps {
                 now += Span::us(1);
@@ -310,19 +310,19 @@ fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
 
 #[test]
 #[allow(clippy::disallowed_types, reason = "bounds what the host takes, not what it simulates")]
-fn a_large_pool_costs_a_message_no_look_at_every_connection() {
+fn large_pool_needs_no_scan() {
     let mut host = host(0, ConnectionPolicy::Pool(65_535), Span::ZERO);
     let began = std::time::Instant::now();
     for id in 0..200_000 {
         let handle = host.submit(Time::ZERO, message(id, 1, 64), &OnePath);
         assert_eq!(connection_of(&host, handle), id % 65_535);
     }
-    // A look at all would take some ten thousand million steps.
+    // A scan would take about ten thousand million steps.
     assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
 }
 
-/// To whom packets go while windows allow, in order, of messages of 5, 2, 3 and 2 packets; after
-/// three of them comes one more, of one.
+/// Destinations of packets while windows allow, in order, for messages of 5, 2, 3 and 2 packets;
+/// after three packets another message of one packet is submitted.
 fn sent_to(connections: ConnectionPolicy) -> Vec<u32> {
     let mut host = host(0, connections, Span::ZERO);
     let mtu = u64::from(path().mtu);
@@ -340,16 +340,16 @@ fn sent_to(connections: ConnectionPolicy) -> Vec<u32> {
 }
 
 #[test]
-fn connections_take_turns_or_the_shortest_message_goes_first() {
+fn connections_send_round_robin_or_shortest_first() {
     assert_eq!(
         sent_to(ConnectionPolicy::PerMessage),
         [1, 2, 3, 4, 1, 2, 3, 5, 4, 1, 3, 1, 1],
-        "in turns"
+        "round-robin"
     );
     assert_eq!(
         sent_to(ConnectionPolicy::ShortestFirst),
         [2, 2, 4, 4, 5, 3, 3, 3, 1, 1, 1, 1, 1],
-        "one of as many bytes left does not wait for one that has begun"
+        "equal bytes left: the new message does not wait"
     );
 }
 
@@ -368,8 +368,8 @@ fn a_packet_that_fills_the_window_exactly_goes() {
     }
 }
 
-/// When the pending packet of a connection under `C` is due: it follows a packet of 4,200 bytes
-/// sent at 1 Gbit/s (due at 33.6 us), and the pace has changed to `gbps` since.
+/// Departure time of the pending packet of a connection under `C`: it follows a packet of 4,200
+/// bytes sent at 1 Gbit/s (due at 33.6 us), and the pace has changed to `gbps` since.
 fn due_after_a_change<C: CongestionControl>(gbps: f64) -> Time {
     let params = WindowedParams::<C>::default();
     let cc = C::start(&params.control, &path(), Time::ZERO, 0);
@@ -422,7 +422,7 @@ fn overtaken(messages: &mut Messages) -> Sender<Swift> {
 }
 
 #[test]
-fn out_of_order_is_not_lost_before_a_base_rtt_nor_before_a_smooth_one() {
+fn reordering_window_covers_base_and_smoothed_rtt() {
     let base = path().base_rtt;
     for (rtt, window) in [(Span::us(1), base), (base, base), (base.times(3), base.times(3))] {
         let mut messages = Messages::default();
@@ -436,22 +436,22 @@ fn out_of_order_is_not_lost_before_a_base_rtt_nor_before_a_smooth_one() {
 }
 
 #[test]
-fn a_retransmission_is_lost_once_a_packet_sent_a_quarter_window_later_arrives() {
+fn retransmission_is_lost_after_a_quarter_window() {
     let (mut messages, mtu, again) = (Messages::default(), path().mtu, Time::us(100));
     let mut sender = overtaken(&mut messages);
     assert!(sender.detect_loss(again, Time::ZERO, false, &messages, mtu));
     assert_eq!(sender.recovery.as_mut().unwrap().take_lost(again), Some(0));
     let quarter = Span::ps(path().base_rtt.as_ps() / 4);
     for (echo, lost) in [(again + quarter, false), (again + quarter + Span::ps(1), true)] {
-        // The episode goes on: the control has been told.
+        // The episode continues: the control was already notified.
         assert!(!sender.detect_loss(echo, echo, false, &messages, mtu));
         assert_eq!(sender.recovery.as_ref().unwrap().is_lost(0), lost, "{echo}");
     }
 }
 
-/// A connection whose first packet was lost and sent again at 20 us, and whose packet 9 was sent at
-/// `us` and arrived; whether the first one is sent once more then. Either end may hold a packet for
-/// 10 us.
+/// A connection whose first packet was lost and retransmitted at 20 us, and whose packet 9 was sent
+/// at `us` and arrived. Returns whether the first packet is retransmitted again then. Either end
+/// may hold a packet for 10 us.
 fn sent_twice(us: u64) -> bool {
     let mut host = host(0, ConnectionPolicy::PerPair, Span::us(10));
     host.submit(Time::ZERO, message(0, 1, 100 * 4096), &OnePath);
@@ -479,13 +479,13 @@ fn sent_twice(us: u64) -> bool {
 }
 
 #[test]
-fn a_packet_that_both_ends_held_says_nothing_of_what_left_meanwhile() {
+fn held_packet_does_not_show_a_lost_retransmission() {
     // 10 us at either end, and a quarter of the round trip of 20 us.
     assert!(!sent_twice(40) && !sent_twice(45) && sent_twice(46));
 }
 
 #[test]
-fn an_episode_lasts_until_what_was_sent_before_it_has_arrived() {
+fn episode_lasts_until_earlier_packets_arrive() {
     let mut recovery = Recovery::default();
     recovery.begin(10);
     (11..14).for_each(|seq| assert!(!recovery.sack(seq)));
@@ -501,7 +501,7 @@ fn an_episode_lasts_until_what_was_sent_before_it_has_arrived() {
 }
 
 #[test]
-fn a_timeout_forgets_what_was_sent_again_before() {
+fn timeout_forgets_earlier_retransmissions() {
     let mut recovery = Recovery::default();
     recovery.begin(10);
     (11..14).for_each(|seq| assert!(!recovery.sack(seq)));
@@ -510,7 +510,7 @@ fn a_timeout_forgets_what_was_sent_again_before() {
     recovery.lose_all(10, 14);
     assert_eq!(recovery.take_lost(Time::us(50)), Some(10));
     let mut lost = Vec::new();
-    // Sent at 50 us: not before 50 us, but before any later time.
+    // Sent at 50 us: lost for limits after 50 us only.
     for limit in [Time::us(20), Time::us(50)] {
         recovery.lose_resent_before(limit, &mut |seq| lost.push(seq));
         assert_eq!(lost, [], "before {limit}");
@@ -520,7 +520,7 @@ fn a_timeout_forgets_what_was_sent_again_before() {
 }
 
 #[test]
-fn holes_that_open_while_the_reordering_timer_runs_get_one_of_their_own() {
+fn later_holes_get_their_own_reordering_timer() {
     let (mut recovery, window) = (Recovery::default(), Span::us(5));
     let mut lost = Vec::new();
     recovery.begin(10);

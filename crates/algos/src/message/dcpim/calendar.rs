@@ -1,62 +1,62 @@
-//! When what happens, the same at all hosts: epochs, rounds of matching, phases of data.
+//! Schedule of epochs, matching rounds and data phases, identical at all hosts.
 //!
-//! Epoch `e` begins at `e` times the data phase. It is matched in `r` rounds of an iteration each;
-//! its data phase follows while the next epoch is matched. Everything is computed from the time
-//! alone, so a host that was idle is in step with the others at once.
+//! Epoch `e` starts at `e` times the data phase. It is matched in `r` rounds of one iteration each;
+//! its data phase follows, while the next epoch is matched. The schedule is computed from the time
+//! alone, so a host that was idle is synchronised with the others immediately.
 
 use tidegate_core::{Span, Time};
 
 use super::DcpimParams;
 
-/// What is known of the fabric.
+/// Properties of the fabric that determine the schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FabricProperties {
-    /// What a question and its answer take.
+    /// Round-trip time of control packets.
     pub(super) control_rtt: Span,
-    /// By how much a packet of control is late that finds a full packet begun at every hop.
+    /// Largest delay of a control packet that waits for a full packet at every hop.
     pub(super) blocked: Span,
-    /// What a full packet takes on this host's link.
+    /// Time of a full packet on this host's link.
     pub(super) packet: Span,
-    /// What a request takes there.
+    /// Time of a request on this host's link.
     pub(super) request: Span,
-    /// Full packets that fill a round trip.
+    /// Number of full packets in a BDP.
     pub(super) bdp_packets: u64,
 }
 
-/// Lengths of time, and what fits in them.
+/// Durations of the schedule, and the number of packets that fit into them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Calendar {
-    /// A round.
+    /// Duration of a round.
     pub(super) iteration: Span,
     /// Rounds of an epoch.
     pub(super) rounds: u64,
-    /// A phase of data, and from epoch to epoch.
+    /// Duration of a data phase, and interval between epochs.
     pub(super) phase: Span,
     /// Full packets that a channel carries in a phase.
     pub(super) quota: u64,
-    /// A full packet on this host's link.
+    /// Time of a full packet on this host's link.
     pub(super) packet: Span,
-    /// That of a BDP of packets.
+    /// Time of a BDP of packets.
     pub(super) bdp_time: Span,
-    /// A token is good for so long after the phase it is of.
+    /// Time after its phase for which a token is valid.
     pub(super) grace: Span,
-    /// Requests that leave in the first half of a round: later ones are too late for it.
+    /// Number of requests that leave in the first half of a round: later ones would miss the round.
     pub(super) requests: u64,
 }
 
-/// What begins or ends at a time.
+/// Start or end of a phase or round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stage {
-    /// The matching of this epoch has ended, and its data phase begins.
+    /// Epoch whose matching has ended and whose data phase starts.
     pub(super) begins: Option<u64>,
-    /// This round begins: its epoch, and its number from 1.
+    /// Round that starts: its epoch, and its number from 1.
     pub(super) opens: Option<(u64, u32)>,
 }
 
 impl Calendar {
     pub(super) fn new(params: &DcpimParams, properties: &FabricProperties) -> Calendar {
         let FabricProperties { control_rtt, blocked, packet, request, bdp_packets } = *properties;
-        // Each half of a round must hold a packet of control that is blocked.
+        // Each half of a round must have room for a delayed control packet.
         let least = control_rtt + blocked.times(2);
         let iteration = control_rtt.scale(params.beta).max(least).max(packet);
         // A round has two halves.
@@ -80,12 +80,12 @@ impl Calendar {
         self.iteration.as_ps() * self.rounds
     }
 
-    /// The epoch that begins last by then.
+    /// The last epoch that starts by then.
     pub(super) fn epoch(&self, at: Time) -> u64 {
         at.as_ps() / self.phase.as_ps()
     }
 
-    /// The round that runs, and since when.
+    /// The current round and its start.
     pub(super) fn round(&self, at: Time) -> Option<(u64, u32, Time)> {
         let epoch = self.epoch(at);
         let round = at.as_ps() % self.phase.as_ps() / self.iteration.as_ps();
@@ -93,7 +93,7 @@ impl Calendar {
         (round < self.rounds).then_some((epoch, round as u32 + 1, since))
     }
 
-    /// What happens at the time of a stage.
+    /// Events at the time of a stage.
     pub(super) fn stage(&self, at: Time) -> Stage {
         let (at_ps, phase) = (at.as_ps(), self.phase.as_ps());
         let ended = at_ps.checked_sub(self.matching()).filter(|since| since.is_multiple_of(phase));
@@ -103,7 +103,7 @@ impl Calendar {
         }
     }
 
-    /// The next time after `at` at which a round begins or ends.
+    /// The next time after `at` at which a round starts or ends.
     pub(super) fn next_stage(&self, at: Time) -> Time {
         let (iteration, phase) = (self.iteration.as_ps(), self.phase.as_ps());
         let began = at.as_ps() / phase * phase;
@@ -112,7 +112,7 @@ impl Calendar {
         Time::ps(began.saturating_add(within.min(phase)))
     }
 
-    /// When the phase of data ends that runs then.
+    /// End of the current data phase.
     pub(super) fn phase_end(&self, at: Time) -> Time {
         let phases = match at.as_ps().checked_sub(self.matching()) {
             Some(since) => since / self.phase.as_ps() + 1,
@@ -121,7 +121,7 @@ impl Calendar {
         Time::ps(phases.saturating_mul(self.phase.as_ps()).saturating_add(self.matching()))
     }
 
-    /// The middle of a round that began at `since`: senders answer.
+    /// The middle of a round that started at `since`: senders grant.
     pub(super) fn half(&self, since: Time) -> Time {
         since + Span::ps(self.iteration.as_ps() / 2)
     }

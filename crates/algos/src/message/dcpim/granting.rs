@@ -1,4 +1,4 @@
-//! The sender's half of matching: it gives its channels to receivers that ask for them.
+//! The sender's half of matching: it grants its channels to receivers that request them.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use super::matching::order;
 use super::sender::Outbox;
 use super::{Settings, Step};
 
-/// Channels that a sender has given away in an epoch.
+/// Channels that a sender has assigned in an epoch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Booking {
     epoch: u64,
@@ -17,12 +17,13 @@ struct Booking {
     prompt: u32,
 }
 
-/// The same of the epoch that is matched and the one before, by its lowest bit.
+/// The bookings of the epoch that is matched and of the previous one, by the lowest bit of the
+/// epoch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bookings([Booking; 2]);
 
 impl Bookings {
-    /// Of an epoch, even if nothing was booked in it.
+    /// Booking of an epoch, even if it is empty.
     fn of(&mut self, epoch: u64) -> &mut Booking {
         let booking = &mut self.0[(epoch & 1) as usize];
         if booking.epoch != epoch {
@@ -40,8 +41,8 @@ impl Bookings {
 
 /// A request of this round.
 #[derive(Clone, Copy, Debug)]
-struct Ask {
-    /// In what order they are served: the smallest first.
+struct PendingRequest {
+    /// Order of service: the smallest first.
     key: (u32, u64),
     destination: u32,
     message: u32,
@@ -50,23 +51,23 @@ struct Ask {
     remaining: u32,
 }
 
-/// What a sender knows of epochs.
+/// Matching state of a sender.
 pub(super) struct Granting {
-    /// When it answers; never while nobody asks.
+    /// Time of the next grants; never without requests.
     pub(super) stage_at: Time,
     bookings: Bookings,
-    asks: Vec<Ask>,
+    pending: Vec<PendingRequest>,
 }
 
 impl Default for Granting {
     fn default() -> Granting {
-        Granting { stage_at: Time::NEVER, bookings: Bookings::default(), asks: Vec::new() }
+        Granting { stage_at: Time::NEVER, bookings: Bookings::default(), pending: Vec::new() }
     }
 }
 
 impl Granting {
-    /// Channels, and prompt ones, that are free in an epoch. Prompt ones are those that the epoch
-    /// before has not taken: its phase of data is now.
+    /// Free channels and free prompt channels of an epoch. Prompt channels are those that the
+    /// previous epoch, whose data phase is now, has not taken.
     fn free(&mut self, settings: &Settings, epoch: u64) -> (u32, u32) {
         let sending = epoch.checked_sub(1).map_or(0, |before| self.bookings.of(before).taken);
         let booking = *self.bookings.of(epoch);
@@ -74,24 +75,24 @@ impl Granting {
         (settings.channels.saturating_sub(booking.taken), idle)
     }
 
-    /// A destination gives back what it has booked, and asks for nothing.
-    pub(super) fn part(&mut self, destination: u32, bookings: &Bookings) {
+    /// Removes a destination: frees its bookings and drops its requests.
+    pub(super) fn disconnect(&mut self, destination: u32, bookings: &Bookings) {
         for (all, its) in self.bookings.0.iter_mut().zip(bookings.0) {
             if all.epoch == its.epoch {
                 all.taken -= its.taken;
                 all.prompt -= its.prompt;
             }
         }
-        self.asks.retain(|ask| ask.destination != destination);
-        if self.asks.is_empty() {
+        self.pending.retain(|request| request.destination != destination);
+        if self.pending.is_empty() {
             self.stage_at = Time::NEVER;
         }
     }
 }
 
 impl Outbox {
-    /// A request is kept until the middle of its round. Others come too late, and hear only that
-    /// this host lives.
+    /// Keeps a request until the middle of its round. A later request is only answered, at a
+    /// limited rate, with an empty grant that shows that this host is alive.
     pub(super) fn on_request(
         &mut self,
         step: &mut Step<'_>,
@@ -102,64 +103,65 @@ impl Outbox {
         let Request { message, epoch, round, channels, prompt, remaining } = *request;
         let Some(&number) = self.by_host.get(host) else { return };
         let destination = &mut self.destinations[number as usize];
-        if destination.asked == (epoch, round) || destination.open == 0 {
+        if destination.requested == (epoch, round) || destination.open == 0 {
             return;
         }
         let calendar = &step.settings.calendar;
         let runs = calendar.round(step.now).filter(|&(e, r, _)| (e, r) == (epoch, round));
         let half = runs.map(|(.., since)| calendar.half(since));
         let Some(half) = half.filter(|&half| step.now < half) else {
-            if destination.must_be_told(step) {
-                destination.told_at = step.now;
+            if destination.needs_keepalive(step) {
+                destination.last_sent_at = step.now;
                 let (channels, prompt) = (0, 0);
                 let grant = Grant { message, epoch, round, channels, prompt, remaining };
                 step.send(host, Header::Grant(grant));
             }
             return;
         };
-        destination.asked = (epoch, round);
+        destination.requested = (epoch, round);
         destination.granted = 0;
         let key = order(step.settings, round, remaining, rng);
-        let ask = Ask { key, destination: number, message, channels, prompt, remaining };
-        self.granting.asks.push(ask);
+        let request =
+            PendingRequest { key, destination: number, message, channels, prompt, remaining };
+        self.granting.pending.push(request);
         self.granting.stage_at = half;
     }
 
-    /// The middle of a round: gives channels away.
+    /// Assigns channels in the middle of a round.
     pub(super) fn grant(&mut self, step: &mut Step<'_>) {
         let settings = step.settings;
         self.granting.stage_at = Time::NEVER;
         let round = settings.calendar.round(step.now);
-        let mut asks = core::mem::take(&mut self.granting.asks);
-        asks.sort_unstable_by_key(|ask| ask.key);
+        let mut pending = core::mem::take(&mut self.granting.pending);
+        pending.sort_unstable_by_key(|request| request.key);
         if let Some((epoch, round, _)) = round {
             let (mut free, mut idle) = self.granting.free(settings, epoch);
-            for ask in &asks {
-                let destination = &mut self.destinations[ask.destination as usize];
-                let channels = ask.channels.min(free);
-                let prompt = ask.prompt.min(channels).min(idle);
-                if channels == 0 && !destination.must_be_told(step) {
+            for request in &pending {
+                let destination = &mut self.destinations[request.destination as usize];
+                let channels = request.channels.min(free);
+                let prompt = request.prompt.min(channels).min(idle);
+                if channels == 0 && !destination.needs_keepalive(step) {
                     continue;
                 }
                 (free, idle) = (free - channels, idle - prompt);
                 destination.granted = channels;
-                destination.told_at = step.now;
-                let (message, remaining) = (ask.message, ask.remaining);
+                destination.last_sent_at = step.now;
+                let (message, remaining) = (request.message, request.remaining);
                 let grant = Grant { message, epoch, round, channels, prompt, remaining };
                 step.send(destination.host, Header::Grant(grant));
             }
         }
-        asks.clear();
-        self.granting.asks = asks;
+        pending.clear();
+        self.granting.pending = pending;
     }
 
-    /// A receiver takes what it was granted: books it, and takes back what is not there.
+    /// Handles an acceptance: books the channels and rejects those that are no longer free.
     pub(super) fn on_accept(&mut self, step: &mut Step<'_>, host: u32, accept: &Accept) {
         let Accept { message, epoch, round, .. } = *accept;
         let Some(&number) = self.by_host.get(host) else { return };
         let destination = &mut self.destinations[number as usize];
         let is_old = epoch.saturating_add(1) < step.settings.calendar.epoch(step.now);
-        if destination.asked != (epoch, round) || is_old {
+        if destination.requested != (epoch, round) || is_old {
             return;
         }
         let channels = accept.channels.min(core::mem::take(&mut destination.granted));
@@ -175,9 +177,9 @@ impl Outbox {
         }
     }
 
-    /// Nobody has asked this host for long enough that what it was asked is over.
-    pub(super) fn oversleep(&mut self) {
-        self.granting.asks.clear();
+    /// No host has sent a request for so long that earlier requests have expired.
+    pub(super) fn expire(&mut self) {
+        self.granting.pending.clear();
         self.granting.stage_at = Time::NEVER;
     }
 }

@@ -1,75 +1,74 @@
-//! Headers of dcPIM, and how they lie in memory.
+//! Headers of dcPIM and their layout in memory.
 //!
-//! A message is known by the pair of hosts, its lane and the lane's generation. What hosts say to
-//! match themselves is of no message, but of an epoch and a round of it, by which what comes late
-//! is known.
+//! The pair of hosts, the lane and the lane's generation identify a message. Matching packets
+//! belong to no message but to an epoch and a round, which identify late packets.
 
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
 
 headers! {
-    /// dcPIM: hosts match themselves, then receivers send tokens.
+    /// dcPIM: hosts are matched, then receivers send tokens.
     pub enum Header = "dcpim", version 1, port 52704;
     /// A packet with payload.
     Data = 0 {
         flags {
             /// The last packet of its message.
             end_of_message,
-            /// Sent before.
+            /// Retransmission.
             retransmission,
         }
         fields {
-            /// The sender's slot of the message; comes back in what its receiver says of it.
+            /// The sender's slot of the message; the receiver returns it.
             connection: u32,
-            /// Place of the message among those of this sender to this receiver.
+            /// Number of the message slot between this sender and this receiver.
             lane: u32,
-            /// How often the lane was used before.
+            /// Number of earlier uses of the lane.
             generation: u32,
             /// The sender's number of the message.
             message: u32,
-            /// Number of the token that it answers; without one, the packet's own.
+            /// Number of the token that it uses; without a token, the packet's own number.
             token: u32,
-            /// Bytes of the message; all ones: no end is known.
+            /// Bytes of the message; all ones: unknown end.
             size: u64,
-            /// Where in the message the payload begins, in bytes.
+            /// Byte offset of the payload in the message.
             offset: u64,
         }
     }
     /// Announces a message.
     Notification = 1 {
         flags {
-            /// It was said before, and nothing came of it.
+            /// Repeated, because there was no response.
             repeated,
         }
         fields {
             /// The sender's slot of the message.
             connection: u32,
-            /// Place of the message among those of this sender to this receiver.
+            /// Number of the message slot between this sender and this receiver.
             lane: u32,
-            /// How often the lane was used before.
+            /// Number of earlier uses of the lane.
             generation: u32,
             /// The sender's number of the message.
             message: u32,
-            /// Bytes of the message; all ones: no end is known.
+            /// Bytes of the message; all ones: unknown end.
             size: u64,
         }
     }
-    /// A receiver asks a sender for channels.
+    /// A receiver requests channels from a sender.
     Request = 2 {
         flags {}
         fields {
-            /// The sender's number of the message that is the shortest.
+            /// The sender's number of its shortest message.
             message: u32,
             /// Number of the epoch.
             epoch: u64,
-            /// Round of it, from 1.
+            /// Round of the epoch, from 1.
             round: u32,
-            /// Channels that it wants.
+            /// Requested channels.
             channels: u32,
-            /// How many of them could be used at once.
+            /// Requested channels that could be used immediately.
             prompt: u32,
-            /// Packets that are missing of its shortest message from this sender; all ones: more
-            /// than that says.
+            /// Missing packets of the shortest message from this sender; all ones: more than fits
+            /// the field.
             remaining: u32,
         }
     }
@@ -83,15 +82,15 @@ headers! {
             epoch: u64,
             /// As in the request.
             round: u32,
-            /// Channels that it offers.
+            /// Offered channels.
             channels: u32,
-            /// How many of them can be used at once.
+            /// Offered channels that can be used immediately.
             prompt: u32,
             /// As in the request.
             remaining: u32,
         }
     }
-    /// A receiver takes channels.
+    /// A receiver accepts channels.
     Accept = 4 {
         flags {}
         fields {
@@ -101,13 +100,13 @@ headers! {
             epoch: u64,
             /// As in the grant.
             round: u32,
-            /// Channels that it takes.
+            /// Accepted channels.
             channels: u32,
-            /// How many of them it uses at once.
+            /// Accepted channels that are used immediately.
             prompt: u32,
         }
     }
-    /// A sender takes back channels that it does not have.
+    /// A sender rejects channels that are no longer free.
     Reject = 5 {
         flags {}
         fields {
@@ -117,37 +116,37 @@ headers! {
             epoch: u64,
             /// As in the acceptance.
             round: u32,
-            /// Channels that are not there.
+            /// Rejected channels.
             channels: u32,
-            /// How many of them were to be used at once.
+            /// Rejected channels that were to be used immediately.
             prompt: u32,
         }
     }
-    /// Allows its receiver to send a packet.
+    /// Allows the sender of a message to send a packet.
     Token = 6 {
         flags {}
         fields {
             /// The sender's slot of the message.
             connection: u32,
-            /// Place of the message among those of this sender to this receiver.
+            /// Number of the message slot between this sender and this receiver.
             lane: u32,
-            /// How often the lane was used before.
+            /// Number of earlier uses of the lane.
             generation: u32,
             /// The sender's number of the message.
             message: u32,
-            /// How many tokens there were for this message before.
+            /// Number of earlier tokens for this message.
             token: u32,
-            /// Place of its match among those of the receiver: lower ones go first.
+            /// Place of the match among those of the receiver: lower ones have priority.
             label: u32,
-            /// Packets that are missing of the message; all ones: more than that says.
+            /// Missing packets of the message; all ones: more than fits the field.
             remaining: u32,
-            /// Which packet of the message.
+            /// Number of the packet in the message.
             packet: u64,
-            /// Not to be used after this time of the hosts' common clock.
+            /// Time on the hosts' common clock after which the token is invalid.
             expires: Time,
         }
     }
-    /// All of a message has arrived.
+    /// The message has arrived completely.
     Ack = 7 {
         flags {}
         fields {
@@ -163,7 +162,7 @@ headers! {
     }
 }
 
-/// What a sender says of a message.
+/// Properties of a message as its sender announces them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Announced {
     pub(super) connection: u32,
@@ -189,7 +188,7 @@ impl Notification {
 }
 
 impl Header {
-    /// The message's lane; what is about none has none.
+    /// Lane of the message; none for packets without a message.
     #[inline]
     pub(super) fn lane(&self) -> u32 {
         match self {
@@ -202,7 +201,7 @@ impl Header {
     }
 }
 
-/// Kinds, in the low bits of a tag.
+/// Packet kind, in the low bits of a tag.
 const KIND: u8 = 0b111;
 const DATA: u8 = 0;
 const NOTIFICATION: u8 = 1;
@@ -212,16 +211,16 @@ const ACCEPT: u8 = 4;
 const REJECT: u8 = 5;
 const TOKEN: u8 = 6;
 const ACK: u8 = 7;
-/// A flag, in the bit above.
+/// Flag, in the bit above the kind.
 const END_OF_MESSAGE: u8 = KIND + 1;
 
-/// Whether the packet announces a message, whatever else it is.
+/// Whether a body holds a packet that announces a message.
 #[inline(always)]
 pub(super) fn announces(body: &Body) -> bool {
     body.tag & KIND <= NOTIFICATION
 }
 
-/// Two numbers in a word.
+/// Packs two numbers into a word.
 #[inline(always)]
 fn pair(low: u32, high: u32) -> u64 {
     (high as u64) << 32 | low as u64

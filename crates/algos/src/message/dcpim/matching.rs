@@ -1,7 +1,8 @@
-//! The receiver's half of matching: it asks senders for channels, and takes some that they offer.
+//! The receiver's half of matching: it requests channels from senders and accepts some of the
+//! offers.
 //!
-//! Time is cut by the [calendar](super::calendar). A host without messages to receive has no event
-//! of it; one that gets some joins at the next round.
+//! The [calendar](super::calendar) divides time. A host without messages to receive has no events
+//! for it; a host that gets one joins at the next round.
 
 use alloc::vec::Vec;
 
@@ -11,27 +12,28 @@ use super::header::{Accept, Grant, Header, Reject, Request};
 use super::receiver::{Inbox, NOWHERE, Source};
 use super::{MAX_BACKOFF, Settings, Step};
 
-/// A sender that has said nothing for so many timeouts, though it was asked, is asked less often.
+/// Number of timeouts without a response after which a sender gets requests at longer intervals.
 const PATIENCE: u64 = 2;
-/// The label of tokens for matched channels begins here: those of short messages go before.
+/// First label of tokens for matched channels; the labels below have priority and are for short
+/// messages.
 const FIRST_LABEL: u32 = 2;
 
-/// What a receiver and a sender have of each other in an epoch.
+/// Match of a receiver and a sender in an epoch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Match {
     pub(super) channels: u32,
-    /// Of which so many are in use already while the epoch is matched.
+    /// Channels that are already in use while the epoch is matched.
     pub(super) prompt: u32,
-    /// Packets that were missing of the sender's shortest message.
+    /// Missing packets of the sender's shortest message at that time.
     shortest: u32,
-    /// Of its tokens, which says its place among the receiver's matches; zero: there is no match.
+    /// Label of its tokens, the place among the receiver's matches; zero: no match.
     pub(super) label: u32,
 }
 
 /// A grant of this round.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
-    /// In what order they are taken: the smallest first.
+    /// Order of acceptance: the smallest first.
     key: (u32, u64),
     source: u32,
     message: u32,
@@ -40,19 +42,19 @@ struct Offer {
     remaining: u32,
 }
 
-/// What a receiver knows of epochs.
+/// Matching state of a receiver.
 pub(super) struct Matching {
-    /// When the next round begins or ends; never while there is nothing to match.
+    /// Time at which the next round starts or ends; never without anything to match.
     pub(super) stage_at: Time,
-    /// The round that runs.
+    /// The current round.
     round: Option<(u64, u32)>,
-    /// Epoch whose matches send, and when tokens of now are worth nothing.
+    /// Epoch whose matches send, and time at which current tokens expire.
     phase: u64,
     pub(super) expires: Time,
-    /// Sources matched for the phase of data, and in the epoch that is matched.
+    /// Sources that are matched for the data phase, and for the epoch that is matched.
     sending: Vec<u32>,
     next: Vec<u32>,
-    /// Channels that these take, and prompt ones of the latter.
+    /// Channels that these take, and prompt channels of the latter.
     busy: u32,
     taken: u32,
     prompt: u32,
@@ -77,21 +79,21 @@ impl Default for Matching {
 }
 
 impl Matching {
-    /// Channels that can be used at once: idle in this phase of data, and not given away yet.
+    /// Channels that can be used immediately: idle in this data phase, and not assigned yet.
     fn idle(&self, settings: &Settings) -> u32 {
         settings.channels.saturating_sub(self.busy + self.prompt)
     }
 }
 
-/// In what order requests and grants are served: the shortest message first in the first rounds, at
-/// random later and among equals.
+/// Order of service of requests and grants: the shortest message first in the first rounds, random
+/// later and among equals.
 pub(super) fn order(settings: &Settings, round: u32, remaining: u32, rng: &mut Rng) -> (u32, u64) {
     (if round <= settings.select_min_rounds { remaining } else { 0 }, rng.bits())
 }
 
 impl Inbox {
-    /// Puts a source among those that are asked for channels, or takes it out. Follows every change
-    /// of what it has to send.
+    /// Adds a source to those that get requests, or removes it. Called after every change of its
+    /// messages.
     pub(super) fn reschedule(&mut self, step: &Step<'_>, number: u32) {
         let source = &mut self.sources[number as usize];
         let wants = source.messages.len() > 0 && !self.pauses.run(number);
@@ -114,7 +116,7 @@ impl Inbox {
         }
     }
 
-    /// A round begins or ends.
+    /// Handles the start or end of a round.
     pub(super) fn on_stage(&mut self, step: &mut Step<'_>, rng: &mut Rng) {
         let calendar = &step.settings.calendar;
         let stage = calendar.stage(step.now);
@@ -128,16 +130,16 @@ impl Inbox {
         if let Some((epoch, round)) = stage.opens {
             self.matching.round = stage.opens;
             let first = rng.below(self.wanting.len().max(1) as u64);
-            self.ask(step, epoch, round, first as usize);
+            self.send_requests(step, epoch, round, first as usize);
             if round as u64 == calendar.rounds {
-                (0..self.wanting.len()).rev().for_each(|at| self.lose_patience(step, at));
+                (0..self.wanting.len()).rev().for_each(|at| self.pause_silent(step, at));
             }
         }
         self.matching.stage_at = calendar.next_stage(step.now);
         self.rest();
     }
 
-    /// Has no event while there is nothing to match.
+    /// Disables events while there is nothing to match.
     fn rest(&mut self) {
         let matching = &mut self.matching;
         let matched = matching.busy + matching.taken > 0 || !matching.offers.is_empty();
@@ -146,8 +148,8 @@ impl Inbox {
         }
     }
 
-    /// A source has no match any more, and no grant of it is taken.
-    pub(super) fn part(&mut self, number: u32) {
+    /// Removes the match of a source and its grants.
+    pub(super) fn disconnect(&mut self, number: u32) {
         let Source { sending, next, .. } = &self.sources[number as usize];
         let matching = &mut self.matching;
         matching.busy -= sending.channels;
@@ -159,10 +161,10 @@ impl Inbox {
         self.rest();
     }
 
-    /// Asks senders for the channels that their shortest message could fill, from the `first` on:
-    /// so many as can be asked in half a round. More would be late, and what is left of them would
-    /// make those of the next round late, too.
-    fn ask(&mut self, step: &mut Step<'_>, epoch: u64, round: u32, first: usize) {
+    /// Requests the channels that each sender's shortest message could fill, from the `first`
+    /// sender on, up to the number of requests that fit into half a round. More requests would be
+    /// late, and would delay those of the next round, too.
+    fn send_requests(&mut self, step: &mut Step<'_>, epoch: u64, round: u32, first: usize) {
         let settings = step.settings;
         let free = settings.channels - self.matching.taken;
         let idle = self.matching.idle(settings);
@@ -181,26 +183,26 @@ impl Inbox {
             if channels > 0 {
                 let prompt = channels.min(idle);
                 let request = Request { message, epoch, round, channels, prompt, remaining };
-                source.asked_at = source.asked_at.min(step.now);
+                source.requested_at = source.requested_at.min(step.now);
                 step.send(source.host, Header::Request(request));
                 left -= 1;
             }
         }
     }
 
-    /// A sender that says nothing, though it was asked, is not asked again for a while.
-    fn lose_patience(&mut self, step: &Step<'_>, at: usize) {
+    /// If a sender has not responded to requests for long, pauses its requests.
+    fn pause_silent(&mut self, step: &Step<'_>, at: usize) {
         let number = self.wanting[at];
         let source = &mut self.sources[number as usize];
         let timeout = step.settings.notify_timeout;
-        if step.now.since(source.asked_at) >= timeout.times(PATIENCE) {
+        if step.now.since(source.requested_at) >= timeout.times(PATIENCE) {
             self.pauses.set(number, step.now.after(source.silence.wait(timeout)));
             source.silence.double(MAX_BACKOFF);
             self.reschedule(step, number);
         }
     }
 
-    /// A silent sender is asked again.
+    /// Ends the pause of a silent sender.
     pub(super) fn end_pause(&mut self, step: &Step<'_>) {
         if let Some((_, number)) = self.pauses.first() {
             self.pauses.remove(number);
@@ -208,7 +210,7 @@ impl Inbox {
         }
     }
 
-    /// A grant of this round is kept until it ends; others come too late.
+    /// Keeps a grant of this round until its end; late grants are dropped.
     pub(super) fn on_grant(&mut self, step: &Step<'_>, number: u32, grant: &Grant, rng: &mut Rng) {
         let Grant { message, epoch, round, channels, prompt, remaining } = *grant;
         let source = &mut self.sources[number as usize];
@@ -222,7 +224,7 @@ impl Inbox {
         self.matching.offers.push(offer);
     }
 
-    /// Takes what fits of the grants of a round.
+    /// Accepts the grants of a round that fit.
     fn accept(&mut self, step: &mut Step<'_>, epoch: u64, round: u32) {
         let settings = step.settings;
         let mut offers = core::mem::take(&mut self.matching.offers);
@@ -237,7 +239,7 @@ impl Inbox {
             let source = &mut self.sources[offer.source as usize];
             if source.next.label == 0 {
                 source.next.shortest = offer.remaining;
-                // Below the labels of matched channels.
+                // Below the priority of matched channels.
                 source.next.label = FIRST_LABEL + settings.channels;
                 self.matching.next.push(offer.source);
             }
@@ -254,7 +256,7 @@ impl Inbox {
         self.matching.offers = offers;
     }
 
-    /// What was matched sends now; what was sending does no more.
+    /// Starts the data phase of an epoch; matches of the previous phase end.
     fn begin_phase(&mut self, step: &Step<'_>, epoch: u64) {
         let mut old = core::mem::take(&mut self.matching.sending);
         for &number in &old {
@@ -287,7 +289,7 @@ impl Inbox {
         }
     }
 
-    /// A sender does not have the channels that were taken.
+    /// Handles a rejection: the sender does not have the accepted channels.
     pub(super) fn on_reject(&mut self, number: u32, reject: &Reject) {
         let Reject { epoch, round, channels, prompt, .. } = *reject;
         let matching = &mut self.matching;
@@ -310,8 +312,8 @@ impl Inbox {
         }
     }
 
-    /// Nobody has asked this host for long enough that its matches are over.
-    pub(super) fn oversleep(&mut self, step: &Step<'_>) {
+    /// No host has sent a message for so long that the matches have expired.
+    pub(super) fn expire(&mut self, step: &Step<'_>) {
         for at in 0..self.sources.len() {
             let source = &mut self.sources[at];
             (source.sending, source.next) = (Match::default(), Match::default());

@@ -1,79 +1,83 @@
-//! dcPIM: receivers and senders match themselves as the ports of a switch do, then receivers send
-//! tokens to those that they are matched with.
+//! dcPIM: receivers and senders are matched like the ports of a switch, then receivers send tokens
+//! to their matched senders.
 //!
 //! Parallel iterative matching finds, in a few rounds of requests, grants and acceptances, pairs of
-//! inputs and outputs that can send at the same time. dcPIM does it among hosts: each has `k`
-//! channels, an epoch has `r` rounds, and while the pairs of one epoch send, the next is matched.
-//! Matched receivers call for data packet by packet, so downlinks and uplinks are shared without
-//! overcommitment. Messages of up to a bandwidth-delay product (BDP) are not worth the wait: they
-//! leave at once, above the others.
+//! inputs and outputs that can send at the same time. dcPIM matches hosts in this way: each has `k`
+//! channels, an epoch has `r` rounds, and while the pairs of one epoch send, the next epoch is
+//! matched. Matched receivers request data packet by packet, so downlinks and uplinks are shared
+//! without overcommitment. For messages of up to a bandwidth-delay product (BDP) the matching would
+//! take too long: they leave immediately, at a higher priority.
 //!
 //! Q. Cai, M. Tahmasbi Arashloo, R. Agarwal, "dcPIM: Near-Optimal Proactive Datacenter Transport",
 //! SIGCOMM 2022.
 //!
 //! # Rules
 //!
-//! * iteration `= β · cRTT`, cRTT what a question and its answer take; data phase
-//!   `= α · r · iteration`; epoch `e` begins at `e` data phases, its own follows `r` iterations
-//!   later
-//! * request: to every sender with messages that tokens may be sent for, by its shortest:
-//!   `min(⌈remaining / quota⌉ − matched, free)` channels, of which each carries `quota` packets in
-//!   a phase; prompt ones of them can be used at once, because this phase leaves them idle
+//! * iteration `= β · cRTT`, with cRTT the round-trip time of control packets; data phase `= α · r
+//!   · iteration`; epoch `e` starts at `e` data phases, and its own data phase follows `r`
+//!   iterations later
+//! * request: to every sender with messages that need tokens, for its shortest message:
+//!   `min(⌈remaining / quota⌉ − matched, free)` channels, each of which carries `quota` packets in
+//!   a phase; prompt channels among them can be used immediately, because they are idle in this
+//!   phase
 //! * grant, half an iteration later: `min(wanted, free)`, to the shortest messages in the first
-//!   rounds, at random later; accept, at the next round: the same rule; what a sender does not have
-//!   any more it rejects
-//! * tokens: one every `packet time · k / channels` and matched sender, for its shortest message;
-//!   no more than `window · channels / k` unanswered, but for two each `window_timeout`; after the
-//!   last missing packet of a message nothing for `resend_timeout`, then what is missing again
-//! * sender: tokens by their match's place, then messages by what is missing; none that has expired
+//!   rounds, at random later; accept, at the next round, by the same rule; the sender rejects
+//!   channels that are no longer free
+//! * tokens: one every `packet time · k / channels` per matched sender, for its shortest message;
+//!   at most `window · channels / k` outstanding, except for two per `window_timeout`; after the
+//!   last missing packet of a message none for `resend_timeout`, then the missing packets again
+//! * sender: tokens by the place of their match, then messages by missing packets; expired tokens
+//!   are not used
 //! * a message of up to `short_limit` needs no tokens until `packets · packet time +
-//!   resend_timeout` after it was announced; it competes like others then
+//!   resend_timeout` after its announcement; then it competes like others
 //!
 //! # Packets
 //!
-//! In `header.rs`. Data takes its payload and 80 bytes on the wire, at least 84, everything else
-//! 84. A message is known by the pair of hosts, its lane and the lane's generation, as SIRD's are.
+//! Defined in `header.rs`. A data packet takes its payload plus 80 bytes on the wire, at least 84;
+//! all other packets take 84. The pair of hosts, the lane and the lane's generation identify a
+//! message, as in SIRD.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
 //! Priorities: control above all data, and data of shorter messages above that of longer ones; with
-//! fewer priorities the lower ones are one. Spraying: a path of its own for every packet. Hosts
-//! whose clocks agree to a fraction of a round trip, which simulated ones do.
+//! fewer priorities the lower ones are merged. Per-packet spraying. Host clocks that are
+//! synchronised to a fraction of a round trip, as simulated clocks are.
 //!
 //! # Differences from the paper
 //!
-//! The rules are those of its authors' simulator (github.com/Terabit-Ethernet/dcPIM,
-//! `simulator/ext/pimhost.cpp`), and so are labels, prompt channels, quotas rounded down and when
-//! tokens are skipped (`hold`). It has seven priorities, SIRD's comparison three.
+//! The rules are those of the authors' simulator (github.com/Terabit-Ethernet/dcPIM,
+//! `simulator/ext/pimhost.cpp`), including labels, prompt channels, rounded-down quotas and skipped
+//! tokens (`hold`). It has seven priorities, SIRD's comparison three.
 //!
-//! Its measures are not ours: there every packet of data has 1,500 B, the last of a message too,
+//! Its measures differ from ours: there every data packet has 1,500 B, also the last of a message,
 //! and a message ends with its acknowledgement, which its ideal time includes.
 //!
-//! Our own:
+//! Differences that are our choice:
 //!
-//! * Each packet takes any path; there a switch deals them out in turn.
-//! * Packets of control have 84 B, 40 there: some 115 requests leave in time to be heard in their
-//!   round, on the authors' fabric, where there are 240. Requests begin with any sender, so that
-//!   others are heard in other rounds, no more leave than fit in half a round, and a late one hears
-//!   now and then that its sender lives.
-//! * Messages of one size are served in any order, there by when they began; a sender's packets by
-//!   label, what is missing and age, where its order of tokens is not strict.
-//! * The iteration is longer where a packet of control that finds a full packet begun at every hop
-//!   would miss its half of a round: on short or slow paths. In the paper's setting it is not.
-//! * Loss recovery of control, which the authors' simulator has none of: senders repeat
-//!   notifications, with exponential backoff, and keep a message until its acknowledgement;
-//!   whatever of a round is lost is asked for again in the next. A sender that cannot grant says so
-//!   now and then, and one that says nothing at all is asked less often.
-//! * A short message's notification leaves with its first packet, not before: the receiver's timer
-//!   starts with it.
-//! * A turn without a token (`hold`) is by time, not by count: a count would stay from one burst to
-//!   the next.
-//! * Rejected channels are free again; a pair that stays matched keeps the pace of its tokens from
-//!   one phase to the next; grants for which no round waits are dropped, whatever their senders
-//!   booked.
-//! * What a token says of a message holds for all of its tokens in hand, which go in the order in
-//!   which they came.
-//! * A message without end counts as longer than any other; several take turns.
+//! * Packets are sprayed at random; there a switch distributes them round-robin.
+//! * Control packets have 84 B, 40 there: about 115 requests arrive in time for their round on the
+//!   authors' fabric, and 240 there. Requests start with a random sender, so that different senders
+//!   are served in different rounds; only as many leave as fit into half a round; and a late
+//!   request gets, at a limited rate, a response that its sender is alive.
+//! * Messages of the same size are served in any order, there by age; a sender orders packets by
+//!   label, missing packets and age, where the simulator's order of tokens is not strict.
+//! * The iteration is longer if a control packet that waits for a full packet at every hop would
+//!   miss its half of a round: on short or slow paths. In the paper's setting it is not.
+//! * Control packets have loss recovery, which the authors' simulator lacks: senders repeat
+//!   notifications with exponential backoff, and keep a message until its acknowledgement; lost
+//!   matching packets of a round are replaced by those of the next. A sender that cannot grant
+//!   responds with an empty grant at a limited rate, and one that does not respond at all gets
+//!   fewer requests.
+//! * The notification of a short message leaves with its first packet, not before: the receiver's
+//!   timer starts with it.
+//! * A skipped token (`hold`) is decided by time, not by count: a count would carry over from one
+//!   burst to the next.
+//! * Rejected channels become free again; a pair that stays matched keeps the pace of its tokens
+//!   across phases; grants for a round that has ended are dropped, even if their senders have
+//!   booked channels.
+//! * The message state in a token applies to all unused tokens of the message, which are used in
+//!   order of arrival.
+//! * A message of unknown size ranks behind all others; several of them are served round-robin.
 
 mod calendar;
 mod granting;
@@ -104,18 +108,18 @@ use tidegate_core::{
     wire::Carried,
 };
 
-/// Timeouts double at most so often.
+/// Largest number of times that a timeout doubles.
 const MAX_BACKOFF: u8 = 6;
-/// Packets left of a message without end: more than of any other.
+/// Packets left of a message of unknown size: more than any other.
 const LONG: u64 = 1 << 62;
-/// A host that nobody has asked for so many phases has no matches any more.
+/// Number of phases without any message after which a host has no matches.
 const LAPSE: u64 = 4;
 
-/// What every step of this transport is handed.
+/// Context of every step of this transport.
 type Step<'a> = step::Step<'a, Settings, Header>;
 
 choice! {
-    /// Priorities of data below that of control: two (short, long), or by size in powers of seven.
+    /// Data priorities below that of control: two (short, long), or by size in powers of seven.
     pub enum Priorities { Three = "three", Seven = "seven" }
 }
 params! {
@@ -123,38 +127,39 @@ params! {
     pub struct DcpimParams {
         /// Rounds of matching in an epoch (r).
         rounds: u64 = 4, in 1..=16, "authors' simulator, load.py";
-        /// Channels of a host (k): it sends to and receives from so many others at most, each with
-        /// its share of the link.
+        /// Channels of a host (k): it sends to and receives from at most this number of others,
+        /// each with its share of the link.
         channels: u64 = 4, in 1..=64, "authors' simulator, load.py";
-        /// Length of a round, in round trips of control packets.
+        /// Length of a round, in round-trip times of control packets.
         beta: f64 = 1.3, in 1.0..=100.0, "authors' simulator, load.py";
-        /// Length of a phase of data, in lengths of the matching.
+        /// Length of a data phase, as a multiple of the matching time.
         alpha: f64 = 1.0, in 1.0..=100.0, "authors' simulator, load.py";
-        /// In so many rounds shorter messages are matched first, in later ones whichever.
+        /// Number of rounds in which shorter messages are matched first; later rounds choose at
+        /// random.
         select_min_rounds: u64 = 1, in 0..=16, "authors' simulator, load.py";
-        /// Messages of up to so much leave at once, without tokens (whole packets of it, up to
-        /// 4,096 or those of two BDP).
+        /// Largest message that leaves immediately, without tokens (in whole packets, at most 4,096
+        /// or two BDP).
         short_limit: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e3),
             "authors' simulator, load.py";
-        /// Tokens without answer, over all channels (whole packets of it).
+        /// Outstanding tokens, over all channels (in whole packets).
         token_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e3),
             "authors' simulator, load.py";
-        /// After so long, in times of a BDP on the link, a full window is passed by.
+        /// Time after which a full window is ignored, in times of a BDP on the link.
         window_timeout: f64 = 1.1, in 0.1..=1000.0, "authors' simulator, load.py";
-        /// So long after the last token of a message, in times of a BDP on the link, what is
-        /// missing is lost.
+        /// Time after the last token of a message after which missing packets count as lost, in
+        /// times of a BDP on the link.
         resend_timeout: f64 = 1.0, in 0.1..=1000.0, "authors' simulator, load.py";
-        /// A short message takes the turns of tokens in its packets' time.
+        /// Whether a short message suppresses tokens for the time of its packets.
         hold: bool = true, "authors' simulator, params.h";
         /// Priorities of data.
         priorities: Priorities = Priorities::Three, "SIRD (NSDI'25), section 5.1";
-        /// Without news for so long, a sender tells its receiver again.
+        /// Time without a response after which a sender repeats its notification.
         notify_timeout: Span = Span::ms(1), within Span::us(10) => Span::s(1), "our choice: far \
             above an epoch";
     }
 }
 
-/// Parameters in packets and times, and what else both halves need.
+/// Parameters in packets and times, and other values that both halves use.
 struct Settings {
     hosts: u32,
     segments: Segments,
@@ -163,9 +168,9 @@ struct Settings {
     select_min_rounds: u32,
     /// Packets of the longest short message.
     short: u64,
-    /// Tokens without answer.
+    /// Largest number of outstanding tokens.
     window: u64,
-    /// Packets beyond the first missing one that may come.
+    /// Number of packets beyond the first missing one that are accepted.
     ahead: u64,
     window_timeout: Span,
     resend_timeout: Span,
@@ -181,7 +186,7 @@ impl Settings {
         let segments = Segments { mtu: host.mtu as u64 };
         let full = segments.full();
         let packets = |bytes: f64| (bytes as u64).div_ceil(full).max(1);
-        // What software holds back is part of every round trip.
+        // Host software delay is part of every round trip.
         let held = host.most_held.times(2);
         let properties = calendar::FabricProperties {
             control_rtt: host.fabric_control_rtt + held,
@@ -199,7 +204,7 @@ impl Settings {
             segments,
             channels: params.channels as u32,
             select_min_rounds: params.select_min_rounds as u32,
-            // What is beyond the first one lost must find room at the receiver.
+            // The receiver must have room for all packets behind the first lost one.
             short: if short > 0.0 { packets(short).min(ahead) } else { 0 },
             ahead,
             window: packets(params.token_window.bytes(host.bdp_bytes)),
@@ -213,8 +218,8 @@ impl Settings {
         }
     }
 
-    /// Of the data of a message of so many packets: one above the lowest at least for short ones,
-    /// where there are so many.
+    /// Priority of the data of a message with this number of packets: for short messages at least
+    /// one above the lowest, if there are that many.
     fn priority(&self, packets: u64) -> u8 {
         let level = match self.levels {
             Priorities::Three if packets <= self.short => 1,
@@ -231,9 +236,9 @@ pub struct Dcpim {
     host: HostContext,
     outbox: Outbox,
     inbox: Inbox,
-    /// Goes before data.
+    /// Control packets; they leave before data.
     control: VecDeque<Control<Header>>,
-    /// Whose turn it is where it is anybody's.
+    /// Random choices among equals.
     draws: Rng,
     paths: Paths,
 }
@@ -243,8 +248,8 @@ impl Endpoint for Dcpim {
         name: "dcpim",
         title: "dcPIM",
         citation: "Cai, Tahmasbi Arashloo and Agarwal, SIGCOMM 2022",
-        summary: "Hosts match themselves in rounds of requests and grants, then receivers send \
-            tokens to whom they are matched with.",
+        summary: "Hosts are matched in rounds of requests and grants, then receivers send \
+            tokens to their matched senders.",
         color: "#999933",
         marker: Marker::X,
         dash: Dash::Dashed,
@@ -271,7 +276,7 @@ impl Endpoint for Dcpim {
             Priorities::Three => 2,
             Priorities::Seven => 6,
         };
-        // Control that waits behind data is late for its round.
+        // Control packets that wait behind data would miss their round.
         let routing = Routing::Spray;
         FabricRequirements {
             classes,
@@ -314,7 +319,7 @@ impl Transport for Dcpim {
         let Some(header) = Header::read(packet.body) else { return Reply::None };
         let source = inbox.source(settings, src, header::announces(packet.body));
         if let Some(source) = source {
-            inbox.hear(step, source);
+            inbox.on_packet(step, source);
         }
         let answer = match (header, source) {
             (Header::Data(data), Some(source)) => {
@@ -349,10 +354,10 @@ impl Transport for Dcpim {
                 }
                 None
             }
-            // Nobody that this host receives from.
+            // Not from a sender to this host.
             _ => None,
         };
-        // Data may have let a clock go on.
+        // Data may have restarted a clock.
         self.advance(now);
         match answer {
             None => Reply::None,
@@ -420,8 +425,8 @@ impl Transport for Dcpim {
 }
 
 impl Dcpim {
-    /// Does everything that was due by `now`, each at its own time, so that nothing depends on when
-    /// the driver calls.
+    /// Handles everything that was due by `now`, each at its own time, so that results do not
+    /// depend on when the driver calls.
     #[inline]
     fn advance(&mut self, now: Time) {
         if self.deadline() <= now {
@@ -434,15 +439,15 @@ impl Dcpim {
         let Dcpim { settings, inbox, outbox, control, draws, .. } = self;
         let step = &mut Step { settings, now, control };
         if now.since(inbox.matching.stage_at.min(outbox.granting.stage_at)) > lapse {
-            inbox.oversleep(step);
-            outbox.oversleep();
+            inbox.expire(step);
+            outbox.expire();
         }
         loop {
             let at = inbox.deadline().min(outbox.deadline());
             if at > now {
                 return;
             }
-            // At one time: rounds, then tokens by them, then what they have not answered.
+            // Order at equal times: rounds, then tokens that depend on them, then timeouts.
             let step = &mut step.at(at);
             if inbox.matching.stage_at == at {
                 inbox.on_stage(step, draws);
@@ -460,7 +465,7 @@ impl Dcpim {
         }
     }
 
-    /// Writes a data packet with so much payload.
+    /// Writes a data packet with this payload.
     fn write_data(
         &mut self,
         dst: u32,
@@ -474,7 +479,7 @@ impl Dcpim {
         departure.write(self.host.host, &Header::Data(data), packet);
     }
 
-    /// Writes any other.
+    /// Writes a control packet.
     fn write_control(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
         let departure = Departure::control(dst, self.paths.entropy(dst, header.lane()), 0);
         departure.write(self.host.host, header, packet);

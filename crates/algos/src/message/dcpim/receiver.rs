@@ -1,4 +1,4 @@
-//! The receiving half: what has arrived, and what is missing.
+//! The receiving half: arrived and missing packets.
 
 use alloc::vec::Vec;
 
@@ -11,24 +11,25 @@ use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::heap::{Pile, Places, shortest_first};
-use crate::kit::lanes::{Heard, Known};
+use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
 use crate::kit::window::Window;
 
-/// Messages being received at a time. More are not heard, and their senders tell again.
+/// Largest number of messages that are received at a time. Others are ignored, and their senders
+/// repeat the notification.
 const MAX_MESSAGES: usize = 1 << 16;
-/// Packets beyond the first missing one that tokens are sent for, and that are taken, where two
-/// round trips are no more. What expires at the end of a phase leaves a hole, so a longer message
-/// has its holes filled so often.
+/// Number of packets beyond the first missing one that get tokens and are accepted, unless two
+/// round trips are more. Tokens that expire at the end of a phase leave holes, so a longer message
+/// has its holes filled at this interval.
 pub(super) const AHEAD: u64 = 1 << 12;
-/// The same, however long a round trip is.
+/// Upper bound of the same for long round trips.
 pub(super) const MAX_AHEAD: u64 = 1 << 16;
-/// In no list.
+/// Index of an absent entry.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// A message being received.
+/// A message that is being received.
 #[derive(Default)]
 pub(super) struct Incoming {
     pub(super) id: u32,
@@ -41,18 +42,18 @@ pub(super) struct Incoming {
     pub(super) packets: u64,
     pub(super) received: u64,
     pub(super) window: Window,
-    /// The packet that the last token was for, and one.
+    /// The packet of the last token, plus one.
     pub(super) cursor: u64,
-    /// Tokens so far; a short message is sent as if it had one for each packet. Wraps.
+    /// Number of tokens so far; a short message counts one for each packet. Wraps.
     pub(super) tokens: u32,
-    /// The highest one that data has answered, and one.
+    /// The highest token that data has used, plus one.
     pub(super) answered: u32,
     pub(super) token_at: Time,
     pub(super) order: u64,
 }
 
 impl Incoming {
-    /// Packets that are missing; all ones where that is more.
+    /// Missing packets; all ones if that number is larger.
     #[inline]
     pub(super) fn remaining(&self) -> u32 {
         (self.packets - self.received).min(u32::MAX as u64) as u32
@@ -68,64 +69,64 @@ impl Incoming {
     }
 }
 
-/// A sender, as its receiver sees it.
+/// A sender, as the receiver sees it.
 pub(super) struct Source {
     pub(super) host: u32,
-    /// Messages that tokens may be sent for.
+    /// Messages that may get tokens.
     pub(super) messages: Pile<u128>,
-    lanes: Heard<()>,
-    /// In the phase of data, and in the epoch that is matched.
+    lanes: IncomingLanes<()>,
+    /// Match in the data phase, and in the epoch that is matched.
     pub(super) sending: Match,
     pub(super) next: Match,
-    /// Those of the two.
+    /// Clocks of these two matches.
     pub(super) clocks: [Clock; 2],
-    /// Among those that are asked for channels, or [`NOWHERE`].
+    /// Index among the sources that get requests, or [`NOWHERE`].
     pub(super) place: u32,
-    /// Epoch and round of its last grant and its last rejection.
+    /// Epoch and round of its last grant and of its last rejection.
     pub(super) granted: (u64, u32),
     pub(super) rejected: (u64, u32),
-    /// When it was first asked for channels since it was last heard; never: it was not.
-    pub(super) asked_at: Time,
-    /// How often in a row it was given up for a while.
+    /// Time of the first request since its last packet; never: no request.
+    pub(super) requested_at: Time,
+    /// Number of consecutive pauses for lack of a response.
     pub(super) silence: Backoff,
 }
 
 impl Source {
-    /// One that was never heard of.
+    /// A new source.
     fn new(host: u32) -> Source {
         Source {
             host,
             messages: Pile::default(),
-            lanes: Heard::default(),
+            lanes: IncomingLanes::default(),
             sending: Match::default(),
             next: Match::default(),
             clocks: [Clock::default(); 2],
             place: NOWHERE,
             granted: (0, 0),
             rejected: (0, 0),
-            asked_at: Time::NEVER,
+            requested_at: Time::NEVER,
             silence: Backoff::default(),
         }
     }
 }
 
-/// Everything a host is receiving.
+/// All receiving state of a host.
 #[derive(Default)]
 pub(super) struct Inbox {
     by_host: ByHost<u32>,
     pub(super) sources: Vec<Source>,
     pub(super) messages: Slab<Incoming>,
     pub(super) places: Places,
-    /// By message: when it competes (again) for tokens.
+    /// By message: time at which it competes (again) for tokens.
     pub(super) timers: Timers,
-    /// By source: when a silent one is asked again.
+    /// By source: time at which a silent one gets requests again.
     pub(super) pauses: Timers,
-    /// Two by source: when the next token goes there.
+    /// Two per source: time of its next token.
     pub(super) clocks: Timers,
-    /// Sources that are asked for channels.
+    /// Sources that get requests.
     pub(super) wanting: Vec<u32>,
     pub(super) matching: Matching,
-    /// Until then a short message takes the link.
+    /// End of the time for which short messages occupy the link.
     pub(super) held_until: Time,
     pub(super) order: u64,
 }
@@ -136,13 +137,13 @@ impl Inbox {
         self.timer().min(self.clocks.next())
     }
 
-    /// Without the wish to send a token.
+    /// Earliest time of any action except sending a token.
     #[inline]
     pub(super) fn timer(&self) -> Time {
         self.matching.stage_at.min(self.timers.next()).min(self.pauses.next())
     }
 
-    /// The sender at `host`; made if there is none and the packet announces a message.
+    /// Number of the sender at `host`; assigned if it is new and the packet announces a message.
     pub(super) fn source(
         &mut self,
         settings: &Settings,
@@ -161,7 +162,7 @@ impl Inbox {
         Some(number)
     }
 
-    /// The sender at `host` was never heard of, and its channels are free.
+    /// Forgets the sender at `host` and frees its channels.
     pub(super) fn forget(&mut self, step: &Step<'_>, host: u32) {
         let Some(number) = self.by_host.get(host).copied() else { return };
         for slot in self.messages.slots(|message| message.source == number) {
@@ -172,27 +173,27 @@ impl Inbox {
         self.pauses.remove(number);
         self.stop_clocks(number);
         self.reschedule(step, number);
-        self.part(number);
+        self.disconnect(number);
         self.sources[number as usize] = Source::new(host);
     }
 
-    /// A packet of any kind came from a source.
+    /// Registers that a packet of any kind has arrived from a source.
     #[inline]
-    pub(super) fn hear(&mut self, step: &Step<'_>, number: u32) {
+    pub(super) fn on_packet(&mut self, step: &Step<'_>, number: u32) {
         let source = &mut self.sources[number as usize];
-        source.asked_at = Time::NEVER;
+        source.requested_at = Time::NEVER;
         if source.silence.end() {
             self.pauses.remove(number);
             self.reschedule(step, number);
         }
     }
 
-    /// A message that was not known. What is known of it then: it can never be where there is no
-    /// room for it, or it makes no sense.
+    /// Opens an unknown message. Returns `Known::Never` if there is no room for it or its
+    /// announcement is invalid.
     #[cold]
-    fn open(&mut self, step: &Step<'_>, number: u32, said: &Announced) -> Known<()> {
+    fn open(&mut self, step: &Step<'_>, number: u32, announced: &Announced) -> Known<()> {
         let settings = step.settings;
-        let size = said.size;
+        let size = announced.size;
         let packets = settings.segments.packets(size);
         if !is_size(size) || self.messages.len() >= MAX_MESSAGES {
             return Known::Never;
@@ -201,11 +202,11 @@ impl Inbox {
         let is_short = packets <= settings.short;
         let sent = if is_short { packets } else { 0 };
         let slot = self.messages.insert(|last| Incoming {
-            id: said.message,
+            id: announced.message,
             source: number,
-            lane: said.lane,
-            generation: said.generation,
-            connection: said.connection,
+            lane: announced.lane,
+            generation: announced.generation,
+            connection: announced.connection,
             size,
             packets,
             window: last.window.cleared(),
@@ -214,9 +215,9 @@ impl Inbox {
             order: self.order,
             ..Incoming::default()
         });
-        self.sources[number as usize].lanes.open(said.lane, said.generation, slot);
+        self.sources[number as usize].lanes.open(announced.lane, announced.generation, slot);
         if is_short {
-            // All of it is on its way; what has not come a timeout later was lost.
+            // All packets are on the way; any that has not arrived a timeout later was lost.
             let arrived = step.now.after(settings.calendar.packet.times(packets));
             if settings.hold {
                 self.held_until = self.held_until.max(arrived);
@@ -228,7 +229,7 @@ impl Inbox {
         Known::Slot(slot)
     }
 
-    /// From now on tokens may be sent for a message.
+    /// From now on the message may get tokens.
     pub(super) fn compete(&mut self, step: &Step<'_>, slot: u32) {
         self.rank(slot);
         let number = self.messages[slot].source;
@@ -236,21 +237,21 @@ impl Inbox {
         self.wind(step, number);
     }
 
-    /// Puts a message where it belongs among those that tokens may be sent for.
+    /// Moves a message to its place among those that may get tokens.
     pub(super) fn rank(&mut self, slot: u32) {
         let message = &self.messages[slot];
         let source = &mut self.sources[message.source as usize];
         source.messages.set(&mut self.places, slot, message.key());
     }
 
-    /// For now, no tokens are sent for a message.
+    /// Stops tokens for a message for now.
     pub(super) fn withdraw(&mut self, step: &Step<'_>, slot: u32) {
         let number = self.messages[slot].source;
         self.sources[number as usize].messages.remove(&mut self.places, slot);
         self.reschedule(step, number);
     }
 
-    /// A message without end has one now.
+    /// Sets the size of a message whose size was unknown.
     fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
         let ended = settings.segments.of_ended(size, message.window.high());
@@ -261,11 +262,11 @@ impl Inbox {
         }
     }
 
-    /// What is known of a message, which is opened if it is new.
+    /// Finds a message, and opens it if it is new.
     #[inline]
-    fn find(&mut self, step: &Step<'_>, source: u32, said: &Announced) -> Known<()> {
-        match self.sources[source as usize].lanes.find(said.lane, said.generation) {
-            Known::New => self.open(step, source, said),
+    fn find(&mut self, step: &Step<'_>, source: u32, announced: &Announced) -> Known<()> {
+        match self.sources[source as usize].lanes.find(announced.lane, announced.generation) {
+            Known::New => self.open(step, source, announced),
             found => found,
         }
     }
@@ -277,12 +278,12 @@ impl Inbox {
         notification: &Notification,
         app: &mut A,
     ) -> Option<Header> {
-        let said = notification.announced();
-        match self.find(step, source, &said) {
+        let announced = notification.announced();
+        match self.find(step, source, &announced) {
             Known::Never | Known::New => None,
-            Known::Done(()) => done(&said),
+            Known::Done(()) => done(&announced),
             Known::Slot(slot) => {
-                self.learn_size(step.settings, slot, said.size);
+                self.learn_size(step.settings, slot, announced.size);
                 self.finish(step, slot, app)
             }
         }
@@ -297,10 +298,10 @@ impl Inbox {
         payload_bytes: u32,
         app: &mut A,
     ) -> Option<Header> {
-        let said = data.announced();
-        let slot = match self.find(step, source, &said) {
+        let announced = data.announced();
+        let slot = match self.find(step, source, &announced) {
             Known::Slot(slot) => slot,
-            Known::Done(()) => return done(&said),
+            Known::Done(()) => return done(&announced),
             Known::Never | Known::New => return None,
         };
         if self.messages[slot].size != data.size {
@@ -324,7 +325,7 @@ impl Inbox {
         self.finish(step, slot, app)
     }
 
-    /// Tells application and sender if all has arrived.
+    /// If the message is complete, reports that to the application and to the sender.
     #[inline]
     fn finish<A: Application>(
         &mut self,
@@ -362,8 +363,7 @@ impl Inbox {
         })
     }
 
-    /// The first of the messages' timers has fired: what was on its way has not come, and is
-    /// missing.
+    /// Handles the earliest message timer: packets that have not arrived by now are missing.
     pub(super) fn on_timer(&mut self, step: &Step<'_>) {
         let Some((_, slot)) = self.timers.first() else { return };
         self.timers.remove(slot);
@@ -371,9 +371,9 @@ impl Inbox {
     }
 }
 
-/// Says that a message has arrived, in answer to a packet of it.
-fn done(said: &Announced) -> Option<Header> {
-    let Announced { connection, lane, generation, message, .. } = *said;
+/// Acknowledges a message, in response to a packet of it.
+fn done(announced: &Announced) -> Option<Header> {
+    let Announced { connection, lane, generation, message, .. } = *announced;
     Some(Header::Ack(Ack { connection, lane, generation, message }))
 }
 

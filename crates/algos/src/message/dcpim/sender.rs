@@ -1,4 +1,4 @@
-//! The sending half: messages, the tokens in hand for them, and which packet leaves next.
+//! The sending half: messages, their tokens, and the choice of the next packet.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -16,12 +16,12 @@ use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 use crate::kit::window::Window;
 
-/// Tokens that can wait for one message; the receiver makes up for what is dropped.
+/// Largest number of waiting tokens per message; the receiver replaces dropped ones.
 const MAX_TOKENS: usize = 4096;
-/// The label of short messages' packets, which need no tokens.
+/// Label of packets of short messages, which need no tokens.
 const SHORT_LABEL: u32 = 1;
 
-/// A token in hand.
+/// A received, unused token.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     packet: u64,
@@ -29,7 +29,7 @@ struct Waiting {
     expires: Time,
 }
 
-/// A message being sent.
+/// A message that is being sent.
 #[derive(Default)]
 pub(super) struct Outgoing {
     pub(super) id: u32,
@@ -38,31 +38,32 @@ pub(super) struct Outgoing {
     generation: u32,
     size: u64,
     packets: u64,
-    /// Payload not sent yet; none of a message without end.
+    /// Unsent payload; zero for a message of unknown size.
     unsent: u64,
-    /// Of its data.
+    /// Priority of its data.
     priority: u8,
-    /// Packets below `free_end` go without tokens; this is the next.
+    /// Packets below `free_end` need no tokens; this is the next of them.
     free: u64,
     free_end: u64,
     /// Packets that have been sent.
     sent: Window,
     tokens: VecDeque<Waiting>,
-    /// What the last token said of the message: where it stands, and what is missing of it.
+    /// Contents of the last token: label of the match, and missing packets.
     label: u32,
     remaining: u32,
-    /// The receiver has been told of it.
+    /// Whether the receiver has been notified.
     announced: bool,
-    /// Waits for a lane.
+    /// Whether it waits for a lane.
     held: bool,
     order: u64,
-    /// When something of it was last sent, or allowed.
+    /// Time of the last transmission or token.
     active_at: Time,
     backoff: Backoff,
 }
 
 impl Outgoing {
-    /// Tokens of better matches first, then messages of which less is missing, then older ones.
+    /// Order: tokens of better matches first, then messages with fewer missing packets, then older
+    /// ones.
     fn key(&self) -> u128 {
         (self.label as u128) << 96 | (self.remaining as u128) << 64 | self.order as u128
     }
@@ -79,7 +80,7 @@ impl Outgoing {
     }
 }
 
-/// A receiver, as its sender sees it.
+/// A receiver, as the sender sees it.
 pub(super) struct Destination {
     pub(super) host: u32,
     lanes: Lanes,
@@ -88,44 +89,45 @@ pub(super) struct Destination {
     /// Messages that have not arrived.
     pub(super) open: u32,
     /// Epoch and round of its last request.
-    pub(super) asked: (u64, u32),
-    /// Channels granted in that round, and not taken yet.
+    pub(super) requested: (u64, u32),
+    /// Channels granted in that round and not accepted yet.
     pub(super) granted: u32,
-    /// Channels that it has taken.
+    /// Channels that it has accepted.
     pub(super) bookings: Bookings,
-    /// When it was last told anything.
-    pub(super) told_at: Time,
+    /// Time of the last control packet to it.
+    pub(super) last_sent_at: Time,
 }
 
 impl Destination {
-    /// One that was never sent to.
+    /// A new destination.
     fn new(host: u32) -> Destination {
         Destination {
             host,
             lanes: Lanes::default(),
             held: VecDeque::new(),
             open: 0,
-            asked: (0, 0),
+            requested: (0, 0),
             granted: 0,
             bookings: Bookings::default(),
-            told_at: Time::ZERO,
+            last_sent_at: Time::ZERO,
         }
     }
 
-    /// Who gets nothing is told now and then that this host lives.
-    pub(super) fn must_be_told(&self, step: &Step<'_>) -> bool {
-        step.now.since(self.told_at).times(2) >= step.settings.notify_timeout
+    /// A host that gets no channels still gets a response at a limited rate, to show that this host
+    /// is alive.
+    pub(super) fn needs_keepalive(&self, step: &Step<'_>) -> bool {
+        step.now.since(self.last_sent_at).times(2) >= step.settings.notify_timeout
     }
 }
 
-/// What leaves next.
+/// The next packet.
 pub(super) enum Next {
     Control(u32, Header),
-    /// Where it goes, its header, payload and priority.
+    /// Destination, header, payload and priority.
     Data(u32, Data, u32, u8),
 }
 
-/// Everything a host is sending.
+/// All sending state of a host.
 #[derive(Default)]
 pub(super) struct Outbox {
     pub(super) by_host: ByHost<u32>,
@@ -198,18 +200,18 @@ impl Outbox {
         number
     }
 
-    /// The receiver at `host` was never sent to, and the channels that it has taken are free.
+    /// Forgets the receiver at `host` and frees its channels.
     pub(super) fn forget(&mut self, host: u32) {
         let Some(number) = self.by_host.get(host).copied() else { return };
         for slot in self.messages.slots(|message| message.destination == number) {
             self.remove(slot);
         }
         let destination = &mut self.destinations[number as usize];
-        self.granting.part(number, &destination.bookings);
+        self.granting.disconnect(number, &destination.bookings);
         *destination = Destination::new(host);
     }
 
-    /// A message is over, whatever of it was sent.
+    /// Removes a message, whether or not it has been sent.
     fn remove(&mut self, slot: u32) {
         self.backlog_bytes -= self.messages[slot].unsent;
         self.ready.remove(slot);
@@ -217,8 +219,8 @@ impl Outbox {
         self.messages.remove(slot);
     }
 
-    /// Gives a message its lane. A short one may be sent at once, of a long one the receiver is
-    /// told.
+    /// Assigns a lane to a message. A short message may be sent immediately; for a long one the
+    /// receiver is notified.
     fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
         let settings = step.settings;
         let message = &mut self.messages[slot];
@@ -239,7 +241,7 @@ impl Outbox {
         self.timers.set(slot, step.now.after(settings.notify_timeout));
     }
 
-    /// Ends a message without end after what has been sent of it.
+    /// Ends a message of unknown size behind its sent packets.
     pub(super) fn stop(&mut self, step: &mut Step<'_>, message: Key) {
         let Some(slot) = self.messages.slot(message) else { return };
         let message = &mut self.messages[slot];
@@ -257,7 +259,7 @@ impl Outbox {
         self.timers.set(slot, step.now.after(step.settings.notify_timeout));
     }
 
-    /// The message that a packet from `host` is about, if it is still there.
+    /// Finds the message that a packet from `host` refers to, if it still exists.
     fn find(&self, host: u32, connection: u32, lane: u32, generation: u32) -> Option<u32> {
         let message = self.messages.get(connection)?;
         let same = !message.held
@@ -267,8 +269,9 @@ impl Outbox {
         same.then_some(connection)
     }
 
-    /// A token has come. What is sent without one needs none. One for more than there is shows that
-    /// the receiver does not know the end, so it is no reason not to tell it again.
+    /// Handles a token. Packets that are sent without tokens ignore it. A token beyond the end of
+    /// the message shows that the receiver does not know the end, so it does not suppress the next
+    /// notification.
     #[inline]
     pub(super) fn on_token(&mut self, step: &Step<'_>, host: u32, token: &Token) {
         let Token { connection, lane, generation, packet, .. } = *token;
@@ -293,7 +296,7 @@ impl Outbox {
         self.ready.set(slot, message.key());
     }
 
-    /// What leaves next: a packet of the first message that may send one.
+    /// Chooses the next packet: of the first message that may send one.
     #[inline]
     pub(super) fn next(&mut self, settings: &Settings, now: Time) -> Option<Next> {
         loop {
@@ -317,7 +320,7 @@ impl Outbox {
             if message.free == message.free_end && message.tokens.is_empty() {
                 self.ready.remove(slot);
             }
-            // A stopped message has packets no more.
+            // A stopped message has fewer packets.
             let good =
                 |waiting: &Waiting| waiting.expires >= now && waiting.packet < message.packets;
             let Some(Waiting { packet, number, .. }) = waiting.filter(good) else { continue };
@@ -329,7 +332,7 @@ impl Outbox {
                 self.backlog_bytes -= counted;
             }
             message.active_at = now;
-            destination.told_at = now;
+            destination.last_sent_at = now;
             let data = Data {
                 end_of_message: packet + 1 == message.packets,
                 retransmission: !is_new,
@@ -345,7 +348,7 @@ impl Outbox {
         }
     }
 
-    /// All of a message has arrived: forgets it. The application's number.
+    /// Removes an acknowledged message, and returns the application's number of it.
     pub(super) fn on_ack(&mut self, step: &mut Step<'_>, host: u32, ack: &Ack) -> Option<u32> {
         let slot = self.find(host, ack.connection, ack.lane, ack.generation)?;
         let message = &self.messages[slot];
@@ -363,8 +366,8 @@ impl Outbox {
         Some(id)
     }
 
-    /// A message's timer: where nothing of it was sent or allowed for a timeout, tells its receiver
-    /// (again), who then says if it has arrived.
+    /// Handles the earliest message timer: after a timeout without transmission or token, notifies
+    /// the receiver (again), which responds if the message has arrived.
     pub(super) fn on_timer(&mut self, step: &mut Step<'_>) {
         let Some((at, slot)) = self.timers.first() else { return };
         let timeout = step.settings.notify_timeout;

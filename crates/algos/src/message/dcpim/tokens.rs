@@ -1,9 +1,9 @@
-//! Tokens: when they leave, and for which packets.
+//! Tokens: their timing and their packets.
 //!
-//! A matched sender has a clock of its own, whose pace is its channels' share of the link. Each of
-//! its turns is a token for the next packet of its shortest message; a turn is lost where a short
-//! message takes the packet's time. Data answers tokens. While more than a window of them are not
-//! answered the clock waits, but not for ever: they may be lost, or worth nothing any more.
+//! Each matched sender has a clock, whose period is given by its channels' share of the link. At
+//! each tick the receiver sends a token for the next packet of the sender's shortest message,
+//! unless a short message uses the packet's time. Data uses tokens. While more than a window of
+//! tokens are outstanding the clock waits, up to a timeout: tokens may be lost or expired.
 
 use tidegate_core::{Message, Span, Time};
 
@@ -11,21 +11,21 @@ use super::header::{Header, Token};
 use super::receiver::{Inbox, Incoming};
 use super::{Settings, Step};
 
-/// When tokens went to a sender.
+/// Time of the tokens to a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
-    /// The next turn begins then, whatever happens.
+    /// Earliest time of the next tick.
     next_at: Time,
-    /// What it waits for is an answer; else for its next turn.
+    /// Whether it waits for data; otherwise for its next tick.
     waits: bool,
 }
 
-/// Clocks of a source: of its match in the phase of data, and of its prompt channels.
+/// Clocks of a source: for its match in the data phase, and for its prompt channels.
 const CLOCKS: u32 = 2;
 const PROMPT: u32 = 1;
 
 impl Incoming {
-    /// Data has come with the number of a token.
+    /// Registers data with the number of a token.
     #[inline]
     pub(super) fn answer(&mut self, token: u32) {
         let ahead = token.wrapping_add(1).wrapping_sub(self.answered);
@@ -34,7 +34,7 @@ impl Incoming {
         }
     }
 
-    /// Tokens since the last one that data has answered.
+    /// Tokens since the last one that data has used.
     #[inline]
     fn outstanding(&self) -> u32 {
         self.tokens.wrapping_sub(self.answered)
@@ -45,8 +45,8 @@ impl Incoming {
         self.packets.min(self.window.base() + settings.ahead)
     }
 
-    /// The next packet to send a token for, and whether it is the last before those that are
-    /// missing begin anew. The message is not complete.
+    /// The next packet for a token, and whether it is the last missing one before they start again
+    /// from the first. The message is not complete.
     fn advance(&mut self, settings: &Settings) -> (u64, bool) {
         let mut packet = self.window.next_missing(self.cursor);
         if packet >= self.end(settings) {
@@ -58,7 +58,7 @@ impl Incoming {
 }
 
 impl Inbox {
-    /// The channels of a clock, and the label of its tokens.
+    /// Channels of a clock, and label of its tokens.
     fn channels(&self, clock: u32) -> (u32, u32) {
         let source = &self.sources[(clock / CLOCKS) as usize];
         match clock % CLOCKS {
@@ -67,7 +67,7 @@ impl Inbox {
         }
     }
 
-    /// Starts those clocks of a source that stand still or wait for an answer.
+    /// Starts those clocks of a source that are stopped or wait for data.
     pub(super) fn wind(&mut self, step: &Step<'_>, source: u32) {
         for clock in [CLOCKS * source, CLOCKS * source + PROMPT] {
             let at = self.sources[source as usize].clocks[(clock % CLOCKS) as usize];
@@ -78,7 +78,7 @@ impl Inbox {
         }
     }
 
-    /// Data of a message has come: where its source waited for that, it goes on.
+    /// Data of a message has arrived: resumes the clocks of its source if they waited for it.
     #[inline]
     pub(super) fn wind_for(&mut self, step: &Step<'_>, slot: u32) {
         let source = &self.sources[self.messages[slot].source as usize];
@@ -108,7 +108,7 @@ impl Inbox {
         source.clocks[(clock % CLOCKS) as usize].waits = false;
     }
 
-    /// It is the turn of the first clock.
+    /// Handles the earliest clock.
     pub(super) fn on_clock(&mut self, step: &mut Step<'_>) {
         let Some((_, clock)) = self.clocks.first() else { return };
         let settings = step.settings;
@@ -154,11 +154,11 @@ impl Inbox {
         let without_end = message.size == Message::UNLIMITED;
         step.send(self.sources[message.source as usize].host, Header::Token(token));
         if is_last {
-            // Whatever is missing then was lost.
+            // Packets that are missing by then were lost.
             self.withdraw(step, slot);
             self.timers.set(slot, step.now.after(step.settings.resend_timeout));
         } else if without_end {
-            // They take turns.
+            // Messages of unknown size are served round-robin.
             self.order += 1;
             self.messages[slot].order = self.order;
             self.rank(slot);
@@ -167,12 +167,12 @@ impl Inbox {
 }
 
 impl Settings {
-    /// Time from token to token over so many channels.
+    /// Interval of tokens over this number of channels.
     fn spacing(&self, channels: u32) -> Span {
         Span::ps(self.calendar.packet.as_ps() * self.channels as u64 / channels as u64)
     }
 
-    /// Tokens that data has not answered, above which no more are sent over so many channels.
+    /// Number of outstanding tokens above which no more are sent over this number of channels.
     fn most_outstanding(&self, channels: u32) -> u32 {
         (self.window * channels as u64 / self.channels as u64).clamp(1, u32::MAX as u64) as u32
     }

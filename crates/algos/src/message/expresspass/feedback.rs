@@ -1,5 +1,5 @@
-//! How fast credits leave for one message: the receiver raises and lowers their rate by what share
-//! of them came back as data (section 3.2, algorithm 1; authors' simulator,
+//! Rate of credits for one message: the receiver raises and lowers it by the share of credits that
+//! return as data (section 3.2, algorithm 1; authors' simulator,
 //! `xpass.cc:credit_feedback_control`).
 
 use tidegate_core::{Span, Time};
@@ -8,30 +8,30 @@ use super::{Rise, Settings};
 
 /// Largest weight of the full rate (w_max).
 const MOST_WEIGHT: f64 = 0.5;
-/// What a weight rises by under [`Rise::Step`].
+/// Increase of the weight under [`Rise::Step`].
 const STEP: f64 = 0.05;
-/// Weight of the latest round trip in their moving average.
+/// Weight of the latest round trip in the moving average.
 const RTT_GAIN: f64 = 0.2;
 
 /// The control loop of one message.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feedback {
-    /// Credit a second, in bytes (cur_rate).
+    /// Credit bytes per second (cur_rate).
     rate: f64,
     /// Weight of the full rate when the rate rises (w).
     weight: f64,
-    /// The last round was good, so the weight may rise too.
+    /// Whether the last round was good, so that the weight may rise, too.
     was_good: bool,
-    /// Credits accounted for since the last update, and how many of them were lost.
+    /// Credits accounted for since the last update, and the number of lost ones among them.
     total: u64,
     lost: u64,
     updated_at: Time,
-    /// Moving average of the time from a credit to its data, in seconds; zero: none was seen.
+    /// Moving average of the time from a credit to its data, in seconds; zero: no sample yet.
     rtt: f64,
 }
 
 impl Feedback {
-    /// A sender with so many packets left asks for credits.
+    /// Starts the loop for a request of a sender with this number of packets left.
     pub(super) fn start(&mut self, settings: &Settings, packets: u32, now: Time) {
         let short = match settings.full_start {
             0 => 1.0,
@@ -42,8 +42,8 @@ impl Feedback {
         self.updated_at = now;
     }
 
-    /// A credit came back as data after `rtt`; the `lost` before it did not.
-    pub(super) fn hear(&mut self, lost: u32, rtt: Span) {
+    /// A credit returned as data after `rtt`; the `lost` credits before it did not.
+    pub(super) fn on_return(&mut self, lost: u32, rtt: Span) {
         self.total += lost as u64 + 1;
         self.lost += lost as u64;
         let rtt = rtt.as_s_f64();
@@ -53,7 +53,8 @@ impl Feedback {
         }
     }
 
-    /// A credit is about to leave: a new rate, once a round trip and where data has come.
+    /// Updates the rate before a credit leaves: at most once a round trip and only after data has
+    /// arrived.
     pub(super) fn update(&mut self, settings: &Settings, now: Time) {
         let elapsed = now.since(self.updated_at).as_s_f64();
         let round = self.rtt + settings.held.as_s_f64();
@@ -78,7 +79,7 @@ impl Feedback {
             self.was_good = true;
             self.weight * full + (1.0 - self.weight) * self.rate
         };
-        // A credit in a round trip at least.
+        // At least one credit in a round trip.
         self.rate = rate.max(credit / round).min(full);
         (self.total, self.lost, self.updated_at) = (0, 0, now);
     }
@@ -97,7 +98,7 @@ mod tests {
 
     const RTT: Span = Span::us(8);
 
-    /// At a share of the full rate, after a good or a bad round.
+    /// A loop at a share of the full rate, after a good or a bad round.
     fn at(settings: &Settings, share: f64, weight: f64, was_good: bool) -> Feedback {
         Feedback {
             rate: share * settings.full_rate,
@@ -112,14 +113,14 @@ mod tests {
         settings_of(&super::super::ExpressPassParams { rise, ..params() })
     }
 
-    /// `returned` of `sent` credits came back within a round trip.
+    /// `returned` of `sent` credits return within a round trip.
     fn round(feedback: &mut Feedback, settings: &Settings, returned: u64, sent: u64) {
         (feedback.total, feedback.lost) = (sent, sent - returned);
         feedback.update(settings, feedback.updated_at + RTT);
     }
 
     #[test]
-    fn the_full_rate_is_one_credit_for_each_full_packet() {
+    fn full_rate_is_one_credit_per_full_packet() {
         // 64.73 MB/s at 10 Gbit/s, and so on: a share of 84 / 1622 = 5.179 %.
         for (gbps, mega) in [(10, 64.73), (100, 647.3), (400, 2_589.0)] {
             let rate = Rate::gbps(gbps);
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rate_is_a_share_and_less_for_short_messages() {
+    fn first_rate_is_lower_for_short_messages() {
         let settings = settings(Rise::Halfway);
         for (packets, share) in [(u32::MAX, 0.5), (40, 0.5), (20, 0.25), (1, 0.0125), (0, 0.0125)] {
             let mut feedback = Feedback::default();
@@ -143,26 +144,26 @@ mod tests {
     }
 
     #[test]
-    fn little_loss_brings_the_rate_nearer_to_the_full_one() {
+    fn low_loss_moves_the_rate_towards_the_full_rate() {
         let settings = settings(Rise::Halfway);
         // The target at half the full rate is 1/16: 1 of 16 is not above it.
         let mut feedback = at(&settings, 0.5, 0.25, false);
         round(&mut feedback, &settings, 15, 16);
         let share = feedback.rate / settings.full_rate;
         assert!((share - (0.25 + 0.75 * 0.5)).abs() < 1e-12, "{share}");
-        assert_eq!(feedback.weight, 0.25, "the first good round leaves it");
+        assert_eq!(feedback.weight, 0.25, "the first good round does not change it");
     }
 
     #[test]
     fn more_loss_lowers_the_rate_to_what_came_back() {
         let settings = settings(Rise::Halfway);
         let mut feedback = at(&settings, 0.5, 0.5, true);
-        // 2 of 25 lost; 23 came back in 8 us.
+        // 2 of 25 lost; 23 returned in 8 us.
         round(&mut feedback, &settings, 23, 25);
         let expected = 23.0 * 84.0 / 8e-6 * (1.0 + 1.0 / 16.0);
         assert!((feedback.rate / expected - 1.0).abs() < 1e-12, "{}", feedback.rate);
         assert_eq!((feedback.weight, feedback.was_good), (0.25, false));
-        // Never above what it was.
+        // Never above the previous rate.
         let mut feedback = at(&settings, 0.5, 0.5, true);
         let before = feedback.rate;
         round(&mut feedback, &settings, 1_000, 1_100);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_rises_from_the_second_good_round_on_and_falls_to_a_floor() {
+    fn weight_rises_from_second_good_round_to_a_cap() {
         for (rise, weights) in [
             (Rise::Halfway, [0.125, 0.3125, 0.40625, 0.453125]),
             (Rise::Step, [0.125, 0.175, 0.225, 0.275]),
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_stay_between_a_credit_a_round_trip_and_the_full_one() {
+    fn rate_is_between_one_credit_a_round_and_full() {
         let settings = settings(Rise::Halfway);
         let mut feedback = at(&settings, 1.0, 0.5, true);
         (0..5).for_each(|_| round(&mut feedback, &settings, 10, 10));
@@ -202,36 +203,36 @@ mod tests {
     }
 
     #[test]
-    fn rates_change_once_a_round_trip_and_only_where_data_came() {
+    fn rate_changes_once_a_round_trip_with_data() {
         let settings = settings(Rise::Halfway);
         let mut feedback = at(&settings, 0.5, 0.5, true);
         let before = feedback.rate;
         feedback.update(&settings, Time::us(100));
-        assert_eq!(feedback.rate, before, "nothing came");
-        feedback.hear(0, RTT);
+        assert_eq!(feedback.rate, before, "no data");
+        feedback.on_return(0, RTT);
         feedback.updated_at = Time::us(100);
         feedback.update(&settings, Time::us(107));
         assert_eq!(feedback.rate, before, "too soon");
         feedback.update(&settings, Time::us(108));
         assert!(feedback.rate > before);
         let after = feedback.rate;
-        feedback.hear(0, RTT);
+        feedback.on_return(0, RTT);
         feedback.update(&settings, Time::us(115));
         assert_eq!(feedback.rate, after, "too soon again");
         let mut fresh = Feedback { rtt: 0.0, ..at(&settings, 0.5, 0.5, true) };
         (fresh.total, fresh.lost) = (10, 0);
         fresh.update(&settings, Time::ms(1));
-        assert_eq!(fresh.rate, before, "no round trip was seen");
+        assert_eq!(fresh.rate, before, "no round-trip sample");
     }
 
     #[test]
     fn a_round_trip_is_a_moving_average() {
         let mut feedback = Feedback::default();
-        feedback.hear(3, Span::us(10));
+        feedback.on_return(3, Span::us(10));
         assert_eq!((feedback.rtt, feedback.total, feedback.lost), (10e-6, 4, 3));
-        feedback.hear(0, Span::us(20));
+        feedback.on_return(0, Span::us(20));
         assert!((feedback.rtt - 12e-6).abs() < 1e-18);
-        feedback.hear(0, Span::ZERO);
-        assert!((feedback.rtt - 12e-6).abs() < 1e-18, "a time that cannot be is left out");
+        feedback.on_return(0, Span::ZERO);
+        assert!((feedback.rtt - 12e-6).abs() < 1e-18, "an impossible time is ignored");
     }
 }

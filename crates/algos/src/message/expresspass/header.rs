@@ -1,7 +1,7 @@
-//! Headers of ExpressPass, and how they lie in memory.
+//! Headers of ExpressPass and their layout in memory.
 //!
-//! A message is known by the pair of hosts, its lane and the lane's generation. Whatever its sender
-//! says of it ([`Announced`]) says all that its receiver must know.
+//! The pair of hosts, the lane and the lane's generation identify a message. Every announcement by
+//! its sender ([`Announced`]) contains everything that its receiver must know.
 
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
@@ -9,69 +9,69 @@ use tidegate_core::{Body, Time, headers};
 headers! {
     /// ExpressPass: data leaves on credits that switches shape.
     pub enum Header = "expresspass", version 1, port 52705;
-    /// A packet with payload. It answers one credit.
+    /// A packet with payload. It uses one credit.
     Data = 0 {
         flags {
             /// The last packet of its message.
             end_of_message,
-            /// Sent before.
+            /// Retransmission.
             retransmission,
         }
         fields {
-            /// The sender's slot of the message; comes back in what its receiver says of it.
+            /// The sender's slot of the message; the receiver returns it.
             connection: u32,
-            /// Place of the message among those of this sender to this receiver.
+            /// Number of the message slot between this sender and this receiver.
             lane: u32,
-            /// How often the lane was used before.
+            /// Number of earlier uses of the lane.
             generation: u32,
             /// The sender's number of the message.
             message: u32,
-            /// Number of the credit that it answers.
+            /// Number of the credit that it uses.
             credit: u32,
-            /// Bytes of the message; all ones: no end is known.
+            /// Bytes of the message; all ones: unknown end.
             size: u64,
-            /// Where in the message the payload begins, in bytes.
+            /// Byte offset of the payload in the message.
             offset: u64,
-            /// As in the credit that it answers, later by what its sender held that back.
+            /// As in the credit that it uses, plus the time that the sender held the credit.
             sent_at: Time,
         }
     }
-    /// Asks for credits (CREDIT_REQUEST).
+    /// Requests credits (CREDIT_REQUEST).
     Request = 1 {
         flags {
-            /// It was said before, and nothing came of it.
+            /// Repeated, because there was no response.
             repeated,
         }
         fields {
             /// The sender's slot of the message.
             connection: u32,
-            /// Place of the message among those of this sender to this receiver.
+            /// Number of the message slot between this sender and this receiver.
             lane: u32,
-            /// How often the lane was used before.
+            /// Number of earlier uses of the lane.
             generation: u32,
             /// The sender's number of the message.
             message: u32,
-            /// Packets that are left to send, or all ones where more are.
+            /// Unsent packets; all ones if there are more.
             packets: u32,
-            /// Bytes of the message; all ones: no end is known.
+            /// Bytes of the message; all ones: unknown end.
             size: u64,
         }
     }
-    /// Asks for no more credits (CREDIT_STOP).
+    /// Stops the credits (CREDIT_STOP).
     Stop = 2 {
         flags {}
         fields {
             /// The sender's slot of the message.
             connection: u32,
-            /// Place of the message among those of this sender to this receiver.
+            /// Number of the message slot between this sender and this receiver.
             lane: u32,
-            /// How often the lane was used before.
+            /// Number of earlier uses of the lane.
             generation: u32,
             /// The sender's number of the message.
             message: u32,
-            /// Bytes of the message; all ones: no end is known.
+            /// Bytes of the message; all ones: unknown end.
             size: u64,
-            /// Where in the message the first byte is that was not sent yet.
+            /// Byte offset of the first unsent byte.
             sent: u64,
         }
     }
@@ -89,11 +89,12 @@ headers! {
             message: u32,
             /// Number of the credit among those for the message.
             credit: u32,
-            /// When it was made, by the receiver's clock; comes back in data.
+            /// Creation time by the receiver's clock; returned in data.
             sent_at: Time,
         }
     }
-    /// A packet came too early and was dropped: all from the missing one on is to be sent again.
+    /// A packet arrived too early and was dropped: requests retransmission of all packets from the
+    /// missing one on.
     Nack = 4 {
         flags {}
         fields {
@@ -105,11 +106,11 @@ headers! {
             generation: u32,
             /// As in the message's packets.
             message: u32,
-            /// Where in the message the first missing byte is.
+            /// Byte offset of the first missing byte.
             offset: u64,
         }
     }
-    /// All of a message has arrived.
+    /// The message has arrived completely.
     Done = 5 {
         flags {}
         fields {
@@ -125,7 +126,7 @@ headers! {
     }
 }
 
-/// Which message: its names at both ends.
+/// Identity of a message: its numbers at both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Name {
     /// The sender's slot.
@@ -136,14 +137,14 @@ pub(super) struct Name {
     pub(super) message: u32,
 }
 
-/// What a sender says of a message.
+/// Properties of a message as its sender announces them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Announced {
     pub(super) name: Name,
     pub(super) size: u64,
 }
 
-/// Lets a kind of header say which message it is about.
+/// Implements access to the message's identity for a kind of header.
 macro_rules! named {
     ($($kind:ident),*) => {$(
         impl $kind {
@@ -158,7 +159,7 @@ macro_rules! named {
 named!(Data, Request, Stop, Credit, Nack, Done);
 
 impl Header {
-    /// The message that it is about.
+    /// Identity of the message that it refers to.
     #[inline]
     pub(super) fn name(&self) -> Name {
         match self {
@@ -171,14 +172,14 @@ impl Header {
         }
     }
 
-    /// Whether it comes from the message's sender.
+    /// Whether the message's sender sends it.
     #[inline]
     pub(super) fn is_of_sender(&self) -> bool {
         matches!(self, Header::Data(_) | Header::Request(_) | Header::Stop(_))
     }
 }
 
-/// Kinds, in the low bits of a tag.
+/// Packet kind, in the low bits of a tag.
 const KIND: u8 = 0b111;
 const DATA: u8 = 0;
 const REQUEST: u8 = 1;
@@ -186,10 +187,10 @@ const STOP: u8 = 2;
 const CREDIT: u8 = 3;
 const NACK: u8 = 4;
 const DONE: u8 = 5;
-/// A flag, in the bits above.
+/// Flag, in the bits above the kind.
 const END_OF_MESSAGE: u8 = KIND + 1;
 
-/// Two numbers in a word.
+/// Packs two numbers into a word.
 #[inline(always)]
 fn pair(low: u32, high: u32) -> u64 {
     (high as u64) << 32 | low as u64

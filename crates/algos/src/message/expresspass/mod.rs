@@ -1,13 +1,13 @@
-//! ExpressPass: a data packet leaves only on a credit, and switches shape the credits.
+//! ExpressPass: every data packet needs a credit, and switches shape the credits.
 //!
-//! Receivers send credits, one for each packet of data. They take the path of the data backwards,
-//! and every port on it lets only so many through that the data which they call for fills the link
-//! in the other direction, and drops the others: so credits are lost instead of data, which is
-//! never sent in vain, and queues stay short however many senders there are. How many of a
-//! message's credits come back as data tells its receiver how fast to send them.
+//! Receivers send credits, one for each data packet. Credits take the reverse path of the data.
+//! Every port on it passes only as many credits as the resulting data fills the link in the
+//! opposite direction, and drops the others. Credits are lost instead of data, no data packet is
+//! wasted, and queues stay short for any number of senders. The share of a message's credits that
+//! return as data determines the receiver's credit rate.
 //!
 //! I. Cho, K. Jang, D. Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters",
-//! SIGCOMM 2017. What the paper leaves open settles the authors' simulator
+//! SIGCOMM 2017. Points that the paper leaves open follow the authors' simulator
 //! (github.com/kaist-ina/ns2-xpass, `xpass/xpass.cc`, `queue/xpass-drop-tail.cc`).
 //!
 //! # Equations
@@ -16,60 +16,63 @@
 //!
 //! * share of a link for credits: `credit / (credit + full)`, which is 5.2 %; `c_max` is that of
 //!   the receiver's link
-//! * first rate: `c = α c_max · min(1, n / 40)` for a sender that has `n` packets left
-//! * once a round trip, before a credit leaves, and if data has come: `loss` is the share of
-//!   credits that are missing in the numbers which data brings back,
-//!   `target = s (1 − c / c_max)`
+//! * first rate: `c = α c_max · min(1, n / 40)` for a sender with `n` packets left
+//! * once a round trip, before a credit leaves, and if data has arrived: `loss` is the share of
+//!   credits that are missing in the numbers returned with data, `target = s (1 − c / c_max)`
 //! * `loss > target`: `c = min(c, (1 + target) · credits returned · credit / elapsed)`,
 //!   `w = max(w / 2, w_min)`
-//! * else, from the second good round on: `w = (w + w_max) / 2`, or `min(w + 0.05, w_max)` as
-//!   coded; then `c = w c_max + (1 − w) c`
-//! * `c` stays between a credit in a round trip and `c_max`; credits are `credit / c` apart, longer
-//!   or shorter by up to a tenth, and 84 to 92 bytes long, both at random, so that those of many
-//!   messages do not fall into step
-//! * round trips: moving average, from a credit's making to its data, a fifth of it new
+//! * otherwise, from the second good round on: `w = (w + w_max) / 2`, or `min(w + 0.05, w_max)` in
+//!   the code; then `c = w c_max + (1 − w) c`
+//! * `c` stays between one credit in a round trip and `c_max`; credits are `credit / c` apart, with
+//!   a random deviation of up to a tenth, and their size is random between 84 and 92 bytes, so that
+//!   the credits of many messages do not synchronise
+//! * round trips: moving average with gain 1/5, from the creation of a credit to its data
 //!
 //! # Packets
 //!
-//! In `header.rs`. A sender asks for credits when a message begins, and for none when its last
-//! packet is sent, or earlier, when as many credits came in the last round trip as packets are
-//! left. Data takes its payload and 80 bytes on the wire, at least 84; everything else 84, but
-//! credits as above. Messages are named as SIRD names them, and each takes the path of its own
-//! name, in both directions.
+//! Defined in `header.rs`. A sender requests credits when a message starts, and stops them when its
+//! last packet is sent, or earlier if the last round trip brought as many credits as packets are
+//! left. A data packet takes its payload plus 80 bytes on the wire, at least 84; all other packets
+//! take 84, except credits as above. Messages are identified as in SIRD, and all packets of a
+//! message take the same path in both directions.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Queues for credits at all ports of switches: shaped to the share above (token bucket of two
-//! credits), eight credits long, before data. And symmetric paths. Before a host's own link stands
-//! such a queue too, which is part of this (`nic.rs`). Without these credits are packets like
-//! others and data piles up.
+//! Credit queues at all switch ports: shaped to the share above (token bucket of two credits),
+//! eight credits long, served before data; and symmetric paths. A host's own link has such a queue,
+//! too, which is part of this implementation (`nic.rs`). Without credit queues, credits are packets
+//! like others and data queues build up.
 //!
 //! # Differences from the paper
 //!
-//! * Credits are 84 bytes at least, the smallest packet; the authors' large-scale script draws from
-//!   76 to 92, with a mean of 84. Shares are by the mean size, so that as many credits pass as
+//! * Credits have at least 84 bytes, the smallest packet; the authors' large-scale script draws
+//!   from 76 to 92, with a mean of 84. Shares use the mean size, so that as many credits pass as
 //!   packets fit.
-//! * Its text was not at hand; the defaults (preset `paper`) are the authors' `ns-default.tcl`:
-//!   both α and the first `w` 1/2, where SIRD's authors take 1/16 to be the paper's choice, a
-//!   target that falls with the rate, and a slower start of short messages. Only `w` rises as
-//!   published.
-//! * Control other than credits shares data's priority; at hosts requests and stops wait with data,
-//!   first in, first out, while answers (NACK, DONE, a stop for credits of nobody) go at once.
-//! * 80 bytes of header and gap a packet, as all protocols here: 1,458 of payload in a full one,
-//!   where the authors have 78 and 1,460.
-//! * Times and rates are not rounded to whole bytes and bytes a second.
+//! * The paper's text was not available; the defaults (preset `paper`) are the authors'
+//!   `ns-default.tcl`: α and the first `w` are both 1/2 (SIRD's authors use 1/16 as the paper's
+//!   choice), the target falls with the rate, and short messages start slower. Only the increase of
+//!   `w` follows the paper.
+//! * Control other than credits shares the priority of data; at hosts, requests and stops wait with
+//!   data in FIFO order, while responses (NACK, DONE, a stop for credits of an unknown message)
+//!   leave immediately.
+//! * 80 bytes of header and gap per packet, as for all protocols here: 1,458 B of payload in a full
+//!   packet, where the authors have 78 and 1,460.
+//! * Times and rates are not rounded to whole bytes and bytes per second.
 //!
-//! Our own:
+//! Differences that are our choice:
 //!
-//! * The receiver acknowledges whole messages. A sender keeps asking for no more credits until it
-//!   hears that, and forgets the message when no credit has come for a round trip after.
-//! * CREDIT_STOP says what was sent, so that a lost last packet is missed at once.
-//! * A receiver stops crediting who was not heard of for eight timeouts, and 256 credits. A request
-//!   without credits for a timeout is repeated; from then on a sender asks again after eight
-//!   timeouts without credits, or eight times what is usual between two, if that is longer: where
-//!   thousands of messages share a link, each has a credit in many round trips, and requests are
-//!   data that no credit pays for. Timeouts are two base round trips of the fabric at least, and
-//!   double while nothing comes of them. A missing packet is asked for again after a timeout.
+//! * The receiver acknowledges whole messages. A sender repeats CREDIT_STOP until the
+//!   acknowledgement arrives, and forgets the message when no credit has arrived for a round trip
+//!   after that.
+//! * CREDIT_STOP states the number of sent bytes, so that the loss of the last packet is detected
+//!   immediately.
+//! * A receiver stops credits if nothing has arrived from the sender for eight timeouts and 256
+//!   credits are unanswered. A request without credits for a timeout is repeated; from then on a
+//!   sender repeats it after eight timeouts without credits, or after eight times the usual
+//!   interval of credits, if that is longer: if thousands of messages share a link, each gets a
+//!   credit only once in many round trips, and requests are data that no credit pays for. Timeouts
+//!   are at least two base round trips of the fabric, and double without a response. A missing
+//!   packet is requested again after a timeout.
 
 mod feedback;
 pub mod header;
@@ -97,44 +100,46 @@ use tidegate_core::{
     Transport, choice, frame_flag, mix64, params, wire::Carried,
 };
 
-/// Timeouts double at most so often.
+/// Largest number of times that a timeout doubles.
 const MAX_BACKOFF: u8 = 6;
-/// Who is not heard of for so many timeouts may have been forgotten.
+/// Number of timeouts of silence after which the peer may have dropped the message.
 const PATIENCE: u64 = 8;
 
-/// What every step of this transport is handed.
+/// Context of every step of this transport.
 type Step<'a> = step::Step<'a, Settings, Header>;
 
 choice! {
-    /// How the weight of the full rate rises from the second good round on.
+    /// Increase of the weight of the full rate from the second good round on.
     pub enum Rise { Halfway = "halfway", Step = "step" }
 }
 params! {
     /// Parameters of ExpressPass.
     pub struct ExpressPassParams {
-        /// First rate of credits for a message, as a share of the full one (alpha).
+        /// First credit rate of a message, as a share of the full rate (alpha).
         initial_rate: f64 = 0.5, in 0.001..=1.0, "authors' simulator, ns-default.tcl";
-        /// A message with less than so many packets left begins slower in proportion; 0: none does.
+        /// Number of packets left below which a message starts proportionally slower; 0 disables
+        /// this.
         full_start: u64 = 40, in 0..=100000, "authors' simulator, xpass.cc";
         /// First weight of the full rate when a rate rises (w_init).
         initial_weight: f64 = 0.5, in 0.0001..=0.5, "authors' simulator, ns-default.tcl";
-        /// Least weight (w_min).
+        /// Smallest weight (w_min).
         least_weight: f64 = 0.01, in 0.0001..=0.5, "authors' simulator, ns-default.tcl";
-        /// How the weight rises: half of the way to one half, as published, or by 0.05, as coded.
+        /// Increase of the weight: halfway to one half, as in the paper, or by 0.05, as in the
+        /// authors' code.
         rise: Rise = Rise::Halfway, "paper, algorithm 1";
-        /// Loss of credits that is aimed at where the rate is low; less in proportion at higher
-        /// ones, none at the full rate (s).
+        /// Target loss of credits at low rates; proportionally less at higher rates, none at the
+        /// full rate (s).
         loss_scaling: f64 = 0.125, in 0.0..=1.0, "authors' simulator, ns-default.tcl";
-        /// Gaps between credits are longer or shorter by up to this share.
+        /// Largest random deviation of the gap between credits, as a share of the gap.
         jitter: f64 = 0.1, in 0.0..=0.99, "authors' simulator, ns-default.tcl";
-        /// Credits are 84 bytes to so many long, at random.
+        /// Largest size of a credit in bytes; sizes are random, at least 84.
         largest_credit: u64 = 92, in 84..=1000, "authors' simulator, large-scale script";
-        /// Bytes of credits that may wait at a port, and before a host's own link.
+        /// Bytes of credits in the queue of a port, and of a host's own link.
         credit_queue: u64 = 672, in 84..=1000000, "authors' simulator, large-scale script: eight";
-        /// Bytes of credits that leave at once after a pause (depth of the token bucket).
+        /// Bytes of credits that leave back to back after a pause (depth of the token bucket).
         credit_burst: u64 = 168, in 84..=1000000, "authors' simulator, large-scale script: two";
-        /// Without an answer for so long, a request or a packet is lost; at least two base round
-        /// trips.
+        /// Time without a response after which a request or a packet counts as lost; at least two
+        /// base round trips.
         retransmit_timeout: Span = Span::us(100), within Span::us(1) => Span::s(1), "authors' \
             simulator, large-scale script";
     }
@@ -143,10 +148,10 @@ params! {
 
 fn room_for_credits(params: &ExpressPassParams) -> Option<alloc::string::String> {
     let short = params.credit_queue.min(params.credit_burst) < params.largest_credit;
-    short.then(|| "credit_queue and credit_burst must take a credit of largest_credit".into())
+    short.then(|| "credit_queue and credit_burst must be at least largest_credit".into())
 }
 
-/// The queue of credits that a port needs where full packets have `mtu` bytes of payload.
+/// The credit queue that a port needs for full packets with `mtu` bytes of payload.
 fn queue(params: &ExpressPassParams, mtu: u32) -> CreditQueue {
     let (credit, full) = (credit_bytes(params), f64::from(mtu + HEADER_BYTES));
     CreditQueue {
@@ -161,11 +166,11 @@ fn credit_bytes(params: &ExpressPassParams) -> f64 {
     f64::from(MIN_WIRE_BYTES + params.largest_credit as u32) / 2.0
 }
 
-/// Parameters in bytes, and what else both halves need.
+/// Parameters in bytes, and other values that both halves use.
 struct Settings {
     hosts: u32,
     segments: Segments,
-    /// Mean of a credit, and of all credits a second that fill the link.
+    /// Mean size of a credit, and bytes per second of all credits that fill the link.
     credit_bytes: f64,
     full_rate: f64,
     largest_credit: u32,
@@ -177,11 +182,11 @@ struct Settings {
     loss_scaling: f64,
     jitter: f64,
     timeout: Span,
-    /// A round trip between hosts that know no better.
+    /// Initial round-trip time between hosts without a sample.
     base_rtt: Span,
-    /// What software takes of a packet and its answer, which round trips leave out.
+    /// Software delay of a packet and its response, which round-trip times exclude.
     held: Span,
-    /// What should have been done longer ago than this is done late: the driver has slept.
+    /// Delay beyond which a due action is late because the driver has paused.
     latest: Span,
 }
 
@@ -222,9 +227,9 @@ pub struct ExpressPass {
     host: HostContext,
     outbox: Outbox,
     inbox: Inbox,
-    /// Data, and control that is no credit, in the order in which it leaves.
+    /// Data, and control other than credits, in order of departure.
     leaving: VecDeque<Control<Header>>,
-    /// The latest time that the driver has named.
+    /// The latest time that the driver has passed in.
     clock: Time,
 }
 
@@ -233,8 +238,8 @@ impl Endpoint for ExpressPass {
         name: "expresspass",
         title: "ExpressPass",
         citation: "Cho et al., SIGCOMM 2017",
-        summary: "Receivers send a credit for each packet, and switches drop the credits that the \
-            way back has no room for.",
+        summary: "Receivers send a credit for each packet, and switches drop credits whose data \
+            would not fit on the reverse path.",
         color: "#661100",
         marker: Marker::TriangleDown,
         dash: Dash::Dashed,
@@ -344,12 +349,12 @@ impl Transport for ExpressPass {
         self.advance(now);
     }
 
-    /// A credit that could have left already waits for the uplink, not for a time.
+    /// A credit that could already have left waits for the uplink, not for a time.
     #[inline]
     fn deadline(&self) -> Time {
         let opens_at = self.inbox.nic.opens_at();
-        let wish = if opens_at > self.clock { opens_at } else { Time::NEVER };
-        wish.min(self.inbox.credit_at()).min(self.timer())
+        let opens_at = if opens_at > self.clock { opens_at } else { Time::NEVER };
+        opens_at.min(self.inbox.credit_at()).min(self.timer())
     }
 
     #[inline]
@@ -361,15 +366,15 @@ impl Transport for ExpressPass {
         self.outbox.backlog_bytes()
     }
 
-    /// Senders know of no limit but the credits that come.
+    /// Senders have no limit except arriving credits.
     fn limits(&self, _handle: Handle) -> Option<Limits> {
         None
     }
 }
 
 impl ExpressPass {
-    /// Does everything that was due by `now`, each at its own time, so that nothing depends on when
-    /// the driver calls.
+    /// Handles everything that was due by `now`, each at its own time, so that results do not
+    /// depend on when the driver calls.
     #[inline]
     fn advance(&mut self, now: Time) {
         self.clock = now;
@@ -397,7 +402,7 @@ impl ExpressPass {
         }
     }
 
-    /// Writes a packet that is no credit.
+    /// Writes a packet that is not a credit.
     #[inline]
     fn write(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
         let (entropy, priority) = (self.entropy(dst, header), self.host.data_priority());
@@ -420,7 +425,7 @@ impl ExpressPass {
         departure.write(self.host.host, &header, packet);
     }
 
-    /// The same for all packets of a message, from both ends.
+    /// Path entropy: the same for all packets of a message, from both ends.
     #[inline]
     fn entropy(&self, dst: u32, header: &Header) -> u32 {
         let (sender, receiver) = match header.is_of_sender() {

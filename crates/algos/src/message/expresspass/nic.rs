@@ -1,7 +1,7 @@
-//! The queue of credits before a host's own link: short, and shaped as those of switches are.
+//! The credit queue of a host's own link: short, and shaped like those of switches.
 //!
-//! In the simulator nothing waits before an uplink, so this is part of the transport. All messages
-//! that a host receives share it, and what they ask for beyond the link's share is dropped here.
+//! In the simulator no queue precedes an uplink, so this queue is part of the transport. All
+//! messages that a host receives share it, and credits beyond the link's share are dropped here.
 
 use alloc::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use tidegate_core::{Rate, Time, TokenBucket};
 
 use super::header::Credit;
 
-/// A credit on its way out.
+/// A credit on its way to the link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Leaving {
     pub(super) dst: u32,
@@ -24,7 +24,7 @@ pub(super) struct Nic {
     bytes: u32,
     most_bytes: u32,
     bucket: TokenBucket,
-    /// From when on the first credit may leave; none is there: never.
+    /// Time from which the first credit may leave; never if there is none.
     opens_at: Time,
 }
 
@@ -39,7 +39,7 @@ impl Nic {
         }
     }
 
-    /// Takes a credit, or drops it where there is no room.
+    /// Queues a credit, or drops it if there is no room.
     pub(super) fn offer(&mut self, leaving: Leaving) {
         let bytes = self.bytes.saturating_add(leaving.wire_bytes);
         if bytes <= self.most_bytes {
@@ -51,21 +51,21 @@ impl Nic {
         }
     }
 
-    /// Drops the credits that wait to go to `dst`.
+    /// Drops the queued credits to `dst`.
     pub(super) fn drop_to(&mut self, dst: u32) {
         self.waiting.retain(|leaving| leaving.dst != dst);
         self.bytes = self.waiting.iter().map(|leaving| leaving.wire_bytes).sum();
         self.open();
     }
 
-    /// What waits first has changed.
+    /// Updates the time of the first credit after a change.
     fn open(&mut self) {
         let first = self.waiting.front();
         let opens = |first: &Leaving| self.bucket.opens_for(first.wire_bytes as u64);
         self.opens_at = first.map_or(Time::NEVER, opens);
     }
 
-    /// From when on the first credit may leave; none is there: never.
+    /// Time from which the first credit may leave; never if there is none.
     #[inline]
     pub(super) fn opens_at(&self) -> Time {
         self.opens_at
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_of_two_leaves_at_once_and_the_rest_at_the_shares_pace() {
+    fn burst_of_two_leaves_then_the_shares_pace() {
         let mut nic = nic();
         (0..12).for_each(|number| nic.offer(numbered(number)));
         let start = Time::us(5);
@@ -118,7 +118,7 @@ mod tests {
             assert_eq!(left.credit.credit as usize, times.len());
             times.push(now);
         }
-        // Eight find room; a credit for each full packet of the link, 129.76 ns.
+        // Eight fit into the queue; one credit for each full packet of the link, 129.76 ns.
         assert_eq!(times.len(), 8);
         assert!(nic.is_empty());
         assert_eq!(times[..2], [start, start]);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn credits_that_are_dropped_leave_their_room_and_their_turn_to_others() {
+    fn dropped_credits_free_their_room_and_place() {
         let mut nic = nic();
         (0..8).for_each(|number| nic.offer(Leaving { dst: number % 2, ..numbered(number) }));
         nic.drop_to(0);

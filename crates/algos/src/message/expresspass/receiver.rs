@@ -1,4 +1,4 @@
-//! The receiving half: what has arrived, in order, and the credits that leave for more.
+//! The receiving half: arrived data, in order, and the credits for more.
 
 use tidegate_core::{Application, MIN_WIRE_BYTES, Message, MessageId, Rng, Span, Time};
 
@@ -8,18 +8,20 @@ use super::nic::{Leaving, Nic};
 use super::{MAX_BACKOFF, PATIENCE, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
-use crate::kit::lanes::{Heard, Known};
+use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 
-/// Messages being received at a time. More are not heard, and their senders ask again.
+/// Largest number of messages that are received at a time. Others are ignored, and their senders
+/// ask again.
 const MAX_MESSAGES: usize = 1 << 16;
-/// A sender that has been silent for long gets no more credits where so many in a row did not come
-/// back as data. Where thousands share a link, nearly all of a message's are lost on their way.
+/// Number of consecutive credits without data after which a sender that has been silent for long
+/// gets no more. If thousands of messages share a link, nearly all credits of a message are lost on
+/// their way.
 const UNANSWERED: u32 = 256;
 
-/// A message being received, or one that has arrived and whose sender may still want credits.
+/// A message that is being received, or that has arrived and whose sender may still need credits.
 #[derive(Default)]
 pub(super) struct Incoming {
     complete: bool,
@@ -27,15 +29,15 @@ pub(super) struct Incoming {
     name: Name,
     size: u64,
     packets: u64,
-    /// The packet that is expected.
+    /// The expected packet.
     next: u64,
-    /// That one is missing, and was asked for.
+    /// Whether this packet is missing and was requested.
     waits: bool,
-    /// Numbers of the next credit, and of the first that has not come back.
+    /// Numbers of the next credit, and of the first that has not returned.
     next_credit: u32,
     expected_credit: u32,
     feedback: Feedback,
-    heard_at: Time,
+    last_packet_at: Time,
     backoff: Backoff,
 }
 
@@ -46,35 +48,36 @@ impl Incoming {
         Header::Nack(Nack { connection, lane, generation, message, offset })
     }
 
-    /// Nothing has come for a long time, and of credits enough.
+    /// Whether nothing has arrived for a long time in spite of enough credits.
     fn is_silent(&self, timeout: Span, now: Time) -> bool {
         let unanswered = self.next_credit.wrapping_sub(self.expected_credit);
-        self.heard_at.after(timeout.times(PATIENCE)) <= now && unanswered >= UNANSWERED
+        self.last_packet_at.after(timeout.times(PATIENCE)) <= now && unanswered >= UNANSWERED
     }
 
-    /// Data answers credit number `credit`, made at `sent_at`: what was lost before it was lost on
-    /// its way there or back. Numbers that were never given, or passed over, say nothing.
+    /// Accounts for credit `credit`, created at `sent_at`, that returned with data: unreturned
+    /// credits before it were lost on the way there or back. Numbers that were never issued, or
+    /// that were skipped, are ignored.
     #[inline]
     fn account(&mut self, now: Time, credit: u32, sent_at: Time) {
         let lost = credit.wrapping_sub(self.expected_credit);
-        let under_way = self.next_credit.wrapping_sub(self.expected_credit);
-        if lost < under_way {
+        let in_flight = self.next_credit.wrapping_sub(self.expected_credit);
+        if lost < in_flight {
             self.expected_credit = credit.wrapping_add(1);
-            self.feedback.hear(lost, now.since(sent_at));
+            self.feedback.on_return(lost, now.since(sent_at));
         }
     }
 }
 
-/// Everything a host is receiving.
+/// All receiving state of a host.
 pub(super) struct Inbox {
-    /// By sender. Of a message that has arrived its record is kept, if there is one.
-    by_host: ByHost<Heard<Key>>,
+    /// By sender. For an arrived message, the key of its record is kept, if there is one.
+    by_host: ByHost<IncomingLanes<Key>>,
     messages: Slab<Incoming>,
-    /// By message, when its next credit leaves.
+    /// By message: time of its next credit.
     paces: Timers,
     timers: Timers,
     pub(super) nic: Nic,
-    /// Of credits: when they leave, and how long they are.
+    /// Random intervals and sizes of credits.
     rng: Rng,
 }
 
@@ -90,7 +93,7 @@ impl Inbox {
         }
     }
 
-    /// The sender at `src` was never heard of, and no credit leaves for it.
+    /// Forgets the sender at `src` and drops its credits.
     pub(super) fn forget(&mut self, src: u32) {
         for slot in self.messages.slots(|message| message.src == src) {
             self.remove(slot);
@@ -99,7 +102,7 @@ impl Inbox {
         self.nic.drop_to(src);
     }
 
-    /// When the next credit is made.
+    /// Creation time of the next credit.
     #[inline]
     pub(super) fn credit_at(&self) -> Time {
         self.paces.next()
@@ -123,13 +126,14 @@ impl Inbox {
 
     #[inline]
     fn find(&self, src: u32, name: Name) -> Known<Key> {
-        let heard = self.by_host.get(src).unwrap_or(const { &Heard::NOTHING });
-        heard.find(name.lane, name.generation)
+        let lanes = self.by_host.get(src).unwrap_or(const { &IncomingLanes::NONE });
+        lanes.find(name.lane, name.generation)
     }
 
-    /// A message that was not known. None where it can never be, or there is no room for it.
-    fn open(&mut self, step: &Step<'_>, src: u32, said: &Announced) -> Option<u32> {
-        let Announced { name, size } = *said;
+    /// Opens an unknown message. Returns `None` if there is no room for it or its announcement is
+    /// invalid.
+    fn open(&mut self, step: &Step<'_>, src: u32, announced: &Announced) -> Option<u32> {
+        let Announced { name, size } = *announced;
         if !is_size(size) || src >= step.settings.hosts || self.messages.len() >= MAX_MESSAGES {
             return None;
         }
@@ -138,11 +142,11 @@ impl Inbox {
             name,
             size,
             packets: step.settings.segments.packets(size),
-            heard_at: step.now,
+            last_packet_at: step.now,
             ..Incoming::default()
         });
-        // The lane's last message is over for its sender: what it says of it is not heard any more,
-        // so its credits end here.
+        // The sender has ended the lane's last message, and its packets are ignored from now on, so
+        // its credits end here.
         if let Some(kept) = self.by_host.entry(src).open(name.lane, name.generation, slot)
             && let Some(over) = self.messages.slot(kept)
         {
@@ -151,7 +155,7 @@ impl Inbox {
         Some(slot)
     }
 
-    /// A message without end has one now.
+    /// Sets the size of a message whose size was unknown.
     fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
         let ended = settings.segments.of_ended(size, message.next);
@@ -166,16 +170,16 @@ impl Inbox {
         request: &Request,
         app: &mut A,
     ) -> Option<Header> {
-        let said = Announced { name: request.name(), size: request.size };
-        let slot = match self.find(src, said.name) {
-            Known::New => self.open(step, src, &said)?,
+        let announced = Announced { name: request.name(), size: request.size };
+        let slot = match self.find(src, announced.name) {
+            Known::New => self.open(step, src, &announced)?,
             Known::Slot(slot) => slot,
-            Known::Done(_) => return Some(done(said.name)),
+            Known::Done(_) => return Some(done(announced.name)),
             Known::Never => return None,
         };
         self.learn_size(step.settings, slot, request.size);
         let message = &mut self.messages[slot];
-        message.heard_at = step.now;
+        message.last_packet_at = step.now;
         if message.next == message.packets {
             return self.complete(step, slot, app);
         }
@@ -197,24 +201,24 @@ impl Inbox {
         stop: &Stop,
         app: &mut A,
     ) -> Option<Header> {
-        let said = Announced { name: stop.name(), size: stop.size };
-        let slot = match self.find(src, said.name) {
-            // It asks for nothing, and nothing is missing.
+        let announced = Announced { name: stop.name(), size: stop.size };
+        let slot = match self.find(src, announced.name) {
+            // Nothing has been sent, so nothing is missing.
             Known::New if stop.sent == 0 && stop.size > 0 => return None,
-            Known::New => self.open(step, src, &said)?,
+            Known::New => self.open(step, src, &announced)?,
             Known::Slot(slot) => slot,
             Known::Done(kept) => {
                 if let Some(slot) = self.messages.slot(kept) {
                     self.remove(slot);
                 }
-                return Some(done(said.name));
+                return Some(done(announced.name));
             }
             Known::Never => return None,
         };
         self.learn_size(step.settings, slot, stop.size);
         self.paces.remove(slot);
         let message = &mut self.messages[slot];
-        message.heard_at = step.now;
+        message.last_packet_at = step.now;
         if message.next == message.packets {
             return self.complete(step, slot, app);
         }
@@ -236,14 +240,14 @@ impl Inbox {
     ) -> Option<Header> {
         let slot = match self.find(src, data.name()) {
             Known::Slot(slot) => slot,
-            Known::Done(kept) => return self.come_again(step, kept, data),
+            Known::Done(kept) => return self.on_duplicate(step, kept, data),
             Known::New | Known::Never => return None,
         };
         if self.messages[slot].size != data.size {
             self.learn_size(step.settings, slot, data.size);
         }
         let message = &mut self.messages[slot];
-        message.heard_at = step.now;
+        message.last_packet_at = step.now;
         message.account(step.now, data.credit, data.sent_at);
         let packet = step.settings.segments.packet_at(message.size, data.offset, payload_bytes)?;
         if packet < message.next {
@@ -264,16 +268,16 @@ impl Inbox {
         }
     }
 
-    /// Data of a message that has arrived: the credit that it answers counts all the same.
+    /// Handles data of an arrived message: the credit that it uses still counts.
     #[cold]
-    fn come_again(&mut self, step: &Step<'_>, kept: Key, data: &Data) -> Option<Header> {
+    fn on_duplicate(&mut self, step: &Step<'_>, kept: Key, data: &Data) -> Option<Header> {
         if let Some(slot) = self.messages.slot(kept) {
             self.messages[slot].account(step.now, data.credit, data.sent_at);
         }
         Some(done(data.name()))
     }
 
-    /// The packet that is expected is missing: asks for all from there on.
+    /// The expected packet is missing: requests all packets from there on.
     fn miss(&mut self, step: &Step<'_>, slot: u32) -> Option<Header> {
         let message = &mut self.messages[slot];
         message.waits = true;
@@ -281,8 +285,8 @@ impl Inbox {
         Some(message.nack(step.settings))
     }
 
-    /// All has arrived. Credits go on until the sender stops them: it alone knows whether it has
-    /// more to send, says the paper.
+    /// Completes a message. Credits continue until the sender stops them: as in the paper, only the
+    /// sender knows whether it has more to send.
     #[cold]
     fn complete<A: Application>(
         &mut self,
@@ -310,17 +314,17 @@ impl Inbox {
         self.messages.remove(slot);
     }
 
-    /// The next credit of the message whose turn it is.
+    /// Creates the next credit of the earliest message.
     #[inline]
     pub(super) fn on_pace(&mut self, step: &Step<'_>) {
         if let Some((at, slot)) = self.paces.first() {
-            // What was missed in a driver's long pause is not made up for.
+            // Credits that were missed in a long pause of the driver are not made up for.
             let now = if step.settings.is_past(at, step.now) { step.now } else { at };
             self.issue_credit(step.settings, now, slot);
         }
     }
 
-    /// A credit for a message, and the time of the next one.
+    /// Creates a credit for a message, and sets the time of the next one.
     fn issue_credit(&mut self, settings: &Settings, now: Time, slot: u32) {
         let message = &mut self.messages[slot];
         message.feedback.update(settings, now);
@@ -337,7 +341,7 @@ impl Inbox {
         self.paces.set(slot, now.after(gap));
     }
 
-    /// The first timer has fired: a packet is still missing, or a sender has fallen silent.
+    /// Handles the earliest timer: a packet is still missing, or a sender has become silent.
     pub(super) fn on_timer(&mut self, step: &mut Step<'_>) {
         let Some((at, slot)) = self.timers.first() else { return };
         let step = &mut step.at(if step.settings.is_past(at, step.now) { step.now } else { at });
@@ -360,18 +364,18 @@ impl Inbox {
             self.timers.remove(slot);
         } else if !silent {
             let patience = timeout.times(PATIENCE);
-            let silent_at = message.heard_at.after(patience);
+            let silent_at = message.last_packet_at.after(patience);
             let next = if silent_at > step.now { silent_at } else { step.now.after(patience) };
             self.timers.set(slot, next);
         } else {
-            // It asks again when it is back.
+            // The sender requests credits again when it is back.
             self.paces.remove(slot);
             self.timers.remove(slot);
         }
     }
 }
 
-/// Says that a message has arrived.
+/// Acknowledges a message.
 fn done(name: Name) -> Header {
     let Name { connection, lane, generation, message } = name;
     Header::Done(Done { connection, lane, generation, message })

@@ -1,4 +1,4 @@
-//! The sending half: one packet for each credit, and when to ask for more credits or for none.
+//! The sending half: one packet per credit, and the requests and stops of credits.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -13,26 +13,26 @@ use crate::kit::lanes::Lanes;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 
-/// Shorter round trips there are none.
+/// Lower bound of round-trip times.
 const LEAST_RTT: Span = Span::ns(100);
 
-/// Where a message is in its life.
+/// State of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// It waits for a lane.
+    /// Waits for a lane.
     #[default]
     Held,
-    /// Credits were asked for, and none has come since.
+    /// Credits were requested, and none has arrived since.
     Requested,
-    /// Credits come.
+    /// Credits arrive.
     Credited,
-    /// No more were asked for; what still comes is used as long as packets are left.
+    /// Credits were stopped; further ones are used while packets are left.
     Stopped,
-    /// It has arrived, and its lane is another's; credits may still come.
+    /// The message has arrived, and its lane is reused; credits may still arrive.
     Arrived,
 }
 
-/// A message being sent.
+/// A message that is being sent.
 #[derive(Default)]
 pub(super) struct Outgoing {
     state: State,
@@ -42,21 +42,21 @@ pub(super) struct Outgoing {
     generation: u32,
     size: u64,
     packets: u64,
-    /// The next packet to send; and one above the highest that was.
+    /// The next packet to send, and the highest sent packet plus one.
     next: u64,
     high: u64,
     requested_at: Time,
-    /// The last request was said before: which one a credit answers cannot be told.
+    /// The last request was a repetition, so it is unknown to which request a credit belongs.
     repeated: bool,
-    /// From a request that was not repeated to the first credit.
+    /// Time from an unrepeated request to the first credit.
     rtt: Option<Span>,
-    /// When the last credit came, and a moving average of the times between two.
+    /// Arrival of the last credit, and a moving average of the interval between credits.
     credited_at: Time,
     gap: Span,
-    /// Credits since `round_at`, a round trip at most before the last look.
+    /// Credits since `round_at`, the last check, at most about a round trip ago.
     round_credits: u64,
     round_at: Time,
-    /// Since the last time that none was wanted, some came all the same.
+    /// Whether credits have arrived since the last stop.
     wasted: bool,
     backoff: Backoff,
 }
@@ -66,7 +66,7 @@ impl Outgoing {
         self.packets - self.next
     }
 
-    /// Payload that was not sent yet and need be, where that is known.
+    /// Unsent payload that still must be sent, if the size is known.
     fn unsent(&self, settings: &Settings) -> u64 {
         if self.state == State::Arrived || self.size == Message::UNLIMITED {
             return 0;
@@ -79,9 +79,9 @@ impl Outgoing {
         Name { connection: slot, lane, generation, message: id }
     }
 
-    /// How long to wait for credits before asking for them again. A first request may be lost;
-    /// after that credits are likely to be short, of which messages by the thousand have one in a
-    /// long time each. What they ask for meanwhile is paid for by no credit, and adds to the queue.
+    /// Time to wait for credits before the next request. The first request may be lost; after that
+    /// credits are probably scarce: among thousands of messages, each gets one only rarely.
+    /// Requests are not paid for by credits and add to the queue.
     fn patience(&self, settings: &Settings) -> Span {
         let least = settings.timeout.times(PATIENCE);
         let wait = match self.state {
@@ -91,9 +91,9 @@ impl Outgoing {
         self.backoff.wait(wait).min(least.times(1 << MAX_BACKOFF))
     }
 
-    /// A credit has come.
+    /// Registers the arrival of a credit.
     #[inline]
-    fn take_note(&mut self, now: Time) {
+    fn on_credit(&mut self, now: Time) {
         if self.credited_at > Time::ZERO {
             let (gap, before) = (now.since(self.credited_at).as_ps(), self.gap.as_ps());
             self.gap = Span::ps(if before > 0 { before - before / 8 + gap / 8 } else { gap });
@@ -102,13 +102,13 @@ impl Outgoing {
         self.round_credits += 1;
     }
 
-    /// Never nothing, whatever a packet says.
+    /// Round-trip time; never zero, whatever a packet contains.
     fn rtt(&self, settings: &Settings) -> Span {
         self.rtt.unwrap_or(settings.base_rtt).max(LEAST_RTT)
     }
 }
 
-/// A receiver, as its sender sees it.
+/// A receiver, as the sender sees it.
 struct Destination {
     host: u32,
     lanes: Lanes,
@@ -117,13 +117,13 @@ struct Destination {
 }
 
 impl Destination {
-    /// One that was never sent to.
+    /// A new destination.
     fn new(host: u32) -> Destination {
         Destination { host, lanes: Lanes::default(), held: VecDeque::new() }
     }
 }
 
-/// Everything a host is sending.
+/// All sending state of a host.
 #[derive(Default)]
 pub(super) struct Outbox {
     destinations: Vec<Destination>,
@@ -172,7 +172,7 @@ impl Outbox {
         number
     }
 
-    /// The receiver at `host` was never sent to.
+    /// Forgets the receiver at `host`.
     pub(super) fn forget(&mut self, settings: &Settings, host: u32) {
         let Some(number) = self.by_host.get(host).copied() else { return };
         for slot in self.messages.slots(|message| message.destination == number) {
@@ -183,7 +183,7 @@ impl Outbox {
         self.destinations[number as usize] = Destination::new(host);
     }
 
-    /// Gives a message its lane and asks for credits.
+    /// Assigns a lane to a message and requests credits.
     fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
         let destination = &mut self.destinations[message.destination as usize];
@@ -194,7 +194,7 @@ impl Outbox {
         self.request(step, slot, false);
     }
 
-    /// Asks for credits, for the first time or again.
+    /// Requests credits, for the first time or again.
     fn request(&mut self, step: &mut Step<'_>, slot: u32, repeated: bool) {
         let message = &mut self.messages[slot];
         let Name { connection, lane, generation, message: id } = message.name(slot);
@@ -217,8 +217,8 @@ impl Outbox {
         self.timers.set(slot, step.now.after(wait));
     }
 
-    /// Asks for no more credits; says so again until the receiver has all, or none has come for a
-    /// while.
+    /// Stops the credits; repeats this until the receiver has everything, or no credit has arrived
+    /// for a while.
     fn stop_credits(&mut self, step: &mut Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
         let Name { connection, lane, generation, message: id } = message.name(slot);
@@ -234,7 +234,7 @@ impl Outbox {
         self.timers.set(slot, step.now.after(wait));
     }
 
-    /// Ends a message without end after what has been sent of it.
+    /// Ends a message of unknown size behind its sent packets.
     pub(super) fn stop(&mut self, step: &mut Step<'_>, message: Key) {
         let Some(slot) = self.messages.slot(message) else { return };
         let message = &mut self.messages[slot];
@@ -249,7 +249,7 @@ impl Outbox {
         }
     }
 
-    /// The message that a packet from `host` is about, if it is still there.
+    /// Finds the message that a packet from `host` refers to, if it still exists.
     fn find(&self, host: u32, name: Name) -> Option<u32> {
         let Name { connection, lane, generation, .. } = name;
         let message = self.messages.get(connection)?;
@@ -259,7 +259,7 @@ impl Outbox {
         same.then_some(connection)
     }
 
-    /// A credit has come: one packet leaves for it.
+    /// Handles a credit: one packet leaves for it.
     pub(super) fn on_credit(
         &mut self,
         step: &mut Step<'_>,
@@ -270,18 +270,18 @@ impl Outbox {
             if host >= step.settings.hosts {
                 return None;
             }
-            // Of a message that has arrived long ago: its receiver has not heard that.
+            // For a message that has arrived long ago: its receiver has not received the stop.
             let Credit { connection, lane, generation, message, .. } = *credit;
             let size = Message::UNLIMITED;
             let stop = Stop { connection, lane, generation, message, size, sent: 0 };
             return Some(Header::Stop(stop));
         };
         if !step.has_room() {
-            // As if it had been lost.
+            // Treated as a lost credit.
             return None;
         }
         let message = &mut self.messages[slot];
-        message.take_note(step.now);
+        message.on_credit(step.now);
         match message.state {
             State::Requested => {
                 if !message.repeated {
@@ -300,7 +300,7 @@ impl Outbox {
             State::Stopped if message.left() > 0 => {
                 self.send_data(step, slot, credit);
                 if self.messages[slot].left() == 0 {
-                    // What was said before does not cover the last packets.
+                    // The earlier stop does not cover the last packets.
                     self.stop_credits(step, slot);
                 }
             }
@@ -309,7 +309,7 @@ impl Outbox {
         None
     }
 
-    /// Answers a credit, and looks whether those that are under way are enough.
+    /// Uses a credit, and checks whether the credits in flight suffice.
     #[inline]
     fn spend(&mut self, step: &mut Step<'_>, slot: u32, credit: &Credit) {
         if self.messages[slot].left() > 0 {
@@ -355,7 +355,7 @@ impl Outbox {
         step.send(self.destinations[message.destination as usize].host, Header::Data(data));
     }
 
-    /// A packet is missing: all from there on is sent again (go-back-N).
+    /// A packet is missing: all packets from there on are sent again (go-back-N).
     pub(super) fn on_nack(&mut self, step: &mut Step<'_>, host: u32, nack: &Nack) {
         let Some(slot) = self.find(host, nack.name()) else { return };
         let message = &mut self.messages[slot];
@@ -370,7 +370,7 @@ impl Outbox {
         }
     }
 
-    /// All of a message has arrived. The application's number, where that is news.
+    /// Handles the acknowledgement of a message. Returns the application's number at the first one.
     pub(super) fn on_done(&mut self, step: &mut Step<'_>, host: u32, done: &Done) -> Option<u32> {
         let slot = self.find(host, done.name())?;
         let message = &mut self.messages[slot];
@@ -397,10 +397,10 @@ impl Outbox {
         Some(id)
     }
 
-    /// The first timer has fired.
+    /// Handles the earliest timer.
     pub(super) fn on_timer(&mut self, step: &mut Step<'_>) {
         let Some((at, slot)) = self.timers.first() else { return };
-        // What was missed in a driver's long pause is done once.
+        // Actions that were missed in a long pause of the driver are done once.
         let step = &mut step.at(if step.settings.is_past(at, step.now) { step.now } else { at });
         let message = &mut self.messages[slot];
         match message.state {

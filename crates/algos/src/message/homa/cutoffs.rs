@@ -1,5 +1,5 @@
-//! Which priority a packet has: levels for what goes without a grant by sizes that split its bytes
-//! evenly, the lowest ones for what is granted (section 3.4).
+//! Priorities of packets: the upper levels for unscheduled packets, with size cut-offs that split
+//! their bytes evenly, and the lowest levels for granted packets (section 3.4).
 
 use alloc::vec::Vec;
 
@@ -7,32 +7,32 @@ use tidegate_core::workload::SizeMix;
 
 use super::packets::{GRANT_WIRE_BYTES, Packets, wire};
 
-/// Most levels there are.
+/// Largest number of levels.
 pub(super) const MOST_LEVELS: usize = 8;
 
-/// Points of a curve for either end of a message. Where that is of more packets, a point is of
-/// several, so that a cut is too low by a thousandth of them at most.
+/// Points of a curve for the head and for the tail of a message. If the head or tail has more
+/// packets, a point represents several of them, so that a cut-off is too low by at most a
+/// thousandth of them.
 const MOST_POINTS: u64 = 1024;
 
-/// Bytes of a mix of messages that go without a grant, by what was left of the message when they
-/// did.
+/// Unscheduled bytes of a mix of messages, by the bytes left of the message when they are sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Curve {
-    /// Bytes left, rising, and the share of bytes that go with so much left, or less. Grants count
-    /// as packets with nothing left.
+    /// Bytes left, ascending, and the share of unscheduled bytes that are sent with at most that
+    /// many bytes left. Grants count as packets with no bytes left.
     pub(super) points: Vec<(u64, f64)>,
-    /// Bytes that go without a grant, of all bytes of data on the wire.
+    /// Unscheduled bytes as a share of all data bytes on the wire.
     pub(super) unscheduled_share: f64,
 }
 
 impl Packets {
-    /// How many of the packets that go without a grant begin within the first `bytes` on the wire.
+    /// Number of unscheduled packets that begin within the first `bytes` on the wire.
     fn head(self, size: u64, bytes: u64) -> u64 {
         self.unscheduled_of(size).min(bytes.div_ceil(wire(self.mtu, false)))
     }
 
-    /// The first of the granted packets that are, with all behind them, less than `bytes` on the
-    /// wire; none where there are none.
+    /// First granted packet that amounts, with all packets behind it, to less than `bytes` on the
+    /// wire; the end of the message if there is none.
     fn tail(self, size: u64, bytes: u64) -> u64 {
         let (first, end) = (self.unscheduled_of(size), self.of(size));
         if first == end {
@@ -45,8 +45,9 @@ impl Packets {
 }
 
 impl Curve {
-    /// The curve of a mix of sizes, unless that is empty. Of a message count packets without a
-    /// grant, of the first `head` bytes on the wire, and the last `tail` bytes that were granted.
+    /// Curve of a mix of sizes, or `None` if the mix is empty. It counts the unscheduled packets in
+    /// the first `head` bytes of a message on the wire, and the granted packets in its last `tail`
+    /// bytes.
     pub(super) fn of(sizes: &SizeMix, packets: Packets, head: u64, tail: u64) -> Option<Curve> {
         let mut points: Vec<(u64, f64)> = Vec::new();
         let (mut grants, mut unscheduled_bytes, mut all_bytes) = (0.0, 0.0, 0.0);
@@ -84,8 +85,8 @@ impl Curve {
         (all_bytes > 0.0).then_some(Curve { points, unscheduled_share })
     }
 
-    /// Sizes up to which packets have each of so many levels but the last, each larger than the one
-    /// before, such that all levels carry as many bytes.
+    /// Cut-offs of the first `levels - 1` levels, strictly ascending, such that all levels carry
+    /// the same number of bytes.
     fn cuts(&self, levels: usize) -> impl Iterator<Item = u64> + '_ {
         let mut from = 0;
         (1..levels).map(move |level| {
@@ -97,38 +98,37 @@ impl Curve {
     }
 }
 
-/// How levels of priority are shared out.
+/// Division of the priority levels.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Levels {
-    /// All of them; 0 is the highest.
+    /// Number of levels; 0 is the highest.
     pub(super) all: u32,
-    /// The lowest ones, of packets that were granted.
+    /// Number of the lowest levels, for granted packets.
     pub(super) scheduled: u32,
-    /// The fabric's priority of the highest.
+    /// The fabric's priority for the highest level.
     base: u8,
-    /// Bytes left of a message up to which its packets have a level.
+    /// Cut-offs: bytes left of a message up to which its packets have a level.
     cuts: [u64; MOST_LEVELS - 1],
 }
 
 impl Levels {
-    /// Of `priorities` in the fabric at most `wanted` lowest ones are used. `scheduled` of them are
-    /// for packets that were granted; where it does not matter (0), all but the share of
-    /// unscheduled bytes. Without a curve both get half, and bytes up to `unscheduled_bytes` are
-    /// cut evenly.
+    /// Uses at most the `requested` lowest of the fabric's `priorities`. `scheduled` of them are
+    /// for granted packets; 0 derives the number from the share of granted bytes. Without a curve,
+    /// both kinds get half of the levels, and the cut-offs divide `unscheduled_bytes` evenly.
     pub(super) fn new(
         priorities: u8,
-        wanted: u32,
+        requested: u32,
         scheduled: u32,
         curve: Option<&Curve>,
         unscheduled_bytes: u64,
     ) -> Levels {
-        let all = wanted.clamp(1, MOST_LEVELS as u32).min(priorities.max(1) as u32);
+        let all = requested.clamp(1, MOST_LEVELS as u32).min(priorities.max(1) as u32);
         let share = curve.map_or(0.5, |curve| curve.unscheduled_share);
         let scheduled = match scheduled {
             0 => all - (share * all as f64 + 0.5) as u32,
-            told => told,
+            count => count,
         };
-        // One at least for each, where there are two.
+        // At least one level for each kind, if there are two levels.
         let scheduled = scheduled.clamp(1, (all - 1).max(1));
         let unscheduled = (all - scheduled).max(1) as usize;
         let mut cuts = [u64::MAX; MOST_LEVELS - 1];
@@ -143,37 +143,33 @@ impl Levels {
         Levels { all, scheduled, base: priorities.max(1) - all as u8, cuts }
     }
 
-    /// Those with listed cut-offs: one more for packets without a grant than there are `cuts`, all
-    /// others for what was granted; in a fabric with fewer priorities the lower cut-offs alone.
+    /// Levels with listed cut-offs: one more level for unscheduled packets than there are `cuts`, and
+    /// the others for scheduled packets. A fabric with fewer priorities uses the first cut-offs.
     pub(super) fn listed(priorities: u8, wanted: u32, cuts: &[u32]) -> Levels {
         let all = wanted.clamp(1, MOST_LEVELS as u32).min(priorities.max(1) as u32);
         let scheduled = all.saturating_sub(cuts.len() as u32 + 1).max(1);
         let mut levels = Levels::new(priorities, wanted, scheduled, None, 0);
         levels.cuts = [u64::MAX; MOST_LEVELS - 1];
         let unscheduled = (all - scheduled).max(1) as usize;
-        levels
-            .cuts
-            .iter_mut()
-            .zip(cuts)
-            .take(unscheduled - 1)
-            .for_each(|(cut, at)| *cut = u64::from(*at));
+        let used = levels.cuts.iter_mut().zip(cuts).take(unscheduled - 1);
+        used.for_each(|(cut, at)| *cut = u64::from(*at));
         levels
     }
 
-    /// The level of a packet without a grant, with so many bytes of its message left.
+    /// Level of an unscheduled packet, by the bytes left of its message.
     #[inline]
     pub(super) fn unscheduled(&self, left: u64) -> u32 {
         self.cuts.iter().take_while(|&&cut| cut < left).count() as u32
     }
 
-    /// The level of what is granted to the sender in that place, from 0, of so many.
+    /// Level of grants to the sender at this place, from 0, among `senders`.
     #[inline]
     pub(super) fn scheduled(&self, place: usize, senders: usize) -> u32 {
         let used = self.scheduled.min(senders as u32).max(1);
         self.all - used + (place as u32).min(used - 1)
     }
 
-    /// The fabric's priority of a level; what a packet says may be anything.
+    /// The fabric's priority of a level; packets can carry any level.
     #[inline]
     pub(super) fn priority(&self, level: u32) -> u8 {
         self.base + level.min(self.all - 1) as u8

@@ -1,8 +1,8 @@
-//! When grants leave, to whom, and at which level (sections 3.3 to 3.5).
+//! Time, receiver and level of grants (sections 3.3 to 3.5).
 //!
-//! A packet from a sender is the time to look at its grants, and so is the time that the packet
-//! granted last takes on the link. Nothing else is: a sender whose place has become better does not
-//! hear of it before.
+//! A receiver evaluates the grants of a sender when a packet from that sender arrives, and one
+//! packet time after the last grant. No other event triggers this: a sender whose place has
+//! improved gets its better level only then.
 
 use tidegate_core::{Message, Time};
 
@@ -12,7 +12,8 @@ use super::receiver::Inbox;
 use super::schedule::MOST_ACTIVE;
 
 impl Inbox {
-    /// Something about a sender has changed: grants to it, and to who has come in for it.
+    /// Handles a change of a sender: grants to it, and to any sender that becomes active because of
+    /// it.
     #[inline]
     pub(super) fn serve(&mut self, step: &mut Step<'_>, number: u32) {
         let entered = self.rank(number).filter(|&entered| entered != number);
@@ -22,7 +23,8 @@ impl Inbox {
         }
     }
 
-    /// Puts a sender where its best message belongs. Who gets grants now and did not before.
+    /// Moves a sender to the place of its best message. Returns the sender that becomes active, if
+    /// any.
     #[inline]
     fn rank(&mut self, number: u32) -> Option<u32> {
         let source = &self.sources[number as usize];
@@ -32,7 +34,8 @@ impl Inbox {
         }
     }
 
-    /// Grants a packet to a sender, if it may have one, and to whoever comes in because of that.
+    /// Grants a packet to a sender, if allowed, and to any sender that becomes active because of
+    /// that.
     pub(super) fn grant(&mut self, step: &mut Step<'_>, number: u32) {
         let mut next = Some(number);
         while let Some(number) = next {
@@ -40,7 +43,8 @@ impl Inbox {
         }
     }
 
-    /// Grants the next packet of a sender's best message. Who gets grants now and did not before.
+    /// Grants the next packet of a sender's best message. Returns the sender that becomes active,
+    /// if any.
     #[inline]
     fn grant_one(&mut self, step: &mut Step<'_>, number: u32) -> Option<u32> {
         let settings = step.settings;
@@ -50,20 +54,20 @@ impl Inbox {
         let message = &mut self.messages[slot];
         let level = settings.levels.scheduled(place, self.schedule.active());
         let level = settings.boosted(message.size, message.granted).map_or(level, |b| b.min(level));
-        // A better level does not wait.
+        // Grants at a better level do not wait for the timer.
         if (self.grants.run(number) && source.level <= level) || !message.has_room(settings) {
             return None;
         }
         source.level = level;
         message.granted += 1;
         if message.size == Message::UNLIMITED {
-            // One packet more than may be under way, so that no turn is granted all at once: its
-            // first packet arrives before the next message has its turn.
-            if message.in_turn * settings.packets.full() >= settings.rtt_bytes {
+            // One packet more than may be in flight, so that a round is never granted all at once:
+            // its first packet arrives before the round of the next message.
+            if message.in_round * settings.packets.full() >= settings.rtt_bytes {
                 self.order += 1;
-                (message.order, message.in_turn) = (self.order, 0);
+                (message.order, message.in_round) = (self.order, 0);
             } else {
-                message.in_turn += 1;
+                message.in_round += 1;
             }
         }
         let header = Header::Grant(Grant {
@@ -86,7 +90,7 @@ impl Inbox {
         entered.filter(|&entered| entered != number)
     }
 
-    /// The first time to grant has come.
+    /// Handles the earliest grant timer.
     pub(super) fn on_grant_timer(&mut self, step: &mut Step<'_>) {
         if let Some((_, number)) = self.grants.first() {
             self.grants.remove(number);
@@ -94,7 +98,7 @@ impl Inbox {
         }
     }
 
-    /// A packet has arrived: the link is idle from now on at the earliest.
+    /// A packet has arrived: restarts the measurement of idle time on the link.
     #[inline]
     pub(super) fn watch(&mut self, step: &Step<'_>) {
         if let Some(bubble) = step.settings.bubble {
@@ -107,11 +111,11 @@ impl Inbox {
         }
     }
 
-    /// The link was idle: grants to one more, if anybody waits. What that brings takes a round
+    /// The link was idle: grants to one more sender, if any is waiting. The effect takes a round
     /// trip.
     pub(super) fn on_bubble(&mut self, step: &mut Step<'_>) {
         self.bubble_at = Time::NEVER;
-        if self.schedule.is_anyone_waiting() && self.schedule.room() < MOST_ACTIVE {
+        if self.schedule.has_waiting() && self.schedule.room() < MOST_ACTIVE {
             self.bubble_at = step.now.after(step.settings.round_trip);
             if let Some(entered) = self.schedule.resize(self.schedule.room() + 1) {
                 self.grant(step, entered);
@@ -119,14 +123,14 @@ impl Inbox {
         }
     }
 
-    /// A message that had grants is complete: one sender less, if the link was idle before.
+    /// A message with grants is complete: removes one place, if idle time had added one.
     pub(super) fn narrow(&mut self, step: &Step<'_>) {
         if self.schedule.room() > step.settings.overcommitment {
             self.schedule.resize(self.schedule.room() - 1);
         }
     }
 
-    /// A sender does not answer: others get its grants until it does.
+    /// Treats a sender as silent: others get its grants until it responds.
     pub(super) fn silence(&mut self, step: &mut Step<'_>, number: u32) {
         self.sources[number as usize].silent = true;
         if let Some(entered) = self.rank(number) {

@@ -1,7 +1,7 @@
-//! Headers of Homa, and how they lie in memory.
+//! Headers of Homa and their layout in memory.
 //!
-//! A message is known by the pair of hosts, its lane and the lane's generation. A packet of data
-//! and a question for an acknowledgement say all that a receiver must know of it ([`Announced`]).
+//! The pair of hosts, the lane and the lane's generation identify a message. Data packets and
+//! requests for an acknowledgement carry everything a receiver must know about it ([`Announced`]).
 
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
@@ -9,42 +9,43 @@ use tidegate_core::{Body, Time, headers};
 use super::incast::Part;
 
 headers! {
-    /// Homa: receivers grant packets, and say at which priority they come.
+    /// Homa: receivers grant packets and assign their priorities.
     pub enum Header = "homa", version 1, port 52710;
     /// A packet with payload.
     Data = 0 {
         flags {
             /// The last packet of its message.
             end_of_message,
-            /// Sent before.
+            /// Retransmission.
             retransmission,
-            /// It was granted, or asked for again.
+            /// Granted, or requested again.
             scheduled,
-            /// It acknowledges another message.
+            /// Acknowledges another message.
             acknowledges,
-            /// Of a reply to this message, only the first packet may go without a grant.
+            /// Requests that only the first packet of the reply to this message is unscheduled.
             wants_brief,
             /// The message is a reply.
             replies,
         }
         fields {
-            /// Place of the message among those of this sender to this receiver.
+            /// Number of the message slot between this sender and this receiver.
             lane: u32,
-            /// How often the lane was used before.
+            /// Number of earlier uses of the lane.
             generation: u32,
             /// The sender's number of the message.
             message: u32,
-            /// First packets of the message that go without a grant.
+            /// Number of unscheduled packets at the start of the message.
             unscheduled: u32,
-            /// Bytes of the message; all ones: no end is known.
+            /// Bytes of the message; all ones: unknown end.
             size: u64,
-            /// Where in the message the payload begins, in bytes.
+            /// Byte offset of the payload in the message.
             offset: u64,
-            /// A message the other way that has arrived: lane below, generation above.
+            /// A message of the opposite direction that has arrived: lane in the low word,
+            /// generation in the high word.
             acked: u64,
         }
     }
-    /// Allows its receiver to send a message up to some byte.
+    /// Allows the sender of a message to send up to an offset.
     Grant = 1 {
         flags {}
         fields {
@@ -54,35 +55,36 @@ headers! {
             generation: u32,
             /// As in the message's packets.
             message: u32,
-            /// Level of what is granted anew; 0 the highest.
+            /// Level of the newly granted packets; 0 is the highest.
             level: u32,
-            /// So many bytes of the message may be sent.
+            /// Bytes of the message that may be sent in total.
             granted: u64,
         }
     }
-    /// Up to five messages have arrived. Each with its lane below and its generation above; all
-    /// ones: none.
+    /// Acknowledges up to five messages, each with its lane in the low word and its generation in
+    /// the high word; all ones: none.
     Ack = 2 {
         flags {}
         fields {
-            /// The sender's number of the first, where its receiver still knows it; else zero.
+            /// The sender's number of the first message if its receiver still knows it, otherwise
+            /// zero.
             message: u32,
-            /// A message.
+            /// First message.
             first: u64,
-            /// Another.
+            /// Second message.
             second: u64,
-            /// Another.
+            /// Third message.
             third: u64,
-            /// Another.
+            /// Fourth message.
             fourth: u64,
-            /// Another.
+            /// Fifth message.
             fifth: u64,
         }
     }
-    /// Says all about a message, and asks whether it has arrived.
+    /// Describes a message completely and requests its acknowledgement.
     NeedAck = 3 {
         flags {
-            /// All that may be sent has been, and nothing came of it for a while.
+            /// Everything allowed has been sent, without a response for a timeout.
             repeated,
             /// As in the message's packets.
             wants_brief,
@@ -100,15 +102,15 @@ headers! {
             unscheduled: u32,
             /// As in the message's packets.
             size: u64,
-            /// Where in the message the first byte is that was not sent yet.
+            /// Byte offset of the first unsent byte.
             sent: u64,
         }
     }
-    /// Asks for lost packets.
+    /// Requests lost packets.
     Resend = 4 {
         flags {
-            /// Nothing of the message has arrived for a timeout; else something is missing between
-            /// others.
+            /// No packet of the message has arrived for a timeout; otherwise packets are missing
+            /// between others.
             stalled,
         }
         fields {
@@ -118,13 +120,13 @@ headers! {
             generation: u32,
             /// As in the message's packets.
             message: u32,
-            /// Where in the message the first missing byte is.
+            /// Byte offset of the first missing byte.
             offset: u64,
-            /// From the lowest bit: packets that are missing, from there on.
+            /// Missing packets from that offset on, one bit each, lowest bit first.
             missing: u64 as Bits,
         }
     }
-    /// Answers a request for packets that wait for others at the sender.
+    /// Answers a request for packets that are queued at the sender.
     Busy = 5 {
         flags {}
         fields {
@@ -138,7 +140,7 @@ headers! {
     }
 }
 
-/// What a sender says of a message.
+/// Properties of a message as its sender announces them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Announced {
     pub(super) lane: u32,
@@ -166,8 +168,8 @@ impl NeedAck {
     }
 }
 
-/// No message, where an acknowledgement names fewer than it has room for.
-pub(super) const NOBODY: u64 = u64::MAX;
+/// Placeholder for no message, if an acknowledgement names fewer than five.
+pub(super) const NO_MESSAGE: u64 = u64::MAX;
 
 impl Ack {
     pub(super) fn of(message: u32, names: [u64; 5]) -> Ack {
@@ -175,15 +177,15 @@ impl Ack {
         Ack { message, first, second, third, fourth, fifth }
     }
 
-    /// The messages it names.
+    /// Returns the messages that it names.
     pub(super) fn messages(&self) -> impl Iterator<Item = u64> {
         let Ack { first, second, third, fourth, fifth, .. } = *self;
-        [first, second, third, fourth, fifth].into_iter().filter(|&message| message != NOBODY)
+        [first, second, third, fourth, fifth].into_iter().filter(|&message| message != NO_MESSAGE)
     }
 }
 
 impl Header {
-    /// The message's lane; that of the first where there are several.
+    /// Lane of the message, or of the first of several.
     #[inline]
     pub(super) fn lane(&self) -> u32 {
         match self {
@@ -197,7 +199,7 @@ impl Header {
     }
 }
 
-/// Kinds, in the low bits of a tag.
+/// Packet kind, in the low bits of a tag.
 const KIND: u8 = 0b111;
 const DATA: u8 = 0;
 const GRANT: u8 = 1;
@@ -205,7 +207,7 @@ const ACK: u8 = 2;
 const NEED_ACK: u8 = 3;
 const RESEND: u8 = 4;
 const BUSY: u8 = 5;
-/// Flags, in the bits above.
+/// Flags, in the bits above the kind.
 const END_OF_MESSAGE: u8 = KIND + 1;
 const SCHEDULED: u8 = END_OF_MESSAGE << 1;
 const ACKNOWLEDGES: u8 = SCHEDULED << 1;
@@ -213,13 +215,13 @@ const WANTS_BRIEF: u8 = ACKNOWLEDGES << 1;
 const REPLIES: u8 = WANTS_BRIEF << 1;
 const STALLED: u8 = END_OF_MESSAGE;
 
-/// Whether a body holds a packet that says all about a message.
+/// Whether a body holds a packet that describes a message completely.
 #[inline(always)]
 pub(super) fn announces(body: &Body) -> bool {
     matches!(body.tag & KIND, DATA | NEED_ACK)
 }
 
-/// Two numbers in a word: a message by lane and generation, for one.
+/// Packs two numbers into a word, for example lane and generation of a message.
 #[inline(always)]
 pub(super) fn pair(low: u32, high: u32) -> u64 {
     (high as u64) << 32 | low as u64

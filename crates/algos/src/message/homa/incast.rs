@@ -1,8 +1,8 @@
-//! Incast control (section 3.6): a host with many requests out has the replies begin small.
+//! Incast control (section 3.6): a host with many outstanding requests requests brief replies.
 //!
-//! A client counts its requests that wait for replies. Beyond some number a new one says so, and of
-//! its reply only the first packet leaves without a grant, so that what a crowd of servers sends at
-//! once fits into a buffer. The rest is granted like any other.
+//! A client counts its outstanding requests. Above a limit, a new request carries a flag, and only
+//! the first packet of its reply is unscheduled, so that the simultaneous first packets of many
+//! servers fit into a buffer. The rest of the reply is granted like any other message.
 
 use alloc::collections::BTreeSet;
 
@@ -10,32 +10,33 @@ use tidegate_core::{Message, Role};
 
 use crate::kit::by_host::ByHost;
 
-/// Requests whose replies should begin small, at most; replies to more begin as usual. An
-/// application that answers never has so many.
+/// Largest number of remembered requests for brief replies; replies to further ones start as usual.
+/// Bounds the memory if an application never replies.
 const MOST_BRIEF: usize = 1 << 16;
 
-/// What a message is to incast control, as its packets say.
+/// Role of a message in incast control, as its packets state it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Part {
-    /// It is a request whose reply should begin small.
+    /// Whether it is a request for a brief reply.
     pub(super) wants_brief: bool,
-    /// It is a reply.
+    /// Whether it is a reply.
     pub(super) replies: bool,
 }
 
 /// Requests and replies of one host.
 #[derive(Default)]
 pub(super) struct Exchanges {
-    /// Its own requests that wait for replies, in all and by server.
+    /// Outstanding requests of this host, in total and by server.
     out: u64,
     out_to: ByHost<u64>,
-    /// Those of others whose replies should begin small: the client, and its number of it.
+    /// Requests of other hosts for brief replies: the client, and its number of the request.
     brief: BTreeSet<(u32, u32)>,
 }
 
 impl Exchanges {
-    /// The application submits a message, where `limit` requests may be out without incast control
-    /// and 0 switches it off. What its packets say, and whether it should begin small.
+    /// Registers a submitted message. `limit` is the number of requests that may be outstanding
+    /// without incast control; 0 disables it. Returns the role to state in its packets, and whether
+    /// the message is to start brief.
     pub(super) fn submit(&mut self, limit: u64, message: &Message) -> (Part, bool) {
         match message.role {
             Role::Alone => (Part::default(), false),
@@ -52,10 +53,10 @@ impl Exchanges {
         }
     }
 
-    /// A message of `src` with that number has arrived.
+    /// Registers that a message of `src` with this number has arrived.
     pub(super) fn arrived(&mut self, src: u32, id: u32, part: Part) {
         if part.replies {
-            // A packet may say so of what nobody asked for.
+            // A packet can claim to be a reply without a request.
             let waiting = self.out_to.entry(src);
             if *waiting > 0 {
                 *waiting -= 1;
@@ -67,7 +68,7 @@ impl Exchanges {
         }
     }
 
-    /// Nobody there waits for a reply, and none comes from there.
+    /// Forgets a host: it expects no replies and sends none.
     pub(super) fn forget(&mut self, host: u32) {
         self.out -= self.out_to.take(host);
         self.brief.retain(|&(client, _)| client != host);

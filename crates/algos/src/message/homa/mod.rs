@@ -1,82 +1,85 @@
-//! Homa: receivers grant packets to the few senders with the least left to send, and say at which
-//! of the switches' priorities they come.
+//! Homa: receivers grant packets to the few senders with the least left to send, and choose the
+//! switch priorities of these packets.
 //!
-//! A message's first packets, a round trip of them, leave at once; for the others the receiver
-//! grants, packet by packet, to the senders of its shortest messages (SRPT). It grants to several
-//! at a time, so that its link is busy when one of them does not answer (controlled
-//! overcommitment), and lets each use a priority of its own, so that the shortest overtakes in the
-//! switches. What goes without a grant has the priorities above, by sizes that split its bytes
-//! evenly.
+//! The first packets of a message, one round trip of them, leave immediately. For the others the
+//! receiver grants packet by packet to the senders of its shortest messages (SRPT). It grants to
+//! several senders at a time, so that its link stays busy if one of them does not respond
+//! (controlled overcommitment), and gives each its own priority, so that packets of the shortest
+//! message overtake others in the switches. Unscheduled packets have the priorities above, with
+//! size cut-offs that split their bytes evenly.
 //!
 //! B. Montazeri, Y. Li, M. Alizadeh, J. Ousterhout, "Homa: A Receiver-Driven Low-Latency Transport
 //! Protocol Using Network Priorities", SIGCOMM 2018.
 //!
 //! # Rules
 //!
-//! * unscheduled: the first `RTTbytes` of a message leave at once
-//! * sender: the message with the fewest unsent bytes of which a packet may leave
-//! * receiver: grants a packet to a sender when one arrives from it, or a packet time after the
-//!   last grant, or at once where that has a better priority; if the sender is among the first `n`
-//!   by the bytes that its shortest message has left to grant, and less than `RTTbytes` of that
-//!   message are under way
-//! * scheduled priority: with `k ≤ n` senders being granted to, the `k` lowest, the best sender's
-//!   the highest of them
-//! * unscheduled priority: by what is left of the message when the packet leaves, by sizes that
-//!   give each level as many bytes on the wire; grants count for the highest
-//! * levels for unscheduled packets in proportion to their bytes; `n` is the number of the others
+//! * unscheduled: the first `RTTbytes` of a message leave immediately
+//! * sender: sends from the message with the fewest unsent bytes of which a packet may leave
+//! * receiver: grants a packet to a sender when one arrives from it, a packet time after the last
+//!   grant, or immediately if the new grant has a better priority; in each case only if the sender
+//!   is among the first `n` by the bytes left to grant of its shortest message, and less than
+//!   `RTTbytes` of that message are in flight
+//! * scheduled priority: with `k ≤ n` active senders, the `k` lowest; the best sender has the
+//!   highest of them
+//! * unscheduled priority: by the bytes left of the message when the packet leaves, with cut-offs
+//!   that give each level the same number of bytes on the wire; grants count for the highest level
+//! * the number of levels for unscheduled packets is proportional to their bytes; `n` is the number
+//!   of the other levels
 //!
 //! # Packets
 //!
-//! In `header.rs`. Data takes its payload and 96 bytes on the wire without a grant, 82 with one, at
-//! least 84; a grant 86 (`packets.rs`). A message is known by the pair of hosts, its lane and the
-//! lane's generation.
+//! Defined in `header.rs`. A data packet takes its payload plus 96 bytes on the wire if it is
+//! unscheduled, plus 82 bytes if granted, and at least 84; a grant takes 86 (`packets.rs`). The
+//! pair of hosts, the lane and the lane's generation identify a message.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Two strict priorities, better eight, and a path of its own for every packet. What messages are
-//! large is known beforehand, as in the paper's simulations; where nobody says, levels are cut
-//! evenly.
+//! At least two strict priorities, preferably eight, and per-packet spraying. The distribution of
+//! message sizes is known beforehand, as in the paper's simulations; if it is unknown, the cut-offs
+//! are evenly spaced.
 //!
 //! # Differences from the paper
 //!
-//! The authors' simulator settles what the paper leaves open
+//! The authors' simulator decides points that the paper leaves open
 //! (github.com/PlatformLab/HomaSimulation):
 //!
-//! * A sender's place follows every packet from it, and every grant; others hear of theirs when it
-//!   is their turn.
+//! * A sender's place is updated with every packet from it and every grant to it; other senders get
+//!   their new levels with their own next grants.
 //! * Cut-offs count packets within the first `RTTbytes` of a message on the wire.
 //!
-//! * Bytes under way are those on the wire, of full packets.
+//! * Bytes in flight are bytes on the wire, of full packets.
 //!
 //! The priorities of its comparison (one scheduled for W1, 3, 4, 7 and 7 for W2 to W5) are not in
-//! proportion to bytes as the paper has it: W2 would have two, W3 five or six (2.53 of eight go
-//! without a grant in whole packets, 2.48 of its 9,328 B). `scheduled_priorities` sets them.
+//! proportion to bytes, as the paper requires: W2 would have two, W3 five or six (2.53 of eight are
+//! for unscheduled bytes in whole packets, 2.48 for its 9,328 B). `scheduled_priorities` sets them.
 //!
-//! It does otherwise:
+//! The simulator differs from this implementation:
 //!
-//! * Among messages with as many bytes to grant the smaller goes first there, then the older; here
-//!   the one that came first.
-//! * When a sender with grants leaves that was not the first, the others keep their levels there;
-//!   here they move down to the lowest, as the paper has it, with their next grants. The last place
-//!   is then looked at in any case there, here if somebody comes in for it.
+//! * Among messages with equal bytes left to grant, the simulator prefers the smaller, then the
+//!   older one; here the one that arrived first is preferred.
+//! * When an active sender other than the first leaves, the others keep their levels in the
+//!   simulator; here they move down to the lowest levels with their next grants, as in the paper.
+//!   The simulator then always evaluates the last place; here it is evaluated only if a new sender
+//!   gets it.
 //!
-//! Our own:
+//! Differences that are our choice:
 //!
-//! * Messages go one way, and only closed loops say which is a reply; so a receiver acknowledges:
-//!   long messages at once, short ones in data that goes the other way, as Linux' Homa does, in a
-//!   packet when there are many, or after a while.
-//! * Incast control (`incast.rs`) is off unless `incast_requests` says from how many requests on:
-//!   the paper gives no number, and that simulator has none of it. A reply then begins with one
-//!   packet, for the paper's few hundred bytes.
-//! * Unscheduled bytes are rounded up to whole packets, and all packets hold as much; a packet
-//!   without a grant counts as one with among those under way.
-//! * Packets say more than they are charged for: 16 bytes of header are what the simulator has for
-//!   a granted one, which here also names its message, its size and, at times, another that has
-//!   arrived (`packets.rs`, `header.rs`).
-//! * Loss recovery is that of Linux' Homa (`recovery.rs`), with waits that double, no end of
-//!   patience, and one more rule: what is missing below younger packets is asked for too.
-//! * A message without end counts as longer than any other; several take turns, of a packet more
-//!   than `RTTbytes` at the receiver, of a packet at the sender.
+//! * Messages are one-way, and only closed loops mark replies; so receivers acknowledge messages:
+//!   long ones immediately, short ones in data of the opposite direction, as in HomaModule, or in a
+//!   packet of their own if there are many or after a delay.
+//! * Incast control (`incast.rs`) is off unless `incast_requests` sets its limit: the paper gives
+//!   no number, and the simulator does not implement it. A brief reply starts with one packet, in
+//!   place of the paper's few hundred bytes.
+//! * Unscheduled bytes are rounded up to whole packets, and all packets carry the same payload; an
+//!   unscheduled packet counts as a granted one among those in flight.
+//! * Packets carry more information than their wire size accounts for: the simulator has 16 bytes
+//!   of header for a granted packet, which here also identifies its message, its size and, at
+//!   times, another message that has arrived (`packets.rs`, `header.rs`).
+//! * Loss recovery is that of HomaModule (`recovery.rs`), with timeouts that double, no limit on
+//!   retries, and one more rule: packets that are missing below later ones are requested, too.
+//! * A message of unknown size ranks behind all others; several of them are served round-robin,
+//!   with a round of one packet more than `RTTbytes` at the receiver and of one packet at the
+//!   sender.
 
 mod cutoffs;
 mod grants;
@@ -114,54 +117,56 @@ use tidegate_core::{
     Span, TelemetryBytes, Time, Transmit, Transport, params, wire::Carried,
 };
 
-/// Timeouts double at most so often.
+/// Largest number of times that a timeout doubles.
 const MAX_BACKOFF: u8 = 6;
-/// Bytes left of a message without end: more than of any other.
+/// Bytes left of a message of unknown size: more than any other.
 const LONG: u64 = 1 << 62;
-/// How long a short message that has arrived waits for data the other way: a tick of Linux' Homa.
+/// Time for which the acknowledgement of a short message waits for data of the opposite direction:
+/// a tick of HomaModule.
 const ACK_DELAY: Span = Span::ms(1);
 
-/// What every step of this transport is handed.
+/// Context of every step of this transport.
 type Step<'a> = step::Step<'a, Settings, Header>;
 
 params! {
     /// Parameters of Homa.
     pub struct HomaParams {
-        /// Bytes of a message that may be under way, on the wire (RTTbytes).
+        /// Bytes of a message that may be in flight, on the wire (RTTbytes).
         rtt_bytes: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e6), "paper, \
             section 3.1";
-        /// First bytes of a message that leave at once, in whole packets, one at least.
+        /// First bytes of a message that leave immediately, rounded up to at least one whole
+        /// packet.
         unscheduled_bytes: Extent = Extent::Bdp(1.0),
             within Extent::Bdp(0.0) => Extent::Bdp(1e6), "paper, section 3.2";
-        /// Priorities that it uses, where there are so many.
+        /// Number of priorities used, if the fabric has that many.
         priorities: u64 = 8, in 1..=8, "paper, section 5";
-        /// The lowest of them, for what was granted; 0: in proportion to its bytes, one at least
-        /// for either kind.
+        /// Number of the lowest priorities, for granted packets; 0: in proportion to their bytes,
+        /// at least one for either kind.
         scheduled_priorities: u64 = 0, in 0..=7, "paper, section 3.4";
-        /// Senders that a receiver grants to at a time; 0: as many as there are scheduled
+        /// Number of senders that a receiver grants to at a time; 0: the number of scheduled
         /// priorities.
         overcommitment: u64 = 0, in 0..=64, "paper, section 3.5";
-        /// The last bytes of a message that are granted come at the priorities of unscheduled ones;
-        /// 0: they do not.
+        /// Last bytes of a message, if granted, that have the priorities of unscheduled packets; 0
+        /// disables this.
         tail_boost: Extent = Extent::Bytes(0.0),
             within Extent::Bdp(0.0) => Extent::Bdp(1e6), "SIRD's simulator";
-        /// A receiver whose link was idle for the time of so many bytes, while others wait, grants
-        /// to one more until the next message with grants is complete; 0: it does not.
+        /// Idle time of a receiver's link, in bytes, after which it grants to one more waiting
+        /// sender until the next message with grants is complete; 0 disables this.
         bubble_bytes: Extent = Extent::Bytes(0.0),
             within Extent::Bdp(0.0) => Extent::Bdp(1e6), "authors' simulator, \
             homaTransportConfig.ini";
-        /// Without news for so long, packets are lost.
+        /// Time without a response after which packets count as lost.
         resend_timeout: Span = Span::ms(5), within Span::us(10) => Span::s(10), "HomaModule, \
             homa_timer.c";
-        /// Bytes left of a message up to which packets without a grant have the highest priority,
-        /// the next one, and so on: increasing, one fewer than there are priorities for such
-        /// packets, which are those that `scheduled_priorities` leaves of `priorities`. Where that
-        /// is 0, the list decides how many there are. A fabric with fewer priorities uses the first
-        /// of them alone. Empty: from the sizes of what is generated.
+        /// Upper bounds of the bytes left of a message for the highest priority of unscheduled
+        /// packets, the next one, and so on. They increase, and are one fewer than the unscheduled
+        /// priorities, which are those that `scheduled_priorities` leaves of `priorities`. With
+        /// `scheduled_priorities = 0` the list decides their number. A fabric with fewer priorities
+        /// uses only the first. Empty: derived from the sizes of the generated messages.
         cutoffs: Sizes = Sizes::NONE, later = true, "paper, section 3.4: from the sizes; Linux' \
             Homa lists them";
-        /// Requests of a host beyond so many have replies of which only the first packet goes
-        /// without a grant (incast control); 0: none.
+        /// Number of outstanding requests of a host above which only the first packet of a reply is
+        /// unscheduled (incast control); 0 disables this.
         incast_requests: u64 = 0, in 0..=1_000_000_000, "paper, section 3.6";
     }
     conflict = cutoffs_fit;
@@ -193,7 +198,7 @@ fn cutoffs_fit(params: &HomaParams) -> Option<String> {
     })
 }
 
-/// Parameters, and what sizes they were fitted to.
+/// Parameters, and the size curve that they were fitted to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fitted {
     /// As users set them.
@@ -217,7 +222,7 @@ impl Params for Fitted {
 }
 
 impl HomaParams {
-    /// Packets where a BDP has so many bytes.
+    /// Packet sizes for a given BDP.
     fn packets(&self, mtu: u32, bdp_bytes: f64) -> Packets {
         let unscheduled = self.unscheduled_bytes.bytes(bdp_bytes) as u64;
         let mtu = mtu as u64;
@@ -225,7 +230,7 @@ impl HomaParams {
     }
 }
 
-/// Parameters in bytes, and what else both halves need.
+/// Parameters in bytes, and other values that both halves use.
 struct Settings {
     hosts: u32,
     packets: Packets,
@@ -234,9 +239,9 @@ struct Settings {
     overcommitment: usize,
     tail_boost: u64,
     bubble: Option<Span>,
-    /// A full packet on this host's link.
+    /// Time of a full packet on this host's link.
     packet_time: Span,
-    /// `rtt_bytes` on it.
+    /// Time of `rtt_bytes` on this host's link.
     round_trip: Span,
     timeout: Span,
     ack_delay: Span,
@@ -261,9 +266,9 @@ impl Settings {
         };
         let overcommitment = match params.overcommitment {
             0 => levels.scheduled as usize,
-            told => told as usize,
+            count => count as usize,
         };
-        // Else nothing is ever granted.
+        // At least one byte, otherwise nothing would ever be granted.
         let rtt_bytes = bytes(params.rtt_bytes).max(1);
         let bubble_bytes = bytes(params.bubble_bytes);
         let timeout = params.resend_timeout;
@@ -278,14 +283,14 @@ impl Settings {
             packet_time: host.nic_rate.serialise(packets.full()),
             round_trip: host.nic_rate.serialise(rtt_bytes),
             timeout,
-            // Before the sender asks.
+            // Before the sender requests an acknowledgement.
             ack_delay: ACK_DELAY.min(timeout.scale(0.25)),
             incast_requests: params.incast_requests,
         }
     }
 
-    /// The level of the packet of a message that is granted next, where it belongs to a tail that
-    /// goes before what else is granted.
+    /// Level of the next packet to grant of a message, if it belongs to a tail that has priority
+    /// over other grants.
     #[inline]
     fn boosted(&self, size: u64, packet: u64) -> Option<u32> {
         if self.tail_boost == 0 || size == Message::UNLIMITED {
@@ -302,17 +307,17 @@ impl Settings {
 pub struct Homa {
     settings: Settings,
     host: HostContext,
-    /// Hosts that were met, by the number that both halves know them by.
+    /// Known hosts, with the number by which both halves identify them.
     peers: ByHost<Peer>,
     met: u32,
     outbox: Outbox,
     inbox: Inbox,
-    /// Goes before data.
+    /// Control packets; they leave before data.
     control: VecDeque<Control<Header>>,
     paths: Paths,
 }
 
-/// A host's number among those that were met; none at first.
+/// Number of a host among the known ones; none at first.
 struct Peer(u32);
 
 impl Default for Peer {
@@ -364,8 +369,8 @@ impl Endpoint for Homa {
         *curve = Curve::of(sizes, packets, head, tail).map(Arc::new);
         curve.is_none().then(|| {
             alloc::format!(
-                "nothing generated has a size, so priorities cannot follow sizes: half of them are \
-                 for packets without a grant, cut evenly up to {} B",
+                "no generator has a size distribution, so priorities cannot follow sizes: half of \
+                 them are for unscheduled packets, with cut-offs evenly spaced up to {} B",
                 packets.unscheduled * packets.mtu
             )
         })
@@ -385,7 +390,7 @@ impl Endpoint for Homa {
 impl Transport for Homa {
     fn submit(&mut self, now: Time, message: Message, _paths: &dyn PathOracle) -> Handle {
         self.advance(now);
-        let peer = self.meet(message.dst);
+        let peer = self.peer_number(message.dst);
         let Homa { settings, inbox, outbox, control, .. } = self;
         let exchange = inbox.exchanges.submit(settings.incast_requests, &message);
         let step = &mut Step { settings, now, control };
@@ -414,14 +419,14 @@ impl Transport for Homa {
         let src = packet.body.src;
         let known = self.peers.get(src).map(|peer| peer.0);
         let may_be_new = src < self.settings.hosts && announces(packet.body);
-        let Some(peer) = known.or_else(|| may_be_new.then(|| self.meet(src))) else {
+        let Some(peer) = known.or_else(|| may_be_new.then(|| self.peer_number(src))) else {
             return Reply::None;
         };
         let Some(header) = Header::read(packet.body) else { return Reply::None };
         let Homa { settings, inbox, outbox, control, .. } = self;
         let step = &mut Step { settings, now, control };
         let ours = |id| MessageId { src: self.host.host, id };
-        inbox.hear(step, peer);
+        inbox.on_packet(step, peer);
         let answer = match header {
             Header::Data(data) => {
                 if data.acknowledges
@@ -442,7 +447,7 @@ impl Transport for Homa {
                 gone.for_each(|id| app.acked(now, ours(id)));
                 None
             }
-            Header::NeedAck(asked) => inbox.on_need_ack(step, peer, &asked, app),
+            Header::NeedAck(need_ack) => inbox.on_need_ack(step, peer, &need_ack, app),
             Header::Resend(resend) => outbox.on_resend(step, peer, &resend),
             Header::Busy(busy) => {
                 inbox.on_busy(step, peer, &busy);
@@ -509,20 +514,20 @@ impl Transport for Homa {
 }
 
 impl Homa {
-    /// The number of a host.
-    fn meet(&mut self, host: u32) -> u32 {
+    /// Number of a host; assigns one to a new host.
+    fn peer_number(&mut self, host: u32) -> u32 {
         let Peer(number) = self.peers.entry(host);
         if *number == u32::MAX {
             *number = self.met;
             self.met += 1;
-            self.inbox.meet(host);
-            self.outbox.meet(host);
+            self.inbox.add_host(host);
+            self.outbox.add_host(host);
         }
         *number
     }
 
-    /// Does everything that was due by `now`, each at its own time, so that nothing depends on when
-    /// the driver calls.
+    /// Handles everything that was due by `now`, each at its own time, so that results do not
+    /// depend on when the driver calls.
     #[inline]
     fn advance(&mut self, now: Time) {
         if self.deadline() <= now {
@@ -551,10 +556,10 @@ impl Homa {
         }
     }
 
-    /// Writes a data packet, with the news for who gets it that a message of theirs has arrived.
+    /// Writes a data packet, with the acknowledgement of one message of its receiver, if any.
     fn write_data(&mut self, leaving: Leaving, packet: PacketMut<'_>) {
         let Leaving { peer, mut header, payload_bytes, level } = leaving;
-        if let Some(name) = self.inbox.untold(peer) {
+        if let Some(name) = self.inbox.unacked(peer) {
             (header.acknowledges, header.acked) = (true, name);
         }
         let dst = self.outbox.destinations[peer as usize].host;
@@ -569,7 +574,7 @@ impl Homa {
         departure.write(self.host.host, &Header::Data(header), packet);
     }
 
-    /// Writes any other.
+    /// Writes a control packet.
     fn write_control(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
         let wire_bytes = match header {
             Header::Grant(_) => GRANT_WIRE_BYTES,

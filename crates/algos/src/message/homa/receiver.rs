@@ -1,34 +1,35 @@
-//! The receiving half: what has arrived, and what to say of it.
+//! The receiving half: arrived packets, grants and acknowledgements.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use tidegate_core::{Application, Message, MessageId, Time};
 
-use super::header::{Ack, Announced, Data, Header, NOBODY, NeedAck, pair};
+use super::header::{Ack, Announced, Data, Header, NO_MESSAGE, NeedAck, pair};
 use super::incast::{Exchanges, Part};
 use super::schedule::Schedule;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::heap::{Pile, Places, shortest_first};
 use crate::kit::horizon::Horizon;
-use crate::kit::lanes::{Heard, Known};
+use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
 use crate::kit::window::Window;
 
-/// Messages being received at a time. More are not heard, and their senders ask again.
+/// Largest number of messages that are received at a time. Others are ignored, and their senders
+/// ask again.
 const MAX_MESSAGES: usize = 1 << 16;
-/// Packets beyond the first missing one that are taken; grants stop there too.
+/// Largest distance beyond the first missing packet that is accepted; grants stop there, too.
 pub(super) const MAX_AHEAD: u64 = 1 << 16;
-/// More packets of one message are not sent without a grant.
+/// Largest number of unscheduled packets of one message.
 const MAX_UNSCHEDULED: u64 = 1 << 20;
-/// Messages of one sender that have arrived and wait for a packet to tell it; from here on one is
-/// made.
-const MOST_UNTOLD: usize = 16;
+/// Number of arrived messages of one sender that wait for an acknowledgement before one is sent in
+/// a packet of its own.
+const MOST_UNACKED: usize = 16;
 
-/// A message being received.
+/// A message that is being received.
 #[derive(Default)]
 pub(super) struct Incoming {
     pub(super) id: u32,
@@ -39,47 +40,47 @@ pub(super) struct Incoming {
     pub(super) packets: u64,
     /// Packets that may be sent.
     pub(super) granted: u64,
-    /// Of which these needed no grant.
+    /// Unscheduled packets among them.
     unscheduled: u64,
     pub(super) received: u64,
     pub(super) window: Window,
     pub(super) order: u64,
-    /// Packets granted since a message without end had its turn.
-    pub(super) in_turn: u64,
-    /// When it began to expect packets, or one of it last arrived.
+    /// Packets granted in the current round of a message of unknown size.
+    pub(super) in_round: u64,
+    /// Time since which packets are expected: the later of its opening and its last arrival.
     pub(super) waits_since: Time,
-    /// When packets of it were last asked for.
-    pub(super) asked_at: Time,
+    /// Time of the last request for missing packets.
+    pub(super) requested_at: Time,
     pub(super) horizon: Horizon,
     pub(super) backoff: Backoff,
     part: Part,
 }
 
 impl Incoming {
-    /// More packets are under way, as far as this side can tell.
+    /// Whether packets are in flight, as far as the receiver knows.
     pub(super) fn expects(&self) -> bool {
         self.received < self.granted
     }
 
-    /// Not all of it may be sent without.
+    /// Whether the message has packets that still need grants.
     fn needs_grants(&self) -> bool {
         self.packets > self.unscheduled
     }
 
-    /// It needs grants, and may have them.
+    /// Whether the message needs grants and may get them.
     #[inline]
     pub(super) fn wants(&self) -> bool {
         self.granted < self.packets && self.granted < self.window.base() + MAX_AHEAD
     }
 
-    /// Another packet of it may be under way. Bytes on the wire count, as in the authors' simulator
-    /// (`getBytesOnWire`); those of a packet without a grant, as if it had one.
+    /// Whether another packet may be in flight. Bytes on the wire count, as in the authors'
+    /// simulator (`getBytesOnWire`); an unscheduled packet counts as a granted one.
     #[inline]
     pub(super) fn has_room(&self, settings: &Settings) -> bool {
         (self.granted - self.received) * settings.packets.full() < settings.rtt_bytes
     }
 
-    /// Fewest bytes to grant first (SRPT).
+    /// Order of messages: fewest bytes left to grant first (SRPT).
     #[inline]
     fn key(&self, settings: &Settings) -> u128 {
         let left = match self.size {
@@ -90,37 +91,37 @@ impl Incoming {
     }
 }
 
-/// A sender, as its receiver sees it.
+/// A sender, as the receiver sees it.
 #[derive(Default)]
 pub(super) struct Source {
     pub(super) host: u32,
-    /// Messages that want grants.
+    /// Messages that need grants.
     pub(super) messages: Pile<u128>,
     /// Level of the last grant.
     pub(super) level: u32,
-    pub(super) lanes: Heard<()>,
-    /// Messages that have arrived, of which the sender has not been told.
-    untold: VecDeque<u64>,
-    pub(super) heard_at: Time,
-    /// When a packet of any of its messages last arrived for the first time.
+    pub(super) lanes: IncomingLanes<()>,
+    /// Arrived messages that have not been acknowledged.
+    unacked: VecDeque<u64>,
+    pub(super) last_packet_at: Time,
+    /// Time at which a packet of any of its messages last arrived for the first time.
     pub(super) data_at: Time,
-    /// Did not answer: gets no grants until it is heard of.
+    /// Whether the sender does not respond and gets no grants until a packet from it arrives.
     pub(super) silent: bool,
 }
 
-/// Everything a host is receiving.
+/// All receiving state of a host.
 pub(super) struct Inbox {
     pub(super) sources: Vec<Source>,
     pub(super) messages: Slab<Incoming>,
     places: Places,
     pub(super) schedule: Schedule,
-    /// Of messages: when to look for what is missing.
+    /// By message: time to look for missing packets.
     pub(super) timers: Timers,
-    /// Of senders: when the next grant may go.
+    /// By sender: time of the next grant.
     pub(super) grants: Timers,
-    /// Of senders: when to tell what has arrived.
+    /// By sender: time to acknowledge arrived messages.
     pub(super) acks: Timers,
-    /// When the link has been idle for so long that one more sender is granted to.
+    /// Time at which an idle link gets one more active sender.
     pub(super) bubble_at: Time,
     pub(super) order: u64,
     pub(super) exchanges: Exchanges,
@@ -142,7 +143,7 @@ impl Inbox {
         }
     }
 
-    /// Grants and acknowledgements are wishes.
+    /// Earliest time for any action; grants and acknowledgements need an event of their own.
     #[inline]
     pub(super) fn deadline(&self) -> Time {
         self.timer().min(self.grants.next()).min(self.acks.next())
@@ -155,9 +156,9 @@ impl Inbox {
 
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
-        let untold = self.sources.iter().any(|source| !source.untold.is_empty());
-        let granting = self.schedule.active() > 0 || self.schedule.is_anyone_waiting();
-        let rests = !untold && !granting && self.exchanges.is_quiet();
+        let unacked = self.sources.iter().any(|source| !source.unacked.is_empty());
+        let granting = self.schedule.active() > 0 || self.schedule.has_waiting();
+        let rests = !unacked && !granting && self.exchanges.is_quiet();
         rests && self.messages.len() == 0 && self.deadline() == Time::NEVER
     }
 
@@ -167,12 +168,12 @@ impl Inbox {
         windows.map(|w| w.high().saturating_sub(w.base())).max().unwrap_or(0)
     }
 
-    /// The next host that was met.
-    pub(super) fn meet(&mut self, host: u32) {
+    /// Adds the next known host.
+    pub(super) fn add_host(&mut self, host: u32) {
         self.sources.push(Source { host, ..Source::default() });
     }
 
-    /// A sender was never heard of, and what it was granted others can have.
+    /// Forgets a sender; its grants become available to others.
     pub(super) fn forget(&mut self, step: &mut Step<'_>, number: u32) {
         let source = &mut self.sources[number as usize];
         let host = source.host;
@@ -186,7 +187,7 @@ impl Inbox {
         self.acks.remove(number);
         *source = Source { host, ..Source::default() };
         self.exchanges.forget(host);
-        // The records of those that are gone stay readable.
+        // The records of the removed messages stay readable.
         for slot in gone {
             if self.messages[slot].needs_grants() {
                 self.narrow(step);
@@ -198,22 +199,22 @@ impl Inbox {
         }
     }
 
-    /// A packet of any kind came from `source`.
+    /// Registers that a packet of any kind has arrived from a sender.
     #[inline]
-    pub(super) fn hear(&mut self, step: &mut Step<'_>, number: u32) {
+    pub(super) fn on_packet(&mut self, step: &mut Step<'_>, number: u32) {
         let source = &mut self.sources[number as usize];
-        source.heard_at = step.now;
+        source.last_packet_at = step.now;
         if core::mem::take(&mut source.silent) {
             self.serve(step, number);
         }
     }
 
-    /// A message that was not known. What is known of it then: it can never be where there is no
-    /// room for it, or it makes no sense.
+    /// Opens an unknown message. Returns `Known::Never` if there is no room for it or its
+    /// announcement is invalid.
     #[cold]
-    fn open(&mut self, step: &Step<'_>, number: u32, said: &Announced) -> Known<()> {
+    fn open(&mut self, step: &Step<'_>, number: u32, announced: &Announced) -> Known<()> {
         let (settings, now) = (step.settings, step.now);
-        let (size, unscheduled) = (said.size, said.unscheduled as u64);
+        let (size, unscheduled) = (announced.size, announced.unscheduled as u64);
         let packets = settings.packets.of(size);
         let sane = is_size(size) && unscheduled <= packets.min(MAX_UNSCHEDULED);
         if !sane || self.messages.len() >= MAX_MESSAGES {
@@ -221,10 +222,10 @@ impl Inbox {
         }
         self.order += 1;
         let slot = self.messages.insert(|last| Incoming {
-            id: said.message,
+            id: announced.message,
             source: number,
-            lane: said.lane,
-            generation: said.generation,
+            lane: announced.lane,
+            generation: announced.generation,
             size,
             packets,
             granted: unscheduled,
@@ -232,16 +233,16 @@ impl Inbox {
             window: last.window.cleared(),
             order: self.order,
             waits_since: now,
-            part: said.part,
+            part: announced.part,
             ..Incoming::default()
         });
-        self.sources[number as usize].lanes.open(said.lane, said.generation, slot);
+        self.sources[number as usize].lanes.open(announced.lane, announced.generation, slot);
         self.place(settings, slot);
         self.arm(step, slot);
         Known::Slot(slot)
     }
 
-    /// Puts a message among those that want grants, or takes it out.
+    /// Adds a message to those that need grants, or removes it.
     #[inline]
     pub(super) fn place(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
@@ -253,7 +254,7 @@ impl Inbox {
         }
     }
 
-    /// Starts a message's timer if it expects packets and none is running.
+    /// Starts a message's timer if it expects packets and the timer is not running.
     #[inline]
     pub(super) fn arm(&mut self, step: &Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
@@ -264,7 +265,7 @@ impl Inbox {
         }
     }
 
-    /// A message without end has one now.
+    /// Sets the size of a message whose size was unknown.
     fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
         let ended = settings.packets.segments().of_ended(size, message.window.high());
@@ -278,21 +279,23 @@ impl Inbox {
         &mut self,
         step: &mut Step<'_>,
         source: u32,
-        asked: &NeedAck,
+        need_ack: &NeedAck,
         app: &mut A,
     ) -> Option<Header> {
-        let said = asked.announced();
-        let found = self.sources[source as usize].lanes.find(said.lane, said.generation);
-        let found = if found == Known::New { self.open(step, source, &said) } else { found };
+        let announced = need_ack.announced();
+        let found = self.sources[source as usize].lanes.find(announced.lane, announced.generation);
+        let found = if found == Known::New { self.open(step, source, &announced) } else { found };
         match found {
             Known::Never | Known::New => None,
-            Known::Done(()) => {
-                Some(self.done(source, said.message, pair(said.lane, said.generation)))
-            }
+            Known::Done(()) => Some(self.done(
+                source,
+                announced.message,
+                pair(announced.lane, announced.generation),
+            )),
             Known::Slot(slot) => {
-                self.learn_size(step.settings, slot, asked.size);
-                if asked.repeated {
-                    let sent = asked.sent / step.settings.packets.mtu;
+                self.learn_size(step.settings, slot, need_ack.size);
+                if need_ack.repeated {
+                    let sent = need_ack.sent / step.settings.packets.mtu;
                     self.on_repeated(step, slot, sent);
                 }
                 let answer = self.finish(step, slot, app);
@@ -333,8 +336,8 @@ impl Inbox {
         answer
     }
 
-    /// A packet of a message has arrived: tells the application if it is one of its packets, and
-    /// new.
+    /// Registers an arrived packet: reports it to the application if it belongs to the message and
+    /// is new.
     #[inline]
     fn take_in<A: Application>(
         &mut self,
@@ -353,7 +356,7 @@ impl Inbox {
             return;
         }
         message.received += 1;
-        // Whatever its sender thought, it counts as granted.
+        // A packet that has arrived counts as granted.
         message.granted = message.granted.max(message.window.high());
         message.waits_since = now;
         if message.backoff.end() {
@@ -367,7 +370,8 @@ impl Inbox {
         self.arm(step, slot);
     }
 
-    /// Tells the application if all has arrived, and the sender, now or soon.
+    /// If the message is complete, reports that to the application, and to the sender immediately
+    /// or later.
     #[inline]
     fn finish<A: Application>(
         &mut self,
@@ -393,7 +397,7 @@ impl Inbox {
         let source = &mut self.sources[number as usize];
         source.messages.remove(&mut self.places, slot);
         source.lanes.close(message.lane, ());
-        // Before the application, which may answer.
+        // Before the call of the application, which may submit a reply.
         self.exchanges.arrived(source.host, id, message.part);
         app.completed(step.now, MessageId { src: source.host, id });
         self.timers.remove(slot);
@@ -402,9 +406,9 @@ impl Inbox {
             self.narrow(step);
             return Some(self.done(number, id, name));
         }
-        source.untold.push_back(name);
-        if source.untold.len() >= MOST_UNTOLD {
-            let first = source.untold.pop_front()?;
+        source.unacked.push_back(name);
+        if source.unacked.len() >= MOST_UNACKED {
+            let first = source.unacked.pop_front()?;
             return Some(self.done(number, 0, first));
         }
         if !self.acks.run(number) {
@@ -413,25 +417,25 @@ impl Inbox {
         None
     }
 
-    /// Says that a message has arrived, of that number if it is known, and others that wait for
-    /// being told.
+    /// Acknowledges an arrived message, with its number if that is known, and others that wait for
+    /// an acknowledgement.
     fn done(&mut self, number: u32, message: u32, name: u64) -> Header {
-        let untold = &mut self.sources[number as usize].untold;
-        let mut next = || untold.pop_front().unwrap_or(NOBODY);
+        let unacked = &mut self.sources[number as usize].unacked;
+        let mut next = || unacked.pop_front().unwrap_or(NO_MESSAGE);
         Header::Ack(Ack::of(message, [name, next(), next(), next(), next()]))
     }
 
-    /// A message of `source` that has arrived and that data to it may acknowledge.
+    /// Takes an arrived message of `source` for data to acknowledge.
     #[inline]
-    pub(super) fn untold(&mut self, number: u32) -> Option<u64> {
-        self.sources[number as usize].untold.pop_front()
+    pub(super) fn unacked(&mut self, number: u32) -> Option<u64> {
+        self.sources[number as usize].unacked.pop_front()
     }
 
-    /// The first time to tell has come.
+    /// Handles the earliest acknowledgement timer.
     pub(super) fn on_ack_timer(&mut self, step: &mut Step<'_>) {
         let Some((_, number)) = self.acks.first() else { return };
         self.acks.remove(number);
-        while let Some(first) = self.untold(number) {
+        while let Some(first) = self.unacked(number) {
             let header = self.done(number, 0, first);
             step.send(self.sources[number as usize].host, header);
         }

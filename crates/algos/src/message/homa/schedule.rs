@@ -1,43 +1,43 @@
-//! Which senders a receiver grants to: the few with the fewest bytes left to grant, in that order
+//! Active senders of a receiver: the few with the fewest bytes left to grant, in that order
 //! (controlled overcommitment, section 3.5).
 
 use alloc::vec::Vec;
 
 use crate::kit::heap::Heap;
 
-/// Most senders granted to at a time.
+/// Largest number of active senders.
 pub(super) const MOST_ACTIVE: usize = 64;
 
-/// Senders with messages that want grants, by number.
+/// Senders with messages that need grants, by number.
 pub(super) struct Schedule {
-    /// Those that get grants, in order.
+    /// Senders that get grants, in order.
     active: Vec<(u128, u32)>,
-    /// The others.
+    /// Other senders.
     waiting: Heap<u128>,
-    /// So many get grants.
+    /// Number of senders that get grants.
     room: usize,
 }
 
 impl Schedule {
     pub(super) fn new(room: usize) -> Schedule {
-        // One more while one takes the place of another.
+        // One more while one sender replaces another.
         let active = Vec::with_capacity(MOST_ACTIVE + 1);
         Schedule { active, waiting: Heap::default(), room: room.clamp(1, MOST_ACTIVE) }
     }
 
-    /// The place of a sender that gets grants.
+    /// Place of a sender that gets grants.
     #[inline]
     pub(super) fn place(&self, sender: u32) -> Option<usize> {
         self.active.iter().position(|&(_, other)| other == sender)
     }
 
-    /// Senders that get grants.
+    /// Number of senders that get grants.
     #[inline]
     pub(super) fn active(&self) -> usize {
         self.active.len()
     }
 
-    pub(super) fn is_anyone_waiting(&self) -> bool {
+    pub(super) fn has_waiting(&self) -> bool {
         self.waiting.len() > 0
     }
 
@@ -45,7 +45,7 @@ impl Schedule {
         self.room
     }
 
-    /// Puts a sender in, or moves it. Who gets grants now and did not before, if somebody does.
+    /// Adds or moves a sender. Returns the sender that becomes active, if any.
     #[inline]
     pub(super) fn set(&mut self, sender: u32, key: u128) -> Option<u32> {
         match self.place(sender) {
@@ -59,7 +59,7 @@ impl Schedule {
         self.reschedule()
     }
 
-    /// Takes a sender out, if it is in. Who gets grants instead.
+    /// Removes a sender, if present. Returns the sender that becomes active instead.
     pub(super) fn remove(&mut self, sender: u32) -> Option<u32> {
         match self.place(sender) {
             Some(place) => _ = self.active.remove(place),
@@ -68,7 +68,7 @@ impl Schedule {
         self.reschedule()
     }
 
-    /// Grants to so many from now on. Who gets grants now and did not before.
+    /// Sets the number of active senders. Returns the sender that becomes active, if any.
     pub(super) fn resize(&mut self, room: usize) -> Option<u32> {
         self.room = room.clamp(1, MOST_ACTIVE);
         while self.active.len() > self.room {
@@ -83,7 +83,7 @@ impl Schedule {
         self.active.insert(place, (key, sender));
     }
 
-    /// Lets the first that waits in where there is room, or in place of the last.
+    /// Activates the first waiting sender if there is room, or in place of the last active one.
     #[inline]
     fn reschedule(&mut self) -> Option<u32> {
         let (key, sender) = self.waiting.first()?;
@@ -108,7 +108,7 @@ mod tests {
     use tidegate_core::{Domain, Rng};
 
     #[test]
-    fn the_first_few_get_grants_whatever_is_moved_or_taken_out() {
+    fn first_senders_get_grants_after_any_change() {
         let mut rng = Rng::stream(1, Domain::Transport, 0);
         for room in [1, 2, 5] {
             let (mut schedule, mut all) = (Schedule::new(room), BTreeMap::<u32, u128>::new());
@@ -132,7 +132,7 @@ mod tests {
                 let was = |sender: &u32| before.iter().any(|(_, other)| other == sender);
                 let new = schedule.active.iter().map(|&(_, sender)| sender).find(|s| !was(s));
                 assert_eq!(entered, new);
-                assert_eq!(schedule.is_anyone_waiting(), all.len() > room);
+                assert_eq!(schedule.has_waiting(), all.len() > room);
             }
             let entered = schedule.resize(room + 1);
             assert_eq!(schedule.active, first(&all, room + 1));

@@ -1,5 +1,5 @@
-//! The sending half: what may be sent, and which packet leaves: of the message with the fewest
-//! bytes left (SRPT, section 3.2).
+//! The sending half: allowed bytes, and the choice of the next packet: from the message with the
+//! fewest bytes left (SRPT, section 3.2).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,18 +17,19 @@ use crate::kit::resends::Resends;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 
-/// Changes of level among granted packets that are kept; more share the last one.
+/// Largest number of level changes among granted packets that are kept; further ones share the last
+/// level.
 const MOST_RUNS: usize = 64;
 
 /// Granted packets at one level.
 #[derive(Clone, Copy)]
 struct Run {
-    /// The first packet behind them.
+    /// First packet behind them.
     end: u64,
     level: u32,
 }
 
-/// A message being sent.
+/// A message that is being sent.
 #[derive(Default)]
 pub(super) struct Outgoing {
     pub(super) id: u32,
@@ -37,21 +38,21 @@ pub(super) struct Outgoing {
     generation: u32,
     size: u64,
     packets: u64,
-    /// The first packet not sent yet.
+    /// First unsent packet.
     pub(super) next: u64,
-    /// First packets that need no grant.
+    /// Unscheduled packets at the start.
     unscheduled: u64,
-    /// So many packets may be sent.
+    /// Number of packets that may be sent.
     granted: u64,
-    /// Levels of those that were granted and not sent yet, in order.
+    /// Levels of granted, unsent packets, in order.
     runs: VecDeque<Run>,
-    /// Waits for a lane.
+    /// Whether it waits for a lane.
     held: bool,
     part: Part,
-    /// Begins with one packet only.
+    /// Whether it starts with one packet only.
     is_brief: bool,
     order: u64,
-    /// When a packet was last sent for the first time, and again.
+    /// Time of the last first transmission, and of the last retransmission.
     pub(super) sent_at: Time,
     pub(super) resent_at: Time,
     pub(super) backoff: Backoff,
@@ -63,7 +64,7 @@ impl Outgoing {
         self.next < self.granted
     }
 
-    /// Fewest unsent bytes first; those without end follow in turns.
+    /// Order of messages: fewest unsent bytes first; messages of unknown size follow round-robin.
     #[inline]
     fn key(&self, settings: &Settings) -> u128 {
         let left = match self.size {
@@ -73,7 +74,7 @@ impl Outgoing {
         shortest_first(left, self.order)
     }
 
-    /// The level of a packet that leaves for the first time.
+    /// Level of a packet that leaves for the first time.
     #[inline]
     fn level(&mut self, settings: &Settings, packet: u64) -> u32 {
         if packet < self.unscheduled {
@@ -86,18 +87,18 @@ impl Outgoing {
     }
 }
 
-/// A receiver, as its sender sees it.
+/// A receiver, as the sender sees it.
 #[derive(Default)]
 pub(super) struct Destination {
     pub(super) host: u32,
     lanes: Lanes,
-    /// By lane, the slot of its last message.
+    /// Slot of the last message of each lane.
     slots: Vec<u32>,
     /// Messages that wait for a lane.
     held: VecDeque<u32>,
 }
 
-/// A packet of data that leaves.
+/// A data packet that leaves.
 pub(super) struct Leaving {
     /// Number of its destination.
     pub(super) peer: u32,
@@ -106,7 +107,7 @@ pub(super) struct Leaving {
     pub(super) level: u32,
 }
 
-/// Everything a host is sending.
+/// All sending state of a host.
 #[derive(Default)]
 pub(super) struct Outbox {
     pub(super) destinations: Vec<Destination>,
@@ -129,7 +130,7 @@ impl Outbox {
         self.backlog_bytes
     }
 
-    /// Payload bytes of a message that may be sent.
+    /// Payload bytes of a message that may be sent in total.
     pub(super) fn allowed(&self, settings: &Settings, message: Key) -> Option<u64> {
         let message = &self.messages[self.messages.slot(message)?];
         Some((message.granted - message.next).saturating_mul(settings.packets.mtu))
@@ -140,12 +141,12 @@ impl Outbox {
         self.messages.len() == 0 && self.ready.len() == 0 && self.deadline() == Time::NEVER
     }
 
-    /// The next host that was met.
-    pub(super) fn meet(&mut self, host: u32) {
+    /// Adds the next known host.
+    pub(super) fn add_host(&mut self, host: u32) {
         self.destinations.push(Destination { host, ..Destination::default() });
     }
 
-    /// A receiver was never sent to.
+    /// Forgets a receiver.
     pub(super) fn forget(&mut self, settings: &Settings, number: u32) {
         for slot in self.messages.slots(|message| message.destination == number) {
             self.remove(settings, slot);
@@ -155,7 +156,7 @@ impl Outbox {
         *destination = Destination { host: destination.host, ..Destination::default() };
     }
 
-    /// A message is over, whatever of it was sent.
+    /// Removes a message, whether or not it has been sent.
     fn remove(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
         if message.size != Message::UNLIMITED {
@@ -196,7 +197,7 @@ impl Outbox {
         self.messages.key(slot)
     }
 
-    /// Gives a message its lane, and lets its first packets go.
+    /// Assigns a lane to a message and allows its first packets.
     fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
         let destination = &mut self.destinations[message.destination as usize];
@@ -212,15 +213,15 @@ impl Outbox {
         message.unscheduled = most.min(message.packets);
         message.granted = message.unscheduled;
         if message.packets == 0 {
-            // Stopped while it waited: its receiver has to hear of it all the same.
-            let says = Header::NeedAck(need_ack(message, step.settings));
-            step.send(destination.host, says);
+            // Stopped while it waited for a lane: its receiver must still receive its description.
+            let header = Header::NeedAck(need_ack(message, step.settings));
+            step.send(destination.host, header);
         }
         self.reschedule(step.settings, slot);
         self.timers.set(slot, step.now.after(step.settings.timeout));
     }
 
-    /// Ends a message without end after what has been sent of it.
+    /// Ends a message of unknown size behind its sent bytes.
     pub(super) fn stop(&mut self, step: &mut Step<'_>, message: Key) {
         let Some(slot) = self.messages.slot(message) else { return };
         let message = &mut self.messages[slot];
@@ -235,13 +236,13 @@ impl Outbox {
             return;
         }
         message.backoff.end();
-        let says = Header::NeedAck(need_ack(message, step.settings));
-        step.send(self.destinations[message.destination as usize].host, says);
+        let header = Header::NeedAck(need_ack(message, step.settings));
+        step.send(self.destinations[message.destination as usize].host, header);
         self.reschedule(step.settings, slot);
         self.timers.set(slot, step.now.after(step.settings.timeout));
     }
 
-    /// Puts a message among those that may send, or takes it out.
+    /// Adds a message to those that may send, or removes it.
     #[inline]
     fn reschedule(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
@@ -252,7 +253,8 @@ impl Outbox {
         }
     }
 
-    /// The next data packet: one to send again, else the next of the shortest message that may.
+    /// The next data packet: a retransmission, or the next packet of the shortest message that may
+    /// send.
     #[inline]
     pub(super) fn data(&mut self, settings: &Settings, now: Time) -> Option<Leaving> {
         let (slot, packet, again) = match self.again.pop(&self.messages) {
@@ -262,7 +264,7 @@ impl Outbox {
                 (slot, self.messages[slot].next, false)
             }
         };
-        // What was lost is the oldest there is, so nothing goes before it.
+        // Retransmissions are the oldest packets, so they get the highest level.
         let level = if again { 0 } else { self.messages[slot].level(settings, packet) };
         if again {
             self.repeats(settings, now, slot);
@@ -289,7 +291,7 @@ impl Outbox {
         Some(Leaving { peer: message.destination, header, payload_bytes, level })
     }
 
-    /// The next packet of a message leaves.
+    /// Sends the next packet of a message.
     #[inline]
     fn advances(&mut self, settings: &Settings, now: Time, slot: u32) {
         let message = &mut self.messages[slot];
@@ -308,7 +310,7 @@ impl Outbox {
         self.reschedule(settings, slot);
     }
 
-    /// A packet of a message leaves again.
+    /// Retransmits a packet of a message.
     #[cold]
     fn repeats(&mut self, settings: &Settings, now: Time, slot: u32) {
         let message = &mut self.messages[slot];
@@ -318,19 +320,19 @@ impl Outbox {
         }
     }
 
-    /// A grant has come.
+    /// Handles a grant.
     #[inline]
     pub(super) fn on_grant(&mut self, settings: &Settings, peer: u32, grant: &Grant) {
         let Some(slot) = self.find(peer, grant.lane, grant.generation) else { return };
         self.allow(settings, slot, grant.granted.div_ceil(settings.packets.mtu), grant.level);
     }
 
-    /// So many packets of a message may be sent; those that might not before, at this level.
+    /// Allows a message to send this number of packets; newly allowed ones get this level.
     #[inline]
     pub(super) fn allow(&mut self, settings: &Settings, slot: u32, packets: u64, level: u32) {
         let message = &mut self.messages[slot];
-        // A receiver lets be under way what its own link carries, which may be far faster, and it
-        // says no sum twice; but none goes further than this beyond what it still misses.
+        // A receiver limits the bytes in flight by its own link, which may be far faster, and
+        // repeats no grant; but no grant exceeds what the receiver misses by more than this bound.
         let granted = packets.min(message.packets).min(message.next.saturating_add(MAX_AHEAD));
         if granted <= message.granted {
             return;
@@ -344,7 +346,7 @@ impl Outbox {
         self.reschedule(settings, slot);
     }
 
-    /// The message that a packet from a peer is about, if it is still there.
+    /// Finds the message that a packet from a peer refers to, if it still exists.
     #[inline]
     pub(super) fn find(&self, peer: u32, lane: u32, generation: u32) -> Option<u32> {
         let slot = *self.destinations[peer as usize].slots.get(lane as usize)?;
@@ -354,7 +356,7 @@ impl Outbox {
         same.then_some(slot)
     }
 
-    /// All of a message has arrived: forgets it. The application's number.
+    /// Removes an acknowledged message, and returns the application's number of it.
     pub(super) fn on_acked(&mut self, step: &mut Step<'_>, peer: u32, name: u64) -> Option<u32> {
         let (lane, generation) = unpair(name);
         let slot = self.find(peer, lane, generation)?;
@@ -369,7 +371,7 @@ impl Outbox {
     }
 }
 
-/// Says all about a message, and asks whether it has arrived.
+/// Describes a message completely and requests its acknowledgement.
 pub(super) fn need_ack(message: &Outgoing, settings: &Settings) -> NeedAck {
     NeedAck {
         repeated: false,

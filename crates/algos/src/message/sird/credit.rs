@@ -1,23 +1,23 @@
-//! Credit: how much a receiver may hand out to one sender, and how fast.
+//! Credit limits: the amount of credit that a receiver may issue to one sender, and its pace.
 
 use tidegate_core::{Rate, Span, Time};
 
 use super::Settings;
 
-/// Wire bytes that the pacer of credit may be ahead by: one and a half times what a link drains
-/// between two polls of the authors' simulator (3 ns at 1 Tbit/s, and longer in proportion on
-/// slower links).
+/// Wire bytes by which the credit pacer may be ahead: one and a half times what a link drains
+/// between two polls of the authors' simulator (3 ns at 1 Tbit/s, proportionally longer on slower
+/// links).
 const PACER_SLACK_BYTES: u64 = 562;
 
-/// So many BDPs of credit a sender is believed to have taken itself, in all. One that keeps to the
-/// rules takes one at a time; what of that is lost is noticed late.
+/// Limit, in BDPs, of the total credit that a receiver books as taken by the sender itself. A
+/// conforming sender takes one BDP at a time; losses of such packets are detected late.
 const MOST_TAKEN_BDPS: i64 = 16;
 
-/// Spaces credits by the time that the data they call for takes on this host's link.
+/// Spaces credits by the transmission time of their data on this host's link.
 pub(super) struct Pacer {
     rate: Rate,
     slack: Span,
-    /// When the backlog is gone.
+    /// Time at which the backlog is empty.
     empty_at: Time,
     on: bool,
 }
@@ -27,29 +27,29 @@ impl Pacer {
         Pacer { rate, slack: rate.serialise(PACER_SLACK_BYTES), empty_at: Time::ZERO, on }
     }
 
-    /// When the backlog is small enough for the next credit.
+    /// Time at which the backlog is small enough for the next credit.
     #[inline]
     pub(super) fn opens_at(&self) -> Time {
         if self.on { self.empty_at.before(self.slack) } else { Time::ZERO }
     }
 
-    /// A credit for `bytes` of data leaves at `at`.
+    /// Registers that a credit for `bytes` of data leaves at `at`.
     pub(super) fn spend(&mut self, at: Time, bytes: u64) {
         self.empty_at = self.empty_at.max(at) + self.rate.serialise(bytes);
     }
 }
 
-/// One of the two control loops: DCTCP's rule on the size of a bucket instead of a window.
+/// One of the two control loops: DCTCP's rule, applied to the size of a bucket instead of a window.
 #[derive(Clone, Debug)]
 struct Loop {
-    /// Size of the bucket in bytes.
+    /// Bucket size in bytes.
     bytes: f64,
     floor: f64,
     /// Moving average of the share of marked packets.
     alpha: f64,
     /// Marked packets since the average was updated.
     marked: u32,
-    /// Packets since the last decrease, and how many there must be before the next.
+    /// Packets since the last decrease, and the number required before the next.
     since_cut: u32,
     cut_after: u32,
 }
@@ -61,9 +61,9 @@ impl Loop {
         Loop { bytes, floor: floor * bytes, alpha: 0.0, marked: 0, since_cut: 0, cut_after }
     }
 
-    /// One packet arrived. `bucket` is the smaller of the two loops' buckets, of which `rise` is a
-    /// packet's share; `seen` is how many packets the share of marked ones is to be taken over,
-    /// where it is time to.
+    /// Registers a packet. `bucket` is the smaller bucket of the two loops, and `rise` the increase
+    /// per packet; `seen` is the number of packets of the marked share if the average is to be
+    /// updated.
     #[inline]
     fn observe(
         &mut self,
@@ -79,7 +79,7 @@ impl Loop {
             self.alpha += settings.gain * (share - self.alpha);
             self.marked = 0;
         }
-        // About one packet for each bucket's worth of packets, whether marked or not.
+        // Increases by about one packet per bucket of packets, whether marked or not.
         let mut bytes = self.bytes + rise;
         if marked && self.since_cut >= self.cut_after {
             bytes -= self.bytes * self.alpha / 2.0;
@@ -90,14 +90,14 @@ impl Loop {
     }
 }
 
-/// What one sender may be credited (`senderBkt` and `netBkt` of algorithm 1).
+/// Credit limit of one sender (`senderBkt` and `netBkt` of algorithm 1).
 pub(super) struct Bucket {
-    /// Credit handed out, or taken by the sender itself, for data that has not arrived: wire bytes.
-    /// Below zero while data has come for which credit is still to be handed out.
+    /// Credit that was issued, or taken by the sender itself, for data that has not arrived: wire
+    /// bytes. Negative if data has arrived whose credit is still to be issued.
     pub(super) outstanding: i64,
     sender: Loop,
     network: Loop,
-    /// Packets since the averages were updated, and how many there must be for the next update.
+    /// Packets since the last update of the averages, and the number required for the next.
     seen: u32,
     update_after: u32,
 }
@@ -113,13 +113,13 @@ impl Bucket {
         }
     }
 
-    /// The smaller of the two buckets.
+    /// Size of the smaller of the two buckets.
     #[inline]
     pub(super) fn bytes(&self) -> f64 {
         self.sender.bytes.min(self.network.bytes)
     }
 
-    /// A packet of any kind came from that sender.
+    /// Registers a packet of any kind from that sender.
     #[inline]
     pub(super) fn observe(
         &mut self,
@@ -139,16 +139,16 @@ impl Bucket {
         }
     }
 
-    /// Whether `wire` more bytes may be handed out. The buckets are compared before they are added,
-    /// so what is outstanding can be one packet above, but not above the most that a sender may
-    /// have.
+    /// Whether credit for `wire` more bytes may be issued. The bucket is compared before the
+    /// addition, so the outstanding credit can exceed it by one packet, but never the limit of a
+    /// sender.
     #[inline]
     pub(super) fn admits(&self, settings: &Settings, wire: i64) -> bool {
         self.outstanding + wire <= settings.most && self.outstanding as f64 <= self.bytes()
     }
 
-    /// For so many of a new message's packets the sender is believed to have taken credit itself,
-    /// where it says that of `unscheduled`: for a BDP at most, or a packet where that is less.
+    /// Number of a new message's packets for which the receiver books credit as taken by the
+    /// sender, if it announces `unscheduled`: at most a BDP, and at least a packet.
     pub(super) fn believed(&self, settings: &Settings, size: u64, unscheduled: u64) -> u64 {
         let full = settings.full as i64;
         let left = MOST_TAKEN_BDPS * settings.bdp - self.outstanding;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn steady_marks_reach_the_floors_and_each_loop_has_its_own() {
+    fn steady_marks_reach_the_floor_of_each_loop() {
         let settings = settings();
         for (csn, ce, floor) in [(true, false, 0.1), (false, true, 0.03), (true, true, 0.03)] {
             let mut bucket = Bucket::new(&settings);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_are_a_window_and_a_half_apart_and_the_first_waits_for_one() {
+    fn cuts_are_one_and_a_half_windows_apart() {
         let settings = settings();
         let mut bucket = Bucket::new(&settings);
         let first = (settings.bdp as u64 / settings.full) as usize;
@@ -220,7 +220,7 @@ mod tests {
         let fitting = rate.bytes_in(Span::us(100)) / settings.full;
         assert!(
             sent >= fitting && sent <= fitting + 2,
-            "{sent} credits where {fitting} packets fit"
+            "{sent} credits, room for {fitting} packets"
         );
     }
 }

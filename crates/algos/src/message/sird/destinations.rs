@@ -1,25 +1,26 @@
-//! Which receiver a sender serves next: a share of the link goes to all in turns, the rest to the
-//! shortest message.
+//! Choice of the next receiver at a sender: one share of the link is distributed round-robin, the
+//! rest goes to the shortest message.
 //!
-//! Each has a deficit that grows by its quantum with every packet; the largest is served once it is
-//! worth a packet.
+//! Each receiver has a deficit that grows by its quantum with every packet; the largest deficit is
+//! served once it amounts to a packet.
 
 use crate::kit::heap::Heap;
 
-/// One packet's worth of deficit.
+/// Deficit of one packet.
 pub(super) const ONE: i64 = 1 << 24;
 /// No destination.
 const NONE: u32 = u32::MAX;
 
 /// Destinations that can send, by number.
 pub(super) struct DestinationSchedule {
-    /// One that can while no other could, and has no deficit, with its key; then the heaps are
-    /// empty. The common case, as a destination comes with every credit and goes with every packet.
+    /// The only destination that can send, without a deficit, and its key; the heaps are then
+    /// empty. This is the common case, because a destination is added with every credit and removed
+    /// with every packet.
     lone: u32,
     lone_key: u128,
-    /// By their head message.
+    /// By their first message.
     shortest: Heap<u128>,
-    /// The same ones; the deficit of one is `round` less its key.
+    /// The same destinations; the deficit of one is `round` minus its key.
     deficits: Heap<i64>,
     round: i64,
 }
@@ -32,8 +33,8 @@ impl Default for DestinationSchedule {
 }
 
 impl DestinationSchedule {
-    /// A destination can send, and its shortest message has this key. One that could not before has
-    /// no deficit.
+    /// Adds a destination that can send, with the key of its shortest message. A new one has no
+    /// deficit.
     #[inline]
     pub(super) fn set(&mut self, number: u32, key: u128) {
         if self.shortest.len() == 0 && (self.lone == number || self.lone == NONE) {
@@ -76,12 +77,12 @@ impl DestinationSchedule {
         self.lone == number || self.shortest.contains(number)
     }
 
-    /// The key of the shortest message, if any destination can send.
+    /// Key of the shortest message, if any destination can send.
     pub(super) fn first_key(&self) -> Option<u128> {
         if self.lone != NONE { Some(self.lone_key) } else { Some(self.shortest.first()?.0) }
     }
 
-    /// The destination whose turn it is, where the fair share is in units of [`ONE`].
+    /// The destination to serve next, with the fair share in units of [`ONE`].
     #[inline]
     pub(super) fn next(&mut self, fair_share: i64) -> Option<u32> {
         if self.lone != NONE {
@@ -97,8 +98,8 @@ impl DestinationSchedule {
         self.add_rounds(1, quantum, winner, extra);
         let (key, _) = self.deficits.first()?;
         if self.round - key < ONE {
-            // As many rounds at once as it takes: either the largest deficit is enough then, or the
-            // winner's.
+            // Adds the required number of rounds at once: until the largest deficit or the winner's
+            // suffices.
             let rounds = |key: i64, each: i64| {
                 if each > 0 { (ONE - (self.round - key) + each - 1) / each } else { i64::MAX }
             };
@@ -125,7 +126,7 @@ mod tests {
     use alloc::collections::BTreeMap;
     use tidegate_core::{Domain, Rng};
 
-    /// The same by a look at all, round by round.
+    /// The same by a scan of all destinations, round by round.
     fn expected(all: &mut BTreeMap<u32, (u128, i64)>, fair_share: i64) -> Option<u32> {
         let (_, winner) = all.iter().map(|(&number, &(key, _))| (key, number)).min()?;
         let count = all.len() as i64;
@@ -146,12 +147,12 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_those_that_a_look_at_all_destinations_gives() {
+    fn order_equals_that_of_a_full_scan() {
         for fair_share in [0, ONE / 4, ONE / 2, ONE] {
             let mut rng = Rng::stream(fair_share as u64, Domain::Transport, 0);
             let (mut schedule, mut all) = (DestinationSchedule::default(), BTreeMap::new());
             for step in 0..20_000 {
-                // None, one or several at a time.
+                // No change, or one or several at a time.
                 let number = rng.below(1 + step / 2_000 % 4) as u32;
                 if rng.below(2) == 0 {
                     schedule.remove(number);

@@ -1,90 +1,91 @@
-//! Headers of SIRD, and how they lie in memory.
+//! Headers of SIRD and their layout in memory.
 //!
-//! A message is known by the pair of hosts, its lane and the lane's generation. Whatever a sender
-//! says of one ([`Announced`]) says all that its receiver must know.
+//! The pair of hosts, the lane and the lane's generation identify a message. Every announcement by
+//! a sender ([`Announced`]) contains everything that its receiver must know.
 
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
 
 headers! {
-    /// SIRD: receivers hand out credit.
+    /// SIRD: receivers issue credit.
     pub enum Header = "sird", version 1, port 52701;
     /// A packet with payload.
     Data = 0 {
         flags {
             /// The last packet of its message.
             end_of_message,
-            /// Sent before.
+            /// Retransmission.
             retransmission,
-            /// The sender holds more credit than it should (`sird.csn`).
+            /// The sender holds more credit than its threshold (`sird.csn`).
             sender_congested,
         }
         fields {
-            /// The sender's slot of the message; comes back in what its receiver says of it.
+            /// The sender's slot of the message; the receiver returns it.
             connection: u32,
-            /// Place of the message among those of this sender to this receiver.
+            /// Number of the message slot between this sender and this receiver.
             lane: u32,
-            /// How often the lane was used before.
+            /// Number of earlier uses of the lane.
             generation: u32,
             /// The sender's number of the message.
             message: u32,
-            /// First packets of the message that go without credit.
+            /// Number of unscheduled packets at the start of the message.
             unscheduled: u32,
-            /// What the message counts among those of other tenants.
+            /// Weight of the message among those of other tenants.
             weight: u32,
-            /// Bytes of the message; all ones: no end is known.
+            /// Bytes of the message; all ones: unknown end.
             size: u64,
-            /// Where in the message the payload begins, in bytes.
+            /// Byte offset of the payload in the message.
             offset: u64,
-            /// When it left its sender, by the sender's clock; zero where its receiver takes no
-            /// delays.
+            /// Departure time by the sender's clock; zero if the receiver does not measure delays.
             sent_at: Time,
         }
     }
-    /// Announces a message and asks for credit (CREDITREQ).
+    /// Announces a message and requests credit (CREDITREQ).
     Request = 1 {
         flags {
-            /// It was said before, and nothing came of it.
+            /// Repeated, because there was no response.
             repeated,
         }
         fields {
             /// The sender's slot of the message.
             connection: u32,
-            /// Place of the message among those of this sender to this receiver.
+            /// Number of the message slot between this sender and this receiver.
             lane: u32,
-            /// How often the lane was used before.
+            /// Number of earlier uses of the lane.
             generation: u32,
             /// The sender's number of the message.
             message: u32,
-            /// First packets of the message that go without credit.
+            /// Number of unscheduled packets at the start of the message.
             unscheduled: u32,
-            /// What the message counts among those of other tenants.
+            /// Weight of the message among those of other tenants.
             weight: u32,
-            /// Bytes of the message; all ones: no end is known.
+            /// Bytes of the message; all ones: unknown end.
             size: u64,
-            /// Repeated: where in the message the first byte is that was not sent yet.
+            /// If repeated: byte offset of the first unsent byte.
             sent: u64,
         }
     }
-    /// Allows its receiver to send a packet of whichever message.
+    /// Allows a sender to send a packet of any message to this receiver.
     Credit = 2 {
         flags {}
         fields {
-            /// The sender's slot of the message that it was meant for.
+            /// The sender's slot of the message that the credit was issued for.
             connection: u32,
             /// Lane of that message.
             lane: u32,
             /// The sender's number of that message.
             message: u32,
-            /// Payload of the packet that it was meant for; zero: only the sum is said again.
+            /// Payload of the packet that the credit was issued for; zero: only the sum is
+            /// repeated.
             payload_bytes: u32,
-            /// Where in the message that packet begins, in bytes.
+            /// Byte offset of that packet in the message.
             offset: u64,
-            /// All credit to this sender so far, in bytes on the wire; it makes up for lost ones.
+            /// Total credit issued to this sender, in bytes on the wire; it compensates for lost
+            /// credits.
             granted: u64,
         }
     }
-    /// All of a message has arrived.
+    /// The message has arrived completely.
     Ack = 3 {
         flags {}
         fields {
@@ -96,18 +97,18 @@ headers! {
             generation: u32,
             /// As in the message's packets.
             message: u32,
-            /// All credit to this sender so far, in bytes on the wire; zero where none is to be
-            /// forgotten.
+            /// Total credit issued to this sender, in bytes on the wire; zero if none is to be
+            /// discarded.
             granted: u64,
-            /// Credit to forget: for packets that the message turned out not to have.
+            /// Credit to discard, for packets that the message turned out not to have.
             excess: u64,
         }
     }
-    /// Asks for lost packets.
+    /// Requests lost packets.
     Resend = 4 {
         flags {
-            /// Nothing of the message has arrived for a timeout; else something is missing between
-            /// others.
+            /// No packet of the message has arrived for a timeout; otherwise packets are missing
+            /// between others.
             stalled,
         }
         fields {
@@ -119,9 +120,9 @@ headers! {
             generation: u32,
             /// As in the message's packets.
             message: u32,
-            /// Where in the message the first missing byte is.
+            /// Byte offset of the first missing byte.
             offset: u64,
-            /// From the lowest bit: packets that are missing, from there on.
+            /// Missing packets from that offset on, one bit each, lowest bit first.
             missing: u64 as Bits,
         }
     }
@@ -131,23 +132,23 @@ headers! {
         fields {
             /// The sender's slot of the message.
             connection: u32,
-            /// Place of the message among those of this sender to this receiver.
+            /// Number of the message slot between this sender and this receiver.
             lane: u32,
-            /// How often the lane was used before.
+            /// Number of earlier uses of the lane.
             generation: u32,
             /// The sender's number of the message.
             message: u32,
-            /// First packets of the message that go without credit.
+            /// Number of unscheduled packets at the start of the message.
             unscheduled: u32,
-            /// What the message counts among those of other tenants.
+            /// Weight of the message among those of other tenants.
             weight: u32,
-            /// Bytes of the message; all ones: no end is known.
+            /// Bytes of the message; all ones: unknown end.
             size: u64,
         }
     }
 }
 
-/// What a sender says of a message.
+/// Properties of a message as its sender announces them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Announced {
     pub(super) connection: u32,
@@ -176,7 +177,7 @@ impl Request {
 }
 
 impl Header {
-    /// The message's lane.
+    /// Lane of the message.
     #[inline]
     pub(super) fn lane(&self) -> u32 {
         match self {
@@ -190,7 +191,7 @@ impl Header {
     }
 }
 
-/// Kinds, in the low bits of a tag; those that announce a message first.
+/// Packet kind, in the low bits of a tag; kinds that announce a message first.
 const KIND: u8 = 0b111;
 const DATA: u8 = 0;
 const REQUEST: u8 = 1;
@@ -198,23 +199,23 @@ const CREDIT: u8 = 2;
 const ACK: u8 = 3;
 const RESEND: u8 = 4;
 const BUSY: u8 = 5;
-/// Flags, in the bits above.
+/// Flags, in the bits above the kind.
 const END_OF_MESSAGE: u8 = KIND + 1;
 const SENDER_CONGESTED: u8 = END_OF_MESSAGE << 1;
 const STALLED: u8 = END_OF_MESSAGE;
 
-/// What a receiver wants to know of a packet before it looks at what it is.
+/// Properties of a packet that a receiver needs before it parses the header.
 pub(super) struct Glance {
-    /// It says all about a message.
+    /// Whether it describes a message completely.
     pub(super) announces: bool,
-    /// It is data, so it says when it was sent where that is asked for.
+    /// Whether it is data, and so carries its departure time if requested.
     pub(super) is_data: bool,
-    /// It is data whose sender is congested.
+    /// Whether it is data of a congested sender.
     pub(super) sender_congested: bool,
 }
 
 impl Glance {
-    /// At a body; none where that holds no packet of SIRD.
+    /// Reads a body; `None` if it holds no SIRD packet.
     #[inline(always)]
     pub(super) fn at(body: &Body) -> Option<Glance> {
         let kind = body.tag & KIND;
@@ -226,7 +227,7 @@ impl Glance {
     }
 }
 
-/// Two numbers in a word.
+/// Packs two numbers into a word.
 #[inline(always)]
 fn pair(low: u32, high: u32) -> u64 {
     (high as u64) << 32 | low as u64

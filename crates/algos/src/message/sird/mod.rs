@@ -1,88 +1,92 @@
-//! SIRD: receivers hand out credit for the link that is theirs, and senders and switches say when a
-//! shared one is full.
+//! SIRD: receivers issue credit for their own link, and senders and switches report congestion of
+//! shared links.
 //!
-//! A receiver owns its downlink, so it schedules what arrives: one credit lets one packet go,
-//! credits leave at the pace of the link, and at most `B` bytes of credit are out at a time, of
-//! which a network without congestion needs one bandwidth-delay product (BDP). Uplinks and links
-//! between switches are shared, so they are managed by reaction: a sender that holds much unused
-//! credit says so in its data, a switch marks ECN, and either shrinks what the receiver grants that
-//! sender by DCTCP's rule, which leaves the credit to senders that can use it. Messages of up to a
-//! BDP are sent at once, without credit.
+//! A receiver owns its downlink, so it schedules the traffic on it: one credit allows one packet,
+//! credits leave at the pace of the link, and at most `B` bytes of credit are outstanding, of which
+//! a network without congestion needs one bandwidth-delay product (BDP). Uplinks and links between
+//! switches are shared and therefore controlled by feedback: a sender that holds much unused credit
+//! flags this in its data, a switch marks ECN, and either reduces the credit limit of that sender
+//! by DCTCP's rule, which leaves the credit to senders that can use it. Messages of up to a BDP are
+//! sent immediately, without credit.
 //!
 //! K. Prasopoulos, E. Bugnion, M. Kogias, "SIRD: A Sender-Informed, Receiver-Driven Datacenter
 //! Transport Protocol", NSDI 2025.
 //!
 //! # Rules
 //!
-//! * algorithm 1, receiver: a packet's credit goes to the message with the fewest bytes left whose
-//!   sender's bucket admits it, while `b + credit ≤ B`; it is due back when the packet arrives
-//! * algorithm 2, sender: `csn ← Σ credit in hand ≥ SThr`, on every data packet, before its own
-//!   credit is spent
-//! * both loops, per packet: `bucket += full² / bucket`, `full` a full packet on the wire; per
+//! * algorithm 1, receiver: the next credit goes to the message with the fewest bytes left whose
+//!   sender's bucket admits it, while `b + credit ≤ B`; it is returned when the packet arrives
+//! * algorithm 2, sender: `csn ← Σ unused credit ≥ SThr`, in every data packet, before the packet's
+//!   own credit is spent
+//! * both loops, per packet: `bucket += full² / bucket`, with `full` a full packet on the wire; per
 //!   bucket of packets: `α ← (1 − g) α + g F`; on a marked packet, once in 1.5 buckets of packets:
 //!   `bucket −= bucket · α / 2`
-//! * sender, between receivers: `fair_share` of the link in turns, the rest to the shortest message
+//! * sender, between receivers: `fair_share` of the link round-robin, the rest to the shortest
+//!   message
 //!
-//! Credit is counted in bytes on the wire, headers and gap included. It belongs to the pair of
+//! Credit is counted in bytes on the wire, including headers and gap. It belongs to the pair of
 //! hosts, not to a message: the sender spends it on its shortest message to that receiver, and the
-//! receiver goes on until it has handed out credit for every packet of every message once.
+//! receiver continues until it has issued credit for every packet of every message once.
 //!
 //! # Packets
 //!
-//! In `header.rs`. Data takes its payload and 80 bytes on the wire, at least 84, everything else
-//! 84. A message is known by the pair of hosts, its lane and the lane's generation; a lane is used
-//! again, with the next generation, once the receiver has acknowledged the message before. So both
-//! ends recognise old packets for ever, with one small record a lane.
+//! Defined in `header.rs`. A data packet takes its payload plus 80 bytes on the wire, at least 84;
+//! all other packets take 84. The pair of hosts, the lane and the lane's generation identify a
+//! message; a lane is reused, with the next generation, once the receiver has acknowledged the
+//! previous message. Both ends therefore always recognise old packets, with one small record per
+//! lane.
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! ECN at ports between switches, by the instantaneous queue (`NThr`, 1.25 BDP), and a path of its
-//! own for every packet. Priorities are used where there are two, and not needed.
+//! ECN at ports between switches, on the instantaneous queue (`NThr`, 1.25 BDP), and per-packet
+//! spraying. Two priorities are used if available, but not required.
 //!
 //! # Differences from the paper
 //!
-//! The authors' simulator settles what the paper leaves open (github.com/epfl-dcsl/SIRD-Simulator,
-//! `r2p2-cc-hybrid.cc`):
+//! The authors' simulator decides points that the paper leaves open
+//! (github.com/epfl-dcsl/SIRD-Simulator, `r2p2-cc-hybrid.cc`):
 //!
-//! * Unscheduled packets count too: the first packet of a message takes their credit out of the
-//!   buckets, below zero if need be, and no credit is handed out until they recover. A sender takes
-//!   no more than a BDP for one receiver, credit in hand included, but a packet always; whole
-//!   packets, so that a message's credit is the sum of its packets.
-//! * Every packet raises a bucket, marked ones too; both loops divide by the smaller bucket, and
-//!   their floors are 0.1 and 0.03 BDP.
-//! * A bucket is compared before a packet's credit is added, so it can be passed by one packet.
+//! * Unscheduled packets count: the first packet of a message takes their credit out of the
+//!   buckets, below zero if necessary, and no credit is issued until they recover. A sender takes
+//!   at most a BDP for one receiver, including unused credit, but always at least a packet; it
+//!   takes whole packets, so that a message's credit is the sum of its packets.
+//! * Every packet raises a bucket, including marked ones; both loops divide by the smaller bucket,
+//!   and their floors are 0.1 and 0.03 BDP.
+//! * A bucket is compared before a packet's credit is added, so it can be exceeded by one packet.
 //! * Credits are spaced by the wire time of their data, with a slack of 562 bytes, instead of every
 //!   30 ns.
 //!
-//! With `rules = "published-code"` three more of its ways hold, for comparison with its results: a
-//! sender is congested if it holds more than `SThr` after the packet's own credit is spent, what it
-//! took itself included, and only while two of its messages have unsent bytes; and what one sender
-//! may have is the BDP in bytes, so whole packets within it. The first lets a slow sender with one
-//! message keep a BDP of credit that others could use.
+//! `rules = "published-code"` adopts three more rules of the simulator, for comparison with its
+//! results: a sender is congested if it holds more than `SThr` after the packet's own credit is
+//! spent, including credit that it took itself; it reports this only while two of its messages have
+//! unsent bytes; and the credit limit of a sender is the BDP in bytes, rounded down to whole
+//! packets. The second rule lets a slow sender with one message keep a BDP of credit that others
+//! could use.
 //!
-//! Our own:
+//! Differences that are our choice:
 //!
-//! * Credit that one sender may have is a BDP rounded up to whole packets, and `B` is larger by as
-//!   much unless it is set below a BDP; `SThr` is two packets at least. Else a path that holds few
-//!   packets is not filled.
-//! * Loss recovery, which the paper takes from Homa without detail: receivers ask for packets that
-//!   time has shown to be lost, senders repeat announcements, both with exponential backoff, and
-//!   the receiver acknowledges whole messages. Credits carry a running sum, so a later one replaces
-//!   a lost one. See `recovery.rs` and `unanswered.rs`.
-//! * A sender needs credit for all of its next packet (the paper: for any of it), but for once
-//!   after its receiver has asked in vain.
-//! * With `network_signal` the network is congested for a receiver where a packet has met a delay
-//!   of `delay_threshold`, in place of marks: the largest of a hop, for which switches write two
-//!   bytes that are not counted on the wire, or of the whole path, over the least of a full packet
-//!   from that sender, so that clocks need not agree. That least never ages: after clocks have
-//!   drifted, or all routes have become longer, every packet counts as delayed; and who comes when
-//!   there is a queue takes it for the path, and more than its share (measured: four pairs over one
-//!   link, 100 us apart, have a Jain's index of 0.55, and 1.00 by hops). Both count queues of
-//!   downlinks too, which do not mark; so the threshold is above what the budget leaves there.
-//! * A message without end counts as longer than any other; several take turns.
-//! * Of a sender's messages only the shortest is tried, and of all only the one whose turn it is
-//!   when the budget is short: a shorter last packet of another does not overtake when little
-//!   credit is left.
+//! * The credit limit of a sender is a BDP rounded up to whole packets, and `B` is larger by the
+//!   same amount unless it is set below a BDP; `SThr` is at least two packets. Otherwise a path
+//!   that holds few packets is not filled.
+//! * Loss recovery, which the paper takes from Homa without detail: receivers request packets that
+//!   timeouts show to be lost, senders repeat announcements, both with exponential backoff, and the
+//!   receiver acknowledges whole messages. Credits carry a running sum, so a later one replaces a
+//!   lost one. See `recovery.rs` and `unanswered.rs`.
+//! * A sender needs credit for all of its next packet (the paper: for any part of it), with one
+//!   exception after a request by its receiver for missing packets.
+//! * With `network_signal`, the network is congested for a receiver if a packet has a delay of at
+//!   least `delay_threshold`, in place of marks. The delay is either the largest of one hop, for
+//!   which switches write two bytes that are not counted on the wire, or that of the whole path
+//!   minus the minimum of a full packet from that sender, so that clocks need not be synchronised.
+//!   The minimum never ages: after clock drift, or if all routes have become longer, every packet
+//!   counts as delayed. A flow that starts while there is a queue takes it for part of the path,
+//!   and gets more than its share (measured: four pairs over one link, 100 us apart, have a Jain's
+//!   index of 0.55, and 1.00 by hops). Both delays include queues of downlinks, which do not mark;
+//!   the threshold is therefore above the queue that the budget leaves there.
+//! * A message of unknown size ranks behind all others; several of them are served round-robin.
+//! * Only the shortest message of each sender is considered, and among all senders only the first
+//!   when the budget is short: a shorter last packet of another message does not overtake when
+//!   little credit is left.
 
 mod credit;
 mod destinations;
@@ -115,24 +119,24 @@ use tidegate_core::{
     wire::Carried,
 };
 
-/// Queue between switches from which on packets are marked (NThr; paper, table 2).
+/// Queue length at ports between switches from which packets are marked (NThr; paper, table 2).
 const NETWORK_THRESHOLD: Extent = Extent::Bdp(1.25);
-/// Timeouts double at most so often.
+/// Largest number of times that a timeout doubles.
 const MAX_BACKOFF: u8 = 6;
-/// Larger sizes than this, some exabytes, are taken for it: sums of a few stay numbers.
+/// Upper bound of configured sizes, some exabytes: sums of a few of them do not overflow.
 const MOST_BYTES: f64 = (1u64 << 60) as f64;
-/// Bytes left of a message without end: more than of any other.
+/// Bytes left of a message of unknown size: more than any other.
 const LONG: u64 = 1 << 57;
-/// Bits of a message's rank below its weight, which has five; one is left above.
+/// Bits of a message's rank below its weight, which has five bits; one bit is left above.
 const BELOW_WEIGHT: u32 = 64 + 58;
-/// Parts of a byte in which turns of weighted messages are counted.
+/// Fractions of a byte in which the order of weighted messages is counted.
 const WEIGHED: u64 = 1 << 10;
 
-/// What every step of this transport is handed.
+/// Context of every step of this transport.
 type Step<'a> = step::Step<'a, Settings, Header>;
 
 choice! {
-    /// Whose packet goes next.
+    /// Order of packets.
     pub enum Policy {
         Srpt = "srpt",
         RoundRobin = "round-robin",
@@ -141,15 +145,15 @@ choice! {
     }
 }
 choice! {
-    /// Whose rules hold where the paper and its authors' simulator differ.
+    /// Rules where the paper and its authors' simulator differ.
     pub enum Rules { Paper = "paper", PublishedCode = "published-code" }
 }
 choice! {
-    /// By what a receiver knows that the network is congested.
+    /// Signal from which a receiver infers network congestion.
     pub enum NetworkSignal { Ecn = "ecn", Delay = "delay", PeakHopDelay = "peak-hop-delay" }
 }
 choice! {
-    /// What goes above the priority of data, where there are two.
+    /// Packets above the priority of data, if there are two priorities.
     pub enum Priorities {
         ControlAndUnscheduled = "control-and-unscheduled",
         Control = "control",
@@ -159,67 +163,68 @@ choice! {
 params! {
     /// Parameters of SIRD.
     pub struct SirdParams {
-        /// Credit that a receiver may have out (B). Less than a BDP does not fill the link.
+        /// Credit that a receiver may have outstanding (B). Less than a BDP does not fill the link.
         budget: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, \
             table 2";
-        /// Messages of up to so many bytes on the wire start without credit (UnschT).
+        /// Largest message, in bytes on the wire, that starts without credit (UnschT).
         unscheduled_threshold: Extent = Extent::Bdp(1.0),
             within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
-        /// A sender that holds so much credit is congested (SThr); under `paper` less than two
-        /// packets count as two; very large: no sender ever is, and slow ones hold credit that
+        /// Unused credit from which a sender is congested (SThr); under `paper` at least two
+        /// packets; a very large value disables the signal, and slow senders then hold credit that
         /// others could use.
         sender_threshold: Extent = Extent::Bdp(0.5),
             within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
-        /// Weight of the latest share of marked packets in its moving average, in both loops; 0:
-        /// they never react.
+        /// Weight of the latest share of marked packets in its moving average, in both loops; 0
+        /// disables both loops.
         gain: f64 = 0.08, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
-        /// Least bucket of a congested sender, in BDP; 1: it never shrinks.
+        /// Smallest bucket of a congested sender, in BDP; 1: it never shrinks.
         sender_floor: f64 = 0.1, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
-        /// Least bucket of a sender behind a congested network, in BDP.
+        /// Smallest bucket of a sender behind a congested network, in BDP.
         network_floor: f64 = 0.03, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
-        /// Share of a sender's link that its receivers get in turns; the rest goes to the shortest
-        /// message.
+        /// Share of a sender's link that its receivers get round-robin; the rest goes to the
+        /// shortest message.
         fair_share: f64 = 0.5, in 0.0..=1.0, "paper, section 5.4";
-        /// Whose packet a receiver credits next: of the shortest message, all in turns, in
-        /// proportion to their weights, or of the largest weight first and then the shortest.
+        /// Order in which a receiver issues credit: shortest message first, round-robin, in
+        /// proportion to weights, or largest weight first and then shortest.
         receiver_policy: Policy = Policy::Srpt, "paper, sections 4.5 and 5.1";
-        /// Whose packet a sender sends next, but for the turns of `fair_share`.
+        /// Order in which a sender sends packets, except for the round-robin share of `fair_share`.
         sender_policy: Policy = Policy::Srpt, "paper, sections 4.5 and 5.1";
-        /// Credits are as far apart as the data they call for.
+        /// Whether credits are spaced like the data that they allow.
         credit_pacing: bool = true, "paper, section 4.5";
-        /// Share of the link that paced credits call for. At 1 nothing drains the queue that other
-        /// packets (requests, unscheduled data) leave behind at a busy downlink, so it grows to
-        /// what the budget allows.
+        /// Share of the link that paced credits allow. At 1, nothing drains the queue of other
+        /// packets (requests, unscheduled data) at a busy downlink, so it grows to the limit of the
+        /// budget.
         credit_rate: f64 = 1.0, in 0.1..=1.0, "authors' simulator, r2p2-cc-hybrid.cc";
-        /// What goes above the priority of data, where there are two.
+        /// Packets above the priority of data, if there are two priorities.
         priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
-        /// By what a receiver knows that the network is congested: marks of switches, the queueing
-        /// delay of the whole path, or the largest of a hop, which switches write into packets.
+        /// Signal from which a receiver infers network congestion: marks of switches, the queueing
+        /// delay of the whole path, or the largest delay of a hop, which switches write into
+        /// packets.
         network_signal: NetworkSignal = NetworkSignal::Ecn, "paper, section 4.3; the others are \
             ours";
-        /// Queueing delay from which on the network is congested, as what the host's link carries
-        /// in that time. More than `budget` leaves at a downlink without congestion.
+        /// Queueing delay from which the network is congested, as the bytes that the host's link
+        /// carries in that time. More than `budget` leaves at a downlink without congestion.
         delay_threshold: Extent = Extent::Bdp(0.75),
             within Extent::Bdp(0.0) => Extent::Bdp(1e9), "our choice: above B less a BDP, below \
             NThr at the host's rate";
-        /// Whose rules hold where the paper and its authors' simulator differ: when a sender is
-        /// congested, and whether the credit that one sender may have is a BDP rounded up to whole
-        /// packets, or down.
+        /// Rules where the paper and its authors' simulator differ: the test for a congested
+        /// sender, and whether the credit limit of a sender is a BDP rounded up or down to whole
+        /// packets.
         rules: Rules = Rules::Paper, "paper, algorithms 1 and 2";
-        /// Without news for so long, packets are lost.
+        /// Time without a response after which packets count as lost.
         resend_timeout: Span = Span::ms(1), within Span::us(10) => Span::s(1), "our choice: far \
             above any round trip";
     }
 }
 
-/// Parameters in bytes, and what else both halves need.
+/// Parameters in bytes, and other values that both halves use.
 struct Settings {
     hosts: u32,
     segments: Segments,
     /// A full packet on the wire.
     full: u64,
     bdp: i64,
-    /// Credit that one sender may have.
+    /// Credit limit of one sender.
     most: i64,
     budget: i64,
     unscheduled_threshold: u64,
@@ -227,7 +232,7 @@ struct Settings {
     gain: f64,
     sender_floor: f64,
     network_floor: f64,
-    /// In units of [`turns::ONE`].
+    /// In units of [`destinations::ONE`].
     fair_share: i64,
     receiver_policy: Policy,
     sender_policy: Policy,
@@ -242,16 +247,16 @@ impl Settings {
         let segments = Segments { mtu: host.mtu as u64 };
         let full = segments.full();
         let bytes = |extent: Extent| extent.bytes(host.bdp_bytes).min(MOST_BYTES) as i64;
-        // However short the path, a packet must fit.
+        // At least one packet, however short the path.
         let bdp = (host.bdp_bytes as i64).max(full as i64);
         let budget = bytes(params.budget).max(full as i64);
         let threshold = bytes(params.sender_threshold);
         let (most, budget, threshold) = match params.rules {
             Rules::PublishedCode => (bdp, budget, threshold),
             Rules::Paper => {
-                // Whole packets that are less than a BDP do not fill the path; what the budget has
-                // beyond one, for others than the sender that has it, it keeps. Of the credit that
-                // a sender looks at, a packet's is spent at once.
+                // Whole packets below a BDP do not fill the path. The budget keeps its excess over
+                // one BDP, which is for other senders. A packet's credit is spent immediately, so
+                // the sender's threshold includes it.
                 let most = (bdp as u64).next_multiple_of(full) as i64;
                 let more = if budget < bdp { 0 } else { most - bdp };
                 (most, budget + more, threshold.max(2 * full as i64))
@@ -285,7 +290,7 @@ impl Settings {
 }
 
 impl Policy {
-    /// Place of a message among others: the least goes next. One without end has [`LONG`] bytes
+    /// Rank of a message: the smallest goes first. A message of unknown size has [`LONG`] bytes
     /// left.
     #[inline]
     fn rank(self, bytes_left: u64, order: u64, weight: u8) -> u128 {
@@ -299,22 +304,22 @@ impl Policy {
         }
     }
 
-    /// Messages go on being ordered by their turns, not by their bytes left.
+    /// Whether messages are ordered by rounds instead of bytes left.
     #[inline]
-    fn is_of_turns(self) -> bool {
+    fn is_by_order(self) -> bool {
         matches!(self, Policy::RoundRobin | Policy::Weighted)
     }
 
-    /// The first turn of a message, where `turn` is the latest of all.
+    /// First order of a message, where `latest` is the latest of all.
     #[inline]
     fn first_order(self, latest: &mut u64) -> u64 {
         *latest += (self != Policy::Weighted) as u64;
         *latest
     }
 
-    /// The turn after `order`, in which `wire` bytes of the message went. Weighted ones are as far
-    /// apart as bytes over weight: start-time fair queueing (Goyal et al., SIGCOMM 1996), in which
-    /// `order` is no earlier than the time at which the message could go again.
+    /// Order after `order` when `wire` bytes of the message have been sent. Weighted orders advance
+    /// by bytes over weight: start-time fair queueing (Goyal et al., SIGCOMM 1996), in which
+    /// `order` is no earlier than the time at which the message could send again.
     #[inline]
     fn next_order(self, latest: &mut u64, order: u64, wire: u64, weight: u8) -> u64 {
         if self == Policy::Weighted {
@@ -334,7 +339,7 @@ pub struct Sird {
     priorities: [u8; 3],
     outbox: Outbox,
     inbox: Inbox,
-    /// Goes before data.
+    /// Control packets; they leave before data.
     control: VecDeque<Control<Header>>,
     paths: Paths,
 }
@@ -344,7 +349,7 @@ impl Endpoint for Sird {
         name: "sird",
         title: "SIRD",
         citation: "Prasopoulos et al., NSDI 2025",
-        summary: "Receivers schedule their own link by credit, and shrink the credit of senders \
+        summary: "Receivers schedule their own link by credit, and reduce the credit of senders \
             that cannot use it.",
         color: "#56b4e9",
         marker: Marker::Star,
@@ -427,7 +432,7 @@ impl Transport for Sird {
             inbox.changed(now);
             let congested = match settings.signal {
                 NetworkSignal::Ecn => packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0,
-                // Of others the time of sending is what the driver makes of nothing.
+                // In other packets the departure time is undefined.
                 NetworkSignal::Delay if glance.is_data => {
                     let is_full = packet.body.payload_bytes as u64 == settings.segments.mtu;
                     let delay = inbox.delay(source, now, packet.body.sent_at, is_full);
@@ -438,7 +443,7 @@ impl Transport for Sird {
                     packet.frame.peak_hop_delay >= settings.delay_threshold
                 }
             };
-            inbox.hear(step, source, glance.sender_congested, congested);
+            inbox.on_packet(step, source, glance.sender_congested, congested);
         }
         let answer = match (Header::read(packet.body), source) {
             (Some(Header::Data(data)), Some(source)) => {
@@ -460,7 +465,7 @@ impl Transport for Sird {
             }
             _ => None,
         };
-        // Nobody that credit goes to has sent what comes from an unknown host.
+        // An unknown host has no credit to return.
         if let Some(source) = source {
             inbox.reschedule(settings, source);
             inbox.issue(step);
@@ -525,8 +530,8 @@ impl Transport for Sird {
 }
 
 impl Sird {
-    /// Does everything that was due by `now`, each at its own time, so that nothing depends on when
-    /// the driver calls.
+    /// Handles everything that was due by `now`, each at its own time, so that results do not
+    /// depend on when the driver calls.
     #[inline]
     fn advance(&mut self, now: Time) {
         if self.deadline() <= now {
@@ -554,7 +559,7 @@ impl Sird {
         }
     }
 
-    /// Writes a data packet with so much payload.
+    /// Writes a data packet with this payload.
     fn write_data(&mut self, dst: u32, data: Data, payload_bytes: u32, packet: PacketMut<'_>) {
         let [_, unscheduled, scheduled] = self.priorities;
         let is_first = data.offset < data.unscheduled as u64 * self.settings.segments.mtu;
@@ -571,7 +576,7 @@ impl Sird {
         departure.write(self.host.host, &Header::Data(data), packet);
     }
 
-    /// Writes any other.
+    /// Writes a control packet.
     fn write_control(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
         let entropy = self.paths.entropy(dst, header.lane());
         let departure = Departure::control(dst, entropy, self.priorities[0]);

@@ -1,4 +1,5 @@
-//! The receiving half: what has arrived, and whose credit that was (algorithm 1, `onDataPacket`).
+//! The receiving half: arrived packets and the accounting of their credit (algorithm 1,
+//! `onDataPacket`).
 
 use alloc::vec::Vec;
 
@@ -11,20 +12,21 @@ use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::heap::{Heap, Pile, Places};
 use crate::kit::horizon::Horizon;
-use crate::kit::lanes::{Heard, Known};
+use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
 use crate::kit::window::Window;
 
-/// Messages being received at a time. More are not heard, and their senders ask again.
+/// Largest number of messages that are received at a time. Others are ignored, and their senders
+/// ask again.
 const MAX_MESSAGES: usize = 1 << 16;
-/// Packets beyond the first missing one that are taken; credit stops there too.
+/// Largest distance beyond the first missing packet that is accepted; credit stops there, too.
 pub(super) const MAX_AHEAD: u64 = 1 << 16;
-/// More packets of one message are not sent without credit.
+/// Largest number of unscheduled packets of one message.
 const MAX_UNSCHEDULED: u64 = 1 << 20;
 
-/// A message being received.
+/// A message that is being received.
 #[derive(Default)]
 pub(super) struct Incoming {
     pub(super) complete: bool,
@@ -36,32 +38,32 @@ pub(super) struct Incoming {
     pub(super) connection: u32,
     pub(super) size: u64,
     pub(super) packets: u64,
-    /// Packets for which credit has been handed out, or taken by the sender itself.
+    /// Packets for which credit has been issued, or taken by the sender itself.
     pub(super) granted: u64,
     pub(super) received: u64,
     pub(super) window: Window,
-    /// So many packets have been sent, the sender says: more than were granted where it spent other
-    /// messages' credit.
+    /// Packets that have been sent by the sender's account: more than were granted if it spent
+    /// credit of other messages.
     pub(super) sent: u64,
-    /// Credit for packets that a stopped message no longer has: its sender must forget it.
+    /// Credit for packets that a stopped message no longer has: its sender must discard it.
     excess: u64,
     pub(super) order: u64,
     pub(super) weight: u8,
-    /// When it began to expect packets, or one of it last arrived.
+    /// Time since which packets are expected: the later of its opening and its last arrival.
     pub(super) waits_since: Time,
-    /// When packets of it were last asked for.
-    pub(super) asked_at: Time,
+    /// Time of the last request for missing packets.
+    pub(super) requested_at: Time,
     pub(super) horizon: Horizon,
     pub(super) backoff: Backoff,
 }
 
 impl Incoming {
-    /// More packets are under way, as far as this side can tell.
+    /// Whether packets are in flight, as far as the receiver knows.
     pub(super) fn expects(&self) -> bool {
         self.received < self.granted.max(self.window.high()).max(self.sent)
     }
 
-    /// Credit is to be handed out for packets of it, and may be.
+    /// Whether the message needs more credit and may get it.
     #[inline]
     pub(super) fn wants(&self) -> bool {
         self.granted < self.packets && self.granted < self.window.base() + MAX_AHEAD
@@ -77,37 +79,37 @@ impl Incoming {
     }
 }
 
-/// A sender, as its receiver sees it.
+/// A sender, as the receiver sees it.
 pub(super) struct Source {
     pub(super) host: u32,
     pub(super) bucket: Bucket,
-    /// Every byte of credit handed out to it so far.
+    /// Total credit issued to it.
     pub(super) granted_bytes: u64,
-    /// Messages that want credit.
+    /// Messages that need credit.
     pub(super) messages: Pile<u128>,
-    /// Of a message that has arrived its excess credit is kept.
-    lanes: Heard<u64>,
-    pub(super) heard_at: Time,
-    /// When a packet of any of its messages last arrived for the first time.
+    /// For an arrived message, its excess credit is kept.
+    lanes: IncomingLanes<u64>,
+    pub(super) last_packet_at: Time,
+    /// Time at which a packet of any of its messages last arrived for the first time.
     pub(super) data_at: Time,
-    /// The least that a full packet took, by the two hosts' clocks; with their difference, which
-    /// may make it negative: picoseconds. It never ages.
+    /// Minimum delay of a full packet in picoseconds, by the two hosts' clocks; their offset may
+    /// make it negative. It never ages.
     least_delay: i64,
-    /// Did not answer: gets no credit until it is heard of, and what it has does not count against
-    /// the budget.
+    /// Whether the sender does not respond; it then gets no credit until a packet from it arrives,
+    /// and its outstanding credit does not count against the budget.
     pub(super) silent: bool,
 }
 
 impl Source {
-    /// One that was never heard of.
+    /// A new source.
     fn new(settings: &Settings, host: u32) -> Source {
         Source {
             host,
             bucket: Bucket::new(settings),
             granted_bytes: 0,
             messages: Pile::default(),
-            lanes: Heard::default(),
-            heard_at: Time::ZERO,
+            lanes: IncomingLanes::default(),
+            last_packet_at: Time::ZERO,
             data_at: Time::ZERO,
             least_delay: i64::MAX,
             silent: false,
@@ -115,21 +117,21 @@ impl Source {
     }
 }
 
-/// Everything a host is receiving.
+/// All receiving state of a host.
 pub(super) struct Inbox {
     by_host: ByHost<u32>,
     pub(super) sources: Vec<Source>,
     pub(super) messages: Slab<Incoming>,
     places: Places,
-    /// Senders that want credit and may have it, by their head message.
+    /// Senders that need credit and may get it, by their first message.
     pub(super) ready: Heap<u128>,
     pub(super) timers: Timers,
-    /// Credit outstanding over all senders but silent ones (`b` of algorithm 1).
+    /// Credit outstanding over all senders except silent ones (`b` of algorithm 1).
     pub(super) outstanding: i64,
     pub(super) pacer: Pacer,
-    /// When anything last changed.
+    /// Time of the last change.
     pub(super) clock: Time,
-    /// When the next credit leaves unless anything changes.
+    /// Time of the next credit unless the state changes.
     pub(super) credit_at: Time,
     pub(super) order: u64,
 }
@@ -156,7 +158,7 @@ impl Inbox {
         self.credit_at.min(self.timers.next())
     }
 
-    /// Without the wish to send credit.
+    /// Earliest time of any action except issuing credit.
     #[inline]
     pub(super) fn timer(&self) -> Time {
         self.timers.next()
@@ -175,7 +177,7 @@ impl Inbox {
         windows.map(|w| w.high().saturating_sub(w.base())).max().unwrap_or(0)
     }
 
-    /// The sender at `host`; made if there is none and the packet announces a message.
+    /// Number of the sender at `host`; assigned if it is new and the packet announces a message.
     pub(super) fn source(
         &mut self,
         settings: &Settings,
@@ -194,7 +196,7 @@ impl Inbox {
         Some(number)
     }
 
-    /// The sender at `host` was never heard of, and what it had of the budget is for others.
+    /// Forgets the sender at `host`; its part of the budget becomes available to others.
     pub(super) fn forget(&mut self, settings: &Settings, host: u32) {
         let Some(number) = self.by_host.get(host).copied() else { return };
         let source = &mut self.sources[number as usize];
@@ -210,20 +212,21 @@ impl Inbox {
         self.reschedule(settings, number);
     }
 
-    /// A packet of any kind came from `source`: both control loops run (section 4.3).
+    /// Registers that a packet of any kind has arrived from `source`: updates both control loops
+    /// (section 4.3).
     #[inline]
-    pub(super) fn hear(&mut self, step: &Step<'_>, source: u32, csn: bool, ce: bool) {
+    pub(super) fn on_packet(&mut self, step: &Step<'_>, source: u32, csn: bool, ce: bool) {
         let source = &mut self.sources[source as usize];
         source.bucket.observe(step.settings, csn, ce);
-        source.heard_at = step.now;
+        source.last_packet_at = step.now;
         if core::mem::take(&mut source.silent) {
             self.outstanding += source.bucket.outstanding;
         }
     }
 
-    /// How much longer than the fastest full packet of its sender a packet of data took that was
-    /// sent at this time by the sender's clock; zero where none has come. A shorter packet is
-    /// faster by what it is shorter, at every link, so it waits longer than this says.
+    /// Delay of a data packet beyond the fastest full packet of its sender, for this departure time
+    /// by the sender's clock; zero before the first full packet. A shorter packet takes less time
+    /// on every link, so its true queueing delay is larger than the result.
     pub(super) fn delay(&mut self, source: u32, now: Time, sent_at: Time, is_full: bool) -> Span {
         let least = &mut self.sources[source as usize].least_delay;
         let took = now.as_ps().wrapping_sub(sent_at.as_ps()) as i64;
@@ -233,7 +236,7 @@ impl Inbox {
         Span::ps(took.saturating_sub(*least).max(0) as u64)
     }
 
-    /// A sender does not answer: its credit is for others until it does.
+    /// Treats a sender as silent: others get its credit until it responds.
     pub(super) fn silence(&mut self, settings: &Settings, number: u32) {
         let source = &mut self.sources[number as usize];
         if !source.silent {
@@ -243,16 +246,16 @@ impl Inbox {
         }
     }
 
-    /// What is known of the message in a sender's lane.
+    /// Finds the message in a sender's lane.
     #[inline]
     fn find(&self, source: u32, lane: u32, generation: u32) -> Known<u64> {
         self.sources[source as usize].lanes.find(lane, generation)
     }
 
-    /// A message that was not known: books the credit that its sender took for the unscheduled
-    /// packets. What it took beyond belief it is to forget once the message has arrived, for credit
-    /// is handed out for those packets as for others. What is known of it then: it can never be
-    /// where there is no room for it, or it makes no sense.
+    /// Opens an unknown message: books the credit that its sender took for the unscheduled packets.
+    /// The sender discards any credit beyond the booked amount once the message has arrived,
+    /// because credit for those packets is issued as for others. Returns `Known::Never` if there is
+    /// no room for the message or its announcement is invalid.
     #[cold]
     fn open(&mut self, step: &Step<'_>, number: u32, announced: &Announced) -> Known<u64> {
         let (settings, now) = (step.settings, step.now);
@@ -290,14 +293,14 @@ impl Inbox {
         Known::Slot(slot)
     }
 
-    /// Counts credit handed out, or, below zero, come back with data. Never for a silent sender: it
-    /// has just been heard.
+    /// Books issued credit, or, if negative, credit returned with data. Never for a silent sender:
+    /// a packet from it has just arrived.
     pub(super) fn book(&mut self, source: u32, bytes: i64) {
         self.sources[source as usize].bucket.outstanding += bytes;
         self.outstanding += bytes;
     }
 
-    /// Puts a message among those that want credit, or takes it out.
+    /// Adds a message to those that need credit, or removes it.
     #[inline]
     pub(super) fn place(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
@@ -309,7 +312,7 @@ impl Inbox {
         }
     }
 
-    /// Starts a message's timer if it expects packets and none is running.
+    /// Starts a message's timer if it expects packets and the timer is not running.
     #[inline]
     pub(super) fn arm(&mut self, step: &Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
@@ -320,7 +323,7 @@ impl Inbox {
         }
     }
 
-    /// Puts a sender among those that may have credit, or takes it out. Follows every change of its
+    /// Adds a sender to those that may get credit, or removes it. Called after every change of its
     /// bucket and its messages.
     pub(super) fn reschedule(&mut self, settings: &Settings, number: u32) {
         let source = &self.sources[number as usize];
@@ -336,7 +339,7 @@ impl Inbox {
         self.ready.remove(number);
     }
 
-    /// A message without end has one now.
+    /// Sets the size of a message whose size was unknown.
     fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
         let ended = settings.segments.of_ended(size, message.window.high());
@@ -379,7 +382,7 @@ impl Inbox {
         }
     }
 
-    /// Says again how much credit a sender has had in all.
+    /// Repeats the total credit of a sender.
     pub(super) fn repeat(&self, source: u32, message: u32) -> Header {
         let granted = self.sources[source as usize].granted_bytes;
         Header::Credit(Credit { message, granted, ..Credit::default() })
@@ -415,7 +418,7 @@ impl Inbox {
         let Some(packet) = packet.filter(near) else { return self.finish(now, slot, app) };
         let wire = settings.segments.wire(message.size, packet);
         if data.retransmission {
-            // Time of the link that no credit has paid for.
+            // Link time that no credit has paid for.
             self.pacer.spend(now, wire);
         }
         if !message.window.insert(packet) {
@@ -436,7 +439,7 @@ impl Inbox {
         self.finish(now, slot, app)
     }
 
-    /// Tells application and sender if all has arrived.
+    /// If the message is complete, reports that to the application and to the sender.
     #[inline]
     fn finish<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Option<Header> {
         let message = &self.messages[slot];
@@ -446,8 +449,8 @@ impl Inbox {
         self.complete(now, slot, app)
     }
 
-    /// All has arrived. The record stays until credit for all of it has been handed out: its sender
-    /// may have spent on it what was meant for others.
+    /// Completes a message. The record stays until credit for all of it has been issued: its sender
+    /// may have spent credit of other messages on it.
     #[cold]
     fn complete<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Option<Header> {
         let message = &mut self.messages[slot];
@@ -469,8 +472,8 @@ impl Inbox {
         Some(self.done(source, &announced, excess))
     }
 
-    /// Says that a message has arrived, in answer to a packet of it. What the sender is to forget
-    /// may be credit that was lost on its way.
+    /// Acknowledges a message, in response to a packet of it. The excess credit may have been lost
+    /// on its way to the sender.
     fn done(&self, source: u32, announced: &Announced, excess: u64) -> Header {
         Header::Ack(Ack {
             connection: announced.connection,

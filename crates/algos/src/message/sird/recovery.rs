@@ -1,22 +1,23 @@
-//! Loss at the receiver: how it finds what is missing, and asks for it again.
+//! Loss recovery at the receiver: detection of missing packets, and requests for them.
 //!
-//! Packets take paths of their own, so order says nothing and only time does. Three things tell:
+//! Packets take different paths, so their order indicates nothing, and only time indicates losses.
+//! Three rules apply:
 //!
-//! * What was missing below the highest packet of a message a timeout ago is lost, because it left
-//!   before that one.
-//! * A sender that has sent nothing of a message for a timeout, and has no acknowledgement, says
+//! * If a packet was already missing below the highest packet of a message a timeout ago, it is
+//!   lost, because it left before that one.
+//! * If a sender has sent nothing of a message for a timeout and has no acknowledgement, it reports
 //!   how many packets it has sent.
-//! * When nothing has arrived from a sender for a timeout although it has credit, whatever was
-//!   credited may be lost: data, credit, or a request of this kind. The sender knows which, and
-//!   sends the last packet of 64 again: if all were lost, the others follow a timeout after it.
-//!   Where they only wait in a queue that is longer than a timeout, sending all of them again would
-//!   make it longer still, without end. While other messages of the same sender arrive, a message
-//!   without news waits its turn there, and nothing is asked for.
+//! * If nothing has arrived from a sender for a timeout although it has credit, everything credited
+//!   may be lost: data, credit, or a request of this kind. The sender knows which, and retransmits
+//!   the last packet of 64: if all were lost, requests for the others follow a timeout after its
+//!   arrival. If they only wait in a queue that is longer than a timeout, retransmitting all of
+//!   them would make the queue permanently longer. While other messages of the same sender arrive,
+//!   a message without arrivals is assumed to wait at the sender, and nothing is requested.
 //!
-//! A packet's credit stays booked until the packet arrives, so what is asked for is bounded by the
-//! buckets and costs no new credit. The pacer counts it when it comes; a request that nothing
-//! answers holds nobody up. A sender that does not answer at all loses its credit to others until
-//! it is heard of.
+//! A packet's credit stays booked until the packet arrives, so the requested bytes are bounded by
+//! the buckets and cost no new credit. The pacer counts a packet when it arrives; an unanswered
+//! request delays no other sender. A sender that does not respond at all loses its credit to others
+//! until a packet from it arrives.
 
 use tidegate_core::Time;
 
@@ -24,14 +25,14 @@ use super::header::{Header, Resend};
 use super::receiver::{Inbox, Incoming, MAX_AHEAD};
 use super::{MAX_BACKOFF, Step};
 
-/// After so many unanswered requests in a row the credit of a silent sender is given to others.
+/// Consecutive unanswered requests after which the credit of a silent sender is given to others.
 const PATIENCE: u8 = 3;
-/// Requests for lost packets, of 64 each, that leave for one message at a time; the rest a timeout
-/// later.
-const MAX_ASKS: usize = 32;
+/// Largest number of requests for lost packets, of 64 packets each, per message at a time; the rest
+/// follow a timeout later.
+const MAX_REQUESTS: usize = 32;
 
 impl Inbox {
-    /// The first timer has fired.
+    /// Handles the earliest message timer.
     pub(super) fn on_timer(&mut self, step: &mut Step<'_>) {
         let Some((at, slot)) = self.timers.first() else { return };
         let message = &mut self.messages[slot];
@@ -41,73 +42,73 @@ impl Inbox {
         let timeout = step.settings.timeout;
         let number = message.source;
         let patience = message.backoff.wait(timeout);
-        let heard_at = message.waits_since.max(self.sources[number as usize].data_at);
-        let news_at = heard_at.max(message.asked_at);
+        let arrived_at = message.waits_since.max(self.sources[number as usize].data_at);
+        let news_at = arrived_at.max(message.requested_at);
         let next = if at.since(news_at) >= patience {
             message.backoff.double(MAX_BACKOFF);
             let backoff = message.backoff;
-            self.ask_for_all(&mut step.at(at), slot);
+            self.request_all(&mut step.at(at), slot);
             let header = self.repeat(number, self.messages[slot].id);
             let source = &self.sources[number as usize];
             if step.has_room() {
                 step.send(source.host, header);
             }
-            if backoff.doubled() >= PATIENCE && at.since(source.heard_at) >= patience {
+            if backoff.doubled() >= PATIENCE && at.since(source.last_packet_at) >= patience {
                 self.silence(step.settings, number);
             }
             at.after(backoff.wait(timeout))
         } else {
             message.backoff.end();
-            let Incoming { window, asked_at, horizon, .. } = message;
-            let lost = horizon.overtaken(window, *asked_at, at, timeout);
+            let Incoming { window, requested_at, horizon, .. } = message;
+            let lost = horizon.overtaken(window, *requested_at, at, timeout);
             let has_gap = window.base() < window.high();
-            let gap_at = if has_gap { horizon.due(*asked_at, timeout) } else { Time::NEVER };
+            let gap_at = if has_gap { horizon.due(*requested_at, timeout) } else { Time::NEVER };
             if let Some(end) = lost {
-                self.ask_below(&mut step.at(at), slot, end, false);
+                self.request_below(&mut step.at(at), slot, end, false);
             }
             gap_at.min(news_at.after(timeout))
         };
         self.timers.set_again(slot, next, step.now, timeout);
     }
 
-    /// The sender says that it has sent `sent` packets, the last of them a timeout ago. No use in
-    /// asking twice.
+    /// The sender reports `sent` sent packets, the last of them a timeout ago. A request within a
+    /// timeout is not repeated.
     pub(super) fn on_repeated_request(&mut self, step: &mut Step<'_>, slot: u32, sent: u64) {
         let message = &mut self.messages[slot];
         message.sent =
             message.sent.max(sent).min(message.packets).min(message.window.base() + MAX_AHEAD);
-        if !message.complete && step.now.since(message.asked_at) >= step.settings.timeout {
+        if !message.complete && step.now.since(message.requested_at) >= step.settings.timeout {
             let end = message.sent;
-            self.ask_again(step, slot, end);
+            self.request_missing(step, slot, end);
             self.arm(step, slot);
         }
     }
 
-    /// Asks for everything credited.
-    fn ask_for_all(&mut self, step: &mut Step<'_>, slot: u32) {
+    /// Requests all credited packets.
+    fn request_all(&mut self, step: &mut Step<'_>, slot: u32) {
         let message = &self.messages[slot];
-        // Credit may have gone into packets of this message that was meant for others.
+        // Credit of other messages may have been spent on this one.
         let outstanding = self.sources[message.source as usize].bucket.outstanding.max(0) as u64;
         let known = message.granted.max(message.window.high()).max(message.sent);
         let end = known.saturating_add(outstanding / step.settings.full + 1).min(message.packets);
-        self.ask_again(step, slot, end);
+        self.request_missing(step, slot, end);
     }
 
-    /// Nothing has arrived for a timeout. What is missing below the highest packet is lost; what is
-    /// above it, below `end`, may wait in a queue.
-    fn ask_again(&mut self, step: &mut Step<'_>, slot: u32, end: u64) {
+    /// Nothing has arrived for a timeout. Packets that are missing below the highest arrived packet
+    /// are lost; those above it, below `end`, may wait in a queue.
+    fn request_missing(&mut self, step: &mut Step<'_>, slot: u32, end: u64) {
         let high = self.messages[slot].window.high().min(end);
-        self.ask_below(step, slot, high, false);
-        self.ask_between(step, slot, (high, end), true);
+        self.request_below(step, slot, high, false);
+        self.request_between(step, slot, (high, end), true);
     }
 
-    /// Asks for what is missing of a message below packet `end`.
-    fn ask_below(&mut self, step: &mut Step<'_>, slot: u32, end: u64, stalled: bool) {
-        self.ask_between(step, slot, (0, end), stalled);
+    /// Requests the missing packets of a message below packet `end`.
+    fn request_below(&mut self, step: &mut Step<'_>, slot: u32, end: u64, stalled: bool) {
+        self.request_between(step, slot, (0, end), stalled);
     }
 
-    /// Asks for what is missing of a message between two packets, the second not included.
-    fn ask_between(
+    /// Requests the missing packets of a message in a range; the end is excluded.
+    fn request_between(
         &mut self,
         step: &mut Step<'_>,
         slot: u32,
@@ -124,8 +125,8 @@ impl Inbox {
             let missing = if below < 64 { missing >> below << below } else { 0 };
             (missing > 0).then_some((start, missing))
         };
-        for (start, missing) in message.window.holes(end).filter_map(wanted).take(MAX_ASKS) {
-            message.asked_at = step.now;
+        for (start, missing) in message.window.holes(end).filter_map(wanted).take(MAX_REQUESTS) {
+            message.requested_at = step.now;
             let header = Header::Resend(Resend {
                 stalled,
                 connection: message.connection,

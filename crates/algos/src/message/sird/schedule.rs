@@ -1,4 +1,4 @@
-//! When credit leaves, and for whom (algorithm 1, `sendCredit`).
+//! Time and receiver of credits (algorithm 1, `sendCredit`).
 
 use tidegate_core::{Message, Time};
 
@@ -7,10 +7,10 @@ use super::receiver::Inbox;
 use super::{Settings, Step};
 
 impl Inbox {
-    /// Hands out the credit that is due by the step's time.
+    /// Issues the credit that is due by the step's time.
     ///
-    /// Each leaves when the pacer opens or, later, when something changed; so what leaves depends
-    /// on times only, not on how often the driver calls.
+    /// Each credit leaves when the pacer opens or when the state changes, whichever is later; so
+    /// the credits depend on times only, not on how often the driver calls.
     pub(super) fn issue(&mut self, step: &mut Step<'_>) {
         loop {
             let Some((source, slot)) = self.creditable(step.settings) else {
@@ -26,12 +26,12 @@ impl Inbox {
         }
     }
 
-    /// Everything due by `now` has been handed out; from here on something is different.
+    /// All credit due by `now` has been issued; the state changes after this.
     pub(super) fn changed(&mut self, now: Time) {
         self.clock = now;
     }
 
-    /// The sender and message whose turn it is, if the budget has room for the packet.
+    /// The next sender and message, if the budget has room for the packet.
     #[inline]
     fn creditable(&self, settings: &Settings) -> Option<(u32, u32)> {
         let (_, source) = self.ready.first()?;
@@ -41,7 +41,7 @@ impl Inbox {
         (self.outstanding + wire <= settings.budget).then_some((source, slot))
     }
 
-    /// Hands out one packet's credit.
+    /// Issues the credit of one packet.
     fn credit(&mut self, step: &mut Step<'_>, number: u32, slot: u32) {
         let settings = step.settings;
         let message = &mut self.messages[slot];
@@ -50,14 +50,14 @@ impl Inbox {
         let wire = settings.segments.wire(message.size, packet);
         message.granted += 1;
         let policy = settings.receiver_policy;
-        let in_turns = policy.is_of_turns() || message.size == Message::UNLIMITED;
-        if in_turns {
-            // What one could not use while its sender was congested or silent it does not make up
-            // for.
+        let by_order = policy.is_by_order() || message.size == Message::UNLIMITED;
+        if by_order {
+            // Credit that a message could not use while its sender was congested or silent is not
+            // made up for.
             let order = message.order.max(self.order);
             message.order = policy.next_order(&mut self.order, order, wire, message.weight);
         }
-        let moves = in_turns || !message.wants();
+        let moves = by_order || !message.wants();
         let (connection, lane, id) = (message.connection, message.lane, message.id);
         self.book(number, wire as i64);
         self.pacer.spend(step.now, wire);

@@ -1,4 +1,4 @@
-//! The sending half: credit in hand, and which packet leaves on it (algorithm 2).
+//! The sending half: unused credit, and the packet to spend it on (algorithm 2).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -16,10 +16,10 @@ use crate::kit::resends::Resends;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 
-/// Credit in hand for one receiver, in BDP, beyond which no more is taken: a receiver gives one of
-/// its own. What is left out comes with later credit, which carries the sum.
+/// Limit of unused credit for one receiver, in BDP; a receiver issues one BDP. Credit beyond the
+/// limit arrives with later credit, which carries the sum.
 const MAX_IN_HAND: i64 = 16;
-/// A message being sent.
+/// A message that is being sent.
 #[derive(Default)]
 pub(super) struct Outgoing {
     pub(super) id: u32,
@@ -28,29 +28,29 @@ pub(super) struct Outgoing {
     pub(super) generation: u32,
     pub(super) size: u64,
     packets: u64,
-    /// The first packet not sent yet.
+    /// First unsent packet.
     pub(super) next: u64,
     /// Packets covered by credit that the sender took itself.
     pub(super) unscheduled: u32,
-    /// The receiver has been told, or will be before any more data leaves.
+    /// Whether the receiver has been notified, or will be before any more data leaves.
     pub(super) announced: bool,
-    /// Waits for a lane.
+    /// Whether it waits for a lane.
     held: bool,
     order: u64,
     pub(super) weight: u8,
-    /// When a packet was last sent for the first time, and again.
+    /// Time of the last first transmission, and of the last retransmission.
     pub(super) sent_at: Time,
     pub(super) resent_at: Time,
     pub(super) backoff: Backoff,
 }
 
 impl Outgoing {
-    /// Credit that the sender took itself for packets not sent yet.
+    /// Credit that the sender took itself for unsent packets.
     fn taken(&self, settings: &Settings) -> i64 {
         let wire_below = |packets| settings.segments.wire_below(self.size, packets);
         wire_below(self.unscheduled as u64).saturating_sub(wire_below(self.next)) as i64
     }
-    /// Place among messages by the sender's policy; those without end follow in turns.
+    /// Rank among messages by the sender's policy; messages of unknown size follow round-robin.
     #[inline]
     fn remaining(&self, settings: &Settings) -> u128 {
         let unsent = if self.size == Message::UNLIMITED {
@@ -60,31 +60,31 @@ impl Outgoing {
         };
         settings.sender_policy.rank(unsent, self.order, self.weight)
     }
-    /// The same, but nothing overtakes a message that the receiver has not heard of: the credit
-    /// that it brings must not be spent before the receiver counts it.
+    /// The same, but a message of which the receiver has not been notified ranks first: its credit
+    /// must not be spent before the receiver books it.
     #[inline]
     fn key(&self, settings: &Settings) -> u128 {
         (self.announced as u128) << 127 | self.remaining(settings)
     }
 }
 
-/// A receiver, as its sender sees it.
+/// A receiver, as the sender sees it.
 pub(super) struct Destination {
     pub(super) host: u32,
-    /// Every byte of credit it has sent so far; credits carry this sum, so that a later one makes
-    /// up for a lost one.
+    /// Total credit that it has issued; credits carry this sum, so that a later one replaces a lost
+    /// one.
     granted: u64,
-    /// Credit in hand, wire bytes, that of unscheduled packets included. Below zero after credit
-    /// for a stopped message was taken back that had gone to another one.
+    /// Unused credit in wire bytes, including that of unscheduled packets. Negative after the
+    /// discard of a stopped message's credit that had been spent on another message.
     available: i64,
-    /// The next packet may go on less credit than it costs: credit meant for a short last packet is
-    /// in hand, a full one is next, and the receiver, whose budget waits for that credit to come
-    /// back, has run out of patience.
+    /// Whether the next packet may be sent with less credit than it costs: the available credit was
+    /// issued for a short last packet, a full one is next, and the receiver, whose budget waits for
+    /// that credit, has requested missing packets.
     pub(super) lend: bool,
     /// Messages with unsent packets.
     messages: Pile<u128>,
-    /// Of weighted turns: what they were when it could last send again. Earlier ones count as this:
-    /// what could not be sent then is not made up for.
+    /// For weighted order: the order when this destination could last send again. Earlier orders
+    /// count as this one, so missed transmissions are not made up for.
     since: u64,
     lanes: Lanes,
     /// Messages that wait for a lane.
@@ -92,7 +92,7 @@ pub(super) struct Destination {
 }
 
 impl Destination {
-    /// One that was never sent to.
+    /// A new destination.
     fn new(host: u32) -> Destination {
         Destination {
             host,
@@ -107,7 +107,7 @@ impl Destination {
     }
 }
 
-/// Everything a host is sending.
+/// All sending state of a host.
 #[derive(Default)]
 pub(super) struct Outbox {
     pub(super) destinations: Vec<Destination>,
@@ -115,9 +115,9 @@ pub(super) struct Outbox {
     pub(super) messages: Slab<Outgoing>,
     places: Places,
     schedule: DestinationSchedule,
-    /// Credit in hand over all destinations.
+    /// Unused credit over all destinations.
     available: i64,
-    /// Of which the sender took so much itself, for unscheduled packets that have not left.
+    /// Part of it that the sender took itself, for unscheduled packets that have not left.
     taken: i64,
     /// Messages with unsent packets.
     unsent: u32,
@@ -137,7 +137,7 @@ impl Outbox {
         self.backlog_bytes
     }
 
-    /// Credit in hand for the receiver of a message, in wire bytes.
+    /// Unused credit for the receiver of a message, in wire bytes.
     pub(super) fn available(&self, message: Key) -> Option<i64> {
         let message = &self.messages[self.messages.slot(message)?];
         Some(self.destinations[message.destination as usize].available)
@@ -150,7 +150,7 @@ impl Outbox {
         self.messages.len() == 0 && none && self.deadline() == Time::NEVER
     }
 
-    /// Credit in hand for a receiver that has handed out `granted` in all, with what was lost on
+    /// Unused credit for a receiver that has issued `granted` in total, including credit lost on
     /// its way.
     #[cfg(test)]
     pub(super) fn in_hand(&self, host: u32, granted: u64) -> i64 {
@@ -185,7 +185,7 @@ impl Outbox {
         number
     }
 
-    /// The receiver at `host` was never sent to.
+    /// Forgets the receiver at `host`.
     pub(super) fn forget(&mut self, settings: &Settings, host: u32) {
         let Some(number) = self.by_host.get(host).copied() else { return };
         for slot in self.messages.slots(|message| message.destination == number) {
@@ -198,7 +198,7 @@ impl Outbox {
         self.reschedule(settings, number);
     }
 
-    /// A message is over, whatever of it was sent.
+    /// Removes a message, whether or not it has been sent.
     fn remove(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
         if self.places.contain(slot) {
@@ -214,7 +214,7 @@ impl Outbox {
         self.messages.remove(slot);
     }
 
-    /// Gives a message its lane and either unscheduled credit or a request for credit.
+    /// Assigns a lane to a message, and either unscheduled credit or a request for credit.
     fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
         let settings = step.settings;
         let message = &mut self.messages[slot];
@@ -246,7 +246,7 @@ impl Outbox {
         self.reschedule(settings, number);
     }
 
-    /// Ends a message without end after what has been sent of it.
+    /// Ends a message of unknown size behind its sent bytes.
     pub(super) fn stop(&mut self, step: &mut Step<'_>, message: Key) {
         let Some(slot) = self.messages.slot(message) else { return };
         let message = &mut self.messages[slot];
@@ -269,7 +269,7 @@ impl Outbox {
         self.reschedule(step.settings, number);
     }
 
-    /// Puts a destination among those that can send, or takes it out.
+    /// Adds a destination to those that can send, or removes it.
     pub(super) fn reschedule(&mut self, settings: &Settings, number: u32) {
         let destination = &self.destinations[number as usize];
         if let Some((_, slot)) = destination.messages.first() {
@@ -290,7 +290,7 @@ impl Outbox {
         self.schedule.remove(number);
     }
 
-    /// Key of a destination whose first message is in `slot`, by weighted turns.
+    /// Key of a destination whose first message is in `slot`, by weighted order.
     fn weighted_key(&mut self, number: u32, slot: u32) -> u128 {
         let destination = &mut self.destinations[number as usize];
         if !self.schedule.contain(number) {
@@ -300,8 +300,8 @@ impl Outbox {
         shortest_first(0, self.messages[slot].order.max(destination.since))
     }
 
-    /// The next data packet: one to send again, else the next of a message with credit. Where it
-    /// goes, its header and its payload.
+    /// The next data packet: a retransmission, or the next packet of a message with credit. Returns
+    /// its destination, header and payload.
     #[inline]
     pub(super) fn data(&mut self, settings: &Settings, now: Time) -> Option<(u32, Data, u32)> {
         let (slot, packet, sender_congested, retransmission) = match self.again.pop(&self.messages)
@@ -331,7 +331,7 @@ impl Outbox {
         Some((self.destinations[message.destination as usize].host, header, payload))
     }
 
-    /// Spends credit on a packet of the message whose turn it is: its slot, the packet, and whether
+    /// Spends credit on a packet of the next message. Returns its slot, the packet, and whether
     /// this sender is congested.
     #[inline]
     fn advances(&mut self, settings: &Settings, now: Time) -> Option<(u32, u64, bool)> {
@@ -355,7 +355,7 @@ impl Outbox {
             self.timers.set(slot, now.after(settings.timeout));
         }
         let policy = settings.sender_policy;
-        if policy.is_of_turns() || message.size == Message::UNLIMITED {
+        if policy.is_by_order() || message.size == Message::UNLIMITED {
             let wire = wire as u64;
             let order = message.order.max(destination.since);
             message.order = policy.next_order(&mut self.order, order, wire, message.weight);
@@ -373,7 +373,7 @@ impl Outbox {
         Some((slot, packet, csn))
     }
 
-    /// A packet of a message is sent again: whether this sender is congested.
+    /// Retransmits a packet of a message. Returns whether this sender is congested.
     #[cold]
     fn repeats(&mut self, settings: &Settings, now: Time, slot: u32) -> bool {
         let message = &mut self.messages[slot];
@@ -384,7 +384,7 @@ impl Outbox {
         congestion(settings, self.available, self.taken, 0, self.unsent)
     }
 
-    /// Credit has come: the sum of all that its receiver has handed out to this host.
+    /// Handles credit: the sum of all credit that its receiver has issued to this host.
     pub(super) fn on_credit(&mut self, settings: &Settings, host: u32, granted: u64) {
         let Some(number) = self.by_host.get(host).copied() else { return };
         let destination = &mut self.destinations[number as usize];
@@ -398,7 +398,7 @@ impl Outbox {
         }
     }
 
-    /// The message that a reply from `host` is about, if it is still there.
+    /// Finds the message that a reply from `host` refers to, if it still exists.
     pub(super) fn find(
         &self,
         host: u32,
@@ -414,7 +414,7 @@ impl Outbox {
         same.then_some(connection)
     }
 
-    /// All of a message has arrived: forgets it. The application's number.
+    /// Removes an acknowledged message, and returns the application's number of it.
     pub(super) fn on_done(&mut self, step: &mut Step<'_>, host: u32, ack: &Ack) -> Option<u32> {
         let settings = step.settings;
         let slot = self.find(host, ack.connection, ack.lane, ack.generation)?;
@@ -434,9 +434,8 @@ impl Outbox {
     }
 }
 
-/// Whether the sender says that it is congested (algorithm 2, line 8), with `available` bytes of
-/// credit in hand, `taken` of which it took itself, before the `wire` bytes of this packet are
-/// spent.
+/// Whether the sender reports congestion (algorithm 2, line 8), with `available` bytes of unused
+/// credit, `taken` of which it took itself, before the `wire` bytes of this packet are spent.
 pub(super) fn congestion(
     settings: &Settings,
     available: i64,
@@ -450,7 +449,7 @@ pub(super) fn congestion(
     }
 }
 
-/// A request for credit; says everything about the message that its receiver must know.
+/// A request for credit; it contains everything that the receiver must know about the message.
 pub(super) fn request(message: &Outgoing, slot: u32) -> Request {
     Request {
         repeated: false,

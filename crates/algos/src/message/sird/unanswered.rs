@@ -1,12 +1,13 @@
-//! Loss at the sender: packets that are asked for again, and what it does when nobody answers.
+//! Loss recovery at the sender: requested retransmissions, and timeouts without a response.
 
 use super::header::{Busy, Header, Request, Resend};
 use super::sender::{Outbox, request};
 use super::{MAX_BACKOFF, Step};
 
 impl Outbox {
-    /// The receiver misses packets. What has not been sent yet is not missing, nor what was sent
-    /// after the receiver lost patience, but the receiver hears that it is on its way.
+    /// Handles a request for missing packets. Unsent packets are not missing; if the message
+    /// stalled but a packet of it was sent within half a timeout, none is. If nothing is missing,
+    /// the reply is that the sender is busy.
     pub(super) fn on_resend(
         &mut self,
         step: &Step<'_>,
@@ -22,8 +23,8 @@ impl Outbox {
         let sent = if moving { 0 } else { message.next.saturating_sub(start) };
         let missing = resend.missing;
         let map = if sent >= 64 { missing } else { missing & ((1 << sent) - 1) };
-        // Perhaps nothing is lost, and a queue stands for longer than a timeout: the last packet
-        // tells, as what is missing below it a timeout after it came is lost.
+        // Possibly nothing is lost, and a queue is longer than a timeout: only the last packet is
+        // sent, since packets that are missing below it a timeout after its arrival are lost.
         let map = if resend.stalled { last_of(map) } else { map };
         if map == 0 {
             let number = message.destination;
@@ -44,8 +45,8 @@ impl Outbox {
         None
     }
 
-    /// A message's timer: where nothing of it was sent for a timeout, asks (again) for credit,
-    /// which also says how much should have arrived, and asks whether it has.
+    /// Handles the earliest message timer: if nothing of the message was sent for a timeout,
+    /// requests credit (again), which also reports the sent bytes and requests an acknowledgement.
     pub(super) fn on_timer(&mut self, step: &mut Step<'_>) {
         let Some((at, slot)) = self.timers.first() else { return };
         let timeout = step.settings.timeout;

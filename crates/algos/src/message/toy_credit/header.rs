@@ -1,4 +1,4 @@
-//! Headers of the toy, and how they lie in memory.
+//! Headers of the toy and their layout in memory.
 
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
@@ -19,11 +19,11 @@ headers! {
             lane: u32,
             /// The sender's number of the message.
             message: u32,
-            /// Where in the message the payload begins, in bytes.
+            /// Byte offset of the payload in the message.
             offset: u64,
         }
     }
-    /// All of a message has arrived.
+    /// The message has arrived completely.
     Ack = 1 {
         flags {}
         fields {
@@ -35,7 +35,7 @@ headers! {
             message: u32,
         }
     }
-    /// Allows its receiver to send.
+    /// Allows the sender of a message to send.
     Credit = 2 {
         flags {}
         fields {
@@ -45,7 +45,7 @@ headers! {
             lane: u32,
             /// The sender's number of the message.
             message: u32,
-            /// Bytes of the message that may be sent, in all.
+            /// Bytes of the message that may be sent in total.
             granted: u64,
         }
     }
@@ -57,19 +57,19 @@ headers! {
             connection: u32,
             /// The sender's number of the message.
             message: u32,
-            /// Bytes of the message; all ones: no end is known.
+            /// Bytes of the message; all ones: unknown end.
             size: u64,
         }
     }
 }
 
-/// Kinds, in the low bits of a tag.
+/// Packet kind, in the low bits of a tag.
 const KIND: u8 = 0b111;
 const DATA: u8 = 0;
 const ACK: u8 = 1;
 const CREDIT: u8 = 2;
 const REQUEST: u8 = 3;
-/// Flag of data, in the bit above.
+/// Flag of data, in the bit above the kind.
 const END_OF_MESSAGE: u8 = KIND + 1;
 
 impl Carried for Header {

@@ -1,26 +1,24 @@
 //! Toy credit: the smallest receiver-driven transport.
 //!
-//! A sender announces a message, the receiver answers with credits at the pace of its own link,
-//! taking turns between its messages, and every credit lets one packet go. No packet leaves without
-//! a credit, so a receiver's link is never overbooked by more than what is already under way. It
-//! exists to show that receiver-driven transports fit [`Transport`], and to be read before the real
-//! ones.
+//! A sender announces a message; the receiver responds with credits at the pace of its own link,
+//! round-robin over its messages; every credit allows one packet. No packet leaves without a
+//! credit, so a receiver's link is overbooked at most by the packets already in flight. The toy
+//! demonstrates that receiver-driven transports fit [`Transport`]; read it before the full ones.
 //!
-//! It is nobody's protocol; the idea of credits at line rate is in I. Cho, K. Jang, D. Han,
-//! "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM 2017.
+//! It is not a published protocol; the idea of credits at line rate is from I. Cho, K. Jang, D.
+//! Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM 2017.
 //!
 //! # Equations
 //!
 //! * credits leave a receiver at least `8 · (MTU + 80) / NIC rate` apart
-//! * a message has at most `window` bytes credited and not arrived, so that a busy sender does not
-//!   pile up credits
+//! * a message has at most `window` bytes of outstanding credit, so that a busy sender does not
+//!   accumulate credits
 //!
-//! # What it needs of the network
+//! # Network requirements
 //!
-//! Nothing of switches but to lose nothing: there is no loss recovery, and one lost packet of any
-//! kind leaves its message unfinished. Packets may come late, out of order and more than once: a
-//! repeated one changes nothing. Request, credit and acknowledgement take 84 bytes on the wire,
-//! data its payload and 80.
+//! A lossless fabric: there is no loss recovery, and one lost packet of any kind leaves its message
+//! incomplete. Packets may be delayed, reordered and duplicated: a duplicate changes nothing.
+//! Request, credit and acknowledgement take 84 bytes on the wire, data its payload plus 80.
 //!
 //! # Differences from the paper
 //!
@@ -50,28 +48,28 @@ use header::{Ack, Credit, Data, Header, Request};
 params! {
     /// Parameters of the toy.
     pub struct ToyCreditParams {
-        /// Bytes of one message that may be credited and not arrived.
+        /// Outstanding credit of one message, in bytes.
         window: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.0) => Extent::Bdp(1000.0),
             "our choice: one round trip and some queueing";
     }
 }
 
-/// A message being sent.
+/// A message that is being sent.
 #[derive(Default)]
 struct Outgoing {
     id: u32,
     dst: u32,
     entropy: u32,
-    /// The receiver's slot, once a credit has named it.
+    /// The receiver's slot, known from the first credit.
     lane: u32,
     size: u64,
     sent: u64,
     credited: u64,
-    /// Among those that have credit.
+    /// Place in the ring of messages with credit.
     turn: Link,
 }
 
-/// A message being received.
+/// A message that is being received.
 #[derive(Default)]
 struct Incoming {
     id: u32,
@@ -81,10 +79,10 @@ struct Incoming {
     connection: u32,
     size: u64,
     received: u64,
-    /// Which of its packets that are.
+    /// Its packets that have arrived.
     arrived: Window,
     credited: u64,
-    /// Among those to credit.
+    /// Place in the ring of messages to credit.
     turn: Link,
 }
 
@@ -110,19 +108,19 @@ pub struct ToyCredit {
     next_credit_at: Time,
     outgoing: Slab<Outgoing>,
     incoming: Slab<Incoming>,
-    /// The youngest message from each slot of each sender: a request of that one or an older one
-    /// has been heard.
+    /// The youngest message from each slot of each sender: a request for this one or an older one
+    /// is a duplicate.
     youngest: BTreeMap<(u32, u32), u32>,
     /// Messages to announce.
     requests: VecDeque<Key>,
-    /// Messages with credit, in turn.
+    /// Messages with credit, round-robin.
     sendable: Ring,
-    /// Messages to credit, in turn.
+    /// Messages to credit, round-robin.
     creditable: Ring,
     backlog_bytes: u64,
 }
 
-/// More messages being received at once than this are not believed.
+/// Largest number of messages that are received at a time.
 const MAX_INCOMING: usize = 1 << 20;
 
 impl Endpoint for ToyCredit {
@@ -130,7 +128,7 @@ impl Endpoint for ToyCredit {
         name: "toy-credit",
         title: "Toy credit",
         citation: "an example; credits at line rate are from Cho et al., SIGCOMM 2017",
-        summary: "Receivers hand out one credit a packet at the pace of their own link.",
+        summary: "Receivers issue one credit per packet at the pace of their own link.",
         color: "#a6761d",
         marker: Marker::Cross,
         dash: Dash::Dashed,
@@ -178,8 +176,7 @@ impl Transport for ToyCredit {
     }
 
     fn stop(&mut self, _now: Time, handle: Handle) {
-        // The receiver is not told: credits for what is never sent are few, because `window` bounds
-        // them.
+        // The receiver is not notified: few credits are unused, because `window` bounds them.
         let Some(slot) = self.outgoing.slot(Key::of_bits(handle.0)) else { return };
         let message = &mut self.outgoing[slot];
         if message.size == Message::UNLIMITED {
@@ -200,7 +197,7 @@ impl Transport for ToyCredit {
         for slot in self.incoming.slots(|message| message.src == peer) {
             self.incoming.remove(slot);
         }
-        // Numbers may begin anew.
+        // Message numbers may restart.
         self.youngest.retain(|&(src, _), _| src != peer);
     }
 
@@ -228,7 +225,7 @@ impl Transport for ToyCredit {
                 Reply::Send
             }
             Some(Header::Ack(ack)) => {
-                // One that waits for its turn has not been sent to its end.
+                // A message that waits for its turn has not been sent to its end.
                 let sent = |m: &&Outgoing| {
                     (m.id, m.dst, m.sent) == (ack.message, src, m.size) && !m.turn.waits()
                 };
@@ -303,9 +300,8 @@ impl ToyCredit {
     }
 
     fn on_credit(&mut self, src: u32, credit: &Credit) {
-        // A stopped message's slot may have another owner by now. Credits that overtake each other
-        // are a few round trips apart; a sum beyond that is forged, and would set a whole message
-        // free at once.
+        // A stopped message's slot may have been reused. Credits that overtake each other are a few
+        // round trips apart; a larger sum is forged, and would release a whole message at once.
         let most = (4.0 * self.host.bdp_bytes) as u64 + self.host.mtu as u64;
         let fresh = |message: &&Outgoing| {
             (message.id, message.dst) == (credit.message, src)
@@ -324,7 +320,7 @@ impl ToyCredit {
         }
     }
 
-    /// Whether the message is complete with this packet.
+    /// Handles a data packet. Returns whether the message is complete.
     fn on_data<A: Application>(
         &mut self,
         now: Time,
@@ -333,7 +329,7 @@ impl ToyCredit {
         payload: u32,
         app: &mut A,
     ) -> bool {
-        // Nothing arrives that was not credited, and only the last packet of a message is not full.
+        // Only credited packets arrive, and only the last packet of a message is not full.
         let owed =
             |m: &&mut Incoming| (m.src, m.id) == (src, data.message) && data.offset < m.credited;
         let Some(message) = self.incoming.get_mut(data.lane).filter(owed) else { return false };
@@ -353,7 +349,7 @@ impl ToyCredit {
         true
     }
 
-    /// Puts a message into the ring of those to credit, if it wants credit and may have it.
+    /// Adds a message to the ring of those to credit, if it needs credit and may get it.
     fn queue_credit(&mut self, slot: u32) {
         let message = &self.incoming[slot];
         // At least one packet, however small the window.
@@ -364,7 +360,7 @@ impl ToyCredit {
         }
     }
 
-    /// The next announcement: where it goes and its entropy.
+    /// The next announcement, with its destination and entropy.
     fn request(&mut self) -> Option<(u32, u32, Request)> {
         let messages = &self.outgoing;
         let mut waiting = core::iter::from_fn(|| self.requests.pop_front());
@@ -374,7 +370,7 @@ impl ToyCredit {
         Some((message.dst, message.entropy, request))
     }
 
-    /// The next packet other than data, if there is one: where it goes, its entropy and header.
+    /// The next packet other than data, if any, with its destination, entropy and header.
     fn control(&mut self, now: Time) -> Option<(u32, u32, Header)> {
         if let Some((dst, entropy, request)) = self.request() {
             return Some((dst, entropy, Header::Request(request)));
@@ -383,7 +379,7 @@ impl ToyCredit {
         Some((dst, entropy, Header::Credit(credit)))
     }
 
-    /// Writes a packet with so much payload.
+    /// Writes a packet with this payload.
     fn write(
         &mut self,
         (dst, entropy, header): (u32, u32, Header),
@@ -400,7 +396,7 @@ impl ToyCredit {
         departure.write(self.host.host, &header, packet);
     }
 
-    /// The next credit, if its time has come.
+    /// The next credit, if it is due.
     fn credit(&mut self, now: Time) -> Option<(u32, u32, Credit)> {
         if now < self.next_credit_at {
             return None;
@@ -409,7 +405,7 @@ impl ToyCredit {
         self.next_credit_at = now + self.gap;
         let message = &mut self.incoming[slot];
         message.credited += (message.size - message.credited).min(self.segments.mtu);
-        // The sum of all credit, so that one that comes again or late adds nothing.
+        // The sum of all credit, so that a duplicate or late credit adds nothing.
         let header = Credit {
             connection: message.connection,
             lane: slot,
@@ -421,12 +417,12 @@ impl ToyCredit {
         Some(credit)
     }
 
-    /// The next data packet: where it goes, its entropy, header and payload.
+    /// The next data packet, with its destination, entropy, header and payload.
     fn data(&mut self) -> Option<(u32, u32, Data, u32)> {
         loop {
             let slot = self.sendable.pop(self.outgoing.all_mut())?;
             let message = &mut self.outgoing[slot];
-            // One that was stopped is skipped, once.
+            // A stopped message is skipped once.
             if message.sent >= message.size {
                 continue;
             }

@@ -6,8 +6,8 @@ use crate::harness::{self, Faults, NO_FAULTS, RATE, Subject, trials};
 type Net = harness::Net<ToyCredit>;
 
 impl Subject for ToyCredit {
-    const TELLS_OF_STOPPED: bool = false;
-    /// It takes them for the order of messages.
+    const COMPLETES_STOPPED: bool = false;
+    /// It uses message numbers as an order.
     const REUSES_NUMBERS: bool = false;
 
     fn context(host: u32) -> HostContext {
@@ -28,7 +28,7 @@ impl Subject for ToyCredit {
     }
 }
 
-/// Hosts on one switch, where every packet may come again, so much later.
+/// Hosts on one switch, where every packet may be duplicated after this time.
 fn star(hosts: u32, echo: Option<Span>) -> Net {
     let faults = Faults { jitter: Span::ZERO, echo, ..NO_FAULTS };
     Net::new(hosts, &ToyCreditParams::default(), faults, 1).through_a_switch()
@@ -44,12 +44,12 @@ fn incast_fills_the_link_and_hardly_any_queue() {
     star.run(Time::ms(2));
     star.assert_all_delivered("incast");
     let ideal = RATE.serialise(8 * (1_000_000 + 245 * HEADER_BYTES as u64));
-    let last = star.app.messages.iter().map(|heard| heard.completed.unwrap()).max().unwrap();
+    let last = star.app.messages.iter().map(|message| message.completed.unwrap()).max().unwrap();
     assert!(last < Time::ZERO + ideal.scale(1.03), "{last} against {ideal}");
     assert!(star.longest_wait < Span::us(1), "{}", star.longest_wait);
 }
 
-/// Of the message of that number, among many.
+/// Size of the message of that number, among many.
 fn size(number: u32) -> u64 {
     [1, 4096, 4097, 70_000][number as usize % 4]
 }
@@ -65,7 +65,7 @@ fn one_byte_and_many_messages_in_both_directions() {
 }
 
 #[test]
-fn packets_that_come_again_change_nothing() {
+fn duplicates_change_nothing() {
     for echo in [1, 9, 40, 300].map(Span::us) {
         let mut star = star(3, Some(echo));
         for number in 0..600 {
@@ -78,9 +78,9 @@ fn packets_that_come_again_change_nothing() {
 }
 
 #[test]
-fn hosts_come_and_go_in_the_middle_of_messages() {
+fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::ms(20) };
-    chaos.survive_who_comes_and_goes::<ToyCredit>(&[(0.0, 0.0, 60), (0.0, 0.1, 60)], |seed| {
+    chaos.survive_coming_and_going::<ToyCredit>(&[(0.0, 0.0, 60), (0.0, 0.1, 60)], |seed| {
         let params = ToyCreditParams { window: Extent::Bdp((1 + seed % 3) as f64 / 2.0) };
         let jitter = Span::us(seed % 5);
         trials::Variation { params, jitter, congestion: 0.0, patient: true }
@@ -110,17 +110,17 @@ fn unlimited_messages_share_a_receiver_and_stop() {
     let [still, other] = delivered(&star);
     assert_eq!(still, stopped);
     assert!(other - b > RATE.bytes_in(Span::us(400)) * 9 / 10);
-    let none_completed = star.app.messages.iter().all(|heard| heard.completed.is_none());
+    let none_completed = star.app.messages.iter().all(|message| message.completed.is_none());
     assert!(none_completed && star.hosts[1].backlog_bytes() == 0);
 }
 
 #[test]
-fn a_handle_is_worth_nothing_once_its_message_is_acknowledged() {
+fn handle_is_invalid_after_the_acknowledgement() {
     let mut star = star(2, None);
     let (_, old) = star.submit(1, 0, 1_000);
     star.run(Time::us(50));
     assert!(star.app.messages[0].acked.is_some());
-    // In the same place, and without end.
+    // In the same slot, and of unknown size.
     let (id, new) = star.submit(1, 0, Message::UNLIMITED);
     assert_ne!(old, new);
     let delivered = |star: &Net| star.app.messages[id as usize].delivered;

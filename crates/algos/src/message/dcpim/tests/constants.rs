@@ -1,9 +1,10 @@
-//! What follows from the path, against the authors' settings.
+//! Constants derived from the path, compared with the authors' settings.
 
 use super::super::calendar::{Calendar, FabricProperties, Stage};
 use super::*;
 
-/// At 100 and 400 Gbit/s, with packets of 1,500 B and 40 B of control, four links of 0.65 us.
+/// At 100 and 400 Gbit/s, with packets of 1,500 B and control packets of 40 B, over four links of
+/// 0.65 us.
 fn authors() -> FabricProperties {
     let (host, core) = (Rate::gbps(100), Rate::gbps(400));
     let round_trip = |bytes: u64| {
@@ -29,7 +30,7 @@ fn constants_are_those_of_the_authors_setting() {
     let calendar = Calendar::new(&DcpimParams::default(), &properties);
     assert_eq!(calendar.iteration, Span::ps(6_780_800));
     assert_eq!(calendar.phase, Span::ps(27_123_200));
-    // 56.5 packets of 120 ns a channel, rounded down as there.
+    // 56.5 packets of 120 ns per channel, rounded down as in the simulator.
     let exact = calendar.phase.as_ps() as f64 / 120e3 / 4.0;
     assert!((exact - 56.5).abs() < 0.01, "{exact}");
     assert_eq!(calendar.quota, 56);
@@ -37,9 +38,9 @@ fn constants_are_those_of_the_authors_setting() {
     let near = |time: Span, us: f64| assert!((time.as_us_f64() - us).abs() < 0.005, "{time}");
     near(calendar.bdp_time.scale(1.1), 6.47);
     near(calendar.grace, 5.216 / 2.0 + 4.0 * 0.12);
-    // 3.39 us of 3.2 ns each.
+    // 3.39 us at 3.2 ns each.
     assert_eq!(calendar.requests, 1059);
-    // In packets as they are here: windows and short messages of 49.
+    // With the packet sizes used here: windows and short messages of 49 packets.
     let settings = settings();
     assert_eq!((settings.short, settings.window, settings.calendar.packet), (49, 49, PACKET));
 }
@@ -70,7 +71,7 @@ fn stages_follow_from_the_time_alone() {
             begun.extend(begins.map(|epoch| (epoch, at)));
             opened.extend(opens);
             let next = calendar.next_stage(at);
-            // From anywhere in between, too.
+            // Also from any time in between.
             assert_eq!(calendar.next_stage(at + Span::ps(1)), next);
             assert_eq!(calendar.next_stage(next - Span::ps(1)), next);
             at = next;
@@ -89,7 +90,7 @@ fn stages_follow_from_the_time_alone() {
 }
 
 #[test]
-fn data_goes_by_the_size_of_its_message() {
+fn data_priority_follows_the_message_size() {
     let with = |priorities, number| {
         let params = DcpimParams { priorities, ..DcpimParams::default() };
         let host = HostContext { priorities: number, ..context(0) };
@@ -115,18 +116,18 @@ fn the_context_is_that_of_the_fabric_preset() {
     assert_eq!(context.fabric_base_rtt, way(1_540) + way(84));
     assert_eq!(context.fabric_control_rtt, way(84).times(2));
     // The authors' 49 packets: half a microsecond more than data and its token take, so that a
-    // queue of four packets does not pass for a loss.
+    // queue of four packets does not count as a loss.
     assert_eq!(context.bdp_bytes, 49.0 * 1_540.0);
     assert!(settings().resend_timeout > context.fabric_base_rtt + PACKET.times(4));
 }
 
 #[test]
-fn a_short_message_is_no_longer_than_what_its_receiver_takes() {
+fn short_messages_fit_the_receive_window() {
     let params = DcpimParams { short_limit: Extent::Bdp(1e3), ..DcpimParams::default() };
     let of = |bdp_bytes| Settings::new(&params, &HostContext { bdp_bytes, ..context(0) }).short;
     let bdp_bytes = context(0).bdp_bytes;
     assert_eq!(of(bdp_bytes), receiver::AHEAD);
-    // Of paths a hundred and a thousand times as long.
+    // For paths a hundred and a thousand times as long.
     assert_eq!(of(100.0 * bdp_bytes), 2 * 4_900);
     assert_eq!(of(1e3 * bdp_bytes), receiver::MAX_AHEAD);
 }

@@ -1,10 +1,10 @@
-//! Every message arrives, once, whatever the network does.
+//! Every message arrives exactly once, under any network behaviour.
 
 use super::super::receiver::AHEAD;
 use super::*;
 use crate::kit::lanes::MAX_LANES;
 
-/// Parameters that are not the usual ones, for some seeds.
+/// Non-default parameters for some seeds.
 fn varied(seed: u64) -> DcpimParams {
     let mut params = DcpimParams {
         rounds: 1 + seed % 5,
@@ -24,7 +24,7 @@ fn varied(seed: u64) -> DcpimParams {
 }
 
 #[test]
-fn every_message_arrives_exactly_once_whatever_the_network_does() {
+fn every_message_arrives_once_under_faults() {
     let chaos = trials::Chaos { most_bytes: 300_000, most_ns: 60_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 100), (0.01, 0.0, 300), (0.05, 0.02, 300), (0.3, 0.1, 50)];
     let lost = chaos.survive::<Dcpim>(faults, |seed| trials::Variation {
@@ -37,10 +37,10 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
 }
 
 #[test]
-fn hosts_come_and_go_in_the_middle_of_messages() {
+fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 300_000, most_ns: 60_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_who_comes_and_goes::<Dcpim>(&faults, |seed| trials::Variation {
+    chaos.survive_coming_and_going::<Dcpim>(&faults, |seed| trials::Variation {
         params: varied(seed),
         jitter: Span::us(1 + seed % 4),
         congestion: 0.0,
@@ -49,29 +49,29 @@ fn hosts_come_and_go_in_the_middle_of_messages() {
 }
 
 #[test]
-fn what_waits_for_a_lane_is_forgotten_too() {
-    trials::what_waits_for_a_lane_is_forgotten_too::<Dcpim>();
+fn messages_waiting_for_a_lane_are_forgotten_too() {
+    trials::messages_waiting_for_a_lane_are_forgotten_too::<Dcpim>();
 }
 
 #[test]
-fn the_first_packet_of_any_kinds_may_be_lost() {
-    // A notification or an acknowledgement takes a timeout of the sender, longer from the second in
-    // a row; whatever else, an epoch at most.
+fn first_packets_of_any_kind_may_be_lost() {
+    // A lost notification or acknowledgement costs a timeout of the sender, longer from the second
+    // consecutive one; any other loss costs at most an epoch.
     let bound = |lost| Time::ms(3) + Span::us(300) + Span::us(30).times(lost);
-    let lost = trials::the_first_packet_of_any_kinds_may_be_lost::<Dcpim>(NO_FAULTS.jitter, bound);
+    let lost = trials::first_packets_of_any_kind_may_be_lost::<Dcpim>(NO_FAULTS.jitter, bound);
     assert!(lost > 500, "{lost}");
 }
 
 #[test]
-fn nothing_is_sent_twice_where_nothing_is_lost() {
+fn no_retransmission_without_loss() {
     for size in [1, 71_540, 71_541, 1_000_000, 20_000_000] {
         let mut net = Net::new(2, &DcpimParams::default(), NO_FAULTS, 1);
         let (id, _) = net.submit(0, 1, size);
         net.run(Time::ms(100));
         net.assert_all_delivered("alone");
         assert_eq!(net.resent_bytes, 0, "{size} B");
-        // A long one waits for two rounds, and the first channel takes a phase for its quota; then
-        // it has the link.
+        // A long message waits for two rounds, and the first channel takes a phase for its quota;
+        // then the message has the whole link.
         let took = net.app.messages[id as usize].completed.unwrap() - Time::ZERO;
         let wire = PACKET.times(size.div_ceil(MTU as u64));
         let phase = settings().calendar.phase;
@@ -81,17 +81,17 @@ fn nothing_is_sent_twice_where_nothing_is_lost() {
 }
 
 #[test]
-fn a_silent_host_is_asked_less_and_less_and_comes_back() {
+fn silent_host_gets_fewer_requests_and_recovers() {
     let outage = Some((0, Time::us(40), Time::ms(900)));
     let faults = Faults { mute: outage, deaf: outage, ..NO_FAULTS };
     let mut net = Net::new(3, &DcpimParams::default(), faults, 1);
     net.submit(0, 1, 3_000_000);
     net.run(Time::ms(10));
-    let asked = net.sent("Request");
+    let requested = net.sent("Request");
     net.run(Time::ms(900));
-    // Some 60 timeouts, each ended by a few rounds, instead of 33,000 epochs.
-    assert!(net.sent("Request") - asked < 600, "{} requests", net.sent("Request") - asked);
-    // Another sender has the link meanwhile.
+    // About 60 timeouts, each ended by a few rounds, instead of 33,000 epochs.
+    assert!(net.sent("Request") - requested < 600, "{} requests", net.sent("Request") - requested);
+    // Another sender uses the link meanwhile.
     net.submit(2, 1, 3_000_000);
     net.run(Time::ms(901));
     assert!(net.app.messages[1].completed.is_some());
@@ -101,7 +101,7 @@ fn a_silent_host_is_asked_less_and_less_and_comes_back() {
 
 #[test]
 fn a_busy_sender_is_not_taken_for_a_silent_one() {
-    // One channel a host: the longer message waits for milliseconds.
+    // One channel per host: the longer message waits for milliseconds.
     let params = DcpimParams { channels: 1, ..DcpimParams::default() };
     let mut net = Net::new(3, &params, NO_FAULTS, 1);
     net.submit(0, 2, Message::UNLIMITED);
@@ -112,8 +112,8 @@ fn a_busy_sender_is_not_taken_for_a_silent_one() {
 }
 
 #[test]
-fn a_message_without_end_survives_loss_in_bounded_memory() {
-    trials::a_message_without_end_survives_loss::<Dcpim>(
+fn endless_message_survives_loss_in_bounded_memory() {
+    trials::endless_message_survives_loss::<Dcpim>(
         &DcpimParams::default(),
         Span::us(1),
         Span::ms(16),
@@ -122,13 +122,13 @@ fn a_message_without_end_survives_loss_in_bounded_memory() {
 }
 
 #[test]
-fn messages_without_end_of_one_pair_take_turns() {
+fn endless_messages_of_a_pair_share_equally() {
     let mut net = Net::new(2, &DcpimParams::default(), NO_FAULTS, 1);
     net.submit(0, 1, Message::UNLIMITED);
     net.submit(0, 1, Message::UNLIMITED);
     net.run(Time::ms(1));
     let [a, b] = [0, 1].map(|id: usize| net.app.messages[id].delivered);
-    // But for what a microsecond more or less on the way makes.
+    // Apart from differences in path delay of a microsecond.
     assert!(a.abs_diff(b) <= full_packets(16) && a > 4_000_000, "{a} and {b} B");
 }
 
@@ -146,23 +146,23 @@ fn more_messages_than_lanes_wait_for_one() {
 #[test]
 fn forged_packets_harm_only_their_senders() {
     let params = |_| DcpimParams::default();
-    // What fits the time, too.
+    // Also valid at that time.
     let epoch = |net: &Net| Some(net.hosts[0].settings.calendar.epoch(net.now));
     trials::forged_packets_harm_only_their_senders(params, 200_000, Time::s(1), epoch);
 }
 
 #[test]
-fn a_handle_is_worth_nothing_once_its_message_is_acknowledged() {
+fn handle_is_invalid_after_the_acknowledgement() {
     let [acked_in, going, least] = [50, 250, 150].map(Span::us);
-    trials::a_handle_is_worth_nothing_once_acknowledged::<Dcpim>(acked_in, going, least);
+    trials::handle_is_invalid_once_acknowledged::<Dcpim>(acked_in, going, least);
 }
 
 #[test]
-fn a_host_that_nobody_asked_for_long_begins_anew() {
+fn host_without_events_for_long_restarts() {
     let mut net = Net::new(2, &DcpimParams::default(), NO_FAULTS, 1);
     net.submit(0, 1, 3_000_000);
     net.run(Time::us(60));
-    // An hour later nothing of the old matches counts, and no round of it is gone through.
+    // An hour later no old match counts, and the missed rounds are not replayed.
     net.lose_all();
     net.now = Time::s(3600);
     net.run(Time::s(3601));

@@ -1,4 +1,4 @@
-//! dcPIM's endpoints by hand, and among others.
+//! Tests of dcPIM endpoints, alone and in a network.
 
 use alloc::vec::Vec;
 
@@ -18,10 +18,10 @@ mod tokens;
 type Net = harness::Net<Dcpim>;
 
 const MTU: u32 = 1460;
-/// A full packet on the wire of this project: 1,540 B.
+/// Time of a full packet on the wire of this project: 1,540 B.
 const PACKET: Span = Span::ps(123_200);
 
-/// dcPIM's own setting, with packets as they are here: 49 of them are a BDP.
+/// dcPIM's own setting, with the packet sizes used here: 49 of them are a BDP.
 fn context(host: u32) -> HostContext {
     HostContext {
         mtu: MTU,
@@ -36,7 +36,7 @@ fn settings() -> Settings {
     Settings::new(&DcpimParams::default(), &context(0))
 }
 
-/// When the round of that number, from 1, of an epoch begins.
+/// Start of this round, from 1, of an epoch.
 fn round(epoch: u64, round: u64) -> Time {
     let calendar = settings().calendar;
     Time::ZERO + calendar.phase.times(epoch) + calendar.iteration.times(round - 1)
@@ -52,20 +52,20 @@ impl Subject for Dcpim {
     }
 
     fn check_quiet(&self, _hosts: &[Dcpim], case: &str) {
-        assert!(self.inbox.is_quiet(), "{case}: a receiver is left with something");
-        assert!(self.outbox.is_quiet(), "{case}: a sender is left with a message");
+        assert!(self.inbox.is_quiet(), "{case}: a receiver has state left");
+        assert!(self.outbox.is_quiet(), "{case}: a sender has a message left");
         assert!(self.control.is_empty(), "{case}");
     }
 }
 
-/// One host whose packets are made by hand.
+/// One host with hand-made packets.
 struct Bench {
     host: Dcpim,
     app: Checking,
 }
 
 impl Bench {
-    /// Host 0, with other parameters than the default ones.
+    /// Host 0, with non-default parameters.
     fn with(params: &DcpimParams) -> Bench {
         Bench { host: Dcpim::new(params, &context(0)), app: Checking::default() }
     }
@@ -80,13 +80,19 @@ impl Bench {
         self.host.submit(now, message(id, dst, bytes), &NoPaths)
     }
 
-    /// Host `src` sends something; the answer, if there is one.
-    fn tell(&mut self, now: Time, src: u32, header: Header) -> Option<Header> {
-        self.tell_with(now, src, header, 0)
+    /// Passes a packet from host `src`, and returns the response, if any.
+    fn receive(&mut self, now: Time, src: u32, header: Header) -> Option<Header> {
+        self.receive_with(now, src, header, 0)
     }
 
-    /// The same, with so much payload.
-    fn tell_with(&mut self, now: Time, src: u32, header: Header, payload: u32) -> Option<Header> {
+    /// The same with this payload.
+    fn receive_with(
+        &mut self,
+        now: Time,
+        src: u32,
+        header: Header,
+        payload: u32,
+    ) -> Option<Header> {
         let mut body = Body { src, payload_bytes: payload, ..Body::default() };
         header.write(&mut body);
         body.message |= FORGED;
@@ -94,7 +100,7 @@ impl Bench {
         (reply != Reply::None).then(|| Header::read(&body).unwrap())
     }
 
-    /// All that leaves until then: when, where to, what and its priority.
+    /// Everything that leaves until then: time, destination, header and priority.
     fn sent_until(&mut self, from: Time, until: Time) -> Vec<(Time, u32, Header, u8)> {
         let (mut now, mut all) = (from, Vec::new());
         loop {

@@ -1,4 +1,4 @@
-//! Tokens and what they send, by hand-made packets.
+//! Tokens and the data that they allow, by hand-made packets.
 
 use super::super::header::{Ack, Data, Grant, Notification, Request, Token};
 use super::*;
@@ -22,24 +22,24 @@ fn tokens(sent: &[(Time, u32, Header, u8)]) -> Vec<(Time, u32, Token)> {
     sent.iter().filter_map(token).collect()
 }
 
-/// A receiver at the beginning of the data phase of epoch 1, in which these have so many channels;
-/// each has a message of so many packets.
+/// A receiver at the start of the data phase of epoch 1, in which each of these sources has its
+/// number of channels and a message of its number of packets.
 fn matched(params: &DcpimParams, sources: &[(u32, u32, u64)]) -> Bench {
     let mut bench = Bench::with(params);
     for &(src, _, packets) in sources {
-        bench.tell(Time::us(1), src, notification(0, packets));
+        bench.receive(Time::us(1), src, notification(0, packets));
     }
     bench.sent(round(1, 1));
     for &(src, channels, packets) in sources {
         let remaining = packets as u32;
         let grant = Grant { message: 0, epoch: 1, round: 1, channels, prompt: 0, remaining };
-        bench.tell(round(1, 1) + Span::us(5), src, Header::Grant(grant));
+        bench.receive(round(1, 1) + Span::us(5), src, Header::Grant(grant));
     }
     bench.sent_until(round(1, 2), round(2, 1) - Span::ps(1));
     bench
 }
 
-/// The packet of a message that answers a token.
+/// The data packet that uses a token.
 fn data(lane: u32, packet: u64, packets: u64, token: u32) -> Header {
     Header::Data(Data {
         connection: lane,
@@ -53,7 +53,7 @@ fn data(lane: u32, packet: u64, packets: u64, token: u32) -> Header {
 }
 
 #[test]
-fn tokens_are_as_far_apart_as_their_channels_share_says() {
+fn token_interval_follows_the_channel_share() {
     let mut bench = matched(&DcpimParams::default(), &[(1, 1, 500), (2, 3, 400)]);
     let sent = tokens(&bench.sent_until(round(2, 1), round(2, 1) + PACKET.times(12)));
     let of = |src| sent.iter().filter(move |token| token.1 == src).collect::<Vec<_>>();
@@ -74,10 +74,10 @@ fn tokens_are_as_far_apart_as_their_channels_share_says() {
 }
 
 #[test]
-fn unanswered_tokens_are_a_window_at_most_until_it_times_out() {
+fn outstanding_tokens_are_limited_until_a_timeout() {
     let mut bench = matched(&DcpimParams::default(), &[(1, 2, 500)]);
     let sent = tokens(&bench.sent_until(round(2, 1), round(2, 1) + Span::us(20)));
-    // Half of 49, and the one that exceeds it.
+    // Half of 49, plus the one that exceeds it.
     let last = round(2, 1) + PACKET.times(2 * 24);
     let before: Vec<_> = sent.iter().filter(|token| token.0 <= last).collect();
     assert_eq!(before.len(), 25);
@@ -85,18 +85,18 @@ fn unanswered_tokens_are_a_window_at_most_until_it_times_out() {
     assert_eq!(sent[25].0, last + timeout);
     assert_eq!(sent[26].0, last + timeout + PACKET.times(2));
     assert_eq!(sent[27].0, sent[26].0 + timeout);
-    // An answer opens it.
+    // Data for a token opens the window.
     let mut bench = matched(&DcpimParams::default(), &[(1, 2, 500)]);
     bench.sent_until(round(2, 1), last);
     let now = last + Span::us(1);
-    bench.tell_with(now, 1, data(0, 3, 500, 3), MTU);
+    bench.receive_with(now, 1, data(0, 3, 500, 3), MTU);
     let sent = tokens(&bench.sent_until(now, now + Span::us(3)));
     assert_eq!(sent.len(), 4, "four are answered");
     assert_eq!(sent[0].0, now);
 }
 
 #[test]
-fn what_is_missing_is_asked_for_again_after_the_last_token() {
+fn missing_packets_get_tokens_after_the_last() {
     let mut bench = matched(&DcpimParams::default(), &[(1, 4, 60)]);
     let mut now = round(2, 1);
     let mut seen = Vec::new();
@@ -104,7 +104,7 @@ fn what_is_missing_is_asked_for_again_after_the_last_token() {
         for (_, _, token) in tokens(&bench.sent_until(now, now)) {
             seen.push(token.packet);
             if ![5, 41].contains(&token.packet) {
-                bench.tell_with(now, 1, data(0, token.packet, 60, token.token), MTU);
+                bench.receive_with(now, 1, data(0, token.packet, 60, token.token), MTU);
             }
         }
         now += PACKET;
@@ -115,13 +115,13 @@ fn what_is_missing_is_asked_for_again_after_the_last_token() {
     let timeout = PACKET.times(49);
     let expected = [(5, last + timeout), (41, last + timeout + PACKET)];
     assert_eq!(again.iter().map(|t| (t.2.packet, t.0)).collect::<Vec<_>>(), expected);
-    // And again.
+    // And once more.
     let again = tokens(&bench.sent_until(last + Span::us(7), last + timeout.times(2) + PACKET));
     assert_eq!(again[0].2.packet, 5);
 }
 
 #[test]
-fn a_sender_sends_by_label_then_by_what_is_missing() {
+fn sender_orders_by_label_then_missing_packets() {
     let mut bench = Bench::new();
     for (dst, packets) in [(1, 100), (2, 100), (3, 100), (4, 3)] {
         bench.submit(Time::ZERO, dst, full_packets(packets));
@@ -140,13 +140,13 @@ fn a_sender_sends_by_label_then_by_what_is_missing() {
         Header::Token(token)
     };
     let now = Time::us(1);
-    // What has not been sent yet of a short message needs no token.
+    // Unsent packets of a short message need no token.
     let packet = Token { connection: 3, packet: 2, expires: Time::us(9), ..Token::default() };
-    bench.tell(now, 4, Header::Token(packet));
-    bench.tell(now, 1, token(0, 3, 10, Time::us(9)));
-    bench.tell(now, 2, token(1, 2, 90, Time::us(9)));
-    bench.tell(now, 3, token(2, 2, 80, Time::us(9)));
-    bench.tell(now, 3, token(2, 2, 80, Time::us(2)));
+    bench.receive(now, 4, Header::Token(packet));
+    bench.receive(now, 1, token(0, 3, 10, Time::us(9)));
+    bench.receive(now, 2, token(1, 2, 90, Time::us(9)));
+    bench.receive(now, 3, token(2, 2, 80, Time::us(9)));
+    bench.receive(now, 3, token(2, 2, 80, Time::us(2)));
     let sent = bench.sent_until(Time::us(2) + Span::ps(1), Time::us(2) + Span::ps(1));
     let order: Vec<_> = sent
         .iter()
@@ -157,13 +157,13 @@ fn a_sender_sends_by_label_then_by_what_is_missing() {
         .collect();
     let short = [(4, None, 0, 0), (4, Some(0), 0, 1), (4, Some(1), 1, 1), (4, Some(2), 2, 1)];
     assert_eq!(order[..4], short);
-    // The expired one is gone.
+    // The expired token is not used.
     assert_eq!(order[4..], [(3, Some(7), 5, 7), (2, Some(7), 5, 7), (1, Some(7), 5, 7)]);
     assert_eq!(bench.host.outbox.tokens(), 0);
 }
 
 #[test]
-fn a_token_of_nobody_or_for_nothing_sends_nothing() {
+fn tokens_for_unknown_packets_send_nothing() {
     let mut bench = Bench::new();
     bench.submit(Time::ZERO, 1, full_packets(100));
     bench.sent(Time::ZERO);
@@ -177,15 +177,15 @@ fn a_token_of_nobody_or_for_nothing_sends_nothing() {
         (2, good),
     ];
     for (src, token) in cases {
-        bench.tell(Time::us(1), src, Header::Token(token));
+        bench.receive(Time::us(1), src, Header::Token(token));
         assert!(bench.sent(Time::us(1)).is_empty(), "{token:?}");
     }
-    bench.tell(Time::us(1), 1, Header::Token(good));
+    bench.receive(Time::us(1), 1, Header::Token(good));
     assert_eq!(bench.sent(Time::us(1)).len(), 1);
 }
 
 #[test]
-fn short_messages_leave_at_once_and_are_kept_until_their_acknowledgement() {
+fn short_messages_are_kept_until_acknowledged() {
     let mut bench = Bench::new();
     bench.submit(Time::ZERO, 1, full_packets(49));
     bench.submit(Time::ZERO, 2, full_packets(50));
@@ -195,7 +195,7 @@ fn short_messages_leave_at_once_and_are_kept_until_their_acknowledgement() {
     assert_eq!((data, sent.len()), (49, 51));
     assert!(sent.iter().all(|sent| (sent.3 == 1) == matches!(sent.2, Header::Data(_))));
     assert_eq!(bench.host.backlog_bytes(), full_packets(50));
-    // Nobody answers: both are announced again, later and later.
+    // Without a response both are announced again, at growing intervals.
     let again = |bench: &mut Bench, from, until| {
         let sent = bench.sent_until(from, until);
         sent.into_iter().map(|sent| (sent.0, sent.1)).collect::<Vec<_>>()
@@ -203,20 +203,20 @@ fn short_messages_leave_at_once_and_are_kept_until_their_acknowledgement() {
     let (first, second) = (Time::ms(1), Time::ms(3));
     assert_eq!(again(&mut bench, Time::ZERO, Time::ms(2)), [(first, 1), (first, 2)]);
     assert_eq!(again(&mut bench, Time::ms(2), Time::ms(4)), [(second, 1), (second, 2)]);
-    // Of which one arrives, it says nothing any more.
+    // One has arrived and is not announced again.
     bench.app.messages[0].completed = Some(Time::ms(4));
-    bench.tell(Time::ms(4), 1, Header::Ack(Ack { connection: 0, ..Ack::default() }));
+    bench.receive(Time::ms(4), 1, Header::Ack(Ack { connection: 0, ..Ack::default() }));
     assert!(bench.app.messages[0].acked.is_some());
     assert_eq!(again(&mut bench, Time::ms(4), Time::ms(8)), [(Time::ms(7), 2)]);
 }
 
 #[test]
-fn what_is_lost_of_a_short_message_competes_after_its_time() {
+fn lost_short_packets_compete_after_the_timeout() {
     let mut bench = Bench::new();
     let now = round(1, 1) + Span::us(1);
-    bench.tell(now, 1, notification(0, 10));
+    bench.receive(now, 1, notification(0, 10));
     for packet in (0..10).filter(|packet| *packet != 4) {
-        bench.tell_with(now + Span::ns(100), 1, data(0, packet, 10, packet as u32), MTU);
+        bench.receive_with(now + Span::ns(100), 1, data(0, packet, 10, packet as u32), MTU);
     }
     let due = now + PACKET.times(10 + 49);
     assert_eq!(bench.host.deadline(), due);
@@ -229,21 +229,21 @@ fn what_is_lost_of_a_short_message_competes_after_its_time() {
     let (epoch, number) = (1, 1 + (next - round(1, 1)).as_ps() / 6_803_680);
     let grant =
         Grant { message: 0, epoch, round: number as u32, channels: 1, prompt: 1, remaining: 1 };
-    bench.tell(next + Span::us(5), 1, Header::Grant(grant));
+    bench.receive(next + Span::us(5), 1, Header::Grant(grant));
     let sent = tokens(&bench.sent_until(next, next + Span::us(14)));
     assert_eq!((sent[0].2.packet, sent[0].2.token), (4, 10));
-    let done = bench.tell_with(next + Span::us(14), 1, data(0, 4, 10, 10), MTU);
+    let done = bench.receive_with(next + Span::us(14), 1, data(0, 4, 10, 10), MTU);
     assert!(matches!(done, Some(Header::Ack(_))));
     assert_eq!(bench.app.messages.len(), 0);
 }
 
 #[test]
-fn short_messages_take_the_turns_of_tokens() {
+fn short_messages_suppress_tokens() {
     for hold in [true, false] {
         let params = DcpimParams { hold, ..DcpimParams::default() };
         let mut bench = matched(&params, &[(1, 4, 500)]);
         bench.sent(round(2, 1));
-        bench.tell(round(2, 1), 2, notification(0, 10));
+        bench.receive(round(2, 1), 2, notification(0, 10));
         let sent = tokens(&bench.sent_until(round(2, 1), round(2, 1) + PACKET.times(20)));
         let expected = if hold { 11 } else { 20 };
         assert_eq!(sent.len(), expected);

@@ -1,4 +1,4 @@
-//! Every message arrives, once and in order, whatever the network does.
+//! Every message arrives once and in order, under any network behaviour.
 
 use super::*;
 use crate::kit::lanes::MAX_LANES;
@@ -13,7 +13,7 @@ fn varied(seed: u64) -> trials::Variation<ExpressPassParams> {
 }
 
 #[test]
-fn every_message_arrives_exactly_once_whatever_the_network_does() {
+fn every_message_arrives_once_under_faults() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 200), (0.05, 0.02, 200), (0.3, 0.1, 20)];
     let lost = chaos.survive::<ExpressPass>(faults, varied);
@@ -21,46 +21,47 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
 }
 
 #[test]
-fn hosts_come_and_go_in_the_middle_of_messages() {
+fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_who_comes_and_goes::<ExpressPass>(&faults, varied);
+    chaos.survive_coming_and_going::<ExpressPass>(&faults, varied);
 }
 
 #[test]
-fn what_waits_for_a_lane_is_forgotten_too() {
-    trials::what_waits_for_a_lane_is_forgotten_too::<ExpressPass>();
+fn messages_waiting_for_a_lane_are_forgotten_too() {
+    trials::messages_waiting_for_a_lane_are_forgotten_too::<ExpressPass>();
 }
 
 #[test]
-fn the_first_packet_of_any_kinds_may_be_lost() {
-    // A timeout for each loss, longer from the second in a row.
+fn first_packets_of_any_kind_may_be_lost() {
+    // A timeout for each loss, longer from the second consecutive one.
     let bound = |lost: u64| Time::us(100 * ((1 << lost) - 1) + 300);
     let jitter = NO_FAULTS.jitter;
-    let lost = trials::the_first_packet_of_any_kinds_may_be_lost::<ExpressPass>(jitter, bound);
+    let lost = trials::first_packets_of_any_kind_may_be_lost::<ExpressPass>(jitter, bound);
     assert!(lost > 500, "{lost}");
 }
 
 #[test]
-fn all_from_a_lost_packet_on_is_sent_again_and_no_more() {
+fn all_packets_from_the_lost_one_are_retransmitted() {
     let faults = Faults { first_of: kinds::<Header>(&["Data"]), ..NO_FAULTS };
     let mut net = Net::new(3, &params(), faults, 1);
     net.submit(0, 1, 150_000);
     net.run(Time::s(1));
     net.assert_all_delivered("one lost");
-    // What left in a round trip of some 2.2 us after the lost one, at half the rate and rising.
+    // Packets that left in a round trip of about 2.2 us after the lost one, at half the rate and
+    // rising.
     let resent = net.resent_bytes / MTU as u64;
     assert!((1..20).contains(&resent), "{resent}");
 }
 
 #[test]
-fn a_lost_last_packet_is_missed_at_once() {
+fn loss_of_the_last_packet_is_detected_at_once() {
     let faults = Faults { first_of: kinds::<Header>(&["Data"]), ..NO_FAULTS };
     let mut net = Net::new(2, &params(), faults, 1);
     net.submit(0, 1, 1_000);
     net.run(Time::s(1));
     let done = net.app.messages[0].completed.unwrap();
-    // Two and a half round trips more, and no timeout of 100 us.
+    // Two and a half round trips more, without the timeout of 100 us.
     assert!(done < Time::us(20), "{done}");
     assert_eq!(net.resent_bytes, 1_000);
 }
@@ -74,21 +75,21 @@ fn a_silent_sender_gets_no_credits_until_it_is_back() {
     let before = net.sent("Credit");
     net.run(Time::ms(19));
     let wasted = net.sent("Credit") - before;
-    assert!(wasted < 20, "{wasted} credits for nobody");
+    assert!(wasted < 20, "{wasted} credits without use");
     net.run(Time::s(1));
     net.assert_all_delivered("back");
 }
 
 #[test]
-fn a_receiver_that_hears_of_no_end_forgets_the_message() {
-    // The sender is gone for good once all has arrived.
+fn receiver_without_stop_forgets_the_message() {
+    // The sender is unreachable permanently once everything has arrived.
     let mute = Some((0, Time::ns(2_050), Time::NEVER));
     let mut net = Net::new(2, &params(), Faults { mute, ..NO_FAULTS }, 1);
     net.submit(0, 1, 1_000);
     net.run(Time::ms(50));
     assert!(net.app.messages[0].completed.is_some());
     assert!(net.hosts[1].inbox.is_quiet());
-    assert!(net.hosts[0].outbox.is_quiet(), "and it heard that all has arrived");
+    assert!(net.hosts[0].outbox.is_quiet(), "it received the acknowledgement");
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn more_messages_than_lanes_wait_for_one() {
 }
 
 #[test]
-fn a_lost_stop_is_said_again_and_credits_end() {
+fn lost_stop_is_repeated_and_credits_end() {
     for lost in [&["Stop"][..], &["Stop", "Request"]] {
         let first_of = kinds::<Header>(lost);
         let mut net = Net::new(2, &params(), Faults { first_of, ..NO_FAULTS }, 1);
@@ -111,13 +112,13 @@ fn a_lost_stop_is_said_again_and_credits_end() {
         net.run(Time::ms(50));
         net.assert_all_delivered("stop lost");
         assert!(net.sent("Stop") >= 2, "{lost:?}");
-        // For 69 packets, and the round trips until the second one.
+        // For 69 packets, and the round trips until the second stop.
         assert!(net.sent("Credit") < 69 + 150, "{lost:?}");
     }
 }
 
 #[test]
-fn packets_that_nobody_sent_do_no_harm() {
+fn forged_packets_have_no_effect() {
     let params = |_| ExpressPassParams::default();
     trials::forged_packets_harm_only_their_senders::<ExpressPass>(
         params,

@@ -1,4 +1,4 @@
-//! ExpressPass's endpoints by hand, and among others.
+//! Tests of ExpressPass endpoints, alone and in a network.
 
 use alloc::vec::Vec;
 
@@ -7,8 +7,8 @@ use tidegate_core::{Frame, Rate};
 use super::header::{Credit, Data, Done, Nack, Request, Stop};
 use super::*;
 use crate::harness::{
-    self, Checking, FORGED, Faults, NoPaths, RATE, Subject, all_sent, kinds, message, tell,
-    tell_with, transmit, trials,
+    self, Checking, FORGED, Faults, NoPaths, RATE, Subject, all_sent, kinds, message,
+    receive_header, receive_payload, transmit, trials,
 };
 
 mod credits;
@@ -23,7 +23,7 @@ fn context_at(host: u32, nic_rate: Rate) -> HostContext {
     HostContext { nic_rate, spraying: false, ..harness::context(host) }
 }
 
-/// Credits of 84 bytes, all of them.
+/// Credits of 84 bytes only.
 pub(super) fn params() -> ExpressPassParams {
     ExpressPassParams { largest_credit: 84, ..ExpressPassParams::default() }
 }
@@ -40,7 +40,7 @@ fn host(number: u32, params: &ExpressPassParams) -> ExpressPass {
     ExpressPass::new(params, &context_at(number, RATE))
 }
 
-/// Packets stay in their order, and nothing happens to them.
+/// Packets keep their order, without faults.
 const NO_FAULTS: Faults = Faults { jitter: Span::ZERO, ..harness::NO_FAULTS };
 
 impl Subject for ExpressPass {
@@ -61,18 +61,18 @@ impl Subject for ExpressPass {
     }
 
     fn check_quiet(&self, _hosts: &[ExpressPass], case: &str) {
-        assert!(self.inbox.is_quiet(), "{case}: a receiver is left with a message");
-        assert!(self.outbox.is_quiet(), "{case}: a sender is left with a message");
+        assert!(self.inbox.is_quiet(), "{case}: a receiver has a message left");
+        assert!(self.outbox.is_quiet(), "{case}: a sender has a message left");
         assert!(self.leaving.is_empty(), "{case}");
     }
 }
 
-/// What a host sends next, if it may send anything at `now`.
+/// The next packet of a host, if it may send one at `now`.
 fn next(host: &mut ExpressPass, now: Time) -> Option<Header> {
     transmit(host, now).map(|(_, body)| Header::read(&body).unwrap())
 }
 
-/// All that it sends at `now`.
+/// Everything that it sends at `now`.
 fn all(host: &mut ExpressPass, now: Time) -> Vec<Header> {
     all_sent(host, now).into_iter().map(|(_, header)| header).collect()
 }

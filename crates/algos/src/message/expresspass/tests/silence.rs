@@ -1,4 +1,4 @@
-//! Where credits, requests or stops do not come: who asks when, and who ends what.
+//! Missing credits, requests or stops: repetition of requests and end of credits.
 
 use super::*;
 
@@ -17,13 +17,13 @@ fn credit(request: &Request, credit: u32) -> Header {
 }
 
 #[test]
-fn a_sender_asks_again_after_eight_times_what_is_usual_between_credits() {
+fn request_repeats_after_eight_usual_intervals() {
     let mut host = host(0, &params());
     let request = begin(&mut host, Time::us(1));
-    // A credit each 500 us: five timeouts.
+    // A credit every 500 us: five timeouts.
     let mut at = Time::us(51);
     for number in 0..30 {
-        tell(&mut host, at, 1, &credit(&request, number));
+        receive_header(&mut host, at, 1, &credit(&request, number));
         let sent = all(&mut host, at);
         assert!(matches!(sent[..], [Header::Data(_)]), "{sent:?}");
         let quiet = all(&mut host, at + Span::us(490));
@@ -31,30 +31,33 @@ fn a_sender_asks_again_after_eight_times_what_is_usual_between_credits() {
         at += Span::us(500);
     }
     let last = at.before(Span::us(500));
-    let mut asked = Vec::new();
-    while asked.len() < 2 {
+    let mut requested = Vec::new();
+    while requested.len() < 2 {
         let at = host.deadline();
         let sent = all(&mut host, at);
-        asked.extend(sent.iter().map(|_| (at - last).as_ps() / 1_000_000));
+        requested.extend(sent.iter().map(|_| (at - last).as_ps() / 1_000_000));
     }
-    // 4 ms, and then 8 ms later, but for roundings.
-    assert!(asked[0].abs_diff(4_000) < 5 && asked[1].abs_diff(12_000) < 10, "{asked:?}");
+    // After 4 ms, and 8 ms later, except for rounding.
+    assert!(
+        requested[0].abs_diff(4_000) < 5 && requested[1].abs_diff(12_000) < 10,
+        "{requested:?}"
+    );
 }
 
 #[test]
-fn which_request_a_credit_answers_cannot_be_told() {
+fn credits_after_repetition_give_no_round_trip() {
     let mut host = host(0, &params());
     let request = begin(&mut host, Time::us(1));
     let sent = all(&mut host, Time::us(101));
     assert!(matches!(sent[..], [Header::Request(Request { repeated: true, .. })]), "{sent:?}");
-    // Of the first one, a nanosecond later: a round trip is still the fabric's 8 us.
+    // After the first one, a nanosecond later: the round-trip time is still the fabric's 8 us.
     for number in 0..1_000 {
-        tell(&mut host, Time::ns(101_001), 1, &credit(&request, number));
+        receive_header(&mut host, Time::ns(101_001), 1, &credit(&request, number));
     }
     let sent = all(&mut host, Time::ns(101_001));
     assert_eq!(sent.len(), 1_001);
     assert!(matches!(sent[1_000], Header::Stop(_)));
-    assert_eq!(host.deadline(), Time::ns(117_001), "said again after two round trips");
+    assert_eq!(host.deadline(), Time::ns(117_001), "repeated after two round trips");
 }
 
 fn request(packets: u32) -> Request {
@@ -64,10 +67,10 @@ fn request(packets: u32) -> Request {
 }
 
 #[test]
-fn a_receiver_goes_on_until_many_credits_came_to_nothing() {
+fn receiver_continues_until_many_credits_are_lost() {
     for (packets, slow) in [(1_000, false), (1, true)] {
         let mut host = host(1, &params());
-        tell(&mut host, Time::us(1), 2, &Header::Request(request(packets)));
+        receive_header(&mut host, Time::us(1), 2, &Header::Request(request(packets)));
         let mut last = Time::ZERO;
         let mut made = 0;
         while host.deadline() < Time::NEVER && made < 100_000 {
@@ -78,7 +81,8 @@ fn a_receiver_goes_on_until_many_credits_came_to_nothing() {
             }
             host.on_deadline(at, &mut Checking::default());
         }
-        // Fast ones go for eight timeouts; slow ones, ten microseconds apart, for 256 credits.
+        // Fast credits continue for eight timeouts; slow ones, ten microseconds apart, for 256
+        // credits.
         assert!(made >= 250, "{made} credits");
         let range = if slow { 2_500..4_100 } else { 780..802 };
         assert!(range.contains(&(last.as_us_f64() as u64)), "{made} credits until {last}");
@@ -86,9 +90,9 @@ fn a_receiver_goes_on_until_many_credits_came_to_nothing() {
 }
 
 #[test]
-fn a_lost_stop_ends_with_the_next_message_of_its_lane() {
-    // One message after the other, each with the lane of the one before. Of one packet: stops come
-    // with the last, and there is one.
+fn next_message_of_the_lane_replaces_a_lost_stop() {
+    // One message after another, each with the lane of the previous one. Messages have one packet:
+    // the stop follows the last packet, and there is only one.
     let run = |first_of: u32| {
         let params = ExpressPassParams { full_start: 0, ..params() };
         let mut net = Net::new(2, &params, Faults { first_of, ..NO_FAULTS }, 1);
@@ -103,18 +107,18 @@ fn a_lost_stop_ends_with_the_next_message_of_its_lane() {
         net.sent("Credit")
     };
     let (usual, lost) = (run(0), run(kinds::<Header>(&["Stop"])));
-    // A round trip of 2 us is some 20 credits; eight timeouts would be 3,000.
-    assert!(lost < usual + 60, "{lost} credits, {usual} where no stop is lost");
+    // A round trip of 2 us is about 20 credits; eight timeouts would be 3,000.
+    assert!(lost < usual + 60, "{lost} credits, {usual} without loss of a stop");
 }
 
 #[test]
-fn a_stop_of_what_was_never_sent_opens_nothing() {
+fn stop_of_an_unsent_message_opens_nothing() {
     let mut host = host(1, &params());
     for lane in 0..100 {
         let Request { connection, generation, message, .. } = request(1);
         let (size, sent) = (Message::UNLIMITED, 0);
         let stop = Stop { connection, lane, generation, message, size, sent };
-        assert_eq!(tell(&mut host, Time::us(1), 2, &Header::Stop(stop)), None);
+        assert_eq!(receive_header(&mut host, Time::us(1), 2, &Header::Stop(stop)), None);
     }
     assert!(host.inbox.is_quiet());
 }
@@ -126,11 +130,11 @@ fn rounds_leave_time_to_hosts_that_take_some() {
         let settings = Settings::new(&params(), &HostContext { most_held, ..context_at(0, RATE) });
         let mut feedback = feedback::Feedback::default();
         feedback.start(&settings, 1_000, Time::ZERO);
-        // From NIC to NIC 8 us.
-        feedback.hear(0, Span::us(8));
+        // 8 us from NIC to NIC.
+        feedback.on_return(0, Span::us(8));
         feedback.update(&settings, Time::us(10));
         let soon = feedback.gap(&settings);
-        feedback.hear(0, Span::us(8));
+        feedback.on_return(0, Span::us(8));
         feedback.update(&settings, Time::us(29));
         (soon, feedback.gap(&settings))
     });

@@ -1,10 +1,10 @@
-//! Which packet a sender sends next, whom a receiver grants to, and at which level.
+//! Choice of the packet at a sender, and of the granted sender and level at a receiver.
 
 use super::*;
 
 const START: Time = Time::us(1);
 
-/// A full granted packet on the link.
+/// Time of a full granted packet on the link.
 fn packet_time() -> Span {
     RATE.serialise(1524)
 }
@@ -26,11 +26,11 @@ fn a_sender_serves_the_message_with_the_least_left() {
     let order: Vec<_> = data(&mut sender, START).iter().map(|&(dst, _, at)| (dst, at)).collect();
     assert_eq!(order, [(2, 0), (3, 0), (3, 1), (4, 0), (4, 1), (1, 0), (1, 1), (1, 2)]);
 
-    // Two packets left overtake three, although they are of the longer message.
+    // A message with two packets left overtakes one with three, although it is longer in total.
     submit(&mut sender, 5, 5, 72);
-    assert_eq!(data(&mut sender, START).len(), 70, "a BDP of 100 KB goes at once");
+    assert_eq!(data(&mut sender, START).len(), 70, "a BDP of 100 KB leaves immediately");
     submit(&mut sender, 6, 6, 3);
-    tell(&mut sender, START, 5, &grant(0, 72, 7));
+    receive_header(&mut sender, START, 5, &grant(0, 72, 7));
     let order: Vec<_> = data(&mut sender, START).iter().map(|&(dst, ..)| dst).collect();
     assert_eq!(order, [5, 5, 6, 6, 6]);
 }
@@ -40,14 +40,14 @@ fn a_packet_has_the_level_of_its_grant() {
     let params = HomaParams { unscheduled_bytes: Extent::Bytes(2_000.0), ..two_at_a_time() };
     let mut sender = host(&params);
     submit(&mut sender, 0, 1, 100);
-    // By what is left, above the levels of what is granted.
+    // By the bytes left, above the levels of granted packets.
     assert_eq!(data(&mut sender, START), [(1, 3, 0), (1, 3, 1)]);
     for (packets, level) in [(3, 7), (4, 7), (5, 4), (4, 6)] {
-        tell(&mut sender, START, 1, &grant(0, packets, level));
+        receive_header(&mut sender, START, 1, &grant(0, packets, level));
     }
     assert_eq!(data(&mut sender, START), [(1, 7, 2), (1, 7, 3), (1, 4, 4)]);
-    // No priority that there is not, and no more than some round trips, whoever grants.
-    tell(&mut sender, START, 1, &grant(0, u64::MAX / MTU as u64, u32::MAX));
+    // The sender clamps a grant to existing priorities and to a few round trips.
+    receive_header(&mut sender, START, 1, &grant(0, u64::MAX / MTU as u64, u32::MAX));
     let rest = data(&mut sender, START);
     assert_eq!((rest.len(), rest[0]), (95, (1, 7, 5)));
 }
@@ -55,7 +55,7 @@ fn a_packet_has_the_level_of_its_grant() {
 #[test]
 fn unscheduled_packets_climb_as_the_message_shrinks() {
     let mut sender = host(&two_at_a_time());
-    // Even cuts at a quarter, half and three quarters of 70 packets.
+    // Even cut-offs at a quarter, half and three quarters of 70 packets.
     submit(&mut sender, 0, 1, 70);
     let levels: Vec<_> = data(&mut sender, START).iter().map(|&(_, level, _)| level).collect();
     let expected = (0..70u64).map(|packet| match (70 - packet) * MTU as u64 {
@@ -75,15 +75,15 @@ fn a_receiver_grants_to_the_few_with_the_least_left() {
         receive(&mut receiver, START, src, packets, 0);
         granted.push(grants(&mut receiver, START));
     }
-    // Each when it comes, at the lower of two levels where it is alone or not the best; not the
-    // third of three.
+    // Each grant leaves when its packet arrives, at the lower of two levels if the sender is alone
+    // or not the best; the third of three senders gets none.
     let expected: [&[_]; 4] = [&[(1, 7, 2)], &[(2, 6, 2)], &[(3, 6, 2)], &[]];
     assert_eq!(granted, expected);
-    // And from then on as fast as the link, each at its level.
+    // Later grants leave at the rate of the link, each at its level.
     let next = grants(&mut receiver, START + packet_time());
     assert_eq!(next, [(2, 7, 3), (3, 6, 3)]);
     assert_eq!(grants(&mut receiver, START + packet_time()), []);
-    // The best one's message ends: who waited first comes in.
+    // The best sender's message ends: the sender that waited longest becomes active.
     let third = START + packet_time().times(100);
     (1..60).for_each(|packet| _ = receive(&mut receiver, third, 3, 60, packet));
     let after = grants(&mut receiver, third);
@@ -92,7 +92,7 @@ fn a_receiver_grants_to_the_few_with_the_least_left() {
 }
 
 #[test]
-fn no_more_than_a_round_trip_of_a_message_is_under_way() {
+fn at_most_a_round_trip_of_a_message_in_flight() {
     let rtt_bytes = Extent::Bytes(10.0 * MTU as f64);
     let mut receiver = host(&HomaParams { rtt_bytes, ..two_at_a_time() });
     receive(&mut receiver, START, 1, 100, 0);
@@ -101,8 +101,8 @@ fn no_more_than_a_round_trip_of_a_message_is_under_way() {
     assert_eq!(up_to, (2..=11).collect::<Vec<_>>(), "the first has arrived");
     assert_eq!(grants(&mut receiver, long + Span::us(50)), []);
     receive(&mut receiver, long, 1, 100, 5);
-    assert_eq!(grants(&mut receiver, long), [(1, 7, 12)], "one that arrives lets one more go");
-    // The same one again does not.
+    assert_eq!(grants(&mut receiver, long), [(1, 7, 12)], "each arrival allows one more packet");
+    // A duplicate does not.
     receive(&mut receiver, long, 1, 100, 5);
     assert_eq!(grants(&mut receiver, long), []);
 }
@@ -113,17 +113,17 @@ fn a_better_level_does_not_wait_for_the_timer() {
     receive(&mut receiver, START, 1, 100, 0);
     receive(&mut receiver, START, 2, 50, 0);
     assert_eq!(grants(&mut receiver, START), [(1, 7, 2), (2, 6, 2)]);
-    // Less than a packet time later: no better.
+    // Less than a packet time later, with no better level.
     let soon = START + Span::ns(10);
     receive(&mut receiver, soon, 1, 100, 1);
     assert_eq!(grants(&mut receiver, soon), []);
-    // A short message of the same sender makes it the best.
+    // A short message of the same sender makes that sender the best.
     let short = Data { lane: 1, unscheduled: 1, size: 5 * MTU as u64, ..Data::default() };
     let short = Header::Data(Data { message: FORGED, ..short });
     hand(&mut receiver, soon, 1, &short, MTU);
     assert_eq!(grants(&mut receiver, soon), [(1, 6, 2)]);
     hand(&mut receiver, soon, 1, &short, MTU);
-    assert_eq!(grants(&mut receiver, soon), [], "and no better again");
+    assert_eq!(grants(&mut receiver, soon), [], "the level does not improve again");
 }
 
 #[test]
@@ -137,20 +137,20 @@ fn the_tail_of_a_message_is_granted_above() {
 }
 
 #[test]
-fn what_is_granted_above_are_the_last_bytes_on_the_wire_of_any_size() {
+fn boosted_tail_is_the_last_bytes_on_the_wire() {
     let mtu = MTU as u64;
     for size in [2, 8, 50, 65].into_iter().flat_map(|n| [n * mtu, n * mtu + 1, n * mtu - 700]) {
         for tail in [1, 84, 85, 3 * 1524, 3 * 1524 + 1, 40 * 1524, 1_000_000] {
             let tail_boost = Extent::Bytes(tail as f64);
             let mut receiver = host(&HomaParams { tail_boost, ..two_at_a_time() });
-            let said = Data { message: FORGED, unscheduled: 1, size, ..Data::default() };
-            hand(&mut receiver, START, 1, &Header::Data(said), MTU);
+            let header = Data { message: FORGED, unscheduled: 1, size, ..Data::default() };
+            hand(&mut receiver, START, 1, &Header::Data(header), MTU);
             let later = START + packet_time().times(100);
             let levels: Vec<_> =
                 grants(&mut receiver, later).iter().map(|&(_, level, _)| level).collect();
-            // From the last packet on: above while all from it on has fewer bytes than the tail
-            // (without those that fill the least frame), at the level of what is left by even parts
-            // of 70 packets.
+            // From the last packet backwards: the upper level while the packets from there on have
+            // fewer bytes than the tail (without padding of the minimum frame), otherwise the level
+            // of the bytes left, by even parts of 70 packets.
             let mut wire = 0;
             let mut expected = Vec::new();
             for packet in (1..size.div_ceil(mtu)).rev() {
@@ -159,13 +159,13 @@ fn what_is_granted_above_are_the_last_bytes_on_the_wire_of_any_size() {
                 let part = (4 * left).div_ceil(70 * mtu).saturating_sub(1) as u32;
                 expected.insert(0, if wire < tail { part } else { 7 });
             }
-            assert_eq!(levels, expected, "{size} B, of which {tail} B are above");
+            assert_eq!(levels, expected, "{size} B with a tail of {tail} B");
         }
     }
 }
 
 #[test]
-fn an_idle_link_is_granted_to_one_more() {
+fn idle_link_grants_to_one_more_sender() {
     let bubble_bytes = Extent::Bytes(1_600.0);
     let one = HomaParams { overcommitment: 1, bubble_bytes, ..two_at_a_time() };
     for (params, expected) in
@@ -187,7 +187,7 @@ fn an_idle_link_is_granted_to_one_more() {
 }
 
 #[test]
-fn a_place_of_an_idle_link_goes_with_the_message_that_is_forgotten() {
+fn extra_place_ends_with_the_forgotten_message() {
     let bubble_bytes = Extent::Bytes(1_600.0);
     let mut receiver = host(&HomaParams { overcommitment: 1, bubble_bytes, ..two_at_a_time() });
     receive(&mut receiver, START, 1, 50, 0);
@@ -203,7 +203,7 @@ fn a_place_of_an_idle_link_goes_with_the_message_that_is_forgotten() {
 }
 
 #[test]
-fn messages_without_end_take_turns_of_a_packet_more_than_a_round_trip() {
+fn endless_messages_share_in_rounds() {
     let rtt_bytes = Extent::Bytes(4.0 * MTU as f64);
     let mut receiver = host(&HomaParams { rtt_bytes, overcommitment: 1, ..two_at_a_time() });
     let endless = |packet: u64| {
@@ -227,8 +227,8 @@ fn messages_without_end_take_turns_of_a_packet_more_than_a_round_trip() {
 }
 
 #[test]
-fn what_is_under_way_is_counted_as_on_the_wire() {
-    // 66 packets of 1,524 B are the first to reach 100 KB; 70 would be of payload.
+fn bytes_in_flight_count_wire_bytes() {
+    // 66 packets of 1,524 B on the wire are the first to reach 100 KB; by payload it would be 70.
     let mut receiver = host(&two_at_a_time());
     receive(&mut receiver, START, 1, 500, 0);
     let later = START + packet_time().times(200);
@@ -237,23 +237,23 @@ fn what_is_under_way_is_counted_as_on_the_wire() {
 
 #[test]
 fn a_grant_is_kept_however_far_ahead_it_is() {
-    // 100 KB are a round trip of this host; a faster one may let much more be under way.
+    // 100 KB are a round trip of this host; a faster one may allow much more in flight.
     let mut sender = host(&two_at_a_time());
     submit(&mut sender, 0, 1, 10_000);
     data(&mut sender, START);
-    tell(&mut sender, START, 1, &grant(0, 10_000, 6));
+    receive_header(&mut sender, START, 1, &grant(0, 10_000, 6));
     assert_eq!(data(&mut sender, START).len(), 10_000 - 70);
-    // A wild sum is taken for no more than a receiver ever grants.
+    // An invalid grant counts for at most what a receiver ever grants.
     let endless = message(1, 2, Message::UNLIMITED);
     let handle = sender.submit(START, endless, &NoPaths);
     let sum = Grant { lane: 0, level: 6, granted: u64::MAX, ..Grant::default() };
-    tell(&mut sender, START, 2, &Header::Grant(sum));
+    receive_header(&mut sender, START, 2, &Header::Grant(sum));
     let window = sender.limits(handle).unwrap().window_bytes;
     assert_eq!(window, (MAX_AHEAD * MTU as u64) as f64);
 }
 
 #[test]
-fn a_link_that_stays_idle_is_granted_to_one_more_after_a_round_trip() {
+fn idle_link_adds_a_sender_per_round_trip() {
     let bubble_bytes = Extent::Bytes(1_600.0);
     let mut receiver = host(&HomaParams { overcommitment: 1, bubble_bytes, ..two_at_a_time() });
     for (src, packets) in [(1, 500), (2, 600), (3, 700)] {
@@ -266,7 +266,7 @@ fn a_link_that_stays_idle_is_granted_to_one_more_after_a_round_trip() {
     assert!(to(&granted, 2) && !to(&granted, 3), "{granted:?}");
     let granted = grants(&mut receiver, second);
     assert!(to(&granted, 3), "{granted:?}");
-    // Each message with grants that is complete takes one of the two places away.
+    // Each complete message with grants removes one of the two places.
     for (src, packets, room) in [(1, 500, 2), (2, 600, 1), (3, 700, 1)] {
         assert_eq!(receiver.inbox.schedule.room(), room + (src < 3) as usize);
         (1..packets).for_each(|packet| _ = receive(&mut receiver, second, src, packets, packet));

@@ -1,10 +1,10 @@
-//! Every message arrives, once, whatever the network does.
+//! Every message arrives exactly once, under any network behaviour.
 
 use super::super::receiver::MAX_AHEAD;
 use super::*;
 use crate::kit::lanes::MAX_LANES;
 
-/// Parameters that are not the usual ones, for some seeds.
+/// Non-default parameters for some seeds.
 fn varied(seed: u64) -> HomaParams {
     let mut params = HomaParams::default();
     match seed % 7 {
@@ -23,7 +23,7 @@ fn varied(seed: u64) -> HomaParams {
 }
 
 #[test]
-fn every_message_arrives_exactly_once_whatever_the_network_does() {
+fn every_message_arrives_once_under_faults() {
     let chaos = trials::Chaos { most_bytes: 250_000, most_ns: 30_000, until: Time::s(60) };
     let faults = [(0.0, 0.0, 100), (0.01, 0.0, 600), (0.05, 0.02, 600), (0.3, 0.1, 50)];
     let lost = chaos.survive::<Homa>(faults, |seed| {
@@ -35,32 +35,33 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
 }
 
 #[test]
-fn hosts_come_and_go_in_the_middle_of_messages() {
+fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 250_000, most_ns: 30_000, until: Time::s(60) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_who_comes_and_goes::<Homa>(&faults, |seed| {
+    chaos.survive_coming_and_going::<Homa>(&faults, |seed| {
         let (params, jitter) = (fitted(varied(seed)), Span::us(1 + seed % 12));
         trials::Variation { params, jitter, congestion: 0.0, patient: false }
     });
 }
 
 #[test]
-fn grants_of_a_sender_that_is_forgotten_are_for_others_at_once() {
+fn grants_of_a_forgotten_sender_pass_to_others() {
     let params = fitted(two_at_a_time());
-    // Longer than what the others have left, so that it is behind them.
-    trials::what_a_forgotten_sender_held_is_for_others::<Homa>(&params, 6_000_000, Span::us(700));
+    // Longer than the rest of the others, so that it ranks behind them.
+    trials::forgotten_senders_hold_nothing::<Homa>(&params, 6_000_000, Span::us(700));
 }
 
 #[test]
-fn what_waits_for_a_lane_is_forgotten_too() {
-    trials::what_waits_for_a_lane_is_forgotten_too::<Homa>();
+fn messages_waiting_for_a_lane_are_forgotten_too() {
+    trials::messages_waiting_for_a_lane_are_forgotten_too::<Homa>();
 }
 
 #[test]
-fn the_first_packet_of_any_kinds_may_be_lost() {
-    // A timeout for each loss, longer from the second in a row; and one for the news.
+fn first_packets_of_any_kind_may_be_lost() {
+    // A timeout for each loss, longer from the second consecutive one; and one for the
+    // notification.
     let bound = |lost: u64| Time::ms(5 * ((2 << lost) - 1));
-    let lost = trials::the_first_packet_of_any_kinds_may_be_lost::<Homa>(NO_FAULTS.jitter, bound);
+    let lost = trials::first_packets_of_any_kind_may_be_lost::<Homa>(NO_FAULTS.jitter, bound);
     assert!(lost > 400, "{lost}");
 }
 
@@ -73,14 +74,14 @@ fn only_what_was_lost_is_sent_again() {
         net.run(Time::s(1));
         let done = net.app.messages[0].completed.unwrap();
         assert_eq!(net.resent_bytes, resent);
-        // A later grant makes up for a lost one.
+        // A later grant compensates for a lost one.
         let expected = if lost == "Data" { Time::ms(5) } else { Time::ZERO };
         assert!(done > expected && done < expected + Span::us(100), "{done}");
     }
 }
 
 #[test]
-fn a_silent_sender_gives_its_place_to_others_and_gets_it_back() {
+fn silent_sender_loses_and_regains_its_place() {
     let faults = Faults { mute: Some((0, Time::us(60), Time::ms(90))), ..NO_FAULTS };
     let one = HomaParams { overcommitment: 1, ..HomaParams::default() };
     let mut net = Net::new(3, &fitted(one), faults, 1);
@@ -97,9 +98,9 @@ fn a_silent_sender_gives_its_place_to_others_and_gets_it_back() {
 }
 
 #[test]
-fn a_message_without_end_survives_loss_in_bounded_memory() {
+fn endless_message_survives_loss_in_bounded_memory() {
     let params = HomaParams { resend_timeout: Span::ms(1), ..HomaParams::default() };
-    trials::a_message_without_end_survives_loss::<Homa>(
+    trials::endless_message_survives_loss::<Homa>(
         &fitted(params),
         Span::us(3),
         Span::ms(14),
@@ -111,17 +112,17 @@ fn a_message_without_end_survives_loss_in_bounded_memory() {
 fn grants_stop_where_the_window_of_a_lost_packet_ends() {
     let params = HomaParams { resend_timeout: Span::ms(20), ..HomaParams::default() };
     let ahead = |host: &Homa| host.inbox.most_ahead();
-    trials::the_window_of_a_lost_packet_ends(&fitted(params), MAX_AHEAD, ahead);
+    trials::window_of_a_lost_packet_ends(&fitted(params), MAX_AHEAD, ahead);
 }
 
 #[test]
-fn more_messages_than_lanes_wait_for_one_and_cost_few_acknowledgements() {
+fn messages_beyond_the_lanes_wait_with_few_acks() {
     let mut net = Net::new(2, &Fitted::default(), NO_FAULTS, 1);
     let messages = 2 * MAX_LANES as u64;
     (0..messages).for_each(|_| {
         net.submit(0, 1, 1);
     });
-    // One that is stopped while it waits.
+    // One message is stopped while it waits.
     let (_, stopped) = net.submit(0, 1, Message::UNLIMITED);
     net.stop(0, stopped);
     net.run(Time::s(1));
@@ -130,7 +131,7 @@ fn more_messages_than_lanes_wait_for_one_and_cost_few_acknowledgements() {
 }
 
 #[test]
-fn both_ways_short_messages_cost_nothing_to_acknowledge() {
+fn short_messages_both_ways_need_no_ack_packets() {
     let mut net = Net::new(2, &Fitted::default(), NO_FAULTS, 1);
     for _ in 0..500 {
         for src in [0, 1] {
@@ -150,7 +151,7 @@ fn forged_packets_harm_only_their_senders() {
 }
 
 #[test]
-fn a_handle_is_worth_nothing_once_its_message_is_acknowledged() {
+fn handle_is_invalid_after_the_acknowledgement() {
     let [acked_in, going, least] = [2_000, 150, 100].map(Span::us);
-    trials::a_handle_is_worth_nothing_once_acknowledged::<Homa>(acked_in, going, least);
+    trials::handle_is_invalid_once_acknowledged::<Homa>(acked_in, going, least);
 }

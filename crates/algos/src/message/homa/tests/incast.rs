@@ -1,4 +1,4 @@
-//! Incast control: who has many requests out has replies begin with one packet.
+//! Incast control: with many outstanding requests, replies start with one packet.
 
 use tidegate_core::Role;
 
@@ -15,7 +15,7 @@ fn request(id: u32) -> Message {
     Message { role: Role::Request, ..message(id, 1, FULL) }
 }
 
-/// Whether requests number 0 to 4, submitted one after another, say that they want a brief reply.
+/// Whether requests 0 to 4, submitted one after another, request a brief reply.
 fn wants(host: &mut Homa) -> Vec<bool> {
     (0..5).for_each(|id| {
         host.submit(Time::us(1), request(id), &NoPaths);
@@ -42,10 +42,10 @@ fn ask(host: &mut Homa, id: u32, wants_brief: bool, app: &mut Checking) {
         size: FULL,
         ..Data::default()
     };
-    tell_with(host, Time::us(1), 1, &Header::Data(data), MTU, app);
+    receive_payload(host, Time::us(1), 1, &Header::Data(data), MTU, app);
 }
 
-/// Packets that leave of the answer to request `id` before there is a grant.
+/// Number of packets of the reply to request `id` that leave before a grant arrives.
 fn first_packets(host: &mut Homa, id: u32) -> u64 {
     let role = Role::Reply { request: FORGED + id };
     host.submit(Time::us(2), Message { role, ..message(id, 1, 20 * FULL) }, &NoPaths);
@@ -70,7 +70,7 @@ fn a_reply_that_arrives_makes_room_for_a_request() {
             .any(|(.., header)| matches!(header, Header::Data(data) if data.wants_brief))
     };
     assert!(next(&mut host, 5));
-    // Two replies of six requests: the next one is the fifth.
+    // Two replies to six requests: the next one is the fifth.
     for lane in 0..2 {
         let data = Data {
             replies: true,
@@ -80,9 +80,9 @@ fn a_reply_that_arrives_makes_room_for_a_request() {
             size: FULL,
             ..Data::default()
         };
-        // The second copy is none.
+        // The second copy does not count.
         for _ in 0..2 {
-            tell_with(
+            receive_payload(
                 &mut host,
                 Time::us(2),
                 1,
@@ -97,21 +97,21 @@ fn a_reply_that_arrives_makes_room_for_a_request() {
 }
 
 #[test]
-fn such_a_reply_begins_with_one_packet_and_others_as_usual() {
-    // What the server itself has set does not matter.
+fn brief_reply_starts_with_one_packet() {
+    // The server's own limit is irrelevant.
     for limit in [0, 1] {
         let (mut host, mut app) = (with_requests(limit), Checking::default());
         ask(&mut host, 0, true, &mut app);
         ask(&mut host, 1, false, &mut app);
         assert_eq!(first_packets(&mut host, 0), 1);
         assert_eq!(first_packets(&mut host, 1), 20);
-        // Answered: whoever answers again has forgotten.
+        // After the reply, the request is forgotten.
         assert_eq!(first_packets(&mut host, 0), 20);
     }
 }
 
 #[test]
-fn a_question_for_an_acknowledgement_says_it_as_data_does() {
+fn need_ack_carries_the_incast_role() {
     let (mut host, mut app) = (with_requests(1), Checking::default());
     let asks = NeedAck {
         wants_brief: true,
@@ -121,14 +121,14 @@ fn a_question_for_an_acknowledgement_says_it_as_data_does() {
         sent: FULL,
         ..NeedAck::default()
     };
-    tell_with(&mut host, Time::us(1), 1, &Header::NeedAck(asks), 0, &mut app);
-    // Data that lost it on the way, if there were such a thing, completes what was announced.
+    receive_payload(&mut host, Time::us(1), 1, &Header::NeedAck(asks), 0, &mut app);
+    // Data with the flag lost completes what the announcement stated.
     ask(&mut host, 0, false, &mut app);
     assert_eq!(first_packets(&mut host, 0), 1);
 }
 
 #[test]
-fn requests_that_nobody_answers_take_bounded_memory() {
+fn unanswered_requests_take_bounded_memory() {
     let (mut host, mut app) = (with_requests(1), Checking::default());
     for id in 0..70_000_u32 {
         let data = Data {
@@ -139,14 +139,14 @@ fn requests_that_nobody_answers_take_bounded_memory() {
             size: 1,
             ..Data::default()
         };
-        tell_with(&mut host, Time::us(1), 1, &Header::Data(data), 1, &mut app);
+        receive_payload(&mut host, Time::us(1), 1, &Header::Data(data), 1, &mut app);
         all_sent(&mut host, Time::us(1));
     }
     assert_eq!(host.inbox.exchanges.brief(), 1 << 16);
 }
 
 #[test]
-fn replies_say_so_and_one_that_nobody_asked_for_counts_for_nothing() {
+fn replies_are_flagged_and_unrequested_ones_ignored() {
     let mut exchanges = Exchanges::default();
     exchanges.arrived(1, 0, Part { wants_brief: false, replies: true });
     let wants: Vec<bool> =
@@ -157,22 +157,22 @@ fn replies_say_so_and_one_that_nobody_asked_for_counts_for_nothing() {
 }
 
 #[test]
-fn requests_to_a_host_that_is_forgotten_wait_for_nothing() {
+fn requests_to_a_forgotten_host_end() {
     let mut exchanges = Exchanges::default();
     for (id, dst) in [(0, 1), (1, 1), (2, 2)] {
         exchanges.submit(9, &Message { dst, ..request(id) });
         exchanges.arrived(dst, id, Part { wants_brief: true, replies: false });
     }
     exchanges.forget(1);
-    assert_eq!(exchanges.brief(), 1, "a reply to host 2 begins small");
-    // Late, if somebody let it in.
+    assert_eq!(exchanges.brief(), 1, "a reply to host 2 starts brief");
+    // A late reply, if it were accepted.
     exchanges.arrived(1, 7, Part { wants_brief: false, replies: true });
     assert!(!exchanges.submit(2, &request(3)).0.wants_brief, "the second to wait");
     assert!(exchanges.submit(2, &request(4)).0.wants_brief);
 }
 
 #[test]
-fn a_host_that_has_forgotten_its_server_may_ask_anew() {
+fn host_may_repeat_requests_to_a_forgotten_server() {
     let mut host = with_requests(5);
     assert_eq!(wants(&mut host), [false; 5]);
     host.forget(Time::us(1), 1);

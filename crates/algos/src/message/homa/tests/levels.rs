@@ -1,4 +1,4 @@
-//! Cut-offs and levels: those of the reference, and what they are for.
+//! Cut-offs and levels: values of the reference, and their purpose.
 
 use alloc::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::super::packets::{Packets, wire};
 use super::super::receiver;
 use super::*;
 
-/// A workload of Homa's simulator: only listed sizes occur.
+/// A workload of Homa's simulator: only the listed sizes occur.
 fn workload(text: &str) -> SizeMix {
     let rows = text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
     let mut below = 0.0;
@@ -38,14 +38,14 @@ fn levels(sizes: &SizeMix, scheduled: u32) -> Levels {
 
 #[test]
 fn cut_offs_are_those_of_the_authors_simulator() {
-    // There a granted packet holds 14 B more, so there are a few grants less.
+    // There a granted packet carries 14 B more, so there are slightly fewer grants.
     let w3 = workload!("homa-w3");
     for (scheduled, expected) in [(5, &[2_644, 26_554][..]), (4, &[1_349, 7_696, 50_259][..])] {
         let levels = levels(&w3, scheduled);
         assert_eq!(levels.cuts().len(), expected.len());
         for (&cut, &expected) in levels.cuts().iter().zip(expected) {
             let error = cut as f64 / expected as f64 - 1.0;
-            assert!(error.abs() < 0.003, "{cut} where {expected} is expected");
+            assert!(error.abs() < 0.003, "{cut}, expected {expected}");
         }
     }
 }
@@ -63,11 +63,11 @@ fn shares_without_a_grant_are_those_of_the_reference() {
         for (rtt_bytes, expected) in [(100_000, long), (9_328, short)] {
             let share = curve(&sizes, rtt_bytes).unscheduled_share;
             // Here in whole packets.
-            assert!((share - expected).abs() < 0.008, "{share} where {expected} is expected");
+            assert!((share - expected).abs() < 0.008, "{share}, expected {expected}");
         }
         Levels::new(8, 8, 0, Some(&curve(&sizes, 9_328)), 10_000).scheduled
     });
-    // In proportion; the paper's figure 4 has W2 with two of eight for what was granted.
+    // In proportion; in the paper's figure 4, W2 has two of eight for granted packets.
     assert_eq!(scheduled, [1, 2, 5, 7, 7]);
 }
 
@@ -89,14 +89,14 @@ fn every_level_carries_as_many_bytes() {
         }
     }
     let all: f64 = bytes.iter().sum();
-    // What has as much left has one level, so that cuts are off by no more than the most of that.
+    // Equal bytes left have one level, so cut-offs deviate by at most the largest such group.
     let grain = by_left.values().fold(0.0, |most: f64, &bytes| most.max(bytes)) / all;
     assert!(grain < 0.06, "{grain}");
     let mut sum = 0.0;
     for (level, bytes) in bytes.iter().enumerate() {
         sum += bytes / all;
         let error = sum - (level + 1) as f64 / 6.0;
-        // Grants count for the first, which so has a little less.
+        // Grants count for the first level, which therefore carries slightly less.
         assert!((-0.003..grain).contains(&error), "{error} up to level {level}");
     }
 }
@@ -108,21 +108,22 @@ fn the_tail_of_a_message_counts_where_it_is_boosted() {
     let packets = Packets { mtu, unscheduled: 2 };
     let of = |tail| Curve::of(&sizes, packets, 2 * 1538, tail).unwrap();
     let levels = |tail| Levels::new(8, 8, 1, Some(&of(tail)), 0);
-    // What was granted came without: 10 or 9 packets left. With three packets of tail, those too.
+    // Unscheduled packets with bytes for grants: 10 or 9 packets left. With a tail of three
+    // packets, those too.
     assert_eq!(&levels(0).cuts()[..4], [0, 9 * mtu, 10 * mtu, u64::MAX]);
     assert_eq!(&levels(3 * 1524 + 1).cuts()[..4], [mtu, 2 * mtu, 3 * mtu, 9 * mtu]);
     assert_eq!(Curve::of(&SizeMix::default(), packets, 1, 0), None);
 }
 
 #[test]
-fn senders_have_the_lowest_levels_and_the_best_the_highest_of_them() {
+fn senders_get_lowest_levels_in_order() {
     let levels = Levels::new(8, 8, 4, None, 80_000);
     let of = |senders: usize| -> Vec<u32> {
         (0..senders).map(|place| levels.scheduled(place, senders)).collect()
     };
     assert_eq!([of(1), of(2)].concat(), [7, 6, 7]);
     assert_eq!([of(4), of(6)].concat(), [4, 5, 6, 7, 4, 5, 6, 7, 7, 7]);
-    // Nobody said what sizes there are: even parts.
+    // Without known sizes: even parts.
     assert_eq!(levels.cuts(), [20_000, 40_000, 60_000]);
     let bounds = [(1, 0), (20_000, 0), (20_001, 1), (60_000, 2), (60_001, 3), (u64::MAX, 3)];
     for (left, level) in bounds {
@@ -174,18 +175,18 @@ fn what_the_fabric_has_is_used_from_the_lowest_up() {
     assert_eq!(at(8, 4, 0), (4, 2, 4, 7));
     assert_eq!(at(3, 8, 7), (3, 2, 0, 2));
     assert_eq!(at(2, 8, 0), (2, 1, 0, 1));
-    // Not enough: all packets are alike.
+    // Too few levels: all packets are alike.
     assert_eq!((at(1, 8, 7), at(0, 8, 0)), ((1, 1, 0, 0), (1, 1, 0, 0)));
     let one = Levels::new(1, 8, 3, None, 1);
     assert_eq!((one.unscheduled(u64::MAX), one.scheduled(3, 5)), (0, 0));
 }
 
 #[test]
-fn a_stack_is_fitted_to_what_is_sent_and_says_where_it_cannot() {
+fn fit_follows_generated_sizes_or_warns() {
     let properties = context(0).properties();
     let mut fitted = Fitted::default();
-    let said = Homa::fit(&mut fitted, &properties, &SizeMix::default()).unwrap();
-    assert!(said.contains("cut evenly up to 100940 B"), "{said}");
+    let text = Homa::fit(&mut fitted, &properties, &SizeMix::default()).unwrap();
+    assert!(text.contains("evenly spaced up to 100940 B"), "{text}");
     let before = Settings::new(&fitted, &context(0)).levels;
     assert_eq!(Homa::fit(&mut fitted, &properties, &workload!("homa-w1")), None);
     let after = Settings::new(&fitted, &context(0));
@@ -193,7 +194,7 @@ fn a_stack_is_fitted_to_what_is_sent_and_says_where_it_cannot() {
     assert_eq!(after.overcommitment, 1, "as many as scheduled levels");
 }
 
-/// A curve by its definition, packet by packet: bytes left, and bytes that go with so much left.
+/// A curve by its definition, packet by packet: bytes left, and bytes sent at that value.
 fn packet_by_packet(size: u64, packets: Packets, head: u64, tail: u64) -> BTreeMap<u64, u64> {
     let (first, end) = (packets.unscheduled_of(size), packets.of(size));
     let (mut bytes, mut sum) = (BTreeMap::new(), 0);
@@ -253,28 +254,29 @@ fn a_curve_of_terabytes_has_few_points() {
     let packets = Packets { mtu: MTU as u64, unscheduled: receiver::MAX_AHEAD };
     let curve = Curve::of(&sizes, packets, u64::MAX, u64::MAX).unwrap();
     assert!(curve.points.len() < 2_100, "{}", curve.points.len());
-    // All of it counts, so cuts are even parts of the message.
+    // All bytes count, so cut-offs are even parts of the message.
     let levels = Levels::new(8, 8, 4, Some(&curve), 0);
     for (cut, part) in levels.cuts().iter().zip(1..) {
         let error = *cut as f64 / (part as f64 * 0.25e12) - 1.0;
-        // Grants count for the first, 5 % of all.
+        // Grants count for the first level, 5 % of all.
         assert!((-0.2..0.002).contains(&error), "{cut}");
     }
 }
 
 #[test]
 fn cut_offs_of_the_authors_comparison_are_near_theirs() {
-    // With the last 10 KB above, as `original` has it. By their packets (1,456 B with a grant) and
-    // 9,328 B without one, which are seven whole packets here, they are 433, 2,299 and 6,750 B.
+    // With the last 10 KB above, as in `original`. For their packets (1,456 B with a grant) and
+    // 9,328 B without one, which are seven whole packets here, the cut-offs are 433, 2,299 and
+    // 6,750 B.
     let packets = Packets { mtu: MTU as u64, unscheduled: 7 };
     let curve = Curve::of(&workload!("homa-w3"), packets, 10_000, 10_000).unwrap();
     let levels = Levels::new(8, 8, 4, Some(&curve), 0);
     for (&cut, expected) in levels.cuts().iter().zip([433, 2_299, 6_750]) {
         let error = cut as f64 / expected as f64 - 1.0;
-        assert!(error.abs() < 0.03, "{cut} where {expected} is expected");
+        assert!(error.abs() < 0.03, "{cut}, expected {expected}");
     }
-    // Levels in proportion: in whole packets 2.53 of eight go without a grant, where 9,328 B would
-    // be 2.48, so that W3 has five for granted packets or six.
+    // Levels in proportion: in whole packets 2.53 of eight are for unscheduled packets; for 9,328 B
+    // it would be 2.48, so W3 has five or six for granted packets.
     let unscheduled = 8.0 * curve.unscheduled_share;
     assert!((2.5..2.58).contains(&unscheduled), "{unscheduled}");
 }

@@ -1,4 +1,4 @@
-//! Homa's endpoints by hand, and among others.
+//! Tests of Homa endpoints, alone and in a network.
 
 use alloc::vec::Vec;
 
@@ -7,8 +7,8 @@ use tidegate_core::Frame;
 use super::header::{Ack, Data, Grant, NeedAck, Resend, pair};
 use super::*;
 use crate::harness::{
-    self, Checking, FORGED, Faults, NO_FAULTS, NoPaths, RATE, Subject, kinds, message, tell,
-    tell_with, trials,
+    self, Checking, FORGED, Faults, NO_FAULTS, NoPaths, RATE, Subject, kinds, message,
+    receive_header, receive_payload, trials,
 };
 
 mod choice;
@@ -30,7 +30,7 @@ fn fitted(params: HomaParams) -> Fitted {
     Fitted { params, curve: None }
 }
 
-/// With two senders at a time, on four levels of eight.
+/// Two active senders, on four of eight levels.
 fn two_at_a_time() -> HomaParams {
     HomaParams { overcommitment: 2, scheduled_priorities: 4, ..HomaParams::default() }
 }
@@ -56,23 +56,23 @@ impl Subject for Homa {
     }
 
     fn check_quiet(&self, _hosts: &[Homa], case: &str) {
-        assert!(self.inbox.is_quiet(), "{case}: a receiver is left with something");
-        assert!(self.outbox.is_quiet(), "{case}: a sender is left with a message");
+        assert!(self.inbox.is_quiet(), "{case}: a receiver has state left");
+        assert!(self.outbox.is_quiet(), "{case}: a sender has a message left");
         assert!(self.control.is_empty(), "{case}");
     }
 }
 
-/// Everything that a host sends now: where to, at which priority, and what it says.
+/// Everything that a host sends now: destination, priority and header.
 fn all_sent(host: &mut Homa, now: Time) -> Vec<(u32, u8, Header)> {
     let sent = harness::all_sent(host, now).into_iter();
     sent.map(|(frame, header)| (frame.dst, frame.priority, header)).collect()
 }
 
-/// Grants that a host sends now: to whom, the level, and up to which packet.
+/// Grants that a host sends now: destination, level, and end in packets.
 fn grants(host: &mut Homa, now: Time) -> Vec<(u32, u32, u64)> {
     let grant = |(dst, priority, header): (u32, u8, Header)| match header {
         Header::Grant(grant) => {
-            assert_eq!(priority, 0, "control goes first");
+            assert_eq!(priority, 0, "control leaves first");
             Some((dst, grant.level, grant.granted.div_ceil(MTU as u64)))
         }
         _ => None,
@@ -80,7 +80,7 @@ fn grants(host: &mut Homa, now: Time) -> Vec<(u32, u32, u64)> {
     all_sent(host, now).into_iter().filter_map(grant).collect()
 }
 
-/// Data that a host sends now: where to, at which priority, and which packet.
+/// Data that a host sends now: destination, priority and packet number.
 fn data(host: &mut Homa, now: Time) -> Vec<(u32, u8, u64)> {
     let data = |(dst, priority, header): (u32, u8, Header)| match header {
         Header::Data(data) => Some((dst, priority, data.offset / MTU as u64)),
@@ -89,12 +89,12 @@ fn data(host: &mut Homa, now: Time) -> Vec<(u32, u8, u64)> {
     all_sent(host, now).into_iter().filter_map(data).collect()
 }
 
-/// Host `src` sends something with so much payload, and the host answers, perhaps.
+/// Passes a packet from host `src` with this payload to the host, and returns the response, if any.
 fn hand(host: &mut Homa, now: Time, src: u32, header: &Header, payload: u32) -> Option<Header> {
-    tell_with(host, now, src, header, payload, &mut Checking::default())
+    receive_payload(host, now, src, header, payload, &mut Checking::default())
 }
 
-/// A packet of a message of `packets` full ones, made up, which is host `src`'s only one.
+/// A packet of the only message of a host, which has `packets` full packets.
 fn packet_of(packets: u64, packet: u64) -> Header {
     let size = packets * MTU as u64;
     Header::Data(Data {
@@ -106,7 +106,7 @@ fn packet_of(packets: u64, packet: u64) -> Header {
     })
 }
 
-/// Hands over a packet of the message of `packets` packets of host `src`.
+/// Passes a packet of the message of host `src`, which has `packets` packets.
 fn receive(host: &mut Homa, now: Time, src: u32, packets: u64, packet: u64) -> Option<Header> {
     hand(host, now, src, &packet_of(packets, packet), MTU)
 }

@@ -1,4 +1,4 @@
-//! Who is asked again for what, and when; and when a sender hears that all has arrived.
+//! Requests for missing packets, their timing, and acknowledgements.
 
 use super::*;
 use crate::kit::step::MOST_WAITING;
@@ -15,7 +15,7 @@ fn resend(offset_packets: u64, missing: u64, stalled: bool) -> Header {
     Header::Resend(Resend { stalled, offset, missing, ..Resend::default() })
 }
 
-/// What a host asks for again: of whom, and which packets.
+/// Packets that a host requests again, with the host that it requests them from.
 fn asks(host: &mut Homa, now: Time) -> Vec<(u32, u64, u64)> {
     let ask = |(dst, _, header): (u32, u8, Header)| match header {
         Header::Resend(resend) => Some((dst, resend.offset / MTU as u64, resend.missing)),
@@ -25,59 +25,59 @@ fn asks(host: &mut Homa, now: Time) -> Vec<(u32, u64, u64)> {
 }
 
 #[test]
-fn what_was_sent_leaves_again_first_and_above_all_else() {
+fn retransmission_leaves_first_at_the_top_level() {
     let (mut host, sent) = (sending(), Time::us(5));
     assert_eq!(data(&mut host, sent).len(), 70);
     let later = sent + TIMEOUT;
-    assert_eq!(tell(&mut host, later, 1, &resend(3, 0b101, true)), None);
+    assert_eq!(receive_header(&mut host, later, 1, &resend(3, 0b101, true)), None);
     assert_eq!(data(&mut host, later), [(1, 0, 3), (1, 0, 5)]);
 }
 
 #[test]
-fn a_sender_that_has_it_on_its_way_is_busy() {
+fn sender_with_packets_on_the_way_is_busy() {
     let half = Span::ps(TIMEOUT.as_ps() / 2);
     for (after, busy) in [(Span::us(1), true), (half - Span::ps(1), true), (half, false)] {
         let (mut host, sent) = (sending(), Time::us(5));
         data(&mut host, sent);
-        let reply = tell(&mut host, sent + after, 1, &resend(0, 1, true));
+        let reply = receive_header(&mut host, sent + after, 1, &resend(0, 1, true));
         assert_eq!(matches!(reply, Some(Header::Busy(_))), busy, "{after} later");
         assert_eq!(data(&mut host, sent + after).is_empty(), busy, "{after} later");
     }
-    // What waits for shorter messages is no loss.
+    // Waiting for shorter messages is not a loss.
     let mut host = sending();
-    let reply = tell(&mut host, Time::ms(9), 1, &resend(0, 0b11, true));
+    let reply = receive_header(&mut host, Time::ms(9), 1, &resend(0, 0b11, true));
     assert!(matches!(reply, Some(Header::Busy(_))), "{reply:?}");
 }
 
 #[test]
-fn asking_for_a_packet_allows_it() {
+fn request_for_a_packet_allows_it() {
     let (mut host, sent) = (sending(), Time::us(5));
     data(&mut host, sent);
-    // Grants for packets 70 to 72 were lost, and packet 69.
-    tell(&mut host, sent + TIMEOUT, 1, &resend(69, 0b1111, true));
+    // The grants for packets 70 to 72 and packet 69 itself were lost.
+    receive_header(&mut host, sent + TIMEOUT, 1, &resend(69, 0b1111, true));
     let packets: Vec<_> = data(&mut host, sent + TIMEOUT).iter().map(|&(.., at)| at).collect();
     assert_eq!(packets, [69, 70, 71, 72]);
-    // But not beyond its end, whatever is asked for.
+    // But not beyond its end, whatever is requested.
     for start in [99, 100, u64::MAX / MTU as u64] {
-        tell(&mut host, sent + TIMEOUT, 1, &resend(start, u64::MAX, false));
+        receive_header(&mut host, sent + TIMEOUT, 1, &resend(start, u64::MAX, false));
     }
     assert_eq!(data(&mut host, sent + TIMEOUT).len(), 27);
 }
 
 #[test]
-fn a_receiver_asks_after_a_timeout_and_then_after_twice_as_long() {
+fn receiver_requests_after_doubling_timeouts() {
     let (mut host, start) = (host(&two_at_a_time()), Time::us(1));
     receive(&mut host, start, 1, 3, 0);
     assert_eq!(grants(&mut host, start + Span::us(1)).len(), 2);
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     for ms in 0..60 {
         let now = Time::ms(ms) + Span::us(2);
-        asked.extend(asks(&mut host, now).iter().map(|&ask| (ms, ask)));
+        requested.extend(asks(&mut host, now).iter().map(|&ask| (ms, ask)));
     }
-    assert_eq!(asked, [5, 15, 35].map(|ms| (ms, (1, 1, 0b11))));
+    assert_eq!(requested, [5, 15, 35].map(|ms| (ms, (1, 1, 0b11))));
     let again = Time::ms(60);
     receive(&mut host, again, 1, 3, 2);
-    assert_eq!(asks(&mut host, again + TIMEOUT), [(1, 1, 0b1)], "patience begins anew");
+    assert_eq!(asks(&mut host, again + TIMEOUT), [(1, 1, 0b1)], "the backoff restarts");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_busy_sender_is_not_given_up() {
         let now = Time::ms(ms) + Span::us(2);
         if !asks(&mut host, now).is_empty() {
             times += 1;
-            tell(&mut host, now, 1, &busy);
+            receive_header(&mut host, now, 1, &busy);
         }
     }
     assert_eq!(times, 49 / 5, "every timeout, no less often");
@@ -98,35 +98,35 @@ fn a_busy_sender_is_not_given_up() {
 }
 
 #[test]
-fn a_sender_in_vain_asks_for_an_acknowledgement() {
+fn sender_without_response_requests_an_ack() {
     let (mut host, sent) = (sending(), Time::us(5));
     assert_eq!(data(&mut host, sent).len(), 70);
     let quiet = |host: &mut Homa, now| {
-        let asked = |(.., header): &(u32, u8, Header)| match header {
-            Header::NeedAck(asked) => Some((asked.repeated, asked.sent / MTU as u64)),
+        let requested = |(.., header): &(u32, u8, Header)| match header {
+            Header::NeedAck(requested) => Some((requested.repeated, requested.sent / MTU as u64)),
             _ => None,
         };
-        all_sent(host, now).iter().filter_map(asked).collect::<Vec<_>>()
+        all_sent(host, now).iter().filter_map(requested).collect::<Vec<_>>()
     };
     assert_eq!(quiet(&mut host, (sent + TIMEOUT).before(Span::ps(1))), []);
     assert_eq!(quiet(&mut host, sent + TIMEOUT), [(true, 70)]);
-    // Its receiver, who knows nothing, asks for all of it.
+    // Its receiver has no state and requests all of the message.
     let ours = need_ack(&mut host, sent + TIMEOUT.times(4));
     let mut receiver = super::host(&two_at_a_time());
     let now = Time::ms(30);
-    assert_eq!(tell(&mut receiver, now, 1, &ours), None);
-    assert_eq!(asks(&mut receiver, now), [], "packets may be under way");
+    assert_eq!(receive_header(&mut receiver, now, 1, &ours), None);
+    assert_eq!(asks(&mut receiver, now), [], "packets may be in flight");
     assert_eq!(asks(&mut receiver, now + TIMEOUT), [(1, 0, u64::MAX), (1, 64, 0b111111)]);
 }
 
-/// The next question for an acknowledgement.
+/// The next request for an acknowledgement.
 fn need_ack(host: &mut Homa, now: Time) -> Header {
     let asks = |&(.., header): &(u32, u8, Header)| matches!(header, Header::NeedAck(_));
     all_sent(host, now).into_iter().find(asks).unwrap().2
 }
 
 #[test]
-fn short_messages_are_acknowledged_in_data_or_by_the_dozen_or_after_a_while() {
+fn short_messages_acks_in_data_batch_or_delayed() {
     let mut host = host(&two_at_a_time());
     let short = |lane: u32| {
         let data = Data { lane, message: FORGED, unscheduled: 1, size: 9, ..Data::default() };
@@ -135,7 +135,7 @@ fn short_messages_are_acknowledged_in_data_or_by_the_dozen_or_after_a_while() {
     let start = Time::us(1);
     assert_eq!(hand(&mut host, start, 1, &short(0), 9), None);
     assert_eq!(hand(&mut host, start, 2, &short(0), 9), None);
-    // One leaves in a packet to its sender, and to nobody else.
+    // One acknowledgement leaves in a packet to its sender, and to no other host.
     for dst in [3, 1] {
         host.submit(start, message(dst, dst, 5), &NoPaths);
     }
@@ -147,7 +147,7 @@ fn short_messages_are_acknowledged_in_data_or_by_the_dozen_or_after_a_while() {
         })
         .collect();
     assert_eq!(acked, [(3, false, 0), (1, true, pair(0, 0))]);
-    // The other after a while.
+    // The other follows after a delay.
     let acks = |host: &mut Homa, now| {
         let ack = |(dst, _, header)| match header {
             Header::Ack(ack) => Some((dst, ack.messages().collect::<Vec<_>>())),
@@ -158,33 +158,33 @@ fn short_messages_are_acknowledged_in_data_or_by_the_dozen_or_after_a_while() {
     let late = start + ACK_DELAY;
     assert_eq!(acks(&mut host, late.before(Span::ps(1))), []);
     assert_eq!(acks(&mut host, late), [(2, alloc::vec![pair(0, 0)])]);
-    // Many at once; and one that was granted, with some of the others.
+    // Many at once; and one for a granted message, with some of the others.
     let replies: Vec<_> = (1..=16).filter_map(|l| hand(&mut host, late, 1, &short(l), 9)).collect();
     let first = |ack: &Header| matches!(ack, Header::Ack(ack) if ack.messages().count() == 5);
     assert!(replies.len() == 1 && first(&replies[0]), "{replies:?}");
     receive(&mut host, late, 5, 2, 0);
     let reply = receive(&mut host, late, 5, 2, 1);
     assert_eq!(reply, Some(Header::Ack(Ack::of(FORGED, [0, NONE, NONE, NONE, NONE]))));
-    // What comes again was not heard.
+    // A duplicate means that the acknowledgement was lost.
     assert_eq!(receive(&mut host, late, 5, 2, 1), reply);
 }
 
 const NONE: u64 = u64::MAX;
 
 #[test]
-fn a_sender_that_is_asked_for_too_much_is_busy() {
+fn sender_with_too_many_requests_is_busy() {
     let (mut host, sent) = (sending(), Time::us(5));
     data(&mut host, sent);
     let later = sent + TIMEOUT;
-    let answers = (0..300).map(|_| tell(&mut host, later, 1, &resend(3, 1, false)));
+    let answers = (0..300).map(|_| receive_header(&mut host, later, 1, &resend(3, 1, false)));
     let busy: Vec<_> = answers.map(|answer| matches!(answer, Some(Header::Busy(_)))).collect();
-    // 256 can wait.
+    // 256 requests can wait.
     assert!(busy.iter().enumerate().all(|(at, &busy)| busy == (at >= 256)), "{busy:?}");
     assert_eq!(data(&mut host, later).len(), 256);
 }
 
 #[test]
-fn holes_by_the_thousand_are_asked_for_up_to_a_bound() {
+fn thousands_of_holes_are_requested_up_to_a_bound() {
     let mut host = host(&HomaParams::default());
     let size = 60_000 * MTU as u64;
     for lane in 0..4_096 {

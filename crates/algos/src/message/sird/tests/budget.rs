@@ -1,5 +1,5 @@
-//! What a receiver has out never exceeds its budget, nor any sender's share its bucket: looked at
-//! after everything that happens to any host.
+//! The outstanding credit of a receiver never exceeds its budget, nor that of a sender its bucket:
+//! checked after every event of any host.
 
 use alloc::collections::VecDeque;
 
@@ -9,40 +9,40 @@ use tidegate_core::{Domain, Rng};
 
 const FULL: i64 = 1_538;
 const BDP: i64 = 100_000;
-/// The least number of whole packets that a BDP fits in.
+/// Smallest number of whole packets that covers a BDP.
 const WHOLE: i64 = 66 * FULL;
 
-/// Budget and most credit of one sender, in bytes, as the head of `mod.rs` has them.
+/// Budget and credit limit of one sender, in bytes, as the head of `mod.rs` defines them.
 fn bounds(rules: Rules, budget: f64) -> (i64, i64) {
-    let asked = ((budget * BDP as f64) as i64).max(FULL);
+    let requested = ((budget * BDP as f64) as i64).max(FULL);
     match rules {
-        Rules::PublishedCode => (asked, BDP),
-        Rules::Paper if asked < BDP => (asked, WHOLE),
-        Rules::Paper => (asked + WHOLE - BDP, WHOLE),
+        Rules::PublishedCode => (requested, BDP),
+        Rules::Paper if requested < BDP => (requested, WHOLE),
+        Rules::Paper => (requested + WHOLE - BDP, WHOLE),
     }
 }
 
-/// Credit that hosts have out, host by host.
+/// Outstanding credit of all hosts.
 struct Ledger {
     budget: i64,
     most: i64,
-    /// No packet goes without credit, and all are full: what is out is then known from what credits
-    /// say and from what applications got, too.
+    /// Whether every packet needs credit and all packets are full: the outstanding credit then also
+    /// follows from the credit packets and the delivered bytes.
     all_scheduled: bool,
-    /// Handed out so far, by receiver and sender.
-    handed: [[u64; 4]; 4],
-    /// The largest sum that a host had out.
+    /// Credit issued so far, by receiver and sender.
+    issued: [[u64; 4]; 4],
+    /// Largest outstanding credit of a host.
     peak: i64,
-    /// Looks at which credit had just been handed out, and at which somebody was given up.
-    handings: u64,
+    /// Number of checks at which credit had just been issued, and at which a sender became silent.
+    issues: u64,
     silences: u64,
 }
 
 impl Ledger {
     fn new(rules: Rules, budget: f64, all_scheduled: bool) -> Ledger {
         let (budget, most) = bounds(rules, budget);
-        let handed = [[0; 4]; 4];
-        Ledger { budget, most, all_scheduled, handed, peak: 0, handings: 0, silences: 0 }
+        let issued = [[0; 4]; 4];
+        Ledger { budget, most, all_scheduled, issued, peak: 0, issues: 0, silences: 0 }
     }
 
     fn look(&mut self, net: &Net) {
@@ -52,35 +52,39 @@ impl Ledger {
                 let out = source.bucket.outstanding;
                 if self.all_scheduled {
                     let returned = returned(net, source.host, dst as u32);
-                    assert_eq!(out, source.granted_bytes as i64 - returned, "the books are wrong");
+                    assert_eq!(
+                        out,
+                        source.granted_bytes as i64 - returned,
+                        "the booked credit is wrong"
+                    );
                 }
-                let handed = &mut self.handed[dst][source.host as usize];
-                if source.granted_bytes > *handed {
-                    // Compared before the packet is added.
+                let issued = &mut self.issued[dst][source.host as usize];
+                if source.granted_bytes > *issued {
+                    // The bucket is compared before the packet is added.
                     let bucket = source.bucket.bytes() as i64;
                     let most = self.most.min(bucket + FULL);
                     assert!(out <= most, "{out} B for {} with a bucket of {bucket}", source.host);
-                    (*handed, fresh) = (source.granted_bytes, true);
+                    (*issued, fresh) = (source.granted_bytes, true);
                 }
                 self.silences += source.silent as u64;
                 sum += if source.silent { 0 } else { out };
             }
-            assert_eq!(sum, host.inbox.outstanding, "the sum is not that of its parts");
-            // What senders take themselves, or had when they were given up and are heard of again,
-            // may be beyond the budget; but then nothing is handed out.
+            assert_eq!(sum, host.inbox.outstanding, "the sum differs from its terms");
+            // Credit that senders take themselves, or that returns with formerly silent senders,
+            // may exceed the budget; but then no credit is issued.
             if fresh || self.all_scheduled && self.silences == 0 {
                 assert!(sum <= self.budget, "host {dst} has {sum} B out of {}", self.budget);
             }
-            self.handings += fresh as u64;
+            self.issues += fresh as u64;
             self.peak = self.peak.max(sum);
         }
     }
 }
 
-/// Wire bytes that have come for the first time.
+/// Wire bytes that have arrived for the first time.
 fn returned(net: &Net, src: u32, dst: u32) -> i64 {
-    let ours = net.app.messages.iter().filter(|heard| (heard.src, heard.dst) == (src, dst));
-    ours.map(|heard| heard.delivered as i64 / MTU as i64 * FULL).sum()
+    let ours = net.app.messages.iter().filter(|message| (message.src, message.dst) == (src, dst));
+    ours.map(|message| message.delivered as i64 / MTU as i64 * FULL).sum()
 }
 
 /// Messages of whole packets among four hosts, all from the start.
@@ -97,8 +101,8 @@ fn busy(params: &SirdParams, faults: Faults, seed: u64) -> Net {
 }
 
 #[test]
-fn credit_out_never_exceeds_the_budget_nor_a_senders_share_its_bucket() {
-    let (mut handings, mut silences, mut full) = (0, 0, 0);
+fn outstanding_credit_respects_budget_and_bucket() {
+    let (mut issues, mut silences, mut full) = (0, 0, 0);
     for seed in 0..192 {
         let policy = |of: u64| POLICIES[(seed / of % 4) as usize];
         let rules = [Rules::Paper, Rules::PublishedCode][(seed / 4 % 2) as usize];
@@ -121,15 +125,15 @@ fn credit_out_never_exceeds_the_budget_nor_a_senders_share_its_bucket() {
         net.run_watched(Time::s(20), |net| ledger.look(net));
         net.assert_all_delivered(&alloc::format!("seed {seed}"));
         full += (ledger.budget - ledger.peak < FULL) as u64;
-        handings += ledger.handings;
+        issues += ledger.issues;
         silences += ledger.silences;
     }
-    assert!(handings > 50_000 && silences > 0, "{handings} credits, {silences} silent");
+    assert!(issues > 50_000 && silences > 0, "{issues} credits, {silences} silent");
     assert!(full > 120, "only {full} of 192 have been at their budgets");
 }
 
 #[test]
-fn what_senders_take_themselves_counts_and_nothing_is_handed_out_beyond() {
+fn self_taken_credit_counts_against_the_budget() {
     let mut above = 0;
     for seed in 0..48 {
         let rules = [Rules::Paper, Rules::PublishedCode][(seed / 4 % 2) as usize];
@@ -146,7 +150,7 @@ fn what_senders_take_themselves_counts_and_nothing_is_handed_out_beyond() {
 }
 
 #[test]
-fn who_lies_of_what_it_took_has_a_bounded_share() {
+fn false_claims_of_taken_credit_are_bounded() {
     let (settings, mut inbox) = (settings(), Inbox::new(Pacer::new(RATE, true)));
     let source = inbox.source(&settings, 1, true).unwrap();
     let (mut control, mut booked) = (VecDeque::new(), Vec::new());
@@ -163,7 +167,7 @@ fn who_lies_of_what_it_took_has_a_bounded_share() {
 }
 
 #[test]
-fn books_are_right_where_hosts_know_different_bdps() {
+fn credit_accounts_hold_across_different_bdps() {
     for seed in 0..48 {
         let params =
             SirdParams { receiver_policy: POLICIES[seed as usize % 4], ..Default::default() };

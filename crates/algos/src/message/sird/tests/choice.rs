@@ -1,4 +1,4 @@
-//! Whose packet a sender sends next, whose a receiver credits, and when a sender is congested.
+//! Order of packets at a sender, order of credit at a receiver, and the congestion of a sender.
 
 use super::super::sender;
 use super::*;
@@ -16,20 +16,20 @@ fn shares(fair_share: f64, receivers: u32) -> Vec<u32> {
     while data < 4_000 {
         for src in 1..=receivers {
             let credit = credit((data + 100) * 1538);
-            tell(&mut host, Time::ZERO, src, &credit);
+            receive_header(&mut host, Time::ZERO, src, &credit);
         }
         let (frame, body) = transmit(&mut host, Time::ZERO).unwrap();
         if let Some(Header::Data(header)) = Header::read(&body) {
             data += 1;
             sent[frame.dst as usize - 1] += 1;
-            assert!(header.sender_congested || receivers == 1, "all that credit and no word of it");
+            assert!(header.sender_congested || receivers == 1, "unused credit is not reported");
         }
     }
     sent
 }
 
 #[test]
-fn sender_splits_its_link_between_turns_and_the_shortest_message() {
+fn sender_splits_link_by_fair_share_and_shortest() {
     assert_eq!(shares(0.5, 1), [4_000]);
     for (fair_share, receivers) in [(0.5, 2), (0.5, 4), (1.0, 3), (0.0, 3), (0.25, 7)] {
         let sent = shares(fair_share, receivers);
@@ -45,7 +45,7 @@ fn sender_splits_its_link_between_turns_and_the_shortest_message() {
 }
 
 #[test]
-fn receiver_credits_the_shortest_message_first_or_all_in_turns() {
+fn receiver_credits_shortest_first_or_round_robin() {
     let completed = |policy| {
         let params = SirdParams { receiver_policy: policy, ..SirdParams::default() };
         let mut net = Net::new(5, &params, NO_FAULTS, 1);
@@ -57,7 +57,7 @@ fn receiver_credits_the_shortest_message_first_or_all_in_turns() {
         net.app
             .messages
             .iter()
-            .map(|heard| heard.completed.unwrap().as_us_f64())
+            .map(|message| message.completed.unwrap().as_us_f64())
             .collect::<Vec<_>>()
     };
     let srpt = completed(Policy::Srpt);
@@ -66,22 +66,19 @@ fn receiver_credits_the_shortest_message_first_or_all_in_turns() {
     for (times, megabytes) in [(srpt, [10.6, 6.6, 3.5, 1.3]), (schedule, [10.6, 9.7, 7.9, 5.2])] {
         for (took, megabytes) in times.iter().zip(megabytes) {
             let expected = megabytes * 80.0 * 1538.0 / 1458.0;
-            assert!(
-                (took / expected - 1.0).abs() < 0.08,
-                "{times:?} where {expected} us are expected"
-            );
+            assert!((took / expected - 1.0).abs() < 0.08, "{times:?}, expected {expected} us");
         }
     }
 }
 
-/// Whether each of the first packets says that its sender is congested, of a host with credit for
-/// `credited` packets in hand and long messages to so many receivers.
+/// Whether each of the first packets reports a congested sender, for a host with unused credit for
+/// `credited` packets and long messages to `receivers` receivers.
 fn csn(rules: Rules, credited: u64, receivers: u32) -> Vec<bool> {
     let mut host = Sird::new(&SirdParams { rules, ..SirdParams::default() }, &context(0));
     for dst in 1..=receivers {
         host.submit(Time::ZERO, message(dst, dst, 10_000_000), &NoPaths);
     }
-    tell(&mut host, Time::ZERO, 1, &credit(credited * 1538));
+    receive_header(&mut host, Time::ZERO, 1, &credit(credited * 1538));
     let mut announced = Vec::new();
     while let Some(data) = next_data(&mut host, Time::ZERO) {
         announced.push(data.sender_congested);
@@ -92,8 +89,8 @@ fn csn(rules: Rules, credited: u64, receivers: u32) -> Vec<bool> {
 
 #[test]
 fn sender_is_congested_by_the_credit_it_holds() {
-    // Half a BDP is 32.5 packets. The paper counts the packet that leaves, its authors' simulator
-    // what remains.
+    // Half a BDP is 32.5 packets. The paper includes the packet that leaves, its authors' simulator
+    // only the remaining credit.
     for receivers in [1, 2] {
         let announced = csn(Rules::Paper, 35, receivers);
         assert_eq!(announced.iter().filter(|&&announced| announced).count(), 3, "{announced:?}");
@@ -101,7 +98,7 @@ fn sender_is_congested_by_the_credit_it_holds() {
     }
     assert!(
         csn(Rules::PublishedCode, 35, 1).iter().all(|&announced| !announced),
-        "a single message never says so"
+        "a single message never reports congestion"
     );
     let announced = csn(Rules::PublishedCode, 35, 2);
     assert_eq!(announced.iter().filter(|&&announced| announced).count(), 2, "{announced:?}");
@@ -114,12 +111,12 @@ fn exactly_the_threshold_is_congestion() {
     let settings = Settings::new(&params, &context(0));
     assert!(sender::congestion(&settings, 4 * 1538, 0, 1538, 1));
     assert!(!sender::congestion(&settings, 4 * 1538 - 1, 0, 1538, 1));
-    // What the sender took itself is not credit.
+    // Credit that the sender took itself does not count.
     assert!(!sender::congestion(&settings, 4 * 1538, 1, 1538, 1));
 }
 
-/// What a sender may be credited after 2,000 packets of it, in BDP, each with these flags of its
-/// frame, peak of a hop, and time on the way beyond that of the first.
+/// Credit limit of a sender in BDP after 2,000 of its packets, each with this mark, this peak delay
+/// of a hop, and this delay beyond that of the first packet.
 fn bucket_after(signal: NetworkSignal, marked: bool, peak: Span, late: Span) -> f64 {
     let params = SirdParams { network_signal: signal, ..SirdParams::default() };
     let mut host = Sird::new(&params, &context(0));
@@ -145,7 +142,7 @@ fn bucket_after(signal: NetworkSignal, marked: bool, peak: Span, late: Span) -> 
 }
 
 #[test]
-fn a_receiver_hears_of_congestion_by_the_signal_chosen() {
+fn receiver_reacts_to_the_configured_signal() {
     // 0.75 BDP of 100 KB take 6 us at 100 Gbit/s.
     let (short, long) = (Span::ns(5_999), Span::us(6));
     for (chosen, signal) in SIGNALS.into_iter().enumerate() {
@@ -155,14 +152,14 @@ fn a_receiver_hears_of_congestion_by_the_signal_chosen() {
             let bucket = bucket_after(signal, marked, peak, late);
             match number == chosen {
                 true => assert!(bucket < 0.2, "{signal:?}: {bucket} BDP"),
-                false => assert_eq!(bucket, 1.0, "{signal:?} heard of another: {number}"),
+                false => assert_eq!(bucket, 1.0, "{signal:?} reacts to another signal: {number}"),
             }
         }
     }
 }
 
-/// When messages of 4 MB from as many hosts, or from one, are completed, in microseconds; of these
-/// weights.
+/// Completion times in microseconds of messages of 4 MB with these weights, each from a host of its
+/// own, or all from one.
 fn completed_by_weight(params: &SirdParams, from_one: bool, weights: &[u8]) -> Vec<f64> {
     let mut net = Net::new(5, params, NO_FAULTS, 1);
     for (i, &weight) in (0..).zip(weights) {
@@ -172,11 +169,11 @@ fn completed_by_weight(params: &SirdParams, from_one: bool, weights: &[u8]) -> V
     net.run(Time::s(1));
     net.assert_quiet("done");
     let messages = net.app.messages.iter();
-    messages.map(|heard| heard.completed.unwrap().as_us_f64()).collect()
+    messages.map(|message| message.completed.unwrap().as_us_f64()).collect()
 }
 
 #[test]
-fn tenants_share_a_downlink_by_their_weights_or_the_heaviest_goes_first() {
+fn downlink_shares_follow_weights_or_priority() {
     let completed = |policy, weights: &[u8]| {
         let params = SirdParams { receiver_policy: policy, ..SirdParams::default() };
         completed_by_weight(&params, false, weights)
@@ -197,9 +194,9 @@ fn tenants_share_a_downlink_by_their_weights_or_the_heaviest_goes_first() {
 }
 
 #[test]
-fn a_sender_follows_its_policy_with_what_is_not_shared_in_turns() {
+fn sender_policy_applies_beyond_the_fair_share() {
     let completed = |policy, weights: &[u8]| {
-        // Of credit there is enough for each.
+        // Credit suffices for each of them.
         let sender_threshold = Extent::Bdp(1e6);
         let params = SirdParams {
             sender_policy: policy,
@@ -213,5 +210,5 @@ fn a_sender_follows_its_policy_with_what_is_not_shared_in_turns() {
     assert!(strict[1] < strict[2] && strict[2] < strict[0], "{strict:?}");
     let weighted = completed(Policy::Weighted, &[3, 1]);
     let expected = 4.0 * 4.0 / 3.0 * 80.0 * 1538.0 / 1458.0;
-    assert!((weighted[0] / expected - 1.0).abs() < 0.08, "{weighted:?} where {expected} us");
+    assert!((weighted[0] / expected - 1.0).abs() < 0.08, "{weighted:?}, expected {expected} us");
 }

@@ -1,17 +1,17 @@
-//! What counts as a packet's delay where that is the signal of congestion.
+//! Measurement of packet delay as the signal of congestion.
 
 use super::super::header::{Ack, Request};
 use super::*;
 
-/// A host that goes by delay, with packets of sizes and times on the way said in turn; its sender's
-/// bucket then, in BDP.
+/// Bucket of a sender, in BDP, after packets of these sizes and delays at a host with the delay
+/// signal.
 fn bucket_after(packets: &[(u64, Span)], control: &[Header], held: Span) -> f64 {
     let params = SirdParams { network_signal: NetworkSignal::Delay, ..SirdParams::default() };
     let mut host = Sird::new(&params, &context(0));
-    let mut hear = |at: Time, header: &Header, payload_bytes: u32, held: Span| {
+    let mut receive = |at: Time, header: &Header, payload_bytes: u32, held: Span| {
         let mut body = Body { src: 1, payload_bytes, ..Body::default() };
         header.write(&mut body);
-        // As a driver whose hosts take time does: to every packet.
+        // As a driver with host software delay does, to every packet.
         body.sent_at += held;
         receive(&mut host, at, &mut Frame::default(), &mut body, &mut Checking::default());
     };
@@ -20,9 +20,9 @@ fn bucket_after(packets: &[(u64, Span)], control: &[Header], held: Span) -> f64 
         let sent_at = Time::us(100 + number as u64);
         let (generation, message) = (number as u32, FORGED + number as u32);
         let full = Data { generation, message, size: bytes, sent_at, ..Data::default() };
-        hear(sent_at + took, &Header::Data(full), bytes as u32, Span::ZERO);
+        receive(sent_at + took, &Header::Data(full), bytes as u32, Span::ZERO);
         for header in control {
-            hear(sent_at + took, header, 0, held);
+            receive(sent_at + took, header, 0, held);
         }
     }
     host.inbox.sources[0].bucket.bytes() / settings().bdp as f64
@@ -31,7 +31,7 @@ fn bucket_after(packets: &[(u64, Span)], control: &[Header], held: Span) -> f64 
 const FULL: u64 = MTU as u64;
 
 #[test]
-fn only_data_says_how_long_it_took() {
+fn only_data_measures_delay() {
     let control = [
         credit(0),
         Header::Ack(Ack::default()),
@@ -41,19 +41,19 @@ fn only_data_says_how_long_it_took() {
     for held in [Span::ZERO, Span::us(3)] {
         assert_eq!(bucket_after(&at_once, &control, held), 1.0, "held for {held}");
     }
-    // The control: data that is late is heard of beside them.
+    // Counter-check: late data has an effect besides them.
     let late = [(FULL, Span::us(2)), (FULL, Span::us(9))];
     assert!(bucket_after(&late, &control, Span::us(3)) < 0.9);
 }
 
 #[test]
-fn a_short_packet_is_no_measure_for_a_full_one() {
-    // 7 us apart by their length alone, at some rate, and the threshold is 6 us.
+fn short_packets_do_not_set_the_minimum_delay() {
+    // 7 us apart by their length alone, at some rate; the threshold is 6 us.
     let by_length = [(4, Span::us(1)), (FULL, Span::us(8))];
     assert_eq!(bucket_after(&by_length, &[], Span::ZERO), 1.0);
-    // Short packets that are late by what would be too much for full ones are heard of.
+    // Short packets with a delay that would be too large for full ones have an effect.
     let late = [(FULL, Span::us(8)), (4, Span::us(15))];
     assert!(bucket_after(&late, &[], Span::ZERO) < 0.9);
-    // Where none is full nothing is known.
+    // Without full packets the minimum is unknown.
     assert_eq!(bucket_after(&[(4, Span::us(1)), (4, Span::us(9))], &[], Span::ZERO), 1.0);
 }

@@ -1,10 +1,10 @@
-//! Every message arrives, once, whatever the network does.
+//! Every message arrives exactly once, under any network behaviour.
 
 use super::super::receiver::MAX_AHEAD;
 use super::*;
 use crate::kit::lanes::MAX_LANES;
 
-/// Parameters that are not the usual ones, for some seeds; all signals and policies for each.
+/// Non-default parameters for some seeds; all signals and policies for each.
 fn varied(seed: u64) -> SirdParams {
     let mut params = SirdParams {
         credit_pacing: seed % 5 != 1,
@@ -16,7 +16,7 @@ fn varied(seed: u64) -> SirdParams {
     if seed % 11 == 5 {
         params.rules = Rules::PublishedCode;
     }
-    // A prefix without credit and the rest with it; credit for a packet or two at a time.
+    // An unscheduled prefix and the rest with credit; credit for a packet or two at a time.
     if seed % 4 == 2 {
         params.unscheduled_threshold = Extent::Bdp(4.0);
     }
@@ -30,12 +30,12 @@ fn varied(seed: u64) -> SirdParams {
 }
 
 #[test]
-fn every_message_arrives_exactly_once_whatever_the_network_does() {
+fn every_message_arrives_once_under_faults() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 100), (0.01, 0.0, 600), (0.05, 0.02, 600), (0.3, 0.1, 50)];
     let lost = chaos.survive::<Sird>(faults, |seed| trials::Variation {
         params: varied(seed),
-        // Delays beyond 6 us are congestion where those are the signal.
+        // Delays beyond 6 us are congestion if delay is the signal.
         jitter: Span::us(1 + seed % 12),
         congestion: [0.0, 0.1, 0.6][seed as usize / 3 % 3],
         patient: true,
@@ -44,10 +44,10 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
 }
 
 #[test]
-fn hosts_come_and_go_in_the_middle_of_messages() {
+fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_who_comes_and_goes::<Sird>(&faults, |seed| trials::Variation {
+    chaos.survive_coming_and_going::<Sird>(&faults, |seed| trials::Variation {
         params: varied(seed),
         jitter: Span::us(1 + seed % 12),
         congestion: [0.0, 0.1, 0.6][seed as usize / 3 % 3],
@@ -56,21 +56,21 @@ fn hosts_come_and_go_in_the_middle_of_messages() {
 }
 
 #[test]
-fn credit_of_a_sender_that_is_forgotten_is_for_others_at_once() {
+fn credit_of_a_forgotten_sender_passes_to_others() {
     let params = SirdParams::default();
-    trials::what_a_forgotten_sender_held_is_for_others::<Sird>(&params, 600_000, Span::us(70));
+    trials::forgotten_senders_hold_nothing::<Sird>(&params, 600_000, Span::us(70));
 }
 
 #[test]
-fn what_waits_for_a_lane_is_forgotten_too() {
-    trials::what_waits_for_a_lane_is_forgotten_too::<Sird>();
+fn messages_waiting_for_a_lane_are_forgotten_too() {
+    trials::messages_waiting_for_a_lane_are_forgotten_too::<Sird>();
 }
 
 #[test]
-fn the_first_packet_of_any_kinds_may_be_lost() {
-    // A timeout for each loss, longer from the second in a row.
+fn first_packets_of_any_kind_may_be_lost() {
+    // A timeout for each loss, longer from the second consecutive one.
     let bound = |lost: u64| Time::ms((1 << lost) - 1) + Span::us(200);
-    let lost = trials::the_first_packet_of_any_kinds_may_be_lost::<Sird>(NO_FAULTS.jitter, bound);
+    let lost = trials::first_packets_of_any_kind_may_be_lost::<Sird>(NO_FAULTS.jitter, bound);
     assert!(lost > 500, "{lost}");
 }
 
@@ -86,7 +86,7 @@ fn only_what_was_lost_is_sent_again() {
 }
 
 #[test]
-fn a_silent_sender_gives_its_credit_to_others_and_gets_it_back() {
+fn silent_sender_loses_and_regains_its_credit() {
     let faults = Faults { mute: Some((0, Time::us(60), Time::ms(40))), ..NO_FAULTS };
     let mut net = Net::new(3, &SirdParams::default(), faults, 1);
     net.submit(0, 2, 3_000_000);
@@ -94,28 +94,28 @@ fn a_silent_sender_gives_its_credit_to_others_and_gets_it_back() {
     let stuck = |net: &Net| net.hosts[2].inbox.outstanding;
     assert!(stuck(&net) > 50_000, "{} B of credit", stuck(&net));
     net.run(Time::ms(20));
-    assert_eq!(stuck(&net), 0, "its credit counts while nobody hears of it");
+    assert_eq!(stuck(&net), 0, "credit of a silent sender counts");
     net.submit(1, 2, 20_000_000);
     net.run(Time::ms(22));
-    assert!(net.app.messages[1].completed.is_some(), "half of the budget is not enough for that");
+    assert!(net.app.messages[1].completed.is_some(), "half of the budget does not suffice");
     net.run(Time::s(1));
     net.assert_all_delivered("after the silence");
 }
 
 #[test]
-fn a_silent_sender_that_is_forgotten_has_no_credit_to_give_back() {
+fn forgotten_silent_sender_returns_no_credit() {
     let faults = Faults { mute: Some((0, Time::us(60), Time::NEVER)), ..NO_FAULTS };
     let mut net = Net::new(3, &SirdParams::default(), faults, 1);
     net.submit(0, 2, 3_000_000);
     net.run(Time::ms(20));
     assert!(net.hosts[2].inbox.sources[0].silent);
-    net.part([0, 2]);
+    net.end_session([0, 2]);
     assert_eq!(net.hosts[2].inbox.outstanding, 0);
 }
 
 #[test]
-fn a_message_without_end_survives_loss_in_bounded_memory() {
-    trials::a_message_without_end_survives_loss::<Sird>(
+fn endless_message_survives_loss_in_bounded_memory() {
+    trials::endless_message_survives_loss::<Sird>(
         &SirdParams::default(),
         Span::us(3),
         Span::ms(16),
@@ -124,10 +124,10 @@ fn a_message_without_end_survives_loss_in_bounded_memory() {
 }
 
 #[test]
-fn credit_stops_where_the_window_of_a_lost_packet_ends() {
+fn credit_stops_at_the_window_of_a_lost_packet() {
     let params = SirdParams { resend_timeout: Span::ms(20), ..SirdParams::default() };
     let ahead = |host: &Sird| host.inbox.most_ahead();
-    trials::the_window_of_a_lost_packet_ends(&params, MAX_AHEAD, ahead);
+    trials::window_of_a_lost_packet_ends(&params, MAX_AHEAD, ahead);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn forged_packets_harm_only_their_senders() {
 }
 
 #[test]
-fn a_handle_is_worth_nothing_once_its_message_is_acknowledged() {
+fn handle_is_invalid_after_the_acknowledgement() {
     let [acked_in, going, least] = [50, 150, 100].map(Span::us);
-    trials::a_handle_is_worth_nothing_once_acknowledged::<Sird>(acked_in, going, least);
+    trials::handle_is_invalid_once_acknowledged::<Sird>(acked_in, going, least);
 }

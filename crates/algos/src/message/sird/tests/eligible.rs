@@ -1,24 +1,24 @@
-//! Weighted turns of messages some of which could not go for a while.
+//! Weighted order of messages some of which could not send for a while.
 
 use super::*;
 
-/// Payload that has arrived of two long messages of equal weight between two times, the sender of
-/// the first of which was dead for three milliseconds before.
+/// Payload that has arrived of two long messages of equal weight between two times, after the
+/// sender of the first was unreachable for three milliseconds.
 fn after_an_absence(policy: Policy) -> [u64; 2] {
     let params = SirdParams { receiver_policy: policy, ..SirdParams::default() };
     let away = Some((1, Time::us(500), Time::us(3_500)));
     let mut net = Net::new(3, &params, Faults { mute: away, deaf: away, ..NO_FAULTS }, 1);
     net.submit(1, 0, 200_000_000);
     net.submit(2, 0, 200_000_000);
-    // By then it has been heard of again, and has not caught up with the 18 MB that it missed.
+    // By then the sender has responded again, and has not caught up with the 18 MB that it missed.
     net.run(Time::us(4_500));
-    let before: Vec<u64> = net.app.messages.iter().map(|heard| heard.delivered).collect();
+    let before: Vec<u64> = net.app.messages.iter().map(|message| message.delivered).collect();
     net.run(Time::us(5_500));
     [0, 1].map(|i| net.app.messages[i].delivered - before[i])
 }
 
 #[test]
-fn a_sender_that_was_away_does_not_starve_the_others_when_it_is_back() {
+fn returning_sender_does_not_starve_others() {
     for policy in [Policy::RoundRobin, Policy::Weighted] {
         let arrived = after_an_absence(policy);
         let all = arrived.iter().sum::<u64>() as f64;
@@ -28,7 +28,7 @@ fn a_sender_that_was_away_does_not_starve_the_others_when_it_is_back() {
     }
 }
 
-/// Of 200 packets, those to each of two receivers, the first of which gave no credit while 1,000
+/// Of 200 packets, those to each of two receivers, the first of which issued no credit while 1,000
 /// went to the other. Its two messages have these weights.
 fn after_no_credit(fair_share: f64, weights: [u8; 2]) -> [u32; 3] {
     let sender_policy = Policy::Weighted;
@@ -42,9 +42,9 @@ fn after_no_credit(fair_share: f64, weights: [u8; 2]) -> [u32; 3] {
     let mut credited = 0;
     let mut send = |host: &mut Sird, to_first: u64| {
         credited += 1;
-        tell(host, Time::ZERO, 2, &credit((credited + 20) * 1538));
+        receive_header(host, Time::ZERO, 2, &credit((credited + 20) * 1538));
         if to_first > 0 {
-            tell(host, Time::ZERO, 1, &credit((to_first + 20) * 1538));
+            receive_header(host, Time::ZERO, 1, &credit((to_first + 20) * 1538));
         }
         next_data(host, Time::ZERO).unwrap().message as usize
     };
@@ -55,9 +55,9 @@ fn after_no_credit(fair_share: f64, weights: [u8; 2]) -> [u32; 3] {
 }
 
 #[test]
-fn a_receiver_that_gave_no_credit_is_not_served_alone_when_it_does() {
-    // Three messages in turns, of the whole link or of half of it; the other half goes to each
-    // receiver alike.
+fn returning_receiver_is_not_served_alone() {
+    // Three messages share, by rounds, the whole link or half of it; the other half is divided
+    // equally between the receivers.
     for (fair_share, weights, expected) in
         [(0.0, [1, 1], [67, 67, 66]), (0.0, [3, 1], [120, 40, 40]), (1.0, [3, 1], [75, 25, 100])]
     {

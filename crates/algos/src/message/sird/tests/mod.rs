@@ -1,4 +1,4 @@
-//! SIRD's endpoints by hand, and among others.
+//! Tests of SIRD endpoints, alone and in a network.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use super::header::{Credit, Data};
 use super::*;
 use crate::harness::{
     self, Checking, FORGED, Faults, NO_FAULTS, NoPaths, RATE, Subject, kinds, message, receive,
-    tell, transmit, trials,
+    receive_header, transmit, trials,
 };
 
 mod budget;
@@ -41,18 +41,18 @@ impl Subject for Sird {
     }
 
     fn check_quiet(&self, hosts: &[Sird], case: &str) {
-        assert!(self.inbox.is_quiet(), "{case}: a receiver has not all its credit back");
-        assert!(self.outbox.is_quiet(), "{case}: a sender is left with a message");
+        assert!(self.inbox.is_quiet(), "{case}: a receiver has outstanding credit");
+        assert!(self.outbox.is_quiet(), "{case}: a sender has a message left");
         assert!(self.control.is_empty(), "{case}");
         for source in &self.inbox.sources {
             let sender = &hosts[source.host as usize].outbox;
             let left = sender.in_hand(self.host.host, source.granted_bytes);
-            assert_eq!(left, 0, "{case}: host {} is left with credit", source.host);
+            assert_eq!(left, 0, "{case}: host {} has credit left", source.host);
         }
     }
 }
 
-/// What a host does next; a request for credit aside.
+/// The next data packet of a host, skipping a request for credit.
 fn next_data(host: &mut Sird, now: Time) -> Option<Data> {
     while let Some((_, body)) = transmit(host, now) {
         if let Some(Header::Data(data)) = Header::read(&body) {

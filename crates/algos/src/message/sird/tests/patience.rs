@@ -1,8 +1,8 @@
-//! Who is asked again for what, and when.
+//! Requests for missing packets and their timing.
 
 use super::super::header::{Request, Resend};
 use super::*;
-use crate::harness::tell_with;
+use crate::harness::receive_payload;
 use crate::kit::step::MOST_WAITING;
 
 /// A host with a long message to host 1.
@@ -12,7 +12,7 @@ fn sending() -> Sird {
     host
 }
 
-/// Host 1 has lost patience with the first packets of that message.
+/// Host 1 reports the first packets of that message as stalled.
 const STALLED: Header = Header::Resend(Resend {
     stalled: true,
     connection: 0,
@@ -24,22 +24,22 @@ const STALLED: Header = Header::Resend(Resend {
 });
 
 #[test]
-fn what_a_sender_sent_within_half_a_timeout_is_not_asked_of_it() {
+fn packets_sent_recently_are_not_retransmitted() {
     let timeout = settings().timeout;
     let half = Span::ps(timeout.as_ps() / 2);
     for (later, is_on_its_way) in [(Span::us(1), true), (half - Span::ps(1), true), (half, false)] {
         let (mut host, sent) = (sending(), Time::us(5));
-        tell(&mut host, sent, 1, &credit(5 * 1538));
+        receive_header(&mut host, sent, 1, &credit(5 * 1538));
         (0..5).for_each(|packet| {
             assert_eq!(next_data(&mut host, sent).unwrap().offset, packet * MTU as u64)
         });
         assert_eq!(next_data(&mut host, sent), None);
-        let reply = tell(&mut host, sent + later, 1, &STALLED);
+        let reply = receive_header(&mut host, sent + later, 1, &STALLED);
         let is_busy = matches!(reply, Some(Header::Busy(_)));
         assert_eq!((is_busy, reply.is_some()), (is_on_its_way, is_on_its_way), "after {later}");
         let again =
             next_data(&mut host, sent + later).map(|data| (data.offset, data.retransmission));
-        // The last of them alone: if the others are lost too, it tells.
+        // Only the last of them: its arrival shows whether the others are lost, too.
         let last = (4 * MTU as u64, true);
         assert_eq!(again, (!is_on_its_way).then_some(last), "{later} after it left");
         assert_eq!(next_data(&mut host, sent + later), None);
@@ -47,22 +47,22 @@ fn what_a_sender_sent_within_half_a_timeout_is_not_asked_of_it() {
 }
 
 #[test]
-fn a_receiver_without_patience_lends_credit_for_one_packet() {
+fn stalled_request_lends_credit_for_one_packet() {
     let mut host = sending();
-    tell(&mut host, Time::ZERO, 1, &credit(100));
+    receive_header(&mut host, Time::ZERO, 1, &credit(100));
     assert_eq!(next_data(&mut host, Time::ZERO), None);
     let later = Time::ms(2);
-    assert!(matches!(tell(&mut host, later, 1, &STALLED), Some(Header::Busy(_))));
+    assert!(matches!(receive_header(&mut host, later, 1, &STALLED), Some(Header::Busy(_))));
     assert!(next_data(&mut host, later).is_some());
-    // The next packet waits for all of its own credit again.
+    // The next packet needs all of its own credit again.
     for (sum, goes) in [(1538 + 1537, false), (2 * 1538, true), (2 * 1538 + 1537, false)] {
-        tell(&mut host, later, 1, &credit(sum));
+        receive_header(&mut host, later, 1, &credit(sum));
         assert_eq!(next_data(&mut host, later).is_some(), goes, "with {sum} B of credit in all");
     }
 }
 
-/// A receiver that hears of one message of host 1.
-struct Hearing {
+/// A receiver that has one message of host 1.
+struct RequestBench {
     settings: Settings,
     inbox: Inbox,
     source: u32,
@@ -70,20 +70,20 @@ struct Hearing {
     request: Request,
 }
 
-impl Hearing {
-    fn new() -> Hearing {
+impl RequestBench {
+    fn new() -> RequestBench {
         let (settings, mut inbox) = (settings(), Inbox::new(Pacer::new(RATE, true)));
         let source = inbox.source(&settings, 1, true).unwrap();
         let request = Request { message: FORGED, size: 100 * MTU as u64, ..Request::default() };
-        let mut hearing = Hearing { settings, inbox, source, control: VecDeque::new(), request };
-        hearing.hear(Time::ZERO, &request);
-        hearing
+        let mut bench = RequestBench { settings, inbox, source, control: VecDeque::new(), request };
+        bench.request(Time::ZERO, &request);
+        bench
     }
 
-    /// Maps of the packets that it asks for on a request.
-    fn hear(&mut self, now: Time, request: &Request) -> Vec<u64> {
+    /// Maps of the packets that it requests in response to a request.
+    fn request(&mut self, now: Time, request: &Request) -> Vec<u64> {
         self.control.clear();
-        let Hearing { settings, inbox, control, .. } = self;
+        let RequestBench { settings, inbox, control, .. } = self;
         let step = &mut Step { settings, now, control };
         inbox.on_request(step, self.source, request, &mut Checking::default());
         let missing = |control: &Control<Header>| match control.header {
@@ -93,56 +93,56 @@ impl Hearing {
         self.control.iter().filter_map(missing).collect()
     }
 
-    /// The sender has sent so many packets, it says.
-    fn hear_again(&mut self, now: Time, packets: u64) -> Vec<u64> {
+    /// The sender reports this number of sent packets.
+    fn repeat_request(&mut self, now: Time, packets: u64) -> Vec<u64> {
         let sent = packets * MTU as u64;
-        self.hear(now, &Request { repeated: true, sent, ..self.request })
+        self.request(now, &Request { repeated: true, sent, ..self.request })
     }
 
-    /// A packet comes that was sent before.
+    /// A packet that was sent before arrives.
     fn receive(&mut self, now: Time, packet: u64) {
         let Request { message, size, .. } = self.request;
         let offset = packet * MTU as u64;
         let data = Data { retransmission: true, message, size, offset, ..Data::default() };
-        let Hearing { settings, inbox, control, .. } = self;
+        let RequestBench { settings, inbox, control, .. } = self;
         let step = &Step { settings, now, control };
         inbox.on_data(step, self.source, &data, MTU, &mut Checking::default());
     }
 }
 
 #[test]
-fn a_sender_that_asks_again_is_not_asked_twice_within_a_timeout() {
-    let mut hearing = Hearing::new();
-    let (first, timeout) = (Time::ms(2), hearing.settings.timeout);
-    for (at, asked) in [
+fn repeated_request_is_answered_once_per_timeout() {
+    let mut bench = RequestBench::new();
+    let (first, timeout) = (Time::ms(2), bench.settings.timeout);
+    for (at, expected) in [
         (first, 1),
         (first + Span::us(1), 0),
         (first + timeout - Span::ps(1), 0),
         (first + timeout, 1),
     ] {
-        assert_eq!(hearing.hear_again(at, 10).len(), asked, "at {at}");
+        assert_eq!(bench.repeat_request(at, 10).len(), expected, "at {at}");
     }
 }
 
 #[test]
-fn credit_waits_for_packets_that_come_again_not_for_requests_of_them() {
-    let mut hearing = Hearing::new();
-    assert_eq!(hearing.hear_again(Time::ms(2), 10), [(1 << 10) - 1], "none has arrived");
-    let opens_at = |hearing: &Hearing| hearing.inbox.pacer.opens_at();
-    assert!(opens_at(&hearing) < Time::ms(1), "nothing has come again yet");
-    (0..10).for_each(|packet| hearing.receive(Time::ms(3), packet));
-    let paid = opens_at(&hearing) - Time::ms(3);
+fn pacer_counts_retransmissions_not_their_requests() {
+    let mut bench = RequestBench::new();
+    assert_eq!(bench.repeat_request(Time::ms(2), 10), [(1 << 10) - 1], "none has arrived");
+    let opens_at = |bench: &RequestBench| bench.inbox.pacer.opens_at();
+    assert!(opens_at(&bench) < Time::ms(1), "nothing has been retransmitted yet");
+    (0..10).for_each(|packet| bench.receive(Time::ms(3), packet));
+    let paid = opens_at(&bench) - Time::ms(3);
     assert_eq!(paid, RATE.serialise(1538).times(10) - RATE.serialise(562));
 }
 
 #[test]
-fn holes_by_the_thousand_are_asked_for_up_to_a_bound() {
+fn thousands_of_holes_are_requested_up_to_a_bound() {
     let (mut host, mut app) = (Sird::new(&SirdParams::default(), &context(0)), Checking::default());
     let size = 60_000 * MTU as u64;
     for lane in 0..4_096 {
         let offset = size - MTU as u64;
         let data = Data { lane, message: FORGED, size, offset, ..Data::default() };
-        tell_with(&mut host, Time::us(1), 1, &Header::Data(data), MTU, &mut app);
+        receive_payload(&mut host, Time::us(1), 1, &Header::Data(data), MTU, &mut app);
     }
     for ms in 1..1_000 {
         host.on_deadline(Time::ms(ms), &mut app);

@@ -1,9 +1,9 @@
-//! Sizes beyond all that there is.
+//! Sizes beyond any realistic value.
 
 use super::*;
 
 #[test]
-fn the_largest_sizes_are_only_very_large() {
+fn largest_sizes_do_not_overflow() {
     for most in [Extent::Bytes(i64::MAX as f64), Extent::Bytes(1e300), Extent::Bdp(1e9)] {
         let params = SirdParams {
             budget: most,
