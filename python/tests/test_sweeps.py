@@ -57,7 +57,7 @@ def test_a_sweep_is_that_of_the_command(scenario: dict[str, Any], tmp_path: Path
         capture_output=True,
         text=True,
     )
-    assert said.returncode == 0 and "12 of them kept from before" in said.stdout
+    assert said.returncode == 0 and "12 of them cached" in said.stdout
     same(tmp_path / "here", tmp_path / "there")
     # The table is that of the file, and resumes whatever is there.
     assert pa.table(sweep.table).equals(pq.read_table(tmp_path / "there" / "sweep.parquet"))

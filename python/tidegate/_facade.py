@@ -175,7 +175,7 @@ def compare(
             raise UsageError("--seeds: is not for runs with a seed of their own")
         return _seeds(given, (names, baseline), (set, seeds), (threads, out, force), progress)
     if baseline is not None:
-        raise UsageError("--baseline: compares seed by seed, and n = 1 here: add seeds=5")
+        raise UsageError("--baseline: compares seed by seed and needs several seeds: add seeds=5")
     with Bar(progress) as bar:
         text, warnings, tables = _native.compare(
             scenario(given), names, changes(set), seed, how(threads, out, force), bar.tell

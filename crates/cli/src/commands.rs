@@ -1,4 +1,4 @@
-//! What each subcommand does.
+//! The subcommands.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use crate::format::shown;
 use crate::progress::{Bars, Total};
 use crate::{Result, aggregate, complain, man, page, reproduce, sweep, table};
 
-/// Does it, and returns what goes to stdout.
+/// Executes a command and returns its output for stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
     match command {
         Command::Run { scenario, how, packets } => match scenario.several_seeds() {
@@ -31,7 +31,8 @@ pub(crate) fn run(command: Command) -> Result<String> {
                 return run_several(&scenario, (Some(&protocols), baseline), seeds, &how);
             }
             if baseline.is_some() {
-                let message = "compares seed by seed, and n = 1 here: add --seeds 5".to_owned();
+                let message =
+                    "compares seed by seed and needs several seeds: add --seeds 5".to_owned();
                 return Err(Error::Usage { option: "--baseline", message });
             }
             forces_something(&how, false)?;
@@ -68,7 +69,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
         }
         Command::Export { scenario, exchanged: Exchanged { format, out, force } } => {
             if scenario.several_seeds().is_some() {
-                let message = "an export is of one seed".to_owned();
+                let message = "an export has one seed: use --seed".to_owned();
                 return Err(Error::Usage { option: "--seeds", message });
             }
             let overrides = scenario.overrides()?;
@@ -89,7 +90,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
         Command::Man { out: None } => Ok(man::page()),
         Command::Man { out: Some(out) } => {
             workbench::Destination::open(&out, false)?.write(&man::pages())?;
-            Ok(format!("The pages are in {}\n", shown(&out.display().to_string())))
+            Ok(format!("Manual pages are in {}\n", shown(&out.display().to_string())))
         }
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -99,19 +100,20 @@ pub(crate) fn run(command: Command) -> Result<String> {
     }
 }
 
-/// The same as one of several processes, of which the first alone answers; `true` where this is it.
+/// Executes a command as one rank of several processes. Only the first rank prints the result; the
+/// flag is `true` on that rank.
 pub(crate) fn run_among(command: Command, ranks: Ranks) -> (bool, Result<String>) {
     let first = ranks.is_first();
     let result = match command {
-        Command::Run { scenario, .. } if scenario.several_seeds().is_some() => Err(Error::Alone(
-            "several seeds are run in one process: start it without mpirun".to_owned(),
-        )),
+        Command::Run { scenario, .. } if scenario.several_seeds().is_some() => {
+            Err(Error::Alone("--seeds runs in one process: start it without mpirun".to_owned()))
+        }
         Command::Run { scenario, how, packets } if first => {
             run_one(&scenario, &how, &packets, Some(&ranks))
         }
         Command::Run { scenario, how, .. } => serve(&scenario, &how, &ranks),
         _ => Err(Error::Alone(
-            "only `tidegate run` is done in several processes; start the others without mpirun"
+            "only `tidegate run` supports several processes: start other commands without mpirun"
                 .to_owned(),
         )),
     };
@@ -138,23 +140,23 @@ fn run_one(
         return Ok(json(|to| summary.write(to)));
     }
     let threads = match (ranks, pcap) {
-        // Each process has threads of its own.
-        (Some(_), _) => Threads::Unsaid,
-        (None, Some(_)) => Threads::Of(threads, "a capture is taken on one"),
-        (None, None) => Threads::Of(threads, "parts too small"),
+        // Each process has its own threads.
+        (Some(_), _) => Threads::Unknown,
+        (None, Some(_)) => Threads::Of(threads, "a capture needs a single thread"),
+        (None, None) => Threads::Of(threads, "more partitions would be too small"),
     };
     let mut text = table::run(&summary, threads);
     text.push_str(&written(how.out.as_deref()));
     Ok(text)
 }
 
-/// What was written; what was left out of it goes to stderr.
+/// Lists the written files; prints warnings about omitted data on stderr.
 fn exchanged(made: &Written) -> String {
     made.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
     made.files.iter().map(|path| shown(&path.display().to_string()) + "\n").collect()
 }
 
-/// Runs it under several seeds, and each of `protocols` where some are to be compared, with their
+/// Runs a scenario under several seeds; with `protocols`, under each of them, compared with the
 /// baseline.
 fn run_several(
     scenario: &Scenario,
@@ -166,14 +168,14 @@ fn run_several(
     let overrides = scenario.overrides()?;
     let runs = seeds.seeds().len() * protocols.map_or(1, <[String]>::len);
     let total = Total::of(runs, how.voice);
-    let tell = |number: usize, progress: &workbench::Progress| total.hear(number, progress);
+    let update = |number: usize, progress: &workbench::Progress| total.update(number, progress);
     let result = workbench::run_seeds(
         &scenario.path,
         &overrides,
         protocols,
         baseline,
         seeds,
-        &options(how, Some(&tell)),
+        &options(how, Some(&update)),
     );
     total.clear();
     let aggregate = result?;
@@ -186,32 +188,32 @@ fn run_several(
     Ok(text)
 }
 
-/// The protocols to compare: `all` are those that the scenario can run under, of which the others
-/// are told.
-fn compared(scenario: &Scenario, asked: Vec<String>, voice: Voice) -> Result<Vec<String>> {
-    match &asked[..] {
+/// The protocols to compare. `all` selects those that can run the scenario; a warning names the
+/// others.
+fn compared(scenario: &Scenario, named: Vec<String>, voice: Voice) -> Result<Vec<String>> {
+    match &named[..] {
         [all] if all == ALL => carried(&scenario.path, &scenario.overrides()?, voice),
-        asked if asked.iter().any(|name| name == ALL) => {
-            let message = format!("`{ALL}` stands alone");
+        names if names.iter().any(|name| name == ALL) => {
+            let message = format!("`{ALL}` cannot be combined with other names");
             Err(Error::Usage { option: "--protocols", message })
         }
-        _ => Ok(asked),
+        _ => Ok(named),
     }
 }
 
-/// What stands for all protocols that a scenario can run under.
+/// Selects all protocols that can run a scenario.
 pub(crate) const ALL: &str = "all";
 
-/// The protocols that a scenario can run under; tells which others are left out, and why.
+/// The protocols that can run a scenario. A warning names the others, with the reason.
 pub(crate) fn carried(path: &Path, overrides: &[Override], voice: Voice) -> Result<Vec<String>> {
     let carried = workbench::carried(path, overrides)?;
     for (names, why) in &carried.refused {
-        voice.warn(&format!("without {}: {why}", names.join(", ")));
+        voice.warn(&format!("skipped {}: {why}", names.join(", ")));
     }
     Ok(carried.protocols)
 }
 
-/// Takes part in the run that the first process does.
+/// Takes part in the run of the first rank.
 fn serve(scenario: &Scenario, how: &How, ranks: &Ranks) -> Result<String> {
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
     let threads = how.threads.map(|threads| threads as usize);
@@ -220,25 +222,25 @@ fn serve(scenario: &Scenario, how: &How, ranks: &Ranks) -> Result<String> {
     workbench::serve(&plan, &options).map(|()| String::new())
 }
 
-/// Refuses `--force` where nothing is written.
+/// Refuses `--force` if the run writes nothing.
 pub(crate) fn forces_something(how: &How, captures: bool) -> Result<()> {
     if !how.force || how.out.is_some() || captures {
         return Ok(());
     }
-    let message = "replaces what a run writes, and this one writes nothing; name a folder with \
-        --out, or a file with --pcap";
+    let message = "replaces output files, but this run writes none: name a folder with --out, or \
+        a file with --pcap";
     Err(Error::Usage { option: "--force", message: message.to_owned() })
 }
 
-/// Runs with a progress bar for each of `names`, and so that a signal ends it in good order.
+/// Runs a job with one progress bar per name, and ends it in an orderly way after a signal.
 fn observed<T>(
     how: &How,
     names: &[String],
     job: impl FnOnce(&RunOptions<'_>) -> Result<T>,
 ) -> Result<T> {
     let bars = Bars::new(names, how.voice);
-    let tell = |number: usize, progress: &workbench::Progress| bars.tell(number, progress);
-    let result = job(&options(how, Some(&tell)));
+    let update = |number: usize, progress: &workbench::Progress| bars.update(number, progress);
+    let result = job(&options(how, Some(&update)));
     bars.clear();
     result
 }
@@ -251,7 +253,7 @@ fn options<'a>(how: &'a How, progress: Option<workbench::ProgressListener<'a>>) 
         tables: None,
         ranks: None,
         warn: None,
-        resolved: how.voice.teller(),
+        resolved: how.voice.notice(),
         threads: how.threads.map(|threads| threads as usize),
         partitions: how.partitions.map(|partitions| partitions as usize),
         progress,
@@ -259,17 +261,19 @@ fn options<'a>(how: &'a How, progress: Option<workbench::ProgressListener<'a>>) 
     }
 }
 
-/// Set by the first signal that asks for an end: Ctrl-C, a `kill`, a terminal that closes. The
-/// second ends the process where it is.
+/// A flag that the first SIGINT, SIGTERM or SIGHUP sets. The second signal ends the process
+/// immediately.
 pub(crate) fn interrupt_flag() -> &'static AtomicBool {
     static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in signals() {
-            // In this order: what is registered first is asked first, and must not see its own
-            // signal.
+            // The order matters: handlers run in order of registration, and the conditional
+            // shutdown must run before the flag is set by the same signal.
             let second = register_conditional_shutdown(signal, 130, flag.clone());
             if let Err(error) = second.and_then(|_| register(signal, flag.clone())) {
-                complain(&format!("warning: signal {signal} will end the run at once: {error}"));
+                complain(&format!(
+                    "warning: cannot handle signal {signal}, which will kill the run: {error}"
+                ));
             }
         }
         flag
@@ -282,8 +286,8 @@ fn signals() -> Vec<i32> {
     vec![SIGINT, SIGTERM]
 }
 
-/// A process started with SIGHUP ignored, as by `nohup`, is to outlive its terminal. Only Linux
-/// tells.
+/// The signals to handle. If the process was started with SIGHUP ignored (`nohup`), it must outlive
+/// its terminal, so SIGHUP is left alone. Only Linux reports this (in `/proc`).
 #[cfg(unix)]
 fn signals() -> Vec<i32> {
     use signal_hook::consts::SIGHUP;
@@ -297,7 +301,7 @@ fn signals() -> Vec<i32> {
     }
 }
 
-/// Where the results are.
+/// The line that names the folder of results.
 pub(crate) fn written(out: Option<&Path>) -> String {
     out.map(|out| format!("\nResults are in {}\n", shown(&out.display().to_string())))
         .unwrap_or_default()

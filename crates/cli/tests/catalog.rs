@@ -90,7 +90,7 @@ fn in_a_terminal_tables_are_folded_and_no_line_is_wider() {
     let Some(text) = shown("80") else { return };
     let is_wide = |line: &&str| line.chars().count() > 80;
     assert!(!text.lines().any(|line| is_wide(&line)), "{text}");
-    for column in ["needs of switches", "what it does", "meaning; allowed values"] {
+    for column in ["switch requirements", "description", "meaning; allowed values"] {
         assert!(text.contains(column), "{column}: {text}");
     }
     // No column of a letter or two: words are whole.

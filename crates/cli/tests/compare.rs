@@ -103,7 +103,7 @@ fn wrong_protocols_are_refused_before_anything_runs() {
     let beside = format!("all,{known}");
     place
         .call("compare", &["--protocols", &beside, "--out", &out])
-        .refused(2, &["--protocols", "`all` stands alone"]);
+        .refused(2, &["--protocols", "`all` cannot be combined with other names"]);
     for blanks in [["--protocols", "a,", "b"], ["--protocols", "a", ",b"]] {
         place.call("compare", &blanks).refused(2, &["--protocols: there is no protocol `a`"]);
     }

@@ -35,7 +35,7 @@ fn is_current(name: &str, generated: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, format!("{by_hand}{MARK}{generated}")).unwrap();
     } else {
-        assert!(now == generated, "{name} is not what the code says any more: run `make docs`");
+        assert!(now == generated, "{name} is out of date: run `make docs`");
     }
 }
 
@@ -223,8 +223,9 @@ fn scenario_reference(schema: &Value) -> String {
 /// What `sizes` may name.
 fn size_reference() -> String {
     let mut out =
-        "\n## Distributions of sizes\n\nWhat `sizes` may name, and what each is. Of a mean in \
-        brackets loads are computed, as the authors do; the other is of what is drawn.\n\n\
+        "\n## Distributions of sizes\n\nThe names that `sizes` accepts. A mean in brackets is \
+        the authors' own, from which loads are computed; the other mean is that of the drawn \
+        sizes.\n\n\
         | name | between points | mean, bytes | source |\n| --- | --- | --: | --- |\n"
             .to_string();
     for Distributed { names, sampling, mean_bytes, load_mean_bytes, source } in distributions() {
@@ -240,11 +241,11 @@ fn protocol_table(protocols: &[Value]) -> String {
     let bytes = |value: &Value| match (value["fixed"].as_u64(), value["per_hop"].as_u64()) {
         (Some(0), Some(0)) => "-".to_string(),
         (Some(fixed), Some(0)) => format!("{fixed} B"),
-        (Some(0), Some(hop)) => format!("{hop} B a switch"),
-        (fixed, hop) => format!("{} B + {} B a switch", fixed.unwrap_or(0), hop.unwrap_or(0)),
+        (Some(0), Some(hop)) => format!("{hop} B per switch"),
+        (fixed, hop) => format!("{} B + {} B per switch", fixed.unwrap_or(0), hop.unwrap_or(0)),
     };
     let or_dash = |text: String| if text.is_empty() { "-".to_string() } else { text };
-    let mut out = "\n| protocol | family | needs of switches | in data | in acks | what it does \
+    let mut out = "\n| protocol | family | switch requirements | in data | in acks | description \
         |\n| --- | --- | --- | --- | --- | --- |\n"
         .to_string();
     for protocol in protocols {
@@ -272,10 +273,10 @@ fn protocol_page(protocol: &Value) -> String {
     );
     let needs = list(&protocol["needs"]);
     if !needs.is_empty() {
-        out += &format!("\nNeeds of switches: {needs}.\n");
+        out += &format!("\nSwitch requirements: {needs}.\n");
     }
     if let Some(marking) = protocol["marking"].as_str() {
-        out += &format!("\nAsks for {marking} where `switch.ecn` is not set.\n");
+        out += &format!("\nDefault: {marking} if `switch.ecn` is not set.\n");
     }
     if root(&format!("docs/{name}.md")).exists() {
         out += &format!("\nMore: [how it behaves](../{name}.md).\n");

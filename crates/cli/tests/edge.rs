@@ -440,7 +440,7 @@ fn drops_are_counted_and_their_ports_named() {
     let total = format!("\n{drops} drops at switches since warm-up; ");
     for word in [
         &total,
-        "of payload sent again since the start",
+        "of payload retransmitted since the start",
         "Switch ports that drop most",
         "1 with hosts",
     ] {

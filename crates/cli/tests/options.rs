@@ -25,23 +25,25 @@ fn all_are_the_protocols_that_the_fabric_carries() {
     ] {
         let answer = place.call("compare", &["--protocols", "all", "--json"]);
         let left: Vec<&str> =
-            answer.stderr.lines().filter(|line| line.starts_with("warning: without ")).collect();
+            answer.stderr.lines().filter(|line| line.starts_with("warning: skipped ")).collect();
         let refused = others(&carried);
         assert!(!refused.is_empty() && left.len() == 1, "{}", answer.stderr);
-        assert!(left[0].starts_with(&format!("warning: without {}: ", refused.join(", "))));
+        assert!(left[0].starts_with(&format!("warning: skipped {}: ", refused.join(", "))));
         assert!(left[0].contains(why), "{}", left[0]);
         assert_eq!(compared(&answer.json()), carried);
     }
     let place = Place::usual();
     let known = format!("all,{}", protocols()[0]);
-    place.call("compare", &["--protocols", &known]).refused(2, &["`all` stands alone"]);
+    place
+        .call("compare", &["--protocols", &known])
+        .refused(2, &["`all` cannot be combined with other names"]);
     let wrong = ["--protocols", "all", "--set", "fabric.mtu=1"];
     place.call("compare", &wrong).refused(2, &["fabric.mtu", "--set"]);
     let seeds = ["--protocols", "all", "--seeds", "2", "--json", "--set", "duration=100us"];
     assert_eq!(compared(&place.call("compare", &seeds).json()), anywhere());
     let vary = ["--vary", "protocol=all", "--no-cache", "--json", "--set", "duration=100us"];
     let swept = place.call("sweep", &vary);
-    assert!(swept.stderr.contains("without "), "{}", swept.stderr);
+    assert!(swept.stderr.contains("skipped "), "{}", swept.stderr);
     let swept = swept.json();
     let points = swept["points"].as_array().unwrap().iter();
     let names: Vec<&str> = points.map(|point| point["values"][0].as_str().unwrap()).collect();

@@ -236,9 +236,9 @@ fn a_drawn_load_that_is_off_stands_beside_the_one_asked_for() {
     assert!((asked - 250.0).abs() < 1e-6 && drawn != asked, "{asked} {drawn}");
     // Some sixty messages are seldom within 5 per cent of what is asked; thousands always are.
     let few = poisson("load = 0.5").run(&["--set", "traffic[0].sizes=500KB"]).ok();
-    assert!(few.contains(" (asked for 250)"), "{few}");
+    assert!(few.contains(" (configured 250)"), "{few}");
     let many = poisson("load = 0.5").run(&["--set", "traffic[0].sizes=1KB"]).ok();
-    assert!(!many.contains("asked for"), "{many}");
+    assert!(!many.contains("configured"), "{many}");
     // Half of what is measured.
     let half = poisson("load = 0.5").run(&["--json", "--set", "traffic[0].stop=550us"]).json();
     assert!((half["groups"][0]["asked_gbps"].as_f64().unwrap() - 125.0).abs() < 1e-6);
@@ -291,9 +291,9 @@ fn the_last_line_says_which_threads_had_nothing_to_do() {
     let place = poisson("load = 0.5");
     let last = |args: &[&str]| place.run(args).ok().lines().last().unwrap().to_owned();
     let two = last(&["--threads", "2"]);
-    assert!(two.contains(", 1 thread of 2: parts too small, "), "{two}");
+    assert!(two.contains(", 1 thread of 2: more partitions would be too small, "), "{two}");
     let one = last(&["--threads", "1"]);
     assert!(!one.contains("thread"), "{one}");
     let heard = last(&["--threads", "2", "--pcap", &place.arg("x.pcapng")]);
-    assert!(heard.contains(", 1 thread of 2: a capture is taken on one, "), "{heard}");
+    assert!(heard.contains(", 1 thread of 2: a capture needs a single thread, "), "{heard}");
 }

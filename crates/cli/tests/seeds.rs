@@ -118,7 +118,7 @@ fn comparisons_have_a_folder_a_seed_and_paired_differences() {
     let words = ["--baseline: `dctpc`", "did you mean `dctcp`?", "they are swift, dctcp"];
     refused(&[&near[..], &["--seeds", "2"]].concat(), &words);
     refused(&["--baseline", "sird", "--seeds", "2"], &["--baseline: `sird`"]);
-    refused(&["--baseline", "dctcp"], &["--baseline", "n = 1", "--seeds 5"]);
+    refused(&["--baseline", "dctcp"], &["--baseline", "several seeds", "--seeds 5"]);
 
     // Fewer seeds take the place of more, and a run that of a comparison.
     let fewer = ["--protocols", "swift,dctcp", "--seeds", "4..5", "--out", &out];

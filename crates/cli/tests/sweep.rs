@@ -168,7 +168,7 @@ fn a_sweep_that_was_stopped_goes_on_where_it_was() {
     assert!(after >= 1 && kept(&place) >= 1);
     let before = kept(&place);
     let text = sweep(&place, &with_out).ok();
-    assert!(text.contains(&format!("12 runs, {before} of them kept from before")), "{text}");
+    assert!(text.contains(&format!("12 runs, {before} of them cached")), "{text}");
     let anew = place.arg("anew");
     place.call("sweep", &[&twelve[..], &["--no-cache", "--out", &anew]].concat()).ok();
     for file in ["sweep.csv", "sweep.json", "sweep.parquet"] {
@@ -178,7 +178,7 @@ fn a_sweep_that_was_stopped_goes_on_where_it_was() {
     }
     // Another sweep that shares points takes them.
     let more = ["--vary", "traffic.short.load=0.3,0.35", "--seeds", "4", "--set", "duration=8ms"];
-    assert!(sweep(&place, &more).ok().contains("8 runs, 4 of them kept from before"));
+    assert!(sweep(&place, &more).ok().contains("8 runs, 4 of them cached"));
 }
 
 #[test]
@@ -213,8 +213,8 @@ fn a_dry_run_makes_and_keeps_nothing_and_is_near() {
     let place = place();
     let long = [&EIGHT[..], &["--set", "duration=20ms", "--set", "drain=0ms"]].concat();
     let text = sweep(&place, &[&long[..], &["--dry-run"]].concat()).ok();
-    assert!(text.starts_with("8 runs, 0 of them kept from before. The others"), "{text}");
-    assert!(text.contains("an estimate from the beginning of 6 runs"), "{text}");
+    assert!(text.starts_with("8 runs, 0 of them cached. The others"), "{text}");
+    assert!(text.contains("estimated from the beginning of 6 runs"), "{text}");
     let forecast = sweep(&place, &[&long[..], &["--dry-run", "--json"]].concat()).json();
     assert_eq!(kept(&place), 0);
     let json = sweep(&place, &[&long[..], &["--json"]].concat()).json();
@@ -227,7 +227,7 @@ fn a_dry_run_makes_and_keeps_nothing_and_is_near() {
     let expected = forecast["packet_hops"].as_f64().unwrap();
     assert!((0.7..1.4).contains(&(expected / hops)), "{expected} expected, {hops} came");
     let done = sweep(&place, &[&long[..], &["--dry-run"]].concat()).ok();
-    assert!(done.contains("8 of them kept from before: nothing is left to do"), "{done}");
+    assert!(done.contains("8 of them cached: nothing remains to run"), "{done}");
 }
 
 #[test]
