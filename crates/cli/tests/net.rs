@@ -155,7 +155,10 @@ fn who_does_not_fit_is_told_so() {
     let key = folder.path().join("key");
     fs::write(&key, "sixteen bytes at least").unwrap();
     let stranger = refused(&["--key", key.to_str().unwrap()]);
-    assert!(stranger.contains("does not answer; is it there, with the same key?"), "{stranger}");
+    assert!(
+        stranger.contains("does not answer: check that it runs and has the same key"),
+        "{stranger}"
+    );
 }
 
 #[test]
@@ -238,9 +241,9 @@ fn a_port_that_this_user_may_not_have_is_refused() {
 #[test]
 fn who_answers_otherwise_is_told_from_who_does_not() {
     for (version, expected) in [
-        (2, "speaks version 2 of sessions, not 1"),
+        (2, "uses version 2 of sessions, not 1"),
         // What was sent, sent back: nobody's answer.
-        (1, "does not answer; is it there"),
+        (1, "does not answer: check that it runs"),
     ] {
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = other.local_addr().unwrap().to_string();

@@ -305,7 +305,10 @@ fn who_cannot_be_spoken_with_is_told_why() {
     let stranger = Config { key: Key::new(b"another"), ..small };
     let why = soon(host(stranger).connect(server.address())).unwrap_err();
     assert_eq!(why, Error::Gone(Gone::Silent));
-    assert_eq!(why.to_string(), "the peer does not answer; is it there, with the same key?");
+    assert_eq!(
+        why.to_string(),
+        "the peer does not answer: check that it runs and has the same key"
+    );
 
     let peer = soon(client.connect(server.address())).unwrap();
     let most = 20_000 - 4;
@@ -313,7 +316,7 @@ fn who_cannot_be_spoken_with_is_told_why() {
     let most = 20_000 - 12;
     let why = soon(peer.request(vec![0; 19_989])).unwrap_err();
     assert_eq!(why, Error::TooLong { most });
-    assert_eq!(why.to_string(), "a message has no more than 19988 bytes");
+    assert_eq!(why.to_string(), "the message is too long: at most 19988 bytes are allowed");
     // A reply that is too long is none, and whoever asked does not wait for it.
     let asked = peer.request(vec![0; 19_988]);
     let replied = request(&server).reply(vec![0; 19_989]);
