@@ -143,5 +143,5 @@ fn what_is_wrong_is_said_once_and_nothing_listens() {
     // Somebody else has one of the addresses.
     let taken = UdpSocket::bind(("127.0.0.1", hosts.listen + 1)).unwrap();
     let at = taken.local_addr().unwrap().to_string();
-    answer(&["switch", &file]).refused(1, &["switch pair: cannot listen at", &at]);
+    answer(&["switch", &file]).refused(1, &["switch pair: cannot listen on", &at]);
 }

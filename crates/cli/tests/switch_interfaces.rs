@@ -109,8 +109,8 @@ fn what_hinders_frames_is_said_once() {
     let lo = ["switch", &path, "--set", "port.0.interface=lo", "--duration", "10ms"];
     let direct = answer(&lo);
     // Who may use packet sockets hears of the interface, everybody else of that.
-    let unprivileged = if direct.stderr.contains("it is no Ethernet") {
-        direct.refused(1, &["switch pair: interface lo: it is no Ethernet"]);
+    let unprivileged = if direct.stderr.contains("not an Ethernet interface") {
+        direct.refused(1, &["switch pair: interface lo: not an Ethernet interface"]);
         answer(&["switch", &path, "--set", "port.1.interface=tide-none", "--duration", "10ms"])
             .refused(1, &["switch pair: interface "]);
         let mut command = Command::new("setpriv");

@@ -218,16 +218,19 @@ fn an_interface_that_cannot_be_used_is_named() {
         within(&namespaces, "s", || SoftwareSwitch::open(&config))
     };
     let refused = |names| open(names).err().unwrap().to_string();
-    assert!(refused(["to-a", "to-c"]).contains("interface to-c: there is none of that name"));
-    assert!(refused(["to-a", "lo"]).contains("interface lo: it is no Ethernet"));
+    assert!(refused(["to-a", "to-c"]).contains("interface to-c: no such interface"));
+    assert!(refused(["to-a", "lo"]).contains("interface lo: not an Ethernet interface"));
     namespaces.ip("s", "link set to-b down").unwrap();
     let down = refused(["to-a", "to-b"]);
-    assert!(down.contains("interface to-b: it is down; `ip link set to-b up`"), "{down}");
+    assert!(
+        down.contains("interface to-b: it is down: enable it with `ip link set to-b up`"),
+        "{down}"
+    );
     namespaces.ip("s", "link set to-b up").unwrap();
     // Another switch, as long as there is one.
     let other = open(["to-a", "to-b"]).unwrap();
     let taken = refused(["to-b", "to-a"]);
-    assert!(taken.contains("interface to-b: another switch has it"), "{taken}");
+    assert!(taken.contains("interface to-b: in use by another switch"), "{taken}");
     drop(other);
     // It goes away while the switch is at work.
     let mut switch = open(["to-a", "to-b"]).unwrap();
