@@ -1,4 +1,4 @@
-//! Makes the site: `cargo run -p tidegate-book [DIR]`, in `target/book` unless told otherwise.
+//! Builds the site: `cargo run -p tidegate-book [DIR]`; the default folder is `target/book`.
 
 use std::path::Path;
 use std::process::ExitCode;
