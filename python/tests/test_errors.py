@@ -83,7 +83,7 @@ def test_wrong_arguments_are_refused(scenario: dict[str, Any], tmp_path: Path) -
     with pytest.raises(tidegate.RunError, match=r"flows\.parquet"):
         tidegate.read(out)
     (out / "flows.parquet").unlink()
-    with pytest.raises(tidegate.RunError, match=r"flows\.parquet: is not there"):
+    with pytest.raises(tidegate.RunError, match=r"flows\.parquet: the file is missing"):
         tidegate.read(out)
 
 

@@ -258,7 +258,7 @@ def test_aggregates_have_paired_differences_and_print_as_a_table(scenario: dict[
     assert f"Difference from {two[1]} by seed, n = 3" in lines
     with pytest.raises(tidegate.UsageError, match="--baseline: `x` is not among the protocols"):
         tidegate.compare(scenario, two, seeds=2, baseline="x")
-    with pytest.raises(tidegate.UsageError, match="--baseline: compares seed by seed, and n = 1"):
+    with pytest.raises(tidegate.UsageError, match="--baseline: compares seed by seed and needs"):
         tidegate.compare(scenario, two, baseline=two[0])
     sweep = tidegate.sweep(scenario, {"protocol": two}, seeds=2, baseline=two[1], cache=False)
     assert sweep.baseline == two[1]
