@@ -38,7 +38,7 @@ def test_sweep_matches_command(scenario: dict[str, Any], tmp_path: Path) -> None
     assert sweep.kept == 0 and not sweep.failed
     file = tmp_path / "scenario.toml"
     file.write_text(tidegate._arguments.scenario(scenario)[1])
-    said = subprocess.run(
+    done = subprocess.run(
         [
             "tidegate",
             "sweep",
@@ -57,7 +57,7 @@ def test_sweep_matches_command(scenario: dict[str, Any], tmp_path: Path) -> None
         capture_output=True,
         text=True,
     )
-    assert said.returncode == 0 and "12 of them cached" in said.stdout
+    assert done.returncode == 0 and "12 of them cached" in done.stdout
     same(tmp_path / "here", tmp_path / "there")
     # The table equals that of the file, and cached runs are reused.
     assert pa.table(sweep.table).equals(pq.read_table(tmp_path / "there" / "sweep.parquet"))

@@ -1,5 +1,5 @@
-//! The documents: what is generated in them is current (`make docs` writes it anew), every key of
-//! the results is explained, and what they tell people to run runs.
+//! The documents: generated parts are current (`make docs` regenerates them), every key of the
+//! results is explained, and the commands of the tutorial run.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn document(name: &str) -> String {
 /// Asserts that the generated part of a document is `generated`; writes it where `UPDATE` is set.
 fn is_current(name: &str, generated: &str) {
     let generated = &wrapped(generated);
-    // A page of which nothing is written by hand may be new.
+    // A fully generated page may be new.
     let text = fs::read_to_string(root(name)).unwrap_or_else(|_| MARK.to_owned());
     let (by_hand, now) =
         text.split_once(MARK).unwrap_or_else(|| panic!("{name} has no line {MARK}"));
@@ -47,7 +47,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or("")
 }
 
-/// A value as a scenario writes it.
+/// Formats a value as TOML.
 fn toml(value: &Value) -> String {
     match value {
         Value::Object(map) if map.is_empty() => "{}".into(),
@@ -60,7 +60,7 @@ fn toml(value: &Value) -> String {
     }
 }
 
-/// What a value looks like, in a few words.
+/// Describes the shape of a value.
 fn shape(schema: &Value) -> String {
     let words =
         |list: &Value| list.as_array().unwrap().iter().map(toml).collect::<Vec<_>>().join(", ");
@@ -69,7 +69,7 @@ fn shape(schema: &Value) -> String {
         return if name == "extent" { "size or BDP".into() } else { name.into() };
     }
     if let Some(any) = schema["anyOf"].as_array() {
-        // Said once for all of them.
+        // Explained once for all keys.
         let any = any.iter().filter(|schema| schema["$ref"] != "#/$defs/percentage");
         return any.map(shape).collect::<Vec<_>>().join(" or ");
     }
@@ -95,7 +95,7 @@ fn shape(schema: &Value) -> String {
     }
 }
 
-/// A row for every key of a table, tables in it included. Required keys have no default.
+/// Rows for all keys of a table, including nested tables. Required keys have no default.
 fn rows(schema: &Value, prefix: &str, skip: &BTreeSet<String>) -> String {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -183,7 +183,7 @@ fn scenario_reference(schema: &Value) -> String {
     let tables: BTreeSet<String> =
         all.iter().filter(|(_, value)| is_table(value)).map(|(key, _)| key.clone()).collect();
     let mut out = format!("\n## The file\n\n{HEAD}{}", rows(schema, "", &tables));
-    // Sections in the order in which people write them; a new one comes last.
+    // Sections in the order in which users write them; new ones come last.
     let order = [
         "fabric",
         "switch",
@@ -208,7 +208,7 @@ fn scenario_reference(schema: &Value) -> String {
         if inner["oneOf"].is_array() {
             out += &kinds(inner);
         } else if name == "protocols" {
-            out += "One table a protocol, `[protocols.NAME]`, with `preset` and `params`. \
+            out += "One table per protocol, `[protocols.NAME]`, with `preset` and `params`. \
                 Presets:\n\n| protocol | presets |\n| --- | --- |\n";
             for (protocol, table) in object(&inner["properties"]) {
                 out += &format!("| {protocol} | {} |\n", shape(&table["properties"]["preset"]));
@@ -220,7 +220,7 @@ fn scenario_reference(schema: &Value) -> String {
     out
 }
 
-/// What `sizes` may name.
+/// The table of size distributions.
 fn size_reference() -> String {
     let mut out =
         "\n## Distributions of sizes\n\nThe names that `sizes` accepts. A mean in brackets is \
@@ -262,7 +262,7 @@ fn protocol_table(protocols: &[Value]) -> String {
     out
 }
 
-/// The page of a protocol: its card, its parameters, and where more is said of it.
+/// The page of a protocol: description, parameters, and a link to further documentation.
 fn protocol_page(protocol: &Value) -> String {
     let name = text(protocol, "name");
     let mut out = format!(
@@ -314,13 +314,13 @@ fn list(value: &Value) -> String {
 }
 
 #[test]
-fn the_reference_of_scenarios_is_current() {
+fn scenario_reference_is_current() {
     let reference = scenario_reference(&answer(&["schema"]).json()) + &size_reference();
     is_current("docs/scenario.md", &reference);
 }
 
 #[test]
-fn the_table_of_protocols_and_their_pages_are_current() {
+fn protocol_pages_are_current() {
     let protocols = answer(&["protocols", "--json"]).json();
     let protocols = protocols.as_array().unwrap();
     is_current("docs/protocols.md", &protocol_table(protocols));
@@ -335,18 +335,18 @@ fn the_table_of_protocols_and_their_pages_are_current() {
 }
 
 #[test]
-fn the_tables_of_headers_are_current() {
+fn header_tables_are_current() {
     is_current("docs/headers.md", &tidegate_workbench::headers());
 }
 
-/// Every key of a JSON value, but for those of a map from names.
+/// Collects the keys of a JSON value, except names in maps.
 fn keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
                 found.insert(key.clone());
                 match (key.as_str(), value) {
-                    // The scenario has a reference of its own; labels are the user's.
+                    // The scenario has its own reference; labels are chosen by the user.
                     ("scenario", _) => {}
                     ("fct", Value::Object(labels)) if labels.contains_key("all") => {
                         labels.values().for_each(|all| keys(all, found))
@@ -361,7 +361,7 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_key_of_the_results_is_explained() {
+fn result_keys_are_documented() {
     let place = Place::usual();
     place.run(&["--out", &place.arg("out"), "--set", "output.timeseries=10us"]).ok();
     let mut found = BTreeSet::new();
@@ -391,7 +391,7 @@ fn every_key_of_the_results_is_explained() {
 }
 
 #[test]
-fn every_metric_is_explained_in_the_words_of_the_code() {
+fn metrics_are_documented() {
     let results = document("docs/results.md");
     for (name, unit, _, meaning) in METRICS {
         let row = format!("| `{name}` | {} | {meaning} |\n", unit.replace("Gbps", "Gbit/s"));
@@ -399,14 +399,14 @@ fn every_metric_is_explained_in_the_words_of_the_code() {
     }
 }
 
-/// The blocks of code of a language in a document.
+/// The code blocks of a language in a document.
 fn blocks(text: &str, language: &str) -> Vec<String> {
     let start = format!("```{language}\n");
     text.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap().to_string()).collect()
 }
 
 #[test]
-fn what_the_tutorial_says_runs() {
+fn tutorial_scenarios_and_commands() {
     let tutorial = document("docs/tutorial.md");
     let scenarios = blocks(&tutorial, "toml");
     assert!(!scenarios.is_empty());
@@ -457,7 +457,7 @@ fn what_the_tutorial_says_runs() {
 }
 
 #[test]
-fn files_that_documents_link_to_are_there() {
+fn document_links_exist() {
     for name in [
         "README.md",
         "ARCHITECTURE.md",

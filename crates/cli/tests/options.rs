@@ -1,4 +1,4 @@
-//! Options that mean the same for several subcommands, and the manual.
+//! Options that several subcommands share, and the manual.
 
 mod common;
 
@@ -14,11 +14,11 @@ fn compared(json: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn all_are_the_protocols_that_the_fabric_carries() {
+fn all_selects_runnable_protocols() {
     let others = |names: &[String]| -> Vec<String> {
         protocols().into_iter().filter(|name| !names.contains(name)).collect()
     };
-    // Racks that circuits join have no queues for credits, and other fabrics no circuits.
+    // Racks with circuits have no credit queues, and other fabrics have no circuits.
     for (place, carried, why) in [
         (Place::usual(), anywhere(), "found a fabric without circuits"),
         (Place::racks(), protocols_without("credit queues"), "credit"),
@@ -51,7 +51,7 @@ fn all_are_the_protocols_that_the_fabric_carries() {
 }
 
 #[test]
-fn blanks_beside_commas_are_none_of_a_list() {
+fn blanks_in_lists() {
     let place = Place::usual();
     let names = &anywhere()[..2];
     let [first, last] = [format!("{},", names[0]), format!(",{}", names[1])];
@@ -73,13 +73,13 @@ fn blanks_beside_commas_are_none_of_a_list() {
     place.call("compare", &["--protocols", apart[0], apart[1]]).refused(2, &[apart[1]]);
 }
 
-/// Two flows without end, which no seed changes: that is warned of.
+/// Two unbounded flows, which do not depend on the seed: this causes a warning.
 fn alike() -> Place {
     Place::new("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\n")
 }
 
 #[test]
-fn who_wants_it_quiet_hears_of_errors_alone() {
+fn quiet_prints_only_errors() {
     let place = alike();
     let args = ["--seeds", "2", "--set", "transport.protocol=swift"];
     let told = place.run(&args);
@@ -99,7 +99,7 @@ fn who_wants_it_quiet_hears_of_errors_alone() {
 }
 
 #[test]
-fn what_a_scenario_comes_to_is_told_before_it_runs() {
+fn verbose_prints_resolved_settings() {
     let place = Place::usual();
     let set = ["--set", "transport.protocol=swift", "--set", "transport.params.beta=0.5"];
     let told = place.run(&[&set[..], &["-v", "--json"]].concat());
@@ -117,7 +117,7 @@ fn what_a_scenario_comes_to_is_told_before_it_runs() {
     }
     let [told, plain] = [told, plain].map(|answer| common::steady(answer.json()));
     assert_eq!(told, plain);
-    // Of several, what they share once.
+    // With several protocols, shared settings are printed once.
     let several = place.call("compare", &["-v", "--protocols", "swift,dctcp", "--seeds", "2"]);
     assert_eq!(several.stderr.matches("fabric: ").count(), 1, "{}", several.stderr);
     assert!(several.stderr.contains("dctcp: dctcp: all parameters"), "{}", several.stderr);
@@ -126,7 +126,7 @@ fn what_a_scenario_comes_to_is_told_before_it_runs() {
 }
 
 #[test]
-fn results_do_not_go_to_stdout() {
+fn stdout_is_no_destination() {
     let place = Place::usual();
     let scenario = place.arg("scenario.toml");
     for args in [
@@ -143,7 +143,7 @@ fn results_do_not_go_to_stdout() {
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
 }
 
-/// What a program that shows manual pages answers to one; none where there is no such program.
+/// Output and errors of groff for a manual page; `None` without groff.
 fn shown(page: &str) -> Option<(String, String)> {
     let args = ["-man", "-Tutf8", "-ww"];
     let pipe = Stdio::piped;
@@ -164,7 +164,7 @@ fn shown(page: &str) -> Option<(String, String)> {
 }
 
 #[test]
-fn the_manual_has_every_subcommand_and_option() {
+fn manual_pages() {
     let page = answer(&["man"]).ok();
     assert!(page.contains(".TH tidegate 1") && page.contains(".SH NAME"), "{page:.300}");
     for subcommand in ["RUN", "COMPARE", "SWEEP", "REPRODUCE", "REPORT", "PROTOCOLS", "MAN"] {
@@ -180,7 +180,7 @@ fn the_manual_has_every_subcommand_and_option() {
     for text in [&page, &sweep] {
         let Some((shown, complaints)) = shown(text) else { continue };
         assert_eq!(complaints, "");
-        // Heads are printed twice, to be bold.
+        // Headings are printed twice, for bold type.
         assert!(shown.contains("interrupted") && shown.contains("under several seeds"), "{shown}");
     }
 }
