@@ -86,7 +86,7 @@ fn transfer(namespaces: &Namespaces, to: IpAddr, bytes: usize) -> f64 {
 }
 
 #[test]
-fn tcp_has_the_rate_of_the_port() {
+fn tcp_goodput_equals_port_rate() {
     const BYTES: usize = 3_000_000;
     let mut switch = switch();
     switch.buffer = Buffer::Shared { bytes: 100_000, alpha: f64::INFINITY };
@@ -122,7 +122,7 @@ fn netstat(namespaces: &Namespaces, end: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn tcp_hears_of_marks_over_both_versions_of_ip() {
+fn tcp_ecn_over_ipv4_and_ipv6() {
     for to in ["10.9.0.2", "fd00::2"] {
         let ecn = Ecn {
             min_bytes: 30e3,
@@ -154,7 +154,7 @@ fn tcp_hears_of_marks_over_both_versions_of_ip() {
 }
 
 #[test]
-fn telemetry_in_frames_is_written_and_their_checksums_follow() {
+fn telemetry_and_checksums_in_frames() {
     let config = config(switch(), Rate::mbps(5));
     let address = |text: &str| text.parse::<SocketAddrV4>().unwrap();
     let job = |namespaces: &Namespaces| {
@@ -180,7 +180,7 @@ fn telemetry_in_frames_is_written_and_their_checksums_follow() {
 }
 
 #[test]
-fn what_offloads_leave_unfinished_is_counted_and_named() {
+fn unfinished_frames_are_counted() {
     let config = config(switch(), Rate::mbps(100));
     let offloads = |namespaces: &Namespaces| {
         namespaces.exec("a", "ethtool -K uplink tx on").unwrap();
@@ -207,7 +207,7 @@ fn what_offloads_leave_unfinished_is_counted_and_named() {
 }
 
 #[test]
-fn an_interface_that_cannot_be_used_is_named() {
+fn interface_errors() {
     let namespaces = match Namespaces::for_frames(&["a", "b"]) {
         Ok(namespaces) => namespaces,
         Err(why) => return eprintln!("SKIPPED: {why}"),

@@ -22,7 +22,7 @@ const ECT: u8 = 0b10;
 const CE: u8 = 0b11;
 
 #[test]
-fn a_flood_leaves_at_the_rate_of_the_port() {
+fn flood_leaves_at_port_rate() {
     let rate = Rate::mbps(2);
     let mut switch = switch();
     switch.buffer = Buffer::Shared { bytes: 100_000, alpha: f64::INFINITY };
@@ -58,7 +58,7 @@ fn burst(change: impl FnOnce(&mut tidegate_core::fabric::Switch), number: usize)
 }
 
 #[test]
-fn marks_begin_where_they_should() {
+fn marking_threshold() {
     let ecn = Ecn {
         min_bytes: 20e3,
         max_bytes: 20e3,
@@ -77,7 +77,7 @@ fn marks_begin_where_they_should() {
 }
 
 #[test]
-fn the_buffer_takes_what_it_can() {
+fn buffer_capacity() {
     let bytes = 30 * WIRE_BYTES as u64;
     let arrived = burst(|switch| switch.buffer = Buffer::Shared { bytes, alpha: 1e9 }, 60);
     assert!((31..37).contains(&arrived.len()), "{} found room", arrived.len());
@@ -87,7 +87,7 @@ fn the_buffer_takes_what_it_can() {
 }
 
 #[test]
-fn telemetry_says_what_the_queue_was() {
+fn telemetry_of_queues() {
     const NUMBER: u32 = 40;
     let ((sent, arrived), _) = through(config(switch(), 2, RATE), |hosts, paths| {
         let send = |number| {
@@ -130,7 +130,7 @@ fn telemetry_says_what_the_queue_was() {
 }
 
 #[test]
-fn the_highest_priority_overtakes() {
+fn strict_priority() {
     let (arrived, report) = through(config(switch(), 2, RATE), |hosts, paths| {
         (0..40).for_each(|i| hosts[0].send(paths[0], 0, &common::payload(i)));
         (40..45).for_each(|i| hosts[0].send(paths[0], 56 << 2 | ECT, &common::payload(i)));
@@ -145,7 +145,7 @@ fn the_highest_priority_overtakes() {
 }
 
 #[test]
-fn credits_wait_in_a_queue_of_their_own() {
+fn credit_queue() {
     let mut switch = switch();
     switch.credit_queue = Some(CreditQueue { share: 0.05, bytes: 840, burst_bytes: 168 });
     let credit = 56 << 2 | 0b11 << 2;
@@ -162,7 +162,7 @@ fn credits_wait_in_a_queue_of_their_own() {
 }
 
 #[test]
-fn any_bytes_are_forwarded_as_they_are() {
+fn arbitrary_payload_is_unchanged() {
     let mut all: Vec<Vec<u8>> = (0..200u32)
         .map(|i| {
             let mut bytes = asking(i);
@@ -191,7 +191,7 @@ fn any_bytes_are_forwarded_as_they_are() {
 }
 
 #[test]
-fn each_host_sees_the_others_where_it_sends_to_them() {
+fn source_addresses() {
     let (seen, _) = through(config(switch(), 3, Rate::mbps(100)), |hosts, paths| {
         // By sender, then receiver: 01 02 10 12 20 21.
         hosts[2].send(paths[4], 0, b"from 2 to 0");
@@ -209,7 +209,7 @@ fn each_host_sees_the_others_where_it_sends_to_them() {
 }
 
 #[test]
-fn two_switches_in_a_row_are_two_hops() {
+fn two_hops() {
     let link = |a, b, mbps| Link { a, b, rate: Rate::mbps(mbps), delay: Span::ZERO };
     let links = vec![
         link(Node::Host(0), Node::Switch(0), 100),
@@ -255,7 +255,7 @@ fn lasted(arrived: &[Arrived]) -> f64 {
 }
 
 #[test]
-fn links_from_hosts_hold_back_what_is_faster_than_they_are() {
+fn emulated_uplinks() {
     let mut network = config(switch(), 2, RATE);
     network.config.uplinks = true;
     let (arrived, report) = forty(network);
@@ -275,7 +275,7 @@ fn links_from_hosts_hold_back_what_is_faster_than_they_are() {
 }
 
 #[test]
-fn a_host_that_sends_without_end_loses_what_its_link_cannot_hold() {
+fn uplink_backlog_is_bounded() {
     let mut network = config(switch(), 2, Rate::mbps(1));
     network.config.uplinks = true;
     let (_, report) = through(network, |hosts, paths| {
@@ -292,7 +292,7 @@ fn a_host_that_sends_without_end_loses_what_its_link_cannot_hold() {
 }
 
 #[test]
-fn by_a_slow_clock_fast_links_are_slow() {
+fn dilated_clock() {
     let mut network = config(switch(), 2, Rate::mbps(500));
     let origin = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap().into();
     network.config.clock = Some(Dilation { origin, factor: 100 });
@@ -308,7 +308,7 @@ fn by_a_slow_clock_fast_links_are_slow() {
 }
 
 #[test]
-fn what_was_measured_can_be_forgotten() {
+fn measurements_can_be_reset() {
     let mut network = config(switch(), 2, RATE);
     network.config.uplinks = true;
     let mut switch = SoftwareSwitch::open(&network.config).unwrap();
@@ -329,7 +329,7 @@ fn what_was_measured_can_be_forgotten() {
 }
 
 #[test]
-fn what_the_kernel_loses_before_the_switch_is_counted() {
+fn overrun_is_counted() {
     let network = config(switch(), 2, Rate::gbps(10));
     let mut switch = SoftwareSwitch::open(&network.config).unwrap();
     let to = switch.paths()[0].at;
@@ -349,7 +349,7 @@ fn what_the_kernel_loses_before_the_switch_is_counted() {
 }
 
 #[test]
-fn hosts_of_one_place_do_not_reach_each_other_here() {
+fn hosts_of_one_place() {
     let mut network = config(switch(), 3, RATE);
     // The first two are at one port, the third at another.
     let Places::Addresses { hosts, .. } = &mut network.config.places else { unreachable!() };

@@ -14,7 +14,7 @@ use tidegate_core::{Frame, HopTrace, Rate, frame_flag};
 use tidegate_switch::{Places, SoftwareSwitch};
 
 #[test]
-fn a_switch_forwards_between_namespaces() {
+fn switch_between_namespaces() {
     let namespaces = match Namespaces::new(&["a", "b"]) {
         Ok(namespaces) => namespaces,
         Err(why) => return eprintln!("SKIPPED: {why}"),

@@ -208,7 +208,7 @@ fn noticed(broken: &[Broken<'_>]) {
 #[test]
 fn checks_find_faults_of_pages_and_plots() {
     noticed(&[
-        (("</main>", "<script>console.warn('oh')</script></main>"), &["oh", "somebody else"]),
+        (("</main>", "<script>console.warn('oh')</script></main>"), &["oh", "external script"]),
         (("</main>", "<script>no()</script></main>"), &["no is not defined"]),
         (("</main>", "<img src=\"http://127.0.0.1:9/x.png\"></main>"), &["127.0.0.1:9"]),
         (("</main>", "<img src=\"nothing.png\"></main>"), &["nothing.png"]),
