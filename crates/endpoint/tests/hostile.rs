@@ -7,7 +7,7 @@ use tidegate_endpoint::{header, hostile, versions};
 /// A `Refuse` of another version, forged in the name of a node of that version, is not answered: a
 /// node that answers gets an answer, and so on for ever.
 #[test]
-fn a_forged_refusal_of_another_version_is_not_answered() {
+fn forged_version_refusal_is_not_answered() {
     // To node 0: a header of kind 3, `Refuse`, of version 2.
     let script = [&[8, 3][..], &[0; 36], &[2]].concat();
     versions(Protocol::ALL[0], &script);
@@ -15,7 +15,7 @@ fn a_forged_refusal_of_another_version_is_not_answered() {
 
 /// A node that requests a session of a node of another version reports that version.
 #[test]
-fn a_node_reports_that_the_other_is_of_another_version() {
+fn other_version_is_reported() {
     versions(Protocol::ALL[0], &[0]);
     versions(Protocol::ALL[0], &[0, 1, 0]);
 }

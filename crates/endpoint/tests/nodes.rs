@@ -368,8 +368,8 @@ impl World {
         }
     }
 
-    /// Runs in the simulator's order: at equal times, packets leave first, then packets arrive, then
-    /// messages are submitted, then deadlines expire.
+    /// Runs in the simulator's order: at equal times, packets leave first, then packets arrive,
+    /// then messages are submitted, then deadlines expire.
     fn run(&mut self, submissions: &[Submission], end: Time) {
         let mut submissions = submissions.iter().peekable();
         loop {

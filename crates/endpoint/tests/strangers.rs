@@ -30,20 +30,20 @@ fn header(kind: &Kind, bytes: &[u8]) -> Vec<u8> {
 
 /// The next action of the attacker.
 #[derive(Clone, Debug)]
-enum Said {
+enum Action {
     Bytes(Vec<u8>),
     Header(Index, Vec<u8>),
     /// A replayed datagram of the peer, optionally with one byte changed.
     Again(Index, Option<(Index, u8)>),
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn action() -> impl Strategy<Value = Action> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..200);
     let changed = prop::option::of((any::<Index>(), 1..=u8::MAX));
     prop_oneof![
-        bytes().prop_map(Said::Bytes),
-        (any::<Index>(), bytes()).prop_map(|(kind, bytes)| Said::Header(kind, bytes)),
-        (any::<Index>(), changed).prop_map(|(which, changed)| Said::Again(which, changed)),
+        bytes().prop_map(Action::Bytes),
+        (any::<Index>(), bytes()).prop_map(|(kind, bytes)| Action::Header(kind, bytes)),
+        (any::<Index>(), changed).prop_map(|(which, changed)| Action::Again(which, changed)),
     ]
 }
 
@@ -119,12 +119,12 @@ impl Scene {
         self.wires[0].pop_front().unwrap()
     }
 
-    fn stranger(&mut self, said: &Said) {
-        let bytes = match said {
-            Said::Bytes(bytes) => bytes.clone(),
-            Said::Header(kind, bytes) => header(kind.get(Header::FORMAT.kinds), bytes),
-            Said::Again(..) if self.heard.is_empty() => return,
-            Said::Again(which, changed) => {
+    fn stranger(&mut self, action: &Action) {
+        let bytes = match action {
+            Action::Bytes(bytes) => bytes.clone(),
+            Action::Header(kind, bytes) => header(kind.get(Header::FORMAT.kinds), bytes),
+            Action::Again(..) if self.heard.is_empty() => return,
+            Action::Again(which, changed) => {
                 let mut bytes = which.get(&self.heard).clone();
                 if let Some((at, by)) = changed {
                     let at = at.index(bytes.len());
@@ -389,8 +389,8 @@ fn close_despite_loss() {
         // Half a second, which is far less than the silence timeout.
         for _ in 0..50_000 {
             scene.transmit();
-            let said = scene.wires[1].len();
-            words += said;
+            let action = scene.wires[1].len();
+            words += action;
             if words <= lost {
                 scene.wires[1].clear();
             }
@@ -431,14 +431,16 @@ proptest! {
     })]
 
     #[test]
-    fn unknown_sources_have_no_effect(script in prop::collection::vec((said(), any::<bool>()), 0..60)) {
+    fn unknown_sources_have_no_effect(
+        script in prop::collection::vec((action(), any::<bool>()), 0..60)
+    ) {
         let mut scene = Scene::new();
         let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
         let body = Bytes::from_static(&[7; 5_000]);
         let ticket = scene.nodes[0].send(scene.now, peer, &[], body, Terms::default()).unwrap();
         scene.transmit();
-        for (said, steps) in &script {
-            scene.stranger(said);
+        for (action, steps) in &script {
+            scene.stranger(action);
             if *steps {
                 scene.step();
             }
