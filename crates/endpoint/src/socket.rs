@@ -164,7 +164,7 @@ impl Socket {
         let got = recvmsg::<SockaddrStorage>(fd, &mut parts, control, MsgFlags::empty());
         let got = match got {
             Ok(got) => got,
-            // What came back for a datagram that nobody took is of no use here.
+            // ECONNREFUSED: an earlier datagram was not received, which does not matter here.
             Err(nix::Error::EAGAIN | nix::Error::ECONNREFUSED | nix::Error::EINTR) => {
                 return Ok(None);
             }

@@ -1,11 +1,11 @@
-//! The fuzz targets' functions on random input, so that a stable toolchain runs them too.
+//! The functions of the fuzz targets on random input, for stable toolchains.
 
 use proptest::prelude::*;
 use tidegate_algos::Protocol;
 use tidegate_endpoint::{header, hostile, versions};
 
-/// A `Refuse` of another version, forged in the name of a node of that version, is not answered: a
-/// node that answers gets an answer, and so on for ever.
+/// A `Refuse` of another version with a spoofed address is not answered: else two nodes would
+/// answer each other for ever.
 #[test]
 fn forged_version_refusal_is_not_answered() {
     // To node 0: a header of kind 3, `Refuse`, of version 2.
@@ -28,7 +28,7 @@ proptest! {
     })]
 
     #[test]
-    fn any_datagrams_of_strangers_and_of_who_has_the_key(
+    fn hostile_scripts(
         protocol in 0..Protocol::ALL.len(),
         script in prop::collection::vec(any::<u8>(), 0..400)
     ) {
@@ -36,7 +36,7 @@ proptest! {
     }
 
     #[test]
-    fn any_datagrams_between_nodes_of_different_versions(
+    fn versions_scripts(
         protocol in 0..Protocol::ALL.len(),
         script in prop::collection::vec(any::<u8>(), 0..100)
     ) {
@@ -44,7 +44,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_as_a_header_of_a_session(
+    fn header_bytes(
         start in (0..3u8, 0..40u8, 0..3u8, 0..40u8),
         bytes in prop::collection::vec(any::<u8>(), 0..160)
     ) {

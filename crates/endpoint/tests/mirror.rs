@@ -21,7 +21,7 @@ fn reflected_hellos_open_no_session() {
     let mirror = SocketAddr::from(([10, 0, 0, 2], 1));
     let (mut now, mut sent) = (Time::ms(1), 0);
     let peer = node.connect(now, mirror).unwrap();
-    let body = Bytes::from_static(b"for somebody else");
+    let body = Bytes::from_static(b"for another host");
     let ticket = node.send(now, peer, &[], body, Terms::default()).unwrap();
     let mut out = vec![0; 2_048];
     while now < Time::ms(1).after(silence.times(2)) {

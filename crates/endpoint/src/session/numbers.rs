@@ -68,7 +68,9 @@ mod tests {
     proptest! {
         /// Compares with a set that forgets nothing.
         #[test]
-        fn seen_matches_a_set(steps in proptest::collection::vec((0..20_000u64, 0..200u64), 1..400)) {
+        fn seen_matches_a_set(
+            steps in proptest::collection::vec((0..20_000u64, 0..200u64), 1..400)
+        ) {
             let (mut seen, mut all) = (Seen::default(), BTreeSet::new());
             let mut base = 0;
             for (ahead, back) in steps {
