@@ -145,9 +145,9 @@ impl Datagram {
         if frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0 {
             self.tos |= ECN;
         }
-        let asked = frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
+        let requested = frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
         self.telemetry.resize(telemetry::MOST_BYTES, 0);
-        let written = match asked {
+        let written = match requested {
             0 => None,
             _ => telemetry::emit(frame, hops, &mut self.telemetry).ok(),
         };
@@ -261,8 +261,8 @@ mod tests {
         for payload in all {
             let mut datagram = datagram(0, &payload);
             let mut packet = datagram.packet(READER, 0, 0, 0).unwrap();
-            let asked = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
-            let is_whole = packet.frame.flags & asked != 0;
+            let requested = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
+            let is_whole = packet.frame.flags & requested != 0;
             packet.frame.peak_hop_delay = Span::ZERO.max(packet.frame.peak_hop_delay);
             datagram.stamp(&packet);
             assert_eq!(datagram.payload().concat(), payload, "{is_whole}");

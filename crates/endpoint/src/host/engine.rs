@@ -98,11 +98,11 @@ impl Engine {
     fn try_turn(&mut self) -> io::Result<Next> {
         let mut orders = std::mem::take(&mut self.orders);
         self.shared.orders(&mut orders);
-        orders.drain(..).for_each(|order| self.obey(order));
+        orders.drain(..).for_each(|order| self.execute(order));
         self.orders = orders;
         let may_sleep = self.driver.work()?;
         while let Some(event) = self.driver.node.event() {
-            self.hear(event);
+            self.handle(event);
         }
         let give_up = self.gives_up_at();
         if give_up.is_some_and(|at| self.peers.is_empty() || self.driver.now() >= at) {
@@ -145,7 +145,7 @@ impl Engine {
         self.closing.map(|since| since.after(self.driver.node.limits().silence))
     }
 
-    fn obey(&mut self, order: Order) {
+    fn execute(&mut self, order: Order) {
         let now = self.driver.now();
         match order {
             Order::Connect(to, promise, host) => self.connect(now, to, promise, host),
@@ -220,7 +220,7 @@ impl Engine {
         self.sent.insert(ticket, Sent { to, bytes, promise });
     }
 
-    fn hear(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         let now = self.driver.now();
         match event {
             Event::Opened(peer) => self.opened(now, peer),

@@ -53,7 +53,7 @@ impl Peer {
     }
 
     fn put(&self, body: Bytes, of: Purpose) {
-        self.state.under_way.fetch_add(body.len() as u64, Ordering::Relaxed);
+        self.state.in_flight.fetch_add(body.len() as u64, Ordering::Relaxed);
         self.host.shared().order(Order::Send { to: self.state.clone(), body, of });
     }
 
@@ -118,7 +118,7 @@ impl Source<()> for Room {
     fn take(&self) -> Option<Result<(), Error>> {
         match self.of.why_over() {
             Some(why) => Some(Err(why)),
-            None => (self.of.under_way.load(Ordering::Relaxed) < self.most).then_some(Ok(())),
+            None => (self.of.in_flight.load(Ordering::Relaxed) < self.most).then_some(Ok(())),
         }
     }
 

@@ -77,7 +77,7 @@ pub(super) struct PeerState {
     pub(super) id: PeerId,
     pub(super) address: SocketAddr,
     /// Bytes in flight: sent, and neither delivered nor failed.
-    pub(super) under_way: AtomicU64,
+    pub(super) in_flight: AtomicU64,
     /// The reason of its end.
     pub(super) end: OnceLock<Result<Gone, Error>>,
     /// Notified when fewer bytes are in flight, and when the session ends.
@@ -91,7 +91,7 @@ impl PeerState {
         PeerState {
             id,
             address,
-            under_way: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
             end: OnceLock::new(),
             drained: Event::new(),
             over: Event::new(),
@@ -107,7 +107,7 @@ impl PeerState {
 
     /// Bytes were delivered or have failed.
     pub(super) fn done(&self, bytes: u64) {
-        self.under_way.fetch_sub(bytes, Ordering::Relaxed);
+        self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
         self.drained.notify(usize::MAX);
     }
 
@@ -191,7 +191,7 @@ pub(super) struct Orders {
     /// How often a thread took the lead.
     pub(super) leads: u64,
     /// Whether a waiting thread asks for the lead.
-    pub(super) wanted: bool,
+    pub(super) is_requested: bool,
     /// Whether the host's thread is called to lead.
     pub(super) calls: bool,
     /// Whether the host's thread is parked without periodic checks.
@@ -251,9 +251,9 @@ impl Shared {
     }
 
     /// Asks the leader to hand over.
-    pub(super) fn want(&self) {
+    pub(super) fn request_lead(&self) {
         let mut orders = lock(&self.orders);
-        orders.wanted = true;
+        orders.is_requested = true;
         let wakes = std::mem::take(&mut orders.asleep);
         drop(orders);
         if wakes {
@@ -296,7 +296,7 @@ impl Shared {
     /// whether it may sleep.
     pub(super) fn falls_asleep(&self) -> bool {
         let mut orders = lock(&self.orders);
-        orders.asleep = orders.list.is_empty() && !orders.wanted;
+        orders.asleep = orders.list.is_empty() && !orders.is_requested;
         orders.asleep
     }
 

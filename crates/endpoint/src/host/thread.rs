@@ -50,7 +50,7 @@ fn attend(shared: &Arc<Shared>) {
     loop {
         let mut lead = Lead::with(shared, lock(&shared.engine), true);
         lock(&shared.orders).calls = false;
-        while !lock(&shared.orders).wanted {
+        while !lock(&shared.orders).is_requested {
             if !lead.work(None) {
                 return;
             }
@@ -114,9 +114,9 @@ impl<'a> Lead<'a> {
     /// Takes the lead from the current leader, after its current iteration.
     pub(super) fn demand(shared: &'a Arc<Shared>) -> Lead<'a> {
         Lead::try_take(shared).unwrap_or_else(|| {
-            shared.want();
+            shared.request_lead();
             let lead = Lead::with(shared, lock(&shared.engine), false);
-            lock(&shared.orders).wanted = false;
+            lock(&shared.orders).is_requested = false;
             lead
         })
     }

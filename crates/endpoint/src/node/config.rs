@@ -210,7 +210,7 @@ impl Config {
             priorities: self.priorities,
             most_held: self.most_held,
         };
-        self.tell_rtt(&mut context, self.base_rtt.unwrap_or(UNKNOWN_RTT));
+        self.set_rtt(&mut context, self.base_rtt.unwrap_or(UNKNOWN_RTT));
         let requirements = self.stack.requirements(&context.properties());
         // Routing does not involve the endpoints, so it is not checked.
         let has = |need: &Need| {
@@ -234,7 +234,7 @@ impl Config {
     }
 
     /// Sets the values that depend on the base RTT.
-    pub(super) fn tell_rtt(&self, context: &mut HostContext, base_rtt: Span) {
+    pub(super) fn set_rtt(&self, context: &mut HostContext, base_rtt: Span) {
         let packet = f64::from(context.mtu + HEADER_BYTES);
         let bytes = context.nic_rate.bytes_in(base_rtt) as f64;
         let serialised = |bytes: u32| context.nic_rate.serialise(u64::from(bytes));
@@ -265,7 +265,7 @@ impl Config {
             priorities: self.priorities,
             most_held: Span::ZERO,
         };
-        self.tell_rtt(&mut context, UNKNOWN_RTT);
+        self.set_rtt(&mut context, UNKNOWN_RTT);
         let telemetry = self.stack.requirements(&context.properties()).telemetry;
         let peak = if telemetry.peak_on_data { START_BYTES + 8 } else { 0 };
         let records = START_BYTES + self.hops as usize * Hop::FIELD_BYTES;

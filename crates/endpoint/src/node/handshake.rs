@@ -13,8 +13,8 @@ use tidegate_algos::Stack;
 use tidegate_core::wire::Header as _;
 use tidegate_core::{Span, Time};
 
-use super::care::UNHEARD;
 use super::peers::{Asking, Open, Peer, State};
+use super::timers::HALF_OPEN_TIMEOUT;
 use super::{Event, Gone, Node, PeerId};
 use crate::session::Session;
 use crate::session::header::{Accept, Header, Hello, Refuse, Reset, Retry};
@@ -153,7 +153,7 @@ impl Node {
     /// Adds a peer. If there is no room, it replaces a half-open session.
     fn add(&mut self, now: Time, at: SocketAddr, random: u64, state: State) -> Option<PeerId> {
         if let Some(number) = self.peers.to_evict(at.ip()) {
-            self.part(number, Gone::Silent);
+            self.remove_peer(number, Gone::Silent);
         }
         self.peers.add(now, at, random, state)
     }
@@ -184,7 +184,7 @@ impl Node {
         // carry it, the probes of the session detect that.
         let is_full = asking.cookie != [0; 32] && asking.tries == 0;
         asking.tries += 1;
-        peer.due = now.after(pause).min(peer.heard_at.after(self.config.limits.silence));
+        peer.due = now.after(pause).min(peer.received_at.after(self.config.limits.silence));
         self.timer = self.timer.min(peer.due);
         let mut datagram = proved(&self.config.key, hello, &[]);
         if is_full {
@@ -303,7 +303,7 @@ impl Node {
         if let State::Open(open) = &mut peer.state {
             open.accept = Some(accept.clone());
         }
-        peer.due = now.after(UNHEARD);
+        peer.due = now.after(HALF_OPEN_TIMEOUT);
         self.timer = self.timer.min(peer.due);
         self.post(from, accept);
         self.opened(now, name, self.round_trip(made_at, now, held));
@@ -355,7 +355,7 @@ impl Node {
         let Some(peer) = self.peers.at_mut(number) else { return };
         // The peer keeps the address that was asked: only encrypted packets can change it.
         peer.state = State::Open(Box::new(open));
-        peer.heard_at = now;
+        peer.received_at = now;
         // The `Accept` proves that the peer has this session: messages may follow the probe.
         self.probe(now, number);
         if let Some(name) = self.peers.name(number) {
@@ -380,14 +380,14 @@ impl Node {
             reason::FULL => Gone::Full,
             _ => Gone::Violation,
         };
-        self.part(number, why);
+        self.remove_peer(number, why);
     }
 
     /// Handles an established session, with the RTT of its handshake, if known.
     fn opened(&mut self, now: Time, name: PeerId, rtt: Option<Span>) {
         self.events.push_back(Event::Opened(name));
         if let Some(rtt) = rtt {
-            self.saw_rtt(now, name.number, rtt);
+            self.on_rtt(now, name.number, rtt);
         }
         self.submit_to(now, name.number);
     }
@@ -410,7 +410,7 @@ impl Node {
         }
         let suspect = self.peers.iter_mut().find_map(|(number, peer)| match &mut peer.state {
             State::Open(open)
-                if open.theirs == reset.of && peer.address == from && open.is_heard() =>
+                if open.theirs == reset.of && peer.address == from && open.is_established() =>
             {
                 let is_first = open.doubts == 0;
                 open.doubts = open.doubts.max(1);

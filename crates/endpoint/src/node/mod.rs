@@ -5,13 +5,13 @@
 //! queued as [`Event`]s. The caller provides the time. If it goes back, the node keeps its last
 //! time; a leap ahead does not count as silence of peers.
 
-mod care;
 mod config;
 mod event;
 mod handshake;
 mod hostile;
 mod messages;
 mod peers;
+mod timers;
 mod traffic;
 mod versions;
 
@@ -278,7 +278,7 @@ impl Node {
         if open.taken + room - open.limit >= room / 4 {
             open.limit = open.taken + room;
             let limit = ControlMessage::Limit(Limit { bytes: open.limit });
-            self.tell(now, peer.number, limit, 0);
+            self.send_control(now, peer.number, limit, 0);
         }
     }
 
@@ -318,10 +318,10 @@ impl Node {
     pub fn on_deadline(&mut self, now: Time) {
         let now = self.clock(now);
         if self.timer <= now {
-            self.care(now);
+            self.handle_timers(now);
         }
         if let Some(endpoint) = self.endpoint.as_mut().filter(|e| e.deadline() <= now) {
-            let mut hearing = Hearing {
+            let mut reports = Reports {
                 peers: &mut self.peers,
                 outbox: &mut self.outbox,
                 spare: &mut self.spare,
@@ -330,7 +330,7 @@ impl Node {
                 delivery: self.config.delivery,
                 violation: None,
             };
-            endpoint.on_deadline(now, &mut hearing);
+            endpoint.on_deadline(now, &mut reports);
             self.unasked = true;
         }
     }
@@ -340,7 +340,9 @@ impl Node {
     fn clock(&mut self, now: Time) -> Time {
         let leap = now.since(self.timer.max(self.now));
         if leap > self.config.limits.silence.scale(0.5) {
-            self.peers.iter_mut().for_each(|(_, peer)| peer.heard_at = peer.heard_at.after(leap));
+            self.peers
+                .iter_mut()
+                .for_each(|(_, peer)| peer.received_at = peer.received_at.after(leap));
             self.leapt_at = now;
         }
         self.now = self.now.max(now);
@@ -349,7 +351,7 @@ impl Node {
 }
 
 /// Receives the reports of the transport and turns them into events.
-struct Hearing<'a> {
+struct Reports<'a> {
     peers: &'a mut Peers,
     outbox: &'a mut Outbox,
     spare: &'a mut Spare,
@@ -361,7 +363,7 @@ struct Hearing<'a> {
     violation: Option<u32>,
 }
 
-impl Application for Hearing<'_> {
+impl Application for Reports<'_> {
     fn delivered(&mut self, _now: Time, message: MessageId, offset: u64, bytes: u32) {
         let Some(name) = self.peers.name(message.src) else { return };
         let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(message.src) else {
@@ -409,7 +411,7 @@ impl Application for Hearing<'_> {
         if let Some(Peer { state: State::Open(open), due, closing, .. }) =
             self.peers.at_mut(sent.peer)
         {
-            open.under_way -= u32::from(!sent.terms.endless);
+            open.in_flight -= u32::from(!sent.terms.endless);
             if *closing {
                 *due = Time::ZERO;
             }
@@ -464,7 +466,7 @@ mod tests {
         let mut violation = None;
         for (id, &(offset, bytes)) in (0..).zip(payloads) {
             let payload = vec![7; bytes];
-            let mut hearing = Hearing {
+            let mut reports = Reports {
                 peers: &mut peers,
                 outbox: &mut outbox,
                 spare: &mut spare,
@@ -474,8 +476,8 @@ mod tests {
                 violation: None,
             };
             let message = MessageId { src: name.number, id };
-            hearing.delivered(Time::ZERO, message, offset, bytes as u32);
-            violation = violation.or(hearing.violation);
+            reports.delivered(Time::ZERO, message, offset, bytes as u32);
+            violation = violation.or(reports.violation);
         }
         assert!(violation.is_none_or(|number| number == name.number));
         let Some(Peer { state: State::Open(open), .. }) = peers.get(name) else { panic!() };

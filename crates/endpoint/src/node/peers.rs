@@ -21,7 +21,7 @@ pub(super) struct Peer {
     pub(super) rtt: Span,
     /// Path properties that were set explicitly.
     pub(super) path: Option<Path>,
-    pub(super) heard_at: Time,
+    pub(super) received_at: Time,
     /// Its next deadline.
     pub(super) due: Time,
     /// Set when the session ends as soon as all sent messages have arrived; no further ones are
@@ -60,7 +60,7 @@ pub(super) struct Open {
     pub(super) sent: u64,
     pub(super) may_send: u64,
     /// Messages that are submitted and not acknowledged.
-    pub(super) under_way: u32,
+    pub(super) in_flight: u32,
     /// Received payload up to the highest byte of each message, payload that the application has
     /// consumed, and the limit that was granted.
     pub(super) come: u64,
@@ -69,7 +69,7 @@ pub(super) struct Open {
     /// Partly received messages, by the sender's number.
     pub(super) incoming: BTreeMap<u32, Incoming>,
     /// Whether the path carries full datagrams, and the number of probes: zero while the session is
-    /// [half-open](Open::is_heard).
+    /// [half-open](Open::is_established).
     pub(super) carries: bool,
     pub(super) probes: u32,
     /// A possible new address of the peer, with the token and the time of the ping to it.
@@ -116,10 +116,10 @@ impl Peers {
         let network = network(address);
         let half_open = || {
             let all = self.iter().filter(|(_, peer)| match &peer.state {
-                State::Open(open) => !open.is_heard(),
+                State::Open(open) => !open.is_established(),
                 State::Asking(_) => false,
             });
-            all.map(|(number, peer)| (peer.heard_at, number, peer.address.ip()))
+            all.map(|(number, peer)| (peer.received_at, number, peer.address.ip()))
         };
         let of_network = || half_open().filter(|&(_, _, ip)| self::network(ip) == network);
         let oldest = if of_network().count() >= HALF_OPEN {
@@ -161,7 +161,7 @@ impl Peers {
             waiting: VecDeque::new(),
             rtt: Span::FOREVER,
             path: None,
-            heard_at: now,
+            received_at: now,
             due: now,
             closing: false,
             generation,
@@ -223,9 +223,9 @@ impl Peers {
 
 impl Peer {
     /// Its session, unless that is half-open or only requested.
-    pub(super) fn heard(&mut self) -> Option<&mut Open> {
+    pub(super) fn established(&mut self) -> Option<&mut Open> {
         match &mut self.state {
-            State::Open(open) if open.is_heard() => Some(open),
+            State::Open(open) if open.is_established() => Some(open),
             _ => None,
         }
     }
@@ -234,7 +234,7 @@ impl Peer {
 impl Open {
     /// Whether the peer has proved that it has this session. Until then the session is half-open:
     /// the node sends only answers to the peer's `Hello`s.
-    pub(super) fn is_heard(&self) -> bool {
+    pub(super) fn is_established(&self) -> bool {
         self.probes > 0
     }
 
@@ -253,7 +253,7 @@ impl Open {
             accept: None,
             sent: 0,
             may_send,
-            under_way: 0,
+            in_flight: 0,
             come: 0,
             taken: 0,
             limit,

@@ -92,7 +92,7 @@ impl Node {
         bind(&mut self.bound, &packet, headers);
         let payload = match open.session.open(data.number, &self.bound, sealed) {
             Opened::Fresh(payload, is_newest) => {
-                self.heard(now, number, from, is_newest);
+                self.on_authentic(now, number, from, is_newest);
                 &*payload
             }
             Opened::Old => return self.counters.old += 1,
@@ -115,7 +115,7 @@ impl Node {
             packet.body.sent_at = packet.body.sent_at.after(held);
         }
         let Some(endpoint) = &mut self.endpoint else { return };
-        let mut hearing = Hearing {
+        let mut reports = Reports {
             peers: &mut self.peers,
             outbox: &mut self.outbox,
             spare: &mut self.spare,
@@ -124,10 +124,10 @@ impl Node {
             delivery: self.config.delivery,
             violation: None,
         };
-        endpoint.receive(now, packet, &mut hearing);
+        endpoint.receive(now, packet, &mut reports);
         self.unasked = true;
-        if let Some(number) = hearing.violation {
-            self.part(number, Gone::Violation);
+        if let Some(number) = reports.violation {
+            self.remove_peer(number, Gone::Violation);
         }
         if let Some(peer) = self.peers.at(number) {
             self.timer = self.timer.min(peer.due);
@@ -263,7 +263,7 @@ impl Node {
             Opened::Old => return self.counters.old += 1,
             Opened::Forged => return self.counters.forged += 1,
         };
-        self.heard(now, number, from, is_newest);
+        self.on_authentic(now, number, from, is_newest);
         match ControlMessage::parse(text) {
             Ok((message, _)) => self.on_message(now, held, number, from, message),
             Err(_) => self.counters.malformed += 1,
@@ -272,12 +272,18 @@ impl Node {
 
     /// Encrypts a control message, followed by `padding` zeros, and sends it to the peer, unless
     /// the session is half-open.
-    pub(super) fn tell(&mut self, now: Time, number: u32, message: ControlMessage, padding: usize) {
+    pub(super) fn send_control(
+        &mut self,
+        now: Time,
+        number: u32,
+        message: ControlMessage,
+        padding: usize,
+    ) {
         let Some(peer) = self.peers.at(number) else { return };
-        self.tell_at(now, number, peer.address, message, padding);
+        self.send_control_to(now, number, peer.address, message, padding);
     }
 
-    pub(super) fn tell_at(
+    pub(super) fn send_control_to(
         &mut self,
         _now: Time,
         number: u32,
@@ -285,7 +291,7 @@ impl Node {
         message: ControlMessage,
         padding: usize,
     ) {
-        let Some(open) = self.peers.at_mut(number).and_then(Peer::heard) else { return };
+        let Some(open) = self.peers.at_mut(number).and_then(Peer::established) else { return };
         let text = message.bytes() + padding;
         let mut datagram = vec![0; Control::BYTES + text + TAG_BYTES];
         let packet = open.session.number();

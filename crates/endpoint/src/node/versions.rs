@@ -28,7 +28,7 @@ pub fn versions(protocol: Protocol, script: &[u8]) {
         now: Time::ms(1),
         nodes: [node(protocol, 1), node(protocol, 2)],
         wires: [VecDeque::new(), VecDeque::new()],
-        heard: VecDeque::new(),
+        captured: VecDeque::new(),
         out: vec![0; 2_048],
     };
     while !script.is_over() {
@@ -42,7 +42,7 @@ struct Scene {
     nodes: [Node; 2],
     /// Datagrams in flight to each node.
     wires: [VecDeque<Vec<u8>>; 2],
-    heard: VecDeque<Vec<u8>>,
+    captured: VecDeque<Vec<u8>>,
     out: Vec<u8>,
 }
 
@@ -60,8 +60,8 @@ impl Scene {
             }
             1 => self.forge(to, script.bytes(usize::from(what)).to_vec()),
             2 => {
-                let which = usize::from(script.u8()) % self.heard.len().max(1);
-                if let Some(bytes) = self.heard.get(which) {
+                let which = usize::from(script.u8()) % self.captured.len().max(1);
+                if let Some(bytes) = self.captured.get(which) {
                     self.forge(to, bytes.clone());
                 }
             }
@@ -123,10 +123,10 @@ impl Scene {
                 if bytes.get(1).is_some_and(|kind| OF_SESSIONS.contains(kind)) {
                     bytes[0] += 1;
                 }
-                if self.heard.len() == REMEMBERED {
-                    self.heard.pop_front();
+                if self.captured.len() == REMEMBERED {
+                    self.captured.pop_front();
                 }
-                self.heard.push_back(bytes.clone());
+                self.captured.push_back(bytes.clone());
                 self.wires[1 - from].push_back(bytes);
                 sent += 1;
             }

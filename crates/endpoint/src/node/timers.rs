@@ -7,7 +7,7 @@ use crate::session::header::control::Close;
 const PROBES: u32 = 12;
 const PROBE_AGAIN: Span = Span::ms(100);
 /// A half-open session ends if nothing arrives from the peer for this time.
-pub(super) const UNHEARD: Span = PROBE_AGAIN.times(PROBES as u64);
+pub(super) const HALF_OPEN_TIMEOUT: Span = PROBE_AGAIN.times(PROBES as u64);
 /// Number and interval of pings to a peer that, by a `Reset`, no longer knows the session.
 const DOUBTS: u32 = 4;
 const DOUBT_AGAIN: Span = Span::ms(25);
@@ -23,7 +23,7 @@ impl Node {
     /// Creates the transport.
     fn begin(&mut self, rtt: Span) {
         if self.config.base_rtt.is_none() {
-            self.config.tell_rtt(&mut self.context, rtt);
+            self.config.set_rtt(&mut self.context, rtt);
         }
         self.endpoint = Some(Endpoint::new(&self.config.stack, &self.context));
     }
@@ -32,7 +32,7 @@ impl Node {
     pub(super) fn submit_to(&mut self, now: Time, number: u32) {
         while let Some(peer) = self.peers.at_mut(number)
             && let State::Open(open) = &mut peer.state
-            && open.is_heard()
+            && open.is_established()
             && let Some(endpoint) = &mut self.endpoint
             && let Some(&id) = peer.waiting.front()
         {
@@ -50,7 +50,7 @@ impl Node {
                 return;
             } else {
                 open.sent += bytes;
-                open.under_way += 1;
+                open.in_flight += 1;
             }
             peer.waiting.pop_front();
             let message = Message { id, dst: number, bytes, dedicated, weight, role };
@@ -69,7 +69,7 @@ impl Node {
     }
 
     /// Handles a measured RTT. The first one creates the transport.
-    pub(super) fn saw_rtt(&mut self, now: Time, number: u32, rtt: Span) {
+    pub(super) fn on_rtt(&mut self, now: Time, number: u32, rtt: Span) {
         if let Some(peer) = self.peers.at_mut(number) {
             peer.rtt = peer.rtt.min(rtt);
         }
@@ -88,7 +88,7 @@ impl Node {
         let recent = open.moved.is_some_and(|(_, _, at)| now.since(at) < MOVE_AGAIN);
         if !recent {
             open.moved = Some((to, token, now));
-            self.tell_at(now, number, to, ControlMessage::Ping(Ping { token }), 0);
+            self.send_control_to(now, number, to, ControlMessage::Ping(Ping { token }), 0);
         }
     }
 
@@ -104,12 +104,18 @@ impl Node {
     }
 
     /// Handles an authenticated packet of a peer from an address.
-    pub(super) fn heard(&mut self, now: Time, number: u32, from: SocketAddr, is_newest: bool) {
+    pub(super) fn on_authentic(
+        &mut self,
+        now: Time,
+        number: u32,
+        from: SocketAddr,
+        is_newest: bool,
+    ) {
         self.counters.taken += 1;
         let Some(peer) = self.peers.at_mut(number) else { return };
         let State::Open(open) = &mut peer.state else { return };
-        let is_first = !open.is_heard();
-        peer.heard_at = now;
+        let is_first = !open.is_established();
+        peer.received_at = now;
         open.doubts = 0;
         open.accept = None;
         let address = peer.address;
@@ -118,7 +124,7 @@ impl Node {
             self.submit_to(now, number);
             // A host that opens a session may have been restarted: ping it in its other sessions.
             let others = self.peers.iter_mut().filter(|(_, peer)| peer.address == address);
-            let others = others.filter_map(|(other, peer)| peer.heard().map(|_| other));
+            let others = others.filter_map(|(other, peer)| peer.established().map(|_| other));
             let others: Vec<u32> = others.filter(|&other| other != number).collect();
             others.into_iter().for_each(|other| self.ping(now, other));
         }
@@ -146,7 +152,7 @@ impl Node {
         open.pinged = Some((token, now));
         let ping = ControlMessage::Ping(Ping { token });
         let padding = if full { self.padding(&ping) } else { 0 };
-        self.tell(now, number, ping, padding);
+        self.send_control(now, number, ping, padding);
     }
 
     /// Handles the claim that a peer no longer knows the session.
@@ -178,10 +184,10 @@ impl Node {
                 // Without a request, the limit is sent only when it has grown enough.
                 open.limit = open.limit.max(open.taken + self.config.limits.unread_bytes);
                 let bytes = open.limit;
-                self.tell(now, number, ControlMessage::Limit(Limit { bytes }), 0);
+                self.send_control(now, number, ControlMessage::Limit(Limit { bytes }), 0);
             }
             ControlMessage::Ping(Ping { token }) => {
-                self.tell_at(now, number, from, ControlMessage::Pong(Pong { token }), 0);
+                self.send_control_to(now, number, from, ControlMessage::Pong(Pong { token }), 0);
             }
             ControlMessage::Pong(Pong { token }) => {
                 if let Some((at, asked, _)) = open.moved
@@ -199,81 +205,86 @@ impl Node {
                     open.carries |= is_full;
                     // A short ping returns faster than a full packet.
                     if is_full && let Some(rtt) = self.round_trip(at, now, held) {
-                        self.saw_rtt(now, number, rtt);
+                        self.on_rtt(now, number, rtt);
                     }
                 }
             }
             ControlMessage::Close(Close { answer: false, .. }) => {
-                self.tell(now, number, ControlMessage::Close(Close { answer: true, reason: 0 }), 0);
-                self.part(number, Gone::ClosedByPeer);
+                self.send_control(
+                    now,
+                    number,
+                    ControlMessage::Close(Close { answer: true, reason: 0 }),
+                    0,
+                );
+                self.remove_peer(number, Gone::ClosedByPeer);
             }
             ControlMessage::Close(Close { answer: true, .. }) => {
                 if open.asked_to_end > 0 {
-                    self.part(number, Gone::Closed);
+                    self.remove_peer(number, Gone::Closed);
                 }
             }
         }
     }
 
     /// Handles the expired deadlines of peers, and sets the next one.
-    pub(super) fn care(&mut self, now: Time) {
+    pub(super) fn handle_timers(&mut self, now: Time) {
         self.timer = Time::NEVER;
         let due: Vec<u32> =
             self.peers.iter().filter(|(_, peer)| peer.due <= now).map(|(n, _)| n).collect();
         for number in due {
-            self.see_to(now, number);
+            self.handle_timer(now, number);
         }
         let dues = self.peers.iter().map(|(_, peer)| peer.due);
         self.timer = dues.fold(self.timer, Time::min);
     }
 
-    fn see_to(&mut self, now: Time, number: u32) {
+    fn handle_timer(&mut self, now: Time, number: u32) {
         let silence = self.config.limits.silence;
         let Some(peer) = self.peers.at_mut(number) else { return };
-        let silent = now.since(peer.heard_at);
+        let silent = now.since(peer.received_at);
         let open = match &mut peer.state {
             State::Asking(asking) if silent >= silence => {
                 let why = asking.rumour.unwrap_or(Gone::Silent);
-                return self.part(number, why);
+                return self.remove_peer(number, why);
             }
-            State::Asking(_) if peer.closing => return self.part(number, Gone::Closed),
+            State::Asking(_) if peer.closing => return self.remove_peer(number, Gone::Closed),
             State::Asking(_) => return self.ask(now, number),
             State::Open(open) => open,
         };
         if silent >= silence {
-            return self.part(number, Gone::Silent);
+            return self.remove_peer(number, Gone::Silent);
         }
-        peer.due = peer.heard_at.after(silence).min(now.after(silence.scale(0.25)));
+        peer.due = peer.received_at.after(silence).min(now.after(silence.scale(0.25)));
         if open.doubts > 0 {
             if open.doubts >= DOUBTS {
-                let ends = peer.closing && peer.waiting.is_empty() && open.under_way == 0;
-                return self.part(number, if ends { Gone::Closed } else { Gone::Restarted });
+                let ends = peer.closing && peer.waiting.is_empty() && open.in_flight == 0;
+                return self.remove_peer(number, if ends { Gone::Closed } else { Gone::Restarted });
             }
             open.doubts += 1;
             return self.doubt(now, number);
         }
         if !open.carries {
-            if !open.is_heard() {
-                if silent >= UNHEARD {
-                    return self.part(number, Gone::Silent);
+            if !open.is_established() {
+                if silent >= HALF_OPEN_TIMEOUT {
+                    return self.remove_peer(number, Gone::Silent);
                 }
-                peer.due = peer.heard_at.after(UNHEARD);
+                peer.due = peer.received_at.after(HALF_OPEN_TIMEOUT);
                 return;
             }
             // The peer answers, but full datagrams do not return.
             if open.probes >= PROBES {
                 let datagram = self.config.datagram;
-                return self.part(number, Gone::TooLong { datagram });
+                return self.remove_peer(number, Gone::TooLong { datagram });
             }
             return self.probe(now, number);
         }
-        if peer.closing && peer.waiting.is_empty() && open.under_way == 0 {
+        if peer.closing && peer.waiting.is_empty() && open.in_flight == 0 {
             if open.asked_to_end >= ENDS {
-                return self.part(number, Gone::Closed);
+                return self.remove_peer(number, Gone::Closed);
             }
             open.asked_to_end += 1;
             peer.due = now.after(END_AGAIN);
-            return self.tell(
+            return self.send_control(
                 now,
                 number,
                 ControlMessage::Close(Close { answer: false, reason: 0 }),
@@ -284,7 +295,7 @@ impl Node {
         if blocked.is_some_and(|message| open.sent + message.bytes() > open.may_send) {
             peer.due = now.after(ROOM_AGAIN);
             let bytes = open.may_send;
-            return self.tell(now, number, ControlMessage::Blocked(Blocked { bytes }), 0);
+            return self.send_control(now, number, ControlMessage::Blocked(Blocked { bytes }), 0);
         }
         if silent >= silence.scale(0.25) {
             self.send_ping(now, number, true);
@@ -292,7 +303,7 @@ impl Node {
     }
 
     /// Removes a peer: the transport forgets it, and its messages are reported as failed.
-    pub(super) fn part(&mut self, number: u32, why: Gone) {
+    pub(super) fn remove_peer(&mut self, number: u32, why: Gone) {
         let Some(name) = self.peers.name(number) else { return };
         if self.peers.remove(number).is_none() {
             return;
