@@ -11,7 +11,7 @@ use tidegate_workbench::{self as workbench, Format, Notice, Override, SeedList};
 use crate::reproduce::{Report, Reproduce};
 use crate::sweep::SweepArgs;
 use crate::switch::Switch;
-use crate::{Result, complain};
+use crate::{Result, print_stderr};
 
 /// Simulates and compares datacenter transports.
 #[derive(Debug, Parser)]
@@ -28,7 +28,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         scenario: Scenario,
         #[command(flatten)]
-        how: How,
+        how: RunArgs,
         #[command(flatten)]
         packets: Packets,
     },
@@ -48,7 +48,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "PROTOCOL")]
         baseline: Option<String>,
         #[command(flatten)]
-        how: How,
+        how: RunArgs,
     },
     /// Run one scenario many times, with varied keys and seeds
     Sweep(SweepArgs),
@@ -187,7 +187,7 @@ fn formats() -> impl TypedValueParser<Value = Format> {
 
 /// Options of a run.
 #[derive(Debug, Group)]
-pub(crate) struct How {
+pub(crate) struct RunArgs {
     /// Maximum number of threads (default: one per core); results do not depend on it
     #[arg(
         long, value_name = "N", allow_negative_numbers = true,
@@ -208,12 +208,12 @@ pub(crate) struct How {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) voice: Voice,
+    pub(crate) verbosity: Verbosity,
 }
 
 /// How much is printed on stderr.
 #[derive(Clone, Copy, Debug, Group)]
-pub(crate) struct Voice {
+pub(crate) struct Verbosity {
     /// Print errors only: no progress, no warnings
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -222,23 +222,23 @@ pub(crate) struct Voice {
     pub(crate) verbose: bool,
 }
 
-impl Voice {
+impl Verbosity {
     /// Prints a warning, unless `--quiet` is set.
     pub(crate) fn warn(self, warning: &str) {
         if !self.quiet {
-            complain(&format!("warning: {warning}"));
+            print_stderr(&format!("warning: {warning}"));
         }
     }
 
     /// The function that prints the resolved settings, if `--verbose` is set.
     pub(crate) fn notice(self) -> Option<Notice<'static>> {
-        if self.verbose { Some(&complain) } else { None }
+        if self.verbose { Some(&print_stderr) } else { None }
     }
 }
 
 /// Where results of runs are cached.
 #[derive(Debug, Group)]
-pub(crate) struct Kept {
+pub(crate) struct CacheArgs {
     /// Cache runs in this folder (default: one in the user's cache folder)
     #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
     cache: Option<PathBuf>,
@@ -247,10 +247,10 @@ pub(crate) struct Kept {
     no_cache: bool,
 }
 
-impl Kept {
+impl CacheArgs {
     /// The cache folder, if any. A named folder must be writable. If the default folder is not
     /// writable, a warning is printed and runs are not cached.
-    pub(crate) fn folder(&self, voice: Voice) -> Result<Option<PathBuf>> {
+    pub(crate) fn folder(&self, verbosity: Verbosity) -> Result<Option<PathBuf>> {
         if self.no_cache {
             return Ok(None);
         }
@@ -260,7 +260,7 @@ impl Kept {
         let own = workbench::default_cache().filter(|folder| match workbench::can_keep(folder) {
             Ok(()) => true,
             Err(error) => {
-                voice.warn(&error.to_string());
+                verbosity.warn(&error.to_string());
                 false
             }
         });

@@ -11,11 +11,11 @@ use tidegate_workbench::{
     self as workbench, Capture, Error, Override, Ranks, RunOptions, SeedList, Written,
 };
 
-use crate::args::{Args, Command, Exchanged, How, Packets, Scenario, Voice};
+use crate::args::{Args, Command, Exchanged, Packets, RunArgs, Scenario, Verbosity};
 use crate::engine::Threads;
 use crate::format::shown;
 use crate::progress::{Bars, Total};
-use crate::{Result, aggregate, complain, man, page, reproduce, sweep, table};
+use crate::{Result, aggregate, man, page, print_stderr, reproduce, sweep, table};
 
 /// Executes a command and returns its output for stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
@@ -25,7 +25,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             None => run_one(&scenario, &how, &packets, None),
         },
         Command::Compare { scenario, protocols, baseline, how } => {
-            let protocols = compared(&scenario, protocols, how.voice)?;
+            let protocols = compared(&scenario, protocols, how.verbosity)?;
             let baseline = baseline.as_deref();
             if let Some(seeds) = scenario.several_seeds() {
                 return run_several(&scenario, (Some(&protocols), baseline), seeds, &how);
@@ -35,12 +35,12 @@ pub(crate) fn run(command: Command) -> Result<String> {
                     "compares seed by seed and needs several seeds: add --seeds 5".to_owned();
                 return Err(Error::Usage { option: "--baseline", message });
             }
-            forces_something(&how, false)?;
+            check_force(&how, false)?;
             let overrides = scenario.overrides()?;
             let comparison = observed(&how, &protocols, |options| {
                 workbench::compare(&scenario.path, &overrides, &protocols, options)
             })?;
-            comparison.all_warnings().iter().for_each(|warning| how.voice.warn(warning));
+            comparison.all_warnings().iter().for_each(|warning| how.verbosity.warn(warning));
             if how.json {
                 return Ok(json(|to| comparison.write(to)));
             }
@@ -122,14 +122,14 @@ pub(crate) fn run_among(command: Command, ranks: Ranks) -> (bool, Result<String>
 
 fn run_one(
     scenario: &Scenario,
-    how: &How,
+    how: &RunArgs,
     packets: &Packets,
     ranks: Option<&Ranks>,
 ) -> Result<String> {
     let Packets { pcap, pcap_of } = packets;
-    forces_something(how, pcap.is_some())?;
+    check_force(how, pcap.is_some())?;
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
-    let warn = |warning: &str| how.voice.warn(warning);
+    let warn = |warning: &str| how.verbosity.warn(warning);
     let (summary, threads) = observed(how, std::slice::from_ref(&plan.name), |options| {
         let capture = pcap.as_ref().map(|file| Capture { file, of: pcap_of });
         let options = RunOptions { capture, ranks, warn: Some(&warn), ..*options };
@@ -152,7 +152,7 @@ fn run_one(
 
 /// Lists the written files; prints warnings about omitted data on stderr.
 fn exchanged(made: &Written) -> String {
-    made.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    made.warnings.iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
     made.files.iter().map(|path| shown(&path.display().to_string()) + "\n").collect()
 }
 
@@ -162,12 +162,12 @@ fn run_several(
     scenario: &Scenario,
     (protocols, baseline): (Option<&[String]>, Option<&str>),
     seeds: &SeedList,
-    how: &How,
+    how: &RunArgs,
 ) -> Result<String> {
-    forces_something(how, false)?;
+    check_force(how, false)?;
     let overrides = scenario.overrides()?;
     let runs = seeds.seeds().len() * protocols.map_or(1, <[String]>::len);
-    let total = Total::of(runs, how.voice);
+    let total = Total::of(runs, how.verbosity);
     let update = |number: usize, progress: &workbench::Progress| total.update(number, progress);
     let result = workbench::run_seeds(
         &scenario.path,
@@ -179,7 +179,7 @@ fn run_several(
     );
     total.clear();
     let aggregate = result?;
-    aggregate.warnings.iter().for_each(|warning| how.voice.warn(warning));
+    aggregate.warnings.iter().for_each(|warning| how.verbosity.warn(warning));
     if how.json {
         return Ok(json(|to| aggregate.write(to)));
     }
@@ -190,9 +190,9 @@ fn run_several(
 
 /// The protocols to compare. `all` selects those that can run the scenario; a warning names the
 /// others.
-fn compared(scenario: &Scenario, named: Vec<String>, voice: Voice) -> Result<Vec<String>> {
+fn compared(scenario: &Scenario, named: Vec<String>, verbosity: Verbosity) -> Result<Vec<String>> {
     match &named[..] {
-        [all] if all == ALL => carried(&scenario.path, &scenario.overrides()?, voice),
+        [all] if all == ALL => runnable(&scenario.path, &scenario.overrides()?, verbosity),
         names if names.iter().any(|name| name == ALL) => {
             let message = format!("`{ALL}` cannot be combined with other names");
             Err(Error::Usage { option: "--protocols", message })
@@ -205,16 +205,20 @@ fn compared(scenario: &Scenario, named: Vec<String>, voice: Voice) -> Result<Vec
 pub(crate) const ALL: &str = "all";
 
 /// The protocols that can run a scenario. A warning names the others, with the reason.
-pub(crate) fn carried(path: &Path, overrides: &[Override], voice: Voice) -> Result<Vec<String>> {
+pub(crate) fn runnable(
+    path: &Path,
+    overrides: &[Override],
+    verbosity: Verbosity,
+) -> Result<Vec<String>> {
     let carried = workbench::carried(path, overrides)?;
     for (names, why) in &carried.refused {
-        voice.warn(&format!("skipped {}: {why}", names.join(", ")));
+        verbosity.warn(&format!("skipped {}: {why}", names.join(", ")));
     }
     Ok(carried.protocols)
 }
 
 /// Takes part in the run of the first rank.
-fn serve(scenario: &Scenario, how: &How, ranks: &Ranks) -> Result<String> {
+fn serve(scenario: &Scenario, how: &RunArgs, ranks: &Ranks) -> Result<String> {
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
     let threads = how.threads.map(|threads| threads as usize);
     let interrupted = Some(interrupt_flag());
@@ -223,7 +227,7 @@ fn serve(scenario: &Scenario, how: &How, ranks: &Ranks) -> Result<String> {
 }
 
 /// Refuses `--force` if the run writes nothing.
-pub(crate) fn forces_something(how: &How, captures: bool) -> Result<()> {
+pub(crate) fn check_force(how: &RunArgs, captures: bool) -> Result<()> {
     if !how.force || how.out.is_some() || captures {
         return Ok(());
     }
@@ -234,18 +238,21 @@ pub(crate) fn forces_something(how: &How, captures: bool) -> Result<()> {
 
 /// Runs a job with one progress bar per name, and ends it in an orderly way after a signal.
 fn observed<T>(
-    how: &How,
+    how: &RunArgs,
     names: &[String],
     job: impl FnOnce(&RunOptions<'_>) -> Result<T>,
 ) -> Result<T> {
-    let bars = Bars::new(names, how.voice);
+    let bars = Bars::new(names, how.verbosity);
     let update = |number: usize, progress: &workbench::Progress| bars.update(number, progress);
     let result = job(&options(how, Some(&update)));
     bars.clear();
     result
 }
 
-fn options<'a>(how: &'a How, progress: Option<workbench::ProgressListener<'a>>) -> RunOptions<'a> {
+fn options<'a>(
+    how: &'a RunArgs,
+    progress: Option<workbench::ProgressListener<'a>>,
+) -> RunOptions<'a> {
     RunOptions {
         out: how.out.as_deref(),
         force: how.force,
@@ -253,7 +260,7 @@ fn options<'a>(how: &'a How, progress: Option<workbench::ProgressListener<'a>>) 
         tables: None,
         ranks: None,
         warn: None,
-        resolved: how.voice.notice(),
+        resolved: how.verbosity.notice(),
         threads: how.threads.map(|threads| threads as usize),
         partitions: how.partitions.map(|partitions| partitions as usize),
         progress,
@@ -271,7 +278,7 @@ pub(crate) fn interrupt_flag() -> &'static AtomicBool {
             // shutdown must run before the flag is set by the same signal.
             let second = register_conditional_shutdown(signal, 130, flag.clone());
             if let Err(error) = second.and_then(|_| register(signal, flag.clone())) {
-                complain(&format!(
+                print_stderr(&format!(
                     "warning: cannot handle signal {signal}, which will kill the run: {error}"
                 ));
             }

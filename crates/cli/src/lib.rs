@@ -57,7 +57,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(text) => emit(&text),
         Err(error) => {
             if answers {
-                complain(&format!("tidegate: {error}"));
+                print_stderr(&format!("tidegate: {error}"));
             } else {
                 // The launcher (mpirun) ends all processes as soon as one fails.
                 std::thread::sleep(EXIT_DELAY);
@@ -73,7 +73,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
 fn survive_full_files() {
     #[cfg(unix)]
     if let Err(error) = register(SIGXFSZ, Arc::default()) {
-        complain(&format!(
+        print_stderr(&format!(
             "warning: cannot handle SIGXFSZ, so a file size limit kills the run: {error}"
         ));
     }
@@ -86,14 +86,14 @@ fn emit(text: &str) -> u8 {
         Ok(()) => 0,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
         Err(error) => {
-            complain(&format!("tidegate: stdout: {error}"));
+            print_stderr(&format!("tidegate: stdout: {error}"));
             1
         }
     }
 }
 
 /// Writes a line to stderr; a closed stderr is ignored.
-fn complain(line: &str) {
+fn print_stderr(line: &str) {
     let _ = writeln!(io::stderr(), "{}", format::shown(line));
 }
 

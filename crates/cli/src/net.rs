@@ -9,9 +9,9 @@ use clap::Args as Group;
 use tidegate_workbench::net::{self, EndpointOptions, Mode, NetSummary, SendOptions, ServeOptions};
 use tidegate_workbench::net::{rate_shown, time_shown};
 
-use crate::args::Voice;
+use crate::args::Verbosity;
 use crate::commands::{interrupt_flag, pretty};
-use crate::{Error, Result, complain, emit};
+use crate::{Error, Result, emit, print_stderr};
 
 /// Options of the endpoint, common to `serve` and `send`.
 #[derive(Debug, Group)]
@@ -59,7 +59,7 @@ struct Endpoint {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    voice: Voice,
+    verbosity: Verbosity,
 }
 
 impl Endpoint {
@@ -81,10 +81,10 @@ impl Endpoint {
     }
 
     fn notice(&self) -> impl Fn(&str) {
-        let quiet = self.voice.quiet;
+        let quiet = self.verbosity.quiet;
         move |line| {
             if !quiet {
-                complain(line);
+                print_stderr(line);
             }
         }
     }

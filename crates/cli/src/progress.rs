@@ -7,8 +7,8 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_workbench::{Progress, Step};
 
-use crate::args::Voice;
-use crate::{complain, format};
+use crate::args::Verbosity;
+use crate::{format, print_stderr};
 
 /// Resolution of a bar.
 const STEPS: u64 = 1000;
@@ -21,9 +21,9 @@ pub(crate) enum Bars {
 
 impl Bars {
     /// Creates one bar per name, at zero.
-    pub(crate) fn new(names: &[String], voice: Voice) -> Bars {
-        if voice.quiet || !io::stderr().is_terminal() {
-            return Bars::Together(Total::of(names.len(), voice));
+    pub(crate) fn new(names: &[String], verbosity: Verbosity) -> Bars {
+        if verbosity.quiet || !io::stderr().is_terminal() {
+            return Bars::Together(Total::of(names.len(), verbosity));
         }
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         let style = ProgressStyle::with_template("{prefix} [{bar:30}] {msg}");
@@ -92,14 +92,14 @@ struct State {
 
 impl Total {
     /// Creates a bar at zero for this number of runs.
-    pub(crate) fn of(runs: usize, voice: Voice) -> Total {
+    pub(crate) fn of(runs: usize, verbosity: Verbosity) -> Total {
         let is_terminal = io::stderr().is_terminal();
-        let is_bar = is_terminal && !voice.quiet;
+        let is_bar = is_terminal && !verbosity.quiet;
         let bar = if is_bar { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("[{bar:30}] {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         let state = State { shares: vec![0.0; runs], ..State::default() };
-        Total { has_lines: !is_terminal && !voice.quiet, bar, state: Mutex::new(state) }
+        Total { has_lines: !is_terminal && !verbosity.quiet, bar, state: Mutex::new(state) }
     }
 
     /// Updates the progress of run `number`.
@@ -127,7 +127,7 @@ impl Total {
         self.bar.set_message(text.clone());
         if self.has_lines && elapsed - state.last_line >= MINUTE {
             state.last_line = elapsed;
-            complain(&text);
+            print_stderr(&text);
         }
     }
 

@@ -8,11 +8,11 @@ use tidegate_workbench::{
     self as workbench, Counts, Error, FigureWidth, ReproduceOptions, Reproduction, Verdict,
 };
 
-use crate::args::{Kept, Voice, file, folder};
+use crate::args::{CacheArgs, Verbosity, file, folder};
 use crate::format::{digits, shown};
 use crate::grid::{drawn, new, prose};
 use crate::progress::Total;
-use crate::{Result, commands, complain, emit};
+use crate::{Result, commands, emit, print_stderr};
 
 /// Options of `tidegate reproduce`.
 #[derive(Debug, Group)]
@@ -46,9 +46,9 @@ pub(crate) struct Reproduce {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     #[command(flatten)]
-    kept: Kept,
+    kept: CacheArgs,
     #[command(flatten)]
-    voice: Voice,
+    verbosity: Verbosity,
 }
 
 /// Options of `tidegate report`.
@@ -103,21 +103,21 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     }
     let destination =
         args.out.as_ref().map(|out| workbench::Destination::open(out, args.force)).transpose()?;
-    let cache = args.kept.folder(args.voice)?;
-    let total = Total::of(0, args.voice);
+    let cache = args.kept.folder(args.verbosity)?;
+    let total = Total::of(0, args.verbosity);
     let update = |step: &workbench::Step<'_>| {
-        if args.voice.verbose {
-            complain(&format!("{} of {} runs: {}", step.done, step.all, step.name));
+        if args.verbosity.verbose {
+            print_stderr(&format!("{} of {} runs: {}", step.done, step.all, step.name));
         }
         total.set(step);
     };
-    let forecast = |all: &workbench::Forecast| complain(&forecast_text(all));
+    let forecast = |all: &workbench::Forecast| print_stderr(&forecast_text(all));
     #[cfg(target_os = "linux")]
     let host = crate::testbed::program().ok();
     #[cfg(not(target_os = "linux"))]
     let host: Option<std::path::PathBuf> = None;
     let options = ReproduceOptions {
-        forecast: (!args.voice.quiet).then_some(&forecast),
+        forecast: (!args.verbosity.quiet).then_some(&forecast),
         quick: args.quick,
         sensitivity: args.sensitivity,
         threads: args.threads.map(usize::from),

@@ -9,11 +9,11 @@ use tidegate_workbench::{
 };
 
 use crate::aggregate::{GroupRow, Of, View, all_tables, legend};
-use crate::args::{How, Kept};
+use crate::args::{CacheArgs, RunArgs};
 use crate::format::{bytes, clock, shown};
 use crate::grid::prose;
 use crate::progress::Total;
-use crate::{Result, commands, complain, emit};
+use crate::{Result, commands, emit, print_stderr};
 
 /// Options of `tidegate sweep`.
 #[derive(Debug, Group)]
@@ -48,9 +48,9 @@ pub(crate) struct SweepArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    how: How,
+    how: RunArgs,
     #[command(flatten)]
-    kept: Kept,
+    kept: CacheArgs,
 }
 
 /// Maximum number of printed rows per table; the files have all rows.
@@ -58,14 +58,14 @@ const ROWS: usize = 100;
 
 /// Runs `tidegate sweep`.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
-    commands::forces_something(&args.how, false)?;
+    commands::check_force(&args.how, false)?;
     let design = design(args)?.with_baseline(args.baseline.as_deref())?;
-    let cache = args.kept.folder(args.how.voice)?;
+    let cache = args.kept.folder(args.how.verbosity)?;
     let options = SweepOptions {
         threads: args.how.threads.map(|threads| threads as usize),
         cache: cache.as_deref(),
         interrupted: Some(commands::interrupt_flag()),
-        resolved: args.how.voice.notice(),
+        resolved: args.how.verbosity.notice(),
         ..SweepOptions::default()
     };
     if args.dry_run {
@@ -80,7 +80,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
     // Set when the number of runs is known.
     let total: OnceLock<Total> = OnceLock::new();
     let begin = |runs: usize| {
-        total.get_or_init(|| Total::of(runs, args.how.voice));
+        total.get_or_init(|| Total::of(runs, args.how.verbosity));
     };
     let update = |number: usize, progress: &workbench::Progress| {
         if let Some(total) = total.get() {
@@ -93,7 +93,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
         total.clear();
     }
     let sweep = result?;
-    sweep.warnings.iter().for_each(|warning| args.how.voice.warn(warning));
+    sweep.warnings.iter().for_each(|warning| args.how.verbosity.warn(warning));
     if let Some(destination) = destination {
         let files = sweep.files().map_err(|error| Error::Run(error.to_string()))?;
         destination.write(&files)?;
@@ -107,7 +107,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
     }
     emit(&text);
     for run in &sweep.failed {
-        complain(&format!("{}: {}", place(&sweep, &run.values, run.seed), run.why));
+        print_stderr(&format!("{}: {}", place(&sweep, &run.values, run.seed), run.why));
     }
     Err(Error::Run(format!("{} of {} runs failed", sweep.failed.len(), sweep.count())))
 }
@@ -126,7 +126,7 @@ fn design(args: &SweepArgs) -> Result<Design> {
         if !is_all {
             return workbench::vary(argument);
         }
-        let names = commands::carried(&args.path, &changes, args.how.voice)?;
+        let names = commands::runnable(&args.path, &changes, args.how.verbosity)?;
         workbench::vary(&format!("protocol={}", names.join(",")))
     };
     let axes = args.vary.iter().map(axis);

@@ -11,7 +11,7 @@ use tidegate_workbench::{
 
 use crate::commands::{interrupt_flag, pretty};
 use crate::format::{bytes, digits, micros, percent, shown};
-use crate::{Result, complain, table};
+use crate::{Result, print_stderr, table};
 
 /// Options of `tidegate switch`.
 #[derive(Debug, Args)]
@@ -46,15 +46,15 @@ impl Switch {
             let before = before.replace(Some(report.clone()));
             let known = before.as_ref().map_or(&[][..], |before| &before.warnings);
             let new = report.warnings.iter().filter(|warning| !known.contains(warning));
-            new.for_each(|warning| complain(&format!("warning: {warning}")));
-            complain(&pulse(report, before.as_ref()));
+            new.for_each(|warning| print_stderr(&format!("warning: {warning}")));
+            print_stderr(&pulse(report, before.as_ref()));
         };
         let report = workbench::run_switch(
             &plan,
             SwitchOptions {
                 listening: &|entrance| {
                     if !self.quiet {
-                        listening(entrance).iter().for_each(|line| complain(line));
+                        listening(entrance).iter().for_each(|line| print_stderr(line));
                     }
                 },
                 second: if self.quiet { None } else { Some(&second) },

@@ -6,11 +6,11 @@ use clap::Args as Group;
 use tidegate_workbench::testbed::{self, MOST_DILATION};
 use tidegate_workbench::{self as workbench, Error, Progress, RunOptions};
 
-use crate::args::{Scenario, Voice, folder};
+use crate::args::{Scenario, Verbosity, folder};
 use crate::commands::{interrupt_flag, json, written};
 use crate::engine::Threads;
 use crate::progress::Bars;
-use crate::{Result, complain, table};
+use crate::{Result, print_stderr, table};
 
 /// Options of `tidegate testbed`.
 #[derive(Debug, Group)]
@@ -34,7 +34,7 @@ pub(crate) struct Testbed {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    voice: Voice,
+    verbosity: Verbosity,
 }
 
 /// The path of this program, which is started for each host. The command that Python installs
@@ -43,15 +43,15 @@ pub(crate) fn program() -> Result<PathBuf> {
     let program = std::env::current_exe().ok();
     let is_ours = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "tidegate");
     program.filter(is_ours).ok_or_else(|| {
-        let why = "a testbed starts the binary `tidegate` for each host, and this program is \
-                   another one: build and use it: cargo build --release -p tidegate-cli";
+        let why = "a testbed starts the binary `tidegate` for each host, but this program is \
+                   another one: run `cargo build --release -p tidegate-cli` and use that binary";
         Error::Run(why.to_owned())
     })
 }
 
 /// Runs a scenario on a testbed and returns the output for stdout.
 pub(crate) fn testbed(args: &Testbed) -> Result<String> {
-    let Testbed { scenario, dilation, out, force, json: as_json, voice } = args;
+    let Testbed { scenario, dilation, out, force, json: as_json, verbosity } = args;
     if scenario.several_seeds().is_some() {
         let message = "a testbed runs one seed: run it once per seed with --seed".to_owned();
         return Err(Error::Usage { option: "--seeds", message });
@@ -66,20 +66,20 @@ pub(crate) fn testbed(args: &Testbed) -> Result<String> {
         Some(dilation) => *dilation,
         None => testbed::usual_dilation(&plan)?,
     };
-    if !voice.quiet {
+    if !verbosity.quiet {
         let seconds = plan.duration.as_s_f64() * f64::from(dilation);
-        complain(&format!(
+        print_stderr(&format!(
             "{} take at least {seconds:.0} s: time is dilated by a factor of {dilation}",
             plan.duration
         ));
     }
-    let bars = Bars::new(std::slice::from_ref(&plan.name), *voice);
+    let bars = Bars::new(std::slice::from_ref(&plan.name), *verbosity);
     let update = |number: usize, progress: &Progress| bars.update(number, progress);
-    let warn = |warning: &str| voice.warn(warning);
+    let warn = |warning: &str| verbosity.warn(warning);
     let options = RunOptions {
         out: out.as_deref(),
         force: *force,
-        resolved: voice.notice(),
+        resolved: verbosity.notice(),
         progress: Some(&update),
         warn: Some(&warn),
         interrupted: Some(interrupt_flag()),
