@@ -77,7 +77,7 @@ fn switch_forwards_until_interrupt() {
     for i in 0..40u8 {
         let (length, from) = b.recv_from(&mut bytes).unwrap();
         assert_eq!((length, bytes[0]), (434, i));
-        // Replies to the sender's address pass through the switch, too.
+        // The source is the socket of A, so that replies pass through the switch, too.
         assert_eq!(from.port(), hosts.listen);
     }
     // One line per second follows.

@@ -23,7 +23,7 @@ struct Client {
     node: Node,
     address: SocketAddr,
     peer: PeerId,
-    /// The peer handle of the server.
+    /// Datagrams in flight to the server.
     wire: VecDeque<Vec<u8>>,
 }
 

@@ -19,9 +19,9 @@ use crate::session::{Opened, Session};
 /// The malicious peer.
 pub(super) struct Intruder {
     protocol: Protocol,
-    /// Its nonce as initiator.
+    /// Its own `Hello`.
     pub(super) hello: Hello,
-    /// The nonce of the node's `Hello`.
+    /// The last `Hello` of the node.
     asked: Hello,
     pub(super) session: Option<(Session, u64)>,
     /// The node's last packet.
