@@ -1,28 +1,28 @@
-# What a newcomer needs: `make demo`, `make test`. Everything is built from source; nothing is installed.
+# Begin with `make demo` and `make test`. Everything is built from source; nothing is installed.
 
-# Modules that the catalog's macro declares, and what is no part of the workspace: cargo fmt does not
-# find them.
+# Files that cargo fmt does not find: modules that the catalog's macro declares, and crates outside
+# the workspace.
 APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
   crates/algos/src/message/*/*.rs fuzz/fuzz_targets/*.rs peers/src/*.rs book/*/*.rs)
 
-# Protocols that the demo compares. `tidegate protocols` lists all there are.
+# Protocols of the demo. `tidegate protocols` lists all.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
 .PHONY: help demo test test-mpi test-python test-book lint fmt docs pictures book bench reproduction
 
 help:
-	@echo "make demo    congestion on two hops, and a busy cluster, under several protocols side by side"
+	@echo "make demo    compare protocols on a two-hop congestion scenario and on a loaded cluster"
 	@echo "make test    lint and all tests"
-	@echo "make test-mpi   runs in several processes, over MPI (docs/mpi.md)"
-	@echo "make test-python   tidegate in Python: its checks and tests (docs/python.md)"
-	@echo "make lint    formatting and clippy"
+	@echo "make test-mpi   test runs in several processes over MPI (docs/mpi.md)"
+	@echo "make test-python   check and test the Python package (docs/python.md)"
+	@echo "make lint    check formatting and run clippy"
 	@echo "make fmt     format the code"
-	@echo "make docs    write docs/scenario.md, docs/protocols.md and docs/headers.md anew from what the code says of itself"
-	@echo "make pictures   draw the pictures of the documents anew, with Chromium"
-	@echo "make test-book   the documents as a site: it builds, and its links lead somewhere"
-	@echo "make book    make a site of the documents, in target/book"
+	@echo "make docs    regenerate docs/scenario.md, docs/protocols.md and docs/headers.md from the code"
+	@echo "make pictures   redraw the pictures of the documents with Chromium"
+	@echo "make test-book   test the site of the documents: it builds, and its links are valid"
+	@echo "make book    build a site from the documents, in target/book"
 	@echo "make bench   measure the engine"
-	@echo "make reproduction   papers, figure by figure, under every choice they leave: three hours"
+	@echo "make reproduction   reproduce all papers, with sensitivity analysis: three hours"
 
 demo:
 	cargo build --release -p tidegate-cli
@@ -40,7 +40,8 @@ test-mpi:
 	cargo clippy -p tidegate-cli -p tidegate-mpi --features mpi --all-targets -- -D warnings
 	TIDEGATE_MPI=required cargo test -p tidegate-cli --features mpi --test mpi
 
-# Needs python3 with venv, and a network. The wheel is built like the tests, to share what they built.
+# Needs python3 with venv, and a network. The wheel is built with the profile of the tests, to share
+# build artefacts.
 PYTHON := target/python
 test-python: export PATH := $(CURDIR)/$(PYTHON)/bin:$(PATH)
 test-python:
@@ -53,7 +54,7 @@ test-python:
 	python -m mypy.stubtest tidegate._native
 	pytest -q
 
-# A toolchain without these components still runs the tests.
+# Without these components of the toolchain, the tests still run.
 lint:
 	@if cargo fmt --version >/dev/null 2>&1; then \
 	  echo "cargo fmt --all --check"; cargo fmt --all --check && rustfmt --check $(APART); \
@@ -80,15 +81,16 @@ book:
 test-book:
 	cargo test --manifest-path book/Cargo.toml
 
-# One core; median of five, CPU time of the whole process. Then instruction counts against the recorded ones.
+# One core; median of five runs, CPU time of the process. Then instruction counts, compared with
+# the recorded ones.
 bench:
 	cargo bench -p tidegate-sim --bench permutation
 	cargo bench -p tidegate-sim --bench permutation -- --large swift poseidon
 	scripts/instructions.sh
 
-# Figures and claims of the papers, and how they move with what the papers leave open: some three
-# hours on two quiet cores, which go on where they were stopped. What the alternatives measured is
-# kept beside the registry, for runs that do not vary them.
+# Figures and claims of the papers, with their sensitivity to unspecified settings: about three
+# hours on two idle cores. An interrupted run resumes from its cache. The measurements of alternatives are
+# recorded beside the registry, for runs without sensitivity analysis.
 PAPERS := poseidon powertcp etalon homa dcpim sird authors beyond
 
 reproduction:

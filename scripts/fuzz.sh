@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fuzzes everything for so many seconds each, a minute unless told: for a machine's nights. Ends at
-# the first finding. Needs a nightly toolchain and cargo-fuzz.
+# Runs every fuzz target for a number of seconds: fuzz.sh [SECONDS] (default: 60). Stops at the
+# first finding. Needs a nightly toolchain and cargo-fuzz.
 set -eu
 cd "$(dirname "$0")/../fuzz"
 for target in $(cargo +nightly fuzz list); do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Instructions a packet-hop, under cachegrind: the same whatever else the machine does. Fails where
-# one rose by more than 2 %. UPDATE=1 records what is measured. Depends on the compiler: the recorded
-# counts name theirs.
+# Measures instructions per packet-hop with cachegrind, independent of the load of the machine.
+# Fails if a count rises by more than 2 %. UPDATE=1 records the measured counts. Counts depend on the
+# compiler, which is recorded with them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 recorded=crates/sim/benches/instructions.txt
@@ -24,7 +24,7 @@ done
 if [ -n "${UPDATE:-}" ]; then cp "$measured" "$recorded"; fi
 awk '/^#/ { next } FNR == NR { before[$1] = $2; next }
      { change = 100 * ($2 / before[$1] - 1)
-       printf "%-11s %7.1f instructions a packet-hop, recorded %7.1f (%+.1f %%)\n",
+       printf "%-11s %7.1f instructions per packet-hop, recorded %7.1f (%+.1f %%)\n",
          $1, $2, before[$1], change
        if (change > 2) worse = 1 }
      END { exit worse }' "$recorded" "$measured"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Draws the pictures of README.md and the tutorial anew, in docs/pictures: pictures.sh TIDEGATE
-# PROTOCOLS, where the program is and what the demo compares (a,b,c). Needs Chromium in PATH.
+# Redraws the pictures of README.md and the tutorial in docs/pictures: pictures.sh TIDEGATE
+# PROTOCOLS, with the path of the program and the protocols of the demo (a,b,c). Needs Chromium in
+# PATH.
 set -euo pipefail
 tidegate=$(realpath "$1")
 cd "$(dirname "$0")/.."
@@ -15,7 +16,7 @@ for of in demo tutorial; do
   "$tidegate" report "$work/$of" --svg "$work/$of-figures" --width page > /dev/null
 done
 
-# Without the width of paper a picture is as wide as the page that shows it.
+# Without a fixed size, a picture is as wide as the page that shows it.
 keep() {
   sed '1s/ width="[^"]*" height="[^"]*"//' "$work/$1.svg" > "docs/pictures/$2.svg"
 }

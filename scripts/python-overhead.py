@@ -1,10 +1,10 @@
-"""What Python adds to a run: CPU time of `tidegate.run` against that of the command.
+"""Measure the overhead of Python: CPU time of `tidegate.run` compared with the command.
 
 python scripts/python-overhead.py SCENARIO.toml [--set KEY=VALUE]...
 
-Both are of one build: the command is that which was installed with the package. It writes its rows
-to a folder; `tidegate.run` has them in memory, and all of its summary as objects. They take turns,
-and medians are compared, without what Python takes to start, which is told apart.
+Both use the same build: the command is the one that the package installs. It writes its rows to a
+folder; `tidegate.run` keeps them in memory, and its summary as objects. Runs alternate, and medians
+are compared. The start-up time of Python is excluded and reported separately.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import time
 
 import tidegate
 
-TURNS = 9
+ROUNDS = 9
 
 
 def of_children(args: list[str]) -> float:
-    """CPU seconds of a process."""
+    """Run a process and return its CPU seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(args, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -30,7 +30,7 @@ def of_children(args: list[str]) -> float:
 
 
 def main() -> None:
-    """Measure, and print a line each."""
+    """Measure, and print one line per quantity."""
     parser = argparse.ArgumentParser()
     parser.add_argument("scenario")
     parser.add_argument("--set", action="append", default=[])
@@ -39,7 +39,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         call = ["tidegate", "run", args.scenario, "--threads", "1", "--force", "--out", folder]
         call += [word for change in args.set for word in ("--set", change)]
-        for _ in range(TURNS):
+        for _ in range(ROUNDS):
             command.append(of_children(call))
             before = time.process_time()
             run = tidegate.run(args.scenario, set=args.set, threads=1, progress=False)
@@ -47,7 +47,8 @@ def main() -> None:
             start.append(of_children(["tidegate", "--version"]))
     rows = len(run.flows)
     print(
-        f"{run.summary.engine.packet_hops} packet-hops, {rows} rows; CPU seconds, median of {TURNS}"
+        f"{run.summary.engine.packet_hops} packet-hops, {rows} rows; "
+        f"CPU seconds, median of {ROUNDS}"
     )
     alone = [with_start - one for with_start, one in zip(command, start, strict=True)]
     for name, values in (("start", start), ("command", alone), ("tidegate.run", python)):

@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"' EXIT
 npm pack --silent --pack-destination "$folder" "$name@$version" >/dev/null
 archive="$folder/$name-$version.tgz"
 if [ "$(openssl dgst -sha512 -binary "$archive" | base64 -w0)" != "$sha512" ]; then
-  echo "$name $version is not what it was: another checksum" >&2
+  echo "$name $version has a different checksum: it was changed upstream" >&2
   exit 1
 fi
 tar -xzf "$archive" -C "$to" --strip-components=1 package/plotly-basic.min.js package/LICENSE

@@ -1,8 +1,8 @@
-//! The documents as a site, by mdBook.
+//! Builds a site from the documents, with mdBook.
 //!
-//! `docs/SUMMARY.md` lists the pages, files of the repository's root among them. Links that mdBook
-//! would leave as they are, and that lead nowhere from a site, are mended here: those to a file of
-//! the root lead to its page, those to code and scenarios become plain text.
+//! `docs/SUMMARY.md` lists the pages, including files of the repository's root. Links that mdBook
+//! does not convert and that would be broken on the site are fixed here: links to a file of the
+//! root lead to its page, links to code and scenarios become plain text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,17 +12,15 @@ use mdbook_driver::MDBook;
 use mdbook_markdown::pulldown_cmark::{Event, Tag};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 
-/// What can go wrong: mdBook's own errors, which name the file.
+/// Result with errors of mdBook, which name the file.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Where the documents are, below the repository's root.
+/// Folder of the documents below the repository's root.
 const DOCS: &str = "docs";
 
-/// Makes the site from the documents of the repository at `root`, in the folder `out`, whose
-/// contents are replaced.
+/// Builds the site of the repository at `root` in the folder `out`, whose contents are replaced.
 ///
-/// # Errors
-/// When a page that the summary names cannot be read, or the site cannot be written.
+/// # Errors If a page of the summary cannot be read, or the site cannot be written.
 pub fn build(root: &Path, out: &Path) -> Result<()> {
     let mut book = MDBook::load(root.join(DOCS))?;
     book.config.build.build_dir = std::path::absolute(out)?;
@@ -46,13 +44,13 @@ pub fn build(root: &Path, out: &Path) -> Result<()> {
 
 struct Site<'a> {
     root: &'a Path,
-    /// From a file, below the root, to its page, below the site.
+    /// Maps a file below the root to its page below the site.
     pages: BTreeMap<PathBuf, PathBuf>,
 }
 
 impl Site<'_> {
-    /// The text of the file `source` as it stands on `page`: links lead to where they lead on the
-    /// site, or are gone and leave what they said.
+    /// Converts the text of the file `source` for `page`: links lead to their target on the site,
+    /// or are replaced by their label.
     fn relinked(&self, text: &str, source: &Path, page: &Path) -> String {
         let mut out = String::new();
         let mut done = 0;
@@ -79,10 +77,10 @@ impl Site<'_> {
         out + &text[done..]
     }
 
-    /// Where a file below the root is on the site, if it is.
+    /// The place of a file below the root on the site, if any.
     fn place(&self, target: &Path) -> Option<PathBuf> {
         let page = self.pages.get(target).cloned();
-        // mdBook takes all that is beside the pages along, but for texts that are no pages.
+        // mdBook copies all files beside the pages, except Markdown files that are not pages.
         let is_text = target.extension().is_some_and(|extension| extension == "md");
         page.or_else(|| {
             let beside = target.strip_prefix(DOCS).ok().filter(|_| !is_text)?;
@@ -91,7 +89,7 @@ impl Site<'_> {
     }
 }
 
-/// Links and pictures of a text that lead to files: where to, and where they stand.
+/// Links and pictures of a text that lead to files: destination and position.
 fn links(text: &str) -> Vec<(String, Range<usize>)> {
     let parser = new_cmark_parser(text, &MarkdownOptions::default());
     let found = parser.into_offset_iter().filter_map(|(event, at)| match event {
@@ -104,13 +102,13 @@ fn links(text: &str) -> Vec<(String, Range<usize>)> {
     found.filter(|(link, _)| is_file(link)).collect()
 }
 
-/// What is between the brackets of a link.
+/// The label of a link.
 fn label(link: &str) -> &str {
     let end = link.rfind("](").unwrap_or(link.len());
     link[..end].trim_start_matches('!').trim_start_matches('[')
 }
 
-/// A path without `.` and `..` in it.
+/// Removes `.` and `..` from a path.
 fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -128,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_lead_to_pages_or_are_plain_text() {
+    fn relinked_to_pages_or_plain_text() {
         let page = |source: &str, page: &str| (PathBuf::from(source), PathBuf::from(page));
         let site = Site {
             root: Path::new("/nowhere"),

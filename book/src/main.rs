@@ -1,4 +1,4 @@
-//! Makes the site: `cargo run --manifest-path book/Cargo.toml [DIR]`; the default folder is
+//! Builds the site: `cargo run --manifest-path book/Cargo.toml [DIR]`; the default folder is
 //! `target/book`.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The site builds, has every document, and none of its links leads nowhere.
+//! The site builds, contains every document, and has no broken links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// All files below a folder whose names end so.
+/// All files below a folder whose names end in `ending`.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -29,10 +29,10 @@ fn values<'a>(page: &'a str, attribute: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn no_link_leads_nowhere() {
+fn links_are_not_broken() {
     let out = tempfile::tempdir().unwrap();
     tidegate_book::build(&root(), out.path()).unwrap();
-    // The page of errors is served from anywhere, and its links begin at the site's root.
+    // The error page is served at any path, so its links begin at the site's root.
     let pages: BTreeMap<PathBuf, String> = files(out.path(), ".html")
         .into_iter()
         .filter(|path| !path.ends_with("404.html"))
@@ -62,9 +62,9 @@ fn no_link_leads_nowhere() {
     assert!(pages.len() > 30 && checked > 1000, "{} pages, {checked} links", pages.len());
 }
 
-/// The first test finds that they are where pages look for them.
+/// The test of links checks that the files exist.
 #[test]
-fn every_picture_is_shown() {
+fn pictures_are_used_and_small() {
     let docs = root().join("docs");
     let start = fs::read_to_string(root().join("README.md")).unwrap();
     let pages = files(&docs, ".md").into_iter().map(|path| fs::read_to_string(path).unwrap());
@@ -79,7 +79,7 @@ fn every_picture_is_shown() {
 }
 
 #[test]
-fn every_document_is_in_the_summary() {
+fn documents_are_in_the_summary() {
     let docs = root().join("docs");
     let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
     for path in files(&docs, ".md") {

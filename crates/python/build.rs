@@ -1,4 +1,4 @@
-//! An extension module leaves Python's symbols open, which some linkers have to be told.
+//! Some linkers need arguments to leave Python's symbols of an extension module undefined.
 
 fn main() {
     pyo3_build_config::add_extension_module_link_args();

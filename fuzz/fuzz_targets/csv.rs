@@ -1,4 +1,4 @@
-//! Any bytes as a file of sizes, and as a trace.
+//! Reads arbitrary bytes as a size distribution and as a trace.
 #![no_main]
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let folder = std::env::temp_dir().join(format!("tidegate-fuzz-{}", std::process::id()));

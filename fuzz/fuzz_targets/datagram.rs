@@ -1,4 +1,4 @@
-//! Any bytes as a datagram of every protocol.
+//! Parses arbitrary bytes as a datagram of any protocol.
 #![no_main]
 use tidegate_algos::Protocol;
 

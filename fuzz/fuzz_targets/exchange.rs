@@ -1,4 +1,5 @@
-//! Any text as a fabric and as flows of another simulator: a scenario or an error, never a panic.
+//! Reads arbitrary text as a fabric and as flows of another simulator: the result is a scenario or
+//! an error, never a panic.
 #![no_main]
 use tidegate_scenario::interop::{Format, Input, import};
 

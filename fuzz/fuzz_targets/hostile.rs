@@ -1,4 +1,4 @@
-//! Any datagrams at a node, from strangers and from a peer that has the key.
+//! Sends arbitrary datagrams to a node, from unknown sources and from a peer that has the key.
 #![no_main]
 use tidegate_algos::Protocol;
 

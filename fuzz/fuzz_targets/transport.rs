@@ -1,4 +1,4 @@
-//! Any packet, any order, any time, at every transport.
+//! Delivers arbitrary packets to every transport, in any order, at any time.
 #![no_main]
 use tidegate_algos::Protocol;
 

@@ -1,4 +1,4 @@
-//! Two nodes of different versions of the session headers, and forged datagrams between them.
+//! Runs two nodes with different versions of session headers, and forged datagrams between them.
 #![no_main]
 use tidegate_algos::Protocol;
 

@@ -1,4 +1,4 @@
-//! The endpoint, by its interface for programs: a message is a request.
+//! The endpoint through its application interface: a message is a request.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -17,15 +17,14 @@ use tidegate_endpoint::socket::{Socket, SocketOptions};
 
 use crate::system::{ANSWER, BUSY_POLL, Done, Load, System};
 
-/// Links in memory have no rate: it is more than they carry, so that the protocol finds out.
+/// Virtual links have no rate. This is more than they carry, so that the protocol finds their rate.
 const RATE: Rate = Rate::gbps(25);
-/// Nobody else is in these namespaces; it is there so that everything is sealed.
+/// The key. The namespaces are private; the key is needed so that all packets are encrypted.
 const KEY: &[u8] = b"shared by the two ends of a measurement";
 
-/// Parameters that differ from a protocol's, of those that have them, for two processes on a
-/// machine that does other things, too: they wake each other up in more than the delays that
-/// fabrics aim at, and for milliseconds may not be woken at all. An acknowledgement stands for
-/// several packets, as those of TCP and QUIC do.
+/// Parameters that differ from the defaults, in protocols that have them, for two processes on a
+/// shared machine: a wake-up takes longer than the target delays of fabrics, and a process may not
+/// be scheduled for milliseconds. An acknowledgement covers several packets, as in TCP and QUIC.
 const PARAMETERS: [(&str, Value); 6] = [
     ("base_target", Value::Span(Span::us(500))),
     ("fs_range", Value::Span(Span::us(500))),
@@ -35,8 +34,8 @@ const PARAMETERS: [(&str, Value); 6] = [
     ("initial_rto", Value::Span(Span::ms(10))),
 ];
 
-/// The same over links of 100 Mbit/s, where a full packet takes an eighth of a millisecond: what is
-/// meant for links a thousand times as fast is some hundred times as long.
+/// The same for links of 100 Mbit/s, where a full packet takes an eighth of a millisecond: times
+/// that are designed for links a thousand times as fast are about a hundred times as long.
 const SLOW: [(&str, Value); 7] = [
     ("base_target", Value::Span(Span::ms(2))),
     ("fs_range", Value::Span(Span::ms(2))),
@@ -47,8 +46,8 @@ const SLOW: [(&str, Value); 7] = [
     ("resend_timeout", Value::Span(Span::ms(20))),
 ];
 
-/// And a round trip of such a network at rest: full packets over four links, and the time in which
-/// the threads of two hosts wake up where there are as many as here.
+/// Base RTT of such a network: full packets over four links, and the wake-up time of the threads of
+/// two hosts among many.
 const SLOW_RTT: Span = Span::ms(1);
 
 /// A host under a protocol of the catalog.
@@ -56,16 +55,16 @@ pub(crate) struct Endpoint {
     stack: Stack,
     datagram: u16,
     rate: Rate,
-    /// Unless it is measured.
+    /// The base RTT; `None`: measured.
     base_rtt: Option<Span>,
-    /// What switches have that the protocol may need.
+    /// Functions of the switches that the protocol may need.
     switches: Vec<Need>,
     priorities: u8,
     options: SocketOptions,
 }
 
 impl Endpoint {
-    /// Under that protocol; looks at its socket before it sleeps where `busy`.
+    /// Creates a host under a protocol; with `busy`, it polls its socket before it sleeps.
     pub(crate) fn new(protocol: Protocol, datagram: u16, busy: bool) -> Result<Endpoint> {
         let stack = with(protocol.stack(), &PARAMETERS)?;
         let busy_poll = if busy { BUSY_POLL } else { Default::default() };
@@ -74,7 +73,7 @@ impl Endpoint {
         Ok(Endpoint { stack, datagram, rate, base_rtt, switches, priorities, options })
     }
 
-    /// The same behind switches that have these and so many priorities, over slow links.
+    /// The same over slow links, behind switches with these functions and priorities.
     pub(crate) fn behind(
         protocol: Protocol,
         datagram: u16,
@@ -101,7 +100,7 @@ impl Endpoint {
     }
 }
 
-/// A protocol with those parameters of `values` that it has.
+/// A protocol with the parameters of `values` that it has.
 fn with(mut stack: Stack, values: &[(&'static str, Value)]) -> Result<Stack> {
     let has: Vec<&str> = stack.values().into_iter().map(|(name, _)| name).collect();
     for &(name, value) in values.iter().filter(|(name, _)| has.contains(name)) {
@@ -129,15 +128,15 @@ impl System for Endpoint {
             return messages(&peer, &body, done);
         }
         thread::scope(|scope| {
-            let lane = || scope.spawn(|| messages(&peer, &body, done));
-            let lanes: Vec<_> = (0..load.ahead).map(|_| lane()).collect();
+            let spawn = || scope.spawn(|| messages(&peer, &body, done));
+            let threads: Vec<_> = (0..load.ahead).map(|_| spawn()).collect();
             let panicked = |_| anyhow!("a thread has panicked");
-            lanes.into_iter().try_for_each(|lane| lane.join().map_err(panicked)?)
+            threads.into_iter().try_for_each(|thread| thread.join().map_err(panicked)?)
         })
     }
 }
 
-/// Sends one message after the other.
+/// Sends messages one after the other.
 fn messages(peer: &Peer, body: &Bytes, done: &Done<'_>) -> Result<()> {
     loop {
         let since = Instant::now();

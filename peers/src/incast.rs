@@ -1,8 +1,8 @@
-//! Many hosts send to one at once: how long do their messages take?
+//! Incast: many hosts send to one at the same time; measures their completion times.
 //!
-//! Every host is in a namespace of its own behind a port of a software switch, and its own link has
-//! the rate of that port. All senders keep their connections. Once all messages of a burst are
-//! answered there is a pause, and after it everybody sends the next, a little earlier or later.
+//! Each host has its own namespace behind a port of a software switch, and its link has the rate of
+//! that port. Senders keep their connections. When all messages of a burst are answered, there is a
+//! pause, after which each sender sends its next message, with jitter.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -27,17 +27,17 @@ use crate::system::{Choice, Load};
 use crate::table::{Spread, grid};
 
 const PORT: u16 = 5_270;
-/// Between a burst and the next.
+/// Pause between two bursts.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Who has not done with a message after so long, never will.
+/// Maximum time for a message; a sender that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The least retransmission timeout of TCP where it is not the usual 200 ms: that of the endpoint's
+/// Minimum retransmission timeout of TCP with `+rto20ms` in place of 200 ms: that of the endpoint's
 /// transports here.
 const LEAST_TIMEOUT: &str = "20ms";
-/// What a software switch has.
+/// Functions of a software switch.
 const SWITCHES: [Need; 4] = [Need::CoreEcn, Need::PeakHopDelay, Need::HopRecords, Need::Priorities];
 
-/// A system, and how TCP sees the network.
+/// A system with its TCP options.
 #[derive(Clone, Copy, Debug)]
 struct Contestant {
     system: Choice,
@@ -70,48 +70,48 @@ impl fmt::Display for Contestant {
     }
 }
 
-/// What is measured, and how often.
+/// Options of the incast measurement.
 #[derive(Debug, Args)]
 pub(crate) struct Incast {
-    /// tcp-cubic or tcp-bbr, with +ecn for marks and +rto20ms for a least retransmission timeout of
-    /// so long; or a protocol of the catalog
+    /// tcp-cubic or tcp-bbr, with +ecn for ECN and +rto20ms for a minimum retransmission timeout
+    /// of 20 ms; or a protocol of the catalog
     #[arg(long, value_delimiter = ',', value_name = "A,B,…")]
     #[arg(default_value = "tcp-cubic,tcp-cubic+ecn,tcp-cubic+rto20ms,tcp-cubic+ecn+rto20ms,\
         tcp-bbr,tcp-bbr+rto20ms,sird,homa,poseidon,swift")]
     systems: Vec<Contestant>,
     #[command(flatten)]
     bursts: Bursts,
-    /// Rounds, in each of which every system has its turn
+    /// Number of rounds; each measures every system once
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1_000))]
     rounds: u16,
-    /// Print JSON, with every time
+    /// Print JSON with the time of every message
     #[arg(long)]
     json: bool,
 }
 
-/// What senders do.
+/// Options of the senders.
 #[derive(Clone, Copy, Debug, Args)]
 struct Bursts {
-    /// Hosts that send
+    /// Number of sending hosts
     #[arg(long, value_name = "N", default_value_t = 30)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=100))]
     senders: u8,
-    /// Bytes of a message
+    /// Size of a message in bytes
     #[arg(long, value_name = "N", default_value_t = 64_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=64_000_000))]
     bytes: u32,
-    /// Messages of each
+    /// Messages per sender
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     bursts: u32,
-    /// Each sends so many microseconds after the burst begins, or fewer
+    /// Maximum delay of a sender after the begin of a burst, in microseconds
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     jitter_us: u64,
 }
 
-/// A system in one round, in a process of its own.
+/// One system in one round, in its own process.
 #[derive(Debug, Args)]
 pub(crate) struct Once {
     system: Choice,
@@ -125,16 +125,16 @@ pub(crate) struct Once {
     bursts: Bursts,
 }
 
-/// What it has measured.
+/// Measurements of one round.
 #[derive(Debug, Serialize, Deserialize)]
 struct Sample {
-    /// Of all messages but each sender's first, from submission to answer, in order.
+    /// Times of all messages except each sender's first, from submission to answer, sorted.
     times_us: Vec<f64>,
-    /// At the port of the receiver.
+    /// Drops at the port of the receiver.
     drops: u64,
     marks: u64,
     queue_bytes_max: f64,
-    /// How late the switch was, and what it never saw.
+    /// Lateness of the switch, and frames that the kernel lost beside it.
     late_us_p99: f64,
     lost_before: u64,
 }
@@ -192,18 +192,18 @@ impl Incast {
         command.args(["--bytes", &bytes.to_string(), "--bursts", &bursts.to_string()]);
         command.args(["--jitter-us", &jitter_us.to_string()]);
         let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
-        serde_json::from_slice(&output.stdout).context("it has measured nothing")
+        serde_json::from_slice(&output.stdout).context("the process printed no measurements")
     }
 }
 
-/// What senders have in common.
+/// State shared by the senders.
 struct Together {
     begin: Barrier,
     times_us: Mutex<Vec<f64>>,
 }
 
-/// What a sender says: it is connected; it is done.
-enum Said {
+/// A report of a sender: it has connected, or it has finished.
+enum Report {
     Connected,
     Done(Result<()>),
 }
@@ -239,18 +239,19 @@ impl Once {
         Ok(())
     }
 
-    /// Times of all messages. Receiver and senders go with the process.
+    /// Runs all bursts and returns the times of all messages. Receiver and senders end with the
+    /// process.
     fn bursts(&self) -> Result<Vec<f64>> {
         let Bursts { senders, bytes, bursts, jitter_us } = self.bursts;
         let (ready, word) = channel();
         let (system, at) = (self.system, SocketAddr::new(address(0), PORT));
         let receiver = namespace(&self.rack, Some(0));
         thread::spawn(move || {
-            let said = ready.clone();
+            let report = ready.clone();
             let serve = || {
                 enter(&receiver)?;
                 let system = system.behind(MTU, RATE, &SWITCHES, PRIORITIES)?;
-                system.serve(at, &mut |word| drop(said.send(Ok(word.to_owned()))))
+                system.serve(at, &mut |word| drop(report.send(Ok(word.to_owned()))))
             };
             let end = serve();
             drop(ready.send(end.map(|()| String::new())));
@@ -260,10 +261,10 @@ impl Once {
             begin: Barrier::new(senders.into()),
             times_us: Mutex::new(Vec::new()),
         });
-        let (say, said) = channel();
+        let (reports, reported) = channel();
         for sender in 1..=senders {
             let (there, word) = (namespace(&self.rack, Some(sender)), word.clone());
-            let (together, say) = (together.clone(), say.clone());
+            let (together, reports) = (together.clone(), reports.clone());
             let seed = mix64(self.seed << 8 | u64::from(sender));
             thread::spawn(move || {
                 let send = || {
@@ -273,7 +274,7 @@ impl Once {
                     let load = Load { bytes: bytes as usize, ahead: 1 };
                     system.send(at, &word, load, &|took| {
                         let number = sent.fetch_add(1, Ordering::Relaxed);
-                        together.next(number, took, &say);
+                        together.next(number, took, &reports);
                         let jitter = mix64(seed ^ u64::from(number) << 32) % jitter_us;
                         let goes_on = number < bursts;
                         if goes_on {
@@ -284,19 +285,19 @@ impl Once {
                     })
                 };
                 let end = send();
-                drop(say.send(Said::Done(end)));
+                drop(reports.send(Report::Done(end)));
             });
-            // One by one: a round trip that others lengthen would be taken for the path's own.
-            match said.recv_timeout(PATIENCE).context("a host does not get through")? {
-                Said::Connected => {}
-                Said::Done(end) => end?,
+            // Connect one by one: queueing by others would distort the measured base RTT.
+            match reported.recv_timeout(PATIENCE).context("a host cannot connect")? {
+                Report::Connected => {}
+                Report::Done(end) => end?,
             }
         }
         for _ in 0..senders {
             let patience = PATIENCE * bursts;
-            match said.recv_timeout(patience).context("messages do not get through")? {
-                Said::Done(end) => end?,
-                Said::Connected => bail!("a host connects twice"),
+            match reported.recv_timeout(patience).context("a sender did not finish in time")? {
+                Report::Done(end) => end?,
+                Report::Connected => bail!("a host connected twice"),
             }
         }
         let mut times_us = together.times_us.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -306,11 +307,11 @@ impl Once {
 }
 
 impl Together {
-    /// A sender's message of that number took so long. The first is not counted: it is alone.
-    fn next(&self, number: u32, took: Duration, say: &Sender<Said>) {
+    /// Records the time of a sender's message. The first is not counted, because it is sent alone.
+    fn next(&self, number: u32, took: Duration, reports: &Sender<Report>) {
         if number == 0 {
-            // Who hears that lives as long as this process.
-            let _ = say.send(Said::Connected);
+            // The receiver lives as long as this process.
+            let _ = reports.send(Report::Connected);
         } else {
             let mut times_us = self.times_us.lock().unwrap_or_else(PoisonError::into_inner);
             times_us.push(took.as_secs_f64() * 1e6);
@@ -319,7 +320,7 @@ impl Together {
 }
 
 impl Sample {
-    /// That quantile, in milliseconds.
+    /// A quantile of the times, in milliseconds.
     fn at(&self, quantile: f64) -> f64 {
         let last = self.times_us.len().saturating_sub(1) as f64;
         self.times_us.get((quantile * last).ceil() as usize).map_or(f64::NAN, |us| us / 1e3)
@@ -357,7 +358,7 @@ fn table(rows: &[Row]) -> String {
     let (rounds, messages) =
         rows.first().map_or((0, 0), |row| (row.samples.len(), row.samples[0].times_us.len()));
     format!(
-        "{grid}\n\nMedians of {rounds} rounds, and quartiles; {messages} messages a round. {lost} \
-         frames were lost in the kernel beside the switch."
+        "{grid}\n\nMedians of {rounds} rounds, with quartiles; {messages} messages per round. \
+         {lost} frames were lost in the kernel before or after the switch."
     )
 }

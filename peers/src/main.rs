@@ -1,9 +1,8 @@
-//! The endpoint beside kernel TCP, QUIC and bare UDP, over a pair of network namespaces that this
-//! program makes and removes. Linux, as root.
+//! Compares the endpoint with kernel TCP, QUIC and bare UDP over two network namespaces, which this
+//! program creates and removes. Needs Linux and root.
 //!
-//! A [system](system) is something that serves and something that sends messages, each a process
-//! in a namespace of its own; rounds alternate between systems, so that what else the machine does
-//! hits all of them alike.
+//! A [system](system) is a server and a sender of messages, each a process in its own namespace.
+//! Rounds alternate between systems, so that other load of the machine affects all of them equally.
 
 mod endpoint;
 mod incast;
@@ -25,12 +24,12 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Parser, Subcommand};
 
-use crate::process::{Place, Said};
+use crate::process::{Place, Report};
 use crate::record::Recorder;
 use crate::rounds::Rounds;
 use crate::system::{Choice, Load};
 
-/// The endpoint beside kernel TCP, QUIC and bare UDP
+/// Compares the endpoint with kernel TCP, QUIC and bare UDP
 #[derive(Debug, Parser)]
 #[command(version, about)]
 struct Cli {
@@ -40,39 +39,39 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Goodput, and goodput a second of processor time
+    /// Measure goodput, and goodput per CPU second
     Bulk {
-        /// What is compared: tcp-cubic, tcp-bbr, quinn, or a protocol of the catalog that needs
-        /// nothing of switches; with +poll it looks at its socket for a while before it sleeps
+        /// Systems: tcp-cubic, tcp-bbr, quinn, or a protocol of the catalog without switch
+        /// requirements; with +poll it polls its socket before it sleeps
         #[arg(long, value_delimiter = ',', value_name = "A,B,…")]
         #[arg(default_value = "tcp-cubic,tcp-bbr,quinn,swift,theta-powertcp")]
         systems: Vec<Choice>,
-        /// Bytes of a message
+        /// Size of a message in bytes
         #[arg(long, value_name = "N", default_value_t = 1 << 20)]
         #[arg(value_parser = clap::value_parser!(u32).range(1..=64_000_000))]
         bytes: u32,
-        /// Messages at a time
+        /// Number of concurrent messages
         #[arg(long, value_name = "N", default_value_t = 4)]
         #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
         ahead: u16,
         #[command(flatten)]
         how: How,
     },
-    /// How long a message of 8 bytes and its answer take, one at a time
+    /// Measure the time of 8-byte messages and their answers, one at a time
     Latency {
-        /// As for bulk, and udp: a bare ping-pong
+        /// Systems as for bulk, and udp: a bare ping-pong
         #[arg(long, value_delimiter = ',', value_name = "A,B,…")]
         #[arg(default_value = "udp,tcp-cubic,quinn,swift,udp+poll,swift+poll")]
         systems: Vec<Choice>,
         #[command(flatten)]
         how: How,
     },
-    /// How long messages of many hosts take that all send to one at once, through a software switch
+    /// Measure message times when many hosts send to one at once through a software switch
     Incast(incast::Incast),
-    /// One run of that
+    /// One run of incast
     #[command(hide = true)]
     IncastOnce(incast::Once),
-    /// One end: takes messages and answers them
+    /// The server: receives messages and answers them
     #[command(hide = true)]
     Serve {
         system: Choice,
@@ -80,7 +79,7 @@ enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// One end: sends messages
+    /// The sender of messages
     #[command(hide = true)]
     Send {
         system: Choice,
@@ -98,10 +97,10 @@ enum Command {
     },
 }
 
-/// How both are measured.
+/// Options of bulk and latency.
 #[derive(Debug, Args)]
 struct How {
-    /// Rounds, in each of which every system has its turn
+    /// Number of rounds; each measures every system once
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1_000))]
     rounds: u16,
@@ -109,24 +108,24 @@ struct How {
     #[arg(long, value_delimiter = ',', value_name = "BYTES,…", default_value = "1500,9000")]
     #[arg(value_parser = clap::value_parser!(u32).range(1_280..=9_000))]
     mtu: Vec<u32>,
-    /// Seconds that are measured
+    /// Measured time in seconds
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
     seconds: f64,
-    /// Seconds before that
+    /// Warm-up in seconds
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = seconds)]
     warmup: f64,
-    /// Leave the link's segmentation and coalescing on, which are off otherwise at both ends
+    /// Keep segmentation and coalescing of the link enabled (default: disabled at both ends)
     #[arg(long)]
     offloads: bool,
-    /// Print JSON, with every round
+    /// Print JSON with every round
     #[arg(long)]
     json: bool,
 }
 
-/// Reads a number of seconds.
+/// Parses a number of seconds.
 fn seconds(text: &str) -> std::result::Result<f64, String> {
     let found = text.parse().ok().filter(|seconds| (0.01..=600.0).contains(seconds));
-    found.ok_or_else(|| "expected seconds, 0.01 to 600".to_owned())
+    found.ok_or_else(|| "expected 0.01 to 600 seconds".to_owned())
 }
 
 fn main() -> ExitCode {
@@ -144,7 +143,7 @@ impl Command {
         match self {
             Command::Bulk { systems, bytes, ahead, how } => {
                 if let Some(none) = systems.iter().find(|system| !system.carries_bulk()) {
-                    bail!("{none} has no congestion control: it is for latency alone");
+                    bail!("{none} has no congestion control: it supports only latency");
                 }
                 let load = Load { bytes: bytes as usize, ahead: ahead.into() };
                 how.measure(systems, load, table::bulk)
@@ -157,14 +156,17 @@ impl Command {
             Command::Serve { system, at, place } => process::end(&place, || {
                 system
                     .system(place.mtu)?
-                    .serve(at, &mut |word| process::say(&Said::Ready(word.into())))
+                    .serve(at, &mut |word| process::report(&Report::Ready(word.into())))
             }),
             Command::Send { system, to, place, word, load, warmup, seconds } => {
                 process::end(&place, || {
                     let [warmup, seconds] = [warmup, seconds].map(Duration::from_secs_f64);
                     let recorder = Recorder::new(load.bytes, warmup, seconds);
                     system.system(place.mtu)?.send(to, &word, load, &|took| recorder.done(took))?;
-                    ensure!(recorder.is_over(), "it ended before it had measured");
+                    ensure!(
+                        recorder.is_over(),
+                        "the sender ended before the measurement was complete"
+                    );
                     Ok(())
                 })
             }

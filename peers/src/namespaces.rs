@@ -1,4 +1,4 @@
-//! Two network namespaces with a link between them.
+//! Two network namespaces that a link connects.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
@@ -7,13 +7,12 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 /// The link's name at both ends.
 const LINK: &str = "veth0";
-/// What a link may do for its ends: cut what is handed over in one piece, put together what comes
-/// in a row.
+/// Offloads of the link: segmentation and coalescing.
 const OFFLOADS: [&str; 4] = ["tso", "gso", "gro", "tx-udp-segmentation"];
 
 /// Two hosts and the link between them, for as long as this lives.
 pub(crate) struct Pair {
-    /// Those that are there.
+    /// The namespaces that were created.
     pub(crate) ends: Vec<Namespace>,
 }
 
@@ -27,12 +26,11 @@ pub(crate) struct Namespace {
 }
 
 impl Pair {
-    /// Makes them, with that MTU, and with what the link does for its ends if `offloads`.
+    /// Creates both namespaces and a link with an MTU, with or without offloads.
     ///
-    /// # Errors
-    /// Where one may not, or the tools for it are not there. Nothing is left then.
+    /// # Errors If the user is not root, or tools are missing. Partial results are removed.
     pub(crate) fn new(mtu: u32, offloads: bool) -> Result<Pair> {
-        ensure!(nix::unistd::geteuid().is_root(), "network namespaces are made by root alone");
+        ensure!(nix::unistd::geteuid().is_root(), "network namespaces need root");
         let mut pair = Pair { ends: Vec::new() };
         for number in 0..2 {
             let name = format!("tidegate-{}-{number}", std::process::id());
@@ -58,7 +56,7 @@ impl Pair {
 impl Drop for Pair {
     fn drop(&mut self) {
         for Namespace { name, .. } in &self.ends {
-            // The link goes with them. What cannot be removed now cannot be later either.
+            // The link is removed with them. A failure is only reported: a retry would fail, too.
             if let Err(why) = run("ip", &["netns", "delete", name]) {
                 eprintln!("warning: {why:#}");
             }
@@ -67,7 +65,7 @@ impl Drop for Pair {
 }
 
 impl Namespace {
-    /// This program, there: its arguments are to be added.
+    /// A command that runs this program in the namespace; the caller adds arguments.
     pub(crate) fn command(&self) -> Result<Command> {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name]).arg(std::env::current_exe()?);
@@ -75,7 +73,7 @@ impl Namespace {
     }
 }
 
-/// Runs a tool of the system.
+/// Runs a system tool.
 pub(crate) fn run(tool: &str, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new(tool);
     let output = command.args(arguments).stdin(Stdio::null()).output();

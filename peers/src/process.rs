@@ -1,4 +1,4 @@
-//! The ends of a measurement as processes, and what they say to the one that has started them.
+//! The ends of a measurement as processes, and their reports to the process that started them.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -17,101 +17,102 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Figures;
 
-/// How often who waits looks whether it was interrupted.
+/// Interval between checks for an interrupt while waiting.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What an end says, a line each.
+/// A report of an end, one per line.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Said {
-    /// It serves, and senders have to be told that.
+pub(crate) enum Report {
+    /// The server is ready; senders need this text.
     Ready(String),
-    /// Measuring begins.
+    /// The measurement begins.
     Begin,
-    /// It ends.
+    /// The measurement ends.
     End(Figures),
-    /// The end goes no further.
+    /// The end has failed.
     Failed(String),
 }
 
-/// Says it to whoever has started this process.
-pub(crate) fn say(said: &Said) {
-    let line = serde_json::to_string(said).expect("names and numbers");
+/// Sends a report to the process that started this one.
+pub(crate) fn report(report: &Report) {
+    let line = serde_json::to_string(report).expect("names and numbers");
     let mut out = std::io::stdout().lock();
-    // Nobody hears what is said to nobody.
+    // If the parent has ended, the report is lost.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Where an end is.
+/// The place of an end.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Place {
     /// MTU of the link
     #[arg(long)]
     pub(crate) mtu: u32,
-    /// Its processor: each end has one, as hosts have, so that it is no matter of chance which of
-    /// them share one
+    /// Its processor: each end has its own, so that the assignment does not depend on the scheduler
     #[arg(long)]
     pub(crate) cpu: usize,
 }
 
-/// Is an end at that place, and goes when whoever has started it does.
+/// Runs an end at its place; it ends with the process that started it.
 pub(crate) fn end(place: &Place, work: impl FnOnce() -> Result<()>) -> Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     let mut cpus = CpuSet::new();
     cpus.set(place.cpu)?;
-    sched_setaffinity(Pid::from_raw(0), &cpus).context("a machine of two processors is needed")?;
+    sched_setaffinity(Pid::from_raw(0), &cpus).context("two processors are needed")?;
     if let Err(why) = work() {
-        say(&Said::Failed(format!("{why:#}")));
+        report(&Report::Failed(format!("{why:#}")));
     }
     Ok(())
 }
 
-/// An end that goes on until this is dropped.
+/// An end that runs until this is dropped.
 pub(crate) struct End {
     child: Child,
     clock: ClockId,
-    said: Receiver<String>,
+    reports: Receiver<String>,
 }
 
 impl End {
-    /// Starts it.
+    /// Starts an end.
     pub(crate) fn start(mut command: Command) -> Result<End> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-        let out = child.stdout.take().context("it has no output")?;
-        let (to, said) = channel();
+        let out = child.stdout.take().context("the process has no stdout")?;
+        let (to, reports) = channel();
         thread::spawn(move || {
             let lines = BufReader::new(out).lines().map_while(|line| line.ok());
             lines.into_iter().all(|line| to.send(line).is_ok())
         });
         let clock = clock_getcpuclockid(Pid::from_raw(child.id() as i32));
-        // From here on it is not left alone.
-        let mut end = End { child, clock: ClockId::CLOCK_MONOTONIC, said };
+        // From here on, dropping `end` kills the process.
+        let mut end = End { child, clock: ClockId::CLOCK_MONOTONIC, reports };
         end.clock = clock?;
         Ok(end)
     }
 
-    /// What it says next.
+    /// Receives its next report.
     ///
     /// # Errors
-    /// Where it fails, or says nothing for too long, or this program is interrupted.
-    pub(crate) fn hear(&self, patience: Duration, interrupted: &AtomicBool) -> Result<Said> {
+    /// If the end fails, sends no report in time, or this program is interrupted.
+    pub(crate) fn next(&self, patience: Duration, interrupted: &AtomicBool) -> Result<Report> {
         let since = Instant::now();
         loop {
-            match self.said.recv_timeout(LOOK_AGAIN) {
-                Ok(line) => match serde_json::from_str(&line).context("not what ends say")? {
-                    Said::Failed(why) => bail!("{why}"),
-                    said => return Ok(said),
+            match self.reports.recv_timeout(LOOK_AGAIN) {
+                Ok(line) => match serde_json::from_str(&line).context("an invalid report")? {
+                    Report::Failed(why) => bail!("{why}"),
+                    report => return Ok(report),
                 },
                 _ if interrupted.load(Ordering::Relaxed) => bail!("interrupted"),
-                Err(RecvTimeoutError::Disconnected) => bail!("it ended before it had measured"),
+                Err(RecvTimeoutError::Disconnected) => {
+                    bail!("the process ended before the measurement was complete")
+                }
                 Err(RecvTimeoutError::Timeout) if since.elapsed() > patience => {
-                    bail!("nothing was measured within {} s", patience.as_secs());
+                    bail!("no report within {} s", patience.as_secs());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
 
-    /// Processor time of all its threads, for itself and in the kernel.
+    /// Processor time of all its threads, in user and kernel mode.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         Ok(clock_gettime(self.clock)?.into())
     }

@@ -1,5 +1,5 @@
-//! QUIC by quinn, with the cipher and the congestion control that it comes with (AES-256-GCM by
-//! ring, CUBIC). A message is a stream.
+//! QUIC by quinn, with its default cipher (AES-256-GCM by ring) and congestion control (CUBIC). A
+//! message is a stream.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use crate::system::{ANSWER, Done, Load, System};
 /// The server's name in its certificate.
 const NAME: &str = "peer";
 
-/// A connection of datagrams that long at most.
+/// QUIC with a maximum datagram length.
 pub(crate) struct Quic {
     pub(crate) datagram: u16,
 }
 
-/// One thread: on few cores it takes least.
+/// One thread, which is the most efficient on few cores.
 fn runtime() -> Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
 impl Quic {
-    /// It is told how long datagrams may be, as all systems are.
+    /// The transport configuration. As for all systems, the datagram length is configured.
     fn transport(&self) -> Arc<TransportConfig> {
         let mut search = MtuDiscoveryConfig::default();
         search.upper_bound(self.datagram);
@@ -85,7 +85,7 @@ impl System for Quic {
     }
 }
 
-/// Sends one message after the other.
+/// Sends messages one after the other.
 async fn messages(connection: &Connection, body: &Bytes, done: &Done<'_>) -> Result<()> {
     loop {
         let since = Instant::now();
@@ -105,7 +105,7 @@ async fn answer(incoming: Incoming) -> Result<()> {
     loop {
         let (mut out, mut message) = connection.accept_bi().await?;
         tokio::spawn(async move {
-            // In any order, which is cheapest: what is in it matters to nobody.
+            // Unordered reads are the cheapest, and the content does not matter.
             while message.read_chunk(usize::MAX, false).await?.is_some() {}
             out.write_chunk(Bytes::from_static(ANSWER)).await?;
             out.finish()?;

@@ -1,4 +1,4 @@
-//! Hosts in network namespaces, each behind an interface of a software switch.
+//! Hosts in network namespaces behind the interfaces of a software switch.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,29 +12,28 @@ use tidegate_switch::{Config, Places};
 
 use crate::namespaces::run;
 
-/// Of each link, both ways.
+/// Rate of each link, in both directions.
 pub(crate) const RATE: Rate = Rate::mbps(100);
 pub(crate) const MTU: u32 = 1_500;
 pub(crate) const PRIORITIES: u8 = 8;
-/// What all ports of the switch share.
+/// Shared buffer of the switch.
 pub(crate) const BUFFER_BYTES: u64 = 200_000;
-/// A queue that is so long is marked, for who asks for marks.
+/// ECN marking threshold, for runs with ECN.
 pub(crate) const MARKED_FROM_BYTES: f64 = 30_000.0;
-/// What a host's kernel may hand to its link at once, and what waits for it there.
+/// Burst size and queue limit of a host's link (tbf).
 const BURST_BYTES: u32 = 2 * 1_514;
 const BACKLOG_BYTES: u32 = 1_000_000;
 
-/// Namespaces, and links from a switch's to those of hosts; `rack` begins their names.
+/// Namespaces of a switch and its hosts, with links; their names begin with that of the rack.
 pub(crate) struct Rack {
     pub(crate) name: String,
     hosts: u8,
 }
 
 impl Rack {
-    /// # Errors
-    /// Where one may not, or the tools for it are not there. Nothing is left then.
+    /// # Errors If the user is not root, or tools are missing. Partial results are removed.
     pub(crate) fn new(hosts: u8) -> Result<Rack> {
-        ensure!(nix::unistd::geteuid().is_root(), "network namespaces are made by root alone");
+        ensure!(nix::unistd::geteuid().is_root(), "network namespaces need root");
         let rack = Rack { name: format!("tidegate-{}", std::process::id()), hosts };
         let switch = namespace(&rack.name, None);
         run("ip", &["netns", "add", &switch])?;
@@ -58,7 +57,7 @@ impl Rack {
         let exec = ["netns", "exec", &there];
         let offloads = ["ethtool", "-K", "eth0", "tso", "off", "gso", "off", "tx", "off"];
         run("ip", &[&exec[..], &offloads].concat())?;
-        // What one connection has learnt of a path is not for the next.
+        // Connections must not inherit cached metrics of the path.
         run("ip", &[&exec[..], &["sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1"]].concat())?;
         let [rate, burst, backlog] =
             [RATE.as_bps(), BURST_BYTES.into(), BACKLOG_BYTES.into()].map(|n| n.to_string());
@@ -66,7 +65,7 @@ impl Rack {
         run("ip", &[&exec[..], &qdisc, &["burst", &burst, "limit", &backlog]].concat())
     }
 
-    /// How TCP is to see the way between hosts: with marks, with a smaller retransmission timeout.
+    /// Sets the TCP options of routes between hosts: ECN, and a smaller retransmission timeout.
     pub(crate) fn route(&self, ecn: bool, least_timeout: Option<&str>) -> Result<()> {
         for host in 0..self.hosts {
             let (there, own) = (namespace(&self.name, Some(host)), address(host).to_string());
@@ -82,19 +81,19 @@ impl Rack {
 
 impl Drop for Rack {
     fn drop(&mut self) {
-        // Those that were not made are not there.
+        // Some may not exist, so failures are ignored.
         for end in (0..self.hosts).map(Some).chain([None]) {
             let _ = run("ip", &["netns", "delete", &namespace(&self.name, end)]);
         }
     }
 }
 
-/// That of a host, or the switch's.
+/// The namespace of a host, or of the switch.
 pub(crate) fn namespace(rack: &str, host: Option<u8>) -> String {
     host.map_or(format!("{rack}-switch"), |host| format!("{rack}-{host}"))
 }
 
-/// Of a host.
+/// The address of a host.
 pub(crate) fn address(host: u8) -> IpAddr {
     Ipv4Addr::new(10, 98, 0, host + 1).into()
 }
@@ -103,13 +102,13 @@ fn interface(host: u8) -> String {
     format!("veth{host}")
 }
 
-/// Makes this thread, and those that it starts, one of a namespace.
+/// Moves this thread, and threads that it starts, into a namespace.
 pub(crate) fn enter(namespace: &str) -> Result<()> {
     let file = File::open(format!("/run/netns/{namespace}"))?;
     Ok(setns(file, CloneFlags::CLONE_NEWNET)?)
 }
 
-/// What comes of `work` in a namespace.
+/// Runs `work` in a namespace and returns its result.
 pub(crate) fn within<T: Send>(
     namespace: &str,
     work: impl FnOnce() -> Result<T> + Send,
@@ -119,7 +118,7 @@ pub(crate) fn within<T: Send>(
     thread::scope(|scope| scope.spawn(there).join().map_err(panicked)?)
 }
 
-/// A switch before so many hosts.
+/// The configuration of a switch with `hosts` hosts.
 pub(crate) fn switch(hosts: u8, marks: bool, seed: u64) -> Config {
     let ecn = Ecn {
         min_bytes: MARKED_FROM_BYTES,

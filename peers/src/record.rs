@@ -1,4 +1,4 @@
-//! What a sender measures.
+//! Measurements of a sender.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::process::{Said, say};
+use crate::process::{Report, report};
 
-/// What takes longer is taken for this.
+/// Maximum recorded time.
 const MOST_NS: u64 = 60_000_000_000;
 
-/// Of what was answered in the time that is measured.
+/// Results over the messages answered in the measured time.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Figures {
-    /// How long that was.
+    /// Length of the measured time.
     pub(crate) seconds: f64,
-    /// Messages.
+    /// Number of messages.
     pub(crate) messages: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Figures {
     pub(crate) p99_us: f64,
 }
 
-/// Takes the times of messages, and says when measuring begins and ends.
+/// Records the times of messages, and reports when the measurement begins and ends.
 pub(crate) struct Recorder {
     bytes: usize,
     seconds: Duration,
@@ -40,13 +40,13 @@ enum State {
 }
 
 impl Recorder {
-    /// Of messages of so many bytes: for `seconds`, after `warmup`.
+    /// Creates a recorder for messages of `bytes` bytes, for `seconds` after `warmup`.
     pub(crate) fn new(bytes: usize, warmup: Duration, seconds: Duration) -> Recorder {
         let state = Mutex::new(State::Before(Instant::now() + warmup));
         Recorder { bytes, seconds, state }
     }
 
-    /// A message took so long; whether another is to be sent.
+    /// Records the time of a message; returns whether to send another.
     pub(crate) fn done(&self, took: Duration) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -55,7 +55,7 @@ impl Recorder {
             State::Before(_) => {
                 let times = Histogram::new_with_max(MOST_NS, 3).expect("three digits are allowed");
                 *state = State::Measures { since: now, times };
-                say(&Said::Begin);
+                report(&Report::Begin);
                 true
             }
             State::Measures { since, times } => {
@@ -65,7 +65,7 @@ impl Recorder {
                     return true;
                 }
                 let us = |quantile| times.value_at_quantile(quantile) as f64 / 1e3;
-                say(&Said::End(Figures {
+                report(&Report::End(Figures {
                     seconds: passed.as_secs_f64(),
                     messages: times.len(),
                     bytes: times.len() * self.bytes as u64,
@@ -79,7 +79,7 @@ impl Recorder {
         }
     }
 
-    /// Whether all was measured.
+    /// Whether the measurement is complete.
     pub(crate) fn is_over(&self) -> bool {
         matches!(*self.state.lock().unwrap_or_else(PoisonError::into_inner), State::Over)
     }

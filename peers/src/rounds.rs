@@ -1,4 +1,4 @@
-//! Rounds, in each of which every system has its turn.
+//! Rounds, each of which measures every system once.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,17 +12,17 @@ use serde::Serialize;
 use signal_hook::consts::TERM_SIGNALS;
 
 use crate::namespaces::{Namespace, Pair};
-use crate::process::{End, Said};
+use crate::process::{End, Report};
 use crate::record::Figures;
 use crate::system::{Choice, Load};
 
 const PORT: u16 = 5_270;
-/// Who has said nothing for so long, beside what it has to measure, never will.
+/// Maximum time without a report, in addition to the measured time.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Of a second, what `/proc/stat` counts in.
+/// Unit of `/proc/stat`, in seconds.
 const TICK: f64 = 0.01;
 
-/// What is measured, and how often.
+/// The measurement and its number of rounds.
 pub(crate) struct Rounds {
     pub(crate) count: usize,
     pub(crate) mtus: Vec<u32>,
@@ -38,21 +38,21 @@ pub(crate) struct Rounds {
 pub(crate) struct Row {
     pub(crate) system: String,
     pub(crate) mtu: u32,
-    /// A sample a round.
+    /// One sample per round.
     pub(crate) samples: Vec<Sample>,
 }
 
-/// What one run has measured.
+/// Measurements of one run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Sample {
     #[serde(flatten)]
     pub(crate) figures: Figures,
-    /// Processor time of both ends, for themselves and in the kernel. What the kernel does when a
-    /// packet arrives is charged to whomever it interrupts, here mostly the other end.
+    /// Processor time of both ends, in user and kernel mode. The kernel's work on packet arrival is
+    /// charged to the process that it interrupts, here mostly the other end.
     pub(crate) cpu_seconds: f64,
-    /// The same of the whole machine, whoever had it.
+    /// Processor time of the whole machine.
     pub(crate) busy_seconds: f64,
-    /// Tasks that wanted a processor, over the last minute.
+    /// Load average of the last minute.
     pub(crate) load: f64,
 }
 
@@ -62,14 +62,14 @@ impl Sample {
         self.figures.bytes as f64 * 8e-9 / self.figures.seconds
     }
 
-    /// Payload for each second of both ends' processor time, in Gbit.
+    /// Payload per CPU second of both ends, in Gbit.
     pub(crate) fn gbit_per_cpu_second(&self) -> f64 {
         self.figures.bytes as f64 * 8e-9 / self.cpu_seconds
     }
 }
 
 impl Rounds {
-    /// A row for each MTU and system.
+    /// Runs all rounds; returns one row per MTU and system.
     pub(crate) fn run(&self) -> Result<Vec<Row>> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for &signal in TERM_SIGNALS {
@@ -120,8 +120,8 @@ impl Rounds {
             Ok(command)
         };
         let server = End::start(command(serves, "serve")?)?;
-        let Said::Ready(word) = server.hear(PATIENCE, interrupted)? else {
-            bail!("it measures before it serves");
+        let Report::Ready(word) = server.next(PATIENCE, interrupted)? else {
+            bail!("expected a server that is ready");
         };
         let mut command = command(sends, "send")?;
         command.args(["--word", &word]);
@@ -132,22 +132,24 @@ impl Rounds {
         let sender = End::start(command)?;
         let cpu = || anyhow::Ok((server.cpu()? + sender.cpu()?).as_secs_f64());
         let patience = PATIENCE + Duration::from_secs_f64(self.warmup + self.seconds);
-        let Said::Begin = sender.hear(patience, interrupted)? else { bail!("it has not begun") };
+        let Report::Begin = sender.next(patience, interrupted)? else {
+            bail!("expected the begin of the measurement");
+        };
         let (cpu_before, busy_before) = (cpu()?, busy()?);
-        let Said::End(figures) = sender.hear(patience, interrupted)? else {
-            bail!("it has not ended");
+        let Report::End(figures) = sender.next(patience, interrupted)? else {
+            bail!("expected the end of the measurement");
         };
         let (cpu_seconds, busy_seconds) = (cpu()? - cpu_before, busy()? - busy_before);
         Ok(Sample { figures, cpu_seconds, busy_seconds, load: load()? })
     }
 }
 
-/// Seconds that the machine's processors have worked so far.
+/// Busy seconds of all processors since boot.
 fn busy() -> Result<f64> {
     let stat = fs::read_to_string("/proc/stat")?;
     let all = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
     let ticks: Vec<u64> = all.map(str::parse).collect::<Result<_, _>>()?;
-    // User, nice, system, idle, waiting, interrupts, soft interrupts.
+    // Fields: user, nice, system, idle, iowait, irq, softirq.
     let works = [0, 1, 2, 5, 6].iter().filter_map(|&at| ticks.get(at));
     Ok(works.sum::<u64>() as f64 * TICK)
 }

@@ -1,4 +1,4 @@
-//! What is compared: something that serves, and something that sends messages of a size.
+//! The compared systems: each has a server and a sender of messages.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,32 +15,32 @@ use crate::quic::Quic;
 use crate::tcp::Tcp;
 use crate::udp::Udp;
 
-/// What every message is answered with once all of it is there.
+/// The answer to every completely received message.
 pub(crate) const ANSWER: &[u8; 8] = b"all here";
-/// For so long is looked at a socket before its thread sleeps, where that is asked for.
+/// Time for which a thread polls its socket before it sleeps, with `+poll`.
 pub(crate) const BUSY_POLL: Duration = Duration::from_micros(50);
 
-/// What is sent.
+/// The load of a sender.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Load {
-    /// Bytes of a message.
+    /// Size of a message in bytes.
     #[arg(long)]
     pub(crate) bytes: usize,
-    /// Messages at a time: the next is sent when one is answered.
+    /// Number of concurrent messages: the next is sent when one is answered.
     #[arg(long)]
     pub(crate) ahead: usize,
 }
 
-/// Hears how long a message took, to its answer; whether another is to be sent.
+/// Called with the time of each message until its answer; returns whether to send another.
 pub(crate) type Done<'a> = dyn Fn(Duration) -> bool + Sync + 'a;
 
-/// Both ends of one way to carry messages, each in a process of its own.
+/// Server and sender of a system, each in its own process.
 pub(crate) trait System {
-    /// Takes messages at that address, and answers each, until the process ends. Says when there
-    /// may be senders, with what they have to be told.
+    /// Receives messages at an address and answers them until the process ends. Calls `ready` when
+    /// senders may start, with the text that they need.
     fn serve(&self, at: SocketAddr, ready: &mut dyn FnMut(&str)) -> Result<()>;
 
-    /// Sends messages to that address, of which `word` was told.
+    /// Sends messages to a server that called `ready` with `word`.
     fn send(&self, to: SocketAddr, word: &str, load: Load, done: &Done<'_>) -> Result<()>;
 }
 
@@ -59,7 +59,7 @@ enum Kind {
     Endpoint(Protocol),
 }
 
-/// Congestion controls of the kernel that are compared.
+/// Congestion controls of the kernel.
 const OF_KERNEL: [&str; 2] = ["cubic", "bbr"];
 const POLLS: &str = "+poll";
 
@@ -80,7 +80,7 @@ impl FromStr for Choice {
         let kind = kind.or_else(|| Protocol::named(name).map(Kind::Endpoint));
         match kind {
             Some(Kind::Tcp(_) | Kind::Quinn) if busy => {
-                Err(format!("{name} has no busy polling of its own here"))
+                Err(format!("{name} does not support +poll"))
             }
             Some(kind) => Ok(Choice { kind, busy }),
             None => {
@@ -103,14 +103,14 @@ impl fmt::Display for Choice {
 }
 
 impl Choice {
-    /// Whether it can be told to send as much as there is room for.
+    /// Whether it has congestion control, so that it can send bulk data.
     pub(crate) fn carries_bulk(&self) -> bool {
         self.kind != Kind::Udp
     }
 
-    /// It, over links of that MTU.
+    /// Creates the system for links of an MTU.
     pub(crate) fn system(&self, mtu: u32) -> Result<Box<dyn System>> {
-        // Behind the headers of IP and UDP.
+        // Without the headers of IP and UDP.
         let datagram = mtu as u16 - 28;
         Ok(match self.kind {
             Kind::Udp => Box::new(Udp { busy: self.busy }),
@@ -120,7 +120,7 @@ impl Choice {
         })
     }
 
-    /// It, over links of that rate behind switches that have these and so many priorities.
+    /// Creates the system for links of a rate, behind switches with these functions and priorities.
     pub(crate) fn behind(
         &self,
         mtu: u32,

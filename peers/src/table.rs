@@ -1,11 +1,11 @@
-//! Rows as people read them.
+//! Formats rows as tables.
 
 use comfy_table::Table as Grid;
 use comfy_table::presets::ASCII_MARKDOWN;
 
 use crate::rounds::{Row, Sample};
 
-/// Makes a table of rows.
+/// A function that formats rows.
 pub(crate) type Table = fn(&[Row]) -> String;
 
 /// Median and quartiles.
@@ -28,14 +28,14 @@ impl Spread {
         Some(Spread { q1: at(0.25), median: at(0.5), q3: at(0.75) })
     }
 
-    /// With so many digits behind the point.
+    /// Formats it with a number of decimals.
     pub(crate) fn shown(&self, digits: usize) -> String {
         let Spread { q1, median, q3 } = self;
         format!("{median:.digits$} ({q1:.digits$} to {q3:.digits$})")
     }
 }
 
-/// What a sample measures.
+/// A quantity of a sample.
 type Measure = fn(&Sample) -> f64;
 
 fn spread(row: &Row, of: Measure, digits: usize) -> String {
@@ -61,16 +61,16 @@ fn with_notes(grid: Grid, rows: &[Row]) -> String {
     let rounds = rows.first().map_or(0, |row| row.samples.len());
     let load = Spread::of(samples().map(|sample| sample.load));
     let load = load.map_or("-".into(), |load| load.shown(1));
-    format!("{grid}\n\nMedians of {rounds} rounds, and quartiles. Load of the machine: {load}.")
+    format!("{grid}\n\nMedians of {rounds} rounds, with quartiles. Load of the machine: {load}.")
 }
 
-/// Goodput, and what it costs.
+/// Goodput and its cost.
 pub(crate) fn bulk(rows: &[Row]) -> String {
     let mut grid = grid(&[
         "MTU",
         "system",
         "Gbit/s",
-        "Gbit a CPU second",
+        "Gbit per CPU s",
         "over tcp-cubic",
         "over quinn",
         "machine's CPU s/s",
@@ -90,7 +90,7 @@ pub(crate) fn bulk(rows: &[Row]) -> String {
     with_notes(grid, rows)
 }
 
-/// Times of single messages.
+/// Times of messages.
 pub(crate) fn latency(rows: &[Row]) -> String {
     let mut grid =
         grid(&["MTU", "system", "p50 us", "p99 us", "p50 over udp", "p50 over udp+poll", "CPU us"]);
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quartiles_lie_between_values() {
+    fn spread_interpolates_quartiles() {
         let of = |values: &[f64]| {
             let Spread { q1, median, q3 } = Spread::of(values.iter().copied()).unwrap();
             [q1, median, q3]

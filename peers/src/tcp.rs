@@ -1,4 +1,4 @@
-//! TCP of the kernel, in the clear: what TLS costs is left out.
+//! Kernel TCP, unencrypted: the cost of TLS is excluded.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -11,10 +11,11 @@ use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
 
 use crate::system::{ANSWER, Done, Load, System};
 
-/// What is written and read at once.
+/// Size of reads and writes.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// A connection under a congestion control of the kernel. Messages follow each other in it.
+/// A connection under a congestion control of the kernel, which carries messages one after the
+/// other.
 pub(crate) struct Tcp {
     pub(crate) control: &'static str,
 }
@@ -24,7 +25,7 @@ impl Tcp {
         stream.set_nodelay(true)?;
         let control = self.control.to_owned().into();
         setsockopt(stream, TcpCongestion, &control)
-            .with_context(|| format!("this kernel does not let TCP have {}", self.control))
+            .with_context(|| format!("this kernel does not provide TCP {}", self.control))
     }
 }
 
@@ -60,7 +61,7 @@ impl System for Tcp {
     }
 }
 
-/// Answers messages, of whose length the sender tells first, until there are no more.
+/// Answers messages until the connection ends. The sender first sends their length.
 fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     let mut length = [0; 8];
     stream.read_exact(&mut length)?;

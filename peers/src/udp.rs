@@ -1,4 +1,4 @@
-//! A bare ping-pong: what sockets and waking up cost, without anything that a transport does.
+//! A bare ping-pong: the cost of sockets and wake-ups, without a transport.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,9 +10,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::system::{ANSWER, BUSY_POLL, Done, Load, System};
 
-/// Datagrams that nobody repeats, and nobody expects on a link that loses none.
+/// Datagrams without retransmission, on a link without loss.
 pub(crate) struct Udp {
-    /// Looks at the socket for a while before it sleeps.
+    /// Whether it polls the socket before it sleeps.
     pub(crate) busy: bool,
 }
 
@@ -23,7 +23,7 @@ impl Udp {
         Ok(socket)
     }
 
-    /// Waits for a datagram, as the endpoint does: asks for it, and sleeps where there is none.
+    /// Waits for a datagram as the endpoint does: it tries to receive, and sleeps if there is none.
     fn receive(&self, socket: &UdpSocket, buffer: &mut [u8]) -> Result<(usize, SocketAddr)> {
         let since = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-"""Scenarios that take a fraction of a second, and protocols by what they need."""
+"""Fixtures: short scenarios, and protocols by their requirements."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tidegate.results import Run
 
 
 def names() -> list[str]:
-    """Protocols that run on any fabric."""
+    """Return protocols that run on any fabric."""
     return [one.name for one in tidegate.protocols() if "circuit announcements" not in one.needs]
 
 
 @pytest.fixture
 def scenario() -> dict[str, Any]:
-    """Two racks, messages with a warm-up, and a flow that never ends."""
+    """Two racks, with warm-up, messages, and an unbounded flow."""
     return {
         "name": "two racks",
         "seed": 1,
@@ -34,10 +34,10 @@ def scenario() -> dict[str, Any]:
 
 
 def larger(run: Run, column: str, label: str | None = None) -> dict[float, float]:
-    """The share of messages in which `slowdown` or `fct_us` is larger than each value it has.
+    """Return the share of messages with a larger `slowdown` or `fct_us` than each value.
 
-    By the estimate of Kaplan and Meier, as it is defined: a product over the values in order. Of
-    slowdowns there is one for each number of digits that sizes have: up to three, four and so on.
+    Computes the Kaplan-Meier estimate by its definition: a product over the sorted values. Slowdowns
+    have one estimate per number of digits of the size: up to three, four and so on.
     """
     rows = pl.DataFrame(run.flows).filter(pl.col("measured"))
     if label is not None:

@@ -1,4 +1,4 @@
-"""Every block of code of the guide runs, and so do the notebooks."""
+"""All code blocks of the guide and all notebooks run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import tidegate
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "python.md"
 
-# Does what it is asked for at once, on this machine. The script is gone soon.
+# A fake sbatch: runs the job immediately on this machine. It copies the script, which is temporary.
 SBATCH = """#!/bin/sh
 for script in "$@"; do :; done
 copy=$(mktemp) && cp "$script" "$copy"
@@ -29,18 +29,18 @@ echo "Submitted batch job $!"
 
 
 def blocks(language: str) -> list[tuple[int, str]]:
-    """Blocks of code of the guide, and how many lines are before each."""
+    """Return the code blocks of the guide, with the number of lines before each."""
     text = GUIDE.read_text()
     found = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
     return [(text.count("\n", 0, one.start(1)), one.group(1)) for one in found]
 
 
-def test_the_guide_has_no_other_code() -> None:
+def test_guide_code_languages() -> None:
     languages = re.findall(r"^```(\w+)", GUIDE.read_text(), re.M)
     assert set(languages) == {"sh", "python"} and len(languages) > 8
 
 
-def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "bin"
     fake.mkdir()
     (fake / "sbatch").write_text(SBATCH)
@@ -50,20 +50,20 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PATH", f"{fake}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")
-    # On a busy machine Python alone takes a while to start.
+    # On a busy machine, Python takes long to start.
     dask.config.set({"jobqueue.slurm.death-timeout": 600})
     namespace: dict[str, object] = {"__name__": "guide"}
     for line, block in blocks("python"):
-        # So that what is raised names its line of the guide.
+        # So that exceptions name the line of the guide.
         exec(compile("\n" * line + block, GUIDE, "exec"), namespace)
     for drawn in ("messages.pdf", "queue.png", "loads.pdf"):
         assert (tmp_path / drawn).stat().st_size > 1000
 
 
-def test_what_the_guide_says_to_a_shell_is_so() -> None:
+def test_guide_shell_commands() -> None:
     ((_, text),) = blocks("sh")
     install, *rest = text.splitlines()
-    # What the tests run in was made by this, with one more extra.
+    # The environment of the tests was created by this command, with one more extra.
     extras = re.fullmatch(r"pip install '\.\[([\w,]+)\]'", install)
     assert extras is not None
     made = (ROOT / "Makefile").read_text()
@@ -84,4 +84,4 @@ def test_notebooks_run(notebook: Path, tmp_path: Path) -> None:
     client = NotebookClient(content, timeout=120, resources={"metadata": {"path": tmp_path}})
     client.execute()
     said = [out for cell in content.cells for out in cell.get("outputs", ())]
-    assert any("image/png" in out.get("data", {}) for out in said), "it draws something"
+    assert any("image/png" in out.get("data", {}) for out in said), "no picture was drawn"

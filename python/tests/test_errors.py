@@ -1,4 +1,4 @@
-"""What goes wrong, and that nothing is left of it."""
+"""Errors, and that they leave no files behind."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ import tidegate
 
 
 def long(scenario: dict[str, Any]) -> dict[str, Any]:
-    """The same for minutes."""
+    """The same scenario with a run time of minutes."""
     return {**scenario, "duration": "10s"}
 
 
-def test_a_wrong_scenario_is_refused_in_the_words_of_the_command(
-    scenario: dict[str, Any], tmp_path: Path
-) -> None:
+def test_wrong_scenario_message(scenario: dict[str, Any], tmp_path: Path) -> None:
     scenario["fabric"]["spine"] = 4
     file = tmp_path / "scenario.toml"
     file.write_text(tidegate._arguments.scenario(scenario)[1])
@@ -44,7 +42,7 @@ def test_a_wrong_scenario_is_refused_in_the_words_of_the_command(
         tidegate.run("duration = '1ms'\nfabric = 7\n")
 
 
-def test_wrong_arguments_are_refused(scenario: dict[str, Any], tmp_path: Path) -> None:
+def test_wrong_arguments(scenario: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "out"
     tidegate.run(scenario, out=out)
     for refused, words in (
@@ -83,11 +81,11 @@ def test_wrong_arguments_are_refused(scenario: dict[str, Any], tmp_path: Path) -
     with pytest.raises(tidegate.RunError, match=r"flows\.parquet"):
         tidegate.read(out)
     (out / "flows.parquet").unlink()
-    with pytest.raises(tidegate.RunError, match=r"flows\.parquet: is not there"):
+    with pytest.raises(tidegate.RunError, match=r"flows\.parquet: the file is missing"):
         tidegate.read(out)
 
 
-def test_numbers_of_numpy_and_paths_are_taken(scenario: dict[str, Any], tmp_path: Path) -> None:
+def test_numpy_numbers_and_paths(scenario: dict[str, Any], tmp_path: Path) -> None:
     sizes = tmp_path / "sizes.csv"
     sizes.write_text("1000,0.5\n2000,1.0\n")
     scenario["traffic"][0].update(sizes=sizes, load=np.float64(0.3))
@@ -95,7 +93,7 @@ def test_numbers_of_numpy_and_paths_are_taken(scenario: dict[str, Any], tmp_path
     assert tidegate.load(scenario).resolved["fabric"]["spines"] == 3
 
 
-def test_warnings_are_pythons(scenario: dict[str, Any]) -> None:
+def test_warnings(scenario: dict[str, Any]) -> None:
     scenario["traffic"][0]["load"] = 1.0
     scenario["drain"] = "0ms"
     scenario["fabric"]["fabric_link"] = {"rate": "40Gbps"}
@@ -105,7 +103,7 @@ def test_warnings_are_pythons(scenario: dict[str, Any]) -> None:
     assert all(one.filename == __file__ for one in warned)
 
 
-def test_ctrl_c_ends_a_run_and_leaves_nothing(scenario: dict[str, Any], tmp_path: Path) -> None:
+def test_ctrl_c_leaves_no_files(scenario: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "a" / "out"
     threading.Timer(0.5, _thread.interrupt_main).start()
     started = time.monotonic()
@@ -115,7 +113,7 @@ def test_ctrl_c_ends_a_run_and_leaves_nothing(scenario: dict[str, Any], tmp_path
     assert not (tmp_path / "a").exists()
 
 
-def test_what_a_bar_raises_ends_the_run(
+def test_exception_in_bar_ends_run(
     scenario: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def tell(*_: object) -> None:
@@ -126,7 +124,7 @@ def test_what_a_bar_raises_ends_the_run(
         tidegate.run(long(scenario))
 
 
-def test_the_lock_is_free_while_it_runs(scenario: dict[str, Any]) -> None:
+def test_run_releases_gil(scenario: dict[str, Any]) -> None:
     done = threading.Event()
 
     def count() -> None:
@@ -145,9 +143,7 @@ def test_the_lock_is_free_while_it_runs(scenario: dict[str, Any]) -> None:
     assert len(counted) > 100 * took
 
 
-def test_the_command_ends_on_ctrl_c_as_the_binary_does(
-    scenario: dict[str, Any], tmp_path: Path
-) -> None:
+def test_command_ctrl_c(scenario: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "scenario.toml"
     file.write_text(tidegate._arguments.scenario(long(scenario))[1])
     out = tmp_path / "out"
@@ -161,14 +157,14 @@ def test_the_command_ends_on_ctrl_c_as_the_binary_does(
     assert not out.exists()
 
 
-def test_the_command_says_what_the_binary_says() -> None:
+def test_command_output() -> None:
     said = subprocess.run(["tidegate", "--version"], capture_output=True, text=True)
     assert said.stdout == f"tidegate {tidegate.__version__}\n" and said.returncode == 0
     assert subprocess.run(["tidegate"], capture_output=True).returncode == 2
     assert subprocess.run(["tidegate", "nothing"], capture_output=True).returncode == 2
 
 
-def test_progress_is_shown_where_somebody_sees_it(scenario: dict[str, Any]) -> None:
+def test_progress_in_terminals(scenario: dict[str, Any]) -> None:
     code = f"import tidegate; tidegate.run({scenario!r}, progress=%s)"
     env = {**os.environ, "PYTHONWARNINGS": "ignore"}
     for progress, shown in ((True, True), (False, False), (None, False)):

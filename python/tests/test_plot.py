@@ -1,4 +1,4 @@
-"""What figures show is what results say."""
+"""Figures agree with results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cards() -> dict[str, str]:
     return {one.name: one.color for one in tidegate.protocols()}
 
 
-def test_distributions_are_those_of_rows(comparison: Comparison, tmp_path: Path) -> None:
+def test_distributions_match_rows(comparison: Comparison, tmp_path: Path) -> None:
     cdf, ccdf = plot.cdf(comparison), plot.ccdf(comparison, "fct_us", label="search")
     for axes, column, is_tail in ((cdf, "slowdown", False), (ccdf, "fct_us", True)):
         for line, run in zip(axes.get_lines(), comparison.runs, strict=True):
@@ -50,7 +50,7 @@ def test_distributions_are_those_of_rows(comparison: Comparison, tmp_path: Path)
     assert b"/FontFile2" in written and b"/Type3" not in written
 
 
-def test_what_is_unfinished_is_larger(scenario: dict[str, Any]) -> None:
+def test_unfinished_messages_are_censored(scenario: dict[str, Any]) -> None:
     run = tidegate.run(scenario, set={"drain": "0ms", "traffic.search.load": 0.9})
     fct = run.summary.fct["all"]
     assert fct.unfinished > 0.01 * fct.count
@@ -58,7 +58,7 @@ def test_what_is_unfinished_is_larger(scenario: dict[str, Any]) -> None:
     drawn = dict(zip(*line.get_data(), strict=True))
     assert drawn == pytest.approx({x: 1 - share for x, share in larger(run, "slowdown").items()})
     assert max(drawn.values()) == pytest.approx(fct.slowdown.reach)
-    # The median stands where the distribution crosses a half.
+    # The median is where the distribution crosses one half.
     assert min(x for x, share in drawn.items() if share >= 0.5) == fct.slowdown.p50
     axes = plot.by_size(run, "p99")
     hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
@@ -67,7 +67,7 @@ def test_what_is_unfinished_is_larger(scenario: dict[str, Any]) -> None:
     assert list(hollow[0].get_ydata()) == [one.slowdown.p99 for one in bounds if one.slowdown.p99]
 
 
-def test_sizes_are_those_of_the_summary(comparison: Comparison) -> None:
+def test_sizes_match_summary(comparison: Comparison) -> None:
     axes = plot.by_size(comparison, "p50", label="search")
     ticks = [tick.get_text() for tick in axes.get_xticklabels()]
     assert ticks[:2] == ["1–10\nKB", "10–100\nKB"]
@@ -76,7 +76,7 @@ def test_sizes_are_those_of_the_summary(comparison: Comparison) -> None:
         assert list(line.get_ydata()) == [one.slowdown.p50 for one in sizes]
 
 
-def test_queues_are_those_of_the_longest_port(comparison: Comparison) -> None:
+def test_queue_of_longest_port(comparison: Comparison) -> None:
     axes = plot.queue(comparison)
     first = pl.DataFrame(comparison.runs[0].timeseries).filter(pl.col("quantity") == "queue_bytes")
     means = first.group_by("from", "to").agg(pl.col("value").mean()).sort("value")
@@ -97,7 +97,7 @@ def test_sweeps_have_bands(scenario: dict[str, Any]) -> None:
     vary = {"traffic.search.load": [0.2, 0.4], "protocol": two}
     sweep = tidegate.sweep(scenario, vary, seeds=3, cache=False)
     axes = plot.metric(sweep, "slowdown_p99")
-    # Beside them are hollow markers, which the legend leaves out.
+    # Hollow markers have no entry in the legend.
     lines = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
     assert [line.get_label() for line in lines] == two
     for i, (line, band) in enumerate(zip(lines, axes.collections, strict=True)):
@@ -112,7 +112,7 @@ def test_sweeps_have_bands(scenario: dict[str, Any]) -> None:
             ]
             assert mean == metric.mean and metric.half_width is not None
             heights = low_and_high[np.isclose(low_and_high[:, 0], load), 1]
-            # No slowdown is below one, whatever the interval says.
+            # The band is limited to slowdowns of at least one.
             least = max(metric.mean - metric.half_width, 1)
             assert np.min(heights) == pytest.approx(least)
             assert np.max(heights) == pytest.approx(metric.mean + metric.half_width)
@@ -168,14 +168,14 @@ def test_protocols_differ_in_grey() -> None:
     assert all(one.marker in plot._MARKERS for one in tidegate.protocols())
 
 
-def test_labels_are_not_mixed_silently(scenario: dict[str, Any]) -> None:
+def test_mixed_labels_warning(scenario: dict[str, Any]) -> None:
     other = {"kind": "poisson", "label": "small", "sizes": "2KB", "load": 0.1}
     run = tidegate.run({**scenario, "traffic": [*scenario["traffic"], other]})
     with pytest.warns(tidegate.TidegateWarning, match="several labels .* 'search', 'small'"):
         plot.cdf(run)
 
 
-def test_sweeps_over_quantities_have_an_axis_and_name_their_keys(scenario: dict[str, Any]) -> None:
+def test_sweep_axis_and_legend(scenario: dict[str, Any]) -> None:
     vary = {"fabric.host_link.delay": ["4us", "500ns", "1us"], "traffic.search.load": [0.1, 0.2]}
     sweep = tidegate.sweep(scenario, vary, cache=False)
     axes = plot.metric(sweep, "slowdown_p99")
@@ -188,7 +188,7 @@ def test_sweeps_over_quantities_have_an_axis_and_name_their_keys(scenario: dict[
         plot.metric(words, "slowdown_p99")
 
 
-def test_lines_have_names_that_tell_them_apart(scenario: dict[str, Any]) -> None:
+def test_line_names_are_distinct(scenario: dict[str, Any]) -> None:
     run = tidegate.run(scenario)
     name = f"{run.protocol}, two racks, 1"
     twice = [line.get_label() for line in plot.cdf([run, run]).get_lines()]
@@ -199,7 +199,7 @@ def test_lines_have_names_that_tell_them_apart(scenario: dict[str, Any]) -> None
     assert len({(look.color, look.dash) for look in looks}) == 6
 
 
-def test_lines_of_one_protocol_differ_and_colours_stay(scenario: dict[str, Any]) -> None:
+def test_lines_of_one_protocol_differ(scenario: dict[str, Any]) -> None:
     runs = [tidegate.run(scenario, seed=seed) for seed in (1, 2)]
     first, second = plot.cdf(runs).get_lines()
     assert first.get_color() == second.get_color()
@@ -214,7 +214,7 @@ def test_lines_of_one_protocol_differ_and_colours_stay(scenario: dict[str, Any])
         assert plot.looks([name])[0] == look
 
 
-def test_wrong_arguments_are_refused(comparison: Comparison) -> None:
+def test_wrong_arguments(comparison: Comparison) -> None:
     quiet = dataclasses.replace(comparison.runs[0], timeseries=None)
     for wrong, words in (
         (lambda: plot.cdf(comparison, "speed"), "column: found 'speed'"),
@@ -230,13 +230,13 @@ def test_wrong_arguments_are_refused(comparison: Comparison) -> None:
             wrong()
 
 
-def test_matplotlib_is_asked_for_only_by_plots() -> None:
+def test_matplotlib_is_imported_lazily() -> None:
     code = "import sys, tidegate; print(*(set(sys.modules) & {'matplotlib', 'distributed'}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "\n", done.stderr
 
 
-def test_sizes_are_told_in_few_words() -> None:
+def test_decade_labels() -> None:
     bounds = [0, 10**3, 10**4, 10**5, 10**6, 10**7, float("inf")]
     told = [plot._decade(int(least), below) for least, below in itertools.pairwise(bounds)]
     expected = ["< 1 KB", "1–10 KB", "10–100 KB", "0.1–1 MB", "1–10 MB", "≥ 10 MB"]

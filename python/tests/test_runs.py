@@ -1,4 +1,4 @@
-"""Runs and comparisons: what goes in, what comes out, and that the command says the same."""
+"""Runs and comparisons: arguments, results, and agreement with the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate.results import Aggregate, Comparison, Run
 
 
 def steady(summary: Any) -> dict[str, Any]:
-    """A summary without what varies from run to run."""
+    """Return a summary without values that vary between runs."""
     data = dataclasses.asdict(summary)
     data["engine"] = {key: data["engine"][key] for key in ("digest", "packet_hops")}
     return data
@@ -33,7 +33,7 @@ def command(*args: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["tidegate", *map(str, args)], capture_output=True, text=True)
 
 
-def test_a_run_is_that_of_the_command(scenario: dict[str, Any], tmp_path: Path) -> None:
+def test_run_matches_command(scenario: dict[str, Any], tmp_path: Path) -> None:
     run = tidegate.run(scenario)
     file = tmp_path / "scenario.toml"
     file.write_text(tidegate._arguments.scenario(scenario)[1])
@@ -51,9 +51,7 @@ def test_a_run_is_that_of_the_command(scenario: dict[str, Any], tmp_path: Path) 
     assert written.folder == out and run.folder is None
 
 
-def test_a_scenario_is_a_dictionary_a_text_or_a_path(
-    scenario: dict[str, Any], tmp_path: Path
-) -> None:
+def test_scenario_types(scenario: dict[str, Any], tmp_path: Path) -> None:
     text = tidegate._arguments.scenario(scenario)[1]
     file = tmp_path / "scenario.toml"
     file.write_text(text)
@@ -68,7 +66,7 @@ def test_a_scenario_is_a_dictionary_a_text_or_a_path(
     )
 
 
-def test_rows_are_taken_by_every_library_of_arrows(scenario: dict[str, Any]) -> None:
+def test_rows_in_arrow_libraries(scenario: dict[str, Any]) -> None:
     flows = tidegate.run(scenario).flows
     arrow = pa.table(flows)
     frame = pl.DataFrame(flows)
@@ -76,18 +74,16 @@ def test_rows_are_taken_by_every_library_of_arrows(scenario: dict[str, Any]) -> 
     assert frame.height == len(flows)
     assert frame["fct_us"].to_list() == arrow["fct_us"].to_pylist()
     assert arrow.to_pandas().shape == frame.shape
-    from_arrow = getattr(pd.DataFrame, "from_arrow", None)  # Of pandas 3.
+    from_arrow = getattr(pd.DataFrame, "from_arrow", None)  # Since pandas 3.
     assert from_arrow is None or from_arrow(flows).shape == frame.shape
     assert duckdb.sql("select count(*) from flows").fetchall() == [(frame.height,)]
     assert pa.schema(flows) == arrow.schema
-    # Again, and as often as somebody wants it.
+    # Tables can be read repeatedly.
     assert pa.table(flows).equals(arrow)
 
 
 @pytest.mark.parametrize("load", [0.2, 0.9])
-def test_percentiles_of_rows_are_those_of_the_summary(
-    scenario: dict[str, Any], load: float
-) -> None:
+def test_percentiles_match_summary(scenario: dict[str, Any], load: float) -> None:
     small = {"traffic.search.sizes": "20KB", "drain": "0ms"}
     run = tidegate.run(scenario, set={**small, "traffic.search.load": load})
     rows = pl.DataFrame(run.flows).filter(pl.col("measured"))
@@ -103,7 +99,7 @@ def test_percentiles_of_rows_are_those_of_the_summary(
         ):
             shares = larger(run, column)
             for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999)):
-                # Exact for fewer than 65,536 messages of a size and label.
+                # Percentiles are exact below 65,536 messages per size and label.
                 at = (value for value, more in shares.items() if more <= 1 - share + 1e-9)
                 found = next(at, max(shares))
                 assert found == pytest.approx(percentiles[name], abs=1e-6), name
@@ -111,10 +107,10 @@ def test_percentiles_of_rows_are_those_of_the_summary(
             assert reach == pytest.approx(1 - shares[max(shares)])
 
 
-def test_percentiles_of_very_many_rows_are_near_those_of_the_summary(
+def test_percentiles_from_histogram(
     scenario: dict[str, Any],
 ) -> None:
-    """Of more than 65,536 messages a summary keeps a histogram: half a per cent either way."""
+    """Above 65,536 messages, summaries use a histogram with an error of 0.5 %."""
     traffic = [{"kind": "poisson", "sizes": "1KB", "load": 0.3}]
     run = tidegate.run({**scenario, "duration": "3.6ms", "traffic": traffic, "flows": []})
     slowdowns = pl.DataFrame(run.flows).filter(pl.col("measured"))["slowdown"].drop_nulls().sort()
@@ -125,8 +121,8 @@ def test_percentiles_of_very_many_rows_are_near_those_of_the_summary(
         assert percentile == pytest.approx(exact, rel=0.005)
 
 
-def test_every_key_of_a_summary_is_a_field(scenario: dict[str, Any], tmp_path: Path) -> None:
-    """Nothing that the command writes is left out, whatever the scenario."""
+def test_summary_keys_are_fields(scenario: dict[str, Any], tmp_path: Path) -> None:
+    """Dataclasses have all keys that the command writes."""
     extra = {
         "faults": {"loss": 1e-4},
         "switch": {"buffer": "2MB", "pfc": {}},
@@ -147,7 +143,7 @@ def test_every_key_of_a_summary_is_a_field(scenario: dict[str, Any], tmp_path: P
 
 
 def compare(data: Any, value: Any, where: str) -> None:
-    """Holds what was made of JSON against the JSON."""
+    """Compare a dataclass with the JSON that it was created from."""
     if dataclasses.is_dataclass(value):
         known = {
             one.name.rstrip("_"): getattr(value, one.name) for one in dataclasses.fields(value)
@@ -167,7 +163,7 @@ def compare(data: Any, value: Any, where: str) -> None:
         assert data == value, where
 
 
-def test_comparisons_have_a_run_for_each_protocol(scenario: dict[str, Any], tmp_path: Path) -> None:
+def test_comparison_runs(scenario: dict[str, Any], tmp_path: Path) -> None:
     two = names()[:2]
     comparison = tidegate.compare(scenario, two, out=tmp_path / "out")
     assert [run.protocol for run in comparison.runs] == two
@@ -184,7 +180,7 @@ def test_comparisons_have_a_run_for_each_protocol(scenario: dict[str, Any], tmp_
     assert not pa.table(again[two[0]].flows).equals(pa.table(again[two[1]].flows))
 
 
-def test_seeds_come_to_means_with_intervals(scenario: dict[str, Any], tmp_path: Path) -> None:
+def test_seeds_means_and_intervals(scenario: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "out"
     for several in (
         tidegate.run(scenario, seeds=3, out=out),
@@ -205,13 +201,13 @@ def test_seeds_come_to_means_with_intervals(scenario: dict[str, Any], tmp_path: 
     assert tidegate.compare(scenario, names()[:2], seeds=[7]).seeds == (7,)
 
 
-def test_threads_change_nothing(scenario: dict[str, Any]) -> None:
+def test_threads_do_not_affect_results(scenario: dict[str, Any]) -> None:
     one, two = (tidegate.run(scenario, threads=threads) for threads in (1, 2))
     assert pa.table(one.flows).equals(pa.table(two.flows))
     assert steady(one.summary) == steady(two.summary)
 
 
-def test_the_catalog_is_that_of_the_command() -> None:
+def test_catalog_matches_command() -> None:
     said = json.loads(command("protocols", "--json").stdout)
     for one, card in zip(tidegate.protocols(), said, strict=True):
         compare(card, one, card["name"])
@@ -220,7 +216,7 @@ def test_the_catalog_is_that_of_the_command() -> None:
     compare(json.loads(command("reproduce", "--list", "--json").stdout), tuple(figures), "figures")
 
 
-def test_a_figure_is_reproduced_and_kept(tmp_path: Path) -> None:
+def test_reproduce_and_cache(tmp_path: Path) -> None:
     figure = min(tidegate.figures(), key=lambda one: (one.runs == 0 or not one.claims, one.runs))
     what = f"{figure.paper}/{figure.figure}"
     claims = tidegate.reproduce(what, quick=True, out=tmp_path / "out", cache=tmp_path / "cache")
@@ -228,7 +224,7 @@ def test_a_figure_is_reproduced_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "report.html").exists() and any((tmp_path / "cache").iterdir())
 
 
-def test_results_can_be_pickled(scenario: dict[str, Any], tmp_path: Path) -> None:
+def test_pickle(scenario: dict[str, Any], tmp_path: Path) -> None:
     kept = tidegate.run(scenario), tidegate.run(scenario, out=tmp_path / "out")
     for run in kept:
         again = pickle.loads(pickle.dumps(run))
@@ -240,7 +236,7 @@ def test_results_can_be_pickled(scenario: dict[str, Any], tmp_path: Path) -> Non
     assert [run.protocol for run in again.runs] == names()[:2]
 
 
-def test_aggregates_have_paired_differences_and_print_as_a_table(scenario: dict[str, Any]) -> None:
+def test_aggregate_differences_and_table(scenario: dict[str, Any]) -> None:
     two = names()[:2]
     aggregate = tidegate.compare(scenario, two, seeds=3, baseline=two[1])
     assert aggregate.baseline == two[1]
@@ -258,7 +254,7 @@ def test_aggregates_have_paired_differences_and_print_as_a_table(scenario: dict[
     assert f"Difference from {two[1]} by seed, n = 3" in lines
     with pytest.raises(tidegate.UsageError, match="--baseline: `x` is not among the protocols"):
         tidegate.compare(scenario, two, seeds=2, baseline="x")
-    with pytest.raises(tidegate.UsageError, match="--baseline: compares seed by seed, and n = 1"):
+    with pytest.raises(tidegate.UsageError, match="--baseline: compares seed by seed and needs"):
         tidegate.compare(scenario, two, baseline=two[0])
     sweep = tidegate.sweep(scenario, {"protocol": two}, seeds=2, baseline=two[1], cache=False)
     assert sweep.baseline == two[1]

@@ -1,4 +1,4 @@
-"""Sweeps: the same files as the command's, here and on workers."""
+"""Sweeps write the same files as the command, locally and on workers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def same(one: Path, other: Path) -> None:
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
-def test_a_sweep_is_that_of_the_command(scenario: dict[str, Any], tmp_path: Path) -> None:
+def test_sweep_matches_command(scenario: dict[str, Any], tmp_path: Path) -> None:
     two, cache = names()[:2], tmp_path / "cache"
     vary = {"traffic.search.load": LOADS, "protocol": two}
     sweep = tidegate.sweep(scenario, vary, seeds=2, cache=cache, out=tmp_path / "here")
     assert sweep.kept == 0 and not sweep.failed
     file = tmp_path / "scenario.toml"
     file.write_text(tidegate._arguments.scenario(scenario)[1])
-    said = subprocess.run(
+    done = subprocess.run(
         [
             "tidegate",
             "sweep",
@@ -57,9 +57,9 @@ def test_a_sweep_is_that_of_the_command(scenario: dict[str, Any], tmp_path: Path
         capture_output=True,
         text=True,
     )
-    assert said.returncode == 0 and "12 of them kept from before" in said.stdout
+    assert done.returncode == 0 and "12 of them cached" in done.stdout
     same(tmp_path / "here", tmp_path / "there")
-    # The table is that of the file, and resumes whatever is there.
+    # The table equals that of the file, and cached runs are reused.
     assert pa.table(sweep.table).equals(pq.read_table(tmp_path / "there" / "sweep.parquet"))
     assert tidegate.sweep(scenario, vary, seeds=2, cache=cache).kept == 12
     read = tidegate.read(tmp_path / "there")
@@ -68,7 +68,7 @@ def test_a_sweep_is_that_of_the_command(scenario: dict[str, Any], tmp_path: Path
         "traffic.search.load",
         "transport.protocol",
     )
-    # Means of points are those of rows.
+    # Means of points equal those of rows.
     rows = pl.DataFrame(sweep.table).filter(
         (pl.col("metric") == "goodput_total_gbps")
         & (pl.col("label") == "search")
@@ -86,7 +86,7 @@ def test_a_sweep_is_that_of_the_command(scenario: dict[str, Any], tmp_path: Path
     assert metric.mean == pytest.approx(rows["value"].mean())
 
 
-def test_a_sweep_warns_of_what_its_runs_do(scenario: dict[str, Any], tmp_path: Path) -> None:
+def test_sweep_warnings(scenario: dict[str, Any], tmp_path: Path) -> None:
     cut = {**scenario, "drain": "0ms"}
     out, vary = tmp_path / "out", {"traffic.search.load": [0.8, 0.9]}
     with pytest.warns(tidegate.TidegateWarning, match="did not finish") as warned:
@@ -96,7 +96,7 @@ def test_a_sweep_warns_of_what_its_runs_do(scenario: dict[str, Any], tmp_path: P
     assert isinstance(read, Sweep) and read.warnings == sweep.warnings
 
 
-def test_a_sweep_has_modes_and_files(scenario: dict[str, Any], tmp_path: Path) -> None:
+def test_sweep_modes_and_files(scenario: dict[str, Any], tmp_path: Path) -> None:
     durations = ["0.4ms", "0.5ms", "0.6ms"]
     vary: dict[str, list[Any]] = {"traffic.search.load": LOADS, "duration": durations}
     together = tidegate.sweep(scenario, vary, zip=True, cache=False)
@@ -125,25 +125,25 @@ def test_a_sweep_has_modes_and_files(scenario: dict[str, Any], tmp_path: Path) -
         tidegate.sweep(scenario, {"traffic.search.load": ["much"]}, cache=False)
 
 
-def test_batches_are_of_a_minute_and_enough_for_all() -> None:
+def test_batches() -> None:
     runs = list(range(100))
     assert [len(one) for one in batches(runs, 10.0, 4)] == [6] * 16 + [4]
     assert [len(one) for one in batches(runs, 0.001, 4)] == [25] * 4
     assert [len(one) for one in batches(runs, 1000.0, 4)] == [1] * 100
-    # Workers that are yet to come: nobody knows how many.
+    # No worker has joined yet: the number of threads is zero.
     assert [len(one) for one in batches(runs, 0.001, 0)] == [100]
     assert [one for batch in batches(runs, 7.0, 3) for one in batch] == runs
 
 
 def workers(client: Client) -> list[int]:
-    """Their processes."""
+    """Return the processes of the workers."""
     return list(client.run(os.getpid).values())
 
 
-def test_a_worker_that_is_killed_changes_nothing(
+def test_killed_worker(
     scenario: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A batch a run, so that much is left to do when one is killed.
+    # One run per batch, so that many are left when a worker is killed.
     monkeypatch.setattr("tidegate._cluster.BATCH_SECONDS", 0.0)
     vary = {"traffic.search.load": LOADS, "protocol": names()[:2]}
     longer = {"duration": "4ms"}
@@ -176,11 +176,11 @@ def test_a_worker_that_is_killed_changes_nothing(
             out=tmp_path / "workers",
         )
         killer.join(timeout=1)
-        assert killed and killed[0] < 18, "it was killed in the middle"
+        assert killed and killed[0] < 18, "no worker was killed during the sweep"
         assert victim not in workers(client)
-        # All that the table is made of came from workers.
+        # All runs of the table were executed by workers.
         assert sweep.kept == 18
-        # And a second call makes none.
+        # A second call executes no run.
         assert (
             tidegate.sweep(scenario, vary, seeds=3, set=longer, cache=cache, client=client).kept
             == 18
@@ -188,9 +188,7 @@ def test_a_worker_that_is_killed_changes_nothing(
     same(tmp_path / "alone", tmp_path / "workers")
 
 
-def test_workers_of_this_machine_are_started_when_asked_for(
-    scenario: dict[str, Any], tmp_path: Path
-) -> None:
+def test_local_workers(scenario: dict[str, Any], tmp_path: Path) -> None:
     vary = {"traffic.search.load": LOADS}
     sweep = tidegate.sweep(scenario, vary, cache=tmp_path / "cache", client=True)
     assert sweep.kept == 3
@@ -198,7 +196,7 @@ def test_workers_of_this_machine_are_started_when_asked_for(
     assert pa.table(alone.table).equals(pa.table(sweep.table))
 
 
-def test_what_workers_refuse_is_raised_here(
+def test_worker_errors_are_raised(
     scenario: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidegate._native.build", lambda: "another")

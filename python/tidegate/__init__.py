@@ -1,8 +1,8 @@
-"""Datacenter transports, simulated and compared.
+"""Simulate and compare datacenter transports.
 
 `run` a scenario, `compare` protocols, `sweep` values of its keys, `reproduce` papers. Results are
-dataclasses (`tidegate.results`), with tables that polars, pandas, pyarrow and DuckDB read. The
-guide is docs/python.md.
+dataclasses (`tidegate.results`), with tables for polars, pandas, pyarrow and DuckDB. The guide is
+docs/python.md.
 """
 
 from importlib.metadata import version as _version

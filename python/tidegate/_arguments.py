@@ -1,4 +1,4 @@
-"""What the facade takes, from what Python has."""
+"""Convert Python arguments for the extension module."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from tidegate._progress import warn
 from tidegate.errors import ScenarioError, UsageError
 
 Scenario: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any]"
-"""A path, TOML (a text of more than one line), or the same as a dictionary."""
+"""A path, TOML (a text of several lines), or a dictionary with the same content."""
 
 Changes: TypeAlias = "Mapping[str, Any] | Iterable[str] | None"
-"""Keys and their values, or texts such as `"duration=2ms"`."""
+"""Keys with their values, or texts such as `"duration=2ms"`."""
 
 Seeds: TypeAlias = "int | str | Iterable[int]"
-"""How many (5: seeds 1 to 5), a text such as `"1..5"`, or a list of seeds."""
+"""A count (5: seeds 1 to 5), a text such as `"1..5"`, or a list of seeds."""
 
 Vary: TypeAlias = "Mapping[str, str | Iterable[Any]] | Iterable[str] | None"
-"""Keys and their values: a list, or a text such as `"0.3..0.9:0.1"`."""
+"""Keys with their values: a list, or a text such as `"0.3..0.9:0.1"`."""
 
 Path: TypeAlias = "str | os.PathLike[str]"
 """A path."""
 
 
 MOST = 2**63 - 1
-"""The largest number that TOML has."""
+"""The largest whole number in TOML."""
 
 
 class Asked(TypedDict):
-    """A sweep as the facade takes it; can be handed to other processes."""
+    """A sweep as the extension module takes it; it can be sent to other processes."""
 
     scenario: tuple[str, str]
     vary: list[str]
@@ -47,7 +47,7 @@ class Asked(TypedDict):
 
 
 def plain(value: Any, key: str) -> Any:
-    """`value` in the types that TOML has; `key` names it in the message if it has none."""
+    """Convert `value` to types of TOML; `key` names it in the error message."""
     if isinstance(value, (int, str)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, os.PathLike):
@@ -66,12 +66,12 @@ def plain(value: Any, key: str) -> Any:
 
 
 def toml(value: Any, key: str) -> str:
-    """`value` as TOML writes it behind a key."""
+    """Format `value` as a TOML value."""
     return _native.toml_value(json.dumps(plain(value, key)))
 
 
 def scenario(given: Scenario) -> tuple[str, str]:
-    """What the facade calls a scenario: its kind, and a path or TOML."""
+    """Convert a scenario to its kind, and a path or TOML."""
     if isinstance(given, (bytes, bytearray)):
         raise ScenarioError(
             "scenario: found bytes, expected a path, a text of TOML or a dictionary: decode them, "
@@ -85,7 +85,7 @@ def scenario(given: Scenario) -> tuple[str, str]:
 
 
 def changes(given: Changes) -> list[str]:
-    """Texts as `--set` takes them."""
+    """Convert overrides to texts in the syntax of `--set`."""
     if given is None:
         return []
     if isinstance(given, Mapping):
@@ -96,16 +96,16 @@ def changes(given: Changes) -> list[str]:
 
 
 def seeds_text(given: Seeds) -> str:
-    """A text as `--seeds` takes it."""
+    """Convert seeds to a text in the syntax of `--seeds`."""
     if isinstance(given, (int, str)):
         return str(given)
-    # The comma says that one seed is a list, too.
+    # A single seed becomes a range, since a number alone is a count.
     listed = [str(seed) for seed in given]
     return f"{listed[0]}..{listed[0]}" if len(listed) == 1 else ",".join(listed)
 
 
 def vary_texts(given: Vary) -> list[str]:
-    """Texts as `--vary` takes them."""
+    """Convert varied keys to texts in the syntax of `--vary`."""
     if given is None:
         return []
     if isinstance(given, Mapping):
@@ -116,7 +116,7 @@ def vary_texts(given: Vary) -> list[str]:
 
 
 def values(key: str, given: str | Iterable[Any]) -> str:
-    """The values of a key as `--vary` takes them."""
+    """Convert the values of a key to the syntax of `--vary`."""
     if isinstance(given, str):
         return given
     listed = plain(given, key)
@@ -129,7 +129,7 @@ def values(key: str, given: str | Iterable[Any]) -> str:
 
 
 def whole(option: str, given: int, least: int, most: int) -> int:
-    """A whole number that is not out of range."""
+    """Check that a number is whole and in range."""
     expected = f"expected a whole number from {least} to {most}"
     try:
         number = operator.index(given)
@@ -141,34 +141,33 @@ def whole(option: str, given: int, least: int, most: int) -> int:
 
 
 def seed_number(given: int | None) -> int | None:
-    """The seed of a run, as the command takes it."""
+    """Check the seed of a run."""
     return None if given is None else whole("--seed", given, 0, MOST)
 
 
 def most_threads(given: int | None) -> int | None:
-    """How many threads there may be, as the command takes it."""
+    """Check the maximum number of threads."""
     return None if given is None else whole("--threads", given, 1, 65_535)
 
 
 def folder(given: Path | None) -> str | None:
-    """A path as text."""
+    """Convert a path to text."""
     return None if given is None else os.fspath(given)
 
 
 def how(threads: int | None, out: Path | None, force: bool) -> tuple[int | None, str | None, bool]:
-    """How to run, as the facade takes it."""
+    """Check the options of a run."""
     if force and out is None:
         raise UsageError(
-            "--force: replaces what a run writes, and this one writes nothing; name a folder with "
-            "--out"
+            "--force: replaces output files, but this run writes none: name a folder with --out"
         )
     return most_threads(threads), folder(out), force
 
 
 def cache_folder(cache: Path | bool) -> str | None:
-    """Where runs are kept: a folder that is named has to be one.
+    """Return the cache folder; a named folder must be usable.
 
-    Without the user's own, which is warned of, runs are only not kept.
+    If the default folder is not usable, a warning is raised and runs are not cached.
     """
     if cache is False:
         return None

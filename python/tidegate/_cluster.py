@@ -16,21 +16,22 @@ from tidegate.errors import RunError, UsageError
 if TYPE_CHECKING:
     from distributed import Client
 
-# A batch takes about so long, so that a worker that dies loses little and handing out costs
-# nothing.
+# Target duration of a batch: a worker that dies loses little, and scheduling costs little.
 BATCH_SECONDS = 60.0
 
 
 def make(runs: list[int], asked: Asked, cache: str, build: str) -> int:
-    """Make these runs into the shared cache: what a worker does. How many they were."""
+    """Execute runs into the shared cache, on a worker; return their number."""
     if _native.build() != build:
-        raise RunError("a worker has another version of tidegate, whose runs are not those of ours")
+        raise RunError(
+            "a worker has another version of tidegate: install the same version on all workers"
+        )
     _native.make_runs(asked, (1, cache), runs)
     return len(runs)
 
 
 def batches(missing: list[int], run_seconds: float, threads: int) -> list[list[int]]:
-    """Runs in batches of about a minute, and enough of them for all threads to work."""
+    """Divide runs into batches of about a minute, at least one per thread."""
     size = math.ceil(BATCH_SECONDS / max(run_seconds, 1e-3))
     size = max(1, min(size, math.ceil(len(missing) / max(threads, 1))))
     return [missing[at : at + size] for at in range(0, len(missing), size)]
@@ -39,13 +40,12 @@ def batches(missing: list[int], run_seconds: float, threads: int) -> list[list[i
 def fill(
     asked: Asked, cache: str | None, client: Client | Literal[True], progress: bool | None
 ) -> None:
-    """Have the workers make the runs that the cache lacks.
+    """Let the workers execute the runs that the cache lacks.
 
-    Dask hands the batches of a worker that dies to another one. What was made stays in the cache,
-    whatever happens.
+    If a worker dies, Dask gives its batches to another one. Completed runs stay in the cache.
     """
     if cache is None:
-        raise UsageError("--no-cache: a cluster needs a cache, in a folder that all workers share")
+        raise UsageError("--no-cache: a cluster needs a cache in a folder that all workers share")
     from distributed import Client as Connected
     from distributed import KilledWorker, LocalCluster, as_completed
 
@@ -64,7 +64,7 @@ def fill(
         expected = json.loads(_native.forecast(asked, (1, cache)))
         seconds = expected["wall_seconds"] / len(missing)
     except RunError:
-        # Of runs that fail the sweep tells.
+        # The sweep itself reports failing runs.
         seconds = BATCH_SECONDS
     parts = batches(missing, seconds, sum(client.nthreads().values()))
     done = 0
@@ -77,7 +77,7 @@ def fill(
                 if bar.tell is not None:
                     bar.tell(done, len(missing), done / len(missing))
         except KilledWorker as why:
-            message = "workers died again and again at the same runs; what others made is kept"
+            message = "workers died repeatedly at the same runs; completed runs are cached"
             raise RunError(f"{message} ({why})") from why
         finally:
             client.cancel(futures)

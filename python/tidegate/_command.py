@@ -7,7 +7,7 @@ from tidegate import _native
 
 
 def main() -> None:
-    """Do what the arguments ask for, and exit with the command's status."""
-    # The command takes the signals itself; Python's own handler would add its exception.
+    """Run the command with the program's arguments, and exit with its status."""
+    # The command handles signals itself; Python's handler would also raise an exception.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(_native.command(sys.argv))

@@ -1,4 +1,4 @@
-"""Runs, comparisons, reproductions, and what is known before them."""
+"""Runs, comparisons, reproductions, and information about scenarios and protocols."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _Tables: TypeAlias = Iterable[tuple[int, str, Table]]
 
 
 def load(given: Scenario, *, set: Changes = None, seed: int | None = None) -> Plan:
-    """Read a scenario, with changes, and say what is wrong with it if anything is."""
+    """Load a scenario with overrides; raise an error if it is invalid."""
     text = _native.load(scenario(given), changes(set), seed_number(seed))
     plan = made(Plan, json.loads(text))
     warn(plan.warnings)
@@ -50,12 +50,12 @@ def load(given: Scenario, *, set: Changes = None, seed: int | None = None) -> Pl
 
 
 def protocols() -> list[Protocol]:
-    """Every protocol, in the order of the catalog."""
+    """Return all protocols, in the order of the catalog."""
     return [made(Protocol, one) for one in json.loads(_native.protocols())]
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of scenario files."""
+    """Return the JSON Schema of scenario files."""
     described: dict[str, Any] = json.loads(_native.schema())
     return described
 
@@ -98,19 +98,18 @@ def run(
     pcap_of: Iterable[str] = (),
     progress: bool | None = None,
 ) -> Run | Aggregate:
-    """Run a scenario, as `tidegate run` does; with `seeds` under several of them.
+    """Run a scenario like `tidegate run`; with `seeds`, under several seeds.
 
-    Without `out` nothing is written, and the tables are in memory; with it they are read from that
-    folder when somebody asks for them. `progress` shows a bar; where it is `None`, one is shown in
-    terminals and notebooks.
+    Without `out`, nothing is written and the tables are in memory; with `out`, they are read from
+    that folder on demand. `progress` shows a bar; `None` shows one in terminals and notebooks.
     """
     captures = None if pcap is None else (os.fspath(pcap), list(pcap_of))
     if seeds is not None:
         if seed is not None or captures is not None:
-            raise UsageError("--seeds: is not for runs with a seed of their own, or a capture")
+            raise UsageError("--seeds: cannot be combined with seed or pcap")
         return _seeds(given, (None, None), (set, seeds), (threads, out, force), progress)
     seed = seed_number(seed)
-    if pcap is not None:  # It is written too, so that there is something to replace.
+    if pcap is not None:  # The capture is a file that `force` may replace.
         options = most_threads(threads), folder(out), force
     else:
         options = how(threads, out, force)
@@ -161,21 +160,20 @@ def compare(
     force: bool = False,
     progress: bool | None = None,
 ) -> Comparison | Aggregate:
-    """Run a scenario under several protocols, as `tidegate compare` does; arguments as in `run`.
+    """Run a scenario under several protocols like `tidegate compare`; arguments as in `run`.
 
-    Under several seeds metrics have their differences from `baseline`, which is the first protocol
-    unless it is set.
+    With several seeds, metrics have differences from `baseline` (default: the first protocol).
     """
     names = protocols.split(",") if isinstance(protocols, str) else list(protocols)
     if not names:
-        raise UsageError("--protocols: found none, expected one at least")
+        raise UsageError("--protocols: found none, expected at least one")
     seed = seed_number(seed)
     if seeds is not None:
         if seed is not None:
-            raise UsageError("--seeds: is not for runs with a seed of their own")
+            raise UsageError("--seeds: cannot be combined with seed")
         return _seeds(given, (names, baseline), (set, seeds), (threads, out, force), progress)
     if baseline is not None:
-        raise UsageError("--baseline: compares seed by seed, and n = 1 here: add seeds=5")
+        raise UsageError("--baseline: compares seed by seed and needs several seeds: add seeds=5")
     with Bar(progress) as bar:
         text, warnings, tables = _native.compare(
             scenario(given), names, changes(set), seed, how(threads, out, force), bar.tell
@@ -210,7 +208,7 @@ def _path(out: Path | None) -> Folder | None:
 def _run(
     summary: dict[str, Any], out: Path | None, number: int = 0, tables: _Tables = ()
 ) -> dict[str, Any]:
-    """The fields of a run: its summary, and tables in a folder, or else those of this number."""
+    """Return the fields of a run: its summary, and its tables from a folder or by run number."""
     at = _path(out)
     if at is None:
         found = {name: table for of, name, table in tables if of == number}
@@ -218,7 +216,7 @@ def _run(
         names = ("flows.parquet", "timeseries.parquet")
         found = {name: Table(at / name) for name in names if (at / name).exists()}
         if names[0] not in found:
-            raise RunError(f"{at / names[0]}: is not there, though a run writes it")
+            raise RunError(f"{at / names[0]}: the file is missing; every run writes it")
     return {
         "summary": summary,
         "flows": found["flows.parquet"],
@@ -237,9 +235,9 @@ def _comparison(data: dict[str, Any], out: Path | None, tables: _Tables = ()) ->
 
 
 def read(results: Path) -> Run | Comparison | Aggregate | Sweep:
-    """What `run`, `compare` or `sweep` wrote to a folder, or the command did.
+    """Read results that `run`, `compare` or `sweep`, or the command, wrote to a folder.
 
-    Tables are read from there when somebody asks for them.
+    Tables are read on demand.
     """
     at = Folder(results)
 
@@ -249,7 +247,7 @@ def read(results: Path) -> Run | Comparison | Aggregate | Sweep:
         except (OSError, ValueError) as why:
             raise RunError(f"{at / name}: {why}") from why
 
-    # What holds other results comes before what it holds.
+    # Check containers first: they contain folders of individual results.
     if (at / "sweep.json").exists():
         return made(Sweep, content("sweep.json"), table=Table(at / "sweep.parquet"), folder=at)
     if (at / "aggregate.json").exists():
@@ -259,11 +257,11 @@ def read(results: Path) -> Run | Comparison | Aggregate | Sweep:
     if (at / "summary.json").exists():
         summary = content("summary.json")
         return made(Run, _run(summary, at), protocol=" + ".join(summary["protocols"]))
-    raise RunError(f"{at}: holds no results; a run writes them with out, the command with --out")
+    raise RunError(f"{at}: holds no results: write them with out, or --out of the command")
 
 
 def figures(what: str | None = None) -> list[Figure]:
-    """The figures that can be reproduced: all, a paper's, or one (`"poseidon/14"`)."""
+    """Return the reproducible figures: all, those of a paper, or one (`"poseidon/14"`)."""
     return [made(Figure, one) for one in json.loads(_native.figures(what))]
 
 
@@ -278,10 +276,9 @@ def reproduce(
     cache: Path | bool = True,
     progress: bool | None = None,
 ) -> list[Claim]:
-    """Reproduce figures of papers, as `tidegate reproduce` does: their claims, and how they fared.
+    """Reproduce figures of papers like `tidegate reproduce`; return the claims with verdicts.
 
-    Runs are kept in a folder of the user's cache, in another one that `cache` names, or, where that
-    is `False`, nowhere.
+    Runs are cached in a folder of the user's cache, or in the folder `cache`; `False` disables it.
     """
     with Bar(progress) as bar:
         options = how(threads, out, force)

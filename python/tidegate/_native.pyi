@@ -1,4 +1,4 @@
-"""The facade and the command line, as the extension module has them."""
+"""Types of the extension module."""
 
 from collections.abc import Callable
 from os import PathLike

@@ -1,4 +1,4 @@
-"""Bars that say how far the work is, and what it warned of."""
+"""Progress bars and warnings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _is_notebook() -> bool:
 
 
 class Bar:
-    """A bar, or nothing: `progress` says which, `None`: one where somebody sees it."""
+    """A progress bar, if `progress`; `None` shows one in terminals and notebooks."""
 
     def __init__(self, progress: bool | None) -> None:
         if progress is None:
@@ -41,7 +41,7 @@ class Bar:
 
     @property
     def tell(self) -> Any:
-        """What is to be called with how many runs are done, of how many, and the share."""
+        """The callback, called with completed runs, all runs and the completed share."""
         return None if self._bar is None else self._tell
 
     def _tell(self, done: int, runs: int, share: float) -> None:
@@ -51,6 +51,6 @@ class Bar:
 
 
 def warn(texts: Iterable[str]) -> None:
-    """Warns whoever called the function that calls this."""
+    """Raise warnings at the caller of the calling function."""
     for text in texts:
         warnings.warn(text, TidegateWarning, stacklevel=3)

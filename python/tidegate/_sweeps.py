@@ -69,18 +69,17 @@ def sweep(
     progress: bool | None = None,
     client: Client | bool | None = None,
 ) -> Sweep:
-    """Run a scenario with other values of its keys, as `tidegate sweep` does.
+    """Run a scenario with varied keys like `tidegate sweep`.
 
-    `given` is a scenario, and `vary` its keys with their values; or it is the file of a sweep.
-    Several keys are a grid, or go together with `zip`; `random` draws so many points of the grid.
-    Where the protocol varies, metrics have their differences from `baseline`, which is the first of
-    the protocols unless it is set.
+    `given` is a scenario, and `vary` its keys with their values; or `given` is a sweep file.
+    Several keys form a grid, or are combined pairwise with `zip`; `random` chooses a number of
+    points of the grid at random. If the protocol varies, metrics have differences from `baseline`
+    (default: the first protocol).
 
-    Runs are kept in a folder of the user's cache, in another one that `cache` names, or, where that
-    is `False`, nowhere.
+    Runs are cached in a folder of the user's cache, or in the folder `cache`; `False` disables it.
 
-    With `client`, a Dask client, or `True` for one of workers on this machine, the runs that the
-    cache lacks are made by its workers. The cache has to be a folder that all of them share.
+    `client` is a Dask client, or `True` for one with workers on this machine: its workers execute
+    the runs that the cache lacks. The cache must be a folder that all workers share.
     """
     asked = _asked(given, vary, (zip, random, search_seed), set, seeds, baseline)
     threads, to, force = how(threads, out, force)
@@ -112,7 +111,7 @@ def forecast(
     threads: int | None = None,
     cache: Path | bool = True,
 ) -> Forecast:
-    """Say what a sweep is going to take, by the beginning of some of its runs."""
+    """Estimate the cost of a sweep from the beginning of some of its runs."""
     asked = _asked(given, vary, (zip, random, search_seed), set, seeds)
     options = most_threads(threads), cache_folder(cache)
     return made(Forecast, json.loads(_native.forecast(asked, options)))

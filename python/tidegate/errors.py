@@ -1,19 +1,19 @@
-"""What can go wrong. Messages are those of the command, options in its spelling."""
+"""Exceptions. Messages are those of the command and name its options."""
 
 
 class Error(Exception):
-    """Whatever tidegate raises; Ctrl-C alone is a `KeyboardInterrupt`, as everywhere."""
+    """Base class of all errors of tidegate. Ctrl-C raises `KeyboardInterrupt`, as usual."""
 
 
 class ScenarioError(Error):
-    """A scenario is wrong, or what was to be changed in it: where, what was found, what is allowed.
+    """A scenario or an override is invalid; the message names place, value and allowed values.
 
-    Nothing has run and nothing is written.
+    Nothing was run or written.
     """
 
 
 class UsageError(Error):
-    """An argument is wrong, a folder holds results already, or somebody else writes to it now."""
+    """An argument is invalid, a folder already holds results, or another run writes to it."""
 
 
 class RunError(Error):
@@ -25,4 +25,4 @@ class OutputError(Error):
 
 
 class TidegateWarning(UserWarning):
-    """Something is allowed and probably not meant."""
+    """Something is permitted but probably a mistake."""

@@ -1,10 +1,10 @@
 """Figures for papers, with matplotlib (`pip install 'tidegate[plot]'`).
 
-Every function draws on the axes that it is handed, or on a new figure of a column's width, and
-returns the axes: what is not to your liking is changed by matplotlib's own means. A protocol has
-the colour and the marker that it has everywhere in tidegate; where one has several lines, the
-others are dashed, and lighter where there are no more dashes. Runs are drawn under what tells them
-apart (protocol, name, seed), or under the names of a dictionary: `{"load 0.3": run}`.
+Every function draws on the given axes, or on a new figure of one column's width, and returns the
+axes, so that matplotlib can change any detail. Protocols have the same colours and markers
+everywhere in tidegate. If a protocol has several lines, the others are dashed, and lighter when all
+dashes are used. The legend names runs by the properties that differ (protocol, name, seed), or by
+the keys of a dictionary: `{"load 0.3": run}`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from tidegate.errors import UsageError
 from tidegate.results import Aggregate, Comparison, Fct, Metric, Run, Sweep
 
 Runs: TypeAlias = "Run | Comparison | Iterable[Run] | Mapping[str, Run]"
-"""What is drawn: runs, perhaps under names."""
+"""The runs to draw, optionally with names."""
 
 COLUMN = 3.33
-"""Width of a column of a paper with two, in inches."""
+"""Width of one column of a two-column paper, in inches."""
 
 PAGE = 7.0
 """Width of both columns, in inches."""
@@ -62,7 +62,7 @@ STYLE: dict[Any, Any] = {
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
 }
-"""What figures for papers have in common, as matplotlib's `rcParams`."""
+"""The style of figures, as matplotlib's `rcParams`."""
 
 _MARKERS = {
     "circle": "o",
@@ -76,36 +76,36 @@ _MARKERS = {
 }
 _DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 _DASH_NAMES = ("solid", "dash", "dot")
-"""As the catalog has them, in the order of `_DASHES`."""
+"""Names in the catalog, in the order of `_DASHES`."""
 _POINTS = 1000
-"""Points of a distribution below its tail, which has as many."""
+"""Maximum number of points of a distribution below its tail, and of the tail."""
 _SIZES = 10 ** np.arange(3, 8)
-"""Where classes of sizes begin, as in summaries: in bytes."""
+"""Lower bounds of size classes in bytes, as in summaries."""
 _NOTHING = 1e-12
-"""A share that is zero but for rounding."""
+"""Tolerance for shares that are zero except for rounding."""
 _COLUMNS = ("slowdown", "fct_us")
-"""What distributions are drawn of."""
+"""Columns of which distributions can be drawn."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a line is drawn."""
+    """The look of a line."""
 
     color: str
     marker: str
     dash: Any
 
     def line(self) -> dict[str, Any]:
-        """Without a marker."""
+        """Return the style without a marker."""
         return {"color": self.color, "linestyle": self.dash}
 
     def points(self) -> dict[str, Any]:
-        """With one at each point."""
+        """Return the style with a marker at each point."""
         return {**self.line(), "marker": self.marker}
 
 
 @functools.cache
-def _cards() -> dict[str, tuple[str, str, int]]:
+def _catalog() -> dict[str, tuple[str, str, int]]:
     return {
         one.name: (one.color, _MARKERS.get(one.marker, "o"), _DASH_NAMES.index(one.dash))
         for one in protocols()
@@ -113,12 +113,12 @@ def _cards() -> dict[str, tuple[str, str, int]]:
 
 
 def looks(names: Sequence[str]) -> list[Look]:
-    """How lines of these protocols are drawn; a name of something else has a colour of its own."""
-    cards, palette = _cards(), _native.palette()
+    """Return the looks of protocols' lines; other names have colours of the palette."""
+    catalog, palette = _catalog(), _native.palette()
     found = []
     for i, name in enumerate(names):
-        if name in cards:
-            color, marker, dash = cards[name]
+        if name in catalog:
+            color, marker, dash = catalog[name]
             dash += names[:i].count(name)
         else:
             color, marker, dash = palette[i % len(palette)], "o", i // len(palette)
@@ -128,7 +128,7 @@ def looks(names: Sequence[str]) -> list[Look]:
 
 
 def _lighter(color: str, times: int) -> str:
-    """The colour, a fifth of the way to white each time."""
+    """Lighten a colour by a fifth of the way to white, several times."""
     red, green, blue = (1 - (1 - part) * 0.8**times for part in colors.to_rgb(color))
     return colors.to_hex((red, green, blue))
 
@@ -136,9 +136,9 @@ def _lighter(color: str, times: int) -> str:
 def subplots(
     rows: int = 1, columns: int = 1, *, width: float = COLUMN, height: float | None = None
 ) -> tuple[Figure, Any]:
-    """A figure of that width in inches, in the style of a paper, and its axes.
+    """Create a figure of a width in inches, in the style of a paper, with its axes.
 
-    Without a height, plots are two thirds as high as they are wide, or 1.8 inches.
+    The default height of a plot is two thirds of its width, but at least 1.8 inches.
     """
     if height is None:
         height = rows * max(width / columns / 1.5, 1.8)
@@ -147,7 +147,7 @@ def subplots(
 
 
 def save(of: Axes | Figure, path: Path) -> None:
-    """Write a figure, or the one of these axes, in the style of a paper: fonts whole, 300 dpi."""
+    """Write a figure, or that of axes, in the style of a paper: embedded fonts, 300 dpi."""
     figure = of.figure.figure
     with mpl.rc_context(STYLE):
         figure.savefig(path)
@@ -157,7 +157,7 @@ P = ParamSpec("P")
 
 
 def _styled(draw: Callable[P, Axes]) -> Callable[P, Axes]:
-    """Matplotlib takes what lines and legends look like from its settings when they are drawn."""
+    """Apply the style while drawing: matplotlib reads its settings then."""
 
     @functools.wraps(draw)
     def drawn(*args: P.args, **more: P.kwargs) -> Axes:
@@ -176,10 +176,10 @@ def _axes(given: Axes | None) -> Axes:
 
 
 def _legend(axes: Axes, title: str | None = None) -> None:
-    """Names the lines above the plot, where none of them is, in as many columns as have room."""
+    """Place the legend above the plot, in as many columns as fit."""
     labels = axes.get_legend_handles_labels()[1]
-    # In inches: a letter of seven points, and what stands before a name and behind it. Layouts make
-    # axes wider than they are before.
+    # In inches: the width of a letter of seven points, and the width of line and gap. The layout
+    # makes axes wider later.
     widest = 0.052 * max(map(len, labels), default=0) + 0.45
     room = 1.1 * axes.get_position().width * axes.figure.figure.get_figwidth()
     axes.legend(
@@ -194,7 +194,7 @@ def _legend(axes: Axes, title: str | None = None) -> None:
 
 
 def _runs(given: Runs) -> dict[str, Run]:
-    """Runs by what tells them apart: protocols, and names or seeds where those are the same."""
+    """Name runs by protocol, and by name and seed if those are equal."""
     if isinstance(given, Mapping):
         return dict(given)
     if isinstance(given, Run | Comparison):
@@ -209,25 +209,25 @@ def _runs(given: Runs) -> dict[str, Run]:
     titles = [run.protocol for run in runs]
     for more in ("name", "seed"):
         if len(set(titles)) < len(runs):
-            said = [getattr(run.summary, more) for run in runs]
-            titles = [f"{title}, {one}" for title, one in zip(titles, said, strict=True)]
+            values = [getattr(run.summary, more) for run in runs]
+            titles = [f"{title}, {one}" for title, one in zip(titles, values, strict=True)]
     if len(set(titles)) < len(runs):
         titles = [f"{title} ({number})" for number, title in enumerate(titles, 1)]
     return dict(zip(titles, runs, strict=True))
 
 
 def _lines(runs: dict[str, Run]) -> Iterator[tuple[Run, str, Look]]:
-    """Runs with their titles, and how each is drawn."""
+    """Return runs with their titles and looks."""
     drawn = looks([run.protocol for run in runs.values()])
     return zip(runs.values(), runs, drawn, strict=True)
 
 
 def _values(run: Run, column: str, label: str | None) -> tuple[Any, Any]:
-    """What a column has of the messages that count, in order, and the share that is larger.
+    """Return the sorted values of a column over measured messages, and the share above each.
 
-    Shares are those of the estimate of Kaplan and Meier, as percentiles of the summary are: of a
-    message that did not finish it is known that it took longer than it had by the end of the run.
-    Large messages are cut off at lower slowdowns, so each class of sizes has its own estimate.
+    Shares are Kaplan-Meier estimates, as are percentiles of the summary: an unfinished message is
+    censored at its age at the end of the run. Large messages are censored at lower slowdowns, so
+    each size class has its own estimate.
     """
     if column not in _COLUMNS:
         raise UsageError(f"column: found {column!r}, expected one of {', '.join(_COLUMNS)}")
@@ -249,19 +249,19 @@ def _values(run: Run, column: str, label: str | None) -> tuple[Any, Any]:
     for group in np.unique(groups):
         known = np.sort(took[has_finished & (groups == group)])
         cut = np.sort(bounds[~has_finished & (groups == group)])
-        # Those that took at least as long as each, or may have.
+        # Number of messages that took, or may have taken, at least as long as each value.
         left = len(known) - np.arange(len(known)) + len(cut) - np.searchsorted(cut, known)
         steps = -np.diff(np.cumprod(1 - 1 / left), prepend=1)
         values.append(known)
         shares.append(steps * (len(known) + len(cut)) / len(rows))
     known, steps = np.concatenate(values), np.concatenate(shares)
     order = np.argsort(known, kind="stable")
-    # Rounding leaves a little above nothing, or below.
+    # Remove rounding errors around zero.
     return known[order], np.maximum(1 - np.cumsum(steps[order]), 0)
 
 
 def _few(n: int) -> Any:
-    """Numbers of the values that are drawn of so many: evenly, and ever closer to the largest."""
+    """Choose indices of `n` values to draw: evenly spaced, and denser towards the largest."""
     even = np.linspace(0, n - 1, min(n, _POINTS)).astype(int)
     tail = n - np.geomspace(1, n, min(n, _POINTS)).astype(int)
     return np.unique(np.concatenate([even, tail]))
@@ -290,7 +290,7 @@ def _distribution(
         axes.step(x, shares, where="post", label=title, **look.line())
     axes.set_xscale("log")
     _plainly(axes.xaxis)
-    axes.set_xlabel(_said(column))
+    axes.set_xlabel(_axis_label(column))
     if is_tail:
         axes.set_yscale("log")
         _plainly(axes.yaxis)
@@ -303,12 +303,12 @@ def _distribution(
 
 
 def _one_label_of(runs: Iterable[Run]) -> None:
-    """Warn where messages of several labels are drawn together, whose mix may differ by run."""
+    """Warn if messages of several labels are drawn together: their mix may differ by run."""
     groups = [group for run in runs for group in run.summary.groups if group.fct.count]
     labels = sorted({group.label for group in groups})
     if len(labels) > 1:
         known = ", ".join(map(repr, labels))
-        warn([f"label: messages of several labels are drawn together; label draws one of {known}"])
+        warn([f"label: messages of several labels are drawn together; choose one of {known}"])
 
 
 @_styled
@@ -319,9 +319,9 @@ def cdf(
     label: str | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """The distribution of `slowdown` or `fct_us` over the messages that count, or of a label.
+    """Draw the distribution of `slowdown` or `fct_us` over measured messages, or those of a label.
 
-    It ends where nothing is known of the messages that did not finish.
+    It ends where unfinished messages hide the remaining values.
     """
     return _distribution(of, column, label, axes, is_tail=False)
 
@@ -334,7 +334,7 @@ def ccdf(
     label: str | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """The share of messages whose `slowdown` or `fct_us` is larger, on log axes: its tail."""
+    """Draw the share of messages with a larger `slowdown` or `fct_us`, on log axes: its tail."""
     return _distribution(of, column, label, axes, is_tail=True)
 
 
@@ -346,10 +346,10 @@ def by_size(
     label: str | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """A percentile of the slowdown of messages by their size, in decades; of all, or of a label.
+    """Draw a percentile of the slowdown by message size, in decades; of all messages or a label.
 
-    A hollow marker is only a lower bound: too many messages of that size did not finish. Of an
-    aggregate means are drawn, with bands of 95 % confidence; it has `p50` and `p99`.
+    A hollow marker is a lower bound: too many messages of that size did not finish. For an
+    aggregate, means with 95 % confidence bands are drawn; it has `p50` and `p99`.
     """
     axes = _axes(axes)
     if percentile not in _PERCENTILES:
@@ -417,9 +417,9 @@ def _means_by_size(
 
 
 def _mean_line(axes: Axes, points: Sequence[tuple[float, Metric]], title: str, look: Look) -> None:
-    """Means with markers, and a band of 95 % confidence that ends where values can be.
+    """Draw means with markers, and 95 % confidence bands, limited to possible values.
 
-    A band is pale and has an outline with the line's dash, so that those of others are seen.
+    Bands are pale and have outlines with the dash of the line, so that other bands stay visible.
     """
     _marked(axes, [(at, one.mean, one.is_lower_bound) for at, one in points], title, look)
     low, high = _interval([one for _, one in points])
@@ -437,7 +437,7 @@ def _mean_line(axes: Axes, points: Sequence[tuple[float, Metric]], title: str, l
 
 
 def _interval(metrics: Sequence[Metric]) -> tuple[Any, Any]:
-    """Where the means of all seeds are with 95 % confidence; a single seed has no interval."""
+    """Return the 95 % confidence interval of each mean; a single seed has no interval."""
     least, most = _native.limits(metrics[0].metric) if metrics else (0.0, math.inf)
     half = np.array([one.half_width or 0.0 for one in metrics])
     mean = np.array([one.mean for one in metrics])
@@ -447,7 +447,7 @@ def _interval(metrics: Sequence[Metric]) -> tuple[Any, Any]:
 def _marked(
     axes: Axes, points: Sequence[tuple[float, float, bool]], title: str, look: Look
 ) -> None:
-    """A line with markers, hollow where a value is a lower bound."""
+    """Draw a line with markers, which are hollow for lower bounds."""
     x, y = [point[0] for point in points], [point[1] for point in points]
     axes.plot(x, y, label=title, **look.points())
     hollow = [point for point in points if point[2]]
@@ -464,7 +464,7 @@ def _fct(run: Run, label: str) -> Fct:
 
 
 def _decade(least: int, below: float) -> str:
-    """`1–10 KB`, on two lines so that neighbours have room."""
+    """Format a size class like `1–10 KB`, on two lines to save width."""
     unit, name = (10**6, "MB") if below >= 10**6 else (10**3, "KB")
     if least == 0:
         sizes = f"< {below / unit:g}"
@@ -476,7 +476,7 @@ def _decade(least: int, below: float) -> str:
 
 
 def _plainly(axis: Axis) -> None:
-    """Log axes with 1, 10 and 100 in place of powers of ten; where few are seen, 2, 3 and 4 too."""
+    """Label log axes with plain numbers: 1, 10, 100; if few are visible, also 2, 3 and 4."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(LogFormatter())
 
@@ -488,17 +488,15 @@ def queue(
     *,
     axes: Axes | None = None,
 ) -> Axes:
-    """The queue at a switch port over time: of the link from one node to another.
+    """Draw the queue at a switch port over time; `link` names its ends (from, to).
 
-    Without a link, of the one that has the longest queue of the first run, on average. The scenario
-    has to ask for time series (`output.timeseries`).
+    The default is the link with the longest mean queue in the first run. The scenario must request
+    time series (`output.timeseries`).
     """
     axes = _axes(axes)
     for run, title, look in _lines(_runs(of)):
         if run.timeseries is None:
-            raise UsageError(
-                "a run has no time series: its scenario asks for none (output.timeseries)"
-            )
+            raise UsageError("a run has no time series: set output.timeseries in its scenario")
         rows = pa.table(run.timeseries)
         rows = rows.filter(pc.equal(rows["quantity"], "queue_bytes"))
         if link is None:
@@ -531,15 +529,15 @@ def metric(
     x: str | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """A metric with its 95 % confidence over the seeds: of a sweep over a key, or of an aggregate.
+    """Draw a metric with its 95 % confidence over seeds: of a sweep by a key, or of an aggregate.
 
-    Of a sweep there is a line for every value of the other keys, with bands. `x` is the first key
-    of numbers unless given. Of an aggregate each protocol has a point with a bar. `label` is the
-    label of the flows, where several have that metric.
+    A sweep has one line with a band for each combination of the other keys. `x` is the key of the x
+    axis (default: the first numeric key). An aggregate has one point with a bar per protocol.
+    `label` selects the flows, if several labels have the metric.
 
-    Bands and bars end where values can be: no slowdown is below 1, and nothing below 0. A hollow
-    marker is only a lower bound: too many messages did not finish. Axes are logarithmic where that
-    spreads the values better, as those of reports are.
+    Bands and bars are limited to possible values: slowdowns to at least 1, others to at least 0. A
+    hollow marker is a lower bound: too many messages did not finish. Axes are logarithmic if that
+    spreads the values better, as in reports.
     """
     if isinstance(of, Aggregate):
         axes = _protocols_across(_axes(axes), of, name, label)
@@ -547,12 +545,12 @@ def metric(
         axes = _key_across(axes, of, name, label, x)
     else:
         raise UsageError(f"of: found {type(of).__name__}, expected a sweep or an aggregate")
-    axes.set_ylabel(_said(name))
+    axes.set_ylabel(_axis_label(name))
     return axes
 
 
 def _protocols_across(axes: Axes, of: Aggregate, name: str, label: str | None) -> Axes:
-    """A point with a bar for each protocol."""
+    """Draw one point with a bar per protocol."""
     all_metrics = [run.metrics for run in of.runs]
     protocols = [run.protocol for run in of.runs]
     found: list[Metric] = []
@@ -583,14 +581,14 @@ def _protocols_across(axes: Axes, of: Aggregate, name: str, label: str | None) -
 
 
 def _log_where_decades(axes: Axes, values: Sequence[float]) -> None:
-    """A logarithmic y axis for values above zero that span more than a decade and a half."""
+    """Use a logarithmic y axis for positive values that span more than a decade and a half."""
     if min(values) > 0 and max(values) > 30 * min(values):
         axes.set_yscale("log")
         _plainly(axes.yaxis)
 
 
 def _suits_log(numbers: Sequence[float]) -> bool:
-    """Whether numbers span a decade or nearly, and are more even on a log axis."""
+    """Return whether numbers span about a decade and are more even on a log axis."""
     if len(numbers) < 3 or numbers[0] <= 0 or numbers[-1] < 8 * numbers[0]:
         return False
 
@@ -603,7 +601,7 @@ def _suits_log(numbers: Sequence[float]) -> bool:
 def _key_across(
     axes: Axes | None, sweep: Sweep, name: str, label: str | None, x: str | None
 ) -> Axes:
-    """A line over a key for every value of the others."""
+    """Draw one line over a key for each combination of the other keys."""
     numeric: dict[str, tuple[list[float], str]] = {}
     for i, key in enumerate(sweep.keys):
         found = [_native.magnitude(str(point.values[i])) for point in sweep.points]
@@ -625,20 +623,20 @@ def _key_across(
             lines.setdefault((*others, *protocol), []).append((across_at, one))
     if not lines:
         raise UsageError(f"label: found {label!r}, which has no {name}")
-    # What all lines share tells none of them apart.
+    # Values that all lines share are omitted from the legend.
     shared = [len(set(column)) == 1 for column in zip(*lines, strict=True)]
     drawn = looks([points[0][1].protocol for points in lines.values()])
     for (names, points), look in zip(lines.items(), drawn, strict=True):
         points.sort(key=lambda point: point[0])
-        told = [one for one, is_shared in zip(names, shared, strict=True) if not is_shared]
-        _mean_line(axes, points, ", ".join(told or names[-1:]), look)
+        own = [one for one, is_shared in zip(names, shared, strict=True) if not is_shared]
+        _mean_line(axes, points, ", ".join(own or names[-1:]), look)
     if _suits_log(sorted(set(places))):
         axes.set_xscale("log")
         _plainly(axes.xaxis)
     _log_where_decades(axes, [one.mean for points in lines.values() for _, one in points])
     words = _native.key_words(across)
     axes.set_xlabel(f"{words} ({_UNITS.get(unit, unit)})" if unit else words)
-    # Of what the lines are; protocols say it themselves.
+    # The legend's title names the keys; names of protocols need none.
     keys = [
         _native.key_words(key)
         for i, key in enumerate(sweep.keys)
@@ -657,7 +655,7 @@ def _one_label(
     if name.startswith("size_"):
         raise UsageError(
             f"name: {name} has a value for each range of sizes: `by_size` draws those of an "
-            "aggregate, and the table of a sweep has them all"
+            "aggregate, and the table of a sweep contains them"
         )
     named = [one for one in metrics if one.metric == name and one.min_bytes is None]
     if not named and not any(one.metric == name for of in everywhere for one in of):
@@ -675,7 +673,7 @@ _UNITS = {"us": "µs", "gbps": "Gbit/s", "bytes": "bytes", "Gbps": "Gbit/s", "B"
 _PERCENTILES = {"p50": "median", "p99": "99th percentile", "p999": "99.9th percentile"}
 
 
-def _said(name: str) -> str:
-    """`fct_p99_us` as an axis says it: completion time, 99th percentile (µs)."""
+def _axis_label(name: str) -> str:
+    """Return the axis label of a metric: `completion time, 99th percentile (µs)`."""
     end = name.rsplit("_", 1)[-1]
     return _native.words(name) + (f" ({_UNITS[end]})" if end in _UNITS else "")

@@ -1,8 +1,8 @@
-"""What comes of a run, as frozen dataclasses.
+"""Results as frozen dataclasses.
 
 Fields are the keys of `summary.json`, `comparison.json`, `aggregate.json` and `sweep.json`, with
-their units in their names; `docs/results.md` says what each means. What is undefined is `None`.
-`from` is a word of Python's, so that a link's ends are `from_` and `to`.
+units in their names; `docs/results.md` explains each. Undefined values are `None`. `from` is a
+keyword of Python, so the ends of a link are `from_` and `to`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Fct:
 
 @dataclass(frozen=True, kw_only=True)
 class FctBySize(Fct):
-    """The same of messages of `min_bytes` and more, less than `below_bytes`."""
+    """The same for messages of at least `min_bytes` and less than `below_bytes`."""
 
     min_bytes: int
     below_bytes: int | None
@@ -135,7 +135,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class SwitchSettings:
-    """What decides at a switch."""
+    """Settings of a switch."""
 
     priorities: int | None
     buffer_size_bytes: int | None
@@ -174,7 +174,7 @@ class Circuits:
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """What faults did."""
+    """Counters of faults."""
 
     lost: int
     corrupted: int
@@ -185,7 +185,7 @@ class Faults:
 
 @dataclass(frozen=True, kw_only=True)
 class PauseStorm:
-    """A host that paused its switch for long."""
+    """A host that paused its switch for a long time."""
 
     host: str
     since_us: float | None
@@ -193,7 +193,7 @@ class PauseStorm:
 
 @dataclass(frozen=True, kw_only=True)
 class Pauses:
-    """How much links were paused; `longest` is the link that was paused longest, from and to."""
+    """Pauses of links; `longest` is the longest-paused link (from, to)."""
 
     pauses: int
     links: int
@@ -205,7 +205,7 @@ class Pauses:
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """How long iterations take, in microseconds."""
+    """Times of iterations, in microseconds."""
 
     mean: float | None
     p50: float | None
@@ -234,7 +234,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """About the run itself. All but `digest` and `packet_hops` vary from run to run."""
+    """The execution of a run. All fields but `digest` and `packet_hops` vary between runs."""
 
     digest: str
     packet_hops: int
@@ -248,7 +248,7 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A run in numbers: `summary.json`."""
+    """The summary of a run: `summary.json`."""
 
     schema: int
     name: str
@@ -281,10 +281,10 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Run:
-    """A run: its summary, and its tables for libraries that read Arrow.
+    """A run: its summary, and its tables for Arrow libraries.
 
-    `flows` has a row for each flow and message, `timeseries` for each sample where the scenario
-    asks for them. `folder` is where the results are, if they were written.
+    `flows` has a row per flow and message; `timeseries` has a row per sample, if the scenario
+    requests samples. `folder` is the folder of the results, if they were written.
     """
 
     protocol: str
@@ -294,14 +294,14 @@ class Run:
     folder: Path | None = None
 
     def __repr__(self) -> str:
-        """Which it is, in a line."""
+        """Return a description in one line."""
         name, seed = self.summary.name, self.summary.seed
         return f"<Run: {name}, {self.protocol}, seed {seed}, {len(self.flows)} flows>"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Comparison:
-    """Runs of one scenario under several protocols: `comparison["NAME"]` is one of them."""
+    """Runs of one scenario under several protocols; `comparison["NAME"]` returns one."""
 
     schema: int
     name: str
@@ -311,20 +311,20 @@ class Comparison:
     folder: Path | None = None
 
     def __getitem__(self, protocol: str) -> Run:
-        """The run under this protocol."""
+        """Return the run under a protocol."""
         return next(run for run in self.runs if run.protocol == protocol)
 
     def __repr__(self) -> str:
-        """Which it is, in a line."""
+        """Return a description in one line."""
         names = ", ".join(run.protocol for run in self.runs)
         return f"<Comparison: {self.name}, seed {self.seed}: {names}>"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """How far a metric is from the baseline's, seed by seed: mean and half of its 95 % interval.
+    """Difference of a metric from the baseline by seed: mean and half of the 95 % interval.
 
-    `p` is that of the paired t-test, `p_holm` the same by Holm's correction over the table.
+    `p` is the p-value of the paired t-test, `p_holm` that with Holm's correction over the table.
     """
 
     n: int
@@ -338,9 +338,9 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A metric over several seeds: mean and half of its 95 % interval.
+    """A metric over several seeds: mean and half of the 95 % interval.
 
-    `difference` is that from the same under the baseline; the baseline itself has none.
+    `difference` is the difference from the baseline; the baseline itself has none.
     """
 
     label: str
@@ -362,7 +362,7 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class SeededRun:
-    """What a scenario comes to under all seeds."""
+    """Results of a scenario under all seeds."""
 
     protocol: str
     digests: tuple[str, ...]
@@ -371,7 +371,7 @@ class SeededRun:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Aggregate:
-    """Runs of one scenario under several seeds: `aggregate.json`. Printed, it is a table."""
+    """Runs of one scenario under several seeds: `aggregate.json`. It prints as a table."""
 
     schema: int
     name: str
@@ -382,7 +382,7 @@ class Aggregate:
     folder: Path | None = None
 
     def __repr__(self) -> str:
-        """Means with their intervals, and below them differences from the baseline."""
+        """Return a table of means with intervals, then one of differences from the baseline."""
         names = ", ".join(run.protocol for run in self.runs)
         seeds = "1 seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
         parts = [f"<Aggregate: {self.name}, {seeds}: {names}>", *_table(self.runs, _shown)]
@@ -408,11 +408,11 @@ _COLUMNS = (
     ("exchange_p99_us", "request p99 us"),
     ("job_completion_us", "collective us"),
 )
-"""Metrics of the table that an aggregate prints, and their titles."""
+"""Metrics of the table that an aggregate prints, with titles."""
 
 
 def _table(runs: tuple[SeededRun, ...], shown: Callable[[Metric], str]) -> list[str]:
-    """A row for each label and protocol that has any of the metrics."""
+    """Format one row per label and protocol that has any of the metrics."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
         for one in run.metrics:
@@ -432,21 +432,21 @@ def _aligned(cell: str, width: int, column: int) -> str:
 
 
 def _digits(value: float) -> str:
-    """Three significant digits, without a power of ten."""
+    """Format a number with three significant digits."""
     size = abs(value)
     decimals = 0 if size >= 99.95 or size == 0 else 1 if size >= 9.995 else 2
     return f"{value:.{3 if 0 < size < 0.9995 else decimals}f}"
 
 
 def _shown(one: Metric) -> str:
-    """Like `* 19.8 ± 0.12`: a star where it is the best."""
+    """Format a mean like `* 19.8 ± 0.12`; a star marks the best."""
     bound = "≥ " if one.is_lower_bound else ""
     value = _digits(one.mean) + _half(one.mean, one.half_width)
     return f"{'* ' if one.is_best else ''}{bound}{value}"
 
 
 def _half(mean: float, half: float | None) -> str:
-    """Half of an interval, where it is seen beside the digits of the mean."""
+    """Format half of an interval, if it is visible in the digits of the mean."""
     return "" if half is None or half <= 5e-4 * abs(mean) else f" ± {_digits(half)}"
 
 
@@ -455,7 +455,7 @@ def _shown_difference(one: Metric) -> str:
         return ""
     away = one.difference
     mean = _digits(away.mean)
-    # What is zero in all digits that are shown has no sign.
+    # A value whose shown digits are all zero has no sign.
     is_zero = not mean.strip("-0.")
     mean = mean.lstrip("-") if is_zero else f"+{mean}" if away.mean > 0 else mean
     half = _half(away.mean, away.half_width)
@@ -464,7 +464,7 @@ def _shown_difference(one: Metric) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPoint:
-    """A point of a sweep: the value of each key, and what was measured over the seeds."""
+    """A point of a sweep: the value of each key, and the metrics over the seeds."""
 
     values: tuple[float | str, ...]
     metrics: tuple[Metric, ...] = field(repr=False)
@@ -472,7 +472,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class FailedRun:
-    """A run that failed, and why."""
+    """A failed run, with the reason."""
 
     values: tuple[float | str, ...]
     seed: int
@@ -481,9 +481,9 @@ class FailedRun:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Sweep:
-    """What came of a sweep: `sweep.json`, and `table`, a row for each run and metric.
+    """Results of a sweep: `sweep.json`, and `table` with one row per run and metric.
 
-    `kept` runs were made before.
+    `kept` is the number of cached runs.
     """
 
     schema: int
@@ -499,14 +499,14 @@ class Sweep:
     folder: Path | None = None
 
     def __repr__(self) -> str:
-        """Which it is, in a line."""
+        """Return a description in one line."""
         points, seeds, keys = len(self.points), len(self.seeds), ", ".join(self.keys)
         return f"<Sweep: {self.name} by {keys}: {points} points, {seeds} seeds>"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """What a sweep is going to take: an estimate but for the numbers of runs."""
+    """Estimated cost of a sweep; the numbers of runs are exact."""
 
     runs: int
     kept: int
@@ -520,9 +520,9 @@ class Forecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A paper's claim, and how it fared.
+    """A claim of a paper, with its verdict.
 
-    `seeds` are how many led to different runs, and the least and the most that one of them gave.
+    `seeds` are the number of seeds with different runs, and the least and greatest value of them.
     """
 
     paper: str
@@ -569,7 +569,7 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class TelemetryBytes:
-    """What telemetry costs in a packet: always, and for each switch on the path."""
+    """Telemetry bytes of a packet: fixed, and per switch on the path."""
 
     fixed: int
     per_hop: int
@@ -577,7 +577,7 @@ class TelemetryBytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """A protocol: what it is, what it needs of the fabric, how it is drawn, its parameters."""
+    """A protocol: description, fabric requirements, look in plots, and parameters."""
 
     name: str
     title: str
@@ -597,9 +597,9 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A scenario that was read and found good.
+    """A valid scenario.
 
-    `resolved` is the scenario with nothing left out; `hash` is that of its content.
+    `resolved` is the scenario with all defaults; `hash` identifies its content.
     """
 
     name: str
@@ -610,9 +610,9 @@ class Plan:
 
 
 def made(of: type[T], data: Any, **more: Any) -> T:
-    """A dataclass from what JSON has, and further fields of it.
+    """Create a dataclass from JSON data and further fields.
 
-    Keys that it does not know are of newer results, and left out.
+    Unknown keys, which newer versions may write, are ignored.
     """
     make: Callable[[Any], T] = _maker(typing.cast(Any, of))
     return make({**data, **more})
@@ -620,7 +620,7 @@ def made(of: type[T], data: Any, **more: Any) -> T:
 
 @functools.cache
 def _maker(hint: Any) -> Callable[[Any], Any]:
-    """How to make a value of this type of what JSON has."""
+    """Return a function that converts JSON data to a type."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         makers = [_maker(one) for one in inner if one is not type(None)]
@@ -650,9 +650,9 @@ def _maker(hint: Any) -> Callable[[Any], Any]:
 
 @functools.cache
 def _parts(hint: Any) -> list[tuple[str, str, Callable[[Any], Any], bool]]:
-    """Fields of a dataclass: name, name in JSON, how to make it, and whether it has to be there.
+    """Return the fields of a dataclass: name, name in JSON, converter, and whether required.
 
-    Asked for when one is made, since a dataclass may hold others of its own kind.
+    Called lazily, since a dataclass may contain others of its own type.
     """
     hints = typing.get_type_hints(hint)
     return [

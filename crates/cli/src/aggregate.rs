@@ -1,4 +1,4 @@
-//! Runs under several seeds as tables for people: means, and how far those of all seeds may be.
+//! Tables of runs under several seeds: means and confidence intervals.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use crate::grid::{drawn, new, prose};
 use crate::jobs;
 use crate::table::{heading, label, protocol, size_range, titled};
 
-/// Stands before what paired tests find significant.
+/// Prefix of values that paired tests find significant.
 const STAR: &str = "*";
 const BY_SIZE: &str = "Slowdown by message size: 99th percentile";
-/// What stands above the table of these.
+/// Title of the table of closed loops.
 pub(crate) const EXCHANGES: &str = "Requests of closed loops, to the end of the reply";
 
-/// The tables; `seeds` names them: `1 to 5`.
+/// Formats the tables; `seeds` describes the seeds: `1 to 5`.
 pub(crate) fn tables(aggregate: &Aggregate, seeds: &str) -> String {
     let runs = &aggregate.runs;
     let firsts: Vec<(&str, &Summary)> =
@@ -33,17 +33,17 @@ pub(crate) fn tables(aggregate: &Aggregate, seeds: &str) -> String {
     prose(&text)
 }
 
-/// What a table shows of its metrics.
+/// The quantity that a table shows for each metric.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum View<'a> {
-    /// Their means over the seeds.
+    /// The means over the seeds.
     Means,
-    /// How far they are from those of this protocol.
+    /// The differences from this protocol.
     Differences(Option<&'a str>),
 }
 
 impl View<'_> {
-    /// The line above a table.
+    /// The title of a table.
     fn titled(self, what: &str, seeds: usize) -> String {
         match self {
             View::Differences(Some(baseline)) => {
@@ -53,17 +53,18 @@ impl View<'_> {
         }
     }
 
-    /// Whether it shows a metric: of differences those of which one way is better.
+    /// Whether the view shows a metric. Differences are shown only if the metric has a better
+    /// direction.
     fn shows(self, metric: &str) -> bool {
-        let is_its = |(name, _, better, _): &(&str, &str, Better, &str)| {
+        let is_directed = |(name, _, better, _): &(&str, &str, Better, &str)| {
             *name == metric && *better != Better::Neither
         };
-        self == View::Means || METRICS.iter().any(is_its)
+        self == View::Means || METRICS.iter().any(is_directed)
     }
 }
 
-/// All tables, each with its differences below it; `rows` has what is in them, of which each shows
-/// so many.
+/// Formats all tables, each followed by its differences. `rows` returns the rows of a table, of
+/// which at most `most` are shown.
 pub(crate) fn all_tables<'a>(
     heads: &[String],
     most: usize,
@@ -92,35 +93,35 @@ pub(crate) fn all_tables<'a>(
     text
 }
 
-/// What the signs in `text` mean, where it is about several seeds.
+/// Explains the signs that occur in `text`.
 pub(crate) fn legend(text: &str, seeds: usize, baseline: Option<&str>) -> String {
-    let mut said = String::new();
+    let mut legend = String::new();
     if seeds > 1 {
-        said.push_str(&format!(
-            "±: half of the 95 % confidence interval over the seeds, by Student's t; seeds: how \
-             many of the {seeds} have a value.\n"
+        legend.push_str(&format!(
+            "±: half of the 95 % confidence interval over the seeds, by Student's t; seeds: the \
+             number of seeds, out of {seeds}, that have a value.\n"
         ));
     }
     if let Some(baseline) = baseline {
-        said.push_str(&match seeds {
+        legend.push_str(&match seeds {
             1 => format!("n = 1: differences from {baseline} have no interval and no star.\n"),
             _ => format!(
                 "{STAR}: significant (5 %) by paired t-tests over the seeds, Holm-corrected over \
-                 the table: of means, the best differs from every other protocol; of differences, \
-                 this one from {baseline}.\n"
+                 the table. In a table of means, the best protocol differs from every other; in a \
+                 table of differences, the protocol differs from {baseline}.\n"
             ),
         });
     }
     if text.contains(BOUND) {
-        said.push_str(&format!(
-            "{BOUND}: a lower bound: under some seed too many messages did not finish for the \
-             percentile to be known, or a mean is of those that did.\n"
+        legend.push_str(&format!(
+            "{BOUND}: a lower bound: with some seed, unfinished messages hide the percentile, or \
+             the mean covers finished messages only.\n"
         ));
     }
-    if said.is_empty() { said } else { format!("\n{said}") }
+    if legend.is_empty() { legend } else { format!("\n{legend}") }
 }
 
-/// The groups of all runs, label by label in the order of their first appearance.
+/// The groups of all runs, ordered by the first appearance of their label.
 fn groups<'a>(runs: &'a [SeededRun], seeds: usize, of: Of, view: View<'_>) -> Vec<GroupRow<'a>> {
     let mut all: Vec<GroupRow<'_>> = Vec::new();
     for run in runs {
@@ -136,13 +137,13 @@ fn groups<'a>(runs: &'a [SeededRun], seeds: usize, of: Of, view: View<'_>) -> Ve
     all
 }
 
-/// Draws rows below these titles.
+/// A function that formats rows; the first argument is the titles of the leading columns.
 type Table = fn(&[String], &[GroupRow<'_>], View<'_>) -> String;
 
-/// What has a row.
+/// The subject of a row.
 #[derive(Clone, Copy)]
 pub(crate) enum Of {
-    /// Flows without end.
+    /// Unbounded flows.
     Flows,
     Messages,
     Jobs,
@@ -152,7 +153,7 @@ pub(crate) enum Of {
 }
 
 impl Of {
-    /// A metric that all of these have, and nothing else has.
+    /// A metric that every row of this kind has and no other row has.
     const fn mark(self) -> &'static str {
         match self {
             Of::Flows | Of::Messages => "retransmitted_bytes",
@@ -163,22 +164,21 @@ impl Of {
     }
 }
 
-/// What has a label and a protocol, over all seeds: a row of a table.
+/// A row of a table: one label and protocol over all seeds.
 pub(crate) struct GroupRow<'a> {
-    /// What stands in the first columns: names in front, then label and protocol, or protocol
-    /// alone.
+    /// The first columns: leading names, then label and protocol, or only the protocol.
     names: Vec<String>,
     metrics: &'a [Aggregated],
     label: &'a str,
     protocol: &'a str,
     seeds: usize,
-    /// Of so many seeds there is such a row.
+    /// The number of seeds that have this row.
     n: usize,
 }
 
 impl<'a> GroupRow<'a> {
-    /// The groups of these metrics that a view has something of, with `names` in front of label and
-    /// protocol. The protocol under which they ran is told beside their own where that is another.
+    /// The groups for which a view has values, with `names` before label and protocol. If a group's
+    /// own protocol differs from the protocol of the run (`under`), both are shown.
     pub(crate) fn all(
         (of, view): (Of, View<'_>),
         metrics: &'a [Aggregated],
@@ -205,19 +205,19 @@ impl<'a> GroupRow<'a> {
         groups.map(row).filter(|row| is_its(row) && is_shown(row)).collect()
     }
 
-    /// Whether any metric of it has a difference.
+    /// Whether any metric of the row has a difference.
     fn has_differences(&self) -> bool {
         let is_its =
             |one: &&Aggregated| (&*one.label, &*one.protocol) == (self.label, self.protocol);
         self.metrics.iter().filter(is_its).any(|one| one.difference.is_some())
     }
 
-    /// A metric of messages of all sizes.
+    /// The metric over messages of all sizes.
     fn find(&self, metric: &str) -> Option<&'a Aggregated> {
         self.of_size(metric, None)
     }
 
-    /// Of messages of at least that size, up to the next.
+    /// The metric over the size class that begins at `min_bytes`.
     fn of_size(&self, metric: &str, min_bytes: Option<u64>) -> Option<&'a Aggregated> {
         self.metrics.iter().find(|one| {
             (one.metric, one.min_bytes) == (metric, min_bytes)
@@ -232,14 +232,14 @@ impl<'a> GroupRow<'a> {
         cell(self.find(metric), self.seeds, view)
     }
 
-    /// Of all seeds.
+    /// The sum of a metric over all seeds.
     fn sum(&self, metric: &str) -> f64 {
         self.find(metric).map_or(0.0, |one| one.values.iter().flatten().sum())
     }
 }
 
-/// Rows with these columns, a title and a metric each, as far as any row has it; of means, behind
-/// how many seeds gave a value.
+/// Formats the given columns (title and metric) that occur in any row. Tables of means also have a
+/// column with the number of seeds.
 fn metric_table(
     heads: &[String],
     groups: &[GroupRow<'_>],
@@ -256,7 +256,7 @@ fn metric_table(
     with_names(heads, groups, view, &titles, cells)
 }
 
-/// A table of groups under their names.
+/// Formats a table of groups with their names in the first columns.
 fn with_names(
     heads: &[String],
     groups: &[GroupRow<'_>],
@@ -277,7 +277,7 @@ fn with_names(
     drawn(&table)
 }
 
-/// Flows without end; `heads` are the titles of the names in front.
+/// Unbounded flows; `heads` are the titles of the leading columns.
 fn flow_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let columns = [
         ("goodput Gbps", "goodput_mean_gbps"),
@@ -289,7 +289,7 @@ fn flow_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> Stri
     metric_table(heads, groups, view, &columns)
 }
 
-/// Collectives; `heads` are the titles of the names in front.
+/// Collectives; `heads` are the titles of the leading columns.
 fn job_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let columns = [
         ("iterations", "job_iterations"),
@@ -302,7 +302,7 @@ fn job_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> Strin
     metric_table(heads, groups, view, &columns)
 }
 
-/// Closed loops; `heads` are the titles of the names in front.
+/// Closed loops; `heads` are the titles of the leading columns.
 fn exchange_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let columns = [
         ("requests", "exchanges"),
@@ -313,7 +313,7 @@ fn exchange_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> 
     metric_table(heads, groups, view, &columns)
 }
 
-/// Messages; `heads` are the titles of the names in front.
+/// Messages; `heads` are the titles of the leading columns.
 fn message_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let columns = [
         ("unfinished", "unfinished"),
@@ -327,7 +327,7 @@ fn message_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> S
     metric_table(heads, groups, view, &columns)
 }
 
-/// A column a decade of sizes, where any group has messages of it.
+/// One column per decade of sizes for which any group has messages.
 fn size_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let metric = "size_slowdown_p99";
     let mut columns = BTreeSet::new();
@@ -342,7 +342,7 @@ fn size_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> Stri
     })
 }
 
-/// What is of the whole run, which has no label.
+/// Metrics of the whole run, which has no label.
 fn switch_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let columns = [
         ("busiest port", "utilization_max"),
@@ -361,8 +361,8 @@ fn switch_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> St
     metric_table(heads, groups, view, &columns)
 }
 
-/// `* 19.8 ± 0.12`, or `* +7.9 ± 0.2` from the baseline; with how many seeds have one where that
-/// were not all.
+/// Formats a value: `* 19.8 ± 0.12`, or `* +7.9 ± 0.2` as a difference from the baseline. If some
+/// seeds have no value, the number of seeds follows.
 fn cell(of: Option<&Aggregated>, seeds: usize, view: View<'_>) -> String {
     let Some(one) = of else { return NONE.to_owned() };
     let unit = format::unit(one.metric, one.unit, one.mean);

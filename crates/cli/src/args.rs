@@ -1,4 +1,4 @@
-//! The arguments, as people write them.
+//! The command-line arguments.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use tidegate_workbench::{self as workbench, Capture, Format, Notice, Override, S
 use crate::reproduce::{Report, Reproduce};
 use crate::sweep::SweepArgs;
 use crate::switch::Switch;
-use crate::{Result, complain};
+use crate::{Result, print_stderr};
 
-/// Datacenter transports, simulated and compared.
+/// Simulates and compares datacenter transports.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -28,7 +28,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         scenario: Scenario,
         #[command(flatten)]
-        how: How,
+        how: RunArgs,
         #[command(flatten)]
         packets: Packets,
         /// Only estimate what it takes
@@ -39,29 +39,30 @@ pub(crate) enum Command {
     Compare {
         #[command(flatten)]
         scenario: Scenario,
-        /// Protocols, separated by commas, or `all` that the scenario can run under; see `tidegate
-        /// protocols`
+        /// Protocols, separated by commas, or `all` for every protocol that can run the scenario;
+        /// see `tidegate protocols`
         #[arg(
             long, value_name = "A,B,…", value_delimiter = ',', required = true,
             value_parser = name
         )]
         protocols: Vec<String>,
-        /// Of several seeds, compare with this protocol, seed by seed (default: the first)
+        /// With several seeds: the protocol that others are compared with, seed by seed (default:
+        /// the first)
         #[arg(long, value_name = "PROTOCOL")]
         baseline: Option<String>,
         #[command(flatten)]
-        how: How,
-        /// Only estimate what it takes
+        how: RunArgs,
+        /// Only estimate the cost of the runs
         #[arg(long)]
         dry_run: bool,
     },
-    /// Run one scenario many times, with other values of some keys and other seeds
+    /// Run one scenario many times, with varied keys and seeds
     Sweep(SweepArgs),
     /// Reproduce the figures and claims of papers
     Reproduce(Reproduce),
-    /// Make one page, with plots, from folders of results
+    /// Write one HTML page with plots from folders of results
     Report(Report),
-    /// List the protocols, or describe one: what it needs of switches, and its parameters
+    /// List the protocols, or describe one: its switch requirements and parameters
     Protocols {
         /// The protocol to describe
         name: Option<String>,
@@ -69,53 +70,52 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Print a scenario to begin with, all its keys in comments; without a name, list
-    /// the fabrics
+    /// Print a scenario template with all keys as comments; without a name, list the fabrics
     New {
-        /// The fabric: a paper's, or a kind that is generated
+        /// The fabric: that of a paper, or a generated kind
         fabric: Option<String>,
     },
-    /// Make a scenario of another simulator's files
+    /// Convert another simulator's files to a scenario
     Import {
-        /// A fabric, or a fabric and flows; with --fabric flows alone
+        /// A fabric file, or a fabric file and a flow file; with --fabric, a flow file only
         #[arg(required = true, num_args = 1..=2)]
         files: Vec<PathBuf>,
-        /// The fabric that the flows are for: a scenario file, of which all but the flows is kept,
-        /// or a fabric as of `tidegate new`
+        /// The fabric of the flows: a scenario file, whose own flows are replaced, or a fabric
+        /// name of `tidegate new`
         #[arg(long, value_name = "SCENARIO")]
         fabric: Option<String>,
         #[command(flatten)]
         exchanged: Exchanged,
     },
-    /// Write a scenario's fabric and flows as another simulator reads them
+    /// Convert a scenario's fabric and flows to another simulator's files
     Export {
         #[command(flatten)]
         scenario: Scenario,
         #[command(flatten)]
         exchanged: Exchanged,
     },
-    /// Take real messages over UDP, and answer requests
+    /// Receive messages over UDP and answer requests
     #[cfg(target_os = "linux")]
     Serve(crate::net::Serve),
-    /// Send real messages to who serves, and measure
+    /// Send messages over UDP to a `serve` endpoint and measure
     #[cfg(target_os = "linux")]
     Send(crate::net::Send),
-    /// Run one scenario with real packets: a process for each host, a switch in software
+    /// Run one scenario over UDP: one process per host, and a software switch
     #[cfg(target_os = "linux")]
     Testbed(crate::testbed::Testbed),
-    /// Be a host of a testbed, which starts it
+    /// Run as one host of a testbed; the testbed starts this command
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     TestbedHost,
-    /// Forward real UDP datagrams as a switch of the simulator would (Linux)
+    /// Forward UDP datagrams as a switch of the simulator does (Linux)
     Switch(Switch),
-    /// Print a dissector of captured packets for Wireshark
+    /// Print a Wireshark dissector for captured packets
     Dissector,
     /// Print the JSON Schema of scenario files
     Schema,
     /// Print the manual page (for `man -l -`)
     Man {
-        /// Write a page for each subcommand to this folder instead
+        /// Write one page per subcommand to this folder instead
         #[arg(long, value_name = "DIR", value_parser = folder())]
         out: Option<PathBuf>,
     },
@@ -126,13 +126,13 @@ pub(crate) enum Command {
     },
 }
 
-/// Which scenario.
+/// The scenario and its overrides.
 #[derive(Debug, Group)]
 pub(crate) struct Scenario {
     /// Scenario file (TOML)
     #[arg(value_name = "SCENARIO")]
     pub(crate) path: PathBuf,
-    /// Change a key of the scenario, `fabric.mtu=1500B` say; may stand several times
+    /// Override a key of the scenario, e.g. `fabric.mtu=1500B`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Seed of all randomness
@@ -141,15 +141,15 @@ pub(crate) struct Scenario {
         value_parser = whole::<0, SEED_MAX>
     )]
     seed: Option<u64>,
-    /// Run it under several seeds, and show means with 95 % intervals: how many (`5`: 1 to 5), a
-    /// range with both its ends (`1..5`), or a list (`1,4,7`)
+    /// Run under several seeds and show means with 95 % intervals: a count (`5`: seeds 1 to 5), an
+    /// inclusive range (`1..5`), or a list (`1,4,7`)
     #[arg(long, value_name = "SEEDS", allow_hyphen_values = true, conflicts_with = "seed")]
     seeds: Option<SeedList>,
 }
 
 impl Scenario {
-    /// What is to be changed in the file; `--seed` wins over `--set seed=`, beside which a list of
-    /// seeds is refused.
+    /// The overrides of the file. `--seed` takes precedence over `--set seed=`; `--seeds` together
+    /// with `--set seed=` is an error.
     pub(crate) fn overrides(&self) -> Result<Vec<Override>> {
         let mut set: Vec<Override> =
             self.set.iter().map(|argument| workbench::set(argument)).collect::<Result<_>>()?;
@@ -164,106 +164,106 @@ impl Scenario {
         Ok(set)
     }
 
-    /// The seeds, where they are several.
+    /// The seeds, if there are several.
     pub(crate) fn several_seeds(&self) -> Option<&SeedList> {
         self.seeds.as_ref().filter(|list| list.seeds().len() > 1)
     }
 }
 
-/// Whose files, and where they or what is made of them goes.
+/// Format and destination of an import or export.
 #[derive(Debug, Group)]
 pub(crate) struct Exchanged {
-    /// Whose files: HPCC's ns-3 (topology.txt, flow.txt), htsim's (.topo, .cm), or a list of links
-    /// (`a b rate delay` a line) with a trace
+    /// File format: HPCC's ns-3 (topology.txt, flow.txt), htsim (.topo, .cm), or a list of links
+    /// (one `a b rate delay` per line) with a trace
     #[arg(long = "as", value_name = "FORMAT", value_parser = formats())]
     pub(crate) format: Format,
-    /// Write to this folder, which is created
+    /// Write to this folder; it is created
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Replace what is already there
+    /// Replace existing files
     #[arg(long)]
     pub(crate) force: bool,
 }
 
-/// A format by its name.
+/// Parses the name of a format.
 fn formats() -> impl TypedValueParser<Value = Format> {
     let names = PossibleValuesParser::new(Format::ALL.map(Format::name));
     names.try_map(|name| Format::find(&name))
 }
 
-/// How to run it.
+/// Options of a run.
 #[derive(Debug, Group)]
-pub(crate) struct How {
-    /// Use at most so many threads (default: one a core); results do not depend on it
+pub(crate) struct RunArgs {
+    /// Maximum number of threads (default: one per core); results do not depend on it
     #[arg(
         long, value_name = "N", allow_negative_numbers = true,
         value_parser = whole::<1, THREADS_MAX>
     )]
     pub(crate) threads: Option<u64>,
-    /// Divide the fabric into so many partitions, each on a thread of its own, whether or not that
-    /// pays: for tests of determinism
+    /// Divide the fabric into this number of partitions, each on its own thread, even if that is
+    /// slower: for tests of determinism
     #[arg(long, value_name = "N", hide = true, value_parser = whole::<1, THREADS_MAX>)]
     pub(crate) partitions: Option<u64>,
-    /// Write results to this folder, which is created
+    /// Write results to this folder; it is created
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub(crate) out: Option<PathBuf>,
-    /// Replace what is already where results go
+    /// Replace existing results
     #[arg(long)]
     pub(crate) force: bool,
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) voice: Voice,
+    pub(crate) verbosity: Verbosity,
 }
 
-impl How {
-    /// The folder of results, where people are told of it.
-    pub(crate) fn told(&self) -> Option<&Path> {
+impl RunArgs {
+    /// The folder of results, if the text output names it.
+    pub(crate) fn announced_out(&self) -> Option<&Path> {
         self.out.as_deref().filter(|_| !self.json)
     }
 }
 
-/// How much is told on stderr.
+/// RunArgs much is printed on stderr.
 #[derive(Clone, Copy, Debug, Group)]
-pub(crate) struct Voice {
-    /// Tell of errors alone: no progress, no warnings
+pub(crate) struct Verbosity {
+    /// Print errors only: no progress, no warnings
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Also tell what is run: the settings that the scenario comes to, and what is done meanwhile
+    /// Also print the resolved settings of the scenario, and each step of the run
     #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }
 
-impl Voice {
-    /// Warns, unless that is not wanted.
+impl Verbosity {
+    /// Prints a warning, unless `--quiet` is set.
     pub(crate) fn warn(self, warning: &str) {
         if !self.quiet {
-            complain(&format!("warning: {warning}"));
+            print_stderr(&format!("warning: {warning}"));
         }
     }
 
-    /// Who tells what is run, if that is wanted.
-    pub(crate) fn teller(self) -> Option<Notice<'static>> {
-        if self.verbose { Some(&complain) } else { None }
+    /// The function that prints the resolved settings, if `--verbose` is set.
+    pub(crate) fn notice(self) -> Option<Notice<'static>> {
+        if self.verbose { Some(&print_stderr) } else { None }
     }
 }
 
-/// Where runs are kept.
+/// Where results of runs are cached.
 #[derive(Debug, Group)]
-pub(crate) struct Kept {
-    /// Keep runs in this folder (default: one in the user's cache)
+pub(crate) struct CacheArgs {
+    /// Cache runs in this folder (default: one in the user's cache folder)
     #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
     cache: Option<PathBuf>,
-    /// Run everything anew and keep nothing
+    /// Repeat every run and cache nothing
     #[arg(long)]
     no_cache: bool,
 }
 
-impl Kept {
-    /// The folder, if there is to be one. One that was named has to be writable; without the
-    /// user's own, which is warned of, runs are only not kept.
-    pub(crate) fn folder(&self, voice: Voice) -> Result<Option<PathBuf>> {
+impl CacheArgs {
+    /// The cache folder, if any. A named folder must be writable. If the default folder is not
+    /// writable, a warning is printed and runs are not cached.
+    pub(crate) fn folder(&self, verbosity: Verbosity) -> Result<Option<PathBuf>> {
         if self.no_cache {
             return Ok(None);
         }
@@ -273,7 +273,7 @@ impl Kept {
         let own = workbench::default_cache().filter(|folder| match workbench::can_keep(folder) {
             Ok(()) => true,
             Err(error) => {
-                voice.warn(&error.to_string());
+                verbosity.warn(&error.to_string());
                 false
             }
         });
@@ -281,14 +281,14 @@ impl Kept {
     }
 }
 
-/// Which packets to capture.
+/// The packets to capture.
 #[derive(Debug, Default, Group)]
 pub(crate) struct Packets {
     /// Capture packets to this file (pcapng)
     #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
     pub(crate) pcap: Option<PathBuf>,
-    /// Capture what leaves onto these links: name of a host, a switch or a link (`h0->s0`), with
-    /// `*` and `?`; may stand several times (default: the links of hosts)
+    /// Capture packets that enter these links: the name of a host, a switch or a link (`h0->s0`),
+    /// with `*` and `?`; repeatable (default: all links of hosts)
     #[arg(long, value_name = "GLOB", requires = "pcap")]
     pub(crate) pcap_of: Vec<String>,
 }
@@ -303,11 +303,11 @@ impl Packets {
 /// Options whose value is a list.
 const LISTS: [&str; 3] = ["--protocols", "--vary", "--seeds"];
 
-/// The words of a command line as they were meant: a list that the shell divided at blanks beside
-/// its commas is one word again. Elsewhere a comma at the end of a list is wrong.
+/// Rejoins lists that the shell divided at blanks beside commas (`--seeds 1, 2`) into one word.
+/// Otherwise a comma at the end of a list remains an error.
 pub(crate) fn rejoined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
-    // Whether the last word ends in the value of a list, and whether the next one begins it.
+    // Whether the last word belongs to a list, and whether the next word begins one.
     let (mut in_list, mut begins) = (false, false);
     for word in words {
         let text = word.to_str().unwrap_or("");
@@ -333,14 +333,14 @@ fn is_set(word: &str, option: &str) -> bool {
     word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
 }
 
-/// Reads the name of a folder; `-`, which elsewhere means stdout, is none.
+/// Parses the name of a folder. `-`, which usually means stdout, is refused.
 pub(crate) fn folder() -> impl TypedValueParser<Value = PathBuf> {
-    no_stdout("stdout takes no files: name a folder")
+    no_stdout("results are files and cannot go to stdout: name a folder")
 }
 
-/// Reads the name of a page.
+/// Parses the name of an output file.
 pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
-    no_stdout("a page is not written to stdout: name a file")
+    no_stdout("the page cannot go to stdout: name a file")
 }
 
 fn no_stdout(message: &'static str) -> impl TypedValueParser<Value = PathBuf> {
@@ -351,18 +351,18 @@ fn no_stdout(message: &'static str) -> impl TypedValueParser<Value = PathBuf> {
     )
 }
 
-/// A name in a list, without the blanks around it.
+/// Parses a name in a list, without surrounding blanks.
 fn name(text: &str) -> std::result::Result<String, String> {
     let name = text.trim();
-    let empty = "a name is missing beside a comma";
+    let empty = "a name is missing before or after a comma";
     if name.is_empty() { Err(empty.to_owned()) } else { Ok(name.to_owned()) }
 }
 
-/// TOML has no larger whole number.
+/// The largest whole number in TOML.
 const SEED_MAX: u64 = i64::MAX as u64;
 const THREADS_MAX: u64 = 65_535;
 
-/// A whole number from `MIN` to `MAX`.
+/// Parses a whole number from `MIN` to `MAX`.
 fn whole<const MIN: u64, const MAX: u64>(text: &str) -> std::result::Result<u64, String> {
     let number = text.parse().ok().filter(|number| (MIN..=MAX).contains(number));
     number.ok_or_else(|| format!("expected a whole number from {MIN} to {MAX}"))
@@ -374,12 +374,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn lists_that_the_shell_divided_are_whole_again() {
+    fn rejoined_lists() {
         let rejoined = |line: &str| {
             let words = rejoined(line.split(' ').map(OsString::from)).into_iter();
             words.map(|word| word.into_string().unwrap()).collect::<Vec<_>>().join(" ")
         };
-        for (line, meant) in [
+        for (line, expected) in [
             ("x --protocols a, b -q", "x --protocols a,b -q"),
             ("--protocols=a, b , c x.toml", "--protocols=a,b,c x.toml"),
             ("--protocols a ,b x.toml", "--protocols a,b x.toml"),
@@ -391,7 +391,7 @@ mod tests {
             ("--protocols", "--protocols"),
             ("--vary --protocols a, b", "--vary --protocols a, b"),
         ] {
-            assert_eq!(rejoined(line), meant, "{line}");
+            assert_eq!(rejoined(line), expected, "{line}");
         }
     }
 

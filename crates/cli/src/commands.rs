@@ -1,4 +1,4 @@
-//! What each subcommand does.
+//! The subcommands.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -11,13 +11,13 @@ use tidegate_workbench::{
     self as workbench, Error, Override, Plan, Ranks, Results, RunOptions, SeedList, Written,
 };
 
-use crate::args::{Args, Command, Exchanged, How, Packets, Scenario, Voice};
+use crate::args::{Args, Command, Exchanged, Packets, RunArgs, Scenario, Verbosity};
 use crate::engine::Threads;
 use crate::format::{bytes, shown};
 use crate::progress::{Bars, Total};
-use crate::{Result, aggregate, complain, emit, man, page, reproduce, sweep, table};
+use crate::{Result, aggregate, emit, man, page, print_stderr, reproduce, sweep, table};
 
-/// Does it, and returns what goes to stdout.
+/// Executes a command and returns its output for stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
     match command {
         Command::Run { scenario, how, packets, dry_run: true } => {
@@ -28,7 +28,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             None => run_one(&scenario, &how, &packets, None),
         },
         Command::Compare { scenario, protocols, baseline, how, dry_run } => {
-            let protocols = compared(&scenario, protocols, how.voice)?;
+            let protocols = compared(&scenario, protocols, how.verbosity)?;
             if dry_run {
                 return forecast(&scenario, Some(&protocols), &how, &Packets::default());
             }
@@ -37,10 +37,11 @@ pub(crate) fn run(command: Command) -> Result<String> {
                 return run_several(&scenario, (Some(&protocols), baseline), seeds, &how);
             }
             if baseline.is_some() {
-                let message = "compares seed by seed, and n = 1 here: add --seeds 5".to_owned();
+                let message =
+                    "compares seed by seed and needs several seeds: add --seeds 5".to_owned();
                 return Err(Error::Usage { option: "--baseline", message });
             }
-            forces_something(&how, false)?;
+            check_force(&how, false)?;
             let overrides = scenario.overrides()?;
             let result = observed(&how, &protocols, |options| {
                 workbench::compare(&scenario.path, &overrides, &protocols, options)
@@ -50,12 +51,12 @@ pub(crate) fn run(command: Command) -> Result<String> {
                 _ => None,
             };
             let (comparison, unwritten) = done(result, take)?;
-            comparison.all_warnings().iter().for_each(|warning| how.voice.warn(warning));
+            comparison.all_warnings().iter().for_each(|warning| how.verbosity.warn(warning));
             let text = match how.json {
                 true => json(|to| comparison.write(to)),
                 false => table::comparison(&comparison),
             };
-            ended(text, unwritten, how.told())
+            ended(text, unwritten, how.announced_out())
         }
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
@@ -80,7 +81,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
         }
         Command::Export { scenario, exchanged: Exchanged { format, out, force } } => {
             if scenario.several_seeds().is_some() {
-                let message = "an export is of one seed".to_owned();
+                let message = "an export has one seed: use --seed".to_owned();
                 return Err(Error::Usage { option: "--seeds", message });
             }
             let overrides = scenario.overrides()?;
@@ -101,7 +102,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
         Command::Man { out: None } => Ok(man::page()),
         Command::Man { out: Some(out) } => {
             workbench::Destination::open(&out, false)?.write(&man::pages())?;
-            Ok(format!("The pages are in {}\n", shown(&out.display().to_string())))
+            Ok(format!("Manual pages are in {}\n", shown(&out.display().to_string())))
         }
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -111,22 +112,23 @@ pub(crate) fn run(command: Command) -> Result<String> {
     }
 }
 
-/// The same as one of several processes, of which the first alone answers; `true` where this is it.
+/// Executes a command as one rank of several processes. Only the first rank prints the result; the
+/// flag is `true` on that rank.
 pub(crate) fn run_among(command: Command, ranks: Ranks) -> (bool, Result<String>) {
     let first = ranks.is_first();
     let result = match command {
-        Command::Run { scenario, .. } if scenario.several_seeds().is_some() => Err(Error::Alone(
-            "several seeds are run in one process: start it without mpirun".to_owned(),
-        )),
+        Command::Run { scenario, .. } if scenario.several_seeds().is_some() => {
+            Err(Error::Alone("--seeds runs in one process: start it without mpirun".to_owned()))
+        }
         Command::Run { dry_run: true, .. } => {
-            Err(Error::Alone("--dry-run is of one process: start it without mpirun".to_owned()))
+            Err(Error::Alone("--dry-run runs in one process: start it without mpirun".to_owned()))
         }
         Command::Run { scenario, how, packets, .. } if first => {
             run_one(&scenario, &how, &packets, Some(&ranks))
         }
         Command::Run { scenario, how, .. } => serve(&scenario, &how, &ranks),
         _ => Err(Error::Alone(
-            "only `tidegate run` is done in several processes; start the others without mpirun"
+            "only `tidegate run` supports several processes: start other commands without mpirun"
                 .to_owned(),
         )),
     };
@@ -137,7 +139,7 @@ pub(crate) fn run_among(command: Command, ranks: Ranks) -> (bool, Result<String>
 fn forecast(
     scenario: &Scenario,
     protocols: Option<&[String]>,
-    how: &How,
+    how: &RunArgs,
     packets: &Packets,
 ) -> Result<String> {
     let seeds = scenario.several_seeds();
@@ -173,15 +175,15 @@ fn warn_of_size(plan: &Plan, options: &RunOptions<'_>, warn: &dyn Fn(&str)) -> R
 
 fn run_one(
     scenario: &Scenario,
-    how: &How,
+    how: &RunArgs,
     packets: &Packets,
     ranks: Option<&Ranks>,
 ) -> Result<String> {
     let Packets { pcap, .. } = packets;
-    forces_something(how, pcap.is_some())?;
+    check_force(how, pcap.is_some())?;
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
-    let warn = |warning: &str| how.voice.warn(warning);
-    if pcap.is_some() && !how.voice.quiet && ranks.is_none() {
+    let warn = |warning: &str| how.verbosity.warn(warning);
+    if pcap.is_some() && !how.verbosity.quiet && ranks.is_none() {
         let options = RunOptions { capture: packets.capture(), ..options(how, None) };
         warn_of_size(&plan, &options, &warn)?;
     }
@@ -196,12 +198,12 @@ fn run_one(
         return ended(json(|to| summary.write(to)), unwritten, None);
     }
     let threads = match (ranks, pcap) {
-        // Each process has threads of its own.
-        (Some(_), _) => Threads::Unsaid,
-        (None, Some(_)) => Threads::Of(threads, "a capture is taken on one"),
-        (None, None) => Threads::Of(threads, "parts too small"),
+        // Each process has its own threads.
+        (Some(_), _) => Threads::Unknown,
+        (None, Some(_)) => Threads::Of(threads, "a capture needs a single thread"),
+        (None, None) => Threads::Of(threads, "more partitions would be too small"),
     };
-    ended(table::run(&summary, threads), unwritten, how.told())
+    ended(table::run(&summary, threads), unwritten, how.announced_out())
 }
 
 /// What was run, and why it cannot be written where that is so.
@@ -239,32 +241,32 @@ pub(crate) fn ended(text: String, unwritten: Option<Error>, out: Option<&Path>) 
     }
 }
 
-/// What was written; what was left out of it goes to stderr.
+/// Lists the written files; prints warnings about omitted data on stderr.
 fn exchanged(made: &Written) -> String {
-    made.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    made.warnings.iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
     made.files.iter().map(|path| shown(&path.display().to_string()) + "\n").collect()
 }
 
-/// Runs it under several seeds, and each of `protocols` where some are to be compared, with their
+/// Runs a scenario under several seeds; with `protocols`, under each of them, compared with the
 /// baseline.
 fn run_several(
     scenario: &Scenario,
     (protocols, baseline): (Option<&[String]>, Option<&str>),
     seeds: &SeedList,
-    how: &How,
+    how: &RunArgs,
 ) -> Result<String> {
-    forces_something(how, false)?;
+    check_force(how, false)?;
     let overrides = scenario.overrides()?;
     let runs = seeds.seeds().len() * protocols.map_or(1, <[String]>::len);
-    let total = Total::of(runs, how.voice);
-    let tell = |number: usize, progress: &workbench::Progress| total.hear(number, progress);
+    let total = Total::of(runs, how.verbosity);
+    let update = |number: usize, progress: &workbench::Progress| total.update(number, progress);
     let result = workbench::run_seeds(
         &scenario.path,
         &overrides,
         protocols,
         baseline,
         seeds,
-        &options(how, Some(&tell)),
+        &options(how, Some(&update)),
     );
     total.clear();
     let take = |results| match results {
@@ -272,41 +274,45 @@ fn run_several(
         _ => None,
     };
     let (aggregate, unwritten) = done(result, take)?;
-    aggregate.warnings.iter().for_each(|warning| how.voice.warn(warning));
+    aggregate.warnings.iter().for_each(|warning| how.verbosity.warn(warning));
     let text = match how.json {
         true => json(|to| aggregate.write(to)),
         false => aggregate::tables(&aggregate, &seeds.to_string()),
     };
-    ended(text, unwritten, how.told())
+    ended(text, unwritten, how.announced_out())
 }
 
-/// The protocols to compare: `all` are those that the scenario can run under, of which the others
-/// are told.
-fn compared(scenario: &Scenario, asked: Vec<String>, voice: Voice) -> Result<Vec<String>> {
-    match &asked[..] {
-        [all] if all == ALL => carried(&scenario.path, &scenario.overrides()?, voice),
-        asked if asked.iter().any(|name| name == ALL) => {
-            let message = format!("`{ALL}` stands alone");
+/// The protocols to compare. `all` selects those that can run the scenario; a warning names the
+/// others.
+fn compared(scenario: &Scenario, named: Vec<String>, verbosity: Verbosity) -> Result<Vec<String>> {
+    match &named[..] {
+        [all] if all == ALL => runnable(&scenario.path, &scenario.overrides()?, verbosity),
+        names if names.iter().any(|name| name == ALL) => {
+            let message = format!("`{ALL}` cannot be combined with other names");
             Err(Error::Usage { option: "--protocols", message })
         }
-        _ => Ok(asked),
+        _ => Ok(named),
     }
 }
 
-/// What stands for all protocols that a scenario can run under.
+/// Selects all protocols that can run a scenario.
 pub(crate) const ALL: &str = "all";
 
-/// The protocols that a scenario can run under; tells which others are left out, and why.
-pub(crate) fn carried(path: &Path, overrides: &[Override], voice: Voice) -> Result<Vec<String>> {
+/// The protocols that can run a scenario. A warning names the others, with the reason.
+pub(crate) fn runnable(
+    path: &Path,
+    overrides: &[Override],
+    verbosity: Verbosity,
+) -> Result<Vec<String>> {
     let carried = workbench::carried(path, overrides)?;
     for (names, why) in &carried.refused {
-        voice.warn(&format!("without {}: {why}", names.join(", ")));
+        verbosity.warn(&format!("skipped {}: {why}", names.join(", ")));
     }
     Ok(carried.protocols)
 }
 
-/// Takes part in the run that the first process does.
-fn serve(scenario: &Scenario, how: &How, ranks: &Ranks) -> Result<String> {
+/// Takes part in the run of the first rank.
+fn serve(scenario: &Scenario, how: &RunArgs, ranks: &Ranks) -> Result<String> {
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
     let threads = how.threads.map(|threads| threads as usize);
     let interrupted = Some(interrupt_flag());
@@ -314,26 +320,29 @@ fn serve(scenario: &Scenario, how: &How, ranks: &Ranks) -> Result<String> {
     workbench::serve(&plan, &options).map(|()| String::new())
 }
 
-/// Refuses `--force` where nothing is written.
-pub(crate) fn forces_something(how: &How, captures: bool) -> Result<()> {
+/// Refuses `--force` if the run writes nothing.
+pub(crate) fn check_force(how: &RunArgs, captures: bool) -> Result<()> {
     if !how.force || how.out.is_some() || captures {
         return Ok(());
     }
-    let message = "replaces what a run writes, and this one writes nothing; name a folder with \
-        --out, or a file with --pcap";
+    let message = "replaces output files, but this run writes none: name a folder with --out, or \
+        a file with --pcap";
     Err(Error::Usage { option: "--force", message: message.to_owned() })
 }
 
-/// Runs with a progress bar for each of `names`, and so that a signal ends it in good order.
-fn observed<T>(how: &How, names: &[String], job: impl FnOnce(&RunOptions<'_>) -> T) -> T {
-    let bars = Bars::new(names, how.voice);
-    let tell = |number: usize, progress: &workbench::Progress| bars.tell(number, progress);
-    let result = job(&options(how, Some(&tell)));
+/// Runs a job with one progress bar per name, and ends it in an orderly way after a signal.
+fn observed<T>(how: &RunArgs, names: &[String], job: impl FnOnce(&RunOptions<'_>) -> T) -> T {
+    let bars = Bars::new(names, how.verbosity);
+    let update = |number: usize, progress: &workbench::Progress| bars.update(number, progress);
+    let result = job(&options(how, Some(&update)));
     bars.clear();
     result
 }
 
-fn options<'a>(how: &'a How, progress: Option<workbench::ProgressListener<'a>>) -> RunOptions<'a> {
+fn options<'a>(
+    how: &'a RunArgs,
+    progress: Option<workbench::ProgressListener<'a>>,
+) -> RunOptions<'a> {
     RunOptions {
         out: how.out.as_deref(),
         force: how.force,
@@ -341,7 +350,7 @@ fn options<'a>(how: &'a How, progress: Option<workbench::ProgressListener<'a>>) 
         tables: None,
         ranks: None,
         warn: None,
-        resolved: how.voice.teller(),
+        resolved: how.verbosity.notice(),
         threads: how.threads.map(|threads| threads as usize),
         partitions: how.partitions.map(|partitions| partitions as usize),
         progress,
@@ -349,17 +358,19 @@ fn options<'a>(how: &'a How, progress: Option<workbench::ProgressListener<'a>>) 
     }
 }
 
-/// Set by the first signal that asks for an end: Ctrl-C, a `kill`, a terminal that closes. The
-/// second ends the process where it is.
+/// A flag that the first SIGINT, SIGTERM or SIGHUP sets. The second signal ends the process
+/// immediately.
 pub(crate) fn interrupt_flag() -> &'static AtomicBool {
     static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in signals() {
-            // In this order: what is registered first is asked first, and must not see its own
-            // signal.
+            // The order matters: handlers run in order of registration, and the conditional
+            // shutdown must run before the flag is set by the same signal.
             let second = register_conditional_shutdown(signal, 130, flag.clone());
             if let Err(error) = second.and_then(|_| register(signal, flag.clone())) {
-                complain(&format!("warning: signal {signal} will end the run at once: {error}"));
+                print_stderr(&format!(
+                    "warning: cannot handle signal {signal}, which will kill the run: {error}"
+                ));
             }
         }
         flag
@@ -372,8 +383,8 @@ fn signals() -> Vec<i32> {
     vec![SIGINT, SIGTERM]
 }
 
-/// A process started with SIGHUP ignored, as by `nohup`, is to outlive its terminal. Only Linux
-/// tells.
+/// The signals to handle. If the process was started with SIGHUP ignored (`nohup`), it must outlive
+/// its terminal, so SIGHUP is left alone. Only Linux reports this (in `/proc`).
 #[cfg(unix)]
 fn signals() -> Vec<i32> {
     use signal_hook::consts::SIGHUP;
@@ -387,7 +398,7 @@ fn signals() -> Vec<i32> {
     }
 }
 
-/// Where the results are.
+/// The line that names the folder of results.
 fn written(out: Option<&Path>) -> String {
     out.map(|out| format!("\nResults are in {}\n", shown(&out.display().to_string())))
         .unwrap_or_default()

@@ -1,22 +1,22 @@
-//! The last line of a run: what it cost.
+//! The last line of a run: its cost.
 
 use tidegate_workbench::results::Engine;
 
 use crate::format::bytes;
 
-/// How many threads a run might have had, and why it has fewer if it does.
+/// How many threads were available to a run, and why it may use fewer.
 #[derive(Clone, Copy)]
 pub(crate) enum Threads {
     Of(usize, &'static str),
-    /// They were shared with others.
-    Unsaid,
+    /// Other runs or processes shared them.
+    Unknown,
 }
 
-/// What the run cost. Processor time says more than one thread does alone, where no other run had
-/// part in it.
+/// The cost of a run. Processor time is shown if the run used several threads and no other run
+/// shared the process.
 pub(crate) fn engine_line(engine: &Engine, threads: Threads) -> String {
     let took = match (engine.threads, threads) {
-        (1, Threads::Of(1, _) | Threads::Unsaid) => String::new(),
+        (1, Threads::Of(1, _) | Threads::Unknown) => String::new(),
         (some, Threads::Of(all, why)) if some < all => {
             let thread = if some == 1 { "thread" } else { "threads" };
             format!(", {some} {thread} of {all}: {why}")
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_and_idle_threads_are_said_where_there_are_some() {
+    fn engine_line_threads_and_processor_time() {
         let line = |worked: usize, threads: Threads| {
             let engine = Engine {
                 digest: "0".repeat(16),
@@ -56,17 +56,17 @@ mod tests {
             };
             engine_line(&engine, threads)
         };
-        let small = |all| Threads::Of(all, "parts too small");
-        for (worked, threads, said) in [
+        let small = |all| Threads::Of(all, "more partitions would be too small");
+        for (worked, threads, expected) in [
             (1, small(1), "(1.5 M/s), - of memory"),
             (2, small(2), "(1.5 M/s), 3.50 CPU s, 2 threads, - of memory"),
-            (1, small(2), "(1.5 M/s), 1 thread of 2: parts too small, - of memory"),
-            (2, small(4), "3.50 CPU s, 2 threads of 4: parts too small, -"),
-            // What others took meanwhile is in the processor time of several threads.
-            (2, Threads::Unsaid, "(1.5 M/s), 2 threads, - of memory"),
-            (1, Threads::Unsaid, "(1.5 M/s), - of memory"),
+            (1, small(2), "1 thread of 2: more partitions would be too small, - of memory"),
+            (2, small(4), "3.50 CPU s, 2 threads of 4: more partitions would be too small, -"),
+            // The processor time of the process includes that of other runs.
+            (2, Threads::Unknown, "(1.5 M/s), 2 threads, - of memory"),
+            (1, Threads::Unknown, "(1.5 M/s), - of memory"),
         ] {
-            assert!(line(worked, threads).contains(said), "{}", line(worked, threads));
+            assert!(line(worked, threads).contains(expected), "{}", line(worked, threads));
         }
     }
 }

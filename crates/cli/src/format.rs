@@ -1,25 +1,25 @@
-//! Numbers as people read them: three significant digits, a unit that fits.
+//! Formats numbers for readers: three significant digits and a suitable unit.
 
 use std::time::Duration;
 
 use tidegate_workbench::results::{FctSummary, Fixed};
 use tidegate_workbench::{Estimate, is_share};
 
-/// What is shown where there is no number.
+/// Shown in place of a missing number.
 pub(crate) const NONE: &str = "-";
-/// Stands before a percentile that is only a lower bound.
+/// Prefix of a percentile that is only a lower bound.
 pub(crate) const BOUND: &str = "≥";
 
-/// A text from outside as a terminal may have it: what would move the cursor, change colours or
-/// turn the direction of what follows stands there as an escape.
+/// Makes external text safe for a terminal: control characters (cursor, colours) and characters
+/// that change the text direction are escaped.
 pub(crate) fn shown(text: &str) -> String {
-    let turns = |c: char| {
+    let is_directional = |c: char| {
         matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
             || matches!(c, '\u{2066}'..='\u{2069}')
     };
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() || turns(c) {
+        if c.is_control() || is_directional(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
@@ -28,7 +28,7 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// Three significant digits, without a power of ten up to 10⁶.
+/// Formats a number with three significant digits, and at most three decimals.
 pub(crate) fn digits(x: f64) -> String {
     if x == 0.0 {
         return "0".to_owned();
@@ -42,24 +42,24 @@ pub(crate) fn digits(x: f64) -> String {
     format!("{x:.decimals$}")
 }
 
-/// `x` if there is one.
+/// Formats a number, or [`NONE`].
 pub(crate) fn number(x: Option<f64>) -> String {
     x.map_or_else(|| NONE.to_owned(), digits)
 }
 
-/// A share of one, in per cent.
+/// Formats a share of one in per cent.
 pub(crate) fn percent(x: Option<f64>) -> String {
     x.map_or_else(|| NONE.to_owned(), |x| format!("{:.1} %", x * 100.0))
 }
 
-/// A span given in microseconds.
+/// Formats a time span given in microseconds.
 pub(crate) fn micros(us: Option<Fixed>) -> String {
     let Some(us) = us.map(Fixed::as_f64) else { return NONE.to_owned() };
     let (scale, unit) = time_unit(us);
     format!("{} {unit}", digits(us * scale))
 }
 
-/// The unit in which people read so many microseconds, and what they are to be multiplied by.
+/// A suitable unit for a number of microseconds, with the factor that converts to it.
 pub(crate) fn time_unit(us: f64) -> (f64, &'static str) {
     match us {
         us if us >= 999_500.0 => (1e-6, "s"),
@@ -68,7 +68,7 @@ pub(crate) fn time_unit(us: f64) -> (f64, &'static str) {
     }
 }
 
-/// A number of bytes, in powers of ten.
+/// Formats a number of bytes, with decimal prefixes.
 pub(crate) fn bytes(x: Option<f64>) -> String {
     let Some(x) = x else { return NONE.to_owned() };
     match size_unit(x) {
@@ -77,7 +77,7 @@ pub(crate) fn bytes(x: Option<f64>) -> String {
     }
 }
 
-/// The unit in which people read so many bytes, and what they are to be multiplied by.
+/// A suitable unit for a number of bytes, with the factor that converts to it.
 pub(crate) fn size_unit(bytes: f64) -> (f64, &'static str) {
     match bytes {
         x if x >= 0.9995e12 => (1e-12, "TB"),
@@ -88,7 +88,7 @@ pub(crate) fn size_unit(bytes: f64) -> (f64, &'static str) {
     }
 }
 
-/// The unit in which people read a metric of that size, and what it is to be multiplied by.
+/// A suitable unit for a metric of this magnitude, with the factor that converts to it.
 pub(crate) fn unit(metric: &str, unit: &str, size: f64) -> (f64, &'static str) {
     match unit {
         "us" => time_unit(size),
@@ -98,7 +98,7 @@ pub(crate) fn unit(metric: &str, unit: &str, size: f64) -> (f64, &'static str) {
     }
 }
 
-/// A mean with half of its interval, in a unit: `19.8 ± 0.12 us`.
+/// Formats a mean with half of its interval and a unit: `19.8 ± 0.12 us`.
 pub(crate) fn estimate(of: Estimate, (scale, unit): (f64, &'static str), sign: &str) -> String {
     let shown = |x: f64| match unit {
         "%" => format!("{:.1}", x * scale),
@@ -107,23 +107,23 @@ pub(crate) fn estimate(of: Estimate, (scale, unit): (f64, &'static str), sign: &
     };
     let half = of.shown_half().map_or_else(String::new, |half| format!(" ± {}", shown(half)));
     let mean = shown(of.mean);
-    // What is zero in all digits that are shown has no sign.
+    // A value whose shown digits are all zero has no sign.
     let is_zero = !mean.contains(|c: char| ('1'..='9').contains(&c));
     let (sign, mean) = if is_zero { ("", mean.trim_start_matches('-')) } else { (sign, &*mean) };
     format!("{sign}{mean}{half} {unit}").trim_end().to_owned()
 }
 
-/// A ratio.
+/// Formats a ratio.
 pub(crate) fn ratio(x: Option<Fixed>) -> String {
     number(x.map(Fixed::as_f64))
 }
 
-/// A percentile; only a bound where messages that did not finish hide it.
+/// Marks a percentile as a lower bound if unfinished messages hide its value.
 pub(crate) fn bound(hidden: bool, shown: String) -> String {
     if hidden && shown != NONE { format!("{BOUND} {shown}") } else { shown }
 }
 
-/// How many finished: `32 of 44`, or `44` if all did.
+/// The number of finished messages: `32 of 44`, or `44` if all finished.
 pub(crate) fn finished(fct: &FctSummary) -> String {
     if fct.unfinished == 0 {
         fct.count.to_string()
@@ -132,7 +132,7 @@ pub(crate) fn finished(fct: &FctSummary) -> String {
     }
 }
 
-/// A wait, as on a clock: `7 s`, `3:05`, `2:03:05`.
+/// Formats a duration as on a clock: `7 s`, `3:05`, `2:03:05`.
 pub(crate) fn clock(span: Duration) -> String {
     let s = span.as_secs();
     match (s / 3600, s / 60 % 60, s % 60) {
@@ -147,14 +147,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_three_digits() {
+    fn digits_three_significant() {
         let shown =
             [0.0, 0.001234, 0.99949, 0.9996, 9.994, 9.996, 99.94, 99.96, 12345.0].map(digits);
         assert_eq!(shown, ["0", "0.001", "0.999", "1.00", "9.99", "10.0", "99.9", "100", "12345"]);
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_escaped() {
+    fn shown_escapes_control_characters() {
         assert_eq!(
             shown("a\u{1b}[31m\n\u{9b}b\u{202e}\u{7f}"),
             "a\\u{1b}[31m\\n\\u{9b}b\\u{202e}\\u{7f}"
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_and_sizes_find_their_unit() {
+    fn micros_and_bytes_units() {
         let shown = [0.5, 999.4, 999.6, 1.5e6].map(|us| micros(Fixed::nearest(us)));
         assert_eq!(shown, ["0.500 us", "999 us", "1.00 ms", "1.50 s"]);
         assert_eq!(
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_in_the_units_of_single_values() {
+    fn estimate_units_match_single_values() {
         let shown = |metric: &str, of: &str, mean: f64, half: f64, sign: &str| {
             estimate(Estimate { mean, half: Some(half) }, unit(metric, of, mean), sign)
         };
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_read_like_a_clock() {
+    fn clock_format() {
         assert_eq!(
             [7, 185, 7385].map(|s| clock(Duration::from_secs(s))),
             ["7 s", "3:05", "2:03:05"]

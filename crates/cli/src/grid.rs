@@ -1,43 +1,43 @@
-//! Tables as lines that fit the terminal, and prose that does.
+//! Fits tables and prose to the width of the terminal.
 //!
-//! A table that is wider is folded: its columns stand in several blocks, one below the other, each
-//! behind the columns that name the rows. Columns of text are broken between words; no other cell
-//! is broken, and none is left out.
+//! A wider table is folded into several blocks of columns, one below the other. Each block repeats
+//! the columns that name the rows. Text columns wrap between words; no other cell wraps, and no
+//! cell is omitted.
 
 use std::io::IsTerminal;
 use std::ops::Range;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, presets};
 
-/// Blanks between two columns.
+/// Number of blanks between two columns.
 const GAP: usize = 2;
-/// Columns of text are broken into lines no narrower than this.
+/// Minimum width of a wrapped text column.
 const TEXT_MIN: usize = 32;
 
-/// Columns of the terminal: as `COLUMNS` says, or as it is. Nothing where stdout is no terminal, so
-/// that lines are as long as they are.
+/// The width of the terminal: `COLUMNS` if set, else its actual width. `None` if stdout is not a
+/// terminal; lines are then not folded.
 pub(crate) fn width() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
     }
-    let said = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
+    let set = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
     let own = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    said.filter(|columns| *columns > 0).or_else(own)
+    set.filter(|columns| *columns > 0).or_else(own)
 }
 
-/// A table on its way to the terminal.
+/// A table with the layout of its columns.
 pub(crate) struct Grid {
     table: Table,
     titles: Vec<String>,
-    /// From this column on, cells are numbers.
+    /// The first numeric column.
     numbers: usize,
-    /// So many columns name the rows.
+    /// The number of leading columns that name the rows.
     names: usize,
 }
 
-/// An empty table; from column `numbers` on, cells stand right. What is before that names the rows,
-/// unless all of it is text: then the first column does. Of a title `delay|p99`, what is before the
-/// bar is left out where it stands behind the column that says it.
+/// Creates an empty table. Columns from `numbers` on are right-aligned; the columns before name the
+/// rows. If all columns are text, only the first one names the rows. A title `delay|p99` is shown
+/// as `p99`, or as `delay p99` in the first column of a block.
 pub(crate) fn new(titles: &[&str], numbers: usize) -> Grid {
     let mut table = Table::new();
     let short = titles.iter().map(|title| title.rsplit('|').next().unwrap_or(title));
@@ -57,7 +57,7 @@ pub(crate) fn new(titles: &[&str], numbers: usize) -> Grid {
     }
 }
 
-/// The table's lines, without blanks at their ends.
+/// Formats the table, without trailing blanks.
 pub(crate) fn drawn(grid: &Grid) -> String {
     grid.within(width())
 }
@@ -67,7 +67,7 @@ impl Grid {
         self.table.add_row(row);
     }
 
-    /// Its lines in so many columns, if that is a bound.
+    /// Formats the table within `most` columns, if given.
     fn within(&self, most: Option<usize>) -> String {
         let widths = self.table.column_max_content_widths();
         let widths: Vec<usize> = widths.iter().map(|width| usize::from(*width) + GAP).collect();
@@ -100,7 +100,7 @@ impl Grid {
         blocks.iter().map(block).collect::<Vec<_>>().join("\n")
     }
 
-    /// The columns of each block beside those that name the rows: as many as fit, one at least.
+    /// The columns of each block, without those that name the rows: as many as fit, at least one.
     fn blocks(&self, widths: &[usize], most: usize) -> Vec<Range<usize>> {
         let names: usize = widths[..self.names].iter().sum();
         let needed = |i: usize| match widths[i] {
@@ -111,7 +111,7 @@ impl Grid {
         for i in self.names..widths.len() {
             if i > start && used + needed(i) > most {
                 blocks.push(start..i);
-                // Its title may be longer there.
+                // The first column of a block has its full title, which may be longer.
                 let title = (self.titles[i].chars().count() + GAP).saturating_sub(needed(i));
                 (start, used) = (i, names + title);
             }
@@ -126,8 +126,8 @@ fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// A text of which no line is wider than the terminal: those that are go on below, between words,
-/// and as far right as what is behind the first wide gap of the line, if it has one.
+/// Wraps lines that are wider than the terminal between words. Continuation lines are indented to
+/// the text after the first wide gap (two blanks) of the line, if any.
 pub(crate) fn prose(text: &str) -> String {
     width().map_or_else(|| text.to_owned(), |most| broken(text, most))
 }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_too_wide_is_folded_by_whole_columns() {
+    fn wide_table_folds_whole_columns() {
         assert_eq!(
             grid().within(Some(40)),
             "label   protocol  goodput Gbps\n\
@@ -197,7 +197,7 @@ mod tests {
         );
         let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
         let whole = grid().within(None);
-        assert!(!whole.contains("FCT p99"), "behind what says it:\n{whole}");
+        assert!(!whole.contains("FCT p99"), "short title after FCT p50:\n{whole}");
         assert_eq!(grid().within(Some(widest(&whole))), whole, "it fits");
         for most in 33..widest(&whole) {
             let text = grid().within(Some(most));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_text_are_broken_between_words() {
+    fn text_columns_wrap_between_words() {
         let mut grid = new(&["protocol", "needs of switches", "what it does"], 3);
         let (needs, text) = ("marks, telemetry and pauses", "Keeps queues short by its own rate.");
         grid.add_row(["a-long-name", needs, text]);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_goes_on_below_where_it_began() {
+    fn prose_hanging_indent() {
         assert_eq!(broken("one two three\nfour\n", 8), "one two\nthree\nfour\n");
         assert_eq!(broken("Key    a value of words", 16), "Key    a value\n       of words");
         assert_eq!(broken("  a bc def", 6), "  a bc\n  def");

@@ -1,4 +1,4 @@
-//! Collectives as a table.
+//! The table of collectives.
 
 use tidegate_workbench::results::JobSummary;
 
@@ -6,10 +6,10 @@ use crate::format::{bytes, micros, number};
 use crate::grid::{drawn, new};
 use crate::table::{label, protocol};
 
-/// What stands above the table.
+/// Title of the table.
 pub(crate) const TITLE: &str = "Collectives (time of an iteration; algbw and busbw in Gbps)";
 
-/// A row a collective, each with its protocol in a comparison.
+/// Formats one row per collective, with the compared protocol.
 pub(crate) fn job_table(rows: &[(&str, &JobSummary)]) -> String {
     let titles = &[
         "label",

@@ -1,8 +1,7 @@
-//! The command line of tidegate: arguments in, tables or JSON out. Everything else is the
-//! workbench's.
+//! The command line of tidegate: it parses arguments and prints tables or JSON. The workbench does
+//! everything else.
 //!
-//! A library, so that more than one program can be this command: the binary, and what Python
-//! installs.
+//! It is a library because two programs use it: the binary, and the command of the Python package.
 
 mod aggregate;
 mod args;
@@ -34,20 +33,21 @@ use clap::Parser;
 use signal_hook::{consts::SIGXFSZ, flag::register};
 use tidegate_workbench::{Error, Ranks};
 
-/// One of several processes that has failed ends so long after the one that says why.
-const LAST_WORD: Duration = Duration::from_millis(500);
+/// Delay before a failed rank exits, so that the first rank can print the error.
+const EXIT_DELAY: Duration = Duration::from_millis(500);
 
 /// The git revision that the program is built from.
 pub const REVISION: &str = env!("TIDEGATE_GIT_REVISION");
 
-/// Does what the arguments ask for, the first of which is the program's name; the exit status.
+/// Runs the command that the arguments name and returns the exit status. The first argument is the
+/// name of the program.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     tidegate_workbench::set_revision(REVISION);
     survive_full_files();
     let args = match args::Args::try_parse_from(args::rejoined(args.into_iter())) {
         Ok(args) => args,
         Err(error) => {
-            // Help and the version come this way too. A closed pipe is no reason to complain.
+            // clap returns help and version as errors, too. A closed pipe is not an error.
             let _ = error.print();
             return if error.use_stderr() { 2 } else { 0 };
         }
@@ -61,10 +61,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(text) => emit(&text),
         Err(error) => {
             if answers {
-                complain(&format!("tidegate: {error}"));
+                print_stderr(&format!("tidegate: {error}"));
             } else {
-                // Who starts processes ends all as soon as one fails.
-                std::thread::sleep(LAST_WORD);
+                // The launcher (mpirun) ends all processes as soon as one fails.
+                std::thread::sleep(EXIT_DELAY);
             }
             error.exit_code()
         }
@@ -81,35 +81,35 @@ fn join_others() -> Result<Option<Ranks>> {
     Ranks::refuse_others().map(|()| None)
 }
 
-/// A write beyond the limit on the size of files (`ulimit -f`) is to fail like any other that finds
-/// no room, so that the run ends with a message and leaves nothing half-written. Unless somebody
-/// takes the signal, it ends the process where it is.
+/// Handles SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails like a write to
+/// a full disk: the run ends with an error and leaves no partial file. Without a handler, the
+/// signal kills the process.
 fn survive_full_files() {
     #[cfg(unix)]
     if let Err(error) = register(SIGXFSZ, Arc::default()) {
-        complain(&format!(
-            "warning: a limit on the size of files will end the run at once: {error}"
+        print_stderr(&format!(
+            "warning: cannot handle SIGXFSZ, so a file size limit kills the run: {error}"
         ));
     }
 }
 
-/// Writes the answer to stdout, and returns the exit status. Whoever reads it may stop early.
+/// Writes the result to stdout and returns the exit status. A reader may close the pipe early.
 fn emit(text: &str) -> u8 {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => 0,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
         Err(error) => {
-            complain(&format!("tidegate: stdout: {error}"));
+            print_stderr(&format!("tidegate: stdout: {error}"));
             1
         }
     }
 }
 
-/// Writes a line to stderr, if there is anybody there.
-fn complain(line: &str) {
+/// Writes a line to stderr; a closed stderr is ignored.
+fn print_stderr(line: &str) {
     let _ = writeln!(io::stderr(), "{}", format::shown(line));
 }
 
-/// What the facade returns.
+/// Result of the workbench's functions.
 type Result<T> = std::result::Result<T, Error>;

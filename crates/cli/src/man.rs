@@ -1,16 +1,16 @@
-//! The manual: pages that `man` shows, made of the arguments.
+//! Manual pages, generated from the argument definitions.
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use crate::args::Args;
 
-/// What every page ends with.
+/// The last section of every page.
 const STATUS: &str = ".SH \"EXIT STATUS\"\n\
-    0: done. 1: the run, or a part of a sweep, failed. 2: the command line or a file is wrong. \
+    0: success. 1: a run failed, or a run of a sweep. 2: the command line or a file is invalid. \
     130: interrupted.\n";
 
-/// One page about all of it.
+/// A single page for all commands.
 pub(crate) fn page() -> String {
     let root = built();
     let mut page = rendered(&root, |man, to| {
@@ -54,13 +54,13 @@ fn subcommands(root: &Command) -> impl Iterator<Item = &Command> {
     root.get_subcommands().filter(shown)
 }
 
-/// The whole name of a command, behind `prefix` unless it is the program itself.
+/// The full name of a command: `prefix` and its name, or the name of the program.
 fn name(command: &Command, prefix: &str) -> String {
     let own = command.get_name();
     if own == "tidegate" { own.to_owned() } else { format!("{prefix}{own}") }
 }
 
-/// What a part of a page comes to.
+/// Renders a part of a page.
 fn rendered(
     command: &Command,
     render: impl FnOnce(&Man, &mut Vec<u8>) -> std::io::Result<()>,
@@ -68,7 +68,7 @@ fn rendered(
     let mut bytes = Vec::new();
     render(&Man::new(command.clone()), &mut bytes).expect("memory can be written");
     let text = String::from_utf8_lossy(&bytes);
-    // Not every reader of pages takes more than ASCII.
+    // Some viewers of manual pages accept only ASCII.
     let shown = |c: char| {
         if c.is_ascii() { c.to_string() } else { format!("\\[u{:04X}]", c as u32) }
     };

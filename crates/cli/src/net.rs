@@ -9,57 +9,57 @@ use clap::Args as Group;
 use tidegate_workbench::net::{self, EndpointOptions, Mode, NetSummary, SendOptions, ServeOptions};
 use tidegate_workbench::net::{rate_shown, time_shown};
 
-use crate::args::Voice;
+use crate::args::Verbosity;
 use crate::commands::{interrupt_flag, pretty};
-use crate::{Error, Result, complain, emit};
+use crate::{Error, Result, emit, print_stderr};
 
-/// The endpoint: alike on both sides.
+/// Options of the endpoint, common to `serve` and `send`.
 #[derive(Debug, Group)]
 struct Endpoint {
     /// The protocol; see `tidegate protocols`
     #[arg(long, value_name = "NAME", default_value = net::USUAL)]
     protocol: String,
-    /// A parameter of the protocol, `min_rto=10ms` say; may stand several times
+    /// A parameter of the protocol, e.g. `min_rto=10ms`; repeatable
     #[arg(long = "param", value_name = "NAME=VALUE")]
     params: Vec<String>,
-    /// Rate of the link, which is filled up to it
+    /// Rate of the link; the endpoint sends no faster
     #[arg(long, value_name = "RATE", default_value = "1Gbps")]
     rate: String,
-    /// UDP payload of a full packet (default: of `serve` 8972B on loopback and 1472B elsewhere; of
-    /// `send` that of the peer)
+    /// UDP payload of a full packet (default: for `serve`, 8972B on loopback, else 1472B; for
+    /// `send`, that of the peer)
     #[arg(long, value_name = "BYTES")]
     datagram: Option<String>,
-    /// Round trip on an empty network (default: the first that is seen)
+    /// Base RTT, without queueing (default: the first measured RTT)
     #[arg(long, value_name = "TIME")]
     base_rtt: Option<String>,
-    /// Bandwidth-delay product (default: rate times round trip, and no less than eight packets)
+    /// Bandwidth-delay product (default: rate times base RTT, but at least eight packets)
     #[arg(long, value_name = "BYTES")]
     bdp: Option<String>,
-    /// Switches on the path, at most
+    /// Maximum number of switches on the path
     #[arg(long, value_name = "N", default_value_t = 1)]
     hops: u32,
-    /// What switches do, as far as the protocol needs it: ecn, core-ecn, peak, hops, pfc,
+    /// Functions of the switches that the protocol may use: ecn, core-ecn, peak, hops, pfc,
     /// credit-queues, circuits, same-clock
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     switches: Vec<String>,
-    /// Strict priorities of the network: class selectors of IP
+    /// Number of strict priorities of the network (IP class selectors)
     #[arg(long, value_name = "N", default_value_t = 1)]
     priorities: u8,
-    /// File with the key that all endpoints share: 16 random bytes at least, as they are or as
-    /// hexadecimal digits. Without it anybody can speak with this endpoint
+    /// File with the key that all endpoints share: at least 16 random bytes, raw or as hexadecimal
+    /// digits. Without a key, any host can connect to this endpoint
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Send and take each datagram by itself
+    /// Send and receive datagrams one by one, without segmentation offloads
     #[arg(long)]
     no_offloads: bool,
-    /// Look at the socket for so long before sleeping: shorter round trips where a core is free
+    /// Poll the socket for this time before sleeping: shorter RTTs if a core is free
     #[arg(long, value_name = "TIME")]
     busy_poll: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    voice: Voice,
+    verbosity: Verbosity,
 }
 
 impl Endpoint {
@@ -81,67 +81,67 @@ impl Endpoint {
     }
 
     fn notice(&self) -> impl Fn(&str) {
-        let quiet = self.voice.quiet;
+        let quiet = self.verbosity.quiet;
         move |line| {
             if !quiet {
-                complain(line);
+                print_stderr(line);
             }
         }
     }
 }
 
-/// What `tidegate serve` takes.
+/// Options of `tidegate serve`.
 #[derive(Debug, Group)]
 pub(crate) struct Serve {
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5270")]
     listen: SocketAddr,
-    /// For so long (default: until Ctrl-C)
+    /// Stop after this time (default: at Ctrl-C)
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
-    /// End when the first peer has gone
+    /// Stop when the first peer has disconnected
     #[arg(long)]
     once: bool,
     #[command(flatten)]
     endpoint: Endpoint,
 }
 
-/// What `tidegate send` takes.
+/// Options of `tidegate send`.
 #[derive(Debug, Group)]
 pub(crate) struct Send {
-    /// Who serves
+    /// Address of the `serve` endpoint
     #[arg(value_name = "ADDRESS")]
     to: String,
-    /// Where to send from (default: any port)
+    /// Local address (default: any port)
     #[arg(long, value_name = "ADDRESS")]
     from: Option<SocketAddr>,
-    /// Bytes of a message, or a distribution as scenarios name it
+    /// Size of a message, or the name of a size distribution as in scenarios
     #[arg(long, value_name = "SIZE", default_value = "1MB")]
     size: String,
-    /// Ask for replies of so many bytes, and take the time to their last byte
+    /// Request replies of this size, and measure the time to their last byte
     #[arg(long, value_name = "BYTES")]
     reply: Option<u64>,
-    /// Messages at a time: the next is sent when one is done
+    /// Number of concurrent messages; the next is sent when one completes
     #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "load")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
     streams: u32,
-    /// Send at random times instead, so that payload is this share of the link
+    /// Send at random times instead, so that payload uses this share of the link
     #[arg(long, value_name = "SHARE")]
     load: Option<String>,
-    /// For so long, and up to ten seconds more for what is not done then
+    /// Send for this time, then wait up to ten seconds for unfinished messages
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
-    /// At most so many messages, those before warm-up ends among them
+    /// Maximum number of messages, including those of the warm-up
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Do not measure what is sent before
+    /// Exclude messages that are sent before this time
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]
     warmup: Duration,
     #[command(flatten)]
     endpoint: Endpoint,
 }
 
-/// Reads a duration.
+/// Parses a duration.
 fn duration(text: &str) -> std::result::Result<Duration, String> {
     net::duration(text).ok_or_else(|| "expected a time such as 10s".to_owned())
 }
@@ -182,7 +182,7 @@ pub(crate) fn send(args: &Send) -> Result<String> {
     })?;
     let text = shown(&summary, args.endpoint.json);
     match summary.failure {
-        // What was measured until then is kept.
+        // Print the measurements until the failure.
         Some(why) => {
             emit(&text);
             Err(Error::Run(why))
@@ -203,7 +203,7 @@ fn shown(summary: &NetSummary, json: bool) -> String {
     line("protocol", summary.protocols[0].clone());
     let settings = &summary.settings;
     let (rate, bytes) = (settings.rate_gbps, settings.datagram_bytes);
-    line("link", format!("filled up to {}, datagrams of up to {bytes} B", rate_shown(rate)));
+    line("link", format!("{}, datagrams of up to {bytes} B", rate_shown(rate)));
     if !settings.params.is_empty() {
         line("parameters", settings.params.join(", "));
     }
@@ -215,7 +215,7 @@ fn shown(summary: &NetSummary, json: bool) -> String {
         match summary.target_gbps {
             Some(target) if target > 0.0 => {
                 let share = 100.0 * summary.goodput_gbps / target;
-                format!("{goodput}, {share:.0} % of {} to be reached", rate_shown(target))
+                format!("{goodput}, {share:.0} % of the target {}", rate_shown(target))
             }
             _ => goodput,
         },
@@ -234,12 +234,12 @@ fn shown(summary: &NetSummary, json: bool) -> String {
     rows.into_iter().for_each(|(name, value)| line(&name, value));
     line("processor time", format!("{:.2} s", summary.engine.cpu_seconds));
     let network = &summary.network;
-    line("shortest round trip", us(network.base_rtt_us));
-    line("datagrams taken", format!("{}, {} marked", network.datagrams, network.ecn_marks));
+    line("minimum RTT", us(network.base_rtt_us));
+    line("datagrams received", format!("{}, {} marked", network.datagrams, network.ecn_marks));
     let lost = [
-        ("repeated", network.repeated),
+        ("duplicates", network.repeated),
         ("forged", network.forged),
-        ("strangers'", network.strangers),
+        ("unknown sources", network.strangers),
         ("malformed", network.malformed),
     ];
     for (name, count) in lost.into_iter().filter(|&(_, count)| count > 0) {

@@ -1,4 +1,4 @@
-//! Progress on stderr: bars where that is a terminal, else a line now and then.
+//! Progress on stderr: bars if stderr is a terminal, else one line per minute.
 
 use std::io::{self, IsTerminal};
 use std::sync::Mutex;
@@ -7,23 +7,23 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_workbench::{Progress, Step};
 
-use crate::args::Voice;
-use crate::{complain, format};
+use crate::args::Verbosity;
+use crate::{format, print_stderr};
 
-/// Steps of a bar.
+/// Resolution of a bar.
 const STEPS: u64 = 1000;
 
-/// One bar a run; where nobody sees bars, lines for all of them.
+/// One bar per run; without a terminal, lines for all runs together.
 pub(crate) enum Bars {
     Each(MultiProgress, Vec<ProgressBar>),
     Together(Total),
 }
 
 impl Bars {
-    /// Bars at zero, one a name.
-    pub(crate) fn new(names: &[String], voice: Voice) -> Bars {
-        if voice.quiet || !io::stderr().is_terminal() {
-            return Bars::Together(Total::of(names.len(), voice));
+    /// Creates one bar per name, at zero.
+    pub(crate) fn new(names: &[String], verbosity: Verbosity) -> Bars {
+        if verbosity.quiet || !io::stderr().is_terminal() {
+            return Bars::Together(Total::of(names.len(), verbosity));
         }
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         let style = ProgressStyle::with_template("{prefix} [{bar:30}] {msg}");
@@ -38,11 +38,11 @@ impl Bars {
         Bars::Each(all, bars)
     }
 
-    /// Run `number` is so far.
-    pub(crate) fn tell(&self, number: usize, progress: &Progress) {
+    /// Updates the progress of run `number`.
+    pub(crate) fn update(&self, number: usize, progress: &Progress) {
         let bars = match self {
             Bars::Each(_, bars) => bars,
-            Bars::Together(total) => return total.hear(number, progress),
+            Bars::Together(total) => return total.update(number, progress),
         };
         let Some(bar) = bars.get(number) else { return };
         bar.set_position((progress.share() * STEPS as f64) as u64);
@@ -61,49 +61,49 @@ impl Bars {
         }
     }
 
-    /// Takes them off the screen.
+    /// Removes the bars from the screen.
     pub(crate) fn clear(&self) {
         match self {
-            // Nothing depends on whether the terminal took it.
+            // A failure to clear the terminal is harmless.
             Bars::Each(all, _) => drop(all.clear()),
             Bars::Together(total) => total.clear(),
         }
     }
 }
 
-/// Time between two lines where there is no bar.
+/// Interval between two lines without a bar.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// One bar for many runs together; where nobody sees it, a line a minute.
+/// One bar for many runs together; without a terminal, one line per minute.
 pub(crate) struct Total {
     /// Whether lines are written.
-    says_lines: bool,
+    has_lines: bool,
     bar: ProgressBar,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// How far each run is.
+    /// The completed share of each run.
     shares: Vec<f64>,
-    /// When the last line was written.
-    told: Duration,
+    /// The time of the last line.
+    last_line: Duration,
 }
 
 impl Total {
-    /// A bar at zero for so many runs.
-    pub(crate) fn of(runs: usize, voice: Voice) -> Total {
+    /// Creates a bar at zero for this number of runs.
+    pub(crate) fn of(runs: usize, verbosity: Verbosity) -> Total {
         let is_terminal = io::stderr().is_terminal();
-        let is_bar = is_terminal && !voice.quiet;
+        let is_bar = is_terminal && !verbosity.quiet;
         let bar = if is_bar { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("[{bar:30}] {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         let state = State { shares: vec![0.0; runs], ..State::default() };
-        Total { says_lines: !is_terminal && !voice.quiet, bar, state: Mutex::new(state) }
+        Total { has_lines: !is_terminal && !verbosity.quiet, bar, state: Mutex::new(state) }
     }
 
-    /// Run `number` is so far.
-    pub(crate) fn hear(&self, number: usize, progress: &Progress) {
+    /// Updates the progress of run `number`.
+    pub(crate) fn update(&self, number: usize, progress: &Progress) {
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(share) = state.shares.get_mut(number) {
             *share = progress.share();
@@ -111,27 +111,27 @@ impl Total {
         let all = state.shares.len();
         let done = state.shares.iter().filter(|share| **share >= 1.0).count();
         let share = state.shares.iter().sum::<f64>() / all as f64;
-        self.say(&mut state, share, (done, all), "");
+        self.show(&mut state, share, (done, all), "");
     }
 
-    /// So many runs are done, of which the bar hears nothing else.
-    pub(crate) fn tell(&self, step: &Step<'_>) {
+    /// Sets the total progress, for runs that do not report their own.
+    pub(crate) fn set(&self, step: &Step<'_>) {
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        self.say(&mut state, step.share, (step.done, step.all), &format!(": {}", step.name));
+        self.show(&mut state, step.share, (step.done, step.all), &format!(": {}", step.name));
     }
 
-    fn say(&self, state: &mut State, share: f64, (done, all): (usize, usize), last: &str) {
+    fn show(&self, state: &mut State, share: f64, (done, all): (usize, usize), last: &str) {
         let elapsed = self.bar.elapsed();
         let text = format!("{}{last}", line(share, (done, all), elapsed));
         self.bar.set_position((share * STEPS as f64) as u64);
         self.bar.set_message(text.clone());
-        if self.says_lines && elapsed - state.told >= MINUTE {
-            state.told = elapsed;
-            complain(&text);
+        if self.has_lines && elapsed - state.last_line >= MINUTE {
+            state.last_line = elapsed;
+            print_stderr(&text);
         }
     }
 
-    /// Takes it off the screen.
+    /// Removes the bar from the screen.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -154,11 +154,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_how_far_it_is_and_how_long_it_takes() {
+    fn line_share_and_time_left() {
         let line = |share, done, all| line(share, (done, all), Duration::from_secs(60));
         assert_eq!(line(0.25, 0, 1), "25 %, 1:00, 3:00 left");
         assert_eq!(line(0.5, 3, 8), "3 of 8 runs, 1:00, 1:00 left");
         assert_eq!(line(1.0, 8, 8), "8 of 8 runs, 1:00");
-        assert_eq!(line(0.0, 0, 8), "0 of 8 runs, 1:00", "nobody knows");
+        assert_eq!(line(0.0, 0, 8), "0 of 8 runs, 1:00", "no estimate");
     }
 }

@@ -8,31 +8,32 @@ use tidegate_workbench::{
     self as workbench, Counts, Error, FigureWidth, ReproduceOptions, Reproduction, Verdict,
 };
 
-use crate::args::{Kept, Voice, file, folder};
+use crate::args::{CacheArgs, Verbosity, file, folder};
 use crate::format::{digits, shown};
 use crate::grid::{drawn, new, prose};
 use crate::progress::Total;
-use crate::{Result, commands, complain, emit};
+use crate::{Result, commands, emit, print_stderr};
 
-/// What to reproduce, and how.
+/// Options of `tidegate reproduce`.
 #[derive(Debug, Group)]
 pub(crate) struct Reproduce {
-    /// A paper, or one of its figures: `paper/14`; everything unless given
+    /// A paper, or one of its figures: `paper/14` (default: everything)
     #[arg(value_name = "PAPER[/FIGURE]")]
     what: Option<String>,
     /// List figures and claims instead
     #[arg(long)]
     list: bool,
-    /// One seed each instead of three, and fewer points of some sweeps
+    /// Use one seed instead of three, and fewer points of some sweeps
     #[arg(long)]
     quick: bool,
-    /// Also vary what the paper leaves open, one thing at a time, and write how the claims move
+    /// Also vary each setting that the paper does not specify, one at a time, and write how the
+    /// claims change
     #[arg(long, requires = "out", conflicts_with = "list")]
     sensitivity: bool,
-    /// Write claims, figures and a report to this folder, which is created
+    /// Write claims, figures and a report to this folder; it is created
     #[arg(long, value_name = "DIR", value_parser = folder())]
     out: Option<PathBuf>,
-    /// Replace results that the folder holds
+    /// Replace existing results in the folder
     #[arg(long, requires = "out")]
     force: bool,
     /// Print JSON instead of a table
@@ -41,31 +42,31 @@ pub(crate) struct Reproduce {
     /// Exit with status 1 if a claim deviates
     #[arg(long)]
     check: bool,
-    /// Use at most so many threads (default: one a core); results do not depend on it
+    /// Maximum number of threads (default: one per core); results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     #[command(flatten)]
-    kept: Kept,
+    kept: CacheArgs,
     #[command(flatten)]
-    voice: Voice,
+    verbosity: Verbosity,
 }
 
-/// What to report, and where.
+/// Options of `tidegate report`.
 #[derive(Debug, Group)]
 pub(crate) struct Report {
-    /// Folders with results: of runs, comparisons, sweeps, or a reproduction
+    /// Folders with results of runs, comparisons, sweeps, or a reproduction
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// Write the page here (default: report.html in the first folder)
+    /// Write the page to this file (default: report.html in the first folder)
     #[arg(long, value_name = "FILE", value_parser = file())]
     out: Option<PathBuf>,
-    /// Also write every figure as SVG to this folder; a Chromium in PATH draws them
+    /// Also write every figure as SVG to this folder; needs Chromium in PATH
     #[arg(long, value_name = "DIR", value_parser = folder())]
     svg: Option<PathBuf>,
-    /// Also write the figures to this PDF, one a page
+    /// Also write the figures to this PDF, one per page; needs Chromium in PATH
     #[arg(long, value_name = "FILE", value_parser = file())]
     pdf: Option<PathBuf>,
-    /// How wide these are: as a column of two (3.33 in) or as both (7 in)
+    /// Width of SVG and PDF figures: one column (3.33 in) or the full page (7 in)
     #[arg(long, value_name = "WIDTH", value_parser = width(), default_value = "column")]
     width: FigureWidth,
 }
@@ -77,23 +78,23 @@ fn width() -> impl TypedValueParser<Value = FigureWidth> {
     })
 }
 
-/// `327 runs, 131 of them kept from before; some 8 minutes on 2 threads`
-fn said(all: &workbench::Forecast) -> String {
+/// `327 runs, 131 of them cached; about 8 minutes on 2 threads`
+fn forecast_text(all: &workbench::Forecast) -> String {
     let kept = match all.kept {
         0 => String::new(),
-        kept => format!(", {kept} of them kept from before"),
+        kept => format!(", {kept} of them cached"),
     };
     let minutes = all.seconds() / 60.0;
     let time = match minutes.round() {
         0.0 => "less than a minute".to_owned(),
-        1.0 => "some minute".to_owned(),
-        minutes => format!("some {minutes} minutes"),
+        1.0 => "about 1 minute".to_owned(),
+        minutes => format!("about {minutes} minutes"),
     };
     let threads = if all.threads == 1 { "thread" } else { "threads" };
     format!("{} runs{kept}; {time} on {} {threads}", all.runs, all.threads)
 }
 
-/// Reproduces.
+/// Runs `tidegate reproduce`.
 pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     let what = args.what.as_deref();
     if args.list {
@@ -102,27 +103,27 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     }
     let destination =
         args.out.as_ref().map(|out| workbench::Destination::open(out, args.force)).transpose()?;
-    let cache = args.kept.folder(args.voice)?;
-    let total = Total::of(0, args.voice);
-    let tell = |step: &workbench::Step<'_>| {
-        if args.voice.verbose {
-            complain(&format!("{} of {} runs: {}", step.done, step.all, step.name));
+    let cache = args.kept.folder(args.verbosity)?;
+    let total = Total::of(0, args.verbosity);
+    let update = |step: &workbench::Step<'_>| {
+        if args.verbosity.verbose {
+            print_stderr(&format!("{} of {} runs: {}", step.done, step.all, step.name));
         }
-        total.tell(step);
+        total.set(step);
     };
-    let forecast = |all: &workbench::Forecast| complain(&said(all));
+    let forecast = |all: &workbench::Forecast| print_stderr(&forecast_text(all));
     #[cfg(target_os = "linux")]
     let host = crate::testbed::program().ok();
     #[cfg(not(target_os = "linux"))]
     let host: Option<std::path::PathBuf> = None;
     let options = ReproduceOptions {
-        forecast: (!args.voice.quiet).then_some(&forecast),
+        forecast: (!args.verbosity.quiet).then_some(&forecast),
         quick: args.quick,
         sensitivity: args.sensitivity,
         threads: args.threads.map(usize::from),
         cache: cache.as_deref(),
         host: host.as_deref(),
-        progress: Some(&tell),
+        progress: Some(&update),
         interrupted: Some(commands::interrupt_flag()),
     };
     let result = workbench::reproduce(what, &options);
@@ -134,7 +135,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     let mut text = if args.json { commands::pretty(&result.claims) } else { table(&result) };
     if let Some(out) = args.out.as_ref().filter(|_| !args.json) {
         text.push_str(&format!(
-            "\nFigures and a report are in {}\n",
+            "\nThe figures and the report are in {}\n",
             shown(&out.display().to_string())
         ));
     }
@@ -147,13 +148,13 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     Ok(text)
 }
 
-/// Reports.
+/// Runs `tidegate report`.
 pub(crate) fn report(args: &Report) -> Result<String> {
     let page = workbench::report(&args.folders)?;
     let path = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));
     let shown = |path: &PathBuf| shown(&path.display().to_string());
     let mut text = String::new();
-    // First, as a browser may be missing.
+    // Figures come first: they fail if no browser is installed.
     if let Some(folder) = &args.svg {
         let count = workbench::write_svg(&page, args.width, folder)?;
         let figures = if count == 1 { "figure is" } else { "figures are" };
@@ -161,14 +162,14 @@ pub(crate) fn report(args: &Report) -> Result<String> {
     }
     if let Some(file) = &args.pdf {
         workbench::write_pdf(&page, args.width, file)?;
-        text.push_str(&format!("The figures are {}\n", shown(file)));
+        text.push_str(&format!("The figures are in {}\n", shown(file)));
     }
     workbench::write_report(&path, &page)?;
-    Ok(text + &format!("The report is {}\n", shown(&path)))
+    Ok(text + &format!("The report is in {}\n", shown(&path)))
 }
 
 fn list(figures: &[workbench::FigureInfo]) -> String {
-    let mut table = new(&["figure", "runs", "claims", "what it shows"], 4);
+    let mut table = new(&["figure", "runs", "claims", "description"], 4);
     for figure in figures {
         let name = format!("{}/{}", figure.paper, figure.figure);
         table.add_row([
@@ -181,20 +182,20 @@ fn list(figures: &[workbench::FigureInfo]) -> String {
     drawn(&table)
 }
 
-/// What figures measured that claim nothing, in Markdown.
-fn said_of_figures(result: &Reproduction) -> String {
+/// The measured statements of figures without claims, in Markdown.
+fn figure_texts(result: &Reproduction) -> String {
     let figures = result.papers.iter().flat_map(|paper| &paper.figures);
-    let said = |figure: &workbench::FigureText| {
+    let text = |figure: &workbench::FigureText| {
         format!("Figure {}: {}\n\n{}\n", figure.figure, figure.title, figure.said.join("\n\n"))
     };
-    figures.map(said).collect::<Vec<_>>().join("\n")
+    figures.map(text).collect::<Vec<_>>().join("\n")
 }
 
 fn table(result: &Reproduction) -> String {
     if result.claims.is_empty() {
-        return said_of_figures(result);
+        return figure_texts(result);
     }
-    let mut table = new(&["figure", "claim", "what", "paper", "measured", "unit", "verdict"], 7);
+    let mut table = new(&["figure", "claim", "text", "paper", "measured", "unit", "verdict"], 7);
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), digits);
     for claim in &result.claims {
         let paper = number(claim.paper_value);
@@ -224,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_paper_does_not_print_stands_in_parentheses() {
+    fn table_derived_values_in_parentheses() {
         let claim = |paper_value, derived| workbench::ClaimResult {
             paper: "p".to_owned(),
             figure: "1".to_owned(),
@@ -249,16 +250,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_going_to_be_done_is_said_in_a_line() {
+    fn forecast_text_runs_and_time() {
         let of = |runs, kept, cpu_s, clock_s, threads| {
-            said(&workbench::Forecast { runs, kept, cpu_s, clock_s, threads })
+            forecast_text(&workbench::Forecast { runs, kept, cpu_s, clock_s, threads })
         };
         assert_eq!(
             of(327, 131, 960.0, 0.0, 2),
-            "327 runs, 131 of them kept from before; some 8 minutes on 2 threads"
+            "327 runs, 131 of them cached; about 8 minutes on 2 threads"
         );
-        assert_eq!(of(2, 0, 58.0, 0.0, 1), "2 runs; some minute on 1 thread");
+        assert_eq!(of(2, 0, 58.0, 0.0, 1), "2 runs; about 1 minute on 1 thread");
         assert_eq!(of(2, 0, 10.0, 0.0, 1), "2 runs; less than a minute on 1 thread");
-        assert_eq!(of(3, 0, 60.0, 210.0, 2), "3 runs; some 4 minutes on 2 threads");
+        assert_eq!(of(3, 0, 60.0, 210.0, 2), "3 runs; about 4 minutes on 2 threads");
     }
 }

@@ -9,89 +9,91 @@ use tidegate_workbench::{
 };
 
 use crate::aggregate::{GroupRow, Of, View, all_tables, legend};
-use crate::args::{How, Kept};
+use crate::args::{CacheArgs, RunArgs};
 use crate::format::{bytes, clock, shown};
 use crate::grid::prose;
 use crate::progress::Total;
-use crate::{Result, commands, complain, emit};
+use crate::{Result, commands, emit, print_stderr};
 
-/// What to sweep, and how.
+/// Options of `tidegate sweep`.
 #[derive(Debug, Group)]
 pub(crate) struct SweepArgs {
-    /// Sweep file (TOML), or with --vary a scenario file
+    /// Sweep file (TOML); with --vary, a scenario file
     #[arg(value_name = "SWEEP|SCENARIO")]
     path: PathBuf,
-    /// Vary a key of the scenario: a list `a,b,c`, or a range with both its ends and a step,
-    /// `traffic.0.load=0.3..0.9:0.1`; may stand several times (every value with every other)
+    /// Vary a key of the scenario: a list `a,b,c`, or an inclusive range with a step,
+    /// `traffic.0.load=0.3..0.9:0.1`; repeatable (all combinations are run)
     #[arg(long, value_name = "KEY=VALUES")]
     vary: Vec<String>,
-    /// Take the first value of each key, then the second of each, and so on
+    /// Combine the first values of all keys, then the second values, and so on
     #[arg(long, requires = "vary")]
     zip: bool,
-    /// Take so many points of the grid, drawn at random
+    /// Run this number of points of the grid, chosen at random
     #[arg(long, value_name = "N", requires = "vary", conflicts_with = "zip")]
     random: Option<u64>,
-    /// From which points are drawn
+    /// Seed of the random choice of points
     #[arg(long, value_name = "N", requires = "random", default_value = "1")]
     search_seed: u64,
-    /// Change a key of the scenario for all points; may stand several times
+    /// Override a key of the scenario for all points; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Run every point under several seeds: how many (`5`: 1 to 5), a range with both its ends
-    /// (`1..5`), or a list (`1,4,7`); default: the scenario's own
+    /// Run every point under several seeds: a count (`5`: seeds 1 to 5), an inclusive range
+    /// (`1..5`), or a list (`1,4,7`) (default: the seed of the scenario)
     #[arg(long, value_name = "SEEDS", allow_hyphen_values = true)]
     seeds: Option<SeedList>,
-    /// Compare with this protocol, seed by seed (default: the first that varies)
+    /// The protocol that others are compared with, seed by seed (default: the first varied one)
     #[arg(long, value_name = "PROTOCOL")]
     baseline: Option<String>,
-    /// Only say how many runs there are, and what they take
+    /// Only print the number of runs and an estimate of their cost
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    how: How,
+    how: RunArgs,
     #[command(flatten)]
-    kept: Kept,
+    kept: CacheArgs,
 }
 
-/// Rows of a table; the rest is in files.
+/// Maximum number of printed rows per table; the files have all rows.
 const ROWS: usize = 100;
 
-/// Sweeps.
+/// Runs `tidegate sweep`.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
-    commands::forces_something(&args.how, false)?;
+    commands::check_force(&args.how, false)?;
     let design = design(args)?.with_baseline(args.baseline.as_deref())?;
-    let cache = args.kept.folder(args.how.voice)?;
+    let cache = args.kept.folder(args.how.verbosity)?;
     let options = SweepOptions {
         threads: args.how.threads.map(|threads| threads as usize),
         cache: cache.as_deref(),
         interrupted: Some(commands::interrupt_flag()),
-        resolved: args.how.voice.teller(),
+        resolved: args.how.verbosity.notice(),
         ..SweepOptions::default()
     };
     if args.dry_run {
         let forecast = workbench::forecast_sweep(&design, &options)?;
-        return Ok(if args.how.json { commands::pretty(&forecast) } else { said(&forecast) });
+        let text =
+            if args.how.json { commands::pretty(&forecast) } else { forecast_text(&forecast) };
+        return Ok(text);
     }
     let out = args.how.out.as_ref();
     let destination =
         out.map(|out| workbench::Destination::open(out, args.how.force)).transpose()?;
-    // Known once it is known how many runs there are to be made.
+    // Set when the number of runs is known.
     let total: OnceLock<Total> = OnceLock::new();
     let begin = |runs: usize| {
-        total.get_or_init(|| Total::of(runs, args.how.voice));
+        total.get_or_init(|| Total::of(runs, args.how.verbosity));
     };
-    let tell = |number: usize, progress: &workbench::Progress| {
+    let update = |number: usize, progress: &workbench::Progress| {
         if let Some(total) = total.get() {
-            total.hear(number, progress);
+            total.update(number, progress);
         }
     };
-    let options = SweepOptions { begin: Some(&begin), progress: Some(&tell), ..options };
+    let options = SweepOptions { begin: Some(&begin), progress: Some(&update), ..options };
     let result = workbench::sweep(&design, &options);
     if let Some(total) = total.get() {
         total.clear();
     }
     let sweep = result?;
-    sweep.warnings.iter().for_each(|warning| args.how.voice.warn(warning));
+    sweep.warnings.iter().for_each(|warning| args.how.verbosity.warn(warning));
     let write = |destination: workbench::Destination| {
         destination.write(&sweep.files().map_err(|error| Error::Run(error.to_string()))?)
     };
@@ -109,7 +111,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
     }
     emit(&text);
     for run in &sweep.failed {
-        complain(&format!("{}: {}", place(&sweep, &run.values, run.seed), run.why));
+        print_stderr(&format!("{}: {}", place(&sweep, &run.values, run.seed), run.why));
     }
     Err(Error::Run(format!("{} of {} runs failed", sweep.failed.len(), sweep.count())))
 }
@@ -128,7 +130,7 @@ fn design(args: &SweepArgs) -> Result<Design> {
         if !is_all {
             return workbench::vary(argument);
         }
-        let names = commands::carried(&args.path, &changes, args.how.voice)?;
+        let names = commands::runnable(&args.path, &changes, args.how.verbosity)?;
         workbench::vary(&format!("protocol={}", names.join(",")))
     };
     let axes = args.vary.iter().map(axis);
@@ -141,12 +143,12 @@ fn design(args: &SweepArgs) -> Result<Design> {
     Design::new(&args.path, changes, (&axes, mode), seeds)
 }
 
-/// `84 runs, 12 of them kept from before; the others come to …`
-fn said(forecast: &SweepForecast) -> String {
+/// `84 runs, 12 of them cached. The others need about …`
+fn forecast_text(forecast: &SweepForecast) -> String {
     let SweepForecast { runs, kept, probes, .. } = *forecast;
-    let runs = format!("{runs} runs, {kept} of them kept from before");
+    let runs = format!("{runs} runs, {kept} of them cached");
     if probes == 0 {
-        return format!("{runs}: nothing is left to do.\n");
+        return format!("{runs}: nothing remains to run.\n");
     }
     format!("{runs}. The others come to {}.\n", takes(forecast))
 }
@@ -159,7 +161,7 @@ pub(crate) fn takes(forecast: &SweepForecast) -> String {
     let threads = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
     let tried = if probes == 1 { "1 run".to_owned() } else { format!("{probes} runs") };
     format!(
-        "some {:.0} M packet-hops, {time} on {threads}, and {} of memory: an estimate from the \
+        "about {:.0} M packet-hops, {time} on {threads}, and {} of memory; estimated from the \
          beginning of {tried}",
         forecast.packet_hops / 1e6,
         bytes(forecast.memory_bytes.map(|bytes| bytes as f64)),
@@ -173,12 +175,12 @@ fn place(sweep: &Sweep, values: &[serde_json::Value], seed: u64) -> String {
     format!("{}, seed {seed}", values.join(", "))
 }
 
-/// JSON without quotes around text.
+/// Formats a JSON value; strings without quotes.
 fn text(value: &serde_json::Value) -> String {
     shown(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-/// What has a row in a table, point by point.
+/// The rows of a table, point by point.
 fn rows<'a>(sweep: &'a Sweep, of: Of, view: View<'_>) -> Vec<GroupRow<'a>> {
     let mut rows = Vec::new();
     for point in &sweep.points {
@@ -193,7 +195,7 @@ fn tables(sweep: &Sweep) -> String {
     let (points, seeds) = (sweep.points.len(), if count == 1 { "seed" } else { "seeds" });
     let kept = match sweep.kept {
         0 => String::new(),
-        kept => format!(", {kept} of them kept from before"),
+        kept => format!(", {kept} of them cached"),
     };
     let name = shown(&sweep.name);
     let mut out =
@@ -213,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_sweep_takes_is_said_in_a_line() {
+    fn forecast_text_cost() {
         let forecast = SweepForecast {
             runs: 84,
             kept: 12,
@@ -225,11 +227,11 @@ mod tests {
             probes: 6,
         };
         assert_eq!(
-            said(&forecast),
-            "84 runs, 12 of them kept from before. The others come to some 1234 M packet-hops, \
-             3:05 on 2 threads, and 120 MB of memory: an estimate from the beginning of 6 runs.\n"
+            forecast_text(&forecast),
+            "84 runs, 12 of them cached. The others need about 1234 M packet-hops, 3:05 on 2 \
+             threads, and 120 MB of memory; estimated from the beginning of 6 runs.\n"
         );
         let done = SweepForecast { kept: 84, probes: 0, ..forecast };
-        assert!(said(&done).ends_with("84 of them kept from before: nothing is left to do.\n"));
+        assert!(forecast_text(&done).ends_with("84 of them cached: nothing remains to run.\n"));
     }
 }

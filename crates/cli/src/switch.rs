@@ -1,4 +1,5 @@
-//! `tidegate switch`: what it listens on, what it does from second to second, and what it has done.
+//! `tidegate switch`: prints the addresses that it listens on, a line per second, and a final
+//! report.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -10,30 +11,30 @@ use tidegate_workbench::{
 
 use crate::commands::{interrupt_flag, pretty};
 use crate::format::{bytes, digits, micros, percent, shown};
-use crate::{Result, complain, table};
+use crate::{Result, print_stderr, table};
 
-/// Which switch, and how it is followed.
+/// Options of `tidegate switch`.
 #[derive(Debug, Args)]
 pub(crate) struct Switch {
-    /// Its ports, who is behind them, and what it does (TOML); docs/switch.md
+    /// Ports, hosts and functions of the switch (TOML); see docs/switch.md
     #[arg(value_name = "FILE")]
     path: PathBuf,
-    /// End after so long, `10s` say (default: with Ctrl-C)
+    /// Stop after this time, e.g. `10s` (default: at Ctrl-C)
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
-    /// Change a key of the file, `switch.buffer=100KB` say; may stand several times
+    /// Override a key of the file, e.g. `switch.buffer=100KB`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Tell of errors alone: neither where hosts send to nor what happens
+    /// Print errors only: neither addresses nor the line per second
     #[arg(short, long)]
     quiet: bool,
 }
 
 impl Switch {
-    /// Forwards until the time is over or an interrupt, which is the usual end.
+    /// Forwards until the duration ends or the process is interrupted.
     pub(crate) fn run(&self) -> Result<String> {
         let set = self.set.iter().map(|argument| workbench::set(argument));
         let duration = self.duration.iter();
@@ -43,17 +44,17 @@ impl Switch {
         let before = RefCell::new(None);
         let second = |report: &SwitchReport| {
             let before = before.replace(Some(report.clone()));
-            let told = before.as_ref().map_or(&[][..], |before| &before.warnings);
-            let new = report.warnings.iter().filter(|warning| !told.contains(warning));
-            new.for_each(|warning| complain(&format!("warning: {warning}")));
-            complain(&pulse(report, before.as_ref()));
+            let known = before.as_ref().map_or(&[][..], |before| &before.warnings);
+            let new = report.warnings.iter().filter(|warning| !known.contains(warning));
+            new.for_each(|warning| print_stderr(&format!("warning: {warning}")));
+            print_stderr(&pulse(report, before.as_ref()));
         };
         let report = workbench::run_switch(
             &plan,
             SwitchOptions {
                 listening: &|entrance| {
                     if !self.quiet {
-                        listening(entrance).iter().for_each(|line| complain(line));
+                        listening(entrance).iter().for_each(|line| print_stderr(line));
                     }
                 },
                 second: if self.quiet { None } else { Some(&second) },
@@ -64,7 +65,7 @@ impl Switch {
     }
 }
 
-/// Where each host sends what is for the others, a line a host; or where hosts are.
+/// Where each host sends its datagrams for the others, one line per host; or the interfaces.
 fn listening(entrance: &SwitchEntrance) -> Vec<String> {
     let paths = match entrance {
         SwitchEntrance::Paths(paths) => paths,
@@ -80,7 +81,7 @@ fn listening(entrance: &SwitchEntrance) -> Vec<String> {
     paths.chunk_by(|a, b| a.from == b.from).map(of_one).collect()
 }
 
-/// A second: what has come since the report before.
+/// The line of a second: counts since the previous report.
 fn pulse(report: &SwitchReport, before: Option<&SwitchReport>) -> String {
     let since = report.seconds - before.map_or(0.0, |before| before.seconds);
     let sent = report.datagrams.sent - before.map_or(0, |before| before.datagrams.sent);
@@ -92,7 +93,7 @@ fn pulse(report: &SwitchReport, before: Option<&SwitchReport>) -> String {
     };
     let (drops, marks) = sum(report);
     let (drops_before, marks_before) = before.map_or((0, 0), sum);
-    // A share of the time until now, times that.
+    // Busy time: the utilisation since the start, times the time since the start.
     let busy = |report: &SwitchReport, port: usize| {
         report.links[port].utilization.unwrap_or(0.0) * report.seconds
     };
@@ -116,7 +117,7 @@ fn pulse(report: &SwitchReport, before: Option<&SwitchReport>) -> String {
     )
 }
 
-/// All that was done.
+/// The final report.
 fn page(report: &SwitchReport) -> String {
     let Datagrams { received, sent, strangers, unfinished, too_long, unsent, overrun } =
         report.datagrams;
@@ -126,11 +127,11 @@ fn page(report: &SwitchReport) -> String {
         digits(report.seconds)
     );
     for (number, what) in [
-        (strangers, "from no host of the file, or for nobody behind another port"),
-        (unfinished, "without a checksum, or to be cut into pieces"),
-        (too_long, "too long"),
-        (unsent, "refused by the kernel as they left"),
-        (overrun, "lost before the switch, which was too slow"),
+        (strangers, "dropped: source not in the file, or no other port leads to the destination"),
+        (unfinished, "dropped: unfinished checksum or segmentation"),
+        (too_long, "dropped: too long"),
+        (unsent, "refused by the kernel when sent"),
+        (overrun, "lost in the socket buffer: the switch was too slow"),
     ] {
         if number > 0 {
             text.push_str(&format!("{number} {what}\n"));
@@ -141,7 +142,7 @@ fn page(report: &SwitchReport) -> String {
     }
     let late = &report.late_us;
     text.push_str(&format!(
-        "Later than they should: {} on average, p99 {}, at most {}\n",
+        "Lateness of departures: {} on average, p99 {}, at most {}\n",
         micros(late.mean),
         micros(late.p99),
         micros(late.max)

@@ -1,4 +1,4 @@
-//! Results as tables for people. Everything shown here is in `summary.json` too.
+//! Formats results as tables. All of it is in `summary.json`, too.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +14,17 @@ use crate::format::{
 use crate::grid::{Grid, drawn, new, prose, width};
 use crate::jobs;
 
-/// Up to so many flows are shown one by one; more are grouped by label.
+/// Up to this number, flows are shown individually; more flows are grouped by label.
 const FLOWS_SHOWN: usize = 30;
-/// Switch ports that are shown of one run.
+/// Number of switch ports shown for a single run.
 const LINKS_SHOWN: usize = 5;
-/// Columns of what is said above the tables where stdout is no terminal.
+/// Width of the heading if stdout is not a terminal.
 const WIDTH: usize = 100;
-/// A drawn load that is further off the one asked for, as a share of it, is shown beside it.
+/// If the drawn load deviates from the configured load by more than this share, both are shown.
 const DRAWN_OFF: f64 = 0.05;
 const BY_SIZE: &str = "Slowdown by message size: median / 99th percentile (messages)";
 const BUFFERS: &str = "Switch buffers (p99 by samples)";
-/// Switch ports that are shown of several runs.
+/// Number of switch ports shown for several runs.
 const LINKS_COMPARED: usize = 3;
 
 /// One run.
@@ -47,7 +47,7 @@ pub(crate) fn run(summary: &Summary, threads: Threads) -> String {
             text.push_str(&size_table(&rows));
             explain_bounds(&mut text);
             if rows.iter().any(|(_, group)| group.fct.count > 0) {
-                text.push_str("One seed: the percentiles of another may differ.\n");
+                text.push_str("One seed: percentiles may differ with another seed.\n");
             }
         }
     }
@@ -73,7 +73,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
         comparison.runs.iter().map(|run| (run.protocol.as_str(), &run.summary)).collect();
     let mut text = heading(&first.summary, &one_seed(&first.summary), &runs);
     let title = |text: &str| titled(text, &first.summary);
-    // Each under all protocols.
+    // Each job under all protocols.
     let of = |at| runs.iter().filter_map(move |(run, summary)| Some((*run, summary.jobs.get(at)?)));
     let rows: Vec<_> = (0..first.summary.jobs.len()).flat_map(of).collect();
     text.push_str(&collectives(&rows, &first.summary));
@@ -105,14 +105,13 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
         text.push_str(&format!(
             "{}: {}",
             run.protocol,
-            engine_line(&run.summary.engine, Threads::Unsaid)
+            engine_line(&run.summary.engine, Threads::Unknown)
         ));
     }
     prose(&text)
 }
 
-/// The line above a table, which says what its numbers hang on most: how messages share
-/// connections.
+/// The title of a table. It names how messages share connections, which affects the numbers most.
 pub(crate) fn titled(text: &str, summary: &Summary) -> String {
     match summary.connections.as_str() {
         "" => format!("\n{text}\n"),
@@ -123,7 +122,7 @@ pub(crate) fn titled(text: &str, summary: &Summary) -> String {
     }
 }
 
-/// A table of collectives, each with the run's protocol; nothing where there are none.
+/// The table of collectives, each with the run's protocol; empty if there are none.
 fn collectives(rows: &[(&str, &JobSummary)], summary: &Summary) -> String {
     if rows.is_empty() {
         return String::new();
@@ -131,7 +130,7 @@ fn collectives(rows: &[(&str, &JobSummary)], summary: &Summary) -> String {
     titled(jobs::TITLE, summary) + &jobs::job_table(rows)
 }
 
-/// A run's protocol, and one of its groups.
+/// The protocol of a run, and one of its groups.
 type Row<'a> = (&'a str, &'a GroupSummary);
 
 fn goodput_table(rows: &[Row<'_>]) -> String {
@@ -204,17 +203,17 @@ fn message_table(rows: &[Row<'_>]) -> String {
     drawn(&table)
 }
 
-/// The load that was drawn, and the one asked for where that is another.
+/// The drawn load, and the configured one if it differs.
 fn offered(group: &GroupSummary) -> String {
     let drawn = number(group.offered_gbps);
-    let asked = group.asked_gbps.zip(group.offered_gbps);
-    match asked.filter(|(asked, drawn)| (drawn / asked - 1.0).abs() > DRAWN_OFF) {
-        Some((asked, _)) => format!("{drawn} (asked for {})", digits(asked)),
+    let configured = group.asked_gbps.zip(group.offered_gbps);
+    match configured.filter(|(set, drawn)| (drawn / set - 1.0).abs() > DRAWN_OFF) {
+        Some((set, _)) => format!("{drawn} (configured {})", digits(set)),
         None => drawn,
     }
 }
 
-/// A column a decade of sizes, where any row has messages of it.
+/// One column per decade of sizes for which any row has messages.
 fn size_table(rows: &[Row<'_>]) -> String {
     let sizes = |group: &GroupSummary| {
         group.fct.by_size.iter().map(|row| (row.min_bytes, row.below_bytes)).collect::<Vec<_>>()
@@ -258,17 +257,17 @@ pub(crate) fn size_range(min: u64, below: Option<u64>) -> String {
     }
 }
 
-/// Says what the sign before a percentile means, where there is one.
+/// Explains the sign of lower bounds, if it occurs.
 fn explain_bounds(text: &mut String) {
     if text.contains(BOUND) {
         text.push_str(&format!(
-            "{BOUND}: a lower bound: the longest that finished. Too many of this class did not for \
-             the percentile to be known.\n"
+            "{BOUND}: a lower bound: too many messages of this class did not finish, so the value \
+             is that of the longest that did.\n"
         ));
     }
 }
 
-/// What a run lost and sent again, in all.
+/// The pauses, drops and retransmissions of a run.
 fn losses(summary: &Summary) -> String {
     let drops: u64 = summary.switches.iter().map(|switch| switch.drops).sum();
     let resent: u64 = summary.groups.iter().map(|group| group.retransmitted_bytes).sum();
@@ -277,13 +276,13 @@ fn losses(summary: &Summary) -> String {
     let credits: u64 = summary.links.iter().filter_map(|link| link.credit_drops).sum();
     let credits = if credits > 0 { format!(" and {credits} of credits") } else { String::new() };
     format!(
-        "{paused}{drops} drops{credits} at switches since warm-up; {} of payload sent again since \
-         the start",
+        "{paused}{drops} drops{credits} at switches since warm-up; {} of payload retransmitted \
+         since the start",
         bytes(Some(resent as f64))
     )
 }
 
-/// Switches with hosts and those without, under each protocol.
+/// Buffers of switches with hosts and of those without, under each protocol.
 fn buffer_table(runs: &[(&str, &Summary)]) -> String {
     let mut table =
         new(&["switches", "protocol", "samples", "mean", "buffer|p99", "buffer|max", "drops"], 2);
@@ -302,7 +301,7 @@ fn buffer_table(runs: &[(&str, &Summary)]) -> String {
             table.add_row([
                 format!("{} {}", some.len(), if tors { "with hosts" } else { "without hosts" }),
                 (*protocol).to_owned(),
-                // As many of each.
+                // All switches have the same number of samples.
                 some[0].samples.to_string(),
                 bytes(Some(mean)),
                 bytes(worst(|switch| switch.buffer_bytes.p99)),
@@ -318,9 +317,9 @@ fn one_seed(summary: &Summary) -> String {
     format!("seed {}", summary.seed)
 }
 
-/// What stands above the tables: the scenario, its seeds, and what decides the numbers of `runs`.
+/// The heading: the scenario, its seeds, and the conditions of `runs`.
 pub(crate) fn heading(summary: &Summary, seeds: &str, runs: &[(&str, &Summary)]) -> String {
-    // To the picosecond, as scenarios say it.
+    // Rounded to the picosecond, the resolution of scenarios.
     let ms = |s: f64| format!("{} ms", (s * 1e12).round() / 1e9);
     let (end, warmup) = (ms(summary.sim_seconds), ms(summary.warmup_seconds));
     let conditions = broken(&conditions(runs));
@@ -328,8 +327,8 @@ pub(crate) fn heading(summary: &Summary, seeds: &str, runs: &[(&str, &Summary)])
     format!("{name}, {seeds}: {end}, measured from {warmup}\n{conditions}\n")
 }
 
-/// Lines no wider than the terminal, or than [`WIDTH`] where there is none, broken behind
-/// semicolons, and behind names in brackets where what is between semicolons is longer.
+/// Breaks text after semicolons into lines no wider than the terminal, or than [`WIDTH`] without
+/// one. A longer part is also broken after parenthesised names.
 fn broken(text: &str) -> String {
     let most = width().unwrap_or(WIDTH);
     let is_long = |part: &str| part.trim_end().chars().count() > most;
@@ -430,7 +429,7 @@ pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
     drawn(&table)
 }
 
-/// The links that are among the busiest under any protocol, with a row for each.
+/// The links that are among the busiest under any protocol, with one row per protocol.
 fn compared_links(comparison: &Comparison) -> Grid {
     let mut ports: Vec<(&str, &str)> = Vec::new();
     for run in &comparison.runs {
@@ -457,8 +456,8 @@ fn compared_links(comparison: &Comparison) -> Grid {
     let mut table = new(titles, 3);
     for (from, to) in ports {
         for run in &comparison.runs {
-            let here = |link: &&LinkSummary| link.from == from && link.to == to;
-            let Some(link) = run.summary.links.iter().find(here) else { continue };
+            let is_same = |link: &&LinkSummary| link.from == from && link.to == to;
+            let Some(link) = run.summary.links.iter().find(is_same) else { continue };
             table.add_row([
                 shown(from),
                 shown(to),
@@ -477,7 +476,7 @@ fn compared_links(comparison: &Comparison) -> Grid {
     table
 }
 
-/// Groups of all runs, label by label in the order of their first appearance.
+/// The groups of all runs, ordered by the first appearance of their label.
 fn each(comparison: &Comparison) -> Vec<Row<'_>> {
     let runs = comparison.runs.iter();
     let all: Vec<Row<'_>> = runs
@@ -495,17 +494,17 @@ fn each(comparison: &Comparison) -> Vec<Row<'_>> {
         .collect()
 }
 
-/// The busiest switch ports, busiest first; of equally busy ones, those where packets wait longer.
+/// The busiest switch ports, busiest first. Ties are broken by the longer mean queueing delay.
 fn busiest(summary: &Summary, count: usize) -> Vec<&LinkSummary> {
     let mut links: Vec<_> = summary.links.iter().filter(|link| !link.from_host).collect();
-    // A port that was busy all the time but for the last packet is as busy as one without that gap.
+    // Rounded, so that a gap before the last packet does not affect the order.
     let per_mille = |link: &LinkSummary| (link.utilization.unwrap_or(0.0) * 1000.0).round() as u64;
     links.sort_by_key(|link| std::cmp::Reverse((per_mille(link), link.queue_delay_us.mean)));
     links.truncate(count);
     links
 }
 
-/// The switch ports that drop most, those first; none where none drops.
+/// The switch ports with the most drops, in descending order; empty without drops.
 fn dropping(summary: &Summary) -> Vec<&LinkSummary> {
     let mut links: Vec<_> =
         summary.links.iter().filter(|link| !link.from_host && link.drops > 0).collect();
@@ -514,8 +513,8 @@ fn dropping(summary: &Summary) -> Vec<&LinkSummary> {
     links
 }
 
-/// How much links were paused under each protocol, and the ports that were paused longest, so many
-/// of each; nothing where no switch pauses.
+/// The pauses of links under each protocol, and the `most` longest-paused ports of each; empty if
+/// no switch pauses.
 fn pauses(runs: &[(&str, &Summary)], most: usize) -> String {
     let Some((_, first)) = runs.iter().find(|(_, summary)| summary.pauses.is_some()) else {
         return String::new();
@@ -560,7 +559,7 @@ fn pauses(runs: &[(&str, &Summary)], most: usize) -> String {
     text
 }
 
-/// The protocol under comparison, and the flow's own where that is another.
+/// The compared protocol, and the flow's own if it differs.
 pub(crate) fn protocol(compared: &str, own: &str) -> String {
     if compared == own { own.to_owned() } else { format!("{compared}, flow: {own}") }
 }

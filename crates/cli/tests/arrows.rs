@@ -1,4 +1,4 @@
-//! Which crate may know which. A dependency that is not drawn here is refused.
+//! Permitted dependencies between crates. All others are refused.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,14 +20,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("python", &["workbench", "cli"]),
 ];
 
-/// What the protocols and their vocabulary may use besides each other.
+/// Crates that may use no external crate but `libm`.
 const PURE: &[&str] = &["core", "algos"];
 
 fn crates() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Names in the sections of a manifest that make a crate depend on others; those of tests apart.
+/// Names in the dependency sections of a manifest, without those of tests.
 fn dependencies(name: &str) -> BTreeSet<String> {
     let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
     let mut inside = false;
@@ -38,7 +38,7 @@ fn dependencies(name: &str) -> BTreeSet<String> {
             inside = section == "dependencies" || section.ends_with(".dependencies");
             assert!(
                 !section.starts_with("dependencies."),
-                "{name}: write dependencies on a line each"
+                "{name}: write each dependency on one line"
             );
         } else if let Some((key, _)) =
             line.split_once('=').filter(|_| inside && !line.starts_with('#'))
@@ -50,11 +50,11 @@ fn dependencies(name: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn arrows_run_one_way() {
+fn dependencies_follow_the_arrows() {
     for (name, allowed) in ARROWS {
         for dependency in dependencies(name) {
             if let Some(own) = dependency.strip_prefix("tidegate-") {
-                assert!(allowed.contains(&own), "{name} must not know {own}");
+                assert!(allowed.contains(&own), "{name} must not depend on {own}");
             } else {
                 let fine = !PURE.contains(name) || dependency == "libm";
                 assert!(fine, "{name} is pure and must not use {dependency}");
@@ -64,7 +64,7 @@ fn arrows_run_one_way() {
 }
 
 #[test]
-fn every_crate_is_drawn() {
+fn arrows_list_every_crate() {
     let drawn: BTreeSet<_> = ARROWS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let entries = fs::read_dir(crates()).unwrap().map(Result::unwrap);
     let there: BTreeSet<_> = entries
@@ -86,7 +86,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn only_header_files_know_what_the_words_of_a_packet_mean() {
+fn packet_words_only_in_header_files() {
     let mut found = Vec::new();
     for (name, _) in ARROWS {
         sources(&crates().join(name).join("src"), &mut found);
@@ -97,7 +97,7 @@ fn only_header_files_know_what_the_words_of_a_packet_mean() {
         let touches = ["body.words", "body.tag"].iter().any(|words| text.contains(words));
         let is_header = path.file_name().is_some_and(|name| name == "header.rs");
         headers += u32::from(touches && is_header);
-        // One says which tag is none of a transport, the other changes any bytes.
+        // The first defines the tag without transport, the second changes arbitrary bytes.
         let may = is_header
             || ["wire/mod.rs", "endpoint/src/torment.rs"].iter().any(|end| path.ends_with(end));
         assert!(may || !touches, "{} reads words that only a header file knows", path.display());

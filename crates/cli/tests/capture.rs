@@ -1,4 +1,4 @@
-//! `tidegate run --pcap` and `tidegate dissector`: where files go, and what is refused.
+//! `tidegate run --pcap` and `tidegate dissector`: output files and errors.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::fs;
 use common::{Place, answer, files, protocols, steady};
 
 #[test]
-fn a_capture_goes_where_it_is_asked_to_and_changes_nothing_else() {
+fn capture_file() {
     let place = Place::usual();
     let plain = place.run(&["--json"]).json();
     let (out, file) = (place.arg("out"), place.arg("out/run.pcapng"));
@@ -22,7 +22,7 @@ fn a_capture_goes_where_it_is_asked_to_and_changes_nothing_else() {
     place.run(&["--pcap", &file]).refused(2, &["--pcap", "run.pcapng", "--force"]);
     assert_eq!(fs::read(&file).unwrap(), first);
     place.run(&["--pcap", &file, "--force", "--threads", "1", "--pcap-of", "h?"]).ok();
-    assert!(fs::read(&file).unwrap() == first, "the links of hosts, whatever they are called");
+    assert!(fs::read(&file).unwrap() == first, "the default is the links of hosts");
     place.run(&["--pcap", &file, "--force", "--pcap-of", "s0->h2"]).ok();
     assert!(fs::read(&file).unwrap().len() < first.len() / 2);
     assert_eq!(files(&place.path("out")), here);
@@ -47,7 +47,7 @@ fn a_large_capture_is_warned_of() {
 }
 
 #[test]
-fn a_capture_that_cannot_be_is_refused() {
+fn capture_errors() {
     let place = Place::usual();
     let (before, file) = (files(&place.path("")), place.arg("run.pcapng"));
     place.run(&["--pcap-of", "h0"]).refused(2, &["--pcap"]);
@@ -65,7 +65,7 @@ fn a_capture_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_packet_takes_as_much_of_the_file_as_the_document_says() {
+fn capture_packet_sizes() {
     let place = Place::usual();
     let file = place.arg("run.pcapng");
     place.run(&["--set", "transport.protocol=swift", "--pcap", &file]).ok();
@@ -85,7 +85,7 @@ fn a_packet_takes_as_much_of_the_file_as_the_document_says() {
 }
 
 #[test]
-fn the_dissector_knows_every_header_of_the_document_that_can_be_read() {
+fn dissector_has_all_unencrypted_headers() {
     let script = answer(&["dissector"]).ok();
     let document = include_str!("../../../docs/headers.md");
     let (mut count, mut sealed) = (0, 0);
@@ -93,7 +93,7 @@ fn the_dissector_knows_every_header_of_the_document_that_can_be_read() {
         let name = format.lines().next().unwrap().replace(' ', "_");
         let is_there = script.contains(&format!("{{ name = \"{name}\", version"));
         if format.contains(" Sealed: ") {
-            assert!(!is_there, "nobody can read {name}");
+            assert!(!is_there, "{name} is encrypted");
             sealed += 1;
             continue;
         }
@@ -104,5 +104,5 @@ fn the_dissector_knows_every_header_of_the_document_that_can_be_read() {
             count += 1;
         }
     }
-    assert!(count > 80 && sealed == 2, "{count} fields, {sealed} formats that are sealed");
+    assert!(count > 80 && sealed == 2, "{count} fields, {sealed} encrypted formats");
 }

@@ -1,11 +1,11 @@
-//! `tidegate protocols`, `schema` and `completions`: what can be asked without a scenario.
+//! `tidegate protocols`, `schema` and `completions`: commands without a scenario.
 
 mod common;
 
 use common::{Place, answer, protocols};
 
 #[test]
-fn every_protocol_is_listed_and_has_a_page() {
+fn protocols_list_and_pages() {
     let list = answer(&["protocols"]).ok();
     for name in protocols() {
         assert!(list.contains(&name), "{name} is missing in:\n{list}");
@@ -28,7 +28,7 @@ fn every_protocol_is_listed_and_has_a_page() {
 }
 
 #[test]
-fn an_unknown_protocol_is_refused_with_the_nearest_name() {
+fn unknown_protocol_suggestion() {
     let name = format!("{}x", protocols()[0]);
     answer(&["protocols", &name]).refused(2, &["did you mean", &name]);
     let place = Place::usual();
@@ -40,7 +40,7 @@ fn an_unknown_protocol_is_refused_with_the_nearest_name() {
 }
 
 #[test]
-fn a_scenario_to_begin_with_runs() {
+fn templates_run() {
     let names = answer(&["new"]).ok();
     let folder = tempfile::tempdir().unwrap();
     for name in ["sird-leaf-spine", "star", "fat-tree", "reconfigurable"] {
@@ -51,7 +51,7 @@ fn a_scenario_to_begin_with_runs() {
     for name in names.lines().filter_map(|line| line.split(' ').next()) {
         let path = folder.path().join("a.toml");
         std::fs::write(&path, answer(&["new", name]).ok()).unwrap();
-        // Without a drain messages may be cut off, which is warned of.
+        // Without a drain, messages may be cut off, which causes a warning.
         let short =
             ["--set", "duration=200us", "--set", "warmup=20us", "--set", "drain=100ms", "--json"];
         let run = answer(&[&["run", path.to_str().unwrap()][..], &short].concat());
@@ -69,7 +69,7 @@ fn schema_is_a_json_schema() {
 }
 
 #[test]
-fn completions_are_for_this_program() {
+fn completions() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(answer(&["completions", shell]).ok().contains("tidegate"));
     }
@@ -77,16 +77,16 @@ fn completions_are_for_this_program() {
 }
 
 #[test]
-fn help_and_version_are_no_errors() {
+fn help_and_version() {
     assert!(answer(&["--help"]).ok().contains("compare"));
     assert!(answer(&["--version"]).ok().contains(env!("CARGO_PKG_VERSION")));
     assert!(answer(&["run", "--help"]).ok().contains("--threads"));
 }
 
-/// `script` gives a program a terminal; where it is missing, nothing is tested.
+/// `script` runs a program in a terminal; without `script`, the test passes.
 #[test]
 #[cfg(target_os = "linux")]
-fn in_a_terminal_tables_are_folded_and_no_line_is_wider() {
+fn tables_fit_the_terminal() {
     let program = env!("CARGO_BIN_EXE_tidegate");
     let shown = |columns: &str| {
         let command = format!("{program} protocols; {program} protocols sird");
@@ -98,14 +98,14 @@ fn in_a_terminal_tables_are_folded_and_no_line_is_wider() {
     let Some(text) = shown("80") else { return };
     let is_wide = |line: &&str| line.chars().count() > 80;
     assert!(!text.lines().any(|line| is_wide(&line)), "{text}");
-    for column in ["needs of switches", "what it does", "meaning; allowed values"] {
+    for column in ["switch requirements", "description", "meaning; allowed values"] {
         assert!(text.contains(column), "{column}: {text}");
     }
-    // No column of a letter or two: words are whole.
+    // Columns are not too narrow: words are not broken.
     let plain = answer(&["protocols"]).ok();
     for word in plain.split_whitespace() {
         assert!(text.split_whitespace().any(|other| other == word), "{word}: {text}");
     }
-    assert!(plain.lines().any(|line| is_wide(&line)), "full width where there is no terminal");
+    assert!(plain.lines().any(|line| is_wide(&line)), "full width without a terminal");
     assert!(shown("200").unwrap().lines().any(|line| is_wide(&line)));
 }

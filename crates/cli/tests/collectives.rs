@@ -4,7 +4,7 @@ mod common;
 
 use common::{Place, files, steady};
 
-/// Three hosts reduce 30 KB three times, beside a chain of requests that does not come to its end.
+/// Three iterations of a 30 KB all-reduce on three hosts, and an unfinished chain of requests.
 fn place() -> Place {
     Place::new(concat!(
         "[[traffic]]\nkind = \"collective\"\nop = \"ring-all-reduce\"\nsize = \"30KB\"\n",
@@ -15,7 +15,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn jobs_are_in_the_summary_and_the_table() {
+fn jobs_in_summary_and_table() {
     let place = place();
     let summary = place.run(&["--json"]).json();
     let jobs = summary["jobs"].as_array().unwrap();
@@ -25,10 +25,10 @@ fn jobs_are_in_the_summary_and_the_table() {
     }
     let number = |key: &str| train[key].as_f64().unwrap();
     let mean = train["iteration_us"]["mean"].as_f64().unwrap();
-    // Bits of 30 KB over it; each rank sends 4/3 of that.
+    // 30 KB in bits over the mean time; each rank sends 4/3 of that.
     assert!((number("algbw_gbps") / (240.0 / mean) - 1.0).abs() < 1e-3, "{train}");
     assert!((number("busbw_gbps") / number("algbw_gbps") - 4.0 / 3.0).abs() < 1e-6);
-    // Three iterations and twice the time to compute.
+    // Three iterations and two compute times.
     assert!((number("completion_us") / (3.0 * mean + 20.0) - 1.0).abs() < 0.05, "{train}");
     let each: Vec<f64> =
         train["iterations_us"].as_array().unwrap().iter().map(|us| us.as_f64().unwrap()).collect();
@@ -36,7 +36,7 @@ fn jobs_are_in_the_summary_and_the_table() {
     assert_eq!(chain["op"], "chain");
     assert!(chain["completion_us"].is_null() && chain["busbw_gbps"].is_null());
     let finished = chain["finished"].as_u64().unwrap();
-    // Some of them before warm-up.
+    // Some iterations finish before warm-up ends.
     assert!(finished > 20 && chain["measured"].as_u64().unwrap() < finished, "{chain}");
     let each = chain["iterations_us"].as_array().unwrap();
     assert_eq!(each.iter().filter(|us| us.is_number()).count() as u64, finished);
@@ -54,7 +54,7 @@ fn jobs_are_in_the_summary_and_the_table() {
 }
 
 #[test]
-fn every_key_of_a_job_is_explained() {
+fn job_keys_are_documented() {
     let results = include_str!("../../../docs/results.md");
     let summary = place().run(&["--json"]).json();
     for (key, value) in summary["jobs"][0].as_object().unwrap() {
@@ -66,7 +66,7 @@ fn every_key_of_a_job_is_explained() {
 }
 
 #[test]
-fn threads_change_nothing() {
+fn partitions_do_not_affect_jobs() {
     let place = place().on("kind = \"leaf-spine\"\nracks = 3\nhosts_per_rack = 1\nspines = 2\n");
     let run = |partitions: &str, threads: u64| {
         let summary = place.run(&["--json", "--partitions", partitions]).json();
@@ -164,7 +164,7 @@ fn nothing_is_waited_for_where_nothing_ends() {
 }
 
 #[test]
-fn a_wrong_collective_leaves_nothing_behind() {
+fn wrong_collective_leaves_no_files() {
     let place = place();
     let out = place.arg("out");
     let wrong = place.run(&["--out", &out, "--set", "traffic[0].size=2B"]);

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 const WIDTH: usize = 100;
 const WRITTEN: [&str; 7] = [".rs", ".md", ".toml", ".sh", ".js", ".css", ".py"];
-/// Folders of what is made, or comes from others.
+/// Folders of generated and external files.
 const OTHERS: [&str; 3] = ["target", "corpus", "vendor"];
 
-/// Files below `folder` that people write.
+/// Handwritten files below `folder`.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -23,8 +23,8 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Lines of `text` that are too wide. What cannot be broken may be: rows of tables, output of
-/// programs in blocks of code, and values of TOML.
+/// Lines of `text` that are too wide. Exempt are lines that cannot be broken: rows of tables, code
+/// blocks with program output, and values of TOML.
 fn too_wide(path: &Path, text: &str) -> Vec<usize> {
     let extension = path.extension().unwrap_or_default();
     let mut in_block = false;
@@ -46,17 +46,17 @@ fn too_wide(path: &Path, text: &str) -> Vec<usize> {
 }
 
 #[test]
-fn no_line_is_wider_than_a_hundred_columns() {
+fn lines_have_at_most_100_columns() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
     files(&root, &mut found);
-    // Where results go, by the documents; the crate of that name is ours.
+    // The documents write results to this folder; the crate of that name is not exempt.
     let results = root.join("results");
     found.retain(|path| !path.starts_with(&results));
     assert!(found.len() > 200, "{} files", found.len());
     let mut wide = Vec::new();
     for path in found {
-        // Some fixtures are not text.
+        // Some fixtures are binary.
         let Ok(text) = fs::read_to_string(&path) else { continue };
         for line in too_wide(&path, &text) {
             wide.push(format!("{}:{line}", path.strip_prefix(&root).unwrap().display()));
@@ -66,7 +66,7 @@ fn no_line_is_wider_than_a_hundred_columns() {
 }
 
 #[test]
-fn what_is_too_wide_is_found() {
+fn too_wide_lines() {
     let long = "x".repeat(WIDTH + 1);
     let found = |name: &str, text: String| too_wide(Path::new(name), &text);
     assert_eq!(found("a.rs", format!("fn\n{long}")), [2]);

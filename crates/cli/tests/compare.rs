@@ -1,4 +1,4 @@
-//! `tidegate compare`, and with it that every protocol of the catalog runs.
+//! `tidegate compare`, and that every protocol of the catalog runs.
 
 mod common;
 
@@ -8,9 +8,9 @@ use common::{Place, answer, anywhere, files, protocols, protocols_without, stead
 use serde_json::Value;
 
 #[test]
-fn every_protocol_runs_the_same_scenario() {
+fn compare_all_protocols() {
     let place = Place::racks();
-    // Racks that circuits join have no queues for credits.
+    // Racks with circuits have no credit queues.
     let names = protocols_without("credit queues");
     let json = place
         .call("compare", &["--protocols", &names.join(","), "--json", "--out", &place.arg("out")])
@@ -41,7 +41,7 @@ fn every_protocol_runs_the_same_scenario() {
 }
 
 #[test]
-fn a_comparison_does_not_depend_on_threads() {
+fn compare_any_number_of_threads() {
     let place = Place::usual();
     let names = anywhere().join(",");
     let compare = |threads: &str| {
@@ -58,11 +58,11 @@ fn a_comparison_does_not_depend_on_threads() {
 }
 
 #[test]
-fn flows_are_held_against_their_fair_share() {
+fn compare_fair_share() {
     let place = Place::new(
         "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\n",
     );
-    // Racks that circuits join have no queues for credits.
+    // Racks with circuits have no credit queues.
     let names = protocols_without("credit queues");
     let json = place.call("compare", &["--protocols", &names[0], "--json"]).json();
     for flow in json["runs"][0]["summary"]["flows"].as_array().unwrap() {
@@ -75,7 +75,7 @@ fn flows_are_held_against_their_fair_share() {
 }
 
 #[test]
-fn blanks_in_a_quoted_list_are_none_of_the_names() {
+fn blanks_in_quoted_list() {
     let names = protocols();
     let list = format!("{}, {}", names[0], names[1]);
     let json = Place::usual().call("compare", &["--protocols", &list, "--json"]).json();
@@ -86,7 +86,7 @@ fn blanks_in_a_quoted_list_are_none_of_the_names() {
 }
 
 #[test]
-fn wrong_protocols_are_refused_before_anything_runs() {
+fn wrong_protocols() {
     let place = Place::usual();
     let known = &protocols()[0];
     let out = place.arg("out");
@@ -103,7 +103,7 @@ fn wrong_protocols_are_refused_before_anything_runs() {
     let beside = format!("all,{known}");
     place
         .call("compare", &["--protocols", &beside, "--out", &out])
-        .refused(2, &["--protocols", "`all` stands alone"]);
+        .refused(2, &["--protocols", "`all` cannot be combined with other names"]);
     for blanks in [["--protocols", "a,", "b"], ["--protocols", "a", ",b"]] {
         place.call("compare", &blanks).refused(2, &["--protocols: unknown protocol `a`"]);
     }
@@ -112,7 +112,7 @@ fn wrong_protocols_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn whoever_needs_circuits_is_refused_where_there_are_none() {
+fn circuits_required() {
     let (place, out) = (Place::usual(), Place::usual());
     let everywhere = anywhere();
     let others: Vec<String> =
@@ -132,7 +132,7 @@ fn whoever_needs_circuits_is_refused_where_there_are_none() {
 }
 
 #[test]
-fn a_comparison_is_not_overwritten_without_force() {
+fn compare_needs_force_to_overwrite() {
     let place = Place::usual();
     let known = &protocols()[0];
     let out = place.arg("out");
@@ -142,7 +142,7 @@ fn a_comparison_is_not_overwritten_without_force() {
     place.call("compare", &["--protocols", known, "--out", &out, "--force"]).ok();
 }
 
-/// Two racks of two hosts, whose switches drop unless a protocol needs pauses.
+/// Two racks of two hosts, whose switches drop unless a protocol requires PFC.
 fn racks(more: &str) -> Place {
     let place = Place::usual();
     let text = format!(
@@ -155,7 +155,7 @@ fn racks(more: &str) -> Place {
 }
 
 #[test]
-fn switches_that_pause_beside_switches_that_drop_are_warned_of() {
+fn warning_pausing_and_dropping_switches() {
     let warned = |switch: &str, names: &str| {
         let place = racks(&format!("[switch]\n{switch}"));
         let answer = place.call("compare", &["--protocols", names, "--json"]);
@@ -171,7 +171,7 @@ fn switches_that_pause_beside_switches_that_drop_are_warned_of() {
 }
 
 #[test]
-fn what_is_wrong_under_one_protocol_names_it_and_the_key_that_names_the_other() {
+fn error_names_conflicting_protocols() {
     let place = racks("[[traffic]]\nkind = 'permutation'\nsizes = '20KB'\nprotocol = 'dctcp'\n");
     place.call("compare", &["--protocols", "swift,dcqcn"]).refused(
         2,

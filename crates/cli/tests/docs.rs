@@ -1,5 +1,5 @@
-//! The documents: what is generated in them is current (`make docs` writes it anew), every key of
-//! the results is explained, and what they tell people to run runs.
+//! The documents: generated parts are current (`make docs` regenerates them), every key of the
+//! results is explained, and the commands of the tutorial run.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn document(name: &str) -> String {
 /// Asserts that the generated part of a document is `generated`; writes it where `UPDATE` is set.
 fn is_current(name: &str, generated: &str) {
     let generated = &wrapped(generated);
-    // A page of which nothing is written by hand may be new.
+    // A fully generated page may be new.
     let text = fs::read_to_string(root(name)).unwrap_or_else(|_| MARK.to_owned());
     let (by_hand, now) =
         text.split_once(MARK).unwrap_or_else(|| panic!("{name} has no line {MARK}"));
@@ -35,7 +35,7 @@ fn is_current(name: &str, generated: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, format!("{by_hand}{MARK}{generated}")).unwrap();
     } else {
-        assert!(now == generated, "{name} is not what the code says any more: run `make docs`");
+        assert!(now == generated, "{name} is out of date: run `make docs`");
     }
 }
 
@@ -47,7 +47,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or("")
 }
 
-/// A value as a scenario writes it.
+/// Formats a value as TOML.
 fn toml(value: &Value) -> String {
     match value {
         Value::Object(map) if map.is_empty() => "{}".into(),
@@ -60,7 +60,7 @@ fn toml(value: &Value) -> String {
     }
 }
 
-/// What a value looks like, in a few words.
+/// Describes the shape of a value.
 fn shape(schema: &Value) -> String {
     let words =
         |list: &Value| list.as_array().unwrap().iter().map(toml).collect::<Vec<_>>().join(", ");
@@ -69,7 +69,7 @@ fn shape(schema: &Value) -> String {
         return if name == "extent" { "size or BDP".into() } else { name.into() };
     }
     if let Some(any) = schema["anyOf"].as_array() {
-        // Said once for all of them.
+        // Explained once for all keys.
         let any = any.iter().filter(|schema| schema["$ref"] != "#/$defs/percentage");
         return any.map(shape).collect::<Vec<_>>().join(" or ");
     }
@@ -95,7 +95,7 @@ fn shape(schema: &Value) -> String {
     }
 }
 
-/// A row for every key of a table, tables in it included. Required keys have no default.
+/// Rows for all keys of a table, including nested tables. Required keys have no default.
 fn rows(schema: &Value, prefix: &str, skip: &BTreeSet<String>) -> String {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -183,7 +183,7 @@ fn scenario_reference(schema: &Value) -> String {
     let tables: BTreeSet<String> =
         all.iter().filter(|(_, value)| is_table(value)).map(|(key, _)| key.clone()).collect();
     let mut out = format!("\n## The file\n\n{HEAD}{}", rows(schema, "", &tables));
-    // Sections in the order in which people write them; a new one comes last.
+    // Sections in the order in which users write them; new ones come last.
     let order = [
         "fabric",
         "switch",
@@ -220,12 +220,13 @@ fn scenario_reference(schema: &Value) -> String {
     out
 }
 
-/// Table of the distributions that `sizes` accepts.
+/// The table of size distributions.
 fn size_reference() -> String {
     let mut out =
-        "\n## Distributions of sizes\n\nValues of `sizes`. If a mean in brackets is given, loads \
-         are computed from it, as the authors do; the other mean is that of the drawn sizes.\n\n\
-         | name | between points | mean, bytes | source |\n| --- | --- | --: | --- |\n"
+        "\n## Distributions of sizes\n\nThe names that `sizes` accepts. A mean in brackets is \
+        the authors' own, from which loads are computed; the other mean is that of the drawn \
+        sizes.\n\n\
+        | name | between points | mean, bytes | source |\n| --- | --- | --: | --- |\n"
             .to_string();
     for Distributed { names, sampling, mean_bytes, load_mean_bytes, source } in distributions() {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
@@ -240,11 +241,11 @@ fn protocol_table(protocols: &[Value]) -> String {
     let bytes = |value: &Value| match (value["fixed"].as_u64(), value["per_hop"].as_u64()) {
         (Some(0), Some(0)) => "-".to_string(),
         (Some(fixed), Some(0)) => format!("{fixed} B"),
-        (Some(0), Some(hop)) => format!("{hop} B a switch"),
-        (fixed, hop) => format!("{} B + {} B a switch", fixed.unwrap_or(0), hop.unwrap_or(0)),
+        (Some(0), Some(hop)) => format!("{hop} B per switch"),
+        (fixed, hop) => format!("{} B + {} B per switch", fixed.unwrap_or(0), hop.unwrap_or(0)),
     };
     let or_dash = |text: String| if text.is_empty() { "-".to_string() } else { text };
-    let mut out = "\n| protocol | family | needs of switches | in data | in acks | what it does \
+    let mut out = "\n| protocol | family | switch requirements | in data | in acks | description \
         |\n| --- | --- | --- | --- | --- | --- |\n"
         .to_string();
     for protocol in protocols {
@@ -261,7 +262,7 @@ fn protocol_table(protocols: &[Value]) -> String {
     out
 }
 
-/// The page of a protocol: its card, its parameters, and where more is said of it.
+/// The page of a protocol: description, parameters, and a link to further documentation.
 fn protocol_page(protocol: &Value) -> String {
     let name = text(protocol, "name");
     let mut out = format!(
@@ -272,10 +273,10 @@ fn protocol_page(protocol: &Value) -> String {
     );
     let needs = list(&protocol["needs"]);
     if !needs.is_empty() {
-        out += &format!("\nNeeds of switches: {needs}.\n");
+        out += &format!("\nSwitch requirements: {needs}.\n");
     }
     if let Some(marking) = protocol["marking"].as_str() {
-        out += &format!("\nAsks for {marking} where `switch.ecn` is not set.\n");
+        out += &format!("\nDefault: {marking} if `switch.ecn` is not set.\n");
     }
     if root(&format!("docs/{name}.md")).exists() {
         out += &format!("\nMore: [how it behaves](../{name}.md).\n");
@@ -313,13 +314,13 @@ fn list(value: &Value) -> String {
 }
 
 #[test]
-fn the_reference_of_scenarios_is_current() {
+fn scenario_reference_is_current() {
     let reference = scenario_reference(&answer(&["schema"]).json()) + &size_reference();
     is_current("docs/scenario.md", &reference);
 }
 
 #[test]
-fn the_table_of_protocols_and_their_pages_are_current() {
+fn protocol_pages_are_current() {
     let protocols = answer(&["protocols", "--json"]).json();
     let protocols = protocols.as_array().unwrap();
     is_current("docs/protocols.md", &protocol_table(protocols));
@@ -334,18 +335,18 @@ fn the_table_of_protocols_and_their_pages_are_current() {
 }
 
 #[test]
-fn the_tables_of_headers_are_current() {
+fn header_tables_are_current() {
     is_current("docs/headers.md", &tidegate_workbench::headers());
 }
 
-/// Every key of a JSON value, but for those of a map from names.
+/// Collects the keys of a JSON value, except names in maps.
 fn keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
                 found.insert(key.clone());
                 match (key.as_str(), value) {
-                    // The scenario has a reference of its own; labels are the user's.
+                    // The scenario has its own reference; labels are chosen by the user.
                     ("scenario", _) => {}
                     ("fct", Value::Object(labels)) if labels.contains_key("all") => {
                         labels.values().for_each(|all| keys(all, found))
@@ -360,7 +361,7 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_key_of_the_results_is_explained() {
+fn result_keys_are_documented() {
     let place = Place::usual();
     place.run(&["--out", &place.arg("out"), "--set", "output.timeseries=10us"]).ok();
     let mut found = BTreeSet::new();
@@ -390,7 +391,7 @@ fn every_key_of_the_results_is_explained() {
 }
 
 #[test]
-fn every_metric_is_explained_in_the_words_of_the_code() {
+fn metrics_are_documented() {
     let results = document("docs/results.md");
     for (name, unit, _, meaning) in METRICS {
         let row = format!("| `{name}` | {} | {meaning} |\n", unit.replace("Gbps", "Gbit/s"));
@@ -398,14 +399,14 @@ fn every_metric_is_explained_in_the_words_of_the_code() {
     }
 }
 
-/// The blocks of code of a language in a document.
+/// The code blocks of a language in a document.
 fn blocks(text: &str, language: &str) -> Vec<String> {
     let start = format!("```{language}\n");
     text.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap().to_string()).collect()
 }
 
 #[test]
-fn what_the_tutorial_says_runs() {
+fn tutorial_scenarios_and_commands() {
     let tutorial = document("docs/tutorial.md");
     let scenarios = blocks(&tutorial, "toml");
     assert!(!scenarios.is_empty());
@@ -456,7 +457,7 @@ fn what_the_tutorial_says_runs() {
 }
 
 #[test]
-fn files_that_documents_link_to_are_there() {
+fn document_links_exist() {
     for name in [
         "README.md",
         "ARCHITECTURE.md",

@@ -1,7 +1,6 @@
-//! What happens around a run: several at once, killed, ended by signals, without room on the disk,
-//! fed with what is no file.
+//! Runs under adverse conditions: concurrent runs, kills, signals, a full disk, and special files.
 #![cfg(unix)]
-#![allow(clippy::disallowed_types, reason = "how soon a process ends is what is measured")]
+#![allow(clippy::disallowed_types, reason = "the test measures how soon a process ends")]
 
 mod common;
 
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{Place, answer, files, protocols, tidegate};
 
-/// A run that would take for ever, once its first file is there.
+/// Starts a practically endless run and waits for its first file.
 fn endless(place: &Place, args: &[&str]) -> Child {
     let scenario = place.arg("scenario.toml");
     let out = place.arg("out");
@@ -37,9 +36,9 @@ fn ended(child: Child) -> (Option<i32>, String) {
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
 }
 
-/// The only one in a folder who writes there.
+/// Only one run at a time may write to a folder.
 #[test]
-fn a_second_run_into_a_folder_is_refused_while_the_first_goes_on() {
+fn second_run_into_busy_folder() {
     let place = Place::usual();
     let first = endless(&place, &[]);
     let before = files(&place.path("out"));
@@ -53,14 +52,14 @@ fn a_second_run_into_a_folder_is_refused_while_the_first_goes_on() {
         run("compare", &["--protocols", &protocols()[0]]);
     }
     answer(&["reproduce", "--quick", "--out", &out]).refused(2, &["--out", "another run"]);
-    assert_eq!(before, files(&place.path("out")), "those that are refused touch nothing");
+    assert_eq!(before, files(&place.path("out")), "refused runs change no files");
     signal(&first, "INT");
     assert_eq!(ended(first).0, Some(130));
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
 }
 
 #[test]
-fn of_two_runs_at_once_one_is_refused_and_the_other_is_whole() {
+fn concurrent_runs_into_one_folder() {
     let place = Place::usual();
     let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
     let start = |seed: &str| {
@@ -77,7 +76,7 @@ fn of_two_runs_at_once_one_is_refused_and_the_other_is_whole() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_gone_after_the_next() {
+fn files_of_killed_run_are_removed() {
     let place = Place::usual();
     let run = endless(&place, &[]);
     signal(&run, "KILL");
@@ -88,8 +87,7 @@ fn what_a_killed_run_left_is_gone_after_the_next() {
     assert_eq!(files(&place.path("out")), ["flows.parquet", "manifest.json", "summary.json"]);
 }
 
-/// Whether this process ignores SIGHUP, the first signal of the mask; where nothing tells, it does
-/// not.
+/// Whether this process ignores SIGHUP, the first signal of the mask; false if it is unknown.
 fn ignores_hang_up() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -97,24 +95,24 @@ fn ignores_hang_up() -> bool {
 }
 
 #[test]
-fn signals_that_ask_for_an_end_are_answered_alike() {
-    // Under nohup that signal is ignored, by what is started here too, as it should be.
+fn signals_end_a_run() {
+    // Under nohup, the signal is ignored, and so it is in child processes.
     let hup = if ignores_hang_up() { None } else { Some("HUP") };
     for name in ["INT", "TERM"].into_iter().chain(hup) {
         let place = Place::usual();
         let run = endless(&place, &[]);
-        let asked = Instant::now();
+        let sent = Instant::now();
         signal(&run, name);
         let (code, stderr) = ended(run);
         assert_eq!(code, Some(130), "{name}: {stderr}");
-        assert!(asked.elapsed() < Duration::from_secs(1), "{name}: {:?}", asked.elapsed());
+        assert!(sent.elapsed() < Duration::from_secs(1), "{name}: {:?}", sent.elapsed());
         assert_eq!(files(&place.path("")), ["scenario.toml"], "{name}");
     }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_run_that_is_to_outlive_its_terminal_does() {
+fn nohup_run_survives_hangup() {
     let place = Place::usual();
     let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
     let script = format!(
@@ -132,9 +130,9 @@ fn a_run_that_is_to_outlive_its_terminal_does() {
     assert_eq!(ended(run).0, Some(130));
 }
 
-/// One step of simulated time is seconds of work, and all messages start at one moment.
+/// One simulated step takes seconds, and all messages start at the same time.
 #[test]
-fn an_interrupt_is_answered_within_a_second_whatever_a_step_costs() {
+fn interrupt_during_expensive_steps() {
     let place = Place::new("");
     let text = "duration = '1s'\nfabric = { kind = 'star', hosts = 1000 }\ntransport = { protocol \
         = 'dctcp' }\n\
@@ -148,17 +146,17 @@ fn an_interrupt_is_answered_within_a_second_whatever_a_step_costs() {
             .spawn()
             .unwrap();
         std::thread::sleep(Duration::from_millis(wait));
-        let asked = Instant::now();
+        let sent = Instant::now();
         signal(&run, "TERM");
         let (_, stderr) = ended(run);
-        assert!(asked.elapsed() < Duration::from_secs(1), "after {wait} ms: {:?}", asked.elapsed());
+        assert!(sent.elapsed() < Duration::from_secs(1), "after {wait} ms: {:?}", sent.elapsed());
         assert_eq!(files(&place.path("")), ["scenario.toml"], "{stderr}");
     }
 }
 
-/// A limit on the size of files stands for a disk that is full: the write fails in the same place.
+/// A file size limit emulates a full disk: the write fails at the same place.
 #[test]
-fn without_room_nothing_is_left_under_a_final_name() {
+fn full_disk_leaves_no_final_files() {
     let place = Place::usual();
     let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
     let subcommands = [
@@ -167,7 +165,7 @@ fn without_room_nothing_is_left_under_a_final_name() {
         format!("run {scenario} --seeds 2"),
         format!("sweep {scenario} --vary flows.2.size=20KB,30KB --no-cache"),
     ];
-    // Whether or not whoever starts the program has the signal ignored that such a limit sends.
+    // With the default action of the signal that such a limit sends, and with the signal ignored.
     for (subcommand, ignored) in
         subcommands.iter().flat_map(|it| [(it, ""), (it, "trap '' XFSZ; ")])
     {
@@ -179,18 +177,18 @@ fn without_room_nothing_is_left_under_a_final_name() {
             Command::new("sh").args(["-c", &script]).output().unwrap();
         let stderr = String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(1), "{script}: {status} {stderr}");
-        // What was measured is not lost with the files.
+        // The tables are printed although the files cannot be written.
         let stdout = String::from_utf8_lossy(&stdout);
         assert!(stdout.contains("slowdown") && !stdout.contains("Results are in"), "{stdout}");
         assert!(stderr.contains("--out"), "{stderr}");
-        // What the system says, and no library before it.
+        // The message of the system, without a prefix of a library.
         assert!(stderr.contains("File too large") && !stderr.contains("External"), "{stderr}");
         assert_eq!(files(&place.path("")), ["scenario.toml"], "{script}");
     }
 }
 
 #[test]
-fn what_is_no_file_is_refused_with_one_message() {
+fn special_files_are_refused() {
     let place = Place::usual();
     fs::create_dir(place.path("folder")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", place.path("zero")).unwrap();
@@ -225,9 +223,9 @@ fn what_is_no_file_is_refused_with_one_message() {
     }
 }
 
-/// Every byte of a file in turn is another.
+/// Changes many bytes of a file, one at a time.
 #[test]
-fn damaged_parquet_is_refused_and_no_panic() {
+fn damaged_parquet_is_refused() {
     let place = Place::usual();
     let run = |args: &[&str]| place.run(args);
     run(&["--out", &place.arg("out")]).ok();
@@ -235,7 +233,7 @@ fn damaged_parquet_is_refused_and_no_panic() {
     let whole = fs::read(&flows).unwrap();
     let trace = Place::new("[[traffic]]\nkind = \"trace\"\nfile = \"trace.parquet\"\n");
     let mut refused = 0;
-    // The footer is where the library believes what it reads.
+    // The library trusts the footer most.
     let places = (whole.len().saturating_sub(400)..whole.len())
         .step_by(7)
         .chain((0..whole.len()).step_by(97));
@@ -267,7 +265,7 @@ fn report(folder: &Path) -> common::Answer {
 }
 
 #[test]
-fn a_comparison_replaces_the_one_before_and_nothing_else() {
+fn force_replaces_only_results() {
     let place = Place::usual();
     let out = place.arg("out");
     place.call("compare", &["--protocols", "swift,dctcp", "--out", &out]).ok();
@@ -281,7 +279,7 @@ fn a_comparison_replaces_the_one_before_and_nothing_else() {
     );
     assert_eq!(files(&place.path("out/dctcp")), ["notes.txt"]);
     fs::remove_file(place.path("out/dctcp/notes.txt")).unwrap();
-    // A run is another thing again.
+    // A run replaces the comparison.
     place.run(&["--out", &out, "--force"]).ok();
     let left = files(&place.path("out"));
     assert_eq!(
@@ -291,24 +289,24 @@ fn a_comparison_replaces_the_one_before_and_nothing_else() {
 }
 
 #[test]
-fn a_report_draws_the_runs_of_the_comparison_alone() {
+fn report_ignores_stray_runs() {
     let place = Place::usual();
     let out = place.arg("out");
     place.call("compare", &["--protocols", "swift,dctcp", "--out", &out]).ok();
-    // Somebody's own run in a folder below.
+    // An unrelated run in a subfolder.
     place.run(&["--set", "name=stray", "--out", &place.arg("out/stray")]).ok();
     report(&place.path("out")).ok();
     let page = fs::read_to_string(place.path("out/report.html")).unwrap();
     assert!(page.contains("dctcp") && !page.contains("stray"));
 }
 
-/// What a terminal would obey.
+/// Whether a text has no control characters that affect a terminal.
 fn is_plain(text: &str) -> bool {
     text.chars().all(|c| c == '\n' || !(c.is_control() || matches!(c, '\u{202a}'..='\u{202e}')))
 }
 
 #[test]
-fn names_from_a_scenario_cannot_command_a_terminal() {
+fn control_characters_in_names() {
     let evil = "\\u001b]0;owned\\u0007\\u009b31m\\u202e";
     let flow = |label: &str, rest: &str| {
         format!("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nlabel = \"{label}\"\n{rest}\n")
@@ -328,7 +326,7 @@ fn names_from_a_scenario_cannot_command_a_terminal() {
     }
     let text = place.run(&[]).ok();
     assert!(text.contains("\\u{1b}]0;owned\\u{7}\\u{9b}31m\\u{202e}"), "{text}");
-    // Errors quote what they found.
+    // Errors quote the found text.
     fs::write(place.path("scenario.toml"), named.replace("100Gbps", "\u{9b}31m")).unwrap();
     let wrong = place.run(&[]);
     assert!(wrong.code == Some(2) && is_plain(&wrong.stderr), "{:?}", wrong.stderr);
@@ -336,7 +334,7 @@ fn names_from_a_scenario_cannot_command_a_terminal() {
 }
 
 #[test]
-fn a_report_keeps_the_direction_of_a_label_to_itself() {
+fn report_isolates_text_direction() {
     let label = "\u{5e9}\u{5dc}\u{5d5}\u{5dd}";
     let place = Place::new(&format!(
         "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"2KB\"\ncount = 3\nstart = \"60us\"\nlabel \
@@ -351,7 +349,7 @@ fn a_report_keeps_the_direction_of_a_label_to_itself() {
 }
 
 #[test]
-fn a_mark_in_front_of_a_text_is_skipped() {
+fn byte_order_mark_is_skipped() {
     let place = Place::new(
         "[[traffic]]\nkind = \"trace\"\nfile = \"trace.csv\"\n[[traffic]]\nkind = \
          \"poisson\"\nsizes = \"own.csv\"\nload = 0.1\n",
@@ -363,13 +361,13 @@ fn a_mark_in_front_of_a_text_is_skipped() {
     let scenario = fs::read_to_string(place.path("scenario.toml")).unwrap();
     mark("scenario.toml", &scenario);
     place.run(&[]).ok();
-    // Lines and columns are as editors count them.
+    // Lines and columns are counted as in editors.
     mark("scenario.toml", "seeed = 1");
     place.run(&[]).refused(2, &["scenario.toml:1: seeed"]);
 }
 
 #[test]
-fn arrivals_after_the_end_are_counted_and_said() {
+fn warning_arrivals_after_the_end() {
     let place = Place::new("[[traffic]]\nkind = \"trace\"\nfile = \"trace.csv\"\n");
     fs::write(
         place.path("trace.csv"),
@@ -384,7 +382,7 @@ fn arrivals_after_the_end_are_counted_and_said() {
     assert_eq!(
         answer.stderr.matches(said).count(),
         1,
-        "what all have is said once: {}",
+        "common warnings are printed once: {}",
         answer.stderr
     );
     fs::write(place.path("trace.csv"), "60,h0,h1,100\n").unwrap();
@@ -392,8 +390,8 @@ fn arrivals_after_the_end_are_counted_and_said() {
 }
 
 #[test]
-fn messages_that_do_not_finish_are_said_where_they_are_many() {
-    // What is sent by h1 never leaves it.
+fn warning_many_unfinished_messages() {
+    // Messages of h1 are not sent, because it fails.
     let flows = |stuck: u32, late: u32| {
         let flow = |src: &str, start: &str, count| match count {
             0 => String::new(),
@@ -420,19 +418,19 @@ fn messages_that_do_not_finish_are_said_where_they_are_many() {
         "three percentiles and a note: {}",
         answer.stdout
     );
-    // As many as lie above it: the slowest that finished is the 99th percentile.
+    // With one unfinished message, the slowest finished one is the 99th percentile.
     assert!(!Place::new(&flows(1, 0)).run(&[]).ok().contains('≥'));
-    // Half of them: nor is the median.
+    // With half of them unfinished, the median is unknown, too.
     let half = Place::new(&flows(51, 0)).run(&[]).ok();
     assert_eq!(half.matches("≥").count(), 7, "{half}");
-    // What was cut off at once is as long as the others: all percentiles are known.
+    // Messages that were cut off immediately are censored early: all percentiles are known.
     let late = Place::new(&flows(0, 51)).run(&[]);
     assert!(late.stdout.contains("49 of 100 ") && !late.stdout.contains('≥'), "{}", late.stdout);
     assert!(late.stderr.contains("some: 51 of 100 messages"), "{}", late.stderr);
 }
 
 #[test]
-fn drops_are_counted_and_their_ports_named() {
+fn drops_and_ports_in_tables() {
     let flow = |src: &str, dst: &str, size| {
         format!(
             "[[flows]]\nsrc = \"{src}\"\ndst = \"{dst}\"\nsize = \"{size}\"\nstart = \"60us\"\n"
@@ -447,7 +445,7 @@ fn drops_are_counted_and_their_ports_named() {
     let total = format!("\n{drops} drops at switches since warm-up; ");
     for word in [
         &total,
-        "of payload sent again since the start",
+        "of payload retransmitted since the start",
         "Switch ports that drop most",
         "1 with hosts",
     ] {
@@ -458,7 +456,7 @@ fn drops_are_counted_and_their_ports_named() {
 }
 
 #[test]
-fn a_warning_names_its_protocol_once() {
+fn warning_names_protocol_once() {
     let place = Place::usual();
     let slow = ["fabric.links[0].rate=1Gbps", "fabric.links[2].rate=1Gbps"];
     let set: Vec<&str> = slow.iter().flat_map(|change| ["--set", change]).collect();
@@ -471,7 +469,7 @@ fn a_warning_names_its_protocol_once() {
 }
 
 #[test]
-fn what_is_set_for_a_comparison_is_set_for_each_of_its_protocols() {
+fn compare_set_applies_to_all_protocols() {
     let place = Place::usual();
     let compare = |set: &str, protocols: &str| {
         place.call("compare", &["--set", set, "--protocols", protocols, "--json"])
@@ -486,13 +484,13 @@ fn what_is_set_for_a_comparison_is_set_for_each_of_its_protocols() {
     assert_ne!(
         digest(compare(set, "swift")),
         plain,
-        "it reaches a protocol that the file does not name"
+        "it applies to a protocol that the file does not name"
     );
     compare("transport.protocol=swift", "dctcp").refused(2, &["--protocols", "transport.protocol"]);
 }
 
 #[test]
-fn tables_say_how_messages_share_connections_and_how_many_there_are() {
+fn table_titles_name_connections() {
     let place = Place::usual();
     for (set, mode) in [("", "per-message"), ("per-pair", "per-pair"), ("40", "40 per pair")] {
         let change = format!("transport.connections={set}");
@@ -502,8 +500,7 @@ fn tables_say_how_messages_share_connections_and_how_many_there_are() {
             place.run(&[args, &["--set", "flows[2].count=40"]].concat()).ok(),
             place.call("compare", &[args, &["--protocols", "swift,dctcp"]].concat()).ok(),
         ] {
-            // A table's title stands below an empty line; so do, in a comparison, the lines about
-            // its runs.
+            // A title follows an empty line; so do the lines about runs in a comparison.
             let below: Vec<&str> =
                 text.split("\n\n").skip(1).filter_map(|part| part.lines().next()).collect();
             let (titles, rest): (Vec<&str>, Vec<&str>) =
@@ -512,7 +509,7 @@ fn tables_say_how_messages_share_connections_and_how_many_there_are() {
             let about_runs = ["One seed", "drops at switches", "packet-hops"];
             let is_known = |line: &&str| about_runs.iter().any(|words| line.contains(words));
             assert!(rest.iter().all(is_known), "{text}");
-            assert!(!text.contains('*'), "no run is the best by one seed: {text}");
+            assert!(!text.contains('*'), "one seed has no significant results: {text}");
         }
     }
     let text = place.call("compare", &["--protocols", "swift,dctcp"]).ok();
@@ -530,7 +527,7 @@ fn tables_say_how_messages_share_connections_and_how_many_there_are() {
 }
 
 #[test]
-fn what_decides_stands_at_the_head() {
+fn heading_names_conditions() {
     let place = Place::usual();
     let plain = place.run(&["--set", "transport.protocol=swift"]).ok();
     assert!(
@@ -541,7 +538,7 @@ fn what_decides_stands_at_the_head() {
     );
     let set = ["--set", "switch.buffer=4MB", "--set", "drain=1ms", "--set", "transport.bdp=100KB"];
     let text = place.call("compare", &[&["--protocols", "swift,dctcp"], &set[..]].concat()).ok();
-    // Marks from 1.25 BDP on, which is what the reference says of `ecn`.
+    // Marks from 1.25 BDP on, as documented for `ecn`.
     let lines = "\nrouting ecmp; 8 priorities; switch buffer 4 MB; \
                  no marks (swift), marks from 125 KB (dctcp);\ndrain up to 1 ms\n";
     assert!(text.contains(lines), "{text}");
@@ -553,7 +550,7 @@ fn what_decides_stands_at_the_head() {
 }
 
 #[test]
-fn circuits_stand_at_the_head() {
+fn heading_names_circuits() {
     let place = Place::usual();
     let text = "duration = '1ms'\n[fabric]\nkind = 'reconfigurable'\nracks = 3\nvoq = '50KB'\n\
                 enlarged_voq = '150KB'\nprebuffer = '15us'\n[transport]\nprotocol = 'reno'\n\
@@ -566,7 +563,7 @@ fn circuits_stand_at_the_head() {
 }
 
 #[test]
-fn a_report_of_different_experiments_says_what_differs() {
+fn report_lists_differences() {
     let place = Place::usual();
     let out = |name: &str, args: &[&str]| {
         place.run(&[args, &["--out", &place.arg(name)]].concat()).ok();
@@ -588,7 +585,7 @@ fn a_report_of_different_experiments_says_what_differs() {
     ] {
         assert!(html.contains(words), "no {words}");
     }
-    // Nothing but the protocol: its name will do.
+    // Runs that differ only in the protocol are named by it.
     let out = place.arg("out");
     place.call("compare", &["--protocols", "swift,poseidon", "--out", &out]).ok();
     answer(&["report", &out, "--out", &page]).ok();
@@ -597,7 +594,7 @@ fn a_report_of_different_experiments_says_what_differs() {
 }
 
 #[test]
-fn a_report_of_runs_that_are_not_alike_names_them_by_folder() {
+fn report_names_runs_by_folder() {
     let place = Place::usual();
     let mut args = vec!["report".to_owned()];
     let mut run = |name: String, more: &str| {
@@ -623,14 +620,14 @@ fn a_report_of_runs_that_are_not_alike_names_them_by_folder() {
         .matches("show the first 16 configurations. The others appear only in the tables: ")
         .count();
     assert_eq!(said, 1);
-    // Folders in the order of the command line.
+    // Folders are in the order of the command line.
     for named in [", plain-14; ", ", plain-15; ", ", plain-16.</p>"] {
         assert!(html.contains(named), "no {named}");
     }
 }
 
 #[test]
-fn a_report_replaces_reports_alone_and_a_wrong_place_is_the_callers_fault() {
+fn report_and_results_destinations() {
     let place = Place::usual();
     let out = place.arg("out");
     place.run(&["--out", &out]).ok();

@@ -1,4 +1,4 @@
-//! `tidegate import` and `export`: files of other simulators in and out.
+//! `tidegate import` and `export`: files of other simulators.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn what_is_imported_runs_and_is_exported_as_it_was() {
+fn import_and_export_round_trip() {
     let place = place();
     let [topology, flow, out, back] =
         ["topology.txt", "flow.txt", "in", "back"].map(|name| place.arg(name));
@@ -43,7 +43,7 @@ fn what_is_imported_runs_and_is_exported_as_it_was() {
 }
 
 #[test]
-fn generated_flows_are_exported_as_a_run_submits_them() {
+fn export_generated_flows() {
     let place = Place::new("[[traffic]]\nkind = 'poisson'\nsizes = '20KB'\nload = 0.3\n");
     let [scenario, out] = ["scenario.toml", "cm"].map(|name| place.arg(name));
     let sent = answer(&["run", &scenario, "--json"]).json();
@@ -64,7 +64,7 @@ fn generated_flows_are_exported_as_a_run_submits_them() {
     exported.sort();
     assert!(flows.len() > 10, "{}", flows.len());
     assert_eq!(exported, flows);
-    // They run on any fabric with as many hosts.
+    // They run on any fabric with the same number of hosts.
     let [cm, other] = ["cm/flows.cm", "other"].map(|name| place.arg(name));
     let import = ["import", "--as", "htsim", &cm, "--fabric", "star", "--out", &other];
     answer(&import).ok();
@@ -73,7 +73,7 @@ fn generated_flows_are_exported_as_a_run_submits_them() {
 }
 
 #[test]
-fn wrong_files_and_options_are_refused_and_nothing_is_written() {
+fn import_and_export_errors() {
     let place = place();
     let [topology, flow, out] = ["topology.txt", "flow.txt", "in"].map(|name| place.arg(name));
     let import = |more: &[&str]| answer(&[&["import", "--out", &out][..], more].concat());

@@ -1,4 +1,4 @@
-//! Memory does not grow with the number of messages: rows go to their files as they come.
+//! Memory does not grow with the number of messages: rows are streamed to files.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::Place;
 
 #[cfg(target_os = "linux")]
 #[test]
-fn ten_times_the_messages_take_no_more_memory() {
+fn memory_is_independent_of_messages() {
     let place = Place::new("");
     let protocol = &common::protocols()[0];
     let text = format!(
@@ -36,7 +36,7 @@ fn ten_times_the_messages_take_no_more_memory() {
 /// hosts, or by host in every host, would take gigabytes.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_large_fabric_takes_what_its_hosts_and_links_do() {
+fn memory_of_a_large_fabric() {
     let place = Place::new("");
     let protocol = &common::protocols()[0];
     let text = format!(

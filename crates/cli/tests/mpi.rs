@@ -1,5 +1,6 @@
-//! `mpirun tidegate run`: the same files from any number of processes, and nothing from those that
-//! fail. With the feature `mpi`, where there is an `mpirun`; `TIDEGATE_MPI=required` demands both.
+//! `mpirun tidegate run`: any number of processes writes the same files, and failing runs write
+//! none. Needs the feature `mpi` and an `mpirun`; with `TIDEGATE_MPI=required`, the test fails
+//! without them.
 
 mod common;
 
@@ -9,7 +10,7 @@ use common::{Place, files};
 
 #[test]
 #[cfg(not(feature = "mpi"))]
-fn a_build_without_mpi_does_not_run_as_one_of_several() {
+fn build_without_mpi_refuses_mpirun() {
     let place = Place::usual();
     let demanded = std::env::var("TIDEGATE_MPI").is_ok_and(|value| value == "required");
     assert!(!demanded, "TIDEGATE_MPI=required, but the feature `mpi` is not on");
@@ -62,7 +63,7 @@ load = 0.5
         place
     }
 
-    /// Whether there is an `mpirun`; says so where there is none.
+    /// Whether there is an `mpirun`; prints a note if not.
     fn has_mpirun() -> bool {
         let version = Command::new("mpirun").arg("--version").stderr(Stdio::null()).output();
         let found = version.is_ok_and(|output| output.status.success());
@@ -74,7 +75,7 @@ load = 0.5
         found
     }
 
-    /// Starts so many processes.
+    /// A command that starts several processes.
     fn mpirun(ranks: usize, args: &[&str]) -> Command {
         let mut command = Command::new("mpirun");
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -83,7 +84,7 @@ load = 0.5
         command
     }
 
-    /// Asserts that it failed, and said so.
+    /// Asserts failure with a single error message.
     fn refused(output: Output, words: &[&str]) {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && output.stdout.is_empty(), "{text}");
@@ -93,7 +94,7 @@ load = 0.5
     }
 
     #[test]
-    fn any_number_of_processes_leaves_the_same_files() {
+    fn processes_do_not_affect_files() {
         if !has_mpirun() {
             return;
         }
@@ -122,7 +123,7 @@ load = 0.5
     }
 
     #[test]
-    fn what_one_process_alone_can_do_is_refused() {
+    fn unsupported_commands() {
         if !has_mpirun() {
             return;
         }
@@ -161,7 +162,7 @@ load = 0.5
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_process_that_dies_ends_all_and_leaves_nothing() {
+    fn killed_process_ends_all() {
         if !has_mpirun() {
             return;
         }
@@ -171,9 +172,13 @@ load = 0.5
             let mut command = mpirun(3, &["run", &scenario, "--out", &out, "--threads", "1"]);
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = command.spawn().unwrap();
-            // It is at work once its rows have a file.
+            // The run has started once its rows have a file.
             while !fs::read_dir(&out).is_ok_and(|files| files.count() > 1) {
-                assert_eq!(child.try_wait().unwrap(), None, "it ended before it was at work");
+                assert_eq!(
+                    child.try_wait().unwrap(),
+                    None,
+                    "the run ended before it was interrupted"
+                );
                 sleep(Duration::from_millis(20));
             }
             sleep(Duration::from_millis(500));
@@ -184,7 +189,7 @@ load = 0.5
             assert!(kill.success());
             let output = child.wait_with_output().unwrap();
             assert!(!output.status.success() && output.stdout.is_empty(), "after {signal}");
-            // An mpirun that ends itself waits neither for its processes nor for what they say.
+            // An interrupted mpirun waits neither for its processes nor for their output.
             for _ in 0..if of_mpirun { 100 } else { 0 } {
                 if files(&place.path("")).len() > 1 {
                     sleep(Duration::from_millis(50));

@@ -1,4 +1,4 @@
-//! Real packets over loopback: who serves and who sends are processes of their own.
+//! `serve` and `send` over loopback, in separate processes.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A server at a port of its own, and where it is.
+/// A server process with its address.
 struct Server(Child, String);
 
 impl Drop for Server {
@@ -34,7 +34,7 @@ fn serve(args: &[&str]) -> Server {
     stderr.read_line(&mut line).unwrap();
     let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next());
     let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
-    // Read on, so that it is never stopped by a full pipe.
+    // Keep reading, so that a full pipe does not block the server.
     std::thread::spawn(move || stderr.lines().count());
     Server(child, address)
 }
@@ -50,7 +50,7 @@ fn error_of(output: &Output, status: i32) -> String {
 }
 
 #[test]
-fn messages_and_requests_arrive_under_every_kind_of_protocol() {
+fn send_under_all_kinds_of_protocols() {
     let all: [(&str, &[&str]); 4] = [
         ("swift", &[]),
         ("dctcp", &["--switches", "ecn"]),
@@ -86,7 +86,7 @@ fn messages_and_requests_arrive_under_every_kind_of_protocol() {
 }
 
 #[test]
-fn each_second_is_told_and_kept() {
+fn send_reports_each_second() {
     let server = serve(&["--rate", "200Mbps"]);
     let args = ["--rate", "200Mbps", "--size", "30KB", "--reply", "2000", "--warmup", "100ms"];
     let output = send(&server, &[&args[..], &["--duration", "2300ms", "--json"]].concat());
@@ -120,31 +120,31 @@ fn each_second_is_told_and_kept() {
     }
 }
 
-/// Small messages at the rate of a fast link, more than anybody could send: what is due waits
-/// without taking memory, and what it had waited counts.
+/// Small messages at the rate of a fast link exceed the capacity of the sender. Due messages wait
+/// without using memory, and their waiting time counts.
 #[test]
-fn an_open_loop_that_nobody_keeps_up_with_ends() {
+fn overloaded_open_loop_ends() {
     let args = ["--rate", "10Gbps"];
     let server = serve(&args);
     let open = ["--load", "1", "--size", "16B", "--json", "-q"];
     let output = send(&server, &[&args[..], &open, &["--duration", "1s"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // 78 million are due.
+    // 78 million messages are due.
     let fct = &summary["fct"];
     let [count, p50] = ["count", "p50_us"].map(|key| fct[key].as_f64().unwrap());
     assert!(count < 2e7 && p50 > 1e5, "{fct}");
 }
 
 #[test]
-fn who_does_not_fit_is_told_so() {
+fn mismatched_peers_are_refused() {
     let server = serve(&[]);
     let refused = |args: &[&str]| error_of(&send(&server, args), 1);
     let other = refused(&["--protocol", "reno"]);
     assert!(other.contains("runs another protocol than reno: set --protocol"), "{other}");
     let params = refused(&["--param", "per_hop=2us"]);
     assert!(params.contains("runs swift with other parameters: set --param"), "{params}");
-    // What is usual may be said; other timeouts are other parameters.
+    // Explicit defaults are accepted; other timeouts are other parameters.
     let usual = ["--param", "min_rto=10ms", "--param", "initial_rto=10ms", "--count", "1"];
     assert!(send(&server, &usual).status.success());
     let timeout = refused(&["--param", "min_rto=9ms"]);
@@ -155,12 +155,15 @@ fn who_does_not_fit_is_told_so() {
     let key = folder.path().join("key");
     fs::write(&key, "sixteen bytes at least").unwrap();
     let stranger = refused(&["--key", key.to_str().unwrap()]);
-    assert!(stranger.contains("does not answer; is it there, with the same key?"), "{stranger}");
+    assert!(
+        stranger.contains("does not answer: check that it runs and has the same key"),
+        "{stranger}"
+    );
 }
 
 #[test]
-fn a_protocol_that_is_not_at_home_on_the_path_says_so() {
-    // No round trip is as short as the one, and none on loopback as long as the other.
+fn warning_outside_design_range() {
+    // The first target is shorter than any RTT, the second longer than any RTT on loopback.
     let (tight, wide) = ("base_target=100ns", "base_target=100ms");
     for (target, warns) in [(tight, true), (wide, false)] {
         let params = ["--param", target, "--param", "per_hop=0us", "--param", "fs_range=200us"];
@@ -183,7 +186,7 @@ fn a_protocol_that_is_not_at_home_on_the_path_says_so() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_at_once() {
+fn wrong_options() {
     let server = serve(&[]);
     let wrong = |args: &[&str]| error_of(&send(&server, args), 2);
     for (args, expected) in [
@@ -219,9 +222,9 @@ fn what_cannot_be_is_refused_at_once() {
     assert!(said.contains("ADDRESS: found \"127.0.0.1:0\""), "{said}");
 }
 
-/// Without privileges, which root gives up for it.
+/// Runs without privileges; root drops them.
 #[test]
-fn a_port_that_this_user_may_not_have_is_refused() {
+fn privileged_port_is_refused() {
     let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     let mut served = tidegate(&["serve", "--listen", "127.0.0.1:80", "--duration", "1s"]);
     let nobody = served.uid(65_534).gid(65_534).output();
@@ -234,13 +237,13 @@ fn a_port_that_this_user_may_not_have_is_refused() {
     }
 }
 
-/// Somebody is there, but of another version, or not at all like us.
+/// The peer answers, but with another version, or by reflecting datagrams.
 #[test]
-fn who_answers_otherwise_is_told_from_who_does_not() {
+fn peers_of_other_versions() {
     for (version, expected) in [
-        (2, "speaks version 2 of sessions, not 1"),
-        // What was sent, sent back: nobody's answer.
-        (1, "does not answer; is it there"),
+        (2, "uses version 2 of sessions, not 1"),
+        // A reflected datagram is not an answer.
+        (1, "does not answer: check that it runs"),
     ] {
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = other.local_addr().unwrap().to_string();
@@ -256,30 +259,30 @@ fn who_answers_otherwise_is_told_from_who_does_not() {
     }
 }
 
-/// A newcomer's first command: the link is filled, or a line reports that it is not.
+/// Either the link is saturated, or a warning reports that it is not.
 #[test]
-fn what_was_to_be_reached_is_printed_and_a_miss_is_a_warning() {
+fn target_goodput_and_warning() {
     let server = serve(&["--rate", "100Mbps"]);
     let run = |rate: &str| {
         let output = send(&server, &["--rate", rate, "--duration", "1s", "--json"]);
         let told = error_of(&output, 0);
         (told, serde_json::from_slice::<Value>(&output.stdout).unwrap())
     };
-    // As long as datagrams of the server, though nothing was said of them.
+    // The default datagram length is that of the server.
     let (told, summary) = run("100Mbps");
     assert_eq!(summary["settings"]["datagram_bytes"], 8_972);
     let [goodput, target] =
         ["goodput_gbps", "target_gbps"].map(|key| summary[key].as_f64().unwrap());
     assert!(target > 0.097 && target < 0.1 && goodput < 1.01 * target, "{summary}");
     assert_eq!(told.contains("to be reached"), goodput < 0.95 * target, "{told}");
-    // More than any machine has.
+    // No machine reaches this rate.
     let (told, summary) = run("1600Gbps");
     assert!(told.contains("warning: goodput was ") && told.contains("to be reached"), "{told}");
     assert!(summary["target_gbps"].as_f64().unwrap() > 1_500.0);
 }
 
 #[test]
-fn a_sender_takes_the_datagram_of_the_server() {
+fn send_adopts_datagram_of_server() {
     let server = serve(&["--rate", "100Mbps", "--datagram", "1200B"]);
     let output = send(&server, &["--rate", "100Mbps", "--count", "1", "--json"]);
     assert_eq!(error_of(&output, 0), "");
@@ -288,7 +291,7 @@ fn a_sender_takes_the_datagram_of_the_server() {
 }
 
 #[test]
-fn what_was_measured_is_printed_when_the_peer_dies() {
+fn summary_after_peer_failure() {
     let mut server = serve(&["--rate", "100Mbps"]);
     let to = server.1.clone();
     let sender = std::thread::spawn(move || {

@@ -1,9 +1,9 @@
-//! No crate but the protocols' own knows a protocol by name: a new one is one file and one line.
+//! Only the crate `algos` names protocols, so that a new one is one file and one line.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names of the catalog, as the program lists them.
+/// Names of all protocols of the catalog.
 fn names() -> Vec<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["protocols", "--json"])
@@ -24,7 +24,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code of a file: no tests, no comments.
+/// The code of a file without tests and comments.
 fn code(text: &str) -> String {
     let before_tests = text.split("#[cfg(test)]").next().unwrap_or_default();
     before_tests
@@ -35,7 +35,7 @@ fn code(text: &str) -> String {
 }
 
 #[test]
-fn no_protocol_specific_branch_outside_the_protocols() {
+fn no_protocol_names_outside_algos() {
     let names = names();
     assert!(names.len() >= 8, "{names:?}");
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

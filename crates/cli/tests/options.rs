@@ -1,4 +1,4 @@
-//! Options that mean the same for several subcommands, and the manual.
+//! Options that several subcommands share, and the manual.
 
 mod common;
 
@@ -14,34 +14,36 @@ fn compared(json: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn all_are_the_protocols_that_the_fabric_carries() {
+fn all_selects_runnable_protocols() {
     let others = |names: &[String]| -> Vec<String> {
         protocols().into_iter().filter(|name| !names.contains(name)).collect()
     };
-    // Racks that circuits join have no queues for credits, and other fabrics no circuits.
+    // Racks with circuits have no credit queues, and other fabrics have no circuits.
     for (place, carried, why) in [
         (Place::usual(), anywhere(), "found a fabric without circuits"),
         (Place::racks(), protocols_without("credit queues"), "credit"),
     ] {
         let answer = place.call("compare", &["--protocols", "all", "--json"]);
         let left: Vec<&str> =
-            answer.stderr.lines().filter(|line| line.starts_with("warning: without ")).collect();
+            answer.stderr.lines().filter(|line| line.starts_with("warning: skipped ")).collect();
         let refused = others(&carried);
         assert!(!refused.is_empty() && left.len() == 1, "{}", answer.stderr);
-        assert!(left[0].starts_with(&format!("warning: without {}: ", refused.join(", "))));
+        assert!(left[0].starts_with(&format!("warning: skipped {}: ", refused.join(", "))));
         assert!(left[0].contains(why), "{}", left[0]);
         assert_eq!(compared(&answer.json()), carried);
     }
     let place = Place::usual();
     let known = format!("all,{}", protocols()[0]);
-    place.call("compare", &["--protocols", &known]).refused(2, &["`all` stands alone"]);
+    place
+        .call("compare", &["--protocols", &known])
+        .refused(2, &["`all` cannot be combined with other names"]);
     let wrong = ["--protocols", "all", "--set", "fabric.mtu=1"];
     place.call("compare", &wrong).refused(2, &["fabric.mtu", "--set"]);
     let seeds = ["--protocols", "all", "--seeds", "2", "--json", "--set", "duration=100us"];
     assert_eq!(compared(&place.call("compare", &seeds).json()), anywhere());
     let vary = ["--vary", "protocol=all", "--no-cache", "--json", "--set", "duration=100us"];
     let swept = place.call("sweep", &vary);
-    assert!(swept.stderr.contains("without "), "{}", swept.stderr);
+    assert!(swept.stderr.contains("skipped "), "{}", swept.stderr);
     let swept = swept.json();
     let points = swept["points"].as_array().unwrap().iter();
     let names: Vec<&str> = points.map(|point| point["values"][0].as_str().unwrap()).collect();
@@ -49,7 +51,7 @@ fn all_are_the_protocols_that_the_fabric_carries() {
 }
 
 #[test]
-fn blanks_beside_commas_are_none_of_a_list() {
+fn blanks_in_lists() {
     let place = Place::usual();
     let names = &anywhere()[..2];
     let [first, last] = [format!("{},", names[0]), format!(",{}", names[1])];
@@ -71,13 +73,13 @@ fn blanks_beside_commas_are_none_of_a_list() {
     place.call("compare", &["--protocols", apart[0], apart[1]]).refused(2, &[apart[1]]);
 }
 
-/// Two flows without end, which no seed changes: that is warned of.
+/// Two unbounded flows, which do not depend on the seed: this causes a warning.
 fn alike() -> Place {
     Place::new("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\n")
 }
 
 #[test]
-fn who_wants_it_quiet_hears_of_errors_alone() {
+fn quiet_prints_only_errors() {
     let place = alike();
     let args = ["--seeds", "2", "--set", "transport.protocol=swift"];
     let told = place.run(&args);
@@ -97,7 +99,7 @@ fn who_wants_it_quiet_hears_of_errors_alone() {
 }
 
 #[test]
-fn what_a_scenario_comes_to_is_told_before_it_runs() {
+fn verbose_prints_resolved_settings() {
     let place = Place::usual();
     let set = ["--set", "transport.protocol=swift", "--set", "transport.params.beta=0.5"];
     let told = place.run(&[&set[..], &["-v", "--json"]].concat());
@@ -115,7 +117,7 @@ fn what_a_scenario_comes_to_is_told_before_it_runs() {
     }
     let [told, plain] = [told, plain].map(|answer| common::steady(answer.json()));
     assert_eq!(told, plain);
-    // Of several, what they share once.
+    // With several protocols, shared settings are printed once.
     let several = place.call("compare", &["-v", "--protocols", "swift,dctcp", "--seeds", "2"]);
     assert_eq!(several.stderr.matches("fabric: ").count(), 1, "{}", several.stderr);
     assert!(several.stderr.contains("dctcp: dctcp: all parameters"), "{}", several.stderr);
@@ -124,7 +126,7 @@ fn what_a_scenario_comes_to_is_told_before_it_runs() {
 }
 
 #[test]
-fn a_dry_run_of_runs_writes_nothing_and_is_near() {
+fn dry_run_writes_nothing_and_is_close() {
     let place = Place::usual();
     let out = place.arg("out");
     let call = |subcommand, more: &[&str]| {
@@ -132,19 +134,19 @@ fn a_dry_run_of_runs_writes_nothing_and_is_near() {
         place.call(subcommand, &[&long[..], more].concat())
     };
     let text = call("run", &["--dry-run", "--out", &out]).ok();
-    assert!(text.starts_with("1 run: some "), "{text}");
-    assert!(text.ends_with("an estimate from the beginning of 1 run.\n"), "{text}");
+    assert!(text.starts_with("1 run: about "), "{text}");
+    assert!(text.ends_with("estimated from the beginning of 1 run.\n"), "{text}");
     assert_eq!(common::files(&place.path("")), ["scenario.toml"]);
     let expected = call("run", &["--dry-run", "--json"]).json()["packet_hops"].as_f64().unwrap();
     let ran = call("run", &["--json"]).json()["engine"]["packet_hops"].as_f64().unwrap();
-    assert!((0.7..1.4).contains(&(expected / ran)), "{expected} expected, {ran} came");
+    assert!((0.7..1.4).contains(&(expected / ran)), "{expected} expected, {ran} counted");
     let names = common::protocols()[..2].join(",");
     let text = call("compare", &["--protocols", &names, "--seeds", "2", "--dry-run"]).ok();
-    assert!(text.starts_with("4 runs: some "), "{text}");
+    assert!(text.starts_with("4 runs: about "), "{text}");
 }
 
 #[test]
-fn results_do_not_go_to_stdout() {
+fn stdout_is_no_destination() {
     let place = Place::usual();
     let scenario = place.arg("scenario.toml");
     for args in [
@@ -161,7 +163,7 @@ fn results_do_not_go_to_stdout() {
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
 }
 
-/// What a program that shows manual pages answers to one; none where there is no such program.
+/// Output and errors of groff for a manual page; `None` without groff.
 fn shown(page: &str) -> Option<(String, String)> {
     let args = ["-man", "-Tutf8", "-ww"];
     let pipe = Stdio::piped;
@@ -182,7 +184,7 @@ fn shown(page: &str) -> Option<(String, String)> {
 }
 
 #[test]
-fn the_manual_has_every_subcommand_and_option() {
+fn manual_pages() {
     let page = answer(&["man"]).ok();
     assert!(page.contains(".TH tidegate 1") && page.contains(".SH NAME"), "{page:.300}");
     for subcommand in ["RUN", "COMPARE", "SWEEP", "REPRODUCE", "REPORT", "PROTOCOLS", "MAN"] {
@@ -198,7 +200,7 @@ fn the_manual_has_every_subcommand_and_option() {
     for text in [&page, &sweep] {
         let Some((shown, complaints)) = shown(text) else { continue };
         assert_eq!(complaints, "");
-        // Heads are printed twice, to be bold.
+        // Headings are printed twice, for bold type.
         assert!(shown.contains("interrupted") && shown.contains("under several seeds"), "{shown}");
     }
 }

@@ -1,4 +1,4 @@
-//! Fabrics that pause senders, as their users see them: a victim, a deadlock, a storm.
+//! PFC in the output of the program: a victim, a deadlock, a pause storm.
 
 mod common;
 
@@ -7,8 +7,8 @@ use std::fs;
 use common::{Answer, answer, circle, protocols_without};
 use serde_json::Value;
 
-/// What the program says of a scenario, the first protocol carrying its flows. Marks come too late
-/// to keep queues short.
+/// Runs a scenario under the first protocol without PFC. The marking threshold is too high to keep
+/// queues short.
 fn run(text: &str, more: &[&str]) -> Answer {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("scenario.toml");
@@ -18,7 +18,7 @@ fn run(text: &str, more: &[&str]) -> Answer {
     answer(&[&["run", path.to_str().unwrap()], more].concat())
 }
 
-/// A victim from h3 to h5, and beside it, if so, an incast to h4: over a link that carries both.
+/// A victim flow from h3 to h5, and optionally an incast to h4 over the same link.
 fn victim(switch: &str, incast: bool) -> String {
     let mut text =
         "duration = '3ms'\nwarmup = '1ms'\nflows = [\n  { src = 'h3', dst = 'h5', label \
@@ -43,12 +43,12 @@ fn victim(switch: &str, incast: bool) -> String {
 
 fn goodput(summary: &Value, label: &str) -> f64 {
     let flows = summary["flows"].as_array().unwrap();
-    let of = flows.iter().find(|flow| flow["label"] == label).expect("that flow");
+    let of = flows.iter().find(|flow| flow["label"] == label).expect("a flow with that label");
     of["goodput_gbps"].as_f64().unwrap()
 }
 
 #[test]
-fn a_victim_of_an_incast_stands_still_with_it() {
+fn pfc_victim_of_an_incast() {
     let alone = run(&victim("pfc = {}", false), &["--json"]).json();
     assert!(goodput(&alone, "victim") > 95.0, "{}", goodput(&alone, "victim"));
     let beside = run(&victim("pfc = {}", true), &["--json"]).json();
@@ -73,7 +73,7 @@ fn a_victim_of_an_incast_stands_still_with_it() {
 }
 
 #[test]
-fn pauses_are_counted_over_all_links_and_shown_with_the_most_paused_ports() {
+fn pauses_in_summary_and_tables() {
     let beside = run(&victim("pfc = {}", true), &["--json"]).json();
     let links = beside["links"].as_array().unwrap();
     let paused = |link: &Value| link["paused_us"].as_f64().unwrap();
@@ -84,7 +84,7 @@ fn pauses_are_counted_over_all_links_and_shown_with_the_most_paused_ports() {
     assert_eq!(pauses["pauses"], count);
     assert_eq!((&pauses["links"], &pauses["paused_links"]), (&14.into(), &some.len().into()));
     assert_eq!(pauses["longest"], serde_json::json!([longest["from"], longest["to"]]));
-    // Two milliseconds are measured.
+    // The measured window is two milliseconds.
     let near = |key: &str, us: f64| {
         let share = pauses[key].as_f64().unwrap();
         assert!((share - us / 2_000.0).abs() < 1e-9, "{key}: {pauses}");
@@ -101,7 +101,7 @@ fn pauses_are_counted_over_all_links_and_shown_with_the_most_paused_ports() {
     // Over seeds, too.
     let over = run(&victim("pfc = {}", true), &["--seeds", "2"]).ok();
     assert!(over.contains("links paused") && over.contains(&share), "{over}");
-    // A fabric that pauses without a pause says so; one that drops has nothing to say.
+    // A PFC fabric without pauses reports zero; a fabric without PFC reports nothing.
     let alone = run(&victim("pfc = {}", false), &["--json"]).json();
     assert_eq!(
         (&alone["pauses"]["pauses"], &alone["pauses"]["longest"]),

@@ -4,10 +4,10 @@ mod common;
 
 use common::{Place, answer, files};
 
-/// The figure of the fewest runs that claims something, as `paper/figure`.
+/// The figure with claims that has the fewest runs, as `paper/figure`.
 fn small() -> String {
     let list = answer(&["reproduce", "--list", "--json"]).json();
-    // Tables of other simulators' numbers draw nothing.
+    // Tables of other simulators' numbers have no plots.
     let claims = |figure: &&serde_json::Value| {
         !figure["claims"].as_array().unwrap().is_empty() && figure["paper"] != "authors"
     };
@@ -34,7 +34,7 @@ fn reproduce_prints_claims_and_writes_figures() {
         answer(&[&["reproduce", &figure, "--quick", "--cache", &cache], more].concat())
     };
     let answered = call(&["--json", "--out", &out]);
-    // No terminal: what is going to be done, and nothing more within a minute.
+    // Without a terminal: only the forecast, and no progress within a minute.
     let lines: Vec<&str> = answered.stderr.lines().filter(|line| line.contains(" runs")).collect();
     assert!(lines.len() == 1 && lines[0].contains("; less than a minute on"), "{lines:?}");
     let claims = answered.json();

@@ -1,4 +1,4 @@
-//! `tidegate run`: what it prints, what it writes, and what it refuses.
+//! `tidegate run`: output, files and errors.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{Place, answer, files, protocols, steady, tidegate};
 use serde_json::Value;
 
 #[test]
-fn a_run_prints_tables_for_people() {
+fn run_prints_tables() {
     let place = Place::usual();
     let text = place.run(&[]).ok();
     for word in
@@ -21,7 +21,7 @@ fn a_run_prints_tables_for_people() {
 }
 
 #[test]
-fn json_is_exactly_what_the_summary_file_holds() {
+fn json_equals_summary_file() {
     let place = Place::usual();
     let out = place.arg("a/b");
     let stdout = place.run(&["--json", "--out", &out]).ok();
@@ -30,7 +30,7 @@ fn json_is_exactly_what_the_summary_file_holds() {
 }
 
 #[test]
-fn the_summary_says_what_happened() {
+fn summary_content() {
     let summary = Place::usual().run(&["--json"]).json();
     assert_eq!(summary["schema"], 1);
     assert_eq!(summary["name"], "three hosts");
@@ -54,7 +54,7 @@ fn the_summary_says_what_happened() {
 }
 
 #[test]
-fn the_manifest_tells_where_the_numbers_come_from() {
+fn manifest_content() {
     let place = Place::usual();
     place.run(&["--out", &place.arg("out"), "--seed", "7"]).ok();
     let text = fs::read_to_string(place.path("out/manifest.json")).unwrap();
@@ -69,7 +69,7 @@ fn the_manifest_tells_where_the_numbers_come_from() {
 }
 
 #[test]
-fn the_same_scenario_and_seed_give_the_same_bytes_whatever_the_threads() {
+fn run_is_deterministic_over_threads() {
     let place =
         Place::usual().on("kind = \"leaf-spine\"\nracks = 3\nhosts_per_rack = 1\nspines = 2\n");
     let run = |out: &str, how: [&str; 2], threads: u64| {
@@ -78,7 +78,7 @@ fn the_same_scenario_and_seed_give_the_same_bytes_whatever_the_threads() {
         assert_eq!(summary["engine"]["threads"], threads, "{how:?}");
         (steady(summary), fs::read(place.path(out).join("flows.parquet")).unwrap())
     };
-    // The fabric is too small for a second thread to pay; partitions are forced.
+    // The fabric is too small for a second thread, so partitions are set explicitly.
     let first = run("a", ["--threads", "1"], 1);
     assert_eq!(first, run("b", ["--threads", "4"], 1));
     assert_eq!(first, run("c", ["--partitions", "2"], 2));
@@ -86,7 +86,7 @@ fn the_same_scenario_and_seed_give_the_same_bytes_whatever_the_threads() {
 }
 
 #[test]
-fn set_and_seed_change_the_scenario() {
+fn set_and_seed() {
     let place = Place::usual();
     let summary = place
         .run(&["--json", "--set", "duration=200us", "--set", "name=\"other\"", "--seed", "9"])
@@ -97,7 +97,7 @@ fn set_and_seed_change_the_scenario() {
 }
 
 #[test]
-fn more_than_a_thousand_flows_leave_the_summary() {
+fn summary_omits_many_flows() {
     let place = Place::new(
         "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"1KB\"\nstart = \"60us\"\ncount = 1001\n",
     );
@@ -109,7 +109,7 @@ fn more_than_a_thousand_flows_leave_the_summary() {
 }
 
 #[test]
-fn a_folder_that_holds_results_is_refused_without_force() {
+fn run_needs_force_to_overwrite() {
     let place = Place::usual();
     let out = place.arg("out");
     place.run(&["--out", &out]).ok();
@@ -121,7 +121,7 @@ fn a_folder_that_holds_results_is_refused_without_force() {
 }
 
 #[test]
-fn a_wrong_scenario_is_refused_and_nothing_is_written() {
+fn wrong_scenario_leaves_no_files() {
     let place = Place::new("[[flows]]\nsrc = \"h0\"\ndst = \"h9\"\n");
     place.run(&["--out", &place.arg("out")]).refused(2, &["scenario.toml", "h9"]);
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
@@ -131,7 +131,7 @@ fn a_wrong_scenario_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_wrong_command_line_names_the_option() {
+fn wrong_command_line_names_option() {
     let place = Place::usual();
     place.run(&["--set", "duration"]).refused(2, &["--set"]);
     place.run(&["--set", "duration=soon"]).refused(2, &["--set", "duration", "soon"]);
@@ -146,7 +146,7 @@ fn a_wrong_command_line_names_the_option() {
 }
 
 #[test]
-fn a_closed_pipe_ends_the_program_quietly() {
+fn closed_pipe() {
     let mut child =
         tidegate(&["schema"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -157,7 +157,7 @@ fn a_closed_pipe_ends_the_program_quietly() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupted_run_leaves_no_file_behind() {
+fn interrupted_run_leaves_no_files() {
     let place = Place::usual();
     let scenario = place.arg("scenario.toml");
     let out = place.arg("out");
@@ -167,7 +167,7 @@ fn an_interrupted_run_leaves_no_file_behind() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-    // The first file shows that the run is under way.
+    // The first file shows that the run has started.
     while files(&place.path("out")).is_empty() {
         assert!(child.try_wait().unwrap().is_none(), "the run ended by itself");
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -180,7 +180,7 @@ fn an_interrupted_run_leaves_no_file_behind() {
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
 }
 
-/// Five hosts around a switch, each of which sends messages of 100 KB at random times.
+/// Five hosts at one switch, each of which sends 100 KB messages at random times.
 fn poisson(load: &str) -> Place {
     let place = Place::usual();
     let text = fs::read_to_string(place.path("scenario.toml")).unwrap();
@@ -196,7 +196,7 @@ fn poisson(load: &str) -> Place {
 }
 
 #[test]
-fn what_decides_stands_above_the_tables() {
+fn heading_names_conditions() {
     let place = poisson("load = 0.5");
     let set = ["--set", "switch.routing=spray", "--set", "switch.priorities=1"];
     for text in [
@@ -212,7 +212,7 @@ fn what_decides_stands_above_the_tables() {
 }
 
 #[test]
-fn rates_that_no_network_changes_are_named() {
+fn heading_names_fixed_rates() {
     let list = answer(&["protocols", "--json"]).json();
     let sends = |protocol: &Value| {
         let parameters = protocol["parameters"].as_array().unwrap();
@@ -228,18 +228,18 @@ fn rates_that_no_network_changes_are_named() {
 }
 
 #[test]
-fn a_drawn_load_that_is_off_stands_beside_the_one_asked_for() {
+fn table_shows_deviating_load() {
     let summary = poisson("load = 0.5").run(&["--json"]).json();
     let group = &summary["groups"][0];
-    let (drawn, asked) =
+    let (drawn, set) =
         (group["offered_gbps"].as_f64().unwrap(), group["asked_gbps"].as_f64().unwrap());
-    assert!((asked - 250.0).abs() < 1e-6 && drawn != asked, "{asked} {drawn}");
-    // Some sixty messages are seldom within 5 per cent of what is asked; thousands always are.
+    assert!((set - 250.0).abs() < 1e-6 && drawn != set, "{set} {drawn}");
+    // About sixty messages are rarely within 5 % of the configured load; thousands always are.
     let few = poisson("load = 0.5").run(&["--set", "traffic[0].sizes=500KB"]).ok();
-    assert!(few.contains(" (asked for 250)"), "{few}");
+    assert!(few.contains(" (configured 250)"), "{few}");
     let many = poisson("load = 0.5").run(&["--set", "traffic[0].sizes=1KB"]).ok();
-    assert!(!many.contains("asked for"), "{many}");
-    // Half of what is measured.
+    assert!(!many.contains("configured"), "{many}");
+    // Traffic stops at half of the measured window.
     let half = poisson("load = 0.5").run(&["--json", "--set", "traffic[0].stop=550us"]).json();
     assert!((half["groups"][0]["asked_gbps"].as_f64().unwrap() - 125.0).abs() < 1e-6);
     let listed = Place::usual().run(&["--json"]).json();
@@ -247,15 +247,15 @@ fn a_drawn_load_that_is_off_stands_beside_the_one_asked_for() {
 }
 
 #[test]
-fn percentiles_of_one_seed_say_so() {
+fn note_on_single_seed() {
     let text = poisson("load = 0.5").run(&[]).ok();
     assert_eq!(text.matches("One seed").count(), 1, "{text}");
     let flows = Place::usual().run(&[]).ok();
-    assert!(!flows.contains("One seed"), "no percentile is shown of a few flows: {flows}");
+    assert!(!flows.contains("One seed"), "tables of few flows have no percentiles: {flows}");
 }
 
 #[test]
-fn messages_of_which_none_counts_are_warned_of() {
+fn warning_no_measured_messages() {
     let place = poisson("load = 0.5");
     let warned = |set: &[&str]| {
         let answer = place.run(set);
@@ -268,13 +268,13 @@ fn messages_of_which_none_counts_are_warned_of() {
     let never = warned(&["--set", "traffic[0].sizes=1GB", "--set", "traffic[0].load=1e-6"]);
     assert!(never.contains("the end at 1ms\n"), "{never}");
     assert_eq!(warned(&[]), "");
-    // Flows that never end have no completion time anyway.
+    // Unbounded flows have no completion times, so no warning is needed.
     let endless = Place::new("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n").run(&[]);
     assert!(!endless.stderr.contains("no completion times"), "{}", endless.stderr);
 }
 
 #[test]
-fn an_occupied_folder_is_refused_before_anything_is_warned_of() {
+fn occupied_folder_before_warnings() {
     let place = poisson("load = 1.5");
     let (out, pcap) = (place.arg("out"), place.arg("x.pcapng"));
     let first = place.run(&["--out", &out, "--pcap", &pcap]);
@@ -287,13 +287,13 @@ fn an_occupied_folder_is_refused_before_anything_is_warned_of() {
 }
 
 #[test]
-fn the_last_line_says_which_threads_had_nothing_to_do() {
+fn engine_line_idle_threads() {
     let place = poisson("load = 0.5");
     let last = |args: &[&str]| place.run(args).ok().lines().last().unwrap().to_owned();
     let two = last(&["--threads", "2"]);
-    assert!(two.contains(", 1 thread of 2: parts too small, "), "{two}");
+    assert!(two.contains(", 1 thread of 2: more partitions would be too small, "), "{two}");
     let one = last(&["--threads", "1"]);
     assert!(!one.contains("thread"), "{one}");
-    let heard = last(&["--threads", "2", "--pcap", &place.arg("x.pcapng")]);
-    assert!(heard.contains(", 1 thread of 2: a capture is taken on one, "), "{heard}");
+    let captured = last(&["--threads", "2", "--pcap", &place.arg("x.pcapng")]);
+    assert!(captured.contains("1 thread of 2: a capture needs a single thread, "), "{captured}");
 }

@@ -1,4 +1,4 @@
-//! `--seeds`: a scenario under several seeds.
+//! `--seeds`: scenarios under several seeds.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::fs;
 use common::{Place, circle, files, protocols, steady};
 use serde_json::Value;
 
-/// Messages that seeds draw anew, and a flow, between two racks.
+/// Random messages and a flow between two racks.
 fn place() -> Place {
     let place = Place::usual();
     let text = "duration = '200us'\nwarmup = '20us'\ndrain = '1ms'\n\
@@ -31,7 +31,7 @@ fn metric<'a>(run: &'a Value, label: &str, name: &str) -> &'a Value {
 }
 
 #[test]
-fn means_are_those_of_the_seeds_own_runs() {
+fn means_match_single_runs() {
     let place = place();
     let aggregate = place.run(&["--seeds", "1..3", "--json", "--out", &place.arg("out")]).json();
     assert_eq!(aggregate["seeds"], serde_json::json!([1, 2, 3]));
@@ -59,11 +59,11 @@ fn means_are_those_of_the_seeds_own_runs() {
     };
     near("mean", mean);
     near("half_width", 4.302_652_730 * deviation / 3f64.sqrt());
-    assert!(deviation > 0.0, "seeds draw other messages");
+    assert!(deviation > 0.0, "each seed draws other messages");
 }
 
 #[test]
-fn aggregates_are_the_same_bytes_for_any_number_of_threads() {
+fn aggregate_is_deterministic_over_threads() {
     let place = place();
     let aggregate = |threads: &str| {
         let seeds = ["--protocols", "swift,dctcp", "--seeds", "1..3"];
@@ -76,7 +76,7 @@ fn aggregates_are_the_same_bytes_for_any_number_of_threads() {
 }
 
 #[test]
-fn comparisons_have_a_folder_a_seed_and_paired_differences() {
+fn compare_paired_differences() {
     let place = place();
     let out = place.arg("out");
     let args = ["--protocols", "swift,dctcp", "--seeds", "4,6", "--out", &out];
@@ -88,7 +88,7 @@ fn comparisons_have_a_folder_a_seed_and_paired_differences() {
     let aggregate = json(&place, "out/aggregate.json");
     let runs = aggregate["runs"].as_array().unwrap();
     assert_eq!([&runs[0]["protocol"], &runs[1]["protocol"]], ["swift", "dctcp"]);
-    // Differences are those of the seeds' own runs, from the first protocol.
+    // Differences are computed by seed, from the first protocol.
     assert_eq!(aggregate["baseline"], "swift");
     assert!(text.contains("Messages: difference from swift by seed, n = 2"), "{text}");
     let [base, own] = [0, 1].map(|i| metric(&runs[i], "short", "fct_mean_us"));
@@ -96,12 +96,12 @@ fn comparisons_have_a_folder_a_seed_and_paired_differences() {
     let of = |i: usize| own["values"][i].as_f64().unwrap() - base["values"][i].as_f64().unwrap();
     assert_eq!(difference["values"], serde_json::json!([of(0), of(1)]));
     assert_eq!((&difference["n"], &base["difference"]), (&2.into(), &Value::Null));
-    // Of two seeds, t = mean / (half the distance), and p = 1 - 2 atan(t) / π.
+    // For two seeds, t = mean / (half the distance), and p = 1 - 2 atan(t) / π.
     let t = ((of(0) + of(1)) / (of(0) - of(1))).abs();
     let p = 1.0 - 2.0 * t.atan() / std::f64::consts::PI;
     assert!((difference["p"].as_f64().unwrap() - p).abs() < 2e-9, "{difference}, not {p}");
     assert!(difference["p_holm"].as_f64() > difference["p"].as_f64(), "many tests: {difference}");
-    // What both are offered is the same, seed by seed.
+    // Both have the same offered load with each seed.
     let offered = metric(&runs[1], "short", "offered_gbps");
     assert_eq!(offered["difference"]["values"], serde_json::json!([0.0, 0.0]));
     assert_eq!(offered["difference"]["p"], Value::Null);
@@ -118,9 +118,9 @@ fn comparisons_have_a_folder_a_seed_and_paired_differences() {
     let words = ["--baseline: `dctpc`", "did you mean `dctcp`?", "they are swift, dctcp"];
     refused(&[&near[..], &["--seeds", "2"]].concat(), &words);
     refused(&["--baseline", "sird", "--seeds", "2"], &["--baseline: `sird`"]);
-    refused(&["--baseline", "dctcp"], &["--baseline", "n = 1", "--seeds 5"]);
+    refused(&["--baseline", "dctcp"], &["--baseline", "several seeds", "--seeds 5"]);
 
-    // Fewer seeds take the place of more, and a run that of a comparison.
+    // Results of fewer seeds replace those of more, and a run replaces a comparison.
     let fewer = ["--protocols", "swift,dctcp", "--seeds", "4..5", "--out", &out];
     place.call("compare", &fewer).refused(2, &["--out", "--force"]);
     place.call("compare", &[&fewer[..], &["--force"]].concat()).ok();
@@ -130,7 +130,7 @@ fn comparisons_have_a_folder_a_seed_and_paired_differences() {
 }
 
 #[test]
-fn a_single_seed_is_as_one_without_a_list() {
+fn single_seed_in_a_list() {
     let place = place();
     let alone = steady(place.run(&["--seed", "7", "--json"]).json());
     assert_eq!(steady(place.run(&["--seeds", "7..7", "--json"]).json()), alone);
@@ -139,7 +139,7 @@ fn a_single_seed_is_as_one_without_a_list() {
 }
 
 #[test]
-fn wrong_lists_of_seeds_are_refused_and_nothing_is_written() {
+fn wrong_seed_lists() {
     let place = place();
     let out = place.arg("out");
     for (args, words) in [
@@ -165,16 +165,16 @@ fn wrong_lists_of_seeds_are_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_seed_with_results_is_found_before_anything_runs() {
+fn occupied_seed_folder() {
     let place = place();
     place.run(&["--seed", "2", "--out", &place.arg("out/seed-2")]).ok();
     place.run(&["--seeds", "1..2", "--out", &place.arg("out")]).refused(2, &["--out", "--force"]);
     assert_eq!(files(&place.path("out")), ["seed-2"]);
 }
 
-/// Of two protocols, one sends so little that switches around a circle never wait for each other.
+/// One of two protocols sends so little that the ring of switches does not deadlock.
 #[test]
-fn what_was_done_beside_a_failure_replaces_what_the_folder_held() {
+fn results_beside_a_failed_run() {
     let place = Place::usual();
     let rest = "[transport]\nprotocol = 'swift'\n[protocols.open-loop]\n\
                 params = { rate = '1Gbps' }\n";
@@ -193,8 +193,8 @@ fn what_was_done_beside_a_failure_replaces_what_the_folder_held() {
 }
 
 #[test]
-fn seeds_that_change_nothing_are_said_to() {
-    // Two flows without end, one path each, and nothing that marks at random.
+fn warning_seeds_without_effect() {
+    // Two unbounded flows on one path each, without random marking.
     let place = Place::new(
         "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\n",
     );

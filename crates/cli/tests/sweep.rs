@@ -1,4 +1,4 @@
-//! `tidegate sweep`: points, files, what is kept, and what is refused.
+//! `tidegate sweep`: points, files, the cache, and errors.
 #![cfg(unix)]
 
 mod common;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::{Answer, Place, answer, circle, files, protocols_without, tidegate};
 use serde_json::{Value, json};
 
-/// Messages that seeds draw anew, between two racks.
+/// Random messages between two racks.
 const SCENARIO: &str = "name = 'two racks'\nduration = '200us'\nwarmup = '20us'\ndrain = '1ms'\n\
     fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 1 }\n\
     transport = { protocol = 'swift' }\n\
@@ -37,7 +37,7 @@ fn read(place: &Place, name: &str) -> String {
 }
 
 #[test]
-fn every_point_runs_under_every_seed() {
+fn sweep_points_and_seeds() {
     let place = place();
     let out = place.arg("out");
     let text = sweep(&place, &[&EIGHT[..], &["--out", &out]].concat()).ok();
@@ -51,7 +51,7 @@ fn every_point_runs_under_every_seed() {
     let expected = [json!([0.2, "swift"]), json!([0.2, "dctcp"]), json!([0.4, "swift"])];
     assert_eq!(values[..3], expected.iter().collect::<Vec<_>>());
 
-    // A row is what the run of its own says.
+    // A row equals the result of an individual run.
     let csv = read(&place, "out/sweep.csv");
     let head = "traffic.short.load,transport.protocol,seed,label,protocol,min_bytes,below_bytes,\
                 metric,value,unit,is_lower_bound,difference,difference_n,difference_mean,\
@@ -70,7 +70,7 @@ fn every_point_runs_under_every_seed() {
     assert_eq!(of_point["values"][1], fct["slowdown"]["p99"]);
     assert_eq!(of_point["n"], 2);
 
-    // And how far it is from the same load under the first protocol.
+    // The differences are from the same load under the first protocol.
     assert_eq!(json["baseline"], "swift");
     let base = json["points"][2]["metrics"].as_array().unwrap().iter().find(its).unwrap();
     assert!(base.get("difference").is_none(), "{base}");
@@ -85,7 +85,7 @@ fn every_point_runs_under_every_seed() {
 }
 
 #[test]
-fn a_sweep_compares_protocols_at_equal_values_of_all_other_keys() {
+fn sweep_baseline() {
     let place = place();
     let of = |args: &[&str]| sweep(&place, &[&EIGHT[..], args].concat());
     let json = of(&["--baseline", "dctcp", "--json"]).json();
@@ -104,13 +104,13 @@ fn a_sweep_compares_protocols_at_equal_values_of_all_other_keys() {
     assert!(text.contains("difference from swift by seed, n = 1"), "{text}");
     assert!(text.contains("n = 1: differences from swift have no interval and no star"), "{text}");
     assert!(!text.contains('*'), "{text}");
-    // Where no protocol varies, there is nothing to compare.
+    // If the protocol does not vary, there is no baseline.
     let text = sweep(&place, &["--vary", "fabric.spines=1,2", "--seeds", "2"]).ok();
     assert!(!text.contains("difference"), "{text}");
 }
 
 #[test]
-fn threads_and_what_was_kept_change_no_byte() {
+fn sweep_is_deterministic() {
     let place = place();
     let all = |name: &str, more: &[&str]| {
         let out = place.arg(name);
@@ -125,7 +125,7 @@ fn threads_and_what_was_kept_change_no_byte() {
     assert!(one == all("kept", &["--cache", &cache]), "kept");
 }
 
-/// Sends a signal to a sweep that has kept some runs but not all of so many.
+/// Sends a signal to a sweep that has cached some, but not all, of its runs.
 fn stopped(place: &Place, args: &[&str], runs: usize, signal: &str) -> Output {
     let cache = place.arg("cache");
     let scenario = place.arg("scenario.toml");
@@ -145,14 +145,14 @@ fn stopped(place: &Place, args: &[&str], runs: usize, signal: &str) -> Output {
     output
 }
 
-/// Runs that are kept.
+/// Number of cached runs.
 fn kept(place: &Place) -> usize {
     files(&place.path("cache")).iter().filter(|name| !name.starts_with('.')).count()
 }
 
 #[test]
-fn a_sweep_that_was_stopped_goes_on_where_it_was() {
-    // Long enough that a signal comes between two of twelve.
+fn sweep_resumes_after_interrupt() {
+    // Runs are long enough that the signal arrives between the first and the last.
     let place = place();
     let long = ["--set", "duration=8ms", "--vary", "traffic.short.load=0.2..0.4:0.1"];
     let twelve = [&long[..], &["--seeds", "4", "--threads", "1"]].concat();
@@ -168,21 +168,21 @@ fn a_sweep_that_was_stopped_goes_on_where_it_was() {
     assert!(after >= 1 && kept(&place) >= 1);
     let before = kept(&place);
     let text = sweep(&place, &with_out).ok();
-    assert!(text.contains(&format!("12 runs, {before} of them kept from before")), "{text}");
+    assert!(text.contains(&format!("12 runs, {before} of them cached")), "{text}");
     let anew = place.arg("anew");
     place.call("sweep", &[&twelve[..], &["--no-cache", "--out", &anew]].concat()).ok();
     for file in ["sweep.csv", "sweep.json", "sweep.parquet"] {
         let [out, anew] =
             ["out", "anew"].map(|folder| fs::read(place.path(folder).join(file)).unwrap());
-        assert!(out == anew, "{file} is another than that of a sweep in one go");
+        assert!(out == anew, "{file} differs from that of an uninterrupted sweep");
     }
-    // Another sweep that shares points takes them.
+    // Another sweep reuses the runs of shared points.
     let more = ["--vary", "traffic.short.load=0.3,0.35", "--seeds", "4", "--set", "duration=8ms"];
-    assert!(sweep(&place, &more).ok().contains("8 runs, 4 of them kept from before"));
+    assert!(sweep(&place, &more).ok().contains("8 runs, 4 of them cached"));
 }
 
 #[test]
-fn a_file_says_the_same_as_options() {
+fn sweep_file_equals_options() {
     let place = place();
     let text = "scenario = 'scenario.toml'\nseeds = 2\n[[axis]]\nkey = 'traffic.short.load'\n\
                 from = 0.2\nto = 0.4\nstep = 0.2\n[[axis]]\nkey = 'protocol'\n\
@@ -194,7 +194,7 @@ fn a_file_says_the_same_as_options() {
 }
 
 #[test]
-fn keys_go_together_or_are_drawn() {
+fn sweep_zip_and_random() {
     let place = place();
     let vary = ["--vary", "traffic.short.load=0.2,0.3", "--vary", "fabric.spines=1,2", "--json"];
     let points = |more: &[&str]| {
@@ -209,12 +209,12 @@ fn keys_go_together_or_are_drawn() {
 }
 
 #[test]
-fn a_dry_run_makes_and_keeps_nothing_and_is_near() {
+fn dry_run_estimate() {
     let place = place();
     let long = [&EIGHT[..], &["--set", "duration=20ms", "--set", "drain=0ms"]].concat();
     let text = sweep(&place, &[&long[..], &["--dry-run"]].concat()).ok();
-    assert!(text.starts_with("8 runs, 0 of them kept from before. The others"), "{text}");
-    assert!(text.contains("an estimate from the beginning of 6 runs"), "{text}");
+    assert!(text.starts_with("8 runs, 0 of them cached. The others"), "{text}");
+    assert!(text.contains("estimated from the beginning of 6 runs"), "{text}");
     let forecast = sweep(&place, &[&long[..], &["--dry-run", "--json"]].concat()).json();
     assert_eq!(kept(&place), 0);
     let json = sweep(&place, &[&long[..], &["--json"]].concat()).json();
@@ -225,13 +225,13 @@ fn a_dry_run_makes_and_keeps_nothing_and_is_near() {
         hops += of_run["values"].as_array().unwrap().iter().filter_map(Value::as_f64).sum::<f64>();
     }
     let expected = forecast["packet_hops"].as_f64().unwrap();
-    assert!((0.7..1.4).contains(&(expected / hops)), "{expected} expected, {hops} came");
+    assert!((0.7..1.4).contains(&(expected / hops)), "{expected} estimated, {hops} measured");
     let done = sweep(&place, &[&long[..], &["--dry-run"]].concat()).ok();
-    assert!(done.contains("8 of them kept from before: nothing is left to do"), "{done}");
+    assert!(done.contains("8 of them cached: nothing remains to run"), "{done}");
 }
 
 #[test]
-fn a_run_that_fails_is_told_and_the_others_are_kept() {
+fn sweep_with_failing_run() {
     let place = Place::usual();
     let protocol = &protocols_without("pauses (PFC)")[0];
     let text = format!("{}\n[transport]\nprotocol = '{protocol}'\n", circle());
@@ -255,7 +255,7 @@ fn a_run_that_fails_is_told_and_the_others_are_kept() {
 }
 
 #[test]
-fn wrong_sweeps_are_refused_before_anything_runs() {
+fn wrong_sweeps() {
     let place = place();
     let out = place.arg("out");
     let vary = "--vary";
@@ -300,7 +300,7 @@ fn wrong_sweeps_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn results_are_not_overwritten_without_force() {
+fn sweep_needs_force_to_overwrite() {
     let place = place();
     let args = ["--vary", "fabric.spines=1,2", "--out", &place.arg("out")];
     sweep(&place, &args).ok();
@@ -312,7 +312,7 @@ fn results_are_not_overwritten_without_force() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_is_refused() {
+fn unwritable_cache() {
     let place = place();
     fs::write(place.path("file"), "").unwrap();
     for folder in [place.arg("file"), format!("{}/below", place.arg("file"))] {
@@ -323,9 +323,9 @@ fn a_cache_that_cannot_be_written_is_refused() {
 }
 
 #[test]
-fn what_runs_warn_of_is_told_once_for_all_points() {
+fn sweep_warnings_are_merged() {
     let place = place();
-    // More than links carry, at both points.
+    // Both points offer more than the links carry.
     let args = ["--vary", "traffic.short.load=3,4", "--seeds", "2", "--set", "duration=100us"];
     let told = sweep(&place, &args);
     let lines = told.stderr.lines().filter(|line| line.contains("above the capacity of the links"));
@@ -341,7 +341,7 @@ fn whole_numbers_stay_whole() {
 }
 
 #[test]
-fn one_value_has_one_axis_whatever_it_is_called() {
+fn keys_of_one_value_are_equal() {
     let place = place();
     for args in [
         &["--vary", "traffic.short.load=0.1,0.2", "--vary", "traffic.0.load=0.3"][..],

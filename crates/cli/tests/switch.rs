@@ -1,4 +1,4 @@
-//! `tidegate switch`: two hosts with plain sockets, a switch between them, and how it ends.
+//! `tidegate switch` between two hosts with plain sockets: forwarding, reports, and errors.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -12,16 +12,16 @@ use common::{answer, tidegate};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Two hosts, and the file of a switch between them.
+/// Two hosts with the file of a switch between them.
 struct Hosts {
     folder: TempDir,
     hosts: [UdpSocket; 2],
-    /// What it listens at first: below the ports that the kernel gives to others.
+    /// First port of the switch, below the kernel's range of ephemeral ports.
     listen: u16,
 }
 
 impl Hosts {
-    /// `number` tells tests apart, which may run at one time.
+    /// `number` is unique per test, since tests run concurrently.
     fn new(number: u16) -> Hosts {
         let host = || UdpSocket::bind("127.0.0.1:0").unwrap();
         let listen = 20_000 + (std::process::id() % 600) as u16 * 20 + 4 * number;
@@ -39,7 +39,7 @@ impl Hosts {
         self.folder.path().join("pair.toml").to_str().unwrap().to_owned()
     }
 
-    /// The switch at work, and the line in which it says where to send.
+    /// Starts the switch and returns its first line, which names the addresses.
     fn start(&self, args: &[&str]) -> (Child, String) {
         let file = self.file();
         let args = [&["switch", &file], args].concat();
@@ -64,7 +64,7 @@ fn stdout(mut child: Child) -> String {
 }
 
 #[test]
-fn a_switch_forwards_until_it_is_interrupted() {
+fn switch_forwards_until_interrupt() {
     let hosts = Hosts::new(0);
     let (mut child, line) = hosts.start(&["--json"]);
     let [a, b] = &hosts.hosts;
@@ -77,10 +77,10 @@ fn a_switch_forwards_until_it_is_interrupted() {
     for i in 0..40u8 {
         let (length, from) = b.recv_from(&mut bytes).unwrap();
         assert_eq!((length, bytes[0]), (434, i));
-        // Where its own datagrams for the other go.
+        // The source is the socket of A, so that replies pass through the switch, too.
         assert_eq!(from.port(), hosts.listen);
     }
-    // A line a second, once there is something to tell.
+    // One line per second follows.
     let mut second = String::new();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     while !second.contains("datagrams/s") {
@@ -95,15 +95,15 @@ fn a_switch_forwards_until_it_is_interrupted() {
     assert_eq!((&to_b["packets"], &to_a["packets"]), (&40.into(), &0.into()));
     assert_eq!(report["datagrams"]["sent"], 40);
     assert_eq!(to_b["drops"], 0);
-    // 500 bytes at 10 Mbit/s, 39 of them before the last.
+    // 40 datagrams of 500 bytes at 10 Mbit/s: the last waits for 39.
     let waited = to_b["queue_delay_us"]["max"].as_f64().unwrap();
     assert!(waited > 100.0 && waited <= 39.0 * 400.0, "{waited} us");
-    // No thread wakes up within a tenth of a microsecond.
+    // No thread wakes up within 0.1 us.
     assert!(report["late_us"]["max"].as_f64().unwrap() > 0.1, "{report}");
 }
 
 #[test]
-fn a_switch_ends_when_its_time_is_over() {
+fn switch_duration() {
     let hosts = Hosts::new(1);
     let answer = answer(&["switch", &hosts.file(), "--duration", "200ms", "-q"]);
     assert_eq!(answer.stderr, "");
@@ -113,7 +113,7 @@ fn a_switch_ends_when_its_time_is_over() {
 }
 
 #[test]
-fn a_fabric_takes_the_place_of_ports() {
+fn switch_with_a_fabric() {
     let hosts = Hosts::new(3);
     let [a, b] = [0, 1].map(|host: usize| hosts.hosts[host].local_addr().unwrap());
     let text = format!(
@@ -133,15 +133,15 @@ fn a_fabric_takes_the_place_of_ports() {
 }
 
 #[test]
-fn what_is_wrong_is_said_once_and_nothing_listens() {
+fn switch_errors() {
     let hosts = Hosts::new(2);
     let file = hosts.file();
     answer(&["switch", &file, "--set", "port.0.rate=10"])
         .refused(2, &["--set port.0.rate=10", "port[0].rate", "a rate"]);
     answer(&["switch", &file, "--duration", "soon"]).refused(2, &["--duration", "a duration"]);
     answer(&["switch", "nowhere.toml"]).refused(2, &["nowhere.toml"]);
-    // Somebody else has one of the addresses.
+    // Another process uses one of the addresses.
     let taken = UdpSocket::bind(("127.0.0.1", hosts.listen + 1)).unwrap();
     let at = taken.local_addr().unwrap().to_string();
-    answer(&["switch", &file]).refused(1, &["switch pair: cannot listen at", &at]);
+    answer(&["switch", &file]).refused(1, &["switch pair: cannot listen on", &at]);
 }

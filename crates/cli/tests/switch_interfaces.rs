@@ -1,4 +1,4 @@
-//! `tidegate switch` between network interfaces: endpoints across it, and why it may not be.
+//! `tidegate switch` between network interfaces: endpoints across it, and errors.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -13,7 +13,7 @@ use namespaces::{Namespaces, output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A file of a switch before a and b; `more` is said of the switch.
+/// A file of a switch between a and b; `more` are further keys.
 fn file(more: &str) -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pair.toml");
@@ -26,11 +26,11 @@ fn file(more: &str) -> (TempDir, String) {
     (folder, path)
 }
 
-/// A process at an end, which goes with its value.
+/// A process in a namespace, which is killed when dropped.
 struct At(Child);
 
 impl At {
-    /// The program there; it has said its first line, in which these words are.
+    /// Starts the program and waits for its first line, which contains `words`.
     fn start(namespaces: &Namespaces, end: &str, args: &[&str], words: &str) -> At {
         let mut command = at(namespaces, end, args);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -39,12 +39,12 @@ impl At {
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
         assert!(line.contains(words), "{line}");
-        // Read on, so that it is never stopped by a full pipe.
+        // Keep reading, so that a full pipe does not block it.
         std::thread::spawn(move || stderr.lines().count());
         process
     }
 
-    /// What it says once it is interrupted.
+    /// Interrupts it and returns its JSON output.
     fn end(mut self) -> Value {
         output(&format!("kill -INT {}", self.0.id())).unwrap();
         let said = serde_json::from_reader(self.0.stdout.take().unwrap()).unwrap();
@@ -60,7 +60,7 @@ impl Drop for At {
     }
 }
 
-/// The program at an end; `ip` becomes it.
+/// A command that runs the program in a namespace; `ip` executes it.
 fn at(namespaces: &Namespaces, end: &str, args: &[&str]) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &namespaces.name(end), env!("CARGO_BIN_EXE_tidegate")]);
@@ -68,8 +68,8 @@ fn at(namespaces: &Namespaces, end: &str, args: &[&str]) -> Command {
     command
 }
 
-/// What the switch has done, and the sender seen, while a sent to b under Poseidon, at twice the
-/// rate of the ports if nothing holds it back.
+/// Sends from a to b under Poseidon, at up to twice the rate of the ports. Returns the reports of
+/// switch and sender.
 fn poseidon(namespaces: &Namespaces, telemetry: bool) -> (Value, Value) {
     let (_folder, file) = file(&format!("buffer = '1MB', telemetry = {telemetry}"));
     let switch = At::start(namespaces, "s", &["switch", &file, "--json"], "between to-a, to-b");
@@ -87,7 +87,7 @@ fn poseidon(namespaces: &Namespaces, telemetry: bool) -> (Value, Value) {
 }
 
 #[test]
-fn poseidon_hears_of_delays_by_telemetry_in_frames() {
+fn poseidon_over_telemetry_in_frames() {
     let namespaces = match Namespaces::for_frames(&["a", "b"]) {
         Ok(namespaces) => namespaces,
         Err(why) => return eprintln!("SKIPPED: {why}"),
@@ -98,19 +98,19 @@ fn poseidon_hears_of_delays_by_telemetry_in_frames() {
     assert!((0.015..0.05).contains(&goodput), "{goodput} of 0.05 Gbit/s");
     let delay = |report: &Value| report["links"][1]["queue_delay_us"]["mean"].as_f64().unwrap();
     let [with, without] = [&with, &without].map(delay);
-    // It aims at 4 ms; without a word from the switch it fills the buffer, which is 160 ms.
+    // The target is 4 ms; without telemetry, the sender fills the buffer, which is 160 ms.
     assert!((500.0..10_000.0).contains(&with), "{with} us");
     assert!(without > 3.0 * with, "{without} us without telemetry, {with} us with it");
 }
 
 #[test]
-fn what_hinders_frames_is_said_once() {
+fn switch_interface_errors() {
     let (_folder, path) = file("buffer = '1MB'");
     let lo = ["switch", &path, "--set", "port.0.interface=lo", "--duration", "10ms"];
     let direct = answer(&lo);
-    // Who may use packet sockets hears of the interface, everybody else of that.
-    let unprivileged = if direct.stderr.contains("it is no Ethernet") {
-        direct.refused(1, &["switch pair: interface lo: it is no Ethernet"]);
+    // With the privilege for packet sockets, the error names the interface, else the privilege.
+    let unprivileged = if direct.stderr.contains("not an Ethernet interface") {
+        direct.refused(1, &["switch pair: interface lo: not an Ethernet interface"]);
         answer(&["switch", &path, "--set", "port.1.interface=tide-none", "--duration", "10ms"])
             .refused(1, &["switch pair: interface "]);
         let mut command = Command::new("setpriv");

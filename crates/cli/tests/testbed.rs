@@ -1,4 +1,4 @@
-//! Scenarios with real packets: processes over loopback, held against the simulator.
+//! Testbeds: processes over loopback, compared with the simulator.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -24,7 +24,7 @@ buffer = "1MB"
 protocol = "swift"
 "#;
 
-/// A folder with that scenario.
+/// A folder with a scenario.
 fn place(scenario: &str) -> Place {
     let place = Place::usual();
     std::fs::write(place.path("scenario.toml"), scenario).unwrap();
@@ -35,7 +35,7 @@ fn json(place: &Place, subcommand: &str, args: &[&str]) -> Value {
     place.call(subcommand, &[&["--json", "-q"], args].concat()).json()
 }
 
-/// Columns of flows that no network changes.
+/// Columns of flows that do not depend on the network.
 fn sent(summary: &Value) -> Vec<Value> {
     let flows = summary["flows"].as_array().unwrap().iter();
     let of = |flow: &Value| {
@@ -46,7 +46,7 @@ fn sent(summary: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn messages_of_a_scenario_are_sent_and_arrive() {
+fn testbed_delivers_all_messages() {
     let traffic = "[[traffic]]\nkind = 'poisson'\nlabel = 'drawn'\nsizes = '30KB'\nload = 0.2\n\
                    [[flows]]\nsrc = 'h1'\ndst = 'h0'\nsize = '8B'\nstart = '20us'\n";
     for protocol in ["swift", "poseidon", "hpcc", "homa", "sird"] {
@@ -60,7 +60,7 @@ fn messages_of_a_scenario_are_sent_and_arrive() {
         assert_eq!(of(&real, "unfinished"), 0, "{protocol}");
         for flow in real["flows"].as_array().unwrap() {
             assert_eq!(flow["delivered_bytes"], flow["size_bytes"], "{protocol}");
-            // Nothing is faster than the network, but for what a clock is late.
+            // No message is faster than the network, except for the lateness of clocks.
             assert!(flow["slowdown"].as_f64().unwrap() > 0.9, "{protocol}: {flow}");
         }
         let behind = &real["real"];
@@ -71,43 +71,43 @@ fn messages_of_a_scenario_are_sent_and_arrive() {
         assert!(late("p99") <= late("max"), "{protocol}: {behind}");
         assert!(simulated.get("real").is_none());
         assert_eq!(files(&place.path("out")), ["flows.parquet", "manifest.json", "summary.json"]);
-        // What switches saw is there, too: every packet went to a host, and most from one.
+        // Measurements of switches are present: every packet went to a host, and most came from
+        // one.
         let links = real["links"].as_array().unwrap();
         assert_eq!(links.len(), simulated["links"].as_array().unwrap().len());
         assert!(links.iter().any(|link| link["from"] == "tor0" && link["utilization"] != 0.0));
     }
 }
 
-/// The share that flows get is the protocol's, not the machine's.
+/// The shares of flows depend on the protocol, not on the machine.
 #[test]
-fn flows_share_a_link_as_simulated_ones_do() {
+fn testbed_fair_share() {
     let flows = "[[flows]]\nsrc = 'h1'\ndst = 'h0'\n[[flows]]\nsrc = 'h2'\ndst = 'h0'\n";
     let place = place(&(STAR.to_owned() + flows));
     let args = ["--set", "drain=0ms", "--set", "duration=8ms", "--set", "warmup=3ms"];
     let folder = |subcommand: &str| place.arg(&format!("by-{subcommand}"));
     let goodputs = |subcommand: &str| {
-        // Of two seeds, which alone would be drawn as one.
+        // Two seeds, since equal experiments would be merged.
         let more = ["--out", &folder(subcommand), "--seed", &subcommand.len().to_string()];
         let summary = json(&place, subcommand, &[&args, &more[..]].concat());
         let flows = summary["flows"].as_array().unwrap().iter();
         flows.map(|flow| flow["goodput_gbps"].as_f64().unwrap()).collect::<Vec<f64>>()
     };
     let (real, simulated) = (goodputs("testbed"), goodputs("run"));
-    // The link is full, as far as a busy machine lets it be, and nobody gets more than twice what
-    // the other does.
+    // The link is nearly saturated, and no flow gets more than twice the goodput of the other.
     let sum: f64 = real.iter().sum();
     assert!((7.0..9.4).contains(&sum), "{real:?}, simulated {simulated:?}");
     assert!(real.iter().all(|gbps| *gbps > sum / 3.0), "{real:?}, simulated {simulated:?}");
-    // One page shows both, and says which is which.
+    // One page shows and distinguishes both.
     let page = place.arg("page.html");
     answer(&["report", &folder("testbed"), &folder("run"), "--out", &page]).ok();
     let page = std::fs::read_to_string(&page).unwrap();
     assert!(page.contains("swift, live UDP") && page.contains("swift, simulated"));
 }
 
-/// When they should, and at the end of the run, while others go on to finish.
+/// They stop at their time or at the end of the run, while other messages finish.
 #[test]
-fn flows_without_end_stop() {
+fn testbed_unbounded_flows_stop() {
     let flows = "[[flows]]\nsrc = 'h1'\ndst = 'h0'\nstop = '1ms'\n\
                  [[flows]]\nsrc = 'h2'\ndst = 'h3'\n\
                  [[flows]]\nsrc = 'h1'\ndst = 'h0'\nstart = '1.9ms'\nsize = '4MB'\n";
@@ -121,16 +121,16 @@ fn flows_without_end_stop() {
         };
         let (real, simulated) = (delivered("testbed"), delivered("run"));
         for (real, simulated) in real.iter().zip(&simulated) {
-            // On a busy machine less is sent, but never more.
+            // A busy machine sends less, but never more.
             let share = real / simulated;
             assert!((0.3..1.1).contains(&share), "{protocol}: {real}, simulated {simulated}");
         }
     }
 }
 
-/// What switches saw before is forgotten when warm-up ends, as it is in a simulation.
+/// Measurements of switches are reset when warm-up ends, as in simulations.
 #[test]
-fn links_are_measured_after_warm_up() {
+fn testbed_measures_after_warm_up() {
     let place = place(&(STAR.to_owned() + "[[flows]]\nsrc = 'h1'\ndst = 'h0'\nsize = '100KB'\n"));
     for subcommand in ["run", "testbed"] {
         let packets = |warmup: &str| -> u64 {
@@ -138,15 +138,15 @@ fn links_are_measured_after_warm_up() {
             let links = summary["links"].as_array().unwrap().iter();
             links.map(|link| link["packets"].as_u64().unwrap()).sum()
         };
-        // A hundred there, over two links, and acknowledged; then sessions may ask each other.
+        // A hundred packets over two links, with acknowledgements; later, sessions may send pings.
         let (all, late) = (packets("0ms"), packets("1500us"));
         assert!(all > 300 && late < 40, "{subcommand}: {all}, and {late} after warm-up");
     }
 }
 
-/// Each connection takes a path of its own, though not the one that it takes simulated.
+/// Connections take different paths, though not the same as in simulation.
 #[test]
-fn flows_between_two_hosts_take_several_paths_as_simulated_ones_do() {
+fn testbed_multipath() {
     let fabric = "[fabric]\nkind = 'leaf-spine'\nracks = 2\nhosts_per_rack = 1\nspines = 4\n\
                   mtu = '1000B'\nhost_link = { rate = '10Gbps', delay = '2us' }\n\
                   fabric_link = { rate = '3Gbps', delay = '1us' }\n[switch]";
@@ -171,7 +171,7 @@ fn flows_between_two_hosts_take_several_paths_as_simulated_ones_do() {
 }
 
 #[test]
-fn exchanges_and_collectives_go_on_as_messages_arrive() {
+fn testbed_exchanges_and_collectives() {
     let traffic = "[[traffic]]\nkind = 'closed-loop'\nlabel = 'ask'\nclients = 'h[1-2]'\n\
                    servers = 'h3'\nrequest = '100B'\nreply = '20KB'\nthink = '20us'\n\
                    [[traffic]]\nkind = 'collective'\nlabel = 'ring'\nop = 'ring-all-reduce'\n\
@@ -180,16 +180,16 @@ fn exchanges_and_collectives_go_on_as_messages_arrive() {
     let real = json(&place, "testbed", &[]);
     let exchanges = &real["exchanges"]["ask"];
     assert!(exchanges["count"].as_u64().unwrap() > 10, "{exchanges}");
-    // Whoever asks shortly before the end gets no reply any more: one of each client.
+    // Requests shortly before the end get no reply: at most one per client.
     assert!(exchanges["unfinished"].as_u64().unwrap() <= 2, "{exchanges}");
-    // Two ways of the network, and a link that carries 20 KB.
+    // Two traversals of the network, and the serialisation of 20 KB.
     assert!(exchanges["p50_us"].as_f64().unwrap() > 16.0 + 8.0, "{exchanges}");
     assert_eq!(real["jobs"][0]["finished"], 2, "{}", real["jobs"]);
 }
 
-/// A host that gets no core for a while shows in the results, which are wrong then.
+/// If a host is not scheduled for a while, results are wrong, and a warning says so.
 #[test]
-fn a_host_that_stands_still_is_warned_of() {
+fn warning_suspended_host() {
     let place = place(&(STAR.to_owned() + "[[flows]]\nsrc = 'h1'\ndst = 'h0'\n"));
     let scenario = place.arg("scenario.toml");
     let args = ["testbed", &scenario, "--dilation", "4000", "--json", "-q"];
@@ -204,13 +204,13 @@ fn a_host_that_stands_still_is_warned_of() {
     assert!(signal("-CONT").success());
     let output = child.wait_with_output().unwrap();
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // What lay longest did so all that time, of which a microsecond is 4 ms.
+    // The longest-waiting datagram waited for all of that time; 1 us is 4 ms of real time.
     let max = summary["real"]["hosts_late_us"]["max"].as_f64().unwrap();
     assert!((300.0..1_500.0).contains(&max), "{}", summary["real"]);
 }
 
 #[test]
-fn what_is_only_simulated_is_refused() {
+fn testbed_refuses_unsupported_scenarios() {
     let flow = "[[flows]]\nsrc = 'h1'\ndst = 'h0'\n";
     let place = place(&(STAR.to_owned() + flow + flow));
     let out = place.arg("out");
@@ -232,7 +232,7 @@ fn what_is_only_simulated_is_refused() {
 }
 
 #[test]
-fn an_interrupt_ends_it_and_leaves_nothing() {
+fn interrupted_testbed_leaves_no_files() {
     let place = place(&(STAR.to_owned() + "[[flows]]\nsrc = 'h1'\ndst = 'h0'\n"));
     let out = place.arg("out");
     let scenario = place.arg("scenario.toml");
@@ -256,14 +256,14 @@ fn an_interrupt_ends_it_and_leaves_nothing() {
     assert!(kill.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
-    // Its hosts are gone with it.
+    // Its hosts have ended, too.
     assert!(
         hosts_of_it.iter().all(|host| !std::path::Path::new(&format!("/proc/{host}")).exists())
     );
 }
 
 #[test]
-fn a_host_without_a_testbed_ends() {
+fn testbed_host_without_testbed() {
     let output = tidegate(&["testbed-host"]).stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("is told first who it is"), "{said}");

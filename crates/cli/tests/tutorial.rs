@@ -1,4 +1,4 @@
-//! What the first pages tell people to type is typed here, as they stand there, twice.
+//! Runs the commands of the first documents literally in shells, twice.
 
 mod common;
 
@@ -12,26 +12,26 @@ fn document(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).unwrap()
 }
 
-/// Blocks of code of a language, one after the other.
+/// The code blocks of a language.
 fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     let start = format!("```{language}\n");
     let blocks = text.split(&start).skip(1);
     blocks.map(|rest| rest.split("\n```").next().unwrap()).collect()
 }
 
-/// The calls of the program in a document's blocks, those over several lines joined.
+/// The calls of the program in code blocks, with continued lines joined.
 fn calls(text: &str) -> Vec<String> {
     let joined = blocks(text, "sh").join("\n").replace("\\\n", " ");
     joined.lines().filter(|line| line.starts_with("tidegate ")).map(str::to_owned).collect()
 }
 
-/// Shells that people use, as far as they are here: each expands unquoted brackets in its own way.
+/// Installed common shells: each expands unquoted brackets differently.
 fn shells() -> Vec<&'static str> {
     let is_here = |shell: &&str| Command::new(shell).args(["-c", "true"]).status().is_ok();
     ["sh", "bash", "zsh"].into_iter().filter(is_here).collect()
 }
 
-/// Types the lines into a shell whose `tidegate` is ours, in a folder of theirs.
+/// Runs lines in a shell with our `tidegate`, in a given folder.
 fn typed(shell: &str, lines: &[String], folder: &TempDir) {
     let program = Path::new(env!("CARGO_BIN_EXE_tidegate")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -44,8 +44,7 @@ fn typed(shell: &str, lines: &[String], folder: &TempDir) {
     }
 }
 
-/// What is shorter in the scenario so that the whole tutorial takes seconds; commands are as they
-/// stand there.
+/// Shortens the scenario so that the whole tutorial takes seconds; commands are unchanged.
 fn shortened(scenario: &str) -> String {
     let long =
         ["duration = \"5ms\"", "warmup = \"1ms\"", "drain = \"20ms\"", "interval = \"500us\""];
@@ -58,7 +57,7 @@ fn shortened(scenario: &str) -> String {
 }
 
 #[test]
-fn the_tutorial_can_be_typed_twice() {
+fn tutorial_runs_twice() {
     let text = document("docs/tutorial.md");
     let lines = calls(&text);
     assert!(lines.len() > 8, "{lines:?}");
@@ -76,7 +75,7 @@ fn the_tutorial_can_be_typed_twice() {
 }
 
 #[test]
-fn the_commands_of_the_readme_can_be_typed_twice() {
+fn readme_commands_run_twice() {
     let lines = calls(&document("README.md"));
     assert!(lines.len() > 5, "{lines:?}");
     let folder = tempfile::tempdir().unwrap();
@@ -85,10 +84,10 @@ fn the_commands_of_the_readme_can_be_typed_twice() {
 }
 
 #[test]
-fn no_shell_changes_what_is_typed() {
+fn shell_quoting() {
     for name in ["README.md", "docs/tutorial.md", "docs/sweeps.md", "docs/captures.md"] {
         for line in calls(&document(name)) {
-            // Up to where the output goes, or a remark.
+            // The call up to a redirection or a remark.
             let as_words = line
                 .split(" #")
                 .next()
@@ -108,7 +107,7 @@ fn no_shell_changes_what_is_typed() {
             for shell in shells() {
                 assert_eq!(String::from_utf8_lossy(&said(&shell)), plain, "{shell}: {line}");
             }
-            // Where zsh is not here: what it would expand stands in quotes.
+            // Without zsh: characters that it would expand must be quoted.
             let bare: String = line.split('\'').step_by(2).collect();
             assert!(!bare.contains(['[', '*', '?', '{']), "{line}");
         }

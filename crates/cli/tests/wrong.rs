@@ -1,6 +1,6 @@
-//! Wrong scenarios, files and command lines, through the program: each ends with status 2 and one
-//! message that names the place, what was found and what is allowed, and nothing is written. The
-//! wording of scenario errors is the scenario crate's to test.
+//! Wrong scenarios, files and command lines: each ends with status 2 and one message that names the
+//! place, the found value and the allowed ones, and writes nothing. The scenario crate tests the
+//! wording of scenario errors.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::fs;
 
 use common::{Answer, Place, answer, files};
 
-/// A scenario with something of everything; [`WRONG`] changes one thing of it.
+/// A scenario with all kinds of tables; [`WRONG`] changes one part of it.
 const SCENARIO: &str = r#"name = "base"
 seed = 1
 duration = "300us"
@@ -45,7 +45,7 @@ file = "trace.csv"
 timeseries = "10us"
 "#;
 
-/// (what is replaced, what by, the line of the message, words of the message).
+/// (old text, new text, line of the message, words of the message).
 const WRONG: &[(&str, &str, u32, &[&str])] = &[
     ("seed = 1", "seed = = 1", 2, &["expected valid TOML"]),
     ("seed = 1", "sed = 1", 2, &["sed", "unknown key", "did you mean \"seed\""]),
@@ -167,7 +167,7 @@ fn at(file: &str, line: u32) -> String {
 }
 
 #[test]
-fn a_scenario_that_these_start_from_is_right() {
+fn base_scenario_is_valid() {
     let place = place();
     place.run(&["--out", &place.arg("out")]).ok();
     assert_eq!(
@@ -177,7 +177,7 @@ fn a_scenario_that_these_start_from_is_right() {
 }
 
 #[test]
-fn wrong_scenarios_are_refused() {
+fn wrong_scenarios() {
     let place = place();
     for (out, into, line, words) in WRONG {
         assert!(SCENARIO.contains(out), "{out}");
@@ -192,7 +192,7 @@ fn wrong_scenarios_are_refused() {
 }
 
 #[test]
-fn wrong_files_that_a_scenario_names_are_refused() {
+fn wrong_input_files() {
     let place = place();
     for (content, line, words) in WRONG_TRACES {
         fs::write(place.path("trace.csv"), content).unwrap();
@@ -210,7 +210,7 @@ fn wrong_files_that_a_scenario_names_are_refused() {
     assert_eq!(files(&place.path("")), ["own.csv", "scenario.toml", "trace.csv"]);
 }
 
-/// (arguments behind the scenario, words). What is wrong with `--set` is said as of a scenario.
+/// (arguments after the scenario, words). Errors of `--set` are worded like those of scenarios.
 const WRONG_OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--set", "duration"], &["--set duration", "key=value"]),
     (&["--set", "=1"], &["--set =1", "key=value"]),
@@ -238,7 +238,7 @@ const WRONG_OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--protocols", "swift"], &["--protocols"]),
 ];
 
-/// (whole command lines, words).
+/// (complete command lines, words).
 const WRONG_COMMANDS: &[(&[&str], &[&str])] = &[
     (&[], &["Usage"]),
     (&["runn", "x.toml"], &["runn", "run"]),
@@ -252,7 +252,7 @@ const WRONG_COMMANDS: &[(&[&str], &[&str])] = &[
 ];
 
 #[test]
-fn wrong_command_lines_are_refused() {
+fn wrong_command_lines() {
     let place = place();
     let count = |answer: &Answer| {
         answer.stderr.matches("error: ").count() + answer.stderr.matches("tidegate: ").count()
@@ -309,7 +309,7 @@ fn slips_with_files_are_answered_with_what_to_do() {
 }
 
 #[test]
-fn an_output_that_cannot_be_is_refused() {
+fn wrong_outputs() {
     let place = place();
     fs::write(place.path("file"), "mine").unwrap();
     place.run(&["--out", &place.arg("file")]).refused(2, &["--out", "not a folder"]);

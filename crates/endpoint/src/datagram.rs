@@ -1,4 +1,4 @@
-//! Any bytes as a datagram: what a parser must survive.
+//! Checks the parsers on arbitrary bytes.
 
 use tidegate_algos::Protocol;
 use tidegate_core::wire::{self, HeaderError};
@@ -7,18 +7,18 @@ use crate::endpoint::Packet;
 use crate::message::Head;
 use crate::session::header::{Header, control::ControlMessage};
 
-/// Reads a datagram of a protocol; the packet, but for what stands in the IP header, and the length
-/// of its headers.
+/// Parses a datagram of a protocol. Returns the packet, without the fields of the IP header, and
+/// the length of its headers.
 fn parsed(protocol: Protocol, datagram: &[u8]) -> Result<(Packet, usize), HeaderError> {
     let mut packet = Packet::default();
     let headers = protocol.parse(datagram, packet.as_mut())?;
     Ok((packet, headers))
 }
 
-/// Reads any bytes as a datagram, and what they are a packet of, writes again.
+/// Parses arbitrary bytes as a datagram; if they are a packet, writes it again.
 ///
-/// # Panics
-/// When the parser does, takes what it would not write, or takes headers that are not whole.
+/// # Panics If the parser panics, accepts bytes that it would not write, or accepts incomplete
+/// headers.
 pub fn datagram(protocol: Protocol, bytes: &[u8]) {
     let Ok((packet, headers)) = parsed(protocol, bytes) else { return };
     assert_eq!(packet.body.payload_bytes as usize, bytes.len() - headers);
@@ -32,11 +32,11 @@ pub fn datagram(protocol: Protocol, bytes: &[u8]) {
     }
 }
 
-/// Reads any bytes as a header of a session, as what one seals, and as the head of a message, and
-/// writes again what they are.
+/// Parses arbitrary bytes as a session header, as a control message and as the head of a message,
+/// and writes again what it accepted.
 ///
-/// # Panics
-/// When a parser does, takes what it would not write, or takes a header that is not whole.
+/// # Panics If a parser panics, accepts bytes that it would not write, or accepts an incomplete
+/// header.
 pub fn header(bytes: &[u8]) {
     same::<Header>(bytes);
     same::<ControlMessage>(bytes);

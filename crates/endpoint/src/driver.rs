@@ -1,4 +1,4 @@
-//! A node on a socket, in the thread of whoever calls.
+//! Runs a node on a socket, in the thread of the caller.
 
 use std::cell::Cell;
 use std::io;
@@ -14,18 +14,18 @@ use tidegate_core::{Dilation, Span, Time};
 use crate::node::{Arrival, Departure, Node};
 use crate::socket::{MOST_BYTES, MOST_SEGMENTS, Socket};
 
-/// Rows of datagrams that are taken, and sent, before the other is looked at.
+/// Maximum number of batches that are received before sending, and sent before receiving.
 const ROWS: usize = 16;
-/// How exactly the system wakes this thread: its slack is 50 us unless it is told.
+/// Timer slack of this thread; the default of Linux is 50 us.
 const TIMER_SLACK_NS: u64 = 1;
 thread_local! {
-    /// Of the thread that sleeps.
+    /// Whether the slack of this thread is set.
     static SLACK_IS_SET: Cell<bool> = const { Cell::new(false) };
 }
-/// While the system has no room it is asked again after so long at the latest.
+/// Maximum time before a send is repeated for which the system had no room.
 const STUCK: Duration = Duration::from_millis(1);
-/// Time is told in picoseconds since the last multiple of this before: as long as they fit, and far
-/// longer than sessions.
+/// Times are picoseconds since the last multiple of this span. They fit into 64 bits, and an era is
+/// far longer than sessions.
 const ERA: Duration = Duration::from_secs(1 << 23);
 
 /// A node, its socket and the system's clock.
@@ -35,27 +35,27 @@ pub struct Driver {
     socket: Socket,
     incoming: Box<[u8]>,
     outgoing: Box<[u8]>,
-    /// A row that the system had no room for.
+    /// A batch for which the system had no room.
     stuck: Option<Row>,
-    /// A datagram that was no part of the last row.
+    /// A datagram that did not fit into the last batch.
     spare: Option<(Departure, Vec<u8>)>,
     clock: Clock,
     busy_poll: Span,
-    /// Before that the thread does not sleep.
+    /// The thread polls and does not sleep until this time.
     looks_until: Time,
     late: Option<Span>,
 }
 
-/// A clock that goes as evenly as the one of the system that nobody sets.
+/// A clock as steady as the monotonic clock of the system.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// By that clock.
+    /// Relation to the monotonic clock.
     dilation: Dilation,
-    /// What it showed at the origin.
+    /// Its reading at the origin.
     began: Span,
 }
 
-/// As long, or as long as spans are.
+/// Converts a duration, saturating.
 pub(crate) fn span(duration: Duration) -> Span {
     Span::ns(duration.as_nanos().min(u128::from(u64::MAX / 1_000)) as u64)
 }
@@ -65,22 +65,22 @@ fn read(clock: ClockId) -> Duration {
 }
 
 impl Clock {
-    /// The time since the last turn of an era. Clocks of hosts that are synchronised agree when
-    /// they begin, whoever sets the system's afterwards.
+    /// Starts a clock at the time since the begin of the current era. The clocks of synchronised
+    /// hosts agree at their start; later changes of the system clock have no effect.
     pub fn new() -> Clock {
         let since = read(ClockId::CLOCK_REALTIME).as_nanos() % ERA.as_nanos();
         let dilation = Dilation::none(read(ClockId::CLOCK_MONOTONIC));
         Clock { dilation, began: Span::ns(since as u64) }
     }
 
-    /// What it is.
+    /// The current time.
     pub fn now(&self) -> Time {
         self.dilation.time(read(ClockId::CLOCK_MONOTONIC)).after(self.began)
     }
 }
 
 impl From<Dilation> for Clock {
-    /// Slower than the system's, from zero at the origin.
+    /// A dilated clock that starts at zero at the origin.
     fn from(dilation: Dilation) -> Clock {
         Clock { dilation, began: Span::ZERO }
     }
@@ -102,19 +102,19 @@ struct Row {
 }
 
 impl Driver {
-    /// Puts the node on the socket.
+    /// Creates a driver for a node and a socket.
     pub fn new(node: Node, socket: Socket) -> Driver {
         Driver::by(Clock::new(), node, socket)
     }
 
-    /// The same by that clock.
+    /// The same with a given clock.
     pub fn by(clock: Clock, node: Node, socket: Socket) -> Driver {
         let busy_poll = span(socket.busy_poll());
         Driver {
             node,
             socket,
             incoming: vec![0; 1 << 16].into(),
-            // A row, and one datagram more.
+            // A batch, and one more datagram.
             outgoing: vec![0; 2 << 16].into(),
             stuck: None,
             spare: None,
@@ -125,29 +125,28 @@ impl Driver {
         }
     }
 
-    /// Where it is.
+    /// The local address.
     ///
-    /// # Errors
-    /// Where the system does not say.
+    /// # Errors If the system does not report it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.address()
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// The time after so long by the system's clock.
+    /// The current time plus a real duration.
     pub(crate) fn after(&self, real: Duration) -> Time {
         self.now().after(self.clock.dilation.span(real))
     }
 
-    /// Works, and sleeps where there is nothing to do until something comes, or is due, or until
-    /// that time.
+    /// Runs one iteration. If there was nothing to do, sleeps until a datagram arrives, a deadline
+    /// expires or `until`.
     ///
     /// # Errors
-    /// Where the system has any.
+    /// If the system reports an error.
     pub fn poll(&mut self, until: Time) -> io::Result<()> {
         if self.work()? {
             self.sleep(until, None)?;
@@ -155,11 +154,11 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes what has come, does what is due, sends what may be sent. Whether the thread may sleep
-    /// then: there was nothing, there is nothing to tell, and it has looked long enough.
+    /// Receives datagrams, handles deadlines and sends datagrams. Returns whether the thread may
+    /// sleep: there was nothing to do, there is no event, and it has polled long enough.
     ///
     /// # Errors
-    /// Where the system has any.
+    /// If the system reports an error.
     pub fn work(&mut self) -> io::Result<bool> {
         let came = self.receive()?;
         let now = self.now();
@@ -174,18 +173,18 @@ impl Driver {
         Ok(now >= self.looks_until)
     }
 
-    /// How long what the last [`work`](Self::work) took had waited for that, at most; none where
-    /// nothing had come.
+    /// Maximum time that a datagram had waited for the last [`work`](Self::work); `None` if it
+    /// received none.
     pub fn late(&self) -> Option<Span> {
         self.late
     }
 
-    /// Datagrams that the system has lost because nobody took them in time.
+    /// Number of datagrams that the system dropped because the socket buffer was full.
     pub fn overrun(&self) -> u32 {
         self.socket.overrun()
     }
 
-    /// Takes what has come; whether there was anything.
+    /// Receives datagrams; returns whether there were any.
     fn receive(&mut self) -> io::Result<bool> {
         self.late = None;
         for row in 0..ROWS {
@@ -199,7 +198,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Sends what may be sent; whether there was anything.
+    /// Sends datagrams; returns whether there were any.
     fn transmit(&mut self) -> io::Result<bool> {
         let mut went = false;
         for _ in 0..ROWS {
@@ -214,7 +213,7 @@ impl Driver {
         Ok(went)
     }
 
-    /// The next datagrams that may leave at once: alike but for the length of the last.
+    /// Collects the next batch: datagrams of equal length to one address; the last may be shorter.
     fn row(&mut self) -> Option<Row> {
         let now = self.now();
         let first = match self.spare.take() {
@@ -245,11 +244,11 @@ impl Driver {
         Some(row)
     }
 
-    /// Sleeps until something comes, or is due, or `waker` can be read, or until that time; whether
-    /// `waker` can be read.
+    /// Sleeps until a datagram arrives, a deadline expires, `waker` is readable, or `until`.
+    /// Returns whether `waker` is readable.
     ///
     /// # Errors
-    /// Where the system has any.
+    /// If the system reports an error.
     pub fn sleep(&mut self, until: Time, waker: Option<BorrowedFd<'_>>) -> io::Result<bool> {
         if !SLACK_IS_SET.replace(true) {
             let _ = nix::sys::prctl::set_timerslack(TIMER_SLACK_NS);
@@ -258,7 +257,7 @@ impl Driver {
         let mut wait = self.clock.dilation.real(wait);
         let mut out = PollFlags::empty();
         if self.stuck.is_some() {
-            // What wants to be sent now waits for the system, and only what is timed does not.
+            // Datagrams wait for the system now, so wait for room; timers still count.
             wait = wait.max(STUCK);
             out = PollFlags::POLLOUT;
         }
@@ -283,9 +282,9 @@ mod tests {
     use tidegate_algos::Protocol;
     use tidegate_core::Rate;
 
-    /// What the system had no room for is sent before anything else, as it was, and once.
+    /// A batch for which the system had no room is sent first, unchanged and once.
     #[test]
-    fn what_waits_for_the_system_is_sent_when_there_is_room() {
+    fn stuck_batch_is_sent_first() {
         let socket =
             || Socket::bind("127.0.0.1:0".parse().unwrap(), SocketOptions::default()).unwrap();
         let config =
@@ -297,7 +296,7 @@ mod tests {
         driver.stuck = Some(Row { to, tos: 0, segment: 5, bytes: 5 });
         let now = driver.now();
         driver.node.connect(now, to).unwrap();
-        // It would sleep for a minute if it did not watch for room.
+        // Without watching for room, this would sleep for a minute.
         driver.sleep(now + Span::s(60), None).unwrap();
         assert!(driver.now().since(now) < Span::s(10));
         driver.work().unwrap();
@@ -306,6 +305,10 @@ mod tests {
         while let Some(got) = other.receive(&mut room).unwrap() {
             came.extend(room[..got.bytes].chunks(got.segment).map(<[u8]>::to_vec));
         }
-        assert_eq!((came.len(), &came[0][..]), (2, &b"stuck"[..]), "that, and a question");
+        assert_eq!(
+            (came.len(), &came[0][..]),
+            (2, &b"stuck"[..]),
+            "the stuck datagram, and a Hello"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! One host's driver.
+//! Drives the transport of one host.
 
 use std::collections::VecDeque;
 
@@ -8,15 +8,15 @@ use tidegate_core::{
     Time, Transmit, Transport,
 };
 
-/// Replies that wait for the uplink, at most: what is more is lost, as it may be anywhere. Peers
-/// that keep to what they are told have far fewer packets under way, and a peer that does not could
-/// else fill the memory while the uplink stands still.
+/// Maximum number of replies that wait for the uplink; further replies are dropped, which
+/// transports treat as loss in the network. A peer that respects its limits has far fewer packets
+/// in flight; the bound protects memory against others while the uplink is blocked.
 const MOST_REPLIES: usize = 1 << 16;
 
-/// A packet in memory of its own.
+/// A packet that owns its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Packet {
-    /// What the fabric reads.
+    /// The fields that the fabric reads.
     pub frame: Frame,
     /// The transport header.
     pub body: Body,
@@ -25,13 +25,13 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// As transports take it.
+    /// The references that transports take.
     pub fn as_mut(&mut self) -> PacketMut<'_> {
         PacketMut { frame: &mut self.frame, body: &mut self.body, hops: &mut self.hops }
     }
 }
 
-/// A transport and what a driver keeps for it. `now` never decreases from call to call.
+/// A transport with its queued replies. `now` must not decrease from call to call.
 pub struct Endpoint {
     transport: AnyTransport,
     replies: VecDeque<Packet>,
@@ -39,7 +39,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint of one host.
+    /// Creates the endpoint of one host.
     pub fn new(stack: &Stack, host: &HostContext) -> Endpoint {
         Endpoint {
             transport: stack.transport(host),
@@ -48,17 +48,17 @@ impl Endpoint {
         }
     }
 
-    /// Takes a message.
+    /// Submits a message to the transport.
     pub fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle {
         self.transport.submit(now, message, paths)
     }
 
-    /// Ends an unlimited message: nothing new is sent of it.
+    /// Ends an unlimited message: no new bytes of it are sent.
     pub fn stop(&mut self, now: Time, handle: Handle) {
         self.transport.stop(now, handle);
     }
 
-    /// Takes a packet from the wire.
+    /// Processes a packet from the network.
     pub fn receive(&mut self, now: Time, mut packet: Packet, app: &mut impl Application) {
         let reply = self.transport.receive(now, packet.as_mut(), app);
         if reply != Reply::None && self.replies.len() < MOST_REPLIES {
@@ -66,7 +66,8 @@ impl Endpoint {
         }
     }
 
-    /// The uplink is free: the packet to send now, if there is one. Replies first.
+    /// Returns the packet to send now, if any; call it while the uplink is free. Replies precede
+    /// data.
     pub fn transmit(&mut self, now: Time) -> Option<Packet> {
         if let Some(reply) = self.replies.pop_front() {
             return Some(reply);
@@ -80,8 +81,7 @@ impl Endpoint {
         }
     }
 
-    /// The uplink takes as many packets as `packets` has places: fills the first of them, replies
-    /// first; how many.
+    /// Fills `packets` with packets to send now, replies first, and returns their number.
     pub fn transmit_batch(&mut self, now: Time, packets: &mut [Packet]) -> usize {
         let replies = self.replies.len().min(packets.len());
         let (first, rest) = packets.split_at_mut(replies);
@@ -91,7 +91,7 @@ impl Endpoint {
         replies + sent
     }
 
-    /// The peer is gone: drops what waits for it, and has the transport forget it.
+    /// Removes a peer: drops its queued replies and its state in the transport.
     pub fn forget(&mut self, now: Time, peer: u32) {
         self.replies.retain(|reply| reply.frame.dst != peer);
         self.transport.forget(now, peer);
@@ -103,7 +103,7 @@ impl Endpoint {
         self.transport.deadline()
     }
 
-    /// The deadline has come.
+    /// Handles the expired deadline.
     pub fn on_deadline(&mut self, now: Time, app: &mut impl Application) {
         self.transport.on_deadline(now, app);
     }

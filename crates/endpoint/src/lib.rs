@@ -1,11 +1,11 @@
-//! The transports outside the simulator.
+//! Runs the transports over real networks.
 //!
-//! [`Endpoint`] is one host's driver: it owns packet memory, queues replies before data and keeps
-//! the transport's clock. It knows no socket and no clock; whoever has them calls it.
-//! [`pair`](fn@pair) is the first such caller: two endpoints on a link in memory, on a fake clock,
-//! with nothing of the simulator in between. [`Node`](node::Node) is the second: an endpoint, its
-//! peers and the bytes of messages, as datagrams. [`Driver`](driver::Driver) puts that on a socket,
-//! and [`Host`](host::Host) in a thread: that is what applications use.
+//! [`Endpoint`] drives the transport of one host: it owns packet memory and queues replies before
+//! data. It uses neither sockets nor clocks; its caller passes packets and times. [`pair`](fn@pair)
+//! is the simplest caller: two endpoints on a link in memory, with a fake clock and without the
+//! simulator. [`Node`](node::Node) adds peers and message bytes to an endpoint, and reads and
+//! writes datagrams. [`Driver`](driver::Driver) runs a node on a socket, and [`Host`](host::Host)
+//! runs a driver in a thread. Applications use `Host`.
 
 mod datagram;
 #[cfg(target_os = "linux")]

@@ -1,5 +1,5 @@
-//! What an application's message begins with, so that requests and their replies are told apart
-//! from others. It is sealed as the rest of the message is.
+//! Heads of application messages, which distinguish requests and replies from plain messages. The
+//! head is encrypted like the rest of the message.
 
 use bytes::Bytes;
 use tidegate_core::wire::Header as _;
@@ -8,46 +8,45 @@ use tidegate_core::{Time, headers};
 use crate::node::{Node, PeerId, SendError, Terms, Ticket};
 
 headers! {
-    /// Messages of applications: what each of them is.
+    /// Heads of application messages.
     pub enum Head = "message", version 1, port 52796;
-    /// Nobody answers it.
+    /// A message without a reply.
     Plain = 0 {
         flags {}
         fields {}
     }
-    /// To be answered.
+    /// A request, which expects a reply.
     Request = 1 {
         flags {}
         fields {
-            /// Its sender's number of it: no two of a session have one.
+            /// The request's number, unique within the session.
             number: u64,
         }
     }
-    /// Answers a request.
+    /// The reply to a request.
     Reply = 2 {
         flags {}
         fields {
-            /// The request's.
+            /// The request's number.
             number: u64,
         }
     }
-    /// Nobody will answer a request.
+    /// Reports that a request will not be answered.
     Unanswered = 3 {
         flags {}
         fields {
-            /// The request's.
+            /// The request's number.
             number: u64,
         }
     }
 }
 
-/// The longest head.
+/// Length of the longest head.
 const MOST_BYTES: usize = Request::BYTES;
 
-/// Gives a message to the node: its head and its body, which may be empty.
+/// Sends a message with its head and body; the body may be empty.
 ///
-/// # Errors
-/// Where the peer is gone, or the body too long; then with how long it may be.
+/// # Errors If the peer is gone, or the body is longer than the reported maximum.
 pub fn send(
     node: &mut Node,
     now: Time,
@@ -56,7 +55,7 @@ pub fn send(
     body: Bytes,
 ) -> Result<Ticket, SendError> {
     let (head, mut bytes) = (head.into(), [0; MOST_BYTES]);
-    // There is room: none is longer.
+    // The buffer holds the longest head.
     let length = head.emit(&mut bytes).unwrap_or(0);
     let sent = node.send(now, peer, &bytes[..length], body, Terms::default());
     sent.map_err(|why| match why {
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_read_as_it_was_written() {
+    fn head_round_trip() {
         let (plain, number) = (Plain {}, 1 << 40);
         for (head, bytes) in [
             (Head::Plain(plain), 4),

@@ -1,4 +1,4 @@
-//! Two endpoints on a link in memory, on a fake clock.
+//! Two endpoints on a link in memory, with a fake clock.
 
 use std::collections::VecDeque;
 
@@ -12,45 +12,46 @@ use crate::endpoint::{Endpoint, Packet};
 pub struct Link {
     /// Rate of each direction.
     pub rate: Rate,
-    /// Propagation, one way.
+    /// One-way propagation delay.
     pub delay: Span,
 }
 
-/// A message and who submits it when.
+/// A message with its submission time and host.
 #[derive(Clone, Copy, Debug)]
 pub struct Submission {
-    /// When.
+    /// Time of submission.
     pub at: Time,
     /// Host 0 or 1.
     pub host: usize,
-    /// What.
+    /// The message.
     pub message: Message,
 }
 
 /// A packet that left a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Departure {
-    /// When its transmission began.
+    /// Start of its transmission.
     pub at: Time,
     /// Host 0 or 1.
     pub host: usize,
-    /// As it left.
+    /// The packet as sent.
     pub packet: Packet,
 }
 
 /// One end of the link.
 struct Side {
     endpoint: Endpoint,
-    /// The uplink is busy until then.
+    /// End of the uplink's busy period.
     free_at: Time,
-    /// On their way to this host: when they arrive, and what.
+    /// Packets in flight to this host, with their arrival times.
     incoming: VecDeque<(Time, Packet)>,
 }
 
-/// Runs until `end`: the departures, in order of time. `submissions` are in order of time.
+/// Runs until `end` and returns the departures in order of time. `submissions` must be in order of
+/// time.
 ///
-/// At one moment, what may leave does so first, then packets arrive, then messages are submitted,
-/// then deadlines fire.
+/// At equal times, packets leave first, then packets arrive, then messages are submitted, then
+/// deadlines expire.
 pub fn pair(
     stack: &Stack,
     contexts: [HostContext; 2],
@@ -92,7 +93,7 @@ pub fn pair(
     }
 }
 
-/// Lets everything leave that may.
+/// Sends all packets that may leave.
 fn send(sides: &mut [Side; 2], now: Time, link: Link, departures: &mut Vec<Departure>) {
     for host in 0..2 {
         while sides[host].free_at <= now
@@ -107,7 +108,7 @@ fn send(sides: &mut [Side; 2], now: Time, link: Link, departures: &mut Vec<Depar
 }
 
 impl Side {
-    /// When something next happens here.
+    /// Time of the next event at this side.
     fn next_after(&self, now: Time) -> Time {
         let later = |at: Time| if at > now { at } else { Time::NEVER };
         let arrival = self.incoming.front().map_or(Time::NEVER, |(at, _)| *at);

@@ -1,6 +1,6 @@
-//! Bytes as a script of what happens, for tests that try anything.
+//! Bytes as a script of actions, for randomised tests.
 
-/// Reads numbers from bytes; zeros once they are used up.
+/// Reads numbers from bytes; returns zeros when the bytes are used up.
 pub(crate) struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
@@ -18,7 +18,7 @@ impl<'a> Script<'a> {
         first
     }
 
-    /// Small numbers mostly, any number at times.
+    /// Mostly small numbers, sometimes any number.
     pub(crate) fn number(&mut self) -> u64 {
         let kind = self.u8();
         match kind % 8 {
@@ -30,7 +30,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// As many bytes as are left, and no more than so many.
+    /// Takes up to `most` bytes.
     pub(crate) fn bytes(&mut self, most: usize) -> &'a [u8] {
         let (bytes, rest) = self.0.split_at(most.min(self.0.len()));
         self.0 = rest;

@@ -1,4 +1,5 @@
-//! A UDP socket that tells marks and times of arrival, and takes and gives many datagrams at once.
+//! A UDP socket that reports ECN marks and arrival times, and sends and receives datagrams in
+//! batches.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -11,13 +12,13 @@ use nix::sys::socket::{
 };
 use nix::time::{ClockId, clock_gettime};
 
-/// Room for control messages: a time stamp, a type of service and a segment's length take 24 bytes
-/// each and more; where there is too little, the kernel leaves out the last.
+/// Size of the buffer for control messages. A time stamp, a type of service and a segment length
+/// take at least 24 bytes each; if the buffer is too small, the kernel omits the last ones.
 const CONTROL_BYTES: usize = 256;
-/// Kernels take so many segments at once, and so many bytes.
+/// Largest number of segments, and of bytes, that the kernel accepts in one call.
 pub(crate) const MOST_SEGMENTS: usize = 64;
 pub(crate) const MOST_BYTES: usize = 65_000;
-/// A stamp older than that is of a clock that was set meanwhile.
+/// Maximum age of a valid time stamp. If a stamp is older, the system clock was set meanwhile.
 const OLDEST: Duration = Duration::from_secs(1);
 
 #[allow(unsafe_code)]
@@ -25,7 +26,8 @@ mod options {
     use nix::{libc, setsockopt_impl, sockopt_impl};
 
     sockopt_impl!(
-        /// Whether datagrams are cut: 3 never, and whatever was heard of the path.
+        /// Path MTU discovery. The value 3 means: never fragment, and ignore what ICMP reports
+        /// about the path.
         MtuDiscover, SetOnly, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, i32
     );
     sockopt_impl!(
@@ -33,22 +35,22 @@ mod options {
         MtuDiscover6, SetOnly, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, i32
     );
     sockopt_impl!(
-        /// Microseconds to look at the device for before sleeping.
+        /// Time in microseconds to poll the device before sleeping.
         BusyPoll, SetOnly, libc::SOL_SOCKET, libc::SO_BUSY_POLL, i32
     );
 }
 
-/// What a socket does for speed.
+/// Performance options of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
-    /// The kernel, or the device, cuts what is handed over in one piece (GSO).
+    /// The kernel or the device divides a buffer into datagrams (GSO).
     pub segment: bool,
-    /// The kernel hands over in one piece what came in a row (GRO).
+    /// The kernel delivers consecutive datagrams in one buffer (GRO).
     pub coalesce: bool,
-    /// Bytes of the kernel's buffers, each way.
+    /// Size of the kernel's buffer in each direction, in bytes.
     pub buffer_bytes: usize,
-    /// For so long after the last thing to do, socket and device are looked at before the thread
-    /// sleeps: a core for shorter round trips.
+    /// Time for which the thread polls socket and device after its last work before it sleeps. It
+    /// trades a core for shorter round trips.
     pub busy_poll: Duration,
 }
 
@@ -63,20 +65,20 @@ impl Default for SocketOptions {
     }
 }
 
-/// Datagrams that came in a row: all but the last have the segment's length.
+/// Datagrams that were received together: all but the last have length `segment`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Where from.
+    /// Source address.
     pub from: SocketAddr,
     /// Type of service.
     pub tos: u8,
-    /// How long ago the kernel had the first of them; zero where its clock may have been set since.
+    /// Time since the kernel received the first of them; zero if the clock may have been set since.
     pub held: Duration,
-    /// The same whatever may have been.
+    /// The same, without the check for a changed clock.
     pub waited: Duration,
-    /// Their length in all.
+    /// Their total length.
     pub bytes: usize,
-    /// Length of each.
+    /// Length of each datagram but the last.
     pub segment: usize,
 }
 
@@ -97,10 +99,10 @@ impl AsFd for Socket {
 }
 
 impl Socket {
-    /// A socket at that address.
+    /// Binds a socket to an address.
     ///
     /// # Errors
-    /// Where the system refuses it.
+    /// If the system refuses the address.
     pub fn bind(address: SocketAddr, options: SocketOptions) -> io::Result<Socket> {
         let udp = UdpSocket::bind(address)?;
         udp.set_nonblocking(true)?;
@@ -114,7 +116,7 @@ impl Socket {
             setsockopt(&udp, options::MtuDiscover, &3)?;
         }
         setsockopt(&udp, sockopt::RxqOvfl, &1)?;
-        // Without these it works, only slower.
+        // These options are for performance only; failures are ignored.
         let _ = setsockopt(&udp, sockopt::RcvBuf, &options.buffer_bytes);
         let _ = setsockopt(&udp, sockopt::SndBuf, &options.buffer_bytes);
         let coalesces =
@@ -128,33 +130,33 @@ impl Socket {
         Ok(Socket { udp, is_v6, segments, busy_poll: options.busy_poll, overrun: 0, control })
     }
 
-    /// Where it is.
+    /// The local address.
     ///
-    /// # Errors
-    /// Where the system does not say.
+    /// # Errors If the system does not report it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.udp.local_addr()
     }
 
-    /// Whether it takes several datagrams at once.
+    /// Whether the socket sends several datagrams in one call.
     pub fn segments(&self) -> bool {
         self.segments
     }
 
-    /// For so long it is looked at before its thread sleeps.
+    /// Time for which the thread polls the socket before it sleeps.
     pub fn busy_poll(&self) -> Duration {
         self.busy_poll
     }
 
-    /// What has come and was lost because nobody took it in time, as of the last that was taken.
+    /// Number of datagrams that the kernel dropped because the buffer was full, as of the last
+    /// receive.
     pub fn overrun(&self) -> u32 {
         self.overrun
     }
 
-    /// Takes what is there, if there is something, into `buffer`: 64 KiB hold any of it.
+    /// Receives datagrams into `buffer`, if there are any. 64 KiB are always enough.
     ///
     /// # Errors
-    /// Where the system has any but to wait.
+    /// If the system reports an error other than that the call would block.
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         let fd = self.udp.as_raw_fd();
         let mut parts = [IoSliceMut::new(buffer)];
@@ -162,7 +164,7 @@ impl Socket {
         let got = recvmsg::<SockaddrStorage>(fd, &mut parts, control, MsgFlags::empty());
         let got = match got {
             Ok(got) => got,
-            // What came back for a datagram that nobody took is of no use here.
+            // ECONNREFUSED: an earlier datagram was not received, which does not matter here.
             Err(nix::Error::EAGAIN | nix::Error::ECONNREFUSED | nix::Error::EINTR) => {
                 return Ok(None);
             }
@@ -189,11 +191,11 @@ impl Socket {
         Ok(Some(Received { from, tos, held, waited, bytes: got.bytes, segment }))
     }
 
-    /// Sends `bytes`, cut into datagrams of `segment` bytes and a last that may be shorter; whether
-    /// the system had room.
+    /// Sends `bytes` in datagrams of `segment` bytes; the last may be shorter. Returns whether the
+    /// system had room.
     ///
     /// # Errors
-    /// Where the system has any but to wait.
+    /// If the system reports an error other than that the call would block.
     pub fn send(
         &mut self,
         to: SocketAddr,
@@ -215,7 +217,7 @@ impl Socket {
         match sendmsg(fd, &parts, messages, flags, Some(&SockaddrStorage::from(to))) {
             Ok(_) => Ok(true),
             Err(nix::Error::EAGAIN | nix::Error::ENOBUFS | nix::Error::EINTR) => Ok(false),
-            // No segments on this device: one by one from now on.
+            // The device does not support segmentation: send one by one from now on.
             Err(nix::Error::EIO | nix::Error::EINVAL) if bytes.len() > segment => {
                 self.segments = false;
                 for datagram in bytes.chunks(segment) {
@@ -223,8 +225,8 @@ impl Socket {
                 }
                 Ok(true)
             }
-            // Lost, as it may be anywhere on its way: nobody there, no way there, no address that
-            // can be sent to from here, too long.
+            // Treated as loss on the path: no receiver, no route, an address that cannot be reached
+            // from this socket, or a datagram that is too long.
             Err(
                 nix::Error::ECONNREFUSED
                 | nix::Error::EHOSTUNREACH
@@ -262,11 +264,11 @@ mod tests {
     fn receive(socket: &mut Socket, buffer: &mut [u8]) -> Received {
         poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], PollTimeout::from(2_000u16))
             .unwrap();
-        socket.receive(buffer).unwrap().expect("something came")
+        socket.receive(buffer).unwrap().expect("a datagram")
     }
 
-    /// Marks, stamps and segments come together: with little room for control messages one of them
-    /// would be missing.
+    /// Marks, stamps and segments arrive together: a buffer that is too small for all control
+    /// messages would lose one.
     #[test]
     fn marks_and_stamps_arrive_with_segments() {
         for host in ["127.0.0.1:0", "[::1]:0"] {
@@ -275,7 +277,7 @@ mod tests {
                 println!("SKIPPED: no {host} here");
                 continue;
             };
-            // The system begins to stamp a moment after it is asked.
+            // The kernel enables time stamps with a short delay.
             std::thread::sleep(Duration::from_millis(50));
             let sent: Vec<u8> = (0..3_500u32).map(|byte| byte as u8).collect();
             let address = to.address().unwrap();
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_loses_is_counted() {
+    fn overrun_counts_lost_datagrams() {
         let options = SocketOptions { buffer_bytes: 8 << 10, ..SocketOptions::default() };
         let bind = || Socket::bind("127.0.0.1:0".parse().unwrap(), options).unwrap();
         let (mut from, mut to) = (bind(), bind());
@@ -311,13 +313,13 @@ mod tests {
                 taken += got.bytes as u32 / 1_000;
             }
         }
-        assert!(taken < sent, "so small a buffer holds all");
-        // The last came after the loss, and says so.
+        assert!(taken < sent, "the small buffer held all datagrams");
+        // The last datagram was received after the loss and reports it.
         assert_eq!(to.overrun(), sent - taken);
     }
 
     #[test]
-    fn without_offloads_datagrams_come_one_by_one() {
+    fn datagrams_without_offloads() {
         let options = SocketOptions { segment: false, coalesce: false, ..SocketOptions::default() };
         let bind = || Socket::bind("127.0.0.1:0".parse().unwrap(), options).unwrap();
         let (mut from, mut to) = (bind(), bind());

@@ -1,4 +1,4 @@
-//! Any packet, any order, any time: what a transport must survive.
+//! Robustness of transports against arbitrary packets in any order at any time.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use tidegate_core::{
 use crate::endpoint::{Endpoint, Packet};
 use crate::script::Script;
 
-/// Packets that a transport may hand over at one moment, beyond what its rate owes since the start,
-/// before it is said to spin: a wild grant is for 65,536 of each of some messages.
+/// Maximum number of packets at one time, beyond those that the rate permits since the start; more
+/// count as an endless loop. A forged grant may cover 65,536 packets of each of several messages.
 const MOST_AT_ONCE: u64 = 1 << 20;
 
-/// Counts what the transport claims.
+/// Counts the reports of the transport.
 #[derive(Default)]
 struct Heard {
     delivered: BTreeMap<MessageId, u64>,
     acked: BTreeMap<MessageId, u32>,
-    /// Destinations of its messages, by number, and of those that were forgotten nothing.
+    /// Destinations of its messages by number; `None` for forgotten ones.
     to: Vec<Option<u32>>,
 }
 
@@ -53,13 +53,12 @@ impl PathOracle for Somewhere {
     }
 }
 
-/// Lets a transport live through what `script` says: submissions, packets that are its own, echoed,
-/// bent or made up, pulls, deadlines, leaps of time, and peers that it is to forget.
+/// Runs a transport under a script: submissions, echoed, modified and forged packets,
+/// transmissions, deadlines, leaps of time, and removed peers.
 ///
-/// # Panics
-/// When the transport does, sends a packet that cannot be, does not come to rest, claims that a
-/// message was acknowledged twice or after it was forgotten, or has anything left to do when it has
-/// forgotten all peers.
+/// # Panics If the transport panics, sends an invalid packet, does not become idle, reports a
+/// message as acknowledged twice or after it was forgotten, or still has work when it has forgotten
+/// all peers.
 pub fn torment(protocol: Protocol, script: &[u8]) {
     let host = HostContext {
         host: 0,
@@ -126,8 +125,8 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
     let rest = (0..most).find(|_| endpoint.transmit(now).is_none());
     assert!(rest.is_some(), "{}: more than {most} packets at one moment", protocol.info().name);
     (0..host.hosts).for_each(|peer| forget(&mut endpoint, now, peer, &mut heard));
-    assert_eq!(endpoint.transmit(now), None, "{} knows nobody", protocol.info().name);
-    assert_eq!(endpoint.deadline(), Time::NEVER, "{} knows nobody", protocol.info().name);
+    assert_eq!(endpoint.transmit(now), None, "{} has no peers", protocol.info().name);
+    assert_eq!(endpoint.deadline(), Time::NEVER, "{} has no peers", protocol.info().name);
 }
 
 fn forget(endpoint: &mut Endpoint, now: Time, peer: u32, heard: &mut Heard) {
@@ -135,13 +134,12 @@ fn forget(endpoint: &mut Endpoint, now: Time, peer: u32, heard: &mut Heard) {
     heard.to.iter_mut().filter(|to| **to == Some(peer)).for_each(|to| *to = None);
 }
 
-/// The packet as it comes back to its own sender: as if the peer ran the same protocol on the same
-/// host number.
+/// The packet as an echo to its own sender, as if the peer had the same host number.
 pub(crate) fn echoed(packet: Packet, script: &mut Script<'_>) -> Packet {
     let mut echo = packet;
     echo.body.src = packet.frame.dst;
     echo.body.tag = script.u8() % 24;
-    // One of its numbers, or one near it, in the place of another.
+    // One of its words, or a nearby number, replaces another word.
     let (from, to) = (script.u8() as usize, script.u8() as usize);
     let near = packet.body.words[from % 5].wrapping_add(script.u8() as u64 % 3);
     echo.body.words[to % 5] = near;
@@ -164,7 +162,7 @@ pub(crate) fn bent(mut packet: Packet, script: &mut Script<'_>) -> Packet {
             4 => body.message = value as u32,
             5 => body.sent_at = Time::ps(value),
             6..11 => body.words[field as usize - 6] = value,
-            // Half of a word: many hold two numbers.
+            // Half of a word: many words hold two numbers.
             11..16 => {
                 let (word, half) = (&mut body.words[field as usize - 11], u32::MAX as u64);
                 *word = match script.u8() % 2 {

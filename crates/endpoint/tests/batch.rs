@@ -1,4 +1,4 @@
-//! Many packets at a call are those of as many calls; and replies that wait are bounded.
+//! Batched and single calls give the same packets; waiting replies are bounded.
 
 use tidegate_algos::Protocol;
 use tidegate_core::{
@@ -50,8 +50,8 @@ fn endpoint(protocol: Protocol, host: u32) -> Endpoint {
     Endpoint::new(&protocol.stack(), &context)
 }
 
-/// All that two hosts with messages for each other send, one after the other, with so many packets
-/// at a call; one by one: by the call for that.
+/// All packets of two hosts with messages for each other, fetched in batches of `at_once`, or one
+/// by one.
 fn sent(protocol: Protocol, at_once: Option<usize>) -> Vec<Vec<Packet>> {
     let mut hosts = [endpoint(protocol, 0), endpoint(protocol, 1)];
     for id in 0..6 {
@@ -90,7 +90,7 @@ fn sent(protocol: Protocol, at_once: Option<usize>) -> Vec<Vec<Packet>> {
 }
 
 #[test]
-fn batches_of_any_size_are_what_single_calls_give() {
+fn transmit_batch_equals_single_calls() {
     for &protocol in Protocol::ALL {
         let single = sent(protocol, None);
         let packets = single.iter().map(Vec::len).sum::<usize>();
@@ -102,9 +102,9 @@ fn batches_of_any_size_are_what_single_calls_give() {
     }
 }
 
-/// One packet of data again and again, to a host whose uplink stands still.
+/// Repeats a data packet to a host whose uplink is blocked.
 #[test]
-fn replies_wait_in_bounded_memory_and_the_rest_is_lost() {
+fn waiting_replies_are_bounded() {
     let mut waited = 0;
     for &protocol in Protocol::ALL {
         let [mut from, mut to] = [endpoint(protocol, 0), endpoint(protocol, 1)];

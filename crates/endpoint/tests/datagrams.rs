@@ -1,5 +1,4 @@
-//! Headers as bytes: what transports send comes out of its bytes as it went in, and other bytes are
-//! refused.
+//! Headers as bytes: packets of transports survive the round trip, and other bytes are refused.
 
 use proptest::prelude::*;
 use tidegate_algos::Protocol;
@@ -7,7 +6,7 @@ use tidegate_core::wire::{HeaderError, Kind, MAX_HEADER_BYTES, telemetry};
 use tidegate_core::{Hop, Rate, Span, Time, frame_flag};
 use tidegate_endpoint::{Packet, datagram};
 
-/// Headers of a packet, and so much payload.
+/// Writes the headers of a packet, followed by payload.
 fn bytes(protocol: Protocol, packet: &Packet) -> Vec<u8> {
     let mut bytes = vec![0xaa; 2 * MAX_HEADER_BYTES];
     let headers = protocol.emit(&packet.frame, &packet.body, &packet.hops, &mut bytes).unwrap();
@@ -20,7 +19,7 @@ fn parsed(protocol: Protocol, bytes: &[u8]) -> Result<Packet, HeaderError> {
     protocol.parse(bytes, packet.as_mut()).map(|_| packet)
 }
 
-/// What of a packet stands in its headers.
+/// A packet reduced to the fields that its headers contain.
 fn in_headers(packet: &Packet) -> Packet {
     let stamps = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
     let mut seen = Packet { body: packet.body, hops: packet.hops, ..Packet::default() };
@@ -30,7 +29,7 @@ fn in_headers(packet: &Packet) -> Packet {
     seen
 }
 
-/// Numbers that are mostly small, and never stop.
+/// An endless sequence of mostly small numbers.
 struct Numbers<'a>(std::iter::Cycle<std::slice::Iter<'a, u64>>);
 
 impl Numbers<'_> {
@@ -39,7 +38,7 @@ impl Numbers<'_> {
     }
 }
 
-/// A packet of any kind with these numbers in it.
+/// A packet of any kind, filled with numbers.
 fn packet(protocol: Protocol, numbers: &[u64]) -> Packet {
     let mut numbers = Numbers(numbers.iter().cycle());
     let mut any = || numbers.next();
@@ -73,7 +72,7 @@ fn packet(protocol: Protocol, numbers: &[u64]) -> Packet {
     packet
 }
 
-/// Numbers near zero, near the largest, and others.
+/// Numbers near zero, near the maximum, and others.
 fn numbers() -> impl Strategy<Value = Vec<u64>> {
     let number = prop_oneof![0..8u64, 0..100_000u64, u64::MAX - 3..=u64::MAX, any::<u64>()];
     prop::collection::vec(number, 40)
@@ -87,10 +86,10 @@ proptest! {
     })]
 
     #[test]
-    fn memory_to_bytes_and_back(protocol in 0..Protocol::ALL.len(), numbers in numbers()) {
+    fn packet_round_trip(protocol in 0..Protocol::ALL.len(), numbers in numbers()) {
         let protocol = Protocol::ALL[protocol];
         let first = packet(protocol, &numbers);
-        // A kind uses some of the words only: what comes back has those.
+        // A kind uses only some of the words; only those are restored.
         let once = parsed(protocol, &bytes(protocol, &first)).unwrap();
         let twice = parsed(protocol, &bytes(protocol, &once)).unwrap();
         prop_assert_eq!(once, twice);
@@ -109,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_which_one_is_another(
+    fn packet_with_one_changed_byte(
         protocol in 0..Protocol::ALL.len(),
         numbers in numbers(),
         place in any::<prop::sample::Index>(),
@@ -123,7 +122,7 @@ proptest! {
     }
 }
 
-/// Every kind of header there is, and whose it is.
+/// All kinds of headers, with their protocols.
 fn kinds() -> Vec<(Protocol, &'static Kind)> {
     let of = |protocol: &Protocol| {
         let kinds = protocol.headers().kinds.iter().chain(telemetry::FORMAT.kinds);
@@ -134,7 +133,7 @@ fn kinds() -> Vec<(Protocol, &'static Kind)> {
 }
 
 #[test]
-fn what_is_no_header_is_refused_for_what_is_wrong_with_it() {
+fn header_errors() {
     for (protocol, kind) in kinds() {
         let words =
             |kind: &Kind| 1 + kind.fields.iter().map(|field| field.bytes).sum::<usize>() / 4;
@@ -178,7 +177,7 @@ fn what_is_no_header_is_refused_for_what_is_wrong_with_it() {
 }
 
 #[test]
-fn telemetry_that_nobody_would_write_is_refused() {
+fn invalid_telemetry_is_refused() {
     let protocol = Protocol::ALL[0];
     let peak = [1, telemetry::FIRST_KIND, 0, 3, 0, 0, 0, 0, 0, 0, 0, 7];
     let twice = [peak, peak].concat();

@@ -1,6 +1,6 @@
-//! Sessions are asked for at the full rate of the loopback by hosts that never come back: nothing
-//! is kept of them, they are answered with no more bytes than they send, and an honest peer is
-//! served.
+//! Hosts flood a server with `Hello`s at the full rate of the loopback and never return a cookie.
+//! The server keeps no state for them, answers with no more bytes than they send, and serves an
+//! honest peer.
 //!
 //! `TIDEGATE_FLOOD=10` floods for ten seconds.
 #![cfg(target_os = "linux")]
@@ -17,12 +17,12 @@ use tidegate_endpoint::driver::Driver;
 use tidegate_endpoint::node::{Event, Node, Terms};
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 
-/// Different questions, and hosts that ask them.
+/// Number of different `Hello`s, and of hosts that send them.
 const QUESTIONS: u64 = 500;
 const HOSTS: u8 = 20;
-/// What the memory of a process may grow by that keeps nothing: its allocator takes some ahead.
+/// Permitted growth of memory: the allocator reserves some in advance.
 const MOST_GROWTH: u64 = 4 << 20;
-/// An honest peer has to get in by then, however often its question is lost among the others.
+/// Time limit for the honest peer, whose `Hello`s may be lost.
 const PATIENCE: Span = Span::s(60);
 
 fn node(seed: u64) -> Node {
@@ -34,7 +34,7 @@ fn driver(seed: u64) -> Driver {
     Driver::new(node(seed), Socket::bind(at, SocketOptions::default()).unwrap())
 }
 
-/// What somebody sends first.
+/// A first `Hello`.
 fn question(seed: u64, to: SocketAddr) -> Vec<u8> {
     let (mut node, mut out) = (node(seed), vec![0; 2_048]);
     node.connect(Time::us(1), to).unwrap();
@@ -42,7 +42,7 @@ fn question(seed: u64, to: SocketAddr) -> Vec<u8> {
     out[..departure.bytes].to_vec()
 }
 
-/// Bytes of memory that this process has.
+/// Resident memory of this process, in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -50,7 +50,7 @@ fn resident() -> u64 {
 }
 
 #[test]
-fn questions_without_end_take_no_memory_and_keep_nobody_out() {
+fn hello_flood() {
     let seconds = std::env::var("TIDEGATE_FLOOD").map_or(1, |text| text.parse().unwrap());
     let mut server = driver(1);
     let to = server.address().unwrap();
@@ -107,7 +107,7 @@ fn questions_without_end_take_no_memory_and_keep_nobody_out() {
                     _ => {}
                 }
             }
-            // What is set up once is there by then.
+            // One-time allocations are complete now.
             if before.is_none() && server.now() > begun + Span::ms(300) {
                 before = Some(resident());
             }
@@ -120,9 +120,9 @@ fn questions_without_end_take_no_memory_and_keep_nobody_out() {
     let questions = asked / questions[0].len() as u64;
     println!("{questions} questions in {seconds} s, {asked} B, {answered} B of answers");
     println!("{grown} B more memory");
-    assert!(questions > 2_000 * seconds, "{questions} questions are no flood");
+    assert!(questions > 2_000 * seconds, "only {questions} Hellos");
     assert!(answered > 0 && answered <= asked, "{answered} B for {asked} B");
     assert!(grown < MOST_GROWTH, "{grown} B more memory");
-    assert!(is_in.into_inner(), "the honest peer was kept out");
+    assert!(is_in.into_inner(), "the honest peer was not served");
     assert_eq!((opened, arrived), (1, 10_000));
 }

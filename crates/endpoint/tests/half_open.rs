@@ -1,4 +1,4 @@
-//! Half-open sessions: those whose peer was answered and has proved nothing since.
+//! Half-open sessions: the peer was sent an `Accept` and has not proved possession of the session.
 
 mod common;
 
@@ -11,28 +11,28 @@ use tidegate_endpoint::node::{Arrival, Event, Node, PeerId, Terms};
 
 use common::node;
 
-/// Half-open sessions of one address, at most.
+/// Maximum number of half-open sessions of one address.
 const SHARE: u16 = 64;
 
 fn server_address() -> SocketAddr {
     SocketAddr::from(([10, 255, 0, 1], 5_270))
 }
 
-/// A host that requests a session, and its address.
+/// A host that requests a session, with its address.
 struct Client {
     node: Node,
     address: SocketAddr,
     peer: PeerId,
-    /// To the server.
+    /// Datagrams in flight to the server.
     wire: VecDeque<Vec<u8>>,
 }
 
-/// A server, whose datagrams wait for whoever takes them.
+/// A server, with its datagrams queued by destination.
 struct Scene {
     now: Time,
     server: Node,
     sent: Vec<(SocketAddr, Vec<u8>)>,
-    /// Clients so far: the seed of the next.
+    /// Number of clients so far, which is the seed of the next.
     clients: u64,
 }
 
@@ -41,7 +41,7 @@ impl Scene {
         Scene { now: Time::us(1), server: node(0, b"known"), sent: Vec::new(), clients: 0 }
     }
 
-    /// A host at that address, with a message to send.
+    /// A host at an address, with a message to send.
     fn client(&mut self, address: SocketAddr) -> Client {
         self.clients += 1;
         let mut node = node(self.clients, b"known");
@@ -63,7 +63,7 @@ impl Scene {
         }
     }
 
-    /// One round trip of that client: bytes that went to the server, and bytes that came back.
+    /// One round trip of a client; returns the bytes to the server and the bytes back.
     fn round(&mut self, client: &mut Client) -> (usize, usize) {
         self.now += Span::us(50);
         let mut out = vec![0; 2_048];
@@ -92,7 +92,7 @@ impl Scene {
         (there, back)
     }
 
-    /// Opens a session half: a cookie, its way back, and an answer that nobody takes.
+    /// Creates a half-open session: the client returns the cookie and drops the `Accept`.
     fn half_open(&mut self, address: SocketAddr) -> (usize, usize) {
         let mut client = self.client(address);
         self.round(&mut client);
@@ -116,13 +116,13 @@ fn host(number: u16) -> SocketAddr {
 }
 
 #[test]
-fn a_half_open_session_is_sent_its_answer_and_nothing_else() {
+fn half_open_session_gets_only_its_accept() {
     let mut scene = Scene::new();
     let (mut there, mut back) = (0, 0);
     for _ in 0..10 {
         let (asked, answered) = scene.half_open(host(1));
         (there, back) = (there + asked, back + answered);
-        // The application answers each session with a message at once, and ends some.
+        // The application sends a message to each session immediately, and closes some.
         for event in scene.events() {
             let Event::Opened(peer) = event else { panic!("{event:?}") };
             let body = Bytes::from_static(&[7; 50_000]);
@@ -131,7 +131,7 @@ fn a_half_open_session_is_sent_its_answer_and_nothing_else() {
         }
         scene.collect();
     }
-    // Until all of them are over.
+    // Run until all sessions have ended.
     for _ in 0..2_000 {
         scene.now += Span::ms(1);
         scene.server.on_deadline(scene.now);
@@ -144,7 +144,7 @@ fn a_half_open_session_is_sent_its_answer_and_nothing_else() {
 }
 
 #[test]
-fn messages_to_a_session_begin_once_the_peer_is_heard() {
+fn messages_wait_for_an_established_session() {
     let mut scene = Scene::new();
     let mut client = scene.client(host(1));
     for _ in 0..50 {
@@ -161,7 +161,7 @@ fn messages_to_a_session_begin_once_the_peer_is_heard() {
 }
 
 #[test]
-fn half_open_sessions_keep_no_honest_peer_out() {
+fn half_open_sessions_do_not_block_peers() {
     let mut scene = Scene::new();
     let places = scene.server.limits().peers as u16;
     let mut resident = scene.client(host(9_999));
@@ -169,22 +169,22 @@ fn half_open_sessions_keep_no_honest_peer_out() {
     for number in 0..places + 10 {
         scene.half_open(host(number));
     }
-    // The oldest have made room for the newest.
+    // The newest sessions have evicted the oldest.
     let gone = scene.events().iter().filter(|event| matches!(event, Event::Gone(..))).count();
     assert_eq!(gone, 11);
     let mut client = scene.client(host(10_000));
-    assert!(scene.is_served(&mut client), "kept out by half-open sessions");
-    // A session whose peer was heard is not given away.
+    assert!(scene.is_served(&mut client), "not served because of half-open sessions");
+    // An established session is not evicted.
     let body = Bytes::from_static(&[7; 100]);
     let peer = resident.peer;
     resident.node.send(scene.now, peer, &[], body, Terms::default()).unwrap();
-    assert!(scene.is_served(&mut resident), "its session made room for half-open ones");
+    assert!(scene.is_served(&mut resident), "the established session was evicted");
 }
 
 #[test]
-fn one_address_has_a_share_of_half_open_sessions() {
+fn half_open_sessions_per_address() {
     let mut scene = Scene::new();
-    // An honest peer whose answer is on its way while another host opens sessions half.
+    // An honest peer's `Accept` is in flight while another host creates half-open sessions.
     let mut client = scene.client(host(1));
     scene.round(&mut client);
     scene.round(&mut client);

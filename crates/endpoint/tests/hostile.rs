@@ -1,13 +1,13 @@
-//! The fuzz targets' functions on random input, so that a stable toolchain runs them too.
+//! The functions of the fuzz targets on random input, for stable toolchains.
 
 use proptest::prelude::*;
 use tidegate_algos::Protocol;
 use tidegate_endpoint::{header, hostile, versions};
 
-/// A `Refuse` of another version, forged in the name of a node of that version, is not answered: a
-/// node that answers gets an answer, and so on for ever.
+/// A `Refuse` of another version with a spoofed address is not answered: else two nodes would
+/// answer each other for ever.
 #[test]
-fn a_forged_refusal_of_another_version_is_not_answered() {
+fn forged_version_refusal_is_not_answered() {
     // To node 0: a header of kind 3, `Refuse`, of version 2.
     let script = [&[8, 3][..], &[0; 36], &[2]].concat();
     versions(Protocol::ALL[0], &script);
@@ -15,7 +15,7 @@ fn a_forged_refusal_of_another_version_is_not_answered() {
 
 /// A node that requests a session of a node of another version reports that version.
 #[test]
-fn a_node_reports_that_the_other_is_of_another_version() {
+fn other_version_is_reported() {
     versions(Protocol::ALL[0], &[0]);
     versions(Protocol::ALL[0], &[0, 1, 0]);
 }
@@ -28,7 +28,7 @@ proptest! {
     })]
 
     #[test]
-    fn any_datagrams_of_strangers_and_of_who_has_the_key(
+    fn hostile_scripts(
         protocol in 0..Protocol::ALL.len(),
         script in prop::collection::vec(any::<u8>(), 0..400)
     ) {
@@ -36,7 +36,7 @@ proptest! {
     }
 
     #[test]
-    fn any_datagrams_between_nodes_of_different_versions(
+    fn versions_scripts(
         protocol in 0..Protocol::ALL.len(),
         script in prop::collection::vec(any::<u8>(), 0..100)
     ) {
@@ -44,7 +44,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_as_a_header_of_a_session(
+    fn header_bytes(
         start in (0..3u8, 0..40u8, 0..3u8, 0..40u8),
         bytes in prop::collection::vec(any::<u8>(), 0..160)
     ) {

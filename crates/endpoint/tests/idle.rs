@@ -1,4 +1,4 @@
-//! Hosts with nothing to do take no processor time. Alone in its process, whose time is measured.
+//! Idle hosts use no processor time. The only test of its process, whose time is measured.
 #![cfg(target_os = "linux")]
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,7 +16,7 @@ fn processor_time() -> Duration {
 }
 
 #[test]
-fn hosts_sleep_while_nothing_comes_and_nobody_asks() {
+fn idle_hosts_sleep() {
     let config = Config::real(Protocol::USUAL.stack(), Key::new(b"idle"), Rate::gbps(10));
     let host = || Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), config.clone()).unwrap();
     let (server, client) = (host(), host());

@@ -23,7 +23,7 @@ fn client(host: &Host, server: &Host) -> Store {
 }
 
 #[test]
-fn values_are_put_got_and_deleted() {
+fn put_get_and_delete() {
     let server = host();
     let (first, second) = (host(), host());
     thread::scope(|scope| {
@@ -40,7 +40,7 @@ fn values_are_put_got_and_deleted() {
                 let outcome = one.0.request(nonsense).wait_for(PATIENCE);
                 assert_eq!(outcome, Err(Error::Unanswered), "{nonsense:?}");
             }
-            // One after the other of each, all at once.
+            // Sequential operations of each client, with concurrent clients.
             thread::scope(|scope| {
                 for (i, store) in [&one, &other, &one, &other].into_iter().enumerate() {
                     scope.spawn(move || {

@@ -1,5 +1,5 @@
-//! Somebody without the key sends back all that a host sends. The host does not take itself for its
-//! peer.
+//! An attacker without the key reflects all datagrams of a host. The host does not accept itself as
+//! its peer.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use tidegate_endpoint::node::{Arrival, Config, Event, Gone, Node, Terms};
 use tidegate_endpoint::session::Key;
 
 #[test]
-fn a_host_that_hears_itself_opens_no_session() {
+fn reflected_hellos_open_no_session() {
     let mut rng = Rng::stream(1, Domain::Stack, 0);
     let entropy = Box::new(move |bytes: &mut [u8]| {
         bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
@@ -21,7 +21,7 @@ fn a_host_that_hears_itself_opens_no_session() {
     let mirror = SocketAddr::from(([10, 0, 0, 2], 1));
     let (mut now, mut sent) = (Time::ms(1), 0);
     let peer = node.connect(now, mirror).unwrap();
-    let body = Bytes::from_static(b"for somebody else");
+    let body = Bytes::from_static(b"for another host");
     let ticket = node.send(now, peer, &[], body, Terms::default()).unwrap();
     let mut out = vec![0; 2_048];
     while now < Time::ms(1).after(silence.times(2)) {
@@ -37,5 +37,5 @@ fn a_host_that_hears_itself_opens_no_session() {
     }
     let events: Vec<Event> = std::iter::from_fn(|| node.event()).collect();
     assert_eq!(events, [Event::Failed(ticket, Gone::Silent), Event::Gone(peer, Gone::Silent)]);
-    assert!(sent > 5, "it asked {sent} times");
+    assert!(sent > 5, "{sent} Hellos");
 }

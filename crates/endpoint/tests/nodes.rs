@@ -1,24 +1,23 @@
-//! Nodes send what the simulator sends: real datagrams through the simulator's switch in memory,
-//! held against a run of the same messages.
+//! Nodes send the same packets as the simulator: their datagrams pass through the simulator's
+//! switch in memory, and are compared with a run of the same messages.
 //!
-//! Every packet is written, sealed, stamped and marked by the switch in its bytes, opened and
-//! parsed. Each that leaves a host has to leave at the simulator's picosecond, with the bytes of
-//! the simulator's headers and telemetry, its class, its marks and as much payload; each message
-//! has to arrive unaltered.
+//! Every packet is written, encrypted, stamped and marked by the switch, decrypted and parsed. Each
+//! departure of a host must have the time of the simulator's to the picosecond, with the same
+//! headers, telemetry, class, ECN codepoint and payload length. Each message must arrive unaltered.
 //!
-//! Three things are not the simulator's own, and are translated:
+//! Three differences from the simulator are translated:
 //!
-//! * A packet takes as long on a link as the simulated one, of which it has the wire size from the
-//!   run. The datagram is longer: its headers are wider, and it has a session's header and a tag.
-//!   The node's own pace needs no help, for it counts the bytes of the simulator, too.
-//! * A node is host 0 to itself and numbers its peers as they come. Receivers of ExpressPass draw
-//!   by the number of their host, so its messages all go to host 0; dcPIM draws by it among
-//!   several peers, and is held against the simulator with one.
-//! * A node gives a message the number of one that is over; the simulator counts on. Under the toy,
-//!   which takes numbers for an order, all messages are there before the first is over.
+//! * A packet takes the same time on a link as the simulated one, whose wire size is known from the
+//!   run. The datagram is longer, because of its session header and tag. The node's own pacing
+//!   needs no translation, because it counts the bytes of the simulator, too.
+//! * A node is host 0 to itself and numbers its peers in the order of sessions. Random numbers of
+//!   receivers of ExpressPass depend on the number of their host, so all its messages go to host 0.
+//!   dcPIM uses the number among several peers, and is compared with a single peer.
+//! * A node reuses the numbers of finished messages; the simulator does not. The toy protocol uses
+//!   numbers as an order, so all messages are submitted before the first finishes.
 //!
-//! What sessions say for themselves takes no time on links. They open before the first message,
-//! with the base RTT of the simulated paths, which is what nodes take for it then.
+//! Session datagrams take no time on links. Sessions open before the first message, with the base
+//! RTT of the simulated paths, so nodes measure that.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -50,7 +49,7 @@ use common::entropy;
 const MTU: u32 = 1_000;
 const DELAY: Span = Span::ns(600);
 const PRIORITIES: u8 = 8;
-/// Messages begin from here on; sessions are open long before.
+/// Start of messages; sessions are established long before.
 const START: Time = Time::us(1_000);
 const END: Time = Time::us(6_000);
 /// IP, UDP, Ethernet, gap and preamble.
@@ -60,7 +59,7 @@ fn rate() -> Rate {
     Rate::gbps(100)
 }
 
-/// A message: when who sends what to whom.
+/// A message with its time, source and destination.
 struct Submission {
     at: Time,
     src: usize,
@@ -68,12 +67,12 @@ struct Submission {
     bytes: Vec<u8>,
 }
 
-/// What a receiver draws depends on the number of its host.
+/// Whether random numbers of a receiver depend on the number of its host.
 fn draws_by_number(protocol: Protocol) -> bool {
     protocol.info().name == "expresspass"
 }
 
-/// It takes numbers of messages for the order in which they were submitted.
+/// Whether a protocol uses numbers of messages as the order of submission.
 fn counts_on(protocol: Protocol) -> bool {
     protocol.info().name == "toy-credit"
 }
@@ -86,7 +85,7 @@ fn submissions(protocol: Protocol, hosts: u64, seed: u64) -> Vec<Submission> {
         .map(|_| {
             let src = rng.below(hosts);
             let dst = (src + 1 + rng.below(hosts - 1)) % hosts;
-            // Host 0 draws what node 0 draws.
+            // Host 0 and node 0 draw the same random numbers.
             let (src, dst) = if draws_by_number(protocol) { (1, 0) } else { (src, dst) };
             let most = [100, 5_000, 200_000][rng.below(3) as usize];
             let length = 1 + rng.below(most);
@@ -99,8 +98,8 @@ fn submissions(protocol: Protocol, hosts: u64, seed: u64) -> Vec<Submission> {
     all
 }
 
-/// Hosts around a switch that has what the protocol asks for, and marks from the first byte that
-/// waits on.
+/// Hosts at a switch that meets the requirements of the protocol and marks from the first queued
+/// byte on.
 fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
     let mut fabric = Fabric {
         hosts: (0..hosts).map(|host| format!("h{host}")).collect(),
@@ -136,7 +135,7 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
     (fabric, routing)
 }
 
-/// What leaves each host, in its order.
+/// The departures of each host, in order.
 struct Recorder(Vec<VecDeque<(Time, Packet)>>);
 
 impl Probe for Recorder {
@@ -149,20 +148,20 @@ impl Probe for Recorder {
     }
 }
 
-/// A host, and what the simulator's numbers are to it.
+/// A host, with the translation of the simulator's numbers.
 struct Host {
     node: Node,
-    /// By host; none for itself.
+    /// Peer of each host; none for itself.
     peers: Vec<Option<PeerId>>,
-    /// Of its messages, the number on the wire, by the simulator's.
+    /// Numbers of its messages on the wire, by the simulator's numbers.
     numbers: Vec<u32>,
-    /// Numbers of messages that are over.
+    /// Numbers of finished messages.
     free: VecDeque<u32>,
-    /// What the simulator's host still sends.
+    /// Remaining departures of the simulator's host.
     expected: VecDeque<(Time, Packet)>,
 }
 
-/// A datagram of a session alone: to whom, from whom.
+/// A session datagram with destination and source.
 type Aside = (usize, usize, Vec<u8>);
 
 struct World {
@@ -171,23 +170,23 @@ struct World {
     now: Time,
     hosts: Vec<Host>,
     fabric: OpenFabric,
-    /// On their way to the switch: from whom, as it sees it.
+    /// Datagrams in flight to the switch, with their source.
     uplinks: BTreeMap<(Time, u32), (u32, tidegate_sim::Packet)>,
-    /// Datagrams at the switch or on their way, by number.
+    /// Datagrams at the switch or in flight, by number.
     datagrams: BTreeMap<u32, (usize, Datagram)>,
     sent: u32,
-    /// On their way from the switch.
+    /// Datagrams in flight from the switch.
     downlinks: BTreeMap<(Time, u32), tidegate_sim::Packet>,
     asides: BTreeMap<(Time, u32), Aside>,
-    /// One way, of those.
+    /// One-way delay of session datagrams.
     half_rtt: Span,
-    /// Messages that have not arrived: from whom, to whom.
+    /// Messages that have not arrived, with source and destination.
     missing: Vec<(usize, usize, Vec<u8>)>,
     delivered: usize,
     seen: Seen,
 }
 
-/// What of the switch's work has come to the hosts.
+/// Counts of telemetry and marks that arrived at hosts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     packets: u64,
@@ -208,7 +207,7 @@ fn host_at(address: SocketAddr) -> usize {
     }
 }
 
-/// As the simulator's hosts are configured. The link is as much faster as its datagrams are longer.
+/// The configuration of the simulator's hosts. The link rate is scaled with the datagram length.
 fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes: f64) -> Config {
     let seed = Some(seed);
     let mut config = Config {
@@ -233,7 +232,7 @@ fn node(config: &Config, host: usize) -> Node {
 }
 
 impl World {
-    /// The first packet to this host is what the simulator sent, and what it said of it.
+    /// Compares a departure with the next one of the simulator.
     fn leaves(&mut self, from: usize, to: usize, tos_said: u8, bytes: &[u8]) {
         let (protocol, now, name) = (self.protocol, self.now, self.name.clone());
         let expected = self.hosts[from].expected.pop_front();
@@ -244,7 +243,7 @@ impl World {
 
         let mut ours = Packet::default();
         let headers = protocol.parse(bytes, ours.as_mut()).unwrap();
-        // Data and what asks for it name a message of its sender, answers one of theirs.
+        // Data and requests name a message of their sender, answers one of the receiver.
         let number = |owner: usize| self.hosts[owner].numbers.get(theirs.body.message as usize);
         let owner = [from, to].into_iter().find(|&owner| number(owner) == Some(&ours.body.message));
         let is_named = owner.is_some() || ours.body.message == theirs.body.message;
@@ -290,7 +289,7 @@ impl World {
         self.hosts[to].node.receive(self.now, arrival);
     }
 
-    /// Lets arrive what has come to the switch, or from it, by now.
+    /// Processes arrivals at the switch and at hosts until now.
     fn land(&mut self) {
         while let Some(entry) = self.uplinks.first_entry().filter(|e| e.key().0 <= self.now) {
             let (from, packet) = entry.remove();
@@ -369,8 +368,8 @@ impl World {
         }
     }
 
-    /// In the simulator's order: at one moment, what may leave does so first, then packets arrive,
-    /// then messages are submitted, then deadlines fire.
+    /// Runs in the simulator's order: at equal times, packets leave first, then packets arrive,
+    /// then messages are submitted, then deadlines expire.
     fn run(&mut self, submissions: &[Submission], end: Time) {
         let mut submissions = submissions.iter().peekable();
         loop {
@@ -397,7 +396,7 @@ impl World {
     }
 }
 
-/// Runs both; what the switch did.
+/// Runs and compares both; returns the counts of the switch's work.
 fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
     let (fabric, routing) = fabric(protocol, hosts);
     let submissions = submissions(protocol, hosts as u64, seed);
@@ -434,7 +433,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
     engine.advance(END);
     let expected = engine.probe().0.clone();
     let sent: usize = expected.iter().map(VecDeque::len).sum();
-    assert!(sent > 1_000, "{sent} packets are too few to mean anything");
+    assert!(sent > 1_000, "only {sent} packets");
 
     let config = config(protocol, hosts, seed, path.base_rtt, path.bdp_bytes);
     let host = |(number, expected)| Host {
@@ -461,7 +460,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
         seen: Seen::default(),
     };
     assert_eq!(world.half_rtt.times(2), path.base_rtt);
-    // One after the other, so that nodes number their peers in the order of hosts.
+    // Connect one after the other, so that peers are numbered in the order of hosts.
     for (from, to) in (0..hosts).flat_map(|from| (from + 1..hosts).map(move |to| (from, to))) {
         world.hosts[from].node.connect(world.now, address(to)).unwrap();
         let soon = world.now + path.base_rtt.times(4);
@@ -487,17 +486,17 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
 }
 
 #[test]
-fn nodes_send_what_the_simulator_sends() {
+fn nodes_match_the_simulator() {
     for &protocol in Protocol::ALL {
         let seen: Vec<_> = (1..=4).map(|seed| agree(protocol, 2, seed)).collect();
         assert!(seen.iter().all(|seen| seen.packets > 1_000), "{seen:?}");
     }
 }
 
-/// Two that send to a third meet in a queue: marks, hop delays and records tell of it.
+/// Two hosts that send to a third share a queue: marks, hop delays and records show it.
 #[test]
-fn nodes_among_others_do_too_and_read_what_switches_say() {
-    // Among several peers dcPIM draws, too.
+fn three_nodes_match_the_simulator() {
+    // dcPIM draws random numbers among several peers, so it is excluded.
     let draws = |protocol| draws_by_number(protocol) || protocol.info().name == "dcpim";
     let protocols = Protocol::ALL.iter().filter(|&&protocol| !draws(protocol));
     for &protocol in protocols {

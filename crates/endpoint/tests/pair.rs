@@ -1,5 +1,4 @@
-//! One core, two drivers: on a link between two hosts the endpoints send the same packets at the
-//! same times as the simulator.
+//! On a link between two hosts, endpoints send the same packets at the same times as the simulator.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +12,7 @@ use tidegate_core::{
 use tidegate_endpoint::{Link, Packet, Submission, pair};
 use tidegate_sim::{Departure as SimDeparture, Engine, Probe, Setup};
 
-/// What of a departure must agree: when, from which host, and the packet but for the drivers' own
-/// fields.
+/// The compared fields of a departure: time, host, and the packet except fields of the drivers.
 type Record = (Time, usize, Packet);
 
 fn record(at: Time, host: usize, frame: &Frame, body: &Body, hops: &HopTrace) -> Record {
@@ -36,7 +34,7 @@ impl Probe for Recorder {
 
 #[derive(Default)]
 struct Counts {
-    /// Of each message, the pieces that have arrived: where they go, and where they end.
+    /// Arrived pieces of each message: offset and end.
     pieces: BTreeMap<(u32, u32), BTreeMap<u64, u64>>,
     completed: u32,
 }
@@ -76,7 +74,7 @@ fn submissions(seed: u64) -> Vec<Submission> {
         })
         .collect();
     all.sort_by_key(|submission| submission.at);
-    // As the simulator numbers them: each host its own.
+    // Numbered as in the simulator: separately for each host.
     let mut submitted = [0; 2];
     for submission in &mut all {
         submission.message.id = submitted[submission.host];
@@ -86,7 +84,7 @@ fn submissions(seed: u64) -> Vec<Submission> {
 }
 
 #[test]
-fn endpoints_send_what_the_simulator_sends() {
+fn endpoints_match_the_simulator() {
     let link = Link { rate: Rate::gbps(100), delay: Span::ns(1_300) };
     let end = Time::ms(3);
     for &protocol in Protocol::ALL {
@@ -167,7 +165,7 @@ fn endpoints_send_what_the_simulator_sends() {
             for trace in [&mut ours, &mut theirs] {
                 trace.sort_by_key(|r| (r.0, r.1));
             }
-            assert!(ours.len() > 1_000, "{} packets are too few to mean anything", ours.len());
+            assert!(ours.len() > 1_000, "only {} packets", ours.len());
             let name = protocol.info().name;
             for (a, b) in ours.iter().zip(&theirs) {
                 assert_eq!(a, b, "{name}, seed {seed}");
@@ -176,7 +174,7 @@ fn endpoints_send_what_the_simulator_sends() {
             assert_eq!(counts.completed as usize, submissions.len(), "{name}, seed {seed}");
             for Submission { host, message, .. } in &submissions {
                 let pieces = &counts.pieces[&(*host as u32, message.id)];
-                // Each begins where the one before ends.
+                // Each piece begins where the previous one ends.
                 let end = pieces
                     .iter()
                     .try_fold(0, |end, (&offset, &next)| (offset == end).then_some(next));

@@ -1,5 +1,5 @@
-//! What nodes learn of their path: the round trip of a full datagram and a short answer, which is
-//! what protocols are told as base RTT, and whether the protocol is at home there.
+//! Measurements of the path: the base RTT of a full datagram and a short answer, and whether the
+//! path is within the design range of the protocol.
 
 mod common;
 
@@ -17,25 +17,25 @@ use common::{address, entropy};
 const DELAY: Span = Span::us(2);
 /// IP, UDP, Ethernet, gap and preamble.
 const BELOW_BYTES: usize = 66;
-/// An answer to the question whether somebody is there: header of its session, its own, a tag.
+/// Length of a `Pong`: session header, message, and tag.
 const PONG_BYTES: usize = 20 + 12 + 16;
-/// An answer to the question for a session.
+/// Length of an `Accept`.
 const ACCEPT_BYTES: usize = 84;
 
-/// One way.
+/// One-way delay.
 fn takes(rate: Rate, bytes: usize) -> Span {
     rate.serialise((bytes + BELOW_BYTES) as u64) + DELAY
 }
 
-/// Two nodes that open a session over a link of that rate, and hear of datagrams so long after they
-/// have come: what each says of the other when it opens, and in the end.
+/// Two nodes open a session over a link, and process datagrams with a delay `held`. Returns the RTT
+/// and warning of each, when the session opens and at the end.
 fn learned(rate: Rate, held: Span) -> [[(Span, Option<String>); 2]; 2] {
     let config = Config::new(Protocol::named("swift").unwrap().stack(), Key::new(b"key"), rate);
     let mut nodes = [1, 2].map(|seed| Node::new(config.clone(), entropy(seed, 0)).unwrap());
     let (mut now, mut out, mut order) = (Time::ms(1), vec![0; 2_048], 0);
     let mut wires = BTreeMap::new();
     let peer = nodes[0].connect(now, address(1)).unwrap();
-    assert_eq!(nodes[0].domain_warning(peer), None, "nothing is known yet");
+    assert_eq!(nodes[0].domain_warning(peer), None, "no RTT is known yet");
     let said = |node: &Node, peer| (node.base_rtt(peer).unwrap(), node.domain_warning(peer));
     let mut peers = [None, None];
     let mut first = [None, None];
@@ -68,7 +68,7 @@ fn learned(rate: Rate, held: Span) -> [[(Span, Option<String>); 2]; 2] {
 }
 
 #[test]
-fn the_base_rtt_is_that_of_a_full_datagram_and_swift_says_where_it_is_too_long() {
+fn base_rtt_of_full_datagrams() {
     for (rate, warns) in [(Rate::mbps(100), true), (Rate::gbps(1), false)] {
         let full = takes(rate, 1_472);
         let least = full + takes(rate, PONG_BYTES);
@@ -83,9 +83,9 @@ fn the_base_rtt_is_that_of_a_full_datagram_and_swift_says_where_it_is_too_long()
     }
 }
 
-/// Who answers cannot say how long it was held there.
+/// The time that a peer holds a ping is not known.
 #[test]
-fn what_a_datagram_was_held_where_it_came_back_is_no_part_of_a_round_trip() {
+fn base_rtt_excludes_hold_time() {
     let (rate, held) = (Rate::gbps(1), Span::us(5));
     let least = takes(rate, 1_472) + takes(rate, PONG_BYTES);
     let [opened, ended] = learned(rate, held);
@@ -97,9 +97,9 @@ fn what_a_datagram_was_held_where_it_came_back_is_no_part_of_a_round_trip() {
     }
 }
 
-/// An acknowledgement says when its packet would have left had it not been held.
+/// An acknowledgement contains the departure time, corrected by the time that the packet was held.
 #[test]
-fn what_a_packet_was_held_is_no_part_of_its_round_trip() {
+fn packet_rtt_excludes_hold_time() {
     let protocol = Protocol::named("swift").unwrap();
     let config = Config::new(protocol.stack(), Key::new(b"key"), Rate::gbps(10));
     let mut nodes = [1, 2].map(|seed| Node::new(config.clone(), entropy(seed, 0)).unwrap());
@@ -131,7 +131,7 @@ fn what_a_packet_was_held_is_no_part_of_its_round_trip() {
     assert_eq!(sent_at[1], sent_at[0] + held);
 }
 
-/// A node that has a session with another, and messages for it.
+/// A node with an established session and messages to send.
 fn busy(config: Config, messages: usize, bytes: usize) -> ([Node; 2], Time) {
     let mut nodes = [1, 2].map(|seed| Node::new(config.clone(), entropy(seed, 0)).unwrap());
     let mut now = Time::ms(1);
@@ -144,7 +144,7 @@ fn busy(config: Config, messages: usize, bytes: usize) -> ([Node; 2], Time) {
     (nodes, now)
 }
 
-/// All that both send now arrives ten microseconds later.
+/// Delivers all datagrams that both send now, ten microseconds later.
 fn exchange(nodes: &mut [Node; 2], now: Time) -> Time {
     let mut out = vec![0; 2_048];
     let mut landed = Vec::new();
@@ -166,7 +166,7 @@ fn exchange(nodes: &mut [Node; 2], now: Time) -> Time {
 }
 
 #[test]
-fn a_burst_is_no_longer_than_it_may_be_and_the_link_is_busy_for_that_long() {
+fn burst_length() {
     let stack = Protocol::named("reno").unwrap().stack();
     let (rate, burst) = (Rate::gbps(1), Span::us(50));
     let config = Config { burst, ..Config::new(stack, Key::new(b"key"), rate) };
@@ -174,14 +174,14 @@ fn a_burst_is_no_longer_than_it_may_be_and_the_link_is_busy_for_that_long() {
     let mut out = vec![0; 2_048];
     let mut most =
         |at: Time| (0..100).take_while(|_| node.transmit(at, &mut out).is_some()).count();
-    // A packet takes 12.3 us, and the one that is on its way when the burst is full is whole.
+    // A packet takes 12.3 us; the last packet of a burst is sent completely.
     assert_eq!(most(now), 5);
     assert_eq!(most(now + Span::us(5)), 0);
     assert_eq!(most(now + Span::us(25)), 2);
 }
 
 #[test]
-fn who_has_room_again_says_so_unasked() {
+fn limit_is_sent_without_request() {
     let stack = Protocol::named("reno").unwrap().stack();
     let mut config = Config::new(stack, Key::new(b"key"), Rate::gbps(10));
     (config.limits.message_bytes, config.limits.unread_bytes) = (10_000, 20_000);
@@ -195,12 +195,12 @@ fn who_has_room_again_says_so_unasked() {
                 arrived += 1;
             }
         }
-        // Who has to ask does so every twenty milliseconds.
+        // A blocked node asks every 20 ms.
         assert!(now < begun + Span::ms(15), "{arrived} messages");
     }
 }
 
-/// Two nodes that say nothing for a second, of which clocks leap over so much: neither is gone.
+/// Two idle nodes whose clocks leap: neither session ends.
 fn idle(leap: Span) {
     let stack = Protocol::named("reno").unwrap().stack();
     let mut config = Config::new(stack, Key::new(b"key"), Rate::gbps(1));
@@ -219,11 +219,11 @@ fn idle(leap: Span) {
 }
 
 #[test]
-fn a_session_goes_on_where_nothing_is_said() {
+fn idle_session_stays_open() {
     idle(Span::ZERO);
 }
 
 #[test]
-fn a_leap_of_clocks_is_nobodys_silence() {
+fn clock_leap_is_not_silence() {
     idle(Span::s(10));
 }

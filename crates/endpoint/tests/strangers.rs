@@ -1,6 +1,6 @@
-//! Any datagrams at a node before, during and after a handshake, from somebody without the key:
-//! nothing comes of them, they are answered with no more bytes than they have, and the honest peer
-//! is served. And headers of sessions are those of their bytes.
+//! Arbitrary datagrams from an attacker without the key, before, during and after a handshake: they
+//! have no effect, are answered with no more bytes than they have, and the honest peer is served.
+//! Also: session headers survive the round trip through bytes.
 
 mod common;
 
@@ -17,10 +17,10 @@ use tidegate_endpoint::session::header::Header;
 
 use common::{address, node};
 
-/// Kind of what sessions tell each other.
+/// Kind number of control datagrams.
 const CONTROL: u8 = 37;
 
-/// A header of a session with these bytes for its fields, again and again.
+/// A session header whose fields are filled with repeated bytes.
 fn header(kind: &Kind, bytes: &[u8]) -> Vec<u8> {
     let fields: usize = kind.fields.iter().map(|field| field.bytes).sum();
     let mut header = vec![1, kind.number, 0, ((START_BYTES + fields) / 4) as u8];
@@ -28,26 +28,26 @@ fn header(kind: &Kind, bytes: &[u8]) -> Vec<u8> {
     header
 }
 
-/// What a stranger sends next.
+/// The next action of the attacker.
 #[derive(Clone, Debug)]
-enum Said {
+enum Action {
     Bytes(Vec<u8>),
     Header(Index, Vec<u8>),
-    /// Something that the peer has said before, as it was or with a byte changed.
+    /// A replayed datagram of the peer, optionally with one byte changed.
     Again(Index, Option<(Index, u8)>),
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn action() -> impl Strategy<Value = Action> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..200);
     let changed = prop::option::of((any::<Index>(), 1..=u8::MAX));
     prop_oneof![
-        bytes().prop_map(Said::Bytes),
-        (any::<Index>(), bytes()).prop_map(|(kind, bytes)| Said::Header(kind, bytes)),
-        (any::<Index>(), changed).prop_map(|(which, changed)| Said::Again(which, changed)),
+        bytes().prop_map(Action::Bytes),
+        (any::<Index>(), bytes()).prop_map(|(kind, bytes)| Action::Header(kind, bytes)),
+        (any::<Index>(), changed).prop_map(|(which, changed)| Action::Again(which, changed)),
     ]
 }
 
-/// A node that serves (1), an honest peer (0), and a stranger (2) who sees what the peer has said.
+/// A serving node (1), an honest peer (0), and an attacker (2) that sees datagrams of the peer.
 struct Scene {
     now: Time,
     nodes: [Node; 2],
@@ -55,7 +55,7 @@ struct Scene {
     heard: Vec<Vec<u8>>,
     from_stranger: usize,
     to_stranger: usize,
-    /// Where the last datagram of each went.
+    /// Destination of the last datagram of each node.
     last_to: [Option<SocketAddr>; 2],
 }
 
@@ -83,7 +83,7 @@ impl Scene {
                 }
             }
         }
-        assert!(self.to_stranger <= self.from_stranger, "answered with more than was asked");
+        assert!(self.to_stranger <= self.from_stranger, "answers exceed the received bytes");
     }
 
     fn receive(&mut self, to: usize, from: u8, mut bytes: Vec<u8>) {
@@ -92,7 +92,7 @@ impl Scene {
         self.transmit();
     }
 
-    /// One datagram of each side arrives at the other.
+    /// Delivers one datagram of each side to the other.
     fn step(&mut self) {
         self.now += Span::us(10);
         for to in 0..2 {
@@ -110,7 +110,7 @@ impl Scene {
         self.transmit();
     }
 
-    /// The peer asks for a session: the cookie that it is answered with.
+    /// The peer requests a session; returns the `Retry` with the cookie.
     fn asked(&mut self) -> Vec<u8> {
         self.nodes[0].connect(self.now, address(1)).unwrap();
         self.transmit();
@@ -119,12 +119,12 @@ impl Scene {
         self.wires[0].pop_front().unwrap()
     }
 
-    fn stranger(&mut self, said: &Said) {
-        let bytes = match said {
-            Said::Bytes(bytes) => bytes.clone(),
-            Said::Header(kind, bytes) => header(kind.get(Header::FORMAT.kinds), bytes),
-            Said::Again(..) if self.heard.is_empty() => return,
-            Said::Again(which, changed) => {
+    fn stranger(&mut self, action: &Action) {
+        let bytes = match action {
+            Action::Bytes(bytes) => bytes.clone(),
+            Action::Header(kind, bytes) => header(kind.get(Header::FORMAT.kinds), bytes),
+            Action::Again(..) if self.heard.is_empty() => return,
+            Action::Again(which, changed) => {
                 let mut bytes = which.get(&self.heard).clone();
                 if let Some((at, by)) = changed {
                     let at = at.index(bytes.len());
@@ -139,7 +139,7 @@ impl Scene {
 }
 
 #[test]
-fn what_was_heard_before_is_old() {
+fn replayed_datagrams_are_old() {
     let mut scene = Scene::new();
     let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
     let body = Bytes::from_static(&[7; 50_000]);
@@ -160,7 +160,7 @@ fn what_was_heard_before_is_old() {
 }
 
 #[test]
-fn a_cookie_is_good_for_ten_seconds() {
+fn cookie_lifetime() {
     for (seconds, opens) in [(9, true), (11, false)] {
         let mut scene = Scene::new();
         let retry = scene.asked();
@@ -174,7 +174,7 @@ fn a_cookie_is_good_for_ten_seconds() {
 }
 
 #[test]
-fn the_same_cookie_again_is_no_new_question() {
+fn replayed_retry_causes_no_hello() {
     let mut scene = Scene::new();
     let retry = scene.asked();
     (0..5).for_each(|_| scene.receive(0, 1, retry.clone()));
@@ -182,14 +182,14 @@ fn the_same_cookie_again_is_no_new_question() {
 }
 
 #[test]
-fn who_sends_from_elsewhere_is_asked_there_and_then_sent_to() {
+fn address_change_after_ping() {
     let mut scene = Scene::new();
     let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
     scene.transmit();
     (0..50).for_each(|_| scene.step());
     let Some(Event::Opened(seen)) = scene.nodes[1].event() else { panic!("no session") };
     assert!(scene.wires.iter().all(VecDeque::is_empty), "quiet");
-    // A packet with payload, which nobody has asked for.
+    // A data packet, which answers no ping.
     let body = Bytes::from_static(&[7; 100]);
     scene.nodes[0].send(scene.now, peer, &[], body, Terms::default()).unwrap();
     scene.transmit();
@@ -197,13 +197,17 @@ fn who_sends_from_elsewhere_is_asked_there_and_then_sent_to() {
     scene.now += Span::us(10);
     scene.receive(1, 3, data);
     assert!(matches!(scene.nodes[1].event(), Some(Event::Arrived(..))));
-    assert_eq!(scene.nodes[1].address(seen), Some(address(0)), "nothing is proved yet");
+    assert_eq!(
+        scene.nodes[1].address(seen),
+        Some(address(0)),
+        "the new address is not verified yet"
+    );
     let asked: Vec<_> = std::mem::take(&mut scene.wires[0]).into();
     for bytes in asked {
         scene.receive(0, 1, bytes);
     }
     let answers: Vec<_> = std::mem::take(&mut scene.wires[1]).into();
-    assert!(!answers.is_empty(), "it was asked where it is now");
+    assert!(!answers.is_empty(), "the new address was pinged");
     for bytes in answers {
         scene.receive(1, 3, bytes);
     }
@@ -214,10 +218,10 @@ fn who_sends_from_elsewhere_is_asked_there_and_then_sent_to() {
     assert_eq!(scene.last_to[1], Some(address(3)));
 }
 
-/// The answer to a ping at a new address comes from that address: from any other it proves nothing,
-/// and neither address is sent to.
+/// A `Pong` verifies a new address only if it arrives from that address. From another address it
+/// has no effect, and neither address is used.
 #[test]
-fn an_answer_from_another_address_than_was_pinged_moves_no_session() {
+fn pong_from_wrong_address() {
     let mut scene = Scene::new();
     let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
     scene.transmit();
@@ -241,7 +245,7 @@ fn an_answer_from_another_address_than_was_pinged_moves_no_session() {
 }
 
 #[test]
-fn who_sends_from_elsewhere_again_and_again_is_asked_once_in_a_while() {
+fn pings_to_new_addresses_are_limited() {
     let mut scene = Scene::new();
     let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
     scene.transmit();
@@ -255,7 +259,7 @@ fn who_sends_from_elsewhere_again_and_again_is_asked_once_in_a_while() {
         for data in std::mem::take(&mut scene.wires[1]) {
             scene.receive(1, 3, data);
         }
-        // Acknowledgements go where the peer was last known to be, which hears no questions.
+        // Acknowledgements go to the last verified address, which is not pinged.
         for bytes in std::mem::take(&mut scene.wires[0]) {
             asked += usize::from(bytes[1] == CONTROL);
             if bytes[1] != CONTROL {
@@ -263,11 +267,11 @@ fn who_sends_from_elsewhere_again_and_again_is_asked_once_in_a_while() {
             }
         }
     }
-    assert!((2..=3).contains(&asked), "{asked} questions in 100 ms");
+    assert!((2..=3).contains(&asked), "{asked} pings in 100 ms");
 }
 
 #[test]
-fn a_question_is_not_answered_again_once_its_answer_has_come() {
+fn accept_is_not_repeated_when_established() {
     let mut scene = Scene::new();
     scene.nodes[0].connect(scene.now, address(1)).unwrap();
     scene.transmit();
@@ -280,24 +284,24 @@ fn a_question_is_not_answered_again_once_its_answer_has_come() {
 }
 
 #[test]
-fn a_peer_that_was_here_before_is_not_taken_for_the_one_in_its_place() {
+fn reused_peer_number() {
     let mut scene = Scene::new();
     scene.nodes[0].connect(scene.now, address(1)).unwrap();
     scene.transmit();
     (0..50).for_each(|_| scene.step());
     let sealed = scene.heard.iter().rfind(|bytes| bytes[1] == CONTROL).unwrap().clone();
     let before = scene.nodes[1].counters();
-    // Another session of the same place: ids end in the number of that.
+    // Another session with the same peer number: ids end in that number.
     let mut other = sealed;
     other[4] ^= 1;
     scene.from_stranger += other.len();
     scene.receive(1, 2, other);
     let after = scene.nodes[1].counters();
     assert_eq!((after.strangers, after.forged), (before.strangers + 1, before.forged));
-    assert!(scene.to_stranger > 0, "it is told that nobody here knows of that session");
+    assert!(scene.to_stranger > 0, "a Reset reports the unknown session");
 }
 
-/// The answer to a question that shows a cookie, and whatever else comes of it by then.
+/// Bytes of all answers to a `Hello` with a cookie.
 fn bytes_back(scene: &mut Scene, question: &[u8]) -> usize {
     assert!(scene.wires[0].is_empty());
     scene.receive(1, 0, question.to_vec());
@@ -312,30 +316,30 @@ fn bytes_back(scene: &mut Scene, question: &[u8]) -> usize {
 }
 
 #[test]
-fn a_question_opens_one_session_for_a_peer_that_is_there() {
+fn hello_opens_one_session() {
     let mut scene = Scene::new();
     let retry = scene.asked();
     scene.receive(0, 1, retry);
     let mut question = scene.wires[1].pop_front().unwrap();
-    // What it is filled up with proves nothing.
+    // The padding is not authenticated.
     question.truncate(136);
-    // Nobody comes back, and gets no more than was sent.
+    // The session stays half-open, and answers do not exceed the received bytes.
     let back = bytes_back(&mut scene, &question);
     assert!(0 < back && back <= question.len(), "{back} bytes");
     let events: Vec<_> = std::iter::from_fn(|| scene.nodes[1].event()).collect();
     assert!(matches!(events[..], [Event::Opened(_), Event::Gone(_, Gone::Silent)]), "{events:?}");
-    // The same again opens nothing more, until its cookie is too old.
+    // A replay opens no other session while its cookie is valid.
     for _ in 0..3 {
         assert_eq!(bytes_back(&mut scene, &question), 0);
     }
     let back = bytes_back(&mut scene, &question);
-    assert!(0 < back && back <= question.len(), "{back} bytes: a cookie");
+    assert!(0 < back && back <= question.len(), "{back} bytes: a Retry");
     assert_eq!(scene.nodes[1].event(), None);
 }
 
-/// Whoever hands an answer on is not the peer.
+/// A host that relays an `Accept` does not become the peer.
 #[test]
-fn a_peer_stays_where_it_was_asked() {
+fn relayed_accept_keeps_address() {
     let mut scene = Scene::new();
     let retry = scene.asked();
     scene.receive(0, 1, retry);
@@ -349,7 +353,7 @@ fn a_peer_stays_where_it_was_asked() {
 }
 
 #[test]
-fn cookies_in_turn_are_no_new_questions() {
+fn changing_cookies_cause_no_hellos() {
     let mut scene = Scene::new();
     scene.nodes[0].connect(scene.now, address(1)).unwrap();
     scene.transmit();
@@ -364,16 +368,16 @@ fn cookies_in_turn_are_no_new_questions() {
         scene.receive(0, 1, cookie.clone());
     }
     assert_eq!(scene.wires[1].len(), 1);
-    // The last counts, at the time of the next question.
+    // The last cookie is used in the next regular `Hello`.
     scene.wires[1].clear();
     scene.now += Span::ms(100);
     (0..50).for_each(|_| scene.step());
     assert!(matches!(scene.nodes[1].event(), Some(Event::Opened(_))));
 }
 
-/// Who closes says so more than once, for a datagram may be lost.
+/// `Close` is repeated, because datagrams may be lost.
 #[test]
-fn an_end_is_heard_of_though_words_of_it_are_lost() {
+fn close_despite_loss() {
     for lost in [0, 1, 4] {
         let mut scene = Scene::new();
         let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
@@ -382,17 +386,17 @@ fn an_end_is_heard_of_though_words_of_it_are_lost() {
         let Some(Event::Opened(seen)) = scene.nodes[1].event() else { panic!("no session") };
         scene.nodes[0].close(scene.now, peer);
         let mut words = 0;
-        // Half a second, which is far less than what silence takes.
+        // Half a second, which is far less than the silence timeout.
         for _ in 0..50_000 {
             scene.transmit();
-            let said = scene.wires[1].len();
-            words += said;
+            let action = scene.wires[1].len();
+            words += action;
             if words <= lost {
                 scene.wires[1].clear();
             }
             scene.step();
         }
-        assert!(words > lost, "{words} datagrams, of which {lost} are lost");
+        assert!(words > lost, "{words} datagrams, {lost} lost");
         let gone = std::iter::from_fn(|| scene.nodes[1].event());
         assert_eq!(
             gone.collect::<Vec<_>>(),
@@ -403,7 +407,7 @@ fn an_end_is_heard_of_though_words_of_it_are_lost() {
 }
 
 #[test]
-fn a_leap_of_the_clock_is_no_round_trip() {
+fn clock_leap_is_not_an_rtt() {
     let mut scene = Scene::new();
     let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
     scene.transmit();
@@ -414,9 +418,9 @@ fn a_leap_of_the_clock_is_no_round_trip() {
     scene.now += Span::s(1_000);
     (0..50).for_each(|_| scene.step());
     assert_eq!(scene.nodes[0].event(), Some(Event::Opened(peer)));
-    let rtt = scene.nodes[0].base_rtt(peer).expect("a later one was seen");
+    let rtt = scene.nodes[0].base_rtt(peer).expect("a later RTT was measured");
     let told = scene.nodes[0].context().fabric_base_rtt;
-    assert!(rtt < Span::ms(1) && told < Span::ms(1), "{rtt:?}, the transport was told {told:?}");
+    assert!(rtt < Span::ms(1) && told < Span::ms(1), "{rtt:?}, the transport uses {told:?}");
 }
 
 proptest! {
@@ -427,14 +431,16 @@ proptest! {
     })]
 
     #[test]
-    fn nothing_comes_of_strangers(script in prop::collection::vec((said(), any::<bool>()), 0..60)) {
+    fn unknown_sources_have_no_effect(
+        script in prop::collection::vec((action(), any::<bool>()), 0..60)
+    ) {
         let mut scene = Scene::new();
         let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
         let body = Bytes::from_static(&[7; 5_000]);
         let ticket = scene.nodes[0].send(scene.now, peer, &[], body, Terms::default()).unwrap();
         scene.transmit();
-        for (said, steps) in &script {
-            scene.stranger(said);
+        for (action, steps) in &script {
+            scene.stranger(action);
             if *steps {
                 scene.step();
             }
@@ -452,7 +458,7 @@ proptest! {
     }
 
     #[test]
-    fn a_header_of_a_session_is_that_of_its_bytes(
+    fn session_header_round_trip(
         kind in any::<Index>(),
         bytes in prop::collection::vec(any::<u8>(), 1..120),
         place in any::<Index>(),

@@ -1,4 +1,4 @@
-//! The fuzz target's function on random scripts, so that a stable toolchain runs it too.
+//! The function of the fuzz target on random scripts, for stable toolchains.
 
 use proptest::prelude::*;
 use tidegate_algos::Protocol;
@@ -11,7 +11,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
     #[test]
-    fn any_packet_in_any_order_at_any_time(
+    fn torment_scripts(
         protocol in 0..Protocol::ALL.len(),
         script in prop::collection::vec(any::<u8>(), 0..600)
     ) {

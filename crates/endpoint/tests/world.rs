@@ -1,9 +1,8 @@
-//! Nodes on a network in memory, on fake clocks, under everything that a network does and some
-//! things that it should not: loss, reordering, duplication, damage, other addresses, restarts,
-//! clocks that leap, datagrams made up or heard before. No message is lost without a word, none
-//! comes twice, none is altered.
+//! Nodes on a network in memory with fake clocks, under faults and attacks: loss, reordering,
+//! duplication, corruption, address changes, restarts, clock leaps, forged and replayed datagrams.
+//! Every message is delivered once and unaltered, or reported as failed.
 //!
-//! `TIDEGATE_SEEDS=1000000 cargo test --release -p tidegate-endpoint --test world` tries more,
+//! `TIDEGATE_SEEDS=1000000 cargo test --release -p tidegate-endpoint --test world` runs more seeds,
 //! `TIDEGATE_SEED=12` one of them.
 
 mod common;
@@ -23,7 +22,7 @@ use tidegate_endpoint::session::Key;
 
 use common::entropy;
 
-/// What happens to datagrams and nodes, as shares of either.
+/// Probabilities of faults of datagrams and nodes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     loss: f64,
@@ -32,7 +31,7 @@ struct Faults {
     replays: f64,
     forgeries: f64,
     marks: f64,
-    /// Datagrams take up to so much longer.
+    /// Maximum jitter of datagrams.
     jitter: Span,
     moves: bool,
     restarts: bool,
@@ -42,18 +41,18 @@ struct Faults {
 struct Host {
     node: Node,
     address: SocketAddr,
-    /// Its clock is ahead of the world's by that, in picoseconds.
+    /// Offset of its clock to the world's, in picoseconds.
     ahead: i64,
-    /// Restarted so often.
+    /// Number of restarts.
     life: u32,
     peers: BTreeMap<SocketAddr, PeerId>,
-    /// What became of what it sent in this life, by ticket.
+    /// Keys of messages sent since the last restart, by ticket.
     sent: BTreeMap<Ticket, u64>,
-    /// Of messages that are arriving: pieces by where they begin.
+    /// Pieces of arriving messages, by offset.
     pieces: BTreeMap<(PeerId, u32), BTreeMap<u64, Vec<u8>>>,
 }
 
-/// From, to, type of service, bytes.
+/// Source, destination, type of service, bytes.
 type OnTheWire = (SocketAddr, SocketAddr, u8, Vec<u8>);
 
 struct World {
@@ -61,12 +60,12 @@ struct World {
     now: Time,
     hosts: Vec<Host>,
     faults: Faults,
-    /// On their way, by when they arrive, and the order in which they left.
+    /// Datagrams in flight, by arrival time and order of departure.
     wires: BTreeMap<(Time, u64), OnTheWire>,
     order: u64,
-    /// Heard by somebody on the way.
+    /// Datagrams that an attacker has captured.
     heard: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
-    /// By key: to whom.
+    /// Destination of each message, by key.
     messages: BTreeMap<u64, usize>,
     arrived: BTreeSet<u64>,
     delivered: BTreeSet<u64>,
@@ -78,7 +77,7 @@ fn address(host: usize, life: u32) -> SocketAddr {
     SocketAddr::from(([10, 0, host as u8, 1], 4_000 + life as u16))
 }
 
-/// The bytes of a message follow from its key, which it begins with.
+/// The bytes of a message: its key, and bytes derived from it.
 fn bytes_of(key: u64, length: usize) -> Vec<u8> {
     let mut rng = Rng::stream(key, Domain::Traffic, 9);
     let mut bytes = key.to_be_bytes().to_vec();
@@ -87,7 +86,7 @@ fn bytes_of(key: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Whether its hosts have to agree on the time, as its paper has it.
+/// Whether a protocol requires synchronised hosts.
 fn keeps_time(protocol: Protocol) -> bool {
     let properties = FabricProperties {
         bdp_bytes: 1e5,
@@ -101,7 +100,7 @@ fn keeps_time(protocol: Protocol) -> bool {
     protocol.stack().requirements(&properties).same_clock
 }
 
-/// Without jitter.
+/// One-way delay without jitter.
 const RTT: Span = Span::us(60);
 
 fn config(protocol: Protocol) -> Config {
@@ -121,7 +120,7 @@ fn config(protocol: Protocol) -> Config {
     }
 }
 
-/// Every second host takes messages in pieces.
+/// Every second host receives messages as pieces.
 fn node(config: &Config, host: usize, seed: u64) -> Node {
     let delivery = if host % 2 == 1 { Delivery::Pieces } else { Delivery::Whole };
     Node::new(Config { delivery, ..config.clone() }, entropy(seed, 3)).unwrap()
@@ -190,7 +189,7 @@ impl World {
         self.wires.insert((self.now + Span::us(20) + late, self.order), (from, to, tos, bytes));
     }
 
-    /// Lets all hosts send what they may now.
+    /// Sends all datagrams that may leave now.
     fn transmit(&mut self) {
         let mut out = vec![0; 2_048];
         for i in 0..self.hosts.len() {
@@ -230,7 +229,7 @@ impl World {
         }
     }
 
-    /// Something that should not happen.
+    /// Performs a random attack or fault.
     fn mischief(&mut self) {
         let host = self.rng.below(self.hosts.len() as u64) as usize;
         if self.chance(self.faults.forgeries) {
@@ -267,7 +266,7 @@ impl World {
             host.node = node(&config, number, seed);
             host.peers.clear();
             host.pieces.clear();
-            // Who was restarted does not know what it has sent.
+            // A restarted host does not know its earlier messages.
             for (_, key) in std::mem::take(&mut host.sent) {
                 self.failed.insert(key, Gone::Restarted);
             }
@@ -292,13 +291,13 @@ impl World {
                     Event::Piece(peer, Piece { message, offset, bytes }) => {
                         self.hosts[i].node.taken(now, peer, bytes.len() as u64);
                         let all = self.hosts[i].pieces.entry((peer, message)).or_default();
-                        assert!(all.insert(offset, bytes).is_none(), "a piece came twice");
+                        assert!(all.insert(offset, bytes).is_none(), "a duplicate piece");
                     }
                     Event::Ended(peer, message) => {
                         let all = self.hosts[i].pieces.remove(&(peer, message)).unwrap();
                         let mut whole = Vec::new();
                         for (offset, piece) in all {
-                            assert_eq!(offset, whole.len() as u64, "a hole, or an overlap");
+                            assert_eq!(offset, whole.len() as u64, "a gap or an overlap");
                             whole.extend(piece);
                         }
                         self.arrived(i, &whole);
@@ -310,7 +309,10 @@ impl World {
                     Event::Resent(..) => {}
                     Event::Delivered(ticket) => {
                         let key = self.hosts[i].sent.remove(&ticket).expect("told once");
-                        assert!(self.arrived.contains(&key), "message {key} is said to be there");
+                        assert!(
+                            self.arrived.contains(&key),
+                            "message {key} was reported as delivered, but did not arrive"
+                        );
                         assert!(self.delivered.insert(key));
                     }
                     Event::Failed(ticket, why) => {
@@ -322,13 +324,13 @@ impl World {
         }
     }
 
-    /// A message has come to a host, all of it.
+    /// Checks a completely received message.
     fn arrived(&mut self, host: usize, bytes: &[u8]) {
         let key = u64::from_be_bytes(*bytes.first_chunk().unwrap());
         let length = u64::from_be_bytes(*bytes[8..].first_chunk().unwrap());
         assert!(bytes == bytes_of(key, length as usize), "message {key} altered");
-        assert_eq!(self.messages[&key], host, "message {key} came to another");
-        assert!(self.arrived.insert(key), "message {key} came twice");
+        assert_eq!(self.messages[&key], host, "message {key} arrived at another host");
+        assert!(self.arrived.insert(key), "message {key} arrived twice");
     }
 
     fn tell(&self) -> String {
@@ -340,13 +342,13 @@ impl World {
         (0..self.hosts.len()).map(host).collect::<Vec<_>>().join("; ")
     }
 
-    /// Runs until everything that was sent is told of, or `end`.
+    /// Runs until the outcome of every message is reported, or `end`.
     fn run(&mut self, end: Time, mischief: bool) {
         let mut next_mischief = self.now;
         let mut steps = 0;
         while self.now < end {
             steps += 1;
-            assert!(steps < 1_000_000, "it spins: {}", self.tell());
+            assert!(steps < 1_000_000, "too many steps: {}", self.tell());
             self.transmit();
             self.events();
             if mischief && next_mischief <= self.now {
@@ -387,8 +389,8 @@ impl World {
     }
 }
 
-/// Lets nodes send messages to each other under these faults, then on a quiet network until all is
-/// told.
+/// Runs nodes with random messages under faults, then without faults until all outcomes are
+/// reported.
 fn live(protocol: Protocol, seed: u64, faults: Faults) -> World {
     let faults = Faults { leaps: faults.leaps && !keeps_time(protocol), ..faults };
     let hosts = 2 + (seed % 3) as usize;
@@ -407,7 +409,7 @@ fn live(protocol: Protocol, seed: u64, faults: Faults) -> World {
     world.faults = Faults::default();
     world.run(world.now + Span::s(600), false);
     let told = world.hosts.iter().all(|host| host.sent.is_empty());
-    assert!(told, "not told of: {}", world.tell());
+    assert!(told, "missing outcomes: {}", world.tell());
     world
 }
 
@@ -419,9 +421,9 @@ fn seeds() -> Range<u64> {
     }
 }
 
-/// All protocols in turn.
+/// Runs all protocols.
 fn all(faults: impl Fn(u64) -> Faults, check: impl Fn(&World) + RefUnwindSafe) {
-    // The toy does not recover from losses.
+    // The toy protocol has no loss recovery.
     let protocols = Protocol::ALL.iter().filter(|protocol| protocol.info().name != "toy-credit");
     let protocols: Vec<_> = protocols.collect();
     for seed in seeds() {
@@ -434,7 +436,7 @@ fn all(faults: impl Fn(u64) -> Faults, check: impl Fn(&World) + RefUnwindSafe) {
     }
 }
 
-/// A poor network.
+/// Faults of a poor network.
 fn poor(seed: u64) -> Faults {
     let share = |bit: u64, share| if seed >> bit & 1 == 1 { share } else { 0.0 };
     Faults {
@@ -448,7 +450,7 @@ fn poor(seed: u64) -> Faults {
 }
 
 #[test]
-fn on_a_poor_network_all_messages_arrive_once() {
+fn poor_network() {
     all(poor, |world| {
         assert_eq!(world.failed.len(), 0, "{:?}", world.failed);
         assert_eq!(world.delivered.len(), world.messages.len());
@@ -456,13 +458,13 @@ fn on_a_poor_network_all_messages_arrive_once() {
 }
 
 #[test]
-fn among_strangers_who_forge_and_repeat_they_do_too() {
+fn forged_and_replayed_datagrams() {
     let faults = |seed| Faults { replays: 0.1, forgeries: 0.5, ..poor(seed) };
     all(faults, |world| assert_eq!(world.failed, BTreeMap::new()));
 }
 
 #[test]
-fn nothing_is_lost_without_a_word_where_hosts_move_and_restart_and_clocks_leap() {
+fn moves_restarts_and_clock_leaps() {
     let faults = |seed: u64| Faults {
         moves: seed >> 5 & 1 == 1,
         restarts: seed >> 6 & 1 == 1,
@@ -473,6 +475,6 @@ fn nothing_is_lost_without_a_word_where_hosts_move_and_restart_and_clocks_leap()
     };
     all(faults, |world| {
         let told = world.delivered.len() + world.failed.len();
-        assert_eq!(told, world.messages.len(), "each is told of once");
+        assert_eq!(told, world.messages.len(), "one outcome per message");
     });
 }

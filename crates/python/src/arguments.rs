@@ -1,4 +1,4 @@
-//! What comes from Python and goes back: scenarios, changes, seeds; TOML and JSON.
+//! Conversion of arguments and results: scenarios, overrides, seeds; TOML and JSON.
 
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use tidegate_workbench::{self as workbench, Error, Override, SeedList, Source};
 
 use crate::errors::{RunError, raised};
 
-/// A scenario: `file` and its path, or `text` or `made` and TOML.
+/// A scenario: the kind `file` with a path, or `text` or `made` with TOML.
 #[derive(FromPyObject)]
 pub(crate) struct Scenario(String, String);
 
@@ -20,29 +20,29 @@ impl From<Scenario> for Source {
     }
 }
 
-/// What is changed in a scenario, from `key=value` texts.
+/// Parses overrides of a scenario from `key=value` texts.
 pub(crate) fn changes(set: &[String], seed: Option<u64>) -> Result<Vec<Override>, Error> {
     let seed = seed.map(|seed| Ok(Override::option("--seed", "seed", &seed.to_string())));
     set.iter().map(|change| workbench::set(change)).chain(seed).collect()
 }
 
-/// Seeds as the command line takes them.
+/// Parses seeds in the syntax of the command line.
 pub(crate) fn seed_list(text: &str) -> Result<SeedList, Error> {
     text.parse().map_err(|message| Error::Usage { option: "--seeds", message })
 }
 
-/// Results as JSON.
+/// Serialises results as JSON.
 pub(crate) fn json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| RunError::new_err(error.to_string()))
 }
 
-/// A value as TOML writes it behind a key, from JSON.
+/// Converts a JSON value to a TOML value.
 #[pyfunction]
 pub(crate) fn toml_value(json: &str) -> PyResult<String> {
     Ok(toml(json)?.to_string())
 }
 
-/// A table as a TOML document, from JSON.
+/// Converts a JSON object to a TOML document.
 #[pyfunction]
 pub(crate) fn toml_document(json: &str) -> PyResult<String> {
     toml::to_string(&toml(json)?).map_err(refused)
@@ -57,9 +57,9 @@ fn refused(error: impl ToString) -> PyErr {
     raised(Error::Scenario(error.to_string()))
 }
 
-/// Refuses what an argument says that Python's types let through.
+/// Refuses zero threads, which the Python types allow.
 pub(crate) fn at_least_one(threads: Option<usize>) -> Result<Option<usize>, Error> {
-    let message = "expected a whole number from 1 on".to_owned();
+    let message = "expected a whole number of at least 1".to_owned();
     match threads {
         Some(0) => Err(Error::Usage { option: "--threads", message }),
         threads => Ok(threads),

@@ -1,4 +1,4 @@
-//! Work that takes long, and what Python wants meanwhile: to hear of it, and to be interrupted.
+//! Long-running jobs, with progress reports to Python and interruption by signals.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -10,13 +10,13 @@ use tidegate_workbench::{Error, Progress, Step};
 
 use crate::errors::raised;
 
-/// Between two looks at Python's signals.
+/// Interval between checks for Python signals.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How far the work is, as the thread that does it tells the one that waits.
+/// Progress of a job, shared by the worker thread and the waiting thread.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// Somebody wants an end.
+    /// Set when the job must stop.
     pub(crate) interrupted: AtomicBool,
     far: Mutex<Far>,
     over: Mutex<bool>,
@@ -25,9 +25,9 @@ pub(crate) struct Watch {
 
 #[derive(Default)]
 struct Far {
-    /// How far each run is.
+    /// Completed share of each run.
     shares: Vec<f64>,
-    /// What is told of them together in place of that: done, all, and the share.
+    /// Total progress, if reported instead: completed runs, all runs, and share.
     step: Option<(usize, usize, f64)>,
 }
 
@@ -36,24 +36,24 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Watch {
-    /// There are so many runs.
+    /// Sets the number of runs.
     pub(crate) fn begin(&self, runs: usize) {
         held(&self.far).shares = vec![0.0; runs];
     }
 
-    /// Run `number` is so far.
-    pub(crate) fn hear(&self, number: usize, progress: &Progress) {
+    /// Updates the progress of run `number`.
+    pub(crate) fn update(&self, number: usize, progress: &Progress) {
         if let Some(share) = held(&self.far).shares.get_mut(number) {
             *share = progress.share();
         }
     }
 
-    /// The runs together are so far.
+    /// Updates the total progress.
     pub(crate) fn step(&self, step: &Step<'_>) {
         held(&self.far).step = Some((step.done, step.all, step.share));
     }
 
-    /// Runs that are done, all of them, and the share of the work that is done.
+    /// Completed runs, all runs, and the completed share of the work.
     fn so_far(&self) -> (usize, usize, f64) {
         let far = held(&self.far);
         let all = far.shares.len();
@@ -63,7 +63,7 @@ impl Watch {
         })
     }
 
-    /// Waits a little; whether the work is over.
+    /// Waits for a short time; returns whether the job has ended.
     fn is_over(&self) -> bool {
         let over = held(&self.over);
         let waited = self.ended.wait_timeout_while(over, PATIENCE, |over| !*over);
@@ -71,7 +71,7 @@ impl Watch {
     }
 }
 
-/// Says that the work is over, however it ends.
+/// Reports the end of the job when dropped.
 struct Ending<'a>(&'a Watch);
 
 impl Drop for Ending<'_> {
@@ -81,9 +81,9 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Does `job` on a thread of its own and without Python's lock. `tell` is called now and then, with
-/// how many runs are done, of how many, and the share of the work. What it raises, or a signal's
-/// handler, ends the job, and is raised here.
+/// Runs `job` on its own thread, without Python's lock (GIL). `tell` is called periodically with
+/// completed runs, all runs, and the completed share. An exception of `tell` or of a signal handler
+/// stops the job and is raised here.
 pub(crate) fn attended<T: Send>(
     py: Python<'_>,
     tell: Option<&Bound<'_, PyAny>>,

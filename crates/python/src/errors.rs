@@ -1,4 +1,4 @@
-//! Errors as Python's exceptions, in the words of the command line.
+//! Converts errors to Python exceptions, with the messages of the command line.
 
 use pyo3::PyErr;
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -9,7 +9,7 @@ pyo3::import_exception!(tidegate.errors, RunError);
 pyo3::import_exception!(tidegate.errors, ScenarioError);
 pyo3::import_exception!(tidegate.errors, UsageError);
 
-/// The exception that an error of the facade becomes.
+/// The exception for an error of the workbench.
 pub(crate) fn raised(error: Error) -> PyErr {
     if let Error::Unwritten { why, .. } = error {
         return raised(*why);

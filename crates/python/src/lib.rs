@@ -1,8 +1,8 @@
-//! tidegate in Python: the facade, and the command line, as an extension module.
+//! The workbench and the command line as a Python extension module.
 //!
-//! What comes in are texts, numbers and paths; what goes out is the JSON of results, and tables
-//! that Arrow's libraries read. The package `tidegate` around it (`python/tidegate`) gives both
-//! their types. Whatever takes long is done without Python's lock.
+//! Arguments are texts, numbers and paths; results are JSON, and tables for Arrow libraries. The
+//! package `tidegate` (`python/tidegate`) adds types. Long-running functions release Python's lock
+//! (GIL).
 
 mod arguments;
 mod attend;
@@ -16,13 +16,14 @@ use std::ffi::OsString;
 use pyo3::prelude::*;
 use tidegate_workbench as workbench;
 
-/// The command `tidegate`: its exit status. Signals are the command's for the rest of the process.
+/// Runs the command `tidegate` and returns its exit status. The command handles signals for the
+/// rest of the process.
 #[pyfunction]
 fn command(py: Python<'_>, args: Vec<OsString>) -> u8 {
     py.detach(|| tidegate_cli::main(args))
 }
 
-/// Every protocol, as JSON.
+/// All protocols, as JSON.
 #[pyfunction]
 fn protocols() -> PyResult<String> {
     arguments::json(&workbench::protocols())
@@ -34,32 +35,32 @@ fn schema() -> PyResult<String> {
     arguments::json(&workbench::schema())
 }
 
-/// Colours for what is no protocol.
+/// Colours for lines that are not protocols.
 #[pyfunction]
 fn palette() -> [&'static str; workbench::PALETTE.len()] {
     workbench::PALETTE
 }
 
-/// What no value of a metric is below, and above.
+/// The least and the greatest possible value of a metric.
 #[pyfunction]
 fn limits(metric: &str) -> (f64, f64) {
     let (least, most) = workbench::limits(metric);
     (least, most.unwrap_or(f64::INFINITY))
 }
 
-/// A metric in words, without its unit.
+/// The description of a metric, without its unit.
 #[pyfunction]
 fn words(metric: &str) -> String {
     workbench::words(metric)
 }
 
-/// A key of a scenario in words.
+/// The description of a scenario key.
 #[pyfunction]
 fn key_words(key: &str) -> String {
     workbench::key_words(key)
 }
 
-/// A quantity or a plain number, and its unit; nothing where a text is neither.
+/// Parses a quantity or a plain number; returns value and unit, or `None`.
 #[pyfunction]
 fn magnitude(text: &str) -> Option<(f64, &'static str)> {
     workbench::magnitude(text)

@@ -14,13 +14,13 @@ use crate::attend::{Watch, attended};
 use crate::errors::raised;
 use crate::table::Table;
 
-/// How to run: threads, a folder for results, and whether to replace what is there.
+/// Options of a run: threads, folder for results, and whether to replace existing ones.
 type How = (Option<usize>, Option<PathBuf>, bool);
 
-/// Tables by the number of their run and their name, of runs that have no folder for them.
+/// Tables of runs without a folder, with the number of their run and their name.
 type Tables = Vec<(usize, &'static str, Table)>;
 
-/// What is known of a scenario before it runs.
+/// Information about a scenario before a run.
 #[derive(Serialize)]
 struct Loaded<'a> {
     name: &'a str,
@@ -30,7 +30,7 @@ struct Loaded<'a> {
     resolved: serde_json::Value,
 }
 
-/// Reads a scenario; what is known of it, as JSON.
+/// Loads a scenario and returns information about it, as JSON.
 #[pyfunction]
 pub(crate) fn load(
     py: Python<'_>,
@@ -45,8 +45,7 @@ pub(crate) fn load(
     json(&Loaded { name, seed: plan.seed, hash, warnings, resolved })
 }
 
-/// Does `job` with options that go with a watch, and returns what it returns with the tables of its
-/// runs.
+/// Runs `job` with options that report progress; returns its result and the tables of its runs.
 fn observed<T: Send>(
     py: Python<'_>,
     runs: usize,
@@ -61,13 +60,13 @@ fn observed<T: Send>(
     };
     let done = attended(py, tell, |watch: &Watch| {
         watch.begin(runs);
-        let hear = |number: usize, progress: &Progress| watch.hear(number, progress);
+        let update = |number: usize, progress: &Progress| watch.update(number, progress);
         job(&RunOptions {
             out: out.as_deref(),
             force: *force,
             threads: at_least_one(*threads)?,
             tables: Some(&take),
-            progress: Some(&hear),
+            progress: Some(&update),
             interrupted: Some(&watch.interrupted),
             ..RunOptions::default()
         })
@@ -75,7 +74,7 @@ fn observed<T: Send>(
     Ok((done, tables.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())))
 }
 
-/// Runs a scenario: its summary as JSON, and its tables.
+/// Runs a scenario; returns its summary as JSON, and its tables.
 #[pyfunction]
 pub(crate) fn run(
     py: Python<'_>,
@@ -95,7 +94,7 @@ pub(crate) fn run(
     Ok((json(&summary)?, tables))
 }
 
-/// Runs a scenario under several protocols: the comparison as JSON, and their tables.
+/// Runs a scenario under several protocols; returns the comparison as JSON, warnings, and tables.
 #[pyfunction]
 pub(crate) fn compare(
     py: Python<'_>,
@@ -113,8 +112,8 @@ pub(crate) fn compare(
     Ok((json(&comparison)?, comparison.all_warnings(), tables))
 }
 
-/// Runs a scenario, under several protocols where some are named, under several seeds: what they
-/// come to, as JSON.
+/// Runs a scenario under several seeds, and under several protocols if given; returns the aggregate
+/// as JSON.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python names them")]
 pub(crate) fn run_seeds(
@@ -131,7 +130,7 @@ pub(crate) fn run_seeds(
     let seeds = seed_list(&seeds).map_err(raised)?;
     let runs = seeds.seeds().len() * protocols.as_ref().map_or(1, Vec::len);
     let (aggregate, _) = observed(py, runs, &how, tell.as_ref(), |options| {
-        // Rows of every seed are kept in folders alone.
+        // Rows of individual seeds are kept only in folders.
         let options = RunOptions { tables: None, ..*options };
         let (protocols, baseline) = (protocols.as_deref(), baseline.as_deref());
         workbench::run_seeds(scenario, &changes(&set, None)?, protocols, baseline, &seeds, &options)
@@ -145,7 +144,7 @@ pub(crate) fn figures(what: Option<String>) -> PyResult<String> {
     json(&workbench::figures(what.as_deref()).map_err(raised)?)
 }
 
-/// Reproduces papers; every claim and how it fared, as JSON.
+/// Reproduces papers; returns all claims with their verdicts, as JSON.
 #[pyfunction]
 pub(crate) fn reproduce(
     py: Python<'_>,
@@ -159,7 +158,7 @@ pub(crate) fn reproduce(
     let (threads, out, force) = how;
     let result = attended(py, tell.as_ref(), |watch| {
         let out = out.map(|out| workbench::Destination::open(&out, force)).transpose()?;
-        let hear = |step: &Step<'_>| watch.step(step);
+        let update = |step: &Step<'_>| watch.step(step);
         let result = workbench::reproduce(
             what.as_deref(),
             &ReproduceOptions {
@@ -169,7 +168,7 @@ pub(crate) fn reproduce(
                 cache: cache.as_deref(),
                 host: None,
                 forecast: None,
-                progress: Some(&hear),
+                progress: Some(&update),
                 interrupted: Some(&watch.interrupted),
             },
         )?;

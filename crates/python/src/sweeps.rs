@@ -1,4 +1,4 @@
-//! Sweeps, whole and in pieces.
+//! Complete sweeps, and individual runs of sweeps.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use crate::attend::{Watch, attended};
 use crate::errors::raised;
 use crate::table::Table;
 
-/// What is swept: a scenario by axes, or, without any, the file of a sweep. A dictionary in Python,
-/// which other processes can be handed.
+/// A sweep: a scenario with axes, or a sweep file without axes. In Python it is a dictionary, which
+/// can be sent to other processes.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Asked {
@@ -39,7 +39,7 @@ impl Asked {
         let source = Source::from(self.scenario);
         if self.vary.is_empty() {
             let Source::File(file) = source else {
-                let message = "a key and its values are needed, or the file of a sweep".to_owned();
+                let message = "found none, expected a key with values, or a sweep file".to_owned();
                 return Err(Error::Usage { option: "--vary", message });
             };
             return Design::load(&file, changes, seeds);
@@ -48,7 +48,7 @@ impl Asked {
         let axes: Vec<Axis> = axes.collect::<Result<_, Error>>()?;
         let mode = match (self.zip, self.random) {
             (true, Some(_)) => {
-                let message = "draws points of a grid, and keys that go together have none";
+                let message = "needs a grid and cannot be combined with zip";
                 return Err(Error::Usage { option: "--random", message: message.to_owned() });
             }
             (false, Some(points)) => Mode::Random { points, seed: self.search_seed },
@@ -59,7 +59,7 @@ impl Asked {
     }
 }
 
-/// Does `job` with options that go with a watch.
+/// Runs `job` with options that report progress.
 fn observed<T: Send>(
     py: Python<'_>,
     asked: Asked,
@@ -69,20 +69,20 @@ fn observed<T: Send>(
 ) -> PyResult<T> {
     attended(py, tell, |watch: &Watch| {
         let begin = |runs: usize| watch.begin(runs);
-        let hear = |number: usize, progress: &Progress| watch.hear(number, progress);
+        let update = |number: usize, progress: &Progress| watch.update(number, progress);
         let options = SweepOptions {
             resolved: None,
             threads: at_least_one(*threads)?,
             cache: cache.as_deref(),
             begin: Some(&begin),
-            progress: Some(&hear),
+            progress: Some(&update),
             interrupted: Some(&watch.interrupted),
         };
         job(&asked.design()?, &options)
     })
 }
 
-/// Sweeps: `sweep.json`, how many runs were kept from before, and the table.
+/// Runs a sweep; returns `sweep.json`, the number of cached runs, and the table.
 #[pyfunction]
 pub(crate) fn sweep(
     py: Python<'_>,
@@ -104,7 +104,7 @@ pub(crate) fn sweep(
     Ok((json(&sweep)?, sweep.kept, Table::from(table)))
 }
 
-/// What a sweep is going to take, as JSON.
+/// Estimates the cost of a sweep, as JSON.
 #[pyfunction]
 pub(crate) fn forecast(
     py: Python<'_>,
@@ -124,7 +124,7 @@ pub(crate) fn missing_runs(
     observed(py, asked, &how, None, workbench::missing_runs)
 }
 
-/// Makes some runs of a sweep, by their numbers, into the cache.
+/// Executes some runs of a sweep, by number, and caches them.
 #[pyfunction]
 pub(crate) fn make_runs(
     py: Python<'_>,
@@ -135,19 +135,19 @@ pub(crate) fn make_runs(
     observed(py, asked, &how, None, |design, options| workbench::make_runs(design, &runs, options))
 }
 
-/// Where runs are kept unless said otherwise.
+/// The default cache folder.
 #[pyfunction]
 pub(crate) fn default_cache() -> Option<PathBuf> {
     workbench::default_cache()
 }
 
-/// Checks that runs can be kept in a folder.
+/// Checks that a folder can be used as a cache.
 #[pyfunction]
 pub(crate) fn can_keep(folder: PathBuf) -> PyResult<()> {
     workbench::can_keep(&folder).map_err(raised)
 }
 
-/// What tells builds apart whose runs are not each other's.
+/// Identifies the build; runs of different builds are not interchangeable.
 #[pyfunction]
 pub(crate) fn build() -> &'static str {
     workbench::BUILD

@@ -1,7 +1,7 @@
-//! Tables of results, for libraries that read Arrow.
+//! Tables of results for Arrow libraries.
 //!
-//! A table is a Parquet file: one on disk, or the same bytes in memory. It is read when somebody
-//! asks for it, batch by batch, through Arrow's PyCapsule interface.
+//! A table is a Parquet file, on disk or in memory. It is read on demand, batch by batch, through
+//! Arrow's PyCapsule interface.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -19,14 +19,14 @@ use tidegate_workbench::Error;
 
 use crate::errors::raised;
 
-/// Rows that are read at once: as many as are written at once.
+/// Rows per batch: as many as in a row group.
 const ROWS: usize = 1 << 16;
 
-/// A table of results: rows of flows, a time series, what a sweep measured.
+/// A table of results: flows, time series, or measurements of a sweep.
 #[pyclass(frozen, module = "tidegate._native")]
 pub(crate) struct Table(Place);
 
-/// What a table is made of.
+/// The source of a table.
 #[derive(FromPyObject)]
 enum Of {
     Bytes(Vec<u8>),
@@ -44,7 +44,7 @@ impl From<Vec<u8>> for Table {
     }
 }
 
-/// What is known of a table before it is read.
+/// An opened table.
 struct Opened {
     rows: i64,
     reader: ParquetRecordBatchReader,
@@ -77,7 +77,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// The table in a Parquet file, which is read when it is asked for; or in the bytes of one.
+    /// Creates a table from the path of a Parquet file, which is read on demand, or from its bytes.
     #[new]
     fn new(of: Of) -> PyResult<Table> {
         let table = Table(match of {
@@ -88,7 +88,8 @@ impl Table {
         Ok(table)
     }
 
-    /// How it is made again, for pickle: of its bytes, or of its path, where the file has to be.
+    /// For pickle: reconstructs the table from its bytes, or from its path, where the file must
+    /// exist.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let of = match &self.0 {
             Place::File(path) => path.clone().into_pyobject(py)?.into_any(),
@@ -119,8 +120,8 @@ impl Table {
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// Arrow's PyCapsule interface: the rows, batch by batch. Other types than the table's own
-    /// cannot be asked for, which the interface allows.
+    /// Arrow's PyCapsule interface: the rows, batch by batch. A requested schema is ignored, which
+    /// the interface permits.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

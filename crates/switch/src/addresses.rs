@@ -1,4 +1,4 @@
-//! Hosts by address: a UDP socket that stands for each of them.
+//! Hosts with addresses: the switch has one UDP socket for each of them.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice};
@@ -14,7 +14,7 @@ use crate::slots::Way;
 use crate::sockets::{Message, Sockets};
 use crate::{Counts, Path};
 
-/// A real host, and which of the fabric's it is.
+/// A real host, with its place in the fabric.
 #[derive(Clone, Copy)]
 struct Host {
     place: u32,
@@ -23,43 +23,42 @@ struct Host {
 
 pub(crate) struct Addresses {
     hosts: Vec<Host>,
-    /// By address, the number of the host that is there.
+    /// Number of the host with an address.
     numbers: BTreeMap<SocketAddrV4, u32>,
-    /// By host, the one that stands for it: others send there what is for it, and what it receives
-    /// from them comes from theirs.
+    /// By host, its socket: others send datagrams for the host to it, and the host receives
+    /// datagrams from the sockets of others.
     pub(crate) sockets: Sockets,
     pub(crate) counts: Counts,
 }
 
 impl Addresses {
-    /// # Errors
-    /// Where an address cannot be listened at, or the kernel lacks what is asked of it; the message
-    /// says which.
+    /// # Errors If a socket cannot be bound, or the kernel lacks an option; the message names the
+    /// address.
     pub(crate) fn open(hosts: &[Vec<SocketAddrV4>], listen: SocketAddrV4) -> io::Result<Addresses> {
-        let there = |(place, of): (u32, &Vec<SocketAddrV4>)| {
+        let attached = |(place, of): (u32, &Vec<SocketAddrV4>)| {
             of.iter().map(move |&address| Host { place, address }).collect::<Vec<_>>()
         };
-        let hosts: Vec<Host> = (0..).zip(hosts).flat_map(there).collect();
+        let hosts: Vec<Host> = (0..).zip(hosts).flat_map(attached).collect();
         let mut sockets = Sockets::new()?;
         for number in 0..hosts.len() {
             let at = address(listen, number)?;
             open(&mut sockets, at).map_err(|why| {
-                io::Error::new(why.kind(), format!("cannot listen at {at}: {why}"))
+                io::Error::new(why.kind(), format!("cannot listen on {at}: {why}"))
             })?;
         }
         let numbers = (0..).zip(&hosts).map(|(number, host)| (host.address, number)).collect();
         Ok(Addresses { hosts, numbers, sockets, counts: Counts::default() })
     }
 
-    /// Where hosts send to, by who sends and then for whom.
+    /// The addresses to which hosts send, ordered by sender, then by destination.
     pub(crate) fn paths(&self) -> Vec<Path> {
         let at = |number: u32| {
             let at = getsockname::<SockaddrIn>(self.sockets.get(number).as_raw_fd());
             at.ok().map(SocketAddrV4::from)
         };
-        let stand: Vec<_> = self.hosts.iter().zip((0..).map(at)).collect();
+        let sockets: Vec<_> = self.hosts.iter().zip((0..).map(at)).collect();
         let paths = self.hosts.iter().flat_map(|from| {
-            let others = stand.iter().filter(move |(to, _)| to.place != from.place);
+            let others = sockets.iter().filter(move |(to, _)| to.place != from.place);
             others.filter_map(move |(to, at)| {
                 at.map(|at| Path { from: from.address, to: to.address, at })
             })
@@ -72,7 +71,7 @@ impl Addresses {
         [self.hosts[path as usize / hosts], self.hosts[path as usize % hosts]]
     }
 
-    /// Takes what has come in; whether some may be left.
+    /// Receives datagrams; returns whether more may be pending.
     pub(crate) fn receive(&mut self, mut each: impl FnMut(Received<'_>)) -> io::Result<bool> {
         let Addresses { hosts, numbers, sockets, counts } = self;
         sockets.receive(|message: Message<'_, SockaddrIn>| {
@@ -91,7 +90,7 @@ impl Addresses {
         })
     }
 
-    /// Hands a datagram to the kernel, for the host that its path leads to.
+    /// Sends a datagram to the host at the end of its path.
     pub(crate) fn send(&self, path: u32, datagram: &Datagram) -> io::Result<()> {
         let socket = self.sockets.get(path / self.hosts.len() as u32);
         let to = SockaddrIn::from(self.ends(path)[1].address);
@@ -103,14 +102,14 @@ impl Addresses {
     }
 }
 
-/// The address so many ports above the first.
+/// The address whose port is `number` above the first.
 fn address(listen: SocketAddrV4, number: usize) -> io::Result<SocketAddrV4> {
     let (ip, first): (Ipv4Addr, u16) = (*listen.ip(), listen.port());
     if first == 0 {
         return Ok(listen);
     }
     let port = u16::try_from(number).ok().and_then(|number| first.checked_add(number));
-    let why = || format!("no UDP port is {number} above {first}");
+    let why = || format!("UDP port {first} + {number} exceeds 65535");
     port.map(|port| SocketAddrV4::new(ip, port))
         .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, why()))
 }

@@ -1,4 +1,4 @@
-//! Any frame: what a switch must survive, and what it may alter.
+//! Robustness of frame handling against arbitrary frames, and limits of modifications.
 
 use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, Rate, Span, frame_flag};
@@ -9,13 +9,12 @@ use crate::ethernet::{self, BESIDE_BYTES, Ip};
 const READER: Reader = Reader { priorities: 8, stamps: true, sized: false, sprays: false };
 const ECN: u8 = 0b11;
 
-/// Takes a frame apart that `script` describes (any bytes at all, or UDP or TCP over IPv4 or IPv6,
-/// with tags, options, telemetry, padding, whole, in fragments, damaged), marks it, adds telemetry
-/// where it asks for that, and puts it together again.
+/// Parses a frame that `script` describes (arbitrary bytes, or UDP or TCP over IPv4 or IPv6, with
+/// tags, options, telemetry, padding, complete, fragmented or damaged), marks it, adds requested
+/// telemetry, and writes it again.
 ///
-/// # Panics
-/// When the switch does, when more has changed than ECN, telemetry, lengths and checksums, or when
-/// a checksum that was right is wrong, or one that was wrong is right.
+/// # Panics If the switch panics, if anything but ECN, telemetry, lengths and checksums has
+/// changed, if a correct checksum became wrong, or a wrong one correct.
 pub fn any_frame(script: &[u8]) {
     let Some((choice, rest)) = script.split_first_chunk() else { return };
     let before = frame(choice, rest);
@@ -58,15 +57,15 @@ pub fn any_frame(script: &[u8]) {
     assert_eq!(right(&before), right(&after));
 }
 
-/// A payload of UDP has grown by as much as its frame.
+/// The length of the UDP payload, which must have grown as much as its frame.
 fn readable_now(before: &[u8], after: &[u8], readable: usize) -> usize {
-    assert!(readable > 0 || before.len() == after.len(), "nothing to write telemetry into");
+    assert!(readable > 0 || before.len() == after.len(), "telemetry without a UDP payload");
     let now = readable + after.len() - before.len();
-    assert_eq!(now, ethernet::content(after).0.readable, "lengths say so");
+    assert_eq!(now, ethernet::content(after).0.readable, "the length fields");
     now
 }
 
-/// A frame without what a switch may alter.
+/// A frame without the fields that a switch may change.
 fn without(frame: &[u8], readable: usize) -> Vec<u8> {
     let mut all = frame.to_vec();
     let Some(ip) = Ip::of(frame) else { return all };
@@ -93,7 +92,7 @@ fn without(frame: &[u8], readable: usize) -> Vec<u8> {
     all
 }
 
-/// Whether the checksums of IPv4 and UDP are right, where there are any; computed in full.
+/// Whether the checksums of IPv4 and UDP are correct, if present; computed in full.
 fn right(frame: &[u8]) -> [Option<bool>; 2] {
     let Some(ip) = Ip::of(frame) else { return [None; 2] };
     let Ip { at, end, is_six } = ip;
@@ -108,10 +107,10 @@ fn right(frame: &[u8]) -> [Option<bool>; 2] {
     [(!is_six).then(|| sum(&[&frame[at..end]]) == RIGHT), udp]
 }
 
-/// What words add up to that have a right checksum among them.
+/// The sum of words that include a correct checksum.
 const RIGHT: u16 = 0xffff;
 
-/// Of words, in ones' complement.
+/// Sum of words in ones' complement.
 fn sum(parts: &[&[u8]]) -> u16 {
     let mut sum: u32 = 0;
     for part in parts {
@@ -123,7 +122,7 @@ fn sum(parts: &[&[u8]]) -> u16 {
     sum as u16
 }
 
-/// The one that is described.
+/// Builds the described frame.
 fn frame(choice: &[u8; 8], rest: &[u8]) -> Vec<u8> {
     let &[what, tos, shape, records, at, ..] = choice;
     let by = choice[7];
@@ -162,7 +161,7 @@ fn frame(choice: &[u8; 8], rest: &[u8]) -> Vec<u8> {
         let options = usize::from(shape % 4) * 4;
         let mut ip = vec![0x45 + shape % 4, tos];
         ip.extend(((20 + options + transport.len()) as u16).to_be_bytes());
-        // Now and then one of several fragments, or one that must not become several.
+        // Sometimes a fragment, or a packet with "don't fragment".
         ip.extend([0, by, if is(5) { 0x20 } else { 0x40 }, 0, 64, protocol, 0, 0]);
         ip.extend(addresses);
         ip.resize(20 + options, by);
@@ -183,7 +182,7 @@ fn frame(choice: &[u8; 8], rest: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Telemetry that asks for what `shape` says, with so many records.
+/// Telemetry with requests by `shape`, and a number of hop records.
 fn asking(shape: u8, records: u8) -> Vec<u8> {
     let asked = [frame_flag::STAMP_PEAK, frame_flag::STAMP_HOPS];
     let flags = asked.into_iter().zip([4, 8]).filter(|(_, bit)| shape & bit != 0);

@@ -1,4 +1,4 @@
-//! Any datagrams at any times: what a switch must survive.
+//! Robustness of switches against arbitrary datagrams at arbitrary times.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -14,11 +14,11 @@ use crate::slots::Way;
 use crate::{Config, Places};
 
 const HOSTS: u32 = 4;
-/// Bytes of a script that say what comes next.
+/// Length of a step of a script in bytes.
 const STEP: usize = 8;
 const ECN: u8 = 0b11;
 
-/// Two racks of two hosts on two spines, and what its switches have, by the bits of `choice`.
+/// Two racks of two hosts with two spines; the bits of `choice` select functions of the switches.
 pub(crate) fn config(choice: u8) -> Config {
     let is = |bit: u8| choice >> bit & 1 == 1;
     let credit_queue = CreditQueue { share: 0.05, bytes: 1_000, burst_bytes: 200 };
@@ -63,7 +63,7 @@ pub(crate) fn config(choice: u8) -> Config {
     }
 }
 
-/// A datagram as it came.
+/// A datagram on arrival.
 struct Came {
     at: Time,
     way: Way,
@@ -71,12 +71,11 @@ struct Came {
     payload: Vec<u8>,
 }
 
-/// Sends through switches what `script` says, at the times that it says: any bytes, telemetry of
-/// any kind, whole, damaged and in part, and datagrams of any length.
+/// Sends datagrams through switches by a script: arbitrary bytes, all kinds of telemetry, complete,
+/// damaged and truncated, with arbitrary lengths and times.
 ///
-/// # Panics
-/// When the switches do, lose one without counting it, keep one, or alter more of one than its
-/// marks and the values of its telemetry.
+/// # Panics If the switches panic, lose a datagram without counting it, keep one, or change
+/// anything but marks and values of telemetry.
 pub fn any_traffic(script: &[u8]) {
     let Some((&choice, script)) = script.split_first() else { return };
     let mut crossing = match Crossing::new(&config(choice)) {
@@ -89,13 +88,13 @@ pub fn any_traffic(script: &[u8]) {
     for step in steps {
         let &[gap, ago, hosts, tos, ..] = step;
         now += Span::us(u64::from(gap) * u64::from(gap));
-        // It may have come before what is known already, as the kernel tells it.
+        // Its time stamp may be earlier than those of processed datagrams.
         let at = Time::ZERO.max(now.before(Span::us(u64::from(ago) / 4)));
         let (from, to) = (u32::from(hosts) % HOSTS, u32::from(hosts >> 4) % HOSTS);
         let number = came.len() as u32;
         if from != to {
             let payload = payload(number, step, script);
-            // The path tells which it is when it comes out.
+            // The path identifies the datagram on departure.
             let way = Way { path: number, from, to, flow: 0 };
             crossing.take(at, way, Content::datagram(tos, &payload));
             came.push(Came { at, way, tos, payload });
@@ -105,18 +104,18 @@ pub fn any_traffic(script: &[u8]) {
             left += leave(&mut crossing, sized, now, &came);
         }
     }
-    // All queues are empty before then.
+    // All queues are empty by then.
     now += Span::s(100);
     crossing.advance(now);
     left += leave(&mut crossing, sized, now, &came);
-    assert_eq!(crossing.held(), 0, "something is kept");
+    assert_eq!(crossing.held(), 0, "a datagram was kept");
     let (ports, _) = crossing.fabric.records();
     let dropped: u64 = ports.iter().map(|port| port.drops + port.credit_drops).sum();
     let refused = crossing.counts.too_long + crossing.counts.too_fast;
     assert_eq!(left + dropped + refused, came.len() as u64, "{left}, {dropped}, {refused}");
 }
 
-/// What a datagram has in it.
+/// The payload of a datagram.
 fn payload(number: u32, step: &[u8; STEP], script: &[u8]) -> Vec<u8> {
     let &[_, _, _, _, what, records, at, by] = step;
     let mut bytes = match what % 4 {
@@ -146,14 +145,14 @@ fn payload(number: u32, step: &[u8; STEP], script: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Takes out what leaves by now, and holds it against what came; how many.
+/// Takes departures until now and compares them with arrivals; returns their number.
 fn leave(crossing: &mut Crossing, sized: bool, now: Time, came: &[Came]) -> u64 {
     let (mut count, mut last) = (0, Time::ZERO);
     while let Some((at, number)) = crossing.due(now) {
         let slot = crossing.slot(number);
         let Came { at: came_at, way, tos, payload } = &came[slot.way.path as usize];
         assert_eq!(slot.way, *way);
-        assert!(payload.len() <= MOST_BYTES, "{} bytes are no packet", payload.len());
+        assert!(payload.len() <= MOST_BYTES, "{} bytes exceed a packet", payload.len());
         let carried = match payload.last_chunk() {
             Some(&[a, b, _, _, _, _]) if sized => u64::from(u16::from_be_bytes([a, b])),
             _ => (payload.len() + AROUND_BYTES) as u64,
@@ -169,7 +168,7 @@ fn leave(crossing: &mut Crossing, sized: bool, now: Time, came: &[Came]) -> u64 
     count
 }
 
-/// Asserts that nothing but the values of telemetry differ, and as they may.
+/// Asserts that only values of telemetry differ, in permitted ways.
 fn altered(before: &[u8], after: &[u8]) {
     let read = |bytes: &[u8]| {
         let (mut frame, mut hops) = (Frame::default(), HopTrace::default());

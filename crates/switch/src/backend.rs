@@ -1,4 +1,4 @@
-//! Where packets come from and go to: hosts by address, or behind network interfaces.
+//! I/O of the switch: hosts with addresses, or hosts behind network interfaces.
 
 use std::io;
 use std::time::Duration;
@@ -14,19 +14,18 @@ pub(crate) enum Backend {
     Interfaces(Interfaces),
 }
 
-/// What has come in for somebody.
+/// A received datagram or frame.
 pub(crate) struct Received<'a> {
-    /// Where it goes; a copy each.
+    /// Its ways; each gets a copy.
     pub(crate) ways: &'a [Way],
-    /// When the kernel had it, by the clock that people set.
+    /// Time of reception by the kernel, by the real-time clock.
     pub(crate) stamp: Duration,
     pub(crate) content: Content<'a>,
 }
 
 impl Backend {
-    /// # Errors
-    /// Where an address cannot be listened at, or an interface cannot be used; the message says
-    /// which, and why.
+    /// # Errors If a socket cannot be bound, or an interface cannot be used; the message names it
+    /// and the reason.
     pub(crate) fn open(places: &Places) -> io::Result<Backend> {
         Ok(match places {
             Places::Addresses { hosts, listen } => {
@@ -36,7 +35,7 @@ impl Backend {
         })
     }
 
-    /// Where hosts with addresses send to, by who sends and then for whom.
+    /// The addresses to which hosts with addresses send, ordered by sender, then by destination.
     pub(crate) fn paths(&self) -> Vec<Path> {
         match self {
             Backend::Addresses(addresses) => addresses.paths(),
@@ -44,7 +43,7 @@ impl Backend {
         }
     }
 
-    /// Waits for something to come in, for at most so long.
+    /// Waits for input, at most for `most`.
     pub(crate) fn wait(&self, most: Duration) -> io::Result<bool> {
         match self {
             Backend::Addresses(Addresses { sockets, .. })
@@ -52,7 +51,7 @@ impl Backend {
         }
     }
 
-    /// Takes what has come in, and counts it; whether some may be left.
+    /// Receives and counts input; returns whether more may be pending.
     pub(crate) fn receive(&mut self, each: impl FnMut(Received<'_>)) -> io::Result<bool> {
         match self {
             Backend::Addresses(addresses) => addresses.receive(each),
@@ -60,7 +59,7 @@ impl Backend {
         }
     }
 
-    /// Hands to the kernel what has come by this path.
+    /// Sends a datagram along a path.
     pub(crate) fn send(&self, path: u32, datagram: &Datagram) -> io::Result<()> {
         match self {
             Backend::Addresses(addresses) => addresses.send(path, datagram),
@@ -68,7 +67,7 @@ impl Backend {
         }
     }
 
-    /// What came in, and what of it got no further.
+    /// Counters of received and dropped input.
     pub(crate) fn counts(&self) -> Counts {
         match self {
             Backend::Addresses(Addresses { sockets, counts, .. })
@@ -78,7 +77,7 @@ impl Backend {
         }
     }
 
-    /// Interfaces by which unfinished frames have come.
+    /// Interfaces that delivered unfinished frames.
     pub(crate) fn unfinished(&self) -> Vec<String> {
         match self {
             Backend::Addresses(_) => Vec::new(),

@@ -1,19 +1,18 @@
-//! The time that switches see, by the clock that nobody sets.
+//! The time of switches, by the monotonic clock.
 
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use tidegate_core::{Dilation, Span, Time};
 
-/// Two readings of a clock that are so close have nothing between them but a third.
+/// If two readings of the monotonic clock are this close, the reading in between is precise enough.
 const CLOSE: Duration = Duration::from_micros(2);
-/// Tries to read them so close.
+/// Maximum number of attempts.
 const TRIES: usize = 8;
 
 pub(crate) struct Clock(Dilation);
 
-/// What the clock of the kernel's time stamps, which people set, is ahead of the one that nobody
-/// sets.
+/// The offset of the real-time clock, which the kernel's time stamps use, to the monotonic clock.
 #[derive(Clone, Copy)]
 pub(crate) struct Start {
     ahead: Duration,
@@ -21,7 +20,7 @@ pub(crate) struct Start {
 }
 
 impl Clock {
-    /// One that begins now, unless it is told how it goes.
+    /// Creates a clock; without a dilation, one that begins now at normal speed.
     pub(crate) fn new(dilation: Option<Dilation>) -> Clock {
         Clock(dilation.unwrap_or_else(|| Dilation::none(read(ClockId::CLOCK_MONOTONIC))))
     }
@@ -30,26 +29,26 @@ impl Clock {
         self.0.time(read(ClockId::CLOCK_MONOTONIC))
     }
 
-    /// How long that is for who sleeps.
+    /// The real duration of a span.
     pub(crate) fn real(&self, span: Span) -> Duration {
         self.0.real(span)
     }
 
-    /// How long that is here.
+    /// The span of a real duration.
     pub(crate) fn span(&self, real: Duration) -> Span {
         self.0.span(real)
     }
 
-    /// Reads both clocks together: what stamps of about now are to be held against. A thread can
-    /// lose its core between the two; of several tries the closest counts.
+    /// Reads both clocks together, to convert recent time stamps. The thread may be preempted
+    /// between the readings, so the closest of several attempts is used.
     pub(crate) fn start(&self) -> Start {
         let mut best = (Duration::MAX, Duration::ZERO);
         for _ in 0..TRIES {
             let before = read(ClockId::CLOCK_MONOTONIC);
-            let shown = read(ClockId::CLOCK_REALTIME);
+            let real_time = read(ClockId::CLOCK_REALTIME);
             let apart = read(ClockId::CLOCK_MONOTONIC).saturating_sub(before);
             if apart < best.0 {
-                best = (apart, shown.saturating_sub(before + apart / 2));
+                best = (apart, real_time.saturating_sub(before + apart / 2));
             }
             if apart <= CLOSE {
                 break;
@@ -60,13 +59,13 @@ impl Clock {
 }
 
 impl Start {
-    /// When something happened that has this stamp.
+    /// Converts a time stamp.
     pub(crate) fn time(self, stamp: Duration) -> Time {
         self.dilation.time(stamp.saturating_sub(self.ahead))
     }
 }
 
 fn read(clock: ClockId) -> Duration {
-    // Both clocks are there on every Linux.
+    // Every Linux has both clocks.
     clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }

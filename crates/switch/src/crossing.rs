@@ -1,5 +1,4 @@
-//! Between the sockets: datagrams as packets of the switches, from when they came to when they
-//! leave. Neither sockets nor a clock are here.
+//! Datagrams as packets of the switches, from arrival to departure, without sockets and clocks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,25 +16,24 @@ use crate::{Config, Counts};
 pub(crate) struct Crossing {
     pub(crate) fabric: OpenFabric,
     reader: Reader,
-    /// Each datagram takes a path for itself.
+    /// Whether each datagram takes its own path.
     sprays: bool,
     slots: Slots,
-    /// What has come in since the last step: when, and its number.
+    /// Arrival times and numbers of datagrams since the last step.
     inbox: Vec<(Time, u32)>,
     pub(crate) uplinks: Uplinks,
     leaving: Vec<Leaving>,
     dropped: Vec<u32>,
-    /// What is to be sent: when, in which order, and its number.
+    /// Datagrams to send: time, order of equal times, and number.
     due: BinaryHeap<Reverse<(Time, u64, u32)>>,
     order: u64,
-    /// Datagrams that have been handed to the switches.
+    /// Number of datagrams that entered the switches.
     taken: u64,
     pub(crate) counts: Counts,
 }
 
 impl Crossing {
-    /// # Errors
-    /// Where there are no such switches.
+    /// # Errors If the configuration is not supported.
     pub(crate) fn new(config: &Config) -> io::Result<Crossing> {
         let Config { fabric, routing, seed, .. } = config;
         let priorities = fabric.switches.iter().map(|switch| switch.priorities).min();
@@ -64,7 +62,7 @@ impl Crossing {
         })
     }
 
-    /// A datagram came in then, and waits for the next step.
+    /// Adds a datagram that arrived at `at`; it waits for the next step.
     pub(crate) fn take(&mut self, at: Time, way: Way, content: Content<'_>) {
         let number = self.slots.take();
         let slot = self.slots.get(number);
@@ -73,15 +71,15 @@ impl Crossing {
         self.inbox.push((at, number));
     }
 
-    /// So many wait for it.
+    /// Number of datagrams that wait for the next step.
     pub(crate) fn waiting(&self) -> usize {
         self.inbox.len()
     }
 
-    /// Hands on what has come, in the order in which it did, and starts what was due to leave by
-    /// now.
+    /// Passes arrived datagrams to the switches in the order of arrival, and runs the switches
+    /// until now.
     pub(crate) fn advance(&mut self, now: Time) {
-        // Stable: those of one socket and one time stamp keep their order.
+        // The sort is stable: datagrams of one socket with equal time stamps keep their order.
         self.inbox.sort_by_key(|&(at, _)| at);
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.drain(..).for_each(|(at, number)| self.enter(at, number));
@@ -102,12 +100,12 @@ impl Crossing {
         }
     }
 
-    /// A datagram came in then: it becomes a packet on the link of its host.
+    /// Turns an arrived datagram into a packet on the link of its host.
     fn enter(&mut self, at: Time, number: u32) {
         let slot = self.slots.get(number);
         let Way { from, to, flow, .. } = slot.way;
         self.taken += 1;
-        // Of both directions the same; sprayed, each datagram's own.
+        // Equal in both directions of a connection; with spraying, different for each datagram.
         let connection = flow ^ (u64::from(from.min(to)) << 32 | u64::from(from.max(to)));
         let entropy = mix64(if self.sprays { self.taken } else { connection });
         let Some(packet) = slot.datagram.packet(self.reader, number, to, entropy as u32) else {
@@ -122,14 +120,13 @@ impl Crossing {
         }
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     pub(crate) fn next(&self) -> Time {
         let due = self.due.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         due.min(self.fabric.next()).min(self.uplinks.next())
     }
 
-    /// The next datagram that is to be sent by now, and when it was. It has to be
-    /// [freed](Self::free).
+    /// Takes the next datagram that is due, with its time. The caller must [free](Self::free) it.
     pub(crate) fn due(&mut self, now: Time) -> Option<(Time, u32)> {
         let &Reverse((at, _, number)) = self.due.peek().filter(|next| next.0.0 <= now)?;
         self.due.pop();
@@ -144,7 +141,7 @@ impl Crossing {
         self.slots.free(number);
     }
 
-    /// So many datagrams are here.
+    /// Number of datagrams in the switches.
     pub(crate) fn held(&self) -> usize {
         self.slots.used()
     }
@@ -156,7 +153,7 @@ mod tests {
     use crate::any_traffic::config;
     use tidegate_core::fabric::Node;
 
-    /// Numbers of paths, in the order in which their datagrams leave by then.
+    /// Numbers of the paths, in the order in which their datagrams leave until `now`.
     fn leaving(crossing: &mut Crossing, now: Time) -> Vec<u32> {
         crossing.advance(now);
         let mut paths = Vec::new();
@@ -168,9 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn who_came_first_is_first_whoever_was_heard_of_first() {
+    fn arrival_time_decides_the_order() {
         let mut crossing = Crossing::new(&Config { uplinks: true, ..config(0) }).unwrap();
-        // They share the link of their host.
+        // The datagrams share the link of their host.
         for (path, to, at) in [(7, 2, 30), (8, 3, 10), (9, 2, 20)] {
             let way = Way { path, from: 0, to, flow: 0 };
             crossing.take(Time::us(at), way, Content::datagram(0, &[0; 900]));
@@ -179,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn both_directions_of_a_pair_take_the_same_spine() {
+    fn symmetric_ecmp_same_spine_both_ways() {
         let spine = |from, to, flow| {
             let config = Config { routing: Routing::SymmetricEcmp, ..config(0) };
             let mut crossing = Crossing::new(&config).unwrap();
@@ -198,7 +195,7 @@ mod tests {
             spines.extend(there);
         }
         assert!(spines.contains(&Node::Switch(2)) && spines.contains(&Node::Switch(3)));
-        // So do several connections of one pair.
+        // Several connections of one pair use both spines.
         let spines: Vec<_> = (0..20).flat_map(|flow| spine(0, 2, flow)).collect();
         assert!(spines.contains(&Node::Switch(2)) && spines.contains(&Node::Switch(3)));
     }

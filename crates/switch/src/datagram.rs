@@ -1,13 +1,13 @@
-//! What a switch reads of a datagram or a frame, and what it writes into it.
+//! The fields of a datagram or frame that a switch reads and writes.
 //!
-//! | where | what |
+//! | field | content |
 //! | --- | --- |
 //! | DSCP | a class selector: 8 · (7 − priority); its lowest two bits set: a credit |
-//! | ECN | marks, of what may be marked |
-//! | telemetry | [headers](tidegate_core::wire::telemetry) that the payload of UDP begins with |
+//! | ECN | ECN-capable, and congestion experienced |
+//! | telemetry | [headers](tidegate_core::wire::telemetry) at the beginning of the UDP payload |
 //!
-//! Without telemetry, or with some that makes no sense, a datagram is forwarded as it is. Codes
-//! that end in two ones are for local use (RFC 2474, section 6).
+//! A datagram without valid telemetry is forwarded unchanged. DSCPs that end in two ones are for
+//! local use (RFC 2474, section 6).
 
 use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, MIN_WIRE_BYTES, frame_flag};
@@ -15,17 +15,17 @@ use tidegate_sim::Packet;
 
 use crate::ethernet;
 
-/// Bytes of a datagram on the wire beside the payload of UDP: 8 UDP, 20 IP, 18 Ethernet, 20
+/// Bytes of a datagram on the wire in addition to the UDP payload: 8 UDP, 20 IP, 18 Ethernet, 20
 /// preamble and gap.
 pub const AROUND_BYTES: usize = 8 + 20 + 18 + 20;
-/// The most payload of UDP that is a packet.
+/// Maximum UDP payload of a packet.
 pub const MOST_BYTES: usize = u16::MAX as usize - AROUND_BYTES;
 
 const ECN: u8 = 0b11;
-/// Of a DSCP: local use.
+/// The two lowest bits of a DSCP for credits: local use.
 const CREDIT: u8 = 0b11;
 
-/// The type of service of a packet: its DSCP, and whether it may be marked or is.
+/// The type of service of a packet: DSCP and ECN.
 pub fn tos(frame: &Frame) -> u8 {
     let is = |flag: u8| frame.flags & flag != 0;
     let class = 8 * (7 - frame.priority.min(7));
@@ -38,60 +38,60 @@ pub fn tos(frame: &Frame) -> u8 {
     (class | credit) << 2 | ecn
 }
 
-/// How a switch sees datagrams.
+/// How a switch reads datagrams.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader {
-    /// It has so many priorities; those below share the lowest.
+    /// Number of priorities; lower classes share the lowest.
     pub priorities: u8,
-    /// It writes telemetry.
+    /// Whether the switch writes telemetry.
     pub stamps: bool,
-    /// The last six bytes of each datagram say what links carry of it, in two, and what its path is
-    /// chosen by.
+    /// Whether each datagram ends with the size that counts on links (two bytes) and the path
+    /// entropy (four bytes).
     pub sized: bool,
-    /// Whatever they say, each takes a path for itself.
+    /// Whether each datagram takes its own path, regardless of its entropy.
     pub sprays: bool,
 }
 
-/// What has come in, as a switch sees it.
+/// A received datagram or frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Content<'a> {
-    /// Headers before the payload; none where the kernel reads and writes them.
+    /// Headers before the payload; empty if the kernel handles them.
     pub head: &'a [u8],
     /// DSCP and ECN.
     pub tos: u8,
-    /// The rest.
+    /// The bytes after the headers.
     pub payload: &'a [u8],
-    /// So many bytes of it are the payload of UDP, which may begin with telemetry.
+    /// Length of the UDP payload in it, which may begin with telemetry.
     pub readable: usize,
-    /// Bytes on the wire beside all of these.
+    /// Further bytes on the wire.
     pub beside: usize,
 }
 
 impl<'a> Content<'a> {
-    /// A payload of UDP, which came with this type of service.
+    /// A UDP payload with its type of service.
     pub fn datagram(tos: u8, payload: &'a [u8]) -> Content<'a> {
         Content { head: &[], tos, payload, readable: payload.len(), beside: AROUND_BYTES }
     }
 }
 
-/// A datagram, or a frame, that is on its way through the switch.
+/// A datagram or frame in the switch.
 #[derive(Clone, Debug, Default)]
 pub struct Datagram {
     head: Vec<u8>,
     tos: u8,
     bytes: Vec<u8>,
-    /// Telemetry is among so many of them.
+    /// Number of bytes that may contain telemetry.
     readable: usize,
-    /// Bytes on the wire beside head and bytes.
+    /// Further bytes on the wire.
     beside: usize,
-    /// Stands in place of the first bytes when it leaves.
+    /// Telemetry that replaces the first bytes on departure.
     telemetry: Vec<u8>,
-    /// So many of them.
+    /// Number of replaced bytes.
     replaced: usize,
 }
 
 impl Datagram {
-    /// This instead.
+    /// Sets the content, reusing the memory.
     pub fn fill(&mut self, content: Content<'_>) {
         let Content { head, tos, payload, readable, beside } = content;
         (self.tos, self.readable, self.beside) = (tos, readable, beside);
@@ -103,8 +103,8 @@ impl Datagram {
         self.replaced = 0;
     }
 
-    /// As a packet called `number` to a host of the fabric; `entropy` is what paths are chosen by.
-    /// None where it is too long.
+    /// Creates packet `number` to a host of the fabric, with path entropy `entropy`; `None` if it
+    /// is too long.
     pub fn packet(
         &mut self,
         reader: Reader,
@@ -115,8 +115,8 @@ impl Datagram {
         let whole = u16::try_from(self.head.len() + self.bytes.len() + self.beside).ok()?;
         let (wire_bytes, entropy) = match self.bytes.last_chunk() {
             Some(&[a, b, c, d, e, f]) if reader.sized => {
-                let said = u32::from_be_bytes([c, d, e, f]);
-                (u16::from_be_bytes([a, b]), if reader.sprays { entropy } else { said })
+                let own = u32::from_be_bytes([c, d, e, f]);
+                (u16::from_be_bytes([a, b]), if reader.sprays { entropy } else { own })
             }
             _ => (whole, entropy),
         };
@@ -139,15 +139,15 @@ impl Datagram {
         Some(Packet { number, frame, hops })
     }
 
-    /// Writes what the switch says of its packet into it.
+    /// Writes marks and telemetry of its packet into the datagram.
     pub fn stamp(&mut self, packet: &Packet) {
         let Packet { frame, hops, .. } = packet;
         if frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0 {
             self.tos |= ECN;
         }
-        let asked = frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
+        let requested = frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
         self.telemetry.resize(telemetry::MOST_BYTES, 0);
-        let written = match asked {
+        let written = match requested {
             0 => None,
             _ => telemetry::emit(frame, hops, &mut self.telemetry).ok(),
         };
@@ -159,17 +159,17 @@ impl Datagram {
         ethernet::mend(&mut self.head, self.tos, before, &self.telemetry);
     }
 
-    /// The headers that it leaves with.
+    /// The headers on departure.
     pub fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// The type of service that it leaves with.
+    /// The type of service on departure.
     pub fn tos(&self) -> u8 {
         self.tos
     }
 
-    /// What it leaves with behind them, in two pieces.
+    /// The payload on departure, in two pieces.
     pub fn payload(&self) -> [&[u8]; 2] {
         [&self.telemetry, &self.bytes[self.replaced..]]
     }
@@ -188,7 +188,7 @@ mod tests {
         datagram
     }
 
-    /// Telemetry that asks for both, with a record of a hop before, and what follows.
+    /// Telemetry that requests both stamps and contains one hop record, followed by payload.
     fn asking() -> Vec<u8> {
         let flags = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
         let frame = Frame { flags, peak_hop_delay: Span::us(3), ..Frame::default() };
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_come_back_from_their_codes() {
+    fn tos_round_trip() {
         for priority in 0..8 {
             for flags in [
                 0,
@@ -212,8 +212,8 @@ mod tests {
             ] {
                 let frame = Frame { priority, flags, ..Frame::default() };
                 let packet = datagram(tos(&frame), b"x").packet(READER, 4, 2, 0).unwrap();
-                let Frame { priority: back, flags: said, dst, wire_bytes, .. } = packet.frame;
-                assert_eq!((back, said, dst, wire_bytes), (priority, flags, 2, 84));
+                let Frame { priority: back, flags: read, dst, wire_bytes, .. } = packet.frame;
+                assert_eq!((back, read, dst, wire_bytes), (priority, flags, 2, 84));
             }
         }
         // Best effort is the lowest, and network control the highest.
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn telemetry_is_written_where_it_is_asked_for() {
+    fn stamp_requested_telemetry() {
         let mut datagram = datagram(0b10, &asking());
         let mut packet = datagram.packet(READER, 0, 0, 0).unwrap();
         assert_eq!(packet.frame.wire_bytes as usize, asking().len() + AROUND_BYTES);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_nothing_leaves_as_it_came() {
+    fn stamp_keeps_other_payloads() {
         let echo = {
             let mut hops = HopTrace::default();
             hops.push(Hop::default());
@@ -252,7 +252,7 @@ mod tests {
             telemetry::emit(&Frame::default(), &hops, &mut bytes).unwrap();
             bytes
         };
-        // Nothing, no header, other versions, halves of headers, unknown kinds, echoes.
+        // Empty, no header, other versions, incomplete headers, unknown kinds, echoes.
         let mut all = vec![vec![], vec![1], b"hello".to_vec(), vec![0xff; 40], echo];
         all.extend((1..asking().len() - 7).map(|cut| asking()[..cut].to_vec()));
         let mut unknown = asking();
@@ -261,8 +261,8 @@ mod tests {
         for payload in all {
             let mut datagram = datagram(0, &payload);
             let mut packet = datagram.packet(READER, 0, 0, 0).unwrap();
-            let asked = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
-            let is_whole = packet.frame.flags & asked != 0;
+            let requested = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
+            let is_whole = packet.frame.flags & requested != 0;
             packet.frame.peak_hop_delay = Span::ZERO.max(packet.frame.peak_hop_delay);
             datagram.stamp(&packet);
             assert_eq!(datagram.payload().concat(), payload, "{is_whole}");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_may_say_what_links_carry_of_it() {
+    fn packet_size_from_trailer() {
         let sized = Reader { sized: true, ..READER };
         let wire_bytes = |reader: Reader, payload: &[u8]| {
             datagram(0, payload).packet(reader, 0, 0, 0).unwrap().frame.wire_bytes
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(wire_bytes(READER, &long), 300 + AROUND_BYTES as u16);
         long[294..296].copy_from_slice(&1_080_u16.to_be_bytes());
         assert_eq!(wire_bytes(sized, &long), 1_080);
-        // No packet is shorter than the shortest, whatever is said.
+        // The trailer cannot make a packet shorter than the minimum.
         assert_eq!(
             [&[0, 1, 2, 3, 4, 5][..], &[9], &[]].map(|payload| wire_bytes(sized, payload)),
             [84; 3]
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_no_packet() {
+    fn packet_maximum_length() {
         assert!(datagram(0, &vec![0; MOST_BYTES]).packet(READER, 0, 0, 0).is_some());
         assert!(datagram(0, &vec![0; MOST_BYTES + 1]).packet(READER, 0, 0, 0).is_none());
     }

@@ -1,47 +1,47 @@
-//! What a switch reads of an Ethernet frame, and what it changes in its headers.
+//! The fields of an Ethernet frame that a switch reads and writes.
 //!
-//! | where | what |
+//! | field | use |
 //! | --- | --- |
-//! | IPv4, IPv6 | DSCP and ECN, as of [datagrams](crate::datagram) |
-//! | UDP | its payload may begin with telemetry, which may grow |
-//! | lengths and checksums of both | follow |
-//! | addresses, protocol, ports | tell connections apart |
+//! | IPv4, IPv6 | DSCP and ECN, as in [datagrams](crate::datagram) |
+//! | UDP | the payload may begin with telemetry, which may grow |
+//! | lengths and checksums of both | updated |
+//! | addresses, protocol, ports | identify connections |
 //!
-//! Other frames, and those that make no sense, are best effort and leave as they came. Checksums
-//! follow by what has changed (RFC 1624), not by computing them anew: one that was wrong stays so,
-//! and whoever receives it can tell.
+//! Other and invalid frames are best effort and leave unchanged. Checksums are updated
+//! incrementally (RFC 1624) and not recomputed: a wrong checksum stays wrong, so the receiver
+//! detects it.
 
 use tidegate_core::mix64;
 use tidegate_core::wire::telemetry;
 
 use crate::datagram::Content;
 
-/// Where a frame comes from or goes to.
+/// A MAC address.
 pub(crate) type Address = [u8; 6];
 
-/// Bytes on the wire beside a frame: 4 of its checksum, 20 preamble and gap.
+/// Further bytes of a frame on the wire: 4 checksum, 20 preamble and gap.
 pub(crate) const BESIDE_BYTES: usize = 4 + 20;
-/// Header of a frame without tags.
+/// Length of the header of an untagged frame.
 pub(crate) const HEADER_BYTES: usize = 14;
-/// A tag.
+/// Length of a VLAN tag.
 pub(crate) const TAG_BYTES: usize = 4;
-/// Both addresses.
+/// Length of both addresses.
 const ADDRESSES_BYTES: usize = 12;
-/// Kinds of tags: of IEEE 802.1Q and 802.1ad.
+/// EtherTypes of tags: IEEE 802.1Q and 802.1ad.
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const UDP: u8 = 17;
 const UDP_BYTES: usize = 8;
 /// Protocols that begin with two ports: TCP, UDP, DCCP, SCTP.
 const WITH_PORTS: [u8; 4] = [6, UDP, 33, 132];
 
-/// For whom a frame is, and who sent it; none where it is shorter than any.
+/// Destination and source of a frame; `None` if it is too short.
 pub(crate) fn addresses(frame: &[u8]) -> Option<[Address; 2]> {
     let header: &[u8; HEADER_BYTES] = frame.first_chunk()?;
     let [to, from] = [&header[..6], &header[6..12]].map(|bytes| bytes.try_into().ok());
     Some([to?, from?])
 }
 
-/// Puts the tag back that the kernel has taken out of a frame.
+/// Inserts the tag that the kernel has removed from a frame.
 pub(crate) fn tagged(frame: &[u8], [kind, content]: [u16; 2], out: &mut Vec<u8>) {
     let (addresses, rest) = frame.split_at(ADDRESSES_BYTES.min(frame.len()));
     out.clear();
@@ -51,7 +51,7 @@ pub(crate) fn tagged(frame: &[u8], [kind, content]: [u16; 2], out: &mut Vec<u8>)
     out.extend_from_slice(rest);
 }
 
-/// A frame as switches see it, and what tells its connection from others: alike in both directions.
+/// Reads a frame: its content, and a hash of its connection, which is equal in both directions.
 pub(crate) fn content(frame: &[u8]) -> (Content<'_>, u64) {
     let beside = BESIDE_BYTES;
     let Some(ip) = Ip::of(frame) else {
@@ -64,8 +64,8 @@ pub(crate) fn content(frame: &[u8]) -> (Content<'_>, u64) {
     (Content { head, tos: ip.tos(frame), payload, readable, beside }, ip.flow(frame))
 }
 
-/// Writes into the headers what has changed: the type of service, and `new` in place of `old`, with
-/// which the payload of UDP begins. Both are of an even length, so that words stay words.
+/// Updates the headers for a new type of service, and for `new` in place of `old` at the beginning
+/// of the UDP payload. Both have an even length, so that 16-bit words stay aligned.
 pub(crate) fn mend(head: &mut [u8], tos: u8, old: &[u8], new: &[u8]) {
     let Some(ip) = Ip::of(head) else { return };
     let longer = (new.len() as u16).wrapping_sub(old.len() as u16);
@@ -78,7 +78,7 @@ pub(crate) fn mend(head: &mut [u8], tos: u8, old: &[u8], new: &[u8]) {
     let after = before.wrapping_add(longer);
     put(head, udp + 4, after);
     let checksum = word(head, udp + 6);
-    // Nought says that there is none. The length counts twice: in the pseudo-header, too.
+    // Zero means no checksum. The length counts twice because the pseudo-header contains it, too.
     if checksum != 0 {
         let [before, after] = [before, after].map(|length| 2 * u64::from(length));
         let mended = follow(checksum, sum(old) + before, sum(new) + after);
@@ -86,12 +86,12 @@ pub(crate) fn mend(head: &mut [u8], tos: u8, old: &[u8], new: &[u8]) {
     }
 }
 
-/// A header of IP.
+/// An IP header.
 #[derive(Clone, Copy)]
 pub(crate) struct Ip {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub(crate) at: usize,
-    /// The first byte behind it.
+    /// Offset of the first byte after it.
     pub(crate) end: usize,
     pub(crate) is_six: bool,
 }
@@ -119,18 +119,18 @@ impl Ip {
         if is_six { frame[at] << 4 | frame[at + 1] >> 4 } else { frame[at + 1] }
     }
 
-    /// What follows it; none where that is a part of something longer.
+    /// The protocol of the payload; `None` for fragments.
     fn protocol(self, frame: &[u8]) -> Option<u8> {
         let Ip { at, is_six, .. } = self;
         if is_six {
-            // Fragments have a header of their own between.
+            // Fragments have an extension header with its own number.
             return Some(frame[at + 6]);
         }
-        // All but the bit that forbids fragments.
+        // All bits of flags and offset except "don't fragment".
         (word(frame, at + 6) & 0xbfff == 0).then(|| frame[at + 9])
     }
 
-    /// The length of a whole payload of UDP that has room for more telemetry.
+    /// The length of the UDP payload, if it is complete and has room for more telemetry.
     fn udp_payload(self, frame: &[u8]) -> Option<usize> {
         let Ip { at, end, is_six } = self;
         if self.protocol(frame) != Some(UDP) {
@@ -148,7 +148,7 @@ impl Ip {
         fits.then(|| length - UDP_BYTES)
     }
 
-    /// Of a connection, alike in both directions.
+    /// Hash of the connection, equal in both directions.
     fn flow(self, frame: &[u8]) -> u64 {
         let Ip { at, end, is_six } = self;
         let (first, bytes) = if is_six { (at + 8, 16) } else { (at + 12, 4) };
@@ -181,19 +181,19 @@ impl Ip {
     }
 }
 
-/// A checksum after words of one sum have become those of another (RFC 1624, equation 3).
+/// Updates a checksum for words whose sum changes from `before` to `after` (RFC 1624, eq. 3).
 fn follow(checksum: u16, before: u64, after: u64) -> u16 {
     !fold(u64::from(!checksum) + u64::from(!fold(before)) + after)
 }
 
-/// Of words, in twos.
+/// Sum of 16-bit words.
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks();
     let words = words.iter().map(|&word| u64::from(u16::from_be_bytes(word)));
     words.sum::<u64>() + rest.first().map_or(0, |&last| u64::from(last) << 8)
 }
 
-/// In ones' complement.
+/// Folds a sum to 16 bits in ones' complement.
 fn fold(mut sum: u64) -> u16 {
     while sum > u64::from(u16::MAX) {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_read() {
+    fn content_and_addresses() {
         let (content, _) = content(&FRAME);
         assert_eq!((content.head, content.payload), FRAME.split_at(42));
         assert_eq!((content.tos, content.readable), (0b10, 4));
@@ -256,20 +256,20 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_and_its_checksum_are_written() {
+    fn mend_tos_and_checksum() {
         let mut head = FRAME[..42].to_vec();
         mend(&mut head, 0b11, b"", b"");
-        // One more in the first word, one less in the checksum.
+        // The first word grows by one, the checksum shrinks by one.
         assert_eq!((head[15], &head[24..26]), (0b11, &[0x12, 0x92][..]));
         assert_eq!(head[26..], FRAME[26..42]);
         let mut head = six((1, 9), (2, 9));
         head[15] = 0x2f;
         mend(&mut head, 0b11, b"", b"");
-        assert_eq!(head[14..16], [0x60, 0x3f], "a label of flows stays");
+        assert_eq!(head[14..16], [0x60, 0x3f], "the flow label is unchanged");
     }
 
     #[test]
-    fn telemetry_changes_lengths_and_checksums() {
+    fn mend_telemetry_lengths_and_checksums() {
         let mut head = FRAME[..42].to_vec();
         mend(&mut head, 0b10, b"ti", b"tidetide");
         assert_eq!((word(&head, 16), word(&head, 38)), (0x26, 0x12));
@@ -279,18 +279,18 @@ mod tests {
         let mut silent = FRAME[..42].to_vec();
         put(&mut silent, 40, 0);
         mend(&mut silent, 0b10, b"ti", b"tidetide");
-        assert_eq!(word(&silent, 40), 0, "there was none");
+        assert_eq!(word(&silent, 40), 0, "no checksum before");
     }
 
     #[test]
-    fn connections_are_told_apart_and_known_in_both_directions() {
+    fn flow_identifies_connections() {
         let one = flow(&six((1, 1_000), (2, 80)));
         assert_eq!(one, flow(&six((2, 80), (1, 1_000))));
         for other in [six((1, 1_001), (2, 80)), six((1, 80), (2, 1_000)), six((3, 1_000), (2, 80))]
         {
             assert_ne!(one, flow(&other));
         }
-        // Of fragments only the first has ports.
+        // Only the first fragment has ports.
         let mut first = FRAME;
         first[20] = 0x20;
         let mut second = first;

@@ -1,4 +1,4 @@
-//! Hosts behind network interfaces: a packet socket on each of them.
+//! Hosts behind network interfaces: one packet socket per interface.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,12 +21,12 @@ use crate::slots::Way;
 use crate::sockets::{Message, Sockets};
 use crate::stations::Stations;
 
-/// The kernel tells of each frame what it knows beside it.
+/// Socket option: the kernel delivers auxiliary data with each frame.
 #[derive(Clone)]
 struct Auxiliary;
 nix::setsockopt_impl!(Auxiliary, libc::SOL_PACKET, libc::PACKET_AUXDATA, bool, SetBool);
 
-/// What is received beside what is for the interface itself.
+/// Socket option: the interface also receives frames for other addresses.
 #[derive(Clone)]
 struct Membership;
 nix::setsockopt_impl!(
@@ -37,20 +37,20 @@ nix::setsockopt_impl!(
     SetStruct<'_, libc::packet_mreq>
 );
 
-/// The one of a host of the fabric.
+/// The interface of a host of the fabric.
 struct Interface {
     name: String,
     index: usize,
-    /// The longest frame that it takes.
+    /// Maximum length of its frames.
     most_bytes: usize,
-    /// As long as it is there, no other switch has the interface.
+    /// Keeps other switches from using the interface.
     _claim: OwnedFd,
-    /// Frames came by it that hardware should have finished.
+    /// Whether it delivered frames that hardware should have finished.
     unfinished: bool,
 }
 
 pub(crate) struct Interfaces {
-    /// By host of the fabric.
+    /// Interfaces by host of the fabric.
     all: Vec<Interface>,
     pub(crate) sockets: Sockets,
     stations: Stations,
@@ -60,9 +60,8 @@ pub(crate) struct Interfaces {
 }
 
 impl Interfaces {
-    /// # Errors
-    /// Where one of that name is not there, cannot be used, or may not be; the message says which
-    /// and why.
+    /// # Errors If an interface does not exist, is not usable, or is not permitted; the message
+    /// names it and the reason.
     pub(crate) fn open(names: &[String]) -> io::Result<Interfaces> {
         let mut sockets = Sockets::new()?;
         let mut all = Vec::new();
@@ -83,14 +82,14 @@ impl Interfaces {
         })
     }
 
-    /// Takes what has come in; whether some may be left.
+    /// Receives frames; returns whether more may be pending.
     pub(crate) fn receive(&mut self, mut each: impl FnMut(Received<'_>)) -> io::Result<bool> {
         let Interfaces { all, sockets, stations, ways, scratch, counts } = self;
         sockets.receive(|message: Message<'_, LinkAddr>| {
             let Message { socket: place, from, stamp, aside, bytes, .. } = message;
             let interface = &mut all[place as usize];
-            // A socket sees what the kernel itself sends by its interface and, until it is bound,
-            // what comes by any other.
+            // A packet socket also receives frames that the kernel sends on its interface and,
+            // until it is bound, frames of all other interfaces.
             let is_input = |from: &LinkAddr| {
                 from.pkttype() != libc::PACKET_OUTGOING && from.ifindex() == interface.index
             };
@@ -124,7 +123,7 @@ impl Interfaces {
         })
     }
 
-    /// Hands a frame to the kernel, for the interface that its path leads to.
+    /// Sends a frame on the interface at the end of its path.
     pub(crate) fn send(&self, path: u32, datagram: &Datagram) -> io::Result<()> {
         let [telemetry, rest] = datagram.payload();
         let slices = [datagram.head(), telemetry, rest].map(IoSlice::new);
@@ -133,7 +132,7 @@ impl Interfaces {
         Ok(())
     }
 
-    /// Names of those by which unfinished frames have come.
+    /// Names of interfaces that delivered unfinished frames.
     pub(crate) fn unfinished(&self) -> Vec<String> {
         let unfinished = self.all.iter().filter(|interface| interface.unfinished);
         unfinished.map(|interface| interface.name.clone()).collect()
@@ -144,7 +143,7 @@ fn open(name: &str, sockets: &mut Sockets) -> io::Result<Interface> {
     let socket = packets().map_err(|why| match why {
         Errno::EPERM | Errno::EACCES => io::Error::new(
             ErrorKind::PermissionDenied,
-            "frames need root or CAP_NET_RAW; hosts by address need neither",
+            "frames need root or CAP_NET_RAW; hosts with addresses need neither",
         ),
         why => why.into(),
     })?;
@@ -152,16 +151,16 @@ fn open(name: &str, sockets: &mut Sockets) -> io::Result<Interface> {
     let link = getifaddrs()?
         .filter(|interface| interface.interface_name == name)
         .find_map(|interface| Some((*interface.address?.as_link_addr()?, interface.flags)));
-    let (link, flags) = link.ok_or_else(|| refused("there is none of that name here"))?;
+    let (link, flags) = link.ok_or_else(|| refused("no such interface"))?;
     if link.hatype() != libc::ARPHRD_ETHER {
-        return Err(refused("it is no Ethernet"));
+        return Err(refused("not an Ethernet interface"));
     }
     if !flags.contains(InterfaceFlags::IFF_UP) {
-        return Err(refused(&format!("it is down; `ip link set {name} up` changes that")));
+        return Err(refused(&format!("it is down: enable it with `ip link set {name} up`")));
     }
     let index = link.ifindex();
     let claim = claimed(index).map_err(|why| match why {
-        Errno::EADDRINUSE => refused("another switch has it"),
+        Errno::EADDRINUSE => refused("in use by another switch"),
         why => why.into(),
     })?;
     setsockopt(&socket, Auxiliary, &true)?;
@@ -174,13 +173,13 @@ fn open(name: &str, sockets: &mut Sockets) -> io::Result<Interface> {
     setsockopt(&socket, Membership, &everything)?;
     bind(socket.as_raw_fd(), &link)?;
     sockets.add(format!("interface {name}"), socket)?;
-    // The kernel takes the outer tag out; there may be one behind it.
+    // The kernel removes the outer tag; there may be an inner one.
     let most_bytes = HEADER_BYTES + TAG_BYTES + mtu(index as u32)?;
     Ok(Interface { name: name.to_owned(), index, most_bytes, _claim: claim, unfinished: false })
 }
 
-/// Says to other switches that this one has the interface: an abstract name, which is of this
-/// network namespace and goes with the process.
+/// Claims an interface against other switches by an abstract socket name. The name belongs to this
+/// network namespace and disappears with the process.
 fn claimed(index: usize) -> nix::Result<OwnedFd> {
     let (family, kind) = (AddressFamily::Unix, SockType::Datagram);
     let claim = socket(family, kind, SockFlag::SOCK_CLOEXEC, None)?;
@@ -189,24 +188,24 @@ fn claimed(index: usize) -> nix::Result<OwnedFd> {
     Ok(claim)
 }
 
-/// A socket for frames of all protocols.
+/// Opens a packet socket for all protocols.
 fn packets() -> nix::Result<OwnedFd> {
     let (family, protocol) = (AddressFamily::Packet, SockProtocol::EthAll);
     socket(family, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)
 }
 
-/// The most payload that frames of an interface have, by a question to the kernel (rtnetlink(7)).
+/// Queries the MTU of an interface from the kernel (rtnetlink(7)).
 fn mtu(index: u32) -> io::Result<usize> {
-    // A header of netlink, and one of interfaces.
+    // A netlink header and an interface header.
     const HEADERS_BYTES: usize = 16 + 16;
     let (family, protocol) = (AddressFamily::Netlink, SockProtocol::NetlinkRoute);
     let socket = socket(family, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
-    let mut question = [0; HEADERS_BYTES];
-    question[..4].copy_from_slice(&(HEADERS_BYTES as u32).to_ne_bytes());
-    question[4..6].copy_from_slice(&libc::RTM_GETLINK.to_ne_bytes());
-    question[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    question[20..24].copy_from_slice(&index.to_ne_bytes());
-    send(socket.as_raw_fd(), &question, MsgFlags::empty())?;
+    let mut query = [0; HEADERS_BYTES];
+    query[..4].copy_from_slice(&(HEADERS_BYTES as u32).to_ne_bytes());
+    query[4..6].copy_from_slice(&libc::RTM_GETLINK.to_ne_bytes());
+    query[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    query[20..24].copy_from_slice(&index.to_ne_bytes());
+    send(socket.as_raw_fd(), &query, MsgFlags::empty())?;
     let mut answer = vec![0; 1 << 15];
     let length = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
     let mut attributes = answer[..length].get(HEADERS_BYTES..).unwrap_or_default();
@@ -221,5 +220,5 @@ fn mtu(index: u32) -> io::Result<usize> {
         }
         attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    Err(io::Error::other("the kernel does not say how long its frames may be"))
+    Err(io::Error::other("the kernel does not report the MTU"))
 }

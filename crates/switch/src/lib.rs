@@ -1,23 +1,24 @@
-//! Switches in software: real datagrams and frames meet the queues, marks and telemetry of the
-//! simulator's ports, by the [same code](tidegate_sim::OpenFabric). One switch is a fabric, too.
+//! Software switches: UDP datagrams and Ethernet frames pass through the queues, ECN marking and
+//! telemetry of the simulator's ports, in the [same code](tidegate_sim::OpenFabric). A single
+//! switch is a fabric, too.
 //!
-//! Hosts have addresses, and there is a UDP socket for each of them: what host A sends to the one
-//! that stands for B goes through the fabric to the port of B, and leaves for B from the one that
-//! stands for A. Or they are behind network interfaces, and any frame is forwarded as switches of
-//! Ethernet do. Both ways hosts know nothing of switches between them.
+//! There are two backends. With addresses, the switch has a UDP socket for each host: a datagram
+//! that host A sends to the socket of B passes through the fabric to the port of B, and leaves for
+//! B from the socket of A. With network interfaces, the switch forwards all frames as an Ethernet
+//! switch does. In both cases the switches are transparent to hosts.
 //!
-//! * [`datagram`](mod@datagram): what a switch reads of a datagram, and what it writes into it.
-//! * `ethernet`: the same of a frame, and where it goes: `stations`.
+//! * [`datagram`](mod@datagram): the fields of a datagram that a switch reads and writes.
+//! * `ethernet`: the same for frames; `stations` learns addresses.
 //! * `crossing`: datagrams and frames on their way through the switches.
-//! * `border`: where they come from, with the kernel's time of arrival, and go to: `addresses` or
-//!   `interfaces`, over `sockets`.
-//! * [`SoftwareSwitch`]: brings these together with the switches and a clock.
+//! * `backend`: receives with the kernel's time of arrival, and sends: `addresses` or `interfaces`,
+//!   over `sockets`.
+//! * [`SoftwareSwitch`]: combines these with the switches and a clock.
 //!
-//! What leaves when is computed from when it came, not from when this program was awake. That it
-//! wakes up late shows only in when the datagram is handed to the kernel, and is
+//! Departure times are computed from arrival times, so they do not depend on when this program was
+//! scheduled. If it wakes up late, only the hand-over to the kernel is late; this lateness is
 //! [measured](Report::late_us).
 //!
-//! Only Linux has what it takes; elsewhere there is nothing here.
+//! The crate needs Linux and is empty on other systems.
 #![cfg(target_os = "linux")]
 
 mod addresses;
@@ -45,90 +46,90 @@ pub use any_frame::any_frame;
 pub use any_traffic::any_traffic;
 pub use software_switch::SoftwareSwitch;
 
-/// What switches are made from.
+/// Configuration of software switches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Switches and links; its hosts are places where real ones are.
+    /// Switches and links. Each host of the fabric is a place, where real hosts are attached.
     pub fabric: Fabric,
-    /// How datagrams choose among equal paths; those from one host to one other are a connection.
+    /// How datagrams choose among equal paths. All datagrams between two hosts are one connection.
     pub routing: Routing,
-    /// Where hosts are.
+    /// Where hosts are attached.
     pub places: Places,
-    /// The links from hosts are here, too, with rate and delay: for hosts that have none of their
-    /// own.
+    /// Whether the links from hosts are emulated, too, with rate and delay: for hosts without
+    /// physical links.
     pub uplinks: bool,
-    /// Datagrams end with six bytes, most significant first: what links carry of it, in two, and
-    /// what its path is chosen by.
+    /// Whether datagrams end with six bytes, in network byte order: the size that counts on links
+    /// (two bytes) and the path entropy (four bytes).
     pub sized: bool,
-    /// How its clock goes; none: as the system's, from when the switch is opened.
+    /// The clock; `None`: that of the system, beginning when the switch is opened.
     pub clock: Option<Dilation>,
-    /// All chance in marks and paths comes from here.
+    /// Seed of all random choices of marks and paths.
     pub seed: u64,
 }
 
-/// Where hosts are.
+/// Where hosts are attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Places {
-    /// They send UDP datagrams.
+    /// Hosts send UDP datagrams.
     Addresses {
-        /// By host of the fabric: where those that are there receive. They are not connected with
-        /// each other.
+        /// By host of the fabric: the addresses of the real hosts at this place. Hosts of one place
+        /// cannot send to each other.
         hosts: Vec<Vec<SocketAddrV4>>,
-        /// What is for real host j (counted over all) is sent to this address, at the port j above
-        /// its own; port 0: at ports that the kernel chooses.
+        /// Address of the sockets: the socket of real host j (counted over all places) has this
+        /// port plus j. Port 0: the kernel chooses ports.
         listen: SocketAddrV4,
     },
-    /// They send Ethernet frames. By host of the fabric: the network interface that it is behind.
+    /// Hosts send Ethernet frames. By host of the fabric: the network interface that leads to it.
     Interfaces(Vec<String>),
 }
 
-/// Where one host sends what is for another.
+/// The address to which one host sends datagrams for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Who sends.
+    /// The sender.
     pub from: SocketAddrV4,
-    /// For whom.
+    /// The destination.
     pub to: SocketAddrV4,
-    /// Where to.
+    /// The address to which the sender sends.
     pub at: SocketAddrV4,
 }
 
-/// What became of datagrams, but for what the ports refused.
+/// Counters of datagrams and frames, without drops at ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Came in, whatever became of them then.
+    /// Received.
     pub received: u64,
-    /// Left.
+    /// Sent.
     pub sent: u64,
-    /// From no host, or for one of the same place; frames that links keep for themselves, too.
+    /// Dropped: from an unknown source, or for a host of the same place; also link-local frames.
     pub strangers: u64,
-    /// Frames that hardware should have cut into pieces, or given a checksum.
+    /// Dropped: frames that still need segmentation or a checksum by hardware.
     pub unfinished: u64,
-    /// Longer than the simulator's packets can be.
+    /// Dropped: longer than packets of the simulator.
     pub too_long: u64,
-    /// Lost before a host's link, which had more to send than a host may hold.
+    /// Dropped before the emulated link of a host, whose backlog was full.
     pub too_fast: u64,
-    /// The kernel did not take them.
+    /// Refused by the kernel when sent.
     pub unsent: u64,
-    /// Came while a socket's buffer was full: the switch was too slow, and never saw them.
+    /// Dropped by the kernel because a socket's buffer was full: the switch was too slow.
     pub overrun: u64,
 }
 
-/// What a switch has done so far.
+/// Measurements of a switch since the last reset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// How long, in seconds.
+    /// Length of the measurement, in seconds.
     pub seconds: f64,
     /// The ports of switches, by number.
     pub ports: Vec<LinkRecord>,
-    /// The links from hosts, where they are here, by host.
+    /// The emulated links from hosts, if any, by host.
     pub uplinks: Vec<LinkRecord>,
     /// The switches.
     pub switches: Vec<SwitchRecord>,
-    /// Datagrams and frames.
+    /// Counters since the switch was opened.
     pub counts: Counts,
-    /// Interfaces by which unfinished frames have come.
+    /// Interfaces that delivered unfinished frames.
     pub unfinished: Vec<String>,
-    /// How much later than they should datagrams were handed to the kernel, in microseconds.
+    /// Lateness with which datagrams were handed to the kernel, in microseconds.
     pub late_us: Spread,
 }

@@ -1,4 +1,4 @@
-//! Datagrams that are in the switch, by the number that their packet has there.
+//! Datagrams in the switch, by the number of their packet.
 
 use tidegate_sim::Packet;
 
@@ -10,29 +10,29 @@ pub(crate) struct Slots {
     free: Vec<u32>,
 }
 
-/// Where a datagram goes.
+/// The way of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// Number of the path, which its border knows: from which real host to which.
+    /// Number of the path in the backend: source and destination among real hosts.
     pub(crate) path: u32,
-    /// The hosts of the fabric that it leads from and to.
+    /// Source and destination among hosts of the fabric.
     pub(crate) from: u32,
     pub(crate) to: u32,
-    /// Tells connections between the two apart, whose paths may differ; alike in both directions.
+    /// Hash of the connection, equal in both directions; connections may take different paths.
     pub(crate) flow: u64,
 }
 
-/// A datagram and where it goes.
+/// A datagram with its way.
 #[derive(Default)]
 pub(crate) struct Slot {
     pub(crate) way: Way,
     pub(crate) datagram: Datagram,
-    /// What switches see of it.
+    /// Its packet in the switches.
     pub(crate) packet: Packet,
 }
 
 impl Slots {
-    /// Takes a free one; its number.
+    /// Takes a free slot and returns its number.
     pub(crate) fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.all.push(Slot::default());
@@ -48,7 +48,7 @@ impl Slots {
         self.free.push(number);
     }
 
-    /// So many are not free.
+    /// Number of used slots.
     pub(crate) fn used(&self) -> usize {
         self.all.len() - self.free.len()
     }

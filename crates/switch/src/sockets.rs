@@ -1,4 +1,4 @@
-//! Sockets that tell what has come in by them, from whom and when.
+//! Sockets with source, time stamp and auxiliary data of each message.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,50 +13,50 @@ use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce, ReceiveTimestampns, RxqOvfl
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrLike, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 
-/// Room that is asked for in each socket; the kernel may give less to who is not root.
+/// Requested size of socket buffers; the kernel may grant less to processes without root.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Messages that are taken from one socket before others have their turn.
+/// Maximum number of messages from one socket before the next socket.
 const TURN: usize = 64;
-/// Sockets that are looked at in one go.
+/// Maximum number of ready sockets per poll.
 const READY: usize = 64;
-/// More than the longest datagram or frame.
+/// Buffer size: more than the longest datagram or frame.
 const MOST_BYTES: usize = 1 << 17;
-/// What the kernel says of a frame: its state, its length twice, where its headers are, its tag.
+/// Size of the kernel's auxiliary data: status, two lengths, header offsets, and tag.
 const AUXILIARY_BYTES: usize = 20;
 
 struct Socket {
-    /// As errors name it.
+    /// Name in error messages.
     name: String,
     fd: OwnedFd,
-    /// Messages that found its buffer full, so far.
+    /// Number of messages dropped because its buffer was full.
     overrun: u32,
 }
 
-/// What has come in by a socket.
+/// A received message.
 pub(crate) struct Message<'a, A> {
-    /// By number, in the order in which they were added.
+    /// Number of the socket, in the order of addition.
     pub(crate) socket: u32,
     pub(crate) from: Option<A>,
-    /// When the kernel had it, by the clock that people set.
+    /// Time of reception by the kernel, by the real-time clock.
     pub(crate) stamp: Duration,
-    /// Of IP, where the kernel has read that.
+    /// IP type of service, if the kernel has parsed the header.
     pub(crate) tos: u8,
-    /// Of Ethernet, where the kernel has not left that in the frame.
+    /// Ethernet data that the kernel has removed from the frame.
     pub(crate) aside: Aside,
     pub(crate) bytes: &'a [u8],
 }
 
-/// What the kernel says of a frame beside it.
+/// Auxiliary data of a frame.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Aside {
-    /// Its checksum was left to hardware that it has not met.
+    /// Whether its checksum was left to hardware and is missing.
     pub(crate) unfinished: bool,
-    /// The tag that the kernel has taken out of it: kind and content.
+    /// The tag that the kernel has removed: EtherType and content.
     pub(crate) tag: Option<[u16; 2]>,
 }
 
 impl Aside {
-    /// From a `tpacket_auxdata`.
+    /// Reads a `tpacket_auxdata`.
     fn read(bytes: &[u8]) -> Aside {
         let Some((&status, rest)) = bytes.split_first_chunk() else { return Aside::default() };
         let status = u32::from_ne_bytes(status);
@@ -90,7 +90,7 @@ impl Sockets {
         })
     }
 
-    /// One more, which errors call `name`.
+    /// Adds a socket; `name` is used in error messages.
     pub(crate) fn add(&mut self, name: String, fd: OwnedFd) -> io::Result<()> {
         setsockopt(&fd, ReceiveTimestampns, &true)?;
         setsockopt(&fd, RxqOvfl, &1)?;
@@ -105,7 +105,7 @@ impl Sockets {
         self.all[number as usize].fd.as_fd()
     }
 
-    /// Waits for something to come in, for at most so long.
+    /// Waits for input, at most for `most`.
     pub(crate) fn wait(&self, most: Duration) -> io::Result<bool> {
         let mut fds = [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)];
         match ppoll(&mut fds, Some(TimeSpec::from(most)), None) {
@@ -115,10 +115,9 @@ impl Sockets {
         }
     }
 
-    /// Takes what has come in; whether some may be left.
+    /// Receives messages; returns whether more may be pending.
     ///
-    /// # Errors
-    /// Where the kernel refuses; the message names the socket.
+    /// # Errors If the kernel reports an error; the message names the socket.
     pub(crate) fn receive<A: SockaddrLike>(
         &mut self,
         mut each: impl FnMut(Message<'_, A>),
@@ -153,7 +152,7 @@ impl Sockets {
             ) {
                 Ok(message) => message,
                 Err(Errno::EAGAIN) => return Ok(false),
-                // A host that is not there, told of by ICMP, or a signal.
+                // ICMP reported an unreachable host, or a signal arrived.
                 Err(Errno::ECONNREFUSED | Errno::EINTR) => continue,
                 Err(why) => {
                     let why = io::Error::from(why);
@@ -180,8 +179,8 @@ impl Sockets {
         Ok(true)
     }
 
-    /// Messages that found the buffer of their socket full, as far as is known: the kernel tells
-    /// with the next one that it hands over.
+    /// Number of messages dropped because a buffer was full. The kernel reports it with the next
+    /// message of the socket.
     pub(crate) fn overrun(&self) -> u64 {
         self.all.iter().map(|socket| u64::from(socket.overrun)).sum()
     }
@@ -192,8 +191,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_says_of_a_frame_is_read() {
-        let said = |status: u32, kind: u16| {
+    fn aside_read() {
+        let read = |status: u32, kind: u16| {
             let mut bytes = status.to_ne_bytes().to_vec();
             bytes.extend([0; 12]);
             bytes.extend([7_u16, kind].map(u16::to_ne_bytes).concat());
@@ -202,10 +201,10 @@ mod tests {
             (unfinished, tag)
         };
         let (valid, kind) = (libc::TP_STATUS_VLAN_VALID, libc::TP_STATUS_VLAN_TPID_VALID);
-        assert_eq!(said(libc::TP_STATUS_USER, 0x88a8), (false, None));
-        assert_eq!(said(libc::TP_STATUS_CSUMNOTREADY, 0), (true, None));
-        assert_eq!(said(valid | kind, 0x88a8), (false, Some([0x88a8, 7])));
-        assert_eq!(said(valid, 0), (false, Some([0x8100, 7])));
+        assert_eq!(read(libc::TP_STATUS_USER, 0x88a8), (false, None));
+        assert_eq!(read(libc::TP_STATUS_CSUMNOTREADY, 0), (true, None));
+        assert_eq!(read(valid | kind, 0x88a8), (false, Some([0x88a8, 7])));
+        assert_eq!(read(valid, 0), (false, Some([0x8100, 7])));
         assert!(Aside::read(&[]).tag.is_none());
     }
 }

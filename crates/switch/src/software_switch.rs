@@ -1,4 +1,4 @@
-//! The border, the switches within it and the clock, brought together.
+//! Combines the I/O backend, the switches and the clock.
 
 use std::io;
 use std::time::Duration;
@@ -13,31 +13,30 @@ use crate::clock::Clock;
 use crate::crossing::Crossing;
 use crate::{Config, Counts, Path, Report};
 
-/// Datagrams that are taken in before those that are due are seen to.
+/// Maximum number of datagrams that are received before due ones are sent.
 const MOST_AT_ONCE: usize = 1 << 10;
-/// The longest that is slept where nothing is due.
+/// Maximum sleep.
 const DOZE: Duration = Duration::from_millis(50);
-/// Who is later than that is so late.
+/// Maximum recorded lateness.
 const MOST_LATE: Span = Span::s(100);
-/// The kernel wakes a thread up so much late; it is awake so long before instead.
+/// The kernel wakes a thread up to this late, so it polls for this time before a deadline instead.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// A switch at work, or several.
+/// One or more running switches.
 pub struct SoftwareSwitch {
     crossing: Crossing,
     backend: Backend,
     clock: Clock,
-    /// Since then.
+    /// Start of the measurement.
     measured: Time,
     late_ns: Histogram<u64>,
 }
 
 impl SoftwareSwitch {
-    /// Opens its sockets.
+    /// Opens the switch and its sockets.
     ///
-    /// # Errors
-    /// Where there is no such switch, an address cannot be listened at, or an interface cannot be
-    /// used; the message says which.
+    /// # Errors If the configuration is not supported, a socket cannot be bound, or an interface
+    /// cannot be used; the message names it.
     pub fn open(config: &Config) -> io::Result<SoftwareSwitch> {
         let late_ns = Histogram::new_with_max(MOST_LATE.as_ps() / 1_000, 2);
         let late_ns = late_ns.map_err(io::Error::other)?;
@@ -50,18 +49,16 @@ impl SoftwareSwitch {
         })
     }
 
-    /// Where hosts with addresses send to, by who sends and then for whom.
+    /// The addresses to which hosts with addresses send, ordered by sender, then by destination.
     pub fn paths(&self) -> Vec<Path> {
         self.backend.paths()
     }
 
-    /// Forwards for as long as `goes_on`, which is asked again and again, at least twenty times a
-    /// second.
+    /// Forwards while `goes_on` returns true; it is called at least twenty times per second.
     ///
-    /// # Errors
-    /// Where the kernel refuses to say what has come in: an interface is gone, say.
+    /// # Errors If receiving fails, for example because an interface was removed.
     pub fn run(&mut self, mut goes_on: impl FnMut(&mut SoftwareSwitch) -> bool) -> io::Result<()> {
-        // In nanoseconds, of this thread: else the kernel adds fifty microseconds to every sleep.
+        // Timer slack of this thread in nanoseconds; the default of the kernel is 50 us.
         set_timerslack(1)?;
         while goes_on(self) {
             self.wait()?;
@@ -71,12 +68,12 @@ impl SoftwareSwitch {
         Ok(())
     }
 
-    /// How long ago it was opened.
+    /// The current time of the switch's clock.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// What it has done so far.
+    /// Returns the measurements.
     pub fn report(&mut self) -> Report {
         let Crossing { fabric, uplinks, counts, .. } = &mut self.crossing;
         let (ports, switches) = fabric.records();
@@ -99,21 +96,21 @@ impl SoftwareSwitch {
         }
     }
 
-    /// Bytes queued now at the ports of switches, as
-    /// [`OpenFabric::queues`](tidegate_sim::OpenFabric::queues) names them.
+    /// The current queues in bytes at the ports of switches, identified as by
+    /// [`OpenFabric::queues`](tidegate_sim::OpenFabric::queues).
     pub fn queues(&mut self) -> impl Iterator<Item = (u64, u32)> {
         self.crossing.fabric.queues()
     }
 
-    /// What has been measured so far is forgotten, but for what became of datagrams.
+    /// Resets the measurements, except the counters of datagrams.
     pub fn measure_anew(&mut self) {
         self.measured = self.crossing.fabric.measure_anew();
         self.crossing.uplinks.measure_from(self.measured);
         self.late_ns.reset();
     }
 
-    /// Waits until something comes in or is due. Shortly before it is due there is no sleep any
-    /// more, but a look at the sockets again and again.
+    /// Waits until input arrives or an event is due. Shortly before the event it polls the sockets
+    /// and does not sleep.
     fn wait(&self) -> io::Result<()> {
         let until = self.crossing.next().min(self.clock.now() + self.clock.span(DOZE));
         loop {
@@ -124,15 +121,14 @@ impl SoftwareSwitch {
         }
     }
 
-    /// Takes in what has come, at the times at which the kernel had it, and starts what was due to
-    /// leave by now.
+    /// Receives input with the kernel's time stamps, and runs the switches until now.
     fn take_in(&mut self) -> io::Result<()> {
         let SoftwareSwitch { backend, crossing, clock, .. } = self;
         let (now, start) = (clock.now(), clock.start());
         let mut more = true;
         while more && crossing.waiting() < MOST_AT_ONCE {
             more = backend.receive(|of: Received<'_>| {
-                // Nothing comes from the future, whatever has been done to the kernel's clock.
+                // Limit time stamps to now, in case the system clock was set.
                 let at = start.time(of.stamp).min(clock.now());
                 of.ways.iter().for_each(|&way| crossing.take(at, way, of.content));
             })?;
@@ -141,7 +137,7 @@ impl SoftwareSwitch {
         Ok(())
     }
 
-    /// Sends what is due.
+    /// Sends the datagrams that are due.
     fn send(&mut self) {
         let SoftwareSwitch { backend, crossing, clock, late_ns, .. } = self;
         loop {

@@ -1,18 +1,18 @@
-//! Where addresses of Ethernet are, as learnt from who sends.
+//! MAC learning: the place of each Ethernet address, from the sources of frames.
 
 use std::collections::BTreeMap;
 
 use crate::ethernet::Address;
 
-/// Addresses that are kept; frames to others go everywhere.
+/// Maximum number of learnt addresses; frames to other addresses are flooded.
 const MOST: usize = 1 << 14;
-/// Of an address: several receive it.
+/// Group bit of an address (multicast or broadcast).
 const GROUP: u8 = 1;
-/// What begins so, up to the last four bits, stays on its link (IEEE 802.1Q): pauses, LLDP.
+/// Prefix of link-local addresses, all but the last four bits (IEEE 802.1Q): PFC, LLDP.
 const LINK_ALONE: Address = [0x01, 0x80, 0xc2, 0, 0, 0];
 
 pub(crate) struct Stations {
-    /// By address, the place.
+    /// Place of each address.
     known: BTreeMap<Address, u32>,
     places: u32,
 }
@@ -22,7 +22,8 @@ impl Stations {
         Stations { known: BTreeMap::new(), places }
     }
 
-    /// Learns where a frame comes from; where it goes: to one place, to all others, or nowhere.
+    /// Learns the source of a frame, and returns the places to forward it to: one, all others, or
+    /// none.
     pub(crate) fn ways(
         &mut self,
         place: u32,
@@ -56,20 +57,20 @@ mod tests {
     }
 
     #[test]
-    fn who_has_sent_is_known() {
+    fn ways_after_learning() {
         let mut stations = Stations::new(3);
-        assert_eq!(ways(&mut stations, 0, B, A), [1, 2], "nobody knows where B is");
+        assert_eq!(ways(&mut stations, 0, B, A), [1, 2], "B is unknown: flood");
         assert_eq!(ways(&mut stations, 1, A, B), [0]);
         assert_eq!(ways(&mut stations, 0, B, A), [1]);
         assert_eq!(ways(&mut stations, 1, ALL, B), [0, 2]);
-        // It has moved.
+        // B has moved.
         assert_eq!(ways(&mut stations, 2, A, B), [0]);
         assert_eq!(ways(&mut stations, 0, B, A), [2]);
-        assert!(ways(&mut stations, 2, B, A).is_empty(), "both are there");
+        assert!(ways(&mut stations, 2, B, A).is_empty(), "both are at the same place");
     }
 
     #[test]
-    fn groups_are_nobodys_place_and_links_keep_their_own() {
+    fn ways_of_groups_and_link_local_frames() {
         let mut stations = Stations::new(3);
         ways(&mut stations, 2, B, ALL);
         assert_eq!(ways(&mut stations, 0, ALL, A), [1, 2]);
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_what_is_kept() {
+    fn learnt_addresses_are_bounded() {
         let mut stations = Stations::new(2);
         ways(&mut stations, 0, B, A);
         for number in 0..2 * MOST as u32 {
@@ -86,6 +87,6 @@ mod tests {
             ways(&mut stations, 1, A, [4, 0, a, b, c, d]);
         }
         assert_eq!(stations.known.len(), MOST);
-        assert_eq!(ways(&mut stations, 1, A, B), [0], "known is known");
+        assert_eq!(ways(&mut stations, 1, A, B), [0], "a known address stays");
     }
 }

@@ -1,4 +1,4 @@
-//! The links that lead from hosts: what comes in earlier than they can carry waits for them.
+//! Emulated links from hosts: datagrams that arrive faster than the link rate wait.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,33 +7,33 @@ use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::{LinkRecord, Spread};
 
-/// What a host may have handed over that its link has not carried.
+/// Maximum backlog of a host's link.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// One of them; none where hosts have links of their own.
+/// An emulated link.
 struct Link {
     from: Node,
     to: Node,
     rate: Rate,
     delay: Span,
-    /// It is sending until then.
+    /// End of its busy period.
     free_at: Time,
     wire_bytes: u64,
     packets: u64,
     busy: Span,
 }
 
-/// Those of all hosts of a fabric, and what is on its way over them.
+/// The links of all hosts of a fabric, with the packets in flight.
 pub(crate) struct Uplinks {
     links: Vec<Link>,
-    /// When it arrives, in which order it came, and its number.
+    /// Packets in flight: arrival time, order, and number.
     pending: BinaryHeap<Reverse<(Time, u64, u32)>>,
     order: u64,
     since: Time,
 }
 
 impl Uplinks {
-    /// Of a fabric's hosts, or none.
+    /// Creates the links of a fabric's hosts, or none.
     pub(crate) fn new(fabric: &Fabric, there: bool) -> Uplinks {
         let of_host = |host: u32| {
             let is_own = |end: &Node| *end == Node::Host(host);
@@ -59,7 +59,7 @@ impl Uplinks {
         }
     }
 
-    /// A packet of so many bytes has come from a host; false where its link has too much to carry.
+    /// Adds a packet of a host; false if the backlog of its link is full.
     pub(crate) fn enter(&mut self, at: Time, host: u32, wire_bytes: u64, number: u32) -> bool {
         let mut arrival = at;
         if let Some(link) = self.links.get_mut(host as usize) {
@@ -79,19 +79,19 @@ impl Uplinks {
         true
     }
 
-    /// The next packet that arrives at its switch by then, and when.
+    /// Takes the next packet that arrives at its switch by `now`, with its time.
     pub(crate) fn arrived(&mut self, now: Time) -> Option<(Time, u32)> {
         let &Reverse((at, _, number)) = self.pending.peek().filter(|next| next.0.0 <= now)?;
         self.pending.pop();
         Some((at, number))
     }
 
-    /// When the next one arrives.
+    /// Arrival time of the next packet.
     pub(crate) fn next(&self) -> Time {
         self.pending.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)
     }
 
-    /// What they have carried is forgotten, but for what of it they have yet to send.
+    /// Resets the measurements. A packet that is being sent still counts as busy time.
     pub(crate) fn measure_from(&mut self, now: Time) {
         self.since = now;
         for link in &mut self.links {
@@ -99,7 +99,7 @@ impl Uplinks {
         }
     }
 
-    /// What they have carried by now. Nothing is known of queues: those are the hosts'.
+    /// Measurements of the links until now. Queues are not measured: they are part of the hosts.
     pub(crate) fn records(&self, now: Time) -> Vec<LinkRecord> {
         let seconds = now.since(self.since).as_s_f64();
         let record = |link: &Link| {
@@ -131,21 +131,21 @@ mod tests {
     use crate::any_traffic::config;
 
     #[test]
-    fn links_are_busy_while_they_send() {
+    fn utilisation_of_links() {
         let mut uplinks = Uplinks::new(&config(0).fabric, true);
         let rate = uplinks.links[0].rate;
         let after = |packets: u64| Time::ZERO.after(rate.serialise(packets * 1_000));
-        let said = |uplinks: &Uplinks, now| {
+        let counts = |uplinks: &Uplinks, now| {
             let record = &uplinks.records(now)[0];
             (record.packets, record.wire_bytes, (1e6 * record.utilisation).round() / 1e6)
         };
-        // Two at once, after a time in which one would have been sent.
+        // Two packets arrive together, after the time of one transmission.
         assert!(uplinks.enter(after(1), 0, 1_000, 0) && uplinks.enter(after(1), 0, 1_000, 1));
-        assert_eq!(said(&uplinks, after(2)), (2, 2_000, 0.5));
-        assert_eq!(said(&uplinks, after(4)), (2, 2_000, 0.5));
+        assert_eq!(counts(&uplinks, after(2)), (2, 2_000, 0.5));
+        assert_eq!(counts(&uplinks, after(4)), (2, 2_000, 0.5));
         // The second is still being sent.
         uplinks.measure_from(after(2));
-        assert_eq!(said(&uplinks, after(4)), (0, 0, 0.5));
+        assert_eq!(counts(&uplinks, after(4)), (0, 0, 0.5));
         assert_eq!(uplinks.records(after(4))[1].utilisation, 0.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The fuzz targets' functions on random scripts, so that a stable toolchain runs them too.
+//! The functions of the fuzz targets on random scripts, for stable toolchains.
 #![cfg(target_os = "linux")]
 
 use proptest::prelude::*;

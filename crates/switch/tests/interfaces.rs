@@ -1,5 +1,5 @@
-//! Hosts with the kernel's own stack in network namespaces, and a switch of their frames. Needs
-//! root and `ethtool`.
+//! Hosts with the kernel's network stack in namespaces, and a switch of their frames. Needs root
+//! and `ethtool`.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
@@ -18,11 +18,11 @@ use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, Rate, Span, frame_flag};
 use tidegate_switch::{Config, Places, Report, SoftwareSwitch};
 
-/// Who hears nothing for so long gives up.
+/// Timeout for receiving.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PORT: u16 = 5_270;
 
-/// A switch before hosts a and b.
+/// A switch between hosts a and b.
 fn config(switch: Switch, rate: Rate) -> Config {
     let link = |host| Link { a: Node::Host(host), b: Node::Switch(0), rate, delay: Span::ZERO };
     let network = over(fabric(vec![switch], vec![link(0), link(1)], 2), Vec::new());
@@ -30,7 +30,7 @@ fn config(switch: Switch, rate: Rate) -> Config {
     Config { places: Places::Interfaces(names.to_vec()), ..network.config }
 }
 
-/// Does `job` while such a switch forwards; none, and why is printed, where there can be none.
+/// Runs `job` while a switch forwards; `None`, with a printed reason, if that is not possible.
 fn between<T>(
     config: &Config,
     prepare: impl FnOnce(&Namespaces),
@@ -48,7 +48,7 @@ fn between<T>(
     Some(forwarding(switch, &[], |_, _| job(&namespaces)))
 }
 
-/// The same settings at both hosts.
+/// Sets a kernel parameter at both hosts.
 fn sysctl(namespaces: &Namespaces, setting: &str) {
     for end in ["a", "b"] {
         namespaces.exec(end, &format!("sysctl -qw {setting}")).unwrap();
@@ -59,7 +59,7 @@ fn seconds() -> f64 {
     Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap()).as_secs_f64()
 }
 
-/// Sends so many bytes from a to b; how long it took from the first that arrived to the last.
+/// Sends bytes from a to b; returns the time from the first to the last arrival.
 fn transfer(namespaces: &Namespaces, to: IpAddr, bytes: usize) -> f64 {
     let at = SocketAddr::new(to, PORT);
     let listener = within(namespaces, "b", || TcpListener::bind(at).unwrap());
@@ -86,7 +86,7 @@ fn transfer(namespaces: &Namespaces, to: IpAddr, bytes: usize) -> f64 {
 }
 
 #[test]
-fn tcp_has_the_rate_of_the_port() {
+fn tcp_goodput_equals_port_rate() {
     const BYTES: usize = 3_000_000;
     let mut switch = switch();
     switch.buffer = Buffer::Shared { bytes: 100_000, alpha: f64::INFINITY };
@@ -96,7 +96,7 @@ fn tcp_has_the_rate_of_the_port() {
     let Some((took, report)) = between(&config, reno, |all| transfer(all, to, BYTES)) else {
         return;
     };
-    // 1,448 bytes of a frame that takes 1,538 on the wire.
+    // 1,448 bytes of payload per frame of 1,538 bytes on the wire.
     let ideal = 20e6 * 1_448.0 / 1_538.0;
     let share = BYTES as f64 * 8.0 / took / ideal;
     assert!((0.9..=1.02).contains(&share), "{share} of the port's rate");
@@ -108,7 +108,7 @@ fn tcp_has_the_rate_of_the_port() {
     assert_eq!((counts.unfinished, counts.overrun, counts.unsent), (0, 0, 0), "{counts:?}");
 }
 
-/// A count of the kernel for an end, as `/proc/net/netstat` has it.
+/// A counter of `/proc/net/netstat` of an end.
 fn netstat(namespaces: &Namespaces, end: &str, name: &str) -> u64 {
     let text = namespaces.exec(end, "cat /proc/net/netstat").unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -122,7 +122,7 @@ fn netstat(namespaces: &Namespaces, end: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn tcp_hears_of_marks_over_both_versions_of_ip() {
+fn tcp_ecn_over_ipv4_and_ipv6() {
     for to in ["10.9.0.2", "fd00::2"] {
         let ecn = Ecn {
             min_bytes: 30e3,
@@ -144,17 +144,17 @@ fn tcp_hears_of_marks_over_both_versions_of_ip() {
         let Some(((came, heard), report)) = between(&config, ready, job) else { return };
         let there = &report.ports[1];
         assert!(there.ecn_marks > 10, "{} marks to {to}", there.ecn_marks);
-        assert!(heard > 0, "the sender heard of none, to {to}");
-        // The kernel counts them under IPv4.
+        assert!(heard > 0, "no marks were echoed, to {to}");
+        // The kernel counts marked packets only for IPv4.
         assert!(to.contains(':') || came == there.ecn_marks, "{came} of {}", there.ecn_marks);
-        // It has slowed down: in a buffer of 10 MB there never were 2 MB.
+        // The sender has slowed down: the queue stayed below 2 MB of 10 MB.
         assert!(there.queue_bytes.max < 500e3, "{}", there.queue_bytes.max);
         assert_eq!(there.drops, 0);
     }
 }
 
 #[test]
-fn telemetry_in_frames_is_written_and_their_checksums_follow() {
+fn telemetry_and_checksums_in_frames() {
     let config = config(switch(), Rate::mbps(5));
     let address = |text: &str| text.parse::<SocketAddrV4>().unwrap();
     let job = |namespaces: &Namespaces| {
@@ -164,7 +164,7 @@ fn telemetry_in_frames_is_written_and_their_checksums_follow() {
         (0..20).for_each(|i| a.send(address("10.9.0.2:9000"), tos, &asking(i)));
         b.all(Duration::from_millis(400))
     };
-    // The kernel drops what has a wrong checksum.
+    // The kernel drops packets with wrong checksums.
     let Some((arrived, report)) = between(&config, |_| (), job) else { return };
     assert_eq!(arrived.len(), 20, "{:?}", report.counts);
     for (number, datagram) in (0..).zip(&arrived) {
@@ -180,7 +180,7 @@ fn telemetry_in_frames_is_written_and_their_checksums_follow() {
 }
 
 #[test]
-fn what_offloads_leave_unfinished_is_counted_and_named() {
+fn unfinished_frames_are_counted() {
     let config = config(switch(), Rate::mbps(100));
     let offloads = |namespaces: &Namespaces| {
         namespaces.exec("a", "ethtool -K uplink tx on").unwrap();
@@ -201,13 +201,13 @@ fn what_offloads_leave_unfinished_is_counted_and_named() {
         (heard, a.recv(&mut [0; 100]).unwrap())
     };
     let Some(((heard, back), report)) = between(&config, offloads, job) else { return };
-    assert_eq!((heard, back), (false, 8), "the other direction goes on");
+    assert_eq!((heard, back), (false, 8), "the other direction works");
     assert!(report.counts.unfinished >= 3, "{:?}", report.counts);
     assert_eq!(report.unfinished, ["to-a"]);
 }
 
 #[test]
-fn an_interface_that_cannot_be_used_is_named() {
+fn interface_errors() {
     let namespaces = match Namespaces::for_frames(&["a", "b"]) {
         Ok(namespaces) => namespaces,
         Err(why) => return eprintln!("SKIPPED: {why}"),
@@ -218,18 +218,21 @@ fn an_interface_that_cannot_be_used_is_named() {
         within(&namespaces, "s", || SoftwareSwitch::open(&config))
     };
     let refused = |names| open(names).err().unwrap().to_string();
-    assert!(refused(["to-a", "to-c"]).contains("interface to-c: there is none of that name"));
-    assert!(refused(["to-a", "lo"]).contains("interface lo: it is no Ethernet"));
+    assert!(refused(["to-a", "to-c"]).contains("interface to-c: no such interface"));
+    assert!(refused(["to-a", "lo"]).contains("interface lo: not an Ethernet interface"));
     namespaces.ip("s", "link set to-b down").unwrap();
     let down = refused(["to-a", "to-b"]);
-    assert!(down.contains("interface to-b: it is down; `ip link set to-b up`"), "{down}");
+    assert!(
+        down.contains("interface to-b: it is down: enable it with `ip link set to-b up`"),
+        "{down}"
+    );
     namespaces.ip("s", "link set to-b up").unwrap();
-    // Another switch, as long as there is one.
+    // Another switch uses the interface.
     let other = open(["to-a", "to-b"]).unwrap();
     let taken = refused(["to-b", "to-a"]);
-    assert!(taken.contains("interface to-b: another switch has it"), "{taken}");
+    assert!(taken.contains("interface to-b: in use by another switch"), "{taken}");
     drop(other);
-    // It goes away while the switch is at work.
+    // The interface is removed while the switch runs.
     let mut switch = open(["to-a", "to-b"]).unwrap();
     let end = seconds() + PATIENCE.as_secs_f64();
     thread::scope(|scope| {

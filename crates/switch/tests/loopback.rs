@@ -1,5 +1,5 @@
-//! Real datagrams over 127.0.0.1, through a switch on a thread of its own. What is asserted of
-//! times allows for a machine with other work.
+//! Datagrams over 127.0.0.1 through a switch in its own thread. Bounds of times allow for a busy
+//! machine.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
@@ -15,20 +15,20 @@ use tidegate_core::{Dilation, Frame, HopTrace, Rate, Span, frame_flag};
 use tidegate_switch::datagram::MOST_BYTES;
 use tidegate_switch::{Places, Report, SoftwareSwitch};
 
-/// Slow: a burst is over before much of it has left, even where its sender has to wait for a core.
+/// A low rate, so that a burst ends before much of it has left, even if its sender is preempted.
 const RATE: Rate = Rate::mbps(5);
-/// May be marked.
+/// ECN-capable.
 const ECT: u8 = 0b10;
 const CE: u8 = 0b11;
 
 #[test]
-fn a_flood_leaves_at_the_rate_of_the_port() {
+fn flood_leaves_at_port_rate() {
     let rate = Rate::mbps(2);
     let mut switch = switch();
     switch.buffer = Buffer::Shared { bytes: 100_000, alpha: f64::INFINITY };
     let (arrived, report) = through(config(switch, 2, rate), |hosts, paths| {
-        // Twice what there is room for, at once: the rest leaves without a pause, however late its
-        // sender is, for 400 ms.
+        // A burst of twice the buffer: its remainder keeps the port busy for 400 ms, even if the
+        // sender is late.
         let number = 2 * 100_000 / WIRE_BYTES;
         (0..number).for_each(|_| hosts[0].send(paths[0], 0, &common::payload(0)));
         hosts[1].all(Duration::from_millis(300))
@@ -45,7 +45,7 @@ fn a_flood_leaves_at_the_rate_of_the_port() {
     assert_eq!(report.counts.overrun, 0);
 }
 
-/// Sends so many at once; what arrives.
+/// Sends a burst and returns the received datagrams.
 fn burst(change: impl FnOnce(&mut tidegate_core::fabric::Switch), number: usize) -> Vec<Arrived> {
     let mut switch = switch();
     change(&mut switch);
@@ -58,7 +58,7 @@ fn burst(change: impl FnOnce(&mut tidegate_core::fabric::Switch), number: usize)
 }
 
 #[test]
-fn marks_begin_where_they_should() {
+fn marking_threshold() {
     let ecn = Ecn {
         min_bytes: 20e3,
         max_bytes: 20e3,
@@ -70,24 +70,24 @@ fn marks_begin_where_they_should() {
     let arrived = burst(|switch| switch.ecn = Some(ecn), 60);
     assert_eq!(arrived.len(), 60);
     let first = arrived.iter().position(|datagram| datagram.tos == CE).expect("a mark");
-    // One is in service and nineteen wait when there are 20 KB; some may have left meanwhile.
+    // At 20 KB, one datagram is in service and nineteen wait; some may have left meanwhile.
     assert!((20..26).contains(&first), "the first mark is on datagram {first}");
     assert!(arrived[first..].iter().all(|datagram| datagram.tos == CE));
     assert!(arrived[..first].iter().all(|datagram| datagram.tos == ECT));
 }
 
 #[test]
-fn the_buffer_takes_what_it_can() {
+fn buffer_capacity() {
     let bytes = 30 * WIRE_BYTES as u64;
     let arrived = burst(|switch| switch.buffer = Buffer::Shared { bytes, alpha: 1e9 }, 60);
-    assert!((31..37).contains(&arrived.len()), "{} found room", arrived.len());
-    // By its dynamic threshold one port has half of it.
+    assert!((31..37).contains(&arrived.len()), "{} were accepted", arrived.len());
+    // By the dynamic threshold, one port may use half of the buffer.
     let arrived = burst(|switch| switch.buffer = Buffer::Shared { bytes, alpha: 1.0 }, 60);
-    assert!((16..22).contains(&arrived.len()), "{} found room", arrived.len());
+    assert!((16..22).contains(&arrived.len()), "{} were accepted", arrived.len());
 }
 
 #[test]
-fn telemetry_says_what_the_queue_was() {
+fn telemetry_of_queues() {
     const NUMBER: u32 = 40;
     let ((sent, arrived), _) = through(config(switch(), 2, RATE), |hosts, paths| {
         let send = |number| {
@@ -108,13 +108,13 @@ fn telemetry_says_what_the_queue_was() {
         let [hop] = hops.as_slice() else { panic!("{hops:?}") };
         let wire = asking(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
         assert_eq!((hop.rate, hop.tx_bytes), (RATE, wire * number as u64));
-        // Back to back: the next starts when this one has left.
+        // Back to back: each starts when the previous one has left.
         if let Some(before) = before.replace(hop.at)
             && frame.peak_hop_delay > Span::ZERO
         {
             assert_eq!(hop.at, before + RATE.serialise(wire));
         }
-        // Nothing joins once the burst is over: each leaves one less behind it.
+        // After the burst, no datagram joins: the queue shrinks by one per departure.
         let behind = (NUMBER as usize - 1 - number) as u32 * wire as u32;
         assert!(hop.queue_bytes <= behind);
         assert!(number < 20 || hop.queue_bytes == behind, "{} B behind", hop.queue_bytes);
@@ -125,12 +125,12 @@ fn telemetry_says_what_the_queue_was() {
     assert!(last > 0.01, "the last waited for {last} s");
     errors.sort_by(f64::total_cmp);
     let (least, median) = (errors[0], errors[errors.len() / 2]);
-    assert!(least > -50e-6, "{least} s less than was stamped");
-    assert!(median < 2e-3, "{median} s more than was stamped, half of the time");
+    assert!(least > -50e-6, "{least} s: earlier than stamped");
+    assert!(median < 2e-3, "{median} s: median lateness");
 }
 
 #[test]
-fn the_highest_priority_overtakes() {
+fn strict_priority() {
     let (arrived, report) = through(config(switch(), 2, RATE), |hosts, paths| {
         (0..40).for_each(|i| hosts[0].send(paths[0], 0, &common::payload(i)));
         (40..45).for_each(|i| hosts[0].send(paths[0], 56 << 2 | ECT, &common::payload(i)));
@@ -140,12 +140,12 @@ fn the_highest_priority_overtakes() {
     let high: Vec<usize> = (0..45).filter(|&i| arrived[i].number() >= 40).collect();
     let tos: Vec<u8> = high.iter().map(|&i| arrived[i].tos).collect();
     assert_eq!(tos, [56 << 2 | ECT; 5]);
-    assert_eq!(high[4] - high[0], 4, "one after the other");
+    assert_eq!(high[4] - high[0], 4, "consecutive");
     assert!(high[4] < 15, "the last of them is datagram {}", high[4]);
 }
 
 #[test]
-fn credits_wait_in_a_queue_of_their_own() {
+fn credit_queue() {
     let mut switch = switch();
     switch.credit_queue = Some(CreditQueue { share: 0.05, bytes: 840, burst_bytes: 168 });
     let credit = 56 << 2 | 0b11 << 2;
@@ -153,7 +153,7 @@ fn credits_wait_in_a_queue_of_their_own() {
         (0..30).for_each(|i| hosts[0].send(paths[0], credit, &i32::to_be_bytes(i)));
         hosts[1].all(Duration::from_millis(300))
     });
-    // One at once, ten that wait, and perhaps some while others were still being sent.
+    // One is sent at once and ten wait; more may be accepted while others are still being sent.
     assert!((11..16).contains(&arrived.len()), "{} credits left", arrived.len());
     assert_eq!(report.ports[1].credit_drops, 30 - arrived.len() as u64);
     // 84 B at a twentieth of 5 Mbit/s: 2688 us each.
@@ -162,7 +162,7 @@ fn credits_wait_in_a_queue_of_their_own() {
 }
 
 #[test]
-fn any_bytes_are_forwarded_as_they_are() {
+fn arbitrary_payload_is_unchanged() {
     let mut all: Vec<Vec<u8>> = (0..200u32)
         .map(|i| {
             let mut bytes = asking(i);
@@ -176,7 +176,7 @@ fn any_bytes_are_forwarded_as_they_are() {
             !is_sound || frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS) == 0
         })
         .collect();
-    assert!(all.len() > 100, "{} that ask for nothing", all.len());
+    assert!(all.len() > 100, "{} without requests", all.len());
     all.push(Vec::new());
     let (arrived, report) = through(config(switch(), 2, Rate::gbps(1)), |hosts, paths| {
         all.iter().for_each(|bytes| hosts[0].send(paths[0], 0, bytes));
@@ -191,7 +191,7 @@ fn any_bytes_are_forwarded_as_they_are() {
 }
 
 #[test]
-fn each_host_sees_the_others_where_it_sends_to_them() {
+fn source_addresses() {
     let (seen, _) = through(config(switch(), 3, Rate::mbps(100)), |hosts, paths| {
         // By sender, then receiver: 01 02 10 12 20 21.
         hosts[2].send(paths[4], 0, b"from 2 to 0");
@@ -209,7 +209,7 @@ fn each_host_sees_the_others_where_it_sends_to_them() {
 }
 
 #[test]
-fn two_switches_in_a_row_are_two_hops() {
+fn two_hops() {
     let link = |a, b, mbps| Link { a, b, rate: Rate::mbps(mbps), delay: Span::ZERO };
     let links = vec![
         link(Node::Host(0), Node::Switch(0), 100),
@@ -232,15 +232,15 @@ fn two_switches_in_a_row_are_two_hops() {
         assert_eq!([first.rate, last.rate], [Rate::mbps(10), RATE]);
         let wire = asking(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
         let landed = first.at + first.rate.serialise(wire);
-        assert!(landed <= last.at, "it has crossed the first link when it leaves by the second");
-        // The second queue is the longer one from the third packet on.
+        assert!(landed <= last.at, "it arrives over the first link before it leaves on the second");
+        // From the third packet on, the second queue is longer.
         let waited = last.at - landed;
         assert!(number < 2 || frame.peak_hop_delay >= waited);
         assert!(number < 20 || waited > Span::ms(5), "{waited}");
     }
 }
 
-/// Sends forty at once; what arrives, and what the switch has done.
+/// Sends a burst of forty; returns the received datagrams and the report of the switch.
 fn forty(network: Network) -> (Vec<Arrived>, Report) {
     through(network, |hosts, paths| {
         (0..40).for_each(|i| hosts[0].send(paths[0], 0, &common::payload(i)));
@@ -248,20 +248,20 @@ fn forty(network: Network) -> (Vec<Arrived>, Report) {
     })
 }
 
-/// Seconds from the first to the last.
+/// Seconds from the first to the last arrival.
 fn lasted(arrived: &[Arrived]) -> f64 {
     assert_eq!(arrived.len(), 40);
     arrived[39].at - arrived[0].at
 }
 
 #[test]
-fn links_from_hosts_hold_back_what_is_faster_than_they_are() {
+fn emulated_uplinks() {
     let mut network = config(switch(), 2, RATE);
     network.config.uplinks = true;
     let (arrived, report) = forty(network);
     let packet = RATE.serialise(WIRE_BYTES as u64).as_s_f64();
     assert!((lasted(&arrived) / (39.0 * packet) - 1.0).abs() < 0.1, "{}", lasted(&arrived));
-    // They have waited before the switch, and find its port as fast as their link.
+    // They waited before the switch, whose port is as fast as their link.
     assert_eq!(report.ports[1].queue_bytes.max, 0.0);
     let [uplink, other] = &report.uplinks[..] else { panic!("{:?}", report.uplinks) };
     assert_eq!((uplink.from, uplink.to), (Node::Host(0), Node::Switch(0)));
@@ -275,7 +275,7 @@ fn links_from_hosts_hold_back_what_is_faster_than_they_are() {
 }
 
 #[test]
-fn a_host_that_sends_without_end_loses_what_its_link_cannot_hold() {
+fn uplink_backlog_is_bounded() {
     let mut network = config(switch(), 2, Rate::mbps(1));
     network.config.uplinks = true;
     let (_, report) = through(network, |hosts, paths| {
@@ -285,30 +285,30 @@ fn a_host_that_sends_without_end_loses_what_its_link_cannot_hold() {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
-    // 4 MiB are 69 of them.
+    // 4 MiB are 69 datagrams.
     let taken = report.uplinks[0].packets;
     assert!((70..=72).contains(&taken), "{taken} of {:?}", report.counts);
     assert_eq!(report.counts.too_fast + taken, report.counts.received);
 }
 
 #[test]
-fn by_a_slow_clock_fast_links_are_slow() {
+fn dilated_clock() {
     let mut network = config(switch(), 2, Rate::mbps(500));
     let origin = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap().into();
     network.config.clock = Some(Dilation { origin, factor: 100 });
     let (arrived, report) = forty(network);
     let packet = RATE.serialise(WIRE_BYTES as u64).as_s_f64();
     assert!((lasted(&arrived) / (39.0 * packet) - 1.0).abs() < 0.1, "{}", lasted(&arrived));
-    // 0.3 s and more of silence, a hundredth.
+    // 0.3 s plus the silence, divided by 100.
     assert!((0.003..0.03).contains(&report.seconds), "{}", report.seconds);
-    // Who waits for 38 others at 500 Mbit/s, waits so long in the switch's time.
+    // The wait for 38 others at 500 Mbit/s, in the time of the switch.
     let most = 39.0 * 16.0;
     let waited = report.ports[1].queue_delay_us.max;
     assert!(waited > 0.7 * most && waited <= most, "{waited} us");
 }
 
 #[test]
-fn what_was_measured_can_be_forgotten() {
+fn measurements_can_be_reset() {
     let mut network = config(switch(), 2, RATE);
     network.config.uplinks = true;
     let mut switch = SoftwareSwitch::open(&network.config).unwrap();
@@ -329,7 +329,7 @@ fn what_was_measured_can_be_forgotten() {
 }
 
 #[test]
-fn what_the_kernel_loses_before_the_switch_is_counted() {
+fn overrun_is_counted() {
     let network = config(switch(), 2, Rate::gbps(10));
     let mut switch = SoftwareSwitch::open(&network.config).unwrap();
     let to = switch.paths()[0].at;
@@ -337,26 +337,27 @@ fn what_the_kernel_loses_before_the_switch_is_counted() {
         let until = network.hosts[0].clock() + Duration::from_millis(100);
         switch.run(|_| network.hosts[0].clock() < until).unwrap();
     };
-    // More than its socket holds while it stands still; the kernel tells with what comes after.
+    // More than its socket holds while the switch is idle; the kernel reports it with the next
+    // datagram.
     let big = vec![0; 60_000];
     (0..300).for_each(|_| network.hosts[0].send(to, 0, &big));
     forward(&mut switch);
     network.hosts[0].send(to, 0, &common::payload(0));
     forward(&mut switch);
     let counts = switch.report().counts;
-    assert!(counts.received < 301, "so small a buffer holds all");
+    assert!(counts.received < 301, "the small buffer held all datagrams");
     assert_eq!(counts.overrun, 301 - counts.received);
 }
 
 #[test]
-fn hosts_of_one_place_do_not_reach_each_other_here() {
+fn hosts_of_one_place() {
     let mut network = config(switch(), 3, RATE);
-    // The first two are at one port, the third at another.
+    // The first two hosts are at one port, the third at another.
     let Places::Addresses { hosts, .. } = &mut network.config.places else { unreachable!() };
     let [first, second, third] = [0, 1, 2].map(|host: usize| hosts[host][0]);
     *hosts = vec![vec![first, second], vec![third], Vec::new()];
     let (arrived, report) = through(network, |hosts, paths| {
-        // Where the third sends what is for the second, the first sends, too.
+        // The first host sends to the address at which the third reaches the second.
         hosts[0].send(paths[3], 0, b"neighbour");
         hosts[2].send(paths[3], 0, b"from afar");
         hosts[1].all(Duration::from_millis(300))

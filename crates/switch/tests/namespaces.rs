@@ -1,4 +1,4 @@
-//! Hosts and a switch in network namespaces of their own, with veth between them. Needs root.
+//! Hosts and a switch in separate network namespaces, connected by veth. Needs root.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
@@ -14,7 +14,7 @@ use tidegate_core::{Frame, HopTrace, Rate, frame_flag};
 use tidegate_switch::{Places, SoftwareSwitch};
 
 #[test]
-fn a_switch_forwards_between_namespaces() {
+fn switch_between_namespaces() {
     let namespaces = match Namespaces::new(&["a", "b"]) {
         Ok(namespaces) => namespaces,
         Err(why) => return eprintln!("SKIPPED: {why}"),
@@ -37,7 +37,7 @@ fn a_switch_forwards_between_namespaces() {
     });
     assert_eq!((arrived.len(), report.counts.sent), (20, 20));
     for (number, datagram) in (0..).zip(&arrived) {
-        // B answers to where A seems to be.
+        // B replies to the source address of the datagram.
         assert_eq!((datagram.from, datagram.tos), (address("10.0.2.1:20000"), 40 << 2 | 0b10));
         let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
         let rest = telemetry::parse(&datagram.bytes, &mut frame, &mut hops).unwrap();

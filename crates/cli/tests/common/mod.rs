@@ -1,4 +1,4 @@
-//! Runs the program, and scenarios to run it on.
+//! Helpers that run the program, and scenarios for it.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What the program answered.
+/// Exit status and output of the program.
 pub(crate) struct Answer {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -15,19 +15,19 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Asserts that it went well, and returns stdout.
+    /// Asserts success and returns stdout.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
         self.stdout
     }
-    /// Asserts that it went well and printed JSON alone.
+    /// Asserts success and that stdout is JSON, and returns it.
     #[track_caller]
     pub(crate) fn json(self) -> Value {
         let text = self.ok();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
     }
-    /// Asserts that it was refused with nothing on stdout and these words on stderr.
+    /// Asserts an exit status, an empty stdout, and these words on stderr.
     #[track_caller]
     pub(crate) fn refused(self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
@@ -38,14 +38,14 @@ impl Answer {
     }
 }
 
-/// The program, ready to be started.
+/// A command for the program.
 pub(crate) fn tidegate(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.args(args);
     command
 }
 
-/// What the program answers to `args`.
+/// Runs the program with `args`.
 pub(crate) fn answer(args: &[&str]) -> Answer {
     let Output { status, stdout, stderr } = tidegate(args).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -58,7 +58,7 @@ pub(crate) fn protocols() -> Vec<String> {
     list.as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Those that do not need `need` of the fabric.
+/// Protocols without a given fabric requirement.
 pub(crate) fn protocols_without(need: &str) -> Vec<String> {
     let list = answer(&["protocols", "--json"]).json();
     let others =
@@ -68,18 +68,18 @@ pub(crate) fn protocols_without(need: &str) -> Vec<String> {
     others.map(|protocol| protocol["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Those that run on any fabric: the others need circuits.
+/// Protocols that run on any fabric: the others need circuits.
 pub(crate) fn anywhere() -> Vec<String> {
     protocols_without("circuit announcements")
 }
 
-/// A folder that goes with the test, and a scenario in it.
+/// A temporary folder with a scenario.
 pub(crate) struct Place {
     dir: TempDir,
 }
 
 impl Place {
-    /// Two senders and a receiver around one switch; `flows` is what is sent.
+    /// Two senders and a receiver at one switch; `flows` is the TOML of the traffic.
     pub(crate) fn new(flows: &str) -> Place {
         let place = Place { dir: tempfile::tempdir().unwrap() };
         let protocol = &protocols()[0];
@@ -108,7 +108,7 @@ protocol = "{protocol}"
         place
     }
 
-    /// With two flows that never end, and messages.
+    /// The same with two unbounded flows, and messages.
     pub(crate) fn usual() -> Place {
         Place::new(concat!(
             "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nlabel = \"long\"\n",
@@ -117,7 +117,7 @@ protocol = "{protocol}"
         ))
     }
 
-    /// The same between racks that circuits join, where every protocol runs.
+    /// The same on racks with circuits, where almost every protocol runs.
     pub(crate) fn racks() -> Place {
         Place::usual().on("kind = \"reconfigurable\"\nracks = 2\nhosts_per_rack = 2\n")
     }
@@ -142,18 +142,18 @@ protocol = "{protocol}"
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// What `tidegate run` answers, with these arguments behind the scenario.
+    /// Runs `tidegate run` on the scenario with further arguments.
     pub(crate) fn run(&self, args: &[&str]) -> Answer {
         self.call("run", args)
     }
 
-    /// What a subcommand answers, with these arguments behind the scenario.
+    /// Runs a subcommand on the scenario with further arguments.
     pub(crate) fn call(&self, subcommand: &str, args: &[&str]) -> Answer {
         answer(&[&[subcommand, &self.arg("scenario.toml")], args].concat())
     }
 }
 
-/// Names of the files in a folder, sorted; none where there is no folder.
+/// Sorted names of the files in a folder; empty if there is no folder.
 pub(crate) fn files(path: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
     let mut names: Vec<_> =
@@ -162,7 +162,7 @@ pub(crate) fn files(path: &Path) -> Vec<String> {
     names
 }
 
-/// A summary without the keys that vary from run to run.
+/// A summary without the keys that vary between runs.
 pub(crate) fn steady(mut summary: Value) -> Value {
     let engine = summary["engine"].as_object_mut().unwrap();
     let volatile = [
@@ -179,8 +179,8 @@ pub(crate) fn steady(mut summary: Value) -> Value {
     summary
 }
 
-/// A scenario without a protocol: flows over a circle of switches that pause each other, until all
-/// stand still where marks come too late to keep queues short.
+/// A scenario without a protocol: flows over a ring of switches that pause each other. It
+/// deadlocks, because the marking threshold is too high to keep queues short.
 pub(crate) fn circle() -> String {
     let mut text = "duration = '20ms'\nflows = [\n".to_owned();
     for flow in 0..64 {

@@ -1,5 +1,5 @@
-//! A headless Chromium, driven over a pipe: the DevTools protocol is JSON that ends with a zero
-//! byte, so it takes no library.
+//! A headless Chromium, driven over a pipe. Messages of the DevTools protocol are JSON with a final
+//! zero byte, so no library is needed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Where it listens is 3, where it answers 4; the shell makes them of what Rust can hand over.
+/// Chromium reads from descriptor 3 and writes to 4; the shell creates them from stdin and stdout.
 const LAUNCH: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-/// No answer takes as long.
+/// Timeout for answers.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A browser with one page.
+/// A browser with a single page.
 pub(crate) struct Browser {
     child: Child,
     calls: ChildStdin,
     answers: Receiver<Value>,
     last_call: u64,
     session: Option<String>,
-    /// What it reported since the page was opened.
+    /// Events since the page was opened.
     events: Vec<Value>,
     _profile: TempDir,
 }
 
-/// The browser of this machine, if there is one that runs.
+/// The path of an installed browser that runs, if any.
 pub(crate) fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let in_folder = |folder: PathBuf| NAMES.map(|name| folder.join(name));
@@ -40,13 +40,13 @@ pub(crate) fn find() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Starts it.
+    /// Starts a browser.
     pub(crate) fn start(program: &Path) -> Browser {
         let profile = tempfile::tempdir().unwrap();
         let mut child = Command::new("sh")
             .args(["-c", LAUNCH])
             .arg(program)
-            // Without a sandbox it also runs as root, and the pages are our own.
+            // Without the sandbox, it also runs as root; the pages are trusted.
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"])
             .args([
                 "--disable-background-networking",
@@ -113,8 +113,8 @@ impl Browser {
             .unwrap_or_else(|error| panic!("the browser does not answer to {waiting_for}: {error}"))
     }
 
-    /// Opens a page, on paper of the width of A4 within margins if `media` is `print`, and waits
-    /// until all of it is there.
+    /// Opens a page and waits until it is loaded; with the width of A4 minus margins if `media` is
+    /// `print`.
     pub(crate) fn open(&mut self, page: &Path, media: &str, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", &json!({ "media": media, "features": features }));
@@ -130,7 +130,7 @@ impl Browser {
         }
     }
 
-    /// What a function in JavaScript returns for an argument, at once or later.
+    /// Calls a JavaScript function with an argument and returns its result; promises are awaited.
     pub(crate) fn ask(&mut self, function: &str, argument: &str) -> Value {
         let expression = format!("({function})({})", json!(argument));
         let answer = self.call(
@@ -141,26 +141,25 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Clicks at a place of the page that is in sight, as a mouse does.
+    /// Clicks with the mouse at a visible position of the page.
     pub(crate) fn click(&mut self, x: f64, y: f64) {
         for (kind, button) in
             [("mouseMoved", "none"), ("mousePressed", "left"), ("mouseReleased", "left")]
         {
             let at = json!({ "type": kind, "x": x, "y": y, "button": button, "clickCount": 1 });
             self.call("Input.dispatchMouseEvent", &at);
-            // What is under a mouse that moves on at once is not looked at.
+            // A mouse that moves on immediately would not trigger hover.
             std::thread::sleep(Duration::from_millis(200));
         }
     }
 
-    /// The page as a PDF.
+    /// Prints the page to PDF.
     pub(crate) fn pdf(&mut self) -> Vec<u8> {
         let answer = self.call("Page.printToPDF", &json!({ "preferCSSPageSize": true }));
         decoded(answer["data"].as_str().unwrap())
     }
 
-    /// What the browser complained of since the page was opened, and what it asked for beyond the
-    /// page.
+    /// Console messages since the page was opened, and requests beyond the page itself.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let mut opened = false;
         let complaint = |event: &Value| {
@@ -173,7 +172,7 @@ impl Browser {
                 "Log.entryAdded" => {
                     ["error", "warning"].contains(&params["entry"]["level"].as_str()?)
                 }
-                // The first is the page.
+                // The first request is the page.
                 "Network.requestWillBeSent" => std::mem::replace(&mut opened, true),
                 _ => false,
             };
@@ -190,7 +189,7 @@ impl Drop for Browser {
     }
 }
 
-/// Base64.
+/// Decodes Base64.
 fn decoded(text: &str) -> Vec<u8> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => u32::from(byte - b'A'),

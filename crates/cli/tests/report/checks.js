@@ -1,7 +1,7 @@
-// What is wrong with the page, in words, and how it looks. Run in the page; `media` is "screen" or
+// Returns the faults of the page as texts, and its look. Runs in the page; `media` is "screen" or
 // "print".
 (media) => {
-  // All plots, not only those in sight.
+  // All plots, not only visible ones.
   dispatchEvent(new Event("beforeprint"));
   const faults = [];
   const overlap = (a, b) =>
@@ -64,7 +64,7 @@
       if (!inside(boxes[i], box)) faults.push(`${name}: "${said}" lies outside the picture`);
       if (overlap(boxes[i], frame)) faults.push(`${name}: "${said}" covers data`);
       for (let j = 0; j < i; j++) {
-        // Boxes of slanted text say little.
+        // Bounding boxes of rotated text are not significant.
         const isSlanted = (it) => /rotate\(-35/.test(it.getAttribute("transform"));
         if (![text, texts[j]].some(isSlanted) && overlap(boxes[i], boxes[j])) {
           faults.push(`${name}: "${said}" covers "${texts[j].textContent}"`);
@@ -90,9 +90,9 @@
     const style = getComputedStyle(part);
     if (style.display !== "none") legible("page", part.textContent, style.color, ground);
   }
-  // Its data, the library and its own.
+  // Its data, the library and its own script.
   if (document.scripts.length !== 3 || [...document.scripts].some((script) => script.src)) {
-    faults.push("page: there is a script of somebody else");
+    faults.push("page: there is an external script");
   }
   const wide = [document.documentElement];
   if (media === "print") wide.push(...document.querySelectorAll(".wide"));

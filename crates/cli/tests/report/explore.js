@@ -1,4 +1,4 @@
-// What a reader does with the page, and what it shows after each step.
+// Interacts with the page like a reader, and records its state after each step.
 async () => {
   dispatchEvent(new Event("beforeprint"));
   const settled = async (done) => {
@@ -9,7 +9,7 @@ async () => {
   const lines = (figure) => figure.querySelectorAll(".scatterlayer .trace").length;
   const told = {};
 
-  // A click on a name in the legend hides its line, another shows it again.
+  // A click on a name in the legend hides its line, another one shows it.
   const slowdowns = titled("Slowdown of messages");
   const press = () => {
     const name = slowdowns.querySelector(".legendtoggle");
@@ -20,14 +20,14 @@ async () => {
   const all = lines(slowdowns);
   press();
   await settled(() => lines(slowdowns) < all);
-  // Two clicks that follow each other closely are another thing.
+  // Two rapid clicks would be a double click.
   await new Promise((then) => setTimeout(then, 600));
   const hidden = lines(slowdowns);
   press();
   await settled(() => lines(slowdowns) === all);
   told.legend = [all, hidden, lines(slowdowns)];
 
-  // The tail on a log axis, and back.
+  // Switch to the tail on a log axis, and back.
   const tail = slowdowns.querySelector(".tools button");
   const label = () => slowdowns.querySelector(".ytitle").textContent;
   told.tail = [label()];
@@ -38,7 +38,7 @@ async () => {
   await settled(() => label() === told.tail[0]);
   told.tail.push(label());
 
-  // A protocol less: its rows and its lines go.
+  // Hide a protocol: its rows and lines disappear.
   const rows = () => [...document.querySelectorAll("main tr[data-protocol]")]
     .filter((row) => !row.hidden).length;
   const box = document.querySelector("#filters input[type=checkbox]");
@@ -51,7 +51,7 @@ async () => {
   box.click();
   await settled(() => lines(slowdowns) === all);
 
-  // Messages of the smallest size.
+  // Select messages of the smallest size.
   const drawn = () =>
     slowdowns.querySelector(".scatterlayer .trace path.js-line")?.getAttribute("d");
   const choose = (name, at) => {
@@ -68,7 +68,7 @@ async () => {
   await settled(() => drawn() === before);
   told.size.push(drawn() === before);
 
-  // Of one label: plots of others go. Each has its own.
+  // Select one label: plots of other labels disappear.
   const shown = () => [...document.querySelectorAll("figure.plot")]
     .map((figure) => [figure.hidden, figure.querySelector("figcaption").textContent])
     .filter(([hidden, title]) => !hidden && title.startsWith("Slowdown of messages"))
@@ -77,7 +77,7 @@ async () => {
   told.label = [choose("label", -1), shown()];
   choose("label", 0);
 
-  // A table by its first column of numbers, up and down.
+  // Sort a table by its first numeric column, in both directions.
   const head = document.querySelector("main .wide th.n");
   const column = [...head.parentElement.cells].indexOf(head);
   const cells = () => [...head.closest("table").tBodies[0].rows]
@@ -88,7 +88,7 @@ async () => {
     told.sorted.push([head.getAttribute("aria-sort"), cells()]);
   }
 
-  // The fabric over time.
+  // Show the fabric over time.
   const fabric = document.querySelector("figure.fabric");
   const links = () => [...fabric.querySelectorAll(".link")];
   const colors = () => links().map((link) => link.style.stroke).join();
@@ -104,11 +104,11 @@ async () => {
   }
   told.fabric.time = fabric.querySelector("output.time").textContent;
 
-  // Contents lead to every section.
+  // The contents link to every section.
   const contents = [...document.querySelectorAll("#contents a")];
   told.contents = contents.map((link) => document.querySelector(link.hash)?.textContent);
 
-  // Where to click for a message.
+  // Return the position to click for a message.
   const single = titled("Single messages");
   const point = single.querySelector(".scatterlayer .point");
   point.scrollIntoView({ block: "center", behavior: "instant" });

@@ -1,11 +1,11 @@
-//! Figures as files.
+//! Figures as SVG and PDF files.
 
 use std::fs;
 
 use crate::common::{Place, answer, files, tidegate};
 use crate::{FLOWS, comparison, inspect, pages, start};
 
-/// The sizes of the sheets of a PDF in points, each once.
+/// The distinct page sizes of a PDF, in points.
 fn sheets(pdf: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(pdf).into_owned();
     let boxes = text.split("/MediaBox [").skip(1);
@@ -17,7 +17,7 @@ fn sheets(pdf: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn figures_are_files_for_papers() {
+fn figure_files() {
     let Some(mut browser) = start() else { return };
     let place = Place::new(FLOWS);
     let page = comparison(&place);
@@ -45,8 +45,8 @@ fn figures_are_files_for_papers() {
         "{narrow:?}"
     );
     let fonts = String::from_utf8_lossy(&printed).matches("/FontDescriptor").count();
-    assert!(fonts > 0, "letters are letters");
-    // Another call takes their place, as wide as a page.
+    assert!(fonts > 0, "text has fonts");
+    // A second call replaces them, with the width of a page.
     answer(&["report", &compare, "--pdf", &pdf, "--width", "page"]).ok();
     let wide = sheets(&fs::read(&pdf).unwrap());
     assert!(wide.iter().all(|sheet| sheet.starts_with("0 0 504")), "{wide:?}");
@@ -55,7 +55,7 @@ fn figures_are_files_for_papers() {
 }
 
 #[test]
-fn without_a_browser_figures_are_refused_with_one_message() {
+fn figures_need_a_browser() {
     let place = Place::usual();
     let out = place.arg("run");
     place.run(&["--out", &out]).ok();

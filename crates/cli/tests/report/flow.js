@@ -1,4 +1,4 @@
-// What the panel says of the flow that was clicked at.
+// Returns the content of the panel for the clicked flow.
 async () => {
   const panel = document.getElementById("flow");
   for (let i = 0; i < 600 && panel.hidden; i++) {

@@ -1,9 +1,9 @@
-//! What a report says of collectives.
+//! Collectives in reports.
 
 use crate::common::Place;
 use crate::{inspect, report, start};
 
-/// A ring and a chain, the latter once only.
+/// A ring, and a chain with one iteration.
 const JOBS: &str = r#"
 [[traffic]]
 kind = "collective"
@@ -21,14 +21,14 @@ hosts = ["h2", "h0"]
 "#;
 
 #[test]
-fn collectives_have_a_section_with_their_iterations() {
+fn report_section_of_collectives() {
     let place = Place::new(JOBS);
     let scenario = place.arg("scenario.toml");
     let page = report(&place, "compare", &["compare", &scenario, "--protocols", "swift,sird"]);
     let text = std::fs::read_to_string(&page).unwrap();
     let (_, section) = text.split_once("<h2>Collectives</h2>").unwrap();
     let (section, _) = section.split_once("</section>").unwrap();
-    // A head, and two collectives of two protocols.
+    // A heading, and two collectives of two protocols.
     assert_eq!(section.matches("<tr").count(), 5, "{section}");
     for words in ["<td>train</td><td>ring-all-reduce</td>", "algbw Gbit/s", "completion"] {
         assert!(section.contains(words), "`{words}` is missing in {section}");
@@ -44,7 +44,7 @@ fn collectives_have_a_section_with_their_iterations() {
         .iter()
         .filter(|plot| plot["title"].as_str().unwrap().starts_with("Time of iterations"))
         .collect();
-    assert_eq!(drawn.len(), 1, "one iteration makes no line");
+    assert_eq!(drawn.len(), 1, "a single iteration has no line");
     assert_eq!(drawn[0]["title"], "Time of iterations, train (ring-all-reduce)");
     let lines = drawn[0]["lines"].as_array().unwrap();
     assert_eq!((lines.len(), &lines[0]["protocol"]), (2, &"swift".into()));
@@ -57,7 +57,7 @@ fn collectives_have_a_section_with_their_iterations() {
         assert!((drawn / said - 1.0).abs() < 1e-3, "{drawn} for {said}");
     }
 
-    // Where there are none, nothing is said of them.
+    // Without collectives, there is no section.
     let usual = Place::usual();
     let page = report(&usual, "run", &["run", &usual.arg("scenario.toml")]);
     assert!(!std::fs::read_to_string(page).unwrap().contains("<h2>Collectives</h2>"));

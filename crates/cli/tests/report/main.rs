@@ -1,5 +1,5 @@
-//! Reports in a real browser: that they say nothing on the console, load nothing, can be read in
-//! light, in dark and on paper, and answer to a reader.
+//! Reports in a real browser: no console messages, no external requests, legible in light, dark and
+//! print, and interactive.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -22,7 +22,7 @@ const EXPLORE: &str = include_str!("explore.js");
 const OPENED: &str = include_str!("opened.js");
 const FLOW: &str = include_str!("flow.js");
 
-/// Flows that never end, and messages of three sizes.
+/// Unbounded flows, and messages of three sizes.
 const FLOWS: &str = r#"
 [[flows]]
 src = "h0"
@@ -55,23 +55,23 @@ count = 2
 label = "big"
 "#;
 
-/// The browser; none, and a line that says so, where there is none and none is demanded.
+/// Starts the browser; `None` with a note if there is none and none is required.
 fn start() -> Option<Browser> {
     if let Some(program) = browser::find() {
         return Some(Browser::start(&program));
     }
     let demanded = std::env::var("TIDEGATE_BROWSER").is_ok_and(|value| value == "required");
     assert!(!demanded, "TIDEGATE_BROWSER=required, but there is no Chromium in PATH");
-    // Past the capture of tests that pass.
+    // Written directly, so that it is visible for passing tests, too.
     let _ =
         writeln!(std::io::stderr(), "skipped: there is no Chromium in PATH to open reports with");
     None
 }
 
-/// The figure of the fewest runs that claims something, as `paper/figure`.
+/// The figure with claims that has the fewest runs, as `paper/figure`.
 fn small_figure() -> String {
     let list = answer(&["reproduce", "--list", "--json"]).json();
-    // Tables of other simulators' numbers draw nothing.
+    // Tables of other simulators' numbers have no plots.
     let claims = |figure: &&Value| {
         !figure["claims"].as_array().unwrap().is_empty() && figure["paper"] != "authors"
     };
@@ -84,7 +84,7 @@ fn small_figure() -> String {
     )
 }
 
-/// Makes results by `args`, and a report of them.
+/// Creates results with `args`, and their report.
 fn report(place: &Place, name: &str, args: &[&str]) -> PathBuf {
     let out = place.arg(name);
     answer(&[args, &["--out", &out]].concat()).ok();
@@ -92,7 +92,7 @@ fn report(place: &Place, name: &str, args: &[&str]) -> PathBuf {
     place.path(name).join("report.html")
 }
 
-/// Of all protocols.
+/// A report of all protocols.
 fn comparison(place: &Place) -> PathBuf {
     comparison_of(place, &anywhere().join(","))
 }
@@ -106,7 +106,7 @@ fn comparison_of(place: &Place, protocols: &str) -> PathBuf {
     )
 }
 
-/// Opens a page in light, in dark and as print: what is wrong, and the titles of the plots.
+/// Opens a page in light, dark and print; returns its faults and the titles of plots.
 fn inspect(browser: &mut Browser, page: &Path) -> (Vec<String>, Vec<String>) {
     let (mut faults, mut titles) = (Vec::new(), Vec::new());
     for (media, scheme) in [("screen", "light"), ("screen", "dark"), ("print", "dark")] {
@@ -134,14 +134,14 @@ fn inspect(browser: &mut Browser, page: &Path) -> (Vec<String>, Vec<String>) {
     (faults, titles)
 }
 
-/// Pages of a PDF as Chromium writes it.
+/// Number of pages of a PDF by Chromium.
 fn pages(pdf: &[u8]) -> usize {
     assert!(pdf.starts_with(b"%PDF"));
     String::from_utf8_lossy(pdf).matches("/Type /Page\n").count()
 }
 
 #[test]
-fn reports_can_be_read_in_a_browser() {
+fn reports_in_a_browser() {
     let Some(mut browser) = start() else { return };
     let place = Place::new(FLOWS);
     let scenario = place.arg("scenario.toml");
@@ -172,22 +172,22 @@ fn reports_can_be_read_in_a_browser() {
 /// `TIDEGATE_REPORT=results/reproduction/report.html cargo test -p tidegate-cli --test report`
 /// opens a page that takes too long to make in a test.
 #[test]
-fn a_report_named_from_outside_can_be_read() {
+fn external_report_in_a_browser() {
     let Some(page) = std::env::var_os("TIDEGATE_REPORT") else { return };
     let Some(mut browser) = start() else { return };
     let (faults, titles) = inspect(&mut browser, &std::fs::canonicalize(page).unwrap());
     assert!(faults.is_empty() && !titles.is_empty(), "{faults:#?}");
 }
 
-/// A page with this in place of that, and words of what is found wrong with it then.
+/// A replacement in a page, with words of the resulting fault.
 type Broken<'a> = ((&'a str, &'a str), &'a [&'a str]);
 
-/// A rule more at the end of the style.
+/// Adds a rule at the end of the style.
 const fn style(rule: &str) -> (&str, &str) {
     ("</style>", rule)
 }
 
-/// Every check can fail.
+/// Asserts that every check can fail.
 fn noticed(broken: &[Broken<'_>]) {
     let Some(mut browser) = start() else { return };
     let place = Place::new(FLOWS);
@@ -206,9 +206,9 @@ fn noticed(broken: &[Broken<'_>]) {
 }
 
 #[test]
-fn what_is_wrong_with_a_page_or_its_plots_is_noticed() {
+fn checks_find_faults_of_pages_and_plots() {
     noticed(&[
-        (("</main>", "<script>console.warn('oh')</script></main>"), &["oh", "somebody else"]),
+        (("</main>", "<script>console.warn('oh')</script></main>"), &["oh", "external script"]),
         (("</main>", "<script>no()</script></main>"), &["no is not defined"]),
         (("</main>", "<img src=\"http://127.0.0.1:9/x.png\"></main>"), &["127.0.0.1:9"]),
         (("</main>", "<img src=\"nothing.png\"></main>"), &["nothing.png"]),
@@ -220,7 +220,7 @@ fn what_is_wrong_with_a_page_or_its_plots_is_noticed() {
 }
 
 #[test]
-fn what_is_wrong_with_axes_colours_or_paper_is_noticed() {
+fn checks_find_faults_of_axes_and_print() {
     noticed(&[
         (style(".xtick text{transform:translate(200px,-60px)}</style>"), &["\" covers data"]),
         (style(".ytick text{transform:translate(-90px)}</style>"), &["lies outside the picture"]),
@@ -241,7 +241,7 @@ fn what_is_wrong_with_axes_colours_or_paper_is_noticed() {
 }
 
 #[test]
-fn a_report_answers_to_a_reader() {
+fn report_interaction() {
     let Some(mut browser) = start() else { return };
     let place = Place::new(FLOWS);
     browser.open(&comparison(&place), "screen", "light");
@@ -256,7 +256,7 @@ fn a_report_answers_to_a_reader() {
     let [all, own] = [0, 1].map(|i| number(&told["rows"][i]));
     assert!(own > 0 && told["protocol"] == serde_json::json!([all - own, lines - 1]), "{told}");
     assert_eq!([&told["size"][1], &told["size"][2]], [true, true], "{}", told["size"]);
-    // No plot mixes labels, and the label that is chosen leaves its own.
+    // No plot mixes labels, and a selected label leaves only its own plots.
     let title = |label: &str| format!("Slowdown of messages: {label}");
     assert_eq!(told["labels"], serde_json::json!([title("short"), title("big")]));
     let chosen = told["label"][0].as_str().unwrap();
@@ -286,13 +286,13 @@ fn a_report_answers_to_a_reader() {
     assert_eq!([&flow["shown"], &flow["closed"]], [true, true], "{flow}");
     assert!(flow["facts"]["from, to"].as_str().unwrap().contains("→ h2"), "{flow}");
     assert!(flow["facts"]["size"].as_str().unwrap().contains("KB"), "{flow}");
-    assert!(number(&flow["plots"]) > 0, "its trace, and the queues it met: {flow}");
+    assert!(number(&flow["plots"]) > 0, "its trace, and the queues on its path: {flow}");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }
 
-/// Of hundreds of runs a page is small, opens soon, and says what it leaves out.
+/// A page of hundreds of runs is small, opens fast, and names what it omits.
 #[test]
-fn a_report_of_500_runs_is_small() {
+fn report_of_500_runs() {
     let place = Place::new(FLOWS);
     let one = place.path("one");
     let args = ["run", &place.arg("scenario.toml"), "--set", "output.timeseries=5us"];
@@ -326,7 +326,7 @@ fn a_report_of_500_runs_is_small() {
     let Some(mut browser) = start() else { return };
     browser.open(Path::new(&out), "screen", "light");
     let took_ms = browser.ask(OPENED, "").as_f64().unwrap();
-    // Two seconds where nothing else runs; tests share the machine.
+    // Two seconds on an idle machine; tests share it.
     assert!(took_ms > 0.0 && took_ms < 60_000.0, "{took_ms} ms");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }

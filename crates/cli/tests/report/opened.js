@@ -1,2 +1,2 @@
-// How many milliseconds the page took to be there.
+// Returns the load time of the page in milliseconds.
 () => performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd

@@ -1,4 +1,4 @@
-// What a reader chooses of a sweep, and what is drawn after each choice.
+// Changes the selection of a sweep's plot, and records what is drawn after each change.
 async () => {
   dispatchEvent(new Event("beforeprint"));
   const at = document.querySelector("div.sweep");
@@ -16,7 +16,7 @@ async () => {
     [...at.querySelectorAll("tbody tr")].filter((row) => !row.hidden).length;
   const told = {};
 
-  // Lines with their bands: there are as many.
+  // Lines and bands: there are equally many.
   const { data } = drawn();
   const lines = data.filter((trace) => trace.fill !== "toself");
   const bands = data.filter((trace) => trace.fill === "toself");
@@ -33,7 +33,7 @@ async () => {
   told.sorted = [...at.querySelectorAll("tbody tr")]
     .map((row) => Number(row.cells[head.cellIndex].dataset.number));
 
-  // A protocol less.
+  // Hide a protocol.
   const box = document.querySelector("#filters input[type=checkbox]");
   box.click();
   told.hidden = [told.rows, rows()];
@@ -53,7 +53,7 @@ async () => {
   told.log.push(scale());
   control("log y").click();
 
-  // Saved as it would be downloaded.
+  // Export as for a download.
   const click = HTMLAnchorElement.prototype.click;
   let saved = null;
   HTMLAnchorElement.prototype.click = function () { saved = this.href; };

@@ -1,4 +1,4 @@
-//! Pages about sweeps and about runs under several seeds.
+//! Reports of sweeps and of runs under several seeds.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::{OPENED, inspect, pages, start};
 
 const SWEEPS: &str = include_str!("sweeps.js");
 
-/// Messages that seeds draw anew, and a flow, between two racks.
+/// Random messages and a flow between two racks.
 const SCENARIO: &str = "name = 'two racks'\nduration = '200us'\nwarmup = '20us'\ndrain = '1ms'\n\
     fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 1 }\n\
     transport = { protocol = 'swift' }\n\
     flows = [{ src = 'h0', dst = 'h3', label = 'long' }]\n\
     [[traffic]]\nkind = 'poisson'\nlabel = 'short'\nsizes = '20KB'\nload = 0.3\n";
 
-/// Three loads, two protocols, two numbers of spines.
+/// Three loads, two protocols, and two numbers of spines.
 const VARY: [&str; 6] = [
     "--vary",
     "traffic.short.load=0.2..0.4:0.1",
@@ -33,7 +33,7 @@ fn place() -> Place {
     place
 }
 
-/// Makes results by a subcommand, into a folder of that name.
+/// Creates results with a subcommand in a folder.
 fn made(place: &Place, name: &str, subcommand: &str, args: &[&str]) -> String {
     let out = place.arg(name);
     place.call(subcommand, &[args, &["--out", &out]].concat()).ok();
@@ -53,7 +53,7 @@ fn numbers(value: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn a_sweep_is_drawn_as_a_reader_chooses() {
+fn sweep_explorer() {
     let Some(mut browser) = start() else { return };
     let place = place();
     let out =
@@ -62,7 +62,7 @@ fn a_sweep_is_drawn_as_a_reader_chooses() {
     let page = place.path("sweep/report.html");
     let (faults, titles) = inspect(&mut browser, &page);
     assert!(faults.is_empty(), "{faults:#?}");
-    // What differs beside the axis and the protocols makes panels.
+    // Other varied keys than the x axis and protocols form panels.
     let over = "slowdown, 99th percentile over load of short, spines";
     assert_eq!(titles, [format!("{over} 1"), format!("{over} 2")]);
     assert!(pages(&browser.pdf()) > 0);
@@ -71,7 +71,7 @@ fn a_sweep_is_drawn_as_a_reader_chooses() {
     let told = browser.ask(SWEEPS, "");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 
-    // Every point is the mean of the file, and the band its interval.
+    // Every point is the mean in the file, and the band is its interval.
     let points = read(&out, "sweep.json")["points"].take();
     let of = |protocol: &str, spines: u64| -> Vec<(f64, f64, f64)> {
         let is_meant =
@@ -101,33 +101,33 @@ fn a_sweep_is_drawn_as_a_reader_chooses() {
         told["first"]["lines"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(protocols, ["dctcp", "swift"]);
 
-    // All points are in the table, which is sorted by what is not rounded.
+    // The table has all points and is sorted by unrounded values.
     assert_eq!(told["rows"], 12);
     let sorted = numbers(&told["sorted"]);
     assert!(sorted.windows(2).all(|pair| pair[0] <= pair[1]), "{sorted:?}");
 
-    // Another metric, of two labels: one is chosen, the other can be.
+    // Another metric has two labels: one is selected, the other can be.
     assert_eq!(told["goodput"]["title"], "goodput, mean over load of short, label long, spines 1");
     assert_eq!(told["goodput"]["unit"], "goodput, mean (Gbit/s); more is better");
     assert_eq!(texts(&told["goodput"]["labels"]), ["all", "long", "short"]);
     assert_eq!(told["goodput"]["rows"], 24);
     assert!(told["short"].as_str().unwrap().contains("label short"), "{told}");
-    // Names across, with bars; labels as lines; all in one panel.
+    // Names on the x axis, with bars; labels as lines; all in one panel.
     let names = &told["names"];
     assert_eq!(texts(&names["ticks"]), ["swift", "dctcp"]);
     assert_eq!(names["lines"], json!(["long", "short"]));
     assert_eq!(names["bars"], json!([2, 2]));
     assert_eq!(names["panels"], 1);
-    // Logarithms, where they exist.
+    // Logarithmic axes for positive values.
     assert_eq!(told["log"], json!(["linear", "log"]));
-    assert_eq!(told["hidden"], json!([12, 6]), "a protocol less has half the rows");
-    // A picture for a paper is text and lines.
+    assert_eq!(told["hidden"], json!([12, 6]), "without one protocol, half of the rows remain");
+    // An exported picture has text and lines.
     let svg = told["svg"].as_str().unwrap();
     assert!(svg.contains("<svg") && svg.contains("<text") && svg.contains("Gbit/s"), "{svg:.300}");
 }
 
 #[test]
-fn runs_under_several_seeds_stand_above_the_runs_of_each() {
+fn report_of_several_seeds() {
     let place = place();
     let seeds = ["--seeds", "1..3"];
     let compared = [&["--protocols", "swift,dctcp"], &seeds[..]].concat();
@@ -148,7 +148,7 @@ fn runs_under_several_seeds_stand_above_the_runs_of_each() {
     ] {
         assert!(page.contains(words), "{words}");
     }
-    // The table says what the file does.
+    // The table agrees with the file.
     let runs = read(&compared, "aggregate.json")["runs"].take();
     let metrics = runs[1]["metrics"].as_array().unwrap();
     let its = |one: &&Value| one["label"] == "short" && one["metric"] == "slowdown_p50";
@@ -158,7 +158,7 @@ fn runs_under_several_seeds_stand_above_the_runs_of_each() {
     let row = page.lines().find(|line| line.contains("<td>dctcp</td><td>short</td>")).unwrap();
     assert!(row.contains("<td class=\"n\">3</td>") && row.contains(&mean), "{mean}: {row}");
     assert!(row.contains(" ± "), "{row}");
-    // Below it stand the differences from the first protocol, seed by seed.
+    // The differences from the first protocol by seed follow.
     assert!(page.contains("Differences are from swift, seed by seed (n = 3"));
     let (_, away) = page.split_once("<h3>Difference from swift by seed</h3>").unwrap();
     let row = away.lines().find(|line| line.contains("<td>dctcp</td><td>short</td>")).unwrap();
@@ -210,7 +210,7 @@ fn large() -> Value {
 }
 
 #[test]
-fn a_page_of_a_large_sweep_is_small_and_opens_soon() {
+fn report_of_large_sweep() {
     let place = Place::usual();
     fs::create_dir(place.path("large")).unwrap();
     fs::write(place.path("large/sweep.json"), large().to_string()).unwrap();
@@ -227,7 +227,7 @@ fn a_page_of_a_large_sweep_is_small_and_opens_soon() {
 }
 
 #[test]
-fn what_is_no_sweep_is_refused_and_no_page_is_written() {
+fn report_refuses_invalid_sweep() {
     let place = Place::usual();
     fs::create_dir(place.path("x")).unwrap();
     let broken = [

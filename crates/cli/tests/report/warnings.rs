@@ -1,17 +1,17 @@
-//! What the terminal says of runs stands on the page, too.
+//! Warnings of the terminal appear in reports, too.
 
 use std::fs;
 
 use crate::common::{Place, answer, protocols, protocols_without};
 
-/// The page about a folder.
+/// The report of a folder.
 fn page(place: &Place, folder: &str) -> String {
     let out = place.arg("page.html");
     answer(&["report", &place.arg(folder), "--out", &out]).ok();
     fs::read_to_string(out).unwrap()
 }
 
-/// Flows of two racks to one host, in switches with small buffers.
+/// Flows from two racks to one host, through switches with small buffers.
 fn incast() -> Place {
     let place = Place::usual();
     let mut text = "duration = '300us'\nwarmup = '20us'\n\
@@ -26,7 +26,7 @@ fn incast() -> Place {
 }
 
 #[test]
-fn the_page_has_every_warning_of_the_terminal() {
+fn report_has_all_warnings() {
     let place = incast();
     let drops = protocols_without("pauses (PFC)");
     let pauses = protocols().into_iter().find(|name| !drops.contains(name)).unwrap();
@@ -39,7 +39,7 @@ fn the_page_has_every_warning_of_the_terminal() {
         assert!(warned.iter().any(|text| text.starts_with("switches pause under")), "{warned:?}");
         let page = page(&place, "out");
         for text in warned {
-            // The page names runs and seeds in its own way.
+            // The page has its own names of runs and seeds.
             let own = text.rsplit_once(": ").map_or(text, |(_, rest)| rest);
             let own = own.replace('>', "&gt;").replace('<', "&lt;");
             assert!(page.contains(&own), "`{own}` is not on the page");
@@ -50,7 +50,7 @@ fn the_page_has_every_warning_of_the_terminal() {
 }
 
 #[test]
-fn the_page_has_pauses_and_the_ports_that_were_paused_longest() {
+fn report_section_of_pauses() {
     let place = incast();
     let args = ["--set", "switch.pfc={}", "--out", &place.arg("out"), "--json"];
     let summary = place.run(&args).json();
@@ -62,7 +62,7 @@ fn the_page_has_pauses_and_the_ports_that_were_paused_longest() {
     assert!(section.contains(&count) && section.contains("Most paused ports"), "{section}");
     let [from, to] = [0, 1].map(|i| pauses["longest"][i].as_str().unwrap());
     assert!(section.contains(&format!("<td>{from}</td><td>{to}</td>")), "{section}");
-    // Where switches drop, the page says nothing of pauses.
+    // Without PFC, the page has no section of pauses.
     place.run(&["--out", &place.arg("out"), "--force"]).ok();
     assert!(!self::page(&place, "out").contains("<h2>Pauses</h2>"));
 }

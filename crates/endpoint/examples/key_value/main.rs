@@ -44,5 +44,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    eprintln!("real packets need Linux");
+    eprintln!("this example needs Linux");
 }

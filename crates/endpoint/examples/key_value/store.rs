@@ -12,11 +12,11 @@ use tidegate_endpoint::session::Key;
 const GET: u8 = 0;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
-/// A reply begins with whether there was a value.
+/// First byte of a reply: whether there was a value.
 const NONE: &[u8] = &[0];
 const SOME: u8 = 1;
 
-/// What both sides have in common. Who has the key may speak with the store.
+/// The configuration of client and server. Every holder of the key may use the store.
 pub(crate) fn config(key: &str) -> Config {
     Config::real(Protocol::USUAL.stack(), Key::new(key.as_bytes()), Rate::gbps(10))
 }
@@ -27,13 +27,13 @@ pub(crate) fn serve(host: &Host) -> Error {
     loop {
         match host.receive().wait() {
             Ok((_, Message::Request(request))) => answer(&mut values, request),
-            Ok((from, Message::Plain(_))) => println!("{from:?} does not ask"),
+            Ok((from, Message::Plain(_))) => println!("{from:?}: not a request"),
             Err(why) => return why,
         }
     }
 }
 
-/// A request that makes no sense is dropped, which tells whoever asked.
+/// An invalid request is dropped, which its sender receives as an error.
 fn answer(values: &mut BTreeMap<Bytes, Bytes>, request: Request) {
     let Some((operation, key, value)) = parse(request.body()) else { return };
     let before = match operation {
@@ -42,44 +42,44 @@ fn answer(values: &mut BTreeMap<Bytes, Bytes>, request: Request) {
         DELETE => values.remove(&key),
         _ => return,
     };
-    // Whether the reply arrives is of no concern here.
+    // The server does not wait for the delivery of the reply.
     request.reply(match before {
         Some(value) => Bytes::from([&[SOME], &value[..]].concat()),
         None => Bytes::from_static(NONE),
     });
 }
 
-/// Operation, key and value: a byte, the key's length in four, the key, and the rest.
+/// Parses operation (one byte), length of the key (four bytes), key, and value (the rest).
 fn parse(body: &Bytes) -> Option<(u8, Bytes, Bytes)> {
     let (&operation, rest) = body.split_first()?;
     let (&length, rest) = rest.split_first_chunk()?;
     let (key, value) = rest.split_at_checked(u32::from_be_bytes(length) as usize)?;
-    // The key outlives the request; the value is most of it.
+    // The stored key is copied; the value refers to the memory of the request.
     Some((operation, Bytes::copy_from_slice(key), body.slice_ref(value)))
 }
 
-/// A store elsewhere.
+/// A client of a store.
 #[derive(Clone)]
 pub(crate) struct Store(pub(crate) Peer);
 
 impl Store {
-    /// The value of that key.
+    /// Returns the value of a key.
     pub(crate) fn get(&self, key: &str) -> Result<Option<Bytes>, Error> {
         self.ask(GET, key, &[])
     }
 
-    /// Sets it; what it was before.
+    /// Sets the value of a key; returns the previous one.
     pub(crate) fn put(&self, key: &str, value: &[u8]) -> Result<Option<Bytes>, Error> {
         self.ask(PUT, key, value)
     }
 
-    /// Removes it; what it was before.
+    /// Removes a key; returns its previous value.
     pub(crate) fn delete(&self, key: &str) -> Result<Option<Bytes>, Error> {
         self.ask(DELETE, key, &[])
     }
 
     fn ask(&self, operation: u8, key: &str, value: &[u8]) -> Result<Option<Bytes>, Error> {
-        // No message is so long that this does not hold its key's length.
+        // The maximum message is shorter than 4 GiB.
         let length = (key.len() as u32).to_be_bytes();
         let body = [&[operation], &length[..], key.as_bytes(), value].concat();
         let reply = self.0.request(body).wait()?;

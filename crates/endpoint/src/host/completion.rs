@@ -1,4 +1,4 @@
-//! Outcomes that are not known yet.
+//! Pending outcomes.
 
 use std::fmt;
 use std::future::Future;
@@ -14,23 +14,23 @@ use super::shared::{Handle, lock};
 use super::thread::{Lead, Waits};
 use crate::driver::{Clock, span};
 
-/// An outcome that is not known yet: threads wait for it, tasks of any executor await it. What it
-/// is the outcome of goes on whether or not anybody does.
+/// A pending outcome. Threads wait for it; tasks of any executor await it. The operation continues
+/// even if it is dropped.
 pub struct Completion<T> {
     source: Arc<dyn Source<T>>,
     listener: Option<EventListener>,
-    /// A task waits for it.
+    /// Set while a task waits for it.
     waits: Option<Waits>,
-    /// The host goes on as long as anybody may wait for it.
+    /// Keeps the host running.
     host: Handle,
 }
 
-/// Where outcomes come from.
+/// A source of an outcome.
 pub(super) trait Source<T>: Send + Sync {
-    /// The outcome, if it is there.
+    /// Takes the outcome, if it is available.
     fn take(&self) -> Option<Result<T, Error>>;
 
-    /// Notified when it may be.
+    /// Notified when an outcome may be available.
     fn changed(&self) -> &Event;
 }
 
@@ -39,19 +39,18 @@ impl<T> Completion<T> {
         Completion { source, listener: None, waits: None, host }
     }
 
-    /// Waits until it is there. Where nobody else waits, this thread does the host's work
+    /// Waits for the outcome. If no other thread waits, this thread runs the event loop of the host
     /// meanwhile.
     ///
-    /// # Errors
-    /// Why there is none.
+    /// # Errors The reason for which the operation failed.
     pub fn wait(mut self) -> Result<T, Error> {
         self.outcome(|| None)
     }
 
-    /// Waits until it is there, but no longer than that; it can be waited for again.
+    /// Waits for the outcome, but at most for `most`. After a timeout, it can be waited for again.
     ///
-    /// # Errors
-    /// Why there is none; [`Error::TimedOut`] if it is not there yet.
+    /// # Errors [`Error::TimedOut`] if there is no outcome yet, else the reason for which the
+    /// operation failed.
     pub fn wait_for(&mut self, most: Duration) -> Result<T, Error> {
         let clock = Clock::new();
         let (begun, most) = (clock.now(), span(most));
@@ -61,14 +60,14 @@ impl<T> Completion<T> {
         })
     }
 
-    /// Waits for as long as there is time left.
+    /// Waits while `left` returns a time other than zero; `None` has no limit.
     fn outcome(&mut self, left: impl Fn() -> Option<Duration>) -> Result<T, Error> {
         let host = self.host.clone();
         let waits = Waits::new(host.shared());
         let mut lead: Option<Lead<'_>> = None;
         loop {
             if let Some(outcome) = self.source.take() {
-                // Whoever has its outcome is not to be woken in the place of others.
+                // Drop the listener, so that a notification goes to another waiter.
                 self.listener = None;
                 return outcome;
             }
@@ -88,7 +87,7 @@ impl<T> Completion<T> {
             if looks_again {
                 continue;
             }
-            // Whoever listens looks once more: it may have come in between.
+            // After registering, check again: the outcome may have arrived in between.
             match (self.listener.take(), left) {
                 (None, _) => self.listener = Some(self.source.changed().listen()),
                 (Some(listener), None) => listener.wait(),
@@ -132,7 +131,7 @@ impl<T> Future for Completion<T> {
     }
 }
 
-/// The place of one outcome.
+/// Holds one outcome.
 struct Slot<T> {
     outcome: Mutex<Outcome<T>>,
     changed: Event,
@@ -162,11 +161,11 @@ impl<T: Send> Source<T> for Slot<T> {
     }
 }
 
-/// The duty to settle an outcome. One that is dropped settles it, too: the host is closed.
+/// The obligation to resolve an outcome. Dropping it resolves the outcome to [`Error::Closed`].
 pub(super) struct Promise<T>(Arc<Slot<T>>);
 
 impl<T: Send + 'static> Promise<T> {
-    /// With what waits for it.
+    /// Creates a promise with its completion.
     pub(super) fn new(host: &Handle) -> (Promise<T>, Completion<T>) {
         let slot = Arc::new(Slot { outcome: Mutex::new(Outcome::Open), changed: Event::new() });
         (Promise(slot.clone()), Completion::new(slot, host.clone()))
@@ -178,7 +177,7 @@ impl<T> Promise<T> {
         self.set(outcome);
     }
 
-    /// Once: what comes later is nothing.
+    /// Sets the outcome; later calls have no effect.
     fn set(&self, known: Result<T, Error>) {
         let mut outcome = lock(&self.0.outcome);
         if matches!(*outcome, Outcome::Open) {
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_that_is_dropped_is_settled() {
+    fn dropped_promise_resolves_to_closed() {
         let (promise, mut completion) = promise();
         assert_eq!(completion.wait_for(Duration::ZERO), Err(Error::TimedOut));
         drop(promise);
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_is_settled_once_and_given_once() {
+    fn outcome_taken_once() {
         let (promise, mut completion) = promise();
         promise.resolve(Ok(7));
         assert_eq!(completion.wait_for(Duration::MAX), Ok(7));

@@ -1,4 +1,4 @@
-//! What a host does, whichever thread does it.
+//! The event loop of a host, which any thread may run.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -19,59 +19,59 @@ use crate::driver::Driver;
 use crate::message::{self, Head, Plain, Reply, Request, Unanswered};
 use crate::node::{Event, Gone, Node, PeerId, SendError, Ticket};
 
-/// All that is known of a session here.
+/// A session as the engine knows it.
 struct Known {
     state: Arc<PeerState>,
     is_open: bool,
-    /// Who has asked for it, until it is open.
+    /// Promises of `connect`, until the session is open.
     asked: Vec<(Promise<Peer>, Handle)>,
 }
 
-/// A message on its way out.
+/// A message that was sent and is not acknowledged.
 struct Sent {
     to: Arc<PeerState>,
     bytes: u64,
-    /// Of whoever waits for no more than that it arrives.
+    /// Resolved on delivery; none if a reply is awaited instead.
     promise: Option<Promise<()>>,
 }
 
-/// A host's driver, and what it knows of the application.
+/// The driver of a host, with the state of the application's operations.
 pub(super) struct Engine {
     driver: Driver,
     shared: Arc<Shared>,
     woken: UnixStream,
-    /// Of one turn; kept for its memory.
+    /// Buffer for the orders of one iteration, kept for its memory.
     orders: Vec<Order>,
     peers: BTreeMap<PeerId, Known>,
     sent: BTreeMap<Ticket, Sent>,
     /// Requests without reply.
     asked: BTreeMap<(PeerId, u64), Promise<Bytes>>,
-    /// Requests so far, which are numbered by it.
+    /// Number of requests so far; the next request has this number.
     requests: u64,
-    /// While the host closes: when a message was last delivered.
+    /// While the host is closing: when a message was last delivered.
     closing: Option<Time>,
-    /// After the driver: whoever hears of the end finds the address free.
+    /// Dropped after the driver, so that the address is free when the end is reported.
     end: Ending,
 }
 
-/// What there is to do next.
+/// What to do after an iteration.
 pub(super) enum Next {
-    /// Another turn.
+    /// Iterate again.
     Poll,
-    /// Nothing, until something comes or is due.
+    /// Sleep until a datagram arrives or a deadline expires.
     Sleep,
-    /// Nothing more: the host is over once this engine is dropped.
+    /// Stop: the host ends when this engine is dropped.
     End,
 }
 
-/// Says that the host is over, however that came.
+/// Reports the end of the host when it is dropped.
 struct Ending {
     shared: Arc<Shared>,
     why: Error,
 }
 
 impl Engine {
-    /// Of a host that is woken by what can be read there.
+    /// Creates the engine; a byte in `woken` wakes it.
     pub(super) fn new(driver: Driver, shared: Arc<Shared>, woken: UnixStream) -> Engine {
         Engine {
             driver,
@@ -87,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// Does what was ordered, has come and is due, and tells the application.
+    /// Runs one iteration: orders, arrivals, deadlines and events for the application.
     pub(super) fn poll(&mut self) -> Next {
         match self.try_turn() {
             Ok(next) => next,
@@ -98,15 +98,15 @@ impl Engine {
     fn try_turn(&mut self) -> io::Result<Next> {
         let mut orders = std::mem::take(&mut self.orders);
         self.shared.orders(&mut orders);
-        orders.drain(..).for_each(|order| self.obey(order));
+        orders.drain(..).for_each(|order| self.execute(order));
         self.orders = orders;
         let may_sleep = self.driver.work()?;
         while let Some(event) = self.driver.node.event() {
-            self.hear(event);
+            self.handle(event);
         }
         let give_up = self.gives_up_at();
         if give_up.is_some_and(|at| self.peers.is_empty() || self.driver.now() >= at) {
-            // What the last session has to say.
+            // Sends the last packets of the sessions.
             self.driver.work()?;
             self.end.why = Error::Closed;
             return Ok(Next::End);
@@ -114,7 +114,8 @@ impl Engine {
         Ok(if may_sleep { Next::Sleep } else { Next::Poll })
     }
 
-    /// Sleeps until something comes, is ordered or is due, and no longer than that.
+    /// Sleeps until a datagram arrives, an order is given or a deadline expires, at most for
+    /// `most`.
     pub(super) fn sleep(&mut self, most: Option<Duration>) -> Next {
         let until = self.gives_up_at().unwrap_or(Time::NEVER);
         let until = until.min(most.map_or(Time::NEVER, |most| self.driver.after(most)));
@@ -129,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// Whether something is due within that span.
+    /// Whether a deadline expires within `span`.
     pub(super) fn is_due_within(&self, span: Span) -> bool {
         self.driver.node.deadline() < self.driver.now().after(span)
     }
@@ -139,12 +140,12 @@ impl Engine {
         Next::End
     }
 
-    /// When it waits no longer for what is to be delivered before it closes.
+    /// While closing: when the host stops waiting for deliveries.
     fn gives_up_at(&self) -> Option<Time> {
         self.closing.map(|since| since.after(self.driver.node.limits().silence))
     }
 
-    fn obey(&mut self, order: Order) {
+    fn execute(&mut self, order: Order) {
         let now = self.driver.now();
         match order {
             Order::Connect(to, promise, host) => self.connect(now, to, promise, host),
@@ -164,7 +165,7 @@ impl Engine {
         if self.closing.is_some() {
             return promise.resolve(Err(Error::Closed));
         }
-        // That nobody is asked is this host's own doing.
+        // The only failure is a limit of this host.
         let Ok(id) = self.driver.node.connect(now, to) else {
             return promise.resolve(Err(Error::Full));
         };
@@ -219,7 +220,7 @@ impl Engine {
         self.sent.insert(ticket, Sent { to, bytes, promise });
     }
 
-    fn hear(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         let now = self.driver.now();
         match event {
             Event::Opened(peer) => self.opened(now, peer),
@@ -228,7 +229,8 @@ impl Engine {
             Event::Failed(ticket, why) => self.sent(now, ticket, Err(Error::Gone(why))),
             Event::Gone(peer, why) => self.gone(peer, Ok(why)),
             Event::Piece(peer, piece) => {
-                // Its messages are whole: who configured it otherwise hears of none.
+                // Hosts deliver whole messages. If the node is configured otherwise, pieces are
+                // discarded.
                 self.driver.node.taken(now, peer, piece.bytes.len() as u64);
             }
             Event::Ended(..) | Event::Resent(..) => {}
@@ -255,7 +257,7 @@ impl Engine {
         };
         let parsed = Head::parse(&message).ok();
         let Some((head, body)) = parsed.map(|(head, body)| (head, message.slice_ref(body))) else {
-            // Nobody's.
+            // Not a valid message: discard it.
             return self.driver.node.taken(now, peer, bytes);
         };
         let request = match head {
@@ -273,7 +275,8 @@ impl Engine {
         }
     }
 
-    /// A reply, or the word that there is none, in a message of so many bytes. Who asked has room.
+    /// Handles a reply, or the report that there will be none, in a message of `bytes` bytes.
+    /// Replies need no room in the inbox.
     fn replied(
         &mut self,
         now: Time,
@@ -288,7 +291,7 @@ impl Engine {
         }
     }
 
-    /// What was sent has arrived, or never will.
+    /// Handles the delivery or the failure of a sent message.
     fn sent(&mut self, now: Time, ticket: Ticket, outcome: Result<(), Error>) {
         if outcome.is_ok() {
             self.closing = self.closing.map(|_| now);
@@ -300,7 +303,7 @@ impl Engine {
         to.done(bytes);
     }
 
-    /// A session is over.
+    /// Handles the end of a session.
     fn gone(&mut self, peer: PeerId, how: Result<Gone, Error>) {
         let why = how.map_or_else(|error| error, Error::Gone);
         let Some(Known { state, asked, .. }) = self.peers.remove(&peer) else { return };
@@ -315,7 +318,7 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// However it ends, whoever waits hears of it.
+    /// Resolves all pending outcomes.
     fn drop(&mut self) {
         let (now, end) = (self.driver.now(), self.end.why);
         let tickets: Vec<Ticket> = self.sent.keys().copied().collect();

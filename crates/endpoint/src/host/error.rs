@@ -1,33 +1,33 @@
-//! Why something did not come about.
+//! Errors of hosts.
 
 use std::{fmt, io};
 
 use crate::node::{ConfigError, Gone};
 
-/// Why an outcome is none.
+/// Why an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The session is over, or never was one. Whether the peer has a message that was under way,
-    /// nobody knows.
+    /// The session has ended or could not be established. A message in flight may or may not have
+    /// arrived.
     Gone(Gone),
-    /// There are as many peers here as there may be.
+    /// This host has its maximum number of peers.
     Full,
-    /// The message is longer than messages may be.
+    /// The message exceeds the maximum length.
     TooLong {
-        /// How long they may be, in bytes.
+        /// The maximum length in bytes.
         most: u64,
     },
-    /// Whoever took the request at the other side has dropped it.
+    /// The application of the peer dropped the request without a reply.
     Unanswered,
     /// This host was closed.
     Closed,
-    /// This host's socket failed: the system's number of the error.
+    /// The socket of this host failed, with this OS error number.
     Socket(i32),
-    /// This host's thread has failed, which is a fault of its own.
+    /// The event loop of this host panicked, which is a bug.
     Failed,
-    /// It is not there yet. It may still come, and can be waited for again.
+    /// The outcome was not available in time. It may still arrive: wait again.
     TimedOut,
-    /// It was given to somebody before.
+    /// The outcome was taken before.
     Given,
 }
 
@@ -35,28 +35,32 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Gone(why) => why.fmt(f),
-            Error::Full => f.write_str("this host has as many peers as it takes"),
-            Error::TooLong { most } => write!(f, "a message has no more than {most} bytes"),
-            Error::Unanswered => f.write_str("the peer has taken the request and not answered it"),
+            Error::Full => f.write_str("this host has its maximum number of peers"),
+            Error::TooLong { most } => {
+                write!(f, "the message is too long: at most {most} bytes are allowed")
+            }
+            Error::Unanswered => f.write_str("the peer dropped the request without a reply"),
             Error::Closed => f.write_str("this host was closed"),
             Error::Socket(number) => {
                 write!(f, "the socket failed: {}", io::Error::from_raw_os_error(*number))
             }
-            Error::Failed => f.write_str("this host's thread has failed, a fault of its own"),
-            Error::TimedOut => f.write_str("it is not there yet"),
-            Error::Given => f.write_str("it was given to somebody before"),
+            Error::Failed => {
+                f.write_str("the event loop of this host panicked; please report this bug")
+            }
+            Error::TimedOut => f.write_str("the outcome is not available yet"),
+            Error::Given => f.write_str("the outcome was taken before"),
         }
     }
 }
 
 impl std::error::Error for Error {}
 
-/// Why there is no host.
+/// Why a host could not be created.
 #[derive(Debug)]
 pub enum BindError {
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     Config(ConfigError),
-    /// The system refuses the address, or has no random numbers, or no thread.
+    /// The system refused the address, or provided no random numbers or no thread.
     System(io::Error),
 }
 

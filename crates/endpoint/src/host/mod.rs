@@ -1,4 +1,5 @@
-//! A host as applications have it: a [`Driver`], a thread for it, and handles that any thread uses.
+//! The interface for applications: a [`Driver`] in its own thread, and handles that any thread may
+//! use.
 //!
 //! ```
 //! # use tidegate_algos::Protocol;
@@ -28,12 +29,11 @@
 //! # }
 //! ```
 //!
-//! Each [`Completion`] blocks ([`wait`](Completion::wait)) or is awaited, whatever the executor. A
-//! thread that alone waits does the host's work meanwhile, and need not be woken for its outcome;
-//! else the host's own thread does.
-//! `Host`, [`Peer`], [`Request`] and `Completion` are handles: while there is one, the host goes
-//! on. When the last is dropped the host closes as [`Host::close`] does, and nobody waits for it: a
-//! process that ends then may take with it what has not arrived.
+//! A [`Completion`] is waited for ([`wait`](Completion::wait)) or awaited in any executor. If a
+//! single thread waits, that thread runs the event loop of the host and need not be woken for its
+//! outcome; else the host's own thread runs it. `Host`, [`Peer`], [`Request`] and `Completion` are
+//! handles: the host runs while one of them exists. When the last is dropped, the host closes as by
+//! [`Host::close`], but without waiting: if the process ends then, messages in flight may be lost.
 
 mod completion;
 mod engine;
@@ -59,15 +59,14 @@ use crate::socket::{Socket, SocketOptions};
 use completion::{Promise, Source};
 use shared::{Handle, Order, Shared};
 
-/// A host: who binds it has the first of its handles.
+/// A handle of a host. Clones refer to the same host.
 #[derive(Clone)]
 pub struct Host(Handle);
 
 impl Host {
-    /// A host at that address; where its port is 0, at one that is free.
+    /// Creates a host at an address. Port 0 selects a free port.
     ///
-    /// # Errors
-    /// Where the configuration makes no sense, or the system refuses the address.
+    /// # Errors If the configuration is invalid, or the system refuses the address.
     pub fn bind(address: SocketAddr, config: Config) -> Result<Host, BindError> {
         let config = Config { delivery: Delivery::Whole, ..config };
         let node = Node::new(config, entropy()?)?;
@@ -75,10 +74,9 @@ impl Host {
         Ok(Host::start(Driver::new(node, socket))?)
     }
 
-    /// A host that goes on with a driver, which has told nothing yet.
+    /// Starts a host on a driver that has not reported any event yet.
     ///
-    /// # Errors
-    /// Where the system has no thread.
+    /// # Errors If the system cannot start a thread.
     pub fn start(driver: Driver) -> std::io::Result<Host> {
         let (woken, waker) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
@@ -88,29 +86,29 @@ impl Host {
         Ok(Host(Handle::new(shared)))
     }
 
-    /// Where it is.
+    /// The local address.
     pub fn address(&self) -> SocketAddr {
         self.0.shared().address
     }
 
-    /// Asks for a session with whoever is at that address; one that there is already is the same.
+    /// Requests a session with the peer at an address. If one exists already, it is reused.
     pub fn connect(&self, to: SocketAddr) -> Completion<Peer> {
         let (promise, completion) = Promise::new(&self.0);
         self.0.shared().order(Order::Connect(to, promise, self.0.clone()));
         completion
     }
 
-    /// The next message, of any peer, in the order in which they arrived. Who asks for none lets
-    /// its peers send no more than [`unread_bytes`](crate::node::Limits::unread_bytes) each, and
-    /// loses what is more than that of all whose sessions are over. Once the host is closed and
-    /// what had arrived is taken, it fails.
+    /// Receives the next message of any peer, in the order of arrival. Each peer may have at most
+    /// [`unread_bytes`](crate::node::Limits::unread_bytes) unread bytes here. Unread messages of
+    /// ended sessions are kept up to the same bound, for all of them together. Fails once the host
+    /// is closed and no message is left.
     pub fn receive(&self) -> Completion<(Peer, Message)> {
         Completion::new(Arc::new(Inbox(self.0.clone())), self.0.clone())
     }
 
-    /// Ends all sessions when what was sent has arrived, and the host; the outcome is that it has
-    /// ended. Where no message is delivered for [`silence`](crate::node::Limits::silence), those
-    /// that are left fail.
+    /// Closes all sessions once their sent messages have arrived, then the host; completes when the
+    /// host has ended. If no message is delivered for [`silence`](crate::node::Limits::silence),
+    /// the remaining ones fail.
     pub fn close(&self) -> Completion<()> {
         self.0.shared().order(Order::Close);
         Completion::new(Arc::new(End(self.0.shared().clone())), self.0.clone())
@@ -129,7 +127,7 @@ struct Inbox(Handle);
 impl Source<(Peer, Message)> for Inbox {
     fn take(&self) -> Option<Result<(Peer, Message), Error>> {
         let shared = self.0.shared();
-        // In this order: nothing arrives after the end.
+        // Read the end first: no message arrives after it.
         let end = shared.end.get();
         let Some(message) = shared.next() else { return end.map(|&why| Err(why)) };
         let from = Peer { state: message.from, host: self.0.clone() };

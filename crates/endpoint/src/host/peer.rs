@@ -1,4 +1,4 @@
-//! Peers, and what comes from them.
+//! Handles of peers, and the messages that peers send.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,7 +14,8 @@ use super::shared::{Handle, Order, PeerState, Purpose};
 use super::{Error, Gone};
 use crate::node::PeerId;
 
-/// A handle of a session. Clones are of the same; that the last is dropped ends nothing.
+/// A handle of a session. Clones refer to the same session. Dropping the last one does not end the
+/// session.
 #[derive(Clone)]
 pub struct Peer {
     pub(super) state: Arc<PeerState>,
@@ -22,28 +23,29 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// What tells it from all other sessions of this host.
+    /// The identifier, unique among the sessions of this host.
     pub fn id(&self) -> PeerId {
         self.state.id
     }
 
-    /// Where the peer was when the session began.
+    /// The address of the peer when the session began.
     pub fn address(&self) -> SocketAddr {
         self.state.address
     }
 
-    /// Sends a message, which may be empty; the outcome is that the peer has all of it, whether or
-    /// not its application has taken it. Messages may arrive in another order than this.
+    /// Sends a message, which may be empty. Completes when the peer host has all of it, even if its
+    /// application has not received it yet. Messages may arrive in a different order.
     ///
-    /// What is sent is kept until then, however much it is: see [`room`](Self::room).
+    /// The message is kept in memory until then, without a limit: see [`room`](Self::room).
     pub fn send(&self, body: impl Into<Bytes>) -> Completion<()> {
         let (promise, completion) = Promise::new(&self.host);
         self.put(body.into(), Purpose::Plain(promise));
         completion
     }
 
-    /// Sends a request; the outcome is the reply. Replies need no room, but wait behind messages
-    /// that do: who serves and asks takes what arrives in another thread or task.
+    /// Sends a request; completes with the reply. Replies need no room in the inbox, but arrive
+    /// behind messages that do. An application that serves requests and sends its own must receive
+    /// messages in another thread or task.
     pub fn request(&self, body: impl Into<Bytes>) -> Completion<Bytes> {
         let (promise, completion) = Promise::new(&self.host);
         self.put(body.into(), Purpose::Request(promise));
@@ -51,44 +53,44 @@ impl Peer {
     }
 
     fn put(&self, body: Bytes, of: Purpose) {
-        self.state.under_way.fetch_add(body.len() as u64, Ordering::Relaxed);
+        self.state.in_flight.fetch_add(body.len() as u64, Ordering::Relaxed);
         self.host.shared().order(Order::Send { to: self.state.clone(), body, of });
     }
 
-    /// Comes about once fewer than `most` bytes of what was sent to this peer are still under way.
-    /// Who waits for that before each message keeps no more of them than that and one message.
+    /// Completes when fewer than `most` sent bytes to this peer are in flight. An application that
+    /// waits for it before each message keeps at most `most` bytes plus one message in memory.
     pub fn room(&self, most: u64) -> Completion<()> {
         let source = Room { of: self.state.clone(), most };
         Completion::new(Arc::new(source), self.host.clone())
     }
 
-    /// What the host has learned of the path to the peer until now.
+    /// Returns what the host has measured of the path to the peer.
     pub fn path(&self) -> Completion<PeerPath> {
         let (promise, completion) = Promise::new(&self.host);
         self.host.shared().order(Order::Path(self.state.clone(), promise));
         completion
     }
 
-    /// Comes about when the session is over: how it ended.
+    /// Completes when the session ends, with the reason.
     pub fn closed(&self) -> Completion<Gone> {
         Completion::new(Arc::new(End(self.state.clone())), self.host.clone())
     }
 
-    /// Takes no more messages, and ends the session when those that were sent have arrived. The
-    /// outcome is how it ended. Requests without a reply by then fail.
+    /// Accepts no further messages, and ends the session when all sent messages have arrived.
+    /// Completes with the reason of the end. Requests without a reply fail then.
     pub fn close(&self) -> Completion<Gone> {
         self.host.shared().order(Order::End(self.state.id));
         self.closed()
     }
 }
 
-/// What a host has learned of the path to a peer.
+/// Measurements of the path to a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerPath {
-    /// The shortest round trip so far, of a full datagram and a short answer; none where nothing
-    /// has come back yet.
+    /// The minimum RTT so far, of a full datagram and a short answer; `None` before the first
+    /// measurement.
     pub base_rtt: Option<Span>,
-    /// Why the protocol, as it is configured, is not at home there, if it is not.
+    /// Why the path is outside the design range of the protocol with its parameters, if it is.
     pub domain_warning: Option<String>,
 }
 
@@ -106,7 +108,7 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// Waits for fewer bytes under way.
+/// Waits until fewer bytes are in flight.
 struct Room {
     of: Arc<PeerState>,
     most: u64,
@@ -116,7 +118,7 @@ impl Source<()> for Room {
     fn take(&self) -> Option<Result<(), Error>> {
         match self.of.why_over() {
             Some(why) => Some(Err(why)),
-            None => (self.of.under_way.load(Ordering::Relaxed) < self.most).then_some(Ok(())),
+            None => (self.of.in_flight.load(Ordering::Relaxed) < self.most).then_some(Ok(())),
         }
     }
 
@@ -138,16 +140,16 @@ impl Source<Gone> for End {
     }
 }
 
-/// What has arrived.
+/// A received message.
 #[derive(Debug)]
 pub enum Message {
-    /// A message that wants no answer.
+    /// A message without a reply.
     Plain(Bytes),
     /// A request.
     Request(Request),
 }
 
-/// A request that has arrived. One that is dropped fails at whoever asked, as
+/// A received request. If it is dropped without a reply, it fails at its sender with
 /// [`Error::Unanswered`].
 pub struct Request {
     pub(super) from: Peer,
@@ -157,12 +159,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// What was asked.
+    /// The body of the request.
     pub fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// Answers it, perhaps with nothing; the outcome is that the peer has all of the reply.
+    /// Sends the reply, which may be empty. Completes when the peer host has all of it.
     pub fn reply(mut self, body: impl Into<Bytes>) -> Completion<()> {
         self.is_answered = true;
         let (promise, completion) = Promise::new(&self.from.host);

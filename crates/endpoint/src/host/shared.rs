@@ -1,4 +1,4 @@
-//! What handles and whoever works for the host share.
+//! State that handles share with the thread that runs the event loop.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -17,30 +17,31 @@ use super::thread::Lead;
 use super::{Error, Peer, PeerPath};
 use crate::node::{Gone, PeerId};
 
-/// Locks; who has panicked meanwhile has left nothing half-done.
+/// Locks a mutex. Poisoning is ignored: no critical section leaves inconsistent data when it
+/// panics.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a host is told to do.
+/// An order of the application.
 pub(super) enum Order {
-    /// Ask for a session. Whoever asks waits for a handle, so the host has one to give.
+    /// Request a session. The order carries a handle of the host for the resulting [`Peer`].
     Connect(SocketAddr, Promise<Peer>, Handle),
     /// Send a message.
     Send { to: Arc<PeerState>, body: Bytes, of: Purpose },
-    /// Say what is known of the path to a peer.
+    /// Report the measurements of the path to a peer.
     Path(Arc<PeerState>, Promise<PeerPath>),
-    /// The application has taken so many bytes of that peer's messages.
+    /// The application has received this number of bytes of the peer's messages.
     Taken(PeerId, u64),
-    /// Use the memory of a message for others.
+    /// Reuse the memory of a message.
     Reuse(Vec<u8>),
-    /// End a session when what was sent has arrived.
+    /// End a session when all sent messages have arrived.
     End(PeerId),
-    /// End all.
+    /// End all sessions and the host.
     Close,
 }
 
-/// What a message is for, and whom its outcome is told.
+/// The kind of a message, with the promise for its outcome.
 pub(super) enum Purpose {
     Plain(Promise<()>),
     Request(Promise<Bytes>),
@@ -49,7 +50,7 @@ pub(super) enum Purpose {
 }
 
 impl Order {
-    /// It will not be done.
+    /// Resolves its promise with an error.
     fn fail(self, why: Error) {
         match self {
             Order::Connect(_, promise, _) => promise.resolve(Err(why)),
@@ -61,7 +62,7 @@ impl Order {
 }
 
 impl Purpose {
-    /// It will not be sent.
+    /// Resolves its promise with an error.
     pub(super) fn fail(self, why: Error) {
         match self {
             Purpose::Plain(promise) | Purpose::Reply(_, promise) => promise.resolve(Err(why)),
@@ -71,17 +72,17 @@ impl Purpose {
     }
 }
 
-/// A session as its handles see it.
+/// State of a session that its handles share.
 pub(super) struct PeerState {
     pub(super) id: PeerId,
     pub(super) address: SocketAddr,
-    /// Bytes that were sent and are neither delivered nor failed.
-    pub(super) under_way: AtomicU64,
-    /// How it ended.
+    /// Bytes in flight: sent, and neither delivered nor failed.
+    pub(super) in_flight: AtomicU64,
+    /// The reason of its end.
     pub(super) end: OnceLock<Result<Gone, Error>>,
-    /// Notified when there are fewer bytes under way, or never will be any.
+    /// Notified when fewer bytes are in flight, and when the session ends.
     pub(super) drained: Event,
-    /// Notified when it has ended.
+    /// Notified when the session ends.
     pub(super) over: Event,
 }
 
@@ -90,40 +91,40 @@ impl PeerState {
         PeerState {
             id,
             address,
-            under_way: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
             end: OnceLock::new(),
             drained: Event::new(),
             over: Event::new(),
         }
     }
 
-    /// It is over.
+    /// Sets the reason of its end.
     pub(super) fn ended(&self, how: Result<Gone, Error>) {
         let _ = self.end.set(how);
         self.over.notify(usize::MAX);
         self.drained.notify(usize::MAX);
     }
 
-    /// Bytes have arrived, or never will.
+    /// Bytes were delivered or have failed.
     pub(super) fn done(&self, bytes: u64) {
-        self.under_way.fetch_sub(bytes, Ordering::Relaxed);
+        self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
         self.drained.notify(usize::MAX);
     }
 
-    /// Why nothing can be sent any more, once that is so.
+    /// Why the session has ended, if it has.
     pub(super) fn why_over(&self) -> Option<Error> {
         self.end.get().map(|end| end.map_or_else(|error| error, Error::Gone))
     }
 }
 
-/// The memory of a message, which its host has again once nobody looks at it.
+/// The memory of a received message, which returns to its host when the application drops it.
 pub(super) struct Lent {
     memory: Vec<u8>,
     by: Weak<Shared>,
 }
 
 impl Lent {
-    /// Such of that host as bytes.
+    /// Wraps memory of a host in `Bytes`.
     pub(super) fn bytes(memory: Vec<u8>, by: &Arc<Shared>) -> Bytes {
         Bytes::from_owner(Lent { memory, by: Arc::downgrade(by) })
     }
@@ -143,64 +144,64 @@ impl Drop for Lent {
     }
 }
 
-/// A message that nobody has taken yet.
+/// A received message in the inbox.
 pub(super) struct Arrived {
     pub(super) from: Arc<PeerState>,
     pub(super) body: Bytes,
-    /// Its length with its head, which is what takes room.
+    /// Its length with its head, which counts against the limit of the peer.
     pub(super) bytes: u64,
-    /// The number of a request.
+    /// Its number, if it is a request.
     pub(super) request: Option<u64>,
 }
 
-/// Shared by all handles, and who works.
+/// State shared by all handles and the leader.
 pub(super) struct Shared {
     pub(super) address: SocketAddr,
     pub(super) orders: Mutex<Orders>,
-    /// What works, until the host is over: whoever has it leads.
+    /// The event loop, until the host ends. The thread that holds the lock is the leader.
     pub(super) engine: Mutex<Option<Box<Engine>>>,
-    /// How many wait for outcomes.
+    /// Number of waiters for outcomes.
     pub(super) waiting: AtomicUsize,
-    /// The host's own.
+    /// The host's own thread.
     pub(super) thread: OnceLock<Thread>,
     inbox: Mutex<VecDeque<Arrived>>,
-    /// A message has arrived, or none will any more.
+    /// Notified when a message arrives, and when the host ends.
     pub(super) arrived: Event,
-    /// How it ended.
+    /// The reason of the host's end.
     pub(super) end: OnceLock<Error>,
-    /// Notified when it has.
+    /// Notified when the host ends.
     pub(super) over: Event,
     waker: UnixStream,
-    /// What a peer may send before the application has taken anything.
+    /// Bytes that a peer may send before the application consumes any.
     unread_bytes: u64,
 }
 
-/// What is to be done, and by whom.
+/// Pending orders and the state of the leader.
 #[derive(Default)]
 pub(super) struct Orders {
     list: Vec<Order>,
-    /// One of them cannot wait.
+    /// Whether one of the orders is urgent.
     pub(super) is_urgent: bool,
-    /// Who leads has to be woken.
+    /// Whether the leader sleeps and must be woken.
     asleep: bool,
-    /// Bytes taken that nobody was woken for.
-    untold: u64,
-    /// Somebody leads.
+    /// Bytes that the application took since the leader last ran.
+    unseen_bytes: u64,
+    /// Whether there is a leader.
     pub(super) led: bool,
-    /// How often somebody began to.
+    /// How often a thread took the lead.
     pub(super) leads: u64,
-    /// A thread that waits wants to lead.
-    pub(super) wanted: bool,
-    /// The host's thread is to lead.
+    /// Whether a waiting thread asks for the lead.
+    pub(super) is_requested: bool,
+    /// Whether the host's thread is called to lead.
     pub(super) calls: bool,
-    /// The host's thread does not look by itself whether somebody leads.
+    /// Whether the host's thread is parked without periodic checks.
     pub(super) rests: bool,
-    /// Why nobody takes orders any more.
+    /// The reason of the host's end, after which orders fail.
     over: Option<Error>,
 }
 
 impl Shared {
-    /// Of a host at that address, woken by what can be read at the other end of `waker`.
+    /// Creates the state of a host at `address`. A byte written to `waker` wakes the leader.
     pub(super) fn new(address: SocketAddr, waker: UnixStream, unread_bytes: u64) -> Shared {
         Shared {
             address,
@@ -217,8 +218,8 @@ impl Shared {
         }
     }
 
-    /// Gives an order to whoever leads, or sees to it where nobody does; where the host is over, it
-    /// fails.
+    /// Adds an order for the leader. If there is no leader, this thread executes it. If the host
+    /// has ended, the order fails.
     pub(super) fn order(self: &Arc<Self>, order: Order) {
         let mut orders = lock(&self.orders);
         if let Some(why) = orders.over {
@@ -226,10 +227,10 @@ impl Shared {
             return order.fail(why);
         }
         let is_urgent = match order {
-            // It is heard of before the next packet is, and that of a peer without room is soon.
+            // The leader handles it before the next packet anyway, and a blocked peer asks soon.
             Order::Taken(_, bytes) => {
-                orders.untold += bytes;
-                orders.untold >= self.unread_bytes / 8
+                orders.unseen_bytes += bytes;
+                orders.unseen_bytes >= self.unread_bytes / 8
             }
             Order::Reuse(_) => false,
             _ => true,
@@ -249,10 +250,10 @@ impl Shared {
         }
     }
 
-    /// Somebody wants to lead.
-    pub(super) fn want(&self) {
+    /// Asks the leader to hand over.
+    pub(super) fn request_lead(&self) {
         let mut orders = lock(&self.orders);
-        orders.wanted = true;
+        orders.is_requested = true;
         let wakes = std::mem::take(&mut orders.asleep);
         drop(orders);
         if wakes {
@@ -260,7 +261,7 @@ impl Shared {
         }
     }
 
-    /// Has the host's thread lead, if nobody does.
+    /// Makes the host's thread the leader if there is none.
     pub(super) fn call(&self) {
         let mut orders = lock(&self.orders);
         let calls = !orders.led;
@@ -271,14 +272,14 @@ impl Shared {
         }
     }
 
-    /// Wakes the host's thread, which stands by.
+    /// Wakes the host's thread, which is parked.
     pub(super) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
     }
 
-    /// Wakes who leads. There is room: it is written to only once for each sleep.
+    /// Wakes the leader. The pipe never fills up: it is written at most once per sleep.
     fn disturb(&self) {
         let _ = (&self.waker).write(&[1]);
     }
@@ -287,26 +288,26 @@ impl Shared {
     pub(super) fn orders(&self, into: &mut Vec<Order>) {
         let mut orders = lock(&self.orders);
         (orders.asleep, orders.is_urgent) = (false, false);
-        orders.untold = 0;
+        orders.unseen_bytes = 0;
         std::mem::swap(&mut orders.list, into);
     }
 
-    /// Who leads sleeps from now on, unless there are orders, or another wants to lead; whether it
-    /// does.
+    /// Marks the leader as asleep, unless there are orders or another thread wants to lead. Returns
+    /// whether it may sleep.
     pub(super) fn falls_asleep(&self) -> bool {
         let mut orders = lock(&self.orders);
-        orders.asleep = orders.list.is_empty() && !orders.wanted;
+        orders.asleep = orders.list.is_empty() && !orders.is_requested;
         orders.asleep
     }
 
-    /// A message has arrived.
+    /// Adds a received message.
     pub(super) fn put(&self, message: Arrived) {
         lock(&self.inbox).push_back(message);
         self.arrived.notify(1.additional());
     }
 
-    /// A session is over. Of what such have left, no more is kept than one may send, and that came
-    /// last: who begins one after the other would fill all memory.
+    /// Drops the oldest unread messages of ended sessions beyond the limit of one session. Else a
+    /// peer that opens session after session would fill the memory.
     pub(super) fn forget_left(&self) {
         let mut inbox = lock(&self.inbox);
         let is_left = |message: &Arrived| message.from.end.get().is_some();
@@ -321,14 +322,14 @@ impl Shared {
         });
     }
 
-    /// The message that arrived first.
+    /// Takes the oldest message.
     pub(super) fn next(self: &Arc<Self>) -> Option<Arrived> {
         let message = lock(&self.inbox).pop_front()?;
         self.order(Order::Taken(message.from.id, message.bytes));
         Some(message)
     }
 
-    /// The host is over.
+    /// Marks the host as ended and fails the remaining orders.
     pub(super) fn ended(&self, how: Error) {
         let mut orders = lock(&self.orders);
         orders.over = Some(how);
@@ -341,7 +342,7 @@ impl Shared {
     }
 }
 
-/// As long as there is one, the host goes on.
+/// Keeps the host running.
 #[derive(Clone)]
 pub(super) struct Handle(Arc<Lease>);
 

@@ -1,14 +1,14 @@
-//! Who works for a host.
+//! Which thread runs the event loop of a host.
 //!
-//! One thread at a time does, who leads: the host's own, or one of the application's that is alone
-//! in waiting for an outcome and so need not be woken for it. That takes the lead from the host's
-//! thread, which is woken once for it, and leaves with the outcome. Nobody leads then until it
-//! waits again; orders are seen to by whoever gives them. The host's thread meanwhile looks now and
-//! then whether nobody has led since it last looked, and leads if so; and it is called at once
-//! where something is due, or others wait, too.
+//! One thread at a time runs it: the leader. That is the host's own thread, or the only application
+//! thread that waits for an outcome, which then need not be woken for it. Such a thread takes the
+//! lead from the host's thread, which is woken once for that, and gives it up with its outcome.
+//! Until it waits again there is no leader; a thread that gives an order executes it. Meanwhile the
+//! host's thread checks periodically whether there was a leader since its last check, and leads if
+//! not. It is called at once if a deadline is near or if other threads wait, too.
 //!
-//! So a thread that asks and waits sends and receives by itself, as it would with a bare socket,
-//! and where several wait, or tasks, or nobody, all is done behind their backs.
+//! So a single thread that sends a request and waits does the I/O itself, as with a bare socket. If
+//! several threads, tasks or none wait, the host's thread does it.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -23,13 +23,13 @@ use super::engine::{Engine, Next};
 use super::shared::{Shared, lock};
 use crate::driver::Driver;
 
-/// How often the host's thread looks whether somebody leads: twice that is less than what a packet
-/// waits for a thread as a rule ([`most_held`](crate::node::Config::most_held)).
+/// Interval at which the host's thread checks for a leader. Twice this is less than the usual
+/// maximum wait of a packet for a thread ([`most_held`](crate::node::Config::most_held)).
 const LOOK: Duration = Duration::from_micros(400);
-/// What is due sooner does not wait for that.
+/// A deadline nearer than this does not wait for the next check.
 const SOON: Span = Span::us(100);
 
-/// Starts the host's thread, which leads.
+/// Starts the host's thread as leader.
 pub(super) fn spawn(driver: Driver, shared: &Arc<Shared>, woken: UnixStream) -> io::Result<()> {
     *lock(&shared.engine) = Some(Box::new(Engine::new(driver, shared.clone(), woken)));
     let host = shared.clone();
@@ -45,12 +45,12 @@ pub(super) fn spawn(driver: Driver, shared: &Arc<Shared>, woken: UnixStream) -> 
     }
 }
 
-/// What the host's thread does until the host is over.
+/// The main loop of the host's thread, until the host ends.
 fn attend(shared: &Arc<Shared>) {
     loop {
         let mut lead = Lead::with(shared, lock(&shared.engine), true);
         lock(&shared.orders).calls = false;
-        while !lock(&shared.orders).wanted {
+        while !lock(&shared.orders).is_requested {
             if !lead.work(None) {
                 return;
             }
@@ -60,7 +60,7 @@ fn attend(shared: &Arc<Shared>) {
     }
 }
 
-/// Returns when the host's thread has to lead: it is called, or nobody has led for a while.
+/// Returns when the host's thread must lead: it was called, or there was no leader for a while.
 fn stand_by(shared: &Shared) {
     let mut seen = None;
     loop {
@@ -69,7 +69,7 @@ fn stand_by(shared: &Shared) {
         if std::mem::take(&mut orders.calls) || is_same && !orders.led {
             return;
         }
-        // Who has led for so long wakes this thread when it leaves.
+        // A leader of that long wakes this thread when it stops.
         orders.rests = is_same;
         drop(orders);
         match is_same {
@@ -79,12 +79,12 @@ fn stand_by(shared: &Shared) {
     }
 }
 
-/// Whoever has it works for the host.
+/// The right to run the event loop.
 pub(super) struct Lead<'a> {
     shared: &'a Arc<Shared>,
-    /// Always there but while it is dropped.
+    /// Always `Some` except during drop.
     engine: Option<MutexGuard<'a, Option<Box<Engine>>>>,
-    /// Of the host's thread.
+    /// Whether the host's thread has it.
     is_own: bool,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Lead<'a> {
         Lead { shared, engine: Some(engine), is_own }
     }
 
-    /// Unless somebody has it.
+    /// Takes the lead, unless another thread has it.
     pub(super) fn try_take(shared: &'a Arc<Shared>) -> Option<Lead<'a>> {
         let engine = match shared.engine.try_lock() {
             Ok(engine) => engine,
@@ -111,18 +111,18 @@ impl<'a> Lead<'a> {
         Some(Lead::with(shared, engine, false))
     }
 
-    /// From whoever has it, as soon as that has done what it is at.
+    /// Takes the lead from the current leader, after its current iteration.
     pub(super) fn demand(shared: &'a Arc<Shared>) -> Lead<'a> {
         Lead::try_take(shared).unwrap_or_else(|| {
-            shared.want();
+            shared.request_lead();
             let lead = Lead::with(shared, lock(&shared.engine), false);
-            lock(&shared.orders).wanted = false;
+            lock(&shared.orders).is_requested = false;
             lead
         })
     }
 
-    /// A turn, and a sleep no longer than that if there is nothing to do; false once the host is
-    /// over.
+    /// Runs one iteration, and sleeps at most for `most` if there is nothing to do. Returns false
+    /// once the host has ended.
     pub(super) fn work(&mut self, most: Option<Duration>) -> bool {
         self.step(|engine, shared| match engine.poll() {
             Next::Sleep if shared.falls_asleep() => engine.sleep(most),
@@ -130,14 +130,14 @@ impl<'a> Lead<'a> {
         })
     }
 
-    /// A turn.
+    /// Runs one iteration.
     pub(super) fn poll(&mut self) {
         self.step(|engine, _| engine.poll());
     }
 
     fn step(&mut self, step: impl FnOnce(&mut Engine, &Shared) -> Next) -> bool {
         let Some(place) = self.engine.as_deref_mut() else { return false };
-        // Where this panics the engine goes with it, and whoever waits hears that it has failed.
+        // If this panics, the engine is dropped, and all waiters receive `Error::Failed`.
         let Some(mut engine) = place.take() else { return false };
         match step(&mut engine, self.shared) {
             Next::Poll | Next::Sleep => *place = Some(engine),
@@ -158,7 +158,7 @@ impl Drop for Lead<'_> {
         }
         let others = self.shared.waiting.load(Ordering::Relaxed) > 1;
         let mut orders = lock(&self.shared.orders);
-        // Who gave an order while nobody led, and found that it was not free yet, relies on this.
+        // A thread that gave an urgent order while this lead was being released relies on this.
         let calls = is_due || others || orders.is_urgent;
         orders.calls |= calls;
         let wakes = std::mem::take(&mut orders.rests) || calls;
@@ -169,17 +169,17 @@ impl Drop for Lead<'_> {
     }
 }
 
-/// Somebody waits for an outcome.
+/// Counts a waiter for an outcome.
 pub(super) struct Waits(Arc<Shared>);
 
 impl Waits {
-    /// One more does.
+    /// Adds a waiter.
     pub(super) fn new(shared: &Arc<Shared>) -> Waits {
         shared.waiting.fetch_add(1, Ordering::Relaxed);
         Waits(shared.clone())
     }
 
-    /// Nobody else does.
+    /// Whether there is no other waiter.
     pub(super) fn is_alone(&self) -> bool {
         self.0.waiting.load(Ordering::Relaxed) == 1
     }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_alone_leads_and_none_of_several_has_to() {
+    fn single_waiter_leads() {
         let (server, client, peer) = pair();
         thread::scope(|scope| {
             scope.spawn(|| serve(&server));
@@ -237,7 +237,7 @@ mod tests {
                 assert_eq!(peer.request("alone").wait().unwrap(), "reply");
             }
             assert!(leads(&client) >= before + 50, "{before} to {}", leads(&client));
-            // One that waits for ever is in nobody's way.
+            // A thread that waits for ever does not block others.
             let forever = scope.spawn(|| client.receive().wait().map(drop));
             for _ in 0..50 {
                 assert_eq!(peer.request("beside it").wait().unwrap(), "reply");
@@ -249,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_waits_the_hosts_own_thread_leads() {
+    fn host_thread_leads_without_waiters() {
         let (server, _client, peer) = pair();
         thread::scope(|scope| {
             scope.spawn(|| serve(&server));
             for _ in 0..20 {
                 let mut asked = peer.request("later");
                 thread::sleep(Duration::from_millis(20));
-                // No time is left to do anything for it now.
+                // A zero timeout leaves no time to run the event loop here.
                 if asked.wait_for(Duration::ZERO).is_err() {
                     // A busy machine.
                     assert_eq!(asked.wait().unwrap(), "reply");
@@ -265,12 +265,12 @@ mod tests {
                 return drop(server.close());
             }
             server.close();
-            panic!("in 20 ms nothing came, 20 times");
+            panic!("no reply within 20 ms in 20 attempts");
         });
     }
 
     #[test]
-    fn what_panics_while_it_leads_ends_the_host_and_no_more() {
+    fn panic_in_event_loop_ends_host() {
         let (server, client, peer) = pair();
         let fails = || {
             let mut lead = Lead::demand(client.0.shared());
@@ -282,9 +282,9 @@ mod tests {
         assert_eq!(server.close().wait_for(Duration::from_secs(60)), Ok(()));
     }
 
-    /// It unwinds, and drops what it has taken: that is not the host's doing.
+    /// The panic drops the request that the application took; the host keeps running.
     #[test]
-    fn an_application_that_panics_ends_no_host() {
+    fn panic_in_application_keeps_host() {
         let (server, _client, peer) = pair();
         let asked = peer.request("anybody?");
         let fails = || {

@@ -1,4 +1,4 @@
-//! What a node is told of its host and its network.
+//! The configuration of a node: its host and its network.
 
 use std::fmt;
 
@@ -11,92 +11,91 @@ use tidegate_core::{
 use super::{BELOW_BYTES, SELF};
 use crate::session::{Key, OVERHEAD_BYTES};
 
-/// Shortest datagrams that are of use.
+/// Minimum length of a full datagram.
 const LEAST_DATAGRAM: usize = 576;
-/// Longest that IP carries.
+/// Maximum length of a UDP payload over IPv4.
 const MOST_DATAGRAM: usize = 65_507;
-/// Sums of it never overflow.
+/// Upper bound of unread bytes, so that sums do not overflow.
 const MOST_UNREAD: u64 = 1 << 60;
-/// Before a session tells how long a round trip takes.
+/// RTT that is assumed before a session has measured it.
 const UNKNOWN_RTT: Span = Span::us(100);
-/// Bandwidth-delay products are no less than so many full packets: user space takes the time of
-/// some to wake up, which is no part of a base RTT.
+/// Minimum bandwidth-delay product, in full packets. A thread in user space takes the time of
+/// several packets to wake up, which is not part of the base RTT.
 const LEAST_BDP_PACKETS: f64 = 8.0;
 
-/// A host and its network.
+/// Configuration of a host and its network.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The protocol and its parameters: the same on all hosts.
     pub stack: Stack,
-    /// What all hosts share.
+    /// The key that all hosts share.
     pub key: Key,
-    /// Rate of the link, which is filled up to it: all that Ethernet carries counts.
+    /// Rate of the link. The node sends no faster; all bytes on Ethernet count.
     pub rate: Rate,
     /// Bytes of UDP payload of a full packet: the same on all hosts.
     pub datagram: usize,
-    /// Round trip of a full packet and its answer on an empty network; unless it is told, what the
-    /// first handshake sees.
+    /// Base RTT of a full packet and its answer without queueing; `None`: as measured by the first
+    /// handshake.
     pub base_rtt: Option<Span>,
-    /// The same of smallest packets; unless it is told, what follows from that.
+    /// The same for minimum packets; `None`: derived from the base RTT.
     pub control_rtt: Option<Span>,
-    /// The network sends each packet by a path of its own.
+    /// Whether the network sprays packets over all paths.
     pub spraying: bool,
-    /// Bandwidth-delay product in bytes; unless it is told, rate times base RTT, and no less than
-    /// eight packets.
+    /// Bandwidth-delay product in bytes; `None`: rate times base RTT, but at least eight packets.
     pub bdp_bytes: Option<f64>,
-    /// Switches on a path, at most.
+    /// Maximum number of switches on a path.
     pub hops: u32,
-    /// What switches do.
+    /// Functions of the switches.
     pub switches: Vec<Need>,
-    /// Strict priorities of the network; told by class selectors in the IP header.
+    /// Number of strict priorities of the network, selected by class selectors in the IP header.
     pub priorities: u8,
     /// How messages share connections.
     pub connections: ConnectionPolicy,
-    /// So much of the link's time may be sent at once, for fewer calls of the kernel.
+    /// Maximum burst, as time on the link. Larger bursts need fewer system calls.
     pub burst: Span,
-    /// The longest that a datagram waits between the kernel and the node, as a rule.
+    /// Usual maximum time that a datagram waits between the kernel and the node.
     pub most_held: Span,
-    /// What it takes of others.
+    /// Limits for peers.
     pub limits: Limits,
-    /// How messages come to the application.
+    /// How messages are delivered to the application.
     pub delivery: Delivery,
-    /// What links are taken to carry of a datagram.
+    /// Which bytes of a datagram count on links.
     pub sizes: Sizes,
-    /// Of the transport's random numbers; unless it is told, drawn from the node's entropy.
+    /// Seed of the transport's random numbers; `None`: drawn from the node's entropy.
     pub seed: Option<u64>,
 }
 
-/// How messages come to the application.
+/// How messages are delivered to the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// Whole, when all is there.
+    /// As whole messages, when all bytes have arrived.
     Whole,
-    /// In the pieces in which they arrive, in any order. Nothing is kept here.
+    /// As pieces, in the order of arrival. The node keeps no bytes.
     Pieces,
 }
 
-/// What links are taken to carry of a datagram.
+/// Which bytes of a datagram count on links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// All of it, and what Ethernet adds.
+    /// All bytes, and the overhead of Ethernet.
     Real,
-    /// What a simulated link does: the bytes that the protocol counts for the packet. They stand at
-    /// the end of each datagram in two bytes, and behind them in four what paths are chosen by, for
-    /// links and switches that exist in software alone.
+    /// The bytes that the protocol counts for the packet, as on a simulated link. Each datagram
+    /// ends with that size in two bytes and the path entropy in four bytes, for links and switches
+    /// in software.
     Simulated,
 }
 
-/// How much a node takes of others.
+/// Limits for peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Peers at a time.
+    /// Maximum number of peers.
     pub peers: u32,
-    /// Bytes of a message.
+    /// Maximum length of a message in bytes.
     pub message_bytes: u64,
-    /// Bytes of a peer that the application has not taken, those under way included; no less than
-    /// those of a message.
+    /// Maximum number of bytes of a peer that the application has not consumed, including bytes in
+    /// flight; at least `message_bytes`.
     pub unread_bytes: u64,
-    /// A peer that is not heard of for so long is gone.
+    /// A peer is gone if nothing arrives from it for this time.
     pub silence: Span,
 }
 
@@ -111,23 +110,23 @@ impl Default for Limits {
     }
 }
 
-/// Why a configuration makes no sense.
+/// Why a configuration is invalid.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConfigError {
-    /// A value is out of range.
+    /// A value is outside its range.
     Range {
-        /// What it is of.
+        /// The name of the value.
         what: &'static str,
-        /// What it is.
+        /// The value.
         found: String,
-        /// What it may be.
+        /// The allowed range.
         allowed: String,
     },
-    /// The protocol needs what the network has not.
+    /// The protocol requires functions that the network lacks.
     Needs {
-        /// The protocol.
+        /// The name of the protocol.
         protocol: &'static str,
-        /// What it needs.
+        /// The missing functions.
         needs: Vec<Need>,
     },
 }
@@ -142,7 +141,8 @@ impl fmt::Display for ConfigError {
                 let needs: Vec<_> = needs.iter().map(|need| need.name()).collect();
                 write!(
                     f,
-                    "{protocol} needs {} of the network, which is not said to be there",
+                    "{protocol} needs {} of the network, but the configuration does not list it \
+                     in `switches`",
                     needs.join(", ")
                 )
             }
@@ -153,8 +153,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// A link of this rate, and nothing known of what is behind it. Datagrams leave one by one, and
-    /// nothing waits for a thread: see [`real`](Self::real).
+    /// A configuration with a link of this rate and an unknown network. Datagrams leave one by one
+    /// and do not wait for threads: for sockets see [`real`](Self::real).
     pub fn new(stack: Stack, key: Key, rate: Rate) -> Config {
         Config {
             stack,
@@ -178,21 +178,21 @@ impl Config {
         }
     }
 
-    /// Full packets have so many bytes of payload, and links carry what simulated ones do.
+    /// Sets the payload of full packets to `mtu`, and counts bytes on links as the simulator does.
     pub fn as_simulated(mut self, mtu: u32) -> Config {
         self.sizes = Sizes::Simulated;
         self.datagram = mtu as usize + self.header_bytes();
         self
     }
 
-    /// The same for sockets and threads: rows of datagrams for the kernel, and as long as these
-    /// wait for a thread that has to be woken.
+    /// A configuration for sockets and threads: it allows bursts, for fewer system calls, and the
+    /// time that a datagram waits for a thread to wake up.
     pub fn real(stack: Stack, key: Key, rate: Rate) -> Config {
         let (burst, most_held) = (Span::us(200), Span::ms(1));
         Config { burst, most_held, ..Config::new(stack, key, rate) }
     }
 
-    /// What the transport is told, as far as that is known before the first session.
+    /// Creates the transport's context from the values that are known before the first session.
     pub(super) fn context(&self, seed: u64) -> Result<HostContext, ConfigError> {
         self.check()?;
         let mtu = (self.datagram - self.header_bytes()) as u32;
@@ -210,9 +210,9 @@ impl Config {
             priorities: self.priorities,
             most_held: self.most_held,
         };
-        self.tell_rtt(&mut context, self.base_rtt.unwrap_or(UNKNOWN_RTT));
+        self.set_rtt(&mut context, self.base_rtt.unwrap_or(UNKNOWN_RTT));
         let requirements = self.stack.requirements(&context.properties());
-        // Whichever way packets go, one host's endpoint has no part in it.
+        // Routing does not involve the endpoints, so it is not checked.
         let has = |need: &Need| {
             matches!(need, Need::Spraying | Need::SymmetricPaths) || self.switches.contains(need)
         };
@@ -221,7 +221,7 @@ impl Config {
             return Err(ConfigError::Range {
                 what: "base RTT",
                 found: "none".into(),
-                allowed: "the same on all hosts, which keep time by it".into(),
+                allowed: "the same on all hosts, which synchronise by it".into(),
             });
         }
         match needs.is_empty() {
@@ -233,14 +233,14 @@ impl Config {
         }
     }
 
-    /// Sets all that follows from the base RTT.
-    pub(super) fn tell_rtt(&self, context: &mut HostContext, base_rtt: Span) {
+    /// Sets the values that depend on the base RTT.
+    pub(super) fn set_rtt(&self, context: &mut HostContext, base_rtt: Span) {
         let packet = f64::from(context.mtu + HEADER_BYTES);
         let bytes = context.nic_rate.bytes_in(base_rtt) as f64;
         let serialised = |bytes: u32| context.nic_rate.serialise(u64::from(bytes));
         let full = serialised(context.mtu + HEADER_BYTES);
-        // What of it a full packet takes, on its link and on one behind each switch, a smallest
-        // does not.
+        // A minimum packet saves the difference in serialisation on the first link and on one link
+        // behind each switch.
         let shorter = full.beyond(serialised(MIN_WIRE_BYTES)).times(u64::from(self.hops) + 1);
         context.fabric_base_rtt = base_rtt;
         let control_rtt = base_rtt.beyond(shorter).max(base_rtt.scale(0.5));
@@ -248,8 +248,8 @@ impl Config {
         context.bdp_bytes = self.bdp_bytes.unwrap_or(bytes.max(LEAST_BDP_PACKETS * packet));
     }
 
-    /// Of a full packet, all that is not payload: telemetry of every switch, the header of the
-    /// transport, the session's.
+    /// Header bytes of a full packet: telemetry of every switch, and the headers of transport and
+    /// session.
     fn header_bytes(&self) -> usize {
         let mut context = HostContext {
             host: SELF,
@@ -265,7 +265,7 @@ impl Config {
             priorities: self.priorities,
             most_held: Span::ZERO,
         };
-        self.tell_rtt(&mut context, UNKNOWN_RTT);
+        self.set_rtt(&mut context, UNKNOWN_RTT);
         let telemetry = self.stack.requirements(&context.properties()).telemetry;
         let peak = if telemetry.peak_on_data { START_BYTES + 8 } else { 0 };
         let records = START_BYTES + self.hops as usize * Hop::FIELD_BYTES;
@@ -276,8 +276,8 @@ impl Config {
         peak + records + data + OVERHEAD_BYTES
     }
 
-    /// What a transport is told of the link's rate. It counts the bytes of its paper; the link
-    /// carries more, and so is slower by that share.
+    /// The link rate for the transport. The transport counts bytes as its paper does. The link
+    /// carries more bytes per packet, so the rate is lower by that ratio.
     fn nominal_rate(&self, mtu: u32) -> Rate {
         if self.sizes == Sizes::Simulated {
             return self.rate;
@@ -311,14 +311,14 @@ impl Config {
             return range("peers", &peers, "1 to 65536".into());
         }
         if message_bytes == 0 || message_bytes > 1 << 40 {
-            return range("bytes of a message", &message_bytes, "1B to 1TiB".into());
+            return range("message bytes", &message_bytes, "1B to 1TiB".into());
         }
         if unread_bytes < message_bytes {
-            let allowed = format!("at least those of a message, {message_bytes}");
+            let allowed = format!("at least {message_bytes}, the maximum message");
             return range("unread bytes", &unread_bytes, allowed);
         }
         if unread_bytes > MOST_UNREAD {
-            return range("unread bytes", &unread_bytes, format!("no more than {MOST_UNREAD}"));
+            return range("unread bytes", &unread_bytes, format!("at most {MOST_UNREAD}"));
         }
         if silence < Span::ms(100) {
             return range("silence", &silence, "at least 100ms".into());

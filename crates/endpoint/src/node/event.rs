@@ -1,53 +1,53 @@
-//! What an application is told.
+//! Events for the application.
 
 use std::fmt;
 
 use tidegate_core::Role;
 
-/// A peer, as long as it is one.
+/// Identifies a peer until its session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PeerId {
     pub(crate) number: u32,
     pub(crate) generation: u32,
 }
 
-/// A message on its way out, until it is told of.
+/// Identifies a sent message until its outcome is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
-/// Why a session is over, or never was one.
+/// Why a session ended or could not be established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// This side has ended it.
+    /// This host closed it.
     Closed,
-    /// The other side has ended it.
+    /// The peer closed it.
     ClosedByPeer,
-    /// The other side knows nothing of it any more: it was restarted.
+    /// The peer no longer knows it, because it was restarted.
     Restarted,
-    /// Nothing was heard for too long.
+    /// Nothing arrived from the peer for too long.
     Silent,
-    /// The path does not carry datagrams as long as these.
+    /// The path does not carry full datagrams.
     TooLong {
-        /// Bytes of UDP payload.
+        /// Length of their UDP payload in bytes.
         datagram: usize,
     },
-    /// The other side runs another protocol.
+    /// The peer runs another protocol.
     OtherProtocol,
-    /// The other side runs the same with other parameters.
+    /// The peer runs the same protocol with different parameters.
     OtherParameters,
-    /// The other side sends other full packets.
+    /// The peer has a different payload of full packets.
     OtherPayload {
-        /// Their payload, in bytes.
+        /// The peer's payload in bytes.
         theirs: u64,
     },
-    /// The other side has as many peers as it takes.
+    /// The peer has reached its maximum number of peers.
     Full,
-    /// The other side speaks another version of this.
+    /// The peer uses a different version of session headers.
     OtherVersion {
-        /// Theirs.
+        /// The peer's version.
         theirs: u64,
     },
-    /// The other side does not keep to what it was told.
+    /// The peer exceeded its limits.
     Violation,
 }
 
@@ -55,74 +55,74 @@ impl fmt::Display for Gone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Gone::Closed => "the session was closed",
-            Gone::ClosedByPeer => "the peer has ended the session",
-            Gone::Restarted => "the peer was restarted and knows nothing of the session",
-            Gone::Silent => "the peer does not answer; is it there, with the same key?",
+            Gone::ClosedByPeer => "the peer closed the session",
+            Gone::Restarted => "the peer was restarted and no longer knows the session",
+            Gone::Silent => "the peer does not answer: check that it runs and has the same key",
             Gone::TooLong { datagram } => {
                 return write!(f, "the path does not carry datagrams of {datagram} bytes");
             }
             Gone::OtherProtocol => "the peer runs another protocol",
-            Gone::OtherParameters => "the peer runs the same protocol with other parameters",
+            Gone::OtherParameters => "the peer runs the same protocol with different parameters",
             Gone::OtherPayload { theirs } => {
-                return write!(f, "the peer sends full packets of {theirs} bytes of payload");
+                return write!(f, "the peer has full packets of {theirs} bytes of payload");
             }
-            Gone::Full => "the peer has as many peers as it takes",
+            Gone::Full => "the peer has reached its maximum number of peers",
             Gone::OtherVersion { theirs } => {
-                return write!(f, "the peer speaks version {theirs} of sessions, not 1");
+                return write!(f, "the peer uses version {theirs} of sessions, not 1");
             }
-            Gone::Violation => "the peer does not keep to what it was told",
+            Gone::Violation => "the peer exceeded the limits that this host has set",
         })
     }
 }
 
-/// What the application is told.
+/// A report to the application.
 #[derive(Debug, PartialEq)]
 pub enum Event {
-    /// A session has begun, here or there.
+    /// A session was established, by either side.
     Opened(PeerId),
-    /// A session is over, or never was one. Its messages have failed before.
+    /// A session ended or could not be established. Failures of its messages are reported before.
     Gone(PeerId, Gone),
-    /// A message has arrived, whole. [`Node::taken`] makes room for others.
+    /// A whole message has arrived. [`Node::taken`] makes room for others.
     Arrived(PeerId, Vec<u8>),
     /// The peer has all of a message.
     Delivered(Ticket),
-    /// Whether the peer has the message, nobody knows.
+    /// A message failed: it may or may not have arrived.
     Failed(Ticket, Gone),
-    /// A part of a message has arrived that had not before. Only with
-    /// [`Delivery::Pieces`](super::Delivery).
+    /// A new piece of a message has arrived. Only with [`Delivery::Pieces`](super::Delivery).
     Piece(PeerId, Piece),
-    /// All pieces of the message of that number have come; another may have the number next. Only
-    /// with [`Delivery::Pieces`](super::Delivery).
+    /// All pieces of the message with this number have arrived; the number may be reused. Only with
+    /// [`Delivery::Pieces`](super::Delivery).
     Ended(PeerId, u32),
-    /// So many bytes of a message have left again. Only with [`Delivery::Pieces`](super::Delivery).
+    /// This number of bytes of a message was retransmitted. Only with
+    /// [`Delivery::Pieces`](super::Delivery).
     Resent(Ticket, u32),
 }
 
 /// A part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The message: what its sender's transport calls it while it lasts.
+    /// The number of the message in its sender's transport, unique while the message lasts.
     pub message: u32,
-    /// Where the piece begins in it.
+    /// Offset of the piece in the message.
     pub offset: u64,
-    /// The piece.
+    /// The bytes of the piece.
     pub bytes: Vec<u8>,
 }
 
-/// What a message is to the transport.
+/// Properties of a message for the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Whether it asks for another, or was asked for.
+    /// Whether it is a request, a reply or neither.
     pub role: Role,
-    /// What it counts among others where protocols tell tenants apart: 1 to
+    /// Its weight in protocols that distinguish tenants: 1 to
     /// [`Message::MOST_WEIGHT`](tidegate_core::Message::MOST_WEIGHT).
     pub weight: u8,
-    /// Has a connection of its own, whatever messages share.
+    /// Whether it has its own connection, even if messages share connections.
     pub dedicated: bool,
-    /// Goes on with zeros behind its bytes until it is [stopped](super::Node::stop), for
-    /// measurements. It waits for no room, so the peer must have some for all of it
-    /// ([`Limits::unread_bytes`](super::Limits::unread_bytes)), and no end of the session waits
-    /// for it.
+    /// Whether it continues with zeros after its bytes until it is [stopped](super::Node::stop);
+    /// for measurements. It does not wait for room, so the peer must have room for all of it
+    /// ([`Limits::unread_bytes`](super::Limits::unread_bytes)). The end of the session does not
+    /// wait for it.
     pub endless: bool,
 }
 
@@ -132,16 +132,16 @@ impl Default for Terms {
     }
 }
 
-/// Why a message was not taken.
+/// Why a message was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// There is no such peer any more.
+    /// The peer is gone.
     Gone,
-    /// It has no bytes.
+    /// The message is empty.
     Empty,
-    /// It is longer than messages may be.
+    /// The message exceeds the maximum length.
     TooLong {
-        /// How long they may be.
+        /// The maximum length in bytes.
         most: u64,
     },
 }

@@ -1,8 +1,9 @@
-//! How sessions begin.
+//! The handshake of sessions.
 //!
-//! Who asks says [`Hello`]. Whoever hears that the first time keeps nothing of it: the answer is a
-//! cookie, and only who comes back with it from the same address within seconds is given a place
-//! among the peers. All proves the key; a `Hello` is longer than any answer to it.
+//! The initiator sends a [`Hello`]. The responder keeps no state for the first one: it answers with
+//! a cookie. Only if the initiator returns the cookie from the same address within seconds does it
+//! become a peer. All headers prove possession of the key. A `Hello` is longer than any answer to
+//! it, so the handshake cannot be used for amplification.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -12,27 +13,27 @@ use tidegate_algos::Stack;
 use tidegate_core::wire::Header as _;
 use tidegate_core::{Span, Time};
 
-use super::care::UNHEARD;
 use super::peers::{Asking, Open, Peer, State};
+use super::timers::HALF_OPEN_TIMEOUT;
 use super::{Event, Gone, Node, PeerId};
 use crate::session::Session;
 use crate::session::header::{Accept, Header, Hello, Refuse, Reset, Retry};
 use crate::session::keys::Key;
 
-/// A question is asked again after so long, then after twice that, and so on.
+/// A `Hello` is repeated after this time, then after twice that time, and so on.
 const ASK_AGAIN: Span = Span::ms(50);
-/// Longest time between two of them.
+/// Maximum interval of repeated `Hello`s.
 const ASK_AT_MOST: Span = Span::s(2);
-/// A cookie is good for so long.
+/// Lifetime of a cookie.
 const COOKIE_AGE: Span = Span::s(10);
-/// Questions that are remembered in that time; beyond, the oldest is forgotten early.
+/// Maximum number of remembered `Hello`s; beyond it, the oldest is forgotten early.
 const MOST_OPENED: usize = 1 << 16;
-/// Kind of a [`Hello`], the same in every version.
+/// Kind number of a [`Hello`], equal in all versions.
 const HELLO: u8 = 32;
-/// Bytes of a proof, at the end of each header.
+/// Length of the MAC at the end of each header.
 const PROOF_BYTES: usize = 16;
 
-/// Why there will be no session, as numbers on the wire.
+/// Reasons of a `Refuse`, as numbers on the wire.
 mod reason {
     pub(super) const PROTOCOL: u32 = 1;
     pub(super) const PARAMETERS: u32 = 2;
@@ -41,17 +42,17 @@ mod reason {
     pub(super) const VERSION: u32 = 5;
 }
 
-/// Questions that were answered with a session, as long as their cookies are good: each opens one,
-/// so that nobody who has heard it can open another in the name of who asked.
+/// `Hello`s that opened a session, while their cookies are valid. Each opens only one session, so
+/// that an eavesdropper cannot open another by replaying it.
 #[derive(Default)]
 pub(super) struct Answered {
     nonces: BTreeSet<[u8; 32]>,
-    /// When each was answered, oldest first.
+    /// Time of each answer, oldest first.
     order: VecDeque<(Time, [u8; 32])>,
 }
 
 impl Answered {
-    /// Whether that was answered.
+    /// Whether the `Hello` with this nonce was answered.
     fn before(&mut self, now: Time, nonce: &[u8; 32]) -> bool {
         while let Some((_, old)) = self.order.pop_front_if(|(at, _)| now.since(*at) > COOKIE_AGE) {
             self.nonces.remove(&old);
@@ -59,8 +60,8 @@ impl Answered {
         self.nonces.contains(nonce)
     }
 
-    /// That was answered. A host that repeats a question whose answer is forgotten gets another
-    /// half-open session, and nothing by it.
+    /// Records an answered `Hello`. If a forgotten one is replayed, the result is one more
+    /// half-open session, which is of no use to the sender.
     fn note(&mut self, now: Time, nonce: [u8; 32]) {
         if self.order.len() == MOST_OPENED
             && let Some((_, old)) = self.order.pop_front()
@@ -72,7 +73,7 @@ impl Answered {
     }
 }
 
-/// What both sides have to have in common.
+/// Settings that both sides must have in common.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Identity {
     protocol: [u8; 16],
@@ -93,7 +94,7 @@ impl Identity {
         Identity { protocol, parameters: u64::from_be_bytes(first), payload }
     }
 
-    /// Why whoever says that is not as this, if it is not.
+    /// The reason to refuse a `Hello` with other settings, with this side's value.
     fn refuses(&self, hello: &Hello) -> Option<(u32, u64)> {
         if hello.protocol != self.protocol {
             Some((reason::PROTOCOL, 0))
@@ -107,34 +108,33 @@ impl Identity {
     }
 }
 
-/// A header as bytes, with its proof at the end: the key's, over all before it and `also`.
+/// Writes a header with its MAC at the end, over all bytes before it and `also`.
 pub(super) fn proved(key: &Key, header: impl Into<Header>, also: &[u8]) -> Vec<u8> {
     let header = header.into();
     let mut bytes = vec![0; header.bytes()];
-    // There is room: the length is the header's own.
+    // The buffer has the exact length.
     let _ = header.emit(&mut bytes);
-    let (said, proof) = bytes.split_at_mut(header.bytes() - PROOF_BYTES);
-    proof.copy_from_slice(&key.proof("header", &[said, also]));
+    let (text, proof) = bytes.split_at_mut(header.bytes() - PROOF_BYTES);
+    proof.copy_from_slice(&key.proof("header", &[text, also]));
     bytes
 }
 
-/// Whether the header's proof is right.
+/// Whether the MAC of a header is valid.
 fn proves(key: &Key, bytes: &[u8], also: &[u8]) -> bool {
-    let Some((said, proof)) = bytes.split_last_chunk::<PROOF_BYTES>() else { return false };
-    key.proves(proof, "header", &[said, also])
+    let Some((text, proof)) = bytes.split_last_chunk::<PROOF_BYTES>() else { return false };
+    key.proves(proof, "header", &[text, also])
 }
 
-/// A description of who asks, for a cookie.
+/// The data that identify an initiator in a cookie.
 fn whom(from: SocketAddr, hello: &Hello) -> [Vec<u8>; 3] {
     [from.to_string().into_bytes(), hello.id.to_be_bytes().into(), hello.nonce.into()]
 }
 
 impl Node {
-    /// Asks for a session with whoever is at that address; if there is one, or one was asked for,
-    /// it is that.
+    /// Requests a session with the peer at an address. A session that exists or is being opened is
+    /// reused.
     ///
-    /// # Errors
-    /// Where there are as many peers as there may be.
+    /// # Errors If the maximum number of peers is reached.
     pub fn connect(&mut self, now: Time, to: SocketAddr) -> Result<PeerId, Gone> {
         let now = self.clock(now);
         let there = self.peers.iter().find(|(_, peer)| peer.address == to && !peer.closing);
@@ -150,10 +150,10 @@ impl Node {
         Ok(name)
     }
 
-    /// A new peer, in place of a half-open session where there is no room.
+    /// Adds a peer. If there is no room, it replaces a half-open session.
     fn add(&mut self, now: Time, at: SocketAddr, random: u64, state: State) -> Option<PeerId> {
         if let Some(number) = self.peers.to_evict(at.ip()) {
-            self.part(number, Gone::Silent);
+            self.remove_peer(number, Gone::Silent);
         }
         self.peers.add(now, at, random, state)
     }
@@ -164,7 +164,7 @@ impl Node {
         u64::from_be_bytes(bytes)
     }
 
-    /// Asks, again or for the first time.
+    /// Sends a `Hello`.
     pub(super) fn ask(&mut self, now: Time, number: u32) {
         let Some(peer) = self.peers.at_mut(number) else { return };
         let State::Asking(asking) = &mut peer.state else { return };
@@ -180,11 +180,11 @@ impl Node {
             mac: [0; 16],
         };
         let pause = ASK_AGAIN.times(1 << asking.tries.min(16)).min(ASK_AT_MOST);
-        // The answer to a full datagram takes as long as that to a packet. Where the path does not
-        // carry one, that is found out once there is a session.
+        // The round trip of a full `Hello` measures the RTT of a full packet. If the path does not
+        // carry it, the probes of the session detect that.
         let is_full = asking.cookie != [0; 32] && asking.tries == 0;
         asking.tries += 1;
-        peer.due = now.after(pause).min(peer.heard_at.after(self.config.limits.silence));
+        peer.due = now.after(pause).min(peer.received_at.after(self.config.limits.silence));
         self.timer = self.timer.min(peer.due);
         let mut datagram = proved(&self.config.key, hello, &[]);
         if is_full {
@@ -194,7 +194,7 @@ impl Node {
         self.post(to, datagram);
     }
 
-    /// A header of sessions that is not sealed.
+    /// Handles an unencrypted session header.
     pub(super) fn on_header(
         &mut self,
         now: Time,
@@ -213,9 +213,9 @@ impl Node {
         }
     }
 
-    /// A datagram of another version has come. A `Hello` is answered by the version of this node,
-    /// without proof. Nothing else is answered: two nodes of different versions would refuse each
-    /// other's refusals for ever.
+    /// Handles a datagram of another version. A `Hello` is answered with the version of this node,
+    /// without proof. Nothing else is answered: else two nodes of different versions would refuse
+    /// each other's refusals for ever.
     pub(super) fn on_other_version(&mut self, from: SocketAddr, theirs: u8, bytes: &[u8]) {
         self.counters.malformed += 1;
         self.note_version(from, theirs);
@@ -226,8 +226,8 @@ impl Node {
         }
     }
 
-    /// A peer that was sent a `Hello` sends datagrams of another version. That is not proved: it
-    /// becomes the reason if no session opens.
+    /// Notes that a peer that was sent a `Hello` uses another version. This is not authenticated:
+    /// it becomes the reported reason only if no session opens.
     fn note_version(&mut self, from: SocketAddr, theirs: u8) {
         let asked = self.peers.iter_mut().find(|(_, peer)| peer.address == from);
         if let Some((_, Peer { state: State::Asking(asking), .. })) = asked {
@@ -237,7 +237,7 @@ impl Node {
 
     fn on_hello(&mut self, now: Time, held: Span, from: SocketAddr, hello: &Hello, bytes: &[u8]) {
         let key = &self.config.key;
-        // Who sends back what this host asked proves nothing: the key in it is this host's own.
+        // A reflected `Hello` of this host proves nothing: its MAC is this host's own.
         let is_ours = self.peers.by_session(hello.id).is_some_and(|(_, peer)| match &peer.state {
             State::Asking(asking) => asking.nonce == hello.nonce,
             State::Open(open) => open.asked == hello.nonce,
@@ -261,7 +261,7 @@ impl Node {
             self.refuse(from, hello, reason, instead);
             return;
         }
-        // The same question again: so is the answer.
+        // A repeated `Hello` gets the same answer.
         let asked = self.peers.iter().find_map(|(_, peer)| match &peer.state {
             State::Open(open) if open.theirs == hello.id && open.asked == hello.nonce => {
                 Some(open.accept.clone())
@@ -303,7 +303,7 @@ impl Node {
         if let State::Open(open) = &mut peer.state {
             open.accept = Some(accept.clone());
         }
-        peer.due = now.after(UNHEARD);
+        peer.due = now.after(HALF_OPEN_TIMEOUT);
         self.timer = self.timer.min(peer.due);
         self.post(from, accept);
         self.opened(now, name, self.round_trip(made_at, now, held));
@@ -315,7 +315,8 @@ impl Node {
         self.post(from, datagram);
     }
 
-    /// The nonce of the question that this answers; counts what answers none.
+    /// Finds the `Hello` that a header answers and returns its peer and nonce; counts invalid
+    /// answers.
     fn asked(&mut self, to: u64, bytes: &[u8]) -> Option<(u32, [u8; 32])> {
         let found = self.peers.by_session(to);
         let Some((number, Peer { state: State::Asking(asking), .. })) = found else {
@@ -336,8 +337,8 @@ impl Node {
         let Some(Peer { state: State::Asking(asking), .. }) = self.peers.at_mut(number) else {
             return;
         };
-        // Another than the first is for the next question, which waits for its time: who plays old
-        // ones is answered no more often.
+        // A later cookie is used in the next regular `Hello`, so replayed `Retry`s do not cause
+        // extra ones.
         let is_first = asking.cookie == [0; 32];
         asking.cookie = retry.cookie;
         if is_first {
@@ -352,17 +353,17 @@ impl Node {
         let session = Session::new(ours, theirs);
         let open = Open::new(session, accept.id, nonce, accept.limit, self.room());
         let Some(peer) = self.peers.at_mut(number) else { return };
-        // It stays where it was asked, whoever handed this on: what is sealed says where it is.
+        // The peer keeps the address that was asked: only encrypted packets can change it.
         peer.state = State::Open(Box::new(open));
-        peer.heard_at = now;
-        // The answer proves that the peer has this session: messages may follow the probe.
+        peer.received_at = now;
+        // The `Accept` proves that the peer has this session: messages may follow the probe.
         self.probe(now, number);
         if let Some(name) = self.peers.name(number) {
             self.opened(now, name, self.round_trip(accept.sent_at, now, held));
         }
     }
 
-    /// What a peer may send before its application has taken anything.
+    /// Bytes that a peer may send before the application consumes any.
     fn room(&self) -> u64 {
         self.config.limits.unread_bytes
     }
@@ -379,19 +380,19 @@ impl Node {
             reason::FULL => Gone::Full,
             _ => Gone::Violation,
         };
-        self.part(number, why);
+        self.remove_peer(number, why);
     }
 
-    /// There is a session, and the round trip that it began with, if that is known.
+    /// Handles an established session, with the RTT of its handshake, if known.
     fn opened(&mut self, now: Time, name: PeerId, rtt: Option<Span>) {
         self.events.push_back(Event::Opened(name));
         if let Some(rtt) = rtt {
-            self.saw_rtt(now, name.number, rtt);
+            self.on_rtt(now, name.number, rtt);
         }
         self.submit_to(now, name.number);
     }
 
-    /// Says that a session is unknown here, to whoever sends to it.
+    /// Reports to a sender that its session is unknown here.
     pub(super) fn reset(&mut self, from: SocketAddr, of: u64, bytes: usize) {
         self.counters.strangers += 1;
         if bytes >= Reset::BYTES {
@@ -400,8 +401,8 @@ impl Node {
         }
     }
 
-    /// Somebody says that the peer knows nothing of a session. Others with the key can be made to
-    /// say so, too: the peer is asked, and is gone if it does not answer.
+    /// Handles the report that a peer does not know a session. An attacker can provoke such reports
+    /// from other hosts, so the peer is pinged, and is gone only if it does not answer.
     fn on_reset(&mut self, now: Time, from: SocketAddr, reset: &Reset, bytes: &[u8]) {
         if !proves(&self.config.key, bytes, &[]) {
             self.counters.forged += 1;
@@ -409,7 +410,7 @@ impl Node {
         }
         let suspect = self.peers.iter_mut().find_map(|(number, peer)| match &mut peer.state {
             State::Open(open)
-                if open.theirs == reset.of && peer.address == from && open.is_heard() =>
+                if open.theirs == reset.of && peer.address == from && open.is_established() =>
             {
                 let is_first = open.doubts == 0;
                 open.doubts = open.doubts.max(1);
@@ -436,13 +437,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answered_question_is_remembered_as_long_as_its_cookie_is_good() {
+    fn answered_remembers_while_cookie_is_valid() {
         let mut answered = Answered::default();
         answered.note(Time::s(1), nonce(1));
         answered.note(Time::s(5), nonce(2));
         let end = Time::s(1) + COOKIE_AGE;
         assert!(answered.before(end, &nonce(1)) && !answered.before(end, &nonce(3)));
-        // The first is forgotten, and takes no memory.
+        // The first is forgotten and its memory is freed.
         assert!(!answered.before(end + Span::ps(1), &nonce(1)));
         assert!(answered.before(end + Span::ps(1), &nonce(2)));
         assert_eq!((answered.nonces.len(), answered.order.len()), (1, 1));
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_answered_question_makes_room_for_the_newest() {
+    fn answered_evicts_the_oldest() {
         let mut answered = Answered::default();
         (0..=MOST_OPENED).for_each(|number| answered.note(Time::s(1), nonce(number)));
         assert_eq!((answered.nonces.len(), answered.order.len()), (MOST_OPENED, MOST_OPENED));

@@ -1,5 +1,5 @@
-//! Any datagrams at a node, from strangers and from a peer that has the key and keeps to nothing:
-//! what a node must survive.
+//! Robustness of nodes against arbitrary datagrams, from unknown sources and from a malicious peer
+//! that has the key.
 
 mod intruder;
 
@@ -20,7 +20,7 @@ use crate::session::header::Header;
 use crate::torment::{bent, echoed};
 use intruder::Intruder;
 
-/// Last numbers of addresses: of the node, of an honest peer, and of others.
+/// Last bytes of addresses: of the node, of an honest peer, and of attackers.
 const NODE: u8 = 0;
 const FRIEND: u8 = 1;
 const INTRUDER: u8 = 2;
@@ -28,13 +28,13 @@ const STRANGER: u8 = 3;
 
 const RTT: Span = Span::us(60);
 const SILENCE: Span = Span::ms(400);
-/// So many datagrams are remembered, to be sent again.
+/// Number of datagrams that are remembered for replay.
 const REMEMBERED: usize = 16;
-/// What the honest peer sends.
+/// The message of the honest peer.
 const HONEST: &[u8] = &[7; 3_000];
-/// Looks at what is due before a node is said to spin.
+/// Maximum number of deadlines at one time; more count as an endless loop.
 const MOST_LOOKS: usize = 64;
-/// What happens until the honest peer is served.
+/// Maximum number of events until the honest peer is served.
 const MOST_EVENTS: usize = 100_000;
 
 pub(super) fn address(last: u8) -> SocketAddr {
@@ -63,13 +63,12 @@ pub(super) fn node(protocol: Protocol, seed: u64) -> Node {
     }
 }
 
-/// Lets a node live through what `script` says: datagrams of strangers, made up, heard before or
-/// damaged; and of a peer that has the key: handshakes that make no sense, packets of its transport
-/// as [`torment`](crate::torment()) has them, and what sessions tell each other, all sealed.
+/// Runs a node under a script: forged, replayed and damaged datagrams of unknown sources; and, from
+/// a peer that has the key, invalid handshakes, packets of its transport as in
+/// [`torment`](crate::torment()), and control messages, all encrypted.
 ///
-/// # Panics
-/// When the node does, does not come to rest, answers strangers with more bytes than they sent,
-/// keeps anything of the peer that has fallen silent, or does not serve another then.
+/// # Panics If the node panics, does not become idle, answers unknown sources with more bytes than
+/// they sent, keeps state of the silent peer, or does not serve another peer afterwards.
 pub fn hostile(protocol: Protocol, script: &[u8]) {
     let mut script = Script::new(script);
     let choice = script.u8();
@@ -85,7 +84,7 @@ pub fn hostile(protocol: Protocol, script: &[u8]) {
         scene.play(&mut script);
     }
     scene.fall_silent();
-    // It takes time, so that not every script does it.
+    // This is slow, so only some scripts do it.
     if is_honest_early || choice & 24 == 24 {
         scene.serve(is_honest_early);
     }
@@ -97,13 +96,13 @@ struct Scene {
     node: Node,
     friend: Node,
     intruder: Intruder,
-    /// On their way from the node to the friend, and back.
+    /// Datagrams in flight from the node to the honest peer, and back.
     wires: [VecDeque<Vec<u8>>; 2],
-    /// Peers of the node that are not the friend.
+    /// Peers of the node other than the honest one.
     others: Vec<PeerId>,
     from_strangers: usize,
     to_strangers: usize,
-    /// How often what the honest peer sends has arrived, and was acknowledged.
+    /// How often the honest peer's message arrived, and was acknowledged.
     arrived: u32,
     delivered: u32,
     out: Vec<u8>,
@@ -137,16 +136,16 @@ impl Scene {
         self.settle();
     }
 
-    /// Opens a session as one should.
+    /// Opens a session with a correct handshake.
     fn intrude(&mut self) {
         for _ in 0..2 {
             let hello = self.intruder.hello;
             self.hand(INTRUDER, 0, proved(&key(), hello, &[]));
         }
-        assert!(self.intruder.session.is_some(), "who has the key gets in");
+        assert!(self.intruder.session.is_some(), "a peer with the key opens a session");
     }
 
-    /// What comes next.
+    /// Executes the next step of the script.
     fn play(&mut self, script: &mut Script<'_>) {
         let what = script.u8();
         match what % 14 {
@@ -190,7 +189,7 @@ impl Scene {
             9 => self.pass(Span::ps(script.number() % Span::ms(1).as_ps())),
             10 => self.pass(SILENCE.scale(0.1)),
             11 => {
-                // The application's turn.
+                // An action of the application.
                 let which = usize::from(script.u8());
                 let Some(&peer) = self.others.get(which % self.others.len().max(1)) else { return };
                 match script.u8() % 4 {
@@ -212,7 +211,7 @@ impl Scene {
         self.hand(STRANGER, 0, bytes);
     }
 
-    /// The node is handed a datagram from there.
+    /// Passes a datagram to the node.
     fn hand(&mut self, from: u8, tos: u8, mut bytes: Vec<u8>) {
         self.intruder.remember(&bytes);
         let bytes = &mut bytes[..];
@@ -221,7 +220,7 @@ impl Scene {
         self.settle();
     }
 
-    /// Time passes, and what was on its way between the honest arrives.
+    /// Advances the time and delivers datagrams between node and honest peer.
     fn pass(&mut self, span: Span) {
         self.now += span;
         for mut bytes in std::mem::take(&mut self.wires[1]) {
@@ -238,7 +237,7 @@ impl Scene {
         self.settle();
     }
 
-    /// Both do what is due.
+    /// Handles the deadlines of both.
     fn settle(&mut self) {
         let rests = (0..MOST_LOOKS).any(|_| {
             if self.node.deadline() <= self.now {
@@ -252,7 +251,7 @@ impl Scene {
             self.node.deadline() > self.now
         });
         assert!(rests, "{}: does not come to rest", self.protocol.info().name);
-        assert!(self.to_strangers <= self.from_strangers, "answered with more than was asked");
+        assert!(self.to_strangers <= self.from_strangers, "answers exceed the received bytes");
         if self.friend.deadline() <= self.now {
             self.friend.on_deadline(self.now);
         }
@@ -263,12 +262,14 @@ impl Scene {
             match event {
                 Event::Delivered(_) => self.delivered += 1,
                 Event::Opened(_) => {}
-                other => panic!("{}: the friend hears {other:?}", self.protocol.info().name),
+                other => {
+                    panic!("{}: event at the honest peer: {other:?}", self.protocol.info().name)
+                }
             }
         }
     }
 
-    /// The node has sent something.
+    /// Handles a datagram of the node.
     fn route(&mut self, to: SocketAddr, bytes: usize) {
         let bytes = &self.out[..bytes];
         if to == address(FRIEND) {
@@ -280,7 +281,7 @@ impl Scene {
         }
     }
 
-    /// What the node tells its application.
+    /// Handles events of the node.
     fn hear(&mut self) {
         while let Some(event) = self.node.event() {
             match event {
@@ -297,18 +298,18 @@ impl Scene {
         }
     }
 
-    /// Nothing comes from the intruder any more.
+    /// The malicious peer falls silent.
     fn fall_silent(&mut self) {
         for _ in 0..8 {
             self.pass(SILENCE.scale(0.4));
-            // Long enough for who is asked to answer.
+            // Long enough for answers to pings.
             (0..4).for_each(|_| self.pass(RTT.scale(0.5)));
         }
         let left: Vec<_> = self.node.peers.iter().map(|(_, peer)| peer.address).collect();
         assert!(left.iter().all(|&left| left == address(FRIEND)), "{left:?}");
     }
 
-    /// The honest peer's message arrives, once.
+    /// Asserts that the honest peer's message arrives once.
     fn serve(&mut self, is_sent: bool) {
         if !is_sent {
             self.be_honest();
@@ -323,11 +324,11 @@ impl Scene {
             self.pass(rest.max(Span::ns(1)));
         }
         let name = self.protocol.info().name;
-        assert_eq!((self.arrived, self.delivered), (1, 1), "{name}: the friend is not served");
+        assert_eq!((self.arrived, self.delivered), (1, 1), "{name}: the honest peer is not served");
     }
 }
 
-/// A header of a session with anything for its fields.
+/// A session header with arbitrary fields.
 pub(super) fn shaped(script: &mut Script<'_>) -> Vec<u8> {
     let kinds = Header::FORMAT.kinds;
     let kind = &kinds[usize::from(script.u8()) % kinds.len()];
@@ -339,7 +340,7 @@ pub(super) fn shaped(script: &mut Script<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Telemetry as no switch writes it.
+/// Telemetry that no switch writes.
 fn records(script: &mut Script<'_>) -> HopTrace {
     let mut hops = HopTrace::default();
     for _ in 0..script.u8() % 4 {

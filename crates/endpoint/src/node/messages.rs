@@ -1,4 +1,4 @@
-//! The bytes of messages: those that leave, and those of which something has arrived.
+//! The bytes of sent messages and of partly received ones.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use super::{Terms, Ticket};
 use bytes::Bytes;
 use tidegate_core::Handle;
 
-/// Bytes that may stand before a message's own.
+/// Maximum length of a head.
 const HEAD_BYTES: usize = 24;
 
-/// A message on its way out.
+/// A message that is being sent.
 pub(super) struct Outgoing {
     pub(super) ticket: Ticket,
     pub(super) peer: u32,
@@ -17,17 +17,17 @@ pub(super) struct Outgoing {
     head_bytes: usize,
     body: Bytes,
     pub(super) terms: Terms,
-    /// What the transport calls it, once it has it.
+    /// Its handle in the transport, once submitted.
     pub(super) handle: Option<Handle>,
 }
 
 impl Outgoing {
-    /// Those that were given.
+    /// Length of head and body.
     pub(super) fn bytes(&self) -> u64 {
         (self.head_bytes + self.body.len()) as u64
     }
 
-    /// Copies what stands at `offset` and behind it; false where the message is shorter.
+    /// Copies the bytes from `offset` on; false if the message is too short.
     pub(super) fn copy(&self, offset: u64, to: &mut [u8]) -> bool {
         let given = self.bytes().saturating_sub(offset).min(to.len() as u64) as usize;
         let (to, behind) = to.split_at_mut(given);
@@ -48,17 +48,17 @@ impl Outgoing {
     }
 }
 
-/// Messages on their way out, by the number that the transport knows them by.
+/// Messages that are being sent, by their number in the transport.
 #[derive(Default)]
 pub(super) struct Outbox {
     all: Vec<Option<Outgoing>>,
-    /// Numbers of no message, the one that has been free for longest first.
+    /// Free numbers; the first has been free for the longest time.
     free: VecDeque<u32>,
     tickets: u64,
 }
 
 impl Outbox {
-    /// A message; its number among those alive, and for ever.
+    /// Adds a message; returns its number, which is reused later, and its unique ticket.
     pub(super) fn add(
         &mut self,
         peer: u32,
@@ -90,14 +90,14 @@ impl Outbox {
         self.all.get(id as usize)?.as_ref()
     }
 
-    /// The transport has that message.
+    /// Records that the transport has a message.
     pub(super) fn submitted(&mut self, id: u32, handle: Handle) {
         if let Some(Some(message)) = self.all.get_mut(id as usize) {
             message.handle = Some(handle);
         }
     }
 
-    /// The number of a message that is alive.
+    /// The number of a pending message.
     pub(super) fn number(&self, ticket: Ticket) -> Option<u32> {
         let is_it =
             |message: &Option<Outgoing>| message.as_ref().is_some_and(|m| m.ticket == ticket);
@@ -106,14 +106,15 @@ impl Outbox {
 
     pub(super) fn remove(&mut self, id: u32) -> Option<Outgoing> {
         let message = self.all.get_mut(id as usize)?.take()?;
-        // Nobody tells the receiver of an endless message that it is over.
+        // The receiver of an endless message does not learn of its end, so its number is not
+        // reused.
         if !message.terms.endless {
             self.free.push_back(id);
         }
         Some(message)
     }
 
-    /// Those to that peer.
+    /// The numbers of all messages to a peer.
     pub(super) fn to(&self, peer: u32) -> Vec<u32> {
         let all = (0..).zip(&self.all);
         let ours = all.filter(|(_, message)| message.as_ref().is_some_and(|m| m.peer == peer));
@@ -121,14 +122,14 @@ impl Outbox {
     }
 }
 
-/// A message of which something has arrived.
+/// A partly received message.
 #[derive(Default)]
 pub(super) struct Incoming {
     pub(super) bytes: Vec<u8>,
 }
 
 impl Incoming {
-    /// Puts what has arrived in its place; by how much the message became longer.
+    /// Writes received bytes at `offset`; returns by how much the message grew.
     pub(super) fn put(&mut self, offset: u64, arrived: &[u8], spare: &mut Spare) -> u64 {
         let (from, before) = (offset as usize, self.bytes.len());
         let end = from + arrived.len();
@@ -148,9 +149,8 @@ impl Incoming {
     }
 }
 
-/// Memory of messages that somebody has done with, for others: to ask the system for it, and to
-/// have it cleared, takes longer than to fill it. None where messages are short, as it would be
-/// kept for too little.
+/// Memory of finished messages, for reuse: to allocate memory and have the system clear it takes
+/// longer than to fill it. Short messages are not worth it.
 #[derive(Default)]
 pub(super) struct Spare {
     all: Vec<Vec<u8>>,
@@ -158,12 +158,12 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// The shortest that is kept, in bytes.
+    /// Minimum size of kept memory, in bytes.
     pub(super) const LEAST: usize = 64 << 10;
-    /// All that is kept, at most.
+    /// Maximum total of kept memory, in bytes.
     const MOST: usize = 16 << 20;
 
-    /// Takes memory that is of no more use.
+    /// Returns memory for reuse.
     pub(super) fn put(&mut self, mut memory: Vec<u8>) {
         let bytes = memory.capacity();
         if bytes >= Spare::LEAST && self.bytes + bytes <= Spare::MOST {
@@ -173,7 +173,7 @@ impl Spare {
         }
     }
 
-    /// Some for a message that has come to that length, empty.
+    /// Takes empty memory for a message of this length.
     fn take(&mut self, length: usize) -> Option<Vec<u8>> {
         if length < Spare::LEAST {
             return None;
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_its_head_and_its_body() {
+    fn copy_head_and_body() {
         let mut outbox = Outbox::default();
         let body = Bytes::from((0..100).collect::<Vec<u8>>());
         let (id, _) = outbox.add(1, &[200, 201, 202], body, Terms::default());
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_goes_on_with_zeros() {
+    fn endless_message_continues_with_zeros() {
         let mut outbox = Outbox::default();
         let terms = Terms { endless: true, ..Terms::default() };
         let (id, _) = outbox.add(1, &[1, 2], Bytes::from_static(&[3]), terms);
@@ -219,13 +219,13 @@ mod tests {
             assert!(outbox.get(id).unwrap().copy(offset, &mut piece));
             assert_eq!(piece, expected, "at {offset}");
         }
-        // Nor does its number come again.
+        // Its number is not reused.
         assert!(outbox.remove(id).is_some());
         assert_ne!(outbox.add(1, &[], Bytes::new(), Terms::default()).0, id);
     }
 
     #[test]
-    fn numbers_come_again_when_they_are_free_and_tickets_never_do() {
+    fn numbers_are_reused_and_tickets_are_not() {
         let mut outbox = Outbox::default();
         let add =
             |outbox: &mut Outbox| outbox.add(1, &[], Bytes::from_static(b"x"), Terms::default());
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_come_in_any_order() {
+    fn put_pieces_in_any_order() {
         let (mut incoming, mut spare) = (Incoming::default(), Spare::default());
         assert_eq!(incoming.put(3, b"def", &mut spare), 6);
         assert_eq!(incoming.put(0, b"abc", &mut spare), 0);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again_where_a_message_is_long() {
+    fn spare_memory_for_long_messages() {
         let mut spare = Spare::default();
         spare.put(Vec::with_capacity(Spare::LEAST - 1));
         spare.put(Vec::with_capacity(Spare::MOST + 1));
@@ -257,8 +257,11 @@ mod tests {
         spare.put(used);
         let mut incoming = Incoming::default();
         assert_eq!(incoming.put(0, &half, &mut spare), half.len() as u64);
-        assert!(incoming.bytes.as_ptr() != at && spare.bytes > 0, "a short one takes none");
-        // What was in it before is not seen, though something is missing.
+        assert!(
+            incoming.bytes.as_ptr() != at && spare.bytes > 0,
+            "a short message uses no spare memory"
+        );
+        // Old contents are not visible in the gap.
         assert_eq!(incoming.put(half.len() as u64 * 3, &half, &mut spare), 3 * half.len() as u64);
         assert!(incoming.bytes.as_ptr() == at && spare.bytes == 0 && spare.all.is_empty());
         let missing = &incoming.bytes[half.len()..half.len() * 3];

@@ -1,17 +1,17 @@
-//! A host on a real network, without socket and clock.
+//! A host on a real network, without sockets and clocks.
 //!
-//! Datagrams come in with the address they are from, their type of service and how long ago they
-//! arrived; others are asked for while the uplink is free. What the application is told waits as
-//! [`Event`]s. Times are those of a clock that the caller has; one that goes back is held, and a
-//! leap ahead is nobody's silence.
+//! The caller passes datagrams in with their source address, type of service and time since
+//! arrival, and fetches datagrams to send while the uplink is free. Reports to the application are
+//! queued as [`Event`]s. The caller provides the time. If it goes back, the node keeps its last
+//! time; a leap ahead does not count as silence of peers.
 
-mod care;
 mod config;
 mod event;
 mod handshake;
 mod hostile;
 mod messages;
 mod peers;
+mod timers;
 mod traffic;
 mod versions;
 
@@ -41,68 +41,68 @@ use messages::{Outbox, Spare};
 use peers::{Peer, Peers, State};
 pub use versions::versions;
 
-/// This host, as its transport numbers hosts; peers come after.
+/// Number of this host in its transport; peers have the numbers after it.
 const SELF: u32 = 0;
-/// Kinds of headers that a datagram without a transport's begins with.
+/// Header kinds of datagrams without a transport header.
 const OF_SESSIONS: std::ops::Range<u8> = 32..64;
-/// Datagrams of sessions that wait to leave, at most: what is more is lost, as it may be anywhere.
+/// Maximum number of queued session datagrams. Further ones are dropped, which sessions treat as
+/// loss in the network.
 const MOST_WAITING: usize = 4_096;
-/// Behind the header of a message's bytes on the wire: IP, UDP, Ethernet, its gap and preamble.
+/// Bytes on the wire beside the UDP payload: IP, UDP, and Ethernet with gap and preamble.
 const BELOW_BYTES: u32 = 20 + 8 + 18 + 20;
 
-/// A datagram that has come.
+/// A received datagram.
 #[derive(Debug)]
 pub struct Arrival<'a> {
-    /// Where from.
+    /// Source address.
     pub from: SocketAddr,
-    /// Its IP header's type of service: a class in the upper six bits, marks in the lower two.
+    /// Type of service of the IP header: DSCP in the upper six bits, ECN in the lower two.
     pub tos: u8,
-    /// How long ago it arrived.
+    /// Time since its arrival.
     pub held: Span,
-    /// Its payload. Opened in place.
+    /// Its payload, which is decrypted in place.
     pub bytes: &'a mut [u8],
 }
 
 /// A datagram to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// Where to.
+    /// Destination address.
     pub to: SocketAddr,
     /// Type of service.
     pub tos: u8,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
-/// What became of datagrams that were of no use.
+/// Counters of received datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Taken.
+    /// Accepted.
     pub taken: u64,
-    /// No headers that anybody here knows.
+    /// Without valid headers.
     pub malformed: u64,
-    /// Of no session.
+    /// For no session of this node.
     pub strangers: u64,
-    /// Not sealed or proved with the key.
+    /// With an invalid authentication tag or MAC.
     pub forged: u64,
-    /// Came before, or too late to tell.
+    /// Replayed, or too old to check for replay.
     pub old: u64,
-    /// Marked on the way.
+    /// With an ECN mark.
     pub marked: u64,
 }
 
-/// Fills bytes at random.
+/// Fills a buffer with random bytes.
 pub type Entropy = Box<dyn FnMut(&mut [u8]) + Send>;
 
 /// The system's random numbers.
 ///
-/// # Errors
-/// Where it has none.
+/// # Errors If the system provides none.
 pub fn entropy() -> io::Result<Entropy> {
     let random = SystemRandom::new();
     random.fill(&mut [0]).map_err(|_| io::Error::other("the system has no random numbers"))?;
     Ok(Box::new(move |bytes| {
-        // They were there a moment ago; where they are gone, nothing that follows is safe.
+        // They were available before. Without them, no session would be secure.
         assert!(random.fill(bytes).is_ok(), "the system has no random numbers");
     }))
 }
@@ -111,39 +111,38 @@ pub fn entropy() -> io::Result<Entropy> {
 pub struct Node {
     config: Config,
     protocol: Protocol,
-    /// Name and parameters, as a handshake has them.
+    /// Protocol, parameters and payload, as in handshakes.
     identity: handshake::Identity,
     entropy: Entropy,
     cookies: Cookies,
     answered: handshake::Answered,
-    /// Made with the first session, which tells how long a round trip takes.
+    /// Created with the first session, which measures the RTT.
     endpoint: Option<Endpoint>,
     context: HostContext,
     peers: Peers,
     outbox: Outbox,
     spare: Spare,
-    /// Datagrams of sessions that wait to leave.
+    /// Queued session datagrams with their destinations.
     waiting: VecDeque<(SocketAddr, Vec<u8>)>,
     events: VecDeque<Event>,
     counters: Counters,
     now: Time,
-    /// When the clock last leapt: what was timed across that is not known.
+    /// Time of the clock's last leap. A span across it is unknown.
     leapt_at: Time,
-    /// The uplink is busy until then.
+    /// End of the uplink's busy period.
     free_at: Time,
-    /// The transport may have something to send that it was not asked for.
+    /// Whether the transport may have packets that were not fetched yet.
     unasked: bool,
-    /// When peers want something at the earliest.
+    /// The earliest deadline of a peer.
     timer: Time,
-    /// What is beside sealed bytes.
+    /// Buffer for the associated data of the AEAD.
     bound: Vec<u8>,
 }
 
 impl Node {
-    /// A host as configured. `entropy` has to be unpredictable, but in tests.
+    /// Creates a node. Except in tests, `entropy` must be unpredictable.
     ///
-    /// # Errors
-    /// Where the configuration makes no sense.
+    /// # Errors If the configuration is invalid.
     pub fn new(config: Config, mut entropy: Entropy) -> Result<Node, ConfigError> {
         let (mut secret, mut seed) = ([0; 32], [0; 8]);
         entropy(&mut secret);
@@ -173,43 +172,43 @@ impl Node {
         })
     }
 
-    /// What the transport was told of this host: with its round trip once there is a session.
+    /// The context of the transport. It contains the RTT once there is a session.
     pub fn context(&self) -> &HostContext {
         &self.context
     }
 
-    /// What it takes of others.
+    /// The limits for peers.
     pub fn limits(&self) -> Limits {
         self.config.limits
     }
 
-    /// What has come so far.
+    /// Counters of received datagrams.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// The next thing to tell the application.
+    /// Takes the next event.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Whether there is something to tell the application.
+    /// Whether there is an event.
     pub fn has_event(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// Where the peer is, as far as is known.
+    /// The current address of a peer.
     pub fn address(&self, peer: PeerId) -> Option<SocketAddr> {
         self.peers.get(peer).map(|peer| peer.address)
     }
 
-    /// The shortest round trip to the peer that was seen: of a full datagram and a short answer.
+    /// The minimum RTT to a peer, of a full datagram and a short answer.
     pub fn base_rtt(&self, peer: PeerId) -> Option<Span> {
         self.peers.get(peer).map(|peer| peer.rtt).filter(|&rtt| rtt < Span::FOREVER)
     }
 
-    /// Why the protocol is outside the range it was designed for on the path to the peer, by what
-    /// its transport is told of that; none before the session tells how long a round trip takes.
+    /// Why the path to a peer is outside the design range of the protocol, by the properties that
+    /// the transport uses; `None` if it is within, or before the session has measured the RTT.
     pub fn domain_warning(&self, peer: PeerId) -> Option<String> {
         self.endpoint.as_ref()?;
         self.peers.get(peer)?;
@@ -219,18 +218,17 @@ impl Node {
         self.config.stack.operating_point(&path, rate_bps).domain_warning
     }
 
-    /// What is known of the path to the peer, in place of what was seen and configured.
+    /// Sets the properties of the path to a peer, in place of the measured and configured ones.
     pub fn know_path(&mut self, peer: PeerId, path: Path) {
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.path = Some(path);
         }
     }
 
-    /// Gives a message to the transport, or keeps it until the peer is there and has room: `head`
-    /// and `body` in one.
+    /// Submits a message that consists of `head` and `body`, or keeps it until the session is open
+    /// and the peer has room.
     ///
-    /// # Errors
-    /// Where the peer is gone, or the message too long or empty.
+    /// # Errors If the peer is gone, or the message is too long or empty.
     pub fn send(
         &mut self,
         now: Time,
@@ -254,7 +252,8 @@ impl Node {
         Ok(ticket)
     }
 
-    /// An [endless](Terms::endless) message ends after what of it has left; others go on.
+    /// Ends an [endless](Terms::endless) message after its sent bytes; other messages are not
+    /// affected.
     pub fn stop(&mut self, now: Time, ticket: Ticket) {
         let now = self.clock(now);
         let Some(id) = self.outbox.number(ticket) else { return };
@@ -269,31 +268,31 @@ impl Node {
         self.unasked = true;
     }
 
-    /// The application has taken so many bytes of messages of that peer.
+    /// Reports that the application has consumed `bytes` bytes of the peer's messages.
     pub fn taken(&mut self, now: Time, peer: PeerId, bytes: u64) {
         let now = self.clock(now);
         let room = self.config.limits.unread_bytes;
         let Some(Peer { state: State::Open(open), .. }) = self.peers.get_mut(peer) else { return };
         open.taken += bytes;
-        // Told when it is worth a packet; who is blocked asks.
+        // Sent only when a quarter of the room is free. A blocked peer asks.
         if open.taken + room - open.limit >= room / 4 {
             open.limit = open.taken + room;
-            let told = ControlMessage::Limit(Limit { bytes: open.limit });
-            self.tell(now, peer.number, told, 0);
+            let limit = ControlMessage::Limit(Limit { bytes: open.limit });
+            self.send_control(now, peer.number, limit, 0);
         }
     }
 
-    /// Memory of a message that the application has done with, for others.
+    /// Returns the memory of a message for reuse.
     pub fn reuse(&mut self, memory: Vec<u8>) {
         self.spare.put(memory);
     }
 
-    /// Memory of messages of so many bytes is worth being used again.
+    /// Whether memory of this size is worth reusing.
     pub(crate) fn is_worth_reuse(bytes: usize) -> bool {
         bytes >= Spare::LEAST
     }
 
-    /// Ends the session once all that was to be sent has arrived.
+    /// Ends a session once all its sent messages have arrived.
     pub fn close(&mut self, now: Time, peer: PeerId) {
         let now = self.clock(now);
         if let Some(peer) = self.peers.get_mut(peer) {
@@ -303,26 +302,26 @@ impl Node {
         }
     }
 
-    /// When to call [`on_deadline`](Self::on_deadline), and to ask for datagrams again.
+    /// When to call [`on_deadline`](Self::on_deadline) and to fetch datagrams again.
     pub fn deadline(&self) -> Time {
         if !self.waiting.is_empty() {
             return self.now;
         }
         let free_at = self.free_at.before(self.config.burst);
-        let wish = self.endpoint.as_ref().map_or(Time::NEVER, Endpoint::deadline);
-        // What is still wished for now waits for the uplink.
-        let wish = if wish <= self.now { free_at.max(self.now) } else { wish };
-        wish.min(if self.unasked { free_at } else { Time::NEVER }).min(self.timer)
+        let due = self.endpoint.as_ref().map_or(Time::NEVER, Endpoint::deadline);
+        // An expired deadline of the transport waits for the uplink.
+        let due = if due <= self.now { free_at.max(self.now) } else { due };
+        due.min(if self.unasked { free_at } else { Time::NEVER }).min(self.timer)
     }
 
-    /// The deadline has come.
+    /// Handles the expired deadline.
     pub fn on_deadline(&mut self, now: Time) {
         let now = self.clock(now);
         if self.timer <= now {
-            self.care(now);
+            self.handle_timers(now);
         }
         if let Some(endpoint) = self.endpoint.as_mut().filter(|e| e.deadline() <= now) {
-            let mut hearing = Hearing {
+            let mut reports = Reports {
                 peers: &mut self.peers,
                 outbox: &mut self.outbox,
                 spare: &mut self.spare,
@@ -331,17 +330,19 @@ impl Node {
                 delivery: self.config.delivery,
                 violation: None,
             };
-            endpoint.on_deadline(now, &mut hearing);
+            endpoint.on_deadline(now, &mut reports);
             self.unasked = true;
         }
     }
 
-    /// A time never goes back here; and where it leaps over what is due, so does what waits for
-    /// silence: nobody could have been heard.
+    /// Advances the clock, which never goes back. If it leaps ahead over a deadline, the silence
+    /// timeouts of peers are shifted by the leap: the node could not receive meanwhile.
     fn clock(&mut self, now: Time) -> Time {
         let leap = now.since(self.timer.max(self.now));
         if leap > self.config.limits.silence.scale(0.5) {
-            self.peers.iter_mut().for_each(|(_, peer)| peer.heard_at = peer.heard_at.after(leap));
+            self.peers
+                .iter_mut()
+                .for_each(|(_, peer)| peer.received_at = peer.received_at.after(leap));
             self.leapt_at = now;
         }
         self.now = self.now.max(now);
@@ -349,26 +350,27 @@ impl Node {
     }
 }
 
-/// What the transport says, on its way to the application.
-struct Hearing<'a> {
+/// Receives the reports of the transport and turns them into events.
+struct Reports<'a> {
     peers: &'a mut Peers,
     outbox: &'a mut Outbox,
     spare: &'a mut Spare,
     events: &'a mut VecDeque<Event>,
-    /// Of the packet in hand.
+    /// The payload of the current packet.
     payload: &'a [u8],
     delivery: Delivery,
-    /// A peer that has sent more than it was let.
+    /// A peer that has exceeded its limit.
     violation: Option<u32>,
 }
 
-impl Application for Hearing<'_> {
+impl Application for Reports<'_> {
     fn delivered(&mut self, _now: Time, message: MessageId, offset: u64, bytes: u32) {
         let Some(name) = self.peers.name(message.src) else { return };
         let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(message.src) else {
             return;
         };
-        // A message of which nothing has come takes no room, so there could be any number of them.
+        // A message without received payload counts against no limit, so its number is unbounded:
+        // keep no state for it.
         let payload = self.payload.get(..bytes as usize).filter(|payload| !payload.is_empty());
         let Some(payload) = payload else { return };
         let end = offset.checked_add(payload.len() as u64);
@@ -409,7 +411,7 @@ impl Application for Hearing<'_> {
         if let Some(Peer { state: State::Open(open), due, closing, .. }) =
             self.peers.at_mut(sent.peer)
         {
-            open.under_way -= u32::from(!sent.terms.endless);
+            open.in_flight -= u32::from(!sent.terms.endless);
             if *closing {
                 *due = Time::ZERO;
             }
@@ -417,7 +419,7 @@ impl Application for Hearing<'_> {
     }
 }
 
-/// What is known of paths.
+/// Provides path properties to the transport.
 struct Paths<'a> {
     peers: &'a Peers,
     context: &'a HostContext,
@@ -428,8 +430,8 @@ impl PathOracle for Paths<'_> {
     fn path(&self, _src: u32, dst: u32) -> Path {
         let fabric = self.context.fabric_base_rtt;
         let peer = self.peers.at(dst);
-        if let Some(told) = peer.and_then(|peer| peer.path) {
-            return told;
+        if let Some(known) = peer.and_then(|peer| peer.path) {
+            return known;
         }
         let seen = peer.map_or(Span::FOREVER, |peer| peer.rtt);
         Path {
@@ -450,8 +452,8 @@ mod tests {
     use super::*;
     use crate::session::{Key, Session};
 
-    /// What a peer with room for so many bytes is let do: the payloads, each of a message of its
-    /// own at that offset; how many messages are kept, and whether it was too much.
+    /// Delivers payloads, each at an offset of a message of its own, from a peer with `room` bytes
+    /// of room. Returns the number of kept messages, and whether the peer exceeded its limit.
     fn let_in(room: u64, payloads: &[(u64, usize)]) -> (usize, bool) {
         let mut peers = Peers::new(1);
         let [ours, theirs] = Key::new(b"key").session(&[1; 32], &[2; 32]);
@@ -464,7 +466,7 @@ mod tests {
         let mut violation = None;
         for (id, &(offset, bytes)) in (0..).zip(payloads) {
             let payload = vec![7; bytes];
-            let mut hearing = Hearing {
+            let mut reports = Reports {
                 peers: &mut peers,
                 outbox: &mut outbox,
                 spare: &mut spare,
@@ -474,8 +476,8 @@ mod tests {
                 violation: None,
             };
             let message = MessageId { src: name.number, id };
-            hearing.delivered(Time::ZERO, message, offset, bytes as u32);
-            violation = violation.or(hearing.violation);
+            reports.delivered(Time::ZERO, message, offset, bytes as u32);
+            violation = violation.or(reports.violation);
         }
         assert!(violation.is_none_or(|number| number == name.number));
         let Some(Peer { state: State::Open(open), .. }) = peers.get(name) else { panic!() };
@@ -485,18 +487,18 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_keeps_to_the_room_that_it_was_promised() {
+    fn peer_limit_is_enforced() {
         assert_eq!(let_in(1_000, &[(0, 600), (0, 400)]), (2, false));
-        // The one that was too much goes with the peer.
+        // The violating message is kept; the peer is removed with it.
         assert_eq!(let_in(1_000, &[(0, 600), (0, 401)]), (2, true));
-        // What stands before it is kept free for what comes later.
+        // Bytes before the offset count, too.
         assert_eq!(let_in(1_000, &[(999, 1)]), (1, false));
         assert_eq!(let_in(1_000, &[(1_000, 1)]), (1, true));
         assert_eq!(let_in(1_000, &[(u64::MAX, 1)]), (1, true));
     }
 
     #[test]
-    fn messages_of_which_nothing_comes_are_not_kept() {
+    fn empty_messages_are_not_kept() {
         assert_eq!(let_in(1_000, &[(0, 0); 100]), (0, false));
     }
 }

@@ -1,4 +1,4 @@
-//! Whom a node speaks with.
+//! The peers of a node.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -12,85 +12,88 @@ use crate::session::Session;
 /// A peer.
 pub(super) struct Peer {
     pub(super) address: SocketAddr,
-    /// What is sent here bears this.
+    /// Session id of packets to this host.
     pub(super) id: u64,
     pub(super) state: State,
-    /// Messages that the transport has not got yet.
+    /// Messages that wait to be submitted to the transport.
     pub(super) waiting: VecDeque<u32>,
-    /// The shortest round trip that was seen: of a full datagram and a short answer.
+    /// The minimum RTT, of a full datagram and a short answer.
     pub(super) rtt: Span,
-    /// What was told of the path.
+    /// Path properties that were set explicitly.
     pub(super) path: Option<Path>,
-    pub(super) heard_at: Time,
-    /// When it is looked at next.
+    pub(super) received_at: Time,
+    /// Its next deadline.
     pub(super) due: Time,
-    /// No more messages are taken, and the session ends when those that were have arrived.
+    /// Set when the session ends as soon as all sent messages have arrived; no further ones are
+    /// accepted.
     pub(super) closing: bool,
     generation: u32,
 }
 
-/// How far a session is.
+/// The state of a session.
 pub(super) enum State {
-    /// It was asked for.
+    /// This node has sent a `Hello`.
     Asking(Asking),
-    /// There is one.
+    /// The session is established or half-open.
     Open(Box<Open>),
 }
 
-/// A session that was asked for.
+/// A session that this node has requested.
 pub(super) struct Asking {
     pub(super) nonce: [u8; 32],
     pub(super) cookie: [u8; 32],
     pub(super) tries: u32,
-    /// What came in answer without proof, which is believed if nothing else comes.
+    /// The reason of an unauthenticated answer; reported if no other answer arrives.
     pub(super) rumour: Option<Gone>,
 }
 
 /// A session.
 pub(super) struct Open {
     pub(super) session: Session,
-    /// What is sent there bears this.
+    /// Session id of packets to the peer.
     pub(super) theirs: u64,
-    /// The nonce of who asked: tells the same question from another.
+    /// The nonce of the `Hello`, which identifies repeated ones.
     pub(super) asked: [u8; 32],
-    /// Their answer to the same question, to send it again.
+    /// The `Accept`, for repeated `Hello`s.
     pub(super) accept: Option<Vec<u8>>,
-    /// Payload given to the transport, and how much may be.
+    /// Payload submitted to the transport, and its limit.
     pub(super) sent: u64,
     pub(super) may_send: u64,
-    /// Messages given to the transport and not acknowledged.
-    pub(super) under_way: u32,
-    /// Payload of which something has come, taken by the application, and promised room.
+    /// Messages that are submitted and not acknowledged.
+    pub(super) in_flight: u32,
+    /// Received payload up to the highest byte of each message, payload that the application has
+    /// consumed, and the limit that was granted.
     pub(super) come: u64,
     pub(super) taken: u64,
     pub(super) limit: u64,
-    /// By the sender's number.
+    /// Partly received messages, by the sender's number.
     pub(super) incoming: BTreeMap<u32, Incoming>,
-    /// Whether the path is known to carry full datagrams, and how often it was probed: never while
-    /// the session is [half-open](Open::is_heard).
+    /// Whether the path carries full datagrams, and the number of probes: zero while the session is
+    /// [half-open](Open::is_established).
     pub(super) carries: bool,
     pub(super) probes: u32,
-    /// An address that the peer may have moved to, what it was asked there, and when.
+    /// A possible new address of the peer, with the token and the time of the ping to it.
     pub(super) moved: Option<(SocketAddr, u64, Time)>,
     pub(super) asked_to_end: u32,
-    /// A ping under way, and since when.
+    /// Token and time of the pending ping.
     pub(super) pinged: Option<(u64, Time)>,
-    /// How often the peer was asked whether it is there since somebody said that it is not.
+    /// Number of pings since a `Reset` claimed that the peer no longer knows the session.
     pub(super) doubts: u32,
 }
 
-/// Peers by number. The number of a peer that is gone is given to another.
+/// Peers by number. Numbers are reused.
 pub(super) struct Peers {
-    /// From the first number after this host's.
+    /// Generation and peer of each number, beginning after this host's.
     all: Vec<(u32, Option<Peer>)>,
     free: VecDeque<u32>,
     most: u32,
 }
 
-/// Half-open sessions of a network, at most.
+/// Maximum number of half-open sessions per network.
 pub(super) const HALF_OPEN: usize = 64;
 
-/// Addresses that one host can have: an IPv4 address, or an IPv6 prefix of 64 bits.
+/// The network of an address: all addresses that one host can use, an IPv4 address or an IPv6
+/// prefix of 64 bits.
 fn network(address: IpAddr) -> u64 {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_bits().into(),
@@ -98,7 +101,7 @@ fn network(address: IpAddr) -> u64 {
     }
 }
 
-/// Bits of a session's id that say which peer it is of; the others are random.
+/// Bits of a session id that contain the peer's number; the others are random.
 const NUMBER_BITS: u32 = 20;
 
 impl Peers {
@@ -106,17 +109,17 @@ impl Peers {
         Peers { all: Vec::new(), free: VecDeque::new(), most }
     }
 
-    /// The half-open session that has to end before one with a peer at that address begins: the
-    /// oldest of the address's network if that has [its share](HALF_OPEN), or the oldest of all if
-    /// there is no room.
+    /// The half-open session to evict before a session with a peer at `address` begins: the oldest
+    /// of its network if that has reached [its maximum](HALF_OPEN), or the oldest of all if there
+    /// is no room.
     pub(super) fn to_evict(&self, address: IpAddr) -> Option<u32> {
         let network = network(address);
         let half_open = || {
             let all = self.iter().filter(|(_, peer)| match &peer.state {
-                State::Open(open) => !open.is_heard(),
+                State::Open(open) => !open.is_established(),
                 State::Asking(_) => false,
             });
-            all.map(|(number, peer)| (peer.heard_at, number, peer.address.ip()))
+            all.map(|(number, peer)| (peer.received_at, number, peer.address.ip()))
         };
         let of_network = || half_open().filter(|&(_, _, ip)| self::network(ip) == network);
         let oldest = if of_network().count() >= HALF_OPEN {
@@ -133,7 +136,7 @@ impl Peers {
         self.free.is_empty() && self.all.len() as u32 >= self.most
     }
 
-    /// A new peer, unless there are too many. Its session's id is made of `random`.
+    /// Adds a peer, unless the maximum is reached. Its session id is derived from `random`.
     pub(super) fn add(
         &mut self,
         now: Time,
@@ -158,7 +161,7 @@ impl Peers {
             waiting: VecDeque::new(),
             rtt: Span::FOREVER,
             path: None,
-            heard_at: now,
+            received_at: now,
             due: now,
             closing: false,
             generation,
@@ -177,7 +180,7 @@ impl Peers {
         Some(peer)
     }
 
-    /// By number.
+    /// Finds a peer by number.
     pub(super) fn at(&self, number: u32) -> Option<&Peer> {
         self.all.get(number.checked_sub(SELF + 1)? as usize)?.1.as_ref()
     }
@@ -186,7 +189,7 @@ impl Peers {
         self.place(number)?.1.as_mut()
     }
 
-    /// By name: none where the number is another's now.
+    /// Finds a peer by identifier; `None` if its number was reused.
     pub(super) fn get(&self, peer: PeerId) -> Option<&Peer> {
         self.at(peer.number).filter(|found| found.generation == peer.generation)
     }
@@ -195,13 +198,13 @@ impl Peers {
         self.at_mut(peer.number).filter(|found| found.generation == peer.generation)
     }
 
-    /// By the id that a packet bears.
+    /// Finds a peer by the session id of a packet.
     pub(super) fn by_session(&mut self, id: u64) -> Option<(u32, &mut Peer)> {
         let number = (id & ((1 << NUMBER_BITS) - 1)) as u32;
         self.at_mut(number).filter(|peer| peer.id == id).map(|peer| (number, peer))
     }
 
-    /// Its name.
+    /// The identifier of the peer with a number.
     pub(super) fn name(&self, number: u32) -> Option<PeerId> {
         let generation = self.at(number)?.generation;
         Some(PeerId { number, generation })
@@ -219,10 +222,10 @@ impl Peers {
 }
 
 impl Peer {
-    /// Its session, unless that is half-open or was not answered.
-    pub(super) fn heard(&mut self) -> Option<&mut Open> {
+    /// Its session, unless that is half-open or only requested.
+    pub(super) fn established(&mut self) -> Option<&mut Open> {
         match &mut self.state {
-            State::Open(open) if open.is_heard() => Some(open),
+            State::Open(open) if open.is_established() => Some(open),
             _ => None,
         }
     }
@@ -230,12 +233,12 @@ impl Peer {
 
 impl Open {
     /// Whether the peer has proved that it has this session. Until then the session is half-open:
-    /// the peer is sent the answer to its `Hello` and nothing else.
-    pub(super) fn is_heard(&self) -> bool {
+    /// the node sends only answers to the peer's `Hello`s.
+    pub(super) fn is_established(&self) -> bool {
         self.probes > 0
     }
 
-    /// A session that has just begun.
+    /// Creates a session.
     pub(super) fn new(
         session: Session,
         theirs: u64,
@@ -250,7 +253,7 @@ impl Open {
             accept: None,
             sent: 0,
             may_send,
-            under_way: 0,
+            in_flight: 0,
             come: 0,
             taken: 0,
             limit,

@@ -1,16 +1,16 @@
-//! Packets of the transport as datagrams, and back.
+//! Converts packets of the transport to datagrams, and back.
 
 use super::*;
 use crate::session::OVERHEAD_BYTES;
 
-/// Marks in the lower two bits of a type of service: the packet may be marked.
+/// ECN codepoint in the lower two bits of the type of service: ECN-capable (ECT(0)).
 const CAPABLE: u8 = 0b10;
-/// The packet was marked.
+/// ECN codepoint: congestion experienced (CE).
 const MARKED: u8 = 0b11;
-/// What says how much of a datagram simulated links carry, and which.
+/// Length of the trailer with simulated size and path entropy.
 const TRAILER_BYTES: usize = 2 + 4;
 
-/// Bytes that telemetry takes at the beginning of a datagram.
+/// Lengths of the peak field and of the hop records at the beginning of a datagram.
 fn telemetry_bytes(packet: &Packet) -> (usize, usize) {
     let peak = packet.frame.flags & frame_flag::STAMP_PEAK != 0;
     let stamps = packet.frame.flags & frame_flag::STAMP_HOPS != 0;
@@ -19,8 +19,8 @@ fn telemetry_bytes(packet: &Packet) -> (usize, usize) {
     (if peak { START_BYTES + 8 } else { 0 }, if stamps || records > 0 { hops } else { 0 })
 }
 
-/// What nobody may change on the way, of what is in front of the sealed bytes: all but what
-/// switches write, of which it is bound that it is there.
+/// Sets the associated data of the AEAD: all headers except telemetry, which switches write. Of the
+/// telemetry only its presence is authenticated.
 pub(super) fn bind(bound: &mut Vec<u8>, packet: &Packet, headers: &[u8]) {
     let (peak, hops) = telemetry_bytes(packet);
     let stamps = packet.frame.flags & frame_flag::STAMP_HOPS != 0;
@@ -31,7 +31,7 @@ pub(super) fn bind(bound: &mut Vec<u8>, packet: &Packet, headers: &[u8]) {
 }
 
 impl Node {
-    /// Takes a datagram from the network.
+    /// Processes a datagram from the network.
     pub fn receive(&mut self, now: Time, arrival: Arrival<'_>) {
         let now = self.clock(now);
         let Arrival { from, tos, held, bytes } = arrival;
@@ -51,7 +51,7 @@ impl Node {
                 Ok((Header::Control(control), _)) => {
                     self.on_control(now, held, from, control, bytes)
                 }
-                // What a question is filled up with means nothing.
+                // The padding of a `Hello` is ignored.
                 Ok((header, rest)) if rest.is_empty() || matches!(header, Header::Hello(_)) => {
                     self.on_header(now, held, from, header, &bytes[..header.bytes()]);
                 }
@@ -68,7 +68,7 @@ impl Node {
         }
     }
 
-    /// A packet of a transport.
+    /// Processes a packet of a transport.
     fn on_packet(&mut self, now: Time, entropy: u32, arrival: Arrival<'_>) {
         let Arrival { from, tos, held, bytes } = arrival;
         let mut packet = Packet::default();
@@ -92,7 +92,7 @@ impl Node {
         bind(&mut self.bound, &packet, headers);
         let payload = match open.session.open(data.number, &self.bound, sealed) {
             Opened::Fresh(payload, is_newest) => {
-                self.heard(now, number, from, is_newest);
+                self.on_authentic(now, number, from, is_newest);
                 &*payload
             }
             Opened::Old => return self.counters.old += 1,
@@ -110,12 +110,12 @@ impl Node {
         packet.frame.priority = self.priority(tos);
         packet.body.src = number;
         packet.body.payload_bytes = payload.len() as u32;
-        // A round trip ends where the kernel took the packet, and at the other end begins there.
+        // The RTT excludes the time that packets are held between kernel and node, on both hosts.
         if packet.body.sent_at != Time::ZERO {
             packet.body.sent_at = packet.body.sent_at.after(held);
         }
         let Some(endpoint) = &mut self.endpoint else { return };
-        let mut hearing = Hearing {
+        let mut reports = Reports {
             peers: &mut self.peers,
             outbox: &mut self.outbox,
             spare: &mut self.spare,
@@ -124,17 +124,17 @@ impl Node {
             delivery: self.config.delivery,
             violation: None,
         };
-        endpoint.receive(now, packet, &mut hearing);
+        endpoint.receive(now, packet, &mut reports);
         self.unasked = true;
-        if let Some(number) = hearing.violation {
-            self.part(number, Gone::Violation);
+        if let Some(number) = reports.violation {
+            self.remove_peer(number, Gone::Violation);
         }
         if let Some(peer) = self.peers.at(number) {
             self.timer = self.timer.min(peer.due);
         }
     }
 
-    /// The next datagram, if the uplink is free and there is one: its beginning in `out`, which has
+    /// Writes the next datagram to `out`, if the uplink is free and there is one. `out` must have
     /// room for the longest.
     pub fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Departure> {
         let now = self.clock(now);
@@ -144,7 +144,7 @@ impl Node {
             let top = self.tos(0, 0);
             let departure = Departure { to, tos: top, bytes: bytes.len() };
             let wire_bytes = (bytes.len() as u32 + BELOW_BYTES).min(u16::MAX.into());
-            return self.say_size(departure, wire_bytes as u16, 0, out);
+            return self.append_size(departure, wire_bytes as u16, 0, out);
         }
         loop {
             if self.free_at > now.after(self.config.burst) {
@@ -155,7 +155,7 @@ impl Node {
                 return None;
             };
             self.unasked = true;
-            // Handed over ahead of time, it leaves when the link is free.
+            // A packet of a burst leaves when the link is free.
             if packet.body.sent_at == now {
                 packet.body.sent_at = self.free_at.max(now);
             }
@@ -166,12 +166,12 @@ impl Node {
                     self.note_resent(&packet);
                 }
                 let (wire_bytes, entropy) = (packet.frame.wire_bytes, packet.frame.entropy);
-                return self.say_size(departure, wire_bytes, entropy, out);
+                return self.append_size(departure, wire_bytes, entropy, out);
             }
         }
     }
 
-    /// A part of a message leaves again.
+    /// Reports a retransmitted part of a message.
     fn note_resent(&mut self, packet: &Packet) {
         if let Some(message) = self.outbox.get(packet.body.message) {
             let resent = Event::Resent(message.ticket, packet.body.payload_bytes);
@@ -179,9 +179,8 @@ impl Node {
         }
     }
 
-    /// Adds to a datagram what links carry of it, and what paths are chosen by, where nobody sees
-    /// that.
-    fn say_size(
+    /// Appends the simulated size and the path entropy to a datagram, with [`Sizes::Simulated`].
+    fn append_size(
         &self,
         of: Departure,
         wire_bytes: u16,
@@ -197,7 +196,7 @@ impl Node {
         Some(Departure { bytes: of.bytes + TRAILER_BYTES, ..of })
     }
 
-    /// Writes a packet as a datagram; none where its peer is gone.
+    /// Writes a packet as a datagram; `None` if its peer is gone.
     fn emit(&mut self, packet: &Packet, out: &mut [u8]) -> Option<Departure> {
         let peer = self.peers.at_mut(packet.frame.dst)?;
         let State::Open(open) = &mut peer.state else { return None };
@@ -222,8 +221,9 @@ impl Node {
         Some(Departure { to, tos: self.tos(frame.priority, frame.flags), bytes })
     }
 
-    /// Type of service of a packet. The lowest priority is class selector 0, best effort; the
-    /// highest is 7, those below it follow. Credits have the two bits below it set.
+    /// Type of service of a packet. The lowest priority is class selector 0 (best effort), the
+    /// highest is 7, the others follow downwards. Credits set the two bits below the class
+    /// selector.
     fn tos(&self, priority: u8, flags: u8) -> u8 {
         let is_lowest = priority + 1 >= self.config.priorities;
         let class = if is_lowest { 0 } else { 7 - priority.min(7) };
@@ -240,7 +240,7 @@ impl Node {
         }
     }
 
-    /// What one side tells the other, sealed.
+    /// Processes an encrypted control message.
     fn on_control(
         &mut self,
         now: Time,
@@ -263,49 +263,55 @@ impl Node {
             Opened::Old => return self.counters.old += 1,
             Opened::Forged => return self.counters.forged += 1,
         };
-        self.heard(now, number, from, is_newest);
+        self.on_authentic(now, number, from, is_newest);
         match ControlMessage::parse(text) {
-            Ok((told, _)) => self.on_told(now, held, number, from, told),
+            Ok((message, _)) => self.on_message(now, held, number, from, message),
             Err(_) => self.counters.malformed += 1,
         }
     }
 
-    /// Seals what is told, followed by `padding` zeros, and sends it where the peer is, unless the
-    /// session is half-open.
-    pub(super) fn tell(&mut self, now: Time, number: u32, told: ControlMessage, padding: usize) {
+    /// Encrypts a control message, followed by `padding` zeros, and sends it to the peer, unless
+    /// the session is half-open.
+    pub(super) fn send_control(
+        &mut self,
+        now: Time,
+        number: u32,
+        message: ControlMessage,
+        padding: usize,
+    ) {
         let Some(peer) = self.peers.at(number) else { return };
-        self.tell_at(now, number, peer.address, told, padding);
+        self.send_control_to(now, number, peer.address, message, padding);
     }
 
-    pub(super) fn tell_at(
+    pub(super) fn send_control_to(
         &mut self,
         _now: Time,
         number: u32,
         to: SocketAddr,
-        told: ControlMessage,
+        message: ControlMessage,
         padding: usize,
     ) {
-        let Some(open) = self.peers.at_mut(number).and_then(Peer::heard) else { return };
-        let text = told.bytes() + padding;
+        let Some(open) = self.peers.at_mut(number).and_then(Peer::established) else { return };
+        let text = message.bytes() + padding;
         let mut datagram = vec![0; Control::BYTES + text + TAG_BYTES];
         let packet = open.session.number();
         let header = Header::Control(Control { to: open.theirs, number: packet });
         let (head, rest) = datagram.split_at_mut(Control::BYTES);
-        // Both have room: the lengths are their own.
-        let _ = header.emit(head).and(told.emit(rest));
+        // Both buffers have the exact lengths.
+        let _ = header.emit(head).and(message.emit(rest));
         open.session.seal(packet, head, rest);
         self.post(to, datagram);
     }
 
-    /// A datagram of sessions joins those that wait.
+    /// Queues a session datagram.
     pub(super) fn post(&mut self, to: SocketAddr, datagram: Vec<u8>) {
         if self.waiting.len() < MOST_WAITING {
             self.waiting.push_back((to, datagram));
         }
     }
 
-    /// What a control packet of `bytes` in all has to be filled up with.
-    pub(super) fn padding(&self, told: &ControlMessage) -> usize {
-        self.config.datagram.saturating_sub(told.bytes() + OVERHEAD_BYTES)
+    /// The padding that makes a control message a full datagram.
+    pub(super) fn padding(&self, message: &ControlMessage) -> usize {
+        self.config.datagram.saturating_sub(message.bytes() + OVERHEAD_BYTES)
     }
 }

@@ -9,19 +9,18 @@ use super::hostile::{address, node, shaped};
 use super::{Arrival, Event, Gone, Node, OF_SESSIONS};
 use crate::script::Script;
 
-/// Datagrams that follow from one at the same time, at most: a `Hello` and its refusal, for each
-/// node.
+/// Maximum number of datagrams that one datagram causes at the same time: a `Hello` and its
+/// refusal, for each node.
 const MOST_FOLLOWING: usize = 4;
 /// Datagrams that a script may repeat.
 const REMEMBERED: usize = 16;
 /// Longer than a node waits for an answer.
 const SILENCE: Span = Span::ms(500);
 
-/// Lets two nodes of different versions exchange what `script` says: sessions that one requests of
-/// the other, and datagrams that a third host sends in the name of either.
+/// Runs two nodes of different versions under a script: one requests sessions of the other, and a
+/// third host sends datagrams with spoofed addresses.
 ///
-/// # Panics
-/// When a node does, when the nodes answer each other's answers, when a session opens, or when a
+/// # Panics If a node panics, if the nodes answer each other's answers, if a session opens, or if a
 /// node that requested a session does not report the other's version.
 pub fn versions(protocol: Protocol, script: &[u8]) {
     let mut script = Script::new(script);
@@ -29,7 +28,7 @@ pub fn versions(protocol: Protocol, script: &[u8]) {
         now: Time::ms(1),
         nodes: [node(protocol, 1), node(protocol, 2)],
         wires: [VecDeque::new(), VecDeque::new()],
-        heard: VecDeque::new(),
+        captured: VecDeque::new(),
         out: vec![0; 2_048],
     };
     while !script.is_over() {
@@ -41,9 +40,9 @@ pub fn versions(protocol: Protocol, script: &[u8]) {
 struct Scene {
     now: Time,
     nodes: [Node; 2],
-    /// Datagrams that travel to each node.
+    /// Datagrams in flight to each node.
     wires: [VecDeque<Vec<u8>>; 2],
-    heard: VecDeque<Vec<u8>>,
+    captured: VecDeque<Vec<u8>>,
     out: Vec<u8>,
 }
 
@@ -61,8 +60,8 @@ impl Scene {
             }
             1 => self.forge(to, script.bytes(usize::from(what)).to_vec()),
             2 => {
-                let which = usize::from(script.u8()) % self.heard.len().max(1);
-                if let Some(bytes) = self.heard.get(which) {
+                let which = usize::from(script.u8()) % self.captured.len().max(1);
+                if let Some(bytes) = self.captured.get(which) {
                     self.forge(to, bytes.clone());
                 }
             }
@@ -75,13 +74,13 @@ impl Scene {
         }
     }
 
-    /// A datagram of a third host arrives in the name of the other node.
+    /// Delivers a datagram of a third host with the address of the other node.
     fn forge(&mut self, to: usize, bytes: Vec<u8>) {
         self.wires[to].push_back(bytes);
         self.settle();
     }
 
-    /// Time passes, and both nodes do what is due.
+    /// Advances the time and handles the deadlines of both nodes.
     fn wait(&mut self, span: Span) {
         let end = self.now + span;
         while self.now < end {
@@ -93,7 +92,7 @@ impl Scene {
         }
     }
 
-    /// All datagrams arrive, and what follows from them, at one time.
+    /// Delivers all datagrams, and those that they cause, at the same time.
     fn settle(&mut self) {
         let begun = self.transmit() + self.wires.iter().map(VecDeque::len).sum::<usize>();
         let mut followed = 0;
@@ -114,20 +113,20 @@ impl Scene {
         }
     }
 
-    /// Puts what the nodes send on the wires; how many datagrams that is.
+    /// Moves datagrams of the nodes to the wires, and returns their number.
     fn transmit(&mut self) -> usize {
         let mut sent = 0;
         for from in 0..2 {
             while let Some(departure) = self.nodes[from].transmit(self.now, &mut self.out) {
                 let mut bytes = self.out[..departure.bytes].to_vec();
-                // To each node the other's version is the next one.
+                // Each node sees the other with the next version.
                 if bytes.get(1).is_some_and(|kind| OF_SESSIONS.contains(kind)) {
                     bytes[0] += 1;
                 }
-                if self.heard.len() == REMEMBERED {
-                    self.heard.pop_front();
+                if self.captured.len() == REMEMBERED {
+                    self.captured.pop_front();
                 }
-                self.heard.push_back(bytes.clone());
+                self.captured.push_back(bytes.clone());
                 self.wires[1 - from].push_back(bytes);
                 sent += 1;
             }

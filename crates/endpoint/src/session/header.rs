@@ -1,160 +1,160 @@
 //! Headers of sessions.
 //!
-//! A datagram either is one of these from its first byte on, or has [`Data`] behind the headers of
-//! its transport.
+//! A datagram either begins with one of these headers, or has [`Data`] after the headers of its
+//! transport.
 
 use tidegate_core::{Time, headers};
 
 headers! {
-    /// Sessions of real endpoints: who speaks to whom, and under which key.
+    /// Sessions between hosts over UDP: identification of the peers, and authenticated encryption.
     pub enum Header = "session", version 1, port 5270;
-    /// Asks for a session. Zeros behind it fill up a datagram, whose round trip is measured.
+    /// Requests a session. May be padded with zeros to a full datagram, to measure its RTT.
     Hello = 32 {
         flags {}
         fields {
-            /// Of the session, chosen by who asks: what is sent to it bears this.
+            /// The initiator's session id, which packets to it carry.
             id: u64,
-            /// Chosen at random by who asks; keys depend on it.
+            /// A random number of the initiator, from which keys are derived.
             nonce: [u8; 32],
-            /// Name of the protocol, filled up with zeros.
+            /// Name of the protocol, padded with zeros.
             protocol: [u8; 16],
             /// Digest of its parameters.
             parameters: u64,
             /// Payload of a full packet, in bytes.
             payload: u32,
-            /// Payload that may be sent to it before its application has taken any.
+            /// Payload in bytes that the initiator accepts before its application consumes any.
             limit: u64,
-            /// What the answer to a first question held; zeros in that.
+            /// The cookie of the `Retry`; zeros in the first `Hello`.
             cookie: [u8; 32],
-            /// By its sender's clock; comes back in the answer.
+            /// Time by the initiator's clock, which the `Accept` returns.
             sent_at: Time,
-            /// Proves the key, over all before it.
+            /// MAC over all bytes before it.
             mac: [u8; 16],
         }
     }
-    /// Asks to ask again, with this cookie.
+    /// Requests another `Hello` with this cookie.
     Retry = 33 {
         flags {}
         fields {
-            /// Whom it answers.
+            /// The session id of the `Hello` that it answers.
             to: u64,
-            /// To come back as it is.
+            /// The cookie, which the next `Hello` must return unchanged.
             cookie: [u8; 32],
-            /// Proves the key, over all before it and the nonce of the question.
+            /// MAC over all bytes before it and the nonce of the `Hello`.
             mac: [u8; 16],
         }
     }
-    /// There is a session.
+    /// Accepts a session.
     Accept = 34 {
         flags {}
         fields {
-            /// Whom it answers.
+            /// The session id of the `Hello` that it answers.
             to: u64,
-            /// Of the session, chosen by who answers: what is sent to it bears this.
+            /// The responder's session id, which packets to it carry.
             id: u64,
-            /// Chosen at random by who answers; keys depend on it.
+            /// A random number of the responder, from which keys are derived.
             nonce: [u8; 32],
-            /// Payload that may be sent to it before its application has taken any.
+            /// Payload in bytes that the responder accepts before its application consumes any.
             limit: u64,
-            /// As in the question.
+            /// As in the `Hello`.
             sent_at: Time,
-            /// Proves the key, over all before it and the nonce of the question.
+            /// MAC over all bytes before it and the nonce of the `Hello`.
             mac: [u8; 16],
         }
     }
-    /// There will be no session.
+    /// Refuses a session.
     Refuse = 35 {
         flags {}
         fields {
-            /// Whom it answers.
+            /// The session id of the `Hello` that it answers.
             to: u64,
-            /// Why.
+            /// The number of the reason.
             reason: u32,
-            /// What the other side has in place of what was asked for, where that is a number.
+            /// The responder's value of the setting that differs, if it is a number.
             instead: u64,
-            /// Proves the key, over all before it and the nonce of the question.
+            /// MAC over all bytes before it and the nonce of the `Hello`.
             mac: [u8; 16],
         }
     }
-    /// Behind it is the payload of a transport's packet, sealed.
+    /// Followed by the encrypted payload of a transport's packet.
     Data = 36 {
         flags {}
         fields {
-            /// The receiver's id of the session.
+            /// The receiver's session id.
             to: u64,
-            /// Of the packet, counted by its sender: no two have one.
+            /// The sender's packet number, unique within the session.
             number: u64,
         }
     }
-    /// Behind it is what one side of a session has to tell the other, sealed.
+    /// Followed by an encrypted control message.
     Control = 37 {
         flags {}
         fields {
-            /// The receiver's id of the session.
+            /// The receiver's session id.
             to: u64,
-            /// Of the packet, counted by its sender: no two have one.
+            /// The sender's packet number, unique within the session.
             number: u64,
         }
     }
-    /// Nobody here knows of that session.
+    /// Reports that a session is unknown.
     Reset = 38 {
         flags {}
         fields {
-            /// Of the session, as it was asked for.
+            /// The unknown session id.
             of: u64,
-            /// Proves the key.
+            /// MAC over all bytes before it.
             token: [u8; 16],
         }
     }
 }
 
-/// What [`Control`] seals.
+/// Messages that [`Control`] carries.
 pub mod control {
     use tidegate_core::headers;
 
     headers! {
-        /// What one side of a session tells the other.
+        /// Control messages of a session.
         pub enum ControlMessage = "control", version 1, port 52797;
-        /// Payload may be sent up to here, counted from the beginning of the session.
+        /// Grants room for payload, counted from the beginning of the session.
         Limit = 0 {
             flags {}
             fields {
-                /// In bytes.
+                /// The limit in bytes.
                 bytes: u64,
             }
         }
-        /// Would send more if it was let.
+        /// Reports that the sender is blocked by the limit.
         Blocked = 1 {
             flags {}
             fields {
-                /// The limit that it knows.
+                /// The limit that the sender knows.
                 bytes: u64,
             }
         }
-        /// Is there anybody? Often longer than it must be, to see what the path carries.
+        /// Requests a `Pong`. May be padded, to test whether the path carries full datagrams.
         Ping = 2 {
             flags {}
             fields {
-                /// To come back.
+                /// A random number, which the `Pong` returns.
                 token: u64,
             }
         }
-        /// There is.
+        /// Answers a `Ping`.
         Pong = 3 {
             flags {}
             fields {
-                /// As in the question.
+                /// As in the `Ping`.
                 token: u64,
             }
         }
-        /// The session ends.
+        /// Ends the session.
         Close = 4 {
             flags {
-                /// It has ended on this side, too: nothing answers this.
+                /// Confirms a `Close`; it is not answered.
                 answer,
             }
             fields {
-                /// Why.
+                /// The reason; always 0.
                 reason: u32,
             }
         }

@@ -1,16 +1,16 @@
-//! What a shared key is good for: proofs, cookies, and the keys of a session.
+//! Cryptography with the shared key: MACs, cookies, and the keys of sessions.
 
 use std::fmt;
 
 use ring::{aead, hkdf, hmac};
 
-/// Bytes that sealing adds.
+/// Length of an authentication tag.
 pub(crate) const TAG_BYTES: usize = 16;
-/// Packets under one key: far below what AES-GCM is good for. Which key a packet has follows from
-/// its number.
+/// Packets per key, as a power of two: far below the limit of AES-GCM. The number of a packet
+/// determines its key.
 const EPOCH_BITS: u32 = 24;
 
-/// What all endpoints of a fabric share. Who has it may open sessions.
+/// The key that all endpoints of a fabric share. Every holder may open sessions.
 #[derive(Clone)]
 pub struct Key {
     prk: hkdf::Prk,
@@ -23,7 +23,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A length, as the library asks for it.
+/// An output length for `ring`.
 struct Bytes(usize);
 
 impl hkdf::KeyType for Bytes {
@@ -32,7 +32,7 @@ impl hkdf::KeyType for Bytes {
     }
 }
 
-/// Derives so many bytes.
+/// Derives `N` bytes.
 fn expand<const N: usize>(prk: &hkdf::Prk, info: &[&[u8]]) -> [u8; N] {
     let mut out = [0; N];
     let filled = prk.expand(info, Bytes(N)).and_then(|okm| okm.fill(&mut out));
@@ -41,25 +41,25 @@ fn expand<const N: usize>(prk: &hkdf::Prk, info: &[&[u8]]) -> [u8; N] {
 }
 
 impl Key {
-    /// Of any bytes: 16 random ones at least, if it is to keep anybody out.
+    /// Derives a key from a secret, which should have at least 16 random bytes.
     pub fn new(secret: &[u8]) -> Key {
         let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, b"tidegate 1").extract(secret);
         let mac = hmac::Key::new(hmac::HMAC_SHA256, &expand::<32>(&prk, &[b"proof"]));
         Key { prk, mac }
     }
 
-    /// Proves that whoever said this has the key.
+    /// Computes a MAC over `parts`, which proves possession of the key.
     pub(crate) fn proof(&self, label: &str, parts: &[&[u8]]) -> [u8; 16] {
         shortened(tag(&self.mac, label, parts))
     }
 
-    /// Whether that is [`proof`](Self::proof) of it; takes as long if it is not.
+    /// Whether `proof` is the [MAC](Self::proof) of `parts`, in constant time.
     pub(crate) fn proves(&self, proof: &[u8; 16], label: &str, parts: &[&[u8]]) -> bool {
         constant_time_eq(proof, &self.proof(label, parts))
     }
 
-    /// The keys of a session between who asked with the one nonce and who answered with the other:
-    /// of packets from the first, and of packets from the second.
+    /// Derives the keys of a session from the nonces of initiator and responder: one for packets of
+    /// the initiator, one for packets of the responder.
     pub(crate) fn session(&self, asked: &[u8; 32], answered: &[u8; 32]) -> [Secret; 2] {
         ["asked", "answered"].map(|from| {
             let info = [from.as_bytes(), asked, answered];
@@ -85,22 +85,22 @@ fn shortened<const N: usize>(tag: hmac::Tag) -> [u8; N] {
     short
 }
 
-/// Compares without telling by its time where they differ.
+/// Compares in constant time.
 fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (x, y)| differ | (x ^ y)) == 0
 }
 
-/// Makes cookies: who shows one has been at its address shortly before, and that is all that there
-/// is to keep of it.
+/// Creates and checks cookies. A cookie proves that its holder was reachable at its address shortly
+/// before, so the node keeps no state.
 pub(crate) struct Cookies(hmac::Key);
 
 impl Cookies {
-    /// With a secret of this process.
+    /// Uses a secret of this process.
     pub(crate) fn new(secret: &[u8; 32]) -> Cookies {
         Cookies(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// A cookie made at that time, in picoseconds, for whoever that describes.
+    /// Creates a cookie at a time, in picoseconds, for the holder that `whom` describes.
     pub(crate) fn bake(&self, at: u64, whom: &[&[u8]]) -> [u8; 32] {
         let mut cookie = [0; 32];
         cookie[..8].copy_from_slice(&at.to_be_bytes());
@@ -108,7 +108,7 @@ impl Cookies {
         cookie
     }
 
-    /// When the cookie was made, if it was made here and for whoever that describes.
+    /// The creation time of a cookie, if it was created here for the holder that `whom` describes.
     pub(crate) fn made_at(&self, cookie: &[u8; 32], whom: &[&[u8]]) -> Option<u64> {
         let (at, proof) = cookie.split_first_chunk::<8>()?;
         let at = u64::from_be_bytes(*at);
@@ -123,10 +123,10 @@ impl Cookies {
     }
 }
 
-/// One direction of a session: the key of any packet, by its number.
+/// The secret of one direction of a session, from which the keys of its packets are derived.
 pub(crate) struct Secret(hkdf::Prk);
 
-/// The key of a row of packets.
+/// The key of consecutive packets.
 struct EpochKey {
     epoch: u64,
     key: aead::LessSafeKey,
@@ -154,10 +154,10 @@ impl EpochKey {
     }
 }
 
-/// Seals or opens what goes one way.
+/// Encrypts or decrypts the packets of one direction.
 pub(crate) struct Sealer {
     secret: Secret,
-    /// Of the last packet, and of the one before that had another: packets overtake each other.
+    /// The key of the last packet, and the key used before: packets may be reordered.
     keys: [Option<EpochKey>; 2],
 }
 
@@ -178,7 +178,7 @@ impl Sealer {
         self.keys[0].as_ref()
     }
 
-    /// Seals `text` in place: its tag, which goes behind it. `bound` is what it stands beside.
+    /// Encrypts `text` in place and returns its tag. `bound` is the associated data.
     pub(crate) fn seal(
         &mut self,
         number: u64,
@@ -191,7 +191,8 @@ impl Sealer {
         tag.as_ref().try_into().ok()
     }
 
-    /// Opens `sealed`, its tag at its end, in place: the text; none where anything was changed.
+    /// Decrypts `sealed`, which ends with its tag, in place. Returns the text; `None` if the
+    /// authentication fails.
     pub(crate) fn open<'a>(
         &mut self,
         number: u64,
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_and_nothing_else_does() {
+    fn open_refuses_modified_packets() {
         let (mut sealer, mut opener) = pair();
         let text = sealed(&mut sealer, 7);
         let opened = |opener: &mut Sealer, number, bound: &[u8], sealed: &[u8]| {
@@ -242,11 +243,11 @@ mod tests {
         assert_eq!(opened(&mut Sealer::new(other), 7, b"beside", &text), None);
     }
 
-    /// Vectors of another implementation: HKDF-SHA256 of Python's hmac, AES-128-GCM of its package
-    /// cryptography. In order: the first packet, one in the middle, one 65,536 packets later, the
-    /// last under the first key, one under the next, one whose number fills all bytes.
+    /// Vectors of another implementation: HKDF-SHA256 from Python's `hmac`, AES-128-GCM from its
+    /// package `cryptography`. In order: the first packet, one in the middle, one 65,536 packets
+    /// later, the last under the first key, one under the next, one whose number fills all bytes.
     #[test]
-    fn a_packet_is_sealed_as_another_implementation_seals_it() {
+    fn seal_matches_another_implementation() {
         let vectors = [
             (0, "8abdb4adee89573d5f5873ab0082cb8d8bca4e597287cc353d"),
             (7, "a1a506510e9f71600552dfabc426e46d14619e09d975bc0570"),
@@ -262,10 +263,10 @@ mod tests {
         }
     }
 
-    /// A nonce that comes twice under one key gives the key stream away, and with it the text and
-    /// the key of the tag.
+    /// A repeated nonce under one key would reveal the key stream, the text and the authentication
+    /// key.
     #[test]
-    fn no_two_packets_under_one_key_have_one_nonce() {
+    fn nonces_are_unique_per_key() {
         let (mut sealer, _) = pair();
         let mut streams = std::collections::BTreeSet::new();
         // All numbers around each power of two that a narrower counter would wrap at.
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_change_with_numbers_and_packets_around_the_change_may_be_in_any_order() {
+    fn key_change_with_reordered_packets() {
         let (mut sealer, mut opener) = pair();
         let change = 1 << EPOCH_BITS;
         let all: Vec<_> = (change - 2..change + 2).map(|n| (n, sealed(&mut sealer, n))).collect();
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_for_one_only() {
+    fn cookie_is_bound_to_its_holder() {
         let cookies = Cookies::new(&[1; 32]);
         let cookie = cookies.bake(5, &[b"one", b"two"]);
         assert_eq!(cookies.made_at(&cookie, &[b"one", b"two"]), Some(5));

@@ -1,4 +1,4 @@
-//! Sessions: what two endpoints share once each knows that the other has the key.
+//! Sessions: the state that two endpoints share after each has proved possession of the key.
 
 pub mod header;
 pub(crate) mod keys;
@@ -9,7 +9,7 @@ pub use keys::Key;
 use keys::{Sealer, Secret, TAG_BYTES};
 use numbers::Seen;
 
-/// Bytes that a session adds to a packet: a header, and what proves that nothing was changed.
+/// Bytes that a session adds to a packet: a header and an authentication tag.
 pub const OVERHEAD_BYTES: usize = header::Data::BYTES + TAG_BYTES;
 
 /// Both directions of a session.
@@ -21,19 +21,19 @@ pub(crate) struct Session {
     seen: Seen,
 }
 
-/// What a packet turned out to be.
+/// The result of decrypting a packet.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Opened<'a> {
-    /// Sealed by the peer, and none that came before; whether none with a higher number did.
+    /// Authentic and not seen before; the flag is true if no higher number was seen.
     Fresh(&'a mut [u8], bool),
-    /// It came before, or so long ago that nobody can tell.
+    /// Replayed, or too old to check.
     Old,
-    /// Not what the peer sealed.
+    /// Not authentic.
     Forged,
 }
 
 impl Session {
-    /// With the secrets of what is sent and of what comes.
+    /// Creates a session from the secrets of both directions.
     pub(crate) fn new(sends: Secret, opens: Secret) -> Session {
         Session {
             sends: Sealer::new(sends),
@@ -43,14 +43,14 @@ impl Session {
         }
     }
 
-    /// The number of the next packet, which is used up.
+    /// Takes the number of the next packet.
     pub(crate) fn number(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
         number
     }
 
-    /// Seals the text in `packet`, which is followed by room for a tag at the packet's end.
+    /// Encrypts the text in place. The buffer ends with room for the tag.
     pub(crate) fn seal(&mut self, number: u64, bound: &[u8], text_and_room: &mut [u8]) {
         let Some(at) = text_and_room.len().checked_sub(TAG_BYTES) else { return };
         let (text, room) = text_and_room.split_at_mut(at);
@@ -59,7 +59,7 @@ impl Session {
         }
     }
 
-    /// Opens a packet.
+    /// Decrypts a packet.
     pub(crate) fn open<'a>(
         &mut self,
         number: u64,

@@ -1,13 +1,13 @@
-//! Which packets have come.
+//! Replay protection by packet numbers.
 
-/// Packets may be overtaken by so many, less at most 63, and still be taken.
+/// Replay window: a packet is accepted if it was overtaken by fewer packets, less at most 63.
 const WINDOW: u64 = 8_192;
 const WORDS: u64 = WINDOW / 64;
 
-/// Numbers of packets that have come: all that are too old to tell, and a bit for each of the last.
+/// The seen packet numbers: one bit for each in the window. Older numbers count as seen.
 pub(super) struct Seen {
     newest: Option<u64>,
-    /// By number, modulo their count.
+    /// Bits by number, modulo the window.
     bits: Box<[u64; WORDS as usize]>,
 }
 
@@ -22,19 +22,20 @@ fn place(word: u64) -> usize {
 }
 
 impl Seen {
-    /// Whether it has come, or may have.
+    /// Whether a number was seen or is too old.
     pub(super) fn before(&self, number: u64) -> bool {
         let Some(newest) = self.newest.filter(|&newest| number <= newest) else { return false };
         let word = number / 64;
         newest / 64 - word >= WORDS || self.bits[place(word)] >> (number % 64) & 1 == 1
     }
 
-    /// It has come, which it had not [before](Self::before); whether no higher one had.
+    /// Records a number that was not seen [before](Self::before). Returns whether it is the
+    /// highest.
     pub(super) fn note(&mut self, number: u64) -> bool {
         let word = number / 64;
         let is_newest = self.newest.is_none_or(|newest| number > newest);
         if is_newest {
-            // Words that come into use hold numbers that are too old now.
+            // Words that are reused hold numbers that are too old now.
             let unused = self.newest.map_or(0, |newest| newest / 64 + 1);
             for stale in unused.max((word + 1).saturating_sub(WORDS))..=word {
                 self.bits[place(stale)] = 0;
@@ -53,7 +54,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_number_once() {
+    fn before_and_note() {
         let mut seen = Seen::default();
         assert!(!seen.before(0) && seen.note(0) && seen.before(0));
         assert!(!seen.before(5) && seen.note(5));
@@ -65,9 +66,11 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set that forgets nothing.
+        /// Compares with a set that forgets nothing.
         #[test]
-        fn as_a_set_would(steps in proptest::collection::vec((0..20_000u64, 0..200u64), 1..400)) {
+        fn seen_matches_a_set(
+            steps in proptest::collection::vec((0..20_000u64, 0..200u64), 1..400)
+        ) {
             let (mut seen, mut all) = (Seen::default(), BTreeSet::new());
             let mut base = 0;
             for (ahead, back) in steps {

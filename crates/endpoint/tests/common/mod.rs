@@ -1,4 +1,4 @@
-//! Nodes to try.
+//! Nodes for tests.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::net::SocketAddr;
@@ -8,13 +8,13 @@ use tidegate_core::{Domain, Rate, Rng};
 use tidegate_endpoint::node::{Config, Entropy, Node};
 use tidegate_endpoint::session::Key;
 
-/// Bytes that follow from a seed, and are others for every host.
+/// Deterministic random bytes that differ between hosts.
 pub fn entropy(seed: u64, host: u64) -> Entropy {
     let mut rng = Rng::stream(seed, Domain::Stack, host);
     Box::new(move |bytes| bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8))
 }
 
-/// A node that asks nothing of switches.
+/// A node whose protocol has no switch requirements.
 pub fn node(seed: u64, key: &[u8]) -> Node {
     let stack = Protocol::named("swift").unwrap().stack();
     Node::new(Config::new(stack, Key::new(key), Rate::gbps(10)), entropy(seed, 0)).unwrap()

@@ -1,4 +1,4 @@
-//! How hosts, sessions and what waits for them end.
+//! The end of hosts, sessions and pending outcomes.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use tidegate_endpoint::socket::{Socket, SocketOptions};
 use super::{Closes, PATIENCE, anywhere, config, echo, host, pair, plain, request, soon};
 
 #[test]
-fn all_that_waits_for_a_peer_fails_when_the_peer_dies() {
+fn outcomes_fail_when_peer_dies() {
     let mut config = config();
     (config.limits.message_bytes, config.limits.unread_bytes) = (20_000, 20_000);
     config.limits.silence = Span::s(1);
@@ -36,7 +36,7 @@ fn all_that_waits_for_a_peer_fails_when_the_peer_dies() {
         let client = host(config);
         let peer = soon(client.connect(address)).unwrap();
         let waits = peer.request("for ever");
-        // More than it ever has room for.
+        // More than the peer has room for.
         let sent: Vec<_> = (0..5).map(|_| peer.send(vec![0; 15_000])).collect();
         let (room, closed) = (peer.room(1), peer.closed());
         assert_eq!(soon(peer.room(70_000)), Ok(()), "some of it arrives");
@@ -48,7 +48,7 @@ fn all_that_waits_for_a_peer_fails_when_the_peer_dies() {
         assert_eq!(soon(closed), Ok(Gone::Silent));
         let failed = sent.into_iter().map(soon).filter(|outcome| *outcome == Err(gone));
         assert!(failed.count() >= 4);
-        // So does what comes after it, at once; and the host goes on.
+        // Later operations fail immediately, and the host keeps running.
         assert_eq!(soon(peer.send("late")), Err(gone));
         assert_eq!(soon(peer.close()), Ok(Gone::Silent));
         assert_eq!(soon(client.close()), Ok(()));
@@ -56,7 +56,7 @@ fn all_that_waits_for_a_peer_fails_when_the_peer_dies() {
 }
 
 #[test]
-fn a_session_that_is_closed_delivers_what_was_sent_before() {
+fn closing_session_delivers_sent_messages() {
     let (server, _client, peer) = pair(config());
     let sent: Vec<_> = (0..20).map(|n| peer.send(vec![n; 100_000])).collect();
     let waits = peer.request("nobody answers");
@@ -66,7 +66,7 @@ fn a_session_that_is_closed_delivers_what_was_sent_before() {
     assert_eq!(soon(closed), Ok(Gone::Closed));
     assert_eq!(soon(late), Err(Error::Gone(Gone::Closed)));
     assert_eq!(soon(waits), Err(Error::Gone(Gone::Closed)));
-    // What has arrived can still be taken, and cannot be answered.
+    // Arrived requests can still be received, but not answered.
     let mut bytes = 0;
     for _ in 0..21 {
         match soon(server.receive()).unwrap().1 {
@@ -81,7 +81,7 @@ fn a_session_that_is_closed_delivers_what_was_sent_before() {
 }
 
 #[test]
-fn a_host_that_is_closed_delivers_what_was_sent_and_fails_what_comes() {
+fn closing_host_delivers_sent_messages() {
     let (server, client, peer) = pair(config());
     let waits = client.receive();
     let sent: Vec<_> = (0..20).map(|n| peer.send(vec![n; 100_000])).collect();
@@ -93,7 +93,7 @@ fn a_host_that_is_closed_delivers_what_was_sent_and_fails_what_comes() {
     assert_eq!(soon(peer.request("late")), Err(Error::Closed));
     assert_eq!(soon(peer.closed()), Ok(Gone::Closed));
     assert_eq!(soon(client.close()), Ok(()));
-    // Its address is free, though there are still handles.
+    // Its address is free, even if handles exist.
     let again = Host::bind(address, config()).unwrap();
     let (from, body) = plain(&server);
     assert_eq!((from.address(), body.len()), (address, 100_000));
@@ -102,7 +102,7 @@ fn a_host_that_is_closed_delivers_what_was_sent_and_fails_what_comes() {
 }
 
 #[test]
-fn a_host_whose_handles_are_dropped_closes_by_itself() {
+fn host_closes_without_handles() {
     let (server, client, peer) = pair(config());
     let address = client.address();
     (0..20).for_each(|n| drop(peer.send(vec![n; 100_000])));
@@ -115,17 +115,17 @@ fn a_host_whose_handles_are_dropped_closes_by_itself() {
         thread::sleep(Duration::from_millis(100 * u64::from(host.is_err())));
         host.is_ok()
     });
-    assert!(free.is_some(), "the address is never free");
+    assert!(free.is_some(), "the address was not released");
 }
 
 #[test]
-fn what_had_arrived_can_be_taken_from_a_host_that_is_closed() {
+fn receive_from_closed_host() {
     let (server, _client, peer) = pair(config());
     for n in 0..3 {
         assert_eq!(soon(peer.send(vec![n; 10])), Ok(()));
     }
     let asked = peer.request("too late");
-    assert_eq!(soon(peer.room(1)), Ok(()), "the request is there, too");
+    assert_eq!(soon(peer.room(1)), Ok(()), "the request has arrived, too");
     assert_eq!(soon(server.close()), Ok(()));
     assert_eq!(soon(asked), Err(Error::Gone(Gone::ClosedByPeer)));
     for _ in 0..3 {
@@ -135,9 +135,9 @@ fn what_had_arrived_can_be_taken_from_a_host_that_is_closed() {
     assert_eq!(soon(server.receive()).unwrap_err(), Error::Closed);
 }
 
-/// Threads that ask again and again, while first one side is closed and then the other.
+/// Threads send requests repeatedly, while first one host is closed and then the other.
 #[test]
-fn nothing_hangs_where_a_host_is_closed_amid_requests() {
+fn close_during_requests() {
     for closes_client in [true, false] {
         let (server, client, peer) = pair(config());
         let begun = Barrier::new(9);
@@ -175,14 +175,14 @@ fn nothing_hangs_where_a_host_is_closed_amid_requests() {
 }
 
 #[test]
-fn a_host_closes_though_a_peer_has_no_room_for_what_was_sent() {
+fn host_closes_despite_blocked_messages() {
     let mut config = config();
     (config.limits.message_bytes, config.limits.unread_bytes) = (20_000, 20_000);
     config.limits.silence = Span::s(1);
     let (server, client, peer) = pair(config.clone());
     let sent: Vec<_> = (0..5).map(|_| peer.send(vec![0; 15_000])).collect();
     let mut closed = client.close();
-    // Who begins a session meanwhile is sent away.
+    // New sessions are closed meanwhile.
     let late = soon(host(config).connect(client.address())).unwrap();
     assert_eq!(soon(late.closed()), Ok(Gone::ClosedByPeer));
     assert_eq!(closed.wait_for(Duration::from_millis(300)), Err(Error::TimedOut));
@@ -194,9 +194,9 @@ fn a_host_closes_though_a_peer_has_no_room_for_what_was_sent() {
     assert_eq!(plain(&server).1.len(), 15_000);
 }
 
-/// Longer than a peer may be silent, while some of it is delivered every now and then.
+/// Closing takes longer than the silence timeout, while messages are delivered periodically.
 #[test]
-fn a_host_that_closes_waits_as_long_as_messages_are_delivered() {
+fn closing_host_waits_for_deliveries() {
     let mut config = config();
     (config.limits.message_bytes, config.limits.unread_bytes) = (20_000, 20_000);
     config.limits.silence = Span::s(2);
@@ -211,9 +211,9 @@ fn a_host_that_closes_waits_as_long_as_messages_are_delivered() {
     sent.into_iter().for_each(|sent| assert_eq!(soon(sent), Ok(())));
 }
 
-/// One session after the other, each of which leaves something that nobody takes.
+/// Consecutive sessions, each of which leaves an unread message.
 #[test]
-fn what_sessions_leave_behind_is_bounded() {
+fn unread_messages_of_ended_sessions_are_bounded() {
     let mut config = config();
     (config.limits.message_bytes, config.limits.unread_bytes) = (20_000, 50_000);
     let (server, _client, stays) = pair(config.clone());
@@ -223,9 +223,9 @@ fn what_sessions_leave_behind_is_bounded() {
         assert_eq!(soon(peer.send(vec![n; 15_000])), Ok(()));
         assert_eq!(soon(peer.close()), Ok(Gone::Closed));
     }
-    // When this is there, the server has heard of the last end.
+    // When this message arrives, the server has processed the last end.
     assert_eq!(soon(stays.send(vec![100; 10])), Ok(()));
-    // Of who is still there, and the last three.
+    // The message of the open session, and the last three of ended ones.
     let which: Vec<u8> = (0..5).map(|_| plain(&server).1[0]).collect();
     assert_eq!(which, [99, 4, 5, 6, 100]);
     let nothing = server.receive().wait_for(Duration::from_millis(300));

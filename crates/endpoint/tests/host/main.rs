@@ -23,9 +23,9 @@ use tidegate_endpoint::node::{Config, ConfigError, Gone, Node, entropy};
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 
-/// Longer than anything takes, however busy the machine is.
+/// Timeout for all operations, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Long enough for what is sent at once to arrive.
+/// Enough time for sent messages to arrive.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 fn anywhere() -> SocketAddr {
@@ -46,7 +46,7 @@ fn pair(config: Config) -> (Host, Host, Peer) {
     (server, client, peer)
 }
 
-/// The outcome, which is never long in coming.
+/// Waits for an outcome with a timeout.
 fn soon<T>(mut completion: Completion<T>) -> Result<T, Error> {
     let outcome = completion.wait_for(PATIENCE);
     assert!(!matches!(outcome, Err(Error::TimedOut)), "nothing came");
@@ -67,7 +67,7 @@ fn request(host: &Host) -> Request {
     }
 }
 
-/// Answers all requests with what they say, until the host is closed.
+/// Echoes all requests until the host is closed.
 fn echo(server: &Host) {
     while let Ok((_, message)) = server.receive().wait() {
         if let Message::Request(request) = message {
@@ -77,7 +77,7 @@ fn echo(server: &Host) {
     }
 }
 
-/// Closes a host where a test ends, also where it fails, so that nobody waits for it for ever.
+/// Closes a host at the end of a test, also after a failure, so that no thread waits for ever.
 struct Closes<'a>(&'a Host);
 
 impl Drop for Closes<'_> {
@@ -87,8 +87,8 @@ impl Drop for Closes<'_> {
 }
 
 #[test]
-fn what_is_known_of_a_path_is_told_until_the_session_ends() {
-    // No round trip is as short as the one target, and none on loopback as long as the other.
+fn path_until_session_ends() {
+    // The first target is shorter than any RTT, the second longer than any RTT on loopback.
     for (target, warns) in [(Span::ns(100), true), (Span::ms(100), false)] {
         let mut stack = Protocol::named("swift").unwrap().stack();
         let others = [("per_hop", Span::ZERO), ("fs_range", Span::us(200))];
@@ -109,7 +109,7 @@ fn what_is_known_of_a_path_is_told_until_the_session_ends() {
 }
 
 #[test]
-fn messages_requests_and_replies_arrive() {
+fn messages_requests_and_replies() {
     let (server, client, peer) = pair(config());
     assert_eq!(peer.address(), server.address());
     let long = Bytes::from((0..3_000_000u32).map(|i| i as u8).collect::<Vec<_>>());
@@ -118,7 +118,7 @@ fn messages_requests_and_replies_arrive() {
     assert_eq!((from.address(), body), (client.address(), long.clone()));
     assert_eq!(soon(sent), Ok(()));
 
-    // The session has two directions, and one end of it a handle.
+    // Both directions of the session use the same peer handle.
     let empty = from.send(Bytes::new());
     assert_eq!(plain(&client), (peer.clone(), Bytes::new()));
     assert_eq!(soon(empty), Ok(()));
@@ -131,14 +131,14 @@ fn messages_requests_and_replies_arrive() {
     assert_eq!(soon(asked), Ok(long));
     assert_eq!(soon(replied), Ok(()));
 
-    // One that is dropped is not waited for.
+    // A dropped outcome is not waited for.
     let asked = peer.request("anybody?");
     drop(request(&server));
     assert_eq!(soon(asked), Err(Error::Unanswered));
 }
 
 #[test]
-fn outcomes_are_awaited_as_well_as_waited_for() {
+fn outcomes_awaited_in_tasks() {
     let outcome: Result<(), Error> = pollster::block_on(async {
         let (server, client) = (host(config()), host(config()));
         let peer = client.connect(server.address()).await?;
@@ -158,7 +158,7 @@ fn outcomes_are_awaited_as_well_as_waited_for() {
 }
 
 #[test]
-fn what_is_not_there_yet_can_be_waited_for_again() {
+fn wait_again_after_timeout() {
     let (server, _client, peer) = pair(config());
     let mut asked = peer.request("late");
     let taken = request(&server);
@@ -170,14 +170,14 @@ fn what_is_not_there_yet_can_be_waited_for_again() {
     taken.reply("reply");
     assert_eq!(asked.wait_for(PATIENCE).unwrap(), "reply");
     assert_eq!(asked.wait(), Err(Error::Given));
-    // What was waited for in vain takes nothing from others.
+    // A wait that timed out takes no message from others.
     peer.send("message");
     assert_eq!(plain(&server).1, "message");
     drop(nothing);
 }
 
 #[test]
-fn many_threads_share_a_host_and_its_peers() {
+fn threads_share_a_host() {
     const HOSTS: usize = 3;
     const THREADS: usize = 4;
     const EACH: usize = 50;
@@ -185,7 +185,7 @@ fn many_threads_share_a_host_and_its_peers() {
     let clients: Vec<Host> = (0..HOSTS).map(|_| host(config())).collect();
     thread::scope(|scope| {
         let _closes = Closes(&server);
-        // More than one takes requests, too.
+        // Several threads receive requests, too.
         for _ in 0..2 {
             scope.spawn(|| echo(&server));
         }
@@ -203,7 +203,7 @@ fn many_threads_share_a_host_and_its_peers() {
     });
 }
 
-/// That a task is woken.
+/// Counts wake-ups of a task.
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -213,10 +213,9 @@ impl Wake for Woken {
     }
 }
 
-/// Each message wakes one of those that wait for any, however quickly they come, and is given to
-/// one of them.
+/// Each message wakes one of the waiters, even if messages arrive quickly, and is received once.
 #[test]
-fn each_message_is_given_to_one_of_those_who_ask() {
+fn messages_are_received_once() {
     let (server, _client, peer) = pair(config());
     let mut tasks: Vec<_> = (0..8).map(|_| (server.receive(), Arc::<Woken>::default())).collect();
     let mut poll = |i: usize| {
@@ -245,13 +244,13 @@ fn each_message_is_given_to_one_of_those_who_ask() {
 }
 
 #[test]
-fn who_does_not_take_what_arrives_stops_its_senders_each_for_itself() {
+fn unread_messages_block_their_sender() {
     let mut config = config();
     (config.limits.message_bytes, config.limits.unread_bytes) = (20_000, 100_000);
     let (server, _first, to_server) = pair(config.clone());
     let (other, second) = (host(config.clone()), host(config));
     let mut sent: Vec<_> = (0..50).map(|_| to_server.send(vec![1; 10_000])).collect();
-    // Nine with their heads are as much as there is room for.
+    // Nine messages with heads fill the room.
     for sent in sent.drain(..9) {
         assert_eq!(soon(sent), Ok(()));
     }
@@ -259,13 +258,13 @@ fn who_does_not_take_what_arrives_stops_its_senders_each_for_itself() {
     assert_eq!(to_server.room(1_000).wait_for(Duration::ZERO), Err(Error::TimedOut));
     assert_eq!(soon(to_server.room(1_000_000)), Ok(()));
 
-    // Another host's messages have room of their own, and so has what goes the other way.
+    // Messages of another host, and of the other direction, have their own room.
     let beside = soon(second.connect(server.address())).unwrap();
     assert_eq!(soon(beside.send(vec![2; 10_000])), Ok(()));
     let elsewhere = soon(second.connect(other.address())).unwrap();
     assert_eq!(soon(elsewhere.send(vec![3; 10_000])), Ok(()));
 
-    // Room comes back with what is taken.
+    // Receiving messages frees room.
     for _ in 0..51 {
         plain(&server);
     }
@@ -273,7 +272,7 @@ fn who_does_not_take_what_arrives_stops_its_senders_each_for_itself() {
     assert_eq!(soon(to_server.room(1)), Ok(()));
 }
 
-/// Replies of more than all the room, none of which is looked at before the last is there.
+/// Replies that exceed the room, none of which is read before the last arrives.
 #[test]
 fn replies_need_no_room() {
     let mut config = config();
@@ -290,7 +289,7 @@ fn replies_need_no_room() {
 }
 
 #[test]
-fn who_cannot_be_spoken_with_is_told_why() {
+fn errors_of_mismatched_peers() {
     let mut small = config();
     small.limits.peers = 1;
     small.limits.silence = Span::ms(500);
@@ -305,7 +304,10 @@ fn who_cannot_be_spoken_with_is_told_why() {
     let stranger = Config { key: Key::new(b"another"), ..small };
     let why = soon(host(stranger).connect(server.address())).unwrap_err();
     assert_eq!(why, Error::Gone(Gone::Silent));
-    assert_eq!(why.to_string(), "the peer does not answer; is it there, with the same key?");
+    assert_eq!(
+        why.to_string(),
+        "the peer does not answer: check that it runs and has the same key"
+    );
 
     let peer = soon(client.connect(server.address())).unwrap();
     let most = 20_000 - 4;
@@ -313,8 +315,8 @@ fn who_cannot_be_spoken_with_is_told_why() {
     let most = 20_000 - 12;
     let why = soon(peer.request(vec![0; 19_989])).unwrap_err();
     assert_eq!(why, Error::TooLong { most });
-    assert_eq!(why.to_string(), "a message has no more than 19988 bytes");
-    // A reply that is too long is none, and whoever asked does not wait for it.
+    assert_eq!(why.to_string(), "the message is too long: at most 19988 bytes are allowed");
+    // A reply that is too long fails, and its requester does not wait for it.
     let asked = peer.request(vec![0; 19_988]);
     let replied = request(&server).reply(vec![0; 19_989]);
     assert_eq!(soon(replied), Err(Error::TooLong { most }));
@@ -322,9 +324,9 @@ fn who_cannot_be_spoken_with_is_told_why() {
     assert_eq!(soon(client.connect(anywhere())).unwrap_err(), Error::Full);
 }
 
-/// Nor does asking there end anything else.
+/// An unreachable address does not affect other sessions.
 #[test]
-fn nobody_answers_where_nothing_can_be_sent_to() {
+fn unreachable_address() {
     let mut config = config();
     config.limits.silence = Span::ms(500);
     let (server, client, peer) = pair(config);
@@ -337,7 +339,7 @@ fn nobody_answers_where_nothing_can_be_sent_to() {
 }
 
 #[test]
-fn a_host_that_cannot_be_is_refused() {
+fn bind_errors() {
     let taken = host(config());
     match Host::bind(taken.address(), config()) {
         Err(BindError::System(why)) => assert_eq!(why.kind(), std::io::ErrorKind::AddrInUse),
@@ -349,7 +351,7 @@ fn a_host_that_cannot_be_is_refused() {
     }
 }
 
-/// Hosts that are started alike do not draw alike; who wants them to says so.
+/// Hosts with equal configurations draw different random numbers, unless a seed is set.
 #[test]
 fn nodes_draw_their_seeds() {
     let seed = |config| Node::new(config, entropy().unwrap()).unwrap().context().seed;
@@ -357,17 +359,17 @@ fn nodes_draw_their_seeds() {
     assert_eq!(seed(Config { seed: Some(7), ..config() }), 7);
 }
 
-/// Awake as long as it is asked to be after the last thing to do, and no longer.
+/// The driver polls for the configured time after its last work, and no longer.
 #[test]
-fn a_driver_looks_at_its_socket_for_as_long_as_it_is_told() {
+fn busy_poll_duration() {
     for busy_poll in [Duration::ZERO, Duration::from_millis(20)] {
         let options = SocketOptions { busy_poll, ..SocketOptions::default() };
         let node = Node::new(config(), entropy().unwrap()).unwrap();
         let mut driver = Driver::new(node, Socket::bind(anywhere(), options).unwrap());
-        assert!(driver.work().unwrap(), "nothing was to do yet");
+        assert!(driver.work().unwrap(), "there is no work yet");
         let now = driver.now();
         driver.node.connect(now, SocketAddr::from((Ipv4Addr::LOCALHOST, 9))).unwrap();
-        assert!(!driver.work().unwrap(), "a question has left");
+        assert!(!driver.work().unwrap(), "a Hello was sent");
         let mut turns = 0;
         while !driver.work().unwrap() {
             turns += 1;

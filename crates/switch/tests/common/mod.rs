@@ -1,4 +1,4 @@
-//! Hosts with plain sockets around a switch.
+//! Hosts with plain sockets at a switch.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 pub mod namespaces;
@@ -25,18 +25,18 @@ use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, Rate, Span, frame_flag};
 use tidegate_switch::{Config, Places, Report, SoftwareSwitch};
 
-/// Payload of most datagrams, and what they are on the wire.
+/// Payload of most datagrams, and their size on the wire.
 const PAYLOAD_BYTES: usize = 934;
 pub const WIRE_BYTES: usize = PAYLOAD_BYTES + 66;
 
-/// Any payload, with a number at its end.
+/// Arbitrary payload, with a number at its end.
 pub fn payload(number: u32) -> Vec<u8> {
     let mut bytes = vec![0; PAYLOAD_BYTES];
     bytes[PAYLOAD_BYTES - 4..].copy_from_slice(&number.to_be_bytes());
     bytes
 }
 
-/// What asks for telemetry of both kinds, and a number behind it.
+/// A payload that requests both kinds of telemetry, with a number at its end.
 pub fn asking(number: u32) -> Vec<u8> {
     let flags = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
     let frame = Frame { flags, ..Frame::default() };
@@ -47,18 +47,18 @@ pub fn asking(number: u32) -> Vec<u8> {
     bytes
 }
 
-/// A datagram that has arrived.
+/// A received datagram.
 #[derive(Clone, Debug)]
 pub struct Arrived {
     pub bytes: Vec<u8>,
     pub tos: u8,
     pub from: SocketAddrV4,
-    /// When the kernel had it, in seconds.
+    /// Time of reception by the kernel, in seconds.
     pub at: f64,
 }
 
 impl Arrived {
-    /// What [`payload`] was given.
+    /// The number given to [`payload`].
     pub fn number(&self) -> u32 {
         u32::from_be_bytes(self.bytes[self.bytes.len() - 4..].try_into().unwrap())
     }
@@ -97,7 +97,7 @@ impl Host {
         sendmsg(self.0.as_raw_fd(), &slices, &control, MsgFlags::empty(), Some(&to)).unwrap();
     }
 
-    /// All that arrives until nothing has for so long.
+    /// Receives datagrams until none arrives for `quiet`.
     pub fn all(&self, quiet: Duration) -> Vec<Arrived> {
         self.0.set_read_timeout(Some(quiet)).unwrap();
         let mut all = Vec::new();
@@ -125,7 +125,7 @@ impl Host {
     }
 }
 
-/// What `make` makes in the namespace of an end: sockets stay where they were made.
+/// Runs `make` in a namespace: sockets stay in the namespace of their creation.
 pub fn within<T: Send>(
     namespaces: &namespaces::Namespaces,
     end: &str,
@@ -139,7 +139,7 @@ pub fn within<T: Send>(
     thread::scope(|scope| scope.spawn(there).join().unwrap())
 }
 
-/// A switch with telemetry and much room.
+/// A switch with telemetry and a large buffer.
 pub fn switch() -> Switch {
     Switch {
         name: "s0".into(),
@@ -154,18 +154,18 @@ pub fn switch() -> Switch {
     }
 }
 
-/// Hosts around a switch.
+/// Hosts at a switch.
 pub struct Network {
     pub config: Config,
     pub hosts: Vec<Host>,
 }
 
-/// So many hosts, each behind a port of its own.
+/// A number of hosts, each at its own port.
 pub fn config(switch: Switch, hosts: usize, rate: Rate) -> Network {
     around(switch, (0..hosts).map(|_| Host::new()).collect(), rate)
 }
 
-/// These hosts, each behind a port of its own.
+/// Given hosts, each at its own port.
 pub fn around(switch: Switch, hosts: Vec<Host>, rate: Rate) -> Network {
     let link = |host| Link { a: Node::Host(host), b: Node::Switch(0), rate, delay: Span::ZERO };
     let links = (0..hosts.len() as u32).map(link).collect();
@@ -177,7 +177,7 @@ pub fn fabric(switches: Vec<Switch>, links: Vec<Link>, hosts: usize) -> Fabric {
     Fabric { hosts, switches, links, rate_changes: Vec::new(), circuits: None, mtu: 1_000 }
 }
 
-/// These hosts, each one of the fabric's.
+/// Given hosts, each as one host of a fabric.
 pub fn over(fabric: Fabric, hosts: Vec<Host>) -> Network {
     let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
     let places = hosts.iter().map(|host| vec![host.address()]).collect();
@@ -194,8 +194,8 @@ pub fn over(fabric: Fabric, hosts: Vec<Host>) -> Network {
     Network { config, hosts }
 }
 
-/// Does `job` while the switch forwards: it is given the hosts, and where each sends what is for
-/// each other. What comes of it, and what the switch has done.
+/// Runs `job` with the hosts and their paths while the switch forwards. Returns its result and the
+/// report of the switch.
 pub fn through<T>(
     network: Network,
     job: impl FnOnce(&[Host], &[SocketAddrV4]) -> T,
@@ -204,7 +204,7 @@ pub fn through<T>(
     forwarding(switch, &network.hosts, job)
 }
 
-/// The same of a switch that is open.
+/// The same for an open switch.
 pub fn forwarding<T>(
     mut switch: SoftwareSwitch,
     hosts: &[Host],

@@ -1,13 +1,13 @@
-//! Network namespaces for a switch and hosts, made by `ip`, which go with their value.
+//! Network namespaces for a switch and hosts, created with `ip` and removed when dropped.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a command line prints.
+/// Runs a command line and returns its output.
 ///
 /// # Errors
-/// Why it did not go well.
+/// The error output, if the command fails.
 pub fn output(line: &str) -> Result<String, String> {
     let mut words = line.split(' ');
     let output = Command::new(words.next().unwrap_or_default()).args(words).output();
@@ -18,16 +18,15 @@ pub fn output(line: &str) -> Result<String, String> {
     }
 }
 
-/// The namespace of a switch, `s`, and one for each host. In that of host `a` is the veth `uplink`,
-/// whose other end is `to-a` at the switch; all are up.
+/// The namespace of a switch, `s`, and one per host. Host `a` has the veth `uplink`, whose other
+/// end is `to-a` at the switch; all are up.
 pub struct Namespaces {
     name: String,
     hosts: Vec<String>,
 }
 
 impl Namespaces {
-    /// # Errors
-    /// Where none can be made: only root does that.
+    /// # Errors If namespaces cannot be created, which needs root.
     pub fn new(hosts: &[&str]) -> Result<Namespaces, String> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -47,11 +46,10 @@ impl Namespaces {
         Ok(all)
     }
 
-    /// The same for a switch of frames: hosts are 10.9.0.1 and fd00::1 and so on, and send frames
-    /// as they are on a wire.
+    /// The same for a switch of frames: hosts have the addresses 10.9.0.1 and fd00::1 and so on,
+    /// without offloads.
     ///
-    /// # Errors
-    /// As of [`new`](Self::new), and where `ethtool` is missing.
+    /// # Errors As for [`new`](Self::new), and if `ethtool` is missing.
     pub fn for_frames(hosts: &[&str]) -> Result<Namespaces, String> {
         let all = Namespaces::new(hosts)?;
         all.exec("s", "sysctl -qw net.ipv6.conf.all.disable_ipv6=1")?;
@@ -70,15 +68,15 @@ impl Namespaces {
     /// `ip` in the namespace of an end.
     ///
     /// # Errors
-    /// Why it did not go well.
+    /// The error output, if the command fails.
     pub fn ip(&self, end: &str, words: &str) -> Result<String, String> {
         output(&format!("ip -n {} {words}", self.name(end)))
     }
 
-    /// A command there.
+    /// Runs a command in the namespace of an end.
     ///
     /// # Errors
-    /// Why it did not go well.
+    /// The error output, if the command fails.
     pub fn exec(&self, end: &str, line: &str) -> Result<String, String> {
         output(&format!("ip netns exec {} {line}", self.name(end)))
     }
@@ -86,7 +84,7 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        // Those that were not made are not there.
+        // Some may not exist, so failures are ignored.
         for end in self.hosts.iter().map(String::as_str).chain(["s"]) {
             drop(output(&format!("ip netns del {}", self.name(end))));
         }

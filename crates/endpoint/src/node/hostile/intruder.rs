@@ -1,4 +1,4 @@
-//! A peer that has the key and keeps to nothing.
+//! A malicious peer that has the key.
 
 use std::collections::VecDeque;
 
@@ -16,17 +16,17 @@ use crate::session::header::{Accept, Control, Data, Header, Hello, Refuse, Reset
 use crate::session::keys::TAG_BYTES;
 use crate::session::{Opened, Session};
 
-/// Who has the key.
+/// The malicious peer.
 pub(super) struct Intruder {
     protocol: Protocol,
-    /// What it asks with.
+    /// Its own `Hello`.
     pub(super) hello: Hello,
-    /// What it was asked with.
+    /// The last `Hello` of the node.
     asked: Hello,
     pub(super) session: Option<(Session, u64)>,
-    /// The last packet of the node.
+    /// The node's last packet.
     pub(super) last: Packet,
-    /// The last thing that it was asked.
+    /// The token of the last ping.
     token: u64,
     remembered: VecDeque<Vec<u8>>,
 }
@@ -57,7 +57,7 @@ impl Intruder {
         }
     }
 
-    /// Something that was heard before, or nearly.
+    /// A replayed datagram, possibly modified.
     pub(super) fn again(&self, script: &mut Script<'_>) -> Option<Vec<u8>> {
         let which = usize::from(script.u8()) % self.remembered.len().max(1);
         let mut bytes = self.remembered.get(which)?.clone();
@@ -69,7 +69,7 @@ impl Intruder {
         Some(bytes)
     }
 
-    /// Learns from what the node sends.
+    /// Evaluates a datagram of the node.
     pub(super) fn hear(&mut self, bytes: &[u8]) {
         self.remember(bytes);
         let mut bytes = bytes.to_vec();
@@ -100,7 +100,7 @@ impl Intruder {
         }
     }
 
-    /// A header of a handshake, with its proof.
+    /// A handshake header with its MAC.
     pub(super) fn handshake(&mut self, script: &mut Script<'_>) -> Vec<u8> {
         let (key, nonce) = (key(), self.asked.nonce);
         let whom = if script.u8().is_multiple_of(4) { script.number() } else { self.asked.id };
@@ -137,7 +137,7 @@ impl Intruder {
         }
     }
 
-    /// A packet of the transport, sealed, with some payload.
+    /// An encrypted packet of the transport, with some payload.
     pub(super) fn packet(&mut self, packet: Packet, script: &mut Script<'_>) -> Option<Vec<u8>> {
         let payload = [0, 1, 1_000, 1_400][usize::from(script.u8() % 4)];
         let number = self.number(script)?;
@@ -155,7 +155,7 @@ impl Intruder {
         Some(out)
     }
 
-    /// What one side tells the other, sealed: or bytes in its place.
+    /// An encrypted control message, or arbitrary bytes in its place.
     pub(super) fn told(&mut self, script: &mut Script<'_>) -> Option<Vec<u8>> {
         let text = match script.u8() % 8 {
             0 => ControlMessage::Limit(Limit { bytes: script.number() }),
@@ -185,7 +185,7 @@ impl Intruder {
         Some(out)
     }
 
-    /// The next number of a packet, or any.
+    /// The next packet number, or an arbitrary one.
     fn number(&mut self, script: &mut Script<'_>) -> Option<u64> {
         let next = self.session.as_mut()?.0.number();
         let is_any = script.u8() == u8::MAX;

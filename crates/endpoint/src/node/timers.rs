@@ -1,38 +1,38 @@
-//! What peers want with time: questions asked again, room, signs of life, an end.
+//! Timers of peers: repeated requests, requests for room, keep-alive, the end of sessions.
 
 use super::*;
 use crate::session::header::control::Close;
 
-/// A path is asked whether it carries full datagrams so often, so long apart.
+/// Number and interval of probes that test whether the path carries full datagrams.
 const PROBES: u32 = 12;
 const PROBE_AGAIN: Span = Span::ms(100);
-/// Who was given a session and says nothing for so long is not there.
-pub(super) const UNHEARD: Span = PROBE_AGAIN.times(PROBES as u64);
-/// A peer that is said to have forgotten us is asked so often whether that is so.
+/// A half-open session ends if nothing arrives from the peer for this time.
+pub(super) const HALF_OPEN_TIMEOUT: Span = PROBE_AGAIN.times(PROBES as u64);
+/// Number and interval of pings to a peer that, by a `Reset`, no longer knows the session.
 const DOUBTS: u32 = 4;
 const DOUBT_AGAIN: Span = Span::ms(25);
-/// Who has no room asks for it after so long.
+/// Interval at which a blocked node asks for room.
 const ROOM_AGAIN: Span = Span::ms(20);
-/// An end is announced so often, so long apart.
+/// Number and interval of `Close` messages.
 const ENDS: u32 = 5;
 const END_AGAIN: Span = Span::ms(50);
-/// An address that a peer may have moved to is asked at most so often.
+/// Minimum interval of pings to a new address of a peer.
 const MOVE_AGAIN: Span = Span::ms(50);
 
 impl Node {
-    /// Makes the transport.
+    /// Creates the transport.
     fn begin(&mut self, rtt: Span) {
         if self.config.base_rtt.is_none() {
-            self.config.tell_rtt(&mut self.context, rtt);
+            self.config.set_rtt(&mut self.context, rtt);
         }
         self.endpoint = Some(Endpoint::new(&self.config.stack, &self.context));
     }
 
-    /// Gives the transport what waits for that peer, as far as there is room.
+    /// Submits the waiting messages of a peer to the transport, as far as the peer has room.
     pub(super) fn submit_to(&mut self, now: Time, number: u32) {
         while let Some(peer) = self.peers.at_mut(number)
             && let State::Open(open) = &mut peer.state
-            && open.is_heard()
+            && open.is_established()
             && let Some(endpoint) = &mut self.endpoint
             && let Some(&id) = peer.waiting.front()
         {
@@ -50,7 +50,7 @@ impl Node {
                 return;
             } else {
                 open.sent += bytes;
-                open.under_way += 1;
+                open.in_flight += 1;
             }
             peer.waiting.pop_front();
             let message = Message { id, dst: number, bytes, dedicated, weight, role };
@@ -62,33 +62,33 @@ impl Node {
         }
     }
 
-    /// How long something took that began at `since`, less what it was held here; unknown where the
-    /// clock has leapt meanwhile.
+    /// The time since `since`, less the time that the datagram was held here; `None` if the clock
+    /// has leapt meanwhile.
     pub(super) fn round_trip(&self, since: Time, now: Time, held: Span) -> Option<Span> {
         (since >= self.leapt_at).then_some(now.since(since).beyond(held).max(Span::ps(1)))
     }
 
-    /// A round trip was seen. The first tells the transport what to expect of the network.
-    pub(super) fn saw_rtt(&mut self, now: Time, number: u32, rtt: Span) {
+    /// Handles a measured RTT. The first one creates the transport.
+    pub(super) fn on_rtt(&mut self, now: Time, number: u32, rtt: Span) {
         if let Some(peer) = self.peers.at_mut(number) {
             peer.rtt = peer.rtt.min(rtt);
         }
         if self.endpoint.is_none() {
             self.begin(rtt);
-            // Others may have waited for it, too.
+            // Messages to all peers may have waited for the transport.
             let all: Vec<u32> = self.peers.iter().map(|(number, _)| number).collect();
             all.into_iter().for_each(|number| self.submit_to(now, number));
         }
     }
 
-    /// A packet came from an address that is not the peer's: it is asked there.
+    /// Handles a packet from a new address of a peer: the node pings that address.
     pub(super) fn moved(&mut self, now: Time, number: u32, to: SocketAddr) {
         let token = self.token();
         let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(number) else { return };
         let recent = open.moved.is_some_and(|(_, _, at)| now.since(at) < MOVE_AGAIN);
         if !recent {
             open.moved = Some((to, token, now));
-            self.tell_at(now, number, to, ControlMessage::Ping(Ping { token }), 0);
+            self.send_control_to(now, number, to, ControlMessage::Ping(Ping { token }), 0);
         }
     }
 
@@ -98,27 +98,33 @@ impl Node {
         u64::from_be_bytes(bytes)
     }
 
-    /// Asks the peer whether it is there.
+    /// Pings a peer.
     pub(super) fn ping(&mut self, now: Time, number: u32) {
-        self.ask_whether(now, number, false);
+        self.send_ping(now, number, false);
     }
 
-    /// A sealed packet has come from the peer at that address.
-    pub(super) fn heard(&mut self, now: Time, number: u32, from: SocketAddr, is_newest: bool) {
+    /// Handles an authenticated packet of a peer from an address.
+    pub(super) fn on_authentic(
+        &mut self,
+        now: Time,
+        number: u32,
+        from: SocketAddr,
+        is_newest: bool,
+    ) {
         self.counters.taken += 1;
         let Some(peer) = self.peers.at_mut(number) else { return };
         let State::Open(open) = &mut peer.state else { return };
-        let is_first = !open.is_heard();
-        peer.heard_at = now;
+        let is_first = !open.is_established();
+        peer.received_at = now;
         open.doubts = 0;
         open.accept = None;
         let address = peer.address;
         if is_first {
             self.probe(now, number);
             self.submit_to(now, number);
-            // A host that begins a session may have forgotten those before: it is pinged in each.
+            // A host that opens a session may have been restarted: ping it in its other sessions.
             let others = self.peers.iter_mut().filter(|(_, peer)| peer.address == address);
-            let others = others.filter_map(|(other, peer)| peer.heard().map(|_| other));
+            let others = others.filter_map(|(other, peer)| peer.established().map(|_| other));
             let others: Vec<u32> = others.filter(|&other| other != number).collect();
             others.into_iter().for_each(|other| self.ping(now, other));
         }
@@ -127,29 +133,29 @@ impl Node {
         }
     }
 
-    /// Asks the peer with a full datagram: whether the path carries it, and how long that takes, if
-    /// nothing else has told.
+    /// Pings a peer with a full datagram, to test whether the path carries it and to measure the
+    /// RTT.
     pub(super) fn probe(&mut self, now: Time, number: u32) {
         if let Some(Peer { state: State::Open(open), due, .. }) = self.peers.at_mut(number) {
             open.probes += 1;
             *due = now.after(PROBE_AGAIN);
             self.timer = self.timer.min(*due);
-            self.ask_whether(now, number, true);
+            self.send_ping(now, number, true);
         }
     }
 
-    fn ask_whether(&mut self, now: Time, number: u32, full: bool) {
+    fn send_ping(&mut self, now: Time, number: u32, full: bool) {
         let token = self.token();
         let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(number) else { return };
-        // The lowest bit tells a full one from others.
+        // The lowest bit marks a full ping.
         let token = token >> 1 << 1 | u64::from(full);
         open.pinged = Some((token, now));
-        let told = ControlMessage::Ping(Ping { token });
-        let padding = if full { self.padding(&told) } else { 0 };
-        self.tell(now, number, told, padding);
+        let ping = ControlMessage::Ping(Ping { token });
+        let padding = if full { self.padding(&ping) } else { 0 };
+        self.send_control(now, number, ping, padding);
     }
 
-    /// Somebody says that the peer has forgotten us.
+    /// Handles the claim that a peer no longer knows the session.
     pub(super) fn doubt(&mut self, now: Time, number: u32) {
         if let Some(peer) = self.peers.at_mut(number) {
             peer.due = now.after(DOUBT_AGAIN);
@@ -158,30 +164,30 @@ impl Node {
         }
     }
 
-    /// What a peer has told.
-    pub(super) fn on_told(
+    /// Handles a control message of a peer.
+    pub(super) fn on_message(
         &mut self,
         now: Time,
         held: Span,
         number: u32,
         from: SocketAddr,
-        told: ControlMessage,
+        message: ControlMessage,
     ) {
         let Some(peer) = self.peers.at_mut(number) else { return };
         let State::Open(open) = &mut peer.state else { return };
-        match told {
+        match message {
             ControlMessage::Limit(Limit { bytes }) => {
                 open.may_send = open.may_send.max(bytes);
                 self.submit_to(now, number);
             }
             ControlMessage::Blocked(_) => {
-                // Room is told only when it is worth a packet, unless somebody waits for it.
+                // Without a request, the limit is sent only when it has grown enough.
                 open.limit = open.limit.max(open.taken + self.config.limits.unread_bytes);
                 let bytes = open.limit;
-                self.tell(now, number, ControlMessage::Limit(Limit { bytes }), 0);
+                self.send_control(now, number, ControlMessage::Limit(Limit { bytes }), 0);
             }
             ControlMessage::Ping(Ping { token }) => {
-                self.tell_at(now, number, from, ControlMessage::Pong(Pong { token }), 0);
+                self.send_control_to(now, number, from, ControlMessage::Pong(Pong { token }), 0);
             }
             ControlMessage::Pong(Pong { token }) => {
                 if let Some((at, asked, _)) = open.moved
@@ -197,83 +203,88 @@ impl Node {
                     open.pinged = None;
                     let is_full = token & 1 == 1;
                     open.carries |= is_full;
-                    // Others are back sooner than a packet can be.
+                    // A short ping returns faster than a full packet.
                     if is_full && let Some(rtt) = self.round_trip(at, now, held) {
-                        self.saw_rtt(now, number, rtt);
+                        self.on_rtt(now, number, rtt);
                     }
                 }
             }
             ControlMessage::Close(Close { answer: false, .. }) => {
-                self.tell(now, number, ControlMessage::Close(Close { answer: true, reason: 0 }), 0);
-                self.part(number, Gone::ClosedByPeer);
+                self.send_control(
+                    now,
+                    number,
+                    ControlMessage::Close(Close { answer: true, reason: 0 }),
+                    0,
+                );
+                self.remove_peer(number, Gone::ClosedByPeer);
             }
             ControlMessage::Close(Close { answer: true, .. }) => {
                 if open.asked_to_end > 0 {
-                    self.part(number, Gone::Closed);
+                    self.remove_peer(number, Gone::Closed);
                 }
             }
         }
     }
 
-    /// Sees to all peers that want something by now, and finds out when the next does.
-    pub(super) fn care(&mut self, now: Time) {
+    /// Handles the expired deadlines of peers, and sets the next one.
+    pub(super) fn handle_timers(&mut self, now: Time) {
         self.timer = Time::NEVER;
         let due: Vec<u32> =
             self.peers.iter().filter(|(_, peer)| peer.due <= now).map(|(n, _)| n).collect();
         for number in due {
-            self.see_to(now, number);
+            self.handle_timer(now, number);
         }
         let dues = self.peers.iter().map(|(_, peer)| peer.due);
         self.timer = dues.fold(self.timer, Time::min);
     }
 
-    fn see_to(&mut self, now: Time, number: u32) {
+    fn handle_timer(&mut self, now: Time, number: u32) {
         let silence = self.config.limits.silence;
         let Some(peer) = self.peers.at_mut(number) else { return };
-        let silent = now.since(peer.heard_at);
+        let silent = now.since(peer.received_at);
         let open = match &mut peer.state {
             State::Asking(asking) if silent >= silence => {
                 let why = asking.rumour.unwrap_or(Gone::Silent);
-                return self.part(number, why);
+                return self.remove_peer(number, why);
             }
-            State::Asking(_) if peer.closing => return self.part(number, Gone::Closed),
+            State::Asking(_) if peer.closing => return self.remove_peer(number, Gone::Closed),
             State::Asking(_) => return self.ask(now, number),
             State::Open(open) => open,
         };
         if silent >= silence {
-            return self.part(number, Gone::Silent);
+            return self.remove_peer(number, Gone::Silent);
         }
-        peer.due = peer.heard_at.after(silence).min(now.after(silence.scale(0.25)));
+        peer.due = peer.received_at.after(silence).min(now.after(silence.scale(0.25)));
         if open.doubts > 0 {
             if open.doubts >= DOUBTS {
-                let ends = peer.closing && peer.waiting.is_empty() && open.under_way == 0;
-                return self.part(number, if ends { Gone::Closed } else { Gone::Restarted });
+                let ends = peer.closing && peer.waiting.is_empty() && open.in_flight == 0;
+                return self.remove_peer(number, if ends { Gone::Closed } else { Gone::Restarted });
             }
             open.doubts += 1;
             return self.doubt(now, number);
         }
         if !open.carries {
-            if !open.is_heard() {
-                if silent >= UNHEARD {
-                    return self.part(number, Gone::Silent);
+            if !open.is_established() {
+                if silent >= HALF_OPEN_TIMEOUT {
+                    return self.remove_peer(number, Gone::Silent);
                 }
-                peer.due = peer.heard_at.after(UNHEARD);
+                peer.due = peer.received_at.after(HALF_OPEN_TIMEOUT);
                 return;
             }
-            // Only where the peer is there, but full datagrams do not come back.
+            // The peer answers, but full datagrams do not return.
             if open.probes >= PROBES {
                 let datagram = self.config.datagram;
-                return self.part(number, Gone::TooLong { datagram });
+                return self.remove_peer(number, Gone::TooLong { datagram });
             }
             return self.probe(now, number);
         }
-        if peer.closing && peer.waiting.is_empty() && open.under_way == 0 {
+        if peer.closing && peer.waiting.is_empty() && open.in_flight == 0 {
             if open.asked_to_end >= ENDS {
-                return self.part(number, Gone::Closed);
+                return self.remove_peer(number, Gone::Closed);
             }
             open.asked_to_end += 1;
             peer.due = now.after(END_AGAIN);
-            return self.tell(
+            return self.send_control(
                 now,
                 number,
                 ControlMessage::Close(Close { answer: false, reason: 0 }),
@@ -284,15 +295,15 @@ impl Node {
         if blocked.is_some_and(|message| open.sent + message.bytes() > open.may_send) {
             peer.due = now.after(ROOM_AGAIN);
             let bytes = open.may_send;
-            return self.tell(now, number, ControlMessage::Blocked(Blocked { bytes }), 0);
+            return self.send_control(now, number, ControlMessage::Blocked(Blocked { bytes }), 0);
         }
         if silent >= silence.scale(0.25) {
-            self.ask_whether(now, number, true);
+            self.send_ping(now, number, true);
         }
     }
 
-    /// A peer is gone: the transport forgets it, and who has sent to it is told.
-    pub(super) fn part(&mut self, number: u32, why: Gone) {
+    /// Removes a peer: the transport forgets it, and its messages are reported as failed.
+    pub(super) fn remove_peer(&mut self, number: u32, why: Gone) {
         let Some(name) = self.peers.name(number) else { return };
         if self.peers.remove(number).is_none() {
             return;
