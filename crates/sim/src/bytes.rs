@@ -5,7 +5,7 @@
 use tidegate_core::fabric::Node;
 use tidegate_core::{Body, Frame, Handle, Hop, Rate, Span, Time};
 
-use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
+use crate::measures::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
 
 /// A value that can be serialised.
 pub(crate) trait Bytes: Sized {

@@ -3,7 +3,7 @@
 use tidegate_algos::{AnyTransport, Stack};
 use tidegate_core::{HostContext, Time, Transport};
 
-use crate::pause_state::PauseState;
+use crate::ports::pause_state::PauseState;
 
 /// Maximum number of protocols in one run (`pull` keeps them in a bit set).
 pub(crate) const MAX_STACKS: usize = 64;

@@ -9,63 +9,38 @@
 //! }
 //! let outcome = engine.finish();
 //! ```
-mod agenda;
-mod boundary_exchange;
 mod bytes;
-mod communicator;
-mod credits;
-mod deadlock;
-mod dependents;
-mod disciplines;
 mod engine;
 mod events;
-mod failure;
-mod faults;
-mod feed;
-mod flows;
-mod generate;
-mod histogram;
+mod fabric;
 mod host;
-mod ingress;
-mod jobs;
-mod loops;
-mod marking;
+mod ids;
+mod measures;
 mod naming;
-mod open_fabric;
-mod open_hosts;
-mod outcome;
-mod packets;
+mod open;
+mod parallel;
 mod partition;
-mod partitioning;
-mod pause_state;
-mod port;
-mod prefetch;
-mod probe;
-mod ranks;
-mod reports;
-mod routing;
-mod run;
-mod run_interval;
-mod scheduler;
+mod ports;
+mod run_context;
 mod setup;
 pub mod simulation;
-mod symmetric;
-mod voqs;
+mod traffic;
 
-pub use deadlock::Deadlock;
 pub use engine::Engine;
-pub use failure::Failure;
-pub use generate::flows;
+pub use engine::failure::Failure;
+pub use ids::Step;
+pub use ports::deadlock::Deadlock;
+pub use traffic::generate::flows;
 
-pub use communicator::{Communicator, ProcessGroup, RankFailure};
-pub use open_fabric::{Leaving, OpenFabric, Packet};
-pub use open_hosts::{
+pub use measures::outcome::{
+    Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,
+    Sample, Spread, SwitchRecord, Window,
+};
+pub use measures::probe::{Departure, Observer, Probe};
+pub use open::open_fabric::{Leaving, OpenFabric, Packet};
+pub use open::open_hosts::{
     Delivery, HostAction, MessageStart, NAME_BYTES, OpenHost, OpenOutcome, OpenRows,
 };
-pub use outcome::{
-    Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,
-    Sample, Spread, Step, SwitchRecord, Window,
-};
-pub use partitioning::partitions_worth;
-pub use probe::{Departure, Observer, Probe};
+pub use parallel::communicator::{Communicator, ProcessGroup, RankFailure};
+pub use partition::partitioning::partitions_worth;
 pub use setup::Setup;

@@ -6,7 +6,7 @@ use tidegate_core::faults::Faults;
 use tidegate_core::workload::Workload;
 use tidegate_core::{ConnectionPolicy, Span, Time};
 
-use crate::outcome::Window;
+use crate::measures::outcome::Window;
 
 /// The inputs of a run.
 #[derive(Clone, Debug)]

@@ -7,11 +7,11 @@
 
 use tidegate_core::{PathOracle, Time};
 
-use crate::communicator::{Communicator, RankFailure};
 use crate::engine::Engine;
-use crate::failure::Failure;
-use crate::outcome::{FlowRecord, Outcome, Sample};
-use crate::probe::{Observer, Probe};
+use crate::engine::failure::Failure;
+use crate::measures::outcome::{FlowRecord, Outcome, Sample};
+use crate::measures::probe::{Observer, Probe};
+use crate::parallel::communicator::{Communicator, RankFailure};
 use crate::setup::Setup;
 
 /// A simulation in progress, with the operations of [`Engine`].

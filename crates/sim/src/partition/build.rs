@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::engine::Ground;
 use crate::events::{Common, Group};
-use crate::marking::Markings;
-use crate::partitioning::Partitioning;
+use crate::partition::partitioning::Partitioning;
+use crate::ports::marking::Markings;
+use crate::run_context::RunContext;
 
 impl<P: Probe, N: Naming> Partition<P, N> {
     /// Partition `number` of `partitioning`, with its first events scheduled.
     pub(crate) fn new(
-        ground: &Ground,
+        ground: &RunContext,
         partitioning: &Partitioning,
         number: u32,
         probe: P,
     ) -> Partition<P, N> {
-        let Ground { setup, routes, markings, .. } = ground;
+        let RunContext { setup, routes, markings, .. } = ground;
         let (fabric, seed) = (&setup.fabric, setup.seed);
         let routing = Routing::new(setup, routes.clone());
         let lookup = Lookup { fabric, partitioning, number };

@@ -19,6 +19,7 @@ mod build;
 mod impairments;
 mod measures;
 mod open;
+pub(crate) mod partitioning;
 mod pausing;
 mod racks;
 mod scheduling;
@@ -27,6 +28,7 @@ mod uplinks;
 
 pub(crate) use boundary::Mailbox;
 pub(crate) use build::context;
+pub use open::{Leaving, Packet};
 use racks::Racks;
 use std::sync::Arc;
 
@@ -38,23 +40,24 @@ use tidegate_core::{
     Rng, Role, Span, Time, Transmit, Transport, frame_flag,
 };
 
-use crate::agenda::{Action, Agenda};
-use crate::dependents::Dependents;
 use crate::events::{EventList, FAR};
-use crate::faults::{Changed, Held, Impairment, Injector};
-use crate::flows::{Flows, Submission};
-use crate::histogram::Histogram;
+use crate::fabric::faults::{Changed, Held, Impairment, Injector};
+use crate::fabric::routing::{NO_PORT, Routing};
 use crate::host::Host;
-use crate::ingress::{Ingress, Room};
+use crate::measures::histogram::Histogram;
+use crate::measures::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
+use crate::measures::probe::{Departure, Probe};
 use crate::naming::{NOWHERE, Naming};
-use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
-use crate::packets::Packets;
-use crate::pause_state::PauseState;
-use crate::port::{HOST, Port, PortHistograms, flag};
-use crate::probe::{Departure, Probe};
-use crate::routing::{NO_PORT, Routing};
-use crate::scheduler::Scheduler;
+use crate::ports::ingress::{Ingress, Room};
+use crate::ports::packets::Packets;
+use crate::ports::pause_state::PauseState;
+use crate::ports::port::{HOST, Port, PortHistograms, flag};
+use crate::ports::scheduler::Scheduler;
 use crate::setup::Setup;
+use crate::traffic::agenda::{Action, Agenda};
+use crate::traffic::dependents::Dependents;
+use crate::traffic::flows::Flows;
+use crate::traffic::submission::Submission;
 
 /// Interval at which switch buffers are sampled for percentiles.
 const SAMPLE_INTERVAL: Span = Span::us(10);

@@ -4,10 +4,33 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use tidegate_core::{Body, HopTrace};
+use tidegate_core::{Body, Frame, HopTrace};
 
 use super::*;
-use crate::open_fabric::{Leaving, Packet};
+
+/// A packet as switches see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Packet {
+    /// Identifier that the caller chooses.
+    pub number: u32,
+    /// Addressed to the host `frame.dst`. The switches use `at` and `next`.
+    pub frame: Frame,
+    /// Hop records of earlier hops; after it has left, also those of these switches.
+    pub hops: HopTrace,
+}
+
+/// A packet whose transmission to its host has started.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Leaving {
+    /// The packet, with the marks and the telemetry of all switches.
+    pub packet: Packet,
+    /// Start of its transmission.
+    pub start: Time,
+    /// Time at which its last bit is on the link.
+    pub end: Time,
+    /// Time at which its last bit is at the host.
+    pub landing: Time,
+}
 
 impl<P: Probe, N: Naming> Partition<P, N> {
     /// Takes no samples, because the driver queries measurements whenever it needs them. Host

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::deadlock::{At, PausedPort, Queued, Waits};
+use crate::ports::deadlock::{At, PausedPort, Queued, Waits};
 
 impl<P: Probe, N: Naming> Partition<P, N> {
     /// Counts a packet by its ingress. Returns `false` if there is no room.

@@ -5,7 +5,7 @@
 //! its packets leave by.
 
 use super::*;
-use crate::voqs::{Step, Voqs};
+use crate::ports::voqs::{Step, Voqs};
 
 /// The racks of a partition.
 pub(super) struct Racks {
@@ -116,7 +116,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let Some(racks) = &self.racks else { return };
         let voqs = &racks.all[rack];
         let (bytes, _) = voqs.bytes(queue);
-        let (rest, _) = voqs.bytes(crate::voqs::REST);
+        let (rest, _) = voqs.bytes(crate::ports::voqs::REST);
         self.ports[voqs.port(queue) as usize].set_queue(bytes, bytes == 0);
         self.ports[voqs.uplink as usize].set_queue(rest, voqs.is_empty());
     }

@@ -1,0 +1,5 @@
+//! Recorded results of a run: outcomes, histograms, probes.
+
+pub(crate) mod histogram;
+pub(crate) mod outcome;
+pub(crate) mod probe;

@@ -1,0 +1,8 @@
+//! Several partitions and processes: windows, boundary exchange, ranks.
+
+pub(crate) mod boundary_exchange;
+pub(crate) mod communicator;
+pub(crate) mod place;
+pub(crate) mod ranks;
+pub(crate) mod reports;
+pub(crate) mod run_interval;

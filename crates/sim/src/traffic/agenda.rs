@@ -1,0 +1,81 @@
+//! Scheduled actions of the hosts of a partition.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use tidegate_core::Time;
+
+use crate::traffic::submission::Submission;
+
+/// An action of a host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// A flow starts.
+    Submit(Submission),
+    /// The flow in this slot stops.
+    Stop(u32),
+}
+
+/// Flows that start soon, and flows that stop.
+#[derive(Default)]
+pub(crate) struct Agenda {
+    /// In order of time.
+    submissions: VecDeque<Submission>,
+    /// Dependent messages by (start, ID).
+    dependents: BTreeMap<(Time, u64), Submission>,
+    /// (time, order of submission, slot).
+    stops: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    order: u64,
+}
+
+impl Agenda {
+    /// Schedules a flow. Flows must be added in order of their start.
+    pub(crate) fn submit(&mut self, submission: Submission) {
+        debug_assert!(
+            self.submissions.back().is_none_or(|s| s.flow.start <= submission.flow.start)
+        );
+        self.submissions.push_back(submission);
+    }
+
+    /// Schedules a dependent message, in any order.
+    pub(crate) fn start_dependent(&mut self, submission: Submission) {
+        self.dependents.insert((submission.flow.start, submission.id), submission);
+    }
+
+    /// Schedules the stop of the flow in `slot` at `at`.
+    pub(crate) fn stop_at(&mut self, at: Time, slot: u32) {
+        self.order += 1;
+        self.stops.push(Reverse((at, self.order, slot)));
+    }
+
+    /// Removes all actions.
+    pub(crate) fn close(&mut self) {
+        self.submissions.clear();
+        self.dependents.clear();
+        self.stops.clear();
+    }
+
+    /// Time of the next action.
+    pub(crate) fn next_at(&self) -> Time {
+        let submit = self.submissions.front().map_or(Time::NEVER, |next| next.flow.start);
+        let dependent = self.dependents.first_key_value().map_or(Time::NEVER, |(&(at, _), _)| at);
+        submit.min(dependent).min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
+    }
+
+    /// Takes an action that is due at `now`: stops first, then submissions, then dependent
+    /// messages.
+    pub(crate) fn take(&mut self, now: Time) -> Option<Action> {
+        if let Some(Reverse((at, _, slot))) = self.stops.peek().copied()
+            && at <= now
+        {
+            self.stops.pop();
+            return Some(Action::Stop(slot));
+        }
+        if let Some(next) = self.submissions.pop_front_if(|next| next.flow.start <= now) {
+            return Some(Action::Submit(next));
+        }
+        let dependent =
+            self.dependents.first_entry().filter(|dependent| dependent.key().0 <= now)?;
+        Some(Action::Submit(dependent.remove()))
+    }
+}
