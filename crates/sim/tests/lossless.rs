@@ -215,6 +215,7 @@ fn switches_that_do_not_pause_are_paused() {
 fn a_deadlock_is_found_and_named() {
     let found = |switches: u32, partitions: usize| {
         let mut engine = Engine::in_partitions(ring(switches), vec![(); partitions]).unwrap();
+        assert_eq!(engine.partitions(), partitions);
         let failure = loop {
             match engine.advance_some(Time::NEVER, 100_000) {
                 Ok(all) => assert!(!all, "no deadlock"),
