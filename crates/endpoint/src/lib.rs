@@ -7,6 +7,7 @@
 //! peers and the bytes of messages, as datagrams. [`Driver`](driver::Driver) puts that on a socket,
 //! and [`Host`](host::Host) in a thread: that is what applications use.
 
+#[cfg(feature = "testing")]
 mod datagram;
 #[cfg(target_os = "linux")]
 pub mod driver;
@@ -16,14 +17,19 @@ pub mod host;
 pub mod message;
 pub mod node;
 mod pair;
+#[cfg(feature = "testing")]
 mod script;
 pub mod session;
 #[cfg(target_os = "linux")]
 pub mod socket;
+#[cfg(feature = "testing")]
 mod torment;
 
+#[cfg(feature = "testing")]
 pub use datagram::{datagram, header};
 pub use endpoint::{Endpoint, Packet};
+#[cfg(feature = "testing")]
 pub use node::{hostile, versions};
 pub use pair::{Departure, Link, Submission, pair};
+#[cfg(feature = "testing")]
 pub use torment::torment;

@@ -145,6 +145,7 @@ impl Crossing {
     }
 
     /// So many datagrams are here.
+    #[cfg(feature = "testing")]
     pub(crate) fn held(&self) -> usize {
         self.slots.used()
     }

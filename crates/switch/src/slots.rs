@@ -49,6 +49,7 @@ impl Slots {
     }
 
     /// So many are not free.
+    #[cfg(feature = "testing")]
     pub(crate) fn used(&self) -> usize {
         self.all.len() - self.free.len()
     }
