@@ -14,8 +14,7 @@
 //! * A node is host 0 to itself and numbers its peers as they come. Receivers of ExpressPass draw
 //!   by the number of their host, so its messages all go to host 0; dcPIM draws by it among
 //!   several peers, and is held against the simulator with one.
-//! * A node gives a message the number of one that is over; the simulator counts on. Under the toy,
-//!   which takes numbers for an order, all messages are there before the first is over.
+//! * A node gives a message the number of one that is over; the simulator counts on.
 //!
 //! What sessions say for themselves takes no time on links. They open before the first message,
 //! with the base RTT of the simulated paths, which is what nodes take for it then.
@@ -73,14 +72,8 @@ fn draws_by_number(protocol: Protocol) -> bool {
     protocol.info().name == "expresspass"
 }
 
-/// It takes numbers of messages for the order in which they were submitted.
-fn counts_on(protocol: Protocol) -> bool {
-    protocol.info().name == "toy-credit"
-}
-
 /// Messages among all hosts, of one byte to many packets.
 fn submissions(protocol: Protocol, hosts: u64, seed: u64) -> Vec<Submission> {
-    let within = if counts_on(protocol) { Span::us(1) } else { Span::us(150) };
     let mut rng = Rng::stream(seed, Domain::Traffic, 5);
     let mut all: Vec<_> = (0..100)
         .map(|_| {
@@ -90,7 +83,7 @@ fn submissions(protocol: Protocol, hosts: u64, seed: u64) -> Vec<Submission> {
             let (src, dst) = if draws_by_number(protocol) { (1, 0) } else { (src, dst) };
             let most = [100, 5_000, 200_000][rng.below(3) as usize];
             let length = 1 + rng.below(most);
-            let at = START + Span::ps(1 + rng.below(within.as_ps()));
+            let at = START + Span::ps(1 + rng.below(Span::us(150).as_ps()));
             let bytes = (0..length).map(|_| rng.below(256) as u8).collect();
             Submission { at, src: src as usize, dst: dst as usize, bytes }
         })

@@ -81,8 +81,8 @@ fn pauses_change_nothing() {
 
 #[test]
 fn strict_priorities_hold_at_every_departure() {
-    // The toy sends control above data.
-    let setup = busy(stack("toy-credit"), 3);
+    // SIRD sends control above data.
+    let setup = busy(stack("sird"), 3);
     let duration = setup.duration;
     let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
     engine.advance(duration);
@@ -115,9 +115,6 @@ fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
     let mut dropped = 0;
     for &protocol in Protocol::ALL {
         for buffer in [Buffer::Unlimited, Buffer::Shared { bytes: 60_000, alpha: 1.0 }] {
-            if buffer != Buffer::Unlimited && protocol.info().name == "toy-credit" {
-                continue; // it has no loss recovery, and says so
-            }
             let mut setup = with_ecn(busy(protocol.stack(), 4));
             setup.fabric.switches.iter_mut().for_each(|switch| switch.buffer = buffer);
             let links = setup.fabric.links.clone();

@@ -181,8 +181,7 @@ fn every_message_is_delivered_exactly_once() {
     let only = std::env::var("TIDEGATE_PROTOCOL").ok();
     for &protocol in Protocol::ALL {
         let info = protocol.info();
-        // The toy has no loss recovery, and says so; `what_comes_twice_is_delivered_once` has it.
-        if info.name == "toy-credit" || only.as_ref().is_some_and(|only| only != info.name) {
+        if only.as_ref().is_some_and(|only| only != info.name) {
             continue;
         }
         for seed in seeds.clone() {
@@ -228,7 +227,7 @@ fn going_back_loses_nothing() {
     }
 }
 
-/// Nothing is lost here, which the toy cannot do with; packets come again, late and out of order.
+/// Nothing is lost here; packets come again, late and out of order.
 #[test]
 fn what_comes_twice_is_delivered_once() {
     for &protocol in Protocol::ALL {
@@ -249,9 +248,6 @@ fn what_comes_twice_is_delivered_once() {
 #[test]
 fn messages_end_where_one_round_trip_in_six_does() {
     for &protocol in Protocol::ALL {
-        if protocol.info().name == "toy-credit" {
-            continue;
-        }
         for seed in 0..2 {
             check(protocol, "a fifth lost", Faults { loss: 0.2, ..Faults::default() }, seed);
             check(

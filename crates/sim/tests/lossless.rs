@@ -180,7 +180,7 @@ fn what_is_above_data_leaves_a_host_that_is_paused() {
     let fabric = star(4, Rate::gbps(100), Span::us(1), 1000);
     let flows = vec![unlimited(0, 1, Time::ZERO), unlimited(3, 1, Time::ZERO)];
     let mut setup = setup(fabric, open_loop(100), flows, Time::ms(3));
-    for protocol in ["sird", "toy-credit"] {
+    for protocol in ["sird", "homa"] {
         setup.stacks.push(stack(protocol));
         let stack = setup.stacks.len() as u16 - 1;
         let (bytes, start) = (1_000_000, Time::us(300 * stack as u64));

@@ -292,7 +292,7 @@ bottleneck = { rate = "25Gbps", delay = "80us" }
 [switch]
 ecn = { kmin = "0KB", kmax = "20KB", pmax = 0.1, at = "dequeue" }
 [transport]
-protocol = "toy-credit"
+protocol = "sird"
 connections = 3
 [[traffic]]
 kind = "poisson"
