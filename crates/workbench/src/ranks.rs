@@ -8,7 +8,7 @@ use tidegate_core::fabric::Fabric;
 use tidegate_scenario::Plan;
 use tidegate_sim::{Communicator, ProcessGroup, RankFailure, partitions_worth};
 
-use crate::{Error, machine};
+use crate::{Error, RunOptions, machine};
 
 /// The processes that a run is done in, as one of them sees them.
 pub struct Ranks {
@@ -82,30 +82,32 @@ impl Ranks {
         self.group.communicator()
     }
 
-    /// Makes sure that all processes are about to do the same; how many parts each has. `threads`
-    /// is how many this one may use, if that was said.
+    /// Makes sure that all processes are about to do the same; how many parts each has.
     ///
     /// # Errors
     /// Where one is of another build, or has another scenario.
-    pub(crate) fn greet(&self, plan: &Plan, threads: Option<usize>) -> Result<usize, Error> {
+    pub(crate) fn greet(&self, plan: &Plan, options: &RunOptions<'_>) -> Result<usize, Error> {
         let cores = || machine::cores().unwrap_or(1) / self.group.on_this_machine();
         let own = Greeting {
             build: format!("{}-{}", env!("CARGO_PKG_VERSION"), env!("TIDEGATE_SOURCES")),
             scenario: tidegate_scenario::content_hash(plan),
-            threads: threads.unwrap_or_else(cores).max(1),
+            threads: options.threads.unwrap_or_else(cores).max(1),
         };
-        agree(&mut *self.group.communicator(), &own, &plan.fabric).map_err(Error::RankFailure)
+        let communicator = &mut *self.group.communicator();
+        agree(communicator, &own, &plan.fabric, options.partitions).map_err(Error::RankFailure)
     }
 }
 
 /// Environment variables in which launchers pass the number of processes.
 const STARTED: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 
-/// Compares what all say at rank 0, which tells the others how many parts each has.
+/// Compares what all say at rank 0, which tells the others how many parts each has: `forced`, or as
+/// many as are worth it.
 fn agree(
     communicator: &mut dyn Communicator,
     own: &Greeting,
     fabric: &Fabric,
+    forced: Option<usize>,
 ) -> Result<usize, RankFailure> {
     let unread = |rank| RankFailure { rank, why: "its greeting cannot be read".to_owned() };
     let mut bytes = Vec::new();
@@ -122,8 +124,9 @@ fn agree(
         own.check(&other).map_err(|why| RankFailure { rank, why })?;
         threads = threads.min(other.threads);
     }
-    let parts =
-        (partitions_worth(fabric, communicator.count() * threads) / communicator.count()).max(1);
+    let ranks = communicator.count();
+    let worth = || (partitions_worth(fabric, ranks * threads) / ranks).max(1);
+    let parts = forced.unwrap_or_else(worth);
     for rank in 1..communicator.count() {
         bytes.clear();
         bytes.extend(parts.to_string().bytes());
