@@ -41,7 +41,6 @@ catalog! {
         expresspass::ExpressPass,
         homa::Homa,
         sird::Sird,
-        toy_credit::ToyCredit,
     }
 }
 

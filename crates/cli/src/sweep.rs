@@ -63,6 +63,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
     let cache = args.kept.folder(args.how.verbosity)?;
     let options = SweepOptions {
         threads: args.how.threads.map(|threads| threads as usize),
+        partitions: args.how.partitions.map(|partitions| partitions as usize),
         cache: cache.as_deref(),
         interrupted: Some(commands::interrupt_flag()),
         resolved: args.how.verbosity.notice(),

@@ -104,3 +104,33 @@ fn packet_words_only_in_header_files() {
     }
     assert!(headers >= 3, "{headers} header files");
 }
+
+/// Code that only tests and fuzz targets call, by file.
+const TESTING: &[(&str, &[&str])] = &[
+    ("endpoint/src/lib.rs", &["datagram", "script", "torment"]),
+    ("endpoint/src/node/mod.rs", &["hostile", "versions"]),
+    ("switch/src/lib.rs", &["any_frame", "any_traffic"]),
+];
+
+/// A release build has none of it: it is behind the feature `testing`, which only dev-dependencies
+/// enable.
+#[test]
+fn code_for_tests_is_not_shipped() {
+    for (file, modules) in TESTING {
+        let text = fs::read_to_string(crates().join(file)).unwrap();
+        for module in *modules {
+            let gated = format!("#[cfg(feature = \"testing\")]\nmod {module};\n");
+            assert!(text.contains(&gated), "{file}: {module} is not behind the feature testing");
+        }
+    }
+    for (name, _) in ARROWS {
+        let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
+        let mut section = "";
+        for line in manifest.lines().map(str::trim) {
+            section = if line.starts_with('[') { line } else { section };
+            let enables = line.contains("testing\"");
+            let may = section.contains("dev-dependencies");
+            assert!(!enables || may, "{name}: {section} enables the feature testing: {line}");
+        }
+    }
+}

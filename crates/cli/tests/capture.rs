@@ -9,11 +9,18 @@ use common::{Place, answer, files, protocols, steady};
 
 #[test]
 fn capture_file() {
-    let place = Place::usual();
-    let plain = place.run(&["--json"]).json();
+    let place =
+        Place::usual().on("kind = \"leaf-spine\"\nracks = 3\nhosts_per_rack = 1\nspines = 2\n");
+    let plain = place.run(&["--json", "--partitions", "2"]).json();
     let (out, file) = (place.arg("out"), place.arg("out/run.pcapng"));
-    let args = ["--json", "--out", &out, "--pcap", &file];
-    assert_eq!(steady(place.run(&args).json()), steady(plain));
+    // A capture is taken on one thread, whatever is requested.
+    let args = ["--json", "--out", &out, "--pcap", &file, "--partitions", "2"];
+    let captured = place.run(&args).json();
+    assert_eq!(
+        (&plain["engine"]["threads"], &captured["engine"]["threads"]),
+        (&2.into(), &1.into())
+    );
+    assert_eq!(steady(captured), steady(plain));
     let here = files(&place.path("out"));
     assert_eq!(here, ["flows.parquet", "manifest.json", "run.pcapng", "summary.json"]);
     let first = fs::read(&file).unwrap();
@@ -23,7 +30,7 @@ fn capture_file() {
     assert_eq!(fs::read(&file).unwrap(), first);
     place.run(&["--pcap", &file, "--force", "--threads", "1", "--pcap-of", "h?"]).ok();
     assert!(fs::read(&file).unwrap() == first, "the default is the links of hosts");
-    place.run(&["--pcap", &file, "--force", "--pcap-of", "s0->h2"]).ok();
+    place.run(&["--pcap", &file, "--force", "--pcap-of", "tor2->h2"]).ok();
     assert!(fs::read(&file).unwrap().len() < first.len() / 2);
     assert_eq!(files(&place.path("out")), here);
 }

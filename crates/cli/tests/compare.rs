@@ -42,19 +42,25 @@ fn compare_all_protocols() {
 
 #[test]
 fn compare_any_number_of_threads() {
-    let place = Place::usual();
+    let place =
+        Place::usual().on("kind = \"leaf-spine\"\nracks = 3\nhosts_per_rack = 1\nspines = 2\n");
     let names = anywhere().join(",");
-    let compare = |threads: &str| {
-        let mut json =
-            place.call("compare", &["--protocols", &names, "--json", "--threads", threads]).json();
-        json["runs"]
-            .as_array_mut()
-            .unwrap()
-            .iter_mut()
-            .map(|run| steady(run["summary"].take()))
-            .collect::<Vec<_>>()
+    let compare = |threads: &str, partitions: u64| {
+        let forced = partitions.to_string();
+        let how = ["--threads", threads, "--partitions", &forced];
+        let args = [&["--protocols", &names, "--json"][..], &how].concat();
+        let mut json = place.call("compare", &args).json();
+        let runs = json["runs"].as_array_mut().unwrap().iter_mut();
+        runs.map(|run| {
+            assert_eq!(run["summary"]["engine"]["threads"], partitions, "{}", run["protocol"]);
+            steady(run["summary"].take())
+        })
+        .collect::<Vec<_>>()
     };
-    assert_eq!(compare("1"), compare("3"));
+    let whole = compare("1", 1);
+    assert_eq!(whole, compare("3", 1));
+    assert_eq!(whole, compare("1", 2));
+    assert_eq!(whole, compare("3", 3));
 }
 
 #[test]

@@ -100,20 +100,23 @@ load = 0.5
         }
         for protocol in anywhere() {
             let place = place(&protocol, "600us");
-            place.run(&["--out", &place.arg("alone"), "--threads", "1"]).ok();
+            place.run(&["--out", &place.arg("alone"), "--partitions", "1"]).ok();
             let read = |out: &str, file: &str| fs::read(place.path(out).join(file)).unwrap();
             let summary = |out: &str| {
                 steady(serde_json::from_slice::<Value>(&read(out, "summary.json")).unwrap())
             };
-            for (ranks, threads) in [(1, "1"), (2, "1"), (2, "2"), (4, "1")] {
-                let out = format!("{ranks}-{threads}");
+            for (ranks, partitions) in [(1, 1), (2, 1), (2, 2), (4, 1)] {
+                let out = format!("{ranks}-{partitions}");
                 let (scenario, arg) = (place.arg("scenario.toml"), place.arg(&out));
-                let args = ["run", &scenario, "--out", &arg, "--threads", threads];
+                let forced = partitions.to_string();
+                let args = ["run", &scenario, "--out", &arg, "--partitions", &forced];
                 let done = mpirun(ranks, &args).output().unwrap();
                 let text = String::from_utf8(done.stdout).unwrap();
                 assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
                 assert_eq!(text.matches("Results are in").count(), 1, "{text}");
                 assert_eq!(files(&place.path(&out)), files(&place.path("alone")));
+                let engine = serde_json::from_slice::<Value>(&read(&out, "summary.json")).unwrap();
+                assert_eq!(engine["engine"]["threads"], ranks * partitions, "{protocol}, {out}");
                 assert_eq!(summary(&out), summary("alone"), "{protocol}, {out}");
                 for file in ["flows.parquet", "timeseries.parquet"] {
                     assert!(read(&out, file) == read("alone", file), "{protocol}, {out}: {file}");

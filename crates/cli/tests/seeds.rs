@@ -65,14 +65,23 @@ fn means_match_single_runs() {
 #[test]
 fn aggregate_is_deterministic_over_threads() {
     let place = place();
-    let aggregate = |threads: &str| {
-        let seeds = ["--protocols", "swift,dctcp", "--seeds", "1..3"];
-        let rest = ["--json", "--threads", threads];
-        place.call("compare", &[&seeds[..], &rest].concat()).ok()
+    let aggregate = |threads: &str, partitions: u64| {
+        let forced = partitions.to_string();
+        let seeds = ["--protocols", "swift,dctcp", "--seeds", "1..3", "--json"];
+        let out = place.arg(&format!("{threads}-{forced}"));
+        let rest = ["--threads", threads, "--partitions", &forced, "--out", &out];
+        let text = place.call("compare", &[&seeds[..], &rest].concat()).ok();
+        for (seed, protocol) in [(1, "swift"), (2, "dctcp"), (3, "swift")] {
+            let name = format!("{threads}-{forced}/seed-{seed}/{protocol}/summary.json");
+            assert_eq!(json(&place, &name)["engine"]["threads"], partitions, "{name}");
+        }
+        text
     };
-    let one = aggregate("1");
+    let one = aggregate("1", 1);
     assert!(one.contains("\"aggregate\"") || one.contains("\"metrics\""));
-    assert_eq!(one, aggregate("3"));
+    assert_eq!(one, aggregate("3", 1));
+    assert_eq!(one, aggregate("1", 2));
+    assert_eq!(one, aggregate("3", 2));
 }
 
 #[test]

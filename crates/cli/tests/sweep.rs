@@ -120,7 +120,8 @@ fn sweep_is_deterministic() {
     };
     let cache = place.arg("cache");
     let one = all("one", &["--no-cache", "--threads", "1"]);
-    assert!(one == all("three", &["--threads", "3", "--cache", &cache]), "three threads");
+    let three = ["--threads", "3", "--partitions", "2", "--cache", &cache];
+    assert!(one == all("three", &three), "three threads, two partitions a run");
     assert_eq!(files(&place.path("cache")).len(), 8);
     assert!(one == all("kept", &["--cache", &cache]), "kept");
 }

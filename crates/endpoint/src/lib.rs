@@ -7,6 +7,7 @@
 //! writes datagrams. [`Driver`](driver::Driver) runs a node on a socket, and [`Host`](host::Host)
 //! runs a driver in a thread. Applications use `Host`.
 
+#[cfg(feature = "testing")]
 mod datagram;
 #[cfg(target_os = "linux")]
 pub mod driver;
@@ -16,14 +17,19 @@ pub mod host;
 pub mod message;
 pub mod node;
 mod pair;
+#[cfg(feature = "testing")]
 mod script;
 pub mod session;
 #[cfg(target_os = "linux")]
 pub mod socket;
+#[cfg(feature = "testing")]
 mod torment;
 
+#[cfg(feature = "testing")]
 pub use datagram::{datagram, header};
 pub use endpoint::{Endpoint, Packet};
+#[cfg(feature = "testing")]
 pub use node::{hostile, versions};
 pub use pair::{Departure, Link, Submission, pair};
+#[cfg(feature = "testing")]
 pub use torment::torment;

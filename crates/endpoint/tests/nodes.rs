@@ -13,8 +13,7 @@
 //! * A node is host 0 to itself and numbers its peers in the order of sessions. Random numbers of
 //!   receivers of ExpressPass depend on the number of their host, so all its messages go to host 0.
 //!   dcPIM uses the number among several peers, and is compared with a single peer.
-//! * A node reuses the numbers of finished messages; the simulator does not. The toy protocol uses
-//!   numbers as an order, so all messages are submitted before the first finishes.
+//! * A node reuses the numbers of finished messages; the simulator does not.
 //!
 //! Session datagrams take no time on links. Sessions open before the first message, with the base
 //! RTT of the simulated paths, so nodes measure that.
@@ -72,14 +71,8 @@ fn draws_by_number(protocol: Protocol) -> bool {
     protocol.info().name == "expresspass"
 }
 
-/// Whether a protocol uses numbers of messages as the order of submission.
-fn counts_on(protocol: Protocol) -> bool {
-    protocol.info().name == "toy-credit"
-}
-
 /// Messages among all hosts, of one byte to many packets.
 fn submissions(protocol: Protocol, hosts: u64, seed: u64) -> Vec<Submission> {
-    let within = if counts_on(protocol) { Span::us(1) } else { Span::us(150) };
     let mut rng = Rng::stream(seed, Domain::Traffic, 5);
     let mut all: Vec<_> = (0..100)
         .map(|_| {
@@ -89,7 +82,7 @@ fn submissions(protocol: Protocol, hosts: u64, seed: u64) -> Vec<Submission> {
             let (src, dst) = if draws_by_number(protocol) { (1, 0) } else { (src, dst) };
             let most = [100, 5_000, 200_000][rng.below(3) as usize];
             let length = 1 + rng.below(most);
-            let at = START + Span::ps(1 + rng.below(within.as_ps()));
+            let at = START + Span::ps(1 + rng.below(Span::us(150).as_ps()));
             let bytes = (0..length).map(|_| rng.below(256) as u8).collect();
             Submission { at, src: src as usize, dst: dst as usize, bytes }
         })

@@ -73,6 +73,7 @@ fn observed<T: Send>(
         let options = SweepOptions {
             resolved: None,
             threads: at_least_one(*threads)?,
+            partitions: None,
             cache: cache.as_deref(),
             begin: Some(&begin),
             progress: Some(&update),

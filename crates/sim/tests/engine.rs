@@ -80,8 +80,8 @@ fn work_limits_change_nothing() {
 
 #[test]
 fn strict_priorities_hold_at_every_departure() {
-    // The toy protocol sends control packets above data.
-    let setup = busy(stack("toy-credit"), 3);
+    // SIRD sends control packets above data.
+    let setup = busy(stack("sird"), 3);
     let duration = setup.duration;
     let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
     engine.advance(duration);
@@ -114,9 +114,6 @@ fn packets_and_bytes_are_conserved() {
     let mut dropped = 0;
     for &protocol in Protocol::ALL {
         for buffer in [Buffer::Unlimited, Buffer::Shared { bytes: 60_000, alpha: 1.0 }] {
-            if buffer != Buffer::Unlimited && protocol.info().name == "toy-credit" {
-                continue; // It has no loss recovery.
-            }
             let mut setup = with_ecn(busy(protocol.stack(), 4));
             setup.fabric.switches.iter_mut().for_each(|switch| switch.buffer = buffer);
             let links = setup.fabric.links.clone();

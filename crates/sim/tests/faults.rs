@@ -181,8 +181,7 @@ fn every_message_is_delivered_exactly_once() {
     let only = std::env::var("TIDEGATE_PROTOCOL").ok();
     for &protocol in Protocol::ALL {
         let info = protocol.info();
-        // The toy has no loss recovery; `duplicates_are_delivered_once` covers it.
-        if info.name == "toy-credit" || only.as_ref().is_some_and(|only| only != info.name) {
+        if only.as_ref().is_some_and(|only| only != info.name) {
             continue;
         }
         for seed in seeds.clone() {
@@ -228,7 +227,7 @@ fn go_back_n_loses_nothing() {
     }
 }
 
-/// Without losses, which the toy does not support: packets are duplicated, late and out of order.
+/// Without losses: packets are duplicated, late and out of order.
 #[test]
 fn duplicates_are_delivered_once() {
     for &protocol in Protocol::ALL {
@@ -249,9 +248,6 @@ fn duplicates_are_delivered_once() {
 #[test]
 fn messages_complete_at_extreme_loss() {
     for &protocol in Protocol::ALL {
-        if protocol.info().name == "toy-credit" {
-            continue;
-        }
         for seed in 0..2 {
             check(protocol, "a fifth lost", Faults { loss: 0.2, ..Faults::default() }, seed);
             check(

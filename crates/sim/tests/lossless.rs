@@ -205,7 +205,7 @@ fn paused_host_sends_packets_above_data() {
     let fabric = star(4, Rate::gbps(100), Span::us(1), 1000);
     let flows = vec![unlimited(0, 1, Time::ZERO), unlimited(3, 1, Time::ZERO)];
     let mut setup = setup(fabric, open_loop(100), flows, Time::ms(3));
-    for protocol in ["sird", "toy-credit"] {
+    for protocol in ["sird", "homa"] {
         setup.stacks.push(stack(protocol));
         let stack = setup.stacks.len() as u16 - 1;
         let (bytes, start) = (1_000_000, Time::us(300 * stack as u64));
@@ -240,6 +240,7 @@ fn switches_without_pfc_obey_pauses() {
 fn deadlock_is_detected_and_named() {
     let found = |switches: u32, partitions: usize| {
         let mut engine = Engine::in_partitions(ring(switches), vec![(); partitions]).unwrap();
+        assert_eq!(engine.partitions(), partitions);
         let failure = loop {
             match engine.advance_some(Time::NEVER, 100_000) {
                 Ok(all) => assert!(!all, "no deadlock"),

@@ -11,8 +11,8 @@ use crate::common::{ring, stack};
 use tidegate_core::Time;
 use tidegate_sim::{Communicator, Engine, Failure, RankFailure, Setup};
 
-/// Number of processes, and of partitions in each.
-const RANKS: [(usize, usize); 5] = [(1, 1), (1, 2), (2, 1), (3, 1), (2, 2)];
+/// Number of processes, and of partitions in each, as many as three racks allow.
+const RANKS: [(usize, usize); 4] = [(1, 1), (1, 2), (2, 1), (3, 1)];
 
 /// One of several processes: channels to and from each.
 struct Channels {
@@ -73,7 +73,7 @@ fn engine(setup: Setup, partitions: usize, communicator: Channels) -> Engine<Rec
 fn left(setup: &Setup, ranks: usize, partitions: usize) -> Left {
     let mut communicator = Channels::new(ranks).into_iter();
     let leader = engine(setup.clone(), partitions, communicator.next().unwrap());
-    assert_eq!(leader.ranks(), ranks);
+    assert_eq!((leader.ranks(), leader.partitions()), (ranks, partitions));
     thread::scope(|scope| {
         let serve = |communicator| {
             let mut engine = engine(setup.clone(), partitions, communicator);
@@ -94,10 +94,14 @@ fn left(setup: &Setup, ranks: usize, partitions: usize) -> Left {
 
 /// Asserts that all numbers of processes give the same results as one.
 fn same(cuts: Cuts) {
+    same_in(&RANKS, cuts);
+}
+
+fn same_in(all: &[(usize, usize)], cuts: Cuts) {
     for (what, setup) in cuts {
         let engine = Engine::new(setup.clone(), <Recorder>::default()).unwrap();
         let whole = Left::of(engine, setup.duration, 1);
-        for (ranks, partitions) in RANKS {
+        for &(ranks, partitions) in all {
             let cut = left(&setup, ranks, partitions);
             whole.assert_is(&cut, &format!("{what}, {ranks} ranks of {partitions} partitions"));
         }
@@ -157,6 +161,15 @@ fn of_collectives() {
 #[test]
 fn of_rare_messages() {
     same(cuts::rare_messages());
+}
+
+#[test]
+fn of_two_partitions_in_each_of_two() {
+    for cuts in [cuts::every_protocol(), cuts::faults(), cuts::collectives()] {
+        same_in(&[(2, 2)], cuts::on_four_racks(cuts));
+    }
+    same_in(&[(2, 2)], cuts::three_tiers_with_latency());
+    same_in(&[(2, 2)], cuts::rare_messages());
 }
 
 #[test]

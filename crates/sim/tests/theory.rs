@@ -5,7 +5,6 @@ use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_algos::message::dcpim::Dcpim;
 use tidegate_algos::message::expresspass::ExpressPass;
-use tidegate_algos::message::toy_credit::ToyCredit;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::params::Value;
 use tidegate_core::{Domain, Endpoint, MIN_WIRE_BYTES, Rate, Rng, Span, Time};
@@ -22,11 +21,8 @@ fn lone_packet_takes_serialisation_and_propagation() {
     for &protocol in Protocol::ALL {
         let info = protocol.info();
         let is = |name: &str| info.name == name;
-        // A receiver-driven transport first sends a request and receives a grant: two minimum
-        // frames, or a credit of up to 92 bytes.
-        let credits = is(<ToyCredit as Endpoint>::INFO.name);
-        let credit = if is(<ExpressPass as Endpoint>::INFO.name) { Some(92) } else { None };
-        let credit = credit.or(credits.then_some(84));
+        // ExpressPass first sends a request and receives a credit of up to 92 bytes.
+        let credit = is(<ExpressPass as Endpoint>::INFO.name).then_some(92);
         // dcPIM announces a short message by a minimum frame that leaves just before it.
         let is_announced = is(<Dcpim as Endpoint>::INFO.name);
         for bytes in [1u32, 4, 5, 100, 1459, 1460] {

@@ -142,6 +142,7 @@ impl Crossing {
     }
 
     /// Number of datagrams in the switches.
+    #[cfg(feature = "testing")]
     pub(crate) fn held(&self) -> usize {
         self.slots.used()
     }

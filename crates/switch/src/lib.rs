@@ -22,7 +22,9 @@
 #![cfg(target_os = "linux")]
 
 mod addresses;
+#[cfg(feature = "testing")]
 mod any_frame;
+#[cfg(feature = "testing")]
 mod any_traffic;
 mod backend;
 mod clock;
@@ -42,7 +44,9 @@ use tidegate_core::Dilation;
 use tidegate_core::fabric::{Fabric, Routing};
 use tidegate_sim::{LinkRecord, Spread, SwitchRecord};
 
+#[cfg(feature = "testing")]
 pub use any_frame::any_frame;
+#[cfg(feature = "testing")]
 pub use any_traffic::any_traffic;
 pub use software_switch::SoftwareSwitch;
 

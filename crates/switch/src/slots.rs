@@ -49,6 +49,7 @@ impl Slots {
     }
 
     /// Number of used slots.
+    #[cfg(feature = "testing")]
     pub(crate) fn used(&self) -> usize {
         self.all.len() - self.free.len()
     }

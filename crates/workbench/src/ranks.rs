@@ -8,7 +8,7 @@ use tidegate_core::fabric::Fabric;
 use tidegate_scenario::Plan;
 use tidegate_sim::{Communicator, ProcessGroup, RankFailure, partitions_worth};
 
-use crate::{Error, machine};
+use crate::{Error, RunOptions, machine};
 
 /// The processes of a run, as one of them sees them.
 pub struct Ranks {
@@ -83,29 +83,32 @@ impl Ranks {
     }
 
     /// Checks that all processes have the same build and scenario, and returns the number of
-    /// partitions per process. `threads` limits those of this process.
+    /// partitions per process.
     ///
     /// # Errors
     /// When a process has another build or another scenario.
-    pub(crate) fn greet(&self, plan: &Plan, threads: Option<usize>) -> Result<usize, Error> {
+    pub(crate) fn greet(&self, plan: &Plan, options: &RunOptions<'_>) -> Result<usize, Error> {
         let cores = || machine::cores().unwrap_or(1) / self.group.on_this_machine();
         let own = Greeting {
             build: format!("{}-{}", env!("CARGO_PKG_VERSION"), env!("TIDEGATE_SOURCES")),
             scenario: tidegate_scenario::content_hash(plan),
-            threads: threads.unwrap_or_else(cores).max(1),
+            threads: options.threads.unwrap_or_else(cores).max(1),
         };
-        agree(&mut *self.group.communicator(), &own, &plan.fabric).map_err(Error::RankFailure)
+        let communicator = &mut *self.group.communicator();
+        agree(communicator, &own, &plan.fabric, options.partitions).map_err(Error::RankFailure)
     }
 }
 
 /// Environment variables in which launchers pass the number of processes.
 const STARTED: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 
-/// Compares all greetings at rank 0, which then sends the number of partitions per process.
+/// Compares all greetings at rank 0, which then sends the number of partitions per process:
+/// `forced`, or as many as are useful.
 fn agree(
     communicator: &mut dyn Communicator,
     own: &Greeting,
     fabric: &Fabric,
+    forced: Option<usize>,
 ) -> Result<usize, RankFailure> {
     let unread = |rank| RankFailure { rank, why: "its greeting cannot be read".to_owned() };
     let mut bytes = Vec::new();
@@ -122,8 +125,9 @@ fn agree(
         own.check(&other).map_err(|why| RankFailure { rank, why })?;
         threads = threads.min(other.threads);
     }
-    let parts =
-        (partitions_worth(fabric, communicator.count() * threads) / communicator.count()).max(1);
+    let ranks = communicator.count();
+    let worth = || (partitions_worth(fabric, ranks * threads) / ranks).max(1);
+    let parts = forced.unwrap_or_else(worth);
     for rank in 1..communicator.count() {
         bytes.clear();
         bytes.extend(parts.to_string().bytes());

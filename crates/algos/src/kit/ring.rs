@@ -44,6 +44,7 @@ impl Default for Ring {
 }
 
 impl Ring {
+    #[allow(dead_code, reason = "the documented example uses it")]
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.head == END

@@ -67,6 +67,7 @@ impl<T> Slab<T> {
         let generation = self.generations.get(slot as usize)?;
         (generation & 1 == 1).then(|| &self.values[slot as usize])
     }
+    #[allow(dead_code, reason = "the documented example uses it")]
     #[inline]
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
         let generation = self.generations.get(slot as usize)?;
@@ -94,6 +95,7 @@ impl<T> Slab<T> {
         self.values.len() - self.free.len()
     }
     /// All records by slot, including removed ones.
+    #[allow(dead_code, reason = "the documented example uses it")]
     pub(crate) fn all_mut(&mut self) -> &mut [T] {
         &mut self.values
     }

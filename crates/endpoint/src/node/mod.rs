@@ -8,11 +8,13 @@
 mod config;
 mod event;
 mod handshake;
+#[cfg(feature = "testing")]
 mod hostile;
 mod messages;
 mod peers;
 mod timers;
 mod traffic;
+#[cfg(feature = "testing")]
 mod versions;
 
 use std::collections::VecDeque;
@@ -36,9 +38,11 @@ use crate::session::keys::{Cookies, TAG_BYTES};
 
 pub use config::{Config, ConfigError, Delivery, Limits, Sizes};
 pub use event::{Event, Gone, PeerId, Piece, SendError, Terms, Ticket};
+#[cfg(feature = "testing")]
 pub use hostile::hostile;
 use messages::{Outbox, Spare};
 use peers::{Peer, Peers, State};
+#[cfg(feature = "testing")]
 pub use versions::versions;
 
 /// Number of this host in its transport; peers have the numbers after it.

@@ -1,8 +1,10 @@
 //! Runs in several partitions or processes that must give the same results.
 
+use std::collections::BTreeSet;
+
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::collective::{Collective, Op, expert_loads};
-use tidegate_core::fabric::{Buffer, Fabric, Node, Routing, StackTime};
+use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Rate, Span, Time};
@@ -13,6 +15,26 @@ use super::{crediting, leaf_spine, link, lossless, open_loop, setup, stack, swit
 
 /// Name and setup of each run.
 pub type Cuts = Vec<(&'static str, Setup)>;
+
+/// Switches with hosts: the most partitions.
+pub fn racks(setup: &Setup) -> usize {
+    let rack = |link: &Link| match (link.a, link.b) {
+        (Node::Host(_), Node::Switch(s)) | (Node::Switch(s), Node::Host(_)) => Some(s),
+        _ => None,
+    };
+    setup.fabric.links.iter().filter_map(rack).collect::<BTreeSet<_>>().len()
+}
+
+/// The same on four racks of three hosts, where no switch differs from the usual ones.
+pub fn on_four_racks(cuts: Cuts) -> Cuts {
+    let usual = busy(stack("swift"), 1).fabric.switches;
+    let moved = |(what, mut setup): (_, Setup)| {
+        assert!(setup.fabric.switches == usual, "{what} has other switches");
+        setup.fabric = leaf_spine(4, 3, 2, Rate::gbps(100), Rate::gbps(100), Span::ns(600), 1000);
+        (what, setup)
+    };
+    cuts.into_iter().map(moved).collect()
+}
 
 pub fn every_protocol() -> Cuts {
     let cut = |protocol: &Protocol| (protocol.info().name, busy(protocol.stack(), 1));

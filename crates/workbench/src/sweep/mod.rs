@@ -139,6 +139,9 @@ impl Design {
 pub struct SweepOptions<'a> {
     /// Upper limit of threads; `None`: the number of cores.
     pub threads: Option<usize>,
+    /// Number of partitions of each run, as in
+    /// [`RunOptions::partitions`](crate::RunOptions::partitions).
+    pub partitions: Option<usize>,
     /// Folder of cached runs, in which new runs are stored.
     pub cache: Option<&'a Path>,
     /// Receives the number of runs to make.
@@ -366,7 +369,7 @@ fn make(
         let is_interrupted = || options.is_interrupted();
         let control = Control {
             threads,
-            partitions: None,
+            partitions: options.partitions,
             ranks: None,
             is_interrupted: &is_interrupted,
             progress: &progress,
@@ -434,5 +437,42 @@ impl Sweep {
     /// Number of runs.
     pub fn count(&self) -> usize {
         self.runs.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mode;
+
+    const SCENARIO: &str = "duration = '200us'\nwarmup = '20us'\ndrain = '1ms'\n\
+        fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 1 }\n\
+        transport = { protocol = 'PROTOCOL' }\n\
+        [[traffic]]\nkind = 'poisson'\nsizes = '20KB'\nload = 0.3\n";
+
+    #[test]
+    fn partitions_of_runs_change_no_byte_of_a_sweep() {
+        let text = SCENARIO.replace("PROTOCOL", crate::protocols()[0].name);
+        let axis = Axis::vary("traffic.0.load=0.2,0.4").unwrap();
+        let seeds = SeedList::of(vec![1, 2]).unwrap();
+        let made = (&[axis][..], Mode::Grid);
+        let design = Design::new(Source::Text(text), Vec::new(), made, Some(seeds)).unwrap();
+        let files = |threads, partitions| {
+            let folder = tempfile::tempdir().unwrap();
+            let cache = Some(folder.path());
+            let (threads, partitions) = (Some(threads), Some(partitions));
+            let options = SweepOptions { threads, partitions, cache, ..SweepOptions::default() };
+            let swept = sweep(&design, &options).unwrap();
+            for (point, seed) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+                let plan = design.plan(point, Some(seed)).unwrap();
+                let seen = Cache::new(cache).get(&plan, &recording()).unwrap();
+                assert_eq!(Some(seen.summary.unwrap().engine.threads), partitions);
+            }
+            swept.files().unwrap()
+        };
+        let whole = files(1, 1);
+        assert!(whole == files(3, 1), "three runs at a time");
+        assert!(whole == files(1, 2), "two partitions a run");
+        assert!(whole == files(3, 2), "both");
     }
 }
