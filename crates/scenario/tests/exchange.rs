@@ -252,7 +252,13 @@ fn errors_name_file_and_line() {
     let edges = [("t", EDGES), ("f", FLOWS)];
     for (format, texts, out, into, expected) in [
         (Format::Ns3, ns3, "4 2 3", "4 2 x", "t:1: number of links: found \"x\", expected a whole"),
-        (Format::Ns3, ns3, "4 2 3", "4 2 9", "t:6: src: found \"src\", expected a whole number"),
+        (
+            Format::Ns3,
+            ns3,
+            "4 2 3",
+            "4 2 9",
+            "t:1: number of links: found 9 links, of which 4 follow",
+        ),
         (
             Format::Ns3,
             ns3,

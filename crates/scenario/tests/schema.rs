@@ -88,13 +88,15 @@ fn valid(root: &Value, schema: &Value, value: &Value) -> bool {
     })
 }
 
-/// The only form of pattern in the schema: a number with one of several units.
+/// The only form of pattern in the schema: a number with one of several units, which a space may
+/// precede.
 fn quantity(pattern: &str, text: &str) -> bool {
-    let number = r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?(";
+    let number = r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)? *(";
     let units = pattern.strip_prefix(number).unwrap().strip_suffix(")$").unwrap();
-    units
-        .split('|')
-        .any(|unit| text.strip_suffix(unit).is_some_and(|rest| rest.parse::<f64>().is_ok()))
+    units.split('|').any(|unit| {
+        text.strip_suffix(unit)
+            .is_some_and(|rest| rest.trim_end_matches(' ').parse::<f64>().is_ok())
+    })
 }
 
 fn accepts(schema: &Value, text: &str) -> bool {
