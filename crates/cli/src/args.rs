@@ -294,7 +294,7 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
-    /// What to capture, if anything.
+    /// The capture, if requested.
     pub(crate) fn capture(&self) -> Option<Capture<'_>> {
         self.pcap.as_ref().map(|file| Capture { file, of: &self.pcap_of })
     }

@@ -135,7 +135,7 @@ pub(crate) fn run_among(command: Command, ranks: Ranks) -> (bool, Result<String>
     (first, ranks.end(result))
 }
 
-/// What runs are going to take.
+/// Forecasts the cost of runs.
 fn forecast(
     scenario: &Scenario,
     protocols: Option<&[String]>,
@@ -206,7 +206,7 @@ fn run_one(
     ended(table::run(&summary, threads), unwritten, how.announced_out())
 }
 
-/// What was run, and why it cannot be written where that is so.
+/// The results, and the error of writing them if there is one.
 pub(crate) fn done<T>(
     result: Result<T>,
     take: impl FnOnce(Results) -> Option<T>,
@@ -229,8 +229,8 @@ pub(crate) fn one_run(results: Results) -> Option<workbench::results::Summary> {
     }
 }
 
-/// Ends with a text, and where results are if that is to be told. Of those that cannot be written
-/// the text is all that is left, so that it comes before the error.
+/// Returns the text with the folder of results. If the results cannot be written, prints the text
+/// before the error.
 pub(crate) fn ended(text: String, unwritten: Option<Error>, out: Option<&Path>) -> Result<String> {
     match unwritten {
         Some(error) => {

@@ -78,8 +78,8 @@ fn partitions_do_not_affect_jobs() {
     assert_eq!(whole, run("3", 3));
 }
 
-/// The ring of [`place`], a flow with a size, and background that goes on: until the first two are
-/// done.
+/// The ring of [`place`], a flow with a size, and endless background traffic, until the first two
+/// are complete.
 fn until_done() -> Place {
     Place::new(concat!(
         "[[traffic]]\nkind = \"collective\"\nop = \"ring-all-reduce\"\nsize = \"30KB\"\n",

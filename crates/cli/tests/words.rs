@@ -89,7 +89,7 @@ fn starts(text: &str) -> impl Iterator<Item = &str> {
     sentences.filter_map(|sentence| sentence.split_whitespace().next())
 }
 
-/// What is wrong with a line.
+/// The defect of a line.
 fn wrong(line: &str, is_code: bool) -> Option<String> {
     if is_code && let Some(word) = RETIRED.iter().find(|word| has(line, word)) {
         return Some(format!("the identifier {word:?} is retired"));

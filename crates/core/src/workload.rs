@@ -202,7 +202,7 @@ const PIECES: usize = 1024;
 const SHORTEST_LOOP: Span = Span::us(10);
 
 impl Traffic {
-    /// How many messages it comes to on so many hosts, where it ends by itself.
+    /// Number of messages on `hosts` hosts, if the traffic is finite.
     pub fn messages(&self, hosts: u32) -> Option<u64> {
         self.pattern.messages(hosts, self.sizes == Sizes::Fixed(Message::UNLIMITED))
     }

@@ -66,7 +66,7 @@ pub struct Output {
     pub quantities: Vec<&'static str>,
     /// Recorded directions of links; `None`: all. 2i and 2i + 1 are the directions of link i.
     pub ports: Option<Vec<u32>>,
-    /// Whose completion times count.
+    /// Messages whose completion times count.
     pub messages: Counted,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Debug for Output {
         let mut shown = f.debug_struct("Output");
         shown.field("histograms", histograms).field("timeseries", timeseries);
         shown.field("quantities", quantities).field("ports", ports);
-        // What came later is named where it is not the default: hashes of plans stay as they were.
+        // A later field is named only if it is not the default, so that hashes of plans stay.
         if *messages != Counted::default() {
             shown.field("messages", messages);
         }

@@ -39,11 +39,11 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// All was run, and not all results can be written.
+    /// All runs are complete, but not all results can be written.
     Unwritten {
-        /// What came of it.
+        /// Results of the runs.
         results: Box<Results>,
-        /// Why they cannot be written.
+        /// The error of writing them.
         why: Box<Error>,
     },
     /// The run failed.
@@ -56,9 +56,9 @@ pub enum Error {
     Interrupted,
 }
 
-/// What runs came to.
+/// Results of one or more runs.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "it stands in a box")]
+#[allow(clippy::large_enum_variant, reason = "it is boxed")]
 pub enum Results {
     /// One run.
     Run(Summary),

@@ -16,7 +16,7 @@ use tidegate_endpoint::session::Key;
 use tidegate_workbench::Error;
 use tidegate_workbench::net::{EndpointOptions, Mode, NetSummary, SendOptions, USUAL, send};
 
-/// What `send` reports before each pause.
+/// Notice of `send` before each pause.
 const AGAIN: &str = "the peer has as many peers as it takes; tries again in ";
 
 /// A host with room for one peer, and otherwise set up as `tidegate serve` on loopback.

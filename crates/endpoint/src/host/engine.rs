@@ -54,7 +54,7 @@ pub(super) struct Engine {
     end: Ending,
 }
 
-/// What to do after an iteration.
+/// The action after an iteration.
 pub(super) enum Next {
     /// Iterate again.
     Poll,

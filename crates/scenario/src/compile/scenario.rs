@@ -236,9 +236,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     if until_done && workload.messages(equipped.fabric.hosts.len() as u32) == 0 {
         return Err(root.error_found(
             "until",
-            "\"done\", and only unlimited flows or traffic that goes on until duration",
-            "\"duration\", or something that ends: a collective, a chain, flows with a size, or a \
-             trace",
+            "\"done\" without finite traffic",
+            "\"duration\", or finite traffic: a collective, a chain, flows with a size, or a trace",
         ));
     }
 

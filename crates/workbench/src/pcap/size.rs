@@ -25,10 +25,10 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Of that capture of a run.
+    /// Creates a measure of the size of this capture.
     ///
     /// # Errors
-    /// When nothing goes by a name that was asked for.
+    /// When the capture selects an unknown name.
     pub(crate) fn of(plan: &Plan, capture: Capture<'_>) -> Result<Size, Error> {
         Ok(Size {
             bytes: Arc::default(),

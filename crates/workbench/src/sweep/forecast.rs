@@ -189,7 +189,7 @@ fn probe(
 }
 
 impl Probe {
-    /// A run goes on as in the last quarter of what was seen of it: flows gather in the beginning.
+    /// Extrapolates from the last quarter of the trial run, because flows accumulate at the start.
     fn of(points: &[Point]) -> Probe {
         let last = points.last().copied().unwrap_or_default();
         let is_before = |point: &&Point| point.share <= last.share * 0.75;

@@ -361,7 +361,7 @@ impl Endpoint for Homa {
         let bytes = |extent: Extent| extent.bytes(fabric.bdp_bytes) as u64;
         let Fitted { params, curve } = fitted;
         let packets = params.packets(fabric.mtu, fabric.bdp_bytes);
-        // What is listed needs no sizes, and so no curve.
+        // Listed cut-offs need no sizes, and so no curve.
         if params.cutoffs != Sizes::NONE {
             return None;
         }
