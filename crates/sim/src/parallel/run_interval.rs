@@ -1,5 +1,5 @@
-//! Run intervals: windows that partitions run one after another, with a boundary exchange after
-//! each.
+//! Run intervals: sequences of windows. All partitions run a window in parallel, then they exchange
+//! boundary packets.
 
 use tidegate_core::{Span, Time};
 
@@ -15,7 +15,8 @@ use crate::traffic::feed::Feed;
 /// The run checks at this interval whether the condition that ends a run interval holds.
 const STEP: u64 = Span::us(1).as_ps();
 
-/// End of a run interval: the first of three conditions.
+/// A run interval. It ends at `until`, when `work` is used up, or when `awaits` holds, whichever is
+/// first.
 #[derive(Clone, Copy)]
 pub(crate) struct RunInterval {
     pub(crate) until: Time,

@@ -2,11 +2,11 @@
 //!
 //! Partitions run independently for a window. No packet can cross a boundary within a window,
 //! because its length is at most the shortest time from the start of a transmission to its landing
-//! in another partition. At the end of a window each partition commits its boundary ports, takes
-//! the packets that they have started off the links and hands them over. They land in a later
-//! window. In the receiving partition the port appears as its far end only: a link without a queue.
-//! It keeps the port's global ID, which breaks ties between events at equal times, so a run gives
-//! the same bytes in any partitioning.
+//! in another partition. At the end of a window each partition commits its boundary ports, removes
+//! the started packets from their links and hands them over. They land in a later window. The
+//! receiving partition stores only the link of such a port, not its queue. The link keeps the
+//! port's global ID, which breaks ties between events at equal times, so a run gives the same bytes
+//! in any partitioning.
 
 use std::ops::DerefMut;
 
@@ -74,7 +74,8 @@ impl Mailbox {
 
 impl<P: Probe, N: Naming> Partition<P, N> {
     /// Commits the boundary ports up to now and hands over the packets that they have started.
-    /// `mail` returns the mailbox of a partition. Returns when the first of these packets lands.
+    /// `mail` returns the mailbox of a partition. Returns the landing time
+    /// of the first of these packets.
     pub(crate) fn hand_over<M: DerefMut<Target = Mailbox>>(
         &mut self,
         mail: impl Fn(u32) -> M,
