@@ -1,9 +1,9 @@
 //! The event list: one pending entry per source, in a winner tree of bare 64-bit keys.
 //!
-//! A key is the time since a moving epoch (44 bits of picoseconds, 17.6 s) above the rank of its
-//! source (20 bits). The rank is a bijection of the source that depends on the time. So the key
-//! alone identifies the source; the order at equal times depends on content, not on the order of
-//! insertion; and no source wins every tie of a run.
+//! A key is the time since a moving epoch (44 bits of picoseconds, 17.6 s) above the tie number of
+//! its source (20 bits). The tie number is a permutation of the source's global ID that changes with
+//! the event time. So the key alone identifies the source; the order at equal times does not depend
+//! on the order of insertion; and no source wins every tie of a run.
 //!
 //! In a winner tree every source has a leaf of its own. Moving an entry is one walk to the root: a
 //! load, a minimum and a store per level, at addresses known in advance. No branch depends on where
@@ -11,23 +11,24 @@
 //! two levels, were slower (docs/notes/perf.md).
 //!
 //! Sources form groups. A group is one node of the fabric: the links that lead to it, and its own
-//! events. An event elsewhere affects a node only after the delay of a link. So the group of the
-//! earliest event runs a *node batch*: its events are handled in order for as long as no event of
-//! another group can precede them, and all other groups wait. The leaves of a group are side by
-//! side, so a batch updates only the subtree below the group's root; the levels above are updated
-//! when the batch ends. Batches do not change the order of events within one group. Events of two
-//! groups that are less than a lookahead apart may be handled in either order.
+//! events. An event elsewhere affects a node only after the delay of a link. So the group with the
+//! earliest event runs a *node batch*: its events are handled in order until the group's lookahead
+//! has passed or an event that concerns all groups is due. Other groups may have earlier events, but
+//! these cannot affect the group within that time. The leaves of a group are side by side, so a batch
+//! updates only the subtree below the group's root; the levels above are updated when the batch ends.
+//! Batches do not change the order of events within one group. Events of two groups that are less
+//! than a lookahead apart may be handled in either order.
 
 use tidegate_core::{Span, Time};
 
 use crate::naming::Naming;
 
-const RANK_BITS: u32 = 20;
+const TIE_BITS: u32 = 20;
 /// Maximum number of sources: links in both directions, hosts and a few more.
-pub(crate) const MAX_SOURCES: usize = 1 << RANK_BITS;
-const RANK_MASK: u64 = (1 << RANK_BITS) - 1;
+pub(crate) const MAX_SOURCES: usize = 1 << TIE_BITS;
+const TIE_MASK: u64 = (1 << TIE_BITS) - 1;
 /// Furthest that an entry can lie ahead of the epoch.
-const HORIZON: u64 = (1 << (64 - RANK_BITS)) - 2;
+const HORIZON: u64 = (1 << (64 - TIE_BITS)) - 2;
 /// Furthest that an event may be set ahead of the present. A source with a later deadline sets an
 /// event at this limit and then checks again.
 pub(crate) const FAR: Span = Span::s(4);
@@ -38,18 +39,18 @@ const _: () = assert!(STALE + 2 * FAR.as_ps() <= HORIZON);
 /// Key of a source without an event. Above every other key.
 const NONE: u64 = u64::MAX;
 
-/// Mask that turns sources into ranks by exclusive or. The highest bit in which two sources differ
+/// Mask that maps sources to tie numbers by exclusive or. The highest bit in which two sources differ
 /// decides their order, and the mask flips that bit at half of all times.
 #[inline(always)]
 fn scramble(at: u64) -> u64 {
-    at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RANK_BITS)
+    at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - TIE_BITS)
 }
 
 /// Writes a key into a leaf and updates the nodes above it.
 type Walk = fn(&mut [u64], usize, u64);
 
 /// Indexed by the number of levels below the root.
-const WALKS: [Walk; RANK_BITS as usize + 2] = [
+const WALKS: [Walk; TIE_BITS as usize + 2] = [
     walk::<2>,
     walk::<4>,
     walk::<8>,
@@ -141,7 +142,8 @@ impl<N: Naming> EventList<N> {
     /// of them.
     pub(crate) fn new(mut groups: Vec<Group>, common: Common, naming: N) -> Self {
         let Common { for_all: [a, b], for_hosts } = common;
-        // The sources that concern all groups take the first half of the leaves.
+        // The two sources that concern all groups take the first two of the four leaves of the common
+        // group, so one node covers exactly these.
         let sources = vec![a, b, for_hosts];
         groups.push(Group { sources, lookahead: Span::ZERO, is_host: true });
         let width = |group: &Group| group.sources.len().next_power_of_two();
@@ -192,8 +194,8 @@ impl<N: Naming> EventList<N> {
 
     #[inline(always)]
     fn event(&self, key: u64) -> (Time, u32) {
-        let at = self.epoch + (key >> RANK_BITS);
-        (Time::ps(at), self.naming.index_of((key & RANK_MASK ^ scramble(at)) as u32))
+        let at = self.epoch + (key >> TIE_BITS);
+        (Time::ps(at), self.naming.index_of((key & TIE_MASK ^ scramble(at)) as u32))
     }
 
     /// Returns the earliest event if it is not after `until`, and begins a batch of its group. The
@@ -202,14 +204,14 @@ impl<N: Naming> EventList<N> {
     #[inline(always)]
     pub(crate) fn open(&mut self, until: Time) -> Option<(Time, u32)> {
         let key = self.tree[1];
-        let most = (until.as_ps().saturating_sub(self.epoch).min(HORIZON) + 1) << RANK_BITS;
+        let most = (until.as_ps().saturating_sub(self.epoch).min(HORIZON) + 1) << TIE_BITS;
         if key >= most {
             return None;
         }
         let (at, source) = self.event(key);
         let (_, group) = self.leaf_of[source as usize];
         self.open = self.groups[group as usize];
-        let ahead = ((key >> RANK_BITS) + self.open.lookahead) << RANK_BITS;
+        let ahead = ((key >> TIE_BITS) + self.open.lookahead) << TIE_BITS;
         self.bound = ahead.min(most).min(self.tree[self.open.limit as usize]);
         Some((at, source))
     }
@@ -234,8 +236,8 @@ impl<N: Naming> EventList<N> {
         self.open = SHUT;
     }
 
-    /// Moves the event of `source` to `at`, which must lie within the horizon: at most [`FAR`]
-    /// ahead of the present.
+    /// Moves the event of `source` to `at`, which is at most [`FAR`] after the present. So it stays
+    /// within `HORIZON` of the epoch.
     #[inline(always)]
     pub(crate) fn set(&mut self, source: u32, at: Time) {
         self.write(source, self.key(source, at));
@@ -249,7 +251,7 @@ impl<N: Naming> EventList<N> {
         );
         let since = at.as_ps() - self.epoch;
         let name = self.naming.name(source) as u64;
-        since << RANK_BITS | (name ^ scramble(self.epoch + since))
+        since << TIE_BITS | (name ^ scramble(self.epoch + since))
     }
 
     /// Removes the event of `source`.
@@ -286,7 +288,7 @@ impl<N: Naming> EventList<N> {
         }
         let pending = self.leaf_of.iter().map(|&(leaf, _)| {
             let key = self.tree[leaf as usize];
-            (key != NONE).then(|| self.epoch + (key >> RANK_BITS))
+            (key != NONE).then(|| self.epoch + (key >> TIE_BITS))
         });
         let pending: Vec<_> = pending.collect();
         self.epoch = now.as_ps();

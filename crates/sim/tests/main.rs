@@ -6,7 +6,7 @@ mod circuits;
 mod collectives;
 mod dcpim;
 mod disciplines;
-mod engine;
+mod explicit_engine;
 mod expresspass;
 mod expresspass_crowds;
 mod faults;
