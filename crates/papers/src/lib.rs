@@ -7,7 +7,7 @@ mod plot;
 mod report;
 mod reproduce;
 #[cfg(test)]
-#[path = "../../runs/src/samples.rs"]
+#[path = "../../runs/tests/samples/mod.rs"]
 mod samples;
 
 pub use conditions::conditions;

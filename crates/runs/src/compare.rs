@@ -158,7 +158,7 @@ impl Comparison {
 }
 
 /// The scenario under each protocol.
-pub fn plans(
+pub(crate) fn plans(
     scenario: &Source,
     overrides: &[Override],
     protocols: &[String],

@@ -9,7 +9,7 @@ use tidegate_sim::RankFailure;
 
 use crate::{Aggregate, Comparison};
 
-/// An error of the workbench.
+/// An error of a run, a scenario, or a caller.
 #[derive(Debug)]
 pub enum Error {
     /// An option of the caller is invalid.

@@ -7,7 +7,7 @@
 
 pub mod cache;
 mod catalog;
-pub mod compare;
+mod compare;
 pub mod convert;
 pub mod destination;
 mod dissector;
@@ -28,8 +28,9 @@ mod ranks;
 pub mod readings;
 mod resolution;
 pub mod revision;
-pub mod run;
+mod run;
 #[cfg(test)]
+#[path = "../tests/samples/mod.rs"]
 mod samples;
 mod seeds;
 mod source;
@@ -40,7 +41,7 @@ pub mod warnings;
 
 pub use cache::{BUILD, can_keep, default_cache};
 pub use catalog::{ParameterInfo, ProtocolEntry, TelemetryBytes, protocol, protocols};
-pub use compare::{Carried, Compared, Comparison, carried, compare};
+pub use compare::{Carried, Compared, Comparison, carried, compare, in_parallel};
 pub use destination::Destination;
 pub use dissector::dissector;
 pub use error::{Error, Results};
@@ -55,7 +56,9 @@ pub use pcap::Capture;
 pub use ranks::Ranks;
 pub use readings::{Better, METRICS, is_share, key_words, limits, words};
 pub use revision::set_revision;
-pub use run::{Notice, ProgressListener, RunOptions, Tables, run, serve};
+pub use run::{
+    Kept, Notice, ProgressListener, RunOptions, Staged, Tables, publish, recorded, run, serve,
+};
 pub use seeds::{Aggregate, Aggregated, SeededRun, only_seeds, run_seeds, seeded_plans};
 pub use source::Source;
 pub use sweep::{

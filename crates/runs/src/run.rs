@@ -122,7 +122,7 @@ pub fn serve(plan: &Plan, options: &RunOptions<'_>) -> Result<(), Error> {
 
 /// Like [`run`], as one of several runs, on at most `threads` threads. The caller publishes the
 /// files.
-pub fn run_numbered(
+pub(crate) fn run_numbered(
     plan: &Plan,
     options: &RunOptions<'_>,
     threads: usize,

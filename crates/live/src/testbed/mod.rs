@@ -31,8 +31,8 @@ use tidegate_switch::{Config, Counts, Places, Report, SoftwareSwitch};
 
 use tidegate_runs::machine::Stopwatch;
 use tidegate_runs::observe::{LiveRun, Measure, Progress, Replay, RunOutput, setup};
-use tidegate_runs::run::{publish, recorded};
 use tidegate_runs::{Destination, Error, Results, RunOptions, interrupt};
+use tidegate_runs::{publish, recorded};
 
 pub use host::testbed_host;
 use hosts::{HostReport, Hosts};

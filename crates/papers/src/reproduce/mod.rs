@@ -39,7 +39,7 @@ pub use sensitivity::{Alternative, Sensitivity};
 #[cfg(target_os = "linux")]
 use tidegate_live::testbed;
 use tidegate_runs::cache::{Cache, Recording};
-use tidegate_runs::compare::in_parallel;
+use tidegate_runs::in_parallel;
 use tidegate_runs::observe::{Control, Measure, Observations, RunOutput, adapt, drive};
 use tidegate_runs::{Error, machine};
 
