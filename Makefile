@@ -100,4 +100,4 @@ reproduction:
 	  target/release/tidegate reproduce $$paper --sensitivity --out results/$$paper --force && \
 	  cp results/$$paper/reproduction.md results/$$paper/sensitivity.md docs/papers/$$paper/ && \
 	  cp results/$$paper/$$paper.record.json \
-	    crates/workbench/src/reproduce/records/$$paper.json || exit 1; done
+	    crates/papers/src/reproduce/records/$$paper.json || exit 1; done

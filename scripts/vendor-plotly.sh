@@ -5,7 +5,7 @@ set -euo pipefail
 version=4.1.1
 sha512=1oNF8PeQx2hv/y7tqEVWKD3JGwn/MGEMQ8mL9HUwsaqG9FGy/OU5FHUHvzqbqxN4mnwZGI9abTiE775C4kkjMQ==
 
-to="$(dirname "$0")/../crates/workbench/vendor/plotly"
+to="$(dirname "$0")/../crates/papers/vendor/plotly"
 name=plotly.js-basic-dist-min
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -15,7 +15,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("scenario", &["core", "algos"]),
     ("results", &["core", "algos"]),
     ("fluid", &[]),
-    ("workbench", &["core", "algos", "sim", "endpoint", "switch", "scenario", "results", "fluid"]),
+    ("runs", &["core", "algos", "sim", "endpoint", "scenario", "results", "fluid"]),
+    ("live", &["core", "algos", "sim", "endpoint", "switch", "scenario", "results", "runs"]),
+    ("papers", &["core", "algos", "sim", "scenario", "results", "fluid", "runs", "live"]),
+    ("workbench", &["scenario", "results", "runs", "live", "papers"]),
     ("cli", &["workbench", "mpi"]),
     ("python", &["workbench", "cli"]),
 ];

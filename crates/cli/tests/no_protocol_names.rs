@@ -40,9 +40,20 @@ fn no_protocol_names_outside_algos() {
     assert!(names.len() >= 8, "{names:?}");
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut files = Vec::new();
-    for name in
-        ["core", "sim", "scenario", "results", "workbench", "cli", "python", "endpoint", "fluid"]
-    {
+    for name in [
+        "core",
+        "sim",
+        "scenario",
+        "results",
+        "runs",
+        "papers",
+        "live",
+        "workbench",
+        "cli",
+        "python",
+        "endpoint",
+        "fluid",
+    ] {
         sources(&crates.join(name).join("src"), &mut files);
     }
     assert!(files.len() > 50, "{} files", files.len());

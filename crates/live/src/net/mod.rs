@@ -1,0 +1,409 @@
+//! Endpoints in live UDP mode: server, sender, and the measurements of both.
+//!
+//! Both run a [`Driver`] in their own thread, with no layer between the measurements and the
+//! socket.
+
+mod intervals;
+mod report;
+mod send;
+mod serve;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tidegate_algos::Protocol;
+use tidegate_core::workload::{Sizes, Traffic};
+use tidegate_core::{Need, Rate, Span};
+use tidegate_endpoint::driver::Driver;
+use tidegate_endpoint::node::{self, Config, ConfigError, Gone, Node, PeerId};
+use tidegate_endpoint::session::Key;
+use tidegate_endpoint::socket::{Socket, SocketOptions};
+use tidegate_scenario::{Override, load, magnitude};
+
+use tidegate_runs::Error;
+
+pub use intervals::Interval;
+pub use report::{Completed, NetEngine, NetSummary, Network, Settings, rate_shown, time_shown};
+pub use send::{Mode, SendOptions, send};
+pub use serve::{ServeOptions, serve};
+
+/// Shortest key that is considered secure.
+const MIN_KEY_BYTES: usize = 16;
+/// A peer that does not answer for this long is considered gone.
+const SILENCE: Span = Span::s(5);
+/// At the end, time for peers to confirm the close.
+const CLOSE_TIMEOUT: Span = Span::ms(500);
+/// Parameters that differ from those in a simulated fabric, for protocols that have them. A process
+/// waits about 50 us for its core on an idle machine, and milliseconds on a busy one. A target
+/// below that keeps a link idle, a timeout below it causes spurious retransmissions, and one
+/// acknowledgement per packet costs as much processor time as the packet.
+const LIVE_PARAMS: [(&str, &str); 6] = [
+    ("base_target", "500us"),
+    ("fs_range", "500us"),
+    ("ack_every", "2"),
+    ("ack_delay", "100us"),
+    ("min_rto", "10ms"),
+    ("initial_rto", "10ms"),
+];
+/// UDP payload of a full packet over Ethernet, and over loopback, whose MTU is 64 KiB.
+const ETHERNET_DATAGRAM: usize = 1_472;
+const LOOPBACK_DATAGRAM: usize = 8_972;
+/// Key of endpoints that have none: any other endpoint without a key can communicate with them.
+const NO_KEY: &[u8] = b"no key";
+/// The fabric that an endpoint assumes. Options change it as `--set` changes a scenario, so that
+/// quantities and parameters are parsed in one way.
+const FABRIC: &str = r#"
+duration = "1ms"
+warmup = "0ms"
+[fabric]
+kind = "star"
+hosts = 2
+mtu = "1024B"
+host_link = { rate = "1Gbps", delay = "1us" }
+[[traffic]]
+kind = "poisson"
+label = "messages"
+sizes = "1MB"
+load = 0.5
+"#;
+
+/// The default protocol.
+pub const USUAL: &str = Protocol::USUAL.info().name;
+
+/// Options of an endpoint, as written on the command line.
+#[derive(Clone, Debug, Default)]
+pub struct EndpointOptions {
+    /// The protocol.
+    pub protocol: String,
+    /// Parameters to change, `name=value`.
+    pub params: Vec<String>,
+    /// Rate of the link.
+    pub rate: String,
+    /// UDP payload of a full packet; `None`: the usual value for the network at that address, and
+    /// for a sender, the value of the peer.
+    pub datagram: Option<String>,
+    /// Round-trip time on an empty network.
+    pub base_rtt: Option<String>,
+    /// Bandwidth-delay product.
+    pub bdp: Option<String>,
+    /// Switches on the path.
+    pub hops: u32,
+    /// Functions of the switches.
+    pub switches: Vec<String>,
+    /// Number of strict priorities of the network.
+    pub priorities: u8,
+    /// File with the key.
+    pub key: Option<PathBuf>,
+    /// Disables segmentation and coalescing of datagrams.
+    pub no_offloads: bool,
+    /// How long the socket is polled before the thread sleeps.
+    pub busy_poll: Option<String>,
+}
+
+/// Functions of switches, by the name on the command line.
+pub const SWITCHES: [(&str, Need); 8] = [
+    ("ecn", Need::Ecn),
+    ("core-ecn", Need::CoreEcn),
+    ("peak", Need::PeakHopDelay),
+    ("hops", Need::HopRecords),
+    ("pfc", Need::Lossless),
+    ("credit-queues", Need::CreditQueues),
+    ("circuits", Need::Circuits),
+    ("same-clock", Need::SameClock),
+];
+
+/// An endpoint that is set up.
+struct Endpoint {
+    driver: Driver,
+    protocol: &'static str,
+    rate: Rate,
+    settings: Settings,
+    sizes: Sizes,
+    /// Mean number of messages per second that produce the requested load.
+    load: f64,
+}
+
+fn usage(option: &'static str, message: impl Into<String>) -> Error {
+    Error::Usage { option, message: message.into() }
+}
+
+/// Parses a quantity of an option.
+fn quantity(option: &'static str, text: &str, unit: &str, example: &str) -> Result<f64, Error> {
+    let known = magnitude(text).filter(|&(value, of)| of == unit && value > 0.0);
+    known.map(|(value, _)| value).ok_or_else(|| {
+        usage(option, format!("found {text:?}, expected a quantity such as {example}"))
+    })
+}
+
+fn span(option: &'static str, text: &str) -> Result<Span, Error> {
+    quantity(option, text, "us", "20us").map(Span::from_us_f64)
+}
+
+/// Parses a duration in the format of scenarios.
+pub fn duration(text: &str) -> Option<Duration> {
+    let (us, _) =
+        magnitude(text).filter(|&(us, unit)| unit == "us" && (0.0..1e12).contains(&us))?;
+    Some(Duration::from_nanos((us * 1e3) as u64))
+}
+
+/// Error for a host without an address.
+pub fn no_address(host: &str) -> Error {
+    usage(
+        "ADDRESS",
+        format!("found {host:?}, expected an address and a port, such as 127.0.0.1:5270"),
+    )
+}
+
+fn key(options: &EndpointOptions) -> Result<Key, Error> {
+    let Some(path) = &options.key else { return Ok(Key::new(NO_KEY)) };
+    let bytes = tidegate_scenario::files::read(path, 1 << 20)
+        .map_err(|why| usage("--key", format!("{}: {why}", path.display())))?;
+    let secret = unhex(&bytes).unwrap_or(bytes);
+    if secret.len() < MIN_KEY_BYTES {
+        let found = format!("{}: found a key of {} bytes", path.display(), secret.len());
+        return Err(usage("--key", format!("{found}, expected {MIN_KEY_BYTES} at least")));
+    }
+    Ok(Key::new(&secret))
+}
+
+/// Decodes a text of hexadecimal digits, two per byte, with an optional newline at the end; `None`
+/// for any other file, whose bytes are the key.
+fn unhex(text: &[u8]) -> Option<Vec<u8>> {
+    let digits = text.strip_suffix(b"\n").unwrap_or(text);
+    let digits = digits.strip_suffix(b"\r").unwrap_or(digits);
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|value| value as u8);
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if pairs.is_empty() || !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
+}
+
+/// Parameters of that protocol that have other defaults than in a simulated fabric.
+fn live_params(protocol: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let values = Protocol::named(protocol).map(|protocol| protocol.stack().values());
+    let names: Vec<_> = values.into_iter().flatten().map(|(name, _)| name).collect();
+    LIVE_PARAMS.into_iter().filter(move |(name, _)| names.contains(name))
+}
+
+/// Error for options that no node can be built from, with a correction.
+fn misconfigured(why: &ConfigError) -> Error {
+    match why {
+        ConfigError::Needs { needs, .. } => {
+            let named = SWITCHES.iter().filter(|(_, need)| needs.contains(need));
+            let names: Vec<_> = named.map(|(name, _)| *name).collect();
+            let switches = match names.is_empty() {
+                true => String::new(),
+                false => format!(" --switches {}", names.join(",")),
+            };
+            let priorities = match needs.contains(&Need::Priorities) {
+                true => " --priorities 2",
+                false => "",
+            };
+            let options = format!("if the network provides it, add{switches}{priorities}");
+            usage("--protocol", format!("{why}: {options}"))
+        }
+        ConfigError::Range { what, found, allowed } => {
+            let known = ["--rate", "--datagram", "--hops", "--priorities", "--base-rtt"];
+            let name = format!("--{}", what.to_lowercase().replace(' ', "-"));
+            match known.into_iter().find(|option| *option == name) {
+                Some(option) => usage(option, format!("found {found}, expected {allowed}")),
+                None => Error::Run(why.to_string()),
+            }
+        }
+    }
+}
+
+impl Endpoint {
+    /// Opens an endpoint at the address of `option`, with datagrams of `datagram` bytes unless the
+    /// options set another size. `sizes` and `load_of` describe the messages that it will send.
+    fn open(
+        options: &EndpointOptions,
+        datagram: usize,
+        (option, address): (&'static str, SocketAddr),
+        sizes: Option<&str>,
+        load_of: Option<&str>,
+    ) -> Result<Endpoint, Error> {
+        let mut changes = vec![
+            Override::protocol("--protocol", &options.protocol),
+            Override::option("--rate", "fabric.host_link.rate", &options.rate),
+        ];
+        let mut params = BTreeMap::from_iter(live_params(&options.protocol));
+        for param in &options.params {
+            let (name, value) = param
+                .split_once('=')
+                .ok_or_else(|| usage("--param", format!("found {param:?}, expected name=value")))?;
+            params.insert(name.trim(), value.trim());
+        }
+        for (name, value) in &params {
+            let key = format!("transport.params.{name}");
+            changes.push(Override::option("--param", &key, value));
+        }
+        let of_traffic = [("--size", "sizes", sizes), ("--load", "load", load_of)];
+        for (option, key, value) in of_traffic {
+            if let Some(value) = value {
+                let key = format!("traffic.messages.{key}");
+                changes.push(Override::option(option, &key, value));
+            }
+        }
+        let plan = load(FABRIC, "the fabric behind it", &changes)
+            .map_err(|why| Error::Scenario(why.to_string()))?;
+        let (Some(stack), Some(traffic)) = (plan.stacks.first(), plan.workload.traffic.first())
+        else {
+            return Err(Error::Run("the fabric behind an endpoint has no traffic".into()));
+        };
+        let rate = plan.fabric.links.first().map_or(Rate::gbps(1), |link| link.rate);
+        let datagram = match &options.datagram {
+            Some(text) => quantity("--datagram", text, "B", "1472B")? as usize,
+            None => datagram,
+        };
+        let mut config = Config {
+            datagram,
+            hops: options.hops,
+            priorities: options.priorities,
+            connections: plan.connections,
+            ..Config::real(stack.clone(), key(options)?, rate)
+        };
+        config.base_rtt = options.base_rtt.as_deref().map(|t| span("--base-rtt", t)).transpose()?;
+        let bdp = options.bdp.as_deref().map(|text| quantity("--bdp", text, "B", "100KB"));
+        config.bdp_bytes = bdp.transpose()?;
+        config.limits.silence = SILENCE;
+        for name in &options.switches {
+            let known = SWITCHES.iter().find(|(known, _)| known == name);
+            let names = || SWITCHES.map(|(name, _)| name).join(", ");
+            let &(_, need) = known.ok_or_else(|| {
+                usage("--switches", format!("found {name:?}, expected some of {}", names()))
+            })?;
+            config.switches.push(need);
+        }
+        if options.priorities > 1 {
+            config.switches.push(Need::Priorities);
+        }
+        let entropy = node::entropy().map_err(|why| Error::Run(why.to_string()))?;
+        let node = Node::new(config, entropy).map_err(|why| misconfigured(&why))?;
+        let socket_options = SocketOptions {
+            segment: !options.no_offloads,
+            coalesce: !options.no_offloads,
+            busy_poll: options.busy_poll.as_deref().map_or(Ok(Duration::ZERO), |text| {
+                duration(text).ok_or_else(|| {
+                    usage("--busy-poll", format!("found {text:?}, expected a time such as 50us"))
+                })
+            })?,
+            ..SocketOptions::default()
+        };
+        let socket = Socket::bind(address, socket_options)
+            .map_err(|why| usage(option, format!("{address}: {why}")))?;
+        let mean = match &traffic.sizes {
+            Sizes::Fixed(bytes) => *bytes as f64,
+            Sizes::Drawn(distribution) => distribution.mean_bytes,
+        };
+        let load = load_of.map_or(0.0, |_| plan_load(&plan.workload.traffic) / 8.0 / mean);
+        Ok(Endpoint {
+            driver: Driver::new(node, socket),
+            protocol: stack.protocol().info().name,
+            rate,
+            settings: Settings {
+                rate_gbps: rate.as_bps() as f64 / 1e9,
+                datagram_bytes: datagram as u64,
+                params: params.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            },
+            sizes: traffic.sizes.clone(),
+            load,
+        })
+    }
+}
+
+/// Default datagram size for the network at an address.
+fn usual_datagram(address: SocketAddr) -> usize {
+    if address.ip().to_canonical().is_loopback() { LOOPBACK_DATAGRAM } else { ETHERNET_DATAGRAM }
+}
+
+/// Reports a warning if the path to a peer is outside the protocol's design range.
+fn warned(node: &Node, peer: PeerId, protocol: &str, notice: &dyn Fn(&str)) -> Option<String> {
+    let warning = format!("{protocol}: {}", node.domain_warning(peer)?);
+    notice(&format!("warning: {warning}"));
+    Some(warning)
+}
+
+/// Payload that generators send to one host, in bit/s. The fabric has two hosts, and both send.
+fn plan_load(traffic: &[Traffic]) -> f64 {
+    traffic.first().and_then(tidegate_scenario::asked_bps).unwrap_or(0.0) / 2.0
+}
+
+/// Error of a node's socket.
+fn failed(why: io::Error) -> Error {
+    Error::Run(format!("the socket failed: {why}"))
+}
+
+/// Message for the end of a session, with the options to change.
+fn session_error(why: Gone, to: SocketAddr, protocol: &str) -> String {
+    match why {
+        Gone::TooLong { .. } => format!("{to}: {why}: set --datagram"),
+        Gone::OtherProtocol => {
+            format!("{to} runs another protocol than {protocol}: set --protocol")
+        }
+        Gone::OtherParameters => format!("{to} runs {protocol} with other parameters: set --param"),
+        Gone::OtherPayload { .. } => format!("{to}: {why}: set --datagram or --hops"),
+        _ => format!("{to}: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The key that `--key` reads from a file of these bytes.
+    fn key_of(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, bytes).unwrap();
+        let options = EndpointOptions { key: Some(path), ..EndpointOptions::default() };
+        key(&options).map(|_| unhex(bytes).unwrap_or(bytes.to_vec()))
+    }
+
+    #[test]
+    fn a_binary_key_is_read_as_it_is() {
+        // White space, at the ends or everywhere, is part of a binary key.
+        for edge in [b' ', b'\n', b'\t', b'\r', 0, 255] {
+            for bytes in [[edge; 16], {
+                let mut b = [200; 16];
+                b[0] = edge;
+                b[15] = edge;
+                b
+            }] {
+                assert_eq!(key_of(&bytes).unwrap(), bytes);
+            }
+        }
+        assert_eq!(key_of(b"sixteen bytes at least\n").unwrap(), b"sixteen bytes at least\n");
+        assert!(key_of(&[7; 15]).unwrap_err().to_string().contains("a key of 15 bytes"));
+    }
+
+    #[test]
+    fn a_hexadecimal_key_is_decoded() {
+        let bytes = b"\x00\x0a\xff\x20456789abcdef\x7f\x80".to_vec();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        for text in [hex.clone(), format!("{hex}\n"), format!("{}\r\n", hex.to_uppercase())] {
+            assert_eq!(key_of(text.as_bytes()).unwrap(), bytes);
+        }
+        // An odd number of digits is a text key; sixteen digits are eight bytes.
+        assert_eq!(key_of(&hex.as_bytes()[1..]).unwrap(), hex.as_bytes()[1..]);
+        assert!(key_of(b"0123456789abcdef\n").unwrap_err().to_string().contains("8 bytes"));
+    }
+
+    #[test]
+    fn live_parameters_apply_where_they_exist() {
+        let names = |protocol| live_params(protocol).map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(USUAL), LIVE_PARAMS.map(|(name, _)| name));
+        assert!(names("nothing").is_empty());
+    }
+
+    #[test]
+    fn only_loopback_has_long_datagrams() {
+        let usual = |text: &str| usual_datagram(text.parse().unwrap());
+        assert_eq!((usual("127.0.0.9:1"), usual("[::1]:1")), (8_972, 8_972));
+        assert_eq!((usual("10.0.0.1:1"), usual("0.0.0.0:1")), (1_472, 1_472));
+    }
+}

@@ -1,0 +1,311 @@
+//! Plots of messages.
+
+use std::collections::BTreeMap;
+
+use tidegate_algos::Protocol;
+use tidegate_results::{BySize, Curve, FctSummary, Fixed, FlowSummary, Summary};
+
+use super::configurations::Configuration;
+use super::flows::Message;
+use super::read::Run;
+use crate::plot::{Axis, Distribution, Line, LineFlows, LinePart, MARKERS, PALETTE, Plot, Points};
+
+/// Points of a distribution: at even shares, and at closer shares the fewer values remain above.
+const STEPS: usize = 150;
+/// Points of a distribution of a size class.
+const PART_STEPS: usize = 50;
+/// Size classes have own distributions in the page up to this number of them.
+const PARTS_MAX: usize = 1000;
+
+/// Maximum number of labels with plots of their own; the others appear only in tables.
+const LABELS_MAX: usize = 6;
+
+/// Reads one value of a class of messages.
+type Quantity<'a> = &'a dyn Fn(&FctSummary) -> Option<Fixed>;
+
+/// Completion of messages per label: distribution, single messages, and values by size. Labels are
+/// never merged, because their shares of messages differ between protocols if requests wait for
+/// replies.
+pub(crate) fn messages(all: &[Configuration<'_>]) -> Vec<Plot> {
+    let labels = labels(all);
+    let titled = |title: &str, label: &str| match labels.len() {
+        1 => title.to_owned(),
+        _ => format!("{title}: {}", named(label)),
+    };
+    labels.iter().take(LABELS_MAX).flat_map(|label| of_label(all, label, &titled)).collect()
+}
+
+/// A label in titles.
+pub(crate) fn named(label: &str) -> &str {
+    if label.is_empty() { "without a label" } else { label }
+}
+
+/// Labels of messages, in the order of their first appearance; the empty label stands for messages
+/// without one.
+pub(crate) fn labels<'a>(all: &[Configuration<'a>]) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for group in all.iter().flat_map(|one| &one.runs).flat_map(|run| &run.summary.groups) {
+        if group.fct.count > 0 && !found.contains(&group.label.as_str()) {
+            found.push(&group.label);
+        }
+    }
+    found
+}
+
+/// The messages of a label in a summary; an empty label selects those without one.
+pub(crate) fn fct<'a>(summary: &'a Summary, label: &str) -> Option<&'a FctSummary> {
+    if !label.is_empty() {
+        return summary.fct.get(label);
+    }
+    let mut own = summary.groups.iter().filter(|group| group.fct.count > 0);
+    let is_all = own.clone().all(|group| group.label.is_empty());
+    match own.clone().filter(|group| group.label.is_empty()).count() {
+        _ if is_all => summary.fct.get("all"),
+        1 => own.find(|group| group.label.is_empty()).map(|group| &group.fct),
+        _ => None,
+    }
+}
+
+fn of_label(
+    all: &[Configuration<'_>],
+    label: &str,
+    titled: &dyn Fn(&str, &str) -> String,
+) -> Vec<Plot> {
+    let mut plots = vec![slowdowns(all, label), single(all, label)];
+    let known = |value: Option<Fixed>, hidden: bool| value.filter(|_| !hidden);
+    let quantities: [(&str, &str, Quantity); 4] = [
+        ("Slowdown by size, median", "slowdown", &|fct| {
+            known(fct.slowdown.p50, fct.hides_slowdown(500))
+        }),
+        ("Slowdown by size, 99th percentile", "slowdown", &|fct| {
+            known(fct.slowdown.p99, fct.hides_slowdown(10))
+        }),
+        ("Completion time by size, median", "completion time (µs)", &|fct| {
+            known(fct.p50_us, fct.hides(500))
+        }),
+        ("Completion time by size, 99th percentile", "completion time (µs)", &|fct| {
+            known(fct.p99_us, fct.hides(10))
+        }),
+    ];
+    plots.extend(quantities.map(|(title, unit, of)| Plot {
+        title: title.to_owned(),
+        x: axis("message size (bytes, middle of a decade)", true),
+        y: axis(unit, true),
+        lines: lines(all, |one| by_size(one, label, of)),
+        ..Plot::default()
+    }));
+    for plot in &mut plots {
+        plot.title = titled(&plot.title, label);
+        plot.lines.iter_mut().for_each(|line| line.label = Some(label.to_owned()));
+    }
+    plots
+}
+
+/// A line for every configuration in its protocol's colour. A later line of the same protocol is
+/// lighter and dashed.
+pub(crate) fn lines(
+    all: &[Configuration<'_>],
+    drawn: impl Fn(&Configuration<'_>) -> Line,
+) -> Vec<Line> {
+    let line = |(i, one): (usize, &Configuration<'_>)| {
+        let earlier = all[..i].iter().filter(|other| other.protocol == one.protocol).count();
+        let info = one.protocol.and_then(Protocol::named).map(Protocol::info);
+        let color = info.map_or(PALETTE[i % PALETTE.len()], |info| info.color);
+        Line {
+            name: one.title.to_owned(),
+            color: color.to_owned(),
+            dash: info.map_or(i / PALETTE.len(), |info| info.dash.index() + earlier),
+            marker: Some(
+                info.map_or(MARKERS[i % MARKERS.len()], |info| info.marker.name()).to_owned(),
+            ),
+            protocol: one.protocol.map(str::to_owned),
+            ..drawn(one)
+        }
+    };
+    let lines = all.iter().enumerate().map(line);
+    lines.filter(|line| !line.points.is_empty()).collect()
+}
+
+pub(crate) fn axis(label: &str, log: bool) -> Axis {
+    Axis { label: label.to_owned(), log, ..Axis::default() }
+}
+
+/// The share of values (in order) that exceed each value, at about twice `steps` points.
+pub(crate) fn larger(values: &[f64], steps: usize) -> Points {
+    let n = values.len();
+    let point = |(i, value): (usize, &f64)| (*value, (n - 1 - i) as f64 / n as f64);
+    thinned(&values.iter().enumerate().map(point).collect::<Vec<_>>(), steps)
+}
+
+/// About twice `steps` points of a distribution (values in order, with the share of all that are
+/// larger).
+fn thinned(points: &[(f64, f64)], steps: usize) -> Points {
+    let n = points.len();
+    let mut above: Vec<usize> = (0..n).step_by(n.div_ceil(steps).max(1)).collect();
+    let factor = (n as f64).powf(1.0 / steps as f64);
+    let mut at = n.saturating_sub(1);
+    while at > 0 {
+        above.push(at);
+        at = ((at as f64 / factor) as usize).min(at - 1);
+    }
+    above.sort_unstable_by(|a, b| b.cmp(a));
+    above.dedup();
+    Points(above.iter().map(|at| points[n - 1 - at]).collect())
+}
+
+/// Slowdowns with the share of messages that exceed them, by the same estimator as the percentiles
+/// of summaries.
+fn distribution<'a>(messages: impl Iterator<Item = &'a Message>, steps: usize) -> Points {
+    let mut sizes: BTreeMap<usize, [Vec<(u64, u64)>; 2]> = BTreeMap::new();
+    for message in messages {
+        let of_size = sizes.entry(message.size).or_default();
+        of_size[usize::from(message.has_finished)].push((message.slowdown, 1));
+    }
+    let curves = sizes.into_values().map(|mut of_size| {
+        of_size.iter_mut().for_each(|messages| messages.sort_unstable());
+        let [open, known] = of_size;
+        Curve::of(&known, &open)
+    });
+    let curve = Curve::together(curves);
+    let point = |(slowdown, larger)| (Fixed::millionths(slowdown).as_f64(), larger);
+    thinned(&curve.larger().map(point).collect::<Vec<_>>(), steps)
+}
+
+/// The distribution of slowdowns over all seeds, and of each size class.
+fn slowdowns(all: &[Configuration<'_>], label: &str) -> Plot {
+    let classes = tidegate_results::SIZE_BOUNDS.len() + 1;
+    let with_parts = all.len() * classes * labels(all).len() <= PARTS_MAX;
+    Plot {
+        title: "Slowdown of messages".to_owned(),
+        x: axis("slowdown (completion time over that in an empty network)", true),
+        y: Axis { to: Some(1.0), ..axis("share of messages", false) },
+        lines: lines(all, |one| {
+            let is_its = |run: &Run, message: &Message| {
+                run.flows.labels.get(&message.id).map_or("", String::as_str) == label
+            };
+            let messages = one.runs.iter().flat_map(|run| {
+                run.flows.messages.iter().filter(move |message| is_its(run, message))
+            });
+            let messages: Vec<&Message> = messages.collect();
+            let points = distribution(messages.iter().copied(), STEPS);
+            let parts = if with_parts { by_class(&messages) } else { Vec::new() };
+            Line { points, parts, ..Line::default() }
+        }),
+        distribution: Some(Distribution::Cumulative),
+        ..Plot::default()
+    }
+}
+
+/// Distributions of each size class that occurs.
+fn by_class(messages: &[&Message]) -> Vec<LinePart> {
+    let mut classes: BTreeMap<usize, Vec<&Message>> = BTreeMap::new();
+    messages.iter().for_each(|message| classes.entry(message.size).or_default().push(message));
+    let part = |(size, messages): (usize, Vec<&Message>)| LinePart {
+        size,
+        points: distribution(messages.into_iter(), PART_STEPS),
+    };
+    classes.into_iter().map(part).collect()
+}
+
+/// Single messages of the first seed.
+fn single(all: &[Configuration<'_>], label: &str) -> Plot {
+    let point = |flow: &FlowSummary| {
+        Some((flow.size_bytes.filter(|bytes| *bytes > 0)? as f64, flow.slowdown?.as_f64()))
+    };
+    let line = |one: &Configuration<'_>| {
+        let flows = one.run().flows.shown.iter().filter(|flow| flow.label == label);
+        let (points, ids): (Vec<_>, Vec<u64>) =
+            flows.filter_map(|flow| Some((point(flow)?, flow.id))).unzip();
+        let flows = Some(LineFlows { run: one.first, ids });
+        Line { points: points.into(), apart: true, flows, ..Line::default() }
+    };
+    Plot {
+        title: "Single messages: the slowest, and a sample".to_owned(),
+        x: axis("message size (bytes)", true),
+        y: axis("slowdown", true),
+        lines: lines(all, line),
+        ..Plot::default()
+    }
+}
+
+/// The middle of a size class, which is a decade.
+fn middle(size: &BySize) -> f64 {
+    size.below_bytes.map_or(size.min_bytes as f64 * 2.0, |below| {
+        ((size.min_bytes.max(100) as f64) * below as f64).sqrt()
+    })
+}
+
+/// A value of the messages of each size: mean over the seeds, minimum and maximum.
+fn by_size(one: &Configuration<'_>, label: &str, of: Quantity<'_>) -> Line {
+    let mut sizes: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
+    for run in &one.runs {
+        for size in fct(&run.summary, label).iter().flat_map(|fct| &fct.by_size) {
+            let value = of(&size.fct).map(Fixed::as_f64);
+            let values = sizes.entry(size.min_bytes).or_default();
+            values.extend(value.map(|value| (middle(size), value)));
+        }
+    }
+    // A size is omitted unless all seeds have a value: a mean over the others would be biased to
+    // the faster seeds.
+    sizes.retain(|_, values| values.len() == one.runs.len());
+    let mean = |values: &Vec<(f64, f64)>| {
+        let sum: f64 = values.iter().map(|point| point.1).sum();
+        (values[0].0, sum / values.len() as f64)
+    };
+    let range = |values: &Vec<(f64, f64)>| {
+        let each = || values.iter().map(|point| point.1);
+        (each().fold(f64::INFINITY, f64::min), each().fold(0.0, f64::max))
+    };
+    let several = one.runs.len() > 1;
+    Line {
+        points: Points(sizes.values().map(mean).collect()),
+        range: Points(if several { sizes.values().map(range).collect() } else { Vec::new() }),
+        ..Line::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Distribution of messages with these slowdowns, and of `open` messages whose slowdowns exceed
+    /// `bound`.
+    fn drawn(values: impl Iterator<Item = u64>, open: usize, bound: u64) -> Points {
+        let message = |times, has_finished| {
+            let slowdown = Fixed::nearest(times as f64).unwrap().as_millionths();
+            Message { slowdown, has_finished, size: 0, id: 0 }
+        };
+        let open = (0..open).map(|_| message(bound, false));
+        let all: Vec<_> = values.map(|times| message(times, true)).chain(open).collect();
+        distribution(all.iter(), STEPS)
+    }
+
+    #[test]
+    fn a_distribution_ends_at_the_known_share() {
+        let points = drawn(0..2001, 0, 0);
+        assert!(points.len() <= 2 * STEPS + 2 && points.last() == Some(&(2000.0, 0.0)));
+        assert_eq!(drawn(0..2001, 667, 2000).last(), Some(&(2000.0, 0.25)));
+        assert!(drawn(0..0, 1, 0).is_empty());
+    }
+
+    #[test]
+    fn early_unfinished_messages_count_as_long() {
+        let points = drawn([1, 2, 3, 4].into_iter(), 2, 2);
+        let expected = [(1.0, 5.0 / 6.0), (2.0, 4.0 / 6.0), (3.0, 2.0 / 6.0), (4.0, 0.0)];
+        for (found, expected) in points.iter().zip(expected) {
+            assert!(found.0 == expected.0 && (found.1 - expected.1).abs() < 1e-12, "{found:?}");
+        }
+        assert_eq!(points.len(), 4);
+    }
+
+    #[test]
+    fn the_tail_keeps_single_values() {
+        let four = [(1.0, 0.75), (2.0, 0.5), (3.0, 0.25), (9.0, 0.0)];
+        assert_eq!(drawn([1, 2, 3, 9].into_iter(), 0, 0)[..], four);
+        let points = drawn(0..100_000, 0, 0);
+        assert!(points.len() <= 2 * STEPS + 2, "{}", points.len());
+        let last = [(99_997.0, 2e-5), (99_998.0, 1e-5), (99_999.0, 0.0)];
+        assert_eq!(points[points.len() - 3..], last);
+        assert_eq!(points[0], (0.0, 0.99999), "and the shortest");
+    }
+}

@@ -1,0 +1,189 @@
+//! The page of a reproduction.
+
+use std::fmt::Write;
+
+use super::data::Data;
+use super::html::{Row, figures, section, table};
+use super::markup::{escaped, marked_up, marked_up_line};
+use crate::plot::{Axis, Line, Plot, Points};
+use crate::reproduce::{
+    ClaimResult, Counts, DERIVED, PaperText, Picture, Verdict, measured, paper_value, values,
+};
+
+/// All verdicts, the best first, with their colours in plots.
+const VERDICTS: [(Verdict, &str, &str); 4] = [
+    (Verdict::Reproduced, "#009e73", "circle"),
+    (Verdict::Conditional, "#56b4e9", "diamond"),
+    (Verdict::Direction, "#e69f00", "triangle-up"),
+    (Verdict::Deviates, "#d55e00", "cross"),
+];
+
+/// A reproduction: totals, then every figure with its claims.
+pub(crate) fn reproduction(
+    claims: &[ClaimResult],
+    papers: &[PaperText],
+    pictures: &[Picture],
+    data: &mut Data,
+) -> String {
+    let mut html = totals(claims);
+    for paper in papers {
+        let opening = marked_up(&paper.opening());
+        html.push_str(&section(&paper.title, &format!("<div class=\"text\">{opening}</div>\n")));
+        for figure in &paper.figures {
+            let mut inner = String::new();
+            for paragraph in &figure.said {
+                let _ = writeln!(inner, "<div class=\"text\">{}</div>", marked_up(paragraph));
+            }
+            let is_its =
+                |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
+            let own: Vec<&ClaimResult> = claims.iter().filter(is_its).collect();
+            let named = |name: &String| pictures.iter().find(|picture| picture.name == *name);
+            let drawn = figure.pictures.iter().filter_map(named);
+            let drawn = drawn.map(|picture| (Some(picture.name.clone()), picture.plot.clone()));
+            let held = beside_paper(&own).map(|plot| {
+                (Some(format!("{}-figure-{}-claims", paper.paper, figure.figure)), plot)
+            });
+            inner.push_str(&figures(data, drawn.chain(held)));
+            if !own.is_empty() {
+                inner.push_str(&claim_table(&own));
+            }
+            html.push_str(&section(&format!("Figure {}: {}", figure.figure, figure.title), &inner));
+        }
+    }
+    html
+}
+
+/// Totals of the verdicts at the head of the page. Each is a button that shows and hides its
+/// claims.
+fn totals(claims: &[ClaimResult]) -> String {
+    if claims.is_empty() {
+        return String::new();
+    }
+    let mut html = String::from("<p class=\"totals\">");
+    for (verdict, ..) in VERDICTS {
+        let name = verdict.name();
+        let count = claims.iter().filter(|claim| claim.verdict == verdict).count();
+        let _ = write!(
+            html,
+            "<button type=\"button\" data-verdict=\"{name}\" aria-pressed=\"true\"><b \
+             class=\"{name}\">{count}</b> {name}</button> "
+        );
+    }
+    let Counts { numbers, others } = Counts::of(claims);
+    // A claim on which the seed has no effect counts one seed.
+    let seeds = claims.iter().map(|claim| claim.seeds.count).max().unwrap_or_default();
+    let derived = if claims.iter().any(|claim| claim.derived) { DERIVED } else { "" };
+    let _ = writeln!(
+        html,
+        "of {} claims</p>\n<p>Of {} that the papers print: {numbers}. Of {}: {others}. Several \
+         readings of a sentence count once here, and so do its parts. {} {derived}</p>",
+        claims.len(),
+        numbers.named("number", "numbers"),
+        others.named("ordering or trend", "orderings and trends"),
+        values(seeds),
+    );
+    html
+}
+
+/// Plot of measured values divided by the paper's, for claims in which both are positive.
+fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {
+    let over = |claim: &ClaimResult, value: Option<f64>| {
+        Some(value? / claim.paper_value?).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+    };
+    let shown: Vec<(&ClaimResult, f64)> =
+        claims.iter().filter_map(|claim| Some((*claim, over(claim, claim.measured)?))).collect();
+    if shown.is_empty() {
+        return None;
+    }
+    let line = |(verdict, color, marker): (Verdict, &str, &str)| {
+        let own =
+            || shown.iter().enumerate().filter(move |(_, (claim, _))| claim.verdict == verdict);
+        let range = |(_, (claim, ratio)): (usize, &(&ClaimResult, f64))| {
+            let end = |value| over(claim, value).unwrap_or(*ratio);
+            (end(claim.seeds.least), end(claim.seeds.most))
+        };
+        Line {
+            name: verdict.name().to_owned(),
+            color: color.to_owned(),
+            marker: Some(marker.to_owned()),
+            points: Points(own().map(|(i, (_, ratio))| (i as f64, *ratio)).collect()),
+            range: Points(own().map(range).collect()),
+            apart: true,
+            ..Line::default()
+        }
+    };
+    let ends = (-0.5, shown.len() as f64 - 0.5);
+    let paper = Line {
+        name: "the paper".to_owned(),
+        color: "#808080".to_owned(),
+        dash: 1,
+        points: Points(vec![(ends.0, 1.0), (ends.1, 1.0)]),
+        ..Line::default()
+    };
+    let lines = VERDICTS.map(line).into_iter().filter(|line| !line.points.is_empty());
+    Some(Plot {
+        title: "Measured values relative to the paper's".to_owned(),
+        x: Axis {
+            from: Some(ends.0),
+            to: Some(ends.1),
+            names: shown.iter().map(|(claim, _)| claim.claim.clone()).collect(),
+            ..Axis::default()
+        },
+        y: Axis { label: "measured / paper".to_owned(), log: true, ..Axis::default() },
+        lines: std::iter::once(paper).chain(lines).collect(),
+        ..Plot::default()
+    })
+}
+
+fn claim_table(claims: &[&ClaimResult]) -> String {
+    let titles = [
+        ("claim", false),
+        ("what", false),
+        ("paper", true),
+        ("measured", true),
+        ("verdict", false),
+        ("why", false),
+    ];
+    let rows = claims.iter().map(|claim| {
+        let verdict = claim.verdict.name();
+        Row::from(vec![
+            escaped(&claim.claim),
+            marked_up_line(&claim.text),
+            escaped(&paper_value(claim)),
+            escaped(&measured(claim)),
+            format!("<b class=\"{verdict}\">{verdict}</b>"),
+            marked_up_line(&claim.why),
+        ])
+    });
+    format!("<div class=\"claims\">{}</div>", table(&titles, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::Seeds;
+
+    #[test]
+    fn totals_show_seeds_and_derived_values() {
+        let claim = |count, derived| ClaimResult {
+            paper: "p".to_owned(),
+            figure: "1".to_owned(),
+            claim: "c".to_owned(),
+            sentence: "c".to_owned(),
+            is_part: false,
+            text: "it is so".to_owned(),
+            paper_value: Some(1.0),
+            derived,
+            measured: Some(2.0),
+            unit: String::new(),
+            verdict: Verdict::Direction,
+            as_chosen: Verdict::Direction,
+            why: String::new(),
+            seeds: Seeds { count, least: None, most: None },
+        };
+        let quick = totals(&[claim(1, false), claim(1, false)]);
+        assert!(quick.contains("from one seed") && !quick.contains(DERIVED), "{quick}");
+        let whole = totals(&[claim(1, true), claim(3, false)]);
+        assert!(whole.contains("means over 3 seeds") && whole.contains(DERIVED), "{whole}");
+    }
+}

@@ -1,0 +1,421 @@
+//! The sections of a page about runs.
+
+use std::fmt::Write;
+
+use tidegate_results::{FctSummary, Fixed, Summary};
+
+use super::charts;
+use super::configurations::Configuration;
+use super::data::Data;
+use super::differences::{LACKING, differences};
+use super::html::{NONE, Row, figures, note, notes, section, table};
+use super::jobs::jobs;
+use super::markup::escaped;
+use super::over_keys;
+use super::over_time::{self, PORTS_SHOWN};
+use super::read::Run;
+use crate::conditions;
+use crate::plot::Plot;
+use tidegate_runs::numbers::with_unit;
+use tidegate_runs::warnings::gathered;
+
+/// Prefix of a percentile that is only a lower bound.
+const BOUND: &str = "≥";
+
+/// Maximum number of runs listed in a text; the others are counted.
+const TITLES_MAX: usize = 12;
+/// Maximum number of warnings shown.
+pub(crate) const WARNINGS_MAX: usize = 40;
+
+/// Sections about runs: differences, messages, goodput, queues and the fabric, as far as there are
+/// data. The first `drawn` configurations are drawn one by one. `warned` holds the warnings of
+/// comparisons.
+pub(crate) fn runs(
+    runs: &[Run],
+    (all, drawn): (&[Configuration<'_>], &[Configuration<'_>]),
+    warned: &[String],
+    data: &mut Data,
+) -> String {
+    let mut html = scenarios(runs, all);
+    html.push_str(&differing(runs, all));
+    html.push_str(&section("Summary", &format!("{}{}", warnings(warned, all), groups(runs))));
+    html.push_str(&how_drawn(all, drawn.len()));
+    html.push_str(&jobs(runs, drawn, data));
+    let sections = [
+        ("Values over keys", over_keys::plots(runs, all)),
+        ("Messages", charts::messages(drawn)),
+        ("Goodput over time", over_time::goodput(drawn)),
+        ("Queues", over_time::queues(drawn)),
+        ("Pauses over time", over_time::pauses(drawn)),
+    ];
+    for (title, plots) in sections {
+        html.push_str(&plots_of(title, plots, data));
+    }
+    if data.runs.iter().any(|run| run.has_fabric()) {
+        html.push_str(&section("Fabric", "<figure class=\"fabric\"></figure>\n"));
+    }
+    html.push_str(&section("Busiest switch ports", &links(runs)));
+    if runs.iter().any(|run| run.summary.pauses.is_some()) {
+        html.push_str(&section("Pauses", &pauses(runs)));
+    }
+    html
+}
+
+/// The warnings of comparisons, and those of each configuration's runs.
+fn warnings(of_comparisons: &[String], all: &[Configuration<'_>]) -> String {
+    let mut merged = of_comparisons.to_vec();
+    for one in all {
+        // The title already begins with the protocol.
+        let own = one.protocol.map(|protocol| format!("{protocol}: "));
+        let plain = |text: &String| {
+            let rest = own.as_ref().and_then(|own| text.strip_prefix(own.as_str()));
+            rest.unwrap_or(text).to_owned()
+        };
+        let of_seed = |run: &&Run| {
+            let texts = run.summary.warnings.iter().map(plain).collect();
+            (format!("seed {}", run.summary.seed), texts)
+        };
+        let of_seeds = gathered(&one.runs.iter().map(of_seed).collect::<Vec<_>>());
+        merged.extend(of_seeds.into_iter().map(|text| format!("{}: {text}", one.title)));
+    }
+    notes(&merged, WARNINGS_MAX, "more warnings, in the summaries of the runs.")
+}
+
+/// Note about configurations that plots omit or merge.
+fn how_drawn(all: &[Configuration<'_>], drawn: usize) -> String {
+    let mut html = String::new();
+    if all.len() > drawn {
+        let titles: Vec<&str> = all[drawn..].iter().map(|one| one.title).collect();
+        let _ = writeln!(
+            html,
+            "<p class=\"quiet\">Except for plots over keys, plots show the first {drawn} \
+             configurations. The others appear only in the tables: {}.</p>",
+            runs_named(&titles)
+        );
+    }
+    if all.iter().any(|one| one.runs.len() > 1) {
+        html.push_str(&note(
+            "Runs that differ only in their seed are drawn as one: distributions cover the \
+             messages of all seeds, lines by size are means with the minimum and maximum of a \
+             seed, and plots over time or of single messages show the first seed.",
+        ));
+    }
+    html
+}
+
+/// The simulated scenarios. Runs that differ only in their seed are grouped.
+fn scenarios(runs: &[Run], all: &[Configuration<'_>]) -> String {
+    let mut lines: Vec<(&str, String, Vec<u64>)> = Vec::new();
+    for summary in runs.iter().map(|run| &run.summary) {
+        let text = format!(
+            "{}, measured from {}{}",
+            with_unit(Some(summary.sim_seconds * 1e3), "ms"),
+            with_unit(Some(summary.warmup_seconds * 1e3), "ms"),
+            connections(summary)
+        );
+        let is_same = |(name, other, _): &&mut (&str, String, Vec<u64>)| {
+            (*name, other.as_str()) == (summary.name.as_str(), text.as_str())
+        };
+        match lines.iter_mut().find(is_same) {
+            Some((.., seeds)) if seeds.contains(&summary.seed) => {}
+            Some((.., seeds)) => seeds.push(summary.seed),
+            None => lines.push((&summary.name, text, vec![summary.seed])),
+        }
+    }
+    let more = lines.len().saturating_sub(TITLES_MAX);
+    let line = |(name, text, seeds): &(&str, String, Vec<u64>)| {
+        format!("{}, {}: {text}", escaped(name), seeds_named(seeds))
+    };
+    let mut lines: Vec<String> = lines.iter().take(TITLES_MAX).map(line).collect();
+    if more > 0 {
+        lines.push(format!("And {more} more: see the table of scenario differences."));
+    }
+    let named = all.iter().map(|one| (one.title, &one.run().summary));
+    lines.push(escaped(&conditions(&named.collect::<Vec<_>>())));
+    lines.iter().map(|text| format!("<p>{text}</p>\n")).collect()
+}
+
+/// `seed 3`, `seeds 1 to 5`, `seeds 1, 7`.
+fn seeds_named(seeds: &[u64]) -> String {
+    match seeds {
+        [only] => format!("seed {only}"),
+        [first, .., last] if seeds.len() > 2 && seeds.is_sorted_by(|a, b| a + 1 == *b) => {
+            format!("seeds {first} to {last}")
+        }
+        _ => format!("seeds {}", seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Differences between the scenarios of the runs; empty if only the seeds of a configuration
+/// differ.
+fn differing(runs: &[Run], all: &[Configuration<'_>]) -> String {
+    let (mut found, more) = differences(runs);
+    if all.iter().any(|one| one.runs.len() > 1) {
+        found.retain(|(key, _)| key != "seed");
+    }
+    if found.is_empty() {
+        return String::new();
+    }
+    let rows = found.iter().flat_map(|(key, values)| {
+        // All runs that are not listed lack the key.
+        values.iter().filter(|(value, _)| value != LACKING).map(|(value, having)| {
+            let having = all.iter().filter(|one| having.contains(&one.first));
+            let titles: Vec<&str> = having.map(|one| one.title).collect();
+            vec![escaped(key), escaped(value), runs_named(&titles)].into()
+        })
+    });
+    let mut html = table(&[("key", false), ("value", false), ("runs", false)], rows);
+    if more > 0 {
+        html.push_str(&note(&format!("And {more} more keys: see the manifests.")));
+    }
+    section("Scenario differences", &html)
+}
+
+/// Titles of runs, and the number of others if there are many.
+fn runs_named(titles: &[&str]) -> String {
+    let mut text = titles[..titles.len().min(TITLES_MAX)].join("; ");
+    if titles.len() > TITLES_MAX {
+        let _ = write!(text, "; and {} more", titles.len() - TITLES_MAX);
+    }
+    escaped(&text)
+}
+
+/// How messages share connections; results of older versions do not contain it.
+fn connections(summary: &Summary) -> String {
+    match summary.connections.as_str() {
+        "" => String::new(),
+        pool if pool.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!(", connections: {pool} per pair")
+        }
+        mode => format!(", connections: {}", escaped(mode)),
+    }
+}
+
+/// Plots under a title; empty if there is nothing to draw.
+fn plots_of(title: &str, mut plots: Vec<Plot>, data: &mut Data) -> String {
+    plots.retain(|plot| plot.lines.iter().any(|line| line.points.len() > 1));
+    if plots.is_empty() {
+        return String::new();
+    }
+    section(title, &figures(data, plots.into_iter().map(|plot| (None, plot))))
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| NONE.to_owned(), |value| with_unit(Some(value), ""))
+}
+
+fn fixed(value: Option<Fixed>) -> String {
+    number(value.map(Fixed::as_f64))
+}
+
+fn groups(runs: &[Run]) -> String {
+    let titles = [
+        ("run", false),
+        ("label", false),
+        ("flows since 0", true),
+        ("goodput a flow Gbit/s", true),
+        ("Jain", true),
+        ("messages unfinished", true),
+        ("finished", true),
+        ("FCT p50 µs", true),
+        ("p99 µs", true),
+        ("p99.9 µs", true),
+        ("slowdown p50", true),
+        ("p99", true),
+        ("p99.9", true),
+    ];
+    let rows = runs.iter().flat_map(|run| {
+        run.summary.groups.iter().map(|group| {
+            let fct = &group.fct;
+            let cells = vec![
+                escaped(&run.title),
+                escaped(&group.label),
+                group.flows.to_string(),
+                number(group.goodput_gbps.mean),
+                number(group.goodput_gbps.jain),
+                fct.unfinished.to_string(),
+                finished(fct),
+                percentile(fct.hides(500), fct.p50_us),
+                percentile(fct.hides(10), fct.p99_us),
+                percentile(fct.hides(1), fct.p999_us),
+                percentile(fct.hides_slowdown(500), fct.slowdown.p50),
+                percentile(fct.hides_slowdown(10), fct.slowdown.p99),
+                percentile(fct.hides_slowdown(1), fct.slowdown.p999),
+            ];
+            let (protocol, label) = (Some(group.protocol.clone()), Some(group.label.clone()));
+            Row { protocol, label, cells }
+        })
+    });
+    let mut html = table(&titles, rows);
+    if html.contains(BOUND) {
+        html.push_str(&note(&format!(
+            "{BOUND} marks a lower bound, the longest finished message: too many messages of the \
+             class are unfinished for the percentile to be known. Distributions end at the known \
+             share, and lines by size omit such percentiles."
+        )));
+    }
+    html
+}
+
+/// Number of finished messages: `32 of 44`, or `44` if all finished.
+fn finished(fct: &FctSummary) -> String {
+    match (fct.count, fct.unfinished) {
+        (0, _) => NONE.to_owned(),
+        (count, 0) => count.to_string(),
+        (count, _) => format!("{} of {count}", fct.finished()),
+    }
+}
+
+/// A percentile; a lower bound if unfinished messages hide it.
+fn percentile(hidden: bool, value: Option<Fixed>) -> String {
+    let bound = if value.is_some() && hidden { BOUND } else { "" };
+    format!("{bound} {}", fixed(value)).trim_start().to_owned()
+}
+
+fn links(runs: &[Run]) -> String {
+    let paused = |run: &Run| run.summary.links.iter().any(|link| link.pfc_pauses > 0);
+    let pauses = runs.iter().any(paused);
+    let mut titles = vec![
+        ("run", false),
+        ("from", false),
+        ("to", false),
+        ("Gbit/s", true),
+        ("used %", true),
+        ("packets", true),
+        ("queueing mean µs", true),
+        ("p99 µs", true),
+        ("max µs", true),
+        ("queue max KB", true),
+        ("drops", true),
+        ("marks", true),
+    ];
+    if pauses {
+        titles.extend([("pauses", true), ("paused µs", true)]);
+    }
+    let dropped = |run: &Run| run.summary.links.iter().any(|link| link.credit_drops.is_some());
+    let credits = runs.iter().any(dropped);
+    if credits {
+        titles.push(("credits dropped", true));
+    }
+    let rows = runs.iter().flat_map(|run| {
+        let mut links: Vec<_> = run.summary.links.iter().filter(|link| !link.from_host).collect();
+        links.sort_by(|a, b| b.utilization.unwrap_or(0.0).total_cmp(&a.utilization.unwrap_or(0.0)));
+        links.truncate(PORTS_SHOWN);
+        links.into_iter().map(|link| {
+            let mut row = vec![
+                escaped(&run.title),
+                escaped(&link.from),
+                escaped(&link.to),
+                number(Some(link.rate_gbps)),
+                number(link.utilization.map(|share| share * 100.0)),
+                link.packets.to_string(),
+                fixed(link.queue_delay_us.mean),
+                fixed(link.queue_delay_us.p99),
+                fixed(link.queue_delay_us.max),
+                number(link.queue_bytes.max.map(|bytes| bytes / 1e3)),
+                link.drops.to_string(),
+                link.ecn_marks.to_string(),
+            ];
+            if pauses {
+                row.extend([link.pfc_pauses.to_string(), fixed(link.paused_us)]);
+            }
+            if credits {
+                row.push(link.credit_drops.map_or(String::new(), |drops| drops.to_string()));
+            }
+            Row { protocol: run.protocol.clone(), label: None, cells: row }
+        })
+    });
+    table(&titles, rows)
+}
+
+/// Pauses of links in each run, and the ports that were paused longest.
+fn pauses(runs: &[Run]) -> String {
+    let percent = |share: Option<f64>| number(share.map(|share| share * 100.0));
+    let row = |run: &Run, cells: Vec<String>| Row {
+        protocol: run.protocol.clone(),
+        label: None,
+        cells: [vec![escaped(&run.title)], cells].concat(),
+    };
+    let totals = runs.iter().filter_map(|run| {
+        let pauses = run.summary.pauses.as_ref()?;
+        let cells = vec![
+            pauses.pauses.to_string(),
+            pauses.paused_links.to_string(),
+            pauses.links.to_string(),
+            percent(pauses.share_mean),
+            percent(pauses.share_max),
+        ];
+        Some(row(run, cells))
+    });
+    let ports = runs.iter().flat_map(|run| {
+        let summary = &run.summary;
+        let measured_us = (summary.sim_seconds - summary.warmup_seconds) * 1e6;
+        let mut links: Vec<_> = summary.links.iter().filter(|link| link.pfc_pauses > 0).collect();
+        links.sort_by_key(|link| std::cmp::Reverse((link.paused_us, link.pfc_pauses)));
+        links.truncate(PORTS_SHOWN);
+        links.into_iter().map(move |link| {
+            let paused = link.paused_us.map(Fixed::as_f64);
+            let cells = vec![
+                escaped(&link.from),
+                escaped(&link.to),
+                percent(link.utilization),
+                link.pfc_pauses.to_string(),
+                number(paused),
+                percent(paused.map(|us| us / measured_us)),
+            ];
+            row(run, cells)
+        })
+    });
+    let totals_of = [
+        ("run", false),
+        ("pauses", true),
+        ("links paused", true),
+        ("of links", true),
+        ("paused %, mean of links", true),
+        ("of the longest", true),
+    ];
+    let ports_of = [
+        ("run", false),
+        ("from", false),
+        ("to", false),
+        ("used %", true),
+        ("pauses", true),
+        ("paused µs", true),
+        ("paused %", true),
+    ];
+    let ports = table(&ports_of, ports);
+    format!("{}<h3>Most paused ports</h3>\n{ports}", table(&totals_of, totals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::configurations::{configurations, grouped};
+    use crate::report::read::tests::of_summary;
+    use crate::samples::summary;
+
+    #[test]
+    fn seeds_are_abbreviated() {
+        let names = [&[3][..], &[1, 2, 3, 4], &[1, 2], &[1, 2, 7]].map(seeds_named);
+        assert_eq!(names, ["seed 3", "seeds 1 to 4", "seeds 1, 2", "seeds 1, 2, 7"]);
+    }
+
+    #[test]
+    fn runs_of_several_seeds_are_grouped() {
+        let runs: Vec<Run> = (1..=3).map(|seed| of_summary(summary(seed))).collect();
+        let all = configurations(&runs, &grouped(&runs));
+        let head = scenarios(&runs, &all);
+        assert!(head.contains("test, seeds 1 to 3: 0.2 ms"), "{head}");
+        assert_eq!(head.matches("<p>").count(), 2, "{head}");
+        assert_eq!(differing(&runs, &all), "");
+        assert_eq!(warnings(&[], &all), "");
+        let warned = |mut run: Run| {
+            run.summary.warnings = vec![format!("swift: {} of 9 did not", run.summary.seed)];
+            run
+        };
+        let runs: Vec<Run> = runs.into_iter().map(warned).collect();
+        let html = warnings(&[], &configurations(&runs, &grouped(&runs)));
+        assert!(html.contains(">a: seed 1, and 2 similar: swift: 1 of 9 did not<"));
+        assert_eq!(html.matches("<p").count(), 1, "{html}");
+    }
+}

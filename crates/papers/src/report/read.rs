@@ -1,0 +1,271 @@
+//! Reads results from folders.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use parquet::record::Row;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tidegate_results::Summary;
+use tidegate_scenario::files;
+
+use super::differences::{LACKING, differences, follows_protocol};
+use super::flows::Flows;
+use super::series::Series;
+use crate::plot::Plot;
+use crate::reproduce::{ClaimResult, PaperText, Picture};
+use tidegate_runs::Error;
+use tidegate_runs::destination::{CLAIMS, FIGURES, PLOTS, compared};
+
+/// Largest accepted file.
+const MOST_BYTES: u64 = 4 << 30;
+
+/// A run in a folder.
+pub(crate) struct Run {
+    /// Distinguishes the run from the others.
+    pub(crate) title: String,
+    /// The title without the part that distinguishes runs which differ only in their seed.
+    pub(crate) kind: String,
+    /// Its protocol, if there is only one.
+    pub(crate) protocol: Option<String>,
+    pub(crate) summary: Summary,
+    /// Its flows, once loaded.
+    pub(crate) flows: Flows,
+    /// Its samples, once loaded.
+    pub(crate) series: Option<Series>,
+    /// The resolved scenario, if there is a manifest.
+    pub(crate) scenario: Option<Value>,
+    folder: PathBuf,
+}
+
+impl Run {
+    /// Loads the flows, and the samples if `with_series`. With a hundred runs, loading is too slow
+    /// for those that are not drawn.
+    pub(crate) fn load(&mut self, with_series: bool) -> Result<(), Error> {
+        self.flows = Flows::read(&self.folder, &self.summary)?;
+        if with_series {
+            self.series = Series::read(&self.folder, &self.flows)?;
+        }
+        Ok(())
+    }
+}
+
+/// Error for a file that cannot be used in a report.
+pub(crate) fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
+    Error::Usage { option: "report", message: format!("{}: {message}", path.display()) }
+}
+
+/// Content of a JSON file; `None` if it does not exist.
+pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    match files::read(path, MOST_BYTES) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(path, error)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(wrong(path, error)),
+    }
+}
+
+/// A reproduction in a folder.
+pub(crate) struct Found {
+    pub(crate) claims: Vec<ClaimResult>,
+    pub(crate) papers: Vec<PaperText>,
+    pub(crate) pictures: Vec<Picture>,
+}
+
+/// The reproduction in a folder.
+pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
+    let Some(claims) = json(&folder.join(CLAIMS))? else { return Ok(None) };
+    let papers: Vec<PaperText> = json(&folder.join(FIGURES))?.unwrap_or_default();
+    let plots: Option<Vec<(String, Plot)>> = json(&folder.join(PLOTS))?;
+    let is_drawn = papers.iter().flat_map(|paper| &paper.figures).any(|of| !of.pictures.is_empty());
+    if plots.is_none() && is_drawn {
+        let why = "is missing: an older version made this folder; run `tidegate reproduce` again";
+        return Err(wrong(&folder.join(PLOTS), why));
+    }
+    let picture = |(name, plot): (String, Plot)| Picture { name, plot };
+    let pictures = plots.unwrap_or_default().into_iter().map(picture).collect();
+    Ok(Some(Found { claims, papers, pictures }))
+}
+
+/// The runs in a folder: its own run, or those of a comparison in its subfolders.
+pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
+    if let Some(run) = run(folder)? {
+        return Ok(vec![run]);
+    }
+    // The order of the comparison; without one, all subfolders.
+    let mut below: Vec<PathBuf> = compared(folder).iter().map(|name| folder.join(name)).collect();
+    if below.is_empty() {
+        let entries = fs::read_dir(folder).map_err(|error| wrong(folder, error))?;
+        below = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        below.sort();
+    }
+    let mut found = Vec::new();
+    for path in below {
+        found.extend(run(&path)?);
+    }
+    if found.is_empty() {
+        return Err(wrong(
+            folder,
+            "no results: neither summary.json nor folders with one, nor sweep.json, aggregate.json \
+             or reproduction.json",
+        ));
+    }
+    Ok(found)
+}
+
+/// Warnings of the comparison in a folder, without those of its runs.
+pub(crate) fn warnings_of_comparison(folder: &Path) -> Result<Vec<String>, Error> {
+    #[derive(Default, Deserialize)]
+    struct Comparison {
+        #[serde(default)]
+        warnings: Vec<String>,
+    }
+    let found: Option<Comparison> = json(&folder.join("comparison.json"))?;
+    Ok(found.unwrap_or_default().warnings)
+}
+
+fn run(folder: &Path) -> Result<Option<Run>, Error> {
+    let Some(summary) = json::<Summary>(&folder.join("summary.json"))? else { return Ok(None) };
+    let protocol = if let [only] = &summary.protocols[..] { Some(only.clone()) } else { None };
+    let title = summary.protocols.join(" + ");
+    let manifest = json::<Value>(&folder.join("manifest.json"))?;
+    let scenario = manifest.and_then(|mut manifest| manifest.get_mut("scenario").map(Value::take));
+    Ok(Some(Run {
+        kind: title.clone(),
+        title,
+        protocol,
+        summary,
+        flows: Flows::default(),
+        series: None,
+        scenario,
+        folder: folder.to_owned(),
+    }))
+}
+
+/// Extends titles until they are unique. This applies to runs with equal titles, and to all runs if
+/// their scenarios differ. The added parts are, in order: the scenario's name, simulated or live,
+/// the differing keys, the seed, the folder. If some scenarios lack keys that others have, the
+/// folder replaces the differing keys.
+pub(crate) fn name_apart(runs: &mut [Run]) {
+    let settings: Vec<_> =
+        differences(runs).0.into_iter().filter(|(key, _)| !follows_protocol(key)).collect();
+    let of = |i: usize, values: &[(String, Vec<usize>)]| {
+        values.iter().find(|(_, having)| having.contains(&i)).map(|(value, _)| value.clone())
+    };
+    let all = 0..runs.len();
+    let settings_of: Vec<Vec<_>> =
+        all.clone().map(|i| settings.iter().map(|(_, values)| of(i, values)).collect()).collect();
+    let are_mixed = settings.iter().any(|(_, values)| values.iter().any(|(it, _)| it == LACKING));
+    let folders = folders(runs);
+    let mut additions: Vec<Vec<String>> =
+        vec![runs.iter().map(|run| run.summary.name.clone()).collect()];
+    let packets = |run: &Run| if run.summary.real.is_some() { "live UDP" } else { "simulated" };
+    additions.push(runs.iter().map(|run| packets(run).to_owned()).collect());
+    if are_mixed {
+        additions.push(folders.clone());
+    } else {
+        additions.extend(settings.iter().map(|(key, values)| {
+            let addition =
+                |i| of(i, values).map(|value| format!("{key} {value}")).unwrap_or_default();
+            all.clone().map(addition).collect()
+        }));
+    }
+    let told_by_settings = additions.len();
+    let mut kinds = Vec::new();
+    additions.push(runs.iter().map(|run| format!("seed {}", run.summary.seed)).collect());
+    additions.push(folders);
+    let titles: Vec<String> = runs.iter().map(|run| run.title.clone()).collect();
+    let mut suffixes = vec![String::new(); runs.len()];
+    for (number, addition) in additions.iter().enumerate() {
+        if number == told_by_settings {
+            kinds.clone_from(&suffixes);
+        }
+        let apart = |i: usize, j: usize| {
+            let differ = number < told_by_settings && settings_of[i] != settings_of[j];
+            (titles[i] == titles[j] || differ)
+                && suffixes[i] == suffixes[j]
+                && addition[i] != addition[j]
+        };
+        let named: Vec<usize> = all.clone().filter(|&i| all.clone().any(|j| apart(i, j))).collect();
+        for i in named.into_iter().filter(|&i| !addition[i].is_empty()) {
+            suffixes[i].push_str(&format!(", {}", addition[i]));
+        }
+    }
+    for ((run, suffix), kind) in runs.iter_mut().zip(suffixes).zip(kinds) {
+        run.kind.push_str(&kind);
+        run.title.push_str(&suffix);
+    }
+}
+
+/// The folders of runs, without their common prefix.
+fn folders(runs: &[Run]) -> Vec<String> {
+    let at = |run: &Run, depth: usize| run.folder.iter().nth(depth).map(|name| name.to_owned());
+    let depth = runs.first().map_or(0, |first| {
+        let shared = |depth: &usize| runs.iter().all(|run| at(run, *depth) == at(first, *depth));
+        (0..first.folder.iter().count()).take_while(shared).count()
+    });
+    let own = |run: &Run| {
+        let own: PathBuf = run.folder.iter().skip(depth).collect();
+        if own.as_os_str().is_empty() { &run.folder } else { &own }.display().to_string()
+    };
+    runs.iter().map(own).collect()
+}
+
+/// Calls `each` for every row of a file. Returns whether the file exists.
+pub(crate) fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Error> {
+    let file = match files::open(path, u64::MAX) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(wrong(path, error)),
+    };
+    files::parquet_rows(
+        file,
+        |why| wrong(path, why),
+        |_, row| {
+            each(row);
+            Ok(())
+        },
+    )?;
+    Ok(true)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A run with only a summary, as if its scenario contained only the seed.
+    pub(crate) fn of_summary(summary: Summary) -> Run {
+        Run {
+            kind: "a".to_owned(),
+            title: format!("a, seed {}", summary.seed),
+            protocol: None,
+            scenario: Some(serde_json::json!({ "seed": summary.seed })),
+            summary,
+            flows: Flows::default(),
+            series: None,
+            folder: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn plots_of_a_reproduction_are_checked() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        let refused = |words: &str| {
+            reproduction(dir.path()).is_err_and(|error| error.to_string().contains(words))
+        };
+        write(CLAIMS, "[]");
+        write(
+            FIGURES,
+            r#"[{"paper":"x","title":"X","about":"","figures":
+                [{"figure":"1","title":"t","said":[],"pictures":["one"]}]}]"#,
+        );
+        assert!(refused("plots.json") && refused("again"));
+        write(PLOTS, r#"[["one", {"title": "t", "lines": [{"points": [[0, 1]], "hue": 1}]}]]"#);
+        assert!(refused("plots.json") && refused("unknown field `hue`"));
+        write(PLOTS, r#"[["one", {"title": "t", "lines": [{"points": [[0, 1]]}]}]]"#);
+        let found = reproduction(dir.path()).unwrap().unwrap();
+        assert_eq!(found.pictures[0].plot.lines[0].points[..], [(0.0, 1.0)]);
+    }
+}

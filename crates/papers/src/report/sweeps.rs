@@ -1,0 +1,583 @@
+//! Sections about means over seeds, and the data for the script, with which a reader selects the
+//! metric, the x axis, the lines and the panels.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use serde::Serialize;
+use tidegate_algos::Protocol;
+
+use super::data::{Data, size_range};
+use super::html::{NONE, Row, note, notes, section, table};
+use super::markup::escaped;
+use super::means::{Entry, Means, PROTOCOL, Paired, Point, text};
+use super::page::WARNINGS_MAX;
+use crate::plot::{MARKERS, PALETTE, short};
+use tidegate_runs::estimate::Estimate;
+use tidegate_runs::numbers::digits;
+use tidegate_runs::readings::{Better, METRICS, key_words, limits, words};
+
+/// Maximum number of points of a sweep in a page.
+const POINTS_MAX: usize = 5_000;
+/// Maximum number of means of all sweeps in a page.
+const CELLS_MAX: usize = 100_000;
+/// Maximum number of failures listed.
+const FAILURES_MAX: usize = 20;
+
+/// The data from which a reader selects.
+#[derive(Debug, Serialize)]
+pub(crate) struct Choice {
+    /// The keys that vary, then the label, then the size range.
+    dimensions: Vec<Dimension>,
+    metrics: Vec<Metric>,
+    /// The protocol that others are compared with, if any are compared.
+    baseline: Option<String>,
+}
+
+/// A dimension of the means.
+#[derive(Debug, Serialize)]
+struct Dimension {
+    name: String,
+    /// Title in words.
+    title: String,
+    /// Values as text; quantities are in ascending order.
+    values: Vec<String>,
+    /// The values as numbers in `unit`; empty if some are not numbers.
+    numbers: Vec<f64>,
+    unit: &'static str,
+    /// Whether the numbers suit a log axis.
+    log: bool,
+    /// Colour of the line of each value.
+    colors: Vec<String>,
+    markers: Vec<&'static str>,
+    dashes: Vec<usize>,
+    /// Whether the values are protocols.
+    protocols: bool,
+    /// Whether it is a key of the scenario.
+    key: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Metric {
+    name: String,
+    /// Title in words, without the unit.
+    title: String,
+    /// Unit on axes.
+    unit: String,
+    /// `less` or `more`; empty if neither is better.
+    better: &'static str,
+    /// Lower limit of values, and upper limit if there is one.
+    least: f64,
+    most: Option<f64>,
+    cells: Vec<Cell>,
+}
+
+/// A mean: index of its value in each dimension, mean, half of the interval, number of seeds,
+/// minimum and maximum over seeds, whether it is a lower bound or the best, and the difference from
+/// the baseline.
+#[derive(Debug, Serialize)]
+struct Cell(Vec<usize>, f64, Option<f64>, usize, f64, f64, Mark, Option<Away>);
+
+/// A paired difference: mean, half of the interval, number of seeds, corrected `p`, and whether it
+/// is significant.
+#[derive(Debug, Serialize)]
+struct Away(f64, Option<f64>, usize, Option<f64>, bool);
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Mark {
+    None,
+    Bound,
+    Best,
+}
+
+/// Sections about means: the number of runs, and an element in which the script draws and lists all
+/// means.
+pub(crate) fn sections(all: &[Means], data: &mut Data) -> String {
+    let share = CELLS_MAX / all.len().max(1);
+    let one = |means: &Means| {
+        let points = means.points.len();
+        let mut html = format!("<p>{}</p>\n", escaped(&overview(means)));
+        if points > POINTS_MAX {
+            html.push_str(&note(&format!("The page contains the first {POINTS_MAX} of them.")));
+        }
+        html.push_str(&notes(&means.failed, FAILURES_MAX, "more runs failed."));
+        html.push_str(&notes(&means.warnings, WARNINGS_MAX, "more warnings, in sweep.json."));
+        if means.has_runs {
+            html.push_str(&over_seeds(means));
+        }
+        let (choice, left_out) = Choice::of(means, share);
+        if left_out > 0 {
+            let metrics = if left_out == 1 { "metric is" } else { "metrics are" };
+            let text = format!("{left_out} {metrics} omitted here; sweep.parquet contains all.");
+            html.push_str(&note(&text));
+        }
+        let number = data.sweeps.len();
+        data.sweeps.push(choice);
+        html.push_str(&format!("<div class=\"sweep\" data-sweep=\"{number}\"></div>\n"));
+        let kind = if means.has_runs { "Over seeds" } else { "Sweep" };
+        section(&format!("{kind}: {}", means.name), &html)
+    };
+    all.iter().map(one).collect()
+}
+
+/// `84 points under 4 seeds each: …`
+fn overview(means: &Means) -> String {
+    let counted = |count: usize, one: &str| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {one}s"),
+    };
+    let points = counted(means.points.len(), if means.has_runs { "run" } else { "point" });
+    let seeds = counted(means.seeds.len(), "seed");
+    if means.seeds.len() == 1 {
+        return format!(
+            "{points} under {seeds}, n = 1: there are no intervals and no significance tests."
+        );
+    }
+    let each = if means.points.len() == 1 { "" } else { " each" };
+    let from = means.baseline.as_ref().map_or_else(String::new, |baseline| {
+        format!(
+            " Differences are from {baseline}, seed by seed (n = {} unless a cell shows another), \
+             with their paired 95 % intervals; bold ones are significant (5 %) by paired t-tests, \
+             Holm-corrected over the table.",
+            means.seeds.len()
+        )
+    });
+    format!(
+        "{points} under {seeds}{each}. Plots show means over the seeds; bands and bars are \
+         their 95 % confidence intervals by Student's t, cut at the metric's limits.{from}"
+    )
+}
+
+/// A row for the flows of each label under each protocol: the most important means, and below them
+/// the differences from the baseline.
+fn over_seeds(means: &Means) -> String {
+    let mut html = rows_over_seeds(means, shown_mean);
+    if html.contains("<b>") {
+        html.push_str(&note(
+            "Bold: the best, if paired t-tests find its difference from every other significant.",
+        ));
+    }
+    if html.contains('≥') {
+        html.push_str(&note(
+            "≥: a lower bound. Under some seed, too many messages are unfinished for the \
+             percentile to be known, or a mean covers only the finished messages.",
+        ));
+    }
+    if let Some(baseline) = &means.baseline {
+        let _ = writeln!(html, "<h3>Difference from {} by seed</h3>", escaped(baseline));
+        html.push_str(&rows_over_seeds(means, |one| shown_difference(one, means.seeds.len())));
+    }
+    html
+}
+
+/// A table with these columns; rows without any value are omitted.
+fn rows_over_seeds(means: &Means, shown: impl Fn(&Entry) -> String) -> String {
+    let columns = [
+        ("goodput a flow Gbit/s", "goodput_mean_gbps"),
+        ("Jain", "goodput_jain"),
+        ("unfinished", "unfinished"),
+        ("FCT p50 µs", "fct_p50_us"),
+        ("p99 µs", "fct_p99_us"),
+        ("slowdown p50", "slowdown_p50"),
+        ("p99", "slowdown_p99"),
+        ("p99.9", "slowdown_p999"),
+    ];
+    let mut titles = vec![("protocol", false), ("label", false), ("seeds", true)];
+    titles.extend(columns.map(|(title, _)| (title, true)));
+    let rows = means.points.iter().flat_map(|point| {
+        // Every group of flows has exactly this metric, and nothing else has it.
+        let groups = point.metrics.iter().filter(|one| one.metric == "retransmitted_bytes");
+        groups.map(|group| {
+            let cell = |(_, metric): (&str, &str)| {
+                let its = |one: &&Entry| {
+                    (one.metric.as_str(), one.min_bytes) == (metric, None)
+                        && (&one.label, &one.protocol) == (&group.label, &group.protocol)
+                };
+                point.metrics.iter().find(its).map_or(NONE.to_owned(), &shown)
+            };
+            let under = point.values.first().map(text).unwrap_or_default();
+            let protocol = match &group.protocol {
+                own if *own == under || under.contains(" + ") => escaped(own),
+                own => escaped(&format!("{own}, beside {under}")),
+            };
+            let mut cells = vec![protocol, escaped(&group.label), group.n.to_string()];
+            cells.extend(columns.map(cell));
+            let (protocol, label) = (Some(group.protocol.clone()), Some(group.label.clone()));
+            Row { protocol, label, cells }
+        })
+    });
+    table(&titles, rows.filter(|row| row.cells[3..].iter().any(|cell| cell != NONE)))
+}
+
+/// `≥ 56 ± 1.2`
+fn shown_mean(one: &Entry) -> String {
+    let bound = if one.is_lower_bound { "≥ " } else { "" };
+    let shown = format!("{bound}{}", one.estimate());
+    if one.is_best { format!("<b>{shown}</b>") } else { shown }
+}
+
+/// `+107 ± 16`
+fn shown_difference(one: &Entry, seeds: usize) -> String {
+    let Some(Paired { n, mean, half_width, is_significant, .. }) = one.difference else {
+        return NONE.to_owned();
+    };
+    // A value that is zero in all digits shown has no sign.
+    let mean = if ["0", "-0"].contains(&&*digits(mean)) { 0.0 } else { mean };
+    let sign = if mean > 0.0 { "+" } else { "" };
+    let some = if n < seeds { format!(" (n = {n})") } else { String::new() };
+    let shown = format!("{sign}{}{some}", Estimate { mean, half: half_width });
+    if is_significant { format!("<b>{shown}</b>") } else { shown }
+}
+
+impl Choice {
+    /// The data of `means`, with at most `most` means in total, and the number of metrics that this
+    /// omits. Metrics of single size ranges are omitted first.
+    fn of(means: &Means, most: usize) -> (Choice, usize) {
+        let points = &means.points[..means.points.len().min(POINTS_MAX)];
+        let mut dimensions: Vec<Dimension> = means
+            .keys
+            .iter()
+            .enumerate()
+            .map(|(i, key)| {
+                Dimension::of_key(key, points.iter().map(|point| text(&point.values[i])))
+            })
+            .collect();
+        let namer = Namer::of(means);
+        let entries = || {
+            points.iter().flat_map(|point| point.metrics.iter().map(move |entry| (point, entry)))
+        };
+        let labels = entries().map(|(point, entry)| namer.label(point, entry));
+        dimensions.push(Dimension::of("label", distinct(labels)));
+        let ranges: BTreeSet<Option<(u64, Option<u64>)>> =
+            entries().map(|(_, entry)| sizes(entry)).collect();
+        let named = |range: &Option<(u64, Option<u64>)>| {
+            range.map_or("all".to_owned(), |(from, below)| size_range(from, below))
+        };
+        dimensions.push(Dimension::of("size", ranges.iter().map(named).collect()));
+        let places: Vec<BTreeMap<String, usize>> =
+            dimensions.iter().map(Dimension::places).collect();
+        let place = |point: &Point, entry: &Entry| -> Vec<usize> {
+            let keys = point.values.iter().map(text);
+            let own = [namer.label(point, entry), named(&sizes(entry))];
+            keys.chain(own).zip(&places).map(|(value, places)| places[&value]).collect()
+        };
+        let mut metrics: Vec<Metric> = Vec::new();
+        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        for (point, entry) in entries() {
+            let number = *numbers.entry(&entry.metric).or_insert_with(|| {
+                metrics.push(Metric::named(&entry.metric, &entry.unit));
+                metrics.len() - 1
+            });
+            metrics[number].cells.push(Cell::of(place(point, entry), entry));
+        }
+        let count = metrics.len();
+        metrics.sort_by_key(|metric| metric.name.starts_with("size_"));
+        let mut left = most;
+        metrics.retain(|metric| {
+            let fits = metric.cells.len() <= left;
+            left -= if fits { metric.cells.len() } else { 0 };
+            fits
+        });
+        metrics.sort_by_key(|metric| {
+            METRICS.iter().position(|(name, ..)| *name == metric.name).unwrap_or(METRICS.len())
+        });
+        let left_out = count - metrics.len();
+        let baseline = means.baseline.clone();
+        (Choice { dimensions, metrics, baseline }, left_out)
+    }
+
+    #[cfg(test)]
+    fn dimension(&self, name: &str) -> &Dimension {
+        self.dimensions.iter().find(|one| one.name == name).unwrap()
+    }
+}
+
+impl Metric {
+    fn named(name: &str, unit: &str) -> Metric {
+        let known = METRICS.iter().find(|(known, ..)| *known == name);
+        let better = match known.map_or(Better::Neither, |(_, _, better, _)| *better) {
+            Better::Less => "less",
+            Better::More => "more",
+            Better::Neither => "",
+        };
+        let unit = match unit {
+            "Gbps" => "Gbit/s",
+            "us" => "µs",
+            unit => unit,
+        };
+        let (title, name, unit) = (words(name), name.to_owned(), unit.to_owned());
+        let (least, most) = limits(&name);
+        Metric { name, title, unit, better, least, most, cells: Vec::new() }
+    }
+}
+
+impl Cell {
+    fn of(place: Vec<usize>, entry: &Entry) -> Cell {
+        let mark = match (entry.is_lower_bound, entry.is_best) {
+            (true, _) => Mark::Bound,
+            (false, true) => Mark::Best,
+            (false, false) => Mark::None,
+        };
+        let half = entry.half_width.map(short);
+        let [mean, least, most] = [entry.mean, entry.min, entry.max].map(short);
+        let away = entry.difference.as_ref().map(|of| {
+            Away(short(of.mean), of.half_width.map(short), of.n, of.p_holm, of.is_significant)
+        });
+        Cell(place, mean, half, entry.n, least, most, mark, away)
+    }
+}
+
+fn sizes(entry: &Entry) -> Option<(u64, Option<u64>)> {
+    entry.min_bytes.map(|min| (min, entry.below_bytes))
+}
+
+/// Distinct values, in the order of their first appearance.
+fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    values.filter(|value| seen.insert(value.clone())).collect()
+}
+
+impl Dimension {
+    /// Values in this order, each with a distinct line style.
+    fn of(name: &str, values: Vec<String>) -> Dimension {
+        let nth = |i: usize| PALETTE[i % PALETTE.len()].to_owned();
+        Dimension {
+            name: name.to_owned(),
+            title: key_words(name),
+            numbers: Vec::new(),
+            unit: "",
+            log: false,
+            colors: (0..values.len()).map(nth).collect(),
+            markers: (0..values.len()).map(|i| MARKERS[i % MARKERS.len()]).collect(),
+            dashes: (0..values.len()).map(|i| i / PALETTE.len()).collect(),
+            protocols: false,
+            key: false,
+            values,
+        }
+    }
+
+    fn of_key(key: &str, values: impl Iterator<Item = String>) -> Dimension {
+        let values = distinct(values);
+        let number = |value: &String| tidegate_scenario::magnitude(value);
+        let numbers: Option<Vec<(f64, &'static str)>> = values.iter().map(number).collect();
+        let alike = |numbers: &Vec<(f64, &'static str)>| {
+            numbers.iter().all(|(number, unit)| *unit == numbers[0].1 && number.is_finite())
+        };
+        if let Some(numbers) = numbers.filter(alike) {
+            let unit = numbers.first().map_or("", |(_, unit)| *unit);
+            let mut both: Vec<(f64, String)> =
+                numbers.into_iter().map(|(number, _)| short(number)).zip(values).collect();
+            both.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let (numbers, values): (Vec<f64>, Vec<String>) = both.into_iter().unzip();
+            let log = suits_log(&numbers);
+            return Dimension { numbers, unit, log, key: true, ..Dimension::of(key, values) };
+        }
+        let protocols = key == PROTOCOL;
+        let mut one = Dimension { protocols, key: true, ..Dimension::of(key, values) };
+        for (i, value) in one.values.iter().enumerate().filter(|_| protocols) {
+            if let Some(info) = Protocol::named(value).map(Protocol::info) {
+                one.colors[i] = info.color.to_owned();
+                one.markers[i] = info.marker.name();
+                one.dashes[i] = info.dash.index();
+            }
+        }
+        one
+    }
+
+    fn places(&self) -> BTreeMap<String, usize> {
+        self.values.iter().cloned().zip(0..).collect()
+    }
+}
+
+/// Whether numbers (from the least to the most) span nearly a decade or more, and are more even on
+/// a log axis.
+fn suits_log(numbers: &[f64]) -> bool {
+    let widest = |of: fn(f64) -> f64| {
+        let gaps = numbers.windows(2).map(|pair| of(pair[1]) - of(pair[0]));
+        gaps.fold(0.0, f64::max) / (of(numbers[numbers.len() - 1]) - of(numbers[0]))
+    };
+    numbers.len() > 2
+        && numbers[0] > 0.0
+        && numbers[numbers.len() - 1] >= 8.0 * numbers[0]
+        && widest(f64::ln) < widest(|x| x)
+}
+
+/// Names flows by label, and by protocol if the label is ambiguous.
+struct Namer {
+    /// Index of the key that contains a point's protocol.
+    protocol: Option<usize>,
+    /// Labels of flows that have several protocols at one point.
+    shared: BTreeSet<String>,
+}
+
+impl Namer {
+    fn of(means: &Means) -> Namer {
+        let mut shared = BTreeSet::new();
+        for point in &means.points {
+            let mut own: BTreeMap<&str, &str> = BTreeMap::new();
+            for entry in point.metrics.iter().filter(|entry| entry.metric == "retransmitted_bytes")
+            {
+                if *own.entry(&entry.label).or_insert(&entry.protocol) != entry.protocol {
+                    shared.insert(entry.label.clone());
+                }
+            }
+        }
+        Namer { protocol: means.keys.iter().position(|key| key == PROTOCOL), shared }
+    }
+
+    fn label(&self, point: &Point, entry: &Entry) -> String {
+        let label = if entry.label.is_empty() { NONE } else { &entry.label };
+        let under = self.protocol.map(|key| text(&point.values[key]));
+        if !self.shared.contains(&entry.label) || under.as_ref() == Some(&entry.protocol) {
+            return label.to_owned();
+        }
+        format!("{label}, {}", entry.protocol)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn entry(label: &str, protocol: &str, metric: &str, mean: f64) -> Value {
+        json!({ "label": label, "protocol": protocol, "metric": metric, "unit": "us", "n": 2,
+            "mean": mean, "half_width": 1.5, "min": mean - 1.0, "max": mean + 1.0,
+            "is_lower_bound": false, "is_best": false })
+    }
+
+    fn means(keys: &[&str], points: &[(Value, Vec<Value>)]) -> Means {
+        let point = |(values, metrics): &(Value, Vec<Value>)| {
+            let point = json!({ "values": values, "metrics": metrics });
+            serde_json::from_value(point).unwrap()
+        };
+        Means {
+            name: "x".to_owned(),
+            keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+            seeds: vec![1, 2],
+            baseline: None,
+            points: points.iter().map(point).collect(),
+            failed: Vec::new(),
+            warnings: Vec::new(),
+            has_runs: false,
+        }
+    }
+
+    #[test]
+    fn warnings_of_a_sweep_are_listed_and_counted() {
+        let warnings = (1..=42).map(|i| format!("load 0.{i} <much>")).collect();
+        let one = Means { warnings, ..means(&["load"], &[]) };
+        let html = sections(&[one], &mut Data::default());
+        for expected in
+            ["load 0.1 &lt;much&gt;", "load 0.40 ", "And 2 more warnings, in sweep.json."]
+        {
+            assert!(html.contains(expected), "{expected} is not in {html}");
+        }
+        assert!(!html.contains("load 0.41"));
+    }
+
+    #[test]
+    fn keys_become_axes_in_the_units_of_their_values() {
+        let axis = |values: &[&str]| {
+            let one = Dimension::of_key("k", values.iter().map(|value| (*value).to_owned()));
+            (one.numbers, one.unit, one.log)
+        };
+        assert_eq!(axis(&["0.5", "0.3", "0.4"]), (vec![0.3, 0.4, 0.5], "", false));
+        assert_eq!(axis(&["500KB", "8MB", "2MB"]), (vec![5e5, 2e6, 8e6], "B", true));
+        assert_eq!(
+            axis(&["10us", "1ms"]),
+            (vec![10.0, 1000.0], "us", false),
+            "two values are too few"
+        );
+        assert_eq!(axis(&["30%", "60%"]).0, [0.3, 0.6]);
+        assert!(axis(&["1", "2", "4", "8", "16"]).2);
+        assert!(!axis(&["10", "30", "50", "70", "90"]).2, "even as they are");
+        assert!(!axis(&["0", "1", "10", "100"]).2, "zero has no logarithm");
+        assert!(axis(&["10us", "1MB"]).0.is_empty(), "not of one kind");
+        assert!(axis(&["websearch", "1KB"]).0.is_empty());
+    }
+
+    #[test]
+    fn means_have_point_label_and_size() {
+        let of = |label: &str, mean| entry(label, "swift", "fct_p99_us", mean);
+        let mut small = entry("b", "swift", "size_slowdown_p99", 7.123_456_7);
+        small["min_bytes"] = json!(1000);
+        small["below_bytes"] = json!(10000);
+        small["is_lower_bound"] = json!(true);
+        let of_points = [
+            (json!([0.6, "swift"]), vec![of("a", 1.0), of("b", 2.0), small]),
+            (json!([0.3, "swift"]), vec![of("a", 3.0)]),
+        ];
+        let (choice, left_out) = Choice::of(&means(&["load", PROTOCOL], &of_points), 4);
+        assert_eq!(left_out, 0);
+        let value = serde_json::to_value(&choice).unwrap();
+        let cells = |metric: usize| value["metrics"][metric]["cells"].clone();
+        assert_eq!(
+            cells(0),
+            json!([
+                [[1, 0, 0, 0], 1.0, 1.5, 2, 0.0, 2.0, "none", null],
+                [[1, 0, 1, 0], 2.0, 1.5, 2, 1.0, 3.0, "none", null],
+                [[0, 0, 0, 0], 3.0, 1.5, 2, 2.0, 4.0, "none", null],
+            ])
+        );
+        assert_eq!(
+            cells(1),
+            json!([[[1, 0, 1, 1], 7.1235, 1.5, 2, 6.1235, 8.1235, "bound", null]])
+        );
+        assert_eq!(choice.dimension("size").values, ["all", "1 KB to 10 KB"]);
+        let protocols = choice.dimension(PROTOCOL);
+        let info = Protocol::named("swift").unwrap().info();
+        assert_eq!(protocols.colors, [info.color]);
+        assert_eq!(value["metrics"][0]["unit"], "µs");
+        assert_eq!(value["metrics"][0]["better"], "less");
+        // With a lower limit, metrics of single sizes are omitted first.
+        let (fewer, left_out) = Choice::of(&means(&["load", PROTOCOL], &of_points), 3);
+        assert_eq!((fewer.metrics.len(), left_out), (1, 1));
+        assert_eq!(fewer.metrics[0].name, "fct_p99_us");
+    }
+
+    #[test]
+    fn shared_labels_include_the_protocol() {
+        let both = |under: &str| {
+            let of = |protocol| entry("a", protocol, "retransmitted_bytes", 0.0);
+            (json!([under]), vec![of(under), of("dctcp"), entry("", "x + y", "drops", 0.0)])
+        };
+        let labels = |keys: &[&str], points: &[(Value, Vec<Value>)]| {
+            Choice::of(&means(keys, points), 100).0.dimension("label").values.clone()
+        };
+        assert_eq!(labels(&[PROTOCOL], &[both("swift"), both("hpcc")]), ["a", "a, dctcp", NONE]);
+        assert_eq!(labels(&["seed"], &[both("swift")]), ["a, swift", "a, dctcp", NONE]);
+        let one = [(json!([1]), vec![entry("a", "swift", "retransmitted_bytes", 0.0)])];
+        assert_eq!(labels(&["load"], &one), ["a"]);
+    }
+
+    #[test]
+    fn tables_show_means_intervals_and_the_best() {
+        let mut best = entry("a", "swift", "slowdown_p99", 56.0);
+        best["is_best"] = json!(true);
+        let mut bound = entry("a", "dctcp", "slowdown_p99", 70.0);
+        bound["is_lower_bound"] = json!(true);
+        let of = |protocol, one| {
+            (json!([protocol]), vec![entry("a", protocol, "retransmitted_bytes", 0.0), one])
+        };
+        bound["difference"] = json!({ "n": 1, "mean": 14.0, "half_width": 0.5, "p": 1e-4,
+            "p_holm": 2e-4, "is_significant": true, "values": [14.0, null] });
+        let points = [of("swift", best), of("dctcp", bound)];
+        let baseline = Some("swift".to_owned());
+        let of = Means { has_runs: true, baseline, ..means(&[PROTOCOL], &points) };
+        let html = over_seeds(&of);
+        let (_, differences) = html.split_once("Difference from swift by seed").unwrap();
+        assert!(differences.contains("<b>+14 ± 0.5 (n = 1)</b>"), "{differences}");
+        assert!(!differences.contains(">swift<"), "{differences}");
+        let value = serde_json::to_value(Choice::of(&of, 100).0).unwrap();
+        assert_eq!(value["baseline"], "swift");
+        let cells = value["metrics"].as_array().unwrap().iter().flat_map(|metric| {
+            metric["cells"].as_array().unwrap().iter().map(|cell| cell[7].clone())
+        });
+        let known: Vec<Value> = cells.filter(|away| !away.is_null()).collect();
+        assert_eq!(known, [json!([14.0, 0.5, 1, 2e-4, true])]);
+        assert!(html.contains("<b>56 ± 1.5</b>") && html.contains("≥ 70 ± 1.5"), "{html}");
+        assert!(html.contains("Bold: the best") && html.contains("≥: a lower bound"), "{html}");
+    }
+}

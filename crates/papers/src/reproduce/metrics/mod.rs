@@ -1,0 +1,178 @@
+//! Metrics: values computed from observations, for claims and plots.
+//!
+//! A metric is a type whose fields are its parameters, named as in the registry; other parameters
+//! are refused. To add a metric, add such a type and its name in the list below.
+
+pub(super) mod buffers;
+mod circuits;
+mod delays;
+mod hosts;
+mod messages;
+mod phase;
+mod ports;
+mod ramps;
+mod rates;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use serde::Deserialize;
+
+use tidegate_runs::observe::{FlowTrace, Measurement, Observations};
+
+/// A value computed from the observations of a run.
+trait Metric {
+    /// Name in the registry.
+    const NAME: &'static str;
+    /// Measurements that it needs.
+    const NEEDS: &'static [Measurement];
+    /// The value; `None` if the run has none.
+    fn value(&self, seen: &Observations) -> Option<f64>;
+}
+
+macro_rules! metrics {
+    ($($module:ident::$name:ident,)*) => {
+        /// A metric with its parameters.
+        #[derive(Clone, Debug)]
+        pub(crate) enum Question {
+            $($name($module::$name),)*
+        }
+
+        impl Question {
+            const NAMES: &[&str] = &[$($module::$name::NAME,)*];
+
+            /// The metric of that name with these parameters.
+            ///
+            /// When there is no such metric, or a parameter is invalid. The message lists the
+            /// allowed names.
+            pub(crate) fn new(name: &str, parameters: toml::Table) -> Result<Question, String> {
+                $(if name == $module::$name::NAME {
+                    let parsed = parameters.try_into().map(Question::$name);
+                    return parsed.map_err(|error| format!("metric {name}: {}", error.message()));
+                })*
+                let known = Question::NAMES.join(", ");
+                Err(format!("unknown metric `{name}`; expected one of {known}"))
+            }
+
+            /// Measurements that it needs.
+            pub(crate) fn needs(&self) -> &'static [Measurement] {
+                match self { $(Question::$name(_) => $module::$name::NEEDS,)* }
+            }
+
+            /// The value of one run; `None` if the run has none.
+            fn value(&self, seen: &Observations) -> Option<f64> {
+                match self { $(Question::$name(metric) => metric.value(seen),)* }
+            }
+        }
+    };
+}
+
+metrics! {
+    rates::Goodput,
+    rates::Carried,
+    rates::Worst,
+    rates::Jain,
+    rates::Deviation,
+    rates::Dip,
+    rates::PortRates,
+    ramps::Convergence,
+    ramps::ConvergenceRtts,
+    ramps::Settling,
+    delays::Rtt,
+    delays::Peak,
+    delays::Target,
+    delays::Window,
+    delays::RttOfAll,
+    delays::RttOfAllP99,
+    delays::Utilization,
+    delays::QueueDelay,
+    delays::QueueDelayP99,
+    delays::QueueOverTime,
+    buffers::PeakQueue,
+    buffers::QueueP99,
+    buffers::Buffer,
+    buffers::MeanBuffer,
+    buffers::Downlink,
+    buffers::AveragedBuffer,
+    buffers::AveragedDownlink,
+    buffers::MeanQueue,
+    circuits::DayUse,
+    messages::Message,
+    messages::Exchange,
+    messages::Slowdown,
+    messages::BareSlowdown,
+    messages::AckedSlowdown,
+    messages::MeanMessage,
+    hosts::Arrived,
+    hosts::Completed,
+    hosts::Offered,
+    hosts::Downlinks,
+    ports::QueueAt,
+    ports::AveragedQueue,
+    ports::PeakAt,
+    ports::Emptied,
+    ports::PortRate,
+    phase::RestQueue,
+    phase::RestWindow,
+    phase::RestSpread,
+    phase::Decay,
+    phase::IdleStarts,
+    phase::Reaction,
+}
+
+impl Question {
+    /// The value of a run with several seeds: the mean over the seeds.
+    pub(crate) fn answer(&self, seeds: &[&Observations]) -> Option<f64> {
+        let values: Option<Vec<f64>> = seeds.iter().map(|seen| self.value(seen)).collect();
+        let values = values.filter(|values| !values.is_empty())?;
+        Some(values.iter().sum::<f64>() / values.len() as f64)
+    }
+}
+
+/// A selection of flows and a part of their time.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Flows {
+    /// Label of the flows; by default all flows.
+    label: Option<String>,
+    /// Start in milliseconds; by default the end of warm-up.
+    from_ms: Option<f64>,
+    /// End in milliseconds; by default the end of the run.
+    to_ms: Option<f64>,
+}
+
+impl Flows {
+    /// Intervals that lie completely in the selected time.
+    fn bins(&self, seen: &Observations) -> Range<usize> {
+        bins(seen, self.from_ms, self.to_ms)
+    }
+}
+
+fn bins(seen: &Observations, from_ms: Option<f64>, to_ms: Option<f64>) -> Range<usize> {
+    let from_us = from_ms.map_or(seen.warmup_us, |ms| ms * 1e3);
+    between(seen, from_us, to_ms.map_or(seen.duration_us, |ms| ms * 1e3))
+}
+
+fn between(seen: &Observations, from_us: f64, to_us: f64) -> Range<usize> {
+    let end = (to_us.min(seen.duration_us) / seen.interval_us + 1e-6) as usize;
+    let from = (from_us / seen.interval_us - 1e-6).ceil().max(0.0) as usize;
+    from.min(end)..end
+}
+
+fn flows<'a>(
+    seen: &'a Observations,
+    label: &'a Option<String>,
+) -> impl Iterator<Item = &'a FlowTrace> {
+    seen.traces.iter().filter(move |flow| label.as_ref().is_none_or(|label| *label == flow.label))
+}
+
+fn average(values: &[f32]) -> Option<f64> {
+    (!values.is_empty())
+        .then(|| values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len() as f64)
+}
+
+/// Number of intervals in a width in microseconds; one without a width.
+fn intervals(seen: &Observations, width_us: Option<f64>) -> usize {
+    width_us.map_or(1, |us| (us / seen.interval_us).round().max(1.0) as usize)
+}

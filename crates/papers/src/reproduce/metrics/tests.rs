@@ -1,0 +1,324 @@
+//! Metrics of two flows with known values in every interval.
+
+use std::collections::BTreeSet;
+
+use tidegate_core::Span;
+use tidegate_scenario::Plan;
+
+use super::*;
+use crate::samples::{self, anywhere};
+use tidegate_runs::observe::{Control, adapt, drive, measures};
+
+/// Parses the metric that a registry table names.
+fn question(text: &str) -> Result<Question, String> {
+    let mut table: toml::Table = toml::from_str(text).unwrap();
+    let Some(toml::Value::String(name)) = table.remove("metric") else { panic!("{text}") };
+    Question::new(&name, table)
+}
+
+/// Observations of a run of `plan`.
+fn observed(plan: &Plan, parts: &[Measurement], interval: Span) -> Observations {
+    let control = Control {
+        threads: 1,
+        partitions: None,
+        ranks: None,
+        is_interrupted: &|| false,
+        progress: &|_| {},
+        chunk: &adapt,
+    };
+    drive(plan, measures(plan, parts.iter().copied(), interval), &control).unwrap().seen
+}
+
+/// What all answered metrics need together.
+fn everything() -> Vec<Measurement> {
+    let needs = ANSWERED.iter().flat_map(|text| question(text).unwrap().needs().to_vec());
+    needs.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn seen() -> Observations {
+    let flow = |label: &str, first: usize, goodput_gbps: &[f32]| FlowTrace {
+        label: label.to_owned(),
+        start_us: first as f64 * 100.0,
+        first,
+        goodput_gbps: goodput_gbps.to_vec(),
+        rtt_us: vec![Some(10.0); goodput_gbps.len()],
+        ..FlowTrace::default()
+    };
+    Observations {
+        duration_us: 400.0,
+        interval_us: 100.0,
+        traces: vec![flow("a", 0, &[10.0, 30.0, 10.0, 30.0]), flow("b", 1, &[5.0, 10.0, 20.0])],
+        ..Observations::default()
+    }
+}
+
+#[track_caller]
+fn check(text: &str, expected: f64) {
+    let value = question(text).unwrap().answer(&[&seen()]).unwrap();
+    assert!((value - expected).abs() < 1e-6, "{text}: {value}");
+}
+
+#[test]
+fn metrics_select_flows_and_times() {
+    check("metric = 'goodput'\nlabel = 'a'", 20.0);
+    check("metric = 'goodput'\nlabel = 'a'\nfrom_ms = 0.1\nto_ms = 0.2", 30.0);
+    check("metric = 'goodput'\nlabel = 'b'", 35.0 / 4.0);
+    check("metric = 'carried'\nof_gbps = 57.5", 50.0);
+    check("metric = 'carried'\nof_gbps = 40.0\nlabel = 'a'\nfrom_ms = 0.1\nto_ms = 0.2", 75.0);
+    check("metric = 'deviation'\nlabel = 'a'", 10.0);
+    check("metric = 'deviation'\nlabel = 'a'\nbin_us = 200.0", 0.0);
+    check("metric = 'convergence'\nlabel = 'b'\ngbps = 9.0", 200.0);
+    check("metric = 'convergence-rtts'\nlabel = 'b'\ngbps = 9.0", 20.0);
+    check("metric = 'settling'\nlabel = 'b'\ngbps = 20.0", 300.0);
+    check("metric = 'settling'\nlabel = 'b'\ngbps = 14.0\nbin_us = 200.0", 300.0);
+    check("metric = 'jain'", (0.5 + 1225.0 / 1850.0 + 1.0 + 2500.0 / 2600.0) / 4.0);
+    check("metric = 'worst'\nlabel = 'a'\nphases = [[0.0, 0.2, 20.0], [0.2, 0.3, 20.0]]", 0.5);
+    check("metric = 'jain'\nfrom_ms = 0.2\nto_ms = 0.3", 1.0);
+    check("metric = 'rtt'\nlabel = 'b'", 10.0);
+    check("metric = 'dip'", 10.0);
+    check("metric = 'dip'\nfrom_ms = 0.2\nbin_us = 200.0", 35.0);
+}
+
+#[test]
+fn ports_are_added_up_on_the_wire() {
+    let plan = samples::plan(tidegate_runs::protocols()[0].name);
+    let seen = observed(&plan, &[Measurement::Links], Span::us(10));
+    let answer = |text: &str| question(text).unwrap().answer(&[&seen]).unwrap();
+    // Links have 100 Gbit/s.
+    let used =
+        ["h1", "h3"].map(|host| answer(&format!("metric = 'utilization'\nlink = 'tor0>{host}'")));
+    let together = answer("metric = 'port-rates'\nlinks = ['tor0>h1', 'tor0>h3']");
+    assert!(used.iter().all(|used| *used > 1.0), "{used:?}");
+    assert!((together - used[0] - used[1]).abs() < 1e-9, "{together}, {used:?}");
+}
+
+#[test]
+fn missing_data_give_no_value() {
+    for text in [
+        "metric = 'goodput'\nlabel = 'c'",
+        "metric = 'carried'\nlabel = 'c'\nof_gbps = 1.0",
+        "metric = 'peak'",
+        "metric = 'message'\nshare = 0.5",
+        "metric = 'exchange'\nshare = 0.5",
+        "metric = 'port-rates'\nlinks = ['tor0>h0', 'tor0>h9']",
+        "metric = 'utilization'\nlink = 'a>b'",
+        "metric = 'rtt-of-all'",
+        "metric = 'convergence'\nlabel = 'b'\ngbps = 90.0",
+        "metric = 'settling'\nlabel = 'b'\ngbps = 50.0",
+    ] {
+        assert_eq!(question(text).unwrap().answer(&[&seen()]), None, "{text}");
+    }
+}
+
+#[test]
+fn unknown_parameters_are_refused() {
+    for (text, expected) in [
+        ("metric = 'godput'", "unknown metric `godput`; expected one of goodput, carried, worst,"),
+        ("metric = 'goodput'\nlable = 'a'", "metric goodput: unknown field `lable`, expected"),
+        ("metric = 'goodput'\ngbps = 9.0", "unknown field `gbps`"),
+        ("metric = 'convergence'\nlabel = 'b'", "metric convergence: missing field `gbps`"),
+        ("metric = 'rtt-of-all'\nlabel = 'b'", "unknown field `label`"),
+        (
+            "metric = 'utilization'\nlink = 'tor0'",
+            "`tor0` is not a port; expected a form such as `tor0>h0`",
+        ),
+        ("metric = 'message'\nshare = 'most'", "metric message: invalid type"),
+    ] {
+        let error = question(text).unwrap_err();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn seeds_are_averaged_if_all_have_values() {
+    let question = question("metric = 'goodput'").unwrap();
+    let (some, none) = (seen(), Observations::default());
+    let one = question.answer(&[&some]);
+    assert!(one.is_some() && question.answer(&[&some, &some]) == one);
+    assert_eq!(question.answer(&[&some, &none]), None);
+    assert_eq!(question.answer(&[]), None);
+}
+
+/// A table for every metric that has a value for the flows of the measures' tests.
+const ANSWERED: [&str; 48] = [
+    "metric = 'goodput'\nlabel = 'short'",
+    "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
+    "metric = 'carried'\nof_gbps = 50.0",
+    "metric = 'jain'",
+    "metric = 'deviation'",
+    "metric = 'convergence'\nlabel = 'long'\ngbps = 1.0",
+    "metric = 'convergence-rtts'\nlabel = 'long'\ngbps = 1.0",
+    "metric = 'settling'\nlabel = 'long'\ngbps = 85.0\nbin_us = 300.0",
+    "metric = 'rtt'",
+    "metric = 'peak'",
+    "metric = 'target'\nlabel = 'long'",
+    "metric = 'window'",
+    "metric = 'rtt-of-all'",
+    "metric = 'rtt-of-all-p99'",
+    "metric = 'message'\nlabel = 'short'\nshare = 0.9",
+    "metric = 'exchange'\nlabel = 'ask'\nshare = 0.9",
+    "metric = 'port-rates'\nlinks = ['tor0>h1', 'tor0>h3']",
+    "metric = 'utilization'\nlink = 'tor0>h3'",
+    "metric = 'queue-delay'\nlink = 'tor0>h3'",
+    "metric = 'queue-delay-p99'\nlink = 'tor0>h3'",
+    "metric = 'queue-over-time'\nlink = 'tor0>h3'",
+    "metric = 'peak-queue'\nlink = 'tor0>h3'",
+    "metric = 'queue-p99'\nlink = 'tor0>h3'",
+    "metric = 'buffer'\nshare = 0.99",
+    "metric = 'mean-buffer'",
+    "metric = 'downlink'\nshare = 0.99",
+    "metric = 'dip'\nbin_us = 100.0",
+    "metric = 'slowdown'\nlabel = 'short'\nbelow_bytes = 10000\nshare = 0.9",
+    "metric = 'bare-slowdown'\nlabel = 'short'\nshare = 0.9",
+    "metric = 'arrived'",
+    "metric = 'completed'",
+    "metric = 'day-use'\nlink = 'tor0>tor1'",
+    "metric = 'rest-queue'\nlink = 'tor0>h3'\nrest_us = 100.0",
+    "metric = 'rest-window'\nlink = 'tor0>h3'\nrest_us = 100.0",
+    "metric = 'rest-spread'\nlink = 'tor0>h3'\nrest_us = 100.0",
+    "metric = 'decay'\nlink = 'tor0>h3'\nrest_us = 300.0\npart = 0.1",
+    "metric = 'queue-at'\nlink = 'tor0>h3'\nat_us = 250.0",
+    "metric = 'averaged-queue'\nlink = 'tor0>h3'\nfrom_us = 100.0\nto_us = 400.0",
+    "metric = 'peak-at'\nlink = 'tor0>h3'\nfrom_us = 100.0",
+    "metric = 'emptied'\nlink = 'tor0>h3'\nfrom_us = 0.0\nkb = 10000.0",
+    "metric = 'port-rate'\nlink = 'tor0>h3'\nfrom_us = 100.0\nfor_us = 200.0",
+    "metric = 'mean-queue'\nlink = 'tor0>h3'",
+    "metric = 'averaged-buffer'",
+    "metric = 'averaged-downlink'",
+    "metric = 'mean-message'\nlabels = ['short']",
+    "metric = 'acked-slowdown'\nlabel = 'short'\nshare = 0.9",
+    "metric = 'offered'",
+    "metric = 'downlinks'\nhosts = 4.0",
+];
+
+/// Racks with circuits, from night to night: every measured day is complete.
+fn racks() -> Plan {
+    let protocol = anywhere().next().unwrap().name;
+    let text = format!(
+        "duration = '1195us'\nwarmup = '115us'\ntransport = {{ protocol = '{protocol}' }}\n\
+         flows = [{{ src = 'h0', dst = 'h2', count = 4 }}]\n[fabric]\n\
+         kind = 'reconfigurable'\nracks = 3\nhosts_per_rack = 2\nday = '100us'\n\
+         night = '20us'\n"
+    );
+    tidegate_scenario::load(&text, "racks.toml", &[]).unwrap()
+}
+
+#[test]
+fn day_use_averages_to_the_utilisation() {
+    let seen = observed(&racks(), &[Measurement::Circuits, Measurement::Links], Span::us(10));
+    let ask = |text: &str| question(text).unwrap().answer(&[&seen]);
+    let used = |part: &str| ask(&format!("metric = 'day-use'\nlink = 'tor0>tor1'\n{part}"));
+    let whole = ask("metric = 'utilization'\nlink = 'tor0>tor1'").unwrap();
+    assert!((used("").unwrap() - whole).abs() < 1e-9 && whole > 10.0, "{whole}");
+    let parts = [used("to_us = 40").unwrap(), used("from_us = 40").unwrap()];
+    assert!((0.4 * parts[0] + 0.6 * parts[1] - whole).abs() < 1e-9, "{parts:?}");
+    assert_eq!([used("from_us = 100"), used("to_us = 101")], [None, None]);
+    // Days start at equal intervals, beginning before warm-up.
+    let circuit = seen.circuits.iter().find(|circuit| circuit.to == "tor1").unwrap();
+    let begins: Vec<f64> = (0..5).map(|day| 240.0 * f64::from(day)).collect();
+    assert_eq!((&circuit.begins_us, circuit.used.len()), (&begins, 100));
+}
+
+/// Metrics equal the run's summary, converted to their units.
+#[test]
+fn link_metrics_equal_the_summary() {
+    let protocol = anywhere().next().unwrap().name;
+    let parts =
+        [Measurement::Links, Measurement::Queues, Measurement::Slowdowns, Measurement::Downlinks];
+    let seen = observed(&samples::plan(protocol), &parts, Span::us(10));
+    let link = seen.links.iter().find(|link| link.from == "tor0" && link.to == "h3").unwrap();
+    let ask = |metric: &str| {
+        let text = format!("metric = '{metric}'\nlink = 'tor0>h3'");
+        question(&text).unwrap().answer(&[&seen]).unwrap()
+    };
+    let max = link.queue_bytes.max.unwrap();
+    assert!(max > 1_000.0 && ask("peak-queue") == max / 1e3, "{max}");
+    assert_eq!(ask("queue-p99"), link.queue_bytes.p99.unwrap() / 1e3);
+    assert_eq!(ask("utilization"), 100.0 * link.utilization.unwrap());
+    assert_eq!(ask("queue-delay"), link.queue_delay_us.mean.unwrap().as_f64());
+    assert_eq!(ask("queue-delay-p99"), link.queue_delay_us.p99.unwrap().as_f64());
+    // This port carries a single flow, so it never has a queue.
+    assert!(seen.queues.iter().all(|queue| queue.to != "h0"));
+    let quiet = question("metric = 'queue-over-time'\nlink = 'tor0>h0'").unwrap();
+    assert_eq!(quiet.answer(&[&seen]), Some(0.0));
+    // Only one of four ports has queues, so at most a quarter of the samples are not zero.
+    let waits = |share: f64| {
+        let text = format!("metric = 'downlink'\nshare = {share}");
+        question(&text).unwrap().answer(&[&seen]).unwrap()
+    };
+    assert_eq!(waits(0.74), 0.0);
+    assert!(waits(1.0) > 1.0 && waits(1.0) <= max / 1e3, "{}", waits(1.0));
+    // Messages of 3 KB and 300 KB.
+    let slowest = |bounds: &str| {
+        let text = format!("metric = 'slowdown'\nlabel = 'short'\nshare = 1.0\n{bounds}");
+        question(&text).unwrap().answer(&[&seen])
+    };
+    let [small, large] = ["below_bytes = 10000", "min_bytes = 10000"].map(slowest);
+    assert!(small != large, "{small:?} {large:?}");
+    assert_eq!(slowest("min_bytes = 300001"), None);
+}
+
+/// Metrics that have values only for models.
+const MODELLED: [&str; 2] =
+    ["metric = 'idle-starts'", "metric = 'reaction'\nqueue_bdp = 1.0\ngrowth = -0.5"];
+
+#[test]
+fn models_have_the_metrics_of_packets() {
+    let answer = |law: &str, text: &str| {
+        let model = format!(
+            "law = '{law}'\ngbps = 100.0\nbase_rtt_us = 20.0\ngamma = 0.9\nupdate_us = 20.0\n\
+             increase_kb = 15.0\nuntil_us = 1000.0\n\
+             starts = [[0.0, 100.0], [0.0, 265.0], [0.0, 750.0], [500.0, 400.0]]"
+        );
+        let model: crate::reproduce::registry::Model = toml::from_str(&model).unwrap();
+        question(text).unwrap().answer(&[&model.follow().unwrap()])
+    };
+    let check = |law: &str, text: &str, expected: f64| {
+        let value = answer(law, text).unwrap();
+        assert!((value - expected).abs() < 1e-2, "{law} {text}: {value}");
+    };
+    check("power", "metric = 'rest-queue'\nrest_us = 900.0", 15.0);
+    check("power", "metric = 'rest-window'\nrest_us = 900.0", 265.0);
+    check("power", "metric = 'rest-spread'\nrest_us = 900.0", 0.0);
+    // The start at rest is omitted.
+    let time_constant = 20.0 / 0.9;
+    check("power", "metric = 'decay'\nrest_us = 900.0\npart = 0.6321206", time_constant);
+    check("power", MODELLED[0], 0.0);
+    check("power", MODELLED[1], 1.0);
+    check("queue-length", MODELLED[1], 2.0);
+    assert!(answer("queue-length", MODELLED[0]).unwrap() >= 50.0);
+    assert!(answer("gradient", "metric = 'rest-spread'\nrest_us = 900.0").unwrap() > 100.0);
+}
+
+#[test]
+fn the_needs_of_a_metric_are_sufficient() {
+    let all: Vec<_> = anywhere().collect();
+    // A protocol that aims at a delay, so that there is a target.
+    let aims = |name: &str| {
+        let seen = observed(&samples::plan(name), &everything(), Span::us(10));
+        let target = question("metric = 'target'").unwrap();
+        target.answer(&[&seen]).map(|_| (samples::plan(name), seen))
+    };
+    let (plan, whole) = all.iter().find_map(|protocol| aims(protocol.name)).unwrap();
+    let all_of = |plan| observed(plan, &everything(), Span::us(10));
+    let (racks, asks) = (racks(), samples::closed_loop(all[0].name));
+    let (of_racks, of_asks) = (all_of(&racks), all_of(&asks));
+    let mut asked = Vec::new();
+    for text in ANSWERED {
+        let question = question(text).unwrap();
+        let (plan, whole) = match question.needs() {
+            [Measurement::Circuits] => (&racks, &of_racks),
+            [Measurement::Exchanges] => (&asks, &of_asks),
+            _ => (&plan, &whole),
+        };
+        let own = observed(plan, question.needs(), Span::us(10));
+        let (own, whole) = (question.answer(&[&own]), question.answer(&[whole]));
+        assert!(own == whole && own.is_some(), "{text}: {own:?} {whole:?}");
+        asked.push(text.split('\'').nth(1).unwrap());
+    }
+    asked.extend(MODELLED.map(|text| text.split('\'').nth(1).unwrap()));
+    asked.sort_unstable();
+    let mut names = Question::NAMES.to_vec();
+    names.sort_unstable();
+    assert_eq!(asked, names, "every metric is asked");
+}

@@ -1,0 +1,178 @@
+//! Recorded values of claims under every alternative. To measure them takes half an hour on two
+//! cores, which a plain run should not repeat.
+//!
+//! The key of an entry is a hash of everything that it depends on (plans, alternative, seeds,
+//! question, version of the engine's semantics). Therefore an outdated entry is not found, and the
+//! verdict reports it as missing.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+use tidegate_core::Span;
+use tidegate_sim::SEMANTICS;
+
+use super::judge::Measured;
+use super::registry::{Choice, Claim, Figure, Paper, RECORDS, Run, SEEDS};
+use tidegate_runs::Error;
+use tidegate_runs::observe::VERSION;
+
+/// Measured values by key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record(BTreeMap<String, Measured>);
+
+/// Value, minimum and maximum over seeds, number of different seeds, value of the control.
+type Line = (Option<f64>, Option<(f64, f64)>, u64, Option<f64>);
+
+impl Record {
+    /// The record of a paper; empty if there is none.
+    pub(crate) fn of(paper: &str) -> Result<Record, Error> {
+        let Some((_, text)) = RECORDS.iter().find(|(name, _)| *name == paper) else {
+            return Ok(Record::default());
+        };
+        let lines: BTreeMap<String, Line> = serde_json::from_str(text)
+            .map_err(|error| Error::Run(format!("record of {paper}: {error}")))?;
+        let measured = |(key, (value, range, seeds, control))| {
+            (key, Measured { value, range, seeds, control })
+        };
+        Ok(Record(lines.into_iter().map(measured).collect()))
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Measured> {
+        self.0.get(key).copied()
+    }
+
+    pub(crate) fn put(&mut self, key: String, measured: Measured) {
+        self.0.insert(key, measured);
+    }
+
+    /// Copies the entries of a figure from `other`.
+    pub(crate) fn take(
+        &mut self,
+        other: &Record,
+        paper: &Paper,
+        figure: &Figure,
+    ) -> Result<(), Error> {
+        for key in asked(paper, figure)? {
+            if let Some(measured) = other.get(&key) {
+                self.put(key, measured);
+            }
+        }
+        Ok(())
+    }
+
+    /// One line per entry.
+    pub(crate) fn json(&self) -> String {
+        let line = |(key, measured): (&String, &Measured)| {
+            let Measured { value, range, seeds, control } = *measured;
+            let range = range.map(|(low, high)| (short(low), short(high)));
+            let line: Line = (value.map(short), range, seeds, control.map(short));
+            format!("{}:{}", serde_json::json!(key), serde_json::json!(line))
+        };
+        let lines: Vec<String> = self.0.iter().map(line).collect();
+        format!("{{\n{}\n}}\n", lines.join(",\n"))
+    }
+}
+
+/// Six significant digits: more than a verdict needs.
+fn short(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+/// Hashes of the plans of a figure's runs, as chosen, with the first seed, and their sampling
+/// intervals; for models, their whole source.
+pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
+    let hash = |run: &Run| {
+        if let Some(model) = &run.model {
+            return Ok(model.source.clone());
+        }
+        let plan = figure.plan(paper, run, 1, None)?;
+        let interval = figure.recording(run).interval.map_or(0, Span::as_ps);
+        Ok(format!("{} {interval}", tidegate_scenario::content_hash(&plan)))
+    };
+    figure.runs.iter().map(hash).collect()
+}
+
+/// The keys of all values of a figure's claims: as chosen, and under every alternative.
+fn asked(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
+    let plans = plans(paper, figure)?;
+    let choices = || std::iter::once(None).chain(paper.choices().map(Some));
+    let keys = figure.claims.iter().flat_map(|claim| {
+        let plans = &plans;
+        choices().filter_map(move |choice| {
+            let seeds = choice.map_or(SEEDS, |_| 1);
+            key(paper, figure, claim, choice, plans, seeds)
+        })
+    });
+    Ok(keys.collect())
+}
+
+/// The key of a claim's value; `None` if the alternative changes none of the claim's runs.
+pub(crate) fn key(
+    paper: &Paper,
+    figure: &Figure,
+    claim: &Claim,
+    choice: Option<Choice>,
+    plans: &[String],
+    seeds: u64,
+) -> Option<String> {
+    let mut runs: Vec<usize> = claim.all_asks().flat_map(|ask| figure.asked(ask)).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    let varied = |&run: &usize| {
+        let set: &[String] =
+            choice.map_or(&[], |choice| paper.varied(figure, &figure.runs[run], choice));
+        (plans[run].as_str(), set)
+    };
+    let depends: Vec<(&str, &[String])> = runs.iter().map(varied).collect();
+    if choice.is_some() && depends.iter().all(|(_, set)| set.is_empty()) {
+        return None;
+    }
+    let all = format!("{SEMANTICS} {VERSION} {seeds} {} {depends:?}", claim.question());
+    let hash: String =
+        Sha256::digest(all).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("{} {hash}", claim.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::registry::papers;
+    use super::*;
+
+    #[test]
+    fn every_claim_is_recorded_for_all_alternatives() {
+        for paper in papers(false).unwrap() {
+            let record = Record::of(&paper.name).unwrap();
+            let mut known = 0;
+            for figure in &paper.figures {
+                let wanted = asked(&paper, figure).unwrap();
+                let (kept, missing): (Vec<String>, Vec<String>) =
+                    wanted.into_iter().partition(|key| record.get(key).is_some());
+                known += kept.len();
+                // A new figure has no entries; its verdicts report that.
+                assert!(
+                    kept.is_empty() || missing.is_empty(),
+                    "{}/{}: {missing:?} have not been measured: make reproduction",
+                    paper.name,
+                    figure.name
+                );
+            }
+            assert_eq!(record.0.len(), known, "{}: entries without a claim", paper.name);
+        }
+    }
+
+    #[test]
+    fn records_round_trip() {
+        let mut record = Record::default();
+        let some =
+            Measured { value: Some(1.25), range: Some((1.0, 1.5)), seeds: 3, control: Some(0.5) };
+        let none = Measured { seeds: 1, ..Measured::default() };
+        let long = Measured { value: Some(1_234_567.0), range: Some((1.0, 1.234_564)), ..some };
+        record.put("c".into(), long);
+        record.put("a".into(), some);
+        record.put("b".into(), none);
+        let lines: BTreeMap<String, Line> = serde_json::from_str(&record.json()).unwrap();
+        assert_eq!(lines["a"], (Some(1.25), Some((1.0, 1.5)), 3, Some(0.5)));
+        assert_eq!(lines["c"], (Some(1_234_570.0), Some((1.0, 1.23456)), 3, Some(0.5)));
+        assert_eq!(lines["b"], (None, None, 1, None));
+    }
+}

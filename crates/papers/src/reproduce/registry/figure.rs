@@ -1,0 +1,309 @@
+//! A figure of a paper.
+
+use serde::Deserialize;
+use tidegate_core::Span;
+use tidegate_scenario::{Override, Plan};
+
+use super::ask::means;
+use super::comparison::Comparison;
+use super::grid::Grid;
+use super::{Ask, Chart, Choice, Claim, Model, Paper, SCENARIOS, Table};
+use tidegate_runs::Error;
+use tidegate_runs::cache::Recording;
+use tidegate_runs::estimate::Estimate;
+use tidegate_runs::observe::Observations;
+
+/// A figure: its runs, charts and claims.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Figure {
+    /// Number in the paper, from the file's name: `7a` of `figure-07a`.
+    #[serde(skip)]
+    pub(crate) name: String,
+    /// Name of the file, and of its scenario.
+    #[serde(skip)]
+    pub(super) file: String,
+    pub(crate) title: String,
+    /// Introduction to its claims.
+    #[serde(default)]
+    pub(crate) about: String,
+    /// Sampling interval of flows and queues, in microseconds.
+    trace_us: Option<f64>,
+    /// `key=value` overrides for all runs.
+    #[serde(default)]
+    set: Vec<String>,
+    /// Another figure whose runs this one also uses.
+    pub(super) runs_of: Option<String>,
+    #[serde(default, rename = "run")]
+    pub(crate) runs: Vec<Run>,
+    /// Grids of runs, after the single runs.
+    #[serde(default, rename = "grid")]
+    grids: Vec<Grid>,
+    #[serde(default, rename = "chart")]
+    pub(crate) charts: Vec<Chart>,
+    #[serde(default, rename = "claim")]
+    pub(crate) claims: Vec<Claim>,
+    /// Tables of another simulator's numbers; each number becomes a claim after the others.
+    #[serde(default, rename = "comparison")]
+    comparisons: Vec<Comparison>,
+    #[serde(default, rename = "fact")]
+    pub(crate) facts: Vec<Fact>,
+    #[serde(default, rename = "table")]
+    pub(crate) tables: Vec<Table>,
+}
+
+/// A measured value for which the paper gives no number.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fact {
+    pub(crate) text: String,
+    pub(crate) unit: String,
+    /// Each of its `runs` is measured by itself.
+    pub(crate) measure: Ask,
+}
+
+/// A variant of a figure's scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Run {
+    pub(crate) name: String,
+    /// Replaces the transport's protocol.
+    pub(crate) protocol: Option<String>,
+    /// Another file in the paper's folder of scenarios, without `.toml`; `paper/file` for another
+    /// paper's folder.
+    pub(super) scenario: Option<String>,
+    #[serde(default)]
+    pub(super) set: Vec<String>,
+    /// A model that is solved instead of simulating packets.
+    pub(crate) model: Option<Model>,
+    /// Whether the run uses live UDP instead of simulation.
+    #[serde(default)]
+    pub(super) real: bool,
+    /// Sampling interval, in place of the figure's.
+    pub(super) trace_us: Option<f64>,
+    /// Position on the x axis of a sweep.
+    pub(crate) x: Option<f64>,
+    /// Line of a sweep; by default its protocol.
+    pub(crate) line: Option<String>,
+    /// False: only controls use it, and only plots that name it show it.
+    #[serde(default = "yes")]
+    pub(crate) drawn: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl Figure {
+    /// Parses a figure from the text of a file, with all of its runs or those of `--quick`. Runs of
+    /// other figures and names are resolved later, in [`resolved`](Figure::resolved).
+    pub(super) fn read(file: &str, text: &str, quick: bool) -> Result<Figure, String> {
+        let number = file.strip_prefix("figure-").map(|number| number.trim_start_matches('0'));
+        let number = number.filter(|number| !number.is_empty());
+        let name = number.ok_or("expected a file name such as `figure-07a.toml`")?.to_owned();
+        let figure: Figure = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut figure = Figure { name, file: file.to_owned(), ..figure };
+        for grid in &figure.grids {
+            figure.runs.extend(grid.runs(quick)?);
+        }
+        for comparison in &figure.comparisons {
+            figure.claims.extend(comparison.claims()?);
+        }
+        Ok(figure)
+    }
+
+    /// Adds the runs of another figure, and expands all names.
+    pub(super) fn resolved(mut self, others: &[Run]) -> Result<Figure, String> {
+        self.runs.extend_from_slice(others);
+        let names: Vec<String> = self.runs.iter().map(|run| run.name.clone()).collect();
+        self.tables.iter_mut().for_each(Table::spell_out);
+        let each = |chart: &Chart| {
+            let each = chart.each(&names);
+            each.map_err(|fault| format!("chart {:?}: {fault}", chart.title))
+        };
+        let charts: Vec<Vec<Chart>> = self.charts.iter().map(each).collect::<Result<_, _>>()?;
+        self.charts = charts.into_iter().flatten().collect();
+        let facts = self.facts.iter_mut().map(|fact| &mut fact.measure);
+        let asks = self.claims.iter_mut().flat_map(Claim::all_asks_mut).chain(facts);
+        asks.for_each(|ask| ask.spell_out(&names));
+        self.fault().map_or(Ok(self), Err)
+    }
+
+    /// Whether a number selects this figure: `14` selects 14, 14b and so on.
+    pub(crate) fn is_meant(&self, number: &str) -> bool {
+        let rest = self.name.strip_prefix(number);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
+    /// Whether any of its runs uses live UDP. Such figures run only when named, because they need
+    /// the whole machine.
+    pub(crate) fn is_real(&self) -> bool {
+        self.runs.iter().any(|run| run.real)
+    }
+
+    /// Whether a claim's value can depend on the seed. Values of models cannot.
+    pub(crate) fn has_chance(&self, claim: &Claim) -> bool {
+        let mut asked = claim.asks().flat_map(|ask| self.asked(ask));
+        asked.any(|run| self.runs[run].model.is_none())
+    }
+
+    /// Index of the run of that name.
+    pub(crate) fn run(&self, name: &str) -> Option<usize> {
+        self.runs.iter().position(|run| run.name == name)
+    }
+
+    /// Whether a claim, or its control, uses that run.
+    pub(crate) fn is_claimed(&self, run: &Run) -> bool {
+        let asks = || self.claims.iter().flat_map(Claim::all_asks);
+        asks().any(|ask| ask.is_for(&run.name))
+    }
+
+    /// Indices of the runs that a question names.
+    pub(crate) fn asked(&self, ask: &Ask) -> impl Iterator<Item = usize> {
+        (0..self.runs.len()).filter(|&run| ask.is_for(&self.runs[run].name))
+    }
+
+    /// The value of the runs that one name of a question selects, each with several seeds.
+    pub(crate) fn answer<'a>(
+        &self,
+        ask: &Ask,
+        name: &str,
+        seen: impl Fn(usize) -> &'a [&'a Observations],
+    ) -> Option<f64> {
+        let answer = |run| {
+            let seeds = seen(run);
+            ask.question.answer(seeds).filter(|_| ask.takes(seeds))
+        };
+        let Some(pick) = ask.pick else { return answer(self.run(name)?) };
+        let runs = (0..self.runs.len()).filter(|&run| means(name, &self.runs[run].name));
+        pick.of(runs.filter_map(answer))
+    }
+
+    /// The value with its confidence interval.
+    pub(crate) fn estimate<'a>(
+        &self,
+        ask: &Ask,
+        name: &str,
+        seen: impl Fn(usize) -> &'a [&'a Observations],
+    ) -> Option<Estimate> {
+        let mean = self.answer(ask, name, &seen)?;
+        let seeds = seen(0).len();
+        let one = |seed: usize| self.answer(ask, name, |run| &seen(run)[seed..=seed]);
+        let each: Option<Vec<f64>> = (0..seeds).map(one).collect();
+        let half = each.and_then(|each| Estimate::of(&each)?.half);
+        Some(Estimate { mean, half })
+    }
+
+    /// Whether a chart draws that run.
+    pub(crate) fn draws(&self, chart: &Chart, run: &Run) -> bool {
+        if chart.runs.is_empty() {
+            return run.drawn;
+        }
+        chart.runs.iter().any(|name| means(name, &run.name))
+    }
+
+    /// Measurements of a run that claims and charts need.
+    pub(crate) fn recording(&self, run: &Run) -> Recording {
+        let asks = self.claims.iter().flat_map(Claim::all_asks);
+        let asks = asks.chain(self.facts.iter().map(|fact| &fact.measure));
+        let asks = asks.chain(self.tables.iter().map(|table| &table.cells));
+        let asked = asks.filter(|ask| ask.is_for(&run.name));
+        let drawn = self.charts.iter().filter(|chart| self.draws(chart, run));
+        let parts = asked.flat_map(Ask::needs);
+        Recording {
+            interval: run.trace_us.or(self.trace_us).map(Span::from_us_f64),
+            parts: parts.chain(drawn.flat_map(Chart::needs)).collect(),
+            real: run.real,
+        }
+    }
+
+    /// The plan of a run.
+    pub(crate) fn plan(
+        &self,
+        paper: &Paper,
+        run: &Run,
+        seed: u64,
+        choice: Option<Choice>,
+    ) -> Result<Plan, Error> {
+        let scenario = run.scenario.as_ref().unwrap_or(&self.file);
+        let name = match scenario.contains('/') {
+            true => scenario.clone(),
+            false => format!("{}/{scenario}", paper.name),
+        };
+        let text = SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+        let text = text.ok_or_else(|| Error::Run(format!("unknown scenario {name}")))?;
+        let mut overrides = Vec::new();
+        if let Some(protocol) = &run.protocol {
+            overrides.push(Override::protocol("reproduce", protocol));
+        }
+        for set in paper.chosen(self, run, choice).chain(&self.set).chain(&run.set) {
+            overrides.push(tidegate_runs::set(set)?);
+        }
+        overrides.push(Override::option("reproduce", "seed", &seed.to_string()));
+        let origin = format!("scenarios/{name}.toml");
+        tidegate_scenario::load(text, &origin, &overrides).map_err(Error::scenario)
+    }
+
+    /// The first fault of the figure: a name without runs, or a measurement that is needed but not
+    /// recorded.
+    pub(super) fn fault(&self) -> Option<String> {
+        let claimed = self.claims.iter().flat_map(|claim| {
+            claim.all_asks().map(move |ask| (format!("claim {}", claim.name), ask))
+        });
+        let facts = self.facts.iter().map(|fact| (format!("fact {:?}", fact.text), &fact.measure));
+        let tables = self.tables.iter();
+        let tables = tables.map(|table| (format!("table {:?}", table.title), &table.cells));
+        for (of, ask) in claimed.chain(facts).chain(tables) {
+            if ask.runs.is_empty() {
+                return Some(format!("{of}: set `run` or `runs`"));
+            }
+            if let Some(missing) = ask.runs.iter().find(|name| !self.knows(name)) {
+                return Some(format!("{of}: {}", self.no_run(missing)));
+            }
+            if ask.pick.is_none()
+                && let Some(name) = ask.runs.iter().find(|name| name.contains('*'))
+            {
+                return Some(format!("{of}: `{name}` selects several runs: set `pick`"));
+            }
+        }
+        if let Some(claim) = self.claims.iter().find(|claim| claim.is_unpaired()) {
+            let name = &claim.name;
+            return Some(format!(
+                "claim {name}: the runs of `measure`, `over` and `base` do not match"
+            ));
+        }
+        for run in self.runs.iter().filter(|run| run.model.is_some()) {
+            if run.protocol.is_some() || run.scenario.is_some() || !run.set.is_empty() {
+                let name = &run.name;
+                return Some(format!(
+                    "run {name}: `protocol`, `scenario` and `set` are not allowed with `model`"
+                ));
+            }
+        }
+        for chart in &self.charts {
+            let missing = chart.runs.iter().find(|name| !self.knows(name));
+            let missing = missing.map(|name| self.no_run(name));
+            let drawn = self.runs.iter().filter(|run| self.draws(chart, run));
+            let models = drawn.clone().filter(|run| run.model.is_some()).count();
+            let mixed = chart.mixed(models, drawn.count()).map(str::to_owned);
+            if let Some(fault) = chart.fault().map(str::to_owned).or(missing).or(mixed) {
+                return Some(format!("chart {:?}: {fault}", chart.title));
+            }
+        }
+        let packets = self.runs.iter().filter(|run| run.model.is_none());
+        let mut runs = packets.map(|run| (run, self.recording(run)));
+        let (run, recording) = runs.find(|(_, recording)| recording.lacks_interval())?;
+        let parts = recording.parts;
+        Some(format!("run {}: set `trace_us`, which {parts:?} need", run.name))
+    }
+
+    /// Whether a name selects any run.
+    fn knows(&self, name: &str) -> bool {
+        self.runs.iter().any(|run| means(name, &run.name))
+    }
+
+    fn no_run(&self, name: &str) -> String {
+        let known: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();
+        format!("unknown run `{name}`; expected one of {}", known.join(", "))
+    }
+}

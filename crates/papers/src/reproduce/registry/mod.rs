@@ -1,0 +1,414 @@
+//! The registry of papers: claims and their measurements as data. Each paper has a folder with a
+//! file per figure, and `paper.toml` for what all figures share.
+
+mod ask;
+mod chart;
+mod claim;
+mod comparison;
+mod figure;
+mod grid;
+mod model;
+mod table;
+
+use serde::Deserialize;
+use tidegate_core::Time;
+use tidegate_scenario::Plan;
+
+pub(crate) use ask::Ask;
+pub(crate) use chart::{Chart, ChartKind, Curve, Facts, Port, Waiting};
+pub use claim::Verdict;
+pub(crate) use claim::{Claim, Singles};
+pub(crate) use figure::{Figure, Run};
+pub(crate) use model::Model;
+pub(crate) use table::Table;
+
+use tidegate_runs::Error;
+
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// Number of seeds of every figure, from 1. `--quick` and alternatives use one seed.
+pub(crate) const SEEDS: u64 = 3;
+
+/// A paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Paper {
+    /// Name on the command line, and of the folders of its figures and scenarios.
+    #[serde(skip)]
+    pub(crate) name: String,
+    /// Title in texts.
+    pub(crate) title: String,
+    /// Introduction to the claims.
+    pub(crate) about: String,
+    /// Changes since the claims were written, for readers of all of them.
+    #[serde(default)]
+    pub(crate) history: String,
+    /// CPU seconds per simulated second and host, over all runs of the paper, on a core that
+    /// handles some ten million packet-hops a second.
+    cost: f64,
+    #[serde(default, rename = "open")]
+    pub(crate) opens: Vec<Open>,
+    /// Figures, by the names of their files.
+    #[serde(skip)]
+    pub(crate) figures: Vec<Figure>,
+}
+
+/// A value that the paper does not give: the choice for all figures, and alternatives.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Open {
+    pub(crate) name: String,
+    /// The choice in words.
+    pub(crate) chosen: String,
+    pub(crate) why: String,
+    /// `key=value` overrides of the choice; empty if the default is chosen.
+    #[serde(default)]
+    set: Vec<String>,
+    /// Protocols to which it applies; by default all.
+    #[serde(default)]
+    protocols: Vec<String>,
+    /// Figures to which it applies, by name or number; by default all.
+    #[serde(default)]
+    figures: Vec<String>,
+    /// Figures to which it does not apply.
+    #[serde(default)]
+    except: Vec<String>,
+    pub(crate) instead: Vec<Instead>,
+}
+
+/// An alternative.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Instead {
+    pub(crate) name: String,
+    set: Vec<String>,
+}
+
+/// An alternative of a paper: index of the open value, and index of the alternative.
+pub(crate) type Choice = (usize, usize);
+
+impl Paper {
+    /// Approximate cost of a run, in CPU seconds.
+    pub(crate) fn cpu_s(&self, plan: &Plan) -> f64 {
+        let seconds = (plan.duration - Time::ZERO).as_s_f64();
+        self.cost * plan.fabric.hosts.len() as f64 * seconds
+    }
+
+    /// All alternatives of all open values.
+    pub(crate) fn choices(&self) -> impl Iterator<Item = Choice> {
+        self.opens
+            .iter()
+            .enumerate()
+            .flat_map(|(i, open)| (0..open.instead.len()).map(move |j| (i, j)))
+    }
+
+    /// Overrides of an alternative for a run; empty if the alternative does not apply.
+    pub(crate) fn varied(&self, figure: &Figure, run: &Run, choice: Choice) -> &[String] {
+        let open = &self.opens[choice.0];
+        if open.concerns(figure, run) { &open.instead[choice.1].set } else { &[] }
+    }
+
+    /// Name of an alternative.
+    pub(crate) fn choice_name(&self, choice: Choice) -> String {
+        let open = &self.opens[choice.0];
+        format!("{}: {}", open.name, open.instead[choice.1].name)
+    }
+
+    /// Overrides of a run for all open values.
+    fn chosen(
+        &self,
+        figure: &Figure,
+        run: &Run,
+        choice: Option<Choice>,
+    ) -> impl Iterator<Item = &String> {
+        let opens =
+            self.opens.iter().enumerate().filter(move |(_, open)| open.concerns(figure, run));
+        opens.flat_map(move |(i, open)| match choice {
+            Some((varied, number)) if varied == i => &open.instead[number].set,
+            _ => &open.set,
+        })
+    }
+}
+
+impl Open {
+    fn concerns(&self, figure: &Figure, run: &Run) -> bool {
+        let protocol = run.protocol.as_ref();
+        let is_meant = |number: &String| figure.is_meant(number);
+        run.model.is_none()
+            && (self.figures.is_empty() || self.figures.iter().any(is_meant))
+            && !self.except.iter().any(is_meant)
+            && (self.protocols.is_empty()
+                || protocol.is_some_and(|name| self.protocols.contains(name)))
+    }
+}
+
+impl Paper {
+    /// Parses a paper from its files by name: `paper`, and one per figure, with all runs or those
+    /// of `--quick`.
+    fn read(name: &str, files: &[(&str, &str)], quick: bool) -> Result<Paper, Error> {
+        let wrong = |file: &str, message: String| {
+            Error::Run(format!("registry, {name}/{file}.toml: {message}"))
+        };
+        let is_paper = |(file, _): &&(&str, &str)| *file == "paper";
+        let (_, text) = files
+            .iter()
+            .find(is_paper)
+            .ok_or_else(|| wrong("paper", "the file is missing".to_owned()))?;
+        let paper: Paper =
+            toml::from_str(text).map_err(|error| wrong("paper", error.to_string()))?;
+        let figures = files.iter().filter(|file| !is_paper(file));
+        let figure = |(file, text): &(&str, &str)| {
+            Figure::read(file, text, quick).map_err(|message| wrong(file, message))
+        };
+        let figures: Vec<Figure> = figures.map(figure).collect::<Result<_, Error>>()?;
+        let own: Vec<(String, Vec<Run>)> =
+            figures.iter().map(|figure| (figure.name.clone(), figure.runs.clone())).collect();
+        let resolved = |figure: Figure| {
+            let file = figure.file.clone();
+            let others = match &figure.runs_of {
+                None => &[][..],
+                Some(name) => match own.iter().find(|(other, _)| other == name) {
+                    Some((_, runs)) => runs,
+                    None => {
+                        return Err(wrong(&file, format!("runs_of: unknown figure `{name}`")));
+                    }
+                },
+            };
+            figure.resolved(others).map_err(|message| wrong(&file, message))
+        };
+        let figures: Vec<Figure> =
+            figures.into_iter().map(resolved).collect::<Result<_, Error>>()?;
+        let known = |name: &&String| figures.iter().any(|figure| figure.is_meant(name));
+        if !(paper.cost.is_finite() && paper.cost >= 0.0) {
+            return Err(wrong(
+                "paper",
+                format!("cost: expected a positive number of seconds, found {}", paper.cost),
+            ));
+        }
+        for open in &paper.opens {
+            let mut named = open.figures.iter().chain(&open.except);
+            if let Some(missing) = named.find(|name| !known(name)) {
+                let message = format!("open {:?}: unknown figure `{missing}`", open.name);
+                return Err(wrong("paper", message));
+            }
+        }
+        Ok(Paper { name: name.to_owned(), figures, ..paper })
+    }
+}
+
+/// All papers, with all runs or those of `--quick`.
+pub(crate) fn papers(quick: bool) -> Result<Vec<Paper>, Error> {
+    let folders = REGISTRY.chunk_by(|(one, _), (other, _)| folder(one) == folder(other));
+    let paper = |files: &[(&'static str, &'static str)]| {
+        let name = folder(files[0].0);
+        let file = |&(path, text): &(&'static str, _)| (&path[name.len() + 1..], text);
+        Paper::read(name, &files.iter().map(file).collect::<Vec<_>>(), quick)
+    };
+    folders.map(paper).collect()
+}
+
+fn folder(path: &str) -> &str {
+    path.split_once('/').map_or("", |(folder, _)| folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::Span;
+
+    use super::*;
+    use tidegate_runs::observe::Measurement;
+
+    #[test]
+    fn every_run_of_every_figure_has_a_plan() {
+        for paper in papers(false).unwrap() {
+            for figure in &paper.figures {
+                for run in figure.runs.iter().filter(|run| run.model.is_none()) {
+                    for choice in std::iter::once(None).chain(paper.choices().map(Some)) {
+                        let plan = figure.plan(&paper, run, 1, choice);
+                        plan.unwrap_or_else(|error| {
+                            panic!(
+                                "{}/{}/{} {choice:?}: {error}",
+                                paper.name, figure.name, run.name
+                            )
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn quick_uses_only_runs_that_it_makes() {
+        let runs = |papers: Vec<Paper>| -> usize {
+            papers.iter().flat_map(|paper| &paper.figures).map(|figure| figure.runs.len()).sum()
+        };
+        let (quick, all) = (runs(papers(true).unwrap()), runs(papers(false).unwrap()));
+        assert!(quick < all, "{quick} of {all}");
+    }
+
+    #[test]
+    fn labels_are_those_of_the_scenario() {
+        for paper in papers(false).unwrap() {
+            for figure in &paper.figures {
+                let runs = figure.runs.iter().filter(|run| run.model.is_none());
+                let plans = runs.map(|run| figure.plan(&paper, run, 1, None).unwrap());
+                let known: Vec<String> = plans.flat_map(|plan| plan.labels).collect();
+                let asks = figure.claims.iter().flat_map(Claim::all_asks);
+                let asks = asks.chain(figure.facts.iter().map(|fact| &fact.measure));
+                let asks = asks.chain(figure.tables.iter().map(|table| &table.cells));
+                let asked = asks.chain(figure.charts.iter().flat_map(Chart::asks));
+                let asked = asked.filter_map(|ask| {
+                    let question: serde_json::Value = serde_json::from_str(&ask.text).unwrap();
+                    question["label"].as_str().map(str::to_owned)
+                });
+                let curves = figure.charts.iter().flat_map(|chart| &chart.labels);
+                let curves = curves.filter_map(|curve| match curve {
+                    Curve::Flows(label, _) => Some(label.clone()),
+                    Curve::Queue(..) | Curve::Together => None,
+                });
+                let drawn = figure.charts.iter().map(|chart| chart.label.clone());
+                let drawn = drawn.filter(|label| !label.is_empty());
+                for label in asked.chain(curves).chain(drawn) {
+                    assert!(known.contains(&label), "figure {}: {label}", figure.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_tolerances_are_stated() {
+        for paper in papers(false).unwrap() {
+            let mut names = Vec::new();
+            for figure in &paper.figures {
+                names.push(format!("figure {}", figure.name));
+                let runs =
+                    figure.runs.iter().map(|run| format!("run {} of {}", run.name, figure.name));
+                names.extend(runs);
+                for claim in &figure.claims {
+                    names.push(format!("claim {}", claim.name));
+                    assert!(
+                        claim.reading_of.is_none() || claim.part_of.is_none(),
+                        "{}: a reading or a part",
+                        claim.name
+                    );
+                    let bounds = [claim.reproduced, claim.direction()];
+                    assert!(
+                        bounds.iter().flatten().all(|(low, high)| low <= high),
+                        "{}",
+                        claim.name
+                    );
+                    assert!(
+                        bounds.iter().any(Option::is_some) && !claim.tolerance.is_empty(),
+                        "{}",
+                        claim.name
+                    );
+                    if let [Some(inner), Some(outer)] = bounds {
+                        assert!(outer.0 <= inner.0 && inner.1 <= outer.1, "{}", claim.name);
+                    }
+                }
+            }
+            let count = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), count, "{}: duplicate name", paper.name);
+        }
+    }
+
+    const PAPER: &str = "title = 'X'\nabout = ''\ncost = 10.0\n";
+    const FIGURE: &str = "title = 'x'\ntrace_us = 10.0\n[[run]]\nname = 'a'\n[[claim]]\n\
+                          name = 'c'\ntext = 'x'\nunit = ''\ntolerance = 'x'\n\
+                          reproduced = [1.0, 2.0]\nmeasure = { metric = 'goodput', run = 'a' }\n\
+                          control = { of = 'y', measure = { metric = 'rtt', run = 'a' } }\n\
+                          [[chart]]\ntitle = 'x'\nkind = 'series'\nx = 'x'\ny = 'y'\n\
+                          quantity = 'window'\nlabels = ['new', 'tor0>h0']\n";
+
+    #[test]
+    fn claims_and_charts_determine_recordings() {
+        use tidegate_runs::cache::Recording;
+        let paper = Paper::read("x", &[("figure-07a", FIGURE), ("paper", PAPER)], false).unwrap();
+        let figure = &paper.figures[0];
+        assert_eq!((paper.name.as_str(), figure.name.as_str()), ("x", "7a"));
+        let recording = figure.recording(&figure.runs[0]);
+        let parts = [Measurement::Traces, Measurement::Windows, Measurement::Queues];
+        let expected = Recording { interval: Some(Span::us(10)), parts: parts.into(), real: false };
+        assert_eq!(recording, expected);
+        let hidden = FIGURE.replace("name = 'a'\n", "name = 'a'\ndrawn = false\n");
+        let paper = Paper::read("x", &[("figure-1", &hidden), ("paper", PAPER)], false).unwrap();
+        let figure = &paper.figures[0];
+        assert_eq!(figure.recording(&figure.runs[0]).parts, [Measurement::Traces].into());
+    }
+
+    #[test]
+    fn models_and_packets_have_separate_keys() {
+        let model = "[run.model]\nlaw = 'power'\ngbps = 1.0\nbase_rtt_us = 1.0\ngamma = 1.0\n\
+                     update_us = 1.0\nincrease_kb = 1.0\nuntil_us = 1.0\nstarts = [[0.0, 1.0]]\n";
+        let chart = |text: &str| format!("[[chart]]\ntitle = 'x'\nx = 'x'\ny = 'y'\n{text}\n");
+        let read = |run: &str, text: &str| {
+            let text = format!("title = 'x'\ntrace_us = 1.0\n{run}{text}");
+            Paper::read("x", &[("figure-1", &text), ("paper", PAPER)], false)
+        };
+        let (packets, followed) =
+            ("[[run]]\nname = 'a'\n", format!("[[run]]\nname = 'm'\n{model}"));
+        let both = format!("{packets}{followed}");
+        for (run, text, expected) in [
+            (
+                format!("[[run]]\nname = 'm'\nset = ['seed=1']\n{model}"),
+                String::new(),
+                "run m: `protocol`",
+            ),
+            (both.clone(), chart("kind = 'phase'"), "needs a `port`"),
+            (both.clone(), chart("kind = 'reaction'\nstates = [[0.0, 0.0, 0.0]]"), "only models"),
+            (followed.clone(), chart("kind = 'reaction'"), "needs `states`"),
+            (followed.clone(), chart("kind = 'cdf'"), "a model needs a `phase`"),
+        ] {
+            let error = read(&run, &text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        // No open value applies to a model, whatever its figure.
+        let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['1']\n\
+                    instead = [{ name = 'x', set = ['seed=2'] }]";
+        let (figure, paper) = (format!("title = 'x'\n{both}"), format!("{PAPER}{open}"));
+        let paper = Paper::read("x", &[("figure-1a", &figure), ("paper", &paper)], false).unwrap();
+        let [figure] = &paper.figures[..] else { panic!("one figure") };
+        let varied = [0, 1].map(|run| paper.varied(figure, &figure.runs[run], (0, 0)).len());
+        assert_eq!(varied, [1, 0]);
+    }
+
+    #[test]
+    fn an_invalid_file_is_refused_by_name_and_key() {
+        let figure = |from: &str, to: &str| {
+            assert!(FIGURE.contains(from), "{from}");
+            let text = FIGURE.replacen(from, to, 1);
+            Paper::read("x", &[("figure-07a", &text), ("paper", PAPER)], false)
+                .unwrap_err()
+                .to_string()
+        };
+        for (from, to, expected) in [
+            ("trace_us", "trace_ms", "unknown field `trace_ms`"),
+            ("unit = ''", "unite = ''", "unknown field `unite`"),
+            ("'goodput', run", "'goodputs', run", "unknown metric `goodputs`; expected one of"),
+            ("'goodput', run", "'goodput', form_ms = 1.0, run", "unknown field `form_ms`"),
+            ("run = 'a' }", "run = 'b' }", "claim c: unknown run `b`; expected one of a"),
+            (", run = 'a' }", " }", "claim c: set `run` or `runs`"),
+            ("trace_us = 10.0", "", "set `trace_us`"),
+            ("quantity = 'window'", "quantity = 'windows'", "unknown variant `windows`"),
+            ("quantity = 'window'", "", "chart \"x\": a series needs a `quantity`"),
+            ("'tor0>h0'", "'tor0>'", "`tor0>` is not a port"),
+        ] {
+            let error = figure(from, to);
+            let named = error.starts_with("registry, x/figure-07a.toml: ");
+            assert!(named && error.contains(expected), "{to}: {error}");
+        }
+        let paper =
+            |files: &[(&str, &str)]| Paper::read("x", files, false).unwrap_err().to_string();
+        let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['9']\ninstead = []";
+        let open = format!("{PAPER}{open}");
+        for (files, expected) in [
+            (&[("figure-1", FIGURE)][..], "x/paper.toml: the file is missing"),
+            (&[("7a", FIGURE), ("paper", PAPER)], "x/7a.toml: expected a file name such as"),
+            (&[("paper", open.as_str())], "x/paper.toml: open \"n\": unknown figure `9`"),
+        ] {
+            assert!(paper(files).contains(expected), "{}", paper(files));
+        }
+    }
+}

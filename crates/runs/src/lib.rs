@@ -1,0 +1,68 @@
+//! Runs of scenarios: [`load`] a scenario, [`run`] it, [`compare`] it under several protocols,
+//! [`sweep`] over its keys, and list the catalog's [`protocols`]. Results are returned as the types
+//! of the results crate.
+//!
+//! This crate reads the clock, opens files and starts runs. The engine below it does not read the
+//! clock or access files.
+
+pub mod cache;
+mod catalog;
+mod compare;
+pub mod convert;
+pub mod destination;
+mod dissector;
+mod error;
+pub mod estimate;
+pub mod fair_share;
+pub mod guarded;
+mod headers;
+mod interop;
+pub mod interrupt;
+mod loading;
+pub mod machine;
+pub mod numbers;
+pub mod observe;
+mod paired;
+mod pcap;
+mod ranks;
+pub mod readings;
+mod resolution;
+pub mod revision;
+mod run;
+#[cfg(test)]
+#[path = "../tests/samples/mod.rs"]
+mod samples;
+mod seeds;
+mod source;
+mod sweep;
+#[cfg(test)]
+mod tshark;
+pub mod warnings;
+
+pub use cache::{BUILD, can_keep, default_cache};
+pub use catalog::{ParameterInfo, ProtocolEntry, TelemetryBytes, protocol, protocols};
+pub use compare::{Carried, Compared, Comparison, carried, compare, in_parallel};
+pub use destination::Destination;
+pub use dissector::dissector;
+pub use error::{Error, Results};
+pub use estimate::Estimate;
+use guarded::guarded;
+pub use headers::headers;
+pub use interop::{Written, export, import};
+pub use loading::{load, schema, set, template, vary};
+pub use observe::Progress;
+pub use paired::Difference;
+pub use pcap::Capture;
+pub use ranks::Ranks;
+pub use readings::{Better, METRICS, is_share, key_words, limits, words};
+pub use revision::set_revision;
+pub use run::{
+    Kept, Notice, ProgressListener, RunOptions, Staged, Tables, publish, recorded, run, serve,
+};
+pub use seeds::{Aggregate, Aggregated, SeededRun, only_seeds, run_seeds, seeded_plans};
+pub use source::Source;
+pub use sweep::{
+    Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_capture,
+    forecast_runs, forecast_sweep, make_runs, missing_runs, sweep,
+};
+pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};

@@ -1,0 +1,76 @@
+//! The machine of a run, and the resources that the run used.
+
+#![allow(
+    clippy::disallowed_types,
+    reason = "the edge: these measurements never enter a simulation"
+)]
+
+use cpu_time::{ProcessTime, ThreadTime};
+use std::fs;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tidegate_results::Host;
+
+/// Measures the time of a run.
+pub struct Stopwatch {
+    wall: Instant,
+    of_thread: Option<ThreadTime>,
+    of_process: Option<ProcessTime>,
+    started_unix_seconds: Option<u64>,
+}
+
+impl Stopwatch {
+    /// Starts the clocks.
+    pub fn start() -> Stopwatch {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        Stopwatch {
+            wall: Instant::now(),
+            of_thread: ThreadTime::try_now().ok(),
+            of_process: ProcessTime::try_now().ok(),
+            started_unix_seconds: since_epoch.ok().map(|span| span.as_secs()),
+        }
+    }
+    /// Wall-clock time since the start.
+    pub fn wall(&self) -> Duration {
+        self.wall.elapsed()
+    }
+    /// Processor time since the start; zero if the system does not provide it. With one thread, the
+    /// time of this thread. With several, the time of the whole process, including other runs at
+    /// the same time.
+    pub fn cpu(&self, threads: usize) -> Duration {
+        let elapsed = if threads == 1 {
+            self.of_thread.and_then(|cpu| cpu.try_elapsed().ok())
+        } else {
+            self.of_process.and_then(|cpu| cpu.try_elapsed().ok())
+        };
+        elapsed.unwrap_or_default()
+    }
+    /// Time of the start; `None` if the clock is before 1970.
+    pub fn started_unix_seconds(&self) -> Option<u64> {
+        self.started_unix_seconds
+    }
+}
+
+/// Peak memory of this process over all its runs; only on Linux.
+pub fn peak_rss_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// Cores available to this process.
+pub fn cores() -> Option<usize> {
+    std::thread::available_parallelism().ok().map(usize::from)
+}
+
+/// The machine.
+pub fn host() -> Host {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
+    Host {
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        cores: cores(),
+        cpu: model.and_then(|line| line.split_once(':')).map(|(_, name)| name.trim().to_owned()),
+    }
+}

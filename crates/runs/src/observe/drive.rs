@@ -1,0 +1,215 @@
+//! The main loop of every run: chunks of simulated time, samples, flows, interrupts.
+
+use std::time::Duration;
+
+use tidegate_core::fabric::Node;
+use tidegate_core::{Span, Time};
+use tidegate_scenario::Plan;
+use tidegate_sim::simulation::{self, Simulation};
+use tidegate_sim::{Setup, partitions_worth};
+
+use super::observers::{Measures, SharedMeasures};
+use super::{End, Measure, RunOutput, Start};
+use crate::machine::Stopwatch;
+use crate::ranks::Ranks;
+use crate::{Error, interrupt};
+
+/// Default limit of switch ports for queue histograms.
+const HISTOGRAM_PORTS_MAX: usize = 512;
+/// Desired range of the engine's working time between two checks of the interrupt flag.
+const CHUNK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
+
+/// Progress of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Simulated time so far.
+    pub now: Time,
+    /// End of the simulated time, without the drain.
+    pub duration: Time,
+    /// Packet-hops so far.
+    pub packet_hops: u64,
+    /// Wall-clock time since the start of the run.
+    pub wall: Duration,
+}
+
+impl Progress {
+    /// Share of the simulated time, 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.duration == Time::ZERO {
+            1.0
+        } else {
+            self.now.as_s_f64() / self.duration.as_s_f64()
+        }
+    }
+    /// Packet-hops over wall seconds.
+    pub fn packet_hops_per_second(&self) -> f64 {
+        self.packet_hops as f64 / self.wall.as_secs_f64().max(1e-9)
+    }
+    /// Estimated remaining wall-clock time, if simulated time continues to pass at the same rate;
+    /// `None` before any progress.
+    pub fn left(&self) -> Option<Duration> {
+        let share = self.share();
+        let left = self.wall.as_secs_f64() * (1.0 - share) / share;
+        (share > 0.0).then(|| Duration::try_from_secs_f64(left).ok()).flatten()
+    }
+}
+
+/// Control of a run. Nothing here changes its outcome.
+pub struct Control<'a> {
+    /// Upper limit of threads; a run with packet-level observers uses one.
+    pub threads: usize,
+    /// Number of partitions, each on its own thread, even if that is slower: for tests.
+    pub partitions: Option<usize>,
+    /// The processes of the run, and the number of partitions of each. No process has packet-level
+    /// observers.
+    pub ranks: Option<(&'a Ranks, usize)>,
+    /// Returns whether an interrupt was requested.
+    pub is_interrupted: interrupt::InterruptCheck<'a>,
+    /// Receives the progress after every chunk.
+    pub progress: &'a dyn Fn(&Progress),
+    /// Returns the length of the next chunk, given the last one and the time that it took.
+    pub chunk: &'a dyn Fn(Span, Duration) -> Span,
+}
+
+/// Adapts chunks to be long enough for low overhead and short enough for interrupts.
+pub fn adapt(chunk: Span, took: Duration) -> Span {
+    if took < CHUNK.0 {
+        chunk.times(2)
+    } else if took > CHUNK.1 {
+        Span::ps((chunk.as_ps() / 2).max(1))
+    } else {
+        chunk
+    }
+}
+
+/// Runs a plan under these measures.
+///
+/// # Errors
+/// When the engine refuses the plan, a measure fails, or the run is interrupted.
+pub fn drive(
+    plan: &Plan,
+    measures: Vec<Box<dyn Measure>>,
+    control: &Control<'_>,
+) -> Result<RunOutput, Error> {
+    if (control.is_interrupted)() {
+        return Err(Error::Interrupted);
+    }
+    let watch = Stopwatch::start();
+    let observers = SharedMeasures::new(Measures::new(measures));
+    let engine = if observers.has_subscriptions() {
+        let (setup, listener) = (setup(plan), Box::new(observers.clone()));
+        build(control.is_interrupted, || simulation::heard(setup, listener))?
+    } else if let Some(among) = control.ranks {
+        build_among(plan, among, control.is_interrupted)?
+    } else {
+        let worth = || partitions_worth(&plan.fabric, control.threads);
+        let (setup, threads) = (setup(plan), control.partitions.unwrap_or_else(worth));
+        build(control.is_interrupted, move || simulation::silent(setup, threads))?
+    };
+    pass(plan, engine, &observers, control, &watch)
+}
+
+fn build(
+    is_interrupted: interrupt::InterruptCheck<'_>,
+    engine: impl FnOnce() -> Result<Box<dyn Simulation>, String> + Send + 'static,
+) -> Result<Box<dyn Simulation>, Error> {
+    interrupt::run_abandonable(is_interrupted, || engine().map_err(Error::Run))
+}
+
+/// Builds the partitions of this process.
+pub fn build_among(
+    plan: &Plan,
+    (ranks, parts): (&Ranks, usize),
+    is_interrupted: interrupt::InterruptCheck<'_>,
+) -> Result<Box<dyn Simulation>, Error> {
+    let (setup, communicator) = (setup(plan), ranks.communicator());
+    build(is_interrupted, move || simulation::among(setup, parts, communicator))
+}
+
+/// Setup of the engine for a plan.
+pub fn setup(plan: &Plan) -> Setup {
+    let ends = plan.fabric.links.iter().flat_map(|link| [link.a, link.b]);
+    let ports = ends.filter(|end| matches!(end, Node::Switch(_))).count();
+    Setup {
+        fabric: plan.fabric.clone(),
+        routing: plan.routing,
+        stacks: plan.stacks.clone(),
+        connections: plan.connections,
+        bdp_bytes: plan.bdp_bytes,
+        workload: plan.workload.clone(),
+        weights: plan.weights.clone(),
+        faults: plan.faults.clone(),
+        stack_time: plan.stack_time,
+        seed: plan.seed,
+        duration: plan.duration,
+        until_done: plan.until_done,
+        warmup: plan.warmup,
+        drain: plan.drain,
+        histograms: plan.output.histograms.unwrap_or(ports <= HISTOGRAM_PORTS_MAX),
+    }
+}
+
+/// Runs the engine to the end.
+fn pass(
+    plan: &Plan,
+    mut engine: Box<dyn Simulation>,
+    measures: &SharedMeasures,
+    control: &Control<'_>,
+    watch: &Stopwatch,
+) -> Result<RunOutput, Error> {
+    measures.lock().begin(&Start { plan, paths: engine.paths() })?;
+    let lost = interrupt::lost(control.is_interrupted);
+    let (mut finished, mut samples) = (Vec::new(), Vec::new());
+    let mut chunk = Span::ps((plan.duration.as_ps() / 1000).max(1));
+    // The plan as it would be for a run that ends by itself, once it is known when.
+    let mut ended: Option<Plan> = None;
+    while !engine.is_over() {
+        let before = watch.wall();
+        let next_sample = measures.lock().next_sample();
+        let until = engine.now().after(chunk).min(next_sample);
+        let until = if engine.now() < plan.duration { until.min(plan.duration) } else { until };
+        interrupt::advance(&mut *engine, until, control.is_interrupted)?;
+        engine.take_finished(&mut finished).map_err(&lost)?;
+        measures.lock().flows(plan, finished.drain(..))?;
+        if ended.is_none() && engine.end() < plan.duration {
+            ended = Some(Plan { duration: engine.end(), ..plan.clone() });
+            measures.lock().ends_at(engine.end());
+        }
+        let of = ended.as_ref().unwrap_or(plan);
+        // After the last sample, both times can be `Time::NEVER`.
+        if engine.now() == measures.lock().next_sample() {
+            engine.sample(&mut samples).map_err(&lost)?;
+            measures.lock().sampled(of, engine.now(), &samples)?;
+            samples.clear();
+        }
+        let wall = watch.wall();
+        (control.progress)(&Progress {
+            now: until.min(of.duration),
+            duration: of.duration,
+            packet_hops: engine.packet_hops(),
+            wall,
+        });
+        if (control.is_interrupted)() {
+            return Err(Error::Interrupted);
+        }
+        chunk = (control.chunk)(chunk, wall - before);
+    }
+    let threads = engine.partitions() * engine.ranks();
+    let plan = ended.as_ref().unwrap_or(plan);
+    let (drained, awaited) = (engine.now().since(plan.duration), engine.awaited());
+    let mut outcome = engine.finish().map_err(&lost)?;
+    outcome.unfinished.sort_by_key(|record| record.id);
+    let mut measures = measures.lock();
+    measures.flows(plan, std::mem::take(&mut outcome.finished))?;
+    measures.flows(plan, outcome.unfinished.iter().copied())?;
+    let mut output = RunOutput::default();
+    output.seen.digest = format!("{:016x}", outcome.digest);
+    output.seen.warmup_us = plan.warmup.as_us_f64();
+    output.seen.duration_us = plan.duration.as_us_f64();
+    let outcome = &outcome;
+    measures.finish(
+        &End { plan, outcome, drained, awaited, threads, watch, real: None },
+        &mut output,
+    )?;
+    Ok(output)
+}

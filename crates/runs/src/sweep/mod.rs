@@ -1,0 +1,478 @@
+//! Sweeps: one scenario at several points (values of keys) and seeds. Every run is cached, so that
+//! none is repeated.
+
+mod forecast;
+mod table;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::Serialize;
+use serde_json::Value as Json;
+use tidegate_scenario::sweep::{self, Axis, AxisValue, Mode, Point, SweepFile};
+use tidegate_scenario::{Override, Plan};
+
+pub use forecast::{SweepForecast, forecast_capture, forecast_runs, forecast_sweep};
+
+use crate::cache::{Cache, Recording};
+use crate::compare::in_parallel;
+use crate::observe::{Control, Measurement, Observations, adapt, drive};
+use crate::paired::{self, Candidate};
+use crate::readings::{Reading, readings};
+use crate::resolution::resolution;
+use crate::seeds::{aggregated, is_fixed, only_seeds};
+use crate::warnings::gathered;
+use crate::{Aggregated, Error, Notice, ProgressListener, SeedList, Source, load, machine};
+
+/// A larger number of runs is considered a mistake.
+const RUNS_MAX: usize = 1_000_000;
+/// The key whose values are compared with the baseline.
+const PROTOCOL: &str = "transport.protocol";
+
+/// Definition of a sweep.
+#[derive(Clone, Debug)]
+pub struct Design {
+    scenario: Source,
+    /// Overrides that apply at all points.
+    changes: Vec<Override>,
+    points: Vec<Point>,
+    /// `None`: the scenario's own seed.
+    seeds: Option<SeedList>,
+    /// The protocol that others are compared with, if several are swept.
+    baseline: Option<String>,
+}
+
+impl Design {
+    /// A sweep of a scenario over axes.
+    ///
+    /// # Errors
+    /// When the axes give no points, or an override sets the seed beside a list of seeds.
+    pub fn new(
+        scenario: impl Into<Source>,
+        changes: Vec<Override>,
+        (axes, mode): (&[Axis], Mode),
+        seeds: Option<SeedList>,
+    ) -> Result<Design, Error> {
+        let points = sweep::points(axes, mode, "--vary").map_err(Error::scenario)?;
+        let scenario = scenario.into();
+        Design { scenario, changes, points, seeds, baseline: None }.checked()
+    }
+
+    /// Reads a sweep file. `changes` also apply at all points; `seeds` replaces those of the file.
+    ///
+    /// # Errors
+    /// When the file is invalid.
+    pub fn load(
+        file: &Path,
+        changes: Vec<Override>,
+        seeds: Option<SeedList>,
+    ) -> Result<Design, Error> {
+        let file = SweepFile::load(file).map_err(Error::scenario)?;
+        let changes = file.changes.into_iter().chain(changes).collect();
+        let seeds = seeds.or(file.seeds);
+        let scenario = file.scenario.into();
+        Design { scenario, changes, points: file.points, seeds, baseline: None }.checked()
+    }
+
+    /// Sets the protocol that others are compared with; by default the first of those that vary.
+    ///
+    /// # Errors
+    /// When it is not one of them, or no protocol varies.
+    pub fn with_baseline(self, asked: Option<&str>) -> Result<Design, Error> {
+        let mut names: Vec<String> = Vec::new();
+        for value in self.points.iter().flatten().filter(|value| value.change.key == PROTOCOL) {
+            if !names.contains(&value.text) {
+                names.push(value.text.clone());
+            }
+        }
+        if asked.is_some() && names.is_empty() {
+            let message = "needs several protocols: add --vary protocol=…".to_owned();
+            return Err(Error::Usage { option: "--baseline", message });
+        }
+        Ok(Design { baseline: paired::baseline(asked, &names)?, ..self })
+    }
+
+    fn checked(self) -> Result<Design, Error> {
+        let Design { scenario, changes, points, seeds, .. } = &self;
+        if seeds.is_some() {
+            only_seeds(changes)?;
+        }
+        let text = match scenario {
+            Source::File(path) => &tidegate_scenario::text(path).map_err(Error::scenario)?,
+            Source::Text(text) | Source::Made(text) => text,
+        };
+        // All points have the same keys, so one check suffices.
+        sweep::check(text, &points[0], changes).map_err(Error::scenario)?;
+        let seeds = seeds.as_ref().map_or(1, |seeds| seeds.seeds().len());
+        if points.len() * seeds > RUNS_MAX {
+            let points = points.len();
+            let message =
+                format!("{points} points under {seeds} seeds each are more than {RUNS_MAX} runs");
+            return Err(Error::Usage { option: "--seeds", message });
+        }
+        self.with_baseline(None)
+    }
+
+    /// The scenario at a point, under `seed` or its own seed.
+    fn plan(&self, point: usize, seed: Option<u64>) -> Result<Plan, Error> {
+        let mut changes = sweep::changes(&self.points[point], &self.changes);
+        let seed = seed.map(|seed| Override::option("--seeds", "seed", &seed.to_string()));
+        changes.extend(seed);
+        load(self.scenario.clone(), &changes)
+    }
+
+    /// All seeds, and the name of the scenario.
+    fn seeds(&self) -> Result<(SeedList, String), Error> {
+        let plan = self.plan(0, None)?;
+        let own = || SeedList::of(vec![plan.seed]).map_err(Error::Run);
+        Ok((self.seeds.clone().map_or_else(own, Ok)?, plan.name))
+    }
+
+    /// Number of runs.
+    fn runs(&self, seeds: &SeedList) -> usize {
+        self.points.len() * seeds.seeds().len()
+    }
+}
+
+/// Options of a sweep.
+#[derive(Clone, Copy, Default)]
+pub struct SweepOptions<'a> {
+    /// Upper limit of threads; `None`: the number of cores.
+    pub threads: Option<usize>,
+    /// Number of partitions of each run, as in
+    /// [`RunOptions::partitions`](crate::RunOptions::partitions).
+    pub partitions: Option<usize>,
+    /// Folder of cached runs, in which new runs are stored.
+    pub cache: Option<&'a Path>,
+    /// Receives the number of runs to make.
+    pub begin: Option<&'a (dyn Fn(usize) + Sync)>,
+    /// Receives the state of each run periodically.
+    pub progress: Option<ProgressListener<'a>>,
+    /// Receives the resolved scenario of the first point before anything runs.
+    pub resolved: Option<Notice<'a>>,
+    /// A flag that ends the sweep with [`Error::Interrupted`] when another thread sets it.
+    pub interrupted: Option<&'a AtomicBool>,
+}
+
+impl SweepOptions<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    fn threads(&self) -> usize {
+        self.threads.or_else(machine::cores).unwrap_or(1).max(1)
+    }
+}
+
+/// Result of a sweep: the content of `sweep.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sweep {
+    /// Version of this schema.
+    pub schema: u32,
+    /// Name of the scenario.
+    pub name: String,
+    /// The keys that vary.
+    pub keys: Vec<String>,
+    /// The seeds of every point.
+    pub seeds: Vec<u64>,
+    /// The protocol that others are compared with; null if no protocol varies.
+    pub baseline: Option<String>,
+    /// Things that are allowed but probably not intended: each once, with the first run that has it
+    /// and the number of others.
+    pub warnings: Vec<String>,
+    /// Every point, in the order of the design.
+    pub points: Vec<SweepPoint>,
+    /// Runs that failed. None of their measurements are included.
+    pub failed: Vec<FailedRun>,
+    /// Number of runs that were cached.
+    #[serde(skip)]
+    pub kept: usize,
+    /// Measurements of each run, point by point, seed by seed; `None` for failed runs.
+    #[serde(skip)]
+    runs: Vec<Found>,
+}
+
+/// A point of a sweep.
+#[derive(Clone, Debug, Serialize)]
+pub struct SweepPoint {
+    /// The value of each key, in the order of keys; numbers as numbers.
+    pub values: Vec<Json>,
+    /// Metrics of its runs, over the seeds.
+    pub metrics: Vec<Aggregated>,
+}
+
+/// A run that failed.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailedRun {
+    /// The value of each key.
+    pub values: Vec<Json>,
+    /// Its seed.
+    pub seed: u64,
+    /// The reason.
+    pub why: String,
+}
+
+/// Measurements of a run.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    readings: Vec<Reading>,
+    warnings: Vec<String>,
+}
+
+/// A run looked up in the cache.
+type Found = Option<Known>;
+
+/// Makes the missing runs of a sweep, several at a time.
+///
+/// # Errors
+/// When the scenario is invalid at any point: then nothing runs. When all runs fail: the first
+/// failure. If only some fail, the result lists them.
+pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error> {
+    let (seeds, name) = design.seeds()?;
+    let found = found(design, &seeds, options)?;
+    if let Some(notice) = options.resolved {
+        let plan = design.plan(0, Some(seeds.seeds()[0]))?;
+        resolution(&[(&name, &plan)]).iter().for_each(|line| notice(line));
+    }
+    let missing = missing(&found);
+    let made = make(design, &missing, &seeds, options);
+    let kept = found.len() - missing.len();
+    let mut runs = found;
+    let (mut failed, mut first) = (Vec::new(), None);
+    for (place_of, result) in missing.into_iter().zip(made) {
+        match result {
+            Ok(known) => runs[place_of] = Some(known),
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => {
+                let (point, seed) = place(place_of, &seeds);
+                let values = values(&design.points[point]);
+                failed.push(FailedRun { values, seed, why: error.to_string() });
+                first = first.or(Some(error));
+            }
+        }
+    }
+    if let Some(error) = first.filter(|_| failed.len() == runs.len()) {
+        return Err(error);
+    }
+    let of_point = |(point, runs): (&Point, &[Found])| SweepPoint {
+        values: values(point),
+        metrics: aggregated(
+            &runs.iter().map(|run| run.clone().unwrap_or_default().readings).collect::<Vec<_>>(),
+        ),
+    };
+    let points = design.points.iter().zip(runs.chunks(seeds.seeds().len()));
+    let mut points: Vec<SweepPoint> = points.map(of_point).collect();
+    let keys: Vec<String> = design.points[0].iter().map(|value| value.change.key.clone()).collect();
+    let baseline = design.baseline.clone();
+    compare(&keys, &mut points, baseline.as_deref());
+    let warnings = warnings(&keys, &points, seeds.seeds(), &runs);
+    let (schema, seeds) = (Sweep::SCHEMA, seeds.seeds().to_vec());
+    Ok(Sweep { schema, name, keys, seeds, baseline, warnings, points, failed, kept, runs })
+}
+
+/// Compares points that differ only in their protocol.
+fn compare(keys: &[String], points: &mut [SweepPoint], baseline: Option<&str>) {
+    let Some(key) = keys.iter().position(|key| key == PROTOCOL) else { return };
+    let mut sets: Vec<(Vec<Json>, Vec<Candidate<'_>>)> = Vec::new();
+    for SweepPoint { values, metrics } in points {
+        let Some(protocol) = values[key].as_str() else { continue };
+        let mut others = values.clone();
+        others.remove(key);
+        let candidate = Candidate { protocol, metrics };
+        match sets.iter_mut().find(|(known, _)| *known == others) {
+            Some((_, set)) => set.push(candidate),
+            None => sets.push((others, vec![candidate])),
+        }
+    }
+    let mut sets: Vec<_> = sets.into_iter().map(|(_, set)| set).collect();
+    paired::compare(&mut sets, baseline);
+}
+
+/// Merged warnings of the runs, and warnings for points on which the seed has no effect.
+fn warnings(keys: &[String], points: &[SweepPoint], seeds: &[u64], runs: &[Found]) -> Vec<String> {
+    let place = |point: &SweepPoint| {
+        let value = |(key, value): (&String, &Json)| match value {
+            Json::String(text) => format!("{key}={text}"),
+            value => format!("{key}={value}"),
+        };
+        keys.iter().zip(&point.values).map(value).collect::<Vec<_>>().join(", ")
+    };
+    let of_run = |(i, run): (usize, &Found)| {
+        let place = place(&points[i / seeds.len()]);
+        let warnings = run.as_ref().map_or(Vec::new(), |known| known.warnings.clone());
+        (format!("{place}, seed {}", seeds[i % seeds.len()]), warnings)
+    };
+    let mut all = gathered(&runs.iter().enumerate().map(of_run).collect::<Vec<_>>());
+    let fixed = |point: &SweepPoint| {
+        let text = "every seed gives the same values, so confidence intervals are meaningless";
+        (place(point), is_fixed(&point.metrics).then(|| text.to_owned()).into_iter().collect())
+    };
+    all.extend(gathered(&points.iter().map(fixed).collect::<Vec<_>>()));
+    all
+}
+
+/// Numbers of the runs that are not in the cache: those that [`sweep`] would make.
+///
+/// # Errors
+/// When the scenario is invalid at any point, or an interrupt is requested.
+pub fn missing_runs(design: &Design, options: &SweepOptions<'_>) -> Result<Vec<usize>, Error> {
+    let (seeds, _) = design.seeds()?;
+    Ok(missing(&found(design, &seeds, options)?))
+}
+
+/// Makes some runs of a sweep, by number, and stores them in the cache for [`sweep`]. Cached runs
+/// are not repeated. Failures are not returned: [`sweep`] repeats failed runs and reports them.
+///
+/// # Errors
+/// When a number exceeds the runs of the sweep, the scenario is invalid, or an interrupt is
+/// requested.
+pub fn make_runs(design: &Design, runs: &[usize], options: &SweepOptions<'_>) -> Result<(), Error> {
+    let (seeds, _) = design.seeds()?;
+    let all = design.runs(&seeds);
+    if let Some(run) = runs.iter().find(|run| **run >= all) {
+        let message = format!("run {run} does not exist: the sweep has runs 0 to {}", all - 1);
+        return Err(Error::Run(message));
+    }
+    let cache = Cache::new(options.cache);
+    let mut left = Vec::new();
+    for &run in runs {
+        let (point, seed) = place(run, &seeds);
+        if cache.get(&design.plan(point, Some(seed))?, &recording()).is_none() {
+            left.push(run);
+        }
+    }
+    let made = make(design, &left, &seeds, options);
+    if made.iter().any(|made| matches!(made, Err(Error::Interrupted))) {
+        return Err(Error::Interrupted);
+    }
+    Ok(())
+}
+
+/// Makes these runs, several at a time, and stores them. Results are in order.
+fn make(
+    design: &Design,
+    runs: &[usize],
+    seeds: &SeedList,
+    options: &SweepOptions<'_>,
+) -> Vec<Result<Known, Error>> {
+    if let Some(begin) = options.begin {
+        begin(runs.len());
+    }
+    let cache = Cache::new(options.cache);
+    in_parallel(runs.len(), options.threads(), |number, threads| {
+        let (point, seed) = place(runs[number], seeds);
+        let progress = |progress: &crate::Progress| {
+            if let Some(listener) = options.progress {
+                listener(number, progress);
+            }
+        };
+        let is_interrupted = || options.is_interrupted();
+        let control = Control {
+            threads,
+            partitions: options.partitions,
+            ranks: None,
+            is_interrupted: &is_interrupted,
+            progress: &progress,
+            chunk: &adapt,
+        };
+        let plan = design.plan(point, Some(seed))?;
+        let happen = |measures| drive(&plan, measures, &control);
+        measured(&cache.make(&plan, &recording(), happen)?)
+    })
+}
+
+/// Numbers of the runs that are missing.
+fn missing(found: &[Found]) -> Vec<usize> {
+    (0..found.len()).filter(|&i| found[i].is_none()).collect()
+}
+
+/// Looks up all runs in the cache. Also checks the scenario at every point.
+fn found(
+    design: &Design,
+    seeds: &SeedList,
+    options: &SweepOptions<'_>,
+) -> Result<Vec<Found>, Error> {
+    let cache = Cache::new(options.cache);
+    let found = in_parallel(design.runs(seeds), options.threads(), |i, _| {
+        if options.is_interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let (point, seed) = place(i, seeds);
+        let seen = cache.get(&design.plan(point, Some(seed))?, &recording());
+        seen.map(|seen| measured(&seen)).transpose()
+    });
+    found.into_iter().collect()
+}
+
+/// The point and the seed of a run.
+fn place(run: usize, seeds: &SeedList) -> (usize, u64) {
+    let seeds = seeds.seeds();
+    (run / seeds.len(), seeds[run % seeds.len()])
+}
+
+/// Measurements that are recorded in every run.
+fn recording() -> Recording {
+    Recording { parts: [Measurement::Summary].into(), ..Recording::default() }
+}
+
+fn measured(seen: &Observations) -> Result<Known, Error> {
+    let missing = || Error::Run("a run ended without a summary".to_owned());
+    let summary = seen.summary.as_ref().ok_or_else(missing)?;
+    Ok(Known { readings: readings(summary), warnings: summary.warnings.clone() })
+}
+
+fn values(point: &Point) -> Vec<Json> {
+    let value = |value: &AxisValue| match value.number {
+        Some(number) if number.fract() == 0.0 && number.abs() < 1e15 => Json::from(number as i64),
+        Some(number) => Json::from(number),
+        None => Json::from(value.text.clone()),
+    };
+    point.iter().map(value).collect()
+}
+
+impl Sweep {
+    /// The version that [`schema`](Self::schema) carries.
+    pub const SCHEMA: u32 = 1;
+
+    /// Number of runs.
+    pub fn count(&self) -> usize {
+        self.runs.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mode;
+
+    const SCENARIO: &str = "duration = '200us'\nwarmup = '20us'\ndrain = '1ms'\n\
+        fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 1 }\n\
+        transport = { protocol = 'PROTOCOL' }\n\
+        [[traffic]]\nkind = 'poisson'\nsizes = '20KB'\nload = 0.3\n";
+
+    #[test]
+    fn partitions_of_runs_change_no_byte_of_a_sweep() {
+        let text = SCENARIO.replace("PROTOCOL", crate::protocols()[0].name);
+        let axis = Axis::vary("traffic.0.load=0.2,0.4").unwrap();
+        let seeds = SeedList::of(vec![1, 2]).unwrap();
+        let made = (&[axis][..], Mode::Grid);
+        let design = Design::new(Source::Text(text), Vec::new(), made, Some(seeds)).unwrap();
+        let files = |threads, partitions| {
+            let folder = tempfile::tempdir().unwrap();
+            let cache = Some(folder.path());
+            let (threads, partitions) = (Some(threads), Some(partitions));
+            let options = SweepOptions { threads, partitions, cache, ..SweepOptions::default() };
+            let swept = sweep(&design, &options).unwrap();
+            for (point, seed) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+                let plan = design.plan(point, Some(seed)).unwrap();
+                let seen = Cache::new(cache).get(&plan, &recording()).unwrap();
+                assert_eq!(Some(seen.summary.unwrap().engine.threads), partitions);
+            }
+            swept.files().unwrap()
+        };
+        let whole = files(1, 1);
+        assert!(whole == files(3, 1), "three runs at a time");
+        assert!(whole == files(1, 2), "two partitions a run");
+        assert!(whole == files(3, 2), "both");
+    }
+}

@@ -1,0 +1,63 @@
+//! Fair shares of whole scenarios.
+
+use std::path::Path;
+
+use tidegate_runs::fair_share::FairShares;
+use tidegate_runs::{ProtocolEntry, load, protocols, set};
+use tidegate_scenario::Plan;
+
+fn plan(changes: &[&str]) -> Plan {
+    let path =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/poseidon/multi-hop.toml"));
+    let overrides: Vec<_> = changes.iter().map(|change| set(change).unwrap()).collect();
+    load(path, &overrides).unwrap()
+}
+
+/// Protocols that run on any fabric; the others need circuits.
+fn anywhere() -> impl Iterator<Item = ProtocolEntry> {
+    protocols().into_iter().filter(|info| !info.needs.contains(&"circuit announcements"))
+}
+
+#[test]
+fn two_hops_share_as_in_the_paper() {
+    for protocol in anywhere() {
+        let name = format!("transport.protocol={}", protocol.name);
+        let plan = plan(&[&name, "transport.params={}"]);
+        let shares = FairShares::of(&plan);
+        let telemetry = protocol.telemetry_bytes;
+        let of_wire = |hops: u32| {
+            let headers = 80 + u32::from(telemetry.fixed) + u32::from(telemetry.per_hop) * hops;
+            4096.0 / f64::from(4096 + headers)
+        };
+        // The victim and the blue flows have a tenth of the second hop each. The two green flows
+        // share the rest of the first hop.
+        let (victim, green, blue) = (20.0 * of_wire(3), 90.0 * of_wire(3), 20.0 * of_wire(1));
+        for flow in &plan.workload.flows {
+            let expected = match plan.labels[usize::from(flow.label)].as_str() {
+                "victim" => victim,
+                "green" => green,
+                _ => blue,
+            };
+            let share = shares.get(flow.src, flow.dst, flow.stack).unwrap();
+            assert!(
+                (share - expected).abs() < 1e-6,
+                "{}: {share} against {expected}",
+                protocol.name
+            );
+        }
+    }
+}
+
+#[test]
+fn shares_are_undefined_for_temporary_flows() {
+    for change in ["flows[0].size=1MB", "flows[0].start=15ms", "flows[0].stop=15ms"] {
+        let plan = plan(&[change]);
+        let shares = FairShares::of(&plan);
+        let known = plan
+            .workload
+            .flows
+            .iter()
+            .filter(|flow| shares.get(flow.src, flow.dst, flow.stack).is_some());
+        assert_eq!(known.count(), 0, "{change}");
+    }
+}
