@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use tidegate_workbench::results::Summary;
 use tidegate_workbench::{Aggregate, Aggregated, Better, Difference, Estimate, METRICS, SeededRun};
 
-use crate::format::{self, BOUND, NONE};
+use crate::format::{self, BOUND, NONE, label, protocol};
 use crate::grid::{drawn, new, prose};
 use crate::jobs;
-use crate::table::{heading, label, protocol, size_range, titled};
+use crate::table::{heading, size_range, titled};
 
 /// Prefix of values that paired tests find significant.
 const STAR: &str = "*";

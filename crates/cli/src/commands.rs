@@ -1,21 +1,20 @@
 //! The subcommands.
 
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock};
-
 use clap::CommandFactory;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag::{register, register_conditional_shutdown};
 use tidegate_workbench::{
-    self as workbench, Error, Override, Plan, Ranks, Results, RunOptions, SeedList, Written,
+    self as workbench, Error, Plan, Ranks, Results, RunOptions, SeedList, Written,
 };
 
-use crate::args::{Args, Command, Exchanged, Packets, RunArgs, Scenario, Verbosity};
+use crate::args::{Args, Command};
 use crate::engine::Threads;
 use crate::format::{bytes, shown};
+use crate::interrupt::interrupt_flag;
+use crate::options::{
+    ALL, Exchanged, Packets, RunArgs, Scenario, Verbosity, check_force, runnable,
+};
+use crate::output::{done, ended, json, one_run, pretty};
 use crate::progress::{Bars, Total};
-use crate::{Result, aggregate, emit, man, page, print_stderr, reproduce, sweep, table};
+use crate::{Result, aggregate, man, page, print_stderr, reproduce, sweep, table};
 
 /// Executes a command and returns its output for stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
@@ -206,41 +205,6 @@ fn run_one(
     ended(table::run(&summary, threads), unwritten, how.announced_out())
 }
 
-/// The results, and the error of writing them if there is one.
-pub(crate) fn done<T>(
-    result: Result<T>,
-    take: impl FnOnce(Results) -> Option<T>,
-) -> Result<(T, Option<Error>)> {
-    match result {
-        Ok(done) => Ok((done, None)),
-        Err(Error::Unwritten { results, why }) => match take(*results) {
-            Some(done) => Ok((done, Some(*why))),
-            None => Err(*why),
-        },
-        Err(error) => Err(error),
-    }
-}
-
-/// The summary of a run.
-pub(crate) fn one_run(results: Results) -> Option<workbench::results::Summary> {
-    match results {
-        Results::Run(summary) => Some(summary),
-        _ => None,
-    }
-}
-
-/// Returns the text with the folder of results. If the results cannot be written, prints the text
-/// before the error.
-pub(crate) fn ended(text: String, unwritten: Option<Error>, out: Option<&Path>) -> Result<String> {
-    match unwritten {
-        Some(error) => {
-            emit(&text);
-            Err(error)
-        }
-        None => Ok(text + &written(out)),
-    }
-}
-
 /// Lists the written files; prints warnings about omitted data on stderr.
 fn exchanged(made: &Written) -> String {
     made.warnings.iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
@@ -295,22 +259,6 @@ fn compared(scenario: &Scenario, named: Vec<String>, verbosity: Verbosity) -> Re
     }
 }
 
-/// Selects all protocols that can run a scenario.
-pub(crate) const ALL: &str = "all";
-
-/// The protocols that can run a scenario. A warning names the others, with the reason.
-pub(crate) fn runnable(
-    path: &Path,
-    overrides: &[Override],
-    verbosity: Verbosity,
-) -> Result<Vec<String>> {
-    let carried = workbench::carried(path, overrides)?;
-    for (names, why) in &carried.refused {
-        verbosity.warn(&format!("skipped {}: {why}", names.join(", ")));
-    }
-    Ok(carried.protocols)
-}
-
 /// Takes part in the run of the first rank.
 fn serve(scenario: &Scenario, how: &RunArgs, ranks: &Ranks) -> Result<String> {
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
@@ -318,16 +266,6 @@ fn serve(scenario: &Scenario, how: &RunArgs, ranks: &Ranks) -> Result<String> {
     let interrupted = Some(interrupt_flag());
     let options = RunOptions { threads, interrupted, ranks: Some(ranks), ..RunOptions::default() };
     workbench::serve(&plan, &options).map(|()| String::new())
-}
-
-/// Refuses `--force` if the run writes nothing.
-pub(crate) fn check_force(how: &RunArgs, captures: bool) -> Result<()> {
-    if !how.force || how.out.is_some() || captures {
-        return Ok(());
-    }
-    let message = "replaces output files, but this run writes none: name a folder with --out, or \
-        a file with --pcap";
-    Err(Error::Usage { option: "--force", message: message.to_owned() })
 }
 
 /// Runs a job with one progress bar per name, and ends it in an orderly way after a signal.
@@ -356,60 +294,4 @@ fn options<'a>(
         progress,
         interrupted: Some(interrupt_flag()),
     }
-}
-
-/// A flag that the first SIGINT, SIGTERM or SIGHUP sets. The second signal ends the process
-/// immediately.
-pub(crate) fn interrupt_flag() -> &'static AtomicBool {
-    static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
-        let flag = Arc::new(AtomicBool::new(false));
-        for signal in signals() {
-            // The order matters: handlers run in order of registration, and the conditional
-            // shutdown must run before the flag is set by the same signal.
-            let second = register_conditional_shutdown(signal, 130, flag.clone());
-            if let Err(error) = second.and_then(|_| register(signal, flag.clone())) {
-                print_stderr(&format!(
-                    "warning: cannot handle signal {signal}, which will kill the run: {error}"
-                ));
-            }
-        }
-        flag
-    });
-    &INTERRUPTED
-}
-
-#[cfg(not(unix))]
-fn signals() -> Vec<i32> {
-    vec![SIGINT, SIGTERM]
-}
-
-/// The signals to handle. If the process was started with SIGHUP ignored (`nohup`), it must outlive
-/// its terminal, so SIGHUP is left alone. Only Linux reports this (in `/proc`).
-#[cfg(unix)]
-fn signals() -> Vec<i32> {
-    use signal_hook::consts::SIGHUP;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    if mask >> (SIGHUP - 1) & 1 == 1 {
-        vec![SIGINT, SIGTERM]
-    } else {
-        vec![SIGINT, SIGTERM, SIGHUP]
-    }
-}
-
-/// The line that names the folder of results.
-fn written(out: Option<&Path>) -> String {
-    out.map(|out| format!("\nResults are in {}\n", shown(&out.display().to_string())))
-        .unwrap_or_default()
-}
-
-pub(crate) fn json(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
-    let mut bytes = Vec::new();
-    write(&mut bytes).expect("memory can be written, and every key is a string");
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-pub(crate) fn pretty(value: &impl serde::Serialize) -> String {
-    json(|to| workbench::results::write_json(value, to))
 }

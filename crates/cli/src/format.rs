@@ -142,6 +142,15 @@ pub(crate) fn clock(span: Duration) -> String {
     }
 }
 
+/// The compared protocol, and the flow's own if it differs.
+pub(crate) fn protocol(compared: &str, own: &str) -> String {
+    if compared == own { own.to_owned() } else { format!("{compared}, flow: {own}") }
+}
+
+pub(crate) fn label(label: &str) -> String {
+    if label.is_empty() { NONE.to_owned() } else { shown(label) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,9 +2,8 @@
 
 use tidegate_workbench::results::JobSummary;
 
-use crate::format::{bytes, micros, number};
+use crate::format::{bytes, label, micros, number, protocol};
 use crate::grid::{drawn, new};
-use crate::table::{label, protocol};
 
 /// Title of the table.
 pub(crate) const TITLE: &str = "Collectives (time of an iteration; algbw and busbw in Gbps)";

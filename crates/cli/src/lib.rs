@@ -9,10 +9,13 @@ mod commands;
 mod engine;
 mod format;
 mod grid;
+mod interrupt;
 mod jobs;
 mod man;
 #[cfg(target_os = "linux")]
 mod net;
+mod options;
+mod output;
 mod page;
 mod progress;
 mod reproduce;
@@ -75,7 +78,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
 fn join_others() -> Result<Option<Ranks>> {
     #[cfg(feature = "mpi")]
     return Ok(
-        tidegate_mpi::join(commands::interrupt_flag).map(|group| Ranks::new(Box::new(group)))
+        tidegate_mpi::join(interrupt::interrupt_flag).map(|group| Ranks::new(Box::new(group)))
     );
     #[cfg(not(feature = "mpi"))]
     Ranks::refuse_others().map(|()| None)

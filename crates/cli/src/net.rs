@@ -9,8 +9,9 @@ use clap::Args as Group;
 use tidegate_workbench::net::{self, EndpointOptions, Mode, NetSummary, SendOptions, ServeOptions};
 use tidegate_workbench::net::{rate_shown, time_shown};
 
-use crate::args::Verbosity;
-use crate::commands::{interrupt_flag, pretty};
+use crate::interrupt::interrupt_flag;
+use crate::options::Verbosity;
+use crate::output::pretty;
 use crate::{Error, Result, emit, print_stderr};
 
 /// Options of the endpoint, common to `serve` and `send`.

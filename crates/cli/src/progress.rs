@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_workbench::{Progress, Step};
 
-use crate::args::Verbosity;
+use crate::options::Verbosity;
 use crate::{format, print_stderr};
 
 /// Resolution of a bar.

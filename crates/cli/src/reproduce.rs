@@ -8,11 +8,13 @@ use tidegate_workbench::{
     self as workbench, Counts, Error, FigureWidth, ReproduceOptions, Reproduction, Verdict,
 };
 
-use crate::args::{CacheArgs, Verbosity, file, folder};
 use crate::format::{digits, shown};
 use crate::grid::{drawn, new, prose};
+use crate::interrupt::interrupt_flag;
+use crate::options::{CacheArgs, Verbosity, file, folder};
+use crate::output::pretty;
 use crate::progress::Total;
-use crate::{Result, commands, emit, print_stderr};
+use crate::{Result, emit, print_stderr};
 
 /// Options of `tidegate reproduce`.
 #[derive(Debug, Group)]
@@ -99,7 +101,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     let what = args.what.as_deref();
     if args.list {
         let figures = workbench::figures(what)?;
-        return Ok(if args.json { commands::pretty(&figures) } else { list(&figures) });
+        return Ok(if args.json { pretty(&figures) } else { list(&figures) });
     }
     let destination =
         args.out.as_ref().map(|out| workbench::Destination::open(out, args.force)).transpose()?;
@@ -124,7 +126,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
         cache: cache.as_deref(),
         host: host.as_deref(),
         progress: Some(&update),
-        interrupted: Some(commands::interrupt_flag()),
+        interrupted: Some(interrupt_flag()),
     };
     let result = workbench::reproduce(what, &options);
     total.clear();
@@ -132,7 +134,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     if let Some(destination) = destination {
         destination.write(&workbench::reproduction_files(&result))?;
     }
-    let mut text = if args.json { commands::pretty(&result.claims) } else { table(&result) };
+    let mut text = if args.json { pretty(&result.claims) } else { table(&result) };
     if let Some(out) = args.out.as_ref().filter(|_| !args.json) {
         text.push_str(&format!(
             "\nThe figures and the report are in {}\n",

@@ -9,11 +9,13 @@ use tidegate_workbench::{
 };
 
 use crate::aggregate::{GroupRow, Of, View, all_tables, legend};
-use crate::args::{CacheArgs, RunArgs};
 use crate::format::{bytes, clock, shown};
 use crate::grid::prose;
+use crate::interrupt::interrupt_flag;
+use crate::options::{ALL, CacheArgs, RunArgs, check_force, runnable};
+use crate::output::pretty;
 use crate::progress::Total;
-use crate::{Result, commands, emit, print_stderr};
+use crate::{Result, emit, print_stderr};
 
 /// Options of `tidegate sweep`.
 #[derive(Debug, Group)]
@@ -58,21 +60,20 @@ const ROWS: usize = 100;
 
 /// Runs `tidegate sweep`.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
-    commands::check_force(&args.how, false)?;
+    check_force(&args.how, false)?;
     let design = design(args)?.with_baseline(args.baseline.as_deref())?;
     let cache = args.kept.folder(args.how.verbosity)?;
     let options = SweepOptions {
         threads: args.how.threads.map(|threads| threads as usize),
         partitions: args.how.partitions.map(|partitions| partitions as usize),
         cache: cache.as_deref(),
-        interrupted: Some(commands::interrupt_flag()),
+        interrupted: Some(interrupt_flag()),
         resolved: args.how.verbosity.notice(),
         ..SweepOptions::default()
     };
     if args.dry_run {
         let forecast = workbench::forecast_sweep(&design, &options)?;
-        let text =
-            if args.how.json { commands::pretty(&forecast) } else { forecast_text(&forecast) };
+        let text = if args.how.json { pretty(&forecast) } else { forecast_text(&forecast) };
         return Ok(text);
     }
     let out = args.how.out.as_ref();
@@ -99,7 +100,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
         destination.write(&sweep.files().map_err(|error| Error::Run(error.to_string()))?)
     };
     let unwritten = destination.and_then(|destination| write(destination).err());
-    let mut text = if args.how.json { commands::pretty(&sweep) } else { tables(&sweep) };
+    let mut text = if args.how.json { pretty(&sweep) } else { tables(&sweep) };
     if let Some(error) = unwritten {
         emit(&text);
         return Err(error);
@@ -125,13 +126,13 @@ fn design(args: &SweepArgs) -> Result<Design> {
         return Design::load(&args.path, changes, seeds);
     }
     let axis = |argument: &String| {
-        let is_all = argument.split_once('=').is_some_and(|(key, values)| {
-            (key.trim(), values.trim()) == ("protocol", commands::ALL)
-        });
+        let is_all = argument
+            .split_once('=')
+            .is_some_and(|(key, values)| (key.trim(), values.trim()) == ("protocol", ALL));
         if !is_all {
             return workbench::vary(argument);
         }
-        let names = commands::runnable(&args.path, &changes, args.how.verbosity)?;
+        let names = runnable(&args.path, &changes, args.how.verbosity)?;
         workbench::vary(&format!("protocol={}", names.join(",")))
     };
     let axes = args.vary.iter().map(axis);

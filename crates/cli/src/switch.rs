@@ -9,8 +9,9 @@ use tidegate_workbench::{
     self as workbench, Datagrams, Override, SwitchEntrance, SwitchOptions, SwitchPath, SwitchReport,
 };
 
-use crate::commands::{interrupt_flag, pretty};
 use crate::format::{bytes, digits, micros, percent, shown};
+use crate::interrupt::interrupt_flag;
+use crate::output::pretty;
 use crate::{Result, print_stderr, table};
 
 /// Options of `tidegate switch`.

@@ -9,7 +9,8 @@ use tidegate_workbench::{Comparison, conditions};
 
 use crate::engine::{Threads, engine_line};
 use crate::format::{
-    BOUND, NONE, bound, bytes, digits, finished, micros, number, percent, ratio, shown,
+    BOUND, NONE, bound, bytes, digits, finished, label, micros, number, percent, protocol, ratio,
+    shown,
 };
 use crate::grid::{Grid, drawn, new, prose, width};
 use crate::jobs;
@@ -557,13 +558,4 @@ fn pauses(runs: &[(&str, &Summary)], most: usize) -> String {
         text.push_str(&drawn(&ports));
     }
     text
-}
-
-/// The compared protocol, and the flow's own if it differs.
-pub(crate) fn protocol(compared: &str, own: &str) -> String {
-    if compared == own { own.to_owned() } else { format!("{compared}, flow: {own}") }
-}
-
-pub(crate) fn label(label: &str) -> String {
-    if label.is_empty() { NONE.to_owned() } else { shown(label) }
 }

@@ -6,9 +6,10 @@ use clap::Args as Group;
 use tidegate_workbench::testbed::{self, MOST_DILATION};
 use tidegate_workbench::{self as workbench, Error, Progress, RunOptions};
 
-use crate::args::{Scenario, Verbosity, folder};
-use crate::commands::{done, ended, interrupt_flag, json, one_run};
 use crate::engine::Threads;
+use crate::interrupt::interrupt_flag;
+use crate::options::{Scenario, Verbosity, folder};
+use crate::output::{done, ended, json, one_run};
 use crate::progress::Bars;
 use crate::{Result, print_stderr, table};
 

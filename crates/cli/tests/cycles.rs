@@ -8,44 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of each crate that form a cycle today. A cycle that is broken must be removed here.
-const KNOWN: &[(&str, &[&[&str]])] = &[
-    ("algos", &[&["contract", "documented", "windowed"]]),
-    (
-        "cli",
-        &[
-            &[
-                "args",
-                "commands",
-                "man",
-                "net",
-                "progress",
-                "reproduce",
-                "sweep",
-                "switch",
-                "testbed",
-            ],
-            &["jobs", "table"],
-        ],
-    ),
-    ("core", &[&["circuits", "fabric"], &["collective", "workload"]]),
-    (
-        "sim",
-        &[
-            &[
-                "boundary_exchange",
-                "engine",
-                "open_fabric",
-                "partition",
-                "ranks",
-                "run",
-                "run_interval",
-            ],
-            &["bytes", "flows", "jobs", "loops", "outcome", "setup"],
-            &["credits", "scheduler"],
-        ],
-    ),
-    ("switch", &[&["addresses", "backend", "interfaces"], &["datagram", "ethernet"]]),
-];
+const KNOWN: &[(&str, &[&[&str]])] = &[("algos", &[&["contract", "documented", "windowed"]])];
 
 /// For each module, the modules that it uses.
 type Uses = BTreeMap<String, BTreeSet<String>>;

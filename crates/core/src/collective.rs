@@ -8,7 +8,6 @@
 use alloc::vec::Vec;
 
 use crate::Span;
-use crate::workload::share;
 
 /// A collective operation among some hosts, with a number of iterations.
 #[derive(Clone, Debug, PartialEq)]
@@ -267,6 +266,13 @@ pub fn expert_loads(bytes: u64, ranks: u32, skew: f64) -> Vec<u64> {
 /// Children of `rank` in an unbounded binary tree.
 fn children(rank: u32) -> impl Iterator<Item = u32> {
     2 * rank + 1..=2 * rank + 2
+}
+
+/// Size of part `number` if `whole` bytes are divided into `count` parts. Parts differ by at most
+/// one byte, and have at least one.
+pub fn share(whole: u64, count: u32, number: u32) -> u64 {
+    let (each, rest) = (whole / count as u64, whole % count as u64);
+    (each + u64::from((number as u64) < rest)).max(1)
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@
 
 extern crate alloc;
 
-pub mod circuits;
 pub mod collective;
 mod congestion;
 mod dilation;
 pub mod fabric;
+pub use fabric::circuits;
 pub mod faults;
 pub mod math;
 mod operating_point;

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::collective::Collective;
+pub use crate::collective::share;
 use crate::{Message, Span, Time};
 
 /// One explicit flow.
@@ -352,13 +353,6 @@ impl Sizes {
             }
         }
     }
-}
-
-/// Size of part `number` if `whole` bytes are divided into `count` parts. Parts differ by at most
-/// one byte, and have at least one.
-pub fn share(whole: u64, count: u32, number: u32) -> u64 {
-    let (each, rest) = (whole / count as u64, whole % count as u64);
-    (each + u64::from((number as u64) < rest)).max(1)
 }
 
 #[cfg(test)]

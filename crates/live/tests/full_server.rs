@@ -13,8 +13,8 @@ use tidegate_core::{Rate, Span};
 use tidegate_endpoint::host::{Host, Peer};
 use tidegate_endpoint::node::Config;
 use tidegate_endpoint::session::Key;
-use tidegate_runs::Error;
 use tidegate_live::net::{EndpointOptions, Mode, NetSummary, SendOptions, USUAL, send};
+use tidegate_runs::Error;
 
 /// Notice of `send` before each pause.
 const AGAIN: &str = "the peer has as many peers as it takes; tries again in ";

@@ -8,8 +8,8 @@ use std::os::fd::AsRawFd;
 use nix::sys::socket::sockopt::IpRecvTos;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, getsockname, sendmsg, setsockopt};
 
-use crate::backend::Received;
 use crate::datagram::{Content, Datagram};
+use crate::received::Received;
 use crate::slots::Way;
 use crate::sockets::{Message, Sockets};
 use crate::{Counts, Path};

@@ -4,23 +4,14 @@ use std::io;
 use std::time::Duration;
 
 use crate::addresses::Addresses;
-use crate::datagram::{Content, Datagram};
+use crate::datagram::Datagram;
 use crate::interfaces::Interfaces;
-use crate::slots::Way;
+use crate::received::Received;
 use crate::{Counts, Path, Places};
 
 pub(crate) enum Backend {
     Addresses(Addresses),
     Interfaces(Interfaces),
-}
-
-/// A received datagram or frame.
-pub(crate) struct Received<'a> {
-    /// Its ways; each gets a copy.
-    pub(crate) ways: &'a [Way],
-    /// Time of reception by the kernel, by the real-time clock.
-    pub(crate) stamp: Duration,
-    pub(crate) content: Content<'a>,
 }
 
 impl Backend {

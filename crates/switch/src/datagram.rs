@@ -13,6 +13,7 @@ use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, MIN_WIRE_BYTES, frame_flag};
 use tidegate_sim::Packet;
 
+pub use crate::content::Content;
 use crate::ethernet;
 
 /// Bytes of a datagram on the wire in addition to the UDP payload: 8 UDP, 20 IP, 18 Ethernet, 20
@@ -50,21 +51,6 @@ pub struct Reader {
     pub sized: bool,
     /// Whether each datagram takes its own path, regardless of its entropy.
     pub sprays: bool,
-}
-
-/// A received datagram or frame.
-#[derive(Clone, Copy, Debug)]
-pub struct Content<'a> {
-    /// Headers before the payload; empty if the kernel handles them.
-    pub head: &'a [u8],
-    /// DSCP and ECN.
-    pub tos: u8,
-    /// The bytes after the headers.
-    pub payload: &'a [u8],
-    /// Length of the UDP payload in it, which may begin with telemetry.
-    pub readable: usize,
-    /// Further bytes on the wire.
-    pub beside: usize,
 }
 
 impl<'a> Content<'a> {

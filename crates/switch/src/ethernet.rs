@@ -14,7 +14,7 @@
 use tidegate_core::mix64;
 use tidegate_core::wire::telemetry;
 
-use crate::datagram::Content;
+use crate::content::Content;
 
 /// A MAC address.
 pub(crate) type Address = [u8; 6];

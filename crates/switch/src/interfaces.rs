@@ -14,9 +14,9 @@ use nix::sys::socket::{
 };
 
 use crate::Counts;
-use crate::backend::Received;
 use crate::datagram::Datagram;
 use crate::ethernet::{self, HEADER_BYTES, TAG_BYTES};
+use crate::received::Received;
 use crate::slots::Way;
 use crate::sockets::{Message, Sockets};
 use crate::stations::Stations;

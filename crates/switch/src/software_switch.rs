@@ -8,9 +8,10 @@ use nix::sys::prctl::set_timerslack;
 use tidegate_core::{Span, Time};
 use tidegate_sim::Spread;
 
-use crate::backend::{Backend, Received};
+use crate::backend::Backend;
 use crate::clock::Clock;
 use crate::crossing::Crossing;
+use crate::received::Received;
 use crate::{Config, Counts, Path, Report};
 
 /// Maximum number of datagrams that are received before due ones are sent.

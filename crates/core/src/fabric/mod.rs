@@ -1,12 +1,14 @@
 //! A fabric as data: hosts, switches, full-duplex links, and the functions of each switch. No
 //! behaviour.
 
+pub mod circuits;
+
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::circuits::Circuits;
+use crate::fabric::circuits::Circuits;
 use crate::math::round;
 use crate::{MIN_WIRE_BYTES, Rate, Span, Time};
 

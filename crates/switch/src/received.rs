@@ -1,0 +1,15 @@
+//! Datagrams that a backend has received.
+
+use std::time::Duration;
+
+use crate::content::Content;
+use crate::slots::Way;
+
+/// A received datagram or frame.
+pub(crate) struct Received<'a> {
+    /// Its ways; each gets a copy.
+    pub(crate) ways: &'a [Way],
+    /// Time of reception by the kernel, by the real-time clock.
+    pub(crate) stamp: Duration,
+    pub(crate) content: Content<'a>,
+}
