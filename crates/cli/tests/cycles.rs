@@ -65,7 +65,7 @@ fn used(code: &str) -> BTreeSet<String> {
     found
 }
 
-/// What the top-level modules of a crate use of each other.
+/// For each top-level module of a crate, the modules that it uses.
 fn uses(source: &Path) -> Uses {
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
     for entry in fs::read_dir(source).unwrap().flatten() {

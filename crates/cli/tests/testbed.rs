@@ -266,5 +266,5 @@ fn interrupted_testbed_leaves_no_files() {
 fn testbed_host_without_testbed() {
     let output = tidegate(&["testbed-host"]).stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("is told first who it is"), "{said}");
+    assert!(output.status.success() && said.contains("must assign the host's role"), "{said}");
 }

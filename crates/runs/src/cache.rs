@@ -27,7 +27,7 @@ const ABANDONED: Duration = Duration::from_hours(24);
 pub struct Recording {
     /// Sampling interval of flows and queues.
     pub interval: Option<Span>,
-    /// What is recorded.
+    /// Recorded data.
     pub parts: BTreeSet<Measurement>,
     /// The run uses live UDP.
     pub real: bool,

@@ -142,9 +142,9 @@ fn report_of_several_seeds() {
     for words in [
         "<h2>Sweep: two racks</h2>\n<p>2 points under 1 seed, n = 1: there are no intervals",
         "<h2>Over seeds: two racks</h2>\n<p>2 runs under 3 seeds each.",
-        "<p>1 run under 3 seeds. What is drawn are means",
+        "<p>1 run under 3 seeds.",
         "<h2>Summary</h2>",
-        "differ in their seed alone",
+        "differ only in their seed",
     ] {
         assert!(page.contains(words), "{words}");
     }

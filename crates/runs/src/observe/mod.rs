@@ -132,7 +132,7 @@ pub struct Spread {
 /// Output of a run.
 #[derive(Default)]
 pub struct RunOutput {
-    /// What the measures recorded.
+    /// Data that the measures recorded.
     pub seen: Observations,
     /// Files that are complete but do not have their final names.
     pub files: Vec<Partial>,

@@ -29,7 +29,7 @@ fn observed(plan: &Plan, parts: &[Measurement], interval: Span) -> Observations 
     drive(plan, measures(plan, parts.iter().copied(), interval), &control).unwrap().seen
 }
 
-/// What all answered metrics need together.
+/// Needs of all answered metrics together.
 fn everything() -> Vec<Measurement> {
     let needs = ANSWERED.iter().flat_map(|text| question(text).unwrap().needs().to_vec());
     needs.collect::<BTreeSet<_>>().into_iter().collect()
