@@ -148,7 +148,7 @@ fn a_run_that_is_not_done_by_its_duration_says_what_to_increase() {
     let page = place.arg("page.html");
     common::answer(&["report", &out, "--out", &page]).ok();
     let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains("of 3 iterations were done by the end of the run"));
+    assert!(page.contains("of 3 iterations finished by the end of the run"));
     // Warm-up is over before that, whatever is done.
     let late = ["--set", "until=done", "--set", "warmup=400us", "--set", "duration=1ms"];
     let late = place.run(&[&late[..], &["--json"]].concat()).json();
@@ -159,7 +159,7 @@ fn a_run_that_is_not_done_by_its_duration_says_what_to_increase() {
 fn nothing_is_waited_for_where_nothing_ends() {
     let place = Place::new("[[traffic]]\nkind = \"poisson\"\nsizes = \"3KB\"\nload = 0.1\n");
     let wrong = place.run(&["--set", "until=done"]);
-    wrong.refused(2, &["until", "only unlimited flows", "a collective"]);
+    wrong.refused(2, &["until", "without finite traffic", "a collective"]);
     place.run(&["--set", "until=duration"]).ok();
 }
 

@@ -319,7 +319,7 @@ fn unwritable_cache() {
     for folder in [place.arg("file"), format!("{}/below", place.arg("file"))] {
         let args =
             ["sweep", &place.arg("scenario.toml"), "--vary", "fabric.spines=1", "--cache", &folder];
-        answer(&args).refused(2, &["--cache", &folder, "runs cannot be kept there"]);
+        answer(&args).refused(2, &["--cache", &folder, "cannot store runs in this folder"]);
     }
 }
 
@@ -331,7 +331,7 @@ fn sweep_warnings_are_merged() {
     let told = sweep(&place, &args);
     let lines = told.stderr.lines().filter(|line| line.contains("above the capacity of the links"));
     assert_eq!(lines.count(), 1, "{}", told.stderr);
-    assert!(told.stderr.contains("and 3 more much like it"), "{}", told.stderr);
+    assert!(told.stderr.contains("and 3 similar: "), "{}", told.stderr);
 }
 
 #[test]

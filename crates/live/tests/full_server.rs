@@ -17,7 +17,7 @@ use tidegate_live::net::{EndpointOptions, Mode, NetSummary, SendOptions, USUAL, 
 use tidegate_runs::Error;
 
 /// Notice of `send` before each pause.
-const AGAIN: &str = "the peer has as many peers as it takes; tries again in ";
+const AGAIN: &str = "the peer has reached its maximum number of peers; retrying in ";
 
 /// A host with room for one peer, and otherwise set up as `tidegate serve` on loopback.
 fn host() -> Host {
@@ -107,7 +107,7 @@ fn a_server_that_stays_full_is_an_error_after_ten_seconds() {
     let (outcome, lines) = sent(server.address(), |_, _| {});
     let took = begun.elapsed().as_secs_f64();
     let why = outcome.unwrap_err().to_string();
-    assert!(why.ends_with("the peer has as many peers as it takes"), "{why}");
+    assert!(why.ends_with("the peer has reached its maximum number of peers"), "{why}");
     // Pauses of 0.25, 0.5, 1, 2, 2, 2 and 2 s, fewer where attempts themselves take long.
     assert!((4..=7).contains(&pauses(&lines)) && took < 15.0, "{took} s: {lines:?}");
 }
