@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures instructions per packet-hop with cachegrind, independent of the load of the machine.
-# Fails if a count rises by more than 2 %. UPDATE=1 records the measured counts. Counts depend on the
-# compiler, which is recorded with them.
+# Fails if a count rises by more than 2 %. UPDATE=1 records the measured counts. Counts depend on
+# the compiler, which is recorded with them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 recorded=crates/sim/benches/instructions.txt

@@ -36,8 +36,8 @@ def scenario() -> dict[str, Any]:
 def larger(run: Run, column: str, label: str | None = None) -> dict[float, float]:
     """Return the share of messages with a larger `slowdown` or `fct_us` than each value.
 
-    Computes the Kaplan-Meier estimate by its definition: a product over the sorted values. Slowdowns
-    have one estimate per number of digits of the size: up to three, four and so on.
+    Computes the Kaplan-Meier estimate by its definition: a product over the sorted values.
+    Slowdowns have one estimate per number of digits of the size: up to three, four and so on.
     """
     rows = pl.DataFrame(run.flows).filter(pl.col("measured"))
     if label is not None:

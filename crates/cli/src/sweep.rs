@@ -152,10 +152,10 @@ fn forecast_text(forecast: &SweepForecast) -> String {
     if probes == 0 {
         return format!("{runs}: nothing remains to run.\n");
     }
-    format!("{runs}. The others come to {}.\n", takes(forecast))
+    format!("{runs}. The others need {}.\n", takes(forecast))
 }
 
-/// `some 1234 M packet-hops, 3:05 on 2 threads, and …`
+/// `about 1234 M packet-hops, 3:05 on 2 threads, and …`
 pub(crate) fn takes(forecast: &SweepForecast) -> String {
     let SweepForecast { threads, probes, wall_seconds, .. } = *forecast;
     let time = std::time::Duration::try_from_secs_f64(wall_seconds).unwrap_or_default();

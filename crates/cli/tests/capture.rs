@@ -64,7 +64,7 @@ fn capture_errors() {
     let unknown = place.run(&["--pcap", &file, "--pcap-of", "h7"]);
     unknown.refused(2, &["--pcap-of", "`h7`", "h0->s0"]);
     let open = place.run(&["--pcap", &file, "--pcap-of", "h[0-"]);
-    open.refused(2, &["--pcap-of", "`h[0-`", "[ that begins no range"]);
+    open.refused(2, &["--pcap-of", "`h[0-`", "contains a [ without a range"]);
     let known = protocols().join(",");
     let compared = place.call("compare", &["--protocols", &known, "--pcap", &file]);
     compared.refused(2, &["--pcap"]);
@@ -99,7 +99,7 @@ fn dissector_has_all_unencrypted_headers() {
     for format in document.split("\n## ").skip(1) {
         let name = format.lines().next().unwrap().replace(' ', "_");
         let is_there = script.contains(&format!("{{ name = \"{name}\", version"));
-        if format.contains(" Sealed: ") {
+        if format.contains(" Encrypted: ") {
             assert!(!is_there, "{name} is encrypted");
             sealed += 1;
             continue;

@@ -1,7 +1,7 @@
 //! The top-level modules of a crate must not use each other in a cycle.
 //!
-//! The test reads paths that begin with `crate::` and a module's name. It does not follow names that
-//! a crate's root re-exports, or macros.
+//! The test reads paths that begin with `crate::` and a module's name. It does not follow names
+//! that a crate's root re-exports, or macros.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

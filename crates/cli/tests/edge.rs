@@ -637,7 +637,8 @@ fn report_and_results_destinations() {
     }
     let scenario = place.arg("scenario.toml");
     let before = fs::read(&scenario).unwrap();
-    answer(&["report", &out, "--out", &scenario]).refused(2, &["--out", "no report of tidegate"]);
+    answer(&["report", &out, "--out", &scenario])
+        .refused(2, &["--out", "not a report of tidegate"]);
     assert_eq!(before, fs::read(&scenario).unwrap());
     let below = place.arg("scenario.toml/x");
     answer(&["report", &out, "--out", &out]).refused(2, &["--out"]);

@@ -98,7 +98,7 @@ fn sweep_baseline() {
     let words = ["--baseline: `dctpc`", "did you mean `dctcp`?", "they are swift, dctcp"];
     of(&["--baseline", "dctpc"]).refused(2, &words);
     let one = ["--vary", "fabric.spines=1,2", "--baseline", "swift"];
-    sweep(&place, &one).refused(2, &["--baseline", "none varies", "--vary protocol="]);
+    sweep(&place, &one).refused(2, &["--baseline", "needs several protocols", "--vary protocol="]);
     // A single seed has differences and no star.
     let text = sweep(&place, &EIGHT[..4]).ok();
     assert!(text.contains("difference from swift by seed, n = 1"), "{text}");

@@ -125,7 +125,7 @@ fn switch_interface_errors() {
     let said = String::from_utf8(unprivileged.stderr).unwrap();
     assert_eq!((unprivileged.status.code(), said.lines().count()), (Some(1), 1), "{said}");
     assert!(
-        said.contains("interface lo: frames need root or CAP_NET_RAW; hosts by address"),
+        said.contains("interface lo: frames need root or CAP_NET_RAW; hosts with addresses"),
         "{said}"
     );
 }

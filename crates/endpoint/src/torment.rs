@@ -17,14 +17,14 @@ const MOST_AT_ONCE: u64 = 1 << 20;
 
 /// Counts the reports of the transport.
 #[derive(Default)]
-struct Heard {
+struct Reports {
     delivered: BTreeMap<MessageId, u64>,
     acked: BTreeMap<MessageId, u32>,
     /// Destinations of its messages by number; `None` for forgotten ones.
     to: Vec<Option<u32>>,
 }
 
-impl Application for Heard {
+impl Application for Reports {
     fn delivered(&mut self, _now: Time, message: MessageId, _offset: u64, bytes: u32) {
         *self.delivered.entry(message).or_default() += bytes as u64;
     }
@@ -80,7 +80,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
     };
     let mut script = Script::new(script);
     let mut endpoint = Endpoint::new(&protocol.stack(), &host);
-    let mut heard = Heard::default();
+    let mut heard = Reports::default();
     let mut now = Time::us(1);
     let mut last = Packet::default();
     while !script.is_over() {
@@ -129,7 +129,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
     assert_eq!(endpoint.deadline(), Time::NEVER, "{} has no peers", protocol.info().name);
 }
 
-fn forget(endpoint: &mut Endpoint, now: Time, peer: u32, heard: &mut Heard) {
+fn forget(endpoint: &mut Endpoint, now: Time, peer: u32, heard: &mut Reports) {
     endpoint.forget(now, peer);
     heard.to.iter_mut().filter(|to| **to == Some(peer)).for_each(|to| *to = None);
 }

@@ -4,7 +4,8 @@
 //! receiver polls, and checks the interrupt flag between polls: a process that has died sends
 //! nothing, and the launcher then interrupts the others. Only the main thread calls MPI.
 //!
-//! Without the feature `mpi` the crate is empty, so that the workspace builds without an MPI library.
+//! Without the feature `mpi` the crate is empty, so that the workspace builds without an MPI
+//! library.
 
 #![cfg(feature = "mpi")]
 #![allow(

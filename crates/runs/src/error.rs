@@ -131,8 +131,8 @@ impl fmt::Display for Error {
             ),
             Error::Busy(path) => write!(
                 f,
-                "--out {}: another run is writing its results to this folder; wait for it, or choose \
-                 another one",
+                "--out {}: another run is writing its results to this folder; wait for it, or \
+                 choose another one",
                 path.display()
             ),
             Error::Output { path, source } => write!(f, "--out {}: {source}", path.display()),

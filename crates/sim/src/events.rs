@@ -1,9 +1,9 @@
 //! The event list: one pending entry per source, in a winner tree of bare 64-bit keys.
 //!
 //! A key is the time since a moving epoch (44 bits of picoseconds, 17.6 s) above the tie number of
-//! its source (20 bits). The tie number is a permutation of the source's global ID that changes with
-//! the event time. So the key alone identifies the source; the order at equal times does not depend
-//! on the order of insertion; and no source wins every tie of a run.
+//! its source (20 bits). The tie number is a permutation of the source's global ID that changes
+//! with the event time. So the key alone identifies the source; the order at equal times does not
+//! depend on the order of insertion; and no source wins every tie of a run.
 //!
 //! In a winner tree every source has a leaf of its own. Moving an entry is one walk to the root: a
 //! load, a minimum and a store per level, at addresses known in advance. No branch depends on where
@@ -13,11 +13,11 @@
 //! Sources form groups. A group is one node of the fabric: the links that lead to it, and its own
 //! events. An event elsewhere affects a node only after the delay of a link. So the group with the
 //! earliest event runs a *node batch*: its events are handled in order until the group's lookahead
-//! has passed or an event that concerns all groups is due. Other groups may have earlier events, but
-//! these cannot affect the group within that time. The leaves of a group are side by side, so a batch
-//! updates only the subtree below the group's root; the levels above are updated when the batch ends.
-//! Batches do not change the order of events within one group. Events of two groups that are less
-//! than a lookahead apart may be handled in either order.
+//! has passed or an event that concerns all groups is due. Other groups may have earlier events,
+//! but these cannot affect the group within that time. The leaves of a group are side by side, so a
+//! batch updates only the subtree below the group's root; the levels above are updated when the
+//! batch ends. Batches do not change the order of events within one group. Events of two groups
+//! that are less than a lookahead apart may be handled in either order.
 
 use tidegate_core::{Span, Time};
 
@@ -39,8 +39,8 @@ const _: () = assert!(STALE + 2 * FAR.as_ps() <= HORIZON);
 /// Key of a source without an event. Above every other key.
 const NONE: u64 = u64::MAX;
 
-/// Mask that maps sources to tie numbers by exclusive or. The highest bit in which two sources differ
-/// decides their order, and the mask flips that bit at half of all times.
+/// Mask that maps sources to tie numbers by exclusive or. The highest bit in which two sources
+/// differ decides their order, and the mask flips that bit at half of all times.
 #[inline(always)]
 fn scramble(at: u64) -> u64 {
     at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - TIE_BITS)
@@ -142,8 +142,8 @@ impl<N: Naming> EventList<N> {
     /// of them.
     pub(crate) fn new(mut groups: Vec<Group>, common: Common, naming: N) -> Self {
         let Common { for_all: [a, b], for_hosts } = common;
-        // The two sources that concern all groups take the first two of the four leaves of the common
-        // group, so one node covers exactly these.
+        // The two sources that concern all groups take the first two of the four leaves of the
+        // common group, so one node covers exactly these.
         let sources = vec![a, b, for_hosts];
         groups.push(Group { sources, lookahead: Span::ZERO, is_host: true });
         let width = |group: &Group| group.sources.len().next_power_of_two();

@@ -39,7 +39,7 @@ fn incast(senders: u32, rate: Rate, delay: Span) -> Setup {
 
 /// A token bucket of two credits passes `2 + r t` of them in any time `t`, where `r` is the rate at
 /// which the link sends the requested data. So at most two packets are at the port, one of which is
-/// in transmission. Beside data there is an occasional control packet.
+/// in transmission. In addition to data there is an occasional control packet.
 ///
 /// Predicted before the first run: all that data may use, within 2 %. With one, two and 64 flows
 /// this holds. With other numbers, rates swing, and credits do not always fill the link: 0.957,

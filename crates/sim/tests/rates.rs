@@ -205,8 +205,9 @@ const TIMER: f64 = 55e-6;
 const G: f64 = 1.0 / 256.0;
 const FAST_RECOVERY: u32 = 5;
 
-/// Mean rate of one flow whose packets are marked with probability `p`, independently, as a share of
-/// a NIC that sends `line` packets per second; by the rules of DCQCN, over about ten thousand cuts.
+/// Mean rate of one flow whose packets are marked with probability `p`, independently, as a share
+/// of a NIC that sends `line` packets per second; by the rules of DCQCN, over about ten thousand
+/// cuts.
 fn rate_under_marks(p: f64, line: f64) -> f64 {
     let mut rng = Rng::stream(1, Domain::Traffic, 1);
     let counter = 10e6 / 1080.0;

@@ -112,9 +112,9 @@ pub fn emulate(
     replay.run(LiveRun { outcome, deliveries, queues, drained, real, watch: &watch })
 }
 
-/// Emulates a plan and writes its results, if a folder is set, as [`run`](tidegate_runs::run()) does.
-/// `program` becomes a host when it is started with [`HOST_COMMAND`]. Time passes more slowly by
-/// the factor `dilation`.
+/// Emulates a plan and writes its results, if a folder is set, as [`run`](tidegate_runs::run())
+/// does. `program` becomes a host when it is started with [`HOST_COMMAND`]. Time passes more slowly
+/// by the factor `dilation`.
 ///
 /// # Errors
 /// When the folder for results is occupied or cannot be written, the plan needs a feature that is

@@ -85,8 +85,8 @@ pub(crate) enum Step {
 }
 
 impl Voqs {
-    /// Queues of every rack of `fabric` for which `is_here` holds; none without circuits. `index_of`
-    /// maps global port IDs to local indices.
+    /// Queues of every rack of `fabric` for which `is_here` holds; none without circuits.
+    /// `index_of` maps global port IDs to local indices.
     pub(crate) fn of_racks(
         fabric: &Fabric,
         index_of: impl Fn(u32) -> u32,

@@ -143,8 +143,9 @@ impl Levels {
         Levels { all, scheduled, base: priorities.max(1) - all as u8, cuts }
     }
 
-    /// Levels with listed cut-offs: one more level for unscheduled packets than there are `cuts`, and
-    /// the others for scheduled packets. A fabric with fewer priorities uses the first cut-offs.
+    /// Levels with listed cut-offs: one more level for unscheduled packets than there are `cuts`,
+    /// and the others for scheduled packets. A fabric with fewer priorities uses the first
+    /// cut-offs.
     pub(super) fn listed(priorities: u8, wanted: u32, cuts: &[u32]) -> Levels {
         let all = wanted.clamp(1, MOST_LEVELS as u32).min(priorities.max(1) as u32);
         let scheduled = all.saturating_sub(cuts.len() as u32 + 1).max(1);
