@@ -1,5 +1,6 @@
 //! `send` to a server that has as many peers as it takes.
 #![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_types, reason = "the test measures how long retries take")]
 
 use std::cell::RefCell;
 use std::net::SocketAddr;

@@ -95,7 +95,7 @@ fn a_paper_s_facts_are_drawn_without_runs() {
     assert!(names.iter().any(|name| name.contains("nVidia")), "{names:?}");
     assert!(drawn.claims.is_empty());
     let (_, page) = &drawn.documents()[0];
-    assert!(page.contains("### Figure 1: buffers of switches"), "{page}");
+    assert!(page.contains("### Figure 1: buffers of switch chips"), "{page}");
 }
 
 #[test]

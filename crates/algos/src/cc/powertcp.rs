@@ -72,9 +72,9 @@
 //!   are those of the rack, are compared.
 //! * `reaction = "round"` computes the window once a round trip, as the paper's study of
 //!   reconfigurable networks does; power is still smoothed with every acknowledgement. The
-//!   smoothing is essential: smoothed over τ, current and voltage together amount to the queue (`q
-//!   + τ q'`, passed through `1 / (1 + τ s)`). Records that are compared with those of a round trip
-//!   ago, as in the authors' TCP stack without its reaction to every acknowledgement, are not
+//!   smoothing is essential: smoothed over τ, current and voltage together amount to the queue
+//!   (`q + τ q'`, passed through `1 / (1 + τ s)`). Records that are compared with those of a round
+//!   trip ago, as in the authors' TCP stack without its reaction to every acknowledgement, are not
 //!   smoothed, and windows oscillate permanently with a period of about four round trips. Power
 //!   divides the latest window, as in Algorithm 1 and in that stack. If it divided the previous
 //!   window, to whose packets it belongs, the windows of flows that are out of phase would

@@ -152,8 +152,8 @@ mod tests {
         for (from, to, expected) in [
             ("[2.0, 10.0]", "[2.0]", "s: 1 values, not 2"),
             ("'goodput'", "'good'", "a: unknown metric `good`"),
-            ("['b']", "['c']", "no such cell"),
-            ("['s']\n", "['t']\n", "no such cell"),
+            ("['b']", "['c']", "unknown cell"),
+            ("['s']\n", "['t']\n", "unknown cell"),
         ] {
             let refused = claims(&TEXT.replace(from, to)).unwrap_err();
             assert!(refused.contains(expected), "{refused}");
