@@ -33,7 +33,7 @@ demo:
 	  --protocols $(PROTOCOLS) --out results/demo/leaf-spine --force
 
 test: lint
-	cargo test
+	cargo test --no-fail-fast
 
 # Needs mpirun, mpicc and libclang.
 test-mpi:
