@@ -35,10 +35,11 @@ demo:
 test: lint
 	cargo test --no-fail-fast
 
-# Needs mpirun, mpicc and libclang.
+# Needs mpirun, mpicc and libclang. All default members select the same features as `make test`, so
+# that only the command line is built again.
 test-mpi:
 	cargo clippy -p tidegate-cli -p tidegate-mpi --features mpi --all-targets -- -D warnings
-	TIDEGATE_MPI=required cargo test -p tidegate-cli --features mpi --test mpi
+	TIDEGATE_MPI=required cargo test --features tidegate-cli/mpi --test mpi
 
 # Needs python3 with venv, and a network. The wheel is built with the profile of the tests, to share
 # build artefacts.

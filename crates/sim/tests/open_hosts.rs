@@ -176,5 +176,5 @@ fn several_protocols_are_refused() {
     let mut setup = mixed();
     setup.stacks.push(stack("dctcp"));
     let refused = OpenHost::new(setup, 0).err().unwrap();
-    assert!(refused.contains("several protocols"), "{refused}");
+    assert!(refused.contains("one protocol per run"), "{refused}");
 }
