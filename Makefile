@@ -38,7 +38,7 @@ test: lint
 # Needs mpirun, mpicc and libclang. All default members select the same features as `make test`, so
 # that only the command line is built again.
 test-mpi:
-	cargo clippy -p tidegate-cli -p tidegate-mpi --features mpi --all-targets -- -D warnings
+	cargo clippy --features tidegate-cli/mpi --all-targets -- -D warnings
 	TIDEGATE_MPI=required cargo test --features tidegate-cli/mpi --test mpi
 
 # Needs python3 with venv, and a network. The wheel is built with the profile of the tests, to share
@@ -47,8 +47,8 @@ PYTHON := target/python
 test-python: export PATH := $(CURDIR)/$(PYTHON)/bin:$(PATH)
 test-python:
 	python3 -m venv $(PYTHON)
-	MATURIN_PEP517_ARGS="--profile dev" pip install --quiet '.[plot,dask,test]'
-	cargo clippy -p tidegate-python -- -D warnings
+	MATURIN_PEP517_ARGS="--profile dev --features testing" pip install --quiet '.[plot,dask,test]'
+	cargo clippy -p tidegate-python --features testing -- -D warnings
 	ruff check python scripts docs/notebooks
 	ruff format --check python scripts docs/notebooks
 	mypy python/tidegate
