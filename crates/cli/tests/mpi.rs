@@ -138,7 +138,7 @@ load = 0.5
         refused(call(2, &["run", &scenario, "--pcap", &pcap]), &["--pcap", "without mpirun"]);
         let compare = ["compare", &scenario, "--protocols", protocol];
         refused(call(2, &compare), &["tidegate run", "without mpirun"]);
-        refused(call(6, &["run", &scenario, "--out", &out]), &["6 processes", "5 at most"]);
+        refused(call(6, &["run", &scenario, "--out", &out]), &["6 processes", "at most 5"]);
         let mut two = mpirun(1, &["run", &scenario, "--out", &out]);
         two.args([":", "-n", "1", env!("CARGO_BIN_EXE_tidegate"), "run", &scenario, "--seed", "7"]);
         refused(two.output().unwrap(), &["process 1", "scenario"]);
