@@ -57,12 +57,12 @@ def test_wrong_arguments(scenario: dict[str, Any], tmp_path: Path) -> None:
         (lambda: tidegate.compare(scenario, []), "--protocols: found none"),
         (lambda: tidegate.sweep(scenario, {"drain": 0.3}), "--vary: drain: found 0.3"),
         (lambda: tidegate.sweep(scenario, {"drain": ["1ms"]}, search_seed=-1), "--search-seed"),
-        (lambda: tidegate.sweep(scenario, {"drain": ["1ms"]}, cache=__file__), "kept there"),
-        (lambda: tidegate.reproduce("poseidon/1", cache=__file__), "kept there"),
+        (lambda: tidegate.sweep(scenario, {"drain": ["1ms"]}, cache=__file__), "cannot store runs"),
+        (lambda: tidegate.reproduce("poseidon/1", cache=__file__), "cannot store runs"),
         (lambda: tidegate.run(scenario, seeds="1.."), "--seeds"),
         (lambda: tidegate.run(scenario, seeds=[]), "--seeds"),
-        (lambda: tidegate.compare(scenario, ["no-such"]), "there is no protocol"),
-        (lambda: tidegate.reproduce("nobody"), "there is no paper"),
+        (lambda: tidegate.compare(scenario, ["no-such"]), "unknown protocol"),
+        (lambda: tidegate.reproduce("nobody"), "unknown paper"),
         (lambda: tidegate.run(scenario, set="duration=2ms"), "--set"),
     ):
         with pytest.raises(tidegate.UsageError, match=words):
