@@ -23,7 +23,8 @@ fn reproduce_lists_figures_and_refuses_others() {
     answer(&["reproduce", "no-such-paper"])
         .refused(2, &["reproduce", "no-such-paper", "expected one of"]);
     let (paper, _) = figure.split_once('/').unwrap();
-    answer(&["reproduce", &format!("{paper}/999"), "--list"]).refused(2, &["999", "expected one of"]);
+    answer(&["reproduce", &format!("{paper}/999"), "--list"])
+        .refused(2, &["999", "expected one of"]);
 }
 
 #[test]
