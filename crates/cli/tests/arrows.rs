@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("papers", &["core", "algos", "sim", "scenario", "results", "fluid", "runs", "live"]),
     ("workbench", &["scenario", "results", "runs", "live", "papers"]),
     ("cli", &["workbench", "mpi"]),
-    ("python", &["workbench", "cli", "endpoint", "switch"]),
+    ("python", &["workbench", "cli"]),
 ];
 
 /// Crates that may use no external crate but `libm`.
