@@ -1,0 +1,119 @@
+//! Metadata for people who do not know the project: manifests inherit it, published crates use only
+//! published crates, and all files have the same version and address (`docs/releasing.md`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates for other programs. All others are parts of the program.
+const PUBLISHED: [&str; 5] = ["core", "algos", "sim", "switch", "endpoint"];
+
+/// Keys of `[workspace.package]` that every crate inherits.
+const INHERITED: [&str; 8] = [
+    "version",
+    "edition",
+    "rust-version",
+    "license",
+    "authors",
+    "repository",
+    "keywords",
+    "categories",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Names and manifests of all crates.
+fn manifests() -> Vec<(String, String)> {
+    let folders = fs::read_dir(root().join("crates")).unwrap();
+    let names = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.map(|name| (name.clone(), text(&format!("crates/{name}/Cargo.toml")))).collect()
+}
+
+/// Lines of a section of a TOML file.
+fn section<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    let start = format!("[{name}]");
+    let lines = text.lines().skip_while(move |line| *line != start).skip(1);
+    lines.take_while(|line| !line.starts_with('['))
+}
+
+/// The value of a key whose line is `key = "value"` or `key: "value"`.
+fn value<'a>(mut lines: impl Iterator<Item = &'a str>, key: &str) -> &'a str {
+    let is_key = |line: &&str| line.starts_with(key) && line[key.len()..].starts_with([' ', ':']);
+    let line = lines.find(is_key).unwrap_or_else(|| panic!("no key {key}"));
+    line[key.len()..].trim_start_matches([' ', '=', ':']).trim_matches('"')
+}
+
+#[test]
+fn crates_inherit_their_metadata() {
+    let shared = text("Cargo.toml");
+    for key in INHERITED {
+        assert!(!value(section(&shared, "workspace.package"), key).is_empty(), "{key}");
+    }
+    for (name, manifest) in manifests() {
+        let package: Vec<&str> = section(&manifest, "package").collect();
+        for key in INHERITED {
+            let line = format!("{key}.workspace = true");
+            assert!(package.contains(&line.as_str()), "{name} does not inherit {key}");
+        }
+        assert!(value(package.into_iter(), "description").len() > 20, "{name}");
+    }
+}
+
+#[test]
+fn published_crates_need_only_published_ones() {
+    let shared = text("Cargo.toml");
+    let version = value(section(&shared, "workspace.package"), "version");
+    for (name, manifest) in manifests() {
+        let is_published = PUBLISHED.contains(&name.as_str());
+        let is_private = section(&manifest, "package").any(|line| line == "publish = false");
+        assert!(is_published != is_private, "{name}: either published, or `publish = false`");
+        let path = format!("path = \"crates/{name}\"");
+        let expected = if is_published {
+            format!("tidegate-{name} = {{ {path}, version = \"{version}\" }}")
+        } else {
+            format!("tidegate-{name} = {{ {path} }}")
+        };
+        let line = section(&shared, "workspace.dependencies").find(|line| line.contains(&path));
+        assert!(name == "python" || line == Some(&expected), "{name}: {line:?}");
+        let used = section(&manifest, "dependencies")
+            .filter_map(|line| line.strip_prefix("tidegate-")?.split('.').next());
+        for used in used.filter(|_| is_published) {
+            assert!(PUBLISHED.contains(&used), "{name} is published and uses {used}, which is not");
+        }
+        // Cargo omits a test's dependency without a version, so a crate may use itself in tests.
+        let own = format!("tidegate-{name} = ");
+        let mut tests = section(&manifest, "dev-dependencies");
+        if let Some(line) = tests.find(|line| line.starts_with(&own)) {
+            assert!(line.contains("path = \".\""), "{name} is published before itself: {line}");
+        }
+    }
+}
+
+#[test]
+fn versions_and_addresses_are_the_same() {
+    let (shared, python) = (text("Cargo.toml"), text("pyproject.toml"));
+    let address = value(section(&shared, "workspace.package"), "repository");
+    assert!(python.contains("\ndynamic = [\"version\"]\n"), "maturin takes it from Cargo.toml");
+    for line in section(&python, "project.urls").filter(|line| line.contains('=')) {
+        assert!(line.contains(address), "pyproject.toml: {line}");
+    }
+    if address == "https://example.org/tidegate" {
+        assert!(text("docs/releasing.md").contains(address), "the placeholder is not documented");
+    }
+}
+
+/// The source distribution for Python contains the crates that the extension uses. These are needed
+/// besides: without the scenarios `reproduce` has no figures, without the manifest cargo stops.
+#[test]
+fn source_distribution_is_complete() {
+    let python = text("pyproject.toml");
+    for path in ["scenarios/**/*", "crates/mpi/**/*"] {
+        let line = format!("  {{ path = \"{path}\", format = \"sdist\" }},");
+        assert!(python.lines().any(|other| other == line), "pyproject.toml does not have {line}");
+    }
+}
