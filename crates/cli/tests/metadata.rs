@@ -96,9 +96,13 @@ fn published_crates_need_only_published_ones() {
 
 #[test]
 fn versions_and_addresses_are_the_same() {
-    let (shared, python) = (text("Cargo.toml"), text("pyproject.toml"));
-    let address = value(section(&shared, "workspace.package"), "repository");
+    let (shared, python, citation) =
+        (text("Cargo.toml"), text("pyproject.toml"), text("CITATION.cff"));
+    let package = || section(&shared, "workspace.package");
+    assert_eq!(value(citation.lines(), "version"), value(package(), "version"));
     assert!(python.contains("\ndynamic = [\"version\"]\n"), "maturin takes it from Cargo.toml");
+    let address = value(package(), "repository");
+    assert_eq!(value(citation.lines(), "repository-code"), address);
     for line in section(&python, "project.urls").filter(|line| line.contains('=')) {
         assert!(line.contains(address), "pyproject.toml: {line}");
     }
