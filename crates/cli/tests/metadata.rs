@@ -121,3 +121,13 @@ fn source_distribution_is_complete() {
         assert!(python.lines().any(|other| other == line), "pyproject.toml does not have {line}");
     }
 }
+
+#[test]
+fn checks_on_the_server_are_those_of_a_clone() {
+    let workflow = text(".github/workflows/ci.yml");
+    assert!(workflow.lines().any(|line| line.trim_start_matches([' ', '-']) == "run: .ci/run"));
+    // The image has the oldest supported compiler.
+    let oldest = text("Cargo.toml");
+    let oldest = value(section(&oldest, "workspace.package"), "rust-version");
+    assert!(workflow.contains(&format!("image: rust:{oldest}-")), "another compiler than {oldest}");
+}
