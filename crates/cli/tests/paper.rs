@@ -1,0 +1,103 @@
+//! The paper counts the verdicts that the pages of reproductions state, cites what its bibliography
+//! has, and is as long as its journal permits.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Titles of the pages in the table, and their folders.
+const PAGES: [(&str, &str); 8] = [
+    ("Poseidon", "poseidon"),
+    ("PowerTCP", "powertcp"),
+    ("SIRD", "sird"),
+    ("Homa", "homa"),
+    ("dcPIM", "dcpim"),
+    ("reTCP", "etalon"),
+    ("testbeds", "testbeds"),
+    ("authors", "authors"),
+];
+
+const END: &str = "\n<!-- End of the generated table. -->";
+
+fn root(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(root(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The ten counts at the head of a page: numbers and orderings, in all and by verdict.
+fn counts(page: &str) -> Vec<u32> {
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (before, after) = page.split_once(" that the papers print").expect("the first count");
+    let all = before.rsplit(' ').nth(1).expect("a number before the noun");
+    let rest = after.split("Several readings").next().unwrap_or_default();
+    let words = rest.split(|letter: char| !letter.is_ascii_digit());
+    [all].into_iter().chain(words).filter_map(|word| word.parse().ok()).collect()
+}
+
+#[test]
+fn counts_are_read_from_a_page() {
+    let page = "x\nOf the 2 numbers that the papers print, 1 reproduced, 1 conditional, 0 in\n\
+                direction, 0 deviate. Of 1 ordering or trend without a number, 1 reproduced, 0\n\
+                conditional, 0 in direction, 0 deviate. Several readings count once, 7.";
+    assert_eq!(counts(page), [2, 1, 1, 0, 0, 1, 1, 0, 0, 0]);
+}
+
+#[test]
+fn paper_counts_verdicts_of_pages() {
+    let mut rows = String::new();
+    for (title, folder) in PAGES {
+        let page = text(&format!("docs/papers/{folder}/reproduction.md"));
+        let counts = counts(&page);
+        for all in counts.chunks(5) {
+            assert_eq!(all[0], all[1..].iter().sum(), "{folder}: {counts:?}");
+        }
+        let mark = if page.contains("**Partly outdated.**") { " \\*" } else { "" };
+        let cells: Vec<String> = counts.iter().map(u32::to_string).collect();
+        rows += &format!("| {title}{mark} | {} |\n", cells.join(" | "));
+    }
+    let paper = text("paper/paper.md");
+    let (before, _) = paper.split_once(END).expect("the end of the table");
+    let start = before.rfind("--:|\n").expect("the head of the table") + "--:|\n".len();
+    if std::env::var_os("UPDATE").is_some() {
+        let after = &paper[before.len()..];
+        fs::write(root("paper/paper.md"), format!("{}{rows}{after}", &paper[..start])).unwrap();
+    } else {
+        let now = &before[start..];
+        assert!(now == rows, "paper/paper.md: UPDATE=1 cargo test --test paper\n{rows}");
+    }
+}
+
+#[test]
+fn citations_are_those_of_the_bibliography() {
+    let (paper, bibliography) = (text("paper/paper.md"), text("paper/paper.bib"));
+    let keys = paper.split("[@").skip(1).map(|rest| rest.split(']').next().unwrap());
+    let cited: BTreeSet<&str> = keys.collect();
+    let entries = bibliography.lines().filter(|line| line.starts_with('@'));
+    let listed: BTreeSet<&str> =
+        entries.filter_map(|line| line.split_once('{')?.1.strip_suffix(',')).collect();
+    assert_eq!(cited, listed);
+}
+
+#[test]
+fn paper_has_the_length_and_sections_of_its_journal() {
+    let paper = text("paper/paper.md");
+    let (_, body) = paper.strip_prefix("---\n").unwrap().split_once("\n---\n").unwrap();
+    let prose = body.lines().filter(|line| !line.starts_with(['|', '<', '#']));
+    let words: usize = prose.map(|line| line.split_whitespace().count()).sum();
+    assert!((750..=1750).contains(&words), "{words} words");
+    let required = [
+        "Summary",
+        "Statement of need",
+        "State of the field",
+        "Software design",
+        "Research impact statement",
+        "AI usage disclosure",
+        "References",
+    ];
+    for section in required {
+        assert!(body.contains(&format!("\n# {section}\n")), "no section {section}");
+    }
+}
