@@ -36,8 +36,8 @@ macro_rules! catalog {
         use tidegate_core::workload::SizeMix;
         use tidegate_core::{
             Application, Body, Endpoint, FabricProperties, FabricRequirements, Frame, Handle,
-            HopTrace, HostContext, Limits, Message, OperatingPoint, PacketMut, Path, PathOracle,
-            ProtocolInfo, Reply, Time, Transmit, Transport,
+            HopTrace, HostContext, Limits, Message, OperatingPoint, PacketMut, PacketSizes, Path,
+            PathOracle, ProtocolInfo, Reply, Time, Transmit, Transport,
         };
 
         /// A protocol of the catalog.
@@ -70,10 +70,6 @@ macro_rules! catalog {
                         const { &<<$Type as Endpoint>::Header as Header>::FORMAT }
                     })*
                 }
-            }
-            /// Headers and gap of its largest data packet on the wire in bytes, without telemetry.
-            pub const fn header_bytes(self) -> u32 {
-                match self { $(Protocol::$Name => <$Type as Endpoint>::HEADER_BYTES,)* }
             }
             /// Writes the headers of a packet to the start of `out`. Returns their length.
             ///
@@ -158,6 +154,24 @@ macro_rules! catalog {
             pub fn operating_point(&self, path: &Path, rate_bps: f64) -> OperatingPoint {
                 match self { $(Stack::$Name(params) =>
                     <$Type as Endpoint>::operating_point(params, path, rate_bps),)* }
+            }
+            /// Sizes of the protocol's packets on the wire.
+            pub fn sizes(&self) -> PacketSizes {
+                match self { $(Stack::$Name(params) => <$Type as Endpoint>::sizes(params),)* }
+            }
+            /// Bytes on the wire of a full data packet and of its acknowledgement on a path with
+            /// this number of switches.
+            pub fn full_packet(&self, mtu: u32, hops: u32) -> (u32, u32) {
+                let (sizes, info) = (self.sizes(), self.protocol().info());
+                let control = sizes.control_bytes + info.echo(hops);
+                (sizes.data(mtu + info.telemetry(hops)), control)
+            }
+            /// Bytes on the wire of the largest data packet on a path with this number of switches.
+            pub fn largest_data(&self, mtu: u32, hops: u32) -> u32 {
+                let more = match self {
+                    $(Stack::$Name(_) => <$Type as Endpoint>::MORE_HEADER_BYTES,)*
+                };
+                self.full_packet(mtu + more, hops).0
             }
             /// Fits the parameters to the message sizes that hosts will send. Returns a notice for
             /// the user, if any.

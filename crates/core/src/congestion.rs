@@ -22,7 +22,7 @@ pub struct Path {
     pub bdp_bytes: f64,
     /// Payload of a full packet.
     pub mtu: u32,
-    /// Wire bytes of a full packet, including telemetry.
+    /// Wire bytes of a full packet, including telemetry; its payload if the window counts payload.
     pub full_wire_bytes: u32,
     /// Number of switches on the path.
     pub hops: u32,
@@ -46,9 +46,9 @@ pub struct Ack<'a> {
     pub rtt: Span,
     /// Packets newly acknowledged; 0 for a duplicate.
     pub acked_packets: u32,
-    /// Wire bytes newly acknowledged.
+    /// Bytes newly acknowledged, as the window counts them: by default on the wire.
     pub acked_bytes: u64,
-    /// Wire bytes still in flight after this acknowledgement.
+    /// Bytes still in flight after this acknowledgement, counted in the same way.
     pub in_flight_bytes: u64,
     /// Number of the packet that caused this acknowledgement.
     pub seq: u64,
@@ -129,11 +129,13 @@ choice! {
 /// Answer of a congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// Wire bytes that may be in flight, subject to the connection's [`WindowRule`]. Below one full
+    /// Bytes that may be in flight, subject to the connection's [`WindowRule`] and counted as it
+    /// does: by default on the wire. Below one full
     /// packet the transport sends one packet every `rtt · full packet / window`. Infinite without a
     /// window.
     pub window_bytes: f64,
-    /// Pace in bit/s; infinite without pacing.
+    /// Pace in bit/s of the bytes that the connection's pace counts, by default on the wire;
+    /// infinite without pacing.
     pub pace_bps: f64,
     /// Time of the next [`CongestionControl::on_timer`], or [`Time::NEVER`].
     pub wake_at: Time,

@@ -34,7 +34,8 @@ pub use congestion::{
 pub use dilation::Dilation;
 pub use operating_point::{ConnectionDefaults, OperatingPoint};
 pub use packet::{
-    Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, frame_flag,
+    Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, PacketSizes,
+    frame_flag,
 };
 pub use protocol_info::{Dash, Marker, ProtocolInfo, TelemetryBytes};
 pub use requirements::{FabricProperties, FabricRequirements, Marking, Need, Telemetry};

@@ -10,10 +10,45 @@ use crate::{Rate, Span, Time};
 /// Headers and gap of every windowed data packet: 18 Ethernet, 20 IP, 8 UDP, 14 transport, 20
 /// preamble and gap.
 pub const HEADER_BYTES: u32 = 80;
-/// Smallest packet on the wire, preamble and gap included.
+/// Smallest packet on the wire, preamble and gap included, unless a protocol declares smaller ones
+/// ([`PacketSizes`]).
 pub const MIN_WIRE_BYTES: u32 = 84;
 /// Maximum number of switches in a hop trace. Scenarios with a longer path are refused.
 pub const MAX_HOPS: usize = 8;
+
+/// Sizes on the wire of a protocol's packets, preamble and gap included, telemetry excluded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketSizes {
+    /// Headers and gap of a data packet.
+    pub header_bytes: u32,
+    /// A packet without payload, such as an acknowledgement.
+    pub control_bytes: u32,
+    /// The smallest packet. Shorter data packets are padded to this size.
+    pub least_bytes: u32,
+}
+
+impl PacketSizes {
+    /// The sizes that every protocol has by default.
+    pub const STANDARD: PacketSizes = PacketSizes {
+        header_bytes: HEADER_BYTES,
+        control_bytes: MIN_WIRE_BYTES,
+        least_bytes: MIN_WIRE_BYTES,
+    };
+
+    /// Sizes from parameters. If control packets are smaller than Ethernet's smallest frame, data
+    /// packets may be as small, too.
+    pub fn new(header_bytes: u64, control_bytes: u64) -> PacketSizes {
+        let (header_bytes, control_bytes) = (header_bytes as u32, control_bytes as u32);
+        PacketSizes { header_bytes, control_bytes, least_bytes: control_bytes.min(MIN_WIRE_BYTES) }
+    }
+
+    /// A data packet with this payload.
+    #[inline]
+    pub const fn data(&self, payload_bytes: u32) -> u32 {
+        let wire_bytes = payload_bytes + self.header_bytes;
+        if wire_bytes > self.least_bytes { wire_bytes } else { self.least_bytes }
+    }
+}
 
 /// The part of a packet that links and switches read and write. 32 bytes: two per cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +65,8 @@ pub struct Frame {
     pub entropy: u32,
     /// Used by the driver: next packet in the same queue.
     pub next: u32,
-    /// Bytes on the wire, preamble and gap included; at least [`MIN_WIRE_BYTES`].
+    /// Bytes on the wire, preamble and gap included; at least [`MIN_WIRE_BYTES`], or the smallest
+    /// packet that the protocol declares.
     pub wire_bytes: u16,
     /// Strict priority; 0 is the highest.
     pub priority: u8,
@@ -166,6 +202,16 @@ pub struct PacketMut<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn data_is_padded_to_the_smallest_packet() {
+        let wire = |sizes: PacketSizes| [1, 4, 5, 1_000].map(|payload| sizes.data(payload));
+        assert_eq!(wire(PacketSizes::STANDARD), [84, 84, 85, 1_080]);
+        assert_eq!(PacketSizes::new(80, 84), PacketSizes::STANDARD);
+        assert_eq!(wire(PacketSizes::new(40, 40)), [41, 44, 45, 1_040]);
+        assert_eq!(wire(PacketSizes::new(40, 60)), [60, 60, 60, 1_040]);
+        assert_eq!(wire(PacketSizes::new(40, 200)), [84, 84, 84, 1_040]);
+    }
 
     #[test]
     fn records_keep_their_size() {

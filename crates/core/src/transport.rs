@@ -4,7 +4,7 @@ use crate::params::Params;
 use crate::wire::Carried;
 use crate::workload::SizeMix;
 use crate::{
-    FabricProperties, FabricRequirements, HEADER_BYTES, OperatingPoint, PacketMut, Path,
+    FabricProperties, FabricRequirements, OperatingPoint, PacketMut, PacketSizes, Path,
     ProtocolInfo, Rate, Span, Time,
 };
 use alloc::string::String;
@@ -193,7 +193,7 @@ pub enum Transmit {
 /// Current limits of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Wire bytes that may be in flight; infinite without a window.
+    /// Bytes that may be in flight, by default on the wire; infinite without a window.
     pub window_bytes: f64,
     /// Pace in bit/s; infinite without pacing.
     pub pace_bps: f64,
@@ -266,11 +266,15 @@ pub trait Endpoint: Transport + Sized {
     /// Its headers.
     type Header: Carried;
 
-    /// Headers and gap of its largest data packet on the wire, without telemetry, in bytes.
-    const HEADER_BYTES: u32 = HEADER_BYTES;
+    /// Header bytes of its largest data packet beyond [`PacketSizes::header_bytes`].
+    const MORE_HEADER_BYTES: u32 = 0;
 
     /// Creates the transport of one host.
     fn new(params: &Self::Params, host: &HostContext) -> Self;
+    /// Sizes of its packets on the wire.
+    fn sizes(_params: &Self::Params) -> PacketSizes {
+        PacketSizes::STANDARD
+    }
     /// Adapts the parameters to the sizes of the messages that hosts will send. Called once, before
     /// any transport is created; not called by drivers that do not know the sizes. Returns a
     /// message for users if they should know of the adaptation. By default nothing depends on

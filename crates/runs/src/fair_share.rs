@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::Flow;
-use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Message, PathOracle, ProtocolInfo, Span};
+use tidegate_core::{Message, PathOracle, Span};
 use tidegate_scenario::Plan;
 use tidegate_sim::LinkRecord;
 
@@ -111,8 +111,9 @@ impl FairShares {
                 graph.only_path(Node::Host(flow.src), Node::Host(flow.dst), &towards[&flow.dst])?;
             let back =
                 graph.only_path(Node::Host(flow.dst), Node::Host(flow.src), &towards[&flow.src])?;
-            let info = plan.stacks.get(usize::from(flow.stack))?.protocol().info();
-            let (data, ack) = wire_bytes(info, plan.fabric.mtu, there.len() as u32 - 1);
+            let stack = plan.stacks.get(usize::from(flow.stack))?;
+            let (data, ack) = stack.full_packet(plan.fabric.mtu, there.len() as u32 - 1);
+            let (data, ack) = (f64::from(data), f64::from(ack));
             paths.push(there.clone());
             let acks = back.into_iter().map(|port| (port, ack / data));
             loads.push(there.into_iter().map(|port| (port, 1.0)).chain(acks).collect());
@@ -167,13 +168,6 @@ impl FairShares {
             target_us: targets.map(|sum| sum / flows),
         })
     }
-}
-
-/// Bytes on the wire of a full data packet and of its acknowledgement on a path with `hops`
-/// switches.
-fn wire_bytes(info: &ProtocolInfo, mtu: u32, hops: u32) -> (f64, f64) {
-    let data = (mtu + HEADER_BYTES + info.telemetry(hops)).max(MIN_WIRE_BYTES);
-    (f64::from(data), f64::from(MIN_WIRE_BYTES + info.echo(hops)))
 }
 
 /// Link directions by the node that they leave. Direction 2i leads from a to b of link i, 2i + 1

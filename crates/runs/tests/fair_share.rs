@@ -49,6 +49,17 @@ fn two_hops_share_as_in_the_paper() {
 }
 
 #[test]
+fn shares_contain_declared_headers() {
+    let plan = plan(&["transport.params.header_bytes=500"]);
+    let shares = FairShares::of(&plan);
+    let telemetry = plan.stacks[0].protocol().info().telemetry(3);
+    let expected = 20.0 * 4096.0 / f64::from(4096 + 500 + telemetry);
+    let victim = &plan.workload.flows[0];
+    let share = shares.get(victim.src, victim.dst, victim.stack).unwrap();
+    assert!((share - expected).abs() < 1e-6, "{share} against {expected}");
+}
+
+#[test]
 fn shares_are_undefined_for_temporary_flows() {
     for change in ["flows[0].size=1MB", "flows[0].start=15ms", "flows[0].stop=15ms"] {
         let plan = plan(&[change]);

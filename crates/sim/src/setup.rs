@@ -4,7 +4,7 @@ use tidegate_algos::Stack;
 use tidegate_core::fabric::{Fabric, Routing, StackTime};
 use tidegate_core::faults::Faults;
 use tidegate_core::workload::Workload;
-use tidegate_core::{ConnectionPolicy, Span, Time};
+use tidegate_core::{ConnectionPolicy, HEADER_BYTES, MIN_WIRE_BYTES, PacketSizes, Span, Time};
 
 use crate::measures::outcome::Window;
 
@@ -52,6 +52,23 @@ impl Setup {
     pub(crate) fn awaited(&self) -> Option<u64> {
         let hosts = self.fabric.hosts.len() as u32;
         self.until_done.then(|| self.workload.messages(hosts))
+    }
+
+    /// Sizes of a protocol's packets.
+    pub(crate) fn sizes(&self, stack: u16) -> PacketSizes {
+        self.stacks[stack as usize].sizes()
+    }
+
+    /// Smallest packet of all protocols on the wire.
+    pub(crate) fn least_bytes(&self) -> u32 {
+        let least = self.stacks.iter().map(|stack| stack.sizes().least_bytes).min();
+        least.unwrap_or(MIN_WIRE_BYTES)
+    }
+
+    /// Fewest header bytes of a data packet of all protocols.
+    pub(crate) fn least_header_bytes(&self) -> u32 {
+        let least = self.stacks.iter().map(|stack| stack.sizes().header_bytes).min();
+        least.unwrap_or(HEADER_BYTES)
     }
 
     /// The measured window.

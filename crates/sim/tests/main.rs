@@ -26,6 +26,7 @@ mod rates;
 mod sird;
 mod sird_credit;
 mod sird_links;
+mod sizes;
 mod stack_time;
 mod symmetric;
 mod theory;

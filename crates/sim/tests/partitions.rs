@@ -45,6 +45,11 @@ fn of_every_protocol_sprayed_and_marked_at_random() {
 }
 
 #[test]
+fn of_every_protocol_with_small_packets() {
+    same(cuts::every_protocol_with_small_packets());
+}
+
+#[test]
 fn of_two_protocols_beside_each_other_with_a_drain() {
     same(cuts::two_protocols_beside_each_other_with_a_drain());
 }

@@ -7,7 +7,7 @@ use tidegate_algos::message::dcpim::Dcpim;
 use tidegate_algos::message::expresspass::ExpressPass;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::params::Value;
-use tidegate_core::{Domain, Endpoint, MIN_WIRE_BYTES, Rate, Rng, Span, Time};
+use tidegate_core::{Domain, Endpoint, Rate, Rng, Span, Time};
 
 /// Σ (serialisation + propagation) of one packet over links with these rates and one delay.
 fn store_and_forward(wire: u32, rates: &[Rate], delay: Span) -> Span {
@@ -29,7 +29,7 @@ fn lone_packet_takes_serialisation_and_propagation() {
             let fabric = leaf_spine(2, 2, 1, rates[0], rates[1], delay, 1460);
             let flows = vec![flow(0, 3, bytes as u64, Time::us(3))];
             let (finished, _) = run(setup(fabric, protocol.stack(), flows, Time::ms(1)), ());
-            let wire = (bytes + protocol.header_bytes() + info.telemetry(3)).max(MIN_WIRE_BYTES);
+            let wire = protocol.stack().largest_data(bytes, 3);
             let announced = if is_announced { rates[0].serialise(84) } else { Span::ZERO };
             let least = announced + store_and_forward(wire, &rates, delay);
             let asking = |granted| {

@@ -1,13 +1,12 @@
 //! A departing packet: the fields that SIRD, the toy and windowed fill in alike.
 
 use tidegate_core::wire::Carried;
-use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, PacketMut, Span};
+use tidegate_core::{PacketMut, PacketSizes, Span};
 
 /// Frame fields of a packet that the fabric reads.
 pub(crate) struct Departure {
     pub(crate) dst: u32,
     pub(crate) entropy: u32,
-    /// At least [`MIN_WIRE_BYTES`].
     pub(crate) wire_bytes: u32,
     pub(crate) payload_bytes: u32,
     pub(crate) priority: u8,
@@ -15,17 +14,23 @@ pub(crate) struct Departure {
 }
 
 impl Departure {
-    /// A data packet with this payload and headers of the usual length.
+    /// A data packet with this payload.
     #[inline(always)]
-    pub(crate) fn data(dst: u32, entropy: u32, payload_bytes: u32, priority: u8) -> Departure {
-        let wire_bytes = (payload_bytes + HEADER_BYTES).max(MIN_WIRE_BYTES);
+    pub(crate) fn data(
+        sizes: &PacketSizes,
+        dst: u32,
+        entropy: u32,
+        payload_bytes: u32,
+        priority: u8,
+    ) -> Departure {
+        let wire_bytes = sizes.data(payload_bytes);
         Departure { dst, entropy, wire_bytes, payload_bytes, priority, flags: 0 }
     }
 
-    /// A packet without payload, of the minimum size.
+    /// A packet without payload.
     #[inline(always)]
-    pub(crate) fn control(dst: u32, entropy: u32, priority: u8) -> Departure {
-        let wire_bytes = MIN_WIRE_BYTES;
+    pub(crate) fn control(sizes: &PacketSizes, dst: u32, entropy: u32, priority: u8) -> Departure {
+        let wire_bytes = sizes.control_bytes;
         Departure { dst, entropy, wire_bytes, payload_bytes: 0, priority, flags: 0 }
     }
 

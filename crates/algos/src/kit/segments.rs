@@ -2,7 +2,7 @@
 //! pace or count bytes on the wire (SIRD's and ExpressPass's credit, Homa's grants) compute wire
 //! sizes here. All of them check arriving packets and message sizes against it.
 
-use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Message};
+use tidegate_core::{Message, PacketSizes};
 
 /// Largest valid message size, except for messages of unknown size.
 const MAX_SIZE: u64 = 1 << 56;
@@ -12,16 +12,17 @@ pub(crate) fn is_size(size: u64) -> bool {
     size <= MAX_SIZE || size == Message::UNLIMITED
 }
 
-/// Packets with at most `mtu` bytes of payload.
+/// Packets with at most `mtu` bytes of payload, and their sizes on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segments {
     pub(crate) mtu: u64,
+    pub(crate) sizes: PacketSizes,
 }
 
 impl Segments {
     /// Bytes on the wire of a full packet.
     pub(crate) fn full(self) -> u64 {
-        self.mtu + HEADER_BYTES as u64
+        self.sizes.data(self.mtu as u32) as u64
     }
     /// Number of packets of a message.
     pub(crate) fn packets(self, size: u64) -> u64 {
@@ -53,7 +54,7 @@ impl Segments {
     /// Bytes on the wire of one of its packets.
     #[inline]
     pub(crate) fn wire(self, size: u64, packet: u64) -> u64 {
-        (self.payload(size, packet) + HEADER_BYTES as u64).max(MIN_WIRE_BYTES as u64)
+        self.sizes.data(self.payload(size, packet) as u32) as u64
     }
     /// Bytes on the wire of its first packets.
     pub(crate) fn wire_below(self, size: u64, packets: u64) -> u64 {
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn packets_add_up_to_the_message() {
-        let segments = Segments { mtu: 1458 };
+        let segments = Segments { mtu: 1458, sizes: PacketSizes::STANDARD };
         for size in [1, 3, 4, 5, 1457, 1458, 1459, 2 * 1458, 2 * 1458 + 1, 100_000] {
             let packets = segments.packets(size);
             let sum = |of: &dyn Fn(u64) -> u64, below| (0..below).map(of).sum::<u64>();
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn packet_has_its_offset_and_length() {
-        let segments = Segments { mtu: 1000 };
+        let segments = Segments { mtu: 1000, sizes: PacketSizes::STANDARD };
         let cases = [
             (2_500, 0, 1000, Some(0)),
             (2_500, 2_000, 500, Some(2)),
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn stopped_message_ends_behind_seen_full_packets() {
-        let segments = Segments { mtu: 1000 };
+        let segments = Segments { mtu: 1000, sizes: PacketSizes::STANDARD };
         let ends = |size, seen| segments.of_ended(size, seen);
         assert_eq!([ends(3_000, 3), ends(3_000, 0), ends(0, 0)], [Some(3), Some(3), Some(0)]);
         assert_eq!([ends(3_000, 4), ends(2_500, 0)], [None; 2]);

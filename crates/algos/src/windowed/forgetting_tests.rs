@@ -35,7 +35,7 @@ impl<C: CongestionControl> Subject for Windowed<C> {
     }
 
     fn check_packet(frame: &Frame, _header: &Header, payload_bytes: u32) {
-        let headers = HEADER_BYTES + C::INFO.telemetry(path().hops);
+        let headers = 80 + C::INFO.telemetry(path().hops);
         let ack = 84 + C::INFO.echo(0);
         let expected = if payload_bytes > 0 { payload_bytes + headers } else { ack };
         assert_eq!(frame.wire_bytes as u32, expected.max(84), "{payload_bytes} B of payload");

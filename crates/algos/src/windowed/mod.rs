@@ -19,13 +19,13 @@
 //!   spraying, and by a timeout (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`,
 //!   `initial_rto` before the first sample; doubled each time up to `max_rto`, and reset when new
 //!   data is acknowledged).
-//! * A **window** limits the bytes in flight: by the control's
-//!   [`WindowRule`](tidegate_core::WindowRule) a packet starts if it fits into the window, or if
-//!   any of the window is left. A window below one packet means one packet every `rtt · packet /
-//!   window`. Pacing follows a schedule: a packet that left late does not delay the next, up to one
-//!   gap (without limit for a control that has no window). When the pace changes, the pending
-//!   packet keeps its time, or by the control's default (`pending_packet`) moves with the length of
-//!   its gap.
+//! * A **window** limits the bytes in flight, all bytes on the wire or the payload
+//!   (`window_counts`): by the control's [`WindowRule`](tidegate_core::WindowRule) a packet starts
+//!   if it fits into the window, or if any of the window is left. A window below one packet means
+//!   one packet every `rtt · packet / window`. Pacing follows a schedule: a packet that left late
+//!   does not delay the next, up to one gap (without limit for a control that has no window). When
+//!   the pace changes, the pending packet keeps its time, or by the control's default
+//!   (`pending_packet`) moves with the length of its gap.
 //! * After **idling** for longer than `restart_after`, a connection's control restarts on the same
 //!   path.
 //! * Connections that may send are served round-robin by packet from a ring, or by bytes left from
@@ -41,6 +41,7 @@
     reason = "boxes move between connections and their pool without moving their contents"
 )]
 
+mod counts;
 #[cfg(test)]
 mod forgetting_tests;
 #[cfg(test)]
@@ -63,8 +64,9 @@ use crate::kit::by_host::ByHost;
 use crate::kit::departure::Departure;
 use crate::kit::heap::{Pile, Places};
 use crate::kit::slab::Key;
+use counts::counted;
 use header::{Data, Header};
-pub use params::{ConnectionParams, PlbRule, WindowedParams};
+pub use params::{ConnectionParams, CountRule, PlbRule, WindowedParams};
 use plb::Plb;
 use receiver::Receivers;
 use recovery::Recovery;
@@ -72,8 +74,8 @@ use schedule::{Due, Ready};
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
     Ack, Application, CongestionControl, ConnectionPolicy, Domain, Endpoint, FabricProperties,
-    FabricRequirements, Feedback, HEADER_BYTES, Handle, HostContext, Limit, Limits, Loss, LossKind,
-    MIN_WIRE_BYTES, Message, MessageId, OperatingPoint, PacketMut, Path, PathOracle, ProtocolInfo,
+    FabricRequirements, Feedback, Handle, HostContext, Limit, Limits, Loss, LossKind, Message,
+    MessageId, OperatingPoint, PacketMut, PacketSizes, Path, PathOracle, ProtocolInfo,
     RecoveryRule, Reply, Rng, Time, Transmit, Transport, frame_flag, wire::Carried,
 };
 
@@ -147,12 +149,19 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
         }
     }
 
+    fn sizes(params: &WindowedParams<C>) -> PacketSizes {
+        params.connection.sizes()
+    }
+
     fn requirements(params: &WindowedParams<C>, fabric: &FabricProperties) -> FabricRequirements {
         C::requirements(&params.control, fabric)
     }
 
     fn operating_point(params: &WindowedParams<C>, path: &Path, rate_bps: f64) -> OperatingPoint {
-        let path = Self::with_telemetry(*path);
+        let wire = Self::on_wire(params, *path);
+        let path = counted(&params.connection, &wire);
+        let counts = f64::from(path.full_wire_bytes) / f64::from(wire.full_wire_bytes);
+        let rate_bps = rate_bps * counts;
         let of_control = C::operating_point(&params.control, &path, rate_bps);
         let warnings = [
             of_control.domain_warning,
@@ -282,8 +291,10 @@ impl<C: CongestionControl> Transport for Windowed<C> {
 }
 
 impl<C: CongestionControl> Windowed<C> {
-    fn with_telemetry(mut path: Path) -> Path {
-        path.full_wire_bytes = path.mtu + HEADER_BYTES + C::INFO.telemetry(path.hops);
+    /// The path with this protocol's headers and telemetry in a full packet.
+    fn on_wire(params: &WindowedParams<C>, mut path: Path) -> Path {
+        let payload = path.mtu + C::INFO.telemetry(path.hops);
+        path.full_wire_bytes = params.connection.sizes().data(payload);
         path
     }
 
@@ -337,13 +348,13 @@ impl<C: CongestionControl> Windowed<C> {
     }
 
     fn connect(&mut self, now: Time, dst: u32, single_use: bool, paths: &dyn PathOracle) -> u32 {
-        let path = Self::with_telemetry(paths.path(self.host.host, dst));
+        let path = Self::on_wire(&self.params, paths.path(self.host.host, dst));
         let peer = self.peers.entry(dst);
         let lane = peer.lanes;
         peer.lanes += 1;
         let seed = next_seed(&self.host, dst, lane, 0);
-        let cc = C::start(&self.params.control, &path, now, seed);
         let params = &self.params.connection;
+        let cc = C::start(&self.params.control, &counted(params, &path), now, seed);
         let mut sender = Sender::new(cc, dst, lane, seed, single_use, path, params);
         sender.plb = self.path_memory(seed);
         if let Some(connection) = self.closed.pop() {
@@ -366,7 +377,7 @@ impl<C: CongestionControl> Windowed<C> {
         let message = &self.outgoing[slot];
         let last = seq + 1 == message.end;
         let payload = if last { message.last_payload } else { self.host.mtu };
-        let wire = (payload + sender.overhead).max(MIN_WIRE_BYTES);
+        let wire = sender.counts.wire.of(payload);
         let header = Header::Data(Data {
             end_of_message: last,
             retransmission: resent,
@@ -401,9 +412,9 @@ impl<C: CongestionControl> Windowed<C> {
             sender.rto_at = now.after(sender.rto(&self.params.connection));
             self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
         }
-        sender.in_flight += wire as u64;
+        sender.in_flight += sender.counts.window.of(payload) as u64;
         sender.last_activity = now;
-        sender.advance_pacing(now, wire);
+        sender.advance_pacing(now, sender.counts.pace.of(payload));
         if sender.cc.on_sent(&self.params.control, now, wire) {
             self.apply_limit(connection);
         }

@@ -7,8 +7,8 @@ use core::fmt;
 
 use tidegate_core::params::{Params, Table, Value};
 use tidegate_core::{
-    CongestionControl, ConnectionDefaults, Path, PendingRule, RecoveryRule, Span, WindowRule,
-    choice, params,
+    CongestionControl, ConnectionDefaults, PacketSizes, Path, PendingRule, RecoveryRule, Span,
+    WindowRule, choice, params,
 };
 
 choice! {
@@ -20,6 +20,16 @@ choice! {
         Htsim = "htsim",
         /// After a number of consecutive congested rounds, fewer if nothing is in flight.
         Rounds = "rounds",
+    }
+}
+
+choice! {
+    /// Bytes of a data packet that a window or a pace counts.
+    pub enum CountRule {
+        /// Payload, headers, telemetry and gap.
+        Wire = "wire",
+        /// Payload only.
+        Payload = "payload",
     }
 }
 
@@ -53,6 +63,22 @@ params! {
         window_rule: WindowRule = WindowRule::Fits,
             "RFC 5681, section 2, for `fits`; rdma-queue-pair.cc of HPCC's and PowerTCP's \
              simulators for `below`";
+        /// Bytes of a data packet that count in the window: all bytes on the wire (`wire`), or its
+        /// payload.
+        window_counts: CountRule = CountRule::Wire, later = true,
+            "our choice for `wire`; rdma-queue-pair.cc of HPCC's simulator and ns-2's TCP for \
+             `payload`";
+        /// Bytes of a data packet that count in the pace: all bytes on the wire (`wire`), or its
+        /// payload.
+        pace_counts: CountRule = CountRule::Wire, later = true,
+            "rdma-hw.cc of HPCC's simulator for `wire`";
+        /// Headers and gap of a data packet in bytes, without telemetry.
+        header_bytes: u64 = 80, later = true, in 20..=1000,
+            "18 Ethernet, 20 IP, 8 UDP, 14 transport, 20 preamble and gap";
+        /// Size of an acknowledgement on the wire in bytes, without echoed telemetry. If it is
+        /// below 84, data packets are padded to this size only.
+        control_bytes: u64 = 84, later = true, in 20..=1000,
+            "Ethernet's smallest frame, with preamble and gap";
         /// Treatment of packets that arrive behind a missing one: kept (`selective`), or dropped,
         /// so that all from the missing one on are sent again (`go-back-n`).
         recovery: RecoveryRule = RecoveryRule::Selective,
@@ -90,6 +116,10 @@ params! {
 }
 
 impl ConnectionParams {
+    pub(super) fn sizes(&self) -> PacketSizes {
+        PacketSizes::new(self.header_bytes, self.control_bytes)
+    }
+
     /// With a window of less than `ack_every` packets, no acknowledgement returns before
     /// `ack_delay`. The windows of flows that share a BDP are fractions of it.
     pub(super) fn thin_acks(&self, path: &Path) -> Option<String> {

@@ -8,8 +8,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use tidegate_core::{
-    Application, Body, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, ProtocolInfo,
-    RecoveryRule, Reply, Span, Time,
+    Application, Body, Frame, HopTrace, MessageId, PacketMut, ProtocolInfo, RecoveryRule, Reply,
+    Span, Time,
 };
 
 use super::ConnectionParams;
@@ -47,6 +47,8 @@ pub(super) struct Receivers {
     /// Interval of repeated requests if packets behind a missing one are dropped; `None`: they are
     /// kept.
     nack_interval: Option<Span>,
+    /// Wire bytes of an acknowledgement without echoed telemetry.
+    control_bytes: u32,
 }
 
 /// Acknowledgements that wait for more packets.
@@ -147,6 +149,7 @@ impl Receivers {
             },
             nack_interval: (params.recovery == RecoveryRule::GoBackN)
                 .then_some(params.nack_interval),
+            control_bytes: params.control_bytes as u32,
         }
     }
 
@@ -246,7 +249,7 @@ impl Receivers {
             receiver.reorder.as_ref().map_or(0, |reorder| reorder.mask)
         };
         let mut packet = packet;
-        let echo = answer(&mut packet, receiver.next, sack, ack_flags, info);
+        let echo = answer(&mut packet, receiver.next, sack, ack_flags, self.control_bytes, info);
         if self.coalesced.every == 1 {
             Reply::Echo
         } else {
@@ -274,7 +277,7 @@ impl Receivers {
             Some(last) => **last = request,
             None => *requested = Some(Box::new(request)),
         }
-        let echo = answer(&mut packet, *seq, 0, ack_flags, info);
+        let echo = answer(&mut packet, *seq, 0, ack_flags, self.control_bytes, info);
         Ack::refuse(packet.body);
         if self.coalesced.every == 1 {
             Reply::Send
@@ -418,6 +421,7 @@ fn answer(
     cumulative: u64,
     sack: u64,
     ack_flags: u8,
+    control_bytes: u32,
     info: &ProtocolInfo,
 ) -> u8 {
     let (frame, body) = (&mut *packet.frame, &mut *packet.body);
@@ -426,7 +430,7 @@ fn answer(
     core::mem::swap(&mut frame.dst, &mut body.src);
     frame.peak_hop_delay = Span::ZERO;
     frame.flags = ack_flags;
-    frame.wire_bytes = (MIN_WIRE_BYTES + info.echo(packet.hops.as_slice().len() as u32)) as u16;
+    frame.wire_bytes = (control_bytes + info.echo(packet.hops.as_slice().len() as u32)) as u16;
     echo
 }
 

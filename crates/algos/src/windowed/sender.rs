@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Index;
 
+use super::counts::{Count, Counts, counted};
 use super::header::Ack;
 use super::plb::Plb;
 use super::recovery::Recovery;
@@ -11,9 +12,7 @@ use super::{ConnectionParams, MAX_BACKOFF};
 use crate::kit::backoff::Backoff;
 use crate::kit::ring::{Link, Linked};
 use crate::kit::slab::{Key, Slab};
-use tidegate_core::{
-    CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, PendingRule, Span, Time, WindowRule,
-};
+use tidegate_core::{CongestionControl, Limit, Message, Path, PendingRule, Span, Time, WindowRule};
 
 /// No message, no connection.
 pub(super) const NONE: u32 = u32::MAX;
@@ -35,9 +34,8 @@ pub(super) struct Sender<C> {
     pub(super) una: u64,
     /// The next new packet.
     pub(super) next: u64,
-    /// Wire bytes sent that are neither acknowledged nor counted as lost.
+    /// Bytes sent, as the window counts them, that are neither acknowledged nor counted as lost.
     pub(super) in_flight: u64,
-    /// In wire bytes.
     window: f64,
     /// Zero: not paced.
     pace_ps_per_byte: f64,
@@ -59,11 +57,11 @@ pub(super) struct Sender<C> {
     pub(super) dst: u32,
     pub(super) lane: u32,
     pub(super) entropy: u32,
-    /// Headers and telemetry of a data packet.
-    pub(super) overhead: u32,
-    full_wire: u32,
-    /// Wire bytes of the last packet sent; 0: none.
-    last_wire: u32,
+    pub(super) counts: Counts,
+    /// A full packet, as the window counts it.
+    full: u32,
+    /// Bytes of the last packet sent, as the pace counts them; 0: none.
+    last_paced: u32,
     /// Bytes of the window that must be left for a packet to start.
     room: u32,
     /// Time of a full packet on the NIC's link.
@@ -119,6 +117,9 @@ impl<C: CongestionControl> Sender<C> {
         path: Path,
         params: &ConnectionParams,
     ) -> Self {
+        let counts = Counts::new(params, &path);
+        let nic_gap = path.nic_rate.serialise(path.full_wire_bytes as u64);
+        let path = counted(params, &path);
         Sender {
             una: 0,
             next: 0,
@@ -139,14 +140,14 @@ impl<C: CongestionControl> Sender<C> {
             dst,
             lane,
             entropy: (seed >> 32) as u32,
-            overhead: path.full_wire_bytes - path.mtu,
-            full_wire: path.full_wire_bytes,
-            last_wire: 0,
+            counts,
+            full: path.full_wire_bytes,
+            last_paced: 0,
             room: match params.window_rule {
                 WindowRule::Fits => path.full_wire_bytes,
                 WindowRule::Below => 1,
             },
-            nic_gap: path.nic_rate.serialise(path.full_wire_bytes as u64),
+            nic_gap,
             turn: Link::default(),
             head: NONE,
             tail: NONE,
@@ -169,7 +170,7 @@ impl<C: CongestionControl> Sender<C> {
         self.cc = cc;
         self.next_send = Time::ZERO;
         self.last_send = Time::NEVER;
-        self.last_wire = 0;
+        self.last_paced = 0;
     }
 
     /// Reuses an idle connection for a new message after its control has been restarted: with a new
@@ -219,8 +220,8 @@ impl<C: CongestionControl> Sender<C> {
     /// Departure time of the next packet if the window is open.
     #[inline]
     pub(super) fn send_time(&self) -> Time {
-        if self.window < self.full_wire as f64 && self.last_send != Time::NEVER {
-            let gap = self.last_rtt.scale(self.full_wire as f64 / self.window.max(1e-3));
+        if self.window < self.full as f64 && self.last_send != Time::NEVER {
+            let gap = self.last_rtt.scale(self.full as f64 / self.window.max(1e-3));
             return self.last_send.after(gap).max(self.paced_time());
         }
         self.paced_time()
@@ -232,11 +233,11 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     #[inline]
-    pub(super) fn advance_pacing(&mut self, now: Time, wire: u32) {
+    pub(super) fn advance_pacing(&mut self, now: Time, bytes: u32) {
         self.last_send = now;
-        self.last_wire = wire;
+        self.last_paced = bytes;
         if self.pace_ps_per_byte != 0.0 {
-            let gap = Span::from_ps_f64(self.pace_ps_per_byte * wire as f64);
+            let gap = Span::from_ps_f64(self.pace_ps_per_byte * bytes as f64);
             // A control with a window forgets all but one gap of lateness; one without a window
             // keeps its schedule.
             let earliest = if self.window.is_finite() { now.before(gap) } else { Time::ZERO };
@@ -259,7 +260,7 @@ impl<C: CongestionControl> Sender<C> {
     /// Moves the pending packet by the change of the last packet's gap.
     #[inline]
     fn shift_pending(&mut self, before_ps_per_byte: f64) {
-        let gap = |ps_per_byte: f64| Span::from_ps_f64(ps_per_byte * self.last_wire as f64);
+        let gap = |ps_per_byte: f64| Span::from_ps_f64(ps_per_byte * self.last_paced as f64);
         let (old, new) = (gap(before_ps_per_byte), gap(self.pace_ps_per_byte));
         self.next_send = self.next_send.after(new).before(old);
     }
@@ -335,11 +336,11 @@ impl<C: CongestionControl> Sender<C> {
         mut acked: impl FnMut(u32),
     ) -> Progress {
         let packets = cumulative - self.una;
-        let mut bytes = packets * self.full_wire as u64;
+        let mut bytes = packets * self.full as u64;
         self.una = cumulative;
         while self.head != NONE && messages[self.head].end <= cumulative {
             let message = &messages[self.head];
-            bytes -= self.full_wire as u64 - self.wire(message.last_payload) as u64;
+            bytes -= self.full as u64 - self.counts.window.of(message.last_payload) as u64;
             acked(message.id);
             let next = message.next;
             messages.0.remove(self.head);
@@ -349,7 +350,7 @@ impl<C: CongestionControl> Sender<C> {
         if self.head == NONE {
             self.tail = NONE;
         }
-        debug_assert!(mtu + self.overhead == self.full_wire);
+        debug_assert!(self.counts.window.of(mtu) == self.full);
         Progress { packets: packets as u32, bytes }
     }
 
@@ -379,12 +380,12 @@ impl<C: CongestionControl> Sender<C> {
             if seq < cumulative.max(self.una) || seq >= self.next || recovery.is_sacked(seq) {
                 return;
             }
-            let wire = messages.wire(self.head, seq, mtu, self.overhead);
+            let bytes = messages.counted(self.head, seq, mtu, self.counts.window);
             if !recovery.sack(seq) {
-                *in_flight -= wire;
+                *in_flight -= bytes;
             }
             progress.packets += 1;
-            progress.bytes += wire;
+            progress.bytes += bytes;
         };
         let mut in_flight = self.in_flight;
         if !refused {
@@ -397,11 +398,11 @@ impl<C: CongestionControl> Sender<C> {
         }
         for seq in self.una..cumulative {
             if !recovery.is_sacked(seq) {
-                let wire = messages.wire(self.head, seq, mtu, self.overhead);
+                let bytes = messages.counted(self.head, seq, mtu, self.counts.window);
                 progress.packets += 1;
-                progress.bytes += wire;
+                progress.bytes += bytes;
                 if !recovery.is_lost(seq) {
-                    in_flight -= wire;
+                    in_flight -= bytes;
                 }
             }
         }
@@ -431,9 +432,9 @@ impl<C: CongestionControl> Sender<C> {
     ) -> bool {
         let window = self.reorder_window();
         let Some(recovery) = self.recovery.as_mut() else { return false };
-        let (head, overhead) = (self.head, self.overhead);
+        let (head, count) = (self.head, self.counts.window);
         let mut gone = 0;
-        let mut lose = |seq| gone += messages.wire(head, seq, mtu, overhead);
+        let mut lose = |seq| gone += messages.counted(head, seq, mtu, count);
         if spraying {
             recovery.arm_reorder(now, window);
             recovery.lose_resent_before(now.before(window.times(2)), &mut lose);
@@ -453,10 +454,10 @@ impl<C: CongestionControl> Sender<C> {
         else {
             return false;
         };
-        let (head, overhead) = (self.head, self.overhead);
+        let (head, count) = (self.head, self.counts.window);
         let mut gone = 0;
         recovery.lose_marked(self.una, now, window, &mut |seq| {
-            gone += messages.wire(head, seq, mtu, overhead)
+            gone += messages.counted(head, seq, mtu, count)
         });
         self.in_flight -= gone;
         gone > 0 && recovery.begins_episode(self.una, self.next)
@@ -497,10 +498,6 @@ impl<C: CongestionControl> Sender<C> {
         self.lose_all(spare);
         self.backoff.double(MAX_BACKOFF);
         self.rto_at = now.after(self.rto(params));
-    }
-
-    fn wire(&self, payload: u32) -> u32 {
-        (payload + self.overhead).max(MIN_WIRE_BYTES)
     }
 }
 
@@ -656,10 +653,10 @@ impl Messages {
         slot
     }
 
-    /// Wire bytes of packet `seq`.
-    fn wire(&self, head: u32, seq: u64, mtu: u32, overhead: u32) -> u64 {
+    /// Bytes of packet `seq` that count.
+    fn counted(&self, head: u32, seq: u64, mtu: u32, count: Count) -> u64 {
         let message = &self[self.holding(head, seq)];
         let payload = if seq + 1 == message.end { message.last_payload } else { mtu };
-        (payload + overhead).max(MIN_WIRE_BYTES) as u64
+        count.of(payload) as u64
     }
 }

@@ -177,8 +177,8 @@ impl Traces {
         life.cells.drain(..first - life.first);
         let stack = &plan.stacks[usize::from(record.stack)];
         let path = self.paths.get(&(record.src, record.dst)).map(|path| {
-            let telemetry = stack.protocol().info().telemetry(path.hops);
-            Path { full_wire_bytes: path.full_wire_bytes + telemetry, ..*path }
+            let (full_wire_bytes, _) = stack.full_packet(path.mtu, path.hops);
+            Path { full_wire_bytes, ..*path }
         });
         let cells = || life.cells.iter().enumerate().map(|(i, cell)| (first + i, cell));
         let mean = |sum: f64, cell: &Cell| {

@@ -199,10 +199,8 @@ impl<'a> Requirements<'a> {
     /// Returns the size on the wire of the largest packet of all protocols, in bytes.
     pub(crate) fn largest_packet(&self, properties: &FabricProperties) -> u32 {
         let of = |requirement: &Requirement<'_>| {
-            let protocol = requirement.stack.protocol();
-            let info = protocol.info();
-            let data = properties.mtu + protocol.header_bytes() + info.telemetry(properties.hops);
-            data.max(MIN_WIRE_BYTES + info.echo(properties.hops))
+            let (_, control) = requirement.stack.full_packet(properties.mtu, properties.hops);
+            requirement.stack.largest_data(properties.mtu, properties.hops).max(control)
         };
         self.list.iter().map(of).max().unwrap_or(MIN_WIRE_BYTES)
     }

@@ -244,6 +244,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     collective::fit(root.tables("traffic"), &workload.traffic)?;
     load::overloads(root.tables("traffic"), &workload.traffic, &equipped.fabric, &mut warnings);
 
+    stacks.check_sizes(equipped.fabric.mtu)?;
     let requirements = Requirements::of(&stacks, &properties);
     let differ = || paths::differ(&equipped.fabric);
     let routing = requirements.routing(switch_table, differ, &mut warnings)?;

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::params::{Bounds, Info, Kind, SetError, Value};
-use tidegate_core::{ConnectionPolicy, Extent, Rate, Span};
+use tidegate_core::{ConnectionPolicy, Extent, PacketSizes, Rate, Span};
 
 use crate::error::{Error, nearest, one_of};
 use crate::presets;
@@ -202,6 +202,26 @@ impl<'a> Stacks<'a> {
         set
     }
 
+    /// Refuses headers and control packets that are longer than the payload of a full packet.
+    pub(crate) fn check_sizes(&self, mtu: u32) -> Result<(), Error> {
+        for stack in self.iter() {
+            let (sizes, usual) = (stack.sizes(), PacketSizes::STANDARD);
+            let sizes = [
+                ("header_bytes", sizes.header_bytes, usual.header_bytes),
+                ("control_bytes", sizes.control_bytes, usual.control_bytes),
+            ];
+            for (key, bytes, usual) in sizes {
+                if bytes > mtu && bytes != usual {
+                    let name = stack.protocol().info().name;
+                    let found = format!("{name} with {key} = {bytes}");
+                    let most = format!("{key} of at most {mtu}, the payload of a full packet");
+                    return Err(self.error(stack, found, format!("{most} (fabric.mtu)")));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the stacks without their tables.
     pub(crate) fn into_list(self) -> Vec<Stack> {
         self.list.into_iter().map(|(stack, _)| stack).collect()
@@ -358,6 +378,31 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn headers_and_control_fit_into_a_full_packet() {
+        let load = |mtu: &str, params: &str| {
+            let text = format!(
+                "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 2, mtu = '{mtu}' }}\n\
+                 transport = {{ protocol = 'dcpim', params = {{ {params} }} }}\n\
+                 flows = [{{ src = 'h0', dst = 'h1' }}]"
+            );
+            crate::load(&text, "x.toml", &[]).map(|plan| plan.stacks[0].sizes())
+        };
+        for key in ["header_bytes", "control_bytes"] {
+            let set = format!("{key} = 513");
+            let expected = format!(
+                "x.toml:3: transport.protocol: found dcpim with {key} = 513, expected {key} of at \
+                 most 512, the payload of a full packet (fabric.mtu)"
+            );
+            assert_eq!(load("512B", &set).unwrap_err().to_string(), expected);
+            assert!(load("513B", &set).is_ok());
+        }
+        // Defaults pass at any MTU.
+        assert_eq!(load("64B", "").unwrap(), PacketSizes::STANDARD);
+        let sizes = load("1460B", "header_bytes = 40, control_bytes = 40").unwrap();
+        assert_eq!(sizes, PacketSizes::new(40, 40));
     }
 
     #[test]

@@ -54,9 +54,9 @@ impl<P: Probe> Engine<P> {
     /// As [`new`](Self::new).
     pub fn in_partitions(setup: Setup, probes: Vec<P>) -> Result<Engine<P>, String> {
         let ground = RunContext::of(setup)?;
-        let fabric = &ground.setup.fabric;
+        let (fabric, least) = (&ground.setup.fabric, ground.setup.least_bytes());
         let partitioning = match probes.len() {
-            2.. if !P::EXPLICIT_DEQUEUES => Partitioning::new(fabric, probes.len()),
+            2.. if !P::EXPLICIT_DEQUEUES => Partitioning::new(fabric, least, probes.len()),
             _ => Partitioning::whole(fabric),
         };
         Ok(Engine(match partitioning.partitions {
@@ -81,7 +81,8 @@ impl<P: Probe> Engine<P> {
         debug_assert!(!P::EXPLICIT_DEQUEUES, "explicit dequeues need a single partition");
         let ground = RunContext::of(setup)?;
         let (fabric, ranks) = (&ground.setup.fabric, communicator.count());
-        let most = Partitioning::new(fabric, ranks * probes.len()).partitions;
+        let least = ground.setup.least_bytes();
+        let most = Partitioning::new(fabric, least, ranks * probes.len()).partitions;
         if most < ranks {
             return Err(format!(
                 "{ranks} processes: this fabric can be divided among at most {most} (partitions \
@@ -89,7 +90,7 @@ impl<P: Probe> Engine<P> {
             ));
         }
         probes.truncate(most / ranks);
-        let partitioning = Partitioning::new(fabric, ranks * probes.len());
+        let partitioning = Partitioning::new(fabric, least, ranks * probes.len());
         Ok(Engine(Form::Parts(Run::new(ground, partitioning, probes, Some(communicator)))))
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tidegate_core::routes::Routes;
-use tidegate_core::{HEADER_BYTES, PathOracle, Rate, Span, Time, mix64};
+use tidegate_core::{PathOracle, Rate, Span, Time, mix64};
 
 use crate::bytes::Bytes;
 use crate::engine::failure::Failure;
@@ -537,8 +537,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
     /// Payload rate of a link, which is highest with full packets. A millionth is added, because a
     /// byte may not take a whole number of picoseconds.
     fn payload_bps(&self, rate: Rate) -> f64 {
-        let mtu = self.setup.fabric.mtu as f64;
-        rate.as_bps() as f64 * mtu / (mtu + HEADER_BYTES as f64) * (1.0 + 1e-6)
+        let (mtu, header) = (self.setup.fabric.mtu, self.setup.least_header_bytes());
+        rate.as_bps() as f64 * mtu as f64 / (mtu + header) as f64 * (1.0 + 1e-6)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::fabric::{Fabric, Node, Routing as Choice};
 use tidegate_core::routes::Routes;
-use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Path, PathOracle, Rate, Rng, Span};
+use tidegate_core::{Domain, HEADER_BYTES, PacketSizes, Path, PathOracle, Rate, Rng, Span};
 
 pub(crate) use tidegate_core::routes::NO_PORT;
 
@@ -112,11 +112,11 @@ impl Routing {
     }
 
     /// Ideal completion time of `bytes` of payload: store and forward, full packets of the fabric's
-    /// MTU with [`HEADER_BYTES`] each. It refers to the path that is best for this message and is
-    /// exact to the picosecond. For sprayed packets it is a lower bound: what all paths together
-    /// need.
-    pub(crate) fn ideal(&mut self, src: u32, dst: u32, bytes: u64) -> Span {
-        let message = Packets::of(bytes, self.mtu);
+    /// MTU with the headers of `sizes` each. It refers to the path that is best for this message
+    /// and is exact to the picosecond. For sprayed packets it is a lower bound: what all paths
+    /// together need.
+    pub(crate) fn ideal(&mut self, src: u32, dst: u32, bytes: u64, sizes: &PacketSizes) -> Span {
+        let message = Packets::of(bytes, self.mtu, sizes);
         if let (Choice::Spray, Some(kind)) = (self.choice, self.routes.kind_of_pair(src, dst)) {
             let routes = &self.routes;
             let between = self.layers.entry(kind).or_insert_with(|| {
@@ -226,10 +226,10 @@ struct Packets {
 }
 
 impl Packets {
-    fn of(bytes: u64, mtu: u32) -> Packets {
+    fn of(bytes: u64, mtu: u32, sizes: &PacketSizes) -> Packets {
         let fulls = bytes.div_ceil(mtu as u64) - 1;
-        let wire = |payload: u64| (payload + HEADER_BYTES as u64).max(MIN_WIRE_BYTES as u64);
-        Packets { fulls, full: wire(mtu as u64), last: wire(bytes - fulls * mtu as u64) }
+        let wire = |payload: u32| sizes.data(payload) as u64;
+        Packets { fulls, full: wire(mtu), last: wire((bytes - fulls * mtu as u64) as u32) }
     }
 
     /// Time over one path, one packet after another.

@@ -181,7 +181,10 @@ impl OpenHost {
         let unlimited = flow.bytes == Message::UNLIMITED;
         let ideal = match unlimited {
             true => Span::ZERO,
-            false => self.routing.ideal(flow.src, flow.dst, flow.bytes),
+            false => {
+                let sizes = self.setup.sizes(flow.stack);
+                self.routing.ideal(flow.src, flow.dst, flow.bytes, &sizes)
+            }
         };
         let number = self.submitted;
         self.submitted = self.submitted.wrapping_add(1);

@@ -42,8 +42,10 @@ impl Partitioning {
     }
 
     /// At most `partitions` partitions; fewer if the fabric has fewer racks that can be separated.
-    pub(crate) fn new(fabric: &Fabric, partitions: usize) -> Partitioning {
-        let clusters = clusters(fabric);
+    /// No packet has less than `least_bytes` on the wire.
+    pub(crate) fn new(fabric: &Fabric, least_bytes: u32, partitions: usize) -> Partitioning {
+        let crossing = |link: (usize, &Link)| crossing(fabric, least_bytes, link);
+        let clusters = clusters(fabric, crossing);
         let leaders: Vec<usize> = {
             let mut leaders: Vec<usize> = clusters.clone();
             leaders.sort_unstable();
@@ -92,8 +94,7 @@ impl Partitioning {
             (Node::Switch(a), Node::Switch(b)) => of_switch[a as usize] != of_switch[b as usize],
             _ => false,
         };
-        let lookahead =
-            fabric.links.iter().enumerate().filter(cut).map(|link| crossing(fabric, link)).min();
+        let lookahead = fabric.links.iter().enumerate().filter(cut).map(crossing).min();
         // Partitions without a link between them never need to synchronise.
         let lookahead = lookahead.unwrap_or(Span::s(1));
         Partitioning { partitions, of_switch, of_host, lookahead }
@@ -120,13 +121,13 @@ pub fn partitions_worth(fabric: &Fabric, most: usize) -> usize {
         let window = partitioning.lookahead.as_s_f64();
         packets_per_second * window >= PACKETS_A_WINDOW * partitioning.partitions as f64
     };
-    let cut =
-        (2..=most).rev().map(|partitions| Partitioning::new(fabric, partitions)).find(is_worth);
+    let of = |partitions| Partitioning::new(fabric, MIN_WIRE_BYTES, partitions);
+    let cut = (2..=most).rev().map(of).find(is_worth);
     cut.map_or(1, |partitioning| partitioning.partitions)
 }
 
 /// Least time that a packet takes over a link between switches, in either direction.
-fn crossing(fabric: &Fabric, (number, link): (usize, &Link)) -> Span {
+fn crossing(fabric: &Fabric, least_bytes: u32, (number, link): (usize, &Link)) -> Span {
     let latency = |node| match node {
         Node::Switch(s) => fabric.switches[s as usize].latency,
         Node::Host(_) => Span::ZERO,
@@ -134,11 +135,11 @@ fn crossing(fabric: &Fabric, (number, link): (usize, &Link)) -> Span {
     let into = latency(link.a).min(latency(link.b));
     let port = 2 * number as u32;
     let fastest = fabric.fastest(port).max(fabric.fastest(port + 1));
-    fastest.serialise(MIN_WIRE_BYTES as u64) + link.delay + into
+    fastest.serialise(least_bytes as u64) + link.delay + into
 }
 
 /// By switch: the least index among the switches that must share its partition.
-fn clusters(fabric: &Fabric) -> Vec<usize> {
+fn clusters(fabric: &Fabric, crossing: impl Fn((usize, &Link)) -> Span) -> Vec<usize> {
     let mut leader: Vec<usize> = (0..fabric.switches.len()).collect();
     fn find(leader: &mut [usize], mut at: usize) -> usize {
         while leader[at] != at {
@@ -149,7 +150,7 @@ fn clusters(fabric: &Fabric) -> Vec<usize> {
     }
     for (number, link) in fabric.links.iter().enumerate() {
         if let (Node::Switch(a), Node::Switch(b)) = (link.a, link.b)
-            && crossing(fabric, (number, link)) < SHORTEST_CUT
+            && crossing((number, link)) < SHORTEST_CUT
         {
             let (a, b) = (find(&mut leader, a as usize), find(&mut leader, b as usize));
             leader[a.max(b)] = a.min(b);
@@ -256,19 +257,22 @@ mod tests {
 
     #[test]
     fn racks_are_cut_in_runs_and_spines_by_load() {
-        let partitioning = Partitioning::new(&fabric(7, 2, 4, Span::us(1)), 3);
+        let partitioning = Partitioning::new(&fabric(7, 2, 4, Span::us(1)), 84, 3);
         assert_eq!(partitioning.of_switch, [0, 0, 1, 1, 1, 2, 2, 0, 2, 0, 2]);
         assert_eq!(partitioning.of_host[4..10], [1; 6]);
         let least = Span::us(1) + Rate::gbps(100).serialise(84);
         assert_eq!((partitioning.partitions, partitioning.lookahead), (3, least));
+        let smaller = Partitioning::new(&fabric(7, 2, 4, Span::us(1)), 40, 3);
+        let least = Span::us(1) + Rate::gbps(100).serialise(40);
+        assert_eq!(smaller, Partitioning { lookahead: least, ..partitioning });
     }
 
     #[test]
     fn partitions_are_limited_by_racks_and_delays() {
-        assert_eq!(Partitioning::new(&fabric(3, 4, 2, Span::us(1)), 8).partitions, 3);
-        assert_eq!(Partitioning::new(&fabric(1, 4, 2, Span::us(1)), 8).partitions, 1);
+        assert_eq!(Partitioning::new(&fabric(3, 4, 2, Span::us(1)), 84, 8).partitions, 3);
+        assert_eq!(Partitioning::new(&fabric(1, 4, 2, Span::us(1)), 84, 8).partitions, 1);
         let instant = fabric(4, 4, 2, Span::ZERO);
-        assert_eq!(Partitioning::new(&instant, 2), Partitioning::whole(&instant));
+        assert_eq!(Partitioning::new(&instant, 84, 2), Partitioning::whole(&instant));
     }
 
     #[test]

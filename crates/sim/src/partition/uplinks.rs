@@ -264,8 +264,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
     /// Registers a flow that will arrive in this partition.
     pub(super) fn expect(&mut self, submission: &Submission) {
-        let path = self.routing.path(submission.flow.src, submission.flow.dst);
-        let full = path.full_wire_bytes as u64;
+        let flow = &submission.flow;
+        let path = self.routing.path(flow.src, flow.dst);
+        let full = self.setup.sizes(flow.stack).data(path.mtu) as u64;
         self.flows.receive(submission, path.bottleneck_rate.serialise(full));
         if let Some(dependents) = &mut self.dependents {
             dependents.expect(submission);
@@ -275,8 +276,11 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     fn submit(&mut self, host: u32, submission: &Submission) {
         let (now, flow) = (self.now, &submission.flow);
         let unlimited = flow.bytes == Message::UNLIMITED;
-        let ideal =
-            if unlimited { Span::ZERO } else { self.routing.ideal(flow.src, flow.dst, flow.bytes) };
+        let sizes = self.setup.sizes(flow.stack);
+        let ideal = match unlimited {
+            true => Span::ZERO,
+            false => self.routing.ideal(flow.src, flow.dst, flow.bytes, &sizes),
+        };
         let slot = self.flows.send(submission, now, ideal);
         if unlimited && flow.stop < Time::NEVER {
             self.agenda.stop_at(flow.stop, slot);

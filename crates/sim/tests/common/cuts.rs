@@ -6,6 +6,7 @@ use tidegate_algos::{Protocol, Stack};
 use tidegate_core::collective::{Collective, Op, expert_loads};
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
+use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::Setup;
@@ -47,6 +48,19 @@ pub fn every_protocol_sprayed_and_marked_at_random() -> Cuts {
         setup.routing = Routing::Spray;
         setup.histograms = true;
         (protocol.info().name, setup)
+    };
+    Protocol::ALL.iter().map(cut).collect()
+}
+
+/// Packets smaller than Ethernet's smallest frame, so that windows between barriers are shorter.
+pub fn every_protocol_with_small_packets() -> Cuts {
+    let cut = |protocol: &Protocol| {
+        let mut stack = protocol.stack();
+        stack.set("header_bytes", Value::Integer(40)).unwrap();
+        stack.set("control_bytes", Value::Integer(40)).unwrap();
+        let is_credited = stack.set("smallest_credit", Value::Integer(20)).is_ok();
+        let setup = busy(stack, 1);
+        (protocol.info().name, if is_credited { crediting(setup) } else { setup })
     };
     Protocol::ALL.iter().map(cut).collect()
 }

@@ -32,10 +32,10 @@ mod tests;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use tidegate_core::{
-    Application, Dash, Domain, Endpoint, Extent, FabricProperties, FabricRequirements,
-    HEADER_BYTES, Handle, HostContext, Limits, MIN_WIRE_BYTES, Marker, Message, MessageId,
-    PacketMut, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit,
-    Transport, params, wire::Carried,
+    Application, Dash, Domain, Endpoint, Extent, FabricProperties, FabricRequirements, Handle,
+    HostContext, Limits, Marker, Message, MessageId, PacketMut, PacketSizes, PathOracle,
+    ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, params,
+    wire::Carried,
 };
 
 use crate::kit::departure::Departure;
@@ -139,11 +139,12 @@ impl Endpoint for ToyCredit {
     type Header = Header;
 
     fn new(params: &ToyCreditParams, host: &HostContext) -> ToyCredit {
+        let segments = Segments { mtu: host.mtu as u64, sizes: PacketSizes::STANDARD };
         ToyCredit {
             host: *host,
-            segments: Segments { mtu: host.mtu as u64 },
+            segments,
             window: params.window.bytes(host.bdp_bytes) as u64,
-            gap: host.nic_rate.serialise((host.mtu + HEADER_BYTES) as u64),
+            gap: host.nic_rate.serialise(segments.full()),
             rng: Rng::stream(host.seed, Domain::Entropy, host.host as u64),
             next_credit_at: Time::ZERO,
             outgoing: Slab::default(),
@@ -217,7 +218,7 @@ impl Transport for ToyCredit {
                     return Reply::None;
                 }
                 packet.frame.dst = src;
-                packet.frame.wire_bytes = MIN_WIRE_BYTES as u16;
+                packet.frame.wire_bytes = self.segments.sizes.control_bytes as u16;
                 packet.body.src = self.host.host;
                 packet.body.payload_bytes = 0;
                 let Data { connection, lane, message, .. } = data;
@@ -387,11 +388,10 @@ impl ToyCredit {
         packet: PacketMut<'_>,
     ) {
         let entropy = if self.host.spraying { self.rng.bits() as u32 } else { entropy };
+        let (sizes, priority) = (&self.segments.sizes, self.host.data_priority());
         let departure = match header {
-            Header::Data(_) => {
-                Departure::data(dst, entropy, payload_bytes, self.host.data_priority())
-            }
-            _ => Departure::control(dst, entropy, 0),
+            Header::Data(_) => Departure::data(sizes, dst, entropy, payload_bytes, priority),
+            _ => Departure::control(sizes, dst, entropy, 0),
         };
         departure.write(self.host.host, &header, packet);
     }

@@ -43,7 +43,7 @@ fn incast_fills_the_link_and_hardly_any_queue() {
     }
     star.run(Time::ms(2));
     star.assert_all_delivered("incast");
-    let ideal = RATE.serialise(8 * (1_000_000 + 245 * HEADER_BYTES as u64));
+    let ideal = RATE.serialise(8 * (1_000_000 + 245 * 80));
     let last = star.app.messages.iter().map(|message| message.completed.unwrap()).max().unwrap();
     assert!(last < Time::ZERO + ideal.scale(1.03), "{last} against {ideal}");
     assert!(star.longest_wait < Span::us(1), "{}", star.longest_wait);

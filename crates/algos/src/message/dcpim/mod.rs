@@ -33,9 +33,9 @@
 //!
 //! # Packets
 //!
-//! Defined in `header.rs`. A data packet takes its payload plus 80 bytes on the wire, at least 84;
-//! all other packets take 84. The pair of hosts, the lane and the lane's generation identify a
-//! message, as in SIRD.
+//! Defined in `header.rs`. A data packet takes its payload plus 80 bytes on the wire
+//! (`header_bytes`), at least 84; all other packets take 84 (`control_bytes`). The pair of hosts,
+//! the lane and the lane's generation identify a message, as in SIRD.
 //!
 //! # Network requirements
 //!
@@ -55,10 +55,11 @@
 //! Differences that are our choice:
 //!
 //! * Packets are sprayed at random; there a switch distributes them round-robin.
-//! * Control packets have 84 B, 40 there: about 115 requests arrive in time for their round on the
-//!   authors' fabric, and 240 there. Requests start with a random sender, so that different senders
-//!   are served in different rounds; only as many leave as fit into half a round; and a late
-//!   request gets, at a limited rate, a response that its sender is alive.
+//! * Control packets have 84 B by default, 40 there (`control_bytes = 40`): about 115 requests
+//!   arrive in time for their round on the authors' fabric, and 240 there. Requests start with a
+//!   random sender, so that different senders are served in different rounds; only as many leave as
+//!   fit into half a round; and a late request gets, at a limited rate, a response that its sender
+//!   is alive.
 //! * Messages of the same size are served in any order, there by age; a sender orders packets by
 //!   label, missing packets and age, where the simulator's order of tokens is not strict.
 //! * The iteration is longer if a control packet that waits for a full packet at every hop would
@@ -103,7 +104,7 @@ use sender::{Next, Outbox};
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Dash, Domain, Endpoint, Extent, FabricProperties, FabricRequirements, Handle,
-    HostContext, Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle,
+    HostContext, Limits, Marker, Message, MessageId, PacketMut, PacketSizes, PathOracle,
     ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice, params,
     wire::Carried,
 };
@@ -156,6 +157,13 @@ params! {
         /// Time without a response after which a sender repeats its notification.
         notify_timeout: Span = Span::ms(1), within Span::us(10) => Span::s(1), "our choice: far \
             above an epoch";
+        /// Headers and gap of a data packet in bytes.
+        header_bytes: u64 = 80, later = true, in 20..=1000, "our choice; 40 in the authors' \
+            simulator";
+        /// Size of a token, and of any other packet without payload, on the wire in bytes. If it is
+        /// below 84, data packets are padded to this size only.
+        control_bytes: u64 = 84, later = true, in 20..=1000, "Ethernet's smallest frame, with \
+            preamble and gap; 40 in the authors' simulator";
     }
 }
 
@@ -183,16 +191,16 @@ struct Settings {
 
 impl Settings {
     fn new(params: &DcpimParams, host: &HostContext) -> Settings {
-        let segments = Segments { mtu: host.mtu as u64 };
-        let full = segments.full();
+        let segments = Segments { mtu: host.mtu as u64, sizes: Dcpim::sizes(params) };
+        let (full, control) = (segments.full(), segments.sizes.control_bytes as u64);
         let packets = |bytes: f64| (bytes as u64).div_ceil(full).max(1);
         // Host software delay is part of every round trip.
         let held = host.most_held.times(2);
         let properties = calendar::FabricProperties {
-            control_rtt: host.fabric_control_rtt + held,
-            blocked: host.fabric_base_rtt.beyond(host.fabric_control_rtt),
+            control_rtt: control_rtt(host, control) + held,
+            blocked: links_time(host, full.saturating_sub(control)),
             packet: host.nic_rate.serialise(full),
-            request: host.nic_rate.serialise(MIN_WIRE_BYTES as u64),
+            request: host.nic_rate.serialise(control),
             bdp_packets: packets(host.bdp_bytes),
         };
         let calendar = Calendar::new(params, &properties);
@@ -228,6 +236,23 @@ impl Settings {
         };
         if level == 0 { self.lowest } else { level.min(self.lowest) }
     }
+}
+
+/// Time of this number of bytes on all links of the longest path, derived from the two round trips
+/// of the fabric: they differ by a full packet of the usual size in place of a minimum frame.
+fn links_time(host: &HostContext, bytes: u64) -> Span {
+    let usual = PacketSizes::STANDARD;
+    let between = u64::from(usual.data(host.mtu) - usual.control_bytes).max(1);
+    let apart = host.fabric_base_rtt.beyond(host.fabric_control_rtt);
+    Span::ps((u128::from(apart.as_ps()) * u128::from(bytes) / u128::from(between)) as u64)
+}
+
+/// Round trip of control packets of this size.
+fn control_rtt(host: &HostContext, bytes: u64) -> Span {
+    let usual = u64::from(PacketSizes::STANDARD.control_bytes);
+    let more = links_time(host, bytes.saturating_sub(usual)).times(2);
+    let less = links_time(host, usual.saturating_sub(bytes)).times(2);
+    host.fabric_control_rtt.plus(more).beyond(less)
 }
 
 /// The dcPIM transport of one host.
@@ -269,6 +294,10 @@ impl Endpoint for Dcpim {
             draws: Rng::stream(host.seed, Domain::Transport, host.host as u64),
             paths: Paths::new(host),
         }
+    }
+
+    fn sizes(params: &DcpimParams) -> PacketSizes {
+        PacketSizes::new(params.header_bytes, params.control_bytes)
     }
 
     fn requirements(params: &DcpimParams, _fabric: &FabricProperties) -> FabricRequirements {
@@ -475,13 +504,15 @@ impl Dcpim {
         packet: PacketMut<'_>,
     ) {
         let entropy = self.paths.entropy(dst, data.lane);
-        let departure = Departure::data(dst, entropy, payload_bytes, priority);
+        let departure =
+            Departure::data(&self.settings.segments.sizes, dst, entropy, payload_bytes, priority);
         departure.write(self.host.host, &Header::Data(data), packet);
     }
 
     /// Writes a control packet.
     fn write_control(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
-        let departure = Departure::control(dst, self.paths.entropy(dst, header.lane()), 0);
+        let entropy = self.paths.entropy(dst, header.lane());
+        let departure = Departure::control(&self.settings.segments.sizes, dst, entropy, 0);
         departure.write(self.host.host, header, packet);
     }
 }

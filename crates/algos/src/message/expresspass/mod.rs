@@ -24,17 +24,17 @@
 //! * otherwise, from the second good round on: `w = (w + w_max) / 2`, or `min(w + 0.05, w_max)` in
 //!   the code; then `c = w c_max + (1 − w) c`
 //! * `c` stays between one credit in a round trip and `c_max`; credits are `credit / c` apart, with
-//!   a random deviation of up to a tenth, and their size is random between 84 and 92 bytes, so that
-//!   the credits of many messages do not synchronise
+//!   a random deviation of up to a tenth, and their size is random between 84 and 92 bytes
+//!   (`smallest_credit`, `largest_credit`), so that the credits of many messages do not synchronise
 //! * round trips: moving average with gain 1/5, from the creation of a credit to its data
 //!
 //! # Packets
 //!
 //! Defined in `header.rs`. A sender requests credits when a message starts, and stops them when its
 //! last packet is sent, or earlier if the last round trip brought as many credits as packets are
-//! left. A data packet takes its payload plus 80 bytes on the wire, at least 84; all other packets
-//! take 84, except credits as above. Messages are identified as in SIRD, and all packets of a
-//! message take the same path in both directions.
+//! left. A data packet takes its payload plus 80 bytes on the wire (`header_bytes`), at least 84;
+//! all other packets take 84 (`control_bytes`), except credits as above. Messages are identified as
+//! in SIRD, and all packets of a message take the same path in both directions.
 //!
 //! # Network requirements
 //!
@@ -45,9 +45,9 @@
 //!
 //! # Differences from the paper
 //!
-//! * Credits have at least 84 bytes, the smallest packet; the authors' large-scale script draws
-//!   from 76 to 92, with a mean of 84. Shares use the mean size, so that as many credits pass as
-//!   packets fit.
+//! * Credits have at least 84 bytes by default, the smallest packet; the authors' large-scale
+//!   script draws from 76 to 92, with a mean of 84 (`smallest_credit = 76`). Shares use the mean
+//!   size, so that as many credits pass as packets fit.
 //! * The paper's text was not available; the defaults (preset `paper`) are the authors'
 //!   `ns-default.tcl`: α and the first `w` are both 1/2 (SIRD's authors use 1/16 as the paper's
 //!   choice), the target falls with the rate, and short messages start slower. Only the increase of
@@ -55,8 +55,8 @@
 //! * Control other than credits shares the priority of data; at hosts, requests and stops wait with
 //!   data in FIFO order, while responses (NACK, DONE, a stop for credits of an unknown message)
 //!   leave immediately.
-//! * 80 bytes of header and gap per packet, as for all protocols here: 1,458 B of payload in a full
-//!   packet, where the authors have 78 and 1,460.
+//! * By default, 80 bytes of header and gap per packet, as for all protocols here: 1,458 B of
+//!   payload in a full packet, where the authors have 78 and 1,460 (`header_bytes = 78`).
 //! * Times and rates are not rounded to whole bytes and bytes per second.
 //!
 //! Differences that are our choice:
@@ -83,6 +83,8 @@ mod sender;
 mod tests;
 
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
 
 use crate::kit::departure::Departure;
 use crate::kit::segments::Segments;
@@ -94,10 +96,10 @@ use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::fabric::{CreditQueue, Routing};
 use tidegate_core::{
-    Application, Dash, Domain, Endpoint, FabricProperties, FabricRequirements, HEADER_BYTES,
-    Handle, HostContext, Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, OperatingPoint,
-    PacketMut, Path, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit,
-    Transport, choice, frame_flag, mix64, params, wire::Carried,
+    Application, Dash, Domain, Endpoint, FabricProperties, FabricRequirements, Handle, HostContext,
+    Limits, Marker, Message, MessageId, OperatingPoint, PacketMut, PacketSizes, Path, PathOracle,
+    ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice, frame_flag,
+    mix64, params, wire::Carried,
 };
 
 /// Largest number of times that a timeout doubles.
@@ -132,8 +134,11 @@ params! {
         loss_scaling: f64 = 0.125, in 0.0..=1.0, "authors' simulator, ns-default.tcl";
         /// Largest random deviation of the gap between credits, as a share of the gap.
         jitter: f64 = 0.1, in 0.0..=0.99, "authors' simulator, ns-default.tcl";
-        /// Largest size of a credit in bytes; sizes are random, at least 84.
-        largest_credit: u64 = 92, in 84..=1000, "authors' simulator, large-scale script";
+        /// Largest size of a credit in bytes; sizes are random from `smallest_credit` on.
+        largest_credit: u64 = 92, in 20..=1000, "authors' simulator, large-scale script";
+        /// Smallest size of a credit in bytes.
+        smallest_credit: u64 = 84, later = true, in 20..=1000, "our choice; 76 in the authors' \
+            large-scale script";
         /// Bytes of credits in the queue of a port, and of a host's own link.
         credit_queue: u64 = 672, in 84..=1000000, "authors' simulator, large-scale script: eight";
         /// Bytes of credits that leave back to back after a pause (depth of the token bucket).
@@ -142,18 +147,34 @@ params! {
         /// base round trips.
         retransmit_timeout: Span = Span::us(100), within Span::us(1) => Span::s(1), "authors' \
             simulator, large-scale script";
+        /// Headers and gap of a data packet in bytes.
+        header_bytes: u64 = 80, later = true, in 20..=1000, "our choice; 78 in the authors' \
+            simulator";
+        /// Size of a packet without payload, except credits, on the wire in bytes. If it is below
+        /// 84, data packets are padded to this size only.
+        control_bytes: u64 = 84, later = true, in 20..=1000, "authors' simulator";
     }
     conflict = room_for_credits;
 }
 
-fn room_for_credits(params: &ExpressPassParams) -> Option<alloc::string::String> {
+fn room_for_credits(params: &ExpressPassParams) -> Option<String> {
+    let ExpressPassParams { smallest_credit: least, largest_credit: most, .. } = params;
+    if least > most {
+        return Some(format!("smallest_credit = {least} must be at most largest_credit = {most}"));
+    }
     let short = params.credit_queue.min(params.credit_burst) < params.largest_credit;
     short.then(|| "credit_queue and credit_burst must be at least largest_credit".into())
 }
 
+impl ExpressPassParams {
+    fn sizes(&self) -> PacketSizes {
+        PacketSizes::new(self.header_bytes, self.control_bytes)
+    }
+}
+
 /// The credit queue that a port needs for full packets with `mtu` bytes of payload.
 fn queue(params: &ExpressPassParams, mtu: u32) -> CreditQueue {
-    let (credit, full) = (credit_bytes(params), f64::from(mtu + HEADER_BYTES));
+    let (credit, full) = (credit_bytes(params), f64::from(params.sizes().data(mtu)));
     CreditQueue {
         share: credit / (credit + full),
         bytes: params.credit_queue as u32,
@@ -163,7 +184,7 @@ fn queue(params: &ExpressPassParams, mtu: u32) -> CreditQueue {
 
 /// Mean size of a credit.
 fn credit_bytes(params: &ExpressPassParams) -> f64 {
-    f64::from(MIN_WIRE_BYTES + params.largest_credit as u32) / 2.0
+    (params.smallest_credit + params.largest_credit) as f64 / 2.0
 }
 
 /// Parameters in bytes, and other values that both halves use.
@@ -173,6 +194,7 @@ struct Settings {
     /// Mean size of a credit, and bytes per second of all credits that fill the link.
     credit_bytes: f64,
     full_rate: f64,
+    smallest_credit: u32,
     largest_credit: u32,
     initial_rate: f64,
     full_start: u64,
@@ -198,9 +220,10 @@ impl Settings {
         let two_rounds = base_rtt.times(2);
         Settings {
             hosts: host.hosts,
-            segments: Segments { mtu: host.mtu as u64 },
+            segments: Segments { mtu: host.mtu as u64, sizes: params.sizes() },
             credit_bytes: credit_bytes(params),
             full_rate: host.nic_rate.as_bps() as f64 / 8.0 * share,
+            smallest_credit: params.smallest_credit as u32,
             largest_credit: params.largest_credit as u32,
             initial_rate: params.initial_rate,
             full_start: params.full_start,
@@ -260,6 +283,12 @@ impl Endpoint for ExpressPass {
             leaving: VecDeque::new(),
             clock: Time::ZERO,
         }
+    }
+
+    fn sizes(params: &ExpressPassParams) -> PacketSizes {
+        let sizes = params.sizes();
+        let least_bytes = sizes.least_bytes.min(params.smallest_credit as u32);
+        PacketSizes { least_bytes, ..sizes }
     }
 
     fn requirements(params: &ExpressPassParams, fabric: &FabricProperties) -> FabricRequirements {
@@ -406,12 +435,13 @@ impl ExpressPass {
     #[inline]
     fn write(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
         let (entropy, priority) = (self.entropy(dst, header), self.host.data_priority());
+        let Segments { mtu, sizes } = &self.settings.segments;
         let departure = match header {
             Header::Data(data) => {
-                let payload = (data.size - data.offset).min(self.settings.segments.mtu);
-                Departure::data(dst, entropy, payload as u32, priority)
+                let payload = (data.size - data.offset).min(*mtu);
+                Departure::data(sizes, dst, entropy, payload as u32, priority)
             }
-            _ => Departure::control(dst, entropy, priority),
+            _ => Departure::control(sizes, dst, entropy, priority),
         };
         departure.write(self.host.host, header, packet);
     }
@@ -419,8 +449,9 @@ impl ExpressPass {
     fn write_credit(&mut self, leaving: &Leaving, packet: PacketMut<'_>) {
         let header = Header::Credit(leaving.credit);
         let (dst, wire_bytes) = (leaving.dst, leaving.wire_bytes);
-        let control =
-            Departure::control(dst, self.entropy(dst, &header), self.host.data_priority());
+        let (entropy, priority) = (self.entropy(dst, &header), self.host.data_priority());
+        let sizes = &self.settings.segments.sizes;
+        let control = Departure::control(sizes, dst, entropy, priority);
         let departure = Departure { wire_bytes, flags: frame_flag::CREDIT, ..control };
         departure.write(self.host.host, &header, packet);
     }

@@ -1,6 +1,6 @@
 //! The receiving half: arrived data, in order, and the credits for more.
 
-use tidegate_core::{Application, MIN_WIRE_BYTES, Message, MessageId, Rng, Span, Time};
+use tidegate_core::{Application, Message, MessageId, Rng, Span, Time};
 
 use super::feedback::Feedback;
 use super::header::{Announced, Credit, Data, Done, Header, Nack, Name, Request, Stop};
@@ -333,9 +333,10 @@ impl Inbox {
         message.next_credit = number.wrapping_add(1);
         let credit =
             Credit { connection, lane, generation, message: id, credit: number, sent_at: now };
-        let more = settings.largest_credit - MIN_WIRE_BYTES;
+        let least = settings.smallest_credit;
+        let more = settings.largest_credit - least;
         let more = if more > 0 { self.rng.below(more as u64 + 1) as u32 } else { 0 };
-        self.nic.offer(Leaving { dst: message.src, credit, wire_bytes: MIN_WIRE_BYTES + more });
+        self.nic.offer(Leaving { dst: message.src, credit, wire_bytes: least + more });
         let jitter = settings.jitter * (2.0 * self.rng.unit() - 1.0);
         let gap = message.feedback.gap(settings).scale(1.0 + jitter);
         self.paces.set(slot, now.after(gap));

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use tidegate_core::workload::SizeMix;
 
-use super::packets::{GRANT_WIRE_BYTES, Packets, wire};
+use super::packets::Packets;
 
 /// Largest number of levels.
 pub(super) const MOST_LEVELS: usize = 8;
@@ -28,7 +28,7 @@ pub(super) struct Curve {
 impl Packets {
     /// Number of unscheduled packets that begin within the first `bytes` on the wire.
     fn head(self, size: u64, bytes: u64) -> u64 {
-        self.unscheduled_of(size).min(bytes.div_ceil(wire(self.mtu, false)))
+        self.unscheduled_of(size).min(bytes.div_ceil(self.wire(self.mtu, false)))
     }
 
     /// First granted packet that amounts, with all packets behind it, to less than `bytes` on the
@@ -56,7 +56,7 @@ impl Curve {
             unscheduled_bytes += rate * unscheduled as f64;
             all_bytes += rate * (unscheduled + scheduled) as f64;
             let (first, last) = (packets.unscheduled_of(size), packets.of(size));
-            grants += rate * (last - first) as f64 * GRANT_WIRE_BYTES as f64;
+            grants += rate * (last - first) as f64 * packets.grant_wire() as f64;
             let parts =
                 [(0..packets.head(size, head), false), (packets.tail(size, tail)..last, true)];
             for (part, scheduled) in parts {

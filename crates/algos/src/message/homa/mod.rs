@@ -105,7 +105,7 @@ use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
 use cutoffs::{Curve, Levels};
 use header::{Header, announces};
-use packets::{GRANT_WIRE_BYTES, Packets, UNSCHEDULED_HEADER_BYTES, ack_wire, wire};
+use packets::{MORE_UNSCHEDULED, Packets};
 use receiver::{Inbox, MAX_AHEAD};
 use sender::{Leaving, Outbox};
 use tidegate_core::fabric::Routing;
@@ -113,7 +113,7 @@ use tidegate_core::params::{Params, Sizes, Table, Value};
 use tidegate_core::workload::SizeMix;
 use tidegate_core::{
     Application, Dash, Endpoint, Extent, FabricProperties, FabricRequirements, Handle, HostContext,
-    Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, ProtocolInfo, Reply,
+    Limits, Marker, Message, MessageId, PacketMut, PacketSizes, PathOracle, ProtocolInfo, Reply,
     Span, TelemetryBytes, Time, Transmit, Transport, params, wire::Carried,
 };
 
@@ -168,6 +168,14 @@ params! {
         /// Number of outstanding requests of a host above which only the first packet of a reply is
         /// unscheduled (incast control); 0 disables this.
         incast_requests: u64 = 0, in 0..=1_000_000_000, "paper, section 3.6";
+        /// Headers and gap of a data packet in bytes, with 14 bytes for the transport: unscheduled
+        /// packets have 16 bytes more, granted packets 2.
+        header_bytes: u64 = 80, later = true, in 20..=1000, "authors' simulator: 30 and 16 bytes \
+            are Homa's";
+        /// Size of a packet without payload on the wire in bytes; a grant has 2 bytes more. If it
+        /// is below 84, data packets are padded to this size only.
+        control_bytes: u64 = 84, later = true, in 20..=1000, "Ethernet's smallest frame, with \
+            preamble and gap";
     }
     conflict = cutoffs_fit;
 }
@@ -226,7 +234,12 @@ impl HomaParams {
     fn packets(&self, mtu: u32, bdp_bytes: f64) -> Packets {
         let unscheduled = self.unscheduled_bytes.bytes(bdp_bytes) as u64;
         let mtu = mtu as u64;
-        Packets { mtu, unscheduled: unscheduled.div_ceil(mtu).clamp(1, MAX_AHEAD) }
+        let unscheduled = unscheduled.div_ceil(mtu).clamp(1, MAX_AHEAD);
+        Packets { mtu, sizes: self.sizes(), unscheduled }
+    }
+
+    fn sizes(&self) -> PacketSizes {
+        PacketSizes::new(self.header_bytes, self.control_bytes)
     }
 }
 
@@ -298,7 +311,7 @@ impl Settings {
         }
         let left = self.packets.left(size, packet);
         let packets = self.packets.of(size) - packet;
-        let headers = wire(self.packets.mtu, true) - self.packets.mtu;
+        let headers = self.packets.full() - self.packets.mtu;
         (left + packets * headers < self.tail_boost).then(|| self.levels.unscheduled(left))
     }
 }
@@ -341,7 +354,7 @@ impl Endpoint for Homa {
     };
     type Params = Fitted;
     type Header = Header;
-    const HEADER_BYTES: u32 = UNSCHEDULED_HEADER_BYTES as u32;
+    const MORE_HEADER_BYTES: u32 = MORE_UNSCHEDULED;
 
     fn new(fitted: &Fitted, host: &HostContext) -> Homa {
         let settings = Settings::new(fitted, host);
@@ -355,6 +368,10 @@ impl Endpoint for Homa {
             control: VecDeque::new(),
             paths: Paths::new(host),
         }
+    }
+
+    fn sizes(fitted: &Fitted) -> PacketSizes {
+        fitted.params.sizes()
     }
 
     fn fit(fitted: &mut Fitted, fabric: &FabricProperties, sizes: &SizeMix) -> Option<String> {
@@ -563,10 +580,11 @@ impl Homa {
             (header.acknowledges, header.acked) = (true, name);
         }
         let dst = self.outbox.destinations[peer as usize].host;
+        let packets = self.settings.packets;
         let departure = Departure {
             dst,
             entropy: self.paths.entropy(dst, header.lane),
-            wire_bytes: wire(payload_bytes as u64, header.scheduled) as u32,
+            wire_bytes: packets.wire(payload_bytes as u64, header.scheduled) as u32,
             payload_bytes,
             priority: self.settings.levels.priority(level),
             flags: 0,
@@ -576,14 +594,16 @@ impl Homa {
 
     /// Writes a control packet.
     fn write_control(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
+        let packets = self.settings.packets;
         let wire_bytes = match header {
-            Header::Grant(_) => GRANT_WIRE_BYTES,
-            Header::Ack(ack) => ack_wire(ack.messages().count() as u32),
-            _ => MIN_WIRE_BYTES,
+            Header::Grant(_) => packets.grant_wire(),
+            Header::Ack(ack) => packets.ack_wire(ack.messages().count() as u32),
+            _ => packets.sizes.control_bytes,
         };
         let entropy = self.paths.entropy(dst, header.lane());
         let priority = self.settings.levels.priority(0);
-        let departure = Departure { wire_bytes, ..Departure::control(dst, entropy, priority) };
+        let control = Departure::control(&packets.sizes, dst, entropy, priority);
+        let departure = Departure { wire_bytes, ..control };
         departure.write(self.host.host, header, packet);
     }
 }

@@ -3,16 +3,16 @@
 
 use core::ops::Range;
 
-use tidegate_core::MIN_WIRE_BYTES;
+use tidegate_core::PacketSizes;
 
 use crate::kit::segments::Segments;
 
-/// Headers and gap of an unscheduled packet: 30 bytes are Homa's.
-pub(super) const UNSCHEDULED_HEADER_BYTES: u64 = 96;
-/// Headers and gap of a granted packet: 16 bytes are Homa's.
-const SCHEDULED_HEADER_BYTES: u64 = 82;
-/// A grant on the wire: 20 bytes are Homa's.
-pub(super) const GRANT_WIRE_BYTES: u32 = 86;
+/// Bytes of an unscheduled packet's header beyond `header_bytes`: 30 bytes are Homa's, 14 counted.
+pub(super) const MORE_UNSCHEDULED: u32 = 16;
+/// The same of a granted packet: 16 bytes are Homa's.
+const MORE_SCHEDULED: u32 = 2;
+/// Bytes of a grant beyond `control_bytes`: 20 bytes are Homa's.
+const MORE_GRANT: u32 = 2;
 /// Acknowledged messages that fit into the smallest packet; each further one adds `ACK_BYTES`.
 const ACKS_IN_SMALLEST: u32 = 2;
 const ACK_BYTES: u32 = 8;
@@ -21,6 +21,7 @@ const ACK_BYTES: u32 = 8;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packets {
     pub(super) mtu: u64,
+    pub(super) sizes: PacketSizes,
     /// Number of unscheduled packets at the start of a message.
     pub(super) unscheduled: u64,
 }
@@ -29,7 +30,7 @@ impl Packets {
     /// Division of a message into packets.
     #[inline]
     pub(super) fn segments(self) -> Segments {
-        Segments { mtu: self.mtu }
+        Segments { mtu: self.mtu, sizes: self.sizes }
     }
 
     /// Number of packets of a message.
@@ -57,7 +58,7 @@ impl Packets {
 
     /// Wire bytes of a full granted packet.
     pub(super) fn full(self) -> u64 {
-        wire(self.mtu, true)
+        self.wire(self.mtu, true)
     }
 
     /// Wire bytes of a message if all packets are unscheduled, and if all are granted.
@@ -74,20 +75,25 @@ impl Packets {
         }
         // All but the last packet of a message are full.
         let (full, last) = (packets.end - 1 - packets.start, packets.end - 1);
-        full * wire(self.mtu, scheduled) + wire(self.payload(size, last), scheduled)
+        full * self.wire(self.mtu, scheduled) + self.wire(self.payload(size, last), scheduled)
     }
-}
 
-/// Wire bytes of a packet with this payload.
-#[inline]
-pub(super) fn wire(payload: u64, scheduled: bool) -> u64 {
-    let headers = if scheduled { SCHEDULED_HEADER_BYTES } else { UNSCHEDULED_HEADER_BYTES };
-    (payload + headers).max(MIN_WIRE_BYTES as u64)
-}
+    /// Wire bytes of a packet with this payload.
+    #[inline]
+    pub(super) fn wire(self, payload: u64, scheduled: bool) -> u64 {
+        let more = if scheduled { MORE_SCHEDULED } else { MORE_UNSCHEDULED };
+        self.sizes.data(payload as u32 + more) as u64
+    }
 
-/// Wire bytes of an acknowledgement of this many messages.
-pub(super) fn ack_wire(messages: u32) -> u32 {
-    MIN_WIRE_BYTES + ACK_BYTES * messages.saturating_sub(ACKS_IN_SMALLEST)
+    /// Wire bytes of a grant.
+    pub(super) fn grant_wire(self) -> u32 {
+        self.sizes.control_bytes + MORE_GRANT
+    }
+
+    /// Wire bytes of an acknowledgement of this many messages.
+    pub(super) fn ack_wire(self, messages: u32) -> u32 {
+        self.sizes.control_bytes + ACK_BYTES * messages.saturating_sub(ACKS_IN_SMALLEST)
+    }
 }
 
 #[cfg(test)]
@@ -96,12 +102,12 @@ mod tests {
 
     #[test]
     fn a_message_is_the_sum_of_its_packets() {
-        let packets = Packets { mtu: 1442, unscheduled: 3 };
+        let packets = Packets { mtu: 1442, sizes: PacketSizes::STANDARD, unscheduled: 3 };
         for size in [1, 1442, 1443, 3 * 1442, 3 * 1442 + 1, 9_000, 14_420] {
             let scheduled = |packet| packet >= packets.unscheduled_of(size);
             let all = |which| {
                 let of = (0..packets.of(size)).filter(|&packet| scheduled(packet) == which);
-                of.map(|packet| wire(packets.payload(size, packet), which)).sum::<u64>()
+                of.map(|packet| packets.wire(packets.payload(size, packet), which)).sum::<u64>()
             };
             assert_eq!(packets.message_wire(size), (all(false), all(true)), "{size} B");
             let payload = (0..packets.of(size)).map(|packet| packets.payload(size, packet));
@@ -109,7 +115,12 @@ mod tests {
         }
         // The authors' sizes: 1,538 B hold 1,442 B of payload in an unscheduled packet, or 1,456 B
         // in a granted one.
+        let wire = |payload, scheduled| packets.wire(payload, scheduled);
         assert_eq!((wire(1442, false), wire(1456, true), wire(1, true)), (1538, 1538, 84));
-        assert_eq!([1, 2, 3, 5].map(ack_wire), [84, 84, 92, 108]);
+        assert_eq!([1, 2, 3, 5].map(|messages| packets.ack_wire(messages)), [84, 84, 92, 108]);
+        assert_eq!(packets.grant_wire(), 86);
+        let small = Packets { sizes: PacketSizes::new(40, 40), ..packets };
+        assert_eq!([small.wire(1000, false), small.wire(1000, true)], [1056, 1042]);
+        assert_eq!([small.grant_wire(), small.ack_wire(3)], [42, 48]);
     }
 }

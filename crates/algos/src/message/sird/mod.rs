@@ -30,11 +30,11 @@
 //!
 //! # Packets
 //!
-//! Defined in `header.rs`. A data packet takes its payload plus 80 bytes on the wire, at least 84;
-//! all other packets take 84. The pair of hosts, the lane and the lane's generation identify a
-//! message; a lane is reused, with the next generation, once the receiver has acknowledged the
-//! previous message. Both ends therefore always recognise old packets, with one small record per
-//! lane.
+//! Defined in `header.rs`. A data packet takes its payload plus 80 bytes on the wire
+//! (`header_bytes`), at least 84; all other packets take 84 (`control_bytes`). The pair of hosts,
+//! the lane and the lane's generation identify a message; a lane is reused, with the next
+//! generation, once the receiver has acknowledged the previous message. Both ends therefore always
+//! recognise old packets, with one small record per lane.
 //!
 //! # Network requirements
 //!
@@ -114,9 +114,9 @@ use sender::Outbox;
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Dash, Endpoint, Extent, FabricProperties, FabricRequirements, Handle, HostContext,
-    Limits, Marker, Marking, Message, MessageId, PacketMut, PathOracle, ProtocolInfo, Rate, Reply,
-    Span, Telemetry, TelemetryBytes, Time, Transmit, Transport, choice, frame_flag, params,
-    wire::Carried,
+    Limits, Marker, Marking, Message, MessageId, PacketMut, PacketSizes, PathOracle, ProtocolInfo,
+    Rate, Reply, Span, Telemetry, TelemetryBytes, Time, Transmit, Transport, choice, frame_flag,
+    params, wire::Carried,
 };
 
 /// Queue length at ports between switches from which packets are marked (NThr; paper, table 2).
@@ -214,6 +214,13 @@ params! {
         /// Time without a response after which packets count as lost.
         resend_timeout: Span = Span::ms(1), within Span::us(10) => Span::s(1), "our choice: far \
             above any round trip";
+        /// Headers and gap of a data packet in bytes.
+        header_bytes: u64 = 80, later = true, in 20..=1000, "authors' simulator: \
+            60, and 20 of preamble and gap";
+        /// Size of a packet without payload on the wire in bytes. If it is below 84, data packets
+        /// are padded to this size only.
+        control_bytes: u64 = 84, later = true, in 20..=1000, "Ethernet's smallest frame, with \
+            preamble and gap";
     }
 }
 
@@ -244,7 +251,7 @@ struct Settings {
 
 impl Settings {
     fn new(params: &SirdParams, host: &HostContext) -> Settings {
-        let segments = Segments { mtu: host.mtu as u64 };
+        let segments = Segments { mtu: host.mtu as u64, sizes: Sird::sizes(params) };
         let full = segments.full();
         let bytes = |extent: Extent| extent.bytes(host.bdp_bytes).min(MOST_BYTES) as i64;
         // At least one packet, however short the path.
@@ -378,6 +385,10 @@ impl Endpoint for Sird {
             control: VecDeque::new(),
             paths: Paths::new(host),
         }
+    }
+
+    fn sizes(params: &SirdParams) -> PacketSizes {
+        PacketSizes::new(params.header_bytes, params.control_bytes)
     }
 
     fn requirements(params: &SirdParams, _fabric: &FabricProperties) -> FabricRequirements {
@@ -571,7 +582,7 @@ impl Sird {
                 NetworkSignal::Delay => 0,
                 NetworkSignal::PeakHopDelay => frame_flag::STAMP_PEAK,
             },
-            ..Departure::data(dst, entropy, payload_bytes, priority)
+            ..Departure::data(&self.settings.segments.sizes, dst, entropy, payload_bytes, priority)
         };
         departure.write(self.host.host, &Header::Data(data), packet);
     }
@@ -579,7 +590,8 @@ impl Sird {
     /// Writes a control packet.
     fn write_control(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
         let entropy = self.paths.entropy(dst, header.lane());
-        let departure = Departure::control(dst, entropy, self.priorities[0]);
+        let sizes = &self.settings.segments.sizes;
+        let departure = Departure::control(sizes, dst, entropy, self.priorities[0]);
         departure.write(self.host.host, header, packet);
     }
 }

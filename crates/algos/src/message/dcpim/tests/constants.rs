@@ -46,6 +46,23 @@ fn constants_are_those_of_the_authors_setting() {
 }
 
 #[test]
+fn declared_sizes_give_the_authors_schedule() {
+    let params = DcpimParams { header_bytes: 40, control_bytes: 40, ..DcpimParams::default() };
+    let settings = Settings::new(&params, &context(0));
+    let Calendar { iteration, phase, packet, quota, requests, .. } = settings.calendar;
+    let theirs = Calendar::new(&DcpimParams::default(), &authors());
+    assert_eq!((iteration, phase, packet), (theirs.iteration, theirs.phase, theirs.packet));
+    assert_eq!((quota, requests), (theirs.quota, theirs.requests));
+    // The usual sizes change nothing, and longer control packets take longer.
+    let with = |control_bytes| {
+        let params = DcpimParams { control_bytes, ..DcpimParams::default() };
+        control_rtt(&context(0), params.control_bytes)
+    };
+    assert_eq!(with(84), context(0).fabric_control_rtt);
+    assert_eq!(with(184) - with(84), Span::ps(2 * 100 * (2 * 80 + 2 * 20)));
+}
+
+#[test]
 fn a_round_has_room_for_packets_in_the_way() {
     let packet = Rate::gbps(10).serialise(4176);
     let properties = FabricProperties {

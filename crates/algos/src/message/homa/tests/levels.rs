@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 
 use super::super::cutoffs::{Curve, Levels};
-use super::super::packets::{Packets, wire};
+use super::super::packets::Packets;
 use super::super::receiver;
 use super::*;
 
@@ -29,7 +29,13 @@ macro_rules! workload {
 
 fn curve(sizes: &SizeMix, rtt_bytes: u64) -> Curve {
     let mtu = MTU as u64;
-    Curve::of(sizes, Packets { mtu, unscheduled: rtt_bytes.div_ceil(mtu) }, rtt_bytes, 0).unwrap()
+    Curve::of(
+        sizes,
+        Packets { mtu, sizes: PacketSizes::STANDARD, unscheduled: rtt_bytes.div_ceil(mtu) },
+        rtt_bytes,
+        0,
+    )
+    .unwrap()
 }
 
 fn levels(sizes: &SizeMix, scheduled: u32) -> Levels {
@@ -105,7 +111,7 @@ fn every_level_carries_as_many_bytes() {
 fn the_tail_of_a_message_counts_where_it_is_boosted() {
     let mtu = MTU as u64;
     let sizes = SizeMix { points: alloc::vec![(10 * mtu, 1.0)] };
-    let packets = Packets { mtu, unscheduled: 2 };
+    let packets = Packets { mtu, sizes: PacketSizes::STANDARD, unscheduled: 2 };
     let of = |tail| Curve::of(&sizes, packets, 2 * 1538, tail).unwrap();
     let levels = |tail| Levels::new(8, 8, 1, Some(&of(tail)), 0);
     // Unscheduled packets with bytes for grants: 10 or 9 packets left. With a tail of three
@@ -199,18 +205,18 @@ fn packet_by_packet(size: u64, packets: Packets, head: u64, tail: u64) -> BTreeM
     let (first, end) = (packets.unscheduled_of(size), packets.of(size));
     let (mut bytes, mut sum) = (BTreeMap::new(), 0);
     let mut add = |packet, scheduled| {
-        let of = wire(packets.payload(size, packet), scheduled);
+        let of = packets.wire(packets.payload(size, packet), scheduled);
         *bytes.entry(packets.left(size, packet)).or_insert(0) += of;
     };
     for packet in 0..first {
         if sum < head {
             add(packet, false);
         }
-        sum += wire(packets.payload(size, packet), false);
+        sum += packets.wire(packets.payload(size, packet), false);
     }
     sum = 0;
     for packet in (first..end).rev() {
-        sum += wire(packets.payload(size, packet), true);
+        sum += packets.wire(packets.payload(size, packet), true);
         if sum < tail {
             add(packet, true);
         }
@@ -221,7 +227,7 @@ fn packet_by_packet(size: u64, packets: Packets, head: u64, tail: u64) -> BTreeM
 
 #[test]
 fn a_curve_is_the_sum_of_its_packets() {
-    let packets = Packets { mtu: MTU as u64, unscheduled: 7 };
+    let packets = Packets { mtu: MTU as u64, sizes: PacketSizes::STANDARD, unscheduled: 7 };
     for size in [1, 70, 1442, 1443, 10_000, 10_094, 10_095, 11_000, 30_000, 100_001, 300_000] {
         for head in [0, 1, 1538, 1539, 10_000, u64::MAX] {
             for tail in [0, 84, 85, 1524, 1525, 10_000, u64::MAX] {
@@ -251,7 +257,8 @@ fn a_curve_is_the_sum_of_its_packets() {
 #[test]
 fn a_curve_of_terabytes_has_few_points() {
     let sizes = SizeMix { points: alloc::vec![(1_000_000_000_000, 1.0), (100, 1.0)] };
-    let packets = Packets { mtu: MTU as u64, unscheduled: receiver::MAX_AHEAD };
+    let packets =
+        Packets { mtu: MTU as u64, sizes: PacketSizes::STANDARD, unscheduled: receiver::MAX_AHEAD };
     let curve = Curve::of(&sizes, packets, u64::MAX, u64::MAX).unwrap();
     assert!(curve.points.len() < 2_100, "{}", curve.points.len());
     // All bytes count, so cut-offs are even parts of the message.
@@ -268,7 +275,7 @@ fn cut_offs_of_the_authors_comparison_are_near_theirs() {
     // With the last 10 KB above, as in `original`. For their packets (1,456 B with a grant) and
     // 9,328 B without one, which are seven whole packets here, the cut-offs are 433, 2,299 and
     // 6,750 B.
-    let packets = Packets { mtu: MTU as u64, unscheduled: 7 };
+    let packets = Packets { mtu: MTU as u64, sizes: PacketSizes::STANDARD, unscheduled: 7 };
     let curve = Curve::of(&workload!("homa-w3"), packets, 10_000, 10_000).unwrap();
     let levels = Levels::new(8, 8, 4, Some(&curve), 0);
     for (&cut, expected) in levels.cuts().iter().zip([433, 2_299, 6_750]) {
