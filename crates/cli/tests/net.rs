@@ -194,6 +194,7 @@ fn wrong_options() {
         (&["--protocol", "swft"], "did you mean \"swift\"?"),
         (&["--rate", "fast"], "--rate"),
         (&["--param", "nothing"], "expected name=value"),
+        (&["--param", "header_bytes=40"], "tidegate: --param: found header_bytes = 40 and"),
         (&["--datagram", "70000B"], "tidegate: --datagram: found 70000, expected 576 to 65507"),
         (&["--rate", "10Tbps"], "tidegate: --rate: found 10Tbps, expected 1Mbps to 1600Gbps"),
         (&["--hops", "9"], "tidegate: --hops: found 9, expected 1 to 8"),

@@ -4,8 +4,8 @@ use std::fmt;
 
 use tidegate_algos::Stack;
 use tidegate_core::{
-    ConnectionPolicy, HEADER_BYTES, Hop, HostContext, MAX_HOPS, MIN_WIRE_BYTES, Need, Rate, Span,
-    wire::START_BYTES,
+    ConnectionPolicy, HEADER_BYTES, Hop, HostContext, MAX_HOPS, MIN_WIRE_BYTES, Need, PacketSizes,
+    Rate, Span, wire::START_BYTES,
 };
 
 use super::{BELOW_BYTES, SELF};
@@ -293,6 +293,14 @@ impl Config {
         let range = |what, found: &dyn fmt::Display, allowed: String| {
             Err(ConfigError::Range { what, found: found.to_string(), allowed })
         };
+        if self.stack.sizes() != PacketSizes::STANDARD {
+            let PacketSizes { header_bytes, control_bytes, .. } = self.stack.sizes();
+            let found =
+                format!("header_bytes = {header_bytes} and control_bytes = {control_bytes}");
+            let allowed = "no header_bytes, control_bytes or smallest_credit below 84, because \
+                           packets on a network have their real sizes";
+            return range("param", &found, allowed.into());
+        }
         if self.rate < Rate::mbps(1) || self.rate > Rate::gbps(1_600) {
             return range("rate", &self.rate, "1Mbps to 1600Gbps".into());
         }

@@ -351,6 +351,21 @@ fn bind_errors() {
     }
 }
 
+#[test]
+fn hosts_refuse_declared_packet_sizes() {
+    for (name, bytes) in [("header_bytes", 40), ("control_bytes", 60)] {
+        let mut declared = config();
+        declared.stack.set(name, Value::Integer(bytes)).unwrap();
+        match Host::bind(anywhere(), declared) {
+            Err(BindError::Config(why)) => {
+                let expected = format!("{name} = {bytes}");
+                assert!(why.to_string().contains(&expected), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// Hosts with equal configurations draw different random numbers, unless a seed is set.
 #[test]
 fn nodes_draw_their_seeds() {

@@ -207,7 +207,7 @@ fn misconfigured(why: &ConfigError) -> Error {
             usage("--protocol", format!("{why}: {options}"))
         }
         ConfigError::Range { what, found, allowed } => {
-            let known = ["--rate", "--datagram", "--hops", "--priorities", "--base-rtt"];
+            let known = ["--rate", "--datagram", "--hops", "--param", "--priorities", "--base-rtt"];
             let name = format!("--{}", what.to_lowercase().replace(' ', "-"));
             match known.into_iter().find(|option| *option == name) {
                 Some(option) => usage(option, format!("found {found}, expected {allowed}")),

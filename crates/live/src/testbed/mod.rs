@@ -22,7 +22,7 @@ use hdrhistogram::{CreationError, Histogram};
 use nix::time::{ClockId, clock_gettime};
 use tidegate_core::fabric::Node;
 use tidegate_core::faults::Faults;
-use tidegate_core::{Dilation, HEADER_BYTES, PathOracle, Span, Time};
+use tidegate_core::{Dilation, HEADER_BYTES, PacketSizes, PathOracle, Span, Time};
 use tidegate_endpoint::node::entropy;
 use tidegate_results::{Fixed, QueueDelay, RealSummary, Summary};
 use tidegate_scenario::Plan;
@@ -165,10 +165,12 @@ pub fn usual_dilation(plan: &Plan) -> Result<u32, Error> {
 fn refuse(plan: &Plan) -> Result<(), Error> {
     let Plan { fabric, .. } = plan;
     let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
+    let sizes = plan.stacks.iter().any(|stack| stack.sizes() != PacketSizes::STANDARD);
     let refused = [
         (plan.until_done, "an end as soon as all is done (until)"),
         (plan.faults != Faults::default(), "faults (faults)"),
         (plan.stacks.len() > 1, "several protocols side by side"),
+        (sizes, "packet sizes of a protocol (header_bytes, control_bytes, smallest_credit)"),
         (pauses, "switches with PFC (switch.pfc)"),
         (fabric.circuits.is_some(), "circuits (fabric)"),
         (!fabric.rate_changes.is_empty(), "links whose rate changes (fabric)"),

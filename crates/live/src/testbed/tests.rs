@@ -37,6 +37,13 @@ fn simulation_only_features_are_refused() {
                 plan.fabric.rate_changes.push(RateChange { port, at, rate });
             }),
         ),
+        (
+            "header_bytes",
+            refused(&|plan| {
+                let header = tidegate_core::params::Value::Integer(40);
+                plan.stacks[0].set("header_bytes", header).unwrap();
+            }),
+        ),
         ("512 B", refused(&|plan| plan.fabric.mtu = 511)),
         ("stack_delay", refused(&|plan| plan.stack_time.delay = Span::us(1))),
     ] {
