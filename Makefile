@@ -39,7 +39,7 @@ test: lint
 # that only the command line is built again.
 test-mpi:
 	cargo clippy --features tidegate-cli/mpi --all-targets -- -D warnings
-	TIDEGATE_MPI=required cargo test --features tidegate-cli/mpi --test mpi
+	TIDEGATE_MPI=required cargo test --features tidegate-cli/mpi -p tidegate-cli --test main mpi::
 
 # Needs python3 with venv, and a network. The wheel is built with the profile of the tests, to share
 # build artefacts.
@@ -69,7 +69,7 @@ fmt:
 	rustfmt $(APART)
 
 docs:
-	UPDATE=1 cargo test -p tidegate-cli --test docs
+	UPDATE=1 cargo test -p tidegate-cli --test main docs::
 
 pictures:
 	cargo build --release -p tidegate-cli

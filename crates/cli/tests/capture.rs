@@ -1,11 +1,9 @@
 //! `tidegate run --pcap` and `tidegate dissector`: output files and errors.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 
-use common::{Place, answer, files, protocols, steady};
+use crate::common::{Place, answer, files, protocols, steady, tidegate};
 
 #[test]
 fn capture_file() {
@@ -41,7 +39,7 @@ fn a_large_capture_is_warned_of() {
     let place = Place::usual();
     let (scenario, file) = (place.arg("scenario.toml"), place.arg("large.pcapng"));
     let args = ["run", &scenario, "--set", "duration=1000s", "--pcap", &file];
-    let mut child = common::tidegate(&args).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = tidegate(&args).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
     std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();

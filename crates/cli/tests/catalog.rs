@@ -1,8 +1,6 @@
 //! `tidegate protocols`, `schema` and `completions`: commands without a scenario.
 
-mod common;
-
-use common::{Place, answer, protocols};
+use crate::common::{Place, answer, protocols};
 
 #[test]
 fn protocols_list_and_pages() {

@@ -1,8 +1,6 @@
 //! Collectives, from a scenario to tables and results.
 
-mod common;
-
-use common::{Place, files, steady};
+use crate::common::{Place, answer, files, steady};
 
 /// Three iterations of a 30 KB all-reduce on three hosts, and an unfinished chain of requests.
 fn place() -> Place {
@@ -139,14 +137,14 @@ fn a_run_that_is_not_done_by_its_duration_says_what_to_increase() {
     let short = ["duration=30us", "warmup=0us", "flows.0.start=20us"];
     let set: Vec<&str> = short.iter().flat_map(|change| ["--set", change]).collect();
     let set = [&["--set", "until=done"], &set[..]].concat();
-    let answer = place.run(&[&set[..], &["--out", &out]].concat());
+    let run = place.run(&[&set[..], &["--out", &out]].concat());
     for words in ["train (ring-all-reduce): ", "until = \"done\": "] {
-        let line = answer.stderr.lines().find(|line| line.contains(words));
-        let line = line.unwrap_or_else(|| panic!("{}", answer.stderr));
+        let line = run.stderr.lines().find(|line| line.contains(words));
+        let line = line.unwrap_or_else(|| panic!("{}", run.stderr));
         assert!(line.contains("increase `duration`, which is 30us"), "{line}");
     }
     let page = place.arg("page.html");
-    common::answer(&["report", &out, "--out", &page]).ok();
+    answer(&["report", &out, "--out", &page]).ok();
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("of 3 iterations finished by the end of the run"));
     // Warm-up is over before that, whatever is done.

@@ -1,10 +1,8 @@
 //! `tidegate compare`, and that every protocol of the catalog runs.
 
-mod common;
-
 use std::fs;
 
-use common::{Place, answer, anywhere, files, protocols, protocols_without, steady};
+use crate::common::{Place, answer, anywhere, files, protocols, protocols_without, steady};
 use serde_json::Value;
 
 #[test]

@@ -1,15 +1,13 @@
 //! The documents: generated parts are current (`make docs` regenerates them), every key of the
 //! results is explained, and the commands of the tutorial run.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use tidegate_workbench::markdown::wrapped;
 use tidegate_workbench::{Distributed, METRICS, distributions};
 
-use common::{Place, answer};
+use crate::common::{Place, answer};
 use serde_json::{Map, Value};
 
 /// Everything below this line of a document is generated.

@@ -2,14 +2,12 @@
 #![cfg(unix)]
 #![allow(clippy::disallowed_types, reason = "the test measures how soon a process ends")]
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Place, answer, files, protocols, tidegate};
+use crate::common::{Answer, Place, answer, files, protocols, tidegate};
 
 /// Starts a practically endless run and waits for its first file.
 fn endless(place: &Place, args: &[&str]) -> Child {
@@ -195,7 +193,7 @@ fn special_files_are_refused() {
     let made = Command::new("mkfifo").arg(place.path("pipe")).status().unwrap();
     assert!(made.success());
     for (name, why) in [("folder", "a folder"), ("zero", "a device"), ("pipe", "a pipe")] {
-        let refused = |answer: common::Answer| {
+        let refused = |answer: Answer| {
             assert_eq!(answer.stderr.lines().count(), 1, "{}", answer.stderr);
             answer.refused(2, &[name, why]);
         };
@@ -260,7 +258,7 @@ fn damaged_parquet_is_refused() {
     }
 }
 
-fn report(folder: &Path) -> common::Answer {
+fn report(folder: &Path) -> Answer {
     answer(&["report", folder.to_str().unwrap()])
 }
 
@@ -477,9 +475,8 @@ fn compare_set_applies_to_all_protocols() {
     let set = "transport.params.base_target=1us";
     compare(set, "swift,dctcp")
         .refused(2, &["--set transport.params.base_target=1us", "unknown parameter of dctcp"]);
-    let digest = |answer: common::Answer| {
-        answer.json()["runs"][0]["summary"]["engine"]["digest"].to_string()
-    };
+    let digest =
+        |answer: Answer| answer.json()["runs"][0]["summary"]["engine"]["digest"].to_string();
     let plain = digest(place.call("compare", &["--protocols", "swift", "--json"]));
     assert_ne!(
         digest(compare(set, "swift")),

@@ -1,10 +1,8 @@
 //! `tidegate import` and `export`: files of other simulators.
 
-mod common;
-
 use std::fs;
 
-use common::{Place, answer, files};
+use crate::common::{Place, answer, files};
 
 const TOPOLOGY: &str = "4 1 3\n3\n0 3 100Gbps 1us 0\n1 3 100Gbps 1us 0\n2 3 25Gbps 1us 0\n";
 const FLOW: &str = "3\n0 1 3 100 30000 0.0001\n2 1 3 100 20000 0.0001\n1 2 3 100 7 0.0002\n";

@@ -1,16 +1,14 @@
 //! Memory does not grow with the number of messages: rows are streamed to files.
 
-mod common;
-
 use std::fs;
 
-use common::Place;
+use crate::common::{Place, protocols};
 
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_is_independent_of_messages() {
     let place = Place::new("");
-    let protocol = &common::protocols()[0];
+    let protocol = &protocols()[0];
     let text = format!(
         "duration = '2ms'\nfabric = {{ kind = 'star', hosts = 8, mtu = '1500B' }}\n\
          transport = {{ protocol = '{protocol}' }}\noutput = {{ timeseries = '100us' }}\n\
@@ -38,7 +36,7 @@ fn memory_is_independent_of_messages() {
 #[test]
 fn memory_of_a_large_fabric() {
     let place = Place::new("");
-    let protocol = &common::protocols()[0];
+    let protocol = &protocols()[0];
     let text = format!(
         "duration = '2us'\nfabric = {{ kind = 'leaf-spine', racks = 2048, hosts_per_rack = 32, \
          spines = 64 }}\n\

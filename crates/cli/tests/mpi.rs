@@ -2,11 +2,9 @@
 //! none. Needs the feature `mpi` and an `mpirun`; with `TIDEGATE_MPI=required`, the test fails
 //! without them.
 
-mod common;
-
 #[cfg(not(feature = "mpi"))]
-use common::tidegate;
-use common::{Place, files};
+use crate::common::tidegate;
+use crate::common::{Place, files};
 
 #[test]
 #[cfg(not(feature = "mpi"))]

@@ -1,11 +1,9 @@
 //! Options that several subcommands share, and the manual.
 
-mod common;
-
 use std::fs;
 use std::process::{Command, Stdio};
 
-use common::{Place, answer, anywhere, files, protocols, protocols_without};
+use crate::common::{Place, answer, anywhere, files, protocols, protocols_without, steady};
 use serde_json::Value;
 
 fn compared(json: &Value) -> Vec<&str> {
@@ -115,7 +113,7 @@ fn verbose_prints_resolved_settings() {
         assert!(told.stderr.contains(line), "{line}: {}", told.stderr);
         assert!(!plain.stderr.contains(line), "{}", plain.stderr);
     }
-    let [told, plain] = [told, plain].map(|answer| common::steady(answer.json()));
+    let [told, plain] = [told, plain].map(|answer| steady(answer.json()));
     assert_eq!(told, plain);
     // With several protocols, shared settings are printed once.
     let several = place.call("compare", &["-v", "--protocols", "swift,dctcp", "--seeds", "2"]);
@@ -136,11 +134,11 @@ fn dry_run_writes_nothing_and_is_close() {
     let text = call("run", &["--dry-run", "--out", &out]).ok();
     assert!(text.starts_with("1 run: about "), "{text}");
     assert!(text.ends_with("estimated from the beginning of 1 run.\n"), "{text}");
-    assert_eq!(common::files(&place.path("")), ["scenario.toml"]);
+    assert_eq!(files(&place.path("")), ["scenario.toml"]);
     let expected = call("run", &["--dry-run", "--json"]).json()["packet_hops"].as_f64().unwrap();
     let ran = call("run", &["--json"]).json()["engine"]["packet_hops"].as_f64().unwrap();
     assert!((0.7..1.4).contains(&(expected / ran)), "{expected} expected, {ran} counted");
-    let names = common::protocols()[..2].join(",");
+    let names = protocols()[..2].join(",");
     let text = call("compare", &["--protocols", &names, "--seeds", "2", "--dry-run"]).ok();
     assert!(text.starts_with("4 runs: about "), "{text}");
 }

@@ -1,10 +1,8 @@
 //! PFC in the output of the program: a victim, a deadlock, a pause storm.
 
-mod common;
-
 use std::fs;
 
-use common::{Answer, answer, circle, protocols_without};
+use crate::common::{Answer, answer, circle, protocols_without};
 use serde_json::Value;
 
 /// Runs a scenario under the first protocol without PFC. The marking threshold is too high to keep

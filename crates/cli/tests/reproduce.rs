@@ -1,8 +1,6 @@
 //! `tidegate reproduce` and `tidegate report`.
 
-mod common;
-
-use common::{Place, answer, files};
+use crate::common::{Place, answer, files};
 
 /// The figure with claims that has the fewest runs, as `paper/figure`.
 fn small() -> String {

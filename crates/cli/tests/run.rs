@@ -1,11 +1,9 @@
 //! `tidegate run`: output, files and errors.
 
-mod common;
-
 use std::fs;
 use std::process::Stdio;
 
-use common::{Place, answer, files, protocols, steady, tidegate};
+use crate::common::{Place, answer, files, protocols, steady, tidegate};
 use serde_json::Value;
 
 #[test]

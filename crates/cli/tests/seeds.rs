@@ -1,10 +1,8 @@
 //! `--seeds`: scenarios under several seeds.
 
-mod common;
-
 use std::fs;
 
-use common::{Place, circle, files, protocols, steady};
+use crate::common::{Place, circle, files, protocols, steady};
 use serde_json::Value;
 
 /// Random messages and a flow between two racks.

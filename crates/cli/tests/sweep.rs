@@ -1,14 +1,12 @@
 //! `tidegate sweep`: points, files, the cache, and errors.
 #![cfg(unix)]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{Answer, Place, answer, circle, files, protocols_without, tidegate};
+use crate::common::{Answer, Place, answer, circle, files, protocols_without, tidegate};
 use serde_json::{Value, json};
 
 /// Random messages between two racks.

@@ -1,14 +1,12 @@
 //! `tidegate switch` between two hosts with plain sockets: forwarding, reports, and errors.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{answer, tidegate};
+use crate::common::{answer, tidegate};
 use serde_json::Value;
 use tempfile::TempDir;
 

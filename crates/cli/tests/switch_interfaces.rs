@@ -1,14 +1,13 @@
 //! `tidegate switch` between network interfaces: endpoints across it, and errors.
 #![cfg(target_os = "linux")]
 
-mod common;
 #[path = "../../switch/tests/common/namespaces.rs"]
 mod namespaces;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
-use common::answer;
+use crate::common::{answer, tidegate};
 use namespaces::{Namespaces, output};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -120,7 +119,7 @@ fn switch_interface_errors() {
             Err(why) => return eprintln!("SKIPPED: setpriv: {why}"),
         }
     } else {
-        common::tidegate(&lo).output().unwrap()
+        tidegate(&lo).output().unwrap()
     };
     let said = String::from_utf8(unprivileged.stderr).unwrap();
     assert_eq!((unprivileged.status.code(), said.lines().count()), (Some(1), 1), "{said}");

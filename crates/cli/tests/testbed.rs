@@ -1,12 +1,10 @@
 //! Testbeds: processes over loopback, compared with the simulator.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Place, answer, files, tidegate};
+use crate::common::{Place, answer, files, tidegate};
 use serde_json::Value;
 
 const STAR: &str = r#"

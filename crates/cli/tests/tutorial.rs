@@ -1,7 +1,5 @@
 //! Runs the commands of the first documents literally in shells, twice.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;

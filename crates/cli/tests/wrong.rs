@@ -2,11 +2,9 @@
 //! place, the found value and the allowed ones, and writes nothing. The scenario crate tests the
 //! wording of scenario errors.
 
-mod common;
-
 use std::fs;
 
-use common::{Answer, Place, answer, files};
+use crate::common::{Answer, Place, answer, files};
 
 /// A scenario with all kinds of tables; [`WRONG`] changes one part of it.
 const SCENARIO: &str = r#"name = "base"

@@ -1,7 +1,5 @@
 //! Half-open sessions: the peer was sent an `Accept` and has not proved possession of the session.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -9,7 +7,7 @@ use bytes::Bytes;
 use tidegate_core::{Span, Time};
 use tidegate_endpoint::node::{Arrival, Event, Node, PeerId, Terms};
 
-use common::node;
+use crate::common::node;
 
 /// Maximum number of half-open sessions of one address.
 const SHARE: u16 = 64;

@@ -19,8 +19,6 @@
 //! RTT of the simulated paths, so nodes measure that.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
@@ -43,7 +41,7 @@ use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
 use tidegate_sim::{Departure, Engine, OpenFabric, Probe, Setup};
 use tidegate_switch::datagram::{Content, Datagram, Reader, tos};
 
-use common::entropy;
+use crate::common::entropy;
 
 const MTU: u32 = 1_000;
 const DELAY: Span = Span::ns(600);

@@ -1,8 +1,6 @@
 //! Measurements of the path: the base RTT of a full datagram and a short answer, and whether the
 //! path is within the design range of the protocol.
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -12,7 +10,7 @@ use tidegate_endpoint::Packet;
 use tidegate_endpoint::node::{Arrival, Config, Event, Node, Terms};
 use tidegate_endpoint::session::Key;
 
-use common::{address, entropy};
+use crate::common::{address, entropy};
 
 const DELAY: Span = Span::us(2);
 /// IP, UDP, Ethernet, gap and preamble.

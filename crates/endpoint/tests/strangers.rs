@@ -2,8 +2,6 @@
 //! have no effect, are answered with no more bytes than they have, and the honest peer is served.
 //! Also: session headers survive the round trip through bytes.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -15,7 +13,7 @@ use tidegate_core::{Span, Time};
 use tidegate_endpoint::node::{Arrival, Event, Gone, Node, Terms};
 use tidegate_endpoint::session::header::Header;
 
-use common::{address, node};
+use crate::common::{address, node};
 
 /// Kind number of control datagrams.
 const CONTROL: u8 = 37;

@@ -2,10 +2,8 @@
 //! duplication, corruption, address changes, restarts, clock leaps, forged and replayed datagrams.
 //! Every message is delivered once and unaltered, or reported as failed.
 //!
-//! `TIDEGATE_SEEDS=1000000 cargo test --release -p tidegate-endpoint --test world` runs more seeds,
-//! `TIDEGATE_SEED=12` one of them.
-
-mod common;
+//! `TIDEGATE_SEEDS=1000000 cargo test --release -p tidegate-endpoint --test main world` runs more
+//! seeds, `TIDEGATE_SEED=12` one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -20,7 +18,7 @@ use tidegate_endpoint::node::{
 };
 use tidegate_endpoint::session::Key;
 
-use common::entropy;
+use crate::common::entropy;
 
 /// Probabilities of faults of datagrams and nodes.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,12 +1,10 @@
 //! Files of other simulators: exported files import again, and errors name their place.
 #![allow(missing_docs)]
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::mutated;
+use crate::common::mutated;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::{Arrival, Flow, Pattern};
 use tidegate_core::{Domain, Message, Rng, Span, Time};

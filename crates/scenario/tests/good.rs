@@ -1,9 +1,7 @@
 //! Valid scenarios and their plans.
 #![allow(missing_docs)]
 
-mod common;
-
-use common::{GRAPH, RACKS, beside, document, patched};
+use crate::common::{GRAPH, RACKS, beside, document, patched};
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::collective::{Collective, Op};
 use tidegate_core::fabric::{Buffer, Ecn, Headroom, Link, MarkAt, Node, Pausing, Routing};

@@ -1,9 +1,7 @@
 //! Mutated files: loading any file gives a plan or an error, and never panics.
 #![allow(missing_docs)]
 
-mod common;
-
-use common::{GRAPH, RACKS, beside, mutated, pick};
+use crate::common::{GRAPH, RACKS, beside, mutated, pick};
 use tidegate_core::{Domain, Rng};
 use tidegate_scenario::{Override, load};
 

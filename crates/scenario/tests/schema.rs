@@ -1,9 +1,7 @@
 //! The schema accepts every file that loads, and refuses the errors that it can express.
 #![allow(missing_docs)]
 
-mod common;
-
-use common::{GRAPH, RACKS, beside, patched};
+use crate::common::{GRAPH, RACKS, beside, patched};
 use serde_json::{Map, Value, json};
 use tidegate_algos::Protocol;
 use tidegate_scenario::{load, resolved, schema};

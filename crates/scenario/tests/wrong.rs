@@ -1,9 +1,7 @@
 //! Invalid scenarios and their errors: see `wrong.txt`.
 #![allow(missing_docs)]
 
-mod common;
-
-use common::{GRAPH, RACKS, beside, patched};
+use crate::common::{GRAPH, RACKS, beside, patched};
 use tidegate_algos::Protocol;
 use tidegate_scenario::{Override, load, load_file};
 

@@ -3,15 +3,13 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use common::namespaces::Namespaces;
-use common::{Host, asking, fabric, forwarding, over, payload, switch, within};
+use crate::common::namespaces::Namespaces;
+use crate::common::{Host, asking, fabric, forwarding, over, payload, switch, within};
 use nix::time::{ClockId, clock_gettime};
 use tidegate_core::fabric::{Buffer, Ecn, Link, MarkAt, Node, Switch};
 use tidegate_core::wire::telemetry;

@@ -3,11 +3,11 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Arrived, Host, Network, WIRE_BYTES, asking, config, fabric, over, switch, through};
+use crate::common::{
+    Arrived, Host, Network, WIRE_BYTES, asking, config, fabric, over, payload, switch, through,
+};
 use nix::time::{ClockId, clock_gettime};
 use tidegate_core::fabric::{Buffer, CreditQueue, Ecn, Link, MarkAt, Node};
 use tidegate_core::wire::telemetry;
@@ -30,7 +30,7 @@ fn flood_leaves_at_port_rate() {
         // A burst of twice the buffer: its remainder keeps the port busy for 400 ms, even if the
         // sender is late.
         let number = 2 * 100_000 / WIRE_BYTES;
-        (0..number).for_each(|_| hosts[0].send(paths[0], 0, &common::payload(0)));
+        (0..number).for_each(|_| hosts[0].send(paths[0], 0, &payload(0)));
         hosts[1].all(Duration::from_millis(300))
     });
     let [first, .., last] = &arrived[..] else { panic!("{} arrived", arrived.len()) };
@@ -50,7 +50,7 @@ fn burst(change: impl FnOnce(&mut tidegate_core::fabric::Switch), number: usize)
     let mut switch = switch();
     change(&mut switch);
     let (arrived, _) = through(config(switch, 2, RATE), |hosts, paths| {
-        (0..number).for_each(|i| hosts[0].send(paths[0], ECT, &common::payload(i as u32)));
+        (0..number).for_each(|i| hosts[0].send(paths[0], ECT, &payload(i as u32)));
         hosts[1].all(Duration::from_millis(300))
     });
     assert!(arrived.is_sorted_by_key(|datagram| datagram.number()), "in order");
@@ -104,7 +104,7 @@ fn telemetry_of_queues() {
     for (number, datagram) in arrived.iter().enumerate() {
         let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
         let rest = telemetry::parse(&datagram.bytes, &mut frame, &mut hops).unwrap();
-        assert_eq!(rest, common::payload(number as u32));
+        assert_eq!(rest, payload(number as u32));
         let [hop] = hops.as_slice() else { panic!("{hops:?}") };
         let wire = asking(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
         assert_eq!((hop.rate, hop.tx_bytes), (RATE, wire * number as u64));
@@ -132,8 +132,8 @@ fn telemetry_of_queues() {
 #[test]
 fn strict_priority() {
     let (arrived, report) = through(config(switch(), 2, RATE), |hosts, paths| {
-        (0..40).for_each(|i| hosts[0].send(paths[0], 0, &common::payload(i)));
-        (40..45).for_each(|i| hosts[0].send(paths[0], 56 << 2 | ECT, &common::payload(i)));
+        (0..40).for_each(|i| hosts[0].send(paths[0], 0, &payload(i)));
+        (40..45).for_each(|i| hosts[0].send(paths[0], 56 << 2 | ECT, &payload(i)));
         hosts[1].all(Duration::from_millis(300))
     });
     assert_eq!((arrived.len(), report.ports[1].drops), (45, 0));
@@ -243,7 +243,7 @@ fn two_hops() {
 /// Sends a burst of forty; returns the received datagrams and the report of the switch.
 fn forty(network: Network) -> (Vec<Arrived>, Report) {
     through(network, |hosts, paths| {
-        (0..40).for_each(|i| hosts[0].send(paths[0], 0, &common::payload(i)));
+        (0..40).for_each(|i| hosts[0].send(paths[0], 0, &payload(i)));
         hosts[1].all(Duration::from_millis(300))
     })
 }
@@ -313,7 +313,7 @@ fn measurements_can_be_reset() {
     network.config.uplinks = true;
     let mut switch = SoftwareSwitch::open(&network.config).unwrap();
     let to = switch.paths()[0].at;
-    network.hosts[0].send(to, 0, &common::payload(0));
+    network.hosts[0].send(to, 0, &payload(0));
     let start = network.hosts[0].clock();
     let until = |after: u64| start + Duration::from_millis(after);
     switch.run(|_| network.hosts[0].clock() < until(100)).unwrap();
@@ -342,7 +342,7 @@ fn overrun_is_counted() {
     let big = vec![0; 60_000];
     (0..300).for_each(|_| network.hosts[0].send(to, 0, &big));
     forward(&mut switch);
-    network.hosts[0].send(to, 0, &common::payload(0));
+    network.hosts[0].send(to, 0, &payload(0));
     forward(&mut switch);
     let counts = switch.report().counts;
     assert!(counts.received < 301, "the small buffer held all datagrams");

@@ -2,13 +2,11 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
-mod common;
-
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use common::namespaces::Namespaces;
-use common::{Host, around, asking, forwarding, payload, switch, within};
+use crate::common::namespaces::Namespaces;
+use crate::common::{Host, around, asking, forwarding, payload, switch, within};
 use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, Rate, frame_flag};
 use tidegate_switch::{Places, SoftwareSwitch};

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use super::{FLOWS, comparison, inspect, pages, start};
 use crate::common::{Place, answer, files, tidegate};
-use crate::{FLOWS, comparison, inspect, pages, start};
 
 /// The distinct page sizes of a PDF, in points.
 fn sheets(pdf: &[u8]) -> Vec<String> {

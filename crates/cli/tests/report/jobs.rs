@@ -1,7 +1,7 @@
 //! Collectives in reports.
 
+use super::{inspect, report, start};
 use crate::common::Place;
-use crate::{inspect, report, start};
 
 /// A ring, and a chain with one iteration.
 const JOBS: &str = r#"

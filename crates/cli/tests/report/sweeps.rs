@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::{OPENED, inspect, pages, start};
 use crate::common::{Place, answer, files};
-use crate::{OPENED, inspect, pages, start};
 
 const SWEEPS: &str = include_str!("sweeps.js");
 

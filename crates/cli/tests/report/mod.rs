@@ -1,9 +1,6 @@
 //! Reports in a real browser: no console messages, no external requests, legible in light, dark and
 //! print, and interactive.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod browser;
 mod figures;
 mod jobs;
@@ -13,8 +10,8 @@ mod warnings;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::common::{Place, answer, anywhere};
 use browser::Browser;
-use common::{Place, answer, anywhere};
 use serde_json::Value;
 
 const CHECKS: &str = include_str!("checks.js");
@@ -169,7 +166,7 @@ fn reports_in_a_browser() {
     }
 }
 
-/// `TIDEGATE_REPORT=results/reproduction/report.html cargo test -p tidegate-cli --test report`
+/// `TIDEGATE_REPORT=results/reproduction/report.html cargo test -p tidegate-cli --test main report`
 /// opens a page that takes too long to make in a test.
 #[test]
 fn external_report_in_a_browser() {

@@ -1,0 +1,28 @@
+//! All tests of the program that do not depend on real time, in one test program.
+
+mod common;
+
+mod arrows;
+mod capture;
+mod catalog;
+mod collectives;
+mod columns;
+mod compare;
+mod cycles;
+mod docs;
+mod edge;
+mod exchange;
+mod memory;
+mod mpi;
+mod no_protocol_names;
+mod options;
+mod pauses;
+mod programs;
+mod report;
+mod reproduce;
+mod run;
+mod seeds;
+mod sweep;
+mod tutorial;
+mod words;
+mod wrong;

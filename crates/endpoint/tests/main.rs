@@ -1,0 +1,15 @@
+//! Tests in virtual time, in one test program.
+
+mod common;
+
+mod batch;
+mod datagrams;
+mod half_open;
+mod hostile;
+mod mirror;
+mod nodes;
+mod pair;
+mod path;
+mod strangers;
+mod torment;
+mod world;

@@ -1,0 +1,4 @@
+//! Tests on real sockets, in one test program.
+
+mod host;
+mod key_value;

@@ -1,0 +1,4 @@
+//! All tests of results, in one test program.
+
+mod files;
+mod summary;

@@ -1,0 +1,9 @@
+//! All tests of runs, in one test program.
+
+mod exchange;
+mod fair_share;
+mod load;
+mod replay;
+mod run;
+mod series;
+mod sweep;

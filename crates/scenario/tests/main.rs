@@ -1,0 +1,10 @@
+//! All tests of scenario files, in one test program.
+
+mod common;
+
+mod exchange;
+mod good;
+mod mutations;
+mod schema;
+mod software;
+mod wrong;
