@@ -21,6 +21,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tidegate_algos::Protocol;
@@ -38,7 +39,8 @@ use tidegate_endpoint::Packet;
 use tidegate_endpoint::node::{Arrival, Config, Event, Node, PeerId, Terms};
 use tidegate_endpoint::session::header::Header;
 use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
-use tidegate_sim::{Departure, Engine, OpenFabric, Probe, Setup};
+use tidegate_sim::simulation::heard;
+use tidegate_sim::{Departure, Observer, OpenFabric, Setup};
 use tidegate_switch::datagram::{Content, Datagram, Reader, tos};
 
 use crate::common::entropy;
@@ -127,14 +129,15 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
 }
 
 /// The departures of each host, in order.
-struct Recorder(Vec<VecDeque<(Time, Packet)>>);
+#[derive(Clone)]
+struct Recorder(Arc<Mutex<Vec<VecDeque<(Time, Packet)>>>>);
 
-impl Probe for Recorder {
+impl Observer for Recorder {
     fn departed(&mut self, d: &Departure<'_>) {
         // Links lead from hosts to the switch.
         if d.port.is_multiple_of(2) {
             let packet = Packet { frame: *d.frame, body: *d.body, hops: *d.hops };
-            self.0[d.port as usize / 2].push_back((d.at, packet));
+            self.0.lock().unwrap()[d.port as usize / 2].push_back((d.at, packet));
         }
     }
 }
@@ -418,11 +421,11 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
         stack_time: Default::default(),
         histograms: false,
     };
-    let recorder = Recorder(vec![VecDeque::new(); hosts]);
-    let mut engine = Engine::new(setup, recorder).unwrap();
+    let recorder = Recorder(Arc::new(Mutex::new(vec![VecDeque::new(); hosts])));
+    let mut engine = heard(setup, Box::new(recorder.clone())).unwrap();
     let path = engine.paths().path(0, 1);
-    engine.advance(END);
-    let expected = engine.probe().0.clone();
+    while !engine.advance_some(END, u64::MAX).unwrap() {}
+    let expected = recorder.0.lock().unwrap().clone();
     let sent: usize = expected.iter().map(VecDeque::len).sum();
     assert!(sent > 1_000, "only {sent} packets");
 

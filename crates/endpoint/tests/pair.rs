@@ -1,6 +1,7 @@
 //! On a link between two hosts, endpoints send the same packets at the same times as the simulator.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Fabric, Link as FabricLink, Node, Routing};
@@ -10,7 +11,8 @@ use tidegate_core::{
     Rate, Rng, Role, Span, Time,
 };
 use tidegate_endpoint::{Link, Packet, Submission, pair};
-use tidegate_sim::{Departure as SimDeparture, Engine, Probe, Setup};
+use tidegate_sim::simulation::heard;
+use tidegate_sim::{Departure as SimDeparture, Observer, Setup};
 
 /// The compared fields of a departure: time, host, and the packet except fields of the drivers.
 type Record = (Time, usize, Packet);
@@ -23,12 +25,12 @@ fn record(at: Time, host: usize, frame: &Frame, body: &Body, hops: &HopTrace) ->
     )
 }
 
-#[derive(Default)]
-struct Recorder(Vec<Record>);
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<Record>>>);
 
-impl Probe for Recorder {
+impl Observer for Recorder {
     fn departed(&mut self, d: &SimDeparture<'_>) {
-        self.0.push(record(d.at, d.port as usize, d.frame, d.body, d.hops));
+        self.0.lock().unwrap().push(record(d.at, d.port as usize, d.frame, d.body, d.hops));
     }
 }
 
@@ -130,7 +132,8 @@ fn endpoints_match_the_simulator() {
                 stack_time: Default::default(),
                 histograms: false,
             };
-            let mut engine = Engine::new(setup, Recorder::default()).unwrap();
+            let recorder = Recorder::default();
+            let mut engine = heard(setup, Box::new(recorder.clone())).unwrap();
             let path = engine.paths().path(0, 1);
             let context = |host| HostContext {
                 host,
@@ -160,8 +163,8 @@ fn endpoints_match_the_simulator() {
                 .iter()
                 .map(|d| record(d.at, d.host, &d.packet.frame, &d.packet.body, &d.packet.hops))
                 .collect();
-            engine.advance(end);
-            let mut theirs = engine.probe().0.clone();
+            while !engine.advance_some(end, u64::MAX).unwrap() {}
+            let mut theirs = recorder.0.lock().unwrap().clone();
             for trace in [&mut ours, &mut theirs] {
                 trace.sort_by_key(|r| (r.0, r.1));
             }

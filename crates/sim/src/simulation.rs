@@ -2,15 +2,18 @@
 //!
 //! [`Engine`] is generic over the probe, so a disabled probe costs nothing. It is compiled in each
 //! crate that names such a type, with that crate's optimisation level. This module instantiates it
-//! once: for runs without an observer, and for runs with one boxed [`Observer`]. Dynamic dispatch
-//! then costs a few calls per chunk of a run, and one per event of an observed run.
+//! once: for runs without an observer, and for runs with one boxed [`Observer`], which have one
+//! partition. Dynamic dispatch then costs a few calls per chunk of a run, and one per event of an
+//! observed run.
 
 use tidegate_core::{PathOracle, Time};
 
-use crate::engine::Engine;
 use crate::engine::failure::Failure;
+use crate::engine::run::Run;
+use crate::engine::{Engine, Form};
 use crate::measures::outcome::{FlowRecord, Outcome, Sample};
 use crate::measures::probe::{Observer, Probe};
+use crate::naming::Naming;
 use crate::parallel::communicator::{Communicator, RankFailure};
 use crate::setup::Setup;
 
@@ -32,45 +35,53 @@ pub trait Simulation: Send {
     fn finish(self: Box<Self>) -> Result<Outcome, RankFailure>;
 }
 
-impl<P: Probe> Simulation for Engine<P> {
+impl<P: Probe, N: Naming> Simulation for Run<P, N> {
     fn serve(&mut self) -> Result<(), RankFailure> {
-        Engine::serve(self)
+        Run::serve(self)
     }
     fn now(&self) -> Time {
-        Engine::now(self)
+        Run::now(self)
     }
     fn end(&self) -> Time {
-        Engine::end(self)
+        Run::end(self)
     }
     fn awaited(&self) -> u64 {
-        Engine::awaited(self)
+        Run::awaited(self)
     }
     fn partitions(&self) -> usize {
-        Engine::partitions(self)
+        Run::partitions(self)
     }
     fn ranks(&self) -> usize {
-        Engine::ranks(self)
+        Run::ranks(self)
     }
     fn packet_hops(&self) -> u64 {
-        Engine::packet_hops(self)
+        Run::packet_hops(self)
     }
     fn paths(&self) -> &dyn PathOracle {
-        Engine::paths(self)
+        Run::paths(self)
     }
     fn is_over(&self) -> bool {
-        Engine::is_over(self)
+        Run::is_over(self)
     }
     fn advance_some(&mut self, until: Time, work: u64) -> Result<bool, Failure> {
-        Engine::advance_some(self, until, work)
+        Run::advance_some(self, until, work)
     }
     fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), RankFailure> {
-        Engine::take_finished(self, out)
+        Run::take_finished(self, out)
     }
     fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), RankFailure> {
-        Engine::sample(self, out)
+        Run::sample(self, out)
     }
     fn finish(self: Box<Self>) -> Result<Outcome, RankFailure> {
-        Engine::finish(*self)
+        Run::finish(*self)
+    }
+}
+
+/// The run of an engine, whatever its form.
+fn boxed(engine: Engine) -> Box<dyn Simulation> {
+    match engine.0 {
+        Form::Whole(run) => Box::new(run),
+        Form::Parts(run) => Box::new(run),
     }
 }
 
@@ -79,7 +90,7 @@ impl<P: Probe> Simulation for Engine<P> {
 /// # Errors
 /// As [`Engine::in_partitions`].
 pub fn silent(setup: Setup, partitions: usize) -> Result<Box<dyn Simulation>, String> {
-    Ok(Box::new(Engine::in_partitions(setup, vec![(); partitions])?))
+    Ok(boxed(Engine::in_partitions(setup, vec![(); partitions])?))
 }
 
 /// A run in one partition that reports to `listener`.
@@ -87,7 +98,7 @@ pub fn silent(setup: Setup, partitions: usize) -> Result<Box<dyn Simulation>, St
 /// # Errors
 /// As [`Engine::new`].
 pub fn heard(setup: Setup, listener: Box<dyn Observer>) -> Result<Box<dyn Simulation>, String> {
-    Ok(Box::new(Engine::new(setup, listener)?))
+    Ok(Box::new(Engine::whole(setup, listener)?))
 }
 
 /// A run without an observer in several processes, with at most `partitions` partitions in each.
@@ -99,5 +110,5 @@ pub fn among(
     partitions: usize,
     communicator: Box<dyn Communicator>,
 ) -> Result<Box<dyn Simulation>, String> {
-    Ok(Box::new(Engine::among(setup, vec![(); partitions], communicator)?))
+    Ok(boxed(Engine::among(setup, vec![(); partitions], communicator)?))
 }

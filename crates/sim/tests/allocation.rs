@@ -10,7 +10,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Ecn, MarkAt};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Message, Rate, Span, Time};
-use tidegate_sim::Engine;
+use tidegate_sim::simulation::silent;
 
 struct Counting;
 
@@ -66,10 +66,10 @@ fn steady_state_allocates_nothing_per_packet() {
             let queue = requirements_of(&setup).credit_queue;
             setup.fabric.switches.iter_mut().for_each(|switch| switch.credit_queue = queue);
         }
-        let mut engine = Engine::new(setup, ()).unwrap();
-        engine.advance(Time::ms(3));
+        let mut engine = silent(setup, 1).unwrap();
+        while !engine.advance_some(Time::ms(3), u64::MAX).unwrap() {}
         let (before, hops) = (ALLOCATIONS.load(Ordering::Relaxed), engine.packet_hops());
-        engine.advance(Time::ms(6));
+        while !engine.advance_some(Time::ms(6), u64::MAX).unwrap() {}
         let (allocations, hops) =
             (ALLOCATIONS.load(Ordering::Relaxed) - before, engine.packet_hops() - hops);
         assert!(hops > 50_000, "{}: {hops} packet-hops", protocol.info().name);

@@ -16,10 +16,10 @@ use crate::run_context::RunContext;
 use crate::setup::Setup;
 
 /// A simulation in progress.
-pub struct Engine<P: Probe = ()>(Form<P>);
+pub struct Engine<P: Probe = ()>(pub(crate) Form<P>);
 
 /// A run with one partition avoids the mapping of IDs that several need.
-enum Form<P> {
+pub(crate) enum Form<P> {
     Whole(Run<P, Same>),
     Parts(Run<P, Table>),
 }
@@ -63,6 +63,13 @@ impl<P: Probe> Engine<P> {
             1 => Form::Whole(Run::new(ground, partitioning, probes, None)),
             _ => Form::Parts(Run::new(ground, partitioning, probes, None)),
         }))
+    }
+
+    /// As [`new`](Self::new), without the code for several partitions.
+    pub(crate) fn whole(setup: Setup, probe: P) -> Result<Run<P, Same>, String> {
+        let ground = RunContext::of(setup)?;
+        let partitioning = Partitioning::whole(&ground.setup.fabric);
+        Ok(Run::new(ground, partitioning, vec![probe], None))
     }
 
     /// As [`in_partitions`](Self::in_partitions), in several processes with at most one partition
