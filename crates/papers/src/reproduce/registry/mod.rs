@@ -6,8 +6,11 @@ mod chart;
 mod claim;
 mod comparison;
 mod figure;
+#[cfg(not(embedded))]
+mod folders;
 mod grid;
 mod model;
+mod sources;
 mod table;
 
 use serde::Deserialize;
@@ -20,11 +23,11 @@ pub use claim::Verdict;
 pub(crate) use claim::{Claim, Singles};
 pub(crate) use figure::{Figure, Run};
 pub(crate) use model::Model;
+pub(crate) use sources::RECORDS;
+use sources::{REGISTRY, SCENARIOS};
 pub(crate) use table::Table;
 
 use tidegate_runs::Error;
-
-include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// Number of seeds of every figure, from 1. `--quick` and alternatives use one seed.
 pub(crate) const SEEDS: u64 = 3;
