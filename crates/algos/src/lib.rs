@@ -19,7 +19,10 @@ mod hops;
 mod kit;
 pub mod law;
 mod pace;
+mod setup;
 pub mod windowed;
+
+pub use setup::Setup;
 
 catalog! {
     cc {

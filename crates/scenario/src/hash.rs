@@ -3,6 +3,7 @@
 use core::fmt::Write;
 
 use sha2::{Digest, Sha256};
+use tidegate_algos::Setup;
 
 use crate::plan::Plan;
 
@@ -21,28 +22,25 @@ impl Write for Hasher {
 pub fn content_hash(plan: &Plan) -> String {
     let mut hasher = Hasher(Sha256::new());
     // Destructured, so that the compiler reports a new field. Warnings do not change a run, and the
-    // resolved file is derived from the other fields.
-    let Plan {
-        name,
+    // resolved file and `histograms` are derived from the other fields.
+    let Plan { name, setup, labels, output, warnings: _, resolved: _ } = plan;
+    let Setup {
+        fabric,
+        routing,
+        stacks,
+        connections,
+        bdp_bytes,
+        workload,
         seed,
         duration,
         until_done,
         warmup,
         drain,
-        fabric,
-        routing,
-        stacks,
-        labels,
         weights,
-        connections,
-        bdp_bytes,
-        workload,
         faults,
         stack_time,
-        output,
-        warnings: _,
-        resolved: _,
-    } = plan;
+        histograms: _,
+    } = setup;
     let written = write!(
         hasher,
         "{:?}",

@@ -1,50 +1,21 @@
 //! The plan: a validated scenario.
 
 use core::fmt;
+use core::ops::{Deref, DerefMut};
 
-use tidegate_algos::Stack;
-use tidegate_core::fabric::{Fabric, Routing, StackTime};
-use tidegate_core::faults::Faults;
-use tidegate_core::workload::Workload;
-use tidegate_core::{ConnectionPolicy, Span, Time};
+use tidegate_algos::Setup;
+use tidegate_core::Span;
 
-/// A validated scenario.
+/// A validated scenario: the setup of its run, and its names and results. The fields of the setup
+/// are those of the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Name of the run.
     pub name: String,
-    /// Seed of all random numbers.
-    pub seed: u64,
-    /// End of the simulated time and of the measured window.
-    pub duration: Time,
-    /// Whether the run ends before `duration` when all flows with a size and all finite traffic are
-    /// complete.
-    pub until_done: bool,
-    /// Start of the measured window.
-    pub warmup: Time,
-    /// Longest time after `duration` in which messages may complete; no new messages are submitted.
-    pub drain: Span,
-    /// Hosts, switches, links.
-    pub fabric: Fabric,
-    /// Routing among equal paths.
-    pub routing: Routing,
-    /// The distinct (protocol, parameters) pairs in use; flows name them by number.
-    pub stacks: Vec<Stack>,
+    /// Inputs of the run.
+    pub setup: Setup,
     /// Labels of flows; flows name them by number. The first is "" (unlabelled).
     pub labels: Vec<String>,
-    /// Weight of the messages of each label, under protocols that share links by weight; empty if
-    /// all are equal.
-    pub weights: Vec<u8>,
-    /// How messages share connections.
-    pub connections: ConnectionPolicy,
-    /// Bandwidth-delay product in bytes, if the scenario sets it.
-    pub bdp_bytes: Option<f64>,
-    /// Flows and traffic of the hosts.
-    pub workload: Workload,
-    /// Injected faults.
-    pub faults: Faults,
-    /// Processing time of received packets.
-    pub stack_time: StackTime,
     /// Recorded results.
     pub output: Output,
     /// Warnings of settings that are allowed but probably unintended, such as a protocol outside
@@ -52,6 +23,20 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// The complete scenario in JSON. Loading it gives the same plan.
     pub resolved: serde_json::Value,
+}
+
+impl Deref for Plan {
+    type Target = Setup;
+
+    fn deref(&self) -> &Setup {
+        &self.setup
+    }
+}
+
+impl DerefMut for Plan {
+    fn deref_mut(&mut self) -> &mut Setup {
+        &mut self.setup
+    }
 }
 
 /// Recorded results.

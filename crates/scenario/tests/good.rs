@@ -149,7 +149,7 @@ fn generators_make_the_fabrics_they_name() {
         ("preset = 'dcpim-leaf-spine'", 144, 13, 180),
         ("preset = 'homa-leaf-spine'", 144, 13, 180),
     ] {
-        let fabric = fabric(lines).fabric;
+        let fabric = fabric(lines).setup.fabric;
         assert_eq!(
             (fabric.hosts.len(), fabric.switches.len(), fabric.links.len()),
             (hosts, switches, links),
@@ -170,7 +170,7 @@ fn generators_make_the_fabrics_they_name() {
 #[test]
 fn cores_of_a_fat_tree_may_be_faster() {
     let links = |lines: &str, gbps: u64| {
-        let fabric = fabric(&format!("kind = 'fat-tree'\n{lines}")).fabric;
+        let fabric = fabric(&format!("kind = 'fat-tree'\n{lines}")).setup.fabric;
         let links = fabric.links.iter().filter(|link| link.rate == Rate::gbps(gbps));
         let name = |node| match node {
             Node::Host(_) => "host",
@@ -453,7 +453,7 @@ fn time_series_are_selected() {
         "quantities = ['sent_gbps', 'mean_queue_bytes']\nports = ['tor0>h[1-2]', 'h0>*']",
     ));
     assert_eq!(chosen.output.quantities, ["mean_queue_bytes", "sent_gbps"]);
-    let ports = chosen.output.ports.unwrap();
+    let ports = chosen.output.ports.clone().unwrap();
     let ends = |port: u32| {
         let link = &chosen.fabric.links[port as usize / 2];
         if port.is_multiple_of(2) { (link.a, link.b) } else { (link.b, link.a) }
@@ -558,7 +558,7 @@ fn sizes_come_from_files_and_by_any_spelling() {
 fn weights_belong_to_labels() {
     let weights = |flows: &str| {
         let plan = plan(&format!("{RACKS}\n{flows}"));
-        (plan.labels, plan.weights)
+        (plan.labels, plan.setup.weights)
     };
     let flow = |rest: &str| format!("[[flows]]\nsrc = 'h1'\ndst = 'h6'\n{rest}\n");
     let without = weights(&flow("label = 'a'")).1;
@@ -626,8 +626,9 @@ fn protocol_override_replaces_the_transport() {
          = 'h1'\nprotocol = 'open-loop'\n"
     );
     let text = patched(&text, "m = 0.25", "m = 0.5");
-    let stacks =
-        |name| load(&text, "x.toml", &[Override::protocol("--protocols", name)]).unwrap().stacks;
+    let stacks = |name| {
+        load(&text, "x.toml", &[Override::protocol("--protocols", name)]).unwrap().setup.stacks
+    };
     assert_eq!(value(&stacks("poseidon")[0], "m"), Value::Number(0.5));
     assert_eq!(value(&stacks("swift")[0], "ai"), Value::Number(2.0));
     assert_eq!(stacks("poseidon").len(), 3);
@@ -650,7 +651,7 @@ fn errors_have_parts() {
 fn pfc_settings_are_compiled() {
     let of = |lines: &str| {
         let text = format!("buffer = \"1MB\"\n{lines}");
-        plan(&patched(GRAPH, "buffer = \"unlimited\"\nlatency = \"0ns\"", &text)).fabric
+        plan(&patched(GRAPH, "buffer = \"unlimited\"\nlatency = \"0ns\"", &text)).setup.fabric
     };
     let defaults = Pausing {
         classes: 1 << 7,
@@ -933,7 +934,8 @@ fn sird_published_code_differs_in_rules_and_sthr() {
 #[test]
 fn circuits_follow_the_matchings() {
     let circuits = |more: &str| {
-        let fabric = fabric(&format!("kind = 'reconfigurable'\nmtu = '1000B'\n{more}")).fabric;
+        let fabric =
+            fabric(&format!("kind = 'reconfigurable'\nmtu = '1000B'\n{more}")).setup.fabric;
         let circuits = fabric.circuits.clone().unwrap();
         let ends = fabric.links[circuits.first_link as usize..].iter();
         (ends.map(|link| (link.a, link.b)).collect::<Vec<_>>(), circuits)
@@ -959,7 +961,7 @@ fn circuits_follow_the_matchings() {
 #[test]
 fn presets_match_the_round_trips_of_papers() {
     let reach = |preset: &str| {
-        let fabric = fabric(&format!("preset = '{preset}'")).fabric;
+        let fabric = fabric(&format!("preset = '{preset}'")).setup.fabric;
         tidegate_core::routes::Routes::new(&fabric).unwrap().reach()
     };
     // Homa: "RTTbytes ... about 9.7 KB", section 5.2: hosts and the sender's NIC take 1.5 us each

@@ -1,78 +1,12 @@
-//! The inputs of a run.
+//! The inputs of a run, as the engine reads them.
 
-use tidegate_algos::Stack;
-use tidegate_core::fabric::{Fabric, Routing, StackTime};
-use tidegate_core::faults::Faults;
-use tidegate_core::workload::Workload;
-use tidegate_core::{ConnectionPolicy, HEADER_BYTES, MIN_WIRE_BYTES, PacketSizes, Span, Time};
+pub use tidegate_algos::Setup;
 
 use crate::measures::outcome::Window;
 
-/// The inputs of a run.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Hosts, switches, links.
-    pub fabric: Fabric,
-    /// Policy by which packets choose among equal paths.
-    pub routing: Routing,
-    /// Protocols and their parameters. Flows refer to them by index.
-    pub stacks: Vec<Stack>,
-    /// Policy by which messages share connections.
-    pub connections: ConnectionPolicy,
-    /// Bandwidth-delay product in bytes. `None`: rate of the host times the fabric's largest base
-    /// RTT.
-    pub bdp_bytes: Option<f64>,
-    /// Messages that the hosts send.
-    pub workload: Workload,
-    /// Seed of all random streams.
-    pub seed: u64,
-    /// End of the measured window. Nothing is submitted after it.
-    pub duration: Time,
-    /// Whether the measured window ends when all flows with a size and all finite traffic are
-    /// complete and warm-up is over.
-    pub until_done: bool,
-    /// Start of the measured window.
-    pub warmup: Time,
-    /// Additional time in which messages may complete. Unlimited flows stop at `duration` unless
-    /// this is zero.
-    pub drain: Span,
-    /// Weights of messages by label, for protocols that distinguish tenants. 1 for labels beyond
-    /// the end.
-    pub weights: Vec<u8>,
-    /// Injected faults.
-    pub faults: Faults,
-    /// Processing time of received packets in host software.
-    pub stack_time: StackTime,
-    /// Set to keep histograms of queues at every switch port.
-    pub histograms: bool,
-}
-
-impl Setup {
-    /// Number of messages that must complete before the run ends by itself; `None` if it does not.
-    pub(crate) fn awaited(&self) -> Option<u64> {
-        let hosts = self.fabric.hosts.len() as u32;
-        self.until_done.then(|| self.workload.messages(hosts))
-    }
-
-    /// Sizes of a protocol's packets.
-    pub(crate) fn sizes(&self, stack: u16) -> PacketSizes {
-        self.stacks[stack as usize].sizes()
-    }
-
-    /// Smallest packet of all protocols on the wire.
-    pub(crate) fn least_bytes(&self) -> u32 {
-        let least = self.stacks.iter().map(|stack| stack.sizes().least_bytes).min();
-        least.unwrap_or(MIN_WIRE_BYTES)
-    }
-
-    /// Fewest header bytes of a data packet of all protocols.
-    pub(crate) fn least_header_bytes(&self) -> u32 {
-        let least = self.stacks.iter().map(|stack| stack.sizes().header_bytes).min();
-        least.unwrap_or(HEADER_BYTES)
-    }
-
-    /// The measured window.
-    pub(crate) fn measured(&self) -> Window {
-        Window { from: self.warmup, until: self.duration }
+impl Window {
+    /// The measured window of a run.
+    pub(crate) fn of(setup: &Setup) -> Window {
+        Window { from: setup.warmup, until: setup.duration }
     }
 }

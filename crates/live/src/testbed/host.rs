@@ -22,7 +22,6 @@ use tidegate_sim::{HostAction, MessageStart, NAME_BYTES, OpenHost};
 
 use super::lateness;
 use super::messages::{FromHost, Role, ToHost, read_message, write_message};
-use tidegate_runs::observe::setup;
 use tidegate_runs::{Error, Source, load};
 
 /// Time by which datagrams may be handed to the link early, by the system's clock: the time that it
@@ -123,7 +122,7 @@ struct Host {
 
 impl Host {
     fn new(plan: &Plan, role: &Role) -> Result<Host, String> {
-        let share = OpenHost::new(setup(plan), role.host)?;
+        let share = OpenHost::new(plan.setup.clone(), role.host)?;
         let config = config(plan, role, &share);
         let dilation =
             Dilation { origin: Duration::from_nanos(role.origin_ns), factor: role.dilation };

@@ -30,7 +30,7 @@ use tidegate_sim::{LinkRecord, OpenRows, Outcome};
 use tidegate_switch::{Config, Counts, Places, Report, SoftwareSwitch};
 
 use tidegate_runs::machine::Stopwatch;
-use tidegate_runs::observe::{LiveRun, Measure, Progress, Replay, RunOutput, setup};
+use tidegate_runs::observe::{LiveRun, Measure, Progress, Replay, RunOutput};
 use tidegate_runs::{Destination, Error, Results, RunOptions, interrupt};
 use tidegate_runs::{publish, recorded};
 
@@ -84,7 +84,7 @@ pub fn emulate(
 ) -> Result<RunOutput, Error> {
     let watch = Stopwatch::start();
     refuse(plan)?;
-    let mut rows = OpenRows::new(setup(plan)).map_err(Error::Run)?;
+    let mut rows = OpenRows::new(plan.setup.clone()).map_err(Error::Run)?;
     let replay = Replay::new(plan, rows.paths(), measures)?;
     let there = participants(plan);
     let (mut emulation, mut switch) = Emulation::build(plan, &there, control)?;
@@ -156,14 +156,14 @@ pub fn testbed(
 /// When the plan needs a feature that is only simulated.
 pub fn usual_dilation(plan: &Plan) -> Result<u32, Error> {
     refuse(plan)?;
-    let rows = OpenRows::new(setup(plan)).map_err(Error::Run)?;
+    let rows = OpenRows::new(plan.setup.clone()).map_err(Error::Run)?;
     Ok(dilation(plan, &participants(plan), rows.paths()))
 }
 
 /// # Errors
 /// When the plan needs a feature that is only simulated.
 fn refuse(plan: &Plan) -> Result<(), Error> {
-    let Plan { fabric, .. } = plan;
+    let fabric = &plan.fabric;
     let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
     let sizes = plan.stacks.iter().any(|stack| stack.sizes() != PacketSizes::STANDARD);
     let refused = [
@@ -330,7 +330,7 @@ impl<'a> Emulation<'a> {
         switch: &mut SoftwareSwitch,
         samples: &BTreeSet<Time>,
     ) -> Result<(Report, Queues), Error> {
-        let Plan { warmup, duration, .. } = *self.plan;
+        let (warmup, duration) = (self.plan.warmup, self.plan.duration);
         let mut queues = Queues::new();
         let mut samples = samples.iter().copied().peekable();
         let mut warm = false;
@@ -357,7 +357,7 @@ impl<'a> Emulation<'a> {
 
     /// Lets messages finish, and returns how long that took.
     fn drain(&mut self, switch: &mut SoftwareSwitch) -> Result<Span, Error> {
-        let Plan { duration, drain, .. } = *self.plan;
+        let (duration, drain) = (self.plan.duration, self.plan.drain);
         let mut took = Span::ZERO;
         self.run(switch, |emulation, switch| {
             let now = emulation.now(switch).unwrap_or(Time::ZERO);

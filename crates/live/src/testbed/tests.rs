@@ -29,7 +29,7 @@ fn simulation_only_features_are_refused() {
     };
     for (words, message) in [
         ("faults", refused(&|plan| plan.faults.loss = 0.1)),
-        ("several protocols", refused(&|plan| plan.stacks.push(plan.stacks[0].clone()))),
+        ("several protocols", refused(&|plan| plan.stacks.extend_from_within(..))),
         (
             "whose rate changes",
             refused(&|plan| {

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_core::fabric::Node;
 use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
+use tidegate_sim::partitions_worth;
 use tidegate_sim::simulation::{self, Simulation};
-use tidegate_sim::{Setup, partitions_worth};
 
 use super::observers::{Measures, SharedMeasures};
 use super::{End, Measure, RunOutput, Start};
@@ -14,8 +13,6 @@ use crate::machine::Stopwatch;
 use crate::ranks::Ranks;
 use crate::{Error, interrupt};
 
-/// Default limit of switch ports for queue histograms.
-const HISTOGRAM_PORTS_MAX: usize = 512;
 /// Desired range of the engine's working time between two checks of the interrupt flag.
 const CHUNK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
 
@@ -97,13 +94,13 @@ pub fn drive(
     let watch = Stopwatch::start();
     let observers = SharedMeasures::new(Measures::new(measures));
     let engine = if observers.has_subscriptions() {
-        let (setup, listener) = (setup(plan), Box::new(observers.clone()));
+        let (setup, listener) = (plan.setup.clone(), Box::new(observers.clone()));
         build(control.is_interrupted, || simulation::heard(setup, listener))?
     } else if let Some(among) = control.ranks {
         build_among(plan, among, control.is_interrupted)?
     } else {
         let worth = || partitions_worth(&plan.fabric, control.threads);
-        let (setup, threads) = (setup(plan), control.partitions.unwrap_or_else(worth));
+        let (setup, threads) = (plan.setup.clone(), control.partitions.unwrap_or_else(worth));
         build(control.is_interrupted, move || simulation::silent(setup, threads))?
     };
     pass(plan, engine, &observers, control, &watch)
@@ -122,31 +119,8 @@ pub fn build_among(
     (ranks, parts): (&Ranks, usize),
     is_interrupted: interrupt::InterruptCheck<'_>,
 ) -> Result<Box<dyn Simulation>, Error> {
-    let (setup, communicator) = (setup(plan), ranks.communicator());
+    let (setup, communicator) = (plan.setup.clone(), ranks.communicator());
     build(is_interrupted, move || simulation::among(setup, parts, communicator))
-}
-
-/// Setup of the engine for a plan.
-pub fn setup(plan: &Plan) -> Setup {
-    let ends = plan.fabric.links.iter().flat_map(|link| [link.a, link.b]);
-    let ports = ends.filter(|end| matches!(end, Node::Switch(_))).count();
-    Setup {
-        fabric: plan.fabric.clone(),
-        routing: plan.routing,
-        stacks: plan.stacks.clone(),
-        connections: plan.connections,
-        bdp_bytes: plan.bdp_bytes,
-        workload: plan.workload.clone(),
-        weights: plan.weights.clone(),
-        faults: plan.faults.clone(),
-        stack_time: plan.stack_time,
-        seed: plan.seed,
-        duration: plan.duration,
-        until_done: plan.until_done,
-        warmup: plan.warmup,
-        drain: plan.drain,
-        histograms: plan.output.histograms.unwrap_or(ports <= HISTOGRAM_PORTS_MAX),
-    }
 }
 
 /// Runs the engine to the end.
@@ -172,7 +146,7 @@ fn pass(
         engine.take_finished(&mut finished).map_err(&lost)?;
         measures.lock().flows(plan, finished.drain(..))?;
         if ended.is_none() && engine.end() < plan.duration {
-            ended = Some(Plan { duration: engine.end(), ..plan.clone() });
+            ended.insert(plan.clone()).duration = engine.end();
             measures.lock().ends_at(engine.end());
         }
         let of = ended.as_ref().unwrap_or(plan);

@@ -44,7 +44,7 @@ pub use buffers::{BufferTrace, EVERY};
 pub use circuits::CircuitTrace;
 pub use delivered::Delivered;
 pub use drive::Progress;
-pub use drive::{Control, adapt, build_among, drive, setup};
+pub use drive::{Control, adapt, build_among, drive};
 pub use followed::{Followed, Trajectory};
 pub use lasting::Lasting;
 pub use messages::Messages;

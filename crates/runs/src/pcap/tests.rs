@@ -6,7 +6,6 @@ use std::sync::mpsc::{Sender, channel};
 
 use super::*;
 use crate::headers::{Place, formats};
-use crate::observe::setup;
 use crate::run::{RunOptions, run};
 use crate::tshark::{self, Fields};
 use tidegate_core::wire::{Shown, telemetry};
@@ -85,7 +84,7 @@ impl Observer for Watch {
 /// All departures of the run, by time, then port.
 fn watched(plan: &Plan) -> Vec<Departed> {
     let (to, departures) = channel();
-    let mut engine = heard(setup(plan), Box::new(Watch(to))).unwrap();
+    let mut engine = heard(plan.setup.clone(), Box::new(Watch(to))).unwrap();
     assert!(engine.advance_some(plan.duration, u64::MAX).unwrap());
     drop(engine);
     let mut left: Vec<Departed> = departures.into_iter().collect();

@@ -216,7 +216,9 @@ mod tests {
              transport = {{ protocol = 'swift' }}\nflows = [{{ src = 'h0', dst = 'h3' \
              }}]\n[faults]\n{faults}"
         );
-        crate::load(&text, "x.toml", &[]).map(|plan| plan.faults).map_err(|error| error.to_string())
+        crate::load(&text, "x.toml", &[])
+            .map(|plan| plan.setup.faults)
+            .map_err(|error| error.to_string())
     }
 
     #[test]

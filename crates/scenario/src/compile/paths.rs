@@ -85,7 +85,7 @@ mod tests {
             "duration = '1ms'\nfabric = {fabric}\ntransport = {{ protocol = 'swift' }}\nflows = \
              [{{ src = 'h0', dst = 'h1' }}]"
         );
-        load(&text, "x.toml", &[]).unwrap().fabric
+        load(&text, "x.toml", &[]).unwrap().setup.fabric
     }
 
     fn of(text: &str) -> FabricProperties {

@@ -348,14 +348,14 @@ mod tests {
              }}\ntransport = {{ protocol = 'swift' }}\n\
              flows = [{{ src = 'h0', dst = 'h1' }}]\nswitch = {{ {more} }}"
         );
-        crate::load(&text, "x.toml", &[]).unwrap().fabric
+        crate::load(&text, "x.toml", &[]).unwrap().setup.fabric
     }
 
     /// A fabric of racks with circuits.
     fn racks() -> Fabric {
         let text = "duration = '1ms'\nfabric = { kind = 'reconfigurable', racks = 2 }\n\
                     transport = { protocol = 'swift' }\nflows = [{ src = 'h0', dst = 'h4' }]";
-        crate::load(text, "x.toml", &[]).unwrap().fabric
+        crate::load(text, "x.toml", &[]).unwrap().setup.fabric
     }
 
     /// Calls `query` for protocols "one", "two" and "three" with these requirements.

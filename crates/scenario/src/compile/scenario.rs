@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use tidegate_algos::Protocol;
+use tidegate_algos::{Protocol, Setup};
 use tidegate_core::fabric::{Fabric, Node, Routing};
 use tidegate_core::workload::{Sizes, Traffic, Workload};
 use tidegate_core::{FabricProperties, Span, Time};
@@ -21,6 +21,9 @@ use crate::load;
 use crate::plan::{Counted, Output, Plan, QUANTITIES};
 use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
 use crate::read::table::{Or, Table, Word};
+
+/// Limit of switch ports up to which histograms of queues are the default.
+const HISTOGRAM_PORTS_MAX: usize = 512;
 
 /// Keys of the file.
 pub(crate) const ROOT: &[&[Key]] = &[SECTIONS];
@@ -178,6 +181,12 @@ fn ports(output: &Table, fabric: &Fabric) -> Result<Option<Vec<u32>>, Error> {
     Ok(Some(numbers))
 }
 
+/// Returns the number of switch ports.
+fn switch_ports(fabric: &Fabric) -> usize {
+    let ends = fabric.links.iter().flat_map(|link| [link.a, link.b]);
+    ends.filter(|end| matches!(end, Node::Switch(_))).count()
+}
+
 /// Builds the plan of a checked file. `dir` is the folder of the file, `stem` its name without
 /// extension.
 pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> {
@@ -286,25 +295,29 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         let name = stack.protocol().info().name;
         warnings.extend(warning.map(|warning| format!("{name}: {warning}")));
     }
+    let histograms = output.find("histograms");
     Ok(Plan {
         name,
-        seed: course.seed,
-        duration,
-        until_done,
-        warmup,
-        drain: root.get("drain"),
-        fabric,
-        routing,
-        stacks,
+        setup: Setup {
+            histograms: histograms.unwrap_or_else(|| switch_ports(&fabric) <= HISTOGRAM_PORTS_MAX),
+            fabric,
+            routing,
+            stacks,
+            connections: transport::connections(transport_table),
+            bdp_bytes: set_bdp,
+            workload,
+            seed: course.seed,
+            duration,
+            until_done,
+            warmup,
+            drain: root.get("drain"),
+            weights,
+            faults,
+            stack_time,
+        },
         labels,
-        weights,
-        connections: transport::connections(transport_table),
-        bdp_bytes: set_bdp,
-        workload,
-        faults,
-        stack_time,
         output: Output {
-            histograms: output.find("histograms"),
+            histograms,
             timeseries: match output.get("timeseries") {
                 Or::Word(_) => None,
                 Or::Value(interval) => Some(interval),

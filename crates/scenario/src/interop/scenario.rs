@@ -75,7 +75,7 @@ impl Setting {
 
     /// Builds the setting from an existing scenario.
     pub(super) fn of(base: &Input) -> Result<Setting, Error> {
-        let Fabric { hosts, links, .. } = load(&base.text, &base.name, &[])?.fabric;
+        let Fabric { hosts, links, .. } = load(&base.text, &base.name, &[])?.setup.fabric;
         let document = Tree::document(&Source::file(&base.name, &base.text))?;
         let Raw::Table(entries) = document.raw else { unreachable!("a document is a table") };
         let kept = entries.into_iter().filter(|(key, _)| !OF_FLOWS.contains(&key.as_str()));

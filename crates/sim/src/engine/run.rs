@@ -103,7 +103,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             lookahead: partitioning.lookahead,
             exchange: BoundaryExchange::new(place),
             feed: Feed::new(&ground.setup, partitioning.of_host),
-            rows: Rows::new(fabric.hosts.len(), ground.setup.measured()),
+            rows: Rows::new(fabric.hosts.len(), Window::of(&ground.setup)),
             routes: ground.routes,
             warm: false,
             measured: None,

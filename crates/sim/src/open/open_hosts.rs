@@ -13,7 +13,7 @@ use tidegate_core::{HostContext, Message, MessageId, Path, PathOracle, Span, Tim
 
 use crate::bytes::{Bytes, bytes};
 use crate::fabric::routing::Routing;
-use crate::measures::outcome::FlowRecord;
+use crate::measures::outcome::{FlowRecord, Window};
 use crate::partition::context;
 use crate::run_context::RunContext;
 use crate::setup::Setup;
@@ -134,7 +134,7 @@ impl OpenHost {
             feed: Feed::new(&setup, partitions),
             agenda,
             dependents,
-            flows: Flows::new(hosts, setup.measured(), setup.fabric.mtu),
+            flows: Flows::new(hosts, Window::of(&setup), setup.fabric.mtu),
             submitted: 0,
             endless: BTreeSet::new(),
             arriving: BTreeMap::new(),
@@ -334,7 +334,7 @@ impl OpenRows {
         let ground = ground(setup)?;
         let setup = &ground.setup;
         Ok(OpenRows {
-            rows: Rows::new(setup.fabric.hosts.len(), setup.measured()),
+            rows: Rows::new(setup.fabric.hosts.len(), Window::of(&setup)),
             routing: Routing::new(setup, ground.routes),
             all: Done::default(),
             deliveries: Vec::new(),

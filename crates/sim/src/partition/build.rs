@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::events::{Common, Group};
+use crate::measures::outcome::Window;
 use crate::partition::partitioning::Partitioning;
 use crate::ports::marking::Markings;
 use crate::run_context::RunContext;
@@ -104,7 +105,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                     Host::new(port, setup.stacks.len(), context(setup, &routing, host))
                 })
                 .collect(),
-            flows: Flows::new(fabric.hosts.len(), setup.measured(), fabric.mtu),
+            flows: Flows::new(fabric.hosts.len(), Window::of(setup), fabric.mtu),
             agenda: Agenda::default(),
             dependents,
             ways_to_mark: markings.ways().to_vec(),
