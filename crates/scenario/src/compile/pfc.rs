@@ -4,8 +4,10 @@ use serde_json::{Value as Json, json};
 use tidegate_core::fabric::{Buffer, Fabric, Headroom, Pausing, Switch};
 
 use crate::error::Error;
+use crate::read::check;
 use crate::read::keys::{Default, Key, Optional, Shape, key};
 use crate::read::table::{Or, Table, Word};
+use crate::read::tree::Node;
 
 const BYTES: Shape = Shape::Bytes { min: 0, max: 4_000_000_000 };
 
@@ -61,32 +63,19 @@ pub(crate) static KEYS: &[Key] = &[
 pub(crate) enum PfcSetting {
     Unset,
     Off,
-    /// The settings, and the number of the override that sets them, if one does.
-    On(Pausing, Option<usize>),
+    /// The number of the override that sets it; `None`: `[switch]`.
+    On(Option<usize>),
 }
 
-/// Headroom before the largest packet of the fabric is known.
-const UNRESOLVED: Headroom = Headroom::RoundTrip { packet_bytes: 0 };
-
-/// Settings if the scenario sets none and a protocol requires PFC.
-const DEFAULT: Pausing = Pausing {
-    classes: 1,
-    alpha: 0.125,
-    reserved_bytes: 4_096,
-    headroom: UNRESOLVED,
-    headroom_on_top: false,
-    resume_offset_bytes: 3_072,
-};
-
-/// Reads the table.
-pub(crate) fn pausing(table: &Table) -> Pausing {
+/// Reads the table. The largest packet has `packet_bytes` on the wire.
+fn pausing(table: &Table, packet_bytes: u32) -> Pausing {
     Pausing {
         classes: ((1u16 << table.get::<u64>("classes")) - 1) as u8,
         alpha: table.get("alpha"),
         reserved_bytes: table.get::<u64>("reserved") as u32,
         headroom: match table.get::<Or<u64>>("headroom") {
             Or::Word("three-delays") => Headroom::ThreeDelays,
-            Or::Word(_) => UNRESOLVED,
+            Or::Word(_) => Headroom::RoundTrip { packet_bytes },
             Or::Value(bytes) => Headroom::Bytes(bytes as u32),
         },
         headroom_on_top: table.find::<Word>("headroom_place") == Some(Word("on-top")),
@@ -108,6 +97,8 @@ pub(crate) fn resolve(
     refuse_beside_circuits(table, fabric, setting, requiring)?;
     let levels = fabric.switches.iter().map(|switch| switch.priorities).min().unwrap_or(1);
     let limited = |switch: &Switch| switch.buffer != Buffer::Unlimited;
+    // A protocol requires PFC of a scenario without the key.
+    let defaults = check::table(Node::default("{}"), const { &[KEYS] }, "switch.pfc")?;
     let mut warned = false;
     for (switch, setting) in fabric.switches.iter_mut().zip(setting) {
         let pausing = match (setting, requiring) {
@@ -121,8 +112,11 @@ pub(crate) fn resolve(
                 continue;
             }
             (PfcSetting::Off, None) | (PfcSetting::Unset, None) => continue,
-            (PfcSetting::Unset, Some(_)) => DEFAULT,
-            (&PfcSetting::On(pausing, _), _) => pausing,
+            (PfcSetting::Unset, Some(_)) => pausing(&defaults, packet_bytes),
+            (PfcSetting::On(_), _) => match of(table, setting).get("pfc") {
+                Or::Value(set) => pausing(set, packet_bytes),
+                Or::Word(_) => continue,
+            },
         };
         let classes = pausing.classes.count_ones();
         if classes > levels as u32 {
@@ -131,14 +125,8 @@ pub(crate) fn resolve(
                 format!("at most {levels}, the smallest number of priorities at a switch");
             return Err(of(table, setting).error_found("pfc", found, expected));
         }
-        switch.pausing = Some(Pausing {
-            classes: pausing.classes << (levels as u32 - classes),
-            headroom: match pausing.headroom {
-                Headroom::RoundTrip { .. } => Headroom::RoundTrip { packet_bytes },
-                other => other,
-            },
-            ..pausing
-        });
+        switch.pausing =
+            Some(Pausing { classes: pausing.classes << (levels as u32 - classes), ..pausing });
     }
     for ((switch, setting), kept) in fabric.switches.iter().zip(setting).zip(fabric.kept_bytes()) {
         let Buffer::Shared { bytes, .. } = switch.buffer else { continue };
@@ -200,7 +188,7 @@ fn refuse_beside_circuits(
 /// Returns the table that contains the setting.
 fn of<'a>(table: &'a Table, setting: &PfcSetting) -> &'a Table {
     match setting {
-        &PfcSetting::On(_, Some(change)) => &table.tables("override")[change],
+        &PfcSetting::On(Some(change)) => &table.tables("override")[change],
         _ => table,
     }
 }
@@ -227,7 +215,7 @@ pub(crate) fn json(pausing: Pausing) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::tree::{Node, Source};
+    use crate::read::tree::Source;
 
     /// Whether each switch has PFC, and the number of warnings, under a protocol that may require
     /// PFC.
@@ -238,7 +226,7 @@ mod tests {
              }}]"
         );
         let document = Node::document(&Source::file("x.toml", &text)).unwrap();
-        let root = crate::read::check::table(document, crate::compile::scenario::ROOT, "").unwrap();
+        let root = check::table(document, crate::compile::scenario::ROOT, "").unwrap();
         let (table, fabric): (&Table, &Table) = (root.get("switch"), root.get("fabric"));
         let topology = crate::compile::fabric::topology(fabric).unwrap();
         let mut equipped = crate::compile::switch::equip(table, topology, 1000).unwrap();

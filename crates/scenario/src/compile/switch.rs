@@ -234,7 +234,7 @@ impl Settings {
         }
         match table.find::<Or<&Table>>("pfc") {
             Some(Or::Word(_)) => self.pfc = pfc::PfcSetting::Off,
-            Some(Or::Value(pfc)) => self.pfc = pfc::PfcSetting::On(pfc::pausing(pfc), number),
+            Some(Or::Value(_)) => self.pfc = pfc::PfcSetting::On(number),
             None => {}
         }
         // A preset's keys for a limited buffer are ignored if the user sets an unlimited one.
