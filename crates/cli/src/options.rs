@@ -11,7 +11,7 @@ use crate::{Result, print_stderr};
 /// The scenario and its overrides.
 #[derive(Debug, Group)]
 pub(crate) struct Scenario {
-    /// Scenario file (TOML)
+    /// Scenario file (TOML), or the manifest of a run
     #[arg(value_name = "SCENARIO")]
     pub(crate) path: PathBuf,
     /// Override a key of the scenario, e.g. `fabric.mtu=1500B`; repeatable

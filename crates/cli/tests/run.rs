@@ -67,6 +67,27 @@ fn manifest_content() {
 }
 
 #[test]
+fn manifest_runs_again() {
+    let racks =
+        Place::usual().on("kind = \"leaf-spine\"\nracks = 3\nhosts_per_rack = 1\nspines = 2\n");
+    for place in [Place::usual(), racks] {
+        let (out, again) = (place.arg("out"), place.arg("again"));
+        let seed = i64::MAX.to_string();
+        place.run(&["--out", &out, "--set", "switch.buffer=1MB", "--seed", &seed]).ok();
+        answer(&["run", &place.arg("out/manifest.json"), "--out", &again]).ok();
+        let read = |name: &str| fs::read(place.path(name)).unwrap();
+        assert_eq!(read("out/flows.parquet"), read("again/flows.parquet"));
+        let json = |name: &str| serde_json::from_slice::<Value>(&read(name)).unwrap();
+        assert_eq!(steady(json("out/summary.json")), steady(json("again/summary.json")));
+        let manifest = |folder: &str| {
+            let manifest = json(&format!("{folder}/manifest.json"));
+            (manifest["scenario_hash"].clone(), manifest["scenario"].clone())
+        };
+        assert_eq!(manifest("out"), manifest("again"));
+    }
+}
+
+#[test]
 fn run_is_deterministic_over_threads() {
     let place =
         Place::usual().on("kind = \"leaf-spine\"\nracks = 3\nhosts_per_rack = 1\nspines = 2\n");

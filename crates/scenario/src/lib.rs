@@ -18,6 +18,7 @@ pub mod files;
 mod hash;
 pub mod interop;
 mod load;
+mod manifest;
 mod overrides;
 pub mod plan;
 mod presets;
@@ -48,7 +49,7 @@ pub use template::{template, template_summary, templates};
 /// Size limit of a scenario file, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Compiles the plan of a scenario.
+/// Compiles the plan of a scenario. The text is TOML, or the manifest of a run.
 ///
 /// `origin` is the name of the file. Errors show it, and paths in the scenario are relative to its
 /// folder. The text may come from elsewhere.
@@ -65,7 +66,16 @@ pub fn load(text: &str, origin: &str, overrides: &[Override]) -> Result<Plan, Er
 
 /// Parses a text and applies the overrides.
 fn document(text: &str, origin: &str, overrides: &[Override]) -> Result<Node, Error> {
-    let mut document = Node::document(&Source::file(origin, files::without_mark(text)))?;
+    let text = files::without_mark(text);
+    let source = match manifest::scenario(text) {
+        None => Source::file(origin, text),
+        Some(Ok(toml)) => Source::without_lines(origin, &toml),
+        Some(Err(why)) => {
+            let found = format!("JSON with an error ({why})");
+            return Err(Error::whole(origin, found, "the manifest of a run, or TOML"));
+        }
+    };
+    let mut document = Node::document(&source)?;
     sweep::refuse(&document)?;
     for change in overrides {
         document.set(change)?;

@@ -5,6 +5,7 @@ mod common;
 mod exchange;
 mod good;
 mod mutations;
+mod resolved;
 mod schema;
 mod software;
 mod wrong;

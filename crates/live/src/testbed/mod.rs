@@ -269,8 +269,7 @@ impl<'a> Emulation<'a> {
         let dilation = Dilation { origin: monotonic(), factor: control.dilation };
         let mut key = [0; 32];
         entropy().map_err(|why| Error::Run(why.to_string()))?(&mut key);
-        let scenario = toml::to_string(&tidegate_scenario::resolved(plan));
-        let scenario = scenario.map_err(|why| Error::Run(why.to_string()))?;
+        let scenario = plan.resolved.to_string();
         let role = |&host: &u32| {
             let role = Role {
                 scenario: scenario.clone(),

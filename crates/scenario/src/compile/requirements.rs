@@ -180,7 +180,15 @@ impl<'a> Requirements<'a> {
                         && other.requirements(properties).ecn != requirements.ecn
                 })
             };
-            let keys = self.stacks.set(stack).into_iter().filter(|(_, name)| affects_marking(name));
+            // A default, which a resolved scenario lists, is no intention.
+            let values = stack.values();
+            let is_default = |name: &str| {
+                let default = table.iter().find(|info| info.name == name).map(|info| info.default);
+                let value = values.iter().find(|(other, _)| *other == name);
+                value.map(|&(_, value)| value) == default
+            };
+            let set = self.stacks.set(stack).into_iter();
+            let keys = set.filter(|(_, name)| !is_default(name) && affects_marking(name));
             let keys: Vec<String> = keys.map(|(key, _)| key).collect();
             if !keys.is_empty() {
                 warnings.push(format!(

@@ -15,7 +15,7 @@ pub(crate) struct Source {
     /// Name in messages.
     name: String,
     text: String,
-    /// Whether messages show lines: true for files, false for options.
+    /// Whether messages show lines: true for files, false for options and manifests.
     lines: bool,
     /// Whether it ships with this crate.
     builtin: bool,
@@ -24,6 +24,10 @@ pub(crate) struct Source {
 impl Source {
     pub(crate) fn file(name: &str, text: &str) -> Rc<Source> {
         Rc::new(Source { name: name.into(), text: text.into(), lines: true, builtin: false })
+    }
+    /// A text that was converted from another, whose lines are unknown.
+    pub(crate) fn without_lines(name: &str, text: &str) -> Rc<Source> {
+        Rc::new(Source { name: name.into(), text: text.into(), lines: false, builtin: false })
     }
     pub(crate) fn builtin(name: String, text: &str) -> Rc<Source> {
         Rc::new(Source { name, text: text.into(), lines: true, builtin: true })
@@ -51,7 +55,7 @@ impl Place {
         self.source.builtin
     }
 
-    /// Whether the value comes from an option, not from a file.
+    /// Whether the value comes from an option or a manifest, not from a file that a user wrote.
     pub(crate) fn is_changed(&self) -> bool {
         !self.source.lines
     }

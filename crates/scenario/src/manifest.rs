@@ -1,0 +1,58 @@
+//! Scenarios of manifests, which runs write beside their results as JSON.
+
+use core::fmt::Write;
+
+use serde_json::{Error, Value};
+
+/// Returns the scenario of a manifest as TOML; `None` if the text is TOML. A manifest holds it
+/// under the key `scenario`; the scenario alone is accepted, too.
+pub(crate) fn scenario(text: &str) -> Option<Result<String, Error>> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    let read = |text| -> Result<String, Error> {
+        let json: Value = serde_json::from_str(text)?;
+        let mut toml = String::new();
+        for (key, value) in json.get("scenario").unwrap_or(&json).as_object().into_iter().flatten()
+        {
+            entry(&mut toml, key, value);
+            toml.push('\n');
+        }
+        Ok(toml)
+    };
+    Some(read(text))
+}
+
+/// Adds a key and its value. Strings, numbers and booleans of JSON are TOML. Null is not, and no
+/// resolved scenario has it.
+fn entry(toml: &mut String, key: &str, value: &Value) {
+    write!(toml, "{} = ", Value::from(key)).expect("memory");
+    put(toml, value);
+}
+
+fn put(toml: &mut String, value: &Value) {
+    match value {
+        Value::Array(items) => list(toml, ['[', ']'], items, put),
+        Value::Object(map) => list(toml, ['{', '}'], map, |toml, (key, value)| {
+            entry(toml, key, value);
+        }),
+        other => write!(toml, "{other}").expect("memory"),
+    }
+}
+
+/// Adds items, separated by commas, between the brackets.
+fn list<T>(
+    toml: &mut String,
+    [open, close]: [char; 2],
+    items: impl IntoIterator<Item = T>,
+    add: impl Fn(&mut String, T),
+) {
+    toml.push(open);
+    for (number, item) in items.into_iter().enumerate() {
+        if number > 0 {
+            toml.push_str(", ");
+        }
+        add(toml, item);
+    }
+    toml.push(close);
+}
