@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args as Group;
-use tidegate_workbench::net::{self, EndpointOptions, Mode, NetSummary, SendOptions, ServeOptions};
-use tidegate_workbench::net::{rate_shown, time_shown};
+use tidegate_workbench::net::{
+    self, EndpointOptions, Mode, NetSummary, SendOptions, ServeOptions, Transport, rate_shown,
+    time_shown,
+};
+use tidegate_workbench::options;
 
 use crate::interrupt::interrupt_flag;
 use crate::options::Verbosity;
@@ -64,21 +67,24 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    fn options(&self) -> EndpointOptions {
-        EndpointOptions {
-            protocol: self.protocol.clone(),
-            params: self.params.clone(),
-            rate: self.rate.clone(),
-            datagram: self.datagram.clone(),
-            base_rtt: self.base_rtt.clone(),
-            bdp: self.bdp.clone(),
+    fn options(&self) -> Result<EndpointOptions> {
+        let datagram = parsed(options::bytes, "--datagram", self.datagram.as_deref())?;
+        let busy_poll = parsed(options::duration, "--busy-poll", self.busy_poll.as_deref())?;
+        Ok(EndpointOptions {
+            datagram: datagram.map(|bytes| bytes as usize),
+            base_rtt: parsed(options::interval, "--base-rtt", self.base_rtt.as_deref())?,
+            bdp_bytes: parsed(options::bytes, "--bdp", self.bdp.as_deref())?,
             hops: self.hops,
-            switches: self.switches.clone(),
+            switches: net::switches(&self.switches)?,
             priorities: self.priorities,
             key: self.key.clone(),
             no_offloads: self.no_offloads,
-            busy_poll: self.busy_poll.clone(),
-        }
+            busy_poll: busy_poll.unwrap_or_default(),
+            ..EndpointOptions::new(
+                Transport::parse(&self.protocol, &self.params)?,
+                options::rate("--rate", &self.rate)?,
+            )
+        })
     }
 
     fn notice(&self) -> impl Fn(&str) {
@@ -142,15 +148,27 @@ pub(crate) struct Send {
     endpoint: Endpoint,
 }
 
-/// Parses a duration.
+/// Parses the value of an option, if it is set.
+fn parsed<T, E>(
+    parse: fn(&str, &str) -> std::result::Result<T, E>,
+    option: &str,
+    text: Option<&str>,
+) -> Result<Option<T>>
+where
+    Error: From<E>,
+{
+    Ok(text.map(|text| parse(option, text)).transpose()?)
+}
+
+/// Parses a duration. The parser of arguments names the option and the value in its message.
 fn duration(text: &str) -> std::result::Result<Duration, String> {
-    net::duration(text).ok_or_else(|| "expected a time such as 10s".to_owned())
+    options::duration("", text).map_err(|error| format!("expected {}", error.expected))
 }
 
 pub(crate) fn serve(args: &Serve) -> Result<String> {
     let notice = args.endpoint.notice();
     let summary = net::serve(&ServeOptions {
-        endpoint: args.endpoint.options(),
+        endpoint: args.endpoint.options()?,
         listen: args.listen,
         duration: args.duration,
         once: args.once,
@@ -163,16 +181,16 @@ pub(crate) fn serve(args: &Serve) -> Result<String> {
 pub(crate) fn send(args: &Send) -> Result<String> {
     let notice = args.endpoint.notice();
     let mode = match &args.load {
-        Some(load) => Mode::Open(load.clone()),
+        Some(load) => Mode::Open(options::load("--load", load)?),
         None => Mode::Closed(args.streams),
     };
     let found = args.to.to_socket_addrs().ok().and_then(|mut all| all.next());
     let to = found.ok_or_else(|| net::no_address(&args.to))?;
     let summary = net::send(&SendOptions {
-        endpoint: args.endpoint.options(),
+        endpoint: args.endpoint.options()?,
         to,
         from: args.from,
-        size: args.size.clone(),
+        sizes: options::sizes("--size", &args.size)?,
         reply: args.reply,
         mode,
         duration: args.duration,

@@ -192,7 +192,7 @@ fn wrong_options() {
     for (args, expected) in [
         (&["--protocol", "hpcc"][..], "hpcc needs per-hop records of the network"),
         (&["--protocol", "swft"], "did you mean \"swift\"?"),
-        (&["--rate", "fast"], "--rate"),
+        (&["--rate", "fast"], "tidegate: --rate: found fast, expected a rate such as"),
         (&["--param", "nothing"], "expected name=value"),
         (&["--param", "header_bytes=40"], "tidegate: --param: found header_bytes = 40 and"),
         (&["--datagram", "70000B"], "tidegate: --datagram: found 70000, expected 576 to 65507"),
@@ -201,14 +201,20 @@ fn wrong_options() {
         (&["--priorities", "9"], "tidegate: --priorities: found 9, expected 1 to 8"),
         (&["--protocol", "dcpim"], "tidegate: --base-rtt: found none, expected the same on all"),
         (&["--switches", "magic"], "expected some of ecn, core-ecn"),
-        (&["--size", "huge"], "--size"),
+        (&["--size", "huge"], "tidegate: --size: found huge, expected a size such as"),
         (&["--key", "/nowhere/key"], "--key: /nowhere/key"),
         (&["--size", "100MB"], "--size: found messages of up to 100000000 bytes"),
         (&["--streams", "0"], "--streams"),
         (&["--count", "0"], "--count"),
         (&["--from", "[::1]:0"], "--from: found [::1]:0"),
         (&["--from", "192.0.2.1:0"], "--from: 192.0.2.1:0: "),
-        (&["--busy-poll", "soon"], "--busy-poll: found \"soon\", expected a time such as 50us"),
+        (
+            &["--busy-poll", "soon"],
+            "tidegate: --busy-poll: found soon, expected a duration such as",
+        ),
+        (&["--load", "11"], "tidegate: --load: found 11, expected a number from"),
+        (&["--duration", "5"], "expected a duration with a unit, such as"),
+        (&["--param", "min_rto=soon"], "tidegate: --param: min_rto: found soon, expected"),
     ] {
         let said = wrong(args);
         assert!(said.contains(expected) && said.lines().count() <= 3, "{args:?}: {said}");

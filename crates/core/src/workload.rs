@@ -241,6 +241,19 @@ impl Workload {
         for traffic in self.traffic.iter().filter(|traffic| traffic.stack == stack) {
             traffic.mix(hosts, until, &mut points);
         }
+        SizeMix::ordered(points)
+    }
+}
+
+impl SizeMix {
+    /// The mix of one generator, which produces a message per second.
+    pub fn of(sizes: &Sizes) -> SizeMix {
+        let mut points = Vec::new();
+        sizes.mix(1.0, &mut points);
+        SizeMix::ordered(points)
+    }
+
+    fn ordered(mut points: Vec<(u64, f64)>) -> SizeMix {
         points.retain(|&(bytes, rate)| bytes != Message::UNLIMITED && rate > 0.0);
         points.sort_by_key(|&(bytes, _)| bytes);
         points.dedup_by(|next, last| {
@@ -321,6 +334,22 @@ impl Distribution {
 }
 
 impl Sizes {
+    /// Mean size in bytes.
+    pub fn mean_bytes(&self) -> f64 {
+        match self {
+            Sizes::Fixed(bytes) => *bytes as f64,
+            Sizes::Drawn(distribution) => distribution.mean_bytes,
+        }
+    }
+
+    /// Largest size in bytes.
+    pub fn largest_bytes(&self) -> f64 {
+        match self {
+            Sizes::Fixed(bytes) => *bytes as f64,
+            Sizes::Drawn(distribution) => distribution.points.last().map_or(0.0, |&(size, _)| size),
+        }
+    }
+
     /// Adds the sizes, each with its part of `rate` messages per second.
     fn mix(&self, rate: f64, out: &mut Vec<(u64, f64)>) {
         let Sizes::Drawn(distribution) = self else {

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use tidegate_algos::Protocol;
 use tidegate_core::params::Value;
+use tidegate_core::workload::Sizes;
 use tidegate_core::{Rate, Span};
 use tidegate_endpoint::host::{Host, Peer};
 use tidegate_endpoint::node::Config;
 use tidegate_endpoint::session::Key;
-use tidegate_live::net::{EndpointOptions, Mode, NetSummary, SendOptions, USUAL, send};
+use tidegate_live::net::{EndpointOptions, Mode, NetSummary, SendOptions, Transport, USUAL, send};
 use tidegate_runs::Error;
 
 /// Notice of `send` before each pause.
@@ -56,16 +57,10 @@ fn sent(
 ) -> (Result<NetSummary, Error>, Vec<String>) {
     let (lines, interrupted) = (RefCell::new(Vec::new()), AtomicBool::new(false));
     let outcome = send(&SendOptions {
-        endpoint: EndpointOptions {
-            protocol: USUAL.to_owned(),
-            rate: "1Gbps".to_owned(),
-            hops: 1,
-            priorities: 1,
-            ..EndpointOptions::default()
-        },
+        endpoint: EndpointOptions::new(Transport::parse(USUAL, &[]).unwrap(), Rate::gbps(1)),
         to,
         from: None,
-        size: "1KB".to_owned(),
+        sizes: Sizes::Fixed(1_000),
         reply: None,
         mode: Mode::Closed(1),
         duration: Duration::from_secs(5),

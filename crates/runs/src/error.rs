@@ -68,6 +68,12 @@ pub enum Results {
     Aggregate(Aggregate),
 }
 
+impl From<tidegate_scenario::Error> for Error {
+    fn from(error: tidegate_scenario::Error) -> Error {
+        Error::scenario(error)
+    }
+}
+
 impl Error {
     /// All was run, and results cannot be written.
     pub fn unwritten(results: Results, why: Error) -> Error {

@@ -19,6 +19,7 @@ mod hash;
 pub mod interop;
 mod load;
 mod manifest;
+pub mod options;
 mod overrides;
 pub mod plan;
 mod presets;

@@ -1,7 +1,7 @@
 //! Offered load of generated traffic, and warnings if it exceeds the capacity of links.
 
 use tidegate_core::fabric::{Fabric, Node};
-use tidegate_core::workload::{Pattern, Sizes, Traffic};
+use tidegate_core::workload::{Pattern, Traffic};
 use tidegate_core::{Span, Time};
 
 use crate::read::table::Table;
@@ -9,10 +9,7 @@ use crate::read::table::Table;
 /// Payload that a block of traffic offers between its start and stop, in bit/s; `None` if it has no
 /// rate.
 pub fn asked_bps(traffic: &Traffic) -> Option<f64> {
-    let mean_bytes = match &traffic.sizes {
-        Sizes::Fixed(bytes) => *bytes as f64,
-        Sizes::Drawn(distribution) => distribution.mean_bytes,
-    };
+    let mean_bytes = traffic.sizes.mean_bytes();
     let (messages, every_ps) = match &traffic.pattern {
         Pattern::Poisson { senders, mean_gap_ps, .. } => (senders.len(), *mean_gap_ps),
         Pattern::RotatingIncast { senders, gap_ps, .. } => (senders.len(), *gap_ps),

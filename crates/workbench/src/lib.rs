@@ -27,8 +27,8 @@ pub use tidegate_runs::{
 };
 pub use tidegate_scenario::interop::Format;
 pub use tidegate_scenario::{
-    Distributed, Override, Plan, SoftwareSwitch, content_hash, distributions, magnitude, resolved,
-    template_summary, templates,
+    Distributed, Override, Plan, SoftwareSwitch, content_hash, distributions, magnitude, options,
+    resolved, template_summary, templates,
 };
 
 /// The example of a protocol in the document compiles.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use tidegate_algos::Stack;
+use tidegate_core::workload::SizeMix;
 use tidegate_core::{
     ConnectionPolicy, HEADER_BYTES, Hop, HostContext, MAX_HOPS, MIN_WIRE_BYTES, Need, PacketSizes,
     Rate, Span, wire::START_BYTES,
@@ -115,8 +116,8 @@ impl Default for Limits {
 pub enum ConfigError {
     /// A value is outside its range.
     Range {
-        /// The name of the value.
-        what: &'static str,
+        /// The setting that has the value.
+        what: Setting,
         /// The value.
         found: String,
         /// The allowed range.
@@ -129,6 +130,48 @@ pub enum ConfigError {
         /// The missing functions.
         needs: Vec<Need>,
     },
+}
+
+/// A setting with a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// [`Config::rate`].
+    Rate,
+    /// [`Config::datagram`].
+    Datagram,
+    /// [`Config::base_rtt`].
+    BaseRtt,
+    /// [`Config::hops`].
+    Hops,
+    /// [`Config::priorities`].
+    Priorities,
+    /// Parameters of [`Config::stack`] that declare sizes of packets.
+    Sizes,
+    /// [`Limits::peers`].
+    Peers,
+    /// [`Limits::message_bytes`].
+    MessageBytes,
+    /// [`Limits::unread_bytes`].
+    UnreadBytes,
+    /// [`Limits::silence`].
+    Silence,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Setting::Rate => "rate",
+            Setting::Datagram => "datagram",
+            Setting::BaseRtt => "base RTT",
+            Setting::Hops => "hops",
+            Setting::Priorities => "priorities",
+            Setting::Sizes => "sizes of packets",
+            Setting::Peers => "peers",
+            Setting::MessageBytes => "message bytes",
+            Setting::UnreadBytes => "unread bytes",
+            Setting::Silence => "silence",
+        })
+    }
 }
 
 impl fmt::Display for ConfigError {
@@ -192,6 +235,16 @@ impl Config {
         Config { burst, most_held, ..Config::new(stack, key, rate) }
     }
 
+    /// Adapts the protocol to the sizes of the messages that will be sent. Returns a warning if the
+    /// protocol expects other sizes.
+    ///
+    /// # Errors
+    /// As for a node with this configuration.
+    pub fn fit(&mut self, sizes: &SizeMix) -> Result<Option<String>, ConfigError> {
+        let properties = self.context(0)?.properties();
+        Ok(self.stack.fit(&properties, sizes))
+    }
+
     /// Creates the transport's context from the values that are known before the first session.
     pub(super) fn context(&self, seed: u64) -> Result<HostContext, ConfigError> {
         self.check()?;
@@ -219,7 +272,7 @@ impl Config {
         let needs: Vec<_> = requirements.needs().filter(|need| !has(need)).collect();
         if requirements.same_clock && self.base_rtt.is_none() {
             return Err(ConfigError::Range {
-                what: "base RTT",
+                what: Setting::BaseRtt,
                 found: "none".into(),
                 allowed: "the same on all hosts, which synchronise by it".into(),
             });
@@ -299,37 +352,37 @@ impl Config {
                 format!("header_bytes = {header_bytes} and control_bytes = {control_bytes}");
             let allowed = "no header_bytes, control_bytes or smallest_credit below 84, because \
                            packets on a network have their real sizes";
-            return range("param", &found, allowed.into());
+            return range(Setting::Sizes, &found, allowed.into());
         }
         if self.rate < Rate::mbps(1) || self.rate > Rate::gbps(1_600) {
-            return range("rate", &self.rate, "1Mbps to 1600Gbps".into());
+            return range(Setting::Rate, &self.rate, "1Mbps to 1600Gbps".into());
         }
         if !(LEAST_DATAGRAM..=MOST_DATAGRAM).contains(&self.datagram) {
             let allowed = format!("{LEAST_DATAGRAM} to {MOST_DATAGRAM} bytes");
-            return range("datagram", &self.datagram, allowed);
+            return range(Setting::Datagram, &self.datagram, allowed);
         }
         if !(1..=MAX_HOPS as u32).contains(&self.hops) {
-            return range("hops", &self.hops, format!("1 to {MAX_HOPS}"));
+            return range(Setting::Hops, &self.hops, format!("1 to {MAX_HOPS}"));
         }
         if !(1..=8).contains(&self.priorities) {
-            return range("priorities", &self.priorities, "1 to 8".into());
+            return range(Setting::Priorities, &self.priorities, "1 to 8".into());
         }
         let Limits { peers, message_bytes, unread_bytes, silence } = self.limits;
         if !(1..=1 << 16).contains(&peers) {
-            return range("peers", &peers, "1 to 65536".into());
+            return range(Setting::Peers, &peers, "1 to 65536".into());
         }
         if message_bytes == 0 || message_bytes > 1 << 40 {
-            return range("message bytes", &message_bytes, "1B to 1TiB".into());
+            return range(Setting::MessageBytes, &message_bytes, "1B to 1TiB".into());
         }
         if unread_bytes < message_bytes {
             let allowed = format!("at least {message_bytes}, the maximum message");
-            return range("unread bytes", &unread_bytes, allowed);
+            return range(Setting::UnreadBytes, &unread_bytes, allowed);
         }
         if unread_bytes > MOST_UNREAD {
-            return range("unread bytes", &unread_bytes, format!("at most {MOST_UNREAD}"));
+            return range(Setting::UnreadBytes, &unread_bytes, format!("at most {MOST_UNREAD}"));
         }
         if silence < Span::ms(100) {
-            return range("silence", &silence, "at least 100ms".into());
+            return range(Setting::Silence, &silence, "at least 100ms".into());
         }
         Ok(())
     }

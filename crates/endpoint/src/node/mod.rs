@@ -36,7 +36,7 @@ use crate::session::header::control::{Blocked, ControlMessage, Limit, Ping, Pong
 use crate::session::header::{Control, Data, Header};
 use crate::session::keys::{Cookies, TAG_BYTES};
 
-pub use config::{Config, ConfigError, Delivery, Limits, Sizes};
+pub use config::{Config, ConfigError, Delivery, Limits, Setting, Sizes};
 pub use event::{Event, Gone, PeerId, Piece, SendError, Terms, Ticket};
 #[cfg(feature = "testing")]
 pub use hostile::hostile;

@@ -19,7 +19,7 @@ use tidegate_core::params::Value;
 use tidegate_core::{Rate, Span};
 use tidegate_endpoint::driver::Driver;
 use tidegate_endpoint::host::{BindError, Completion, Error, Host, Message, Peer, Request};
-use tidegate_endpoint::node::{Config, ConfigError, Gone, Node, entropy};
+use tidegate_endpoint::node::{Config, ConfigError, Gone, Node, Setting, entropy};
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 
@@ -346,7 +346,7 @@ fn bind_errors() {
         other => panic!("{other:?}"),
     }
     match Host::bind(anywhere(), Config { hops: 0, ..config() }) {
-        Err(BindError::Config(ConfigError::Range { what, .. })) => assert_eq!(what, "hops"),
+        Err(BindError::Config(ConfigError::Range { what, .. })) => assert_eq!(what, Setting::Hops),
         other => panic!("{other:?}"),
     }
 }

@@ -11,17 +11,17 @@ mod serve;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidegate_algos::Protocol;
-use tidegate_core::workload::{Sizes, Traffic};
+use tidegate_algos::{Protocol, Stack};
+use tidegate_core::workload::{SizeMix, Sizes};
 use tidegate_core::{Need, Rate, Span};
 use tidegate_endpoint::driver::Driver;
-use tidegate_endpoint::node::{self, Config, ConfigError, Gone, Node, PeerId};
+use tidegate_endpoint::node::{self, Config, ConfigError, Gone, Node, PeerId, Setting};
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
-use tidegate_scenario::{Override, load, magnitude};
+use tidegate_scenario::options;
 
 use tidegate_runs::Error;
 
@@ -53,46 +53,61 @@ const ETHERNET_DATAGRAM: usize = 1_472;
 const LOOPBACK_DATAGRAM: usize = 8_972;
 /// Key of endpoints that have none: any other endpoint without a key can communicate with them.
 const NO_KEY: &[u8] = b"no key";
-/// The fabric that an endpoint assumes. Options change it as `--set` changes a scenario, so that
-/// quantities and parameters are parsed in one way.
-const FABRIC: &str = r#"
-duration = "1ms"
-warmup = "0ms"
-[fabric]
-kind = "star"
-hosts = 2
-mtu = "1024B"
-host_link = { rate = "1Gbps", delay = "1us" }
-[[traffic]]
-kind = "poisson"
-label = "messages"
-sizes = "1MB"
-load = 0.5
-"#;
+/// Messages that a server is prepared for: those of a sender without `--size`.
+const USUAL_SIZES: Sizes = Sizes::Fixed(1_000_000);
 
 /// The default protocol.
 pub const USUAL: &str = Protocol::USUAL.info().name;
 
-/// Options of an endpoint, as written on the command line.
-#[derive(Clone, Debug, Default)]
+/// A protocol with its parameters.
+#[derive(Clone, Debug)]
+pub struct Transport {
+    stack: Stack,
+    /// Parameters that differ from those in a simulated fabric, `name=value`.
+    set: Vec<String>,
+}
+
+impl Transport {
+    /// A protocol and parameters to change, `name=value`, as the options `--protocol` and `--param`
+    /// name them.
+    ///
+    /// # Errors
+    /// If the protocol or a parameter is unknown, or a value is invalid.
+    pub fn parse(protocol: &str, params: &[String]) -> Result<Transport, Error> {
+        let protocol = options::protocol("--protocol", protocol)?;
+        let mut stack = protocol.stack();
+        let mut set = BTreeMap::from_iter(live_params(&stack));
+        for param in params {
+            let (name, value) = param
+                .split_once('=')
+                .ok_or_else(|| usage("--param", format!("found {param:?}, expected name=value")))?;
+            set.insert(name.trim(), value.trim());
+        }
+        let values = set.iter().map(|(name, value)| (*name, *value));
+        options::parameters("--param", &mut stack, values)?;
+        let set = set.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        Ok(Transport { stack, set })
+    }
+}
+
+/// Options of an endpoint.
+#[derive(Clone, Debug)]
 pub struct EndpointOptions {
     /// The protocol.
-    pub protocol: String,
-    /// Parameters to change, `name=value`.
-    pub params: Vec<String>,
+    pub transport: Transport,
     /// Rate of the link.
-    pub rate: String,
+    pub rate: Rate,
     /// UDP payload of a full packet; `None`: the usual value for the network at that address, and
     /// for a sender, the value of the peer.
-    pub datagram: Option<String>,
+    pub datagram: Option<usize>,
     /// Round-trip time on an empty network.
-    pub base_rtt: Option<String>,
+    pub base_rtt: Option<Span>,
     /// Bandwidth-delay product.
-    pub bdp: Option<String>,
+    pub bdp_bytes: Option<u64>,
     /// Switches on the path.
     pub hops: u32,
     /// Functions of the switches.
-    pub switches: Vec<String>,
+    pub switches: Vec<Need>,
     /// Number of strict priorities of the network.
     pub priorities: u8,
     /// File with the key.
@@ -100,7 +115,26 @@ pub struct EndpointOptions {
     /// Disables segmentation and coalescing of datagrams.
     pub no_offloads: bool,
     /// How long the socket is polled before the thread sleeps.
-    pub busy_poll: Option<String>,
+    pub busy_poll: Duration,
+}
+
+impl EndpointOptions {
+    /// Options of a link with this rate behind one switch without functions.
+    pub fn new(transport: Transport, rate: Rate) -> EndpointOptions {
+        EndpointOptions {
+            transport,
+            rate,
+            datagram: None,
+            base_rtt: None,
+            bdp_bytes: None,
+            hops: 1,
+            switches: Vec::new(),
+            priorities: 1,
+            key: None,
+            no_offloads: false,
+            busy_poll: Duration::ZERO,
+        }
+    }
 }
 
 /// Functions of switches, by the name on the command line.
@@ -121,32 +155,25 @@ struct Endpoint {
     protocol: &'static str,
     rate: Rate,
     settings: Settings,
-    sizes: Sizes,
-    /// Mean number of messages per second that produce the requested load.
-    load: f64,
+}
+
+/// Functions of switches, by the names that `--switches` lists.
+///
+/// # Errors
+/// If a name is unknown.
+pub fn switches(names: &[String]) -> Result<Vec<Need>, Error> {
+    let need = |name: &String| {
+        let known = SWITCHES.iter().find(|(known, _)| known == name);
+        let names = || SWITCHES.map(|(name, _)| name).join(", ");
+        known.map(|&(_, need)| need).ok_or_else(|| {
+            usage("--switches", format!("found {name:?}, expected some of {}", names()))
+        })
+    };
+    names.iter().map(need).collect()
 }
 
 fn usage(option: &'static str, message: impl Into<String>) -> Error {
     Error::Usage { option, message: message.into() }
-}
-
-/// Parses a quantity of an option.
-fn quantity(option: &'static str, text: &str, unit: &str, example: &str) -> Result<f64, Error> {
-    let known = magnitude(text).filter(|&(value, of)| of == unit && value > 0.0);
-    known.map(|(value, _)| value).ok_or_else(|| {
-        usage(option, format!("found {text:?}, expected a quantity such as {example}"))
-    })
-}
-
-fn span(option: &'static str, text: &str) -> Result<Span, Error> {
-    quantity(option, text, "us", "20us").map(Span::from_us_f64)
-}
-
-/// Parses a duration in the format of scenarios.
-pub fn duration(text: &str) -> Option<Duration> {
-    let (us, _) =
-        magnitude(text).filter(|&(us, unit)| unit == "us" && (0.0..1e12).contains(&us))?;
-    Some(Duration::from_nanos((us * 1e3) as u64))
 }
 
 /// Error for a host without an address.
@@ -157,8 +184,9 @@ pub fn no_address(host: &str) -> Error {
     )
 }
 
-fn key(options: &EndpointOptions) -> Result<Key, Error> {
-    let Some(path) = &options.key else { return Ok(Key::new(NO_KEY)) };
+/// The key in a file; without one, [`NO_KEY`].
+fn key(path: Option<&Path>) -> Result<Key, Error> {
+    let Some(path) = path else { return Ok(Key::new(NO_KEY)) };
     let bytes = tidegate_scenario::files::read(path, 1 << 20)
         .map_err(|why| usage("--key", format!("{}: {why}", path.display())))?;
     let secret = unhex(&bytes).unwrap_or(bytes);
@@ -182,10 +210,9 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
 }
 
-/// Parameters of that protocol that have other defaults than in a simulated fabric.
-fn live_params(protocol: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let values = Protocol::named(protocol).map(|protocol| protocol.stack().values());
-    let names: Vec<_> = values.into_iter().flatten().map(|(name, _)| name).collect();
+/// Parameters of a protocol that have other defaults than in a simulated fabric.
+fn live_params(stack: &Stack) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let names: Vec<_> = stack.values().into_iter().map(|(name, _)| name).collect();
     LIVE_PARAMS.into_iter().filter(move |(name, _)| names.contains(name))
 }
 
@@ -207,112 +234,64 @@ fn misconfigured(why: &ConfigError) -> Error {
             usage("--protocol", format!("{why}: {options}"))
         }
         ConfigError::Range { what, found, allowed } => {
-            let known = ["--rate", "--datagram", "--hops", "--param", "--priorities", "--base-rtt"];
-            let name = format!("--{}", what.to_lowercase().replace(' ', "-"));
-            match known.into_iter().find(|option| *option == name) {
-                Some(option) => usage(option, format!("found {found}, expected {allowed}")),
-                None => Error::Run(why.to_string()),
-            }
+            let option = match what {
+                Setting::Rate => "--rate",
+                Setting::Datagram => "--datagram",
+                Setting::BaseRtt => "--base-rtt",
+                Setting::Hops => "--hops",
+                Setting::Priorities => "--priorities",
+                Setting::Sizes => "--param",
+                Setting::Peers
+                | Setting::MessageBytes
+                | Setting::UnreadBytes
+                | Setting::Silence => return Error::Run(why.to_string()),
+            };
+            usage(option, format!("found {found}, expected {allowed}"))
         }
     }
 }
 
 impl Endpoint {
-    /// Opens an endpoint at the address of `option`, with datagrams of `datagram` bytes unless the
-    /// options set another size. `sizes` and `load_of` describe the messages that it will send.
+    /// Opens an endpoint at the address of `option` for messages of these sizes, with datagrams of
+    /// `datagram` bytes unless the options set another size.
     fn open(
         options: &EndpointOptions,
         datagram: usize,
         (option, address): (&'static str, SocketAddr),
-        sizes: Option<&str>,
-        load_of: Option<&str>,
+        sizes: &Sizes,
     ) -> Result<Endpoint, Error> {
-        let mut changes = vec![
-            Override::protocol("--protocol", &options.protocol),
-            Override::option("--rate", "fabric.host_link.rate", &options.rate),
-        ];
-        let mut params = BTreeMap::from_iter(live_params(&options.protocol));
-        for param in &options.params {
-            let (name, value) = param
-                .split_once('=')
-                .ok_or_else(|| usage("--param", format!("found {param:?}, expected name=value")))?;
-            params.insert(name.trim(), value.trim());
-        }
-        for (name, value) in &params {
-            let key = format!("transport.params.{name}");
-            changes.push(Override::option("--param", &key, value));
-        }
-        let of_traffic = [("--size", "sizes", sizes), ("--load", "load", load_of)];
-        for (option, key, value) in of_traffic {
-            if let Some(value) = value {
-                let key = format!("traffic.messages.{key}");
-                changes.push(Override::option(option, &key, value));
-            }
-        }
-        let plan = load(FABRIC, "the fabric behind it", &changes)
-            .map_err(|why| Error::Scenario(why.to_string()))?;
-        let (Some(stack), Some(traffic)) = (plan.stacks.first(), plan.workload.traffic.first())
-        else {
-            return Err(Error::Run("the fabric behind an endpoint has no traffic".into()));
-        };
-        let rate = plan.fabric.links.first().map_or(Rate::gbps(1), |link| link.rate);
-        let datagram = match &options.datagram {
-            Some(text) => quantity("--datagram", text, "B", "1472B")? as usize,
-            None => datagram,
-        };
+        let EndpointOptions { transport: Transport { stack, set }, rate, .. } = options;
         let mut config = Config {
-            datagram,
+            datagram: options.datagram.unwrap_or(datagram),
+            base_rtt: options.base_rtt,
+            bdp_bytes: options.bdp_bytes.map(|bytes| bytes as f64),
             hops: options.hops,
+            switches: options.switches.clone(),
             priorities: options.priorities,
-            connections: plan.connections,
-            ..Config::real(stack.clone(), key(options)?, rate)
+            ..Config::real(stack.clone(), key(options.key.as_deref())?, *rate)
         };
-        config.base_rtt = options.base_rtt.as_deref().map(|t| span("--base-rtt", t)).transpose()?;
-        let bdp = options.bdp.as_deref().map(|text| quantity("--bdp", text, "B", "100KB"));
-        config.bdp_bytes = bdp.transpose()?;
         config.limits.silence = SILENCE;
-        for name in &options.switches {
-            let known = SWITCHES.iter().find(|(known, _)| known == name);
-            let names = || SWITCHES.map(|(name, _)| name).join(", ");
-            let &(_, need) = known.ok_or_else(|| {
-                usage("--switches", format!("found {name:?}, expected some of {}", names()))
-            })?;
-            config.switches.push(need);
-        }
         if options.priorities > 1 {
             config.switches.push(Need::Priorities);
         }
+        config.fit(&SizeMix::of(sizes)).map_err(|why| misconfigured(&why))?;
+        let settings = Settings {
+            rate_gbps: rate.as_bps() as f64 / 1e9,
+            datagram_bytes: config.datagram as u64,
+            params: set.clone(),
+        };
         let entropy = node::entropy().map_err(|why| Error::Run(why.to_string()))?;
         let node = Node::new(config, entropy).map_err(|why| misconfigured(&why))?;
         let socket_options = SocketOptions {
             segment: !options.no_offloads,
             coalesce: !options.no_offloads,
-            busy_poll: options.busy_poll.as_deref().map_or(Ok(Duration::ZERO), |text| {
-                duration(text).ok_or_else(|| {
-                    usage("--busy-poll", format!("found {text:?}, expected a time such as 50us"))
-                })
-            })?,
+            busy_poll: options.busy_poll,
             ..SocketOptions::default()
         };
         let socket = Socket::bind(address, socket_options)
             .map_err(|why| usage(option, format!("{address}: {why}")))?;
-        let mean = match &traffic.sizes {
-            Sizes::Fixed(bytes) => *bytes as f64,
-            Sizes::Drawn(distribution) => distribution.mean_bytes,
-        };
-        let load = load_of.map_or(0.0, |_| plan_load(&plan.workload.traffic) / 8.0 / mean);
-        Ok(Endpoint {
-            driver: Driver::new(node, socket),
-            protocol: stack.protocol().info().name,
-            rate,
-            settings: Settings {
-                rate_gbps: rate.as_bps() as f64 / 1e9,
-                datagram_bytes: datagram as u64,
-                params: params.iter().map(|(name, value)| format!("{name}={value}")).collect(),
-            },
-            sizes: traffic.sizes.clone(),
-            load,
-        })
+        let protocol = stack.protocol().info().name;
+        Ok(Endpoint { driver: Driver::new(node, socket), protocol, rate: *rate, settings })
     }
 }
 
@@ -326,11 +305,6 @@ fn warned(node: &Node, peer: PeerId, protocol: &str, notice: &dyn Fn(&str)) -> O
     let warning = format!("{protocol}: {}", node.domain_warning(peer)?);
     notice(&format!("warning: {warning}"));
     Some(warning)
-}
-
-/// Payload that generators send to one host, in bit/s. The fabric has two hosts, and both send.
-fn plan_load(traffic: &[Traffic]) -> f64 {
-    traffic.first().and_then(tidegate_scenario::asked_bps).unwrap_or(0.0) / 2.0
 }
 
 /// Error of a node's socket.
@@ -360,8 +334,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         std::fs::write(&path, bytes).unwrap();
-        let options = EndpointOptions { key: Some(path), ..EndpointOptions::default() };
-        key(&options).map(|_| unhex(bytes).unwrap_or(bytes.to_vec()))
+        key(Some(&path)).map(|_| unhex(bytes).unwrap_or(bytes.to_vec()))
     }
 
     #[test]
@@ -395,9 +368,10 @@ mod tests {
 
     #[test]
     fn live_parameters_apply_where_they_exist() {
-        let names = |protocol| live_params(protocol).map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!(names(USUAL), LIVE_PARAMS.map(|(name, _)| name));
-        assert!(names("nothing").is_empty());
+        let names = |stack| live_params(stack).map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(&Protocol::USUAL.stack()), LIVE_PARAMS.map(|(name, _)| name));
+        let set = |param: &str| Transport::parse(USUAL, &[param.to_owned()]).unwrap().set;
+        assert!(set("min_rto = 9ms").contains(&"min_rto=9ms".to_owned()));
     }
 
     #[test]

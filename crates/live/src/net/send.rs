@@ -49,7 +49,7 @@ pub enum Mode {
     /// A fixed number in flight: the next message starts when one completes.
     Closed(u32),
     /// Random times, so that payload is that share of the link rate, independently of completions.
-    Open(String),
+    Open(f64),
 }
 
 /// Options of a sender.
@@ -60,8 +60,8 @@ pub struct SendOptions<'a> {
     pub to: SocketAddr,
     /// Local address; `None`: any port.
     pub from: Option<SocketAddr>,
-    /// Message size in the format of scenarios: a size, or the name of a distribution.
-    pub size: String,
+    /// Sizes of the messages.
+    pub sizes: Sizes,
     /// Requests replies of this many bytes.
     pub reply: Option<u64>,
     /// When messages start.
@@ -94,10 +94,6 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
         SocketAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
     });
-    let load = match &options.mode {
-        Mode::Open(load) => Some(load.as_str()),
-        Mode::Closed(_) => None,
-    };
     if options.reply.is_some_and(|bytes| bytes > MOST_REPLY as u64) {
         return Err(usage("--reply", format!("expected at most {MOST_REPLY} bytes")));
     }
@@ -108,8 +104,9 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         let expected = format!("expected a local address that can reach {}", options.to);
         return Err(usage("--from", format!("found {from}, {expected}")));
     }
+    check_sizes(&options.sizes)?;
     let mut warnings = Vec::new();
-    let (mut endpoint, peer) = establish(options, from, load, &mut warnings)?;
+    let (mut endpoint, peer) = establish(options, from, &mut warnings)?;
     let opened = endpoint.driver.now();
     let stopwatch = Stopwatch::start();
     let mut sender = Sender {
@@ -177,16 +174,13 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
 fn establish(
     options: &SendOptions<'_>,
     from: SocketAddr,
-    load: Option<&str>,
     warnings: &mut Vec<String>,
 ) -> Result<(Endpoint, PeerId), Error> {
     let (begun, mut pause) = (Stopwatch::start(), FIRST_PAUSE);
     let (mut datagram, mut is_theirs) = (usual_datagram(options.to), false);
     loop {
-        let size = Some(options.size.as_str());
         let mut endpoint =
-            Endpoint::open(&options.endpoint, datagram, ("--from", from), size, load)?;
-        check_sizes(&endpoint.sizes)?;
+            Endpoint::open(&options.endpoint, datagram, ("--from", from), &options.sizes)?;
         let now = endpoint.driver.now();
         let peer = endpoint.driver.node.connect(now, options.to);
         let peer = peer.map_err(|_| Error::Run("the endpoint cannot open a session".into()))?;
@@ -247,10 +241,7 @@ fn rest(pause: Duration, options: &SendOptions<'_>) -> Result<(), Error> {
 
 /// Checks that no message is longer than a session accepts.
 fn check_sizes(sizes: &Sizes) -> Result<(), Error> {
-    let longest = match sizes {
-        Sizes::Fixed(bytes) => *bytes as f64,
-        Sizes::Drawn(drawn) => drawn.points.last().map_or(0.0, |&(bytes, _)| bytes),
-    };
+    let longest = sizes.largest_bytes();
     if longest > MOST_BYTES as f64 {
         let found = format!("found messages of up to {longest} bytes");
         return Err(usage("--size", format!("{found}, expected at most {MOST_BYTES}")));
@@ -392,8 +383,10 @@ impl Sender<'_> {
                     "{MOST_IN_FLIGHT} messages are in flight, and more are due: reduce --load"
                 )));
             }
-            if self.options.mode_is_open() {
-                let mean = 1e12 / endpoint.load.max(1e-3);
+            if let Mode::Open(load) = self.options.mode {
+                let bits = 8.0 * self.options.sizes.mean_bytes();
+                let a_second = load * endpoint.rate.as_bps() as f64 / bits;
+                let mean = 1e12 / a_second.max(1e-3);
                 self.next_at += Span::from_ps_f64(mean * self.rng.exponential());
             }
             self.one(endpoint, now, since, measured)?;
@@ -409,7 +402,7 @@ impl Sender<'_> {
         since: Time,
         measured: bool,
     ) -> Result<(), Error> {
-        let bytes = endpoint.sizes.draw(&mut self.rng).clamp(1, MOST_BYTES);
+        let bytes = self.options.sizes.draw(&mut self.rng).clamp(1, MOST_BYTES);
         let (head, body) = match self.options.reply {
             Some(reply) => {
                 let mut body = vec![0; bytes.max(8) as usize];

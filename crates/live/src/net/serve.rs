@@ -12,7 +12,9 @@ use tidegate_endpoint::message::{self, Head, Reply, Request};
 use tidegate_endpoint::node::{Event, Gone};
 
 use super::report::{NetEngine, NetSummary, Network, gbps, rate_shown};
-use super::{CLOSE_TIMEOUT, Endpoint, EndpointOptions, failed, usual_datagram, warned};
+use super::{
+    CLOSE_TIMEOUT, Endpoint, EndpointOptions, USUAL_SIZES, failed, usual_datagram, warned,
+};
 use tidegate_runs::Error;
 use tidegate_runs::machine::Stopwatch;
 
@@ -41,7 +43,7 @@ pub struct ServeOptions<'a> {
 pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     let datagram = usual_datagram(options.listen);
     let Endpoint { mut driver, protocol, rate, settings, .. } =
-        Endpoint::open(&options.endpoint, datagram, ("--listen", options.listen), None, None)?;
+        Endpoint::open(&options.endpoint, datagram, ("--listen", options.listen), &USUAL_SIZES)?;
     let notice = options.notice;
     let address = driver.address().map_err(failed)?;
     notice(&format!("listening on {address}, {protocol} at {rate}"));

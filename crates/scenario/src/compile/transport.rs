@@ -9,7 +9,7 @@ use crate::error::{Error, nearest, one_of};
 use crate::presets;
 use crate::read::check;
 use crate::read::keys::{Default, Key, Optional, Required, Shape, key};
-use crate::read::table::{Datum, Or, Table};
+use crate::read::table::{Datum, Or, Table, join};
 use crate::read::tree::Entries;
 
 /// Transport keys of a flow or a block of traffic.
@@ -265,10 +265,10 @@ fn refined(mut stack: Stack, table: &Table) -> Result<Stack, Error> {
 }
 
 /// Sets the parameters of a stack one by one.
-fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> {
+pub(crate) fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> {
     let table = stack.protocol().table();
     for (name, (place, node)) in entries {
-        let path = format!("{path}.{name}");
+        let path = join(path, name);
         let Some(info) = table.iter().find(|info| info.name == name) else {
             let names = || table.iter().map(|info| info.name);
             let found = format!("an unknown parameter of {}", stack.protocol().info().name);

@@ -220,6 +220,6 @@ impl<'a, T: FromDatum<'a>> FromDatum<'a> for Or<T> {
 }
 
 /// Returns the path of a key of a table.
-pub(super) fn join(path: &str, key: &str) -> String {
+pub(crate) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_string() } else { format!("{path}.{key}") }
 }
