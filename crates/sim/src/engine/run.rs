@@ -494,7 +494,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             self.close_window();
         }
         let (links, switches) = self.measured.take().unwrap_or_default();
-        let counts = self.partitions.iter().map(|partition| &partition.fault_counts);
+        let counts = self.partitions.iter().map(Partition::fault_counts);
         FinalState {
             links,
             switches,

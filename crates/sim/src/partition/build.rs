@@ -63,7 +63,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let marks = markings.ways().iter().any(random);
         let held = setup.stack_time.most() > Span::ZERO;
         let dependents = Dependents::new(setup, &partitioning.of_host, number);
-        let impaired = setup.faults.touch_packets() || held || ingress.is_some();
+        let effects = LinkEffects::new(setup, &all, &own_hosts, ingress.is_some());
         let wakes = !schedulers.is_empty() || racks.is_some();
         // Batches longer than one event need independent nodes. Held packets share one queue per
         // partition, and days begin and end for all racks at once. Under PFC the safety of batches
@@ -91,7 +91,6 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             },
             schedulers,
             racks,
-            impaired,
             ingress,
             own_ports: own.len(),
             boundaries,
@@ -111,12 +110,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             ways_to_mark: markings.ways().to_vec(),
             marking: if_any(marks, &all, Domain::Marking),
             spray: if_any(setup.routing == Choice::Spray, &own_hosts, Domain::Spray),
-            stacks_busy: if_any(held, &own_hosts, Domain::Stack)
-                .into_iter()
-                .map(|stream| (Time::ZERO, stream))
-                .collect(),
-            injector: Injector::new(&setup.faults, fabric, &all, seed),
-            fault_counts: FaultCounts::default(),
+            effects,
             blank,
             warm: false,
             closed: false,

@@ -108,7 +108,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
     /// Total pause time of the partition's ports that have ever been paused, by global port ID.
     pub(crate) fn pauses(&self) -> impl Iterator<Item = (u32, Span)> {
-        let ports = if self.ingress.is_some() { self.own_ports } else { 0 };
+        let ports = if self.has_pfc() { self.own_ports } else { 0 };
         let paused = (0..ports).map(|index| (index, self.paused(index, self.now)));
         let ever_paused = paused.filter(|(_, (times, _))| *times > 0);
         ever_paused.map(|(index, (_, span))| (self.port_names.name(index as u32), span))

@@ -16,9 +16,10 @@
 
 mod boundary;
 mod build;
-mod impairments;
+mod landing;
 mod measures;
 mod open;
+mod outages;
 pub(crate) mod partitioning;
 mod pausing;
 mod racks;
@@ -28,20 +29,18 @@ mod uplinks;
 
 pub(crate) use boundary::Mailbox;
 pub(crate) use build::context;
+use landing::LinkEffects;
 pub use open::{Leaving, Packet};
 use racks::Racks;
 use std::sync::Arc;
 
-use tidegate_core::fabric::{
-    Buffer, Ecn, Fabric, MarkAt, Node, PortEnds, Routing as Choice, StackTime,
-};
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, PortEnds, Routing as Choice};
 use tidegate_core::{
     Application, Domain, Feedback, Hop, HostContext, Message, MessageId, PathOracle, Rate, Reply,
     Rng, Role, Span, Time, Transmit, Transport, frame_flag,
 };
 
 use crate::events::{EventList, FAR};
-use crate::fabric::faults::{Changed, Held, Impairment, Injector};
 use crate::fabric::routing::{NO_PORT, Routing};
 use crate::host::Host;
 use crate::measures::histogram::Histogram;
@@ -143,13 +142,7 @@ pub(crate) struct Partition<P, N> {
     marking: Vec<Rng>,
     /// Random streams by host for the entropy of its packets, if packets are sprayed.
     spray: Vec<Rng>,
-    injector: Injector,
-    /// Set if packets can be impaired or delayed at the end of a link.
-    impaired: bool,
-    /// By host, if host software takes time: when it delivers the last packet that it holds, and
-    /// the random stream of its jitter.
-    stacks_busy: Vec<(Time, Rng)>,
-    pub(crate) fault_counts: FaultCounts,
+    effects: LinkEffects,
     /// Free packet that transports write into.
     blank: u32,
     warm: bool,
@@ -195,6 +188,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// Path properties: base RTT, rates, hops.
     pub(crate) fn paths(&self) -> &dyn PathOracle {
         &self.routing
+    }
+
+    pub(crate) fn fault_counts(&self) -> &FaultCounts {
+        &self.effects.counts
     }
 
     /// Number of packets in this partition, queued or in flight.
@@ -284,19 +281,12 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.schedule_explicit(index);
         }
         self.packet_hops += 1;
-        if self.impaired {
-            self.apply_impairments(index, to, packet)
-        } else {
-            self.arrive(to, packet, self.now)
-        }
-    }
-
-    #[inline(always)]
-    fn arrive(&mut self, to: u32, packet: u32, landed: Time) {
-        if to & HOST == 0 {
+        if !self.effects.are_none() {
+            self.apply_link_effects(index, to, packet)
+        } else if to & HOST == 0 {
             self.arrive_at_switch(to, packet)
         } else {
-            self.arrive_at_host(to & !HOST, packet, landed)
+            self.deliver(to & !HOST, packet, self.now)
         }
     }
 

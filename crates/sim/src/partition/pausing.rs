@@ -12,8 +12,34 @@ use super::*;
 use crate::ports::deadlock::{At, PausedPort, Queued, Waits};
 
 impl<P: Probe, N: Naming> Partition<P, N> {
+    /// Returns whether any switch uses PFC.
+    #[inline(always)]
+    pub(super) fn has_pfc(&self) -> bool {
+        self.ingress.is_some()
+    }
+
+    fn uses_pfc(&self, switch: u32) -> bool {
+        self.ingress.as_deref().is_some_and(|ingress| ingress.pauses(switch))
+    }
+
+    /// Returns whether every departure of the switch must be committed at its time: the switch has
+    /// paused a sender, which resumes when enough packets have left.
+    pub(super) fn pfc_needs_departures(&self, switch: u32) -> bool {
+        self.ingress.as_deref().is_some_and(|ingress| ingress.has_paused(switch))
+    }
+
+    /// Records that `packet` has arrived by the port `index`.
+    pub(super) fn note_ingress(&mut self, index: u32, packet: u32) {
+        if let Some(ingress) = &mut self.ingress {
+            ingress.came_in(packet, index);
+        }
+    }
+
     /// Counts a packet by its ingress. Returns `false` if there is no room.
-    pub(super) fn takes_by_ingress(&mut self, switch: u32, packet: u32) -> bool {
+    pub(super) fn pfc_admits(&mut self, switch: u32, packet: u32) -> bool {
+        if !self.uses_pfc(switch) {
+            return true;
+        }
         let frame = self.packets.frames[packet as usize];
         let room = |ingress: &Ingress| ingress.room(switch, ingress.of(packet), &frame);
         let Some(mut found) = self.ingress.as_deref().map(room) else { return true };
@@ -29,9 +55,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         found != Room::Nowhere
     }
 
-    /// Pauses the sender behind the packet's ingress if too many bytes from that ingress are
-    /// buffered.
-    pub(super) fn pause_sender(&mut self, switch: u32, packet: u32, class: u8) {
+    /// A packet has joined a queue: pauses the sender behind its ingress if too many bytes from
+    /// that ingress are buffered.
+    pub(super) fn pfc_joined(&mut self, switch: u32, packet: u32, class: u8) {
         let over = |ingress: &Ingress| {
             let by = ingress.of(packet);
             ingress.is_over(switch, by, class).then_some(by)
@@ -50,10 +76,17 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// A packet has left: uncounts it by its ingress, and resumes the sender if the count is below
-    /// the threshold.
+    /// A packet has left a queue: uncounts it by its ingress, and resumes the sender if the count
+    /// is below the threshold.
+    #[inline(always)]
+    pub(super) fn pfc_left(&mut self, index: u32, packet: u32) {
+        if self.has_pfc() {
+            self.count_out(index, packet);
+        }
+    }
+
     #[inline(never)]
-    pub(super) fn count_out(&mut self, index: u32, packet: u32) {
+    fn count_out(&mut self, index: u32, packet: u32) {
         let switch = self.ports[index as usize].owner;
         let Some(ingress) = &mut self.ingress else { return };
         let frame = self.packets.frames[packet as usize];
@@ -99,9 +132,19 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.commit_scheduled(back);
     }
 
-    /// A pause or resume frame has arrived by the port `ingress`.
+    /// Obeys a pause or resume frame that has arrived by the port `ingress`. Returns `false` if the
+    /// packet is no such frame.
+    #[inline]
+    pub(super) fn takes_pause_frame(&mut self, ingress: u32, packet: u32) -> bool {
+        let is_pause = self.packets.frames[packet as usize].flags & frame_flag::PAUSE != 0;
+        if is_pause {
+            self.take_pause(ingress, packet);
+        }
+        is_pause
+    }
+
     #[cold]
-    pub(super) fn take_pause(&mut self, ingress: u32, packet: u32) {
+    fn take_pause(&mut self, ingress: u32, packet: u32) {
         let pause = self.packets.frames[packet as usize].entropy;
         self.packets.free(packet);
         let (class, on) = (pause as u8 & 7, pause >> 8 != 0);
@@ -123,10 +166,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     }
 
     /// Pauses or resumes a class at a host. While any class is paused, the uplink counts as busy,
-    /// and [`pull_above`](Self::pull_above) sends what may leave.
+    /// and [`pull_though_paused`](Self::pull_though_paused) sends what may leave.
     fn pause_host(&mut self, host: u32, index: u32, class: u8, on: bool) {
         self.pull(host);
-        self.pull_above(host);
+        self.pull_though_paused(host);
         let now = self.now;
         let (h, port) = (&mut self.hosts[host as usize], &mut self.ports[index as usize]);
         let before = h.pause_state.classes;
@@ -140,20 +183,24 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.events.clear(self.wake_source(index));
             return self.look_again(host);
         }
-        self.pull_above(host);
+        self.pull_though_paused(host);
     }
 
-    /// Lets a paused host send what may leave: replies and control packets whose priority is above
-    /// the paused classes.
+    /// Lets a host send what may leave although it is paused: replies and control packets whose
+    /// priority is above the paused classes. Does nothing if no class is paused.
+    #[inline]
+    pub(super) fn pull_though_paused(&mut self, host: u32) {
+        if self.hosts[host as usize].pause_state.classes != 0 {
+            self.pull_unpaused(host);
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    pub(super) fn pull_above(&mut self, host: u32) {
+    fn pull_unpaused(&mut self, host: u32) {
         let (now, index) = (self.now, self.hosts[host as usize].port);
-        if self.hosts[host as usize].pause_state.classes == 0 {
-            return;
-        }
         while self.hosts[host as usize].free_at <= now
-            && let Some((packet, waited)) = self.next_above(host)
+            && let Some((packet, waited)) = self.next_unpaused(host)
         {
             self.launch(index, packet, now, waited);
             let port = &mut self.ports[index as usize];
@@ -170,7 +217,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     }
 
     /// The next packet that may leave a paused host, and how long it has waited.
-    fn next_above(&mut self, host: u32) -> Option<(u32, Span)> {
+    fn next_unpaused(&mut self, host: u32) -> Option<(u32, Span)> {
         let now = self.now;
         let h = &mut self.hosts[host as usize];
         let (index, paused) = (h.port, h.pause_state.classes);
@@ -192,10 +239,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     }
 
     /// Delivers a packet to the transport of a host that may be paused.
-    pub(super) fn deliver_with_care(&mut self, host: u32, packet: u32, landed: Time) {
-        self.pull_above(host);
+    pub(super) fn deliver_though_paused(&mut self, host: u32, packet: u32, landed: Time) {
+        self.pull_though_paused(host);
         self.deliver(host, packet, landed);
-        self.pull_above(host);
+        self.pull_though_paused(host);
     }
 
     /// Clears all pauses over a link that has gone down or come back.

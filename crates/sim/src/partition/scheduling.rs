@@ -1,8 +1,8 @@
 //! Ports whose queues belong to a scheduler: joining, committing, waking.
 //!
 //! They are committed as lazily as others. A port has an event of its own, at its earliest start,
-//! if it is idle and holds only packets that may not leave yet. All ports of a switch that has
-//! paused a sender also have one, because the sender must resume at the exact time of a departure.
+//! if it is idle and holds only packets that may not leave yet, or if PFC needs the exact times of
+//! its departures.
 
 use super::*;
 
@@ -56,8 +56,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 return self.drop_packet(switch, index, packet);
             }
         }
-        let pauses = self.ingress.as_deref().is_some_and(|ingress| ingress.pauses(switch));
-        if pauses && !self.takes_by_ingress(switch, packet) {
+        if !self.pfc_admits(switch, packet) {
             return self.drop_packet(switch, index, packet);
         }
         if self.ports[index as usize].flags & flag::MARKS_EARLY != 0 {
@@ -65,9 +64,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
         self.enqueue_scheduled(switch, index, packet, Scheduler::push);
         self.commit_joined(switch, index);
-        if pauses {
-            self.pause_sender(switch, packet, frame.priority & 7);
-        }
+        self.pfc_joined(switch, packet, frame.priority & 7);
     }
 
     /// A credit joins the credit queue, which is not part of the switch's shared buffer.
@@ -97,7 +94,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let waits = self.scheduler(index).is_some_and(|of| of.wakes_at == Time::NEVER)
             && self.ports[index as usize].free_at > self.now
             && !self.ports[index as usize].link_is_empty();
-        if !waits || self.ingress.is_some() || P::EXPLICIT_DEQUEUES {
+        if !waits || self.has_pfc() || P::EXPLICIT_DEQUEUES {
             self.commit_scheduled(index);
         }
         let port = &mut self.ports[index as usize];
@@ -181,9 +178,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             } else {
                 self.leave(index, packet, start);
             }
-            if self.ingress.is_some() {
-                self.count_out(index, packet);
-            }
+            self.pfc_left(index, packet);
         }
     }
 
@@ -195,7 +190,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
         self.scheduler(index).into_iter().for_each(|scheduler| scheduler.wakes_at = Time::NEVER);
         match self.ports[index as usize].owner {
-            owner if owner & HOST != 0 => self.pull_above(owner & !HOST),
+            owner if owner & HOST != 0 => self.pull_though_paused(owner & !HOST),
             _ => self.commit_scheduled(index),
         }
     }
@@ -203,8 +198,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// Schedules a commit of the port at `start` if no other event would do it.
     fn wake(&mut self, index: u32, start: Time) {
         let port = &self.ports[index as usize];
-        let has_paused = |ingress: &Ingress| ingress.has_paused(port.owner);
-        let eager = P::EXPLICIT_DEQUEUES || self.ingress.as_deref().is_some_and(has_paused);
+        let eager = P::EXPLICIT_DEQUEUES || self.pfc_needs_departures(port.owner);
         let at = match start {
             Time::NEVER => Time::NEVER,
             start if eager || port.link_is_empty() => start.min(self.now.after(FAR)),
@@ -246,7 +240,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         scheduler.drain(&self.packets.frames, |packet| lost.push(packet));
         self.ports[index as usize].set_queue(0, true);
         for packet in lost {
-            self.count_out(index, packet);
+            self.pfc_left(index, packet);
             self.lose(packet);
         }
         self.wake(index, Time::NEVER);

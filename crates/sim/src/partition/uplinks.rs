@@ -3,15 +3,6 @@
 use super::*;
 
 impl<P: Probe, N: Naming> Partition<P, N> {
-    #[inline(always)]
-    pub(super) fn arrive_at_host(&mut self, host: u32, packet: u32, landed: Time) {
-        if !self.impaired {
-            self.deliver(host, packet, landed);
-        } else if self.takes(host, packet, landed) {
-            self.deliver_with_care(host, packet, landed);
-        }
-    }
-
     /// Delivers a packet to its transport.
     #[inline(always)]
     pub(super) fn deliver(&mut self, host: u32, packet: u32, landed: Time) {
@@ -218,9 +209,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         if !self.pull(host) {
             self.arm(host);
         }
-        if self.ingress.is_some() {
-            self.pull_above(host);
-        }
+        self.pull_though_paused(host);
     }
 
     pub(crate) fn schedule_generator(&mut self) {
@@ -300,7 +289,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let transport = self.hosts[host as usize].transport(flow.stack, &self.setup.stacks);
         self.flows.get(slot).handle = transport.submit(now, message, &self.routing);
         self.look_again(host);
-        self.pull_above(host);
+        self.pull_though_paused(host);
     }
 
     /// Ends the unlimited flow in `slot`.

@@ -1,0 +1,169 @@
+//! Link effects: the steps that a packet passes between the end of a link and the node behind it.
+//!
+//! Most runs have none, and the packet reaches its node at once. In other runs it passes, in this
+//! order:
+//!
+//! 1. PFC ([`pausing`](super::pausing)): a pause frame ends here. For any other packet, the port
+//!    that it arrived by is recorded.
+//! 2. The link's impairments: the packet is lost, corrupted, duplicated, delayed or unchanged.
+//! 3. The host's NIC, if the link leads to a host: it drops corrupted packets, and a host that has
+//!    stopped receives nothing.
+//! 4. Host software: the packet waits for its processing time.
+//!
+//! Steps 2 and 4 may hold the packet. It continues with the next step when the injector releases
+//! it.
+
+use tidegate_core::fabric::StackTime;
+use tidegate_core::{Domain, Rng, Span, Time, frame_flag};
+
+use super::Partition;
+use crate::events::FAR;
+use crate::fabric::faults::{Held, Impairment, Injector};
+use crate::measures::outcome::FaultCounts;
+use crate::measures::probe::Probe;
+use crate::naming::Naming;
+use crate::ports::port::HOST;
+use crate::setup::Setup;
+
+/// State of the link effects of a partition.
+pub(super) struct LinkEffects {
+    /// No packet needs any of the steps.
+    none: bool,
+    pub(super) injector: Injector,
+    stack_time: StackTime,
+    /// By host, if host software takes time: when it delivers the last packet that it holds, and
+    /// the random stream of its jitter.
+    stacks: Vec<(Time, Rng)>,
+    pub(super) counts: FaultCounts,
+}
+
+impl LinkEffects {
+    /// For a partition with these ports and hosts. `pfc` is set if any switch uses PFC.
+    pub(super) fn new(setup: &Setup, ports: &[u32], hosts: &[u32], pfc: bool) -> LinkEffects {
+        let Setup { faults, stack_time, seed, .. } = setup;
+        let takes_time = stack_time.most() > Span::ZERO;
+        let stream = |&host: &u32| (Time::ZERO, Rng::stream(*seed, Domain::Stack, host as u64));
+        LinkEffects {
+            none: !faults.touch_packets() && !takes_time && !pfc,
+            injector: Injector::new(faults, &setup.fabric, ports, *seed),
+            stack_time: *stack_time,
+            stacks: hosts.iter().filter(|_| takes_time).map(stream).collect(),
+            counts: FaultCounts::default(),
+        }
+    }
+
+    /// Returns whether packets reach the end of their links without any effect.
+    #[inline(always)]
+    pub(super) fn are_none(&self) -> bool {
+        self.none
+    }
+
+    /// Time at which a host's software delivers a packet that its NIC takes now; `None` if software
+    /// takes no time.
+    fn delivery(&mut self, now: Time, host: u32) -> Option<Time> {
+        let (busy_until, rng) = self.stacks.get_mut(host as usize)?;
+        let StackTime { delay, jitter } = self.stack_time;
+        let jitter =
+            if jitter > Span::ZERO { Span::ps(rng.below(jitter.as_ps() + 1)) } else { jitter };
+        *busy_until = (now + delay + jitter).max(*busy_until);
+        Some(*busy_until)
+    }
+}
+
+impl<P: Probe, N: Naming> Partition<P, N> {
+    /// A packet has come off the link of the port `index`, which leads to `to`.
+    #[inline(never)]
+    pub(super) fn apply_link_effects(&mut self, index: u32, to: u32, mut packet: u32) {
+        if self.takes_pause_frame(index, packet) {
+            return;
+        }
+        let now = self.now;
+        self.note_ingress(index, packet);
+        match self.effects.injector.impairment(index) {
+            Impairment::Arrives => {}
+            Impairment::Lost => {
+                self.effects.counts.lost += 1;
+                return self.packets.free(packet);
+            }
+            Impairment::Corrupted => {
+                self.packets.frames[packet as usize].flags |= frame_flag::CORRUPT;
+            }
+            Impairment::Duplicated => {
+                self.effects.counts.duplicated += 1;
+                let copy = self.packets.copy(packet);
+                self.note_ingress(index, copy);
+                self.reach(to, packet, now);
+                packet = copy;
+            }
+            Impairment::Late(by) => {
+                self.effects.counts.reordered += 1;
+                return self.hold(now + by, Held { packet, to, landed: now, received: None });
+            }
+        }
+        self.reach(to, packet, now);
+    }
+
+    /// A packet that came off its link at `landed` has passed the link's impairments.
+    fn reach(&mut self, to: u32, packet: u32, landed: Time) {
+        if to & HOST == 0 {
+            self.arrive_at_switch(to, packet);
+        } else if self.passes_nic(to & !HOST, packet, landed) {
+            self.deliver_though_paused(to & !HOST, packet, landed);
+        }
+    }
+
+    /// Returns whether a packet that has reached a host's NIC continues to its transport now. If
+    /// host software takes time, the packet is held for that long and delivered later.
+    fn passes_nic(&mut self, host: u32, packet: u32, landed: Time) -> bool {
+        let now = self.now;
+        let corrupt = self.packets.frames[packet as usize].flags & frame_flag::CORRUPT != 0;
+        self.effects.counts.corrupted += corrupt as u64;
+        if self.hosts[host as usize].stopped {
+            self.lose(packet);
+            return false;
+        }
+        if corrupt {
+            self.packets.free(packet);
+            return false;
+        }
+        let Some(until) = self.effects.delivery(now, host) else { return true };
+        self.hold(until, Held { packet, to: host | HOST, landed, received: Some(now) });
+        false
+    }
+
+    fn hold(&mut self, until: Time, held: Held) {
+        self.effects.injector.hold(until, held);
+        self.schedule_faults();
+    }
+
+    /// Continues with the held packets that are due.
+    pub(super) fn release_held(&mut self) {
+        let now = self.now;
+        while let Some(Held { packet, to, landed, received }) = self.effects.injector.release(now) {
+            let host = to & !HOST;
+            match received {
+                None => self.reach(to, packet, landed),
+                Some(_) if self.hosts[host as usize].stopped => self.lose(packet),
+                Some(received) => {
+                    // RTTs are measured from NIC to NIC.
+                    self.packets.body(packet).sent_at += now - received;
+                    self.deliver_though_paused(host, packet, landed);
+                }
+            }
+        }
+    }
+
+    pub(super) fn schedule_faults(&mut self) {
+        let source = self.fault_source();
+        match self.effects.injector.next_at() {
+            Time::NEVER => self.events.clear(source),
+            at => self.events.set(source, at.clamp(self.now, self.now.after(FAR))),
+        }
+    }
+
+    #[cold]
+    pub(super) fn lose(&mut self, packet: u32) {
+        self.effects.counts.lost += 1;
+        self.discard(packet);
+    }
+}
