@@ -118,7 +118,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let now = self.now;
         let corrupt = self.packets.frames[packet as usize].flags & frame_flag::CORRUPT != 0;
         self.effects.counts.corrupted += corrupt as u64;
-        if self.hosts[host as usize].stopped {
+        if self.hosts[host as usize].uplink.is_stopped() {
             self.lose(packet);
             return false;
         }
@@ -143,7 +143,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             let host = to & !HOST;
             match received {
                 None => self.reach(to, packet, landed),
-                Some(_) if self.hosts[host as usize].stopped => self.lose(packet),
+                Some(_) if self.hosts[host as usize].uplink.is_stopped() => self.lose(packet),
                 Some(received) => {
                     // RTTs are measured from NIC to NIC.
                     self.packets.body(packet).sent_at += now - received;

@@ -125,7 +125,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     pub(crate) fn windows(&self) -> impl Iterator<Item = (u64, f64)> {
         self.flows.senders().filter_map(|sending| {
             let host = &self.hosts[self.local_host(sending.flow.src)? as usize];
-            let limits = host.existing(sending.flow.stack)?.limits(sending.handle)?;
+            let limits = host.transports.existing(sending.flow.stack)?.limits(sending.handle)?;
             Some((sending.id, limits.window_bytes)).filter(|(_, bytes)| bytes.is_finite())
         })
     }
@@ -133,7 +133,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// Payload submitted at `host` and not yet sent for the first time; `None` if another partition
     /// has the host.
     pub(crate) fn backlog_bytes(&self, host: u32) -> Option<u64> {
-        self.local_host(host).map(|host| self.hosts[host as usize].backlog_bytes())
+        self.local_host(host).map(|host| self.hosts[host as usize].transports.backlog_bytes())
     }
 
     fn switch_record(&self, switch: u32, end: Time) -> SwitchRecord {

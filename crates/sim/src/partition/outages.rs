@@ -24,7 +24,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 rerouted = true;
             }
             if let Some(host) = host.and_then(|host| self.local_host(host)) {
-                self.hosts[host as usize].stopped = down;
+                self.hosts[host as usize].uplink.set_stopped(down);
                 if !down {
                     self.on_host(host);
                 }
@@ -89,7 +89,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         port.mend(self.now);
         if port.owner & HOST != 0 {
             let host = port.owner & !HOST;
-            self.hosts[host as usize].quiet_until = Time::ZERO;
+            self.hosts[host as usize].uplink.changed();
             self.pull(host);
         }
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::ports::deadlock::{At, PausedPort, Queued, Waits};
+use crate::ports::uplink::Effect;
 
 impl<P: Probe, N: Naming> Partition<P, N> {
     /// Returns whether any switch uses PFC.
@@ -165,23 +166,19 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         self.commit_scheduled(index);
     }
 
-    /// Pauses or resumes a class at a host. While any class is paused, the uplink counts as busy,
-    /// and [`pull_though_paused`](Self::pull_though_paused) sends what may leave.
+    /// Pauses or resumes a class at a host.
     fn pause_host(&mut self, host: u32, index: u32, class: u8, on: bool) {
         self.pull(host);
         self.pull_though_paused(host);
-        let now = self.now;
-        let (h, port) = (&mut self.hosts[host as usize], &mut self.ports[index as usize]);
-        let before = h.pause_state.classes;
-        h.pause_state.set(now, class, on);
-        if before == 0 && on {
-            h.free_at = port.free_at;
-            port.free_at = Time::NEVER;
-            self.arm(host);
-        } else if before != 0 && h.pause_state.classes == 0 {
-            port.free_at = h.free_at.max(now);
-            self.events.clear(self.wake_source(index));
-            return self.look_again(host);
+        let (uplink, port) =
+            (&mut self.hosts[host as usize].uplink, &mut self.ports[index as usize]);
+        match uplink.pause(self.now, class, on, port) {
+            Effect::Paused => self.arm(host),
+            Effect::Resumed => {
+                self.events.clear(self.wake_source(index));
+                return self.look_again(host);
+            }
+            Effect::None => {}
         }
         self.pull_though_paused(host);
     }
@@ -190,7 +187,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// priority is above the paused classes. Does nothing if no class is paused.
     #[inline]
     pub(super) fn pull_though_paused(&mut self, host: u32) {
-        if self.hosts[host as usize].pause_state.classes != 0 {
+        if self.hosts[host as usize].uplink.is_paused() {
             self.pull_unpaused(host);
         }
     }
@@ -198,36 +195,34 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     #[cold]
     #[inline(never)]
     fn pull_unpaused(&mut self, host: u32) {
-        let (now, index) = (self.now, self.hosts[host as usize].port);
-        while self.hosts[host as usize].free_at <= now
-            && let Some((packet, waited)) = self.next_unpaused(host)
+        let (now, index) = (self.now, self.hosts[host as usize].uplink.port());
+        while let Some(paused) = self.hosts[host as usize].uplink.free_though_paused(now)
+            && let Some((packet, waited)) = self.next_unpaused(host, index, paused)
         {
             self.launch(index, packet, now, waited);
             let port = &mut self.ports[index as usize];
-            self.hosts[host as usize].free_at = std::mem::replace(&mut port.free_at, Time::NEVER);
+            self.hosts[host as usize].uplink.sent_though_paused(port);
         }
         let source = self.wake_source(index);
-        match self.hosts[host as usize].free_at {
-            free_at if free_at > now => self.events.set(source, free_at),
-            _ => self.events.clear(source),
+        match self.hosts[host as usize].uplink.frees_at(now) {
+            Time::NEVER => self.events.clear(source),
+            at => self.events.set(source, at),
         }
         if P::EXPLICIT_DEQUEUES {
             self.schedule_explicit(index);
         }
     }
 
-    /// The next packet that may leave a paused host, and how long it has waited.
-    fn next_unpaused(&mut self, host: u32) -> Option<(u32, Span)> {
+    /// The next packet of a class that is not paused, and how long it has waited.
+    fn next_unpaused(&mut self, host: u32, index: u32, paused: u8) -> Option<(u32, Span)> {
         let now = self.now;
-        let h = &mut self.hosts[host as usize];
-        let (index, paused) = (h.port, h.pause_state.classes);
         let frames = &self.packets.frames;
         if let Some(packet) = self.ports[index as usize].dequeue_but(paused, frames) {
             return Some((packet, now.since(frames[packet as usize].at)));
         }
         let highest = paused.trailing_zeros() as u8;
         let (packets, packet) = (&mut self.packets, self.blank);
-        let stack = h.pull(|transport| {
+        let stack = self.hosts[host as usize].transports.poll(|transport| {
             match transport.transmit_above(highest, now, packets.get(packet)) {
                 Transmit::Sent => Some(packets.frames[packet as usize].wire_bytes as u32),
                 Transmit::Idle => None,
@@ -253,11 +248,11 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 .into_iter()
                 .for_each(|scheduler| scheduler.pause(now, class, false));
         }
-        if owner & HOST != 0 && self.hosts[(owner & !HOST) as usize].pause_state.classes != 0 {
-            let h = &mut self.hosts[(owner & !HOST) as usize];
-            (0..8).for_each(|class| _ = h.pause_state.set(now, class, false));
-            self.ports[index as usize].free_at = h.free_at;
-            self.events.clear(self.wake_source(index));
+        if owner & HOST != 0 {
+            let uplink = &mut self.hosts[(owner & !HOST) as usize].uplink;
+            if uplink.forget_pauses(now, &mut self.ports[index as usize]) {
+                self.events.clear(self.wake_source(index));
+            }
         }
         if let Some(ingress) = self.ingress.as_mut().filter(|_| to & HOST == 0) {
             ingress.forget(to, index);
@@ -266,7 +261,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
     /// Starts or ends a PFC storm: the host pauses all lossless classes of its switch's downlink.
     pub(super) fn storm(&mut self, host: u32, on: bool) {
-        let uplink = self.hosts[host as usize].port;
+        let uplink = self.hosts[host as usize].uplink.port();
         let index = self.port_names.index_of(self.port_names.name(uplink) ^ 1);
         let switch = self.ports[index as usize].owner;
         let pausing = self.setup.fabric.switches[switch as usize].pausing;
@@ -281,7 +276,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let owner = self.ports[index].owner;
         match self.schedulers.get(index).and_then(Option::as_ref) {
             Some(scheduler) => Some(&scheduler.pause_state),
-            None if owner & HOST != 0 => Some(&self.hosts[(owner & !HOST) as usize].pause_state),
+            None if owner & HOST != 0 => {
+                Some(self.hosts[(owner & !HOST) as usize].uplink.pause_state())
+            }
             None => None,
         }
     }

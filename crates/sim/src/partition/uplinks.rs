@@ -1,6 +1,7 @@
 //! Hosts: delivering packets, pulling packets out, deadlines, and submissions of the generator.
 
 use super::*;
+use crate::ports::uplink::Step;
 
 impl<P: Probe, N: Naming> Partition<P, N> {
     /// Delivers a packet to its transport.
@@ -15,14 +16,14 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let h = &mut self.hosts[host as usize];
         let stack = self.packets.body(packet).transport;
         let mut sink = FeedbackSink { flows: &mut self.flows, probe: &mut self.probe, landed };
-        let reply = h.transport(stack, &self.setup.stacks).receive(
+        let reply = h.transports.transport(stack, &self.setup.stacks).receive(
             now,
             self.packets.get(packet),
             &mut sink,
         );
         match reply {
             Reply::Send | Reply::Echo => {
-                let index = h.port;
+                let index = h.uplink.port();
                 let frame = &mut self.packets.frames[packet as usize];
                 if let Some(rng) = self.spray.get_mut(host as usize) {
                     frame.entropy = rng.bits() as u32;
@@ -62,14 +63,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// `false` if nothing could have left, so that nothing was polled.
     #[inline]
     pub(super) fn pull(&mut self, host: u32) -> bool {
-        let h = &mut self.hosts[host as usize];
-        let index = h.port;
-        let port = &self.ports[index as usize];
-        if port.free_at > self.now {
-            return false;
-        }
-        if h.quiet_until > self.now && !port.has_queue() {
-            h.pulled_until = self.now;
+        let uplink = &mut self.hosts[host as usize].uplink;
+        let index = uplink.port();
+        if uplink.rests(self.now, &self.ports[index as usize]) {
             return false;
         }
         self.pull_packets(host, index);
@@ -77,51 +73,39 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         true
     }
 
-    pub(super) fn pull_packets(&mut self, host: u32, index: u32) {
+    fn pull_packets(&mut self, host: u32, index: u32) {
         let now = self.now;
         loop {
             let port = &mut self.ports[index as usize];
-            let h = &mut self.hosts[host as usize];
-            let start = port.free_at.max(h.pulled_until);
-            if start > now {
-                break;
-            }
-            if h.quiet_until > start && !port.has_queue() {
-                h.pulled_until = h.quiet_until.min(now);
-                if h.quiet_until > now {
-                    break;
+            let Host { uplink, transports } = &mut self.hosts[host as usize];
+            match uplink.next_step(now, port) {
+                Step::Reply(start) => {
+                    let packet = port.dequeue(&self.packets.frames);
+                    let waited = start.since(self.packets.frames[packet as usize].at);
+                    self.launch(index, packet, start, waited);
                 }
-                continue;
-            }
-            h.pulled_until = start;
-            if port.has_queue() {
-                let packet = port.dequeue(&self.packets.frames);
-                let waited = start.since(self.packets.frames[packet as usize].at);
-                self.launch(index, packet, start, waited);
-                continue;
-            }
-            let (packets, packet) = (&mut self.packets, self.blank);
-            let sent = h.pull(|transport| match transport.transmit(start, packets.get(packet)) {
-                Transmit::Sent => Some(packets.frames[packet as usize].wire_bytes as u32),
-                Transmit::Idle => None,
-            });
-            let Some(stack) = sent else {
-                let mut next = h.deadline();
-                h.quiet_until = next;
-                if next <= start {
-                    // A timer has not been handled yet. The deadline that it hides may be due now.
-                    next = h.deadline_after(start).min(now);
+                Step::Poll(start) => {
+                    let (packets, packet) = (&mut self.packets, self.blank);
+                    let sent = transports.poll(|transport| {
+                        match transport.transmit(start, packets.get(packet)) {
+                            Transmit::Sent => {
+                                Some(packets.frames[packet as usize].wire_bytes as u32)
+                            }
+                            Transmit::Idle => None,
+                        }
+                    });
+                    let Some(stack) = sent else {
+                        match uplink.polled_in_vain(start, now, transports) {
+                            true => continue,
+                            false => break,
+                        }
+                    };
+                    self.complete(host, stack, packet);
+                    self.launch(index, packet, start, Span::ZERO);
+                    self.blank = self.packets.alloc();
                 }
-                if next > now || next <= start {
-                    h.pulled_until = now;
-                    break;
-                }
-                h.pulled_until = next;
-                continue;
-            };
-            self.complete(host, stack, packet);
-            self.launch(index, packet, start, Span::ZERO);
-            self.blank = self.packets.alloc();
+                Step::Done => break,
+            }
         }
         if P::EXPLICIT_DEQUEUES {
             self.schedule_explicit(index);
@@ -134,7 +118,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let body = self.packets.body(packet);
         body.transport = stack;
         if body.is_retransmission {
-            let src = self.hosts[host as usize].context.host;
+            let src = self.hosts[host as usize].transports.host();
             self.flows.resent(MessageId { src, id: body.message }, body.payload_bytes);
         }
         if let Some(rng) = self.spray.get_mut(host as usize) {
@@ -142,67 +126,35 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Keeps the host's entry in the event list no later than its earliest deadline. While packets
-    /// are on its link, transmissions that become due need no event: they start, at their true
-    /// times, no later than when the link runs empty, and land behind those packets. A paused host
-    /// is polled at its deadlines.
+    /// Moves the host's event to an earlier time if its uplink needs that.
     #[inline]
     pub(super) fn arm(&mut self, host: u32) {
-        let h = &self.hosts[host as usize];
-        let port = &self.ports[h.port as usize];
-        let waits = !P::EXPLICIT_DEQUEUES && !port.link_is_empty() && port.free_at < Time::NEVER;
-        match if waits { h.timer() } else { h.deadline() } {
-            deadline if deadline > self.now => self.arm_at(host, deadline),
-            _ => self.arm_past(host),
+        let Host { uplink, transports } = &mut self.hosts[host as usize];
+        let port = &self.ports[uplink.port() as usize];
+        if let Some(at) = uplink.arm(self.now, port, transports, !P::EXPLICIT_DEQUEUES) {
+            self.events.set(self.host_source(host), at);
         }
     }
 
-    /// The earliest deadline has passed. If the uplink is busy, the deadline was for a
-    /// transmission, which is polled again when the uplink is free; the deadline of another
-    /// transport may come earlier. If the uplink has been polled in vain, or may be paused for
-    /// long, the deadline is a timer that a due transmission has hidden.
-    #[inline(never)]
-    fn arm_past(&mut self, host: u32) {
-        let (now, h) = (self.now, &self.hosts[host as usize]);
-        // Timers are handled once per instant, however many are due.
-        let free_at = self.ports[h.port as usize].free_at;
-        let paused = free_at == Time::NEVER && h.pause_state.classes != 0;
-        let waits = free_at > now && !paused || h.seen_to == now;
-        let deadline = if waits { h.deadline_after(now) } else { now };
-        self.arm_at(host, deadline);
-    }
-
-    #[inline]
-    fn arm_at(&mut self, host: u32, deadline: Time) {
-        let h = &mut self.hosts[host as usize];
-        if deadline < h.armed_at {
-            let deadline = deadline.min(self.now.after(FAR));
-            h.armed_at = deadline;
-            let source = self.host_source(host);
-            self.events.set(source, deadline);
-        }
-    }
-
+    /// The event of a host: handles its timers.
     pub(super) fn on_host(&mut self, host: u32) {
         let now = self.now;
-        self.hosts[host as usize].armed_at = Time::NEVER;
-        self.hosts[host as usize].seen_to = now;
         self.events.clear(self.host_source(host));
-        if self.hosts[host as usize].stopped {
+        if !self.hosts[host as usize].uplink.take_event(now) {
             return;
         }
         self.pull(host);
-        let h = &mut self.hosts[host as usize];
-        for stack in 0..h.stacks() {
+        let Host { uplink, transports } = &mut self.hosts[host as usize];
+        for stack in 0..transports.stacks() {
             if let Some(transport) =
-                h.existing_mut(stack).filter(|transport| transport.deadline() <= now)
+                transports.existing_mut(stack).filter(|transport| transport.deadline() <= now)
             {
                 let mut sink =
                     FeedbackSink { flows: &mut self.flows, probe: &mut self.probe, landed: now };
                 transport.on_deadline(now, &mut sink);
             }
         }
-        h.quiet_until = Time::ZERO;
+        uplink.changed();
         if !self.flows.awaited.is_empty() {
             self.start_dependents();
         }
@@ -286,7 +238,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 .as_ref()
                 .map_or(Role::Alone, |dependents| dependents.role(submission.id)),
         };
-        let transport = self.hosts[host as usize].transport(flow.stack, &self.setup.stacks);
+        let transports = &mut self.hosts[host as usize].transports;
+        let transport = transports.transport(flow.stack, &self.setup.stacks);
         self.flows.get(slot).handle = transport.submit(now, message, &self.routing);
         self.look_again(host);
         self.pull_though_paused(host);
@@ -298,13 +251,14 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let (src, stack, handle) = (sending.flow.src, sending.flow.stack, sending.handle);
         let Some(host) = self.local_host(src) else { return };
         self.pull(host);
-        self.hosts[host as usize].transport(stack, &self.setup.stacks).stop(self.now, handle);
+        let transports = &mut self.hosts[host as usize].transports;
+        transports.transport(stack, &self.setup.stacks).stop(self.now, handle);
         self.look_again(host);
     }
 
     /// Polls a host after something has happened at it: it may have more to send.
     pub(super) fn look_again(&mut self, host: u32) {
-        self.hosts[host as usize].quiet_until = Time::ZERO;
+        self.hosts[host as usize].uplink.changed();
         if !self.pull(host) {
             self.arm(host);
         }

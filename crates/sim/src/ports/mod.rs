@@ -11,4 +11,5 @@ pub(crate) mod pause_state;
 pub(crate) mod port;
 pub(crate) mod prefetch;
 pub(crate) mod scheduler;
+pub(crate) mod uplink;
 pub(crate) mod voqs;
