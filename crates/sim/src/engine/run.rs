@@ -144,7 +144,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
     }
 
     pub(crate) fn probe(&self, partition: usize) -> &P {
-        &self.partitions[partition].probe
+        self.partitions[partition].probe()
     }
 
     pub(crate) fn live_flows(&self) -> usize {
@@ -318,7 +318,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         partition.work = interval.work;
         loop {
             if self.feed.known() <= self.now {
-                self.feed.hand_out(self.now, |_, submission| partition.agenda.submit(submission));
+                self.feed.hand_out(self.now, |_, submission| partition.submit(submission));
                 partition.schedule_generator();
             }
             let state = WindowState::of(partition, self.feed.known());
@@ -326,7 +326,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             let undone = self.undone.take();
             let Some(end) = undone.or_else(|| interval.next_end(self.now, &state)) else { break };
             let all = partition.run_until(end);
-            self.now = partition.now;
+            self.now = partition.now();
             if !all {
                 self.undone = Some(end);
                 return false;
@@ -349,7 +349,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         if feed.known() <= self.now {
             feed.hand_out(self.now.after(interval.ahead()), |partition, submission| {
                 if let Some(partition) = partitions.get_mut(place.index_of(partition)) {
-                    partition.agenda.submit(submission);
+                    partition.submit(submission);
                 }
             });
             partitions.iter_mut().for_each(Partition::schedule_generator);

@@ -172,7 +172,7 @@ pub struct FaultCounts {
 
 impl FaultCounts {
     /// Sum of the counts of two partitions.
-    pub(crate) fn plus(self, other: &FaultCounts) -> FaultCounts {
+    pub(crate) fn plus(self, other: FaultCounts) -> FaultCounts {
         FaultCounts {
             lost: self.lost + other.lost,
             corrupted: self.corrupted + other.corrupted,

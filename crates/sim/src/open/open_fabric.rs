@@ -92,7 +92,7 @@ impl OpenFabric {
 
     /// Time to which the switches have advanced.
     pub fn now(&self) -> Time {
-        self.partition.now
+        self.partition.now()
     }
 
     /// A packet from a host has arrived completely at its switch at `now`. If the packet before it
@@ -105,7 +105,7 @@ impl OpenFabric {
         let Some(uplink) = self.uplinks.get_mut(host as usize) else { return false };
         // Other packets may arrive at the same time. Their order is decided when all are present.
         self.partition.advance_to(now.before(Span::ps(1)));
-        uplink.last = uplink.last.max(now.max(self.partition.now) + uplink.latency);
+        uplink.last = uplink.last.max(now.max(self.partition.now()) + uplink.latency);
         self.partition.enter(host, uplink.last, packet);
         true
     }
@@ -116,7 +116,7 @@ impl OpenFabric {
     pub fn advance(&mut self, now: Time, leaving: &mut Vec<Leaving>, dropped: &mut Vec<u32>) {
         self.partition.advance_to(now);
         self.partition.release(&self.mail, leaving);
-        dropped.append(&mut self.partition.probe.0);
+        dropped.append(&mut self.partition.probe_mut().0);
     }
 
     /// Time of the next event if nothing else arrives before. No transmission to a host that
@@ -127,7 +127,7 @@ impl OpenFabric {
 
     /// Discards the measurements so far, and returns the new start of the measured window.
     pub fn measure_anew(&mut self) -> Time {
-        let now = self.partition.now;
+        let now = self.partition.now();
         self.partition.measure_from(now);
         now
     }

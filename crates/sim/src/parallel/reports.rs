@@ -98,7 +98,7 @@ impl FinalState {
         self.switches.extend(others.switches);
         self.waits.extend(others.waits);
         self.flows.extend(others.flows);
-        self.faults = self.faults.plus(&others.faults);
+        self.faults = self.faults.plus(others.faults);
         self.packet_hops += others.packet_hops;
         self.events += others.events;
     }

@@ -8,12 +8,26 @@
 //! port's global ID, which breaks ties between events at equal times, so a run gives the same bytes
 //! in any partitioning.
 
-use std::ops::DerefMut;
+use std::ops::{DerefMut, Range};
 
-use tidegate_core::{Body, Frame};
+use tidegate_core::{Body, Frame, Hop, Time};
 
-use super::*;
+use super::Partition;
+use super::links::Links;
 use crate::bytes::{Bytes, bytes};
+use crate::measures::probe::Probe;
+use crate::naming::Naming;
+use crate::traffic::submission::Submission;
+
+/// The own ports of a partition, and those of them that lead to other partitions.
+pub(super) struct Boundary {
+    /// Number of ports that belong to this partition. They come first.
+    own_ports: u32,
+    /// Own ports whose links end in another partition, with that partition; ordered by port. A
+    /// sentinel packet stays at the head of such a link: the link is never empty, so it has no
+    /// events here.
+    crossings: Vec<(u32, u32)>,
+}
 
 /// A packet whose transmission has started in one partition and which lands in another.
 pub(super) struct Crossing {
@@ -72,6 +86,39 @@ impl Mailbox {
     }
 }
 
+impl Boundary {
+    /// Boundary ports are given with the partition that they lead to, ordered by port.
+    pub(super) fn new(own_ports: u32, crossings: Vec<(u32, u32)>) -> Boundary {
+        Boundary { own_ports, crossings }
+    }
+
+    /// Ports that belong to this partition.
+    pub(super) fn own_ports(&self) -> Range<u32> {
+        0..self.own_ports
+    }
+
+    /// Returns whether a port belongs to this partition.
+    pub(super) fn is_own(&self, index: u32) -> bool {
+        index < self.own_ports
+    }
+
+    /// Ports whose links end in another partition.
+    pub(super) fn crossing_ports(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.crossings.iter().map(|&(port, _)| port)
+    }
+
+    /// Takes the sentinel packet off a link, if it is a boundary link.
+    pub(super) fn take_sentinel<P, N>(&self, links: &mut Links<P, N>, index: u32) -> Option<u32> {
+        self.crossings.binary_search_by_key(&index, |&(port, _)| port).ok()?;
+        Some(links.ports[index as usize].land(&links.packets.frames).0)
+    }
+
+    /// Puts the sentinel packet on a boundary link from which everything has been taken.
+    pub(super) fn put_sentinel<P, N>(&self, links: &mut Links<P, N>, index: u32, sentinel: u32) {
+        links.ports[index as usize].append(sentinel, Time::NEVER, &mut links.packets.frames);
+    }
+}
+
 impl<P: Probe, N: Naming> Partition<P, N> {
     /// Commits the boundary ports up to now and hands over the packets that they have started.
     /// `mail` returns the mailbox of a partition. Returns the landing time
@@ -80,75 +127,69 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         &mut self,
         mail: impl Fn(u32) -> M,
     ) -> Time {
+        let Partition { links, switching, pausing, boundary, generator, .. } = self;
         let mut first = Time::NEVER;
-        for at in 0..self.boundaries.len() {
-            let (index, to) = self.boundaries[at];
-            self.commit_switch_port(index);
-            let (sentinel, landing) = self.ports[index as usize].land(&self.packets.frames);
+        for &(index, to) in &boundary.crossings {
+            switching.commit_port(links, pausing, index);
+            let (sentinel, landing) = links.ports[index as usize].land(&links.packets.frames);
             if let Some(landing) = landing {
                 first = first.min(landing);
-                self.post(index, landing, &mut mail(to));
+                post(links, index, landing, &mut mail(to));
             }
-            self.restore_sentinel(index, sentinel);
+            boundary.put_sentinel(links, index, sentinel);
         }
-        for (to, submission) in
-            self.dependents.iter_mut().flat_map(|dependents| dependents.take_announced())
-        {
+        for (to, submission) in generator.take_announced() {
             mail(to).started.push(submission);
         }
         first
     }
 
-    /// Puts the sentinel packet back on a boundary link from which everything has been taken.
-    pub(super) fn restore_sentinel(&mut self, index: u32, sentinel: u32) {
-        self.ports[index as usize].append(sentinel, Time::NEVER, &mut self.packets.frames);
-    }
-
-    /// Moves all packets on a link to `mail`. The first lands at `landing`.
-    fn post(&mut self, index: u32, mut landing: Time, mail: &mut Mailbox) {
-        let port = self.port_names.name(index);
-        loop {
-            let (packet, next) = self.ports[index as usize].land(&self.packets.frames);
-            let p = self.packets.get(packet);
-            let hops = p.hops.as_slice();
-            mail.hops.extend_from_slice(hops);
-            let hops = hops.len() as u32;
-            mail.parcels.push(Crossing { port, hops, landing, frame: *p.frame, body: *p.body });
-            self.packets.free(packet);
-            match next {
-                Some(next) => landing = next,
-                None => return,
-            }
-        }
-    }
-
     /// Takes in the contents of a mailbox.
     pub(crate) fn take_in(&mut self, mail: &mut Mailbox) {
+        let Partition { links, switching, generator, flows, .. } = self;
         let mut hops = mail.hops.iter();
         for parcel in mail.parcels.drain(..) {
-            let packet = self.packets.alloc();
-            let p = self.packets.get(packet);
+            let packet = links.packets.alloc();
+            let p = links.packets.get(packet);
             (*p.frame, *p.body) = (parcel.frame, parcel.body);
             p.hops.clear();
             hops.by_ref().take(parcel.hops as usize).for_each(|hop| p.hops.push(*hop));
-            let index = self.port_names.index_of(parcel.port);
-            let port = &mut self.ports[index as usize];
-            if port.append(packet, parcel.landing, &mut self.packets.frames) {
-                self.events.set(index, parcel.landing);
-            }
+            links.append(links.index_of(parcel.port), packet, parcel.landing);
         }
         mail.hops.clear();
-        mail.started.drain(..).for_each(|submission| self.expect(&submission));
-        if !mail.submissions.is_empty() {
-            mail.submissions.drain(..).for_each(|submission| self.agenda.submit(submission));
-            self.schedule_generator();
+        for submission in mail.started.drain(..) {
+            generator.expect(flows, switching.routing(), &submission);
         }
+        generator.take_in(&mut links.clock, &mut mail.submissions);
     }
 
     /// Time of the next event, or of the earliest start at a boundary port.
     pub(crate) fn next_at(&self) -> Time {
-        let waiting =
-            (0..self.boundaries.len()).map(|at| self.next_start(self.boundaries[at].0)).min();
-        waiting.unwrap_or(Time::NEVER).min(self.events.next())
+        let Partition { links, switching, boundary, .. } = self;
+        let starts = boundary.crossing_ports().map(|port| switching.next_start(links, port));
+        starts.min().unwrap_or(Time::NEVER).min(links.clock.next())
+    }
+}
+
+/// Moves all packets on a link to `mail`. The first lands at `landing`.
+fn post<P: Probe, N: Naming>(
+    links: &mut Links<P, N>,
+    index: u32,
+    mut landing: Time,
+    mail: &mut Mailbox,
+) {
+    let port = links.name(index);
+    loop {
+        let (packet, next) = links.ports[index as usize].land(&links.packets.frames);
+        let p = links.packets.get(packet);
+        let hops = p.hops.as_slice();
+        mail.hops.extend_from_slice(hops);
+        let hops = hops.len() as u32;
+        mail.parcels.push(Crossing { port, hops, landing, frame: *p.frame, body: *p.body });
+        links.packets.free(packet);
+        match next {
+            Some(next) => landing = next,
+            None => return,
+        }
     }
 }

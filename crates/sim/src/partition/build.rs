@@ -2,12 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
-use crate::events::{Common, Group};
+use tidegate_core::fabric::{Buffer, Fabric, MarkAt, Node, PortEnds, Routing as Choice};
+use tidegate_core::{HostContext, Span};
+
+use super::Partition;
+use super::boundary::Boundary;
+use super::clock::{Clock, Source};
+use super::generator::Generator;
+use super::landing::LinkEffects;
+use super::links::Links;
+use super::measures::Measures;
+use super::partitioning::Partitioning;
+use super::pausing::Pausing;
+use super::switching::{Parts, Switching};
+use super::uplinks::Uplinks;
+use crate::events::{Common, EventList, Group};
+use crate::fabric::faults::Injector;
+use crate::fabric::routing::Routing;
+use crate::host::Host;
 use crate::measures::outcome::Window;
-use crate::partition::partitioning::Partitioning;
+use crate::measures::probe::Probe;
+use crate::naming::Naming;
 use crate::ports::marking::Markings;
+use crate::ports::packets::Packets;
+use crate::ports::port::{HOST, Port, flag};
+use crate::ports::scheduler::Scheduler;
 use crate::run_context::RunContext;
+use crate::setup::Setup;
+use crate::traffic::flows::Flows;
 
 impl<P: Probe, N: Naming> Partition<P, N> {
     /// Partition `number` of `partitioning`, with its first events scheduled.
@@ -29,110 +51,64 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let port =
             |&name: &u32| lookup.port(setup, markings, name, |host| host_names.index_of(host));
         let mut ports: Vec<Port> = all.iter().map(port).collect();
+        let host = |&host: &u32| {
+            let port = port_names.index_of(routing.uplink(host));
+            Host::new(port, setup.stacks.len(), context(setup, &routing, host))
+        };
+        let hosts: Vec<Host> = own_hosts.iter().map(host).collect();
+
         let schedulers = lookup.schedulers(&own, &mut ports);
-        let ingress = Ingress::new(fabric, &all).map(Box::new);
-        let racks = Racks::new(
-            fabric,
-            &mut ports,
-            |port| port_names.index_of(port),
-            |rack| lookup.partition_of(Node::Switch(rack)) == number,
-        );
-        let boundaries = (0..).zip(&own).filter_map(|(port, &name)| {
+        let wakes = !schedulers.is_empty() || fabric.circuits.is_some();
+        let parts =
+            Parts { routing, schedulers, own: lookup.switches(), histograms: setup.histograms };
+        let with_ports = (&mut ports[..], &all[..], own.len());
+        let index_of = |name| port_names.index_of(name);
+        let switching = Switching::new(fabric, with_ports, markings, seed, index_of, parts);
+        let pausing = Pausing::new(fabric, &all);
+
+        let crossings = (0..).zip(&own).filter_map(|(port, &name)| {
             let to = lookup.partition_of(fabric.port_ends(name).to);
             (to != number).then_some((port, to))
         });
-        let boundaries: Vec<_> = boundaries.collect();
-        let own_switches = (0..fabric.switches.len() as u32)
-            .filter(|&s| lookup.partition_of(Node::Switch(s)) == number);
-        let own_switches: Vec<u32> = own_switches.collect();
-        let (switches, switch_ports) = switches(fabric, &ports[..own.len()]);
+        let boundary = Boundary::new(own.len() as u32, crossings.collect());
 
-        let mut packets = Packets::new(ground.keeps_records);
-        let blank = packets.alloc();
-        for &(boundary, _) in &boundaries {
-            let sentinel = packets.alloc();
-            ports[boundary as usize].append(sentinel, Time::NEVER, &mut packets.frames);
-        }
-        let streams = |names: &[u32], domain| -> Vec<Rng> {
-            names.iter().map(|&name| Rng::stream(seed, domain, name as u64)).collect()
-        };
-        let if_any = |any: bool, names: &[u32], domain| {
-            if any { streams(names, domain) } else { Vec::new() }
-        };
-        let random = |ecn: &Ecn| ecn.min_bytes < ecn.max_bytes;
-        let marks = markings.ways().iter().any(random);
-        let held = setup.stack_time.most() > Span::ZERO;
-        let dependents = Dependents::new(setup, &partitioning.of_host, number);
-        let effects = LinkEffects::new(setup, &all, &own_hosts, ingress.is_some());
-        let wakes = !schedulers.is_empty() || racks.is_some();
         // Batches longer than one event need independent nodes. Held packets share one queue per
         // partition, and days begin and end for all racks at once. Under PFC the safety of batches
         // is unproven: a paused host could be ahead of its switch.
-        let held_back = setup.faults.reordering > 0.0 || held;
-        let entangled = held_back || racks.is_some() || ingress.is_some();
+        let held_back = setup.faults.reordering > 0.0 || setup.stack_time.most() > Span::ZERO;
+        let entangled = held_back || fabric.circuits.is_some() || pausing.is_on();
         let apart = !P::EXPLICIT_DEQUEUES && !entangled;
         let events = lookup.events(&all, &own_hosts, &ports, wakes, apart);
+        let clock = Clock::new(events, ports.len() as u32, hosts.len() as u32);
+        let mut packets = Packets::new(ground.keeps_records);
+        let blank = packets.alloc();
+        let rates = all.iter().map(|&port| fabric.links[port as usize / 2].rate).collect();
+        let measures = Measures::new(setup.clone(), ports.len());
+        let mut links = Links::new(clock, packets, ports, port_names, rates, probe);
+        for port in boundary.crossing_ports() {
+            let sentinel = links.packets.alloc();
+            boundary.put_sentinel(&mut links, port, sentinel);
+        }
+        let sprays = setup.routing == Choice::Spray;
+        let effects = LinkEffects::new(setup, &own_hosts, pausing.is_on());
         let mut partition = Partition {
-            now: Time::ZERO,
-            batch_start: Time::ZERO,
-            events,
-            packets,
-            rates: all.iter().map(|&port| fabric.links[port as usize / 2].rate).collect(),
-            baselines: vec![Baseline::default(); ports.len()],
-            landings: if P::EXPLICIT_DEQUEUES {
-                vec![Time::NEVER; ports.len()]
-            } else {
-                Vec::new()
-            },
-            histograms: if setup.histograms {
-                ports.iter().map(|_| PortHistograms::default()).collect()
-            } else {
-                Vec::new()
-            },
-            schedulers,
-            racks,
-            ingress,
-            own_ports: own.len(),
-            boundaries,
-            switches,
-            own_switches,
-            switch_ports,
-            hosts: own_hosts
-                .iter()
-                .map(|&host| {
-                    let port = port_names.index_of(routing.uplink(host));
-                    Host::new(port, setup.stacks.len(), context(setup, &routing, host))
-                })
-                .collect(),
-            flows: Flows::new(fabric.hosts.len(), Window::of(setup), fabric.mtu),
-            agenda: Agenda::default(),
-            dependents,
-            ways_to_mark: markings.ways().to_vec(),
-            marking: if_any(marks, &all, Domain::Marking),
-            spray: if_any(setup.routing == Choice::Spray, &own_hosts, Domain::Spray),
+            links,
+            switching,
+            uplinks: Uplinks::new(hosts, host_names, &own_hosts, sprays, blank, setup.clone()),
+            pausing,
             effects,
-            blank,
-            warm: false,
-            closed: false,
+            injector: Injector::new(&setup.faults, fabric, &all, seed),
+            generator: Generator::new(setup, partitioning, number),
+            flows: Flows::new(fabric.hosts.len(), Window::of(setup), fabric.mtu),
+            boundary,
+            measures,
             packet_hops: 0,
             handled: 0,
             work: 0,
-            submitting: false,
-            ports,
-            port_names,
-            host_names,
-            routing,
-            setup: setup.clone(),
-            probe,
         };
         partition.schedule_faults();
-        if let Some(dependents) = &mut partition.dependents {
-            let first = dependents.first(|host| partitioning.of_host[host as usize] == number);
-            first.into_iter().for_each(|next| partition.agenda.start_dependent(next));
-            partition.schedule_generator();
-        }
-        let source = partition.sampler();
-        partition.events.set(source, partition.setup.warmup.min(Time::ZERO + FAR));
+        partition.schedule_generator();
+        partition.links.clock.set(Source::Sampler, setup.warmup);
         partition
     }
 }
@@ -181,6 +157,12 @@ impl Lookup<'_> {
             if own { is_own } else { !is_own && self.partition_of(to) == self.number }
         })
         .collect()
+    }
+
+    /// Switches that belong to it.
+    fn switches(&self) -> Vec<u32> {
+        let all = 0..self.fabric.switches.len() as u32;
+        all.filter(|&switch| self.partition_of(Node::Switch(switch)) == self.number).collect()
     }
 
     /// Global IDs of its hosts.
@@ -299,35 +281,4 @@ impl Lookup<'_> {
         let common = Common { for_all: [generator + 1, generator + 2], for_hosts: generator };
         EventList::new(nodes.into_values().collect(), common, N::of(sources, all as usize))
     }
-}
-
-/// State of every switch, and the ports of those in this partition.
-fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
-    let mut of: Vec<Vec<u32>> = vec![Vec::new(); fabric.switches.len()];
-    for (index, port) in ports.iter().enumerate().filter(|(_, port)| port.owner & HOST == 0) {
-        of[port.owner as usize].push(index as u32);
-    }
-    let mut all = Vec::new();
-    let mut switches = Vec::new();
-    for (switch, ports) in fabric.switches.iter().zip(of) {
-        let first_port = all.len() as u32;
-        all.extend(ports);
-        let (capacity, alpha) = match switch.buffer {
-            Buffer::Unlimited => (u64::MAX, f64::INFINITY),
-            // Admission is by ingress, not by egress.
-            Buffer::Shared { bytes, .. } if switch.pausing.is_some() => (bytes, f64::INFINITY),
-            Buffer::Shared { bytes, alpha } => (bytes, alpha),
-        };
-        switches.push(Switch {
-            first_port,
-            last_port: all.len() as u32,
-            used: 0,
-            capacity,
-            alpha,
-            drops: 0,
-            occupancy: Histogram::default(),
-            max_used: 0,
-        });
-    }
-    (switches, all)
 }

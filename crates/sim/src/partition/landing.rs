@@ -17,8 +17,9 @@ use tidegate_core::fabric::StackTime;
 use tidegate_core::{Domain, Rng, Span, Time, frame_flag};
 
 use super::Partition;
-use crate::events::FAR;
-use crate::fabric::faults::{Held, Impairment, Injector};
+use super::clock::Source;
+use super::uplinks::host_of;
+use crate::fabric::faults::{Held, Impairment};
 use crate::measures::outcome::FaultCounts;
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
@@ -29,23 +30,22 @@ use crate::setup::Setup;
 pub(super) struct LinkEffects {
     /// No packet needs any of the steps.
     none: bool,
-    pub(super) injector: Injector,
     stack_time: StackTime,
     /// By host, if host software takes time: when it delivers the last packet that it holds, and
     /// the random stream of its jitter.
     stacks: Vec<(Time, Rng)>,
-    pub(super) counts: FaultCounts,
+    /// Without the packets that links have lost.
+    counts: FaultCounts,
 }
 
 impl LinkEffects {
-    /// For a partition with these ports and hosts. `pfc` is set if any switch uses PFC.
-    pub(super) fn new(setup: &Setup, ports: &[u32], hosts: &[u32], pfc: bool) -> LinkEffects {
+    /// For a partition with these hosts. `pfc` is set if any switch uses PFC.
+    pub(super) fn new(setup: &Setup, hosts: &[u32], pfc: bool) -> LinkEffects {
         let Setup { faults, stack_time, seed, .. } = setup;
         let takes_time = stack_time.most() > Span::ZERO;
         let stream = |&host: &u32| (Time::ZERO, Rng::stream(*seed, Domain::Stack, host as u64));
         LinkEffects {
             none: !faults.touch_packets() && !takes_time && !pfc,
-            injector: Injector::new(faults, &setup.fabric, ports, *seed),
             stack_time: *stack_time,
             stacks: hosts.iter().filter(|_| takes_time).map(stream).collect(),
             counts: FaultCounts::default(),
@@ -56,6 +56,11 @@ impl LinkEffects {
     #[inline(always)]
     pub(super) fn are_none(&self) -> bool {
         self.none
+    }
+
+    /// Counts an outage of a link.
+    pub(super) fn count_outage(&mut self) {
+        self.counts.outages += 1;
     }
 
     /// Time at which a host's software delivers a packet that its NIC takes now; `None` if software
@@ -77,21 +82,18 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         if self.takes_pause_frame(index, packet) {
             return;
         }
-        let now = self.now;
-        self.note_ingress(index, packet);
-        match self.effects.injector.impairment(index) {
+        let now = self.links.now();
+        self.pausing.came_in(index, packet);
+        match self.injector.impairment(index) {
             Impairment::Arrives => {}
-            Impairment::Lost => {
-                self.effects.counts.lost += 1;
-                return self.packets.free(packet);
-            }
+            Impairment::Lost => return self.links.lose_in_flight(packet),
             Impairment::Corrupted => {
-                self.packets.frames[packet as usize].flags |= frame_flag::CORRUPT;
+                self.links.packets.frames[packet as usize].flags |= frame_flag::CORRUPT;
             }
             Impairment::Duplicated => {
                 self.effects.counts.duplicated += 1;
-                let copy = self.packets.copy(packet);
-                self.note_ingress(index, copy);
+                let copy = self.links.packets.copy(packet);
+                self.pausing.came_in(index, copy);
                 self.reach(to, packet, now);
                 packet = copy;
             }
@@ -105,25 +107,27 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
     /// A packet that came off its link at `landed` has passed the link's impairments.
     fn reach(&mut self, to: u32, packet: u32, landed: Time) {
-        if to & HOST == 0 {
-            self.arrive_at_switch(to, packet);
-        } else if self.passes_nic(to & !HOST, packet, landed) {
-            self.deliver_though_paused(to & !HOST, packet, landed);
+        match host_of(to) {
+            None => self.switching.arrive(&mut self.links, &mut self.pausing, to, packet),
+            Some(host) if self.passes_nic(host, packet, landed) => {
+                self.deliver_though_paused(host, packet, landed);
+            }
+            Some(_) => {}
         }
     }
 
     /// Returns whether a packet that has reached a host's NIC continues to its transport now. If
     /// host software takes time, the packet is held for that long and delivered later.
     fn passes_nic(&mut self, host: u32, packet: u32, landed: Time) -> bool {
-        let now = self.now;
-        let corrupt = self.packets.frames[packet as usize].flags & frame_flag::CORRUPT != 0;
+        let now = self.links.now();
+        let corrupt = self.links.packets.frames[packet as usize].flags & frame_flag::CORRUPT != 0;
         self.effects.counts.corrupted += corrupt as u64;
-        if self.hosts[host as usize].uplink.is_stopped() {
-            self.lose(packet);
+        if self.uplinks.host(host).uplink.is_stopped() {
+            self.links.lose(packet);
             return false;
         }
         if corrupt {
-            self.packets.free(packet);
+            self.links.packets.free(packet);
             return false;
         }
         let Some(until) = self.effects.delivery(now, host) else { return true };
@@ -132,38 +136,34 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     }
 
     fn hold(&mut self, until: Time, held: Held) {
-        self.effects.injector.hold(until, held);
+        self.injector.hold(until, held);
         self.schedule_faults();
     }
 
     /// Continues with the held packets that are due.
     pub(super) fn release_held(&mut self) {
-        let now = self.now;
-        while let Some(Held { packet, to, landed, received }) = self.effects.injector.release(now) {
+        let now = self.links.now();
+        while let Some(Held { packet, to, landed, received }) = self.injector.release(now) {
             let host = to & !HOST;
             match received {
                 None => self.reach(to, packet, landed),
-                Some(_) if self.hosts[host as usize].uplink.is_stopped() => self.lose(packet),
+                Some(_) if self.uplinks.host(host).uplink.is_stopped() => self.links.lose(packet),
                 Some(received) => {
                     // RTTs are measured from NIC to NIC.
-                    self.packets.body(packet).sent_at += now - received;
+                    self.links.packets.body(packet).sent_at += now - received;
                     self.deliver_though_paused(host, packet, landed);
                 }
             }
         }
     }
 
+    /// Sets the event of the next fault or release.
     pub(super) fn schedule_faults(&mut self) {
-        let source = self.fault_source();
-        match self.effects.injector.next_at() {
-            Time::NEVER => self.events.clear(source),
-            at => self.events.set(source, at.clamp(self.now, self.now.after(FAR))),
-        }
+        self.links.clock.set(Source::Faults, self.injector.next_at());
     }
 
-    #[cold]
-    pub(super) fn lose(&mut self, packet: u32) {
-        self.effects.counts.lost += 1;
-        self.discard(packet);
+    /// Counts of faults so far.
+    pub(crate) fn fault_counts(&self) -> FaultCounts {
+        FaultCounts { lost: self.links.lost(), ..self.effects.counts }
     }
 }

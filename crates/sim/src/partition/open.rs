@@ -2,11 +2,12 @@
 //! collects the packets.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
-use tidegate_core::{Body, Frame, HopTrace};
+use tidegate_core::{Body, Frame, HopTrace, Time};
 
-use super::*;
+use super::{Mailbox, Partition};
+use crate::measures::probe::Probe;
+use crate::naming::Naming;
 
 /// A packet as switches see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,8 +38,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// uplinks are owned by their switch, because there is no host to pull packets from when such a
     /// link runs empty.
     pub(crate) fn open(mut self) -> Self {
-        self.closed = true;
-        self.ports[self.own_ports..].iter_mut().for_each(|port| port.owner = port.to);
+        self.measures.close();
+        let inbound = self.links.ports.iter_mut().skip(self.boundary.own_ports().len());
+        inbound.for_each(|port| port.owner = port.to);
         self
     }
 
@@ -50,21 +52,12 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
     /// A packet lands from the uplink of its sender, behind those already on it.
     pub(crate) fn enter(&mut self, host: u32, landing: Time, packet: &Packet) {
-        let slot = self.packets.alloc();
-        let p = self.packets.get(slot);
+        let slot = self.links.packets.alloc();
+        let p = self.links.packets.get(slot);
         (*p.frame, *p.hops) = (packet.frame, packet.hops);
         *p.body = Body { message: packet.number, ..Body::default() };
-        let index = self.port_names.index_of(self.routing.uplink(host));
-        let port = &mut self.ports[index as usize];
-        if port.append(slot, landing, &mut self.packets.frames) {
-            self.events.set(index, landing);
-        }
-    }
-
-    /// Starts the measured window at `now`, which must be the present.
-    pub(crate) fn measure_from(&mut self, now: Time) {
-        Arc::make_mut(&mut self.setup).warmup = now;
-        self.warm_up();
+        let index = self.links.index_of(self.switching.routing().uplink(host));
+        self.links.append(index, slot, landing);
     }
 
     /// Hands over the packets whose transmission to a host has started by now.
@@ -73,8 +66,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let Mailbox { parcels, hops: records, .. } = &mut *mail.borrow_mut();
         let mut hops = records.iter();
         for parcel in parcels.drain(..) {
-            let index = self.port_names.index_of(parcel.port);
-            let port = &self.ports[index as usize];
+            let port = &self.links.ports[self.links.index_of(parcel.port) as usize];
             let end = parcel.landing.before(port.delay);
             let mut trace = HopTrace::default();
             hops.by_ref().take(parcel.hops as usize).for_each(|hop| trace.push(*hop));

@@ -131,6 +131,11 @@ impl Ingress {
         self.pools[switch as usize].is_some()
     }
 
+    /// Classes that the switch can pause; one bit each.
+    pub(crate) fn classes(&self, switch: u32) -> u8 {
+        self.pools[switch as usize].as_ref().map_or(0, |pool| pool.pausing.classes)
+    }
+
     /// Returns whether the switch has paused any sender.
     pub(crate) fn has_paused(&self, switch: u32) -> bool {
         self.pools[switch as usize].as_ref().is_some_and(|pool| pool.paused > 0)

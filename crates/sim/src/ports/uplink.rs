@@ -144,13 +144,13 @@ impl Uplink {
         if free > now {
             return Step::Done;
         }
-        if port.has_queue() {
-            self.polled_until = free;
-            return Step::Reply(free);
+        let replies = port.has_queue();
+        if self.quiet_until > free && !replies {
+            self.polled_until = self.quiet_until.min(now);
+            return if self.quiet_until > now { Step::Done } else { Step::Poll(self.quiet_until) };
         }
-        let start = free.max(self.quiet_until);
-        self.polled_until = start.min(now);
-        if start > now { Step::Done } else { Step::Poll(start) }
+        self.polled_until = free;
+        if replies { Step::Reply(free) } else { Step::Poll(free) }
     }
 
     /// The transports had nothing to send at `start`. Returns whether there is a next step.

@@ -4,8 +4,16 @@
 //! The measures of a queue (waiting, drops, marks) are kept at its circuit's port, whichever link
 //! its packets leave by.
 
-use super::*;
-use crate::ports::voqs::{Step, Voqs};
+use tidegate_core::fabric::Fabric;
+use tidegate_core::{Frame, Hop, Time, frame_flag};
+
+use super::{Links, Pausing, Switching};
+use crate::measures::probe::Probe;
+use crate::naming::{NOWHERE, Naming};
+use crate::partition::clock::Source;
+use crate::ports::packets::Packets;
+use crate::ports::port::{Port, flag};
+use crate::ports::voqs::{REST, Step, Voqs};
 
 /// The racks of a partition.
 pub(super) struct Racks {
@@ -48,7 +56,7 @@ impl Racks {
         &'a self,
         port: u32,
         packets: &'a Packets,
-    ) -> Option<impl Iterator<Item = &'a tidegate_core::Frame>> {
+    ) -> Option<impl Iterator<Item = &'a Frame>> {
         Some(self.at(port)?.queued(port, &packets.frames))
     }
 
@@ -63,7 +71,7 @@ impl Racks {
     }
 }
 
-impl<P: Probe, N: Naming> Partition<P, N> {
+impl Switching {
     /// The rack whose queues a port serves, if any.
     #[inline]
     pub(super) fn rack_at(&self, port: u32) -> Option<usize> {
@@ -76,83 +84,100 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     }
 
     /// A packet joins the queue for its destination rack, and leaves at once if it may.
-    pub(super) fn join_voq(&mut self, switch: u32, rack: usize, packet: u32) {
-        self.commit_rack(rack);
-        let (now, frame) = (self.now, self.packets.frames[packet as usize]);
+    pub(super) fn join_voq<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        switch: u32,
+        rack: usize,
+        packet: u32,
+    ) {
+        self.commit_rack(links, rack);
+        let (now, frame) = (links.now(), links.packets.frames[packet as usize]);
         let Some(voqs) = self.voqs(rack) else { return };
         let queue = voqs.queue_for(frame.dst);
         let port = voqs.port(queue);
         let refused = voqs.refuses(queue, frame.wire_bytes, now);
-        if refused || self.overflows(switch, port, packet) {
-            return self.drop_packet(switch, port, packet);
+        if refused || self.overflows(links, pausing, switch, port, packet) {
+            return self.drop_packet(links, switch, port, packet);
         }
-        let wire = frame.wire_bytes as u32;
-        if self.ports[port as usize].flags & flag::MARKS_EARLY != 0 {
-            self.mark(port, packet);
+        if links.ports[port as usize].flags & flag::MARKS_EARLY != 0 {
+            self.mark(links, port, packet);
         }
-        self.note_level(port, now);
-        self.packets.frames[packet as usize].at = now;
+        self.note_level(&links.ports[port as usize], port, now);
+        links.packets.frames[packet as usize].at = now;
         let Some(racks) = self.racks.as_deref_mut() else { return };
-        racks.all[rack].push(queue, packet, now, &mut self.packets.frames);
-        self.show(rack, queue);
-        self.switches[switch as usize].used += wire as u64;
-        self.commit_rack(rack);
-        let port = &mut self.ports[port as usize];
+        racks.all[rack].push(queue, packet, now, &mut links.packets.frames);
+        self.show(&mut links.ports, rack, queue);
+        self.switches[switch as usize].used += frame.wire_bytes as u64;
+        self.commit_rack(links, rack);
+        let port = &mut links.ports[port as usize];
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
-        if self.switches[switch as usize].used > self.switches[switch as usize].max_used {
-            self.reach_new_high(switch);
-        }
+        self.note_occupancy(links, pausing, switch);
     }
 
-    fn note_level(&mut self, port: u32, now: Time) {
-        let Port { flags, queue_bytes, .. } = self.ports[port as usize];
-        if flags & flag::HISTOGRAMS != 0 {
-            self.histograms[port as usize].level(now, queue_bytes);
+    /// Records how long the queue of the port `index` has had its length.
+    fn note_level(&mut self, port: &Port, index: u32, now: Time) {
+        if port.flags & flag::HISTOGRAMS != 0 {
+            self.histograms[index as usize].level(now, port.queue_bytes);
         }
     }
 
     /// Copies the queue lengths to the queue's port and the uplink.
-    fn show(&mut self, rack: usize, queue: usize) {
+    fn show(&self, ports: &mut [Port], rack: usize, queue: usize) {
         let Some(racks) = &self.racks else { return };
         let voqs = &racks.all[rack];
         let (bytes, _) = voqs.bytes(queue);
-        let (rest, _) = voqs.bytes(crate::ports::voqs::REST);
-        self.ports[voqs.port(queue) as usize].set_queue(bytes, bytes == 0);
-        self.ports[voqs.uplink as usize].set_queue(rest, voqs.is_empty());
+        let (rest, _) = voqs.bytes(REST);
+        ports[voqs.port(queue) as usize].set_queue(bytes, bytes == 0);
+        ports[voqs.uplink as usize].set_queue(rest, voqs.is_empty());
     }
 
     /// Takes every step that is due, and schedules an event for the next one if no other event
     /// would take it.
     #[cold]
     #[inline(never)]
-    pub(super) fn commit_rack(&mut self, rack: usize) {
+    pub(super) fn commit_rack<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        rack: usize,
+    ) {
         while let Some(racks) = self.racks.as_deref_mut() {
             let voqs = &mut racks.all[rack];
             if voqs.is_empty() {
                 break;
             }
-            match voqs.next(&self.ports, &self.packets.frames) {
-                (at, _) if at > self.now => break,
+            match voqs.next(&links.ports, &links.packets.frames) {
+                (at, _) if at > links.now() => break,
                 (at, Step::Reconfigure) => voqs.reconfigure(at),
-                (at, Step::Start { queue, port }) => self.start_from_voq(rack, queue, port, at),
+                (at, Step::Start { queue, port }) => {
+                    self.start_from_voq(links, rack, queue, port, at);
+                }
             }
         }
-        self.wake_rack(rack);
+        self.wake_rack(links, rack);
     }
 
     /// Sends a packet of a queue by `port`.
-    fn start_from_voq(&mut self, rack: usize, queue: usize, port: u32, start: Time) {
+    fn start_from_voq<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        rack: usize,
+        queue: usize,
+        port: u32,
+        start: Time,
+    ) {
         let Some(racks) = self.racks.as_deref_mut() else { return };
         let voqs = &mut racks.all[rack];
         let (home, uplink) = (voqs.port(queue), voqs.uplink);
         let announced = voqs.announces(queue, start);
         let (_, tx_bytes) = voqs.bytes(queue);
-        let packet = voqs.pop(queue, port, &self.packets.frames);
-        self.note_level(home, start);
-        self.show(rack, queue);
-        let kept = &mut self.ports[home as usize];
+        let packet = voqs.pop(queue, port, &links.packets.frames);
+        self.note_level(&links.ports[home as usize], home, start);
+        self.show(&mut links.ports, rack, queue);
+        let kept = &mut links.ports[home as usize];
         let (queue_bytes, flags) = (kept.queue_bytes, kept.flags);
-        let frame = &mut self.packets.frames[packet as usize];
+        let frame = &mut links.packets.frames[packet as usize];
         let (waited, wire) = (start - frame.at, frame.wire_bytes as u128);
         kept.waits.byte_ps += wire * waited.as_ps() as u128;
         kept.waits.delay_ps += waited.as_ps() as u128;
@@ -167,71 +192,51 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             }
             if frame.flags & frame_flag::STAMP_HOPS != 0 {
                 // The queue is the hop. Its rate is that of the link that serves it.
-                let rate = self.rates[port as usize];
-                let name = self.port_names.name(uplink);
+                let (rate, name) = (links.rate(port), links.name(uplink));
                 let hop = Hop { at: start, tx_bytes, rate, queue_bytes, port: name };
-                self.packets.trace(packet).push(hop);
+                links.packets.trace(packet).push(hop);
             }
         }
         if flags & flag::HISTOGRAMS != 0 {
             self.histograms[home as usize].delay_ns.add(waited.as_ps() / 1_000, 1);
         }
         if flags & flag::MARKS_LATE != 0 {
-            self.mark(home, packet);
+            self.mark(links, home, packet);
         }
-        self.launch_from(port, packet, start, waited, queue_bytes);
+        links.launch_from(port, packet, start, waited, queue_bytes);
         if P::EXPLICIT_DEQUEUES {
-            self.schedule_explicit(port);
+            links.schedule_explicit(port);
         }
     }
 
-    /// A step is due at the rack whose event is at this port.
-    pub(super) fn on_rack_wake(&mut self, rack: usize) {
+    /// A step is due at the rack.
+    pub(super) fn on_rack_wake<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        rack: usize,
+    ) {
         self.voqs(rack).into_iter().for_each(|voqs| voqs.wakes_at = Time::NEVER);
-        self.commit_rack(rack);
+        self.commit_rack(links, rack);
     }
 
     /// Schedules the rack's next commit: when a day begins or ends, and for every start that no
     /// packet on a link would trigger.
-    fn wake_rack(&mut self, rack: usize) {
-        let Some(racks) = &self.racks else { return };
-        let (voqs, frames) = (&racks.all[rack], &self.packets.frames);
-        let unseen = |port: u32, start: Time| match self.ports[port as usize].link_is_empty() {
+    fn wake_rack<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, rack: usize) {
+        let Some(racks) = &mut self.racks else { return };
+        let (voqs, frames) = (&mut racks.all[rack], &links.packets.frames);
+        let unseen = |port: u32, start: Time| match links.ports[port as usize].link_is_empty() {
             false if !P::EXPLICIT_DEQUEUES => Time::NEVER,
             _ => start,
         };
         let mut at = Time::NEVER;
         if !voqs.is_empty() {
-            let uplink = unseen(voqs.uplink, voqs.uplink_start(&self.ports));
+            let uplink = unseen(voqs.uplink, voqs.uplink_start(&links.ports));
             let circuit =
-                voqs.up().map(|port| unseen(port, voqs.circuit_start(&self.ports, frames)));
+                voqs.up().map(|port| unseen(port, voqs.circuit_start(&links.ports, frames)));
             at = voqs.reconfigures_at().min(uplink).min(circuit.unwrap_or(Time::NEVER));
         }
-        if at == voqs.wakes_at {
-            return;
-        }
-        let source = self.wake_source(voqs.uplink);
-        self.voqs(rack).into_iter().for_each(|voqs| voqs.wakes_at = at);
-        match at {
-            Time::NEVER => self.events.clear(source),
-            at => self.events.set(source, at.min(self.now.after(FAR))),
-        }
-    }
-
-    /// Time within the measured window in which the port's link is up.
-    pub(super) fn open_span(&self, port: u32, until: Time) -> Span {
-        let whole = until.since(self.setup.warmup);
-        let fabric = &self.setup.fabric;
-        let Some(circuits) = &fabric.circuits else { return whole };
-        match fabric.port_ends(port) {
-            PortEnds { from: Node::Switch(from), to: Node::Switch(to) }
-                if port >= 2 * circuits.first_link =>
-            {
-                let days = circuits.days(from, to);
-                let up = |at| circuits.up_until(&days, at);
-                up(until).beyond(up(self.setup.warmup))
-            }
-            _ => whole,
+        if std::mem::replace(&mut voqs.wakes_at, at) != at {
+            links.clock.set(Source::Wake(voqs.uplink), at);
         }
     }
 }

@@ -1,0 +1,179 @@
+//! The generator: submissions of messages, and of those that wait for others.
+
+use std::sync::Arc;
+
+use tidegate_core::{Message, PathOracle, Role, Span, Time};
+
+use super::Partition;
+use super::clock::{Clock, Source};
+use crate::measures::probe::Probe;
+use crate::naming::Naming;
+use crate::partition::partitioning::Partitioning;
+use crate::setup::Setup;
+use crate::traffic::agenda::{Action, Agenda};
+use crate::traffic::dependents::Dependents;
+use crate::traffic::flows::Flows;
+use crate::traffic::submission::Submission;
+
+/// Work of a submission, in events: it looks up paths and may create a transport.
+const WORK: u64 = 64;
+
+/// Submissions to come in a partition.
+pub(super) struct Generator {
+    agenda: Agenda,
+    /// Dependent messages, if the run has any.
+    dependents: Option<Box<Dependents>>,
+    /// The work limit was reached between submissions of one instant. They continue before any
+    /// other event.
+    is_amid: bool,
+    setup: Arc<Setup>,
+}
+
+impl Generator {
+    /// For the partition `number`, with the messages that depend on no other.
+    pub(super) fn new(setup: &Arc<Setup>, partitioning: &Partitioning, number: u32) -> Generator {
+        let mut agenda = Agenda::default();
+        let mut dependents = Dependents::new(setup, &partitioning.of_host, number);
+        if let Some(dependents) = &mut dependents {
+            let first = dependents.first(|host| partitioning.of_host[host as usize] == number);
+            first.into_iter().for_each(|next| agenda.start_dependent(next));
+        }
+        Generator { agenda, dependents, is_amid: false, setup: setup.clone() }
+    }
+
+    /// Sets the event of the next submission.
+    pub(super) fn schedule<N: Naming>(&self, clock: &mut Clock<N>) {
+        clock.set(Source::Generator, self.agenda.next_at());
+    }
+
+    /// Returns whether submissions of this instant are left over.
+    #[inline]
+    pub(super) fn is_amid(&self) -> bool {
+        self.is_amid
+    }
+
+    /// Dependent messages that start here and arrive elsewhere, with their partition.
+    pub(super) fn take_announced(&mut self) -> impl Iterator<Item = (u32, Submission)> {
+        self.dependents.iter_mut().flat_map(|dependents| dependents.take_announced())
+    }
+
+    /// Adds flows that another partition has handed over.
+    pub(super) fn take_in<N: Naming>(
+        &mut self,
+        clock: &mut Clock<N>,
+        submissions: &mut Vec<Submission>,
+    ) {
+        if !submissions.is_empty() {
+            submissions.drain(..).for_each(|submission| self.agenda.submit(submission));
+            self.schedule(clock);
+        }
+    }
+
+    /// Messages with dependents have arrived: schedules the messages that follow.
+    #[cold]
+    pub(super) fn start_dependents<N: Naming>(&mut self, clock: &mut Clock<N>, flows: &mut Flows) {
+        let Some(dependents) = &mut self.dependents else { return };
+        for id in flows.awaited.drain(..) {
+            let asked = &mut flows.done.asked;
+            let agenda = &mut self.agenda;
+            dependents.arrived(id, clock.now(), asked, |next| agenda.start_dependent(next));
+        }
+        self.schedule(clock);
+    }
+
+    /// Registers a flow that will arrive in this partition.
+    pub(super) fn expect(
+        &mut self,
+        flows: &mut Flows,
+        paths: &dyn PathOracle,
+        submission: &Submission,
+    ) {
+        let flow = &submission.flow;
+        let path = paths.path(flow.src, flow.dst);
+        let full = self.setup.sizes(flow.stack).data(path.mtu) as u64;
+        flows.receive(submission, path.bottleneck_rate.serialise(full));
+        if let Some(dependents) = &mut self.dependents {
+            dependents.expect(submission);
+        }
+    }
+
+    /// The message of a submission.
+    fn message(&self, submission: &Submission) -> Message {
+        let flow = &submission.flow;
+        let role = |dependents: &Dependents| dependents.role(submission.id);
+        Message {
+            id: submission.number,
+            dst: flow.dst,
+            bytes: flow.bytes,
+            dedicated: flow.dedicated,
+            weight: self.setup.weights.get(flow.label as usize).copied().unwrap_or(1),
+            role: self.dependents.as_deref().map_or(Role::Alone, role),
+        }
+    }
+}
+
+impl<P: Probe, N: Naming> Partition<P, N> {
+    /// Adds a flow, which starts at its time. [`schedule_generator`](Self::schedule_generator) must
+    /// follow.
+    pub(crate) fn submit(&mut self, submission: Submission) {
+        self.generator.agenda.submit(submission);
+    }
+
+    /// Sets the event of the next submission.
+    pub(crate) fn schedule_generator(&mut self) {
+        self.generator.schedule(&mut self.links.clock);
+    }
+
+    /// The event of the generator.
+    pub(super) fn on_generator(&mut self) {
+        let now = self.links.now();
+        while self.work > 0
+            && let Some(action) = self.generator.agenda.take(now)
+        {
+            self.work = self.work.saturating_sub(WORK);
+            match action {
+                Action::Submit(submission) => self.begin(&submission),
+                Action::Stop(slot) => self.uplinks.stop(&mut self.links, &mut self.flows, slot),
+            }
+        }
+        self.generator.is_amid = self.generator.agenda.next_at() <= now;
+        self.schedule_generator();
+    }
+
+    /// Starts a flow that has at least one end in this partition.
+    fn begin(&mut self, submission: &Submission) {
+        let Partition { links, switching, uplinks, flows, generator, .. } = self;
+        let flow = &submission.flow;
+        if uplinks.find(flow.dst).is_some() {
+            generator.expect(flows, switching.routing(), submission);
+        } else if let Some(dependents) = &mut generator.dependents {
+            dependents.announce(submission);
+        }
+        let Some(host) = uplinks.find(flow.src) else { return };
+        let is_unlimited = flow.bytes == Message::UNLIMITED;
+        let ideal = match is_unlimited {
+            true => Span::ZERO,
+            false => {
+                let sizes = generator.setup.sizes(flow.stack);
+                switching.routing_mut().ideal(flow.src, flow.dst, flow.bytes, &sizes)
+            }
+        };
+        let slot = flows.send(submission, links.now(), ideal);
+        if is_unlimited && flow.stop < Time::NEVER {
+            generator.agenda.stop_at(flow.stop, slot);
+        }
+        let message = generator.message(submission);
+        uplinks.submit(links, flows, host, (slot, flow.stack), message, switching.routing());
+    }
+
+    /// Ends submissions and stops unlimited flows.
+    pub(crate) fn close_to_arrivals(&mut self) {
+        self.generator.agenda.close();
+        if let Some(dependents) = &mut self.generator.dependents {
+            dependents.close();
+        }
+        for slot in self.flows.unlimited(self.links.now()) {
+            self.uplinks.stop(&mut self.links, &mut self.flows, slot);
+        }
+    }
+}

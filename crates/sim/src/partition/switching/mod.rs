@@ -1,0 +1,472 @@
+//! Switches: routing, queueing, marking, admission, and committing transmissions that are due.
+//!
+//! [`scheduled`] has the ports with a scheduler, [`racks`] those of racks with circuits, and
+//! [`totals`] what the records of switch ports need. All of them work on the links and may trigger
+//! PFC; nothing here touches hosts.
+
+mod racks;
+mod scheduled;
+mod totals;
+
+use tidegate_core::fabric::{Buffer, Ecn, Fabric};
+use tidegate_core::{Domain, Hop, Rng, Span, Time, frame_flag};
+
+use super::links::Links;
+use super::pausing::Pausing;
+use crate::fabric::routing::{NO_PORT, Routing};
+use crate::measures::histogram::Histogram;
+use crate::measures::probe::Probe;
+use crate::naming::Naming;
+use crate::ports::marking::Markings;
+use crate::ports::port::{HOST, Port, PortHistograms, flag};
+use crate::ports::scheduler::Scheduler;
+use racks::Racks;
+
+/// The switches of a partition.
+pub(super) struct Switching {
+    /// All switches of the fabric.
+    switches: Vec<Switch>,
+    /// Switches that belong to this partition.
+    own: Vec<u32>,
+    /// Ports of all switches; a switch owns the range `first_port..last_port`.
+    ports: Vec<u32>,
+    routing: Routing,
+    /// Schedulers by port. Empty if no port has one.
+    schedulers: Vec<Option<Box<Scheduler>>>,
+    /// Virtual output queues of racks, if the fabric has circuits.
+    racks: Option<Box<Racks>>,
+    /// By port, if the run keeps histograms.
+    histograms: Vec<PortHistograms>,
+    /// ECN configurations, indexed by [`Port::marking`].
+    ecn: Vec<Ecn>,
+    /// Random streams by port, if any configuration marks at random.
+    marking: Vec<Rng>,
+}
+
+/// State that the ports of a switch share.
+struct Switch {
+    first_port: u32,
+    last_port: u32,
+    /// Bytes queued. Too high by what lazily committed ports have sent since their last commit.
+    used: u64,
+    capacity: u64,
+    alpha: f64,
+    drops: u64,
+    occupancy: Histogram,
+    /// Maximum of `used`; exact.
+    max_used: u64,
+}
+
+/// Parts of the switches of a partition that are built with its ports.
+pub(super) struct Parts {
+    pub(super) routing: Routing,
+    pub(super) schedulers: Vec<Option<Box<Scheduler>>>,
+    /// Switches that belong to this partition.
+    pub(super) own: Vec<u32>,
+    /// Whether the run keeps histograms.
+    pub(super) histograms: bool,
+}
+
+impl Switching {
+    /// For a partition with `ports`, whose global IDs are `names`; its own ones come first.
+    /// `index_of` and `is_here` refer to its ports and switches.
+    pub(super) fn new(
+        fabric: &Fabric,
+        (ports, names, own_ports): (&mut [Port], &[u32], usize),
+        markings: &Markings,
+        seed: u64,
+        index_of: impl Fn(u32) -> u32,
+        parts: Parts,
+    ) -> Switching {
+        let Parts { routing, schedulers, own, histograms } = parts;
+        let is_here = |switch: u32| own.binary_search(&switch).is_ok();
+        let racks = Racks::new(fabric, ports, index_of, is_here);
+        let (switches, switch_ports) = switches(fabric, &ports[..own_ports]);
+        let is_random = |ecn: &Ecn| ecn.min_bytes < ecn.max_bytes;
+        let streams = if markings.ways().iter().any(is_random) { names } else { &[] };
+        let stream = |&name: &u32| Rng::stream(seed, Domain::Marking, name as u64);
+        let kept = if histograms { ports.len() } else { 0 };
+        Switching {
+            switches,
+            own,
+            ports: switch_ports,
+            routing,
+            schedulers,
+            racks,
+            histograms: (0..kept).map(|_| PortHistograms::default()).collect(),
+            ecn: markings.ways().to_vec(),
+            marking: streams.iter().map(stream).collect(),
+        }
+    }
+
+    pub(super) fn routing(&self) -> &Routing {
+        &self.routing
+    }
+
+    pub(super) fn routing_mut(&mut self) -> &mut Routing {
+        &mut self.routing
+    }
+
+    /// Ports of a switch that are in this partition.
+    pub(super) fn ports_of(&self, switch: u32) -> &[u32] {
+        let Switch { first_port, last_port, .. } = self.switches[switch as usize];
+        &self.ports[first_port as usize..last_port as usize]
+    }
+
+    /// Starts every transmission that is due at a port.
+    #[inline(always)]
+    pub(super) fn commit_port<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        index: u32,
+    ) {
+        let now = links.now();
+        loop {
+            let port = &links.ports[index as usize];
+            if !port.has_queue() || port.free_at > now {
+                return;
+            }
+            if port.flags & flag::SCHEDULED != 0 {
+                return self.commit_scheduled(links, pausing, index);
+            }
+            self.start_next(links, index);
+        }
+    }
+
+    /// Starts the transmission that is due at a port without a scheduler. It is a function, not the
+    /// body of the loop above: the loop seldom has a second round, for which the compiler would
+    /// load everything in advance.
+    #[inline(never)]
+    fn start_next<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, index: u32) {
+        let port = &mut links.ports[index as usize];
+        let start = port.free_at;
+        if port.flags & flag::HISTOGRAMS != 0 {
+            self.histograms[index as usize].level(start, port.queue_bytes);
+        }
+        let packet = port.dequeue(&links.packets.frames);
+        let waited = self.leave(links, index, packet, start);
+        self.stamp(links, index, packet, start, waited);
+        links.launch(index, packet, start, waited);
+    }
+
+    /// Starts every transmission that is due at a switch.
+    pub(super) fn commit_switch<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        switch: u32,
+    ) {
+        let Switch { first_port, last_port, .. } = self.switches[switch as usize];
+        for at in first_port..last_port {
+            self.commit_port(links, pausing, self.ports[at as usize]);
+        }
+    }
+
+    /// A packet leaves its queue and its switch's buffer. Returns how long it has waited.
+    #[inline(always)]
+    fn leave<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        index: u32,
+        packet: u32,
+        start: Time,
+    ) -> Span {
+        let owner = links.ports[index as usize].owner;
+        let wire = links.packets.frames[packet as usize].wire_bytes as u64;
+        self.switches[owner as usize].used -= wire;
+        links.leave_queue(index, packet, start)
+    }
+
+    /// Starts a transmission: stamps telemetry and marks.
+    #[inline(never)]
+    fn start<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        index: u32,
+        packet: u32,
+        start: Time,
+        waited: Span,
+    ) {
+        self.stamp(links, index, packet, start, waited);
+        links.launch(index, packet, start, waited);
+    }
+
+    /// Stamps telemetry on a packet whose transmission starts, and marks it.
+    #[inline(always)]
+    fn stamp<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        index: u32,
+        packet: u32,
+        start: Time,
+        waited: Span,
+    ) {
+        let port = &links.ports[index as usize];
+        let frame = &mut links.packets.frames[packet as usize];
+        let flags = port.flags;
+        if flags & flag::STAMPS != 0
+            && frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS) != 0
+        {
+            if frame.flags & frame_flag::STAMP_PEAK != 0 {
+                frame.peak_hop_delay = frame.peak_hop_delay.max(waited);
+            }
+            if frame.flags & frame_flag::STAMP_HOPS != 0 {
+                let (tx_bytes, queue_bytes) = (port.tx_bytes, port.queue_bytes);
+                let (rate, port) = (links.rate(index), links.name(index));
+                links.packets.trace(packet).push(Hop {
+                    at: start,
+                    tx_bytes,
+                    rate,
+                    queue_bytes,
+                    port,
+                });
+            }
+        }
+        if flags & flag::HISTOGRAMS != 0 {
+            self.histograms[index as usize].delay_ns.add(waited.as_ps() / 1_000, 1);
+        }
+        if flags & flag::MARKS_LATE != 0 {
+            self.mark(links, index, packet);
+        }
+    }
+
+    /// Marks the packet if it is ECN-capable and the queue requires a mark.
+    #[inline]
+    fn mark<P, N>(&mut self, links: &mut Links<P, N>, index: u32, packet: u32) {
+        let port = &links.ports[index as usize];
+        if links.packets.frames[packet as usize].flags & frame_flag::ECN_CAPABLE != 0
+            && port.queue_bytes as f64 >= self.ecn[port.marking as usize].min_bytes
+        {
+            self.mark_by_queue(links, index, packet);
+        }
+    }
+
+    /// Marks by the queue length, which is at least the lower threshold.
+    #[inline(never)]
+    fn mark_by_queue<P, N>(&mut self, links: &mut Links<P, N>, index: u32, packet: u32) {
+        let port = &mut links.ports[index as usize];
+        let frame = &mut links.packets.frames[packet as usize];
+        let ecn = &self.ecn[port.marking as usize];
+        let queue = port.queue_bytes as f64;
+        let marks = queue >= ecn.max_bytes || {
+            let share = (queue - ecn.min_bytes) / (ecn.max_bytes - ecn.min_bytes);
+            self.marking[index as usize].unit() < share * ecn.max_probability
+        };
+        if marks {
+            frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
+            port.waits.marks += 1;
+        }
+    }
+
+    /// A packet has arrived at a switch.
+    #[inline(always)]
+    pub(super) fn arrive<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        switch: u32,
+        packet: u32,
+    ) {
+        let now = links.now();
+        let frame = &links.packets.frames[packet as usize];
+        let special = frame.flags & frame_flag::STAMP_HOPS;
+        let index = self.routing.egress(switch, frame.dst, frame.entropy);
+        if index == NO_PORT {
+            links.lose(packet);
+            return;
+        }
+        let index = links.index_of(index);
+        self.commit_port(links, pausing, index);
+        let port = &links.ports[index as usize];
+        let unusual = flag::ECN_AT_ZERO | flag::HISTOGRAMS | flag::SCHEDULED;
+        if !port.is_free(now) || port.flags & unusual != 0 {
+            self.join_queue(links, pausing, switch, index, packet);
+        } else if special != 0 {
+            self.start(links, index, packet, now, Span::ZERO);
+        } else {
+            // The common case: nothing to wait for and nothing to record (a wait of zero is no new
+            // peak).
+            links.launch(index, packet, now, Span::ZERO);
+        }
+        if P::EXPLICIT_DEQUEUES {
+            links.schedule_explicit(index);
+        }
+    }
+
+    fn join_queue<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        switch: u32,
+        index: u32,
+        packet: u32,
+    ) {
+        let port = &links.ports[index as usize];
+        if port.flags & flag::DOWN != 0 {
+            links.lose(packet);
+            return;
+        }
+        // Only packets that the buffer admits are marked.
+        let marks = port.flags & flag::MARKS_EARLY != 0;
+        if port.flags & flag::SCHEDULED != 0 {
+            return self.join_scheduled(links, pausing, switch, index, packet);
+        }
+        let now = links.now();
+        if port.is_free(now) {
+            if marks {
+                self.mark(links, index, packet);
+            }
+            self.start(links, index, packet, now, Span::ZERO);
+            return;
+        }
+        if self.overflows(links, pausing, switch, index, packet) {
+            self.drop_packet(links, switch, index, packet);
+            return;
+        }
+        if marks {
+            self.mark(links, index, packet);
+        }
+        let port = &mut links.ports[index as usize];
+        if port.flags & flag::HISTOGRAMS != 0 {
+            self.histograms[index as usize].level(now, port.queue_bytes);
+        }
+        port.enqueue(packet, now, &mut links.packets.frames);
+        port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
+        let wire = links.packets.frames[packet as usize].wire_bytes;
+        self.switches[switch as usize].used += wire as u64;
+        self.note_occupancy(links, pausing, switch);
+    }
+
+    /// Returns whether the switch's buffer, or the counter of this queue, cannot take the packet.
+    #[inline(always)]
+    fn overflows<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        switch: u32,
+        index: u32,
+        packet: u32,
+    ) -> bool {
+        let port = &links.ports[index as usize];
+        let wire = links.packets.frames[packet as usize].wire_bytes as u32;
+        (port.flags & flag::SHARED != 0 || port.queue_bytes > u32::MAX - wire)
+            && !self.admits(links, pausing, switch, index, wire)
+    }
+
+    /// Notes the occupancy of a switch if it seems to be a new maximum.
+    #[inline(always)]
+    fn note_occupancy<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        switch: u32,
+    ) {
+        let Switch { used, max_used, .. } = self.switches[switch as usize];
+        if used > max_used {
+            self.reach_new_high(links, pausing, switch);
+        }
+    }
+
+    /// The occupancy may be stale: commits every port of the switch, and compares again.
+    #[inline(never)]
+    fn reach_new_high<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        switch: u32,
+    ) {
+        self.commit_switch(links, pausing, switch);
+        let switch = &mut self.switches[switch as usize];
+        switch.max_used = switch.max_used.max(switch.used);
+    }
+
+    /// Returns whether the switch's buffer takes `wire` more bytes at this port.
+    fn admits<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        switch: u32,
+        index: u32,
+        wire: u32,
+    ) -> bool {
+        let fits = |s: &Switch, queue_bytes: u32| {
+            let free = s.capacity.saturating_sub(s.used);
+            let bytes = queue_bytes as u64 + wire as u64;
+            wire as u64 <= free && bytes as f64 <= s.alpha * free as f64 && bytes <= u32::MAX as u64
+        };
+        if fits(&self.switches[switch as usize], links.ports[index as usize].queue_bytes) {
+            return true;
+        }
+        // The occupancy may be stale, and is then too high; and credits are no part of it. Commit
+        // every port of the switch and compare again.
+        self.commit_switch(links, pausing, switch);
+        let shared = links.ports[index as usize].queue_bytes - self.credit_bytes(index);
+        fits(&self.switches[switch as usize], shared)
+    }
+
+    #[cold]
+    fn drop_packet<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        switch: u32,
+        index: u32,
+        packet: u32,
+    ) {
+        links.ports[index as usize].waits.drops += 1;
+        self.switches[switch as usize].drops += 1;
+        links.discard(packet);
+    }
+
+    /// The link of a switch's port goes down: drops all packets that wait for it, and frees their
+    /// room.
+    pub(super) fn empty_port<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        index: u32,
+    ) {
+        let now = links.now();
+        let queued = self.queued_byte_ps(links, index, now);
+        let shared = links.ports[index as usize].queue_bytes - self.credit_bytes(index);
+        // Packets that are sent in reaction to these losses must not queue here either.
+        let port = &mut links.ports[index as usize];
+        port.flags |= flag::DOWN;
+        if port.owner & HOST == 0 {
+            port.waits.byte_ps += queued;
+            self.switches[port.owner as usize].used -= shared as u64;
+        }
+        self.drain_scheduler(links, pausing, index);
+    }
+}
+
+/// State of every switch, and the ports of those in this partition.
+fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
+    let mut of: Vec<Vec<u32>> = vec![Vec::new(); fabric.switches.len()];
+    for (index, port) in ports.iter().enumerate().filter(|(_, port)| port.owner & HOST == 0) {
+        of[port.owner as usize].push(index as u32);
+    }
+    let mut all = Vec::new();
+    let mut switches = Vec::new();
+    for (switch, ports) in fabric.switches.iter().zip(of) {
+        let first_port = all.len() as u32;
+        all.extend(ports);
+        let (capacity, alpha) = match switch.buffer {
+            Buffer::Unlimited => (u64::MAX, f64::INFINITY),
+            // Admission is by ingress, not by egress.
+            Buffer::Shared { bytes, .. } if switch.pausing.is_some() => (bytes, f64::INFINITY),
+            Buffer::Shared { bytes, alpha } => (bytes, alpha),
+        };
+        switches.push(Switch {
+            first_port,
+            last_port: all.len() as u32,
+            used: 0,
+            capacity,
+            alpha,
+            drops: 0,
+            occupancy: Histogram::default(),
+            max_used: 0,
+        });
+    }
+    (switches, all)
+}
