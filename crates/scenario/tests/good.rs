@@ -788,9 +788,9 @@ fn the_shortest_path_can_be_outside_a_domain() {
         );
         plan(&text).warnings
     };
-    let long = warnings("theta-powertcp", 2, "beta = '4KB'");
+    let long = warnings("theta-powertcp", 2, "beta = '5KB'");
     assert!(long.len() == 1 && long[0].starts_with("theta-powertcp: tau is "), "{long:?}");
-    assert_eq!(warnings("theta-powertcp", 2, "beta = '4KB', tau = 'path'"), Vec::<String>::new());
+    assert_eq!(warnings("theta-powertcp", 2, "beta = '5KB', tau = 'path'"), Vec::<String>::new());
     let both = warnings("theta-powertcp", 2, "beta = '0BDP'");
     assert!(both.len() == 1 && both[0].matches("beta is").count() == 1, "{both:?}");
     assert!(both[0].contains("tau is"), "{both:?}");
@@ -876,6 +876,43 @@ fn uncovered_stack_delay_is_warned_of() {
         timeout.len() == 1 && timeout[0].starts_with("dctcp: ") && timeout[0].contains("min_rto"),
         "{timeout:?}"
     );
+}
+
+#[test]
+fn warnings_know_flows_and_shares() {
+    let warned = |transport: &str, fabric: &str, pairs: &[(u32, u32)]| {
+        let flow = |(a, b): &(u32, u32)| format!("{{ src = 'h{a}', dst = 'h{b}' }}");
+        let flows: Vec<String> = pairs.iter().map(flow).collect();
+        let flows = flows.join(", ");
+        let text = format!(
+            "duration = '1ms'\nfabric = {{ {fabric} }}\ntransport = {{ {transport} }}\nflows = \
+             [{flows}]"
+        );
+        plan(&text).warnings
+    };
+    // No flow uses the near pairs of this fabric, so tau is not too long.
+    let theta = "protocol = 'theta-powertcp', params = { beta = '30KB' }";
+    assert_eq!(warned(theta, "kind = 'fat-tree', k = 4", &[(0, 8)]), Vec::<String>::new());
+    let near = warned(theta, "kind = 'fat-tree', k = 4", &[(0, 8), (0, 1)]);
+    assert!(near.len() == 1 && near[0].contains("tau is"), "{near:?}");
+    // The share of each of many flows is a small window.
+    let hpcc = "protocol = 'hpcc', params = { additive = '210B' }";
+    let star = "kind = 'star', hosts = 201";
+    let many: Vec<(u32, u32)> = (0..200).map(|src| (src, 200)).collect();
+    assert_eq!(warned(hpcc, star, &many[..20]), Vec::<String>::new());
+    let small = warned(hpcc, star, &many);
+    assert!(small.len() == 1 && small[0].contains("initial_window = "), "{small:?}");
+    // Windows of a BDP, 48 packets, wait for acknowledgements.
+    let thin = |protocol: &str, every: u32| {
+        let params = format!("additive = '54B', ack_every = {every}");
+        let params = if protocol == "hpcc" { params } else { format!("ack_every = {every}") };
+        let transport = format!("protocol = '{protocol}', params = {{ {params} }}");
+        warned(&transport, "kind = 'star', mtu = '1000B'", &[(0, 1)])
+    };
+    let idle = thin("hpcc", 12);
+    assert!(idle.len() == 1 && idle[0].contains("23 per cent of a link idle"), "{idle:?}");
+    assert!(idle[0].ends_with("set ack_every to at most 3"), "{idle:?}");
+    assert_eq!((thin("hpcc", 3), thin("dctcp", 12)), (Vec::new(), Vec::new()));
 }
 
 #[test]

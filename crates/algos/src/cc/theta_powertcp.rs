@@ -33,17 +33,33 @@
 //! "path"` avoids it. A flow that is alone after others have ended grows by β a round trip.
 //!
 //! The law treats all delay beyond τ as queueing, and tolerates only `β` (with `tolerance`, also
-//! that share of a BDP). Two effects need such a tolerance, and a warning reports a value below two
-//! packets:
+//! that share of a BDP). Two effects need such a tolerance, and a warning reports a value below one
+//! packet for each link of the path:
 //!
 //! * A queue that keeps a link busy changes by whole packets. With β of 0.07 packets two flows use
 //!   0.65 of a link (10 Gbit/s, 1,000 B, a base RTT of 5.9 µs), with 0.14 it is 0.86 to 0.96, with
 //!   a quarter at least 0.95, with 0.38 and more at least 0.98 (2 to 10 flows, 10 to 400 Gbit/s).
-//! * If a receiver also sends, its acknowledgements wait behind its data packets. Two lone flows,
-//!   one in each direction, get 0.39 to 0.74 of the free capacity with half a packet if the BDP is
-//!   below 300 packets, 0.54 to 1.00 with one packet and 0.78 to 1.00 with one and a half; with two
-//!   packets 0.90 to 1.00, and at least 0.85 if a BDP is less than ten packets. Two packets amount
-//!   to a β of 1 % if a packet's time is half a per cent of τ.
+//! * If a receiver also sends, its acknowledgements wait behind its data packets. Two lone flows
+//!   over one switch, one in each direction, get 0.39 to 0.74 of the free capacity with half a
+//!   packet if the BDP is below 300 packets, 0.54 to 1.00 with one packet and 0.78 to 1.00 with one
+//!   and a half; with two packets 0.90 to 1.00, and at least 0.85 if a BDP is less than ten packets.
+//!   Two packets amount to a β of 1 % if a packet's time is half a per cent of τ.
+//! * Over several switches, an acknowledgement can wait for a data packet at each link of the same
+//!   rate. At 100 Gbit/s and 1,000 B, the two flows get 1.00, 0.67, 0.50 and 0.34 with two packets
+//!   over 1, 2, 3 and 5 switches, and 1.00 with one packet for each link. With 4,096 B, even that
+//!   gives only 0.73 to 0.97 over two and more switches. If acknowledgements take other links than
+//!   data, as ECMP over several paths permits, two packets suffice.
+//!
+//! τ follows `transport.bdp`, but RTTs are measured between NICs. If the BDP covers the delay of host
+//! software, τ contains a delay that RTTs do not, and the law keeps a queue of that length: 4 flows
+//! (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs, `stack_delay = "5us"`, a BDP of 177 KB, β of two
+//! packets) leave 282 KB in the queue and use 0.91 of the link. Without `transport.bdp` and with
+//! `max_window = "4BDP"` they leave 4 KB and use 0.95. A warning reports such a BDP.
+//!
+//! If the share of a flow is a window of one or two packets, the queue is longer than Σβ, because a
+//! packet starts while less than the window is in flight: 80 KB for a Σβ of 44 (40 flows, 10
+//! Gbit/s, 1,000 B).
+//!
 //! # Differences from the paper
 //!
 //! * Algorithm 2 uses the window of a round trip ago. With one update a round trip that is the
@@ -79,7 +95,7 @@ use alloc::vec::Vec;
 use crate::law::{Pipe, Reaction, RoundTrip, Tau};
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, Limit, Loss, LossKind, Marker,
-    OperatingPoint, Path, ProtocolInfo, Rate, Span, TelemetryBytes, Time, params,
+    OperatingPoint, Path, ProtocolInfo, Rate, Span, TelemetryBytes, Time, math, params,
 };
 
 params! {
@@ -257,20 +273,21 @@ fn domain_warning(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
 }
 
 /// The tolerated delay must cover the queue that keeps a link busy and the packets that an
-/// acknowledgement waits behind.
+/// acknowledgement waits behind: its predecessor at each link of the path, at most.
 fn small_beta(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
     let Pipe { bdp, .. } = Pipe::of(params.tau, path);
     let packet = path.full_wire_bytes as f64;
+    let links = path.hops.max(1) + 1;
     let beta = params.beta.bytes(bdp) / packet;
     let spared = beta + (params.tolerance - 1.0) * bdp / packet;
     // 1 % allows for a beta given as a rounded share of the BDP.
-    (spared < 1.98 || beta < FILLS).then(|| {
+    (spared < 0.99 * links as f64 || beta < FILLS).then(|| {
         let idle = if beta < FILLS { "a few flows leave a link idle, and " } else { "" };
         format!(
             "beta is {beta:.2} packets: {idle}a flow whose receiver also sends gets part of \
-             the free rate, because its acknowledgements wait behind data: set beta = \"{}B\" (two \
-             packets)",
-            2 * path.full_wire_bytes
+             the free rate, because its acknowledgements wait behind data: set beta = \"{}B\" (a \
+             packet for each of {links} links)",
+            links * path.full_wire_bytes
         )
     })
 }
@@ -283,9 +300,20 @@ fn long_tau(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
     let longer = Span::from_ps_f64(flow.tau).beyond(path.base_rtt);
     // A tenth of a base RTT is less than the Σβ of a few flows.
     (!params.minimum_rtt && longer > path.base_rtt.scale(0.1)).then(|| {
+        let of_bdp = path.bdp_time_ps() / path.fabric_base_rtt.as_ps().max(1) as f64;
+        let advice = if of_bdp > 1.1 {
+            // RTTs exclude software delay, which such a BDP usually covers.
+            format!(
+                "it follows from transport.bdp: remove transport.bdp, and set max_window = \
+                 \"{:.0}BDP\" if windows must cover delays in hosts",
+                math::floor(of_bdp) + 1.0
+            )
+        } else {
+            String::from("tau = \"path\" avoids it")
+        };
         format!(
             "tau is {:.2} us longer than the base RTT of {:.2} us, so the equilibrium contains a \
-             queue of that length; tau = \"path\" avoids it",
+             queue of that length; {advice}",
             longer.as_us_f64(),
             path.base_rtt.as_us_f64()
         )
@@ -434,11 +462,35 @@ mod tests {
     }
 
     #[test]
-    fn beta_below_two_packets_warns_of_its_effect() {
+    fn a_bdp_above_the_base_rtt_warns_of_its_queue() {
+        for tau in [Tau::Fabric, Tau::Path] {
+            let params = ThetaPowerTcpParams { tau, ..Default::default() };
+            let path = Path { bdp_bytes: 3.4 * PIPE, ..path() };
+            let text = long_tau(&params, &path).unwrap();
+            assert!(text.contains("remove transport.bdp") && text.contains("\"4BDP\""), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_link_of_a_path_needs_a_packet_of_beta() {
+        let warning = |hops, packets: f64| {
+            let beta = Extent::Bytes(packets * 4200.0);
+            let params = ThetaPowerTcpParams { beta, ..Default::default() };
+            small_beta(&params, &Path { hops, ..path() })
+        };
+        for (hops, bytes) in [(0, "8400B"), (1, "8400B"), (2, "12600B"), (5, "25200B")] {
+            let links = hops.max(1) as f64 + 1.0;
+            assert!(warning(hops, links - 0.1).is_some_and(|text| text.contains(bytes)), "{hops}");
+            assert_eq!(warning(hops, links), None, "{hops}");
+        }
+    }
+
+    #[test]
+    fn beta_below_a_packet_a_link_warns_of_its_effect() {
         let warning = |packets: f64, tolerance| {
             let beta = Extent::Bytes(packets * 4200.0);
             let params = ThetaPowerTcpParams { beta, tolerance, ..Default::default() };
-            small_beta(&params, &path()).unwrap_or_default()
+            small_beta(&params, &Path { hops: 1, ..path() }).unwrap_or_default()
         };
         for (packets, idle, slow) in
             [(0.0, true, true), (0.39, true, true), (0.41, false, true), (1.97, false, true)]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::routes::Routes;
+use tidegate_core::workload::Workload;
 use tidegate_core::{FabricProperties, Path};
 
 /// Returns the properties of a fabric whose hosts are connected. `bdp_bytes` is the BDP if the
@@ -19,10 +20,32 @@ pub(crate) fn properties(
     Ok(FabricProperties::of(fabric, Routes::new(fabric)?.reach(), bdp_bytes))
 }
 
-/// Returns the path with the smallest base RTT between two hosts of one switch; `None` if no switch
-/// has two hosts.
-pub(crate) fn shortest(fabric: &Fabric, properties: &FabricProperties) -> Option<Path> {
+/// Returns the path with the smallest base RTT between two hosts that exchange flows, if the
+/// workload lists all flows, and otherwise between two hosts of one switch; `None` if no switch has
+/// two hosts.
+pub(crate) fn shortest(
+    fabric: &Fabric,
+    workload: &Workload,
+    properties: &FabricProperties,
+) -> Option<Path> {
     let routes = Routes::new(fabric).ok()?;
+    let pairs = match workload.traffic.as_slice() {
+        [] => workload.flows.iter().map(|flow| (flow.src, flow.dst)).collect(),
+        _ => neighbours(fabric, &routes),
+    };
+    let (a, b) = pairs.into_iter().min_by_key(|&(a, b)| routes.base_rtt(a, b))?;
+    let ports = routes.path(a, b);
+    let rates = ports.iter().map(|port| routes.edge(*port).rate);
+    Some(Path {
+        base_rtt: routes.base_rtt(a, b),
+        bottleneck_rate: rates.min().unwrap_or(properties.slowest),
+        hops: ports.len().saturating_sub(1) as u32,
+        ..properties.path()
+    })
+}
+
+/// The two hosts of each rack that are closest to each other.
+fn neighbours(fabric: &Fabric, routes: &Routes) -> Vec<(u32, u32)> {
     let mut racks: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for host in 0..fabric.hosts.len() as u32 {
         if let Node::Switch(switch) = routes.edge(routes.uplink(host)).to {
@@ -35,15 +58,7 @@ pub(crate) fn shortest(fabric: &Fabric, properties: &FabricProperties) -> Option
         (edge.delay, Reverse(edge.rate))
     };
     racks.values_mut().for_each(|hosts| hosts.sort_by_key(link));
-    let pairs = racks.values().filter_map(|hosts| Some((*hosts.first()?, *hosts.get(1)?)));
-    let (a, b) = pairs.min_by_key(|&(a, b)| routes.base_rtt(a, b))?;
-    let rates = routes.path(a, b).into_iter().map(|port| routes.edge(port).rate);
-    Some(Path {
-        base_rtt: routes.base_rtt(a, b),
-        bottleneck_rate: rates.min().unwrap_or(properties.slowest),
-        hops: 1,
-        ..properties.path()
-    })
+    racks.values().filter_map(|hosts| Some((*hosts.first()?, *hosts.get(1)?))).collect()
 }
 
 /// Whether packets can choose among paths: some switch has several next hops to some host while all
@@ -113,12 +128,24 @@ mod tests {
         assert!((powertcp.bdp_bytes - bdp).abs() < 1.0);
     }
 
+    /// The shortest path if flows are generated, and if there are only flows of these pairs.
+    fn shortest_of(text: &str, pairs: &[(&str, &str)]) -> Option<Path> {
+        let traffic = "traffic = [{ kind = 'poisson', sizes = 'homa-w3', load = 0.5 }]";
+        let flows: Vec<String> =
+            pairs.iter().map(|(src, dst)| format!("{{ src = '{src}', dst = '{dst}' }}")).collect();
+        let workload = match pairs {
+            [] => traffic.to_string(),
+            _ => format!("flows = [{}]", flows.join(", ")),
+        };
+        let transport = "transport = { protocol = 'swift' }";
+        let text = format!("duration = '1ms'\nfabric = {text}\n{transport}\n{workload}");
+        let plan = load(&text, "x.toml", &[]).unwrap();
+        shortest(&plan.fabric, &plan.workload, &properties(&plan.fabric, None).unwrap())
+    }
+
     #[test]
     fn shortest_is_within_a_rack_over_fastest_links() {
-        let shortest = |text: &str| {
-            let fabric = fabric(text);
-            shortest(&fabric, &properties(&fabric, None).unwrap())
-        };
+        let shortest = |text: &str| shortest_of(text, &[]);
         let racks = "kind = 'leaf-spine', racks = 3, spines = 1";
         let near = shortest(&format!("{{ {racks}, hosts_per_rack = 2 }}")).unwrap();
         assert_eq!((near.base_rtt, near.hops), (of("{ kind = 'star' }").base_rtt, 1));
@@ -133,6 +160,16 @@ mod tests {
         let mixed = mixed.unwrap();
         assert_eq!(mixed.base_rtt, Span::us(6) + Span::ps((800 + 200) * (4176 + 84)));
         assert_eq!(mixed.bottleneck_rate, Rate::gbps(10));
+    }
+
+    #[test]
+    fn shortest_is_between_hosts_that_exchange_flows() {
+        let star = of("{ kind = 'star' }").base_rtt;
+        let racks = "{ kind = 'leaf-spine', racks = 3, spines = 1, hosts_per_rack = 2 }";
+        let far = shortest_of(racks, &[("h0", "h2"), ("h5", "h0")]).unwrap();
+        assert_eq!((far.base_rtt, far.hops), (far.fabric_base_rtt, 3));
+        let near = shortest_of(racks, &[("h0", "h2"), ("h1", "h0")]).unwrap();
+        assert_eq!((near.base_rtt, near.hops), (star, 1));
     }
 
     #[test]
