@@ -43,7 +43,11 @@
 //! Many flows on a small BDP stay far below the goal of 0.95: 10, 40 and 100 of them use 0.848,
 //! 0.817 and 0.742 of 10 Gbit/s (1,000 B, links of 1 µs), 100 use 0.858 of 100 Gbit/s (4,096 B).
 //! Windows are then below a packet, and here such a window becomes a gap between packets that grows
-//! with the RTT (see below).
+//! with the RTT (see below). If they also start together with large windows, the first RTTs are
+//! long, and so are the gaps that follow from them: of 200 flows at 100 Gbit/s (4,096 B) 12 get less
+//! than a tenth of their share over the first 6 ms, and one gets nothing. With `initial_window =
+//! "0.005BDP"`, the slowest gets 0.18 of its 0.43 Gbit/s. A warning reports such shares if the flows
+//! are unlimited flows of the scenario.
 //!
 //! # Differences from the paper
 //!
@@ -75,11 +79,13 @@
 //!   keeps one packet in flight and paces it at `W / T`, at no less than `min_rate`, so that a
 //!   queue does not slow a flow down twice there. Here `min_rate` is therefore the size of the
 //!   smallest window, and a rate on an empty path only: at an RTT of 2 T it amounts to half of that
-//!   rate.
+//!   rate, and at the RTT of 0.9 ms after a start of 200 flows to 0.5 Mbit/s. The gap keeps that RTT
+//!   until the next acknowledgement: there is no bound of one packet at `min_rate`.
 //! * The window persists over idle times; the paper does not specify this.
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use alloc::boxed::Box;
 
@@ -177,10 +183,10 @@ impl CongestionControl for Hpcc {
         FabricRequirements { telemetry: Telemetry::HOP_RECORDS, ..FabricRequirements::NONE }
     }
 
-    fn operating_point(params: &HpccParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+    fn operating_point(params: &HpccParams, path: &Path, rate_bps: f64) -> OperatingPoint {
         OperatingPoint {
             utilisation_goal: params.eta,
-            domain_warning: domain_warning(params, path),
+            domain_warning: domain_warning(params, path, rate_bps),
             ..OperatingPoint::DEFAULT
         }
     }
@@ -386,7 +392,30 @@ impl Hpcc {
 }
 
 /// Reason why these parameters do not suit the path, if any.
-fn domain_warning(params: &HpccParams, path: &Path) -> Option<String> {
+fn domain_warning(params: &HpccParams, path: &Path, rate_bps: f64) -> Option<String> {
+    let reasons = [small_increase(params, path), small_share(params, path, rate_bps)];
+    let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// Flows whose share is a window far below a packet, and which start with much larger windows: they
+/// measure the RTT of the first queue, and the gap between their packets grows with it.
+fn small_share(params: &HpccParams, path: &Path, rate_bps: f64) -> Option<String> {
+    let Pipe { tau, bdp } = Pipe::of(params.tau, path);
+    let (share, packet) = (rate_bps * tau / 8e12, path.full_wire_bytes as f64);
+    let initial = params.initial_window.bytes(bdp);
+    (share < packet / 10.0 && initial > 2.0 * share).then(|| {
+        format!(
+            "the fair share of a flow is a window of {:.3} packets, but it starts with {:.1}: after \
+             a simultaneous start some flows pause for milliseconds, because their gaps grow with \
+             the first RTTs; set initial_window = \"{share:.0}B\"",
+            share / packet,
+            initial / packet
+        )
+    })
+}
+
+fn small_increase(params: &HpccParams, path: &Path) -> Option<String> {
     let additive = params.additive.bytes(path.bdp_bytes);
     let packet = path.full_wire_bytes as f64;
     (additive < packet / 50.0).then(|| {
@@ -428,13 +457,26 @@ mod tests {
         let warning = |additive, packets| {
             let params = HpccParams { additive, ..Default::default() };
             let bdp_bytes = packets * path().full_wire_bytes as f64;
-            domain_warning(&params, &tidegate_core::Path { bdp_bytes, ..path() })
+            domain_warning(&params, &tidegate_core::Path { bdp_bytes, ..path() }, 1e10)
         };
         let default = HpccParams::default().additive;
         assert_eq!(path().full_wire_bytes, 4200);
         assert!(warning(default, 39.9).is_some_and(|text| text.contains("\"210B\"")));
         assert_eq!(warning(default, 40.1), None);
         assert_eq!(warning(Extent::Bytes(210.0), 2.0), None);
+    }
+
+    #[test]
+    fn shares_far_below_a_packet_warn_of_a_large_start() {
+        let warning = |initial_window, mbps: f64| {
+            let params = HpccParams { initial_window, ..Default::default() };
+            small_share(&params, &path(), mbps * 1e6).unwrap_or_default()
+        };
+        // 0.4 Gbit/s for 8 us are 400 of 4,200 B.
+        let text = warning(Extent::Bdp(1.0), 400.0);
+        assert!(text.contains("0.095 packets") && text.contains("\"400B\""), "{text}");
+        assert_eq!(warning(Extent::Bdp(1.0), 440.0), "");
+        assert_eq!(warning(Extent::Bytes(400.0), 400.0), "");
     }
 
     #[test]

@@ -41,6 +41,13 @@
 //! is 7.7, and p = 160 µs, k = 8 µs (a factor of 4) already bring a flow over several hops within a
 //! tenth of its share. `max_rate` is one value for a fabric, at least its fastest NIC.
 //!
+//! A window far below one packet recovers slowly: it grows with each acknowledgement, and with the
+//! default `min_cwnd` of 0.001 packets the next acknowledgement can be 1,000 RTTs away. If the fair
+//! share of a flow is a window of less than half a packet, some flows starve: of 200 flows at 10
+//! Gbit/s (4,096 B, preset `10g`, a fair share of 49 Mbit/s) the slowest gets 0.1 Mbit/s. With
+//! `min_cwnd = 0.18`, it gets 33. A warning reports such a share if all flows are unlimited flows of
+//! the scenario.
+//!
 //! # Differences from the paper
 //!
 //! * The window grows only if it limited sending since the last acknowledgement. A flow limited by
@@ -65,6 +72,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
@@ -237,9 +245,11 @@ impl CongestionControl for Poseidon {
     }
 
     fn operating_point(params: &PoseidonParams, path: &Path, rate_bps: f64) -> OperatingPoint {
+        let reasons = [domain_warning(params, path), small_share(params, path, rate_bps)];
+        let reasons: Vec<String> = reasons.into_iter().flatten().collect();
         OperatingPoint {
             queue_target: Some(queue_target(params, path, rate_bps)),
-            domain_warning: domain_warning(params, path),
+            domain_warning: (!reasons.is_empty()).then(|| reasons.join("; ")),
             ..OperatingPoint::DEFAULT
         }
     }
@@ -416,6 +426,26 @@ fn queue_target(params: &PoseidonParams, path: &Path, rate_bps: f64) -> Span {
     let mut flow = Poseidon::start(params, path, Time::ZERO, 0);
     flow.cwnd = rate_bps * path.base_rtt.as_ps() as f64 / flow.packet_bit_ps;
     Span::from_ps_f64(flow.target(params, path.base_rtt))
+}
+
+/// Fair window below which a floor is necessary, in packets, and that floor in fair windows.
+const SMALL_WINDOW: f64 = 0.5;
+const FLOOR: f64 = 0.4;
+
+/// A window far below the share recovers after many RTTs only.
+fn small_share(params: &PoseidonParams, path: &Path, rate_bps: f64) -> Option<String> {
+    let rtt = path.base_rtt.plus(queue_target(params, path, rate_bps));
+    let window = rate_bps * rtt.as_ps() as f64 / (path.full_wire_bytes as f64 * 8e12);
+    // 1 % allows for a rounded floor.
+    (window < SMALL_WINDOW && params.min_cwnd < 0.99 * FLOOR * window).then(|| {
+        format!(
+            "the fair share of a flow is a window of {window:.3} packets, far above min_cwnd = {}: \
+             some flows starve, because a window at min_cwnd grows only after many round trips; \
+             set min_cwnd = {:.4}",
+            params.min_cwnd,
+            FLOOR * window
+        )
+    })
 }
 
 /// Reason why these parameters do not suit the path, if any.
@@ -709,6 +739,18 @@ mod tests {
         assert!(fast.contains("400Gbps is above max_rate = 200Gbps"), "{fast}");
         let scaled = PoseidonParams { p: Span::us(308), k: Span::ns(15_400), ..params };
         assert_eq!(warning(&scaled, 10, Span::us(6)), None);
+    }
+
+    #[test]
+    fn shares_far_above_the_smallest_window_warn() {
+        let preset = PoseidonParams { p: Span::us(160), k: Span::us(8), ..Default::default() };
+        let path = Path { base_rtt: Span::us(11), full_wire_bytes: 4178, ..contract::path() };
+        let warning = |params: &PoseidonParams, mbps: f64| small_share(params, &path, mbps * 1e6);
+        // T(49 Mbit/s) = 8 + 160 ln(200,000 / 49) / ln(10,000) = 152 us.
+        let text = warning(&preset, 49.0).unwrap();
+        assert!(text.contains("0.240 packets") && text.contains("min_cwnd = 0.09"), "{text}");
+        assert_eq!(warning(&preset, 200.0), None);
+        assert_eq!(warning(&PoseidonParams { min_cwnd: 0.0958, ..preset }, 49.0), None);
     }
 
     #[test]
