@@ -67,7 +67,11 @@
 //!
 //! * The credit limit of a sender is a BDP rounded up to whole packets, and `B` is larger by the
 //!   same amount unless it is set below a BDP; `SThr` is at least two packets. Otherwise a path
-//!   that holds few packets is not filled.
+//!   that holds few packets is not filled. `B` is not larger by the excess of `SThr`. If a BDP has
+//!   fewer than four packets, a congested sender therefore keeps more credit than the paper's share
+//!   of `B`: 8 receivers of one congested sender each receive 0.65 of their link (10 Gbit/s, 4,096
+//!   B, links of 500 ns), and 0.98 with a `budget` of a BDP and three packets. A warning reports
+//!   this.
 //! * Loss recovery, which the paper takes from Homa without detail: receivers request packets that
 //!   timeouts show to be lost, senders repeat announcements, both with exponential backoff, and the
 //!   receiver acknowledges whole messages. Credits carry a running sum, so a later one replaces a
@@ -100,6 +104,8 @@ mod tests;
 mod unanswered;
 
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
 
 use crate::kit::departure::Departure;
 use crate::kit::heap::shortest_first;
@@ -114,9 +120,9 @@ use sender::Outbox;
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Dash, Endpoint, Extent, FabricProperties, FabricRequirements, Handle, HostContext,
-    Limits, Marker, Marking, Message, MessageId, PacketMut, PacketSizes, PathOracle, ProtocolInfo,
-    Rate, Reply, Span, Telemetry, TelemetryBytes, Time, Transmit, Transport, choice, frame_flag,
-    params, wire::Carried,
+    Limits, Marker, Marking, Message, MessageId, OperatingPoint, PacketMut, PacketSizes, Path,
+    PathOracle, ProtocolInfo, Rate, Reply, Span, Telemetry, TelemetryBytes, Time, Transmit,
+    Transport, choice, frame_flag, params, wire::Carried,
 };
 
 /// Queue length at ports between switches from which packets are marked (NThr; paper, table 2).
@@ -249,26 +255,63 @@ struct Settings {
     timeout: Span,
 }
 
+/// Sizes of credit, in bytes.
+struct Credits {
+    bdp: i64,
+    /// Limit of one sender.
+    most: i64,
+    budget: i64,
+    threshold: i64,
+}
+
+impl Credits {
+    fn new(params: &SirdParams, full: i64, bdp_bytes: f64) -> Credits {
+        let bytes = |extent: Extent| extent.bytes(bdp_bytes).min(MOST_BYTES) as i64;
+        // At least one packet, however short the path.
+        let bdp = (bdp_bytes as i64).max(full);
+        let budget = bytes(params.budget).max(full);
+        let threshold = bytes(params.sender_threshold);
+        match params.rules {
+            Rules::PublishedCode => Credits { bdp, most: bdp, budget, threshold },
+            Rules::Paper => {
+                // Whole packets below a BDP do not fill the path. The budget keeps its excess over
+                // one BDP, which is for other senders. A packet's credit is spent immediately, so
+                // the sender's threshold includes it.
+                let most = (bdp as u64).next_multiple_of(full as u64) as i64;
+                let more = if budget < bdp { 0 } else { most - bdp };
+                let threshold = threshold.max(2 * full);
+                Credits { bdp, most, budget: budget + more, threshold }
+            }
+        }
+    }
+}
+
+/// Reason why these parameters do not suit the path, if any: a congested sender holds the raised
+/// threshold, and what is left of the budget does not fill the link.
+fn domain_warning(params: &SirdParams, path: &Path) -> Option<String> {
+    let segments = Segments { mtu: path.mtu as u64, sizes: Sird::sizes(params) };
+    let full = segments.full() as i64;
+    let Credits { bdp, most, budget, threshold } = Credits::new(params, full, path.bdp_bytes);
+    let set = params.sender_threshold.bytes(path.bdp_bytes) as i64;
+    // A packet more, because credit is spent in whole packets.
+    let enough = bdp + threshold + full;
+    (threshold > set && budget < most + threshold).then(|| {
+        format!(
+            "a BDP has {:.1} packets, so congested senders hold two packets of credit, and the \
+             budget leaves less than a BDP for others: the downlink is not full if a congested \
+             sender has a message for it; set budget = \"{enough}B\"",
+            path.bdp_bytes / full as f64
+        )
+    })
+}
+
 impl Settings {
     fn new(params: &SirdParams, host: &HostContext) -> Settings {
         let segments = Segments { mtu: host.mtu as u64, sizes: Sird::sizes(params) };
         let full = segments.full();
         let bytes = |extent: Extent| extent.bytes(host.bdp_bytes).min(MOST_BYTES) as i64;
-        // At least one packet, however short the path.
-        let bdp = (host.bdp_bytes as i64).max(full as i64);
-        let budget = bytes(params.budget).max(full as i64);
-        let threshold = bytes(params.sender_threshold);
-        let (most, budget, threshold) = match params.rules {
-            Rules::PublishedCode => (bdp, budget, threshold),
-            Rules::Paper => {
-                // Whole packets below a BDP do not fill the path. The budget keeps its excess over
-                // one BDP, which is for other senders. A packet's credit is spent immediately, so
-                // the sender's threshold includes it.
-                let most = (bdp as u64).next_multiple_of(full) as i64;
-                let more = if budget < bdp { 0 } else { most - bdp };
-                (most, budget + more, threshold.max(2 * full as i64))
-            }
-        };
+        let Credits { bdp, most, budget, threshold } =
+            Credits::new(params, full as i64, host.bdp_bytes);
         Settings {
             hosts: host.hosts,
             segments,
@@ -404,6 +447,10 @@ impl Endpoint for Sird {
             routing: Routing::Spray,
             ..FabricRequirements::NONE
         }
+    }
+
+    fn operating_point(params: &SirdParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        OperatingPoint { domain_warning: domain_warning(params, path), ..OperatingPoint::DEFAULT }
     }
 }
 

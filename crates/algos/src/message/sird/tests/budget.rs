@@ -186,3 +186,22 @@ fn credit_accounts_hold_across_different_bdps() {
         net.assert_all_delivered(&alloc::format!("seed {seed}"));
     }
 }
+
+#[test]
+fn budget_below_a_raised_threshold_warns() {
+    let warning = |packets: f64, budget: f64, sender_threshold: f64| {
+        let path = crate::contract::path();
+        let full = f64::from(path.mtu) + 80.0;
+        let params = SirdParams {
+            budget: Extent::Bdp(budget),
+            sender_threshold: Extent::Bdp(sender_threshold),
+            ..SirdParams::default()
+        };
+        domain_warning(&params, &tidegate_core::Path { bdp_bytes: packets * full, ..path })
+    };
+    // A BDP, two packets of the threshold and one more.
+    assert!(warning(3.0, 1.5, 0.5).is_some_and(|text| text.contains("\"25056B\"")));
+    assert_eq!(warning(3.0, 2.0, 0.5), None);
+    assert_eq!(warning(4.0, 1.5, 0.5), None, "half a BDP is two packets");
+    assert_eq!(warning(3.0, 1.5, 1.0), None, "the threshold is not raised");
+}
