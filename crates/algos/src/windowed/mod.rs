@@ -165,7 +165,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
         let of_control = C::operating_point(&params.control, &path, rate_bps);
         let warnings = [
             of_control.domain_warning,
-            params.connection.thin_acks(&path),
+            params.connection.thin_acks(&path, params.largest_window(path.bdp_bytes)),
             params.connection.early_timeouts(&path),
         ];
         let warnings: Vec<String> = warnings.into_iter().flatten().collect();

@@ -115,6 +115,10 @@ params! {
     }
 }
 
+/// Packets of a BDP for each that may wait for its acknowledgement if windows are at most a BDP:
+/// about a twentieth of a link is idle then.
+const IDLE: f64 = 20.0;
+
 impl ConnectionParams {
     pub(super) fn sizes(&self) -> PacketSizes {
         PacketSizes::new(self.header_bytes, self.control_bytes)
@@ -122,14 +126,25 @@ impl ConnectionParams {
 
     /// With a window of less than `ack_every` packets, no acknowledgement returns before
     /// `ack_delay`. The windows of flows that share a BDP are fractions of it.
-    pub(super) fn thin_acks(&self, path: &Path) -> Option<String> {
-        let bytes = self.ack_every as f64 * path.full_wire_bytes as f64;
-        (self.ack_every > 1 && bytes > path.bdp_bytes / 4.0).then(|| {
+    /// If windows are at most `largest` and that is about a BDP, the packets that wait for their
+    /// acknowledgement are missing in the pipe.
+    pub(super) fn thin_acks(&self, path: &Path, largest: f64) -> Option<String> {
+        let (every, bdp) = (self.ack_every, path.bdp_bytes / path.full_wire_bytes as f64);
+        if every > 1 && every as f64 > bdp / 4.0 {
+            return Some(format!(
+                "ack_every = {every} is more than a quarter of the {bdp:.1} packets of a BDP: \
+                 smaller windows wait for ack_delay; set a smaller ack_every"
+            ));
+        }
+        let waiting = every as f64 - 1.0;
+        // Twice a BDP leaves a BDP in the pipe even if half of the window waits.
+        (waiting > bdp / IDLE && largest < 2.0 * path.bdp_bytes).then(|| {
             format!(
-                "ack_every = {} is more than a quarter of the {:.1} packets of a BDP: \
-                 smaller windows wait for ack_delay; set a smaller ack_every",
-                self.ack_every,
-                path.bdp_bytes / path.full_wire_bytes as f64
+                "ack_every = {every} leaves up to {:.0} per cent of a link idle, because windows \
+                 are at most about a BDP of {bdp:.1} packets and {waiting:.0} of them wait for \
+                 their acknowledgement; set ack_every to at most {}",
+                100.0 * waiting / bdp,
+                1 + (bdp / IDLE) as u64
             )
         })
     }
@@ -152,6 +167,16 @@ pub struct WindowedParams<C: CongestionControl> {
     pub control: C::Params,
     /// Parameters of connections.
     pub connection: ConnectionParams,
+}
+
+impl<C: CongestionControl> WindowedParams<C> {
+    /// Bound of the control on a window, in bytes; infinite if it has none.
+    pub(super) fn largest_window(&self, bdp_bytes: f64) -> f64 {
+        match self.control.get("max_window") {
+            Some(Value::Extent(largest)) => largest.bytes(bdp_bytes),
+            _ => f64::INFINITY,
+        }
+    }
 }
 
 impl<C: CongestionControl> Default for WindowedParams<C> {
