@@ -20,6 +20,7 @@
 //! * increase, every `timer` and every `byte_counter` bytes, with a count each: `R = (R + T) / 2`
 //!   (eq. 3). Before that, once either count has reached `F` (eq. 4), `T += R_AI`, or `T += R_HAI`
 //!   once both counts exceed `F`
+//!
 //! # Network requirements
 //!
 //! ECN marking at random between two queue lengths, in proportion to the port's rate, and a
@@ -64,7 +65,6 @@
 //! every `decrease_interval` and every `alpha_interval`, counted from the first one, treats each
 //! marked packet as a notification, and keeps the target if the rate has not increased since the
 //! last cut. There is no byte counter, and one halfway step.
-//! counter of bytes, and one step halfway.
 
 use alloc::string::String;
 

@@ -46,6 +46,11 @@
 //! queue and `t_low`: 2, 4, 8 and 16 of them use 0.89, 0.87, 0.77 and 0.65 of a link of 100 Gbit/s
 //! with a base RTT of 4.2 µs. The patched rule converges to its formula.
 //!
+//! The same holds for a single flow if its receiver's link is slower than its NIC, because steps are
+//! shares of the NIC's rate: from 100 to 10 Gbit/s it uses 0.36 (4,096 B) and 0.63 (1,000 B) of the
+//! slower link, from 400 to 25 Gbit/s 0.44 (4,096 B). An independent simulation of Algorithm 1 gives
+//! the same. A warning reports such a path.
+//!
 //! Without a window and without PFC, a start of many flows at line rate fills any buffer, because
 //! updates are a round trip apart and the round trip grows with the queue: 16 such flows have 285
 //! MB in the queue after 20 ms. Use `initial_rate` and `max_window` on fabrics without PFC.
@@ -69,6 +74,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::law::RoundTrip;
 use crate::pace::Pace;
@@ -269,6 +275,25 @@ const MOST_BASE_RTTS: u64 = 5;
 
 /// Reason why these parameters do not suit the path, if any.
 fn domain_warning(params: &TimelyParams, path: &Path) -> Option<String> {
+    let reasons = [unsuitable_t_low(params, path), slower_link(params, path)];
+    let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// Steps are shares of the NIC's rate, too large for a much slower link.
+fn slower_link(params: &TimelyParams, path: &Path) -> Option<String> {
+    let (nic, link) = (path.nic_rate, path.bottleneck_rate);
+    (params.variant == Variant::Gradient && nic.as_bps() >= 4 * link.as_bps()).then(|| {
+        format!(
+            "a link of {link} is slower than the NIC of {nic}, to which increases are \
+             proportional: a flow oscillates and uses part of that link; set additive and hyper to \
+             at most a share of {:.3} of their values, or variant = \"patched\"",
+            link.as_bps() as f64 / nic.as_bps() as f64
+        )
+    })
+}
+
+fn unsuitable_t_low(params: &TimelyParams, path: &Path) -> Option<String> {
     let (t_low, base_us) = (params.t_low, path.base_rtt.as_us_f64());
     if t_low <= path.base_rtt {
         return Some(format!(
