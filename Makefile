@@ -8,12 +8,13 @@ APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
 # Protocols of the demo. `tidegate protocols` lists all.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
-.PHONY: help demo test test-mpi test-python test-book lint fmt docs pictures book bench reproduction
+.PHONY: help demo test test-mpi test-kernel test-python test-book lint fmt docs pictures book bench reproduction
 
 help:
 	@echo "make demo    compare protocols on a two-hop congestion scenario and on a loaded cluster"
 	@echo "make test    lint and all tests"
 	@echo "make test-mpi   test runs in several processes over MPI (docs/mpi.md)"
+	@echo "make test-kernel   test the programs for the Linux kernel (docs/kernel.md)"
 	@echo "make test-python   check and test the Python package (docs/python.md)"
 	@echo "make lint    check formatting and run clippy"
 	@echo "make fmt     format the code"
@@ -40,6 +41,12 @@ test: lint
 test-mpi:
 	cargo clippy --features tidegate-cli/mpi --all-targets -- -D warnings
 	TIDEGATE_MPI=required cargo test --features tidegate-cli/mpi -p tidegate-cli --test main mpi::
+
+# Needs clang, libelf and zlib with headers, and pkg-config. As root on a kernel with BPF, programs
+# are loaded; elsewhere these tests report that they are skipped.
+test-kernel:
+	cargo clippy -p tidegate-kernel --features kernel --all-targets -- -D warnings
+	cargo test -p tidegate-kernel --features kernel
 
 # Needs python3 with venv, and a network. The wheel is built with the profile of the tests, to share
 # build artefacts.

@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("endpoint", &["core", "algos"]),
     ("switch", &["core", "sim"]),
     ("mpi", &["sim"]),
+    ("kernel", &["core", "algos"]),
     ("scenario", &["core", "algos"]),
     ("results", &["core", "algos"]),
     ("fluid", &[]),

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * PowerTCP (NSDI'22): window control by power, the product of voltage and current. The law is that
+ * of crates/algos/src/cc/powertcp.rs:
+ *
+ *   power     max over hops of (dqueue + dsent) / (b * dt) * (queue + b * tau) / (b * tau)
+ *   smoothed  power += (sample - power) * dt / tau
+ *   window    gamma * (old / power + beta) + (1 - gamma) * cwnd, paced at cwnd / tau
+ *
+ * Windows are bytes in Q16, powers Q30. Relative error of power: 2^-18 for b * dt above 1 byte.
+ */
+#ifndef TG_POWERTCP_H
+#define TG_POWERTCP_H
+
+#include "law.h"
+
+struct tg_powertcp_params {
+	__u64 gamma;		/* Q30, at most one */
+	__u64 beta;		/* bytes, Q16 */
+	__u64 eta;		/* Q30 */
+	__u64 floor;		/* smallest current as a share of the rate, Q30 */
+	__u64 tau;		/* ns */
+	__u64 min_window;	/* bytes, Q16 */
+	__u64 max_window;
+	__u64 initial;
+	__u64 time_mask;	/* largest values of the fields of records, which wrap */
+	__u64 tx_mask;
+};
+
+/* The previous records: at and tx, queue and rate, in 32 bits each; the rate in kbit/s. */
+struct tg_powertcp_hop {
+	__u32 at;
+	__u32 tx;
+	__u32 queue;
+	__u32 rate;
+};
+
+struct tg_powertcp {
+	__u64 cwnd;		/* bytes, Q16 */
+	__u64 old;		/* the window of a round trip ago */
+	__u64 power;		/* smoothed, Q30 */
+	__u32 round_end;	/* the round trip ends with an acknowledgement of this number */
+	__u32 hops;		/* stored records; the highest bit: the first round trip has ended */
+	struct tg_powertcp_hop hop[TG_HOPS];
+};
+
+#define TG_STARTED (1U << 31)
+/* Powers beyond 2^20 are equal. */
+#define TG_MAX_POWER (1ULL << 50)
+
+TG_INLINE void tg_powertcp_start(const struct tg_powertcp_params *p, struct tg_powertcp *s)
+{
+	__u32 i;
+
+	s->cwnd = tg_clamp(p->initial, p->min_window, p->max_window);
+	s->old = s->cwnd;
+	s->power = TG_ONE;
+	s->round_end = 0;
+	s->hops = 0;
+	for (i = 0; i < TG_HOPS; i++) {
+		s->hop[i].at = 0;
+		s->hop[i].tx = 0;
+		s->hop[i].queue = 0;
+		s->hop[i].rate = 0;
+	}
+}
+
+/* Time between two records of a hop; above half the field's range if the second is older. */
+TG_INLINE __u64 tg_powertcp_dt(const struct tg_powertcp_params *p,
+			       const struct tg_powertcp_hop *before, const struct tg_hop *now)
+{
+	return (now->at - before->at) & p->time_mask;
+}
+
+/* Power of a hop (normPower of algorithm 1). */
+TG_INLINE __u64 tg_powertcp_power(const struct tg_powertcp_params *p,
+				  const struct tg_powertcp_hop *before, const struct tg_hop *now,
+				  __u64 dt)
+{
+	/* Bytes per ns, Q32: bit/s times 2^32 / 8e9. */
+	__u64 rate = tg_mul_shift(now->rate, 9223372037ULL, 34);
+	__u64 sent = (now->tx - before->tx) & p->tx_mask;
+	__u64 arrived = tg_sub(tg_add(sent, now->queue), before->queue);
+	__u64 could = tg_mul_shift(rate, dt, 12);
+	__u64 current = tg_max(tg_div_shift(arrived, could, 50), p->floor);
+	__u64 queue = tg_div_shift(now->queue, tg_mul_shift(rate, p->tau, 12), 50);
+	__u64 voltage = tg_add(TG_ONE, queue);
+
+	return tg_min(tg_mul_shift(tg_min(current, TG_MAX_POWER), voltage, 30), TG_MAX_POWER);
+}
+
+/* updateWindow of algorithm 1 (eq. 7). */
+TG_INLINE void tg_powertcp_update(const struct tg_powertcp_params *p, struct tg_powertcp *s,
+				  __u64 limited)
+{
+	__u64 base = tg_div_shift(tg_mul_shift(s->old, p->eta, 30), tg_max(s->power, 1), 30);
+	__u64 target = tg_add(base, p->beta);
+	__u64 cwnd = tg_add(tg_mul_shift(target, p->gamma, 30),
+			    tg_mul_shift(s->cwnd, TG_ONE - tg_min(p->gamma, TG_ONE), 30));
+
+	s->cwnd = tg_clamp(cwnd, p->min_window, limited ? p->max_window : s->cwnd);
+}
+
+/* newAck of algorithm 1. */
+TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_powertcp *s,
+			       const struct tg_ack *ack)
+{
+	__u32 stored = s->hops & ~TG_STARTED, count = tg_min(ack->hops, TG_HOPS), i;
+	__u64 worst = 0, worst_dt = 0, other = stored != count, older = 0;
+	int ends = !(s->hops & TG_STARTED) || tg_at_or_after(ack->seq, s->round_end);
+
+	for (i = 0; i < TG_HOPS && i < count; i++) {
+		__u64 dt, power;
+
+		other |= s->hop[i].rate != (__u32)(ack->hop[i].rate / 1000);
+		dt = tg_powertcp_dt(p, &s->hop[i], &ack->hop[i]);
+		older |= dt > p->time_mask / 2;
+		if (!dt)
+			continue;
+		power = tg_powertcp_power(p, &s->hop[i], &ack->hop[i], dt);
+		/* The first of equal powers counts. */
+		if (!worst_dt || power > worst) {
+			worst = power;
+			worst_dt = dt;
+		}
+	}
+	if (!other && older)
+		return;
+	if (!other && worst_dt) {
+		s->power = tg_mix(s->power, worst,
+				  tg_div_shift(tg_min(worst_dt, p->tau), tg_max(p->tau, 1), 30));
+		tg_powertcp_update(p, s, ack->limited);
+	}
+	s->hops = count | TG_STARTED;
+	for (i = 0; i < TG_HOPS && i < count; i++) {
+		s->hop[i].at = ack->hop[i].at;
+		s->hop[i].tx = ack->hop[i].tx;
+		s->hop[i].queue = ack->hop[i].queue;
+		s->hop[i].rate = ack->hop[i].rate / 1000;
+	}
+	if (ends) {
+		s->round_end = ack->next;
+		s->old = s->cwnd;
+	}
+}
+
+TG_INLINE void tg_powertcp_loss(const struct tg_powertcp_params *p, struct tg_powertcp *s,
+				const struct tg_loss *loss)
+{
+	s->cwnd = loss->timeout ? p->min_window : tg_max(s->cwnd / 2, p->min_window);
+	s->old = s->cwnd;
+}
+
+#endif

@@ -1,0 +1,48 @@
+//! Compiles the programs for the kernel, and for tests the laws as native functions.
+
+fn main() {
+    #[cfg(feature = "kernel")]
+    kernel::build();
+}
+
+#[cfg(feature = "kernel")]
+mod kernel {
+    use std::env;
+    use std::path::Path;
+    use std::process::Command;
+
+    const PROGRAMS: &[&str] = &["step"];
+
+    pub(super) fn build() {
+        println!("cargo::rerun-if-changed=bpf");
+        println!("cargo::rerun-if-env-changed=CLANG");
+        for program in PROGRAMS {
+            compile(program);
+        }
+        if env::var_os("CARGO_FEATURE_TESTING").is_some() {
+            cc::Build::new().file("bpf/native.c").warnings(true).compile("tidegate_laws");
+        }
+    }
+
+    /// Compiles `bpf/NAME.bpf.c`. `CLANG` names another compiler.
+    fn compile(name: &str) {
+        let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+        let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+        // Headers of libbpf, from the crate that builds it.
+        let libbpf = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys names its headers");
+        let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets the architecture");
+        let headers = format!("/usr/include/{arch}-linux-gnu");
+        let mut command = Command::new(&clang);
+        command.args(["-target", "bpf", "-g", "-O2", "-mcpu=v3", "-Wall", "-Werror"]);
+        command.arg(format!("-I{libbpf}"));
+        // Distributions with several architectures have the kernel's headers there.
+        if Path::new(&headers).exists() {
+            command.args(["-idirafter", &headers]);
+        }
+        command.args(["-c", &format!("bpf/{name}.bpf.c"), "-o", &format!("{out}/{name}.bpf.o")]);
+        let status = command.status().unwrap_or_else(|error| {
+            panic!("{clang} does not start: {error}; install clang, or set CLANG to its path")
+        });
+        assert!(status.success(), "{clang} cannot compile bpf/{name}.bpf.c: {status}");
+    }
+}

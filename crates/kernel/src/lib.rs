@@ -1,0 +1,17 @@
+//! Congestion controls and telemetry in an unmodified Linux kernel, by eBPF.
+//!
+//! Each law is a C header in `bpf/`, in integer fixed point. It is compiled for the kernel and, for
+//! tests, natively; the tests compare both with each other and with the protocol in the crate
+//! `tidegate-algos`. Parameters are those of that crate.
+//!
+//! Without the feature `kernel` the crate is empty, so that the workspace builds without clang.
+
+#![cfg(all(feature = "kernel", target_os = "linux"))]
+
+mod laws;
+#[cfg(feature = "testing")]
+mod testing;
+
+pub use laws::{Control, Fabric, PARAMS, Params};
+#[cfg(feature = "testing")]
+pub use testing::{STEP_PROGRAM, Step, native_table};

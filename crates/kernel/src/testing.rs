@@ -1,0 +1,84 @@
+//! The laws as native functions, for tests.
+
+#![allow(unsafe_code, reason = "calls of C functions")]
+
+use crate::Params;
+
+/// The program that runs a [`Step`] in the kernel. It has one map, `steps`, of one step.
+pub static STEP_PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/step.bpf.o"));
+
+/// Words of the state of a law.
+const STATE: usize = 16;
+/// Words of an acknowledgement, with three hop records.
+const ACK: usize = 8 + 3 * 4;
+
+/// `struct tg_step` in `bpf/step.h`: one call of one function.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Step {
+    pub op: u64,
+    pub a: u64,
+    pub b: u64,
+    pub by: u64,
+    pub out: u64,
+    pub params: Params,
+    pub state: [u64; STATE],
+    pub ack: [u64; ACK],
+    pub loss: [u64; 3],
+}
+
+unsafe extern "C" {
+    fn tg_native_step(step: *mut Step);
+    fn tg_native_size() -> std::ffi::c_ulong;
+    fn tg_native_table(which: u32, at: u32) -> u32;
+}
+
+impl Step {
+    /// Operations of `bpf/step.h`.
+    pub const MUL_SHIFT: u64 = 0;
+    /// Division of shifted numbers.
+    pub const DIV_SHIFT: u64 = 1;
+    /// Logarithm.
+    pub const LOG2: u64 = 2;
+    /// Exponential.
+    pub const EXP2: u64 = 3;
+    /// First of a law's operations: start, acknowledgement, loss.
+    pub const POSEIDON: u64 = 16;
+    /// The same.
+    pub const SWIFT: u64 = 32;
+    /// The same.
+    pub const POWERTCP: u64 = 48;
+    /// The same.
+    pub const THETA: u64 = 64;
+
+    /// Bytes of a step.
+    pub const BYTES: usize = size_of::<Step>();
+
+    /// Runs it natively.
+    pub fn run(&mut self) {
+        // SAFETY: the C function writes only inside the structure, whose size is compared.
+        unsafe {
+            assert_eq!(tg_native_size() as usize, Step::BYTES);
+            tg_native_step(self);
+        }
+    }
+
+    /// All words, in order.
+    fn words(&self) -> impl Iterator<Item = u64> {
+        let first = [self.op, self.a, self.b, self.by, self.out];
+        first.into_iter().chain(self.params).chain(self.state).chain(self.ack).chain(self.loss)
+    }
+
+    /// Its bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.words().flat_map(u64::to_ne_bytes).collect()
+    }
+}
+
+/// An entry of the table of logarithms (0) or exponentials (1), at most at 256.
+pub fn native_table(which: u32, at: u32) -> u32 {
+    assert!(at <= 256);
+    // SAFETY: the tables have 257 entries.
+    unsafe { tg_native_table(which, at) }
+}

@@ -1,0 +1,88 @@
+//! Functions in fixed point against floating point.
+
+use tidegate_kernel::{Step, native_table};
+
+use super::random::Random;
+
+fn call(op: u64, a: u64, b: u64, by: u64) -> u64 {
+    let mut step = Step { op, a, b, by, ..Step::default() };
+    step.run();
+    step.out
+}
+
+/// Numbers of every magnitude.
+fn numbers(random: &mut Random) -> u64 {
+    random.next() >> random.below(64)
+}
+
+#[test]
+fn table_entries_are_rounded_values() {
+    for at in 0..=256 {
+        let x = f64::from(at) / 256.0;
+        assert_eq!(native_table(0, at), ((1.0 + x).log2() * 2f64.powi(31)).round() as u32);
+        assert_eq!(native_table(1, at), (x.exp2() * 2f64.powi(30)).round() as u32);
+    }
+}
+
+#[test]
+fn logarithm_and_exponential_errors_are_bounded() {
+    let random = &mut Random(1);
+    let (mut worst_log, mut worst_exp) = (0f64, 0f64);
+    for _ in 0..200_000 {
+        let x = numbers(random).max(1);
+        let log = call(Step::LOG2, x, 0, 0) as f64 / 2f64.powi(31);
+        worst_log = worst_log.max((log - (x as f64).log2()).abs());
+        let y = (random.unit() - 0.5) * 40.0;
+        let exp = call(Step::EXP2, (y * 2f64.powi(31)) as i64 as u64, 0, 0) as f64;
+        let exact = y.exp2() * 2f64.powi(30);
+        worst_exp = worst_exp.max(((exp - exact).abs() - 1.0) / exact);
+    }
+    assert!(worst_log < 3e-6 && worst_exp < 2e-6, "{worst_log:e} {worst_exp:e}");
+}
+
+#[test]
+fn powers_of_two_are_exact() {
+    for bit in 0..64 {
+        assert_eq!(call(Step::LOG2, 1 << bit, 0, 0), bit << 31);
+    }
+    for power in -30i64..=32 {
+        let exact = if power < 0 { 1u64 << (30 + power) } else { 1 << 30 << power };
+        assert_eq!(call(Step::EXP2, (power << 31) as u64, 0, 0), exact);
+    }
+}
+
+#[test]
+fn extremes_saturate() {
+    assert_eq!(call(Step::LOG2, 0, 0, 0), 0);
+    assert_eq!(call(Step::EXP2, 33 << 31, 0, 0), u64::MAX);
+    assert_eq!(call(Step::EXP2, i64::MIN as u64, 0, 0), 0);
+    assert_eq!(call(Step::EXP2, i64::MAX as u64, 0, 0), u64::MAX);
+    assert_eq!(call(Step::MUL_SHIFT, u64::MAX, u64::MAX, 30), u64::MAX);
+    assert_eq!(call(Step::DIV_SHIFT, 1, 0, 30), u64::MAX);
+    assert_eq!(call(Step::DIV_SHIFT, 0, 0, 30), 0);
+    assert_eq!(call(Step::DIV_SHIFT, u64::MAX, 1, 1), u64::MAX);
+}
+
+#[test]
+fn products_are_exact() {
+    let random = &mut Random(2);
+    for _ in 0..100_000 {
+        let (a, b, by) = (numbers(random), numbers(random), random.below(64));
+        let half = if by == 0 { 0 } else { 1u128 << (by - 1) };
+        let exact = (u128::from(a) * u128::from(b) + half) >> by;
+        let exact = u64::try_from(exact).unwrap_or(u64::MAX);
+        assert_eq!(call(Step::MUL_SHIFT, a, b, by), exact, "{a} {b} {by}");
+    }
+}
+
+#[test]
+fn quotient_error_is_bounded() {
+    let random = &mut Random(3);
+    for _ in 0..100_000 {
+        let (a, b, by) = (numbers(random), numbers(random).max(1), random.below(65));
+        let exact = (u128::from(a) << by) / u128::from(b);
+        let exact = u64::try_from(exact).unwrap_or(u64::MAX);
+        let error = call(Step::DIV_SHIFT, a, b, by).abs_diff(exact) as f64;
+        assert!(error <= exact as f64 * 2f64.powi(-30) + 1.0, "{a} << {by} / {b}: {error}");
+    }
+}

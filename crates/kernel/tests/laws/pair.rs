@@ -1,0 +1,239 @@
+//! A connection of the Rust protocol and one of the law in C that receive the same events.
+
+use tidegate_algos::cc::poseidon::{Poseidon, PoseidonParams};
+use tidegate_algos::cc::powertcp::{PowerTcp, PowerTcpParams};
+use tidegate_algos::cc::swift::{Swift, SwiftParams};
+use tidegate_algos::cc::theta_powertcp::{ThetaPowerTcp, ThetaPowerTcpParams};
+use tidegate_algos::windowed::WindowedParams;
+use tidegate_algos::{Protocol, Stack};
+use tidegate_core::{Ack, CongestionControl, Loss, LossKind, Path, Span, Time};
+use tidegate_kernel::{Control, Params, Step};
+
+use super::random::{Event, Setting};
+
+/// The protocol's numbers of packets begin here in C, where they have 32 bits.
+const FIRST: u64 = (1 << 32) - 1000;
+
+/// A protocol and its law.
+pub(super) trait Law: CongestionControl {
+    /// The first of its operations.
+    const OP: u64;
+    /// Packets per unit of the first word of the state.
+    fn packets(word: u64, setting: &Setting) -> f64;
+    fn params(setting: &Setting) -> Self::Params;
+    fn stack(params: Self::Params) -> Stack;
+    /// Distance of the delay from the target in ns, if the law compares them.
+    fn margin(&self, _params: &Self::Params, _path: &Path, _rtt: u64, _delay: u64) -> f64 {
+        f64::INFINITY
+    }
+}
+
+fn scaled(span: Span, setting: &Setting) -> Span {
+    Span::from_ps_f64((span.as_ps() as f64 * setting.scale / 1e3).round() * 1e3)
+}
+
+impl Law for Poseidon {
+    const OP: u64 = Step::POSEIDON;
+    fn packets(word: u64, _setting: &Setting) -> f64 {
+        word as f64 / 2f64.powi(30)
+    }
+    fn params(setting: &Setting) -> PoseidonParams {
+        let default = PoseidonParams::default();
+        PoseidonParams { p: scaled(default.p, setting), k: scaled(default.k, setting), ..default }
+    }
+    fn stack(control: PoseidonParams) -> Stack {
+        Stack::Poseidon(Box::new(WindowedParams { control, ..Default::default() }))
+    }
+    fn margin(&self, params: &PoseidonParams, path: &Path, rtt: u64, delay: u64) -> f64 {
+        let rate = self.limit(params).window_bytes * 8e9 / rtt as f64;
+        let target = Poseidon::operating_point(params, path, rate).queue_target.unwrap();
+        (target.as_ps() as f64 / 1e3 - delay as f64).abs()
+    }
+}
+
+impl Law for Swift {
+    const OP: u64 = Step::SWIFT;
+    fn packets(word: u64, _setting: &Setting) -> f64 {
+        word as f64 / 2f64.powi(30)
+    }
+    fn params(setting: &Setting) -> SwiftParams {
+        let default = SwiftParams::default();
+        SwiftParams {
+            base_target: setting.fabric.base_rtt.scale(1.5),
+            fs_range: scaled(default.fs_range, setting),
+            ..default
+        }
+    }
+    fn stack(control: SwiftParams) -> Stack {
+        Stack::Swift(Box::new(WindowedParams { control, ..Default::default() }))
+    }
+    fn margin(&self, params: &SwiftParams, path: &Path, rtt: u64, _delay: u64) -> f64 {
+        let ns = |span: Span| span.as_ps() as f64 / 1e3;
+        let cwnd = self.limit(params).window_bytes / f64::from(path.full_wire_bytes);
+        let range = ns(params.fs_range);
+        let alpha = range / (params.fs_min.sqrt().recip() - params.fs_max.sqrt().recip());
+        let scaling = (alpha / cwnd.sqrt() - alpha / params.fs_max.sqrt()).clamp(0.0, range);
+        let hops = f64::from(path.hops) * ns(params.per_hop);
+        (ns(params.base_target) + hops + scaling - rtt as f64).abs()
+    }
+}
+
+impl Law for PowerTcp {
+    const OP: u64 = Step::POWERTCP;
+    fn packets(word: u64, setting: &Setting) -> f64 {
+        word as f64 / 2f64.powi(16) / f64::from(setting.wire_bytes)
+    }
+    fn params(setting: &Setting) -> PowerTcpParams {
+        PowerTcpParams { beta: setting.beta(), ..PowerTcpParams::default() }
+    }
+    fn stack(control: PowerTcpParams) -> Stack {
+        Stack::PowerTcp(Box::new(WindowedParams { control, ..Default::default() }))
+    }
+}
+
+impl Law for ThetaPowerTcp {
+    const OP: u64 = Step::THETA;
+    fn packets(word: u64, setting: &Setting) -> f64 {
+        word as f64 / 2f64.powi(16) / f64::from(setting.wire_bytes)
+    }
+    fn params(setting: &Setting) -> ThetaPowerTcpParams {
+        ThetaPowerTcpParams { beta: setting.beta(), ..ThetaPowerTcpParams::default() }
+    }
+    fn stack(control: ThetaPowerTcpParams) -> Stack {
+        Stack::ThetaPowerTcp(Box::new(WindowedParams { control, ..Default::default() }))
+    }
+}
+
+/// Both connections.
+pub(super) struct Pair<L: Law> {
+    pub(super) setting: Setting,
+    params: L::Params,
+    flow: L,
+    pub(super) step: Step,
+    /// Largest relative difference of the windows, where they are above a thousandth of a packet.
+    pub(super) worst: f64,
+    /// Events within the error of a decision.
+    pub(super) skipped: usize,
+}
+
+/// Parameters of the law; those of hop records are 32 bits wide.
+fn words(stack: &Stack, setting: &Setting) -> Params {
+    let mut words = Control::params(stack, &setting.fabric).unwrap();
+    if stack.protocol() == Protocol::PowerTcp {
+        words[8..10].fill(u32::MAX.into());
+    }
+    words
+}
+
+impl<L: Law> Pair<L> {
+    pub(super) fn new(setting: Setting) -> Pair<L> {
+        Pair::with(setting, L::params(&setting), L::params(&setting))
+    }
+
+    /// `params` twice, because they need not be `Clone`.
+    pub(super) fn with(setting: Setting, params: L::Params, same: L::Params) -> Pair<L> {
+        let words = words(&L::stack(same), &setting);
+        let flow = L::start(&params, &setting.path(), Time::ZERO, 0);
+        let step = Step { a: setting.wire_bytes.into(), params: words, ..Step::default() };
+        let mut pair = Pair { setting, params, flow, step, worst: 0.0, skipped: 0 };
+        pair.apply(&Event::Start);
+        pair
+    }
+
+    /// Window of the law in C, in packets.
+    pub(super) fn window(&self) -> f64 {
+        L::packets(self.step.state[0], &self.setting)
+    }
+
+    /// Window of the protocol in Rust, in packets.
+    pub(super) fn expected(&self) -> f64 {
+        self.flow.limit(&self.params).window_bytes / f64::from(self.setting.wire_bytes)
+    }
+
+    /// Writes the event into `step`; false if there is none to apply.
+    pub(super) fn write(&mut self, event: &Event) -> bool {
+        match event {
+            Event::Start => self.step.op = L::OP,
+            Event::Ack { now, rtt, delay, acked, limited, seq, next_seq, hops } => {
+                let margin = self.flow.margin(&self.params, &self.setting.path(), *rtt, *delay);
+                // 1e-5 octaves of the slope, and the rounding of the slope.
+                if margin < 0.01 + 0.2 * self.setting.scale {
+                    self.skipped += 1;
+                    return false;
+                }
+                self.step.op = L::OP + 1;
+                let number = |x: u64| (x + FIRST) & 0xffff_ffff;
+                let ack = &mut self.step.ack;
+                ack.fill(0);
+                ack[..8].copy_from_slice(&[
+                    *now,
+                    *rtt,
+                    *delay,
+                    (*acked).into(),
+                    (*limited).into(),
+                    number(*seq),
+                    number(*next_seq),
+                    hops.len() as u64,
+                ]);
+                for (hop, words) in hops.iter().zip(ack[8..].chunks_exact_mut(4)) {
+                    words.copy_from_slice(&[
+                        (hop.at.as_ps() / 1_000) & 0xffff_ffff,
+                        hop.tx_bytes & 0xffff_ffff,
+                        hop.queue_bytes.into(),
+                        hop.rate.as_bps(),
+                    ]);
+                }
+            }
+            Event::Loss { now, rtt, timeout } => {
+                self.step.op = L::OP + 2;
+                self.step.loss = [*now, *rtt, (*timeout).into()];
+            }
+        }
+        true
+    }
+
+    /// Applies an event to both and compares the windows.
+    pub(super) fn apply(&mut self, event: &Event) {
+        if !self.write(event) {
+            return;
+        }
+        self.step.run();
+        let at = |ns: u64| Time::ZERO.after(Span::ns(ns));
+        match event {
+            Event::Start => {
+                self.flow = L::start(&self.params, &self.setting.path(), Time::ZERO, 0);
+            }
+            Event::Ack { now, rtt, delay, acked, limited, seq, next_seq, hops } => {
+                let ack = Ack {
+                    now: at(*now),
+                    rtt: Span::ns(*rtt),
+                    acked_packets: *acked,
+                    acked_bytes: u64::from(*acked) * u64::from(self.setting.wire_bytes),
+                    in_flight_bytes: 0,
+                    seq: *seq,
+                    next_seq: *next_seq,
+                    marked: false,
+                    circuit: false,
+                    window_limited: *limited,
+                    peak_hop_delay: Span::ns(*delay),
+                    reverse_peak_hop_delay: Span::ZERO,
+                    hops,
+                };
+                self.flow.on_ack(&self.params, &ack);
+            }
+            Event::Loss { now, rtt, timeout } => {
+                let kind = if *timeout { LossKind::Timeout } else { LossKind::Recovery };
+                let loss = Loss { now: at(*now), kind, rtt: Span::ns(*rtt), next_seq: 0 };
+                self.flow.on_loss(&self.params, &loss);
+            }
+        }
+        let (window, expected) = (self.window(), self.expected());
+        let difference = (window - expected).abs() / expected.max(0.001);
+        assert!(
+            difference < 0.005,
+            "{window} packets in C, {expected} in Rust after {event:?}\n{:?}",
+            self.flow
+        );
+        self.worst = self.worst.max(difference);
+    }
+}

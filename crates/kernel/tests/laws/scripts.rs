@@ -1,0 +1,205 @@
+//! Long random connections, and short scripts with a known outcome.
+
+use tidegate_algos::cc::poseidon::Poseidon;
+use tidegate_algos::cc::powertcp::PowerTcp;
+use tidegate_algos::cc::swift::Swift;
+use tidegate_algos::cc::theta_powertcp::ThetaPowerTcp;
+use tidegate_core::{Hop, Rate, Span, Time};
+
+use super::pair::{Law, Pair};
+use super::random::{Event, Events, SETTINGS, Setting, count};
+
+fn random_events<L: Law>() {
+    for (seed, setting) in SETTINGS.into_iter().enumerate() {
+        let mut pair = Pair::<L>::new(setting);
+        Events::new(setting, seed as u64).take(count()).for_each(|event| pair.apply(&event));
+        let name = L::INFO.name;
+        println!("{name}, {}: {:e} apart, {} skipped", seed, pair.worst, pair.skipped);
+        assert!(pair.skipped <= count() / 500, "{name}: {} skipped", pair.skipped);
+        assert!(pair.worst < 1e-4, "{name}: {:e} apart", pair.worst);
+    }
+}
+
+#[test]
+fn poseidon_random_events() {
+    random_events::<Poseidon>();
+}
+
+#[test]
+fn powertcp_random_events() {
+    random_events::<PowerTcp>();
+}
+
+#[test]
+fn swift_random_events() {
+    random_events::<Swift>();
+}
+
+#[test]
+fn theta_random_events() {
+    random_events::<ThetaPowerTcp>();
+}
+
+const RACK: Setting = SETTINGS[0];
+
+/// Acknowledgement of packet `seq`, which ends a round trip.
+fn ack(now: u64, rtt: u64, delay: u64, seq: u64, hops: Vec<Hop>) -> Event {
+    Event::Ack { now, rtt, delay, acked: 1, limited: true, seq, next_seq: seq + 20, hops }
+}
+
+fn hop(at: u64, tx_bytes: u64, queue_bytes: u32) -> Hop {
+    let at = Time::ZERO.after(Span::ns(at));
+    Hop { at, tx_bytes, rate: Rate::gbps(100), queue_bytes, port: 7 }
+}
+
+fn loss(now: u64, timeout: bool) -> Event {
+    Event::Loss { now, rtt: 10_000, timeout }
+}
+
+/// Applies events and returns the windows in C after each.
+fn windows<L: Law>(events: &[Event]) -> Vec<f64> {
+    let mut pair = Pair::<L>::new(RACK);
+    let mut apply = |event: &Event| {
+        pair.apply(event);
+        pair.window()
+    };
+    events.iter().map(&mut apply).collect()
+}
+
+fn assert_near(a: f64, b: f64) {
+    assert!((a - b).abs() <= 1e-4 * b.abs(), "{a} {b}");
+}
+
+#[test]
+fn poseidon_decreases_once_a_round_trip() {
+    let w = windows::<Poseidon>(&[
+        ack(100_000, 10_000, 100_000, 0, vec![]),
+        ack(110_000, 10_000, 100_000, 1, vec![]),
+        ack(110_001, 10_000, 100_000, 2, vec![]),
+    ]);
+    assert_near(w[1], w[0]);
+    assert_near(w[2], w[1] * 0.5);
+}
+
+#[test]
+fn poseidon_loss_and_timeouts_in_a_row() {
+    let mut events = vec![loss(100_000, false), loss(100_001, false)];
+    events.extend((1..=12).map(|n| loss(200_000 * n, true)));
+    let w = windows::<Poseidon>(&events);
+    assert_near(w[1], w[0]);
+    assert_near(w[2], w[1] / 2.0);
+    assert_near(w[13], 0.001);
+}
+
+#[test]
+fn poseidon_target_at_rates_of_the_paper() {
+    // Rate in Gbit/s and target in us; base RTT 10 us, packets of 4,200 B.
+    for (rate, target) in [(200.0, 2.0), (100.0, 5.010), (10.0, 15.010), (0.02, 42.0)] {
+        // A delay just below the target leaves the window nearly unchanged, one above shrinks it.
+        for (delay, grows) in [(target - 0.1, true), (target + 0.1, false)] {
+            let mut pair = Pair::<Poseidon>::new(RACK);
+            // The state's window is set directly.
+            pair.step.state[0] = (rate * 1e9 * 10e-6 / 8.0 / 4200.0 * 2f64.powi(30)) as u64;
+            let before = pair.window();
+            pair.step.op = <Poseidon as Law>::OP + 1;
+            pair.step.ack[..8].copy_from_slice(&[
+                100_000,
+                10_000,
+                (delay * 1e3) as u64,
+                1,
+                1,
+                0,
+                0,
+                0,
+            ]);
+            pair.step.run();
+            assert_eq!(pair.window() > before, grows, "{rate} Gbit/s, {delay} us");
+        }
+    }
+}
+
+#[test]
+fn swift_grows_a_packet_a_round_trip() {
+    let events: Vec<_> = (0..30).map(|n| ack(100_000 + n, 10_000, 0, n, vec![])).collect();
+    let w = windows::<Swift>(&events);
+    // The BDP is 29.76 packets.
+    assert_near(w[29], 125_000.0 / 4200.0 + 1.0 - 1.0 / 60.0 + 0.0063);
+}
+
+#[test]
+fn swift_zero_rtt_changes_nothing_by_division() {
+    let w = windows::<Swift>(&[ack(1, 0, 0, 0, vec![]), ack(1, 0, 0, 1, vec![])]);
+    assert!(w[1] > w[0]);
+}
+
+#[test]
+fn powertcp_records_that_cannot_be_compared() {
+    let base = 5_000;
+    let w = windows::<PowerTcp>(&[
+        ack(1, 10_000, 0, 0, vec![hop(base, 0, 0)]),
+        // No records: stored as such, so the next are only stored.
+        ack(2, 10_000, 0, 1, vec![]),
+        ack(3, 10_000, 0, 2, vec![hop(base + 1000, 90_000, 90_000)]),
+        // No progress in time.
+        ack(4, 10_000, 0, 3, vec![hop(base + 1000, 90_000, 90_000)]),
+        // Older.
+        ack(5, 10_000, 0, 4, vec![hop(base, 0, 0)]),
+        // Another path.
+        ack(6, 10_000, 0, 5, vec![Hop { rate: Rate::gbps(40), port: 8, ..hop(base + 2000, 0, 0) }]),
+        // More hops than before.
+        ack(7, 10_000, 0, 6, vec![hop(base + 3000, 0, 0), hop(base + 3000, 0, 0)]),
+    ]);
+    assert!(w.iter().all(|&window| window == w[0]), "{w:?}");
+}
+
+#[test]
+fn powertcp_counters_wrap_at_32_bits() {
+    let end = 1u64 << 32;
+    let w = windows::<PowerTcp>(&[
+        ack(1, 10_000, 0, 0, vec![hop(end - 5_000, end - 60_000, 0)]),
+        // 10 us at line rate, 125,000 B, and a queue of a tenth of the BDP.
+        ack(2, 10_000, 0, 1, vec![hop(end + 5_000, end + 65_000, 12_500)]),
+    ]);
+    // Power is 1.1 times 1.1, with full weight.
+    let bdp = 125_000.0 / 4200.0;
+    assert_near(w[1], 0.9 * (bdp / 1.21 + 1.0) + 0.1 * bdp);
+}
+
+#[test]
+fn theta_zero_interval_has_no_derivative() {
+    let w = windows::<ThetaPowerTcp>(&[
+        ack(100_000, 10_000, 0, 0, vec![]),
+        ack(100_000, 12_000, 0, 1, vec![]),
+        ack(120_000, 12_000, 0, 30, vec![]),
+    ]);
+    assert_eq!(w[1], w[0]);
+    let bdp = 125_000.0 / 4200.0;
+    assert_near(w[2], 0.9 * (bdp / 1.2 + 1.0) + 0.1 * bdp);
+}
+
+#[test]
+fn losses_halve_and_timeouts_reset_windows() {
+    fn check<L: Law>() {
+        let w = windows::<L>(&[loss(100_000, false), loss(200_000, true), loss(300_000, false)]);
+        assert_near(w[0], 125_000.0 / 4200.0 / 2.0);
+        // 100 Mbit/s for 10 us.
+        assert_near(w[1], 125.0 / 4200.0);
+        assert_near(w[2], w[1]);
+    }
+    check::<PowerTcp>();
+    check::<ThetaPowerTcp>();
+}
+
+#[test]
+fn idle_times_of_seconds_keep_laws_equal() {
+    fn check<L: Law>() {
+        let later = |n: u64, delay| {
+            ack(1_000_000_000 * (n + 1), 10_000 + delay, delay, n, vec![hop(n * 1000, n * 900, 0)])
+        };
+        windows::<L>(&[later(0, 0), later(1, 90_000), later(2, 0), later(9, 500), later(60, 0)]);
+    }
+    check::<Poseidon>();
+    check::<Swift>();
+    check::<PowerTcp>();
+    check::<ThetaPowerTcp>();
+}
