@@ -8,10 +8,21 @@
 
 #![cfg(all(feature = "kernel", target_os = "linux"))]
 
+mod control;
+mod error;
 mod laws;
+mod log;
+mod pins;
+mod preflight;
+mod stamp;
 #[cfg(feature = "testing")]
 mod testing;
 
+pub use control::{ControlStatus, Counters, Loaded, controls, load, unload};
+pub use error::Error;
 pub use laws::{Control, Fabric, PARAMS, Params};
+pub use pins::PINS;
+pub use preflight::{Check, preflight};
+pub use stamp::{Port, PortStatus, peer, ports, stamp, unstamp};
 #[cfg(feature = "testing")]
-pub use testing::{STEP_PROGRAM, Step, native_table};
+pub use testing::{PROBE_PROGRAM, STEP_PROGRAM, Step, native_table};

@@ -7,6 +7,10 @@ use crate::Params;
 /// The program that runs a [`Step`] in the kernel. It has one map, `steps`, of one step.
 pub static STEP_PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/step.bpf.o"));
 
+/// The stamping programs with a program `probe`, which stamps a packet with the delay in its mark
+/// and the queue in its priority.
+pub static PROBE_PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.bpf.o"));
+
 /// Words of the state of a law.
 const STATE: usize = 16;
 /// Words of an acknowledgement, with three hop records.

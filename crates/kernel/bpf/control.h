@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A congestion control of TCP around a law. A file that includes this defines before:
+ *
+ *   TG_NAME                           the control's name
+ *   struct tg_law                     the state of the law in a connection
+ *   tg_start(params, law, packet)     the law of a new connection; packet in wire bytes
+ *   tg_on_ack(params, flow, ack)
+ *   tg_on_loss(params, law, loss)
+ *   tg_window(params, law, packet)    packets, Q30
+ *   tg_pace(params, law)              bytes/s, or TG_MAX without pacing
+ *
+ * The window is in whole packets and packets are not paced unless the law says so. Below one packet
+ * the window is one packet, and pacing sends one every rtt / window. Losses are those that the
+ * kernel detects; ECN is left to the kernel.
+ */
+#ifndef TG_CONTROL_H
+#define TG_CONTROL_H
+
+#include "law.h"
+
+#define SOL_TCP 6
+#define TCP_CONGESTION 13
+#ifndef SK_PACING_NEEDED
+#define SK_PACING_NONE 0
+#define SK_PACING_NEEDED 1
+#endif
+#define TG_NAME_BYTES 16
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Parameters of the law, and of connections at the end. */
+struct tg_params {
+	__u64 law[14];
+	__u64 round_up;		/* a packet starts while any part of the window is left */
+	__u64 restart_after;	/* idle time in ns after which a connection starts again */
+};
+
+struct tg_settings {
+	/* Connections move to the control `fallback` with their next acknowledgement. */
+	__u64 draining;
+	char fallback[TG_NAME_BYTES];
+};
+
+struct tg_counters {
+	__u64 connections;	/* that began */
+	__u64 drained;		/* that moved to the fallback */
+	__u64 acks;
+	__u64 losses;
+	__u64 timeouts;
+	__u64 restarts;		/* after idle times */
+	__u64 stamped;		/* acknowledgements with telemetry of a switch */
+	__u64 unstamped;	/* without */
+	__u64 foreign;		/* options of another length */
+	__u64 dropped_records;	/* for which an acknowledgement had no room */
+	__u64 sent_options;
+};
+
+struct tg_flow {
+	struct tg_law law;
+	__u64 started;		/* the control runs; otherwise only telemetry is returned */
+	__u64 packet;		/* wire bytes */
+	__u64 last_ack;
+	__u64 rtt;		/* ns; 0 before the first sample */
+	__u64 min_rtt;
+	struct tg_telemetry telemetry;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tg_params);
+} params SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tg_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tg_counters);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct tg_flow);
+} flows SEC(".maps");
+
+static const __u32 tg_zero;
+
+#define TG_COUNT(field)                                                                         \
+	do {                                                                                    \
+		struct tg_counters *all = bpf_map_lookup_elem(&counters, &tg_zero);             \
+		if (all)                                                                        \
+			all->field++;                                                           \
+	} while (0)
+
+/* Defined by the including file. */
+TG_INLINE void tg_start(const struct tg_params *p, struct tg_law *law, __u64 packet);
+TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct tg_ack *ack);
+TG_INLINE void tg_on_loss(const struct tg_params *p, struct tg_law *law,
+			  const struct tg_loss *loss);
+TG_INLINE __u64 tg_window(const struct tg_params *p, const struct tg_law *law, __u64 packet);
+TG_INLINE __u64 tg_pace(const struct tg_params *p, const struct tg_law *law);
+
+/*
+ * A window in bytes, Q16, per tau, and a quarter more: timers are late, and the kernel does not
+ * make up for it, so that the pace alone would keep a link idle. The window limits the rate.
+ */
+TG_INLINE __u64 tg_pace_of(__u64 window, __u64 tau)
+{
+	return tg_div_shift(tg_mul_shift(window, 1250000000, 16), tg_max(tau, 1), 0);
+}
+
+/* Sets the window and the pace of the socket. */
+TG_INLINE void tg_apply(struct sock *sk, const struct tg_params *p, const struct tg_flow *flow)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	__u64 window = tg_window(p, &flow->law, flow->packet), pace = tg_pace(p, &flow->law);
+	__u64 packets = tg_min(window >> 30, 1 << 30);
+
+	if (p->round_up && (window & (TG_ONE - 1)))
+		packets++;
+	if (window < TG_ONE && flow->rtt)
+		pace = tg_div_shift(tg_mul_shift(flow->packet * 1000000000, window, 30),
+				    flow->rtt, 0);
+	tp->snd_cwnd = tg_min(tg_max(packets, 1), tp->snd_cwnd_clamp);
+	sk->sk_pacing_rate = tg_min(tg_max(pace, 1), sk->sk_max_pacing_rate);
+}
+
+SEC("struct_ops")
+void BPF_PROG(tg_init, struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct tg_params *p = bpf_map_lookup_elem(&params, &tg_zero);
+	struct tg_flow *flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	/* Without memory the connection keeps the kernel's first window, without growth. */
+	if (!p || !flow)
+		return;
+	/* IPv4, Ethernet with its preamble and gap. */
+	flow->packet = tp->mss_cache + tp->tcp_header_len + 20 + 38;
+	flow->started = 1;
+	flow->last_ack = 0;
+	flow->rtt = (__u64)(tp->srtt_us >> 3) * 1000;
+	flow->min_rtt = TG_MAX;
+	tg_start(p, &flow->law, flow->packet);
+	if (sk->sk_pacing_status == SK_PACING_NONE)
+		sk->sk_pacing_status = SK_PACING_NEEDED;
+	tg_apply(sk, p, flow);
+	tg_telemetry_init(sk, flow);
+	TG_COUNT(connections);
+}
+
+SEC("struct_ops")
+void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
+	      const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct tg_params *p = bpf_map_lookup_elem(&params, &tg_zero);
+	struct tg_settings *set = bpf_map_lookup_elem(&settings, &tg_zero);
+	struct tg_flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	struct tg_ack ack = {};
+	long rtt_us = rs->rtt_us;
+
+	if (!p || !set || !flow || !flow->started)
+		return;
+	if (set->draining) {
+		if (!bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, set->fallback, TG_NAME_BYTES))
+			TG_COUNT(drained);
+		return;
+	}
+	ack.now = bpf_ktime_get_ns();
+	flow->last_ack = ack.now;
+	if (rtt_us > 0) {
+		flow->rtt = (__u64)rtt_us * 1000;
+		flow->min_rtt = tg_min(flow->min_rtt, flow->rtt);
+	}
+	if (!flow->rtt)
+		return;
+	ack.rtt = flow->rtt;
+	ack.acked = rs->acked_sacked;
+	/* A paced connection may wait for its pace instead of its window. */
+	ack.limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) ||
+		      (sk->sk_pacing_rate != ~0UL && !rs->is_app_limited);
+	ack.seq = tp->snd_una - 1;
+	ack.next = tp->snd_nxt;
+	tg_on_ack(p, flow, &ack);
+	tg_apply(sk, p, flow);
+	TG_COUNT(acks);
+}
+
+SEC("struct_ops")
+void BPF_PROG(tg_set_state, struct sock *sk, __u8 state)
+{
+	struct tg_params *p = bpf_map_lookup_elem(&params, &tg_zero);
+	struct tg_flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	struct tg_loss loss = {};
+
+	if (!p || !flow || !flow->started || (state != TCP_CA_RECOVERY && state != TCP_CA_LOSS))
+		return;
+	loss.now = bpf_ktime_get_ns();
+	loss.rtt = flow->rtt;
+	loss.timeout = state == TCP_CA_LOSS;
+	tg_on_loss(p, &flow->law, &loss);
+	tg_apply(sk, p, flow);
+	if (loss.timeout)
+		TG_COUNT(timeouts);
+	else
+		TG_COUNT(losses);
+}
+
+SEC("struct_ops")
+void BPF_PROG(tg_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	struct tg_params *p = bpf_map_lookup_elem(&params, &tg_zero);
+	struct tg_flow *flow;
+
+	if (event != CA_EVENT_TX_START)
+		return;
+	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	if (!p || !flow || !flow->started || !flow->last_ack)
+		return;
+	if (tg_sub(bpf_ktime_get_ns(), flow->last_ack) > p->restart_after) {
+		tg_start(p, &flow->law, flow->packet);
+		tg_apply(sk, p, flow);
+		TG_COUNT(restarts);
+	}
+}
+
+/* The connection chose another control: it only answers its peer. */
+SEC("struct_ops")
+void BPF_PROG(tg_release, struct sock *sk)
+{
+	struct tg_flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+
+	if (flow)
+		flow->started = 0;
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(tg_ssthresh, struct sock *sk)
+{
+	return ((struct tcp_sock *)sk)->snd_ssthresh;
+}
+
+/* The laws do not undo decreases. */
+SEC("struct_ops")
+__u32 BPF_PROG(tg_undo_cwnd, struct sock *sk)
+{
+	return ((struct tcp_sock *)sk)->snd_cwnd;
+}
+
+/* TCP_CONG_NON_RESTRICTED: any user may choose it. */
+#define TG_CONTROL                                                                              \
+	SEC(".struct_ops.link")                                                                 \
+	struct tcp_congestion_ops control = {                                                   \
+		.init = (void *)tg_init,                                                        \
+		.release = (void *)tg_release,                                                  \
+		.cong_control = (void *)tg_cong_control,                                        \
+		.set_state = (void *)tg_set_state,                                              \
+		.cwnd_event = (void *)tg_cwnd_event,                                            \
+		.ssthresh = (void *)tg_ssthresh,                                                \
+		.undo_cwnd = (void *)tg_undo_cwnd,                                              \
+		.name = TG_NAME,                                                                \
+		.flags = 1,                                                                     \
+	}
+
+#endif

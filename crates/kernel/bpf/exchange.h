@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * TCP options of telemetry by sock_ops. A file that includes this defines tg_reserve, tg_write,
+ * tg_parse and tg_keep. A connection under the control sends the option; its peer answers if it has received
+ * one, whatever its own control is. An option that is missing, of another length or without room is
+ * normal.
+ */
+#ifndef TG_EXCHANGE_H
+#define TG_EXCHANGE_H
+
+#define ENOMSG 42
+#define TG_SENDS (BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG)
+/* TCP_BPF_SOCK_OPS_CB_FLAGS, since Linux 6.13. */
+#define TG_CB_FLAGS 1008
+
+TG_INLINE void tg_reserve(struct bpf_sock_ops *ops, struct tg_flow *flow);
+TG_INLINE int tg_write(struct bpf_sock_ops *ops, struct tg_flow *flow);
+/* Reads the options of an arriving packet: 0 if it has none, else TG_SEEN and perhaps TG_ASKED. */
+TG_INLINE int tg_parse(struct bpf_sock_ops *ops, struct tg_telemetry *seen);
+/* Keeps what was read. */
+TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *seen, int parsed);
+
+#define TG_SEEN 1
+/* The peer sends options, so this end returns them. */
+#define TG_ASKED 2
+
+/* A connection that chose the control after it was established sends options, too. */
+TG_INLINE void tg_telemetry_init(struct sock *sk, struct tg_flow *flow)
+{
+	int flags = TG_SENDS;
+
+	bpf_setsockopt(sk, SOL_TCP, TG_CB_FLAGS, &flags, sizeof(flags));
+}
+
+TG_INLINE int tg_is_own(struct bpf_sock_ops *ops)
+{
+	char name[TG_NAME_BYTES] = {};
+	const char own[TG_NAME_BYTES] = TG_NAME;
+	int i;
+
+	if (bpf_getsockopt(ops, SOL_TCP, TCP_CONGESTION, name, sizeof(name)))
+		return 0;
+	for (i = 0; i < TG_NAME_BYTES; i++)
+		if (name[i] != own[i])
+			return 0;
+	return 1;
+}
+
+SEC("sockops")
+int telemetry(struct bpf_sock_ops *ops)
+{
+	struct bpf_sock *sk = ops->sk;
+	struct tg_flow *flow;
+	struct tg_telemetry seen = {};
+	int flags = ops->bpf_sock_ops_cb_flags, parsed;
+
+	if (!sk)
+		return 1;
+	switch (ops->op) {
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		flags |= BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG;
+		if (tg_is_own(ops) && bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE))
+			flags |= TG_SENDS;
+		bpf_sock_ops_cb_flags_set(ops, flags);
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+		if (flow)
+			tg_reserve(ops, flow);
+		break;
+	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
+		flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+		if (flow && !tg_write(ops, flow))
+			TG_COUNT(sent_options);
+		break;
+	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
+		parsed = tg_parse(ops, &seen);
+		if (!parsed)
+			break;
+		flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		if (!flow)
+			break;
+		tg_keep(&flow->telemetry, &seen, parsed);
+		if ((parsed & TG_ASKED) && (flags & TG_SENDS) != TG_SENDS)
+			bpf_sock_ops_cb_flags_set(ops, flags | TG_SENDS);
+		break;
+	}
+	return 1;
+}
+
+#endif

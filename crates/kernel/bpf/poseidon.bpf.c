@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Poseidon with the delay option. While no switch on the path stamps, an acknowledgement counts
+ * with its RTT minus the connection's smallest: all queues of both directions.
+ */
+#include "poseidon.h"
+
+#include "option.h"
+
+struct tg_law {
+	struct tg_poseidon poseidon;
+};
+
+struct tg_telemetry {
+	__u16 arrived;	/* forward field of the latest data packet, host byte order */
+	__u16 echo;	/* echo field of this acknowledgement */
+};
+
+struct tg_flow;
+TG_INLINE void tg_telemetry_init(struct sock *sk, struct tg_flow *flow);
+
+#define TG_NAME "tg_poseidon"
+#include "control.h"
+#include "exchange.h"
+
+#define TG_PARAMS(p) ((const struct tg_poseidon_params *)(p)->law)
+
+TG_INLINE void tg_start(const struct tg_params *p, struct tg_law *law, __u64 packet)
+{
+	tg_poseidon_start(TG_PARAMS(p), &law->poseidon, packet);
+}
+
+TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct tg_ack *ack)
+{
+	__u16 echo = flow->telemetry.echo;
+
+	if (echo) {
+		ack->delay = (__u64)echo << 8;
+		TG_COUNT(stamped);
+	} else {
+		ack->delay = tg_sub(ack->rtt, flow->min_rtt);
+		TG_COUNT(unstamped);
+	}
+	flow->telemetry.echo = 0;
+	tg_poseidon_ack(TG_PARAMS(p), &flow->law.poseidon, ack);
+}
+
+TG_INLINE void tg_on_loss(const struct tg_params *p, struct tg_law *law,
+			  const struct tg_loss *loss)
+{
+	tg_poseidon_loss(TG_PARAMS(p), &law->poseidon, loss);
+}
+
+TG_INLINE __u64 tg_window(const struct tg_params *p, const struct tg_law *law, __u64 packet)
+{
+	return law->poseidon.cwnd;
+}
+
+TG_INLINE __u64 tg_pace(const struct tg_params *p, const struct tg_law *law)
+{
+	return TG_MAX;
+}
+
+TG_INLINE void tg_reserve(struct bpf_sock_ops *ops, struct tg_flow *flow)
+{
+	bpf_reserve_hdr_opt(ops, sizeof(struct tg_option_delay), 0);
+}
+
+TG_INLINE int tg_write(struct bpf_sock_ops *ops, struct tg_flow *flow)
+{
+	struct tg_option_delay option = {
+		.kind = TG_KIND,
+		.length = sizeof(option),
+		.exid = bpf_htons(TG_EXID_DELAY),
+		.echo = bpf_htons(flow->telemetry.arrived),
+	};
+
+	return bpf_store_hdr_opt(ops, &option, sizeof(option), 0);
+}
+
+TG_INLINE int tg_parse(struct bpf_sock_ops *ops, struct tg_telemetry *seen)
+{
+	struct tg_option_delay option = {
+		.kind = TG_KIND,
+		.length = 4,
+		.exid = bpf_htons(TG_EXID_DELAY),
+	};
+	long length = bpf_load_hdr_opt(ops, &option, sizeof(option), 0);
+
+	if (length == -ENOMSG)
+		return 0;
+	if (length != sizeof(option)) {
+		TG_COUNT(foreign);
+		return 0;
+	}
+	seen->echo = bpf_ntohs(option.echo);
+	seen->arrived = bpf_ntohs(option.forward);
+	return TG_SEEN | TG_ASKED;
+}
+
+TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *seen, int parsed)
+{
+	*kept = *seen;
+}
+
+TG_CONTROL;

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * PowerTCP with hop records. Until the first record arrives, the window follows theta-PowerTCP. An
+ * acknowledgement without records afterwards changes nothing.
+ */
+#include "powertcp.h"
+#include "theta_powertcp.h"
+
+#include "option.h"
+
+struct tg_law {
+	struct tg_powertcp powertcp;
+	struct tg_theta theta;
+	__u64 stamped;	/* a record has arrived */
+};
+
+struct tg_telemetry {
+	__u64 arrived[TG_RECORDS];	/* records of the latest data packet */
+	__u64 echo[TG_RECORDS];		/* records of this acknowledgement */
+	__u32 arrivals;			/* how many of each */
+	__u32 echoes;
+	__u32 fits;			/* records that the next option has room for */
+	__u8 forward;			/* the next option is for this end's packets */
+	__u8 turn;			/* data packets of both ends carry both kinds in turns */
+};
+
+struct tg_flow;
+TG_INLINE void tg_telemetry_init(struct sock *sk, struct tg_flow *flow);
+
+#define TG_NAME "tg_powertcp"
+#include "control.h"
+#include "exchange.h"
+
+#define TG_PARAMS(p) ((const struct tg_powertcp_params *)(p)->law)
+
+TG_INLINE struct tg_theta_params tg_theta_of(const struct tg_powertcp_params *p)
+{
+	return (struct tg_theta_params){
+		.gamma = p->gamma,
+		.beta = p->beta,
+		.floor = p->floor,
+		.tau = p->tau,
+		.normal = p->tau,
+		.min_window = p->min_window,
+		.max_window = p->max_window,
+		.initial = p->initial,
+	};
+}
+
+TG_INLINE void tg_start(const struct tg_params *p, struct tg_law *law, __u64 packet)
+{
+	struct tg_theta_params theta = tg_theta_of(TG_PARAMS(p));
+
+	tg_powertcp_start(TG_PARAMS(p), &law->powertcp);
+	tg_theta_start(&theta, &law->theta);
+	law->stamped = 0;
+}
+
+/* The record of a word of the option. */
+TG_INLINE void tg_read_record(__u64 word, struct tg_hop *hop)
+{
+	__u64 rate = 128 + (word >> 52 & 127);
+
+	hop->rate = (rate << (word >> 59) >> 7) * 1000;
+	hop->at = (word >> 32 & 0xfffff) << 6;
+	hop->tx = (word >> 16 & 0xffff) << 6;
+	hop->queue = (word & 0x7fff) << 7;
+}
+
+TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct tg_ack *ack)
+{
+	struct tg_law *law = &flow->law;
+	__u32 i;
+
+	ack->hops = tg_min(flow->telemetry.echoes, TG_RECORDS);
+	flow->telemetry.echoes = 0;
+	if (ack->hops) {
+		TG_COUNT(stamped);
+		if (!law->stamped) {
+			law->stamped = 1;
+			law->powertcp.cwnd = law->theta.cwnd;
+			law->powertcp.old = law->theta.cwnd;
+		}
+		for (i = 0; i < TG_RECORDS; i++)
+			tg_read_record(flow->telemetry.echo[i], &ack->hop[i]);
+	} else {
+		TG_COUNT(unstamped);
+	}
+	if (law->stamped) {
+		tg_powertcp_ack(TG_PARAMS(p), &law->powertcp, ack);
+	} else {
+		struct tg_theta_params theta = tg_theta_of(TG_PARAMS(p));
+
+		tg_theta_ack(&theta, &law->theta, ack);
+	}
+}
+
+TG_INLINE void tg_on_loss(const struct tg_params *p, struct tg_law *law,
+			  const struct tg_loss *loss)
+{
+	struct tg_theta_params theta = tg_theta_of(TG_PARAMS(p));
+
+	tg_powertcp_loss(TG_PARAMS(p), &law->powertcp, loss);
+	tg_theta_loss(&theta, &law->theta, loss);
+}
+
+TG_INLINE __u64 tg_bytes(const struct tg_law *law)
+{
+	return law->stamped ? law->powertcp.cwnd : law->theta.cwnd;
+}
+
+TG_INLINE __u64 tg_window(const struct tg_params *p, const struct tg_law *law, __u64 packet)
+{
+	return tg_div_shift(tg_bytes(law), packet, 14);
+}
+
+TG_INLINE __u64 tg_pace(const struct tg_params *p, const struct tg_law *law)
+{
+	return tg_pace_of(tg_bytes(law), TG_PARAMS(p)->tau);
+}
+
+TG_INLINE void tg_reserve(struct bpf_sock_ops *ops, struct tg_flow *flow)
+{
+	struct tg_telemetry *t = &flow->telemetry;
+	__u32 records = TG_RECORDS;
+	int data = ops->skb_len > 0, echo = 0;
+
+	/* Without a packet, the kernel computes the largest segment: the largest option counts. */
+	if (ops->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS) {
+		/* A connection under another control only answers. */
+		echo = t->arrivals && (!data || !flow->started || (t->turn ^= 1));
+		t->forward = !echo;
+		t->fits = 0;
+		if (!echo && (!data || !flow->started))
+			return;
+		if (echo)
+			records = tg_min(t->arrivals, TG_RECORDS);
+	}
+	for (; records; records--)
+		if (!bpf_reserve_hdr_opt(ops, TG_RECORDS_BYTES(records), 0))
+			break;
+	if (echo && records < t->arrivals)
+		TG_COUNT(dropped_records);
+	t->fits = records;
+}
+
+TG_INLINE int tg_write(struct bpf_sock_ops *ops, struct tg_flow *flow)
+{
+	struct tg_telemetry *t = &flow->telemetry;
+	struct tg_option_records option = {.kind = TG_KIND};
+	__u32 records = t->fits, i;
+
+	if (!records || records > TG_RECORDS)
+		return -ENOMSG;
+	option.length = TG_RECORDS_BYTES(records);
+	option.exid = bpf_htons(t->forward ? TG_EXID_FORWARD : TG_EXID_ECHO);
+	if (!t->forward)
+		for (i = 0; i < TG_RECORDS; i++)
+			option.record[i] = bpf_cpu_to_be64(t->arrived[i]);
+	return bpf_store_hdr_opt(ops, &option, TG_RECORDS_BYTES(records), 0);
+}
+
+/* Reads an option and returns its filled records. */
+TG_INLINE int tg_load(struct bpf_sock_ops *ops, __u16 exid, __u64 *record)
+{
+	struct tg_option_records option = {
+		.kind = TG_KIND,
+		.length = 4,
+		.exid = bpf_htons(exid),
+	};
+	long length = bpf_load_hdr_opt(ops, &option, sizeof(option), 0);
+	int i, filled = 0;
+
+	if (length == -ENOMSG)
+		return -1;
+	if (length < TG_RECORDS_BYTES(1) || length > (long)sizeof(option) || (length & 7) != 4) {
+		TG_COUNT(foreign);
+		return -1;
+	}
+	for (i = 0; i < TG_RECORDS; i++) {
+		record[i] = TG_RECORDS_BYTES(i + 1) <= length ?
+			    bpf_be64_to_cpu(option.record[i]) : 0;
+		if (record[i] && filled == i)
+			filled++;
+	}
+	return filled;
+}
+
+#define TG_ECHOED 4
+
+TG_INLINE int tg_parse(struct bpf_sock_ops *ops, struct tg_telemetry *seen)
+{
+	int echoes = tg_load(ops, TG_EXID_ECHO, seen->echo);
+	int arrivals = tg_load(ops, TG_EXID_FORWARD, seen->arrived);
+
+	seen->echoes = echoes < 0 ? 0 : echoes;
+	seen->arrivals = arrivals < 0 ? 0 : arrivals;
+	return (echoes < 0 ? 0 : TG_SEEN | TG_ECHOED) | (arrivals < 0 ? 0 : TG_SEEN | TG_ASKED);
+}
+
+TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *seen, int parsed)
+{
+	int i;
+
+	if (parsed & TG_ECHOED) {
+		for (i = 0; i < TG_RECORDS; i++)
+			kept->echo[i] = seen->echo[i];
+		kept->echoes = seen->echoes;
+	}
+	if (parsed & TG_ASKED) {
+		for (i = 0; i < TG_RECORDS; i++)
+			kept->arrived[i] = seen->arrived[i];
+		kept->arrivals = seen->arrivals;
+	}
+}
+
+TG_CONTROL;

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Telemetry of a queue of a Linux box: that of one end of a veth pair inside the box. At this end
+ * `leave` notes the time in the packet's metadata before it joins the queue. At the other end
+ * `arrive` computes the delay, which includes serialisation, and writes it into the TCP option of
+ * telemetry, with the checksum.
+ *
+ * The bytes behind a packet are those that joined the queue after it. A ring has the count of bytes
+ * at the time of each packet; the entries of packets that the queue has dropped are skipped.
+ */
+#include "option.h"
+
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+#include <linux/tcp.h>
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Bytes of options, and options (with padding) that are searched. */
+#define TG_OPTIONS 40
+#define TG_STEPS 16
+
+struct tg_port {
+	__u64 rate;		/* bit/s of the queue; 0: no records */
+	__u64 rate_word;	/* its 12 bits in a record */
+	char interface[16];
+	char peer[16];
+	char netns[64];
+};
+
+#define TG_RING 4096
+
+struct tg_entry {
+	__u64 time;
+	__u64 joined;	/* bytes that joined the queue before */
+};
+
+struct tg_queue {
+	__u64 joined;
+	__u64 head;	/* next entry to write */
+	__u64 tail;	/* entry of the latest packet that left */
+	struct tg_entry ring[TG_RING];
+};
+
+struct tg_port_counters {
+	__u64 marked;		/* packets that left */
+	__u64 packets;		/* that arrived with a time */
+	__u64 bytes;
+	__u64 delay;		/* sum, ns */
+	__u64 max_delay;
+	__u64 stamped;		/* options */
+	__u64 full;		/* packets without a free record */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tg_port);
+} port SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tg_port_counters);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tg_queue);
+} queue SEC(".maps");
+
+static const __u32 tg_zero;
+
+/* Replaces 16 bits at `at`, in the TCP header that begins at `tcp`. */
+TG_INLINE void tg_replace(struct __sk_buff *skb, __u32 tcp, __u32 at, __u16 from, __u16 to)
+{
+	__u32 check = tcp + __builtin_offsetof(struct tcphdr, check);
+
+	/* A word at an odd offset counts in the checksum with its bytes swapped. */
+	if ((at - tcp) & 1)
+		bpf_l4_csum_replace(skb, check, __builtin_bswap16(from), __builtin_bswap16(to), 2);
+	else
+		bpf_l4_csum_replace(skb, check, from, to, 2);
+	bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
+}
+
+/* Offset of the TCP header; 0 for other packets and for later fragments. */
+TG_INLINE __u32 tg_tcp(struct __sk_buff *skb)
+{
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		struct iphdr ip;
+
+		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) ||
+		    ip.protocol != IPPROTO_TCP || ip.ihl < 5 || (ip.frag_off & bpf_htons(0x1fff)))
+			return 0;
+		return ETH_HLEN + ip.ihl * 4;
+	}
+	if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr ip;
+
+		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) ||
+		    ip.nexthdr != IPPROTO_TCP)
+			return 0;
+		return ETH_HLEN + sizeof(ip);
+	}
+	return 0;
+}
+
+/* Fields of an option that was found. */
+struct tg_found {
+	__u32 at;	/* its offset in the packet; 0 if there is none */
+	__u32 length;
+	__u16 exid;
+};
+
+TG_INLINE struct tg_found tg_find(struct __sk_buff *skb, __u32 tcp)
+{
+	__u8 options[64] = {}, words;
+	struct tg_found found = {};
+	__u32 bytes, i = 0, step;
+
+	if (bpf_skb_load_bytes(skb, tcp + 12, &words, 1))
+		return found;
+	bytes = (words >> 4) * 4 - 20;
+	if (bytes < 1 || bytes > TG_OPTIONS ||
+	    bpf_skb_load_bytes(skb, tcp + 20, options, bytes))
+		return found;
+	for (step = 0; step < TG_STEPS && i < bytes; step++) {
+		__u8 kind = options[i & 63], length;
+
+		if (kind == 0)
+			break;
+		if (kind == 1) {
+			i++;
+			continue;
+		}
+		length = options[(i + 1) & 63];
+		if (length < 2 || i + length > bytes)
+			break;
+		if (kind == TG_KIND && length >= 4) {
+			__u16 exid = options[(i + 2) & 63] << 8 | options[(i + 3) & 63];
+
+			if (exid == TG_EXID_DELAY || exid == TG_EXID_FORWARD) {
+				found.at = tcp + 20 + i;
+				found.length = length;
+				found.exid = exid;
+				break;
+			}
+		}
+		i += length;
+	}
+	return found;
+}
+
+/* Raises the delay. */
+TG_INLINE int tg_raise(struct __sk_buff *skb, __u32 tcp, const struct tg_found *option,
+		       __u64 delay)
+{
+	__u32 at = option->at + __builtin_offsetof(struct tg_option_delay, forward);
+	__u16 units = tg_clamp(delay >> 8, 1, 0xffff), before;
+
+	if (option->length != sizeof(struct tg_option_delay) ||
+	    bpf_skb_load_bytes(skb, at, &before, sizeof(before)))
+		return 0;
+	if (units > bpf_ntohs(before))
+		tg_replace(skb, tcp, at, before, bpf_htons(units));
+	return 1;
+}
+
+/* Bytes that joined the queue after the packet that joined at `time`; 0 if it has no entry. */
+TG_INLINE __u64 tg_behind(struct tg_queue *queue, __u64 time, __u32 length)
+{
+	__u64 at = queue->tail;
+	int i;
+
+	for (i = 0; i < 256 && at < queue->head; i++, at++) {
+		struct tg_entry *entry = &queue->ring[at & (TG_RING - 1)];
+
+		if (entry->time == time) {
+			queue->tail = at;
+			return tg_sub(queue->joined - entry->joined, length);
+		}
+	}
+	/* The entries are overwritten, or of more drops than the loop skips. */
+	queue->tail = at;
+	return 0;
+}
+
+/* Fills the first free record. */
+TG_INLINE int tg_record(struct __sk_buff *skb, __u32 tcp, const struct tg_found *option,
+			const struct tg_port *config, struct tg_port_counters *count,
+			__u64 tx, __u64 behind)
+{
+	__u64 word = config->rate_word << 52 | (bpf_ktime_get_ns() >> 6 & 0xfffff) << 32 |
+		     (tx >> 6 & 0xffff) << 16 | tg_min(behind >> 7, 0x7fff);
+	__u16 old[4], new[4];
+	int i, k;
+
+	for (i = 0; i < TG_RECORDS; i++) {
+		__u32 at = option->at + TG_RECORDS_BYTES(i);
+
+		if (TG_RECORDS_BYTES(i + 1) > option->length ||
+		    bpf_skb_load_bytes(skb, at, old, sizeof(old)))
+			break;
+		if (old[0] | old[1] | old[2] | old[3])
+			continue;
+		for (k = 0; k < 4; k++) {
+			new[k] = bpf_htons(word >> (48 - 16 * k) & 0xffff);
+			tg_replace(skb, tcp, at + 2 * k, 0, new[k]);
+		}
+		return 1;
+	}
+	__sync_fetch_and_add(&count->full, 1);
+	if (i) {
+		__u32 at = option->at + TG_RECORDS_BYTES(i) - 2;
+
+		if (!bpf_skb_load_bytes(skb, at, old, 2))
+			tg_replace(skb, tcp, at, old[0], old[0] | bpf_htons(TG_MORE));
+	}
+	return 0;
+}
+
+/* Returns whether the packet has an option and was stamped. */
+TG_INLINE int tg_stamp(struct __sk_buff *skb, const struct tg_port *config,
+		       struct tg_port_counters *count, __u64 tx, __u64 delay, __u64 behind)
+{
+	__u32 tcp = tg_tcp(skb);
+	struct tg_found option = {};
+	int done;
+
+	if (tcp)
+		option = tg_find(skb, tcp);
+	if (!option.at)
+		return 0;
+	if (option.exid == TG_EXID_DELAY)
+		done = tg_raise(skb, tcp, &option, delay);
+	else
+		done = config->rate && tg_record(skb, tcp, &option, config, count, tx, behind);
+	if (done)
+		__sync_fetch_and_add(&count->stamped, 1);
+	return done;
+}
+
+SEC("tc")
+int leave(struct __sk_buff *skb)
+{
+	struct tg_port_counters *count = bpf_map_lookup_elem(&counters, &tg_zero);
+
+	struct tg_queue *to = bpf_map_lookup_elem(&queue, &tg_zero);
+	__u64 now = bpf_ktime_get_ns(), joined, at;
+
+	if (!count || !to || bpf_skb_set_tstamp(skb, now, BPF_SKB_TSTAMP_DELIVERY_MONO))
+		return TC_ACT_UNSPEC;
+	__sync_fetch_and_add(&count->marked, 1);
+	joined = __sync_fetch_and_add(&to->joined, skb->len);
+	at = __sync_fetch_and_add(&to->head, 1);
+	to->ring[at & (TG_RING - 1)].time = now;
+	to->ring[at & (TG_RING - 1)].joined = joined;
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int arrive(struct __sk_buff *skb)
+{
+	struct tg_port_counters *count = bpf_map_lookup_elem(&counters, &tg_zero);
+	struct tg_port *config = bpf_map_lookup_elem(&port, &tg_zero);
+	struct tg_queue *from = bpf_map_lookup_elem(&queue, &tg_zero);
+	__u64 delay, tx, behind;
+
+	if (!count || !config || !from || skb->tstamp_type != BPF_SKB_TSTAMP_DELIVERY_MONO)
+		return TC_ACT_UNSPEC;
+	delay = tg_sub(bpf_ktime_get_ns(), skb->tstamp);
+	behind = tg_behind(from, skb->tstamp, skb->len);
+	tx = __sync_fetch_and_add(&count->bytes, skb->len);
+	__sync_fetch_and_add(&count->packets, 1);
+	__sync_fetch_and_add(&count->delay, delay);
+	if (delay > count->max_delay)
+		count->max_delay = delay;
+	tg_stamp(skb, config, count, tx, delay, behind);
+	return TC_ACT_UNSPEC;
+}
+
+#ifdef TG_TESTING
+/* For tests, which cannot set a packet's time: its mark is the delay, its priority the queue. */
+SEC("tc")
+int probe(struct __sk_buff *skb)
+{
+	struct tg_port_counters *count = bpf_map_lookup_elem(&counters, &tg_zero);
+	struct tg_port *config = bpf_map_lookup_elem(&port, &tg_zero);
+
+	if (!count || !config)
+		return TC_ACT_SHOT;
+	return tg_stamp(skb, config, count, 64, skb->mark, skb->priority);
+}
+#endif

@@ -1,0 +1,253 @@
+//! Loading, unloading and observing congestion controls.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
+
+use crate::pins::{self, Draft};
+use crate::{Control, Error, Params, log, preflight};
+
+macro_rules! object {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o"))
+    };
+}
+
+/// Bytes of a name of a congestion control.
+const NAME_BYTES: usize = 16;
+/// The only key of maps with one entry.
+const KEY: [u8; 4] = [0; 4];
+/// Pins of a set.
+const LINK: &str = "control";
+const TELEMETRY: &str = "telemetry";
+const MAPS: [&str; 3] = ["params", "settings", "counters"];
+
+/// Counters of a control, in the order of `struct tg_counters`: names and values.
+pub type Counters = Vec<(&'static str, u64)>;
+
+const COUNTERS: [&str; 11] = [
+    "connections",
+    "drained",
+    "acks",
+    "losses",
+    "timeouts",
+    "restarts",
+    "stamped",
+    "unstamped",
+    "foreign",
+    "dropped_records",
+    "sent_options",
+];
+
+/// Result of [`load`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// It was loaded.
+    New,
+    /// It was already loaded: its parameters were replaced, for all connections.
+    Updated,
+}
+
+/// A loaded control.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControlStatus {
+    /// The control.
+    pub control: Control,
+    /// The law's parameters in fixed point.
+    pub params: Params,
+    /// Counters since it was loaded.
+    pub counters: Counters,
+}
+
+impl Control {
+    fn object(self) -> &'static [u8] {
+        use tidegate_algos::Protocol;
+        match self.protocol {
+            Protocol::Poseidon => object!("poseidon"),
+            Protocol::PowerTcp => object!("powertcp"),
+            Protocol::ThetaPowerTcp => object!("theta_powertcp"),
+            _ => object!("swift"),
+        }
+    }
+
+    fn is_registered(self) -> bool {
+        let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+        let list = fs::read_to_string(available).unwrap_or_default();
+        list.split_whitespace().any(|name| name == self.name)
+    }
+}
+
+/// Ends the process at a step if a test demands it, as a crash would.
+fn crash_point(_step: &str) {
+    #[cfg(feature = "testing")]
+    if std::env::var("TIDEGATE_KERNEL_CRASH").is_ok_and(|step| step == _step) {
+        std::process::abort();
+    }
+}
+
+/// Loads a control and its telemetry, and pins both in the folder `pins`. Nothing remains of an
+/// attempt that fails.
+///
+/// # Errors
+/// If the machine lacks something, another program owns the name, or the kernel refuses.
+pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Error> {
+    log::begin();
+    preflight::require(pins)?;
+    pins::remove_abandoned(pins)?;
+    let set = pins.join(control.name);
+    if set.exists() {
+        own(control, &set)?;
+        write_params(&map(&set, "params")?, params)?;
+        return Ok(Loaded::Updated);
+    }
+    if control.is_registered() {
+        return Err(taken(control));
+    }
+    let mut object = open(control)?;
+    let draft = Draft::new(pins, control.name)?;
+    for name in MAPS {
+        let mut map = object.maps_mut().find(|map| map.name() == name).expect("it has the map");
+        if name == "params" {
+            write_params(
+                &MapHandle::try_from(&*map).map_err(Error::kernel("open a map"))?,
+                params,
+            )?;
+        }
+        map.pin(draft.path(name)).map_err(Error::kernel("pin a map"))?;
+    }
+    crash_point("maps");
+    let telemetry = attach_telemetry(&object)?;
+    if let Some(mut link) = telemetry {
+        link.pin(draft.path(TELEMETRY)).map_err(Error::kernel("pin the telemetry"))?;
+    }
+    crash_point("telemetry");
+    let mut ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
+    let link = ops.as_mut().expect("it has a control").attach_struct_ops();
+    let mut link = link.map_err(|error| match error.kind() {
+        libbpf_rs::ErrorKind::AlreadyExists => taken(control),
+        _ => Error::kernel(format!("register {}", control.name))(error),
+    })?;
+    link.pin(draft.path(LINK)).map_err(Error::kernel("pin the control"))?;
+    crash_point("control");
+    draft.publish()?;
+    Ok(Loaded::New)
+}
+
+fn taken(control: Control) -> Error {
+    Error::Foreign(format!(
+        "{}: a congestion control of this name is registered by another program or is being \
+         loaded now; nothing was changed; unload that one first",
+        control.name
+    ))
+}
+
+/// Fails unless the set is one that [`load`] has made.
+fn own(control: Control, set: &Path) -> Result<(), Error> {
+    let missing =
+        MAPS.into_iter().find(|name| MapHandle::from_pinned_path(set.join(name)).is_err());
+    let missing = missing.or_else(|| Link::open(set.join(LINK)).is_err().then_some(LINK));
+    match missing {
+        None => Ok(()),
+        Some(name) => Err(Error::Foreign(format!(
+            "{}: {name} is not a pin of {}; nothing was changed; remove this folder if nothing \
+             else uses it",
+            set.display(),
+            control.name
+        ))),
+    }
+}
+
+fn open(control: Control) -> Result<Object, Error> {
+    let what = || format!("load {}", control.name);
+    let object = ObjectBuilder::default().open_memory(control.object());
+    object.and_then(|object| object.load()).map_err(Error::kernel(what()))
+}
+
+/// Attaches the program for TCP options to all sockets, if there is one.
+fn attach_telemetry(object: &Object) -> Result<Option<Link>, Error> {
+    let Some(program) = object.progs_mut().find(|program| program.name() == TELEMETRY) else {
+        return Ok(None);
+    };
+    let folder = preflight::cgroup_folder().expect("the preflight has found it");
+    let cgroup = fs::File::open(&folder).map_err(|error| Error::File(folder, error))?;
+    let link = program.attach_cgroup(cgroup.as_raw_fd());
+    link.map(Some).map_err(Error::kernel("attach the telemetry to cgroup2"))
+}
+
+fn map(set: &Path, name: &str) -> Result<MapHandle, Error> {
+    let path = set.join(name);
+    MapHandle::from_pinned_path(&path).map_err(Error::kernel(format!("open {}", path.display())))
+}
+
+fn bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
+}
+
+fn write_params(map: &MapHandle, params: &Params) -> Result<(), Error> {
+    map.update(&KEY, &bytes(params), MapFlags::ANY).map_err(Error::kernel("write the parameters"))
+}
+
+/// Unregisters a control. Its connections continue and move to the kernel's default control with
+/// their next acknowledgement.
+///
+/// # Errors
+/// If it is not loaded, or the kernel refuses.
+pub fn unload(control: Control, pins: &Path) -> Result<(), Error> {
+    log::begin();
+    pins::remove_abandoned(pins)?;
+    let set = pins.join(control.name);
+    if !set.exists() {
+        return Err(Error::Usage(format!("{} is not loaded", control.name)));
+    }
+    own(control, &set)?;
+    let mut settings = bytes(&[1]);
+    let mut fallback = default_control().into_bytes();
+    fallback.resize(NAME_BYTES, 0);
+    settings.extend(fallback);
+    let drain = map(&set, "settings")?.update(&KEY, &settings, MapFlags::ANY);
+    drain.map_err(Error::kernel("write the settings"))?;
+    // From here on no connection can choose it, and the pins are out of sight.
+    let taken = pins::take(pins, control.name)?;
+    crash_point("unload");
+    pins::remove(&taken)
+}
+
+/// The control of new connections; one that is not of this crate.
+fn default_control() -> String {
+    let default = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    let default = default.unwrap_or_default().trim().to_owned();
+    let own = Control::ALL.iter().any(|control| control.name == default);
+    if own || default.is_empty() { "reno".into() } else { default }
+}
+
+/// Loaded controls.
+///
+/// # Errors
+/// If pins cannot be read.
+pub fn controls(pins: &Path) -> Result<Vec<ControlStatus>, Error> {
+    log::begin();
+    let sets = pins::sets(pins)?;
+    let loaded =
+        Control::ALL.into_iter().filter(|control| sets.iter().any(|set| set == control.name));
+    loaded.map(|control| status(control, &pins.join(control.name))).collect()
+}
+
+fn status(control: Control, set: &Path) -> Result<ControlStatus, Error> {
+    own(control, set)?;
+    let read = |error| Error::kernel(format!("read {}", set.display()))(error);
+    let all = map(set, "counters")?.lookup_percpu(&KEY, MapFlags::ANY).map_err(read)?;
+    let all: Vec<_> = all.unwrap_or_default().iter().map(|cpu| words(cpu)).collect();
+    let sum = |at: usize| all.iter().map(|cpu| cpu.get(at).copied().unwrap_or(0)).sum();
+    let found = map(set, "params")?.lookup(&KEY, MapFlags::ANY).map_err(read)?;
+    let found = words(&found.unwrap_or_default());
+    let mut params = Params::default();
+    params.iter_mut().zip(found).for_each(|(to, from)| *to = from);
+    let counters = COUNTERS.iter().enumerate().map(|(at, name)| (*name, sum(at))).collect();
+    Ok(ControlStatus { control, params, counters })
+}

@@ -1,0 +1,167 @@
+//! The folder in the BPF file system that holds what is loaded.
+//!
+//! A set of pins (links and maps) is made in a temporary folder and renamed to its name: it is
+//! complete or absent. The temporary folder's name has the number of the process, so that what a
+//! process has left that ended between two steps can be recognised and removed.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::Link;
+
+use crate::Error;
+
+/// Prefix of temporary folders. The BPF file system forbids names with dots.
+const TEMPORARY: &str = "tmp-";
+
+/// The default folder.
+pub const PINS: &str = "/sys/fs/bpf/tidegate";
+
+fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |error| Error::File(path, error)
+}
+
+/// Names of the complete sets.
+pub(crate) fn sets(pins: &Path) -> Result<Vec<String>, Error> {
+    let names = names(pins)?;
+    Ok(names.into_iter().filter(|name| !name.starts_with(TEMPORARY)).collect())
+}
+
+fn names(pins: &Path) -> Result<Vec<String>, Error> {
+    let entries = match fs::read_dir(pins) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::File(pins.to_owned(), error)),
+    };
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
+    let mut names: Vec<_> = entries.flatten().filter_map(name).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Removes what processes have left that ended between two steps.
+pub(crate) fn remove_abandoned(pins: &Path) -> Result<(), Error> {
+    for name in names(pins)? {
+        let process = name.strip_prefix(TEMPORARY).and_then(|rest| rest.split('-').next());
+        if process.is_some_and(|number| !Path::new("/proc").join(number).exists()) {
+            remove(&pins.join(&name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a set; one that is absent is removed. Links are detached first: a link whose pin is
+/// removed is detached some time later.
+pub(crate) fn remove(set: &Path) -> Result<(), Error> {
+    for entry in fs::read_dir(set).into_iter().flatten().flatten() {
+        // Maps are not links, and links of interfaces that are gone are detached.
+        let _ = Link::open(entry.path()).and_then(|link| link.detach());
+    }
+    match fs::remove_dir_all(set) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::File(set.into(), error)),
+        _ => Ok(()),
+    }
+}
+
+/// Moves a set out of the way before its removal, so that it is never seen in part.
+pub(crate) fn take(pins: &Path, name: &str) -> Result<PathBuf, Error> {
+    let to = temporary(pins, name);
+    let from = pins.join(name);
+    fs::rename(&from, &to).map_err(file(&from))?;
+    Ok(to)
+}
+
+fn temporary(pins: &Path, name: &str) -> PathBuf {
+    pins.join(format!("{TEMPORARY}{}-{name}", std::process::id()))
+}
+
+/// A set in preparation. It is removed unless it is published.
+pub(crate) struct Draft<'a> {
+    pins: &'a Path,
+    name: &'a str,
+    folder: PathBuf,
+    published: bool,
+}
+
+impl<'a> Draft<'a> {
+    /// Makes the temporary folder.
+    pub(crate) fn new(pins: &'a Path, name: &'a str) -> Result<Draft<'a>, Error> {
+        let folder = temporary(pins, name);
+        remove(&folder)?;
+        fs::create_dir_all(&folder).map_err(file(&folder))?;
+        Ok(Draft { pins, name, folder, published: false })
+    }
+
+    /// Path of a pin.
+    pub(crate) fn path(&self, pin: &str) -> PathBuf {
+        self.folder.join(pin)
+    }
+
+    /// Gives the set its name.
+    pub(crate) fn publish(mut self) -> Result<(), Error> {
+        let to = self.pins.join(self.name);
+        fs::rename(&self.folder, &to).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => Error::Foreign(format!(
+                "{}: another process has loaded it meanwhile; nothing was changed",
+                to.display()
+            )),
+            _ => Error::File(to.clone(), error),
+        })?;
+        self.published = true;
+        Ok(())
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if !self.published {
+            let _ = remove(&self.folder);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("tidegate-pins-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn drafts_appear_whole_or_not_at_all() {
+        let pins = folder("drafts");
+        let draft = Draft::new(&pins, "a").unwrap();
+        fs::write(draft.path("link"), "").unwrap();
+        assert!(sets(&pins).unwrap().is_empty());
+        drop(draft);
+        assert_eq!(fs::read_dir(&pins).unwrap().count(), 0);
+        let draft = Draft::new(&pins, "a").unwrap();
+        fs::write(draft.path("link"), "").unwrap();
+        draft.publish().unwrap();
+        assert_eq!(sets(&pins).unwrap(), ["a"]);
+        // A second one does not replace the first.
+        let draft = Draft::new(&pins, "a").unwrap();
+        let error = draft.publish().unwrap_err().to_string();
+        assert!(error.contains("another process has loaded it"), "{error}");
+        assert_eq!(fs::read_dir(&pins).unwrap().count(), 1);
+        fs::remove_dir_all(pins).unwrap();
+    }
+
+    #[test]
+    fn folders_of_dead_processes_are_removed() {
+        let pins = folder("dead");
+        let own = format!("tmp-{}-b", std::process::id());
+        for name in ["tmp-4294967295-a", &own, "c"] {
+            fs::create_dir(pins.join(name)).unwrap();
+        }
+        remove_abandoned(&pins).unwrap();
+        assert_eq!(names(&pins).unwrap(), ["c", own.as_str()]);
+        fs::remove_dir_all(pins).unwrap();
+    }
+}

@@ -1,0 +1,175 @@
+//! What the machine must have.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// A requirement, and whether the machine meets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// The requirement.
+    pub name: &'static str,
+    /// Whether it is met.
+    pub met: bool,
+    /// The machine's state.
+    pub found: String,
+    /// Remedy if it is not met.
+    pub remedy: String,
+}
+
+/// Oldest kernel: `cong_control` has its present arguments since then.
+const OLDEST: (u32, u32) = (6, 10);
+/// Capabilities, by bit: any of each group. CAP_SYS_ADMIN includes those of BPF.
+const CAPABILITIES: [(&str, &[u32]); 3] =
+    [("CAP_NET_ADMIN", &[12]), ("CAP_BPF", &[39, 21]), ("CAP_PERFMON", &[38, 21])];
+
+/// Checks everything. `pins` is the folder in the BPF file system.
+pub fn preflight(pins: &Path) -> Vec<Check> {
+    vec![
+        capabilities(&fs::read_to_string("/proc/self/status").unwrap_or_default()),
+        kernel(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()),
+        btf(Path::new("/sys/kernel/btf/vmlinux")),
+        jit(fs::read_to_string("/proc/sys/net/core/bpf_jit_enable").ok().as_deref()),
+        bpffs(&mounts(), pins),
+        cgroup(&mounts()),
+    ]
+}
+
+/// Fails with all unmet requirements.
+pub(crate) fn require(pins: &Path) -> Result<(), Error> {
+    let unmet: Vec<_> = preflight(pins).into_iter().filter(|check| !check.met).collect();
+    if unmet.is_empty() {
+        return Ok(());
+    }
+    let line = |check: &Check| format!("{}: {}; {}", check.name, check.found, check.remedy);
+    Err(Error::Missing(unmet.iter().map(line).collect()))
+}
+
+fn mounts() -> String {
+    fs::read_to_string("/proc/mounts").unwrap_or_default()
+}
+
+/// Folders at which file systems of a type are mounted.
+fn mounted<'a>(mounts: &'a str, kind: &'a str) -> impl Iterator<Item = &'a str> {
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    fields.filter(move |fields| fields.get(2) == Some(&kind)).filter_map(|f| f.get(1).copied())
+}
+
+/// The folder of the cgroup hierarchy (version 2).
+pub(crate) fn cgroup_folder() -> Option<PathBuf> {
+    mounted(&mounts(), "cgroup2").next().map(PathBuf::from)
+}
+
+fn capabilities(status: &str) -> Check {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    let lacks = |(_, bits): &&(&str, &[u32])| !bits.iter().any(|bit| held & (1 << bit) != 0);
+    let missing: Vec<_> = CAPABILITIES.iter().filter(lacks).map(|(name, _)| *name).collect();
+    Check {
+        name: "capabilities",
+        met: missing.is_empty(),
+        found: match &missing[..] {
+            [] => "sufficient".into(),
+            missing => format!("{} missing", missing.join(", ")),
+        },
+        remedy: "run the command as root".into(),
+    }
+}
+
+fn kernel(release: &str) -> Check {
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.trim().parse().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    Check {
+        name: "kernel",
+        met: version >= OLDEST,
+        found: format!("Linux {}", release.trim()),
+        remedy: format!("Linux {}.{} or later is needed", OLDEST.0, OLDEST.1),
+    }
+}
+
+/// The kernel describes its types, among them the table of congestion controls by BPF.
+fn btf(path: &Path) -> Check {
+    const STRUCT_OPS: &[u8] = b"bpf_struct_ops_tcp_congestion_ops\0";
+    let types = fs::read(path).ok();
+    let has = |types: &Vec<u8>| types.windows(STRUCT_OPS.len()).any(|text| text == STRUCT_OPS);
+    let (met, found) = match types {
+        None => (false, "the kernel has no BTF".to_owned()),
+        Some(types) if !has(&types) => {
+            (false, "the kernel has no struct_ops for TCP congestion controls".into())
+        }
+        Some(_) => (true, "BTF, with struct_ops for TCP congestion controls".into()),
+    };
+    let remedy =
+        "build the kernel with CONFIG_DEBUG_INFO_BTF, CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT";
+    Check { name: "BTF and struct_ops", met, found, remedy: remedy.into() }
+}
+
+/// struct_ops needs compiled programs.
+fn jit(enabled: Option<&str>) -> Check {
+    let met = enabled.is_some_and(|value| value.trim() != "0");
+    let found = match enabled {
+        None => "the kernel has no BPF compiler",
+        Some(_) if met => "enabled",
+        Some(_) => "disabled",
+    };
+    let remedy = "set sysctl net.core.bpf_jit_enable=1; it needs CONFIG_BPF_JIT";
+    Check { name: "BPF JIT", met, found: found.into(), remedy: remedy.into() }
+}
+
+fn bpffs(mounts: &str, pins: &Path) -> Check {
+    let met = mounted(mounts, "bpf").any(|folder| pins.starts_with(folder));
+    let found = match met {
+        true => format!("mounted above {}", pins.display()),
+        false => format!("no BPF file system is mounted above {}", pins.display()),
+    };
+    let remedy = "mount one: mount -t bpf bpf /sys/fs/bpf";
+    Check { name: "BPF file system", met, found, remedy: remedy.into() }
+}
+
+fn cgroup(mounts: &str) -> Check {
+    let folder = mounted(mounts, "cgroup2").next();
+    Check {
+        name: "cgroup2",
+        met: folder.is_some(),
+        found: folder.map_or("not mounted".into(), |folder| format!("mounted at {folder}")),
+        remedy: "mount it: mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_of_root_and_of_users() {
+        assert!(capabilities("CapEff:\t000001ffffffffff\n").met);
+        let user = capabilities("CapEff:\t0000000000000000\n");
+        assert_eq!(user.found, "CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON missing");
+        // CAP_SYS_ADMIN and CAP_NET_ADMIN.
+        assert!(capabilities("CapEff:\t0000000000201000\n").met);
+    }
+
+    #[test]
+    fn versions_of_kernels() {
+        for (release, met) in
+            [("6.18.44-fc\n", true), ("6.10", true), ("6.9.3", false), ("7.0", true), ("", false)]
+        {
+            assert_eq!(kernel(release).met, met, "{release}");
+        }
+    }
+
+    #[test]
+    fn missing_functions_are_named_with_remedies() {
+        let no_types = btf(Path::new("/nowhere"));
+        assert!(!no_types.met && no_types.found.contains("no BTF"), "{no_types:?}");
+        let other = btf(Path::new("/proc/self/status"));
+        assert!(!other.met && other.found.contains("no struct_ops"), "{other:?}");
+        assert!(jit(Some("1\n")).met && !jit(Some("0\n")).met && !jit(None).met);
+        let mounts = "bpf /sys/fs/bpf bpf rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        assert!(bpffs(mounts, Path::new("/sys/fs/bpf/tidegate")).met);
+        let unmounted = bpffs("", Path::new("/sys/fs/bpf/tidegate"));
+        assert!(!unmounted.met && unmounted.remedy.contains("mount -t bpf"), "{unmounted:?}");
+        assert!(cgroup(mounts).met && !cgroup("").met);
+    }
+}

@@ -1,0 +1,235 @@
+//! Loading and unloading, as root on a kernel with BPF; elsewhere the tests report the reason and
+//! pass, unless `TIDEGATE_KERNEL=required`.
+
+#![cfg(all(feature = "kernel", target_os = "linux"))]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nix::sys::socket::sockopt::TcpCongestion;
+use nix::sys::socket::{getsockopt, setsockopt};
+use tidegate_core::{Rate, Span};
+use tidegate_kernel::{Control, Error, Fabric, Loaded, Params, controls, load, preflight, unload};
+
+/// Names of controls are global: one test at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// A folder for pins, and the right to use names. `None` if the machine cannot load programs.
+fn place(name: &str) -> Option<(MutexGuard<'static, ()>, PathBuf)> {
+    let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let pins = PathBuf::from(format!("/sys/fs/bpf/tidegate-dev-{}-{name}", std::process::id()));
+    let unmet = preflight(&pins).into_iter().filter(|check| !check.met);
+    let mut reasons: Vec<_> =
+        unmet.map(|check| format!("{}: {}", check.name, check.found)).collect();
+    if available().contains("tg_") {
+        reasons.push("controls of this machine are loaded".into());
+    }
+    if reasons.is_empty() {
+        return Some((guard, pins));
+    }
+    assert!(std::env::var_os("TIDEGATE_KERNEL").is_none(), "{reasons:?}");
+    eprintln!("SKIPPED: programs cannot be loaded here: {reasons:?}");
+    None
+}
+
+fn params(control: Control) -> Params {
+    let fabric = Fabric { base_rtt: Span::us(50), rate: Rate::gbps(10), hops: 1 };
+    Control::params(&control.protocol.stack(), &fabric).unwrap()
+}
+
+fn available() -> String {
+    fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap()
+}
+
+fn is_empty(pins: &Path) -> bool {
+    fs::read_dir(pins).map_or(true, |mut entries| entries.next().is_none())
+}
+
+#[test]
+fn controls_load_and_unload() {
+    let Some((_guard, pins)) = place("all") else { return };
+    for control in Control::ALL {
+        let params = params(control);
+        assert_eq!(load(control, &params, &pins).unwrap(), Loaded::New, "{}", control.name);
+        assert!(available().contains(control.name));
+        // A repetition replaces the parameters.
+        let mut other = params;
+        other[15] = 7;
+        assert_eq!(load(control, &other, &pins).unwrap(), Loaded::Updated);
+        let status = controls(&pins).unwrap();
+        assert_eq!((status.len(), status[0].params), (1, other));
+        unload(control, &pins).unwrap();
+        assert!(!available().contains(control.name) && is_empty(&pins));
+        assert!(matches!(unload(control, &pins), Err(Error::Usage(_))));
+    }
+    fs::remove_dir(pins).unwrap();
+}
+
+#[test]
+fn names_of_others_are_errors_and_nothing_remains() {
+    let Some((_guard, pins)) = place("foreign") else { return };
+    let control = Control::ALL[0];
+    // Another folder stands for another program.
+    let others = pins.with_file_name("tidegate-dev-others");
+    load(control, &params(control), &others).unwrap();
+    let error = load(control, &params(control), &pins).unwrap_err();
+    assert!(matches!(error, Error::Foreign(_)), "{error}");
+    assert!(error.to_string().starts_with("tg_poseidon: a congestion control of this name"));
+    assert!(is_empty(&pins));
+    unload(control, &others).unwrap();
+    fs::remove_dir(&others).unwrap();
+    // A folder that is not a set of this program.
+    fs::create_dir_all(pins.join(control.name)).unwrap();
+    for error in
+        [load(control, &params(control), &pins).unwrap_err(), unload(control, &pins).unwrap_err()]
+    {
+        assert!(error.to_string().contains("params is not a pin of tg_poseidon"), "{error}");
+    }
+    assert!(!available().contains(control.name));
+    fs::remove_dir(pins.join(control.name)).unwrap();
+    fs::remove_dir(pins).unwrap();
+}
+
+#[test]
+fn two_loads_at_once_leave_one() {
+    let Some((_guard, pins)) = place("race") else { return };
+    let control = Control::ALL[2];
+    let results = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| load_elsewhere(control, &pins, None))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    // The others find it loaded, or are refused.
+    assert!(results.contains(&Some(0)), "{results:?}");
+    assert!(results.iter().all(|status| matches!(status, Some(0 | 101))), "{results:?}");
+    assert_eq!(fs::read_dir(&pins).unwrap().count(), 1);
+    assert_eq!(controls(&pins).unwrap().len(), 1);
+    unload(control, &pins).unwrap();
+    assert!(is_empty(&pins));
+    fs::remove_dir(pins).unwrap();
+}
+
+/// Loads in a process of its own, which ends at a step. Returns its exit status.
+fn load_elsewhere(control: Control, pins: &Path, crash: Option<&str>) -> Option<i32> {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "load_for_another_process", "--ignored", "--quiet"]);
+    child.env("TIDEGATE_KERNEL_LOAD", format!("{} {}", control.name, pins.display()));
+    if let Some(step) = crash {
+        child.env("TIDEGATE_KERNEL_CRASH", step);
+    }
+    child.output().unwrap().status.code()
+}
+
+#[test]
+#[ignore = "a part of other tests"]
+fn load_for_another_process() {
+    let Ok(task) = std::env::var("TIDEGATE_KERNEL_LOAD") else { return };
+    let (name, pins) = task.split_once(' ').unwrap();
+    let control = Control::ALL.into_iter().find(|control| control.name == name).unwrap();
+    match std::env::var("TIDEGATE_KERNEL_CRASH").as_deref() {
+        Ok("unload") => unload(control, Path::new(pins)).unwrap(),
+        _ => {
+            load(control, &params(control), Path::new(pins)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn crashes_between_steps_leave_nothing_behind() {
+    let Some((_guard, pins)) = place("crash") else { return };
+    let control = Control::ALL[0];
+    for step in ["maps", "telemetry", "control"] {
+        assert_eq!(load_elsewhere(control, &pins, Some(step)), None, "{step}: it must crash");
+        assert!(controls(&pins).unwrap().is_empty(), "{step}");
+        assert_eq!(load(control, &params(control), &pins).unwrap(), Loaded::New, "{step}");
+        assert_eq!(fs::read_dir(&pins).unwrap().count(), 1, "{step}");
+        unload(control, &pins).unwrap();
+    }
+    load(control, &params(control), &pins).unwrap();
+    assert_eq!(load_elsewhere(control, &pins, Some("unload")), None);
+    assert!(controls(&pins).unwrap().is_empty());
+    assert_eq!(load(control, &params(control), &pins).unwrap(), Loaded::New);
+    unload(control, &pins).unwrap();
+    fs::remove_dir(pins).unwrap();
+}
+
+/// Enters a network namespace of its own with a loopback interface.
+fn isolate() {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+    assert!(
+        Command::new("ip").args(["link", "set", "dev", "lo", "up"]).status().unwrap().success()
+    );
+}
+
+/// A connection to itself under a control, and the function to send a megabyte over it.
+fn connection(control: &str) -> (TcpStream, impl FnMut()) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    setsockopt(&client, TcpCongestion, &control.into()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let mut writer = client.try_clone().unwrap();
+    let send = move || {
+        std::thread::scope(|scope| {
+            scope.spawn(|| writer.write_all(&vec![0; 1_000_000]).unwrap());
+            server.read_exact(&mut vec![0; 1_000_000]).unwrap();
+        });
+    };
+    (client, send)
+}
+
+fn counter(pins: &Path, name: &str) -> u64 {
+    let status = controls(pins).unwrap().remove(0);
+    status.counters.iter().find(|(is, _)| *is == name).unwrap().1
+}
+
+#[test]
+fn connections_survive_unloading() {
+    for control in Control::ALL {
+        let Some((_guard, pins)) = place("survive") else { return };
+        load(control, &params(control), &pins).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                isolate();
+                let (client, mut send) = connection(control.name);
+                send();
+                assert_eq!(counter(&pins, "connections"), 1);
+                assert!(counter(&pins, "acks") > 0, "{}", control.name);
+                unload(control, &pins).unwrap();
+                send();
+                send();
+                let now = getsockopt(&client, TcpCongestion).unwrap();
+                assert!(!now.to_string_lossy().starts_with("tg_"), "{now:?}");
+                // No new connection can choose it.
+                let other = TcpListener::bind("127.0.0.1:0").unwrap();
+                assert!(setsockopt(&other, TcpCongestion, &control.name.into()).is_err());
+            });
+        });
+        fs::remove_dir(pins).unwrap();
+    }
+}
+
+#[test]
+fn options_are_returned_without_any_switch() {
+    for (protocol, stamped) in [("poseidon", 0), ("powertcp", 0)] {
+        let Some((_guard, pins)) = place("options") else { return };
+        let control = Control::named(protocol).unwrap();
+        load(control, &params(control), &pins).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                isolate();
+                // The control is chosen after the connection is established.
+                let (_client, mut send) = connection(control.name);
+                send();
+                assert!(counter(&pins, "sent_options") > 0, "{protocol}");
+                assert!(counter(&pins, "unstamped") > 0, "{protocol}");
+                assert_eq!((counter(&pins, "stamped"), counter(&pins, "foreign")), (stamped, 0));
+            });
+        });
+        unload(control, &pins).unwrap();
+        fs::remove_dir(pins).unwrap();
+    }
+}

@@ -1,0 +1,234 @@
+//! Controls on a bottleneck between network namespaces (scripts/kernel-lab.sh). They take minutes
+//! and need root, Python, ethtool and the program `tidegate`, so they run only with
+//! `TIDEGATE_KERNEL_NETWORK=1`; docs/kernel.md has the results.
+
+#![cfg(all(feature = "kernel", target_os = "linux"))]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate_algos::Stack;
+use tidegate_core::params::Value as Param;
+use tidegate_core::{Extent, Rate, Span};
+use tidegate_kernel::{Control, Fabric, Port, controls, load, ports, stamp, unload, unstamp};
+
+/// There is one network.
+static ONE: Mutex<()> = Mutex::new(());
+
+const RATE: Rate = Rate::mbps(200);
+/// 2 ms in each direction, and the time of the processes.
+const BASE_RTT: Span = Span::us(4_500);
+/// Length of the port's queue.
+const QUEUE_BYTES: u32 = 600_000;
+
+struct Lab {
+    _one: MutexGuard<'static, ()>,
+    pins: PathBuf,
+    receiver: Child,
+}
+
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+fn script(argument: &str) {
+    let tidegate = std::env::var_os("TIDEGATE").unwrap_or(root("target/debug/tidegate").into());
+    let mut command = Command::new(root("scripts/kernel-lab.sh"));
+    command.args([argument, "200", "2ms", &QUEUE_BYTES.to_string()]).env("TIDEGATE", tidegate);
+    // The switch keeps the descriptors of the script, so they must not be pipes.
+    assert!(command.stdout(Stdio::null()).status().unwrap().success(), "{argument}");
+}
+
+fn python(netns: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("nice");
+    command.args(["-n", "-10", "ip", "netns", "exec", netns, "python3"]);
+    command.arg(root("scripts/kernel_flow.py")).args(arguments);
+    command
+}
+
+impl Lab {
+    /// The network with a control; `None` unless requested.
+    fn new(name: &str, params: &[(&str, Param)]) -> Option<Lab> {
+        if std::env::var_os("TIDEGATE_KERNEL_NETWORK").is_none() {
+            eprintln!("SKIPPED: TIDEGATE_KERNEL_NETWORK is not set");
+            return None;
+        }
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        script("up");
+        let pins = PathBuf::from("/sys/fs/bpf/tidegate-dev");
+        let control = Control::named(name).unwrap();
+        let mut stack: Stack = control.protocol.stack();
+        params.iter().for_each(|(name, value)| stack.set(name, *value).unwrap());
+        let fabric = Fabric { base_rtt: BASE_RTT, rate: RATE, hops: 1 };
+        load(control, &Control::params(&stack, &fabric).unwrap(), &pins).unwrap();
+        let port = Port { interface: "q0".into(), peer: "q1".into(), netns: Some("tgk-s".into()) };
+        stamp(&port, Some(RATE), &pins).unwrap();
+        let receiver = python("tgk-b", &["serve", "5001"]).spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        Some(Lab { _one: one, pins, receiver })
+    }
+
+    /// Sends for some seconds.
+    fn send(&self, control: &str, seconds: u32, flows: u32) -> Value {
+        let (seconds, flows) = (seconds.to_string(), flows.to_string());
+        let mut command =
+            python("tgk-a", &["send", "10.77.0.2", "5001", control, &seconds, &flows]);
+        let output = command.stderr(Stdio::inherit()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        println!("{}", text.trim());
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Packets that left the queue, and the sum of their delays in ns.
+    fn queued(&self) -> (u64, u64) {
+        let all = ports(&self.pins).unwrap();
+        let value = |name| all[0].counters.iter().find(|(is, _)| *is == name).unwrap().1;
+        (value("packets"), value("delay_ns"))
+    }
+
+    /// Sends, and measures the mean delay in the queue after the first third, in us.
+    fn measure(&self, control: &str, seconds: u32, flows: u32) -> (Value, f64) {
+        let third = Duration::from_secs(u64::from(seconds / 3));
+        std::thread::scope(|scope| {
+            let sender = scope.spawn(|| self.send(control, seconds, flows));
+            std::thread::sleep(third + Duration::from_secs(1));
+            let before = self.queued();
+            std::thread::sleep(third * 2 - Duration::from_secs(1));
+            let after = self.queued();
+            let delay = (after.1 - before.1) as f64 / (after.0 - before.0) as f64 / 1e3;
+            println!("{control}: {delay:.0} us of queue");
+            (sender.join().unwrap(), delay)
+        })
+    }
+
+    /// Length of the queue in us as the queue itself counts it: the mean of samples.
+    fn backlog_us(&self, samples: u32) -> f64 {
+        let sample = |_| {
+            std::thread::sleep(Duration::from_millis(20));
+            let mut tc = Command::new("tc");
+            let output = tc.args(["-n", "tgk-s", "-s", "qdisc", "show", "dev", "q0"]).output();
+            let text = String::from_utf8(output.unwrap().stdout).unwrap();
+            let backlog = text.split("backlog ").nth(1).and_then(|rest| rest.split('b').next());
+            let number = backlog.unwrap().replace('K', "000");
+            number.parse::<f64>().unwrap() * 8e6 / RATE.as_bps() as f64
+        };
+        (0..samples).map(sample).sum::<f64>() / f64::from(samples)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.receiver.kill();
+        let _ = self.receiver.wait();
+        for status in controls(&self.pins).unwrap_or_default() {
+            println!("{} {:?}", status.control.name, status.counters);
+            let _ = unload(status.control, &self.pins);
+        }
+        let _ = unstamp(&self.pins);
+        script("down");
+    }
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+}
+
+/// Scaled to the base RTT: 3 p/A is 4.7 ms. The small m steadies a control loop that crosses two
+/// processes.
+const POSEIDON: &[(&str, Param)] = &[
+    ("p", Param::Span(Span::ms(12))),
+    ("k", Param::Span(Span::us(600))),
+    ("m", Param::Number(0.1)),
+    ("min_rate", Param::Rate(Rate::mbps(1))),
+    ("max_rate", Param::Rate(Rate::gbps(2))),
+];
+
+/// T(rate) of these parameters, in us.
+fn target(mbps: f64) -> f64 {
+    600.0 + 12_000.0 * (2_000.0 / mbps).ln() / 2_000f64.ln()
+}
+
+/// Payload on a full port: segments of 1,440 B in frames of 1,514 B.
+const FULL_MBPS: f64 = 200.0 * 1_440.0 / 1_514.0;
+
+fn total(result: &Value) -> f64 {
+    result["total_mbps"].as_f64().unwrap()
+}
+
+#[test]
+fn poseidon_fills_a_port_at_its_target() {
+    let Some(lab) = Lab::new("poseidon", POSEIDON) else { return };
+    let (result, delay) = lab.measure("tg_poseidon", 18, 1);
+    let share = total(&result) / FULL_MBPS;
+    println!("{share:.3} of the port, {delay:.0} us of {:.0} us", target(200.0));
+    assert!(share > 0.95, "{share}");
+    assert!((delay / target(200.0) - 1.0).abs() < 0.2, "{delay}");
+}
+
+#[test]
+fn two_poseidon_flows_are_fair() {
+    let Some(lab) = Lab::new("poseidon", POSEIDON) else { return };
+    let (result, delay) = lab.measure("tg_poseidon", 27, 2);
+    let rates = numbers(&result["goodput_mbps"]);
+    let unfair = (rates[0] - rates[1]).abs() / total(&result);
+    println!("{unfair:.3} from fair, {delay:.0} us of {:.0} us", target(100.0));
+    assert!(unfair < 0.05, "{rates:?}");
+    assert!((delay / target(100.0) - 1.0).abs() < 0.2, "{delay}");
+}
+
+#[test]
+fn stamped_delay_is_that_of_the_queue() {
+    let Some(lab) = Lab::new("poseidon", POSEIDON) else { return };
+    let (backlog, delay) = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| lab.measure("tg_poseidon", 18, 1));
+        std::thread::sleep(Duration::from_secs(7));
+        let backlog = lab.backlog_us(400);
+        (backlog, sender.join().unwrap().1)
+    });
+    println!("{backlog:.0} us by the queue's count, {delay:.0} us by stamps");
+    assert!((delay / backlog - 1.0).abs() < 0.1, "{delay} {backlog}");
+}
+
+/// Two packets.
+const BETA: &[(&str, Param)] = &[("beta", Param::Extent(Extent::Bytes(3_000.0)))];
+
+fn short_queue(name: &str, control: &str) {
+    let Some(lab) = Lab::new(name, BETA) else { return };
+    let (result, delay) = lab.measure(control, 12, 2);
+    let rates = numbers(&result["goodput_mbps"]);
+    let (share, unfair) =
+        (total(&result) / FULL_MBPS, (rates[0] - rates[1]).abs() / total(&result));
+    println!("{control}: {share:.3} of the port, {unfair:.3} from fair, {delay:.0} us");
+    // The equilibrium has two packets of each flow in the queue, 240 us.
+    assert!(share > 0.8 && unfair < 0.05 && delay < 1_000.0, "{share} {unfair} {delay}");
+}
+
+#[test]
+fn powertcp_keeps_the_queue_short() {
+    short_queue("powertcp", "tg_powertcp");
+}
+
+#[test]
+fn theta_powertcp_keeps_the_queue_short() {
+    short_queue("theta-powertcp", "tg_theta");
+}
+
+#[test]
+fn swift_holds_its_target() {
+    let params = &[
+        ("base_target", Param::Span(Span::ms(8))),
+        ("fs_range", Param::Span(Span::ZERO)),
+        ("per_hop", Param::Span(Span::ZERO)),
+    ];
+    let Some(lab) = Lab::new("swift", params) else { return };
+    let (result, _) = lab.measure("tg_swift", 12, 2);
+    let rates = numbers(&result["goodput_mbps"]);
+    let unfair = (rates[0] - rates[1]).abs() / total(&result);
+    let share = total(&result) / FULL_MBPS;
+    println!("{share:.3} of the port, {unfair:.3} from fair, RTT {:?} us", result["srtt_us"]);
+    assert!(share > 0.95 && unfair < 0.05, "{share} {unfair}");
+    assert!(numbers(&result["srtt_us"]).iter().all(|rtt| (rtt / 8_000.0 - 1.0).abs() < 0.2));
+}

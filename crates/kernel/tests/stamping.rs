@@ -1,0 +1,205 @@
+//! Stamps in packets: the option that is found, its value and the checksum. The packets pass through
+//! `BPF_PROG_TEST_RUN`.
+
+#![cfg(all(feature = "kernel", target_os = "linux"))]
+
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
+use tidegate_kernel::PROBE_PROGRAM;
+
+const ETHERNET: usize = 14;
+/// Identifiers of the experiments in bpf/option.h.
+const DELAY: u16 = 0x7464;
+const FORWARD: u16 = 0x7466;
+
+/// The programs, or `None` where the kernel refuses them.
+fn object() -> Option<Object> {
+    match ObjectBuilder::default().open_memory(PROBE_PROGRAM).and_then(|open| open.load()) {
+        Ok(object) => {
+            let port = object.maps().find(|map| map.name() == "port").unwrap();
+            let mut config = vec![0; port.value_size() as usize];
+            // 200 Mbit/s: 2^17 kbit/s times 195 / 128.
+            config[..8].copy_from_slice(&200_000_000u64.to_ne_bytes());
+            config[8..16].copy_from_slice(&(17u64 << 7 | 67).to_ne_bytes());
+            port.update(&[0; 4], &config, MapFlags::ANY).unwrap();
+            Some(object)
+        }
+        Err(error) if std::env::var_os("TIDEGATE_KERNEL").is_none() => {
+            eprintln!("SKIPPED: the kernel refuses the stamping programs: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Sum of 16-bit words with end-around carry.
+fn sum(bytes: &[u8]) -> u32 {
+    let words = bytes.chunks(2).map(|pair| match pair {
+        [high, low] => u32::from(*high) << 8 | u32::from(*low),
+        rest => u32::from(rest[0]) << 8,
+    });
+    words.fold(0, |sum, word| (sum + word) % 0xffff)
+}
+
+/// Checksum over the pseudo-header and the segment: 0 modulo 0xffff if it is right.
+fn residue(packet: &[u8], ip: usize, addresses: std::ops::Range<usize>) -> u32 {
+    let segment = &packet[ETHERNET + ip..];
+    (sum(&packet[addresses]) + 6 + segment.len() as u32 + sum(segment)) % 0xffff
+}
+
+/// A TCP packet with options and a payload, over IPv4 or IPv6.
+fn packet(options: &[u8], v6: bool) -> Vec<u8> {
+    let mut options = options.to_vec();
+    options.resize(options.len().next_multiple_of(4), 0);
+    let length = 20 + options.len() + 100;
+    let mut packet = vec![0; 12];
+    if v6 {
+        packet.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+        packet.extend((length as u16).to_be_bytes());
+        packet.extend([6, 64]);
+        packet.extend([7; 32]);
+    } else {
+        packet.extend([8, 0, 0x45, 0]);
+        packet.extend((20 + length as u16).to_be_bytes());
+        packet.extend([0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    }
+    let tcp = packet.len();
+    packet.extend([0x12, 0x34, 0x14, 0x51, 0, 0, 0, 1, 0, 0, 0, 2]);
+    packet.extend([((20 + options.len()) as u8 / 4) << 4, 0x10, 1, 0, 0, 0, 0, 0]);
+    packet.extend(&options);
+    packet.extend((0..100u8).map(|x| x.wrapping_mul(7)));
+    let ip = tcp - ETHERNET;
+    let check = 0xffff - residue(&packet, ip, place_of_addresses(v6));
+    packet[tcp + 16..tcp + 18].copy_from_slice(&(check as u16).to_be_bytes());
+    packet
+}
+
+fn place_of_addresses(v6: bool) -> std::ops::Range<usize> {
+    if v6 { ETHERNET + 8..ETHERNET + 40 } else { ETHERNET + 12..ETHERNET + 20 }
+}
+
+/// Stamps a packet with these options and returns them. The checksum must be right afterwards.
+fn stamped(object: &Object, options: &[u8], v6: bool, delay_ns: u32, queue: u32) -> Vec<u8> {
+    let before = packet(options, v6);
+    let mut after = vec![0; before.len()];
+    // `mark` and `priority` of `struct __sk_buff`.
+    let mut context = vec![0; 192];
+    context[8..12].copy_from_slice(&delay_ns.to_ne_bytes());
+    context[32..36].copy_from_slice(&queue.to_ne_bytes());
+    let probe = object.progs_mut().find(|program| program.name() == "probe").unwrap();
+    let input = ProgramInput {
+        data_in: Some(&before),
+        data_out: Some(&mut after),
+        context_in: Some(&mut context),
+        repeat: 1,
+        ..ProgramInput::default()
+    };
+    probe.test_run(input).unwrap();
+    let ip = if v6 { 40 } else { 20 };
+    assert_eq!(residue(&after, ip, place_of_addresses(v6)), 0, "checksum");
+    let tcp = ETHERNET + ip;
+    let options = tcp + 20..tcp + 20 + options.len();
+    // Nothing else has changed.
+    let same = |at: &usize| options.contains(at) || (tcp + 16..tcp + 18).contains(at);
+    assert!((0..after.len()).filter(|at| !same(at)).all(|at| before[at] == after[at]));
+    after[options].to_vec()
+}
+
+fn delay(value: u16) -> Vec<u8> {
+    let [high, low] = value.to_be_bytes();
+    vec![253, 8, (DELAY >> 8) as u8, DELAY as u8, high, low, 0xab, 0xcd]
+}
+
+/// Two bytes of padding and a timestamp.
+fn timestamp() -> Vec<u8> {
+    vec![1, 1, 8, 10, 9, 8, 7, 6, 5, 4, 3, 2]
+}
+
+#[test]
+fn delays_are_raised_and_never_lowered() {
+    let Some(object) = object() else { return };
+    for v6 in [false, true] {
+        for (before, ns, after) in [
+            (0, 4_239_000, 16_558),
+            (16_000, 4_239_000, 16_558),
+            (17_000, 4_239_000, 17_000),
+            // A switch without a queue has stamped, too.
+            (0, 0, 1),
+            (0, u32::MAX, 0xffff),
+        ] {
+            let options = [timestamp(), delay(before)].concat();
+            let result = stamped(&object, &options, v6, ns, 0);
+            assert_eq!(result, [timestamp(), delay(after)].concat(), "{before} {ns}");
+        }
+    }
+}
+
+#[test]
+fn option_at_odd_offset_keeps_the_checksum_right() {
+    let Some(object) = object() else { return };
+    let options = [vec![1], delay(3), vec![1; 3]].concat();
+    let result = stamped(&object, &options, false, 1_000_000, 0);
+    assert_eq!(result, [vec![1], delay(3906), vec![1; 3]].concat());
+}
+
+#[test]
+fn missing_foreign_and_truncated_options_are_left() {
+    let Some(object) = object() else { return };
+    let foreign = vec![253, 8, 0x12, 0x34, 0, 0, 0, 0];
+    let mut long = delay(0);
+    (long[1], long) = (12, [long.clone(), vec![0; 4]].concat());
+    long[1] = 12;
+    let mut beyond = delay(0);
+    beyond[1] = 40;
+    for options in [
+        vec![],
+        timestamp(),
+        foreign,
+        long,
+        beyond,
+        // The list ends before the option.
+        [vec![0], delay(0)].concat(),
+        vec![253, 4, (DELAY >> 8) as u8, DELAY as u8],
+        // An option without length, and one of length 0.
+        vec![1, 1, 1, 253],
+        vec![8, 0, 1, 1],
+    ] {
+        assert_eq!(stamped(&object, &options, false, 1_000_000, 0), options);
+    }
+}
+
+fn records(words: &[u64]) -> Vec<u8> {
+    let head = vec![253, 4 + 8 * words.len() as u8, (FORWARD >> 8) as u8, FORWARD as u8];
+    [head, words.iter().flat_map(|word| word.to_be_bytes()).collect()].concat()
+}
+
+fn words(options: &[u8]) -> Vec<u64> {
+    options[4..].as_chunks().0.iter().map(|word| u64::from_be_bytes(*word)).collect()
+}
+
+#[test]
+fn records_fill_in_order_and_the_rest_is_counted() {
+    let Some(object) = object() else { return };
+    let count = |at: usize| {
+        let counters = object.maps().find(|map| map.name() == "counters").unwrap();
+        let value = counters.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
+        u64::from_ne_bytes(value[at * 8..at * 8 + 8].try_into().unwrap())
+    };
+    let mut options = records(&[0; 3]);
+    for hop in 0..3 {
+        options = stamped(&object, &options, false, 0, 128 * (hop + 1) + 5);
+        let words = words(&options);
+        assert_eq!(words.iter().filter(|word| **word != 0).count(), hop as usize + 1);
+        let word = words[hop as usize];
+        assert_eq!(
+            (word >> 52, word >> 16 & 0xffff, word & 0xffff),
+            (17 << 7 | 67, 1, hop as u64 + 1)
+        );
+    }
+    let full = stamped(&object, &options, false, 0, 0);
+    // The last record says that a hop is missing.
+    let expected = [&words(&options)[..2], &[words(&options)[2] | 0x8000]].concat();
+    assert_eq!((words(&full), count(6)), (expected, 1));
+    // A large queue saturates.
+    let large = stamped(&object, &records(&[0]), false, 0, u32::MAX);
+    assert_eq!(words(&large)[0] & 0xffff, 0x7fff);
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# A network for docs/kernel.md in namespaces of its own, as root:
+#
+#   tgk-a  eth0 -- a  bridge  q0 == q1  bridge  d -- s  switch  b -- eth0  tgk-b
+#                     \_______ tgk-s ______________/    \_ tgk-d _/
+#
+# q0 is a port of a Linux box: a queue with the rate RATE (tbf). q0 and q1 are the ends of a veth
+# pair inside the box, which stand for the link; a packet's delay is known at q1. tgk-d is a
+# software switch that only adds DELAY in each direction, because many kernels lack netem.
+set -euo pipefail
+
+usage() {
+  echo "usage: $0 up [RATE_MBITS=200] [DELAY=2ms] [QUEUE_BYTES=600000] | down" >&2
+  exit 2
+}
+
+down() {
+  if [ -f /run/tgk-switch.pid ]; then
+    kill "$(cat /run/tgk-switch.pid)" 2>/dev/null || true
+    rm -f /run/tgk-switch.pid
+  fi
+  for name in a s d b; do ip netns del tgk-$name 2>/dev/null || true; done
+}
+
+link() { # NETNS NAME NETNS NAME
+  ip -n "$1" link add name "$2" type veth peer name "$4" netns "$3"
+  for end in "$1 $2" "$3 $4"; do
+    # shellcheck disable=SC2086
+    set -- $end
+    ip netns exec "$1" ethtool -K "$2" tso off gso off gro off tx off >/dev/null
+    ip -n "$1" link set dev "$2" up
+  done
+}
+
+up() {
+  rate=$1 delay=$2 queue=$3
+  for name in a s d b; do
+    ip netns add tgk-$name
+    ip netns exec tgk-$name sysctl -qw net.ipv6.conf.all.disable_ipv6=1
+    ip -n tgk-$name link set dev lo up
+  done
+  link tgk-a eth0 tgk-s a
+  link tgk-s q0 tgk-s q1
+  link tgk-s d tgk-d s
+  link tgk-d b tgk-b eth0
+  for bridge in "br0 a q0" "br1 q1 d"; do
+    # shellcheck disable=SC2086
+    set -- $bridge
+    ip -n tgk-s link add name "$1" type bridge
+    ip -n tgk-s link set dev "$2" master "$1"
+    ip -n tgk-s link set dev "$3" master "$1"
+    ip -n tgk-s link set dev "$1" up
+  done
+  ip netns exec tgk-s tc qdisc add dev q0 root tbf rate "${rate}mbit" burst 3100 limit "$queue"
+  ip -n tgk-a addr add 10.77.0.1/24 dev eth0
+  ip -n tgk-b addr add 10.77.0.2/24 dev eth0
+  # One packet at a time: pacing otherwise sends the packets of a millisecond at once.
+  ip -n tgk-a link set dev eth0 gso_max_segs 1
+  # An acknowledgement per packet or two, never later: delay is the signal.
+  ip -n tgk-b route change 10.77.0.0/24 dev eth0 src 10.77.0.2 quickack 1
+  for name in a b; do
+    ip netns exec tgk-$name sysctl -qw net.ipv4.tcp_no_metrics_save=1
+  done
+  cat > /run/tgk-switch.toml <<TOML
+[switch]
+buffer = "8MB"
+[[port]]
+name = "s"
+rate = "10Gbps"
+delay = "$delay"
+interface = "s"
+[[port]]
+name = "b"
+rate = "10Gbps"
+delay = "$delay"
+interface = "b"
+TOML
+  # Other load on the machine must not add to the delay.
+  program=${TIDEGATE:-target/debug/tidegate}
+  nice -n -20 ip netns exec tgk-d "$program" switch /run/tgk-switch.toml -q \
+    >/run/tgk-switch.log 2>&1 &
+  echo $! > /run/tgk-switch.pid
+  for _ in $(seq 50); do
+    # A refusal is an answer.
+    answer=$(ip netns exec tgk-a timeout 1 bash -c '</dev/tcp/10.77.0.2/1' 2>&1 || true)
+    case $answer in *refused*) return ;; esac
+    sleep 0.1
+  done
+  echo "no packet passes: see /run/tgk-switch.log" >&2
+  exit 1
+}
+
+case "${1:-}" in
+  up) down; up "${2:-200}" "${3:-2ms}" "${4:-600000}" ;;
+  down) down ;;
+  *) usage ;;
+esac
