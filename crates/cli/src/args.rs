@@ -107,6 +107,10 @@ pub(crate) enum Command {
     TestbedHost,
     /// Forward UDP datagrams as a switch of the simulator does (Linux)
     Switch(Switch),
+    /// Load congestion controls and telemetry into the Linux kernel (eBPF, root)
+    #[cfg(all(feature = "kernel", target_os = "linux"))]
+    #[command(subcommand)]
+    Kernel(crate::kernel::Kernel),
     /// Print a Wireshark dissector for captured packets
     Dissector,
     /// Print the JSON Schema of scenario files

@@ -96,6 +96,8 @@ pub(crate) fn run(command: Command) -> Result<String> {
         #[cfg(target_os = "linux")]
         Command::TestbedHost => workbench::testbed::testbed_host().map(|()| String::new()),
         Command::Switch(switch) => switch.run(),
+        #[cfg(all(feature = "kernel", target_os = "linux"))]
+        Command::Kernel(kernel) => kernel.run(),
         Command::Dissector => Ok(workbench::dissector()),
         Command::Schema => Ok(pretty(&workbench::schema())),
         Command::Man { out: None } => Ok(man::page()),

@@ -11,6 +11,8 @@ mod format;
 mod grid;
 mod interrupt;
 mod jobs;
+#[cfg(all(feature = "kernel", target_os = "linux"))]
+mod kernel;
 mod man;
 #[cfg(target_os = "linux")]
 mod net;

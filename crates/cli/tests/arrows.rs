@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("live", &["core", "algos", "sim", "endpoint", "switch", "scenario", "results", "runs"]),
     ("papers", &["core", "algos", "sim", "scenario", "results", "fluid", "runs", "live"]),
     ("workbench", &["scenario", "results", "runs", "live", "papers"]),
-    ("cli", &["workbench", "mpi"]),
+    ("cli", &["workbench", "mpi", "kernel"]),
     ("python", &["workbench", "cli"]),
 ];
 

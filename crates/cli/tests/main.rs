@@ -12,6 +12,8 @@ mod cycles;
 mod docs;
 mod edge;
 mod exchange;
+#[cfg(all(feature = "kernel", target_os = "linux"))]
+mod kernel;
 mod memory;
 mod mpi;
 mod no_protocol_names;

@@ -1,0 +1,93 @@
+//! `tidegate kernel`. As root on a kernel with BPF it loads and unloads; elsewhere it reports what is
+//! missing.
+
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::common::tidegate;
+
+const PINS: &str = "/sys/fs/bpf/tidegate-dev-cli";
+
+fn kernel(arguments: &[&str], pins: &str) -> Output {
+    let mut command = tidegate(&["kernel"]);
+    command.args(arguments).args(["--pins", pins]).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn status(pins: &str) -> Value {
+    let output = kernel(&["status", "--json"], pins);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Requirements that this machine does not meet.
+fn unmet(pins: &str) -> Vec<String> {
+    let checks = status(pins)["requirements"].as_array().unwrap().clone();
+    let unmet = checks.iter().filter(|check| check["met"] == false);
+    unmet.map(|check| check["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn wrong_arguments_name_the_option_and_what_is_allowed() {
+    for (arguments, expected) in [
+        (&["load", "reno"][..], "NAME: found \"reno\", expected one of poseidon, powertcp"),
+        (&["load", "swift", "--param", "beta=9"], "beta"),
+        (&["load", "swift", "--rate", "9"], "--rate"),
+        (&["load", "swift", "--base-rtt", "soon"], "--base-rtt: found \"soon\""),
+        (
+            &["load", "poseidon", "--param", "update=aimd"],
+            "--param: update: the kernel's law supports only exponential",
+        ),
+        (&["unload", "swift"], "tg_swift is not loaded"),
+    ] {
+        let output = kernel(arguments, PINS);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn missing_requirements_are_named_with_remedies() {
+    // No BPF file system is mounted there.
+    let output = kernel(&["load", "swift"], "/tmp/tidegate-pins");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("BPF file system: no BPF file system is mounted above"), "{error}");
+    assert!(error.contains("mount -t bpf bpf /sys/fs/bpf"), "{error}");
+    let output = kernel(&["status"], "/tmp/tidegate-pins");
+    let table = text(&output.stdout);
+    assert!(output.status.success() && table.contains("BPF file system      NO"), "{table}");
+}
+
+#[test]
+fn controls_are_loaded_shown_and_unloaded() {
+    let unmet = unmet(PINS);
+    let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let taken = std::fs::read_to_string(available).unwrap().contains("tg_");
+    if taken || !unmet.is_empty() {
+        assert!(std::env::var_os("TIDEGATE_KERNEL").is_none(), "{taken} {unmet:?}");
+        eprintln!("SKIPPED: controls cannot be loaded here: loaded: {taken}, unmet: {unmet:?}");
+        return;
+    }
+    let load = ["load", "poseidon", "--rate", "25Gbps", "--base-rtt", "20us"];
+    let done = ["loaded", "was loaded; its parameters are replaced"];
+    for done in done {
+        let output = kernel(&load, PINS);
+        let expected = format!("tg_poseidon {done}, for 25Gbps and a base RTT of 20us\n");
+        assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+    }
+    let status = status(PINS);
+    assert_eq!(status["controls"][0]["name"], "tg_poseidon");
+    assert_eq!(status["controls"][0]["counters"]["acks"], 0);
+    let output = kernel(&["stamp", "nowhere0", "--peer", "nowhere1"], PINS);
+    assert_eq!(text(&output.stderr), "tidegate: there is no interface nowhere0\n");
+    assert_eq!(text(&kernel(&["unload"], PINS).stdout), "tg_poseidon unloaded\n");
+    assert_eq!(text(&kernel(&["unload"], PINS).stdout), "nothing is loaded\n");
+    assert!(!std::fs::read_to_string(available).unwrap().contains("tg_poseidon"));
+    std::fs::remove_dir(PINS).unwrap();
+}
