@@ -33,7 +33,7 @@ char LICENSE[] SEC("license") = "GPL";
 struct tg_params {
 	__u64 law[14];
 	__u64 round_up;		/* a packet starts while any part of the window is left */
-	__u64 restart_after;	/* idle time in ns after which a connection starts again */
+	__u64 restart_after;	/* idle time in ns after which a connection starts again, at least */
 };
 
 struct tg_settings {
@@ -221,15 +221,19 @@ void BPF_PROG(tg_set_state, struct sock *sk, __u8 state)
 SEC("struct_ops")
 void BPF_PROG(tg_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct tg_params *p = bpf_map_lookup_elem(&params, &tg_zero);
 	struct tg_flow *flow;
+	__u64 rto;
 
 	if (event != CA_EVENT_TX_START)
 		return;
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 	if (!p || !flow || !flow->started || !flow->last_ack)
 		return;
-	if (tg_sub(bpf_ktime_get_ns(), flow->last_ack) > p->restart_after) {
+	/* The retransmission timeout is what Swift allows; the kernel computes it like this. */
+	rto = ((__u64)(tp->srtt_us >> 3) + tp->rttvar_us) * 1000;
+	if (tg_sub(bpf_ktime_get_ns(), flow->last_ack) > tg_max(p->restart_after, rto)) {
 		tg_start(p, &flow->law, flow->packet);
 		tg_apply(sk, p, flow);
 		TG_COUNT(restarts);

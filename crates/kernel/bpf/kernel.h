@@ -27,6 +27,7 @@ struct tcp_sock {
 	__u32 snd_nxt;
 	__u32 mss_cache;
 	__u32 srtt_us;
+	__u32 rttvar_us;
 	__u16 tcp_header_len;
 	__u8 is_cwnd_limited : 1;
 };

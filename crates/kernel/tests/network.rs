@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tidegate_algos::Stack;
@@ -44,7 +44,7 @@ fn script(argument: &str) {
 
 fn python(netns: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("nice");
-    command.args(["-n", "-10", "ip", "netns", "exec", netns, "python3"]);
+    command.args(["-n", "-20", "ip", "netns", "exec", netns, "python3"]);
     command.arg(root("scripts/kernel_flow.py")).args(arguments);
     command
 }
@@ -105,9 +105,9 @@ impl Lab {
     }
 
     /// Length of the queue in us as the queue itself counts it: the mean of samples.
-    fn backlog_us(&self, samples: u32) -> f64 {
-        let sample = |_| {
-            std::thread::sleep(Duration::from_millis(20));
+    fn backlog_us(&self, time: Duration) -> f64 {
+        let begin = Instant::now();
+        let sample = || {
             let mut tc = Command::new("tc");
             let output = tc.args(["-n", "tgk-s", "-s", "qdisc", "show", "dev", "q0"]).output();
             let text = String::from_utf8(output.unwrap().stdout).unwrap();
@@ -115,7 +115,9 @@ impl Lab {
             let number = backlog.unwrap().replace('K', "000");
             number.parse::<f64>().unwrap() * 8e6 / RATE.as_bps() as f64
         };
-        (0..samples).map(sample).sum::<f64>() / f64::from(samples)
+        let samples: Vec<f64> =
+            std::iter::from_fn(|| (begin.elapsed() < time).then(sample)).collect();
+        samples.iter().sum::<f64>() / samples.len() as f64
     }
 }
 
@@ -185,7 +187,7 @@ fn stamped_delay_is_that_of_the_queue() {
     let (backlog, delay) = std::thread::scope(|scope| {
         let sender = scope.spawn(|| lab.measure("tg_poseidon", 18, 1));
         std::thread::sleep(Duration::from_secs(7));
-        let backlog = lab.backlog_us(400);
+        let backlog = lab.backlog_us(Duration::from_secs(9));
         (backlog, sender.join().unwrap().1)
     });
     println!("{backlog:.0} us by the queue's count, {delay:.0} us by stamps");
