@@ -46,7 +46,9 @@ test-mpi:
 # are loaded; elsewhere these tests report that they are skipped.
 test-kernel:
 	cargo clippy -p tidegate-kernel --features kernel --all-targets -- -D warnings
-	cargo test -p tidegate-kernel --features kernel
+	cargo test -p tidegate-kernel --features kernel -- --show-output
+	cargo clippy --features tidegate-cli/kernel --all-targets -- -D warnings
+	cargo test --features tidegate-cli/kernel --test kernel -- --show-output
 
 # Needs python3 with venv, and a network. The wheel is built with the profile of the tests, to share
 # build artefacts.

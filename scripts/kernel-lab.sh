@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # A network for docs/kernel.md in namespaces of its own, as root:
 #
-#   tgk-a  eth0 -- a  bridge  q0 == q1  bridge  d -- s  switch  b -- eth0  tgk-b
-#                     \_______ tgk-s ______________/    \_ tgk-d _/
+#   tgk-a  eth0 -> a  bridge  q0 -> q1  bridge  b -> eth0  tgk-b
+#          eth1    \_________ tgk-s ____________/    eth1
+#             ^------- a    switch (tgk-d)    b <------'
 #
 # q0 is a port of a Linux box: a queue with the rate RATE (tbf). q0 and q1 are the ends of a veth
-# pair inside the box, which stand for the link; a packet's delay is known at q1. tgk-d is a
-# software switch that only adds DELAY in each direction, because many kernels lack netem.
+# pair inside the box, which stand for the link; a packet's delay is known at q1. Acknowledgements
+# return through a software switch that only adds DELAY, because many kernels lack netem.
 set -euo pipefail
 
 usage() {
-  echo "usage: $0 up [RATE_MBITS=200] [DELAY=2ms] [QUEUE_BYTES=600000] | down" >&2
+  echo "usage: $0 up [RATE_MBITS=200] [DELAY=4ms] [QUEUE_BYTES=600000] | down" >&2
   exit 2
 }
 
@@ -41,9 +42,10 @@ up() {
   done
   link tgk-a eth0 tgk-s a
   link tgk-s q0 tgk-s q1
-  link tgk-s d tgk-d s
-  link tgk-d b tgk-b eth0
-  for bridge in "br0 a q0" "br1 q1 d"; do
+  link tgk-s b tgk-b eth0
+  link tgk-a eth1 tgk-d a
+  link tgk-d b tgk-b eth1
+  for bridge in "br0 a q0" "br1 q1 b"; do
     # shellcheck disable=SC2086
     set -- $bridge
     ip -n tgk-s link add name "$1" type bridge
@@ -54,10 +56,13 @@ up() {
   ip netns exec tgk-s tc qdisc add dev q0 root tbf rate "${rate}mbit" burst 3100 limit "$queue"
   ip -n tgk-a addr add 10.77.0.1/24 dev eth0
   ip -n tgk-b addr add 10.77.0.2/24 dev eth0
+  ip -n tgk-a addr add 10.77.9.1/24 dev eth1
+  ip -n tgk-b addr add 10.77.9.2/24 dev eth1
+  ip netns exec tgk-a sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth1.rp_filter=0
   # One packet at a time: pacing otherwise sends the packets of a millisecond at once.
   ip -n tgk-a link set dev eth0 gso_max_segs 1
-  # An acknowledgement per packet or two, never later: delay is the signal.
-  ip -n tgk-b route change 10.77.0.0/24 dev eth0 src 10.77.0.2 quickack 1
+  # An acknowledgement for every packet, at once: delay is the signal.
+  ip -n tgk-b route add 10.77.0.1 via 10.77.9.1 dev eth1 src 10.77.0.2 quickack 1
   for name in a b; do
     ip netns exec tgk-$name sysctl -qw net.ipv4.tcp_no_metrics_save=1
   done
@@ -65,10 +70,10 @@ up() {
 [switch]
 buffer = "8MB"
 [[port]]
-name = "s"
+name = "a"
 rate = "10Gbps"
 delay = "$delay"
-interface = "s"
+interface = "a"
 [[port]]
 name = "b"
 rate = "10Gbps"
@@ -91,7 +96,7 @@ TOML
 }
 
 case "${1:-}" in
-  up) down; up "${2:-200}" "${3:-2ms}" "${4:-600000}" ;;
+  up) down; up "${2:-200}" "${3:-4ms}" "${4:-600000}" ;;
   down) down ;;
   *) usage ;;
 esac

@@ -3,8 +3,9 @@
 python3 scripts/kernel_flow.py serve PORT
 python3 scripts/kernel_flow.py send HOST PORT CONTROL SECONDS [FLOWS]
 
-The sender prints JSON: goodput of each flow, and the median of its smoothed RTT and window as the
-kernel reports them. The first third of the time does not count.
+The sender prints JSON: mean goodput of each flow; the mean of their sum, and its median over
+quarters of a second, which other load on the machine disturbs less; and the median of each flow's
+smoothed RTT and window as the kernel reports them. The first third of the time does not count.
 """
 
 import json
@@ -56,10 +57,14 @@ def send(host: str, port: int, control: str, seconds: float, count: int) -> None
     before: list[int] = []
     began = ended = start
     samples: list[list[tuple[int, int]]] = [[] for _ in flows]
+    # Time and acknowledged bytes of all flows.
+    progress: list[tuple[float, int]] = []
     sampled = start
     while (now := time.monotonic()) < end:
         if now >= warm and not before:
             before, began = [info(flow)[2] for flow in flows], now
+        if before and (not progress or now - progress[-1][0] > 0.25):
+            progress.append((now, sum(info(flow)[2] for flow in flows)))
         if before and now - sampled > 0.01:
             sampled = now
             for flow, seen in zip(flows, samples, strict=True):
@@ -69,12 +74,15 @@ def send(host: str, port: int, control: str, seconds: float, count: int) -> None
     after, ended = [info(flow)[2] for flow in flows], time.monotonic()
     used = flows[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
     rates = [(b - a) * 8e-6 / (ended - began) for a, b in zip(before, after, strict=True)]
+    pairs = zip(progress, progress[1:], strict=False)
+    quarters = [(b - a) * 8e-6 / (until - since) for (since, a), (until, b) in pairs]
     print(
         json.dumps(
             {
                 "control": used.split(b"\0")[0].decode(),
                 "goodput_mbps": [round(rate, 2) for rate in rates],
                 "total_mbps": round(sum(rates), 2),
+                "median_mbps": round(statistics.median(quarters), 2),
                 "srtt_us": [statistics.median(s for s, _ in seen) for seen in samples],
                 "cwnd": [statistics.median(c for _, c in seen) for seen in samples],
             }

@@ -1,4 +1,4 @@
-//! What the machine must have.
+//! Requirements on the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -9,9 +9,11 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use nix::sys::socket::sockopt::TcpCongestion;
 use nix::sys::socket::{getsockopt, setsockopt};
+use tidegate_core::params::Value;
 use tidegate_core::{Rate, Span};
 use tidegate_kernel::{Control, Error, Fabric, Loaded, Params, controls, load, preflight, unload};
 
@@ -157,6 +159,16 @@ fn crashes_between_steps_leave_nothing_behind() {
     fs::remove_dir(pins).unwrap();
 }
 
+/// Whether `ip` is installed, which tests with connections need.
+fn has_ip() -> bool {
+    let has = Command::new("ip").arg("-V").output().is_ok();
+    assert!(has || std::env::var_os("TIDEGATE_KERNEL").is_none(), "ip is not installed");
+    if !has {
+        eprintln!("SKIPPED: ip (iproute2) is not installed");
+    }
+    has
+}
+
 /// Enters a network namespace of its own with a loopback interface.
 fn isolate() {
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
@@ -188,6 +200,9 @@ fn counter(pins: &Path, name: &str) -> u64 {
 
 #[test]
 fn connections_survive_unloading() {
+    if !has_ip() {
+        return;
+    }
     for control in Control::ALL {
         let Some((_guard, pins)) = place("survive") else { return };
         load(control, &params(control), &pins).unwrap();
@@ -214,6 +229,9 @@ fn connections_survive_unloading() {
 
 #[test]
 fn options_are_returned_without_any_switch() {
+    if !has_ip() {
+        return;
+    }
     for (protocol, stamped) in [("poseidon", 0), ("powertcp", 0)] {
         let Some((_guard, pins)) = place("options") else { return };
         let control = Control::named(protocol).unwrap();
@@ -232,4 +250,44 @@ fn options_are_returned_without_any_switch() {
         unload(control, &pins).unwrap();
         fs::remove_dir(pins).unwrap();
     }
+}
+
+#[test]
+fn windows_below_one_packet_are_paced() {
+    if !has_ip() {
+        return;
+    }
+    // No RTT is below the target, so windows fall to their minimum. Acknowledgements of single
+    // packets may be delayed, in both cases.
+    let time = |min_cwnd: f64| {
+        let (_guard, pins) = place("pace")?;
+        let control = Control::named("swift").unwrap();
+        let mut stack = control.protocol.stack();
+        for (name, value) in [
+            ("base_target", Value::Span(Span::ns(100))),
+            ("per_hop", Value::Span(Span::ZERO)),
+            ("fs_range", Value::Span(Span::ZERO)),
+            ("min_cwnd", Value::Number(min_cwnd)),
+        ] {
+            stack.set(name, value).unwrap();
+        }
+        let fabric = Fabric { base_rtt: Span::us(50), rate: Rate::gbps(10), hops: 1 };
+        load(control, &Control::params(&stack, &fabric).unwrap(), &pins).unwrap();
+        let transfer = || {
+            isolate();
+            let (_client, mut send) = connection(control.name);
+            // The kernel does not pace the first ten segments.
+            send();
+            let begin = Instant::now();
+            send();
+            begin.elapsed()
+        };
+        let time = std::thread::scope(|scope| scope.spawn(transfer).join().unwrap());
+        unload(control, &pins).unwrap();
+        fs::remove_dir(pins).unwrap();
+        Some(time)
+    };
+    let (Some(one), Some(less)) = (time(1.0), time(0.01)) else { return };
+    println!("{one:?} with one packet, {less:?} with a hundredth");
+    assert!(less > 3 * one, "{one:?} {less:?}");
 }
