@@ -48,7 +48,7 @@ test-kernel:
 	cargo clippy -p tidegate-kernel --features kernel --all-targets -- -D warnings
 	cargo test -p tidegate-kernel --features kernel -- --show-output
 	cargo clippy --features tidegate-cli/kernel --all-targets -- -D warnings
-	cargo test --features tidegate-cli/kernel --test kernel -- --show-output
+	cargo test --features tidegate-cli/kernel -p tidegate-cli --test main kernel:: -- --show-output
 
 # Needs python3 with venv, and a network. The wheel is built with the profile of the tests, to share
 # build artefacts.

@@ -4,12 +4,8 @@
 //! delay is within this error of the target is not applied to either side; the number of these is
 //! bounded.
 
-#![cfg(all(feature = "kernel", target_os = "linux"))]
-
-mod laws {
-    mod fixed;
-    mod in_kernel;
-    mod pair;
-    mod random;
-    mod scripts;
-}
+mod fixed;
+mod in_kernel;
+mod pair;
+mod random;
+mod scripts;

@@ -1,8 +1,6 @@
 //! Loading and unloading, as root on a kernel with BPF; elsewhere the tests report the reason and
 //! pass, unless `TIDEGATE_KERNEL=required`.
 
-#![cfg(all(feature = "kernel", target_os = "linux"))]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -118,7 +116,7 @@ fn two_loads_at_once_leave_one() {
 /// Loads in a process of its own, which ends at a step. Returns its exit status.
 fn load_elsewhere(control: Control, pins: &Path, crash: Option<&str>) -> Option<i32> {
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "load_for_another_process", "--ignored", "--quiet"]);
+    child.args(["--exact", "loading::load_for_another_process", "--ignored", "--quiet"]);
     child.env("TIDEGATE_KERNEL_LOAD", format!("{} {}", control.name, pins.display()));
     if let Some(step) = crash {
         child.env("TIDEGATE_KERNEL_CRASH", step);

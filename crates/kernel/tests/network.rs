@@ -2,8 +2,6 @@
 //! and need root, Python, ethtool and the program `tidegate`, so they run only with
 //! `TIDEGATE_KERNEL_NETWORK=1`; docs/kernel.md has the results.
 
-#![cfg(all(feature = "kernel", target_os = "linux"))]
-
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,6 @@
 //! Stamps in packets: the option that is found, its value and the checksum. The packets pass through
 //! `BPF_PROG_TEST_RUN`.
 
-#![cfg(all(feature = "kernel", target_os = "linux"))]
-
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
 use tidegate_kernel::PROBE_PROGRAM;
 

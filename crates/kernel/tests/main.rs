@@ -1,0 +1,8 @@
+//! All tests of the programs for the kernel, in one test program.
+
+#![cfg(all(feature = "kernel", target_os = "linux"))]
+
+mod laws;
+mod loading;
+mod network;
+mod stamping;
