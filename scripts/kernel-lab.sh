@@ -18,7 +18,7 @@ usage() {
 down() {
   if [ -f /run/tgk-switch.pid ]; then
     kill "$(cat /run/tgk-switch.pid)" 2>/dev/null || true
-    rm -f /run/tgk-switch.pid
+    rm -f /run/tgk-switch.pid /run/tgk-switch.toml /run/tgk-switch.log
   fi
   for name in a s d b; do ip netns del tgk-$name 2>/dev/null || true; done
 }
