@@ -8,13 +8,15 @@ APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
 # Protocols of the demo. `tidegate protocols` lists all.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
-.PHONY: help demo test test-mpi test-kernel test-python test-book lint fmt docs pictures book bench reproduction
+.PHONY: help demo test test-mpi test-kernel test-kernel-command test-python test-book lint fmt docs \
+  pictures book bench reproduction
 
 help:
 	@echo "make demo    compare protocols on a two-hop congestion scenario and on a loaded cluster"
 	@echo "make test    lint and all tests"
 	@echo "make test-mpi   test runs in several processes over MPI (docs/mpi.md)"
 	@echo "make test-kernel   test the programs for the Linux kernel (docs/kernel.md)"
+	@echo "make test-kernel-command   test the command tidegate kernel"
 	@echo "make test-python   check and test the Python package (docs/python.md)"
 	@echo "make lint    check formatting and run clippy"
 	@echo "make fmt     format the code"
@@ -47,6 +49,9 @@ test-mpi:
 test-kernel:
 	cargo clippy -p tidegate-kernel --features kernel --all-targets -- -D warnings
 	cargo test -p tidegate-kernel --features kernel -- --show-output
+
+# Builds the command line again, with the feature.
+test-kernel-command:
 	cargo clippy --features tidegate-cli/kernel --all-targets -- -D warnings
 	cargo test --features tidegate-cli/kernel -p tidegate-cli --test main kernel:: -- --show-output
 
