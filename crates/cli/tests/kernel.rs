@@ -1,5 +1,5 @@
-//! `tidegate kernel`. As root on a kernel with BPF it loads and unloads; elsewhere it reports what is
-//! missing.
+//! `tidegate kernel`. As root on a kernel with BPF it loads and unloads; elsewhere it reports what
+//! is missing.
 
 use std::process::Output;
 

@@ -15,9 +15,11 @@ mod exchange;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod kernel;
 mod memory;
+mod metadata;
 mod mpi;
 mod no_protocol_names;
 mod options;
+mod paper;
 mod pauses;
 mod programs;
 mod report;

@@ -66,7 +66,7 @@ fn paper_counts_verdicts_of_pages() {
         fs::write(root("paper/paper.md"), format!("{}{rows}{after}", &paper[..start])).unwrap();
     } else {
         let now = &before[start..];
-        assert!(now == rows, "paper/paper.md: UPDATE=1 cargo test --test paper\n{rows}");
+        assert!(now == rows, "paper/paper.md: UPDATE=1 cargo test --test main paper::\n{rows}");
     }
 }
 

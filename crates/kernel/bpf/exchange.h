@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * TCP options of telemetry by sock_ops. A file that includes this defines tg_reserve, tg_write,
- * tg_parse and tg_keep. A connection under the control sends the option; its peer answers if it has received
- * one, whatever its own control is. An option that is missing, of another length or without room is
- * normal.
+ * tg_parse and tg_keep. A connection under the control sends the option; its peer answers if it has
+ * received one, whatever its own control is. An option that is missing, of another length or
+ * without room is normal.
  */
 #ifndef TG_EXCHANGE_H
 #define TG_EXCHANGE_H

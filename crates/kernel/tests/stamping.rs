@@ -1,5 +1,5 @@
-//! Stamps in packets: the option that is found, its value and the checksum. The packets pass through
-//! `BPF_PROG_TEST_RUN`.
+//! Stamps in packets: the option that is found, its value and the checksum. The packets pass
+//! through `BPF_PROG_TEST_RUN`.
 
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
 use tidegate_kernel::PROBE_PROGRAM;

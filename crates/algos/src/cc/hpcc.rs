@@ -44,10 +44,10 @@
 //! 0.817 and 0.742 of 10 Gbit/s (1,000 B, links of 1 µs), 100 use 0.858 of 100 Gbit/s (4,096 B).
 //! Windows are then below a packet, and here such a window becomes a gap between packets that grows
 //! with the RTT (see below). If they also start together with large windows, the first RTTs are
-//! long, and so are the gaps that follow from them: of 200 flows at 100 Gbit/s (4,096 B) 12 get less
-//! than a tenth of their share over the first 6 ms, and one gets nothing. With `initial_window =
-//! "0.005BDP"`, the slowest gets 0.18 of its 0.43 Gbit/s. A warning reports such shares if the flows
-//! are unlimited flows of the scenario.
+//! long, and so are the gaps that follow from them: of 200 flows at 100 Gbit/s (4,096 B) 12 get
+//! less than a tenth of their share over the first 6 ms, and one gets nothing. With an
+//! `initial_window` of 0.005BDP, the slowest gets 0.18 of its 0.43 Gbit/s. A warning reports such
+//! shares if the flows are unlimited flows of the scenario.
 //!
 //! # Differences from the paper
 //!
@@ -79,8 +79,8 @@
 //!   keeps one packet in flight and paces it at `W / T`, at no less than `min_rate`, so that a
 //!   queue does not slow a flow down twice there. Here `min_rate` is therefore the size of the
 //!   smallest window, and a rate on an empty path only: at an RTT of 2 T it amounts to half of that
-//!   rate, and at the RTT of 0.9 ms after a start of 200 flows to 0.5 Mbit/s. The gap keeps that RTT
-//!   until the next acknowledgement: there is no bound of one packet at `min_rate`.
+//!   rate, and at the RTT of 0.9 ms after a start of 200 flows to 0.5 Mbit/s. The gap keeps that
+//!   RTT until the next acknowledgement: there is no bound of one packet at `min_rate`.
 //! * The window persists over idle times; the paper does not specify this.
 
 use alloc::format;
@@ -406,9 +406,9 @@ fn small_share(params: &HpccParams, path: &Path, rate_bps: f64) -> Option<String
     let initial = params.initial_window.bytes(bdp);
     (share < packet / 10.0 && initial > 2.0 * share).then(|| {
         format!(
-            "the fair share of a flow is a window of {:.3} packets, but it starts with {:.1}: after \
-             a simultaneous start some flows pause for milliseconds, because their gaps grow with \
-             the first RTTs; set initial_window = \"{share:.0}B\"",
+            "the fair share of a flow is a window of {:.3} packets, but it starts with {:.1}: \
+             after a simultaneous start some flows pause for milliseconds, because their gaps grow \
+             with the first RTTs; set initial_window = \"{share:.0}B\"",
             share / packet,
             initial / packet
         )

@@ -45,8 +45,8 @@
 //! default `min_cwnd` of 0.001 packets the next acknowledgement can be 1,000 RTTs away. If the fair
 //! share of a flow is a window of less than half a packet, some flows starve: of 200 flows at 10
 //! Gbit/s (4,096 B, preset `10g`, a fair share of 49 Mbit/s) the slowest gets 0.1 Mbit/s. With
-//! `min_cwnd = 0.18`, it gets 33. A warning reports such a share if all flows are unlimited flows of
-//! the scenario.
+//! `min_cwnd = 0.18`, it gets 33. A warning reports such a share if all flows are unlimited flows
+//! of the scenario.
 //!
 //! # Differences from the paper
 //!

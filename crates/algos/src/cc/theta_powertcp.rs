@@ -42,19 +42,19 @@
 //! * If a receiver also sends, its acknowledgements wait behind its data packets. Two lone flows
 //!   over one switch, one in each direction, get 0.39 to 0.74 of the free capacity with half a
 //!   packet if the BDP is below 300 packets, 0.54 to 1.00 with one packet and 0.78 to 1.00 with one
-//!   and a half; with two packets 0.90 to 1.00, and at least 0.85 if a BDP is less than ten packets.
-//!   Two packets amount to a β of 1 % if a packet's time is half a per cent of τ.
+//!   and a half; with two packets 0.90 to 1.00, and at least 0.85 if a BDP is less than ten
+//!   packets. Two packets amount to a β of 1 % if a packet's time is half a per cent of τ.
 //! * Over several switches, an acknowledgement can wait for a data packet at each link of the same
 //!   rate. At 100 Gbit/s and 1,000 B, the two flows get 1.00, 0.67, 0.50 and 0.34 with two packets
 //!   over 1, 2, 3 and 5 switches, and 1.00 with one packet for each link. With 4,096 B, even that
 //!   gives only 0.73 to 0.97 over two and more switches. If acknowledgements take other links than
 //!   data, as ECMP over several paths permits, two packets suffice.
 //!
-//! τ follows `transport.bdp`, but RTTs are measured between NICs. If the BDP covers the delay of host
-//! software, τ contains a delay that RTTs do not, and the law keeps a queue of that length: 4 flows
-//! (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs, `stack_delay = "5us"`, a BDP of 177 KB, β of two
-//! packets) leave 282 KB in the queue and use 0.91 of the link. Without `transport.bdp` and with
-//! `max_window = "4BDP"` they leave 4 KB and use 0.95. A warning reports such a BDP.
+//! τ follows `transport.bdp`, but RTTs are measured between NICs. If the BDP covers the delay of
+//! host software, τ contains a delay that RTTs do not, and the law keeps a queue of that length: 4
+//! flows (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs, `stack_delay = "5us"`, a BDP of 177 KB, β of
+//! two packets) leave 282 KB in the queue and use 0.91 of the link. Without `transport.bdp` and
+//! with `max_window = "4BDP"` they leave 4 KB and use 0.95. A warning reports such a BDP.
 //!
 //! If the share of a flow is a window of one or two packets, the queue is longer than Σβ, because a
 //! packet starts while less than the window is in flight: 80 KB for a Σβ of 44 (40 flows, 10

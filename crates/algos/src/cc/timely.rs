@@ -46,10 +46,10 @@
 //! queue and `t_low`: 2, 4, 8 and 16 of them use 0.89, 0.87, 0.77 and 0.65 of a link of 100 Gbit/s
 //! with a base RTT of 4.2 µs. The patched rule converges to its formula.
 //!
-//! The same holds for a single flow if its receiver's link is slower than its NIC, because steps are
-//! shares of the NIC's rate: from 100 to 10 Gbit/s it uses 0.36 (4,096 B) and 0.63 (1,000 B) of the
-//! slower link, from 400 to 25 Gbit/s 0.44 (4,096 B). An independent simulation of Algorithm 1 gives
-//! the same. A warning reports such a path.
+//! The same holds for a single flow if its receiver's link is slower than its NIC, because steps
+//! are shares of the NIC's rate: from 100 to 10 Gbit/s it uses 0.36 (4,096 B) and 0.63 (1,000 B) of
+//! the slower link, from 400 to 25 Gbit/s 0.44 (4,096 B). An independent simulation of Algorithm 1
+//! gives the same. A warning reports such a path.
 //!
 //! Without a window and without PFC, a start of many flows at line rate fills any buffer, because
 //! updates are a round trip apart and the round trip grows with the queue: 16 such flows have 285

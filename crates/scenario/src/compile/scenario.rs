@@ -336,8 +336,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
 }
 
 /// Warns of protocols outside their design range on the longest path or on the shortest, at the
-/// share that unlimited flows leave each other. Both paths can have a warning of the same kind; then
-/// that for the longest is reported.
+/// share that unlimited flows leave each other. Both paths can have a warning of the same kind;
+/// then that for the longest is reported.
 fn outside_domain(
     stacks: &Stacks<'_>,
     workload: &Workload,
