@@ -334,7 +334,7 @@ impl OpenRows {
         let ground = ground(setup)?;
         let setup = &ground.setup;
         Ok(OpenRows {
-            rows: Rows::new(setup.fabric.hosts.len(), Window::of(&setup)),
+            rows: Rows::new(setup.fabric.hosts.len(), Window::of(setup)),
             routing: Routing::new(setup, ground.routes),
             all: Done::default(),
             deliveries: Vec::new(),
