@@ -52,7 +52,7 @@ fn paper_counts_verdicts_of_pages() {
         let page = text(&format!("docs/papers/{folder}/reproduction.md"));
         let counts = counts(&page);
         for all in counts.chunks(5) {
-            assert_eq!(all[0], all[1..].iter().sum(), "{folder}: {counts:?}");
+            assert_eq!(all[0], all[1..].iter().sum::<u32>(), "{folder}: {counts:?}");
         }
         let mark = if page.contains("**Partly outdated.**") { " \\*" } else { "" };
         let cells: Vec<String> = counts.iter().map(u32::to_string).collect();

@@ -128,9 +128,11 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
     (fabric, routing)
 }
 
+type Departures = VecDeque<(Time, Packet)>;
+
 /// The departures of each host, in order.
 #[derive(Clone)]
-struct Recorder(Arc<Mutex<Vec<VecDeque<(Time, Packet)>>>>);
+struct Recorder(Arc<Mutex<Vec<Departures>>>);
 
 impl Observer for Recorder {
     fn departed(&mut self, d: &Departure<'_>) {
