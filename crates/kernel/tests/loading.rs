@@ -1,6 +1,8 @@
 //! Loading and unloading, as root on a kernel with BPF; elsewhere the tests report the reason and
 //! pass, unless `TIDEGATE_KERNEL=required`.
 
+#![allow(clippy::disallowed_types, reason = "a test measures how long a paced transfer takes")]
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
