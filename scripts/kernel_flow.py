@@ -8,6 +8,7 @@ quarters of a second, which other load on the machine disturbs less; and the med
 smoothed RTT and window as the kernel reports them. The first third of the time does not count.
 """
 
+import itertools
 import json
 import select
 import socket
@@ -74,7 +75,7 @@ def send(host: str, port: int, control: str, seconds: float, count: int) -> None
     after, ended = [info(flow)[2] for flow in flows], time.monotonic()
     used = flows[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
     rates = [(b - a) * 8e-6 / (ended - began) for a, b in zip(before, after, strict=True)]
-    pairs = zip(progress, progress[1:], strict=False)
+    pairs = itertools.pairwise(progress)
     quarters = [(b - a) * 8e-6 / (until - since) for (since, a), (until, b) in pairs]
     print(
         json.dumps(

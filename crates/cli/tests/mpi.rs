@@ -34,8 +34,8 @@ mod with_mpi {
 
     use serde_json::Value;
 
-    use super::common::{anywhere, protocols, steady};
     use super::*;
+    use crate::common::{anywhere, protocols, steady};
 
     /// Racks, cross traffic, samples, faults and a drain.
     const SCENARIO: &str = r#"
