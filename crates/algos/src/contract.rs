@@ -326,7 +326,7 @@ pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
                 );
             }
             let operating_point = C::operating_point(&params, &path(), 1e9);
-            if let Some(warning) = operating_point.domain_warning {
+            for warning in operating_point.domain_warnings {
                 assert!(!warning.is_empty() && !warning.contains("NaN"), "{warning:?}");
             }
         }

@@ -130,9 +130,8 @@ choice! {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     /// Bytes that may be in flight, subject to the connection's [`WindowRule`] and counted as it
-    /// does: by default on the wire. Below one full
-    /// packet the transport sends one packet every `rtt · full packet / window`. Infinite without a
-    /// window.
+    /// does: by default on the wire. Below one full packet the transport sends one packet every
+    /// `rtt · full packet / window`. Infinite without a window.
     pub window_bytes: f64,
     /// Pace in bit/s of the bytes that the connection's pace counts, by default on the wire;
     /// infinite without pacing.

@@ -1,6 +1,7 @@
 //! Operating point and connection defaults of a protocol.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::{PendingRule, RecoveryRule, Span, WindowRule};
 
@@ -13,14 +14,19 @@ pub struct OperatingPoint {
     /// Queueing delay that it aims at if the flow has this rate: at the fullest hop or over the
     /// whole path, depending on its signal. `None` if it has no target.
     pub queue_target: Option<Span>,
-    /// Warning if its parameters are outside their design range on this path.
-    pub domain_warning: Option<String>,
+    /// Reasons why its parameters are outside their design range on this path.
+    pub domain_warnings: Vec<String>,
 }
 
 impl OperatingPoint {
     /// Full utilisation, no queue target, no warning.
     pub const DEFAULT: OperatingPoint =
-        OperatingPoint { utilisation_goal: 1.0, queue_target: None, domain_warning: None };
+        OperatingPoint { utilisation_goal: 1.0, queue_target: None, domain_warnings: Vec::new() };
+
+    /// All warnings as one text; `None` if there are none.
+    pub fn domain_warning(&self) -> Option<String> {
+        (!self.domain_warnings.is_empty()).then(|| self.domain_warnings.join("; "))
+    }
 }
 
 /// Defaults of the connection parameters of a congestion control, which a scenario can override.

@@ -191,7 +191,7 @@ fn outside_domain(protocol: Protocol) -> Vec<String> {
         let rate = Rate::gbps(gbps);
         let path = usual(rate).path();
         let warning =
-            protocol.stack().operating_point(&path, rate.as_bps() as f64).domain_warning?;
+            protocol.stack().operating_point(&path, rate.as_bps() as f64).domain_warning()?;
         Some(format!("on a path of {} at {rate}: {warning}", path.base_rtt))
     };
     [10, 25, 100, 200, 400].into_iter().filter_map(warning).collect()

@@ -48,7 +48,7 @@ fn lone_flow_reaches_its_utilisation_goal() {
                     // flow, and the protocol warns of this.
                     assert!(seen.utilisation < 0.5, "{case}: {}", seen.utilisation);
                     let warning =
-                        |stack: &Stack| stack.operating_point(&seen.path, 1e9).domain_warning;
+                        |stack: &Stack| stack.operating_point(&seen.path, 1e9).domain_warning();
                     assert!(warning(&stack).is_some(), "{case}");
                     stack.set("base_target", Value::Span(Span::us(65))).unwrap();
                     assert_eq!(warning(&stack), None, "{case}");

@@ -94,7 +94,7 @@ fn powertcp_fills_links_if_its_beta_is_a_packet() {
         setup.warmup = Time::ms(2);
         let mut engine = Engine::new(setup, ()).unwrap();
         let operating_point = powertcp.operating_point(&engine.paths().path(0, n), 1e9);
-        let warns = operating_point.domain_warning.is_some();
+        let warns = operating_point.domain_warning().is_some();
         engine.advance(Time::ms(4));
         (engine.finish().unwrap().links[port].utilisation, warns)
     };
@@ -134,7 +134,7 @@ fn hpcc_shares_links_with_a_sufficient_increase() {
         setup.warmup = Time::ms(5);
         let mut engine = Engine::new(setup, ()).unwrap();
         let operating_point = hpcc.operating_point(&engine.paths().path(0, n), 1e9);
-        let warns = operating_point.domain_warning.is_some();
+        let warns = operating_point.domain_warning().is_some();
         engine.advance(Time::ms(10));
         let mut outcome = engine.finish().unwrap();
         let finished = std::mem::take(&mut outcome.finished);

@@ -85,7 +85,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use alloc::boxed::Box;
 
@@ -186,7 +185,10 @@ impl CongestionControl for Hpcc {
     fn operating_point(params: &HpccParams, path: &Path, rate_bps: f64) -> OperatingPoint {
         OperatingPoint {
             utilisation_goal: params.eta,
-            domain_warning: domain_warning(params, path, rate_bps),
+            domain_warnings: [small_increase(params, path), small_share(params, path, rate_bps)]
+                .into_iter()
+                .flatten()
+                .collect(),
             ..OperatingPoint::DEFAULT
         }
     }
@@ -391,13 +393,6 @@ impl Hpcc {
     }
 }
 
-/// Reason why these parameters do not suit the path, if any.
-fn domain_warning(params: &HpccParams, path: &Path, rate_bps: f64) -> Option<String> {
-    let reasons = [small_increase(params, path), small_share(params, path, rate_bps)];
-    let reasons: Vec<String> = reasons.into_iter().flatten().collect();
-    (!reasons.is_empty()).then(|| reasons.join("; "))
-}
-
 /// Flows whose share is a window far below a packet, and which start with much larger windows: they
 /// measure the RTT of the first queue, and the gap between their packets grows with it.
 fn small_share(params: &HpccParams, path: &Path, rate_bps: f64) -> Option<String> {
@@ -457,7 +452,7 @@ mod tests {
         let warning = |additive, packets| {
             let params = HpccParams { additive, ..Default::default() };
             let bdp_bytes = packets * path().full_wire_bytes as f64;
-            domain_warning(&params, &tidegate_core::Path { bdp_bytes, ..path() }, 1e10)
+            small_increase(&params, &tidegate_core::Path { bdp_bytes, ..path() })
         };
         let default = HpccParams::default().additive;
         assert_eq!(path().full_wire_bytes, 4200);

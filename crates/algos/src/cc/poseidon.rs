@@ -72,7 +72,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
@@ -245,11 +244,12 @@ impl CongestionControl for Poseidon {
     }
 
     fn operating_point(params: &PoseidonParams, path: &Path, rate_bps: f64) -> OperatingPoint {
-        let reasons = [domain_warning(params, path), small_share(params, path, rate_bps)];
-        let reasons: Vec<String> = reasons.into_iter().flatten().collect();
         OperatingPoint {
             queue_target: Some(queue_target(params, path, rate_bps)),
-            domain_warning: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            domain_warnings: [domain_warning(params, path), small_share(params, path, rate_bps)]
+                .into_iter()
+                .flatten()
+                .collect(),
             ..OperatingPoint::DEFAULT
         }
     }

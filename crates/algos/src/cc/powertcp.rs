@@ -221,7 +221,7 @@ impl CongestionControl for PowerTcp {
     fn operating_point(params: &PowerTcpParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
         OperatingPoint {
             utilisation_goal: params.eta,
-            domain_warning: domain_warning(params, path),
+            domain_warnings: domain_warning(params, path).into_iter().collect(),
             ..OperatingPoint::DEFAULT
         }
     }

@@ -123,7 +123,7 @@ impl CongestionControl for Swift {
     fn operating_point(params: &SwiftParams, path: &Path, rate_bps: f64) -> OperatingPoint {
         OperatingPoint {
             queue_target: Some(queue_target(params, path, rate_bps)),
-            domain_warning: domain_warning(params, path),
+            domain_warnings: domain_warning(params, path).into_iter().collect(),
             ..OperatingPoint::DEFAULT
         }
     }

@@ -90,7 +90,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use crate::law::{Pipe, Reaction, RoundTrip, Tau};
 use tidegate_core::{
@@ -176,7 +175,13 @@ impl CongestionControl for ThetaPowerTcp {
         path: &Path,
         _rate_bps: f64,
     ) -> OperatingPoint {
-        OperatingPoint { domain_warning: domain_warning(params, path), ..OperatingPoint::DEFAULT }
+        OperatingPoint {
+            domain_warnings: [small_beta(params, path), long_tau(params, path)]
+                .into_iter()
+                .flatten()
+                .collect(),
+            ..OperatingPoint::DEFAULT
+        }
     }
 
     fn start(params: &ThetaPowerTcpParams, path: &Path, _now: Time, _seed: u64) -> ThetaPowerTcp {
@@ -265,13 +270,6 @@ impl ThetaPowerTcp {
     }
 }
 
-/// Reason why these parameters do not suit the path, if any.
-fn domain_warning(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
-    let reasons: Vec<String> =
-        [small_beta(params, path), long_tau(params, path)].into_iter().flatten().collect();
-    (!reasons.is_empty()).then(|| reasons.join("; "))
-}
-
 /// The tolerated delay must cover the queue that keeps a link busy and the packets that an
 /// acknowledgement waits behind: its predecessor at each link of the path, at most.
 fn small_beta(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
@@ -322,6 +320,8 @@ fn long_tau(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
     use crate::contract::{self, PIPE, assert_near, path};
 

@@ -74,7 +74,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use crate::law::RoundTrip;
 use crate::pace::Pace;
@@ -178,7 +177,10 @@ impl CongestionControl for Timely {
     fn operating_point(params: &TimelyParams, path: &Path, rate_bps: f64) -> OperatingPoint {
         OperatingPoint {
             queue_target: queue_target(params, path, rate_bps),
-            domain_warning: domain_warning(params, path),
+            domain_warnings: [unsuitable_t_low(params, path), slower_link(params, path)]
+                .into_iter()
+                .flatten()
+                .collect(),
             ..OperatingPoint::DEFAULT
         }
     }
@@ -272,13 +274,6 @@ fn queue_target(params: &TimelyParams, path: &Path, rate_bps: f64) -> Option<Spa
 
 /// Largest `t_low` in base RTTs: it is 2.5 times the 20 µs that TIMELY was designed for.
 const MOST_BASE_RTTS: u64 = 5;
-
-/// Reason why these parameters do not suit the path, if any.
-fn domain_warning(params: &TimelyParams, path: &Path) -> Option<String> {
-    let reasons = [unsuitable_t_low(params, path), slower_link(params, path)];
-    let reasons: Vec<String> = reasons.into_iter().flatten().collect();
-    (!reasons.is_empty()).then(|| reasons.join("; "))
-}
 
 /// Steps are shares of the NIC's rate, too large for a much slower link.
 fn slower_link(params: &TimelyParams, path: &Path) -> Option<String> {
@@ -471,7 +466,7 @@ mod tests {
         let params = TimelyParams { t_low: Span::us(600), ..Default::default() };
         assert!(thresholds_in_order(&params).is_some_and(|text| text.contains("600us")));
         let warning = |t_low| {
-            domain_warning(&TimelyParams { t_low, ..Default::default() }, &path())
+            unsuitable_t_low(&TimelyParams { t_low, ..Default::default() }, &path())
                 .unwrap_or_default()
         };
         assert!(warning(Span::us(6)).contains("not above"));

@@ -57,7 +57,6 @@ mod sender;
 mod tests;
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::kit::by_host::ByHost;
@@ -162,15 +161,13 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
         let path = counted(&params.connection, &wire);
         let counts = f64::from(path.full_wire_bytes) / f64::from(wire.full_wire_bytes);
         let rate_bps = rate_bps * counts;
-        let of_control = C::operating_point(&params.control, &path, rate_bps);
-        let warnings = [
-            of_control.domain_warning,
+        let mut point = C::operating_point(&params.control, &path, rate_bps);
+        let of_connection = [
             params.connection.thin_acks(&path, params.largest_window(path.bdp_bytes)),
             params.connection.early_timeouts(&path),
         ];
-        let warnings: Vec<String> = warnings.into_iter().flatten().collect();
-        let domain_warning = (!warnings.is_empty()).then(|| warnings.join("; "));
-        OperatingPoint { domain_warning, ..of_control }
+        point.domain_warnings.extend(of_connection.into_iter().flatten());
+        point
     }
 }
 

@@ -219,7 +219,7 @@ impl Node {
         let paths = Paths { peers: &self.peers, context: &self.context, hops: self.config.hops };
         let path = paths.path(SELF, peer.number);
         let rate_bps = path.nic_rate.as_bps() as f64;
-        self.config.stack.operating_point(&path, rate_bps).domain_warning
+        self.config.stack.operating_point(&path, rate_bps).domain_warning()
     }
 
     /// Sets the properties of the path to a peer, in place of the measured and configured ones.

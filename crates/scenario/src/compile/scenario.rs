@@ -1,21 +1,20 @@
 //! The top level of a scenario file.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
 use tidegate_algos::{Protocol, Setup};
 use tidegate_core::fabric::{Fabric, Node, Routing};
-use tidegate_core::workload::{Flow, Sizes, Traffic, Workload};
-use tidegate_core::{FabricProperties, Message, Span, Time};
+use tidegate_core::workload::{Sizes, Traffic, Workload};
+use tidegate_core::{Span, Time};
 
 use super::glob::Glob;
 use super::hosts::{self, Hosts};
 use super::requirements::Requirements;
 use super::transport::{Stacks, json_params};
 use super::{
-    Course, Labels, collective, credit_queue, fabric, faults, flows, paths, pfc, sizes, switch,
-    traffic, transport,
+    Course, Labels, collective, credit_queue, domain, fabric, faults, flows, paths, pfc, sizes,
+    switch, traffic, transport,
 };
 use crate::error::{Error, nearest, one_of};
 use crate::load;
@@ -281,7 +280,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     requirements.queues_of_racks(&fabric, &mut warnings);
     requirements.overtaking(&fabric, routing, || paths::differ(&fabric), &mut warnings);
     requirements.provide(&fabric, &properties, switch_table)?;
-    outside_domain(&stacks, &workload, &properties, &fabric, &mut warnings);
+    domain::outside(&stacks, &workload, &properties, &fabric, &mut warnings);
     let stack_time = hosts::stack_time(root.get("hosts"));
     hosts::uncovered(stack_time, properties.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
     let output: &Table = root.get("output");
@@ -333,48 +332,6 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         warnings,
         resolved,
     })
-}
-
-/// Warns of protocols outside their design range on the longest path or on the shortest, at the
-/// share that unlimited flows leave each other. Both paths can have a warning of the same kind;
-/// then that for the longest is reported.
-fn outside_domain(
-    stacks: &Stacks<'_>,
-    workload: &Workload,
-    properties: &FabricProperties,
-    fabric: &Fabric,
-    warnings: &mut Vec<String>,
-) {
-    let shortest = paths::shortest(fabric, workload, properties);
-    for (number, stack) in stacks.iter().enumerate() {
-        let share = properties.host_rate.as_bps() as f64 / fan_in(workload, number as u16) as f64;
-        let warning_on = |path| stack.operating_point(&path, share).domain_warning;
-        let warning = match (warning_on(properties.path()), shortest.and_then(warning_on)) {
-            (Some(longest), Some(shortest)) => Some(joined(longest, &shortest)),
-            (longest, shortest) => shortest.or(longest),
-        };
-        if let Some(warning) = warning {
-            warnings.push(format!("{}: {warning}", stack.protocol().info().name));
-        }
-    }
-}
-
-/// Largest number of unlimited flows of a stack that a host receives at a time; at least 1.
-fn fan_in(workload: &Workload, stack: u16) -> usize {
-    let mut received: BTreeMap<u32, usize> = BTreeMap::new();
-    let unlimited = |flow: &&Flow| flow.stack == stack && flow.bytes == Message::UNLIMITED;
-    for flow in workload.flows.iter().filter(unlimited).filter(|flow| flow.stop == Time::NEVER) {
-        *received.entry(flow.dst).or_default() += 1;
-    }
-    received.into_values().max().unwrap_or(1)
-}
-
-/// The first warning, and the clauses of the second whose first words it lacks.
-fn joined(first: String, second: &str) -> String {
-    let subject = |clause: &str| clause.split(' ').next().unwrap_or_default().to_string();
-    let known: Vec<String> = first.split("; ").map(subject).collect();
-    let others = second.split("; ").filter(|clause| !known.contains(&subject(clause)));
-    others.fold(first.clone(), |text, clause| format!("{text}; {clause}"))
 }
 
 /// The complete file: the values that the scenario sets, all defaults, the switch settings that

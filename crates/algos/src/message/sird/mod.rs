@@ -450,7 +450,10 @@ impl Endpoint for Sird {
     }
 
     fn operating_point(params: &SirdParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
-        OperatingPoint { domain_warning: domain_warning(params, path), ..OperatingPoint::DEFAULT }
+        OperatingPoint {
+            domain_warnings: domain_warning(params, path).into_iter().collect(),
+            ..OperatingPoint::DEFAULT
+        }
     }
 }
 
