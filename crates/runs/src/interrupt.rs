@@ -4,42 +4,15 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use tidegate_core::Time;
-use tidegate_sim::simulation::Simulation;
-use tidegate_sim::{Failure, RankFailure};
+use tidegate_sim::RankFailure;
 
 use crate::Error;
 
 /// Returns whether an interrupt was requested.
 pub type InterruptCheck<'a> = &'a dyn Fn() -> bool;
 
-/// Events of every partition between two checks: some milliseconds of work.
-const EVENTS_PER_CHECK: u64 = 1 << 14;
 /// Time between two checks during work that cannot be divided.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Runs the engine to `until`.
-///
-/// # Errors
-/// [`Error::Interrupted`] if an interrupt was requested; an error if another process is lost, or if
-/// the run cannot continue.
-pub fn advance(
-    engine: &mut dyn Simulation,
-    until: Time,
-    is_interrupted: InterruptCheck<'_>,
-) -> Result<(), Error> {
-    let work = EVENTS_PER_CHECK * (engine.partitions() * engine.ranks()) as u64;
-    let failed = |failure| match failure {
-        Failure::RankFailure(why) => lost(is_interrupted)(why),
-        Failure::Deadlock(deadlock) => Error::Run(deadlock.to_string()),
-    };
-    while !engine.advance_some(until, work).map_err(failed)? {
-        if is_interrupted() {
-            return Err(Error::Interrupted);
-        }
-    }
-    Ok(())
-}
 
 /// The error for a lost process. After an interrupt, all processes end, so their loss is not
 /// reported.

@@ -63,6 +63,25 @@ pub fn cores() -> Option<usize> {
     std::thread::available_parallelism().ok().map(usize::from)
 }
 
+/// Cores available to this process that no other thread uses at this moment, at least one. All
+/// available cores if the system does not report running threads.
+pub fn idle_cores() -> usize {
+    let available = cores().unwrap_or(1);
+    let idle = fs::read_to_string("/proc/stat").ok().and_then(|stat| idle_of(&stat));
+    available.min(idle.unwrap_or(available)).max(1)
+}
+
+/// Cores of the machine minus running threads other than the calling one, by `/proc/stat`.
+fn idle_of(stat: &str) -> Option<usize> {
+    let is_core = |line: &&str| {
+        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let all = stat.lines().filter(is_core).count();
+    let running = stat.lines().find_map(|line| line.strip_prefix("procs_running"))?;
+    let others = running.trim().parse::<usize>().ok()?.saturating_sub(1);
+    Some(all.saturating_sub(others))
+}
+
 /// The machine.
 pub fn host() -> Host {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -72,5 +91,22 @@ pub fn host() -> Host {
         arch: std::env::consts::ARCH.to_owned(),
         cores: cores(),
         cpu: model.and_then(|line| line.split_once(':')).map(|(_, name)| name.trim().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_cores_by_running_threads() {
+        let stat = |running| {
+            format!(
+                "cpu  9 9\ncpu0 4 4\ncpu1 5 5\nintr 7\nprocs_running {running}\nprocs_blocked 0"
+            )
+        };
+        assert_eq!([1, 2, 3, 9].map(|running| idle_of(&stat(running))), [2, 1, 0, 0].map(Some));
+        assert_eq!(idle_of("cpu 1\ncpu0 1"), None);
+        assert!(idle_cores() >= 1);
     }
 }

@@ -6,7 +6,9 @@
 
 use tidegate_core::fabric::Fabric;
 use tidegate_scenario::Plan;
-use tidegate_sim::{Communicator, ProcessGroup, RankFailure, partitions_worth};
+use tidegate_sim::{
+    Communicator, ProcessGroup, RankFailure, packet_hops_at_full_rate, partitions_worth,
+};
 
 use crate::{Error, RunOptions, machine};
 
@@ -126,7 +128,8 @@ fn agree(
         threads = threads.min(other.threads);
     }
     let ranks = communicator.count();
-    let worth = || (partitions_worth(fabric, ranks * threads) / ranks).max(1);
+    let full = packet_hops_at_full_rate(fabric);
+    let worth = || (partitions_worth(fabric, ranks * threads, full) / ranks).max(1);
     let parts = forced.unwrap_or_else(worth);
     for rank in 1..communicator.count() {
         bytes.clear();

@@ -42,5 +42,5 @@ pub use open::open_hosts::{
     Delivery, HostAction, MessageStart, NAME_BYTES, OpenHost, OpenOutcome, OpenRows,
 };
 pub use parallel::communicator::{Communicator, ProcessGroup, RankFailure};
-pub use partition::partitioning::partitions_worth;
+pub use partition::partitioning::{packet_hops_at_full_rate, partitions_worth};
 pub use setup::Setup;

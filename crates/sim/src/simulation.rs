@@ -25,6 +25,7 @@ pub trait Simulation: Send {
     fn end(&self) -> Time;
     fn awaited(&self) -> u64;
     fn partitions(&self) -> usize;
+    fn set_threads(&mut self, threads: usize);
     fn ranks(&self) -> usize;
     fn packet_hops(&self) -> u64;
     fn paths(&self) -> &dyn PathOracle;
@@ -50,6 +51,9 @@ impl<P: Probe, N: Naming> Simulation for Run<P, N> {
     }
     fn partitions(&self) -> usize {
         Run::partitions(self)
+    }
+    fn set_threads(&mut self, threads: usize) {
+        Run::set_threads(self, threads)
     }
     fn ranks(&self) -> usize {
         Run::ranks(self)

@@ -167,3 +167,27 @@ fn of_a_longer_run_under_load() {
         assert_eq!(digests(*partitions), whole, "{partitions} parts");
     }
 }
+
+/// The number of threads changes between run intervals.
+#[test]
+fn of_any_number_of_threads() {
+    let outcome = |partitions: usize, threads: &[usize]| {
+        let mut setup = busy(stack("poseidon"), 12);
+        setup.drain = Span::us(50);
+        let mut engine = Engine::in_partitions(setup, vec![(); partitions]).unwrap();
+        assert_eq!(engine.partitions(), partitions);
+        for &threads in threads.iter().cycle() {
+            engine.set_threads(threads);
+            engine.advance_some(Time::NEVER, 3_000).unwrap();
+            if engine.is_over() {
+                break;
+            }
+        }
+        let outcome = engine.finish().unwrap();
+        (outcome.finished, outcome.unfinished, outcome.digest, outcome.packet_hops)
+    };
+    let whole = outcome(1, &[1]);
+    for threads in [&[1][..], &[2], &[3, 1, 2], &[1, 9, 0, 2]] {
+        assert!(outcome(3, threads) == whole, "{threads:?}");
+    }
+}

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
-use tidegate_sim::partitions_worth;
 use tidegate_sim::simulation::{self, Simulation};
 
 use super::observers::{Measures, SharedMeasures};
+use super::threads::Threads;
 use super::{End, Measure, RunOutput, Start};
 use crate::machine::Stopwatch;
 use crate::ranks::Ranks;
@@ -93,17 +93,48 @@ pub fn drive(
     }
     let watch = Stopwatch::start();
     let observers = SharedMeasures::new(Measures::new(measures));
+    let (mut most, before) = (1, watch.wall());
     let engine = if observers.has_subscriptions() {
         let (setup, listener) = (plan.setup.clone(), Box::new(observers.clone()));
         build(control.is_interrupted, || simulation::heard(setup, listener))?
     } else if let Some(among) = control.ranks {
         build_among(plan, among, control.is_interrupted)?
+    } else if let Some(partitions) = control.partitions {
+        build_silent(plan, partitions, control.is_interrupted)?
     } else {
-        let worth = || partitions_worth(&plan.fabric, control.threads);
-        let (setup, threads) = (plan.setup.clone(), control.partitions.unwrap_or_else(worth));
-        build(control.is_interrupted, move || simulation::silent(setup, threads))?
+        most = control.threads;
+        build_silent(plan, 1, control.is_interrupted)?
     };
-    pass(plan, engine, &observers, control, &watch)
+    let threads = Threads::up_to(most, watch.wall() - before);
+    pass(plan, engine, threads, &observers, control, &watch)
+}
+
+/// Builds a run without packet-level observers, in at most `partitions` partitions.
+fn build_silent(
+    plan: &Plan,
+    partitions: usize,
+    is_interrupted: interrupt::InterruptCheck<'_>,
+) -> Result<Box<dyn Simulation>, Error> {
+    let setup = plan.setup.clone();
+    build(is_interrupted, move || simulation::silent(setup, partitions))
+}
+
+/// Builds a run anew in another number of partitions, and advances it to the present time of
+/// `engine`.
+fn rebuild(
+    plan: &Plan,
+    engine: &dyn Simulation,
+    partitions: usize,
+    threads: &mut Threads,
+    is_interrupted: interrupt::InterruptCheck<'_>,
+) -> Result<Box<dyn Simulation>, Error> {
+    let mut other = build_silent(plan, partitions, is_interrupted)?;
+    // The end of the measured window interrupts an advance.
+    while other.now() < engine.now() {
+        threads.advance(&mut *other, engine.now(), is_interrupted)?;
+    }
+    other.take_finished(&mut Vec::new()).map_err(interrupt::lost(is_interrupted))?;
+    Ok(other)
 }
 
 fn build(
@@ -127,6 +158,7 @@ pub fn build_among(
 fn pass(
     plan: &Plan,
     mut engine: Box<dyn Simulation>,
+    mut threads: Threads,
     measures: &SharedMeasures,
     control: &Control<'_>,
     watch: &Stopwatch,
@@ -139,10 +171,13 @@ fn pass(
     let mut ended: Option<Plan> = None;
     while !engine.is_over() {
         let before = watch.wall();
+        if let Some(partitions) = threads.rebuild(&*engine, plan) {
+            engine = rebuild(plan, &*engine, partitions, &mut threads, control.is_interrupted)?;
+        }
         let next_sample = measures.lock().next_sample();
         let until = engine.now().after(chunk).min(next_sample);
         let until = if engine.now() < plan.duration { until.min(plan.duration) } else { until };
-        interrupt::advance(&mut *engine, until, control.is_interrupted)?;
+        threads.advance(&mut *engine, until, control.is_interrupted)?;
         engine.take_finished(&mut finished).map_err(&lost)?;
         measures.lock().flows(plan, finished.drain(..))?;
         if ended.is_none() && engine.end() < plan.duration {
@@ -186,4 +221,44 @@ fn pass(
         &mut output,
     )?;
     Ok(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_sim::{FlowRecord, Sample};
+
+    /// A run that is rebuilt continues as if it had always had that number of partitions.
+    #[test]
+    fn a_rebuilt_run_continues() {
+        let text = "duration = '200us'\nwarmup = '30us'\ndrain = '40us'\n\
+            fabric = { kind = 'leaf-spine', racks = 3, hosts_per_rack = 2, spines = 2 }\n\
+            transport = { protocol = 'swift' }\n\
+            [[traffic]]\nkind = 'poisson'\nsizes = '20KB'\nload = 0.5\n";
+        let plan = tidegate_scenario::load(text, "test.toml", &[]).unwrap();
+        let outcome = |partitions: [usize; 12]| -> (Vec<FlowRecord>, Vec<Sample>, String) {
+            let never = || false;
+            let (mut rows, mut samples) = (Vec::new(), Vec::new());
+            let mut threads = Threads::up_to(1, Duration::ZERO);
+            let mut engine = build_silent(&plan, 1, &never).unwrap();
+            for (step, partitions) in (1..).zip(partitions) {
+                if partitions != engine.partitions() {
+                    engine = rebuild(&plan, &*engine, partitions, &mut threads, &never).unwrap();
+                    assert_eq!(engine.partitions(), partitions);
+                }
+                threads.advance(&mut *engine, Time::us(20 * step), &never).unwrap();
+                engine.take_finished(&mut rows).unwrap();
+                engine.sample(&mut samples).unwrap();
+            }
+            assert!(engine.is_over());
+            let outcome = engine.finish().unwrap();
+            rows.extend(outcome.finished);
+            rows.extend(outcome.unfinished);
+            (rows, samples, format!("{:x} {:?}", outcome.digest, outcome.links))
+        };
+        let whole = outcome([1; 12]);
+        assert!(!whole.0.is_empty() && !whole.1.is_empty());
+        assert!(outcome([1, 1, 2, 2, 2, 1, 3, 3, 3, 1, 1, 1]) == whole);
+        assert!(outcome([3, 3, 3, 3, 3, 3, 3, 3, 1, 1, 1, 2]) == whole);
+    }
 }

@@ -27,6 +27,7 @@ mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod traces;
 
 use std::collections::BTreeMap;

@@ -92,7 +92,10 @@ pub fn forecast_runs(plans: &[Plan], options: &RunOptions<'_>) -> Result<SweepFo
     let peaks = before.zip(machine::peak_rss_bytes());
     let most = options.threads();
     let threads = match plans {
-        [plan] if options.capture.is_none() => partitions_worth(&plan.fabric, most),
+        [plan] if options.capture.is_none() => {
+            let hops: f64 = probes.iter().map(|probe| probe.packet_hops).sum();
+            partitions_worth(&plan.fabric, most, hops / plan.duration.as_s_f64())
+        }
         _ => most.min(plans.len()),
     };
     Ok(SweepForecast::of((plans.len(), plans.len()), &probes, threads.max(1), peaks))

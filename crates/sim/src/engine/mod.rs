@@ -46,7 +46,8 @@ impl<P: Probe> Engine<P> {
     }
 
     /// As [`new`](Self::new), with at most one partition per probe. Each partition has a probe of
-    /// its own and, while [`advance`](Self::advance) runs, a thread. There are fewer partitions if
+    /// its own and, while [`advance`](Self::advance) runs, a thread
+    /// (see [`set_threads`](Self::set_threads)). There are fewer partitions if
     /// the fabric has fewer racks, and only one with explicit dequeues. The outcome does not depend
     /// on their number.
     ///
@@ -128,6 +129,13 @@ impl<P: Probe> Engine<P> {
     /// Number of partitions in this process.
     pub fn partitions(&self) -> usize {
         ask!(&self.0, run => run.partitions())
+    }
+
+    /// Sets the number of threads of the next call of [`advance`](Self::advance). At first each
+    /// partition has a thread of its own, and more have no effect. The outcome does not depend on
+    /// their number.
+    pub fn set_threads(&mut self, threads: usize) {
+        ask!(&mut self.0, run => run.set_threads(threads))
     }
 
     /// Number of processes.

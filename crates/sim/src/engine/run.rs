@@ -50,6 +50,8 @@ pub(crate) struct Run<P, N> {
     /// Least time that a packet takes from one partition to another.
     lookahead: Span,
     exchange: BoundaryExchange,
+    /// Threads of the next run interval.
+    threads: usize,
     feed: Feed,
     rows: Rows,
     routes: Arc<Routes>,
@@ -102,6 +104,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             ranks: communicator.map(|communicator| Ranks::new(communicator, place)),
             lookahead: partitioning.lookahead,
             exchange: BoundaryExchange::new(place),
+            threads: place.partitions,
             feed: Feed::new(&ground.setup, partitioning.of_host),
             rows: Rows::new(fabric.hosts.len(), Window::of(&ground.setup)),
             routes: ground.routes,
@@ -124,6 +127,11 @@ impl<P: Probe, N: Naming> Run<P, N> {
     /// Number of partitions per process.
     pub(crate) fn partitions(&self) -> usize {
         self.partitions.len()
+    }
+
+    /// Sets the number of threads; at most one per partition has an effect.
+    pub(crate) fn set_threads(&mut self, threads: usize) {
+        self.threads = threads.clamp(1, self.partitions.len());
     }
 
     /// Number of processes.
@@ -345,7 +353,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
     }
 
     fn run_together(&mut self, interval: &mut RunInterval) -> Result<bool, RankFailure> {
-        let Run { partitions, feed, exchange, ranks, place, .. } = self;
+        let Run { partitions, feed, exchange, ranks, place, threads, .. } = self;
         if feed.known() <= self.now {
             feed.hand_out(self.now.after(interval.ahead()), |partition, submission| {
                 if let Some(partition) = partitions.get_mut(place.index_of(partition)) {
@@ -354,13 +362,10 @@ impl<P: Probe, N: Naming> Run<P, N> {
             });
             partitions.iter_mut().for_each(Partition::schedule_generator);
         }
-        let mut state = WindowState {
-            next: partitions.iter().map(Partition::next_at).min().unwrap_or(Time::NEVER),
-            work: 0,
-            open: partitions.iter().map(|partition| partition.flows.open()).sum(),
-            listed_done: partitions.iter().map(|partition| partition.flows.listed_done()).sum(),
-            known: feed.known(),
-        };
+        let mut state = partitions
+            .iter()
+            .map(|partition| WindowState::of(partition, feed.known()))
+            .fold(WindowState::none(), |all, own| all.with(&own));
         let (mut communicator, mut boundary): (Option<&mut dyn Communicator>, _) = (None, None);
         if let Some(ranks) = ranks {
             ranks.boundary.trade(&mut *ranks.communicator, state);
@@ -373,13 +378,19 @@ impl<P: Probe, N: Naming> Run<P, N> {
             // Or there is no work left.
             return Ok(self.now >= interval.until || self.reached);
         };
-        let shared = SharedRun { exchange, boundary, place: *place, interval: *interval, first };
-        let (leader, others) = partitions.split_at_mut(1);
+        let threads = *threads;
+        let shared =
+            SharedRun { exchange, boundary, place: *place, threads, interval: *interval, first };
+        let count = partitions.len();
+        let first_of = |thread| thread * count / threads;
+        let (leading, mut others) = partitions.split_at_mut(first_of(1));
         let (end, state) = thread::scope(|scope| {
-            for (number, partition) in (1..).zip(others) {
-                scope.spawn(move || shared.run(number, partition, None));
+            for thread in 1..threads {
+                let (first, next) = (first_of(thread), first_of(thread + 1));
+                let own = others.split_off_mut(..next - first).unwrap_or_default();
+                scope.spawn(move || shared.run(thread, first, own, None));
             }
-            shared.run(0, &mut leader[0], Some(Coordinator { feed, communicator }))
+            shared.run(0, 0, leading, Some(Coordinator { feed, communicator }))
         })?;
         self.now = end;
         self.conclude(interval, &state);

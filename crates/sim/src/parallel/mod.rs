@@ -1,5 +1,6 @@
 //! Several partitions and processes: windows, boundary exchange, ranks.
 
+pub(crate) mod barrier;
 pub(crate) mod boundary_exchange;
 pub(crate) mod communicator;
 pub(crate) mod place;

@@ -1,11 +1,12 @@
-//! Run intervals: sequences of windows. All partitions run a window in parallel, then they exchange
-//! boundary packets.
+//! Run intervals: sequences of windows. All partitions run a window, on one or more threads, then
+//! they exchange boundary packets.
 
 use tidegate_core::{Span, Time};
 
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
-use crate::parallel::boundary_exchange::{BoundaryExchange, PanicGuard, WindowState};
+use crate::parallel::barrier::PanicGuard;
+use crate::parallel::boundary_exchange::{BoundaryExchange, WindowState};
 use crate::parallel::communicator::{Communicator, RankFailure};
 use crate::parallel::place::Place;
 use crate::parallel::ranks::RankBoundary;
@@ -38,7 +39,7 @@ pub(crate) enum Awaits {
     Listed(u64, Time),
 }
 
-/// Duties of the first partition of a process: the feed and communication with other ranks.
+/// Duties of the first thread of a process: the feed and communication with other ranks.
 pub(crate) struct Coordinator<'a> {
     pub(crate) feed: &'a mut Feed,
     pub(crate) communicator: Option<&'a mut dyn Communicator>,
@@ -50,66 +51,72 @@ pub(crate) struct SharedRun<'a> {
     pub(crate) exchange: &'a BoundaryExchange,
     pub(crate) boundary: Option<&'a RankBoundary>,
     pub(crate) place: Place,
+    pub(crate) threads: usize,
     pub(crate) interval: RunInterval,
     /// End of the first window.
     pub(crate) first: Time,
 }
 
 impl SharedRun<'_> {
-    /// Runs a partition window by window. Returns the end of the run interval and the combined
-    /// state at that time. Both are the same for all partitions.
+    /// Runs the partitions of a thread window by window. `first` is the number of the first of them
+    /// in this process. Returns the end of the run interval and the combined state at that time.
+    /// Both are the same for all threads.
     pub(crate) fn run<P: Probe, N: Naming>(
         &self,
-        number: usize,
-        partition: &mut Partition<P, N>,
+        thread: usize,
+        first: usize,
+        partitions: &mut [Partition<P, N>],
         mut lead: Option<Coordinator<'_>>,
     ) -> Result<(Time, WindowState), RankFailure> {
-        let SharedRun { exchange, place, interval, .. } = *self;
-        let _present = PanicGuard(exchange);
-        let own_number = place.first() as usize + number;
-        let before = partition.handled;
+        let SharedRun { exchange, place, interval, threads, .. } = *self;
+        let _present = PanicGuard(&exchange.barrier);
+        let before: u64 = partitions.iter().map(|partition| partition.handled).sum();
         let mut from_ranks = Mailbox::default();
         let (mut end, mut phase) = (self.first, 0);
         loop {
-            partition.work = u64::MAX;
-            partition.run_until(end);
-            let mut next = partition.hand_over(|to| exchange.mail(phase, number, to as usize));
-            debug_assert!(next > end, "{next} is within the window");
-            if let Some(boundary) = self.boundary {
-                boundary.pack(number, |to| exchange.mail(phase, number, to));
+            let mut own = WindowState::none();
+            for (number, partition) in (first..).zip(&mut *partitions) {
+                partition.work = u64::MAX;
+                partition.run_until(end);
+                let next = partition.hand_over(|to| exchange.mail(phase, number, to as usize));
+                debug_assert!(next > end, "{next} is within the window");
+                if let Some(boundary) = self.boundary {
+                    boundary.pack(number, |to| exchange.mail(phase, number, to));
+                }
+                own.next = own.next.min(next);
+                own = own.with(&WindowState::of(partition, Time::NEVER));
+                own.work += partition.handled;
             }
-            let mut known = Time::NEVER;
+            own.work -= before;
             if let Some(lead) = &mut lead {
-                let first = lead.feed.hand_out(end.after(interval.ahead()), |to, submission| {
+                let next = lead.feed.hand_out(end.after(interval.ahead()), |to, submission| {
                     if place.index_of(to) < place.partitions {
-                        exchange.mail(phase, number, to as usize).submissions.push(submission);
+                        exchange.mail(phase, first, to as usize).submissions.push(submission);
                     }
                 });
-                (next, known) = (next.min(first), lead.feed.known());
+                (own.next, own.known) = (own.next.min(next), lead.feed.known());
             }
-            let own = WindowState {
-                next: next.min(partition.next_at()),
-                work: partition.handled - before,
-                open: partition.flows.open(),
-                listed_done: partition.flows.listed_done(),
-                known,
-            };
-            exchange.publish(phase, number, own);
-            exchange.wait();
-            let mut state = exchange.collect(phase);
+            exchange.publish(phase, thread, own);
+            exchange.barrier.wait(threads);
+            let mut state = exchange.collect(phase, threads);
             if let (Some(boundary), Some(Coordinator { communicator: Some(communicator), .. })) =
                 (self.boundary, &mut lead)
             {
                 boundary.trade(&mut **communicator, state);
             }
-            for from in 0..exchange.partitions() {
-                partition.take_in(&mut exchange.mail(phase, from, own_number));
+            for (to, partition) in (first..).zip(&mut *partitions) {
+                let to = place.first() as usize + to;
+                for from in 0..exchange.partitions() {
+                    partition.take_in(&mut exchange.mail(phase, from, to));
+                }
             }
             if let Some(boundary) = self.boundary {
-                exchange.wait();
+                exchange.barrier.wait(threads);
                 state = boundary.state()?;
-                boundary.unpack(number, &mut from_ranks)?;
-                partition.take_in(&mut from_ranks);
+                for (to, partition) in (first..).zip(&mut *partitions) {
+                    boundary.unpack(to, &mut from_ranks)?;
+                    partition.take_in(&mut from_ranks);
+                }
             }
             match interval.next_end(end, &state) {
                 Some(next) => end = next,

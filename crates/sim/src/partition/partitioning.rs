@@ -14,8 +14,8 @@ use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Span};
 /// often.
 const SHORTEST_CUT: Span = Span::ns(50);
 
-/// With fewer packets per partition and window, barriers cost more than parallelism gains.
-const PACKETS_A_WINDOW: f64 = 100.0;
+/// With fewer packet-hops per partition and window, barriers cost more than parallelism gains.
+const HOPS_PER_WINDOW: f64 = 800.0;
 
 /// Assignment of a fabric's nodes to partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,9 +101,9 @@ impl Partitioning {
     }
 }
 
-/// Number of partitions, at most `most`, that a run on `fabric` profits from: each should have
-/// enough work between two barriers. The estimate assumes that hosts send at full rate.
-pub fn partitions_worth(fabric: &Fabric, most: usize) -> usize {
+/// Number of partitions, at most `most`, that a run on `fabric` with this number of packet-hops per
+/// simulated second profits from: each should have enough work between two barriers.
+pub fn partitions_worth(fabric: &Fabric, most: usize, packet_hops_per_second: f64) -> usize {
     let rack = |link: &Link| match (link.a, link.b) {
         (Node::Host(_), Node::Switch(s)) | (Node::Switch(s), Node::Host(_)) => Some(s),
         _ => None,
@@ -111,19 +111,23 @@ pub fn partitions_worth(fabric: &Fabric, most: usize) -> usize {
     let racks: BTreeSet<u32> = fabric.links.iter().filter_map(rack).collect();
     // There are no more partitions than racks, however many threads are requested.
     let most = most.min(racks.len());
-    let packets_per_second: f64 = fabric
-        .links
-        .iter()
-        .filter(|link| matches!((link.a, link.b), (Node::Host(_), _) | (_, Node::Host(_))))
-        .map(|link| link.rate.as_bps() as f64 / (8.0 * (fabric.mtu + HEADER_BYTES) as f64))
-        .sum();
     let is_worth = |partitioning: &Partitioning| {
         let window = partitioning.lookahead.as_s_f64();
-        packets_per_second * window >= PACKETS_A_WINDOW * partitioning.partitions as f64
+        packet_hops_per_second * window >= HOPS_PER_WINDOW * partitioning.partitions as f64
     };
     let of = |partitions| Partitioning::new(fabric, MIN_WIRE_BYTES, partitions);
     let cut = (2..=most).rev().map(of).find(is_worth);
     cut.map_or(1, |partitioning| partitioning.partitions)
+}
+
+/// Packet-hops per simulated second if all hosts send full packets at the rate of their links:
+/// eight for each packet, with its acknowledgement.
+pub fn packet_hops_at_full_rate(fabric: &Fabric) -> f64 {
+    let of_host =
+        |link: &&Link| matches!((link.a, link.b), (Node::Host(_), _) | (_, Node::Host(_)));
+    let per_second =
+        |link: &Link| link.rate.as_bps() as f64 / (8.0 * (fabric.mtu + HEADER_BYTES) as f64);
+    8.0 * fabric.links.iter().filter(of_host).map(per_second).sum::<f64>()
 }
 
 /// Least time that a packet takes over a link between switches, in either direction.
@@ -277,11 +281,16 @@ mod tests {
 
     #[test]
     fn partitions_are_worth_it_with_enough_work() {
-        assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), 2), 2);
-        assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), 64), 10);
+        let worth = |racks, hosts, spines, most| {
+            let fabric = fabric(racks, hosts, spines, Span::us(1));
+            partitions_worth(&fabric, most, packet_hops_at_full_rate(&fabric))
+        };
+        assert_eq!(worth(16, 8, 8, 2), 2);
+        assert_eq!(worth(16, 8, 8, 64), 10);
         // An unlimited number of threads must not take unlimited time.
-        assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), usize::MAX), 10);
-        assert_eq!(partitions_worth(&fabric(4, 2, 2, Span::us(1)), 8), 1);
-        assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), 1), 1);
+        assert_eq!(worth(16, 8, 8, usize::MAX), 10);
+        assert_eq!(worth(4, 2, 2, 8), 1);
+        assert_eq!(worth(16, 8, 8, 1), 1);
+        assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), 8, 1e9), 1, "little traffic");
     }
 }
