@@ -182,7 +182,7 @@ fn stamped_delay_is_that_of_the_queue() {
     let longest = lab.counter("max_delay_ns") as f64 / 1e3;
     let full = f64::from(QUEUE_BYTES) * 8e6 / RATE.as_bps() as f64;
     println!("{longest:.0} us by stamps, {full:.0} us by the queue's limit");
-    // Late timers of a busy machine add to it.
+    // 8 % more were measured on an idle machine, of unknown cause.
     assert!((longest / full - 1.0).abs() < 0.1, "{longest} {full}");
 }
 
