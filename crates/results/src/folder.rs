@@ -221,6 +221,16 @@ impl Partial {
         sync_folder(&folder.unwrap_or_else(|| ".".into()))
     }
 
+    /// As [`publish`](Self::publish), without waiting for the disk: a power failure can leave an
+    /// empty or incomplete file. For files whose readers notice that.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn publish_unsynced(mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.rename()
+    }
+
     fn complete(&mut self) -> io::Result<()> {
         self.file.flush()?;
         self.file.get_ref().sync_all()

@@ -132,7 +132,8 @@ fn write(path: PathBuf, kept: &Kept<'_>) -> std::io::Result<()> {
     // Traces consist mostly of digits, which compress well.
     let mut file = snap::write::FrameEncoder::new(Partial::new(path)?);
     file.write_all(&serde_json::to_vec(kept)?)?;
-    file.into_inner().map_err(|error| error.into_error())?.publish()
+    // A damaged entry counts as missing, so no run waits for the disk.
+    file.into_inner().map_err(|error| error.into_error())?.publish_unsynced()
 }
 
 /// Default folder for observations: below the user's cache folder.
