@@ -3,14 +3,14 @@
 
 use crate::common::busy::Recorder;
 use crate::common::{
-    dropped, flow, goodputs, link, lossless, open_loop, over_one_link, ring, run, setup, stack,
-    star, switch, unlimited,
+    dropped, flow, goodputs, leaf_spine, link, lossless, open_loop, over_one_link, ring, run,
+    setup, stack, star, switch, unlimited,
 };
 use tidegate_core::fabric::{Buffer, Headroom, Node, Pausing};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::Flow;
-use tidegate_core::{Rate, Span, Time, frame_flag};
+use tidegate_core::{Domain, Rate, Rng, Span, Time, frame_flag};
 use tidegate_sim::{Engine, Failure, Outcome, PauseStorm, Setup};
 
 /// Time of a full packet on a link.
@@ -314,4 +314,35 @@ fn pause_storm_names_its_host() {
     let (rates, outcome) = stormy(Time::us(350));
     assert!(outcome.storms.is_empty());
     assert!(rates.iter().all(|&rate| rate > 0.9 * 46e9), "{rates:?}");
+}
+
+/// A packet on a link without delay lands when the next one starts. At such a time a resume frame
+/// precedes arrivals at its switch, however far the switch is ahead of its hosts.
+#[test]
+fn links_without_delay_keep_the_order_of_departures() {
+    let digest = |seed: u64, partitions: usize| {
+        let (rate, delay) = (Rate::gbps(100), Span::us(1));
+        let mut fabric = leaf_spine(2, 4, 1, rate, rate, delay, 1436);
+        fabric.links[..8].iter_mut().for_each(|link| link.delay = Span::ZERO);
+        fabric.switches.iter_mut().for_each(|switch| switch.latency = Span::ns(200));
+        let mut rng = Rng::stream(seed, Domain::Stack, 0);
+        let flows = (0..1_500u64).map(|i| {
+            let (src, apart) = (rng.below(8) as u32, 1 + rng.below(7) as u32);
+            let at = Time::ns(200 * i + rng.below(200));
+            flow(src, (src + apart) % 8, 20_000, at)
+        });
+        let mut setup = setup(fabric, stack("timely"), flows.collect(), Time::us(400));
+        setup.seed = seed;
+        lossless(&mut setup, 400_000);
+        let mut engine = Engine::in_partitions(setup, vec![(); partitions]).unwrap();
+        assert_eq!(engine.partitions(), partitions);
+        engine.advance(Time::NEVER);
+        let outcome = engine.finish().unwrap();
+        let pauses: u64 = outcome.links.iter().map(|link| link.pfc_pauses).sum();
+        (outcome.digest, pauses)
+    };
+    for seed in 1..=4 {
+        let whole = digest(seed, 1);
+        assert!(whole.1 > 500 && digest(seed, 2) == whole, "{seed}: {whole:?}");
+    }
 }

@@ -73,10 +73,11 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let boundary = Boundary::new(own.len() as u32, crossings.collect());
 
         // Batches longer than one event need independent nodes. Held packets share one queue per
-        // partition, and days begin and end for all racks at once. Under PFC the safety of batches
-        // is unproven: a paused host could be ahead of its switch.
+        // partition, and days begin and end for all racks at once. Under PFC the far end of a link
+        // without delay commits departures at their time, possibly before arrivals at equal times.
         let held_back = setup.faults.reordering > 0.0 || setup.stack_time.most() > Span::ZERO;
-        let entangled = held_back || fabric.circuits.is_some() || pausing.is_on();
+        let instant = pausing.is_on() && ports.iter().any(|port| port.delay == Span::ZERO);
+        let entangled = held_back || fabric.circuits.is_some() || instant;
         let apart = !P::EXPLICIT_DEQUEUES && !entangled;
         let events = lookup.events(&all, &own_hosts, &ports, wakes, apart);
         let clock = Clock::new(events, ports.len() as u32, hosts.len() as u32);
