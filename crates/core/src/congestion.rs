@@ -131,7 +131,8 @@ choice! {
 pub struct Limit {
     /// Bytes that may be in flight, subject to the connection's [`WindowRule`] and counted as it
     /// does: by default on the wire. Below one full packet the transport sends one packet every
-    /// `rtt · full packet / window`. Infinite without a window.
+    /// `rtt · full packet / window`, or
+    /// [at the pace](CongestionControl::paces_small_windows). Infinite without a window.
     pub window_bytes: f64,
     /// Pace in bit/s of the bytes that the connection's pace counts, by default on the wire;
     /// infinite without pacing.
@@ -168,6 +169,12 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     /// Operating point of a flow that sends `rate_bps` on this path.
     fn operating_point(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> OperatingPoint {
         OperatingPoint::DEFAULT
+    }
+
+    /// Whether a window below one packet means one packet in flight, sent at the pace, instead of
+    /// one packet every `rtt · full packet / window`.
+    fn paces_small_windows(_params: &Self::Params) -> bool {
+        false
     }
 
     /// Creates the state of a new connection.

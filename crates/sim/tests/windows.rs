@@ -158,6 +158,23 @@ fn hpcc_shares_links_with_a_sufficient_increase() {
     assert!(!warns && default > 0.95, "48 packets to a BDP: {default}");
 }
 
+/// 200 flows start together with a BDP each, so that the first RTTs are about 100 times the base
+/// RTT. Windows fall far below a packet, and packets leave at the minimum rate.
+#[test]
+fn hpcc_flows_do_not_pause_after_a_crowded_start() {
+    let n = 200;
+    let (fabric, _) = funnel(n, Rate::gbps(100), Span::us(1), 4096);
+    let mut setup = setup(fabric, stack("hpcc"), starts(n, Span::ZERO, 1), Time::ms(6));
+    setup.warmup = Time::ms(2);
+    let (finished, outcome) = run(setup, ());
+    let rates = goodputs(&finished, &outcome);
+    let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let jain = jain(&rates);
+    println!("lowest {:.1} Mbit/s, Jain {jain:.3}", lowest / 1e6);
+    // 100 Mbit/s with headers and telemetry.
+    assert!(lowest > 90e6 && jain > 0.8, "{lowest}, {jain}");
+}
+
 /// Completion times of messages of 20 packets, one after another with gaps of `apart`, with windows
 /// that start at one packet.
 fn one_after_another(apart: Span, restart_after: Span) -> Vec<Span> {

@@ -22,7 +22,8 @@
 //! * A **window** limits the bytes in flight, all bytes on the wire or the payload
 //!   (`window_counts`): by the control's [`WindowRule`](tidegate_core::WindowRule) a packet starts
 //!   if it fits into the window, or if any of the window is left. A window below one packet means
-//!   one packet every `rtt · packet / window`. Pacing follows a schedule: a packet that left late
+//!   one packet every `rtt · packet / window` or, if the control declares it, one packet in flight.
+//!   Pacing follows a schedule: a packet that left late
 //!   does not delay the next, up to one gap (without limit for a control that has no window). When
 //!   the pace changes, the pending packet keeps its time, or by the control's default
 //!   (`pending_packet`) moves with the length of its gap.
@@ -353,6 +354,7 @@ impl<C: CongestionControl> Windowed<C> {
         let params = &self.params.connection;
         let cc = C::start(&self.params.control, &counted(params, &path), now, seed);
         let mut sender = Sender::new(cc, dst, lane, seed, single_use, path, params);
+        sender.small_windows_gap = !C::paces_small_windows(&self.params.control);
         sender.plb = self.path_memory(seed);
         if let Some(connection) = self.closed.pop() {
             self.senders[connection as usize] = sender;

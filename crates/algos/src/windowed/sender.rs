@@ -82,6 +82,8 @@ pub(super) struct Sender<C> {
     pub(super) single_use: bool,
     /// Whether a new pace moves the pending packet.
     shifts: bool,
+    /// Whether a window below one packet becomes a gap that grows with the RTT.
+    pub(super) small_windows_gap: bool,
     /// Path state, if connections leave congested paths.
     pub(super) plb: Option<Box<Plb>>,
     pub(super) cc: C,
@@ -157,6 +159,7 @@ impl<C: CongestionControl> Sender<C> {
             backoff: Backoff::default(),
             limited: false,
             single_use,
+            small_windows_gap: true,
             shifts: params.pending_packet == PendingRule::Shift,
             plb: None,
             cc,
@@ -220,7 +223,8 @@ impl<C: CongestionControl> Sender<C> {
     /// Departure time of the next packet if the window is open.
     #[inline]
     pub(super) fn send_time(&self) -> Time {
-        if self.window < self.full as f64 && self.last_send != Time::NEVER {
+        if self.window < self.full as f64 && self.small_windows_gap && self.last_send != Time::NEVER
+        {
             let gap = self.last_rtt.scale(self.full as f64 / self.window.max(1e-3));
             return self.last_send.after(gap).max(self.paced_time());
         }
