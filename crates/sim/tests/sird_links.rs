@@ -142,6 +142,26 @@ fn slow_senders_and_slow_cores_are_filled() {
     }
 }
 
+/// One sender has a message for each of the receivers, which have another sender each. The BDP has
+/// few packets, so that the congested sender holds more credit than half a BDP.
+#[test]
+fn receivers_of_a_congested_sender_fill_short_paths() {
+    for (gbps, mtu, rtt_us, receivers) in
+        [(10, 4_096, 2, 8), (10, 8_900, 4, 4), (25, 4_096, 4, 8), (10, 4_096, 2, 4)]
+    {
+        let rates = vec![gbps; 1 + 2 * receivers as usize];
+        let pairs: Vec<_> =
+            (1..=receivers).flat_map(|host| [(0, host), (receivers + host, host)]).collect();
+        let setup = long(star_of(&rates, Span::us(rtt_us), mtu), sird(&[]), &pairs);
+        let (_, outcome) = run(setup.clone(), ());
+        let mean = (1..=receivers).map(|host| used(&setup, &outcome, host)).sum::<f64>()
+            / f64::from(receivers);
+        let case = format!("{receivers} of {gbps} Gbit/s, {mtu} B, {rtt_us} us: {mean:.4}");
+        println!("{case}");
+        assert!(mean > 0.95, "{case}");
+    }
+}
+
 /// Every parameter at all choices and at both ends of its range.
 #[test]
 fn parameter_extremes_keep_links_full() {

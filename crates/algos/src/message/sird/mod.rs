@@ -65,13 +65,11 @@
 //!
 //! Differences that are our choice:
 //!
-//! * The credit limit of a sender is a BDP rounded up to whole packets, and `B` is larger by the
-//!   same amount unless it is set below a BDP; `SThr` is at least two packets. Otherwise a path
-//!   that holds few packets is not filled. `B` is not larger by the excess of `SThr`. If a BDP has
-//!   fewer than four packets, a congested sender therefore keeps more credit than the paper's share
-//!   of `B`: 8 receivers of one congested sender each receive 0.65 of their link (10 Gbit/s, 4,096
-//!   B, links of 500 ns), and 0.98 with a `budget` of a BDP and three packets. A warning reports
-//!   this.
+//! * The credit limit of a sender is a BDP rounded up to whole packets, and `SThr` is at least two
+//!   packets; unless `B` is set below a BDP, it is larger by both differences and, if `SThr` is
+//!   raised, by one packet more. Otherwise a path that holds few packets is not filled: without the
+//!   latter, 8 receivers of one congested sender each receive 0.65 of their link instead of 0.98
+//!   (10 Gbit/s, 4,096 B, links of 500 ns).
 //! * Loss recovery, which the paper takes from Homa without detail: receivers request packets that
 //!   timeouts show to be lost, senders repeat announcements, both with exponential backoff, and the
 //!   receiver acknowledges whole messages. Credits carry a running sum, so a later one replaces a
@@ -104,8 +102,6 @@ mod tests;
 mod unanswered;
 
 use alloc::collections::VecDeque;
-use alloc::format;
-use alloc::string::String;
 
 use crate::kit::departure::Departure;
 use crate::kit::heap::shortest_first;
@@ -120,9 +116,9 @@ use sender::Outbox;
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Dash, Endpoint, Extent, FabricProperties, FabricRequirements, Handle, HostContext,
-    Limits, Marker, Marking, Message, MessageId, OperatingPoint, PacketMut, PacketSizes, Path,
-    PathOracle, ProtocolInfo, Rate, Reply, Span, Telemetry, TelemetryBytes, Time, Transmit,
-    Transport, choice, frame_flag, params, wire::Carried,
+    Limits, Marker, Marking, Message, MessageId, PacketMut, PacketSizes, PathOracle, ProtocolInfo,
+    Rate, Reply, Span, Telemetry, TelemetryBytes, Time, Transmit, Transport, choice, frame_flag,
+    params, wire::Carried,
 };
 
 /// Queue length at ports between switches from which packets are marked (NThr; paper, table 2).
@@ -274,35 +270,18 @@ impl Credits {
         match params.rules {
             Rules::PublishedCode => Credits { bdp, most: bdp, budget, threshold },
             Rules::Paper => {
-                // Whole packets below a BDP do not fill the path. The budget keeps its excess over
-                // one BDP, which is for other senders. A packet's credit is spent immediately, so
-                // the sender's threshold includes it.
+                // Whole packets below a BDP do not fill the path. A packet's credit is spent
+                // immediately, so the sender's threshold includes it. The budget keeps its excess
+                // over one BDP, which is for other senders than congested ones, beside the credit
+                // that these hold at a raised threshold, in whole packets.
                 let most = (bdp as u64).next_multiple_of(full as u64) as i64;
-                let more = if budget < bdp { 0 } else { most - bdp };
-                let threshold = threshold.max(2 * full);
-                Credits { bdp, most, budget: budget + more, threshold }
+                let raised = (2 * full - threshold).max(0);
+                let held = if raised > 0 { raised + full } else { 0 };
+                let more = if budget < bdp { 0 } else { most - bdp + held };
+                Credits { bdp, most, budget: budget + more, threshold: threshold + raised }
             }
         }
     }
-}
-
-/// Reason why these parameters do not suit the path, if any: a congested sender holds the raised
-/// threshold, and what is left of the budget does not fill the link.
-fn domain_warning(params: &SirdParams, path: &Path) -> Option<String> {
-    let segments = Segments { mtu: path.mtu as u64, sizes: Sird::sizes(params) };
-    let full = segments.full() as i64;
-    let Credits { bdp, most, budget, threshold } = Credits::new(params, full, path.bdp_bytes);
-    let set = params.sender_threshold.bytes(path.bdp_bytes) as i64;
-    // A packet more, because credit is spent in whole packets.
-    let enough = bdp + threshold + full;
-    (threshold > set && budget < most + threshold).then(|| {
-        format!(
-            "a BDP has {:.1} packets, so congested senders hold two packets of credit, and the \
-             budget leaves less than a BDP for others: the downlink is not full if a congested \
-             sender has a message for it; set budget = \"{enough}B\"",
-            path.bdp_bytes / full as f64
-        )
-    })
 }
 
 impl Settings {
@@ -446,13 +425,6 @@ impl Endpoint for Sird {
             classes: (params.priorities != Priorities::None).into(),
             routing: Routing::Spray,
             ..FabricRequirements::NONE
-        }
-    }
-
-    fn operating_point(params: &SirdParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
-        OperatingPoint {
-            domain_warnings: domain_warning(params, path).into_iter().collect(),
-            ..OperatingPoint::DEFAULT
         }
     }
 }

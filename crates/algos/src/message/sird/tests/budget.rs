@@ -188,20 +188,20 @@ fn credit_accounts_hold_across_different_bdps() {
 }
 
 #[test]
-fn budget_below_a_raised_threshold_warns() {
-    let warning = |packets: f64, budget: f64, sender_threshold: f64| {
-        let path = crate::contract::path();
-        let full = f64::from(path.mtu) + 80.0;
+fn budget_covers_a_raised_threshold() {
+    let budget = |packets: f64, budget: f64, sender_threshold: f64| {
         let params = SirdParams {
             budget: Extent::Bdp(budget),
             sender_threshold: Extent::Bdp(sender_threshold),
             ..SirdParams::default()
         };
-        domain_warning(&params, &tidegate_core::Path { bdp_bytes: packets * full, ..path })
+        let Credits { budget, threshold, .. } = Credits::new(&params, 1_000, packets * 1_000.0);
+        (budget, threshold)
     };
-    // A BDP, two packets of the threshold and one more.
-    assert!(warning(3.0, 1.5, 0.5).is_some_and(|text| text.contains("\"25056B\"")));
-    assert_eq!(warning(3.0, 2.0, 0.5), None);
-    assert_eq!(warning(4.0, 1.5, 0.5), None, "half a BDP is two packets");
-    assert_eq!(warning(3.0, 1.5, 1.0), None, "the threshold is not raised");
+    // A BDP, the threshold of two packets and one more.
+    assert_eq!(budget(3.0, 1.5, 0.5), (6_000, 2_000));
+    assert_eq!(budget(2.6, 1.5, 0.5), (3_000 + 2_000 + 1_000, 2_000));
+    assert_eq!(budget(4.0, 1.5, 0.5), (6_000, 2_000), "half a BDP is two packets");
+    assert_eq!(budget(3.0, 1.5, 1.0), (4_500, 3_000), "the threshold is not raised");
+    assert_eq!(budget(3.0, 0.9, 0.5), (2_700, 2_000), "less than a BDP");
 }
