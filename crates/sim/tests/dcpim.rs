@@ -45,6 +45,15 @@ fn matched_downlinks_are_full_with_short_queues() {
 }
 
 #[test]
+fn duplicated_packets_cause_no_retransmissions() {
+    let mut setup = around(2, vec![flow(1, 0, 2_000_000, Time::ZERO)], Time::ms(2));
+    setup.faults.duplication = 0.5;
+    let (finished, outcome) = run(setup, ());
+    assert!(outcome.faults.duplicated > 1_000, "{}", outcome.faults.duplicated);
+    assert_eq!(finished[0].retransmitted_bytes, 0);
+}
+
+#[test]
 fn incast_takes_the_time_of_its_packets() {
     // The receiver matches one sender after another, or four at a time: none is starved, and the
     // link stays busy. A message of 400 KB takes a phase of all channels and a few packets, which

@@ -29,6 +29,33 @@ struct Waiting {
     expires: Time,
 }
 
+/// Numbers of the tokens that have arrived, so that a duplicate is recognised among the latest 128.
+/// An older number counts as new: a late token is rarer than a receiver that starts again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Numbers {
+    /// The highest number, plus one. Wraps.
+    end: u32,
+    /// Whether the numbers below it have arrived, the highest in the lowest bit.
+    arrived: u128,
+}
+
+impl Numbers {
+    /// Adds a number. Returns false if it was present.
+    #[inline]
+    fn insert(&mut self, number: u32) -> bool {
+        let ahead = number.wrapping_sub(self.end);
+        if ahead <= u32::MAX / 2 {
+            self.arrived = self.arrived.checked_shl(ahead + 1).unwrap_or(0) | 1;
+            self.end = number.wrapping_add(1);
+            return true;
+        }
+        let bit = 1u128.checked_shl(u32::MAX - ahead).unwrap_or(0);
+        let is_new = self.arrived & bit == 0;
+        self.arrived |= bit;
+        is_new
+    }
+}
+
 /// A message that is being sent.
 #[derive(Default)]
 pub(super) struct Outgoing {
@@ -48,6 +75,7 @@ pub(super) struct Outgoing {
     /// Packets that have been sent.
     sent: Window,
     tokens: VecDeque<Waiting>,
+    numbers: Numbers,
     /// Contents of the last token: label of the match, and missing packets.
     label: u32,
     remaining: u32,
@@ -269,7 +297,7 @@ impl Outbox {
         same.then_some(connection)
     }
 
-    /// Handles a token. Packets that are sent without tokens ignore it. A token beyond the end of
+    /// Handles a token, once if links have duplicated it. Packets that are sent without tokens ignore it. A token beyond the end of
     /// the message shows that the receiver does not know the end, so it does not suppress the next
     /// notification.
     #[inline]
@@ -277,7 +305,8 @@ impl Outbox {
         let Token { connection, lane, generation, packet, .. } = *token;
         let Some(slot) = self.find(host, connection, lane, generation) else { return };
         let message = &mut self.messages[slot];
-        if packet >= message.packets.min(message.sent.base() + step.settings.ahead) {
+        let end = message.packets.min(message.sent.base() + step.settings.ahead);
+        if packet >= end || !message.numbers.insert(token.token) {
             return;
         }
         message.active_at = step.now;

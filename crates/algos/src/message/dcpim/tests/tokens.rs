@@ -127,13 +127,13 @@ fn sender_orders_by_label_then_missing_packets() {
         bench.submit(Time::ZERO, dst, full_packets(packets));
     }
     bench.host.control.clear();
-    let token = |connection, label, remaining, expires| {
+    let token = |number, connection, label, remaining, expires| {
         let token = Token {
             connection,
             label,
             remaining,
             packet: 7,
-            token: 5,
+            token: number,
             expires,
             ..Token::default()
         };
@@ -143,10 +143,10 @@ fn sender_orders_by_label_then_missing_packets() {
     // Unsent packets of a short message need no token.
     let packet = Token { connection: 3, packet: 2, expires: Time::us(9), ..Token::default() };
     bench.receive(now, 4, Header::Token(packet));
-    bench.receive(now, 1, token(0, 3, 10, Time::us(9)));
-    bench.receive(now, 2, token(1, 2, 90, Time::us(9)));
-    bench.receive(now, 3, token(2, 2, 80, Time::us(9)));
-    bench.receive(now, 3, token(2, 2, 80, Time::us(2)));
+    bench.receive(now, 1, token(5, 0, 3, 10, Time::us(9)));
+    bench.receive(now, 2, token(5, 1, 2, 90, Time::us(9)));
+    bench.receive(now, 3, token(5, 2, 2, 80, Time::us(9)));
+    bench.receive(now, 3, token(6, 2, 2, 80, Time::us(2)));
     let sent = bench.sent_until(Time::us(2) + Span::ps(1), Time::us(2) + Span::ps(1));
     let order: Vec<_> = sent
         .iter()
@@ -182,6 +182,26 @@ fn tokens_for_unknown_packets_send_nothing() {
     }
     bench.receive(Time::us(1), 1, Header::Token(good));
     assert_eq!(bench.sent(Time::us(1)).len(), 1);
+}
+
+#[test]
+fn duplicated_tokens_yield_one_packet() {
+    for first in [0, 3, 100, u32::MAX - 1] {
+        let mut bench = Bench::new();
+        bench.submit(Time::ZERO, 1, full_packets(1000));
+        bench.sent(Time::ZERO);
+        let mut sent = |ahead: u32| {
+            let token = first.wrapping_add(ahead);
+            let token = Token { token, packet: 3, expires: Time::us(9), ..Token::default() };
+            bench.receive(Time::us(1), 1, Header::Token(token));
+            bench.sent(Time::us(1)).len()
+        };
+        // Repeated, overtaken, and repeated after later ones; a new token for a packet that has
+        // been sent replaces a lost packet.
+        let numbers = [0, 0, 1, 5, 3, 3, 0, 1, 132, 5, 6, 6, 131, 132, 400, 399, 400];
+        let sends = [1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 1, 0, 1, 1, 0];
+        assert_eq!(numbers.map(&mut sent), sends, "from {first} on");
+    }
 }
 
 #[test]
