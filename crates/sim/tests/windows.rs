@@ -158,6 +158,23 @@ fn hpcc_shares_links_with_a_sufficient_increase() {
     assert!(!warns && default > 0.95, "48 packets to a BDP: {default}");
 }
 
+/// Host software delays every packet, which RTTs exclude but the BDP covers.
+#[test]
+fn theta_powertcp_settles_with_a_bdp_for_host_software() {
+    let n = 4;
+    let (fabric, port) = funnel(n, Rate::gbps(100), Span::us(1), 1000);
+    let mut theta = stack("theta-powertcp");
+    theta.set("beta", Value::Extent(Extent::Bytes(2.0 * 1080.0))).unwrap();
+    let mut setup = setup(fabric, theta, starts(n, Span::us(20), 1), Time::ms(6));
+    setup.warmup = Time::ms(4);
+    setup.stack_time.delay = Span::us(5);
+    setup.bdp_bytes = Some(177e3);
+    let (_, outcome) = run(setup, ());
+    let (link, queue) = (&outcome.links[port], outcome.links[port].queue_bytes.mean);
+    println!("{:.3} of the link, {queue:.0} B", link.utilisation);
+    assert!(link.utilisation > 0.93 && queue < 20e3, "{}, {queue}", link.utilisation);
+}
+
 /// 200 flows start together with a BDP each, so that the first RTTs are about 100 times the base
 /// RTT. Windows fall far below a packet, and packets leave at the minimum rate.
 #[test]

@@ -50,11 +50,8 @@
 //!   gives only 0.73 to 0.97 over two and more switches. If acknowledgements take other links than
 //!   data, as ECMP over several paths permits, two packets suffice.
 //!
-//! τ follows `transport.bdp`, but RTTs are measured between NICs. If the BDP covers the delay of
-//! host software, τ contains a delay that RTTs do not, and the law keeps a queue of that length: 4
-//! flows (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs, `stack_delay = "5us"`, a BDP of 177 KB, β of
-//! two packets) leave 282 KB in the queue and use 0.91 of the link. Without `transport.bdp` and
-//! with `max_window = "4BDP"` they leave 4 KB and use 0.95. A warning reports such a BDP.
+//! RTTs are measured between NICs. If `transport.bdp` covers the delay of host software, τ contains
+//! it, and the law adds the part of τ that RTTs exclude to each of them.
 //!
 //! If the share of a flow is a window of one or two packets, the queue is longer than Σβ, because a
 //! packet starts while less than the window is in flight: 80 KB for a Σβ of 44 (40 flows, 10
@@ -94,7 +91,7 @@ use alloc::string::String;
 use crate::law::{Pipe, Reaction, RoundTrip, Tau};
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, Limit, Loss, LossKind, Marker,
-    OperatingPoint, Path, ProtocolInfo, Rate, Span, TelemetryBytes, Time, math, params,
+    OperatingPoint, Path, ProtocolInfo, Rate, Span, TelemetryBytes, Time, params,
 };
 
 params! {
@@ -151,6 +148,8 @@ pub struct ThetaPowerTcp {
     pipe_tau: f64,
     /// τ of the law: at most that of the windows.
     tau: f64,
+    /// Part of τ that RTTs exclude.
+    excluded: f64,
 }
 
 impl CongestionControl for ThetaPowerTcp {
@@ -189,6 +188,8 @@ impl CongestionControl for ThetaPowerTcp {
         let min_window = params.min_rate.as_bps() as f64 * tau / 8e12;
         let max_window = params.max_window.bytes(bdp).max(min_window);
         let cwnd = params.initial_window.bytes(bdp).clamp(min_window, max_window);
+        // τ of `minimum_rtt` is an RTT.
+        let measured = if params.minimum_rtt { tau } else { base_rtt(params, path).as_ps() as f64 };
         ThetaPowerTcp {
             cwnd,
             reference: cwnd,
@@ -201,6 +202,7 @@ impl CongestionControl for ThetaPowerTcp {
             max_window,
             pipe_tau: tau,
             tau,
+            excluded: (tau - measured).max(0.0),
         }
     }
 
@@ -254,8 +256,8 @@ impl ThetaPowerTcp {
         }
         let rtt = ack.rtt.as_ps() as f64;
         let gradient = (rtt - rtt_before.as_ps() as f64) / dt;
-        let power =
-            (gradient + 1.0).max(params.gradient_floor) * rtt / (params.tolerance * self.tau);
+        let power = (gradient + 1.0).max(params.gradient_floor) * (rtt + self.excluded)
+            / (params.tolerance * self.tau);
         let weight = dt.min(self.tau) / self.tau;
         self.power = self.power * (1.0 - weight) + power * weight;
     }
@@ -267,6 +269,14 @@ impl ThetaPowerTcp {
             + (1.0 - params.gamma) * self.reference;
         let most = if self.limited.0 || self.limited.1 { self.max_window } else { self.cwnd };
         self.cwnd = cwnd.clamp(self.min_window, most);
+    }
+}
+
+/// Base RTT between NICs.
+fn base_rtt(params: &ThetaPowerTcpParams, path: &Path) -> Span {
+    match params.tau {
+        Tau::Fabric => path.fabric_base_rtt,
+        Tau::Path => path.base_rtt,
     }
 }
 
@@ -294,24 +304,12 @@ fn small_beta(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
 const FILLS: f64 = 0.4;
 
 fn long_tau(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
-    let flow = ThetaPowerTcp::start(params, path, Time::ZERO, 0);
-    let longer = Span::from_ps_f64(flow.tau).beyond(path.base_rtt);
+    let longer = base_rtt(params, path).beyond(path.base_rtt);
     // A tenth of a base RTT is less than the Σβ of a few flows.
     (!params.minimum_rtt && longer > path.base_rtt.scale(0.1)).then(|| {
-        let of_bdp = path.bdp_time_ps() / path.fabric_base_rtt.as_ps().max(1) as f64;
-        let advice = if of_bdp > 1.1 {
-            // RTTs exclude software delay, which such a BDP usually covers.
-            format!(
-                "it follows from transport.bdp: remove transport.bdp, and set max_window = \
-                 \"{:.0}BDP\" if windows must cover delays in hosts",
-                math::floor(of_bdp) + 1.0
-            )
-        } else {
-            String::from("tau = \"path\" avoids it")
-        };
         format!(
             "tau is {:.2} us longer than the base RTT of {:.2} us, so the equilibrium contains a \
-             queue of that length; {advice}",
+             queue of that length; tau = \"path\" avoids it",
             longer.as_us_f64(),
             path.base_rtt.as_us_f64()
         )
@@ -462,13 +460,23 @@ mod tests {
     }
 
     #[test]
-    fn a_bdp_above_the_base_rtt_warns_of_its_queue() {
-        for tau in [Tau::Fabric, Tau::Path] {
-            let params = ThetaPowerTcpParams { tau, ..Default::default() };
-            let path = Path { bdp_bytes: 3.4 * PIPE, ..path() };
-            let text = long_tau(&params, &path).unwrap();
-            assert!(text.contains("remove transport.bdp") && text.contains("\"4BDP\""), "{text}");
+    fn time_that_only_the_bdp_covers_counts_as_part_of_rtts() {
+        let path = Path { bdp_bytes: 3.0 * PIPE, ..path() };
+        for (tau, base_us) in [(Tau::Fabric, 8.0), (Tau::Path, 6.0)] {
+            // Without a queue, and with one of a base RTT.
+            for (rtt_us, power) in [(base_us, 1.0), (2.0 * base_us, 4.0 / 3.0)] {
+                let params = ThetaPowerTcpParams { tau, ..Default::default() };
+                let mut flow = ThetaPowerTcp::start(&params, &path, Time::ZERO, 0);
+                assert_near(flow.limit(&params).window_bytes, base_us / 8.0 * 3.0 * PIPE, 1e-6);
+                ack_at(&mut flow, &params, 0, 10.0, rtt_us);
+                ack_at(&mut flow, &params, 1, 100.0, rtt_us);
+                assert_near(flow.power, power, 1e-12);
+                assert_eq!(long_tau(&params, &path).is_some(), tau == Tau::Fabric);
+            }
         }
+        // A τ that falls to the smallest RTT excludes nothing.
+        let params = ThetaPowerTcpParams { minimum_rtt: true, ..Default::default() };
+        assert_eq!(ThetaPowerTcp::start(&params, &path, Time::ZERO, 0).excluded, 0.0);
     }
 
     #[test]
