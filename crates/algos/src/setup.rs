@@ -60,6 +60,11 @@ impl Setup {
         self.stacks[stack as usize].sizes()
     }
 
+    /// The largest sizes of all protocols' packets: base RTTs refer to them.
+    pub fn largest_sizes(&self) -> PacketSizes {
+        PacketSizes::largest(self.stacks.iter().map(Stack::sizes))
+    }
+
     /// Smallest packet of all protocols on the wire.
     pub fn least_bytes(&self) -> u32 {
         let least = self.stacks.iter().map(|stack| stack.sizes().least_bytes).min();

@@ -42,6 +42,16 @@ impl PacketSizes {
         PacketSizes { header_bytes, control_bytes, least_bytes: control_bytes.min(MIN_WIRE_BYTES) }
     }
 
+    /// The largest of each size; the standard sizes if there are none.
+    pub fn largest(all: impl Iterator<Item = PacketSizes>) -> PacketSizes {
+        let larger = |a: PacketSizes, b: PacketSizes| PacketSizes {
+            header_bytes: a.header_bytes.max(b.header_bytes),
+            control_bytes: a.control_bytes.max(b.control_bytes),
+            least_bytes: a.least_bytes.max(b.least_bytes),
+        };
+        all.reduce(larger).unwrap_or(PacketSizes::STANDARD)
+    }
+
     /// A data packet with this payload.
     #[inline]
     pub const fn data(&self, payload_bytes: u32) -> u32 {

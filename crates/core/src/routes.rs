@@ -16,7 +16,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::fabric::{Fabric, Node};
-use crate::{HEADER_BYTES, MIN_WIRE_BYTES, Rate, Span};
+use crate::{PacketSizes, Rate, Span};
 
 /// No port: there is no path.
 pub const NO_PORT: u32 = u32::MAX;
@@ -180,16 +180,26 @@ pub struct Routes {
     /// By switch and class of the intact fabric: next hop of the quickest path.
     best: Vec<u32>,
     reach: Reach,
-    mtu: u32,
+    /// Bytes of a full packet and of a minimum frame in round trips.
+    full: u32,
+    control: u32,
 }
 
 impl Routes {
-    /// Finds all paths.
+    /// Finds all paths, for packets of standard sizes.
+    ///
+    /// # Errors
+    /// As [`of_sizes`](Self::of_sizes).
+    pub fn new(fabric: &Fabric) -> Result<Routes, String> {
+        Routes::of_sizes(fabric, PacketSizes::STANDARD)
+    }
+
+    /// Finds all paths, for packets of these sizes.
     ///
     /// # Errors
     /// If a host does not have exactly one link or cannot reach another host, or if the fabric is
     /// large and so irregular that its tables do not fit.
-    pub fn new(fabric: &Fabric) -> Result<Routes, String> {
+    pub fn of_sizes(fabric: &Fabric, sizes: PacketSizes) -> Result<Routes, String> {
         let name = |host: usize| &fabric.hosts[host];
         let mut edges = Vec::with_capacity(fabric.links.len() * 2);
         let mut out: Vec<Vec<u32>> = vec![Vec::new(); fabric.switches.len()];
@@ -225,7 +235,8 @@ impl Routes {
             intact: None,
             best: Vec::new(),
             reach: Reach::default(),
-            mtu: fabric.mtu,
+            full: sizes.data(fabric.mtu),
+            control: sizes.control_bytes,
         };
         let mut numbers = vec![NO_SWITCH; fabric.switches.len()];
         for host in 0..fabric.hosts.len() {
@@ -481,10 +492,9 @@ impl Routes {
     /// Round trip over `port`.
     fn round_trip(&self, port: u32) -> Trip {
         let (there, back) = (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
-        let full = (self.mtu + HEADER_BYTES).max(MIN_WIRE_BYTES);
-        let back = back.delay + back.rate.serialise(MIN_WIRE_BYTES as u64);
+        let back = back.delay + back.rate.serialise(self.control as u64);
         let with = |bytes: u32| there.delay + there.rate.serialise(bytes as u64) + back;
-        Trip { base: with(full), control: with(MIN_WIRE_BYTES) }
+        Trip { base: with(self.full), control: with(self.control) }
     }
 
     /// The egress port of `switch` for a packet to `dst`. If there are several, `choose` selects

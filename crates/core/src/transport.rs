@@ -109,6 +109,8 @@ pub struct HostContext {
     pub fabric_base_rtt: Span,
     /// Largest round trip of minimum-size packets in the fabric: the time of a control exchange.
     pub fabric_control_rtt: Span,
+    /// Sizes of the packets of these round trips: the largest of all protocols of the run.
+    pub sizes: PacketSizes,
     /// Bandwidth-delay product in bytes.
     pub bdp_bytes: f64,
     /// Policy by which messages share connections.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tidegate_algos::Protocol;
 use tidegate_core::{
-    Application, ConnectionPolicy, Frame, HostContext, MIN_WIRE_BYTES, Message, MessageId, Path,
-    PathOracle, Rate, Role, Span, Time,
+    Application, ConnectionPolicy, Frame, HostContext, MIN_WIRE_BYTES, Message, MessageId,
+    PacketSizes, Path, PathOracle, Rate, Role, Span, Time,
 };
 
 use crate::endpoint::{Endpoint, Packet};
@@ -68,6 +68,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
         nic_rate: Rate::gbps(100),
         fabric_base_rtt: Span::us(8),
         fabric_control_rtt: Span::us(8),
+        sizes: PacketSizes::STANDARD,
         bdp_bytes: 100_000.0,
         connections: [
             ConnectionPolicy::PerPair,

@@ -2,8 +2,8 @@
 
 use tidegate_algos::Protocol;
 use tidegate_core::{
-    Application, ConnectionPolicy, HostContext, Message, MessageId, Path, PathOracle, Rate, Role,
-    Span, Time,
+    Application, ConnectionPolicy, HostContext, Message, MessageId, PacketSizes, Path, PathOracle,
+    Rate, Role, Span, Time,
 };
 use tidegate_endpoint::{Endpoint, Packet};
 
@@ -41,6 +41,7 @@ fn endpoint(protocol: Protocol, host: u32) -> Endpoint {
         nic_rate: Rate::gbps(100),
         fabric_base_rtt: Span::us(8),
         fabric_control_rtt: Span::us(8),
+        sizes: PacketSizes::STANDARD,
         bdp_bytes: 100_000.0,
         connections: ConnectionPolicy::PerMessage,
         spraying: false,

@@ -8,7 +8,7 @@ use tidegate_core::fabric::{Fabric, Link as FabricLink, Node, Routing};
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
     Application, Body, ConnectionPolicy, Domain, Frame, HopTrace, HostContext, Message, MessageId,
-    Rate, Rng, Role, Span, Time,
+    PacketSizes, Rate, Rng, Role, Span, Time,
 };
 use tidegate_endpoint::{Link, Packet, Submission, pair};
 use tidegate_sim::simulation::heard;
@@ -143,6 +143,7 @@ fn endpoints_match_the_simulator() {
                 nic_rate: link.rate,
                 fabric_base_rtt: path.fabric_base_rtt,
                 fabric_control_rtt: link.delay.times(2) + link.rate.serialise(84).times(2),
+                sizes: PacketSizes::STANDARD,
                 bdp_bytes: path.bdp_bytes,
                 connections: ConnectionPolicy::Pool(2),
                 spraying: false,

@@ -48,7 +48,7 @@ impl RunContext {
         refuse_slow_links(&setup)?;
         disciplines::check(fabric)?;
         disciplines::check_circuits(&setup)?;
-        let routes = Arc::new(Routes::new(fabric)?);
+        let routes = Arc::new(Routes::of_sizes(fabric, setup.largest_sizes())?);
         let markings = Markings::of(fabric)?;
         let properties = FabricProperties::of(fabric, routes.reach(), setup.bdp_bytes);
         let keeps = |stack: &Stack| stack.requirements(&properties).telemetry.hop_records;

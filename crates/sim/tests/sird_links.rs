@@ -186,9 +186,6 @@ fn parameter_extremes_keep_links_full() {
                     ("credit_rate", Value::Number(share)) => share * 0.99,
                     // Whole packets that fit into 4 us and the time of two packets: 38.
                     ("rules", Value::Choice("published-code")) => 0.98,
-                    // The BDP has the base RTT of headers of 80 B and control packets of 84 B,
-                    // 4 us. With 1,000 B, the RTT is longer by 920 B over two links: 147 ns.
-                    ("header_bytes" | "control_bytes", Value::Integer(1_000)) => 4.0 / 4.147,
                     _ => 0.985,
                 };
                 println!("{} = {value}, {senders} senders: {used:.4}", info.name);

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use tidegate_core::wire::{Carried, Header};
 use tidegate_core::{
     Application, Body, ConnectionPolicy, Endpoint, Frame, HopTrace, HostContext, Message,
-    PacketMut, Path, PathOracle, Rate, Reply, Role, Span, Time, Transmit, Transport,
+    PacketMut, PacketSizes, Path, PathOracle, Rate, Reply, Role, Span, Time, Transmit, Transport,
 };
 
 pub(crate) use application::{Checking, FORGED};
@@ -62,6 +62,7 @@ pub(crate) fn context(host: u32) -> HostContext {
         nic_rate: RATE,
         fabric_base_rtt: Span::us(8),
         fabric_control_rtt: Span::us(8),
+        sizes: PacketSizes::STANDARD,
         bdp_bytes: 100_000.0,
         connections: ConnectionPolicy::PerMessage,
         spraying: true,

@@ -127,7 +127,9 @@ struct EmptyPath {
 impl Paths {
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
         // The simulator has already refused fabrics without routes.
-        self.routes = Some(Routes::new(&start.plan.fabric).map_err(Error::Run)?);
+        let sizes = start.plan.setup.largest_sizes();
+        let routes = Routes::of_sizes(&start.plan.setup.fabric, sizes);
+        self.routes = Some(routes.map_err(Error::Run)?);
         Ok(())
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn outside(
     fabric: &Fabric,
     warnings: &mut Vec<String>,
 ) {
-    let shortest = paths::shortest(fabric, workload, properties);
+    let shortest = paths::shortest(fabric, workload, properties, stacks.largest_sizes());
     for (number, stack) in stacks.iter().enumerate() {
         let share = properties.host_rate.as_bps() as f64 / fan_in(workload, number as u16) as f64;
         let point = |path| stack.operating_point(&path, share);

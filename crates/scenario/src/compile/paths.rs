@@ -6,18 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::routes::Routes;
 use tidegate_core::workload::Workload;
-use tidegate_core::{FabricProperties, Path};
+use tidegate_core::{FabricProperties, PacketSizes, Path};
 
-/// Returns the properties of a fabric whose hosts are connected. `bdp_bytes` is the BDP if the
-/// scenario sets it.
+/// Returns the properties of a fabric whose hosts are connected, for packets of these sizes.
+/// `bdp_bytes` is the BDP if the scenario sets it.
 ///
 /// # Errors
 /// If the tables of its paths would not fit in memory.
 pub(crate) fn properties(
     fabric: &Fabric,
+    sizes: PacketSizes,
     bdp_bytes: Option<f64>,
 ) -> Result<FabricProperties, String> {
-    Ok(FabricProperties::of(fabric, Routes::new(fabric)?.reach(), bdp_bytes))
+    Ok(FabricProperties::of(fabric, Routes::of_sizes(fabric, sizes)?.reach(), bdp_bytes))
 }
 
 /// Returns the path with the smallest base RTT between two hosts that exchange flows, if the
@@ -27,8 +28,9 @@ pub(crate) fn shortest(
     fabric: &Fabric,
     workload: &Workload,
     properties: &FabricProperties,
+    sizes: PacketSizes,
 ) -> Option<Path> {
-    let routes = Routes::new(fabric).ok()?;
+    let routes = Routes::of_sizes(fabric, sizes).ok()?;
     let pairs = match workload.traffic.as_slice() {
         [] => workload.flows.iter().map(|flow| (flow.src, flow.dst)).collect(),
         _ => neighbours(fabric, &routes),
@@ -104,7 +106,7 @@ mod tests {
     }
 
     fn of(text: &str) -> FabricProperties {
-        properties(&fabric(text), None).unwrap()
+        properties(&fabric(text), PacketSizes::STANDARD, None).unwrap()
     }
 
     #[test]
@@ -113,6 +115,9 @@ mod tests {
         let star = of("{ kind = 'star' }");
         assert_eq!(star.base_rtt, Span::us(4) + Span::ps(2 * 80 * (4176 + 84)));
         assert_eq!((star.hops, star.host_rate), (1, Rate::gbps(100)));
+        let sizes = PacketSizes::new(1000, 500);
+        let longer = properties(&fabric("{ kind = 'star' }"), sizes, None).unwrap();
+        assert_eq!(longer.base_rtt, Span::us(4) + Span::ps(2 * 80 * (5096 + 500)));
         // Six links of 245 ns and five switches of 600 ns, both ways; 40 ps a byte.
         let clos = of("{ preset = 'poseidon-clos' }");
         assert_eq!(clos.base_rtt, Span::ns(12 * 245 + 10 * 600) + Span::ps(6 * 40 * (4176 + 84)));
@@ -140,7 +145,9 @@ mod tests {
         let transport = "transport = { protocol = 'swift' }";
         let text = format!("duration = '1ms'\nfabric = {text}\n{transport}\n{workload}");
         let plan = load(&text, "x.toml", &[]).unwrap();
-        shortest(&plan.fabric, &plan.workload, &properties(&plan.fabric, None).unwrap())
+        let sizes = PacketSizes::STANDARD;
+        let properties = properties(&plan.fabric, sizes, None).unwrap();
+        shortest(&plan.fabric, &plan.workload, &properties, sizes)
     }
 
     #[test]

@@ -348,7 +348,7 @@ mod tests {
     use super::*;
     use crate::compile::paths;
     use crate::read::tree::{Node, Source};
-    use tidegate_core::Extent;
+    use tidegate_core::{Extent, PacketSizes};
 
     fn chain(switches: u32, more: &str) -> Fabric {
         let text = format!(
@@ -461,7 +461,8 @@ mod tests {
     #[test]
     fn every_need_is_checked() {
         let lacks = |fabric: &Fabric, need| {
-            lack(fabric, &paths::properties(fabric, None).unwrap(), need).map(|lack| lack.found)
+            lack(fabric, &paths::properties(fabric, PacketSizes::STANDARD, None).unwrap(), need)
+                .map(|lack| lack.found)
         };
         let good = chain(8, "ecn = { kmin = '1BDP' }");
         for need in [

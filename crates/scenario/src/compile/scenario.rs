@@ -206,14 +206,6 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
 
     let mut equipped = switch::equip(switch_table, fabric::topology(fabric_table)?, mtu)?;
     let set_bdp = transport_table.find::<u64>("bdp").map(|bytes| bytes as f64);
-    let properties = paths::properties(&equipped.fabric, set_bdp).map_err(|why| {
-        fabric_table.error_found(
-            "kind",
-            why,
-            "a fabric of regular tiers, or one with fewer switches",
-        )
-    })?;
-
     let mut stacks = Stacks::new(transport_table, root.find("protocols").unwrap_or(&[]))?;
     let mut labels = Labels::new();
     let mut warnings = Vec::new();
@@ -254,6 +246,11 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     load::overloads(root.tables("traffic"), &workload.traffic, &equipped.fabric, &mut warnings);
 
     stacks.check_sizes(equipped.fabric.mtu)?;
+    let sizes = stacks.largest_sizes();
+    let properties = paths::properties(&equipped.fabric, sizes, set_bdp).map_err(|why| {
+        let allowed = "a fabric of regular tiers, or one with fewer switches";
+        fabric_table.error_found("kind", why, allowed)
+    })?;
     let requirements = Requirements::of(&stacks, &properties);
     let differ = || paths::differ(&equipped.fabric);
     let routing = requirements.routing(switch_table, differ, &mut warnings)?;

@@ -202,6 +202,11 @@ impl<'a> Stacks<'a> {
         set
     }
 
+    /// The largest sizes of all protocols' packets.
+    pub(crate) fn largest_sizes(&self) -> PacketSizes {
+        PacketSizes::largest(self.iter().map(Stack::sizes))
+    }
+
     /// Refuses headers and control packets that are longer than the payload of a full packet.
     pub(crate) fn check_sizes(&self, mtu: u32) -> Result<(), Error> {
         for stack in self.iter() {

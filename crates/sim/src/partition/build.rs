@@ -125,6 +125,7 @@ pub(crate) fn context(setup: &Setup, routing: &Routing, host: u32) -> HostContex
         nic_rate: routing.nic_rate(host),
         fabric_base_rtt: routing.fabric_base_rtt(),
         fabric_control_rtt: routing.fabric_control_rtt(),
+        sizes: setup.largest_sizes(),
         bdp_bytes: routing.bdp_bytes(host),
         connections: setup.connections,
         // Packets on a circuit can overtake earlier packets in the packet network, and vice versa.

@@ -239,17 +239,17 @@ impl Settings {
 }
 
 /// Time of this number of bytes on all links of the longest path, derived from the two round trips
-/// of the fabric: they differ by a full packet of the usual size in place of a minimum frame.
+/// of the fabric: they differ by a full packet in place of a minimum frame.
 fn links_time(host: &HostContext, bytes: u64) -> Span {
-    let usual = PacketSizes::STANDARD;
-    let between = u64::from(usual.data(host.mtu) - usual.control_bytes).max(1);
+    let sizes = host.sizes;
+    let between = u64::from(sizes.data(host.mtu).saturating_sub(sizes.control_bytes)).max(1);
     let apart = host.fabric_base_rtt.beyond(host.fabric_control_rtt);
     Span::ps((u128::from(apart.as_ps()) * u128::from(bytes) / u128::from(between)) as u64)
 }
 
 /// Round trip of control packets of this size.
 fn control_rtt(host: &HostContext, bytes: u64) -> Span {
-    let usual = u64::from(PacketSizes::STANDARD.control_bytes);
+    let usual = u64::from(host.sizes.control_bytes);
     let more = links_time(host, bytes.saturating_sub(usual)).times(2);
     let less = links_time(host, usual.saturating_sub(bytes)).times(2);
     host.fabric_control_rtt.plus(more).beyond(less)
