@@ -896,12 +896,12 @@ fn warnings_know_flows_and_shares() {
     let near = warned(theta, "kind = 'fat-tree', k = 4", &[(0, 8), (0, 1)]);
     assert!(near.len() == 1 && near[0].contains("tau is"), "{near:?}");
     // The share of each of many flows is a small window.
-    let hpcc = "protocol = 'hpcc', params = { additive = '210B' }";
-    let star = "kind = 'star', hosts = 201";
+    let poseidon = "protocol = 'poseidon', preset = '10g'";
+    let star = "kind = 'star', hosts = 201, host_link = { rate = '10Gbps', delay = '1us' }";
     let many: Vec<(u32, u32)> = (0..200).map(|src| (src, 200)).collect();
-    assert_eq!(warned(hpcc, star, &many[..20]), Vec::<String>::new());
-    let small = warned(hpcc, star, &many);
-    assert!(small.len() == 1 && small[0].contains("initial_window = "), "{small:?}");
+    assert_eq!(warned(poseidon, star, &many[..20]), Vec::<String>::new());
+    let small = warned(poseidon, star, &many);
+    assert!(small.len() == 1 && small[0].contains("set min_cwnd = "), "{small:?}");
     // Windows of a BDP, 48 packets, wait for acknowledgements.
     let thin = |protocol: &str, every: u32| {
         let params = format!("additive = '54B', ack_every = {every}");

@@ -42,10 +42,10 @@
 //!
 //! Many flows on a small BDP stay below the goal of 0.95: 10 and 40 of them use 0.847 and 0.833 of
 //! 10 Gbit/s (1,000 B, links of 1 µs), 100 use 0.905 of 100 Gbit/s (4,096 B). `min_rate` bounds
-//! their number: 100 flows of 100 Mbit/s fill 10 Gbit/s, with a packet of each in the queue. If many
-//! flows start together with large windows, all fall to `min_rate` first: of 200 flows at 100 Gbit/s
-//! (4,096 B) the slowest gets that rate over the first 6 ms (Jain's index 0.871), and 0.33 of its
-//! 0.43 Gbit/s from 10 to 20 ms (0.987).
+//! their number: 100 flows of 100 Mbit/s fill 10 Gbit/s, with a packet of each in the queue. If
+//! many flows start together with large windows, all fall to `min_rate` first: of 200 flows at 100
+//! Gbit/s (4,096 B) the slowest gets that rate over the first 6 ms (Jain's index 0.871), and 0.33
+//! of its 0.43 Gbit/s from 10 to 20 ms (0.987).
 //!
 //! # Differences from the paper
 //!

@@ -23,10 +23,10 @@
 //!   (`window_counts`): by the control's [`WindowRule`](tidegate_core::WindowRule) a packet starts
 //!   if it fits into the window, or if any of the window is left. A window below one packet means
 //!   one packet every `rtt · packet / window` or, if the control declares it, one packet in flight.
-//!   Pacing follows a schedule: a packet that left late
-//!   does not delay the next, up to one gap (without limit for a control that has no window). When
-//!   the pace changes, the pending packet keeps its time, or by the control's default
-//!   (`pending_packet`) moves with the length of its gap.
+//!   Pacing follows a schedule: a packet that left late does not delay the next, up to one gap
+//!   (without limit for a control that has no window). When the pace changes, the pending packet
+//!   keeps its time, or by the control's default (`pending_packet`) moves with the length of its
+//!   gap.
 //! * After **idling** for longer than `restart_after`, a connection's control restarts on the same
 //!   path.
 //! * Connections that may send are served round-robin by packet from a ring, or by bytes left from

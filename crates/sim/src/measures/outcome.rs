@@ -7,7 +7,7 @@ use crate::ids::{self, Step};
 
 /// Version of the engine's semantics. It is part of every cache key, and changes whenever a golden
 /// digest does.
-pub const SEMANTICS: u32 = 6;
+pub const SEMANTICS: u32 = 7;
 
 /// One flow: an explicit one or a generated message.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -297,9 +297,9 @@ impl Outbox {
         same.then_some(connection)
     }
 
-    /// Handles a token, once if links have duplicated it. Packets that are sent without tokens ignore it. A token beyond the end of
-    /// the message shows that the receiver does not know the end, so it does not suppress the next
-    /// notification.
+    /// Handles a token, once if links have duplicated it. Packets that are sent without tokens
+    /// ignore it. A token beyond the end of the message shows that the receiver does not know the
+    /// end, so it does not suppress the next notification.
     #[inline]
     pub(super) fn on_token(&mut self, step: &Step<'_>, host: u32, token: &Token) {
         let Token { connection, lane, generation, packet, .. } = *token;
