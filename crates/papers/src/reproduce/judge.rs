@@ -41,6 +41,13 @@ impl Measured {
         if self.shows_nothing(claim, worst) { Verdict::Deviates } else { worst }
     }
 
+    /// The same under an alternative that changes the control alone. Single seeds do not count,
+    /// because they are judged without alternatives.
+    pub(crate) fn with_control_of(&self, other: &Measured) -> Measured {
+        let range = self.value.map(|value| (value, value));
+        Measured { range, control: other.control, ..*self }
+    }
+
     /// Whether the mean over the seeds is within the tolerance, and the control's is not.
     fn is_within(&self, claim: &Claim) -> bool {
         let verdict = claim.verdict(self.value);
@@ -81,7 +88,7 @@ pub(crate) fn judge(
     let passes = claim.verdict(chosen.control) == Verdict::Reproduced;
     match verdict {
         Verdict::Conditional if chosen.is_within(claim) => {
-            reasons.extend(named("not with", varied, |other| {
+            reasons.extend(named(claim, "not with", varied, |other| {
                 other.verdict(claim) != Verdict::Reproduced
             }));
             if chosen.verdict(claim) != Verdict::Reproduced {
@@ -91,7 +98,7 @@ pub(crate) fn judge(
             }
         }
         Verdict::Conditional => {
-            reasons.extend(named("only with", varied, |other| {
+            reasons.extend(named(claim, "only with", varied, |other| {
                 other.verdict(claim) == Verdict::Reproduced
             }));
         }
@@ -105,7 +112,7 @@ pub(crate) fn judge(
         }
         Verdict::Deviates if chosen.verdict(claim) == Verdict::Direction => {
             reasons.push("as chosen it has the paper's direction".to_owned());
-            reasons.extend(named("not with", varied, |other| {
+            reasons.extend(named(claim, "not with", varied, |other| {
                 other.verdict(claim) == Verdict::Deviates
             }));
         }
@@ -136,11 +143,20 @@ pub(crate) fn judge(
     (verdict, text)
 }
 
-/// Alternatives that satisfy `which`, with their values.
-fn named(how: &str, varied: &[Varied], which: impl Fn(&Measured) -> bool) -> Option<String> {
+/// Alternatives that satisfy `which`, with their values, and those of controls that pass.
+fn named(
+    claim: &Claim,
+    how: &str,
+    varied: &[Varied],
+    which: impl Fn(&Measured) -> bool,
+) -> Option<String> {
     let named = varied.iter().filter_map(|(name, measured)| {
         let measured = measured.as_ref().filter(|measured| which(measured))?;
-        Some(format!("{name} ({})", measured.value.map_or_else(|| "none".to_owned(), digits)))
+        let value = measured.value.map_or_else(|| "none".to_owned(), digits);
+        let passes = measured.shows_nothing(claim, claim.verdict(measured.value));
+        let control = measured.control.filter(|_| passes).map(digits);
+        let control = control.map_or_else(String::new, |of| format!(", and the control has {of}"));
+        Some(format!("{name} ({value}{control})"))
     });
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| format!("{how} {}", named.join(", ")))
@@ -216,6 +232,11 @@ mod tests {
             (seen(7.0, 10.0, 11.0), Some(seen(9.0, 10.0, 11.0)), "Not for every seed"),
             (seen(1.0, 1.0, 1.0), Some(seen(9.0, 10.0, 11.0)), "Only with open: 0 (10)"),
             (Measured { seeds: 1, ..seen(9.0, 9.0, 9.0) }, Some(seen(9.0, 10.0, 11.0)), "one seed"),
+            (
+                seen(9.0, 10.0, 11.0),
+                Some(Measured { control: Some(12.0), ..seen(9.0, 10.0, 11.0) }),
+                "Not with open: 0 (10, and the control has 12).",
+            ),
             (seen(9.0, 10.0, 11.0), None, "1 alternative has not been measured"),
         ] {
             let (held, why) = verdict(chosen, &[varied]);
@@ -265,6 +286,19 @@ mod tests {
         let (held, why) = verdict(next_to(10.0, Some(12.0)), &[Some(next_to(10.0, Some(1.0)))]);
         let expected = "Only with open: 0 (10); as chosen it is inconclusive: another has 12.";
         assert!(held == Verdict::Conditional && why == expected, "{why}");
+    }
+
+    #[test]
+    fn an_alternative_of_the_control_keeps_the_value() {
+        let chosen = seen(7.0, 10.0, 11.0);
+        let other = |control| Measured { control: Some(control), ..seen(3.0, 3.0, 3.0) };
+        for (control, expected) in
+            [(1.0, ""), (12.0, "not with open: 0 (10, and the control has 12); ")]
+        {
+            let (_, why) = verdict(chosen, &[Some(chosen.with_control_of(&other(control)))]);
+            let expected = expected.to_owned() + "not for every seed.";
+            assert!(why.to_lowercase().starts_with(&expected), "{why}");
+        }
     }
 
     #[test]

@@ -333,6 +333,9 @@ pub fn reproduce(
                 if let Some(measured) = measured.filter(|_| options.sensitivity && !options.quick) {
                     fresh.put(kept, measured);
                 }
+                let changes = paper.changes(figure, claim, choice);
+                let measured = measured
+                    .map(|other| if changes { other } else { chosen.with_control_of(&other) });
                 varied.push((paper.choice_name(choice), measured));
             }
             let mut seeds = chosen.seeds;

@@ -111,6 +111,12 @@ impl Paper {
         if open.concerns(figure, run) { &open.instead[choice.1].set } else { &[] }
     }
 
+    /// Whether an alternative changes a run of the claim itself, and not of its control alone.
+    pub(crate) fn changes(&self, figure: &Figure, claim: &Claim, choice: Choice) -> bool {
+        let is_varied = |run: usize| !self.varied(figure, &figure.runs[run], choice).is_empty();
+        claim.asks().flat_map(|ask| figure.asked(ask)).any(is_varied)
+    }
+
     /// Name of an alternative.
     pub(crate) fn choice_name(&self, choice: Choice) -> String {
         let open = &self.opens[choice.0];
@@ -375,6 +381,27 @@ mod tests {
         let [figure] = &paper.figures[..] else { panic!("one figure") };
         let varied = [0, 1].map(|run| paper.varied(figure, &figure.runs[run], (0, 0)).len());
         assert_eq!(varied, [1, 0]);
+    }
+
+    #[test]
+    fn an_alternative_may_change_the_control_alone() {
+        let [one, other] = [0, 1].map(|i| tidegate_algos::Protocol::ALL[i].info().name);
+        let run = |name: &str, protocol: &str| {
+            format!("[[run]]\nname = '{name}'\nprotocol = '{protocol}'\n")
+        };
+        let figure = FIGURE.replace("'rtt', run = 'a'", "'rtt', run = 'b'");
+        let figure = figure.replace("[[run]]\nname = 'a'\n", &(run("a", one) + &run("b", other)));
+        let open = |protocol: &str| {
+            format!(
+                "[[open]]\nname = '{protocol}'\nchosen = ''\nwhy = ''\nprotocols = ['{protocol}']\n\
+                 instead = [{{ name = 'x', set = ['seed=2'] }}]\n"
+            )
+        };
+        let paper = PAPER.to_owned() + &open(one) + &open(other);
+        let paper = Paper::read("x", &[("figure-1", &figure), ("paper", &paper)], false).unwrap();
+        let figure = &paper.figures[0];
+        let changes = [(0, 0), (1, 0)].map(|of| paper.changes(figure, &figure.claims[0], of));
+        assert_eq!(changes, [true, false]);
     }
 
     #[test]
