@@ -273,6 +273,17 @@ impl Claim {
         })
     }
 
+    /// Whether the control fails for any effect: it exchanges the claim's two questions, or
+    /// compares one question with itself.
+    #[cfg(test)]
+    pub(super) fn has_tautological_control(&self) -> bool {
+        let is_same = |one: Option<&Ask>, other: Option<&Ask>| {
+            one.zip(other).is_some_and(|(one, other)| one.runs == other.runs && one.is_like(other))
+        };
+        let ([measure, over, _], [first, second, _]) = (self.own(), self.of_control());
+        is_same(first, second) || is_same(first, over) && is_same(second, measure)
+    }
+
     /// The verdict on a single measured value.
     pub(crate) fn verdict(&self, value: Option<f64>) -> Verdict {
         let within =
@@ -394,6 +405,25 @@ mod tests {
             verdicts,
             [Verdict::Reproduced, Verdict::Direction, Verdict::Deviates, Verdict::Deviates]
         );
+    }
+
+    #[test]
+    fn a_control_that_fails_for_any_effect_is_found() {
+        let is_found = |control: &str| {
+            let text = format!(
+                "name = 'x'\ntext = 'x'\nunit = ''\nform = 'ratio'\ntolerance = 'x'\n\
+                 measure = {{ metric = 'goodput', run = 'a' }}\n\
+                 over = {{ metric = 'goodput', run = 'b' }}\ncontrol = {{ of = 'y'{control} }}"
+            );
+            toml::from_str::<Claim>(&text).unwrap().has_tautological_control()
+        };
+        let [a, b, c] =
+            ["a", "b", "c"].map(|run| format!("{{ metric = 'goodput', run = '{run}' }}"));
+        assert!(is_found(&format!(", measure = {b}, over = {a}")), "exchanged");
+        assert!(is_found(&format!(", measure = {b}")), "one with itself");
+        assert!(!is_found(&format!(", measure = {c}")), "a third run");
+        let earlier = "{ metric = 'goodput', run = 'a', to_ms = 1.0 }";
+        assert!(!is_found(&format!(", measure = {b}, over = {earlier}")), "another question");
     }
 
     #[test]

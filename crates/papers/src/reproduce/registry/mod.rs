@@ -323,6 +323,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn controls_can_pass() {
+        for paper in papers(false).unwrap() {
+            for figure in &paper.figures {
+                for claim in &figure.claims {
+                    assert!(
+                        !claim.has_tautological_control(),
+                        "{}/{}: the control of {} fails for any effect: use a third run",
+                        paper.name,
+                        figure.name,
+                        claim.name
+                    );
+                }
+            }
+        }
+    }
+
     const PAPER: &str = "title = 'X'\nabout = ''\ncost = 10.0\n";
     const FIGURE: &str = "title = 'x'\ntrace_us = 10.0\n[[run]]\nname = 'a'\n[[claim]]\n\
                           name = 'c'\ntext = 'x'\nunit = ''\ntolerance = 'x'\n\
