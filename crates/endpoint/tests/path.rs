@@ -134,7 +134,7 @@ fn busy(config: Config, messages: usize, bytes: usize) -> ([Node; 2], Time) {
     let mut nodes = [1, 2].map(|seed| Node::new(config.clone(), entropy(seed, 0)).unwrap());
     let mut now = Time::ms(1);
     let peer = nodes[0].connect(now, address(1)).unwrap();
-    (0..10).for_each(|_| now = exchange(&mut nodes, now));
+    (0..30).for_each(|_| now = exchange(&mut nodes, now));
     for _ in 0..messages {
         let body = Bytes::from(vec![7; bytes]);
         nodes[0].send(now, peer, &[], body, Terms::default()).unwrap();
@@ -224,4 +224,41 @@ fn idle_session_stays_open() {
 #[test]
 fn clock_leap_is_not_silence() {
     idle(Span::s(10));
+}
+
+/// The base RTT is the minimum of several round trips: a delay of the handshake does not affect it,
+/// nor does a delay of most pings. Messages wait for the measurement.
+#[test]
+fn base_rtt_is_a_minimum_of_round_trips() {
+    let stack = Protocol::named("swift").unwrap().stack();
+    let base = Config::new(stack, Key::new(b"key"), Rate::gbps(1));
+    let base_rtts = |config: &Config, slow: &dyn Fn(usize) -> bool| {
+        let mut nodes = [1, 2].map(|seed| Node::new(config.clone(), entropy(seed, 0)).unwrap());
+        let mut now = Time::ms(1);
+        let peer = nodes[0].connect(now, address(1)).unwrap();
+        let body = Bytes::from_static(b"one packet");
+        nodes[0].send(now, peer, &[], body, Terms::default()).unwrap();
+        let (mut steps, mut measured) = (0, None);
+        loop {
+            now += if slow(steps) { Span::ms(5) } else { Span::ZERO };
+            now = exchange(&mut nodes, now);
+            measured = measured.or_else(|| nodes[0].has_measured(peer).then_some(steps));
+            steps += 1;
+            let mut events = std::iter::from_fn(|| nodes[1].event());
+            if events.any(|event| matches!(event, Event::Arrived(..))) {
+                let used = nodes.each_ref().map(|node| node.used_base_rtt().unwrap());
+                return (used, measured.unwrap(), steps);
+            }
+            assert!(steps < 100, "no message arrived");
+        }
+    };
+    let (quiet, measured, arrived) = base_rtts(&base, &|_| false);
+    assert!(measured < arrived && quiet[0] < Span::us(100), "{quiet:?} {measured} {arrived}");
+    // Only two of the round trips are quick.
+    let (busy, ..) = base_rtts(&base, &|step| step < 10);
+    assert_eq!(busy, quiet);
+    let set = Config { base_rtt: Some(Span::us(70)), ..base };
+    let (used, measured, arrived) = base_rtts(&set, &|_| true);
+    assert_eq!(used, [Span::us(70); 2]);
+    assert!(measured < 4 && arrived < 6, "no measurement: {measured}, {arrived}");
 }

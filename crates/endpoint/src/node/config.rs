@@ -35,8 +35,8 @@ pub struct Config {
     pub rate: Rate,
     /// Bytes of UDP payload of a full packet: the same on all hosts.
     pub datagram: usize,
-    /// Base RTT of a full packet and its answer without queueing; `None`: as measured by the first
-    /// handshake.
+    /// Base RTT of a full packet and its answer without queueing; `None`: the minimum of several
+    /// round trips, measured when the first session opens.
     pub base_rtt: Option<Span>,
     /// The same for minimum packets; `None`: derived from the base RTT.
     pub control_rtt: Option<Span>,

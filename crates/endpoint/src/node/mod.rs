@@ -122,6 +122,8 @@ pub struct Node {
     answered: handshake::Answered,
     /// Created with the first session, which measures the RTT.
     endpoint: Option<Endpoint>,
+    /// Whether the transport has had a message or a packet.
+    is_used: bool,
     context: HostContext,
     peers: Peers,
     outbox: Outbox,
@@ -158,6 +160,7 @@ impl Node {
             cookies: Cookies::new(&secret),
             answered: handshake::Answered::default(),
             endpoint: None,
+            is_used: false,
             peers: Peers::new(config.limits.peers),
             outbox: Outbox::default(),
             spare: Spare::default(),
@@ -209,6 +212,12 @@ impl Node {
     /// The minimum RTT to a peer, of a full datagram and a short answer.
     pub fn base_rtt(&self, peer: PeerId) -> Option<Span> {
         self.peers.get(peer).map(|peer| peer.rtt).filter(|&rtt| rtt < Span::FOREVER)
+    }
+
+    /// The base RTT that the transport uses: the configured one, or the minimum that the first
+    /// session measured; `None` before.
+    pub fn used_base_rtt(&self) -> Option<Span> {
+        self.endpoint.as_ref().map(|_| self.context.fabric_base_rtt)
     }
 
     /// Why the path to a peer is outside the design range of the protocol, by the properties that

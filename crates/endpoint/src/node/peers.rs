@@ -72,6 +72,10 @@ pub(super) struct Open {
     /// [half-open](Open::is_established).
     pub(super) carries: bool,
     pub(super) probes: u32,
+    /// Number of measured RTTs, when the measurement ends at the latest, and whether it has ended.
+    pub(super) samples: u32,
+    pub(super) measure_until: Time,
+    pub(super) is_measured: bool,
     /// A possible new address of the peer, with the token and the time of the ping to it.
     pub(super) moved: Option<(SocketAddr, u64, Time)>,
     pub(super) asked_to_end: u32,
@@ -260,6 +264,9 @@ impl Open {
             incoming: BTreeMap::new(),
             carries: false,
             probes: 0,
+            samples: 0,
+            measure_until: Time::ZERO,
+            is_measured: false,
             moved: None,
             asked_to_end: 0,
             pinged: None,

@@ -6,6 +6,11 @@ use crate::session::header::control::Close;
 /// Number and interval of probes that test whether the path carries full datagrams.
 const PROBES: u32 = 12;
 const PROBE_AGAIN: Span = Span::ms(100);
+/// Number of RTTs of which the minimum is the base RTT, and the maximum duration of this
+/// measurement. Each RTT contains the time until both processes get a core, which is milliseconds
+/// on a busy machine; the minimum excludes most of it.
+const RTT_SAMPLES: u32 = 8;
+const MEASURE_AT_MOST: Span = PROBE_AGAIN;
 /// A half-open session ends if nothing arrives from the peer for this time.
 pub(super) const HALF_OPEN_TIMEOUT: Span = PROBE_AGAIN.times(PROBES as u64);
 /// Number and interval of pings to a peer that, by a `Reset`, no longer knows the session.
@@ -28,8 +33,45 @@ impl Node {
         self.endpoint = Some(Endpoint::new(&self.config.stack, &self.context));
     }
 
+    /// Whether the RTT to a peer is configured, or was measured as often as is planned. Messages to
+    /// the peer wait until then.
+    pub fn has_measured(&self, peer: PeerId) -> bool {
+        self.peers.get(peer).is_some() && self.is_measured(peer.number)
+    }
+
+    fn is_measured(&self, number: u32) -> bool {
+        let measured = |peer: &Peer| matches!(&peer.state, State::Open(open) if open.is_measured);
+        self.config.base_rtt.is_some() || self.peers.at(number).is_some_and(measured)
+    }
+
+    /// Measures the RTT to a peer again, or ends the measurement.
+    fn measure(&mut self, now: Time, number: u32) {
+        let Some(Peer { state: State::Open(open), due, .. }) = self.peers.at_mut(number) else {
+            return;
+        };
+        open.samples += 1;
+        if open.samples < RTT_SAMPLES && now < open.measure_until && self.config.base_rtt.is_none()
+        {
+            *due = open.measure_until;
+            self.timer = self.timer.min(*due);
+            self.send_ping(now, number, true);
+        } else {
+            self.end_measurement(now, number);
+        }
+    }
+
+    fn end_measurement(&mut self, now: Time, number: u32) {
+        if let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(number) {
+            open.is_measured = true;
+            self.submit_to(now, number);
+        }
+    }
+
     /// Submits the waiting messages of a peer to the transport, as far as the peer has room.
     pub(super) fn submit_to(&mut self, now: Time, number: u32) {
+        if !self.is_measured(number) {
+            return;
+        }
         while let Some(peer) = self.peers.at_mut(number)
             && let State::Open(open) = &mut peer.state
             && open.is_established()
@@ -57,6 +99,7 @@ impl Node {
             let paths =
                 Paths { peers: &self.peers, context: &self.context, hops: self.config.hops };
             let handle = endpoint.submit(now, message, &paths);
+            self.is_used = true;
             self.outbox.submitted(id, handle);
             self.unasked = true;
         }
@@ -68,16 +111,20 @@ impl Node {
         (since >= self.leapt_at).then_some(now.since(since).beyond(held).max(Span::ps(1)))
     }
 
-    /// Handles a measured RTT. The first one creates the transport.
+    /// Handles a measured RTT. The first one creates the transport; a shorter one creates it again
+    /// until it is used.
     pub(super) fn on_rtt(&mut self, now: Time, number: u32, rtt: Span) {
         if let Some(peer) = self.peers.at_mut(number) {
             peer.rtt = peer.rtt.min(rtt);
         }
+        let is_shorter = self.config.base_rtt.is_none() && rtt < self.context.fabric_base_rtt;
         if self.endpoint.is_none() {
             self.begin(rtt);
             // Messages to all peers may have waited for the transport.
             let all: Vec<u32> = self.peers.iter().map(|(number, _)| number).collect();
             all.into_iter().for_each(|number| self.submit_to(now, number));
+        } else if is_shorter && !self.is_used {
+            self.begin(rtt);
         }
     }
 
@@ -137,6 +184,9 @@ impl Node {
     /// RTT.
     pub(super) fn probe(&mut self, now: Time, number: u32) {
         if let Some(Peer { state: State::Open(open), due, .. }) = self.peers.at_mut(number) {
+            if open.probes == 0 {
+                open.measure_until = now.after(MEASURE_AT_MOST);
+            }
             open.probes += 1;
             *due = now.after(PROBE_AGAIN);
             self.timer = self.timer.min(*due);
@@ -204,8 +254,12 @@ impl Node {
                     let is_full = token & 1 == 1;
                     open.carries |= is_full;
                     // A short ping returns faster than a full packet.
-                    if is_full && let Some(rtt) = self.round_trip(at, now, held) {
-                        self.on_rtt(now, number, rtt);
+                    if is_full {
+                        let rtt = self.round_trip(at, now, held);
+                        rtt.into_iter().for_each(|rtt| self.on_rtt(now, number, rtt));
+                        if !self.is_measured(number) {
+                            self.measure(now, number);
+                        }
                     }
                 }
             }
@@ -278,6 +332,11 @@ impl Node {
             }
             return self.probe(now, number);
         }
+        if !open.is_measured {
+            self.end_measurement(now, number);
+        }
+        let Some(peer) = self.peers.at_mut(number) else { return };
+        let State::Open(open) = &mut peer.state else { return };
         if peer.closing && peer.waiting.is_empty() && open.in_flight == 0 {
             if open.asked_to_end >= ENDS {
                 return self.remove_peer(number, Gone::Closed);

@@ -115,6 +115,7 @@ impl Node {
             packet.body.sent_at = packet.body.sent_at.after(held);
         }
         let Some(endpoint) = &mut self.endpoint else { return };
+        self.is_used = true;
         let mut reports = Reports {
             peers: &mut self.peers,
             outbox: &mut self.outbox,

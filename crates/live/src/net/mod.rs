@@ -279,6 +279,8 @@ impl Endpoint {
             rate_gbps: rate.as_bps() as f64 / 1e9,
             datagram_bytes: config.datagram as u64,
             params: set.clone(),
+            base_rtt_us: None,
+            base_rtt_measured: options.base_rtt.is_none(),
         };
         let entropy = node::entropy().map_err(|why| Error::Run(why.to_string()))?;
         let node = Node::new(config, entropy).map_err(|why| misconfigured(&why))?;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use tidegate_endpoint::node::Counters;
+use tidegate_core::Span;
+use tidegate_endpoint::node::{Counters, Node};
 
 use super::intervals::Interval;
 use tidegate_runs::machine::Stopwatch;
@@ -59,6 +60,18 @@ pub struct Settings {
     pub datagram_bytes: u64,
     /// Parameters of the protocol that differ from those of simulated fabrics.
     pub params: Vec<String>,
+    /// The base RTT that the protocol uses; null without a session.
+    pub base_rtt_us: Option<f64>,
+    /// Whether it was measured, not set.
+    pub base_rtt_measured: bool,
+}
+
+impl Settings {
+    /// Adds the base RTT that a node uses.
+    pub(super) fn with_base_rtt(self, node: &Node) -> Settings {
+        let base_rtt_us = node.used_base_rtt().map(Span::as_us_f64);
+        Settings { base_rtt_us, ..self }
+    }
 }
 
 /// Resources that the run used.

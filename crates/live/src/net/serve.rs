@@ -1,6 +1,6 @@
 //! Receives messages and answers requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -53,6 +53,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     let mut base_rtt = None;
     let mut over = false;
     let mut peers = BTreeMap::new();
+    let mut silent = BTreeSet::new();
     let mut warnings = Vec::new();
     let zeros = Bytes::from(vec![0; MOST_REPLY]);
     while !over && !options.interrupted.load(Ordering::Relaxed) {
@@ -76,19 +77,22 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                         peers.insert(peer, from);
                         notice(&format!("{from} opened a session"));
                     }
-                    if warnings.is_empty() {
-                        warnings.extend(warned(&driver.node, peer, protocol, notice));
-                    }
+                    silent.insert(peer);
                 }
                 Event::Gone(peer, why) => {
                     let ended = matches!(why, Gone::Closed | Gone::ClosedByPeer);
                     let how = if ended { "closed its session" } else { "is gone" };
+                    silent.remove(&peer);
                     if let Some(from) = peers.remove(&peer) {
                         notice(&format!("{from} {how}"));
                     }
                     over |= options.once;
                 }
                 Event::Arrived(peer, message) => {
+                    // The base RTT of its path has been measured.
+                    if silent.remove(&peer) && warnings.is_empty() {
+                        warnings.extend(warned(&driver.node, peer, protocol, notice));
+                    }
                     let parsed = Head::parse(&message).ok();
                     received += parsed.as_ref().map_or(0, |(_, body)| body.len() as u64);
                     driver.node.taken(now, peer, message.len() as u64);
@@ -127,7 +131,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
         name: "serve",
         real: true,
         protocols: [protocol.to_owned()],
-        settings,
+        settings: settings.with_base_rtt(&driver.node),
         warnings,
         seconds,
         engine: NetEngine::of(&stopwatch),
