@@ -57,6 +57,9 @@ impl Course {
     }
 }
 
+/// Maximum length of a label: it is a cell of every table.
+const MOST_LABEL: usize = 200;
+
 /// Labels of flows by number, each with the weight of its messages if the scenario sets one. The
 /// first label is empty (unlabelled).
 #[derive(Debug)]
@@ -91,6 +94,11 @@ impl Labels {
             return Err(
                 table.error(key, "another label: \"all\" is reserved for the results of all flows")
             );
+        }
+        let length = label.chars().count();
+        if length > MOST_LABEL {
+            let expected = format!("a label of at most {MOST_LABEL} characters, not {length}");
+            return Err(table.error(key, expected));
         }
         let known = self.0.iter().position(|(known, _)| known == label);
         let number = known.unwrap_or_else(|| {
