@@ -196,7 +196,12 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<u64, Why> {
     let expected = || dimension.expected("such as");
     let (number, unit) = split(text.trim());
     let Some(decimal) = Decimal::parse(number) else {
-        return Err(Why { expected: expected(), suggestion: None });
+        let sign = text.trim().strip_prefix(['-', '\u{2212}']).map(|rest| split(rest).0);
+        let expected = match sign.and_then(Decimal::parse) {
+            Some(_) => format!("{} (no negative value)", expected()),
+            None => expected(),
+        };
+        return Err(Why { expected, suggestion: None });
     };
     if let Some(size) = dimension.size(unit)
         && text.trim().len() == text.len()
