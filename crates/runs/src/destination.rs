@@ -36,6 +36,14 @@ impl Destination {
     /// When it is not a folder, holds results and `force` is not set, another process writes there,
     /// or it cannot be created.
     pub fn open(out: &Path, force: bool) -> Result<Destination, Error> {
+        if out.is_symlink() && !out.exists() {
+            let message = format!(
+                "{} is a symbolic link to a folder that does not exist: create that folder, remove \
+                 the link, or choose another folder",
+                out.display()
+            );
+            return Err(Error::Usage { option: "--out", message });
+        }
         if out.exists() && !out.is_dir() {
             let message = format!("{} is not a folder", out.display());
             return Err(Error::Usage { option: "--out", message });
