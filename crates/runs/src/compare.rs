@@ -177,7 +177,29 @@ pub(crate) fn plans(
             other => other,
         })
     };
-    protocols.iter().map(plan).collect()
+    let planned: Vec<_> = protocols.iter().map(plan).collect();
+    let is_fit = |planned: &Result<Plan, Error>| !matches!(planned, Err(Error::Scenario(_)));
+    let fit: Vec<&str> = protocols
+        .iter()
+        .zip(&planned)
+        .filter(|(_, one)| is_fit(one))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let command = match scenario {
+        Source::File(path) if !fit.is_empty() => {
+            let path = path.display();
+            format!(
+                "\nto compare the others: tidegate compare {path} --protocols {}",
+                fit.join(",")
+            )
+        }
+        _ => String::new(),
+    };
+    let others = |error| match error {
+        Error::Scenario(message) => Error::Scenario(message + &command),
+        other => other,
+    };
+    planned.into_iter().collect::<Result<_, Error>>().map_err(others)
 }
 
 /// Checks what all protocols share, including the scenario's own protocol.
