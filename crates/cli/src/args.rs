@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::options::*;
@@ -11,12 +11,27 @@ use crate::reproduce::{Report, Reproduce};
 use crate::sweep::SweepArgs;
 use crate::switch::Switch;
 
+/// Maximum width of help.
+const WIDTH: usize = 100;
+
 /// Simulates and compares datacenter transports.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "tidegate", version, max_term_width = WIDTH, arg_required_else_help = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Args {
+    /// Parses the words of a command line. Help is at most `width` columns wide.
+    pub(crate) fn parsed(words: Vec<OsString>, width: Option<usize>) -> Result<Args, clap::Error> {
+        let command = Args::command();
+        let command = match width {
+            Some(width) => command.term_width(width.min(WIDTH)),
+            None => command,
+        };
+        Args::from_arg_matches(&command.try_get_matches_from(words)?)
+    }
 }
 
 #[derive(Debug, Subcommand)]

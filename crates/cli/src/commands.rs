@@ -8,6 +8,7 @@ use tidegate_workbench::{
 use crate::args::{Args, Command};
 use crate::engine::Threads;
 use crate::format::{bytes, shown};
+use crate::grid::prose;
 use crate::interrupt::interrupt_flag;
 use crate::options::{
     ALL, Exchanged, Packets, RunArgs, Scenario, Verbosity, check_force, runnable,
@@ -70,7 +71,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
         Command::New { fabric: None } => {
             let width = workbench::templates().map(str::len).max().unwrap_or(0);
             let line = |name| format!("{name:width$}  {}\n", workbench::template_summary(name));
-            Ok(workbench::templates().map(line).collect())
+            Ok(prose(&workbench::templates().map(line).collect::<String>()))
         }
         Command::Import { files, fabric, exchanged: Exchanged { format, out, force } } => {
             let made = workbench::import(format, &files, fabric.as_deref(), &out, force)?;

@@ -21,8 +21,20 @@ pub(crate) fn width() -> Option<usize> {
         return None;
     }
     let set = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
-    let own = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    set.filter(|columns| *columns > 0).or_else(own)
+    set.filter(|columns| *columns > 0).or_else(actual_width)
+}
+
+/// The width of the terminal on stdout, also if its height is unknown, as after `stty cols 80` on a
+/// new pseudo-terminal.
+#[cfg(unix)]
+fn actual_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+#[cfg(not(unix))]
+fn actual_width() -> Option<usize> {
+    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
 }
 
 /// A table with the layout of its columns.

@@ -33,7 +33,6 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
 #[cfg(unix)]
 use signal_hook::{consts::SIGXFSZ, flag::register};
 use tidegate_workbench::{Error, Ranks};
@@ -49,7 +48,7 @@ pub const REVISION: &str = env!("TIDEGATE_GIT_REVISION");
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     tidegate_workbench::set_revision(REVISION);
     survive_full_files();
-    let args = match args::Args::try_parse_from(args::rejoined(args.into_iter())) {
+    let args = match args::Args::parsed(args::rejoined(args.into_iter()), grid::width()) {
         Ok(args) => args,
         Err(error) => {
             // clap returns help and version as errors, too. A closed pipe is not an error.
