@@ -41,13 +41,16 @@ pub(crate) struct Testbed {
 /// The path of this program, which is started for each host. The command that Python installs
 /// cannot be used.
 pub(crate) fn program() -> Result<PathBuf> {
-    let program = std::env::current_exe().ok();
-    let is_ours = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "tidegate");
-    program.filter(is_ours).ok_or_else(|| {
-        let why = "a testbed starts the binary `tidegate` for each host, but this program is \
-                   another one: run `cargo build --release -p tidegate-cli` and use that binary";
-        Error::Run(why.to_owned())
-    })
+    let program = std::env::current_exe().map_err(|why| Error::Run(why.to_string()))?;
+    if program.file_stem().is_some_and(|stem| stem == "tidegate") {
+        return Ok(program);
+    }
+    Err(Error::Run(format!(
+        "a testbed starts the binary `tidegate` for each host, but this program is {}: rename it \
+         to tidegate if it is a copy of that binary, or run `cargo build --release -p \
+         tidegate-cli`",
+        program.display()
+    )))
 }
 
 /// Runs a scenario on a testbed and returns the output for stdout.
