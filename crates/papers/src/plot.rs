@@ -46,6 +46,9 @@ pub struct Plot {
     /// Values of the paper, drawn beside the measured ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<PaperMark>,
+    /// Number of values and meaning of bands; exported figures show it below the x axis.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
 }
 
 /// Display of a distribution.

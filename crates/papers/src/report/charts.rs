@@ -74,18 +74,20 @@ fn of_label(
     let mut plots = vec![slowdowns(all, label), single(all, label)];
     let known = |value: Option<Fixed>, hidden: bool| value.filter(|_| !hidden);
     let quantities: [(&str, &str, Quantity); 4] = [
-        ("Slowdown by size, median", "slowdown", &|fct| {
+        ("Slowdown by size, median", "slowdown, median", &|fct| {
             known(fct.slowdown.p50, fct.hides_slowdown(500))
         }),
-        ("Slowdown by size, 99th percentile", "slowdown", &|fct| {
+        ("Slowdown by size, 99th percentile", "slowdown, 99th percentile", &|fct| {
             known(fct.slowdown.p99, fct.hides_slowdown(10))
         }),
-        ("Completion time by size, median", "completion time (µs)", &|fct| {
+        ("Completion time by size, median", "completion time, median (µs)", &|fct| {
             known(fct.p50_us, fct.hides(500))
         }),
-        ("Completion time by size, 99th percentile", "completion time (µs)", &|fct| {
-            known(fct.p99_us, fct.hides(10))
-        }),
+        (
+            "Completion time by size, 99th percentile",
+            "completion time, 99th percentile (µs)",
+            &|fct| known(fct.p99_us, fct.hides(10)),
+        ),
     ];
     plots.extend(quantities.map(|(title, unit, of)| Plot {
         title: title.to_owned(),
@@ -96,9 +98,29 @@ fn of_label(
     }));
     for plot in &mut plots {
         plot.title = titled(&plot.title, label);
+        plot.note = note(all, Some(label));
         plot.lines.iter_mut().for_each(|line| line.label = Some(label.to_owned()));
     }
     plots
+}
+
+/// Numbers of messages with a label and of runs, and the meaning of the band.
+pub(crate) fn note(all: &[Configuration<'_>], label: Option<&str>) -> String {
+    let counts = |of: &dyn Fn(&Configuration<'_>) -> u64| {
+        let (least, most) =
+            all.iter().map(of).fold((u64::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
+        if least == most { most.to_string() } else { format!("{least} to {most}") }
+    };
+    let of_run = |run: &&Run, label| fct(&run.summary, label).map_or(0, |fct| fct.count);
+    let messages = label.map_or_else(String::new, |label| {
+        let n = counts(&|one| one.runs.iter().map(|run| of_run(run, label)).sum());
+        format!("{n} messages, ")
+    });
+    let seeds = counts(&|one| one.runs.len() as u64);
+    match &*seeds {
+        "1" => format!("n: {messages}1 seed"),
+        _ => format!("n: {messages}{seeds} seeds; band: minimum to maximum over the seeds"),
+    }
 }
 
 /// A line for every configuration in its protocol's colour. A later line of the same protocol is

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_results::{Fixed, Summary};
 use tidegate_scenario::magnitude;
 
-use super::charts::{axis, fct, lines, named};
+use super::charts::{axis, fct, lines, named, note};
 use super::configurations::Configuration;
 use super::differences::{differences, follows_protocol};
 use super::read::Run;
@@ -24,11 +24,11 @@ const LINES_MAX: usize = 24;
 type Quantity = fn(&Summary, &str) -> Option<f64>;
 
 const QUANTITIES: [(&str, &str, bool, Quantity); 3] = [
-    ("Slowdown, 99th percentile", "slowdown", true, |summary, label| {
+    ("Slowdown, 99th percentile", "slowdown, 99th percentile", true, |summary, label| {
         let fct = fct(summary, label).filter(|fct| !fct.hides_slowdown(10))?;
         fct.slowdown.p99.map(Fixed::as_f64)
     }),
-    ("Slowdown, median", "slowdown", true, |summary, label| {
+    ("Slowdown, median", "slowdown, median", true, |summary, label| {
         let fct = fct(summary, label).filter(|fct| !fct.hides_slowdown(500))?;
         fct.slowdown.p50.map(Fixed::as_f64)
     }),
@@ -93,6 +93,7 @@ pub(crate) fn plots(runs: &[Run], all: &[Configuration<'_>]) -> Vec<Plot> {
                 x: axis(&across, false),
                 y: axis(unit, log),
                 lines: lines(&firsts, |one| line(&groups[one.title], label, of)),
+                note: note(all, Some(label)),
                 ..Plot::default()
             }));
         }

@@ -338,8 +338,10 @@ const drawAll = () => {
 
 // The displayed plot as SVG, in ink on white.
 const pictureOf = async (state, title) => {
-  const all = traces(state.plot, state);
-  const layout = layoutOf(state.plot, state, all);
+  const { x, note } = state.plot;
+  const plot = note ? { ...state.plot, x: { ...x, label: `${x.label}. ${note}` } } : state.plot;
+  const all = traces(plot, state);
+  const layout = layoutOf(plot, state, all);
   if (title) {
     layout.title = { text: escapedText(title), font: { size: 13 }, x: 0.02, y: 0.98 };
     layout.margin.t += 26;
