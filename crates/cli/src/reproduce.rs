@@ -1,6 +1,6 @@
 //! `tidegate reproduce` and `tidegate report`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as Group;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -32,6 +32,9 @@ pub(crate) struct Reproduce {
     /// claims change
     #[arg(long, requires = "out", conflicts_with = "list")]
     sensitivity: bool,
+    /// Only list the figures with their runs and cached runs, and estimate the time
+    #[arg(long, conflicts_with_all = ["list", "check"])]
+    dry_run: bool,
     /// Write claims, figures and a report to this folder; it is created
     #[arg(long, value_name = "DIR", value_parser = folder())]
     out: Option<PathBuf>,
@@ -103,9 +106,12 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
         let figures = workbench::figures(what)?;
         return Ok(if args.json { pretty(&figures) } else { list(&figures) });
     }
+    let cache = args.kept.folder(args.verbosity)?;
+    if args.dry_run {
+        return dry_run(args, cache.as_deref());
+    }
     let destination =
         args.out.as_ref().map(|out| workbench::Destination::open(out, args.force)).transpose()?;
-    let cache = args.kept.folder(args.verbosity)?;
     let total = Total::of(0, args.verbosity);
     let update = |step: &workbench::Step<'_>| {
         if args.verbosity.verbose {
@@ -150,9 +156,35 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     Ok(text)
 }
 
+/// Lists figures with their runs, and the cost of all.
+fn dry_run(args: &Reproduce, cache: Option<&Path>) -> Result<String> {
+    let options = ReproduceOptions {
+        quick: args.quick,
+        sensitivity: args.sensitivity,
+        threads: args.threads.map(usize::from),
+        cache,
+        ..ReproduceOptions::default()
+    };
+    let (figures, all) = workbench::forecast_reproduction(args.what.as_deref(), &options)?;
+    if args.json {
+        return Ok(pretty(&serde_json::json!({ "figures": figures, "total": all })));
+    }
+    let mut table = new(&["figure", "runs", "cached", "description"], 1);
+    for figure in figures {
+        table.add_row([
+            format!("{}/{}", figure.paper, figure.figure),
+            figure.runs.to_string(),
+            figure.kept.to_string(),
+            figure.title,
+        ]);
+    }
+    Ok(format!("{}\n{}\n", drawn(&table), forecast_text(&all)))
+}
+
 /// Runs `tidegate report`.
 pub(crate) fn report(args: &Report) -> Result<String> {
-    let page = workbench::report(&args.folders)?;
+    let warn = |warning: &str| print_stderr(&format!("warning: {warning}"));
+    let page = workbench::report(&args.folders, &warn)?;
     let path = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));
     let shown = |path: &PathBuf| shown(&path.display().to_string());
     let mut text = String::new();

@@ -9,7 +9,7 @@ use tidegate_workbench::{
 };
 
 use crate::aggregate::{GroupRow, Of, View, all_tables, legend};
-use crate::format::{bytes, clock, shown};
+use crate::format::{bytes, clock, digits, shown};
 use crate::grid::prose;
 use crate::interrupt::interrupt_flag;
 use crate::options::{ALL, CacheArgs, RunArgs, check_force, runnable};
@@ -162,9 +162,13 @@ pub(crate) fn takes(forecast: &SweepForecast) -> String {
     let time = if wall_seconds < 1.0 { "less than a second".to_owned() } else { clock(time) };
     let threads = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
     let tried = if probes == 1 { "1 run".to_owned() } else { format!("{probes} runs") };
+    let drain = match forecast.drain_max_seconds {
+        0.0 => String::new(),
+        seconds => format!(", without the drain of at most {} ms", digits(seconds * 1e3)),
+    };
     format!(
         "about {:.0} M packet-hops, {time} on {threads}, and {} of memory; estimated from the \
-         beginning of {tried}",
+         beginning of {tried}{drain}",
         forecast.packet_hops / 1e6,
         bytes(forecast.memory_bytes.map(|bytes| bytes as f64)),
     )
@@ -227,11 +231,13 @@ mod tests {
             memory_bytes: Some(120_000_000),
             threads: 2,
             probes: 6,
+            drain_max_seconds: 0.02,
         };
         assert_eq!(
             forecast_text(&forecast),
             "84 runs, 12 of them cached. The others need about 1234 M packet-hops, 3:05 on 2 \
-             threads, and 120 MB of memory; estimated from the beginning of 6 runs.\n"
+             threads, and 120 MB of memory; estimated from the beginning of 6 runs, \
+             without the drain of at most 20.0 ms.\n"
         );
         let done = SweepForecast { kept: 84, probes: 0, ..forecast };
         assert!(forecast_text(&done).ends_with("84 of them cached: nothing remains to run.\n"));

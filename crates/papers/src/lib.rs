@@ -14,9 +14,9 @@ pub use conditions::conditions;
 pub use plot::PALETTE;
 pub use report::{FigureWidth, report, reproduction_files, write_pdf, write_report, write_svg};
 pub use reproduce::{
-    Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureText, Forecast,
+    Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns, FigureText, Forecast,
     PaperRecord, PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step,
-    StepListener, Verdict, figures, reproduce,
+    StepListener, Verdict, figures, forecast_reproduction, reproduce,
 };
 #[cfg(test)]
 use tidegate_runs::{ProtocolEntry, RunOptions, protocols, run};

@@ -35,7 +35,7 @@ use tidegate_results::Partial;
 use crate::reproduce::Reproduction;
 use data::Data;
 use means::Means;
-use read::Found;
+use read::{Found, Run};
 use tidegate_runs::Error;
 use tidegate_runs::destination::{CLAIMS, FIGURES, PLOTS};
 
@@ -44,13 +44,15 @@ const DRAWN_MAX: usize = 16;
 
 /// A page about the results in `folders`: runs, comparisons, sweeps and reproductions.
 ///
+/// `warn` receives the files and folders that are missing; the page lists them, too.
+///
 /// # Errors
 /// When a folder holds no results, or the results cannot be read.
-pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
+pub fn report(folders: &[PathBuf], warn: &dyn Fn(&str)) -> Result<String, Error> {
     let (mut runs, mut all_means, mut reproductions) = (Vec::new(), Vec::new(), Vec::new());
-    let mut warnings: Vec<String> = Vec::new();
+    let (mut warnings, mut lacking) = (Vec::new(), Vec::new());
     for folder in folders {
-        if folder.is_file() {
+        if folder.exists() && !folder.is_dir() {
             let path = folder.display();
             let message = format!(
                 "{path} is a file, and a report is made from folders of results: name the folder \
@@ -58,24 +60,35 @@ pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
             );
             let message = match folder.extension() {
                 Some(ending) if ending == "toml" => message,
-                _ => format!("{path} is a file, and a report is made from folders of results"),
+                _ => format!(
+                    "{path} is not a folder, and a report is made from folders of results: name \
+                     a folder that --out has written"
+                ),
             };
             return Err(Error::Usage { option: "report", message });
         }
         if let Some(reproduction) = read::reproduction(folder)? {
             reproductions.push(reproduction);
         } else if let Some(mut means) = Means::read(folder)? {
-            for below in means.folders(folder) {
-                runs.extend(read::runs(&below)?);
+            let (there, missing) = means.folders(folder);
+            lacking.extend(missing);
+            for below in there {
+                runs.extend(read::runs(&below, &mut lacking)?);
             }
             // Warnings of the runs appear in the section of the runs.
             let own = || runs.iter().flat_map(|run| &run.summary.warnings);
             means.warnings.retain(|text| !own().any(|own| text.ends_with(own.as_str())));
             all_means.push(means);
         } else {
-            runs.extend(read::runs(folder)?);
+            runs.extend(read::runs(folder, &mut lacking)?);
             warnings.extend(read::warnings_of_comparison(folder)?);
         }
+    }
+    lacking.extend(runs.iter().flat_map(Run::missing_files));
+    for path in lacking {
+        let warning = format!("{} is missing: the page lacks its content", path.display());
+        warn(&warning);
+        warnings.push(warning);
     }
     read::name_apart(&mut runs);
     let mut names: Vec<&str> = Vec::new();

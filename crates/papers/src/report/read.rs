@@ -41,6 +41,12 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// The missing files among those that every run writes.
+    pub(crate) fn missing_files(&self) -> Vec<PathBuf> {
+        let files = ["manifest.json", "flows.parquet"].map(|name| self.folder.join(name));
+        files.into_iter().filter(|path| !path.exists()).collect()
+    }
+
     /// Loads the flows, and the samples if `with_series`. With a hundred runs, loading is too slow
     /// for those that are not drawn.
     pub(crate) fn load(&mut self, with_series: bool) -> Result<(), Error> {
@@ -88,8 +94,9 @@ pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
     Ok(Some(Found { claims, papers, pictures }))
 }
 
-/// The runs in a folder: its own run, or those of a comparison in its subfolders.
-pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
+/// The runs in a folder: its own run, or those of a comparison in its subfolders. Adds the
+/// summaries that the comparison lacks to `lacking`.
+pub(crate) fn runs(folder: &Path, lacking: &mut Vec<PathBuf>) -> Result<Vec<Run>, Error> {
     if let Some(run) = run(folder)? {
         return Ok(vec![run]);
     }
@@ -100,9 +107,14 @@ pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
         below = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
         below.sort();
     }
+    let is_listed = !compared(folder).is_empty();
     let mut found = Vec::new();
     for path in below {
-        found.extend(run(&path)?);
+        let run = run(&path)?;
+        if run.is_none() && is_listed {
+            lacking.push(path.join("summary.json"));
+        }
+        found.extend(run);
     }
     if found.is_empty() {
         return Err(wrong(

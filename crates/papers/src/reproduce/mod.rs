@@ -60,7 +60,7 @@ pub struct Step<'a> {
 pub type StepListener<'a> = &'a (dyn Fn(&Step<'_>) + Sync);
 
 /// Cost of a reproduction, before it starts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Forecast {
     /// All runs.
     pub runs: usize,
@@ -107,6 +107,21 @@ impl ReproduceOptions<'_> {
     fn is_interrupted(&self) -> bool {
         self.interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
+}
+
+/// The runs of a figure, before they start. Figures may share runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct FigureRuns {
+    /// The paper's name on the command line.
+    pub paper: String,
+    /// Name of the figure.
+    pub figure: String,
+    /// Its title.
+    pub title: String,
+    /// Number of its runs, with all seeds.
+    pub runs: usize,
+    /// Number of these that are in the cache.
+    pub kept: usize,
 }
 
 /// A figure in `--list`.
@@ -453,16 +468,53 @@ fn threads(options: &ReproduceOptions<'_>) -> usize {
     options.threads.or_else(machine::cores).unwrap_or(1).max(1)
 }
 
-fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast {
+/// Lists the runs of the figures of `selection`, and their cost together. Nothing runs.
+///
+/// # Errors
+/// When the paper or figure does not exist.
+pub fn forecast_reproduction(
+    selection: Option<&str>,
+    options: &ReproduceOptions<'_>,
+) -> Result<(Vec<FigureRuns>, Forecast), Error> {
+    let papers = registry::papers(options.quick)?;
+    let (figures, mut jobs) = (selected(&papers, selection)?, Jobs::default());
+    let mut requested = Vec::new();
+    for (paper, figure) in figures {
+        let choices = paper.choices().filter(|_| options.sensitivity).map(Some);
+        let mut own = BTreeSet::new();
+        for choice in std::iter::once(None).chain(choices) {
+            own.extend(jobs.request(paper, figure, options.quick, choice)?.into_iter().flatten());
+        }
+        requested.push((paper, figure, own));
+    }
+    let kept = kept(&jobs.jobs, options);
+    let of_figure = |(paper, figure, own): (&Paper, &Figure, BTreeSet<usize>)| FigureRuns {
+        paper: paper.name.clone(),
+        figure: figure.name.clone(),
+        title: figure.title.clone(),
+        runs: own.len(),
+        kept: own.iter().filter(|&&job| kept[job]).count(),
+    };
+    let figures = requested.into_iter().map(of_figure).collect();
+    Ok((figures, forecast(&jobs.jobs, options)))
+}
+
+/// Whether each job is in the cache.
+fn kept(jobs: &[Job], options: &ReproduceOptions<'_>) -> Vec<bool> {
     let cache = Cache::new(options.cache);
-    let is_kept = |job: &&Job| match &job.work {
+    let is_kept = |job: &Job| match &job.work {
         Work::Packets(plan) => cache.has(plan, &job.recording),
         Work::Model(_) => false,
     };
-    let left: Vec<&Job> = jobs.iter().filter(|job| !is_kept(job)).collect();
+    jobs.iter().map(is_kept).collect()
+}
+
+fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast {
+    let kept = kept(jobs, options);
+    let left: Vec<&Job> = jobs.iter().zip(kept).filter(|(_, is)| !is).map(|(job, _)| job).collect();
     let seconds = |real: bool| {
         let those = left.iter().filter(|job| job.recording.real == real);
-        those.map(|job| job.seconds).sum()
+        those.map(|job| job.seconds).fold(0.0, |sum, seconds| sum + seconds)
     };
     Forecast {
         runs: jobs.len(),

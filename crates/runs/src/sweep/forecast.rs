@@ -34,6 +34,9 @@ pub struct SweepForecast {
     pub threads: usize,
     /// Number of trial runs.
     pub probes: usize,
+    /// Longest drain of the trial runs in simulated seconds. The estimate excludes it: a run drains
+    /// only until its messages are complete.
+    pub drain_max_seconds: f64,
 }
 
 /// Maximum number of trial runs.
@@ -50,6 +53,8 @@ struct Probe {
     seconds: f64,
     /// Bytes of its capture.
     captured: f64,
+    /// Its drain in simulated seconds.
+    drain: f64,
 }
 
 /// Up to some share of the simulated time.
@@ -141,6 +146,7 @@ impl SweepForecast {
             memory_bytes: peaks.map(needed),
             threads,
             probes: probes.len(),
+            drain_max_seconds: probes.iter().map(|probe| probe.drain).fold(0.0, f64::max),
         }
     }
 }
@@ -187,7 +193,8 @@ fn probe(
             Err(Error::Interrupted) if !was_interrupted() => {}
             Err(error) => return Err(error),
         }
-        Ok(Probe::of(&points.borrow()))
+        let drain = plan.drain.as_s_f64();
+        Ok(Probe { drain, ..Probe::of(&points.borrow()) })
     })
 }
 
@@ -203,6 +210,7 @@ impl Probe {
             packet_hops: whole(|point| point.packet_hops),
             seconds: whole(|point| point.seconds),
             captured: whole(|point| point.captured),
+            drain: 0.0,
         }
     }
 }
@@ -226,6 +234,7 @@ mod tests {
             packet_hops,
             seconds,
             captured: 0.0,
+            drain: seconds / 1e3,
         });
         // Ten of thirty runs are missing, on four threads; a run adds 50 bytes to 100.
         let ours = SweepForecast::of((30, 10), &probes, 4, Some((100, 150)));
@@ -238,6 +247,7 @@ mod tests {
             memory_bytes: Some(100 + 4 * 50),
             threads: 4,
             probes: 2,
+            drain_max_seconds: 4e-3,
         };
         assert_eq!(ours, expected);
         let few = SweepForecast::of((30, 2), &probes, 4, Some((100, 150)));
