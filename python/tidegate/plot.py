@@ -83,6 +83,8 @@ _SIZES = 10 ** np.arange(3, 8)
 """Lower bounds of size classes in bytes, as in summaries."""
 _NOTHING = 1e-12
 """Tolerance for shares that are zero except for rounding."""
+_MOST_WEIGHT = 2.0
+"""Number of values for which a known value counts on average, from which most are censored."""
 _COLUMNS = ("slowdown", "fct_us")
 """Columns of which distributions can be drawn."""
 
@@ -256,8 +258,14 @@ def _values(run: Run, column: str, label: str | None) -> tuple[Any, Any]:
         shares.append(steps * (len(known) + len(cut)) / len(rows))
     known, steps = np.concatenate(values), np.concatenate(shares)
     order = np.argsort(known, kind="stable")
+    known, steps = known[order], steps[order]
+    # The estimate ends where the values that are at least as large count for more than two each.
+    _, firsts = np.unique(known, return_index=True)
+    weights = np.cumsum(steps[::-1])[::-1] * len(rows) / np.arange(len(steps), 0, -1)
+    unknown = firsts[weights[firsts] > _MOST_WEIGHT + _NOTHING]
+    end = unknown[0] if len(unknown) else len(known)
     # Remove rounding errors around zero.
-    return known[order], np.maximum(1 - np.cumsum(steps[order]), 0)
+    return known[:end], np.maximum(1 - np.cumsum(steps[:end]), 0)
 
 
 def _few(n: int) -> Any:
@@ -386,7 +394,9 @@ def _runs_by_size(
                 reach = one.slowdown.reach
                 if reach is None:  # Older results.
                     reach = 1 - one.unfinished / one.count
-                points.append((places[one.min_bytes], slowdown, reach < share - _NOTHING))
+                is_bound = reach < share - _NOTHING
+                is_maximum = round(1000 * (1 - share)) * one.count < 1000
+                points.append((places[one.min_bytes], slowdown, is_bound or is_maximum))
         _marked(axes, points, title, look)
     return bounds
 
@@ -421,7 +431,7 @@ def _mean_line(axes: Axes, points: Sequence[tuple[float, Metric]], title: str, l
 
     Bands are pale and have outlines with the dash of the line, so that other bands stay visible.
     """
-    _marked(axes, [(at, one.mean, one.is_lower_bound) for at, one in points], title, look)
+    _marked(axes, [(at, one.mean, _is_hollow(one)) for at, one in points], title, look)
     low, high = _interval([one for _, one in points])
     where = [at for at, _ in points]
     axes.fill_between(
@@ -436,6 +446,11 @@ def _mean_line(axes: Axes, points: Sequence[tuple[float, Metric]], title: str, l
     )
 
 
+def _is_hollow(one: Metric) -> bool:
+    """Return whether a value is a lower bound, or a percentile of few values: their maximum."""
+    return one.is_lower_bound or one.is_maximum
+
+
 def _interval(metrics: Sequence[Metric]) -> tuple[Any, Any]:
     """Return the 95 % confidence interval of each mean; a single seed has no interval."""
     least, most = _native.limits(metrics[0].metric) if metrics else (0.0, math.inf)
@@ -447,7 +462,7 @@ def _interval(metrics: Sequence[Metric]) -> tuple[Any, Any]:
 def _marked(
     axes: Axes, points: Sequence[tuple[float, float, bool]], title: str, look: Look
 ) -> None:
-    """Draw a line with markers, which are hollow for lower bounds."""
+    """Draw a line with markers, which are hollow for lower bounds and maxima."""
     x, y = [point[0] for point in points], [point[1] for point in points]
     axes.plot(x, y, label=title, **look.points())
     hollow = [point for point in points if point[2]]
@@ -536,8 +551,9 @@ def metric(
     `label` selects the flows, if several labels have the metric.
 
     Bands and bars are limited to possible values: slowdowns to at least 1, others to at least 0. A
-    hollow marker is a lower bound: too many messages did not finish. Axes are logarithmic if that
-    spreads the values better, as in reports.
+    hollow marker is a lower bound, because too many messages did not finish, or the maximum of
+    fewer than 100 values (1,000 for the 99.9th percentile). Axes are logarithmic if that spreads
+    the values better, as in reports.
     """
     if isinstance(of, Aggregate):
         axes = _protocols_across(_axes(axes), of, name, label)
@@ -565,7 +581,7 @@ def _protocols_across(axes: Axes, of: Aggregate, name: str, label: str | None) -
                 color=look.color,
                 marker=look.marker,
                 markersize=5,
-                markerfacecolor="white" if one.is_lower_bound else look.color,
+                markerfacecolor="white" if _is_hollow(one) else look.color,
                 capsize=3,
                 label=run.protocol,
             )

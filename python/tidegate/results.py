@@ -358,6 +358,7 @@ class Metric:
     difference: Difference | None = None
     min_bytes: int | None = None
     below_bytes: int | None = None
+    is_maximum: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -440,9 +441,20 @@ def _digits(value: float) -> str:
 
 def _shown(one: Metric) -> str:
     """Format a mean like `* 19.8 ± 0.12`; a star marks the best."""
-    bound = "≥ " if one.is_lower_bound else ""
-    value = _digits(one.mean) + _half(one.mean, one.half_width)
-    return f"{'* ' if one.is_best else ''}{bound}{value}"
+    sign = "≥ " if one.is_lower_bound else "max " if one.is_maximum else ""
+    value = _digits(one.mean) + _spread(one)
+    return f"{'* ' if one.is_best else ''}{sign}{value}"
+
+
+def _spread(one: Metric) -> str:
+    """Format half of an interval, or its ends if it is cut at the limits of the quantity."""
+    half = one.half_width or 0.0
+    least, most = _native.limits(one.metric)
+    if not _half(one.mean, half) or least <= one.mean - half <= one.mean + half <= most:
+        return _half(one.mean, half)
+    low = min(max(one.mean - half, least), one.mean)
+    high = max(min(one.mean + half, most), one.mean)
+    return f" [{_digits(low)}, {_digits(high)}]"
 
 
 def _half(mean: float, half: float | None) -> str:

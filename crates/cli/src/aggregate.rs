@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use tidegate_workbench::results::Summary;
-use tidegate_workbench::{Aggregate, Aggregated, Better, Difference, Estimate, METRICS, SeededRun};
+use tidegate_workbench::{
+    Aggregate, Aggregated, Better, Difference, Estimate, METRICS, SeededRun, limits,
+};
 
-use crate::format::{self, BOUND, NONE, label, protocol};
+use crate::format::{self, ANY, MAXIMUM, NONE, label, offered, protocol};
 use crate::grid::{drawn, new, prose};
 use crate::jobs;
 use crate::table::{heading, size_range, titled};
@@ -23,7 +25,8 @@ pub(crate) fn tables(aggregate: &Aggregate, seeds: &str) -> String {
         runs.iter().map(|run| (run.protocol.as_str(), &run.first)).collect();
     let Some((_, first)) = firsts.first() else { return String::new() };
     let count = aggregate.seeds.len();
-    let mut text = heading(first, &format!("{count} seeds ({seeds})"), &firsts);
+    let counted = if count == 1 { "1 seed" } else { &format!("{count} seeds") };
+    let mut text = heading(first, &format!("{counted} ({seeds})"), &firsts);
     let views = [View::Means, View::Differences(aggregate.baseline.as_deref())];
     let titled = |title: &str| titled(title, first);
     let rows = all_tables(&[], usize::MAX, views, |of, view| groups(runs, count, of, view), titled);
@@ -73,7 +76,7 @@ pub(crate) fn all_tables<'a>(
     titled: impl Fn(&str) -> String,
 ) -> String {
     let all: [(&str, Of, Table); 6] = [
-        ("Goodput a flow", Of::Flows, flow_table),
+        ("Goodput per flow", Of::Flows, flow_table),
         ("Messages", Of::Messages, message_table),
         (BY_SIZE, Of::Messages, size_table),
         (jobs::TITLE, Of::Jobs, job_table),
@@ -98,8 +101,9 @@ pub(crate) fn legend(text: &str, seeds: usize, baseline: Option<&str>) -> String
     let mut legend = String::new();
     if seeds > 1 {
         legend.push_str(&format!(
-            "±: half of the 95 % confidence interval over the seeds, by Student's t; seeds: the \
-             number of seeds, out of {seeds}, that have a value.\n"
+            "±: half of the 95 % confidence interval over the seeds, by Student's t; [a, b]: the \
+             interval, if it is cut at the limits of the quantity; seeds: the number of seeds, out \
+             of {seeds}, that have a value.\n"
         ));
     }
     if let Some(baseline) = baseline {
@@ -112,12 +116,11 @@ pub(crate) fn legend(text: &str, seeds: usize, baseline: Option<&str>) -> String
             ),
         });
     }
-    if text.contains(BOUND) {
-        legend.push_str(&format!(
-            "{BOUND}: a lower bound: with some seed, unfinished messages hide the percentile, or \
-             the mean covers finished messages only.\n"
-        ));
-    }
+    legend.push_str(&format::signs(
+        text,
+        "with some seed, unfinished messages hide the percentile, or the mean covers finished \
+         messages only",
+    ));
     if legend.is_empty() { legend } else { format!("\n{legend}") }
 }
 
@@ -229,7 +232,13 @@ impl<'a> GroupRow<'a> {
         if (metric, view) == ("unfinished", View::Means) {
             return format!("{} of {}", self.sum("unfinished"), self.sum("messages"));
         }
-        cell(self.find(metric), self.seeds, view)
+        let cell = cell(self.find(metric), self.seeds, view);
+        match (metric, view, self.find("configured_gbps")) {
+            ("offered_gbps", View::Means, Some(configured)) => {
+                offered(cell, self.find(metric).map(|one| one.mean), Some(configured.mean))
+            }
+            _ => cell,
+        }
     }
 
     /// The sum of a metric over all seeds.
@@ -366,17 +375,25 @@ fn switch_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> St
 fn cell(of: Option<&Aggregated>, seeds: usize, view: View<'_>) -> String {
     let Some(one) = of else { return NONE.to_owned() };
     let unit = format::unit(one.metric, one.unit, one.mean);
-    let some = |n: usize| if n < seeds { format!(" ({n} seeds)") } else { String::new() };
+    let some = |n: usize| match n {
+        n if n == seeds => String::new(),
+        1 => " (1 seed)".to_owned(),
+        n => format!(" ({n} seeds)"),
+    };
     let star = |is: bool| if is { format!("{STAR} ") } else { String::new() };
     if view == View::Means {
         let estimate = Estimate { mean: one.mean, half: one.half_width };
-        let value = format::bound(one.is_lower_bound, format::estimate(estimate, unit, ""));
+        let value = format::estimate(estimate, limits(one.metric), unit, "");
+        let value = match (one.is_lower_bound, one.is_maximum) {
+            (false, true) => format!("{MAXIMUM} {value}"),
+            (is_lower_bound, _) => format::bound(is_lower_bound, value),
+        };
         return format!("{}{value}{}", star(one.is_best), some(one.n));
     }
     let Some(Difference { n, mean, half_width, is_significant, .. }) = one.difference else {
         return NONE.to_owned();
     };
     let sign = if mean > 0.0 { "+" } else { "" };
-    let value = format::estimate(Estimate { mean, half: half_width }, unit, sign);
+    let value = format::estimate(Estimate { mean, half: half_width }, ANY, unit, sign);
     format!("{}{value}{}", star(is_significant), some(n))
 }

@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use tidegate_workbench::results::{FctSummary, Fixed};
-use tidegate_workbench::{Estimate, is_share};
+use tidegate_workbench::results::{FctSummary, Fixed, is_maximum};
+use tidegate_workbench::{Estimate, Spread, is_share};
 
 /// Shown in place of a missing number.
 pub(crate) const NONE: &str = "-";
+/// If the drawn load deviates from the configured load by more than this share, both are shown.
+const DRAWN_OFF: f64 = 0.05;
 /// Prefix of a percentile that is only a lower bound.
 pub(crate) const BOUND: &str = "≥";
+
+/// Prefix of a percentile of so few values that it is their maximum.
+pub(crate) const MAXIMUM: &str = "max";
 
 /// Makes external text safe for a terminal: control characters (cursor, colours) and characters
 /// that change the text direction are escaped.
@@ -45,6 +50,15 @@ pub(crate) fn digits(x: f64) -> String {
 /// Formats a number, or [`NONE`].
 pub(crate) fn number(x: Option<f64>) -> String {
     x.map_or_else(|| NONE.to_owned(), digits)
+}
+
+/// Adds the configured load to the drawn load, `shown`, if the two differ.
+pub(crate) fn offered(shown: String, drawn: Option<f64>, configured: Option<f64>) -> String {
+    let differs = |(drawn, set): &(f64, f64)| (drawn / set - 1.0).abs() > DRAWN_OFF;
+    match drawn.zip(configured).filter(differs) {
+        Some((_, set)) => format!("{shown} (configured {})", digits(set)),
+        None => shown,
+    }
 }
 
 /// Formats a share of one in per cent.
@@ -88,6 +102,9 @@ pub(crate) fn size_unit(bytes: f64) -> (f64, &'static str) {
     }
 }
 
+/// Limits of a difference.
+pub(crate) const ANY: (f64, Option<f64>) = (f64::NEG_INFINITY, None);
+
 /// A suitable unit for a metric of this magnitude, with the factor that converts to it.
 pub(crate) fn unit(metric: &str, unit: &str, size: f64) -> (f64, &'static str) {
     match unit {
@@ -98,14 +115,24 @@ pub(crate) fn unit(metric: &str, unit: &str, size: f64) -> (f64, &'static str) {
     }
 }
 
-/// Formats a mean with half of its interval and a unit: `19.8 ± 0.12 us`.
-pub(crate) fn estimate(of: Estimate, (scale, unit): (f64, &'static str), sign: &str) -> String {
+/// Formats a mean with half of its interval and a unit: `19.8 ± 0.12 us`. An interval beyond the
+/// limits of the quantity is shown by its ends, which are cut there: `86.0 [0.0, 100.0] %`.
+pub(crate) fn estimate(
+    of: Estimate,
+    limits: (f64, Option<f64>),
+    (scale, unit): (f64, &'static str),
+    sign: &str,
+) -> String {
     let shown = |x: f64| match unit {
         "%" => format!("{:.1}", x * scale),
         "B" => format!("{x:.0}"),
         _ => digits(x * scale),
     };
-    let half = of.shown_half().map_or_else(String::new, |half| format!(" ± {}", shown(half)));
+    let half = match of.spread(limits) {
+        Spread::None => String::new(),
+        Spread::Half(half) => format!(" ± {}", shown(half)),
+        Spread::Ends(low, high) => format!(" [{}, {}]", shown(low), shown(high)),
+    };
     let mean = shown(of.mean);
     // A value whose shown digits are all zero has no sign.
     let is_zero = !mean.contains(|c: char| ('1'..='9').contains(&c));
@@ -121,6 +148,30 @@ pub(crate) fn ratio(x: Option<Fixed>) -> String {
 /// Marks a percentile as a lower bound if unfinished messages hide its value.
 pub(crate) fn bound(hidden: bool, shown: String) -> String {
     if hidden && shown != NONE { format!("{BOUND} {shown}") } else { shown }
+}
+
+/// Marks a percentile of `count` values, with `per_mille` of them above it: as a lower bound if it
+/// is `hidden`, or as a maximum.
+pub(crate) fn tail((count, per_mille): (u64, u64), hidden: bool, shown: String) -> String {
+    if !hidden && shown != NONE && is_maximum(count, per_mille) {
+        return format!("{MAXIMUM} {shown}");
+    }
+    bound(hidden, shown)
+}
+
+/// Explains the signs of percentiles that occur in `text`.
+pub(crate) fn signs(text: &str, why_bound: &str) -> String {
+    let mut signs = String::new();
+    if text.contains(BOUND) {
+        signs.push_str(&format!("{BOUND}: a lower bound: {why_bound}.\n"));
+    }
+    let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    if text.split(&format!("{MAXIMUM} ")).skip(1).any(is_number) {
+        signs.push_str(&format!(
+            "{MAXIMUM}: the 99th percentile of fewer than 100 values is their maximum.\n"
+        ));
+    }
+    signs
 }
 
 /// The number of finished messages: `32 of 44`, or `44` if all finished.
@@ -154,6 +205,7 @@ pub(crate) fn label(label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_workbench::limits;
 
     #[test]
     fn digits_three_significant() {
@@ -185,14 +237,16 @@ mod tests {
     #[test]
     fn estimate_units_match_single_values() {
         let shown = |metric: &str, of: &str, mean: f64, half: f64, sign: &str| {
-            estimate(Estimate { mean, half: Some(half) }, unit(metric, of, mean), sign)
+            let limits = if sign == "+" { ANY } else { limits(metric) };
+            estimate(Estimate { mean, half: Some(half) }, limits, unit(metric, of, mean), sign)
         };
         assert_eq!(shown("fct_p99_us", "us", 1234.5, 56.0, ""), "1.23 ± 0.056 ms");
         assert_eq!(shown("utilization_max", "", 0.945, 0.01, ""), "94.5 ± 1.0 %");
         assert_eq!(percent(Some(0.945)), "94.5 %");
         assert_eq!(shown("fair_share_gbps", "Gbps", 19.6, 0.0, ""), "19.6");
         assert_eq!(shown("tor_buffer_max_bytes", "B", 57.2, 13.0, "+"), "+57 ± 13 B");
-        assert_eq!(shown("slowdown_p50", "", -0.0001, 0.0002, ""), "0.000 ± 0.000");
+        assert_eq!(shown("utilization_max", "", 0.86, 1.74, ""), "86.0 [0.0, 100.0] %");
+        assert_eq!(shown("fct_p99_us", "us", 1234.5, 5600.0, ""), "1.23 [0, 6.83] ms");
         assert_eq!(shown("slowdown_p50", "", 0.0001, 0.0002, "+"), "0.000 ± 0.000");
     }
 

@@ -2,7 +2,7 @@
 
 use tidegate_workbench::results::JobSummary;
 
-use crate::format::{bytes, label, micros, number, protocol};
+use crate::format::{bytes, label, micros, number, protocol, tail};
 use crate::grid::{drawn, new};
 
 /// Title of the table.
@@ -44,7 +44,7 @@ pub(crate) fn job_table(rows: &[(&str, &JobSummary)]) -> String {
             job.measured.to_string(),
             micros(times.mean),
             micros(times.p50),
-            micros(times.p99),
+            tail((u64::from(job.measured), 10), false, micros(times.p99)),
             micros(times.max),
             number(job.algbw_gbps),
             number(job.busbw_gbps),

@@ -12,6 +12,7 @@ use tidegate_workbench::net::{
 };
 use tidegate_workbench::options;
 
+use crate::format::{bound, signs, tail};
 use crate::interrupt::interrupt_flag;
 use crate::options::Verbosity;
 use crate::output::pretty;
@@ -33,7 +34,8 @@ struct Endpoint {
     /// `send`, that of the peer)
     #[arg(long, value_name = "BYTES")]
     datagram: Option<String>,
-    /// Base RTT, without queueing (default: the first measured RTT)
+    /// Base RTT, without queueing (default: the minimum of eight round trips before the first
+    /// message)
     #[arg(long, value_name = "TIME")]
     base_rtt: Option<String>,
     /// Bandwidth-delay product (default: rate times base RTT, but at least eight packets)
@@ -104,7 +106,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5270")]
     listen: SocketAddr,
     /// Stop after this time (default: at Ctrl-C)
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     duration: Option<Duration>,
     /// Stop when the first peer has disconnected
     #[arg(long)]
@@ -137,12 +139,14 @@ pub(crate) struct Send {
     load: Option<String>,
     /// Send for this time, then wait up to ten seconds for unfinished messages
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    #[arg(allow_hyphen_values = true)]
     duration: Duration,
     /// Maximum number of messages, including those of the warm-up
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Exclude messages that are sent before this time
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]
+    #[arg(allow_hyphen_values = true)]
     warmup: Duration,
     #[command(flatten)]
     endpoint: Endpoint,
@@ -162,7 +166,10 @@ where
 
 /// Parses a duration. The parser of arguments names the option and the value in its message.
 fn duration(text: &str) -> std::result::Result<Duration, String> {
-    options::duration("", text).map_err(|error| format!("expected {}", error.expected))
+    options::duration("", text).map_err(|error| match text.strip_prefix('-') {
+        Some(_) => format!("a time is not negative: expected {}", error.expected),
+        None => format!("expected {}", error.expected),
+    })
 }
 
 pub(crate) fn serve(args: &Serve) -> Result<String> {
@@ -226,6 +233,10 @@ fn shown(summary: &NetSummary, json: bool) -> String {
     if !settings.params.is_empty() {
         line("parameters", settings.params.join(", "));
     }
+    if let Some(base_rtt) = settings.base_rtt_us {
+        let origin = if settings.base_rtt_measured { ", measured; --base-rtt sets it" } else { "" };
+        line("base RTT", format!("{}{origin}", time_shown(base_rtt)));
+    }
     line("measured", format!("{:.2} s", summary.seconds));
     line("received", rate_shown(summary.received_gbps));
     let goodput = rate_shown(summary.goodput_gbps);
@@ -241,10 +252,20 @@ fn shown(summary: &NetSummary, json: bool) -> String {
     );
     let done = |what: &str, times: &net::Completed| {
         let done = times.count - times.unfinished;
-        let spread = format!("p50 {}, p99 {}", us(times.p50_us), us(times.p99_us));
+        // Messages that did not complete count as the slowest.
+        let at = |per_mille: u64, time| {
+            let hidden = times.unfinished * 1000 > times.count * per_mille;
+            tail((times.count, per_mille), hidden, us(time))
+        };
+        let (p50, p99) =
+            (bound(2 * times.unfinished > times.count, us(times.p50_us)), at(10, times.p99_us));
         (
             what.to_owned(),
-            format!("{done} of {}, {spread}, p99.9 {}", times.count, us(times.p999_us)),
+            format!(
+                "{done} of {}, p50 {p50}, p99 {p99}, p99.9 {}",
+                times.count,
+                at(1, times.p999_us)
+            ),
         )
     };
     let mut rows = Vec::new();
@@ -264,5 +285,6 @@ fn shown(summary: &NetSummary, json: bool) -> String {
     for (name, count) in lost.into_iter().filter(|&(_, count)| count > 0) {
         line(name, count.to_string());
     }
-    text
+    let signs = signs(&text, "too many messages did not complete");
+    text + &signs
 }

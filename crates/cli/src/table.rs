@@ -9,8 +9,8 @@ use tidegate_workbench::{Comparison, conditions};
 
 use crate::engine::{Threads, engine_line};
 use crate::format::{
-    BOUND, NONE, bound, bytes, digits, finished, label, micros, number, percent, protocol, ratio,
-    shown,
+    NONE, bound, bytes, finished, label, micros, number, offered, percent, protocol, ratio, shown,
+    signs, tail,
 };
 use crate::grid::{Grid, drawn, new, prose, width};
 use crate::jobs;
@@ -21,8 +21,6 @@ const FLOWS_SHOWN: usize = 30;
 const LINKS_SHOWN: usize = 5;
 /// Width of the heading if stdout is not a terminal.
 const WIDTH: usize = 100;
-/// If the drawn load deviates from the configured load by more than this share, both are shown.
-const DRAWN_OFF: f64 = 0.05;
 const BY_SIZE: &str = "Slowdown by message size: median / 99th percentile (messages)";
 const BUFFERS: &str = "Switch buffers (p99 by samples)";
 /// Number of switch ports shown for several runs.
@@ -46,7 +44,6 @@ pub(crate) fn run(summary: &Summary, threads: Threads) -> String {
             text.push_str(&message_table(&rows));
             text.push_str(&title(BY_SIZE));
             text.push_str(&size_table(&rows));
-            explain_bounds(&mut text);
             if rows.iter().any(|(_, group)| group.fct.count > 0) {
                 text.push_str("One seed: percentiles may differ with another seed.\n");
             }
@@ -62,6 +59,7 @@ pub(crate) fn run(summary: &Summary, threads: Threads) -> String {
         text.push_str(&link_table(&dropping));
     }
     text.push_str(&pauses(&[(&summary.protocols.join(" + "), summary)], LINKS_SHOWN));
+    explain_signs(&mut text);
     text.push_str(&format!("\n{}\n", losses(summary)));
     text.push_str(&engine_line(&summary.engine, threads));
     prose(&text)
@@ -82,7 +80,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     let (messages, flows): (Vec<Row<'_>>, Vec<Row<'_>>) =
         rows.into_iter().partition(|(_, group)| group.fct.count > 0);
     if !flows.is_empty() {
-        text.push_str(&title("Goodput a flow"));
+        text.push_str(&title("Goodput per flow"));
         text.push_str(&goodput_table(&flows));
     }
     if !messages.is_empty() {
@@ -90,13 +88,13 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
         text.push_str(&message_table(&messages));
         text.push_str(&title(BY_SIZE));
         text.push_str(&size_table(&messages));
-        explain_bounds(&mut text);
     }
     text.push_str(&title(BUFFERS));
     text.push_str(&buffer_table(&runs));
     text.push_str(&title("Busiest switch ports"));
     text.push_str(&drawn(&compared_links(comparison)));
     text.push_str(&pauses(&runs, LINKS_COMPARED));
+    explain_signs(&mut text);
     text.push_str("\nOne seed (n = 1): no interval and no star; --seeds 5 adds both.\n\n");
     for run in &comparison.runs {
         text.push_str(&format!("{}: {}\n", run.protocol, losses(&run.summary)));
@@ -141,7 +139,7 @@ fn goodput_table(rows: &[Row<'_>]) -> String {
         "flows",
         "goodput Gbps",
         "fair share",
-        "of it",
+        "share",
         "goodput|min",
         "goodput|max",
         "Jain",
@@ -192,26 +190,16 @@ fn message_table(rows: &[Row<'_>]) -> String {
             protocol(run, &group.protocol),
             fct.count.to_string(),
             fct.unfinished.to_string(),
-            offered(group),
+            offered(number(group.offered_gbps), group.offered_gbps, group.asked_gbps),
             number(group.goodput_gbps.total),
             finished(fct),
             bound(fct.hides(500), micros(fct.p50_us)),
-            bound(fct.hides(10), micros(fct.p99_us)),
+            tail((fct.count, 10), fct.hides(10), micros(fct.p99_us)),
             bound(fct.hides_slowdown(500), ratio(fct.slowdown.p50)),
-            bound(fct.hides_slowdown(10), ratio(fct.slowdown.p99)),
+            tail((fct.count, 10), fct.hides_slowdown(10), ratio(fct.slowdown.p99)),
         ]);
     }
     drawn(&table)
-}
-
-/// The drawn load, and the configured one if it differs.
-fn offered(group: &GroupSummary) -> String {
-    let drawn = number(group.offered_gbps);
-    let configured = group.asked_gbps.zip(group.offered_gbps);
-    match configured.filter(|(set, drawn)| (drawn / set - 1.0).abs() > DRAWN_OFF) {
-        Some((set, _)) => format!("{drawn} (configured {})", digits(set)),
-        None => drawn,
-    }
 }
 
 /// One column per decade of sizes for which any row has messages.
@@ -231,7 +219,8 @@ fn size_table(rows: &[Row<'_>]) -> String {
                 || NONE.to_owned(),
                 |BySize { fct, .. }| {
                     let p50 = bound(fct.hides_slowdown(500), ratio(fct.slowdown.p50));
-                    let p99 = bound(fct.hides_slowdown(10), ratio(fct.slowdown.p99));
+                    let p99 = ratio(fct.slowdown.p99);
+                    let p99 = tail((fct.count, 10), fct.hides_slowdown(10), p99);
                     format!("{p50} / {p99} ({})", finished(fct))
                 },
             )
@@ -258,14 +247,10 @@ pub(crate) fn size_range(min: u64, below: Option<u64>) -> String {
     }
 }
 
-/// Explains the sign of lower bounds, if it occurs.
-fn explain_bounds(text: &mut String) {
-    if text.contains(BOUND) {
-        text.push_str(&format!(
-            "{BOUND}: a lower bound: too many messages of this class did not finish, so the value \
-             is that of the longest that did.\n"
-        ));
-    }
+/// Explains the signs of percentiles, if they occur.
+fn explain_signs(text: &mut String) {
+    let signs = signs(text, "too many messages of this class did not finish");
+    text.push_str(&signs);
 }
 
 /// The pauses, drops and retransmissions of a run.
@@ -305,7 +290,7 @@ fn buffer_table(runs: &[(&str, &Summary)]) -> String {
                 // All switches have the same number of samples.
                 some[0].samples.to_string(),
                 bytes(Some(mean)),
-                bytes(worst(|switch| switch.buffer_bytes.p99)),
+                tail((some[0].samples, 10), false, bytes(worst(|switch| switch.buffer_bytes.p99))),
                 bytes(worst(|switch| switch.buffer_bytes.max)),
                 some.iter().map(|switch| switch.drops).sum::<u64>().to_string(),
             ]);
@@ -412,7 +397,7 @@ pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
             percent(link.utilization),
             link.packets.to_string(),
             micros(link.queue_delay_us.mean),
-            micros(link.queue_delay_us.p99),
+            tail((link.packets, 10), false, micros(link.queue_delay_us.p99)),
             micros(link.queue_delay_us.max),
             bytes(link.queue_bytes.mean),
             bytes(link.queue_bytes.max),
@@ -466,7 +451,7 @@ fn compared_links(comparison: &Comparison) -> Grid {
                 percent(link.utilization),
                 link.packets.to_string(),
                 micros(link.queue_delay_us.mean),
-                micros(link.queue_delay_us.p99),
+                tail((link.packets, 10), false, micros(link.queue_delay_us.p99)),
                 micros(link.queue_delay_us.max),
                 bytes(link.queue_bytes.max),
                 link.drops.to_string(),

@@ -12,6 +12,8 @@ mod cycles;
 mod docs;
 mod edge;
 mod exchange;
+#[cfg(unix)]
+mod first_use;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod kernel;
 mod memory;

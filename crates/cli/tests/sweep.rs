@@ -53,7 +53,7 @@ fn sweep_points_and_seeds() {
     let csv = read(&place, "out/sweep.csv");
     let head = "traffic.short.load,transport.protocol,seed,label,protocol,min_bytes,below_bytes,\
                 metric,value,unit,is_lower_bound,difference,difference_n,difference_mean,\
-                difference_half_width,difference_p_holm,is_significant";
+                difference_half_width,difference_p_holm,is_significant,is_maximum";
     assert_eq!(csv.lines().next(), Some(head));
     let set = ["--set", "traffic.short.load=0.4", "--seed", "2", "--protocols", "dctcp", "--json"];
     let alone = place.call("compare", &set).json();
@@ -78,7 +78,7 @@ fn sweep_points_and_seeds() {
     let [mean, half, p] =
         ["mean", "half_width", "p_holm"].map(|key| difference[key].as_f64().unwrap());
     let is = difference["is_significant"].as_bool().unwrap();
-    assert_eq!(found, format!("{of_seed},2,{mean},{half},{p},{is}"));
+    assert_eq!(found, format!("{of_seed},2,{mean},{half},{p},{is},false"));
     assert!(text.contains("Messages: difference from swift by seed, n = 2"), "{text}");
 }
 

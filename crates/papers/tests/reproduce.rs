@@ -73,7 +73,7 @@ fn a_figure_is_reproduced_cached_and_reported() {
     let out = dir.path().join("out");
     Destination::open(&out, false).unwrap().write(&reproduction_files(&first)).unwrap();
     assert!(Destination::open(&out, false).is_err() && Destination::open(&out, true).is_ok());
-    let page = report(std::slice::from_ref(&out)).unwrap();
+    let page = report(std::slice::from_ref(&out), &|_| ()).unwrap();
     assert!(is_self_contained(&page));
     let documents = first.documents();
     assert_eq!(documents.len(), 1, "the sensitivity document is written only on request");
@@ -166,7 +166,7 @@ timeseries = "50us"
     let out = dir.path().join("out");
     let options = RunOptions { out: Some(Path::new(&out)), ..RunOptions::default() };
     compare(&path, &[set("seed=3").unwrap()], &names, &options).unwrap();
-    let page = report(&[out]).unwrap();
+    let page = report(&[out], &|_| ()).unwrap();
     assert!(is_self_contained(&page));
     for needed in ["Slowdown of messages", "Queues at switch ports", "Goodput", "a &lt; b"] {
         assert!(page.contains(needed), "no {needed}");
@@ -176,7 +176,7 @@ timeseries = "50us"
 #[test]
 fn a_folder_without_results_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let error = report(&[dir.path().to_owned()]).unwrap_err();
+    let error = report(&[dir.path().to_owned()], &|_| ()).unwrap_err();
     assert_eq!(error.exit_code(), 2, "{error}");
 }
 

@@ -14,9 +14,9 @@ pub struct FctSummary {
     pub count: u64,
     /// Number of these that did not finish.
     pub unfinished: u64,
-    /// Share of messages, 0 to 1, at which the estimate ends. A percentile beyond it is given as
-    /// the longest completion time, which is a lower bound. Null without messages. Missing in older
-    /// results, whose percentiles include only finished messages.
+    /// Share of messages, 0 to 1, at which the estimate ends. A percentile beyond it is a lower
+    /// bound. Null without messages. Missing in older results, whose percentiles include only
+    /// finished messages.
     #[serde(default)]
     pub reach: Option<f64>,
     /// Mean of the finished messages.
@@ -54,6 +54,12 @@ impl FctSummary {
     fn share_finished(&self) -> f64 {
         self.finished() as f64 / self.count.max(1) as f64
     }
+}
+
+/// Whether a percentile of so few values is their maximum. `per_mille` of all values lie above the
+/// percentile: 10 for the 99th, which is the maximum of up to 99 values.
+pub fn is_maximum(count: u64, per_mille: u64) -> bool {
+    (1..1000).contains(&(count.saturating_mul(per_mille)))
 }
 
 /// Percentiles of the slowdown.

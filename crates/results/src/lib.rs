@@ -31,7 +31,7 @@ mod survival;
 mod sweep_table;
 mod table_file;
 
-pub use fct::{BySize, FctSummary, Slowdown};
+pub use fct::{BySize, FctSummary, Slowdown, is_maximum};
 pub use fixed::Fixed;
 pub use flow_file::FlowFile;
 pub use folder::{FILES, Folder, Partial, clear_abandoned};

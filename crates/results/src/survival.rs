@@ -15,14 +15,27 @@ use crate::sketch::Sketch;
 /// Tolerance of shares: smaller differences are rounding errors.
 const ROUNDING: f64 = 1e-12;
 
+/// Number of values for which a known value counts on average, from which the estimate is unknown:
+/// most of the values there are censored.
+const MOST_WEIGHT: f64 = 2.0;
+
 /// The estimated distribution of some values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// Known values in order, each with the estimated number of values that do not exceed it;
-    /// without censored values, its rank.
-    steps: Vec<(u64, f64)>,
+    /// Known values in order.
+    steps: Vec<Step>,
     /// Number of values, known and censored.
     count: u64,
+}
+
+/// A known value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Step {
+    value: u64,
+    /// How often it occurs.
+    times: u64,
+    /// Estimated number of values that do not exceed it; without censored values, its rank.
+    rank: f64,
 }
 
 impl Curve {
@@ -43,7 +56,8 @@ impl Curve {
             rank += weight * times as f64;
             left -= times;
             // The total count, corrected for rounding.
-            steps.push((value, if left == 0 { count as f64 } else { rank }));
+            let rank = if left == 0 { count as f64 } else { rank };
+            steps.push(Step { value, times, rank });
         }
         Curve { steps, count }
     }
@@ -53,48 +67,63 @@ impl Curve {
         let (mut all, mut count) = (Vec::new(), 0);
         for curve in curves {
             let mut before = 0.0;
-            for (value, rank) in curve.steps {
-                all.push((value, rank - before));
-                before = rank;
+            for step in curve.steps {
+                all.push(Step { rank: step.rank - before, ..step });
+                before = step.rank;
             }
             count += curve.count;
         }
-        all.sort_unstable_by_key(|(value, _)| *value);
+        all.sort_unstable_by_key(|step| step.value);
         let mut rank = 0.0;
-        let mut steps: Vec<(u64, f64)> = Vec::with_capacity(all.len());
-        for (value, more) in all {
+        let mut steps: Vec<Step> = Vec::with_capacity(all.len());
+        for Step { value, times, rank: more } in all {
             rank += more;
-            match steps.last_mut().filter(|(last, _)| *last == value) {
-                Some((_, last)) => *last = rank,
-                None => steps.push((value, rank)),
+            match steps.last_mut().filter(|last| last.value == value) {
+                Some(last) => (last.times, last.rank) = (last.times + times, rank),
+                None => steps.push(Step { value, times, rank }),
             }
         }
         Curve { steps, count }
     }
 
-    /// Returns the known values in order, each with the share of values that are larger, from 1 to
-    /// 0.
+    /// Returns the values up to the end of the estimate in order, each with the share of values
+    /// that are larger, from 1 to 0.
     pub fn larger(&self) -> impl DoubleEndedIterator<Item = (u64, f64)> {
         let count = self.count as f64;
-        self.steps.iter().map(move |&(value, rank)| (value, (count - rank).max(0.0) / count))
+        let larger = move |step: &Step| (step.value, (count - step.rank).max(0.0) / count);
+        self.steps[..self.known()].iter().map(larger)
+    }
+
+    /// Number of steps up to the end of the estimate: the first at which the known values that are
+    /// at least as large count for more than [`MOST_WEIGHT`] values each.
+    fn known(&self) -> usize {
+        let end = self.steps.last().map_or(0.0, |step| step.rank);
+        let mut left: u64 = self.steps.iter().map(|step| step.times).sum();
+        let mut before = 0.0;
+        let is_known = |step: &Step| {
+            let weight = (end - before) / left as f64;
+            (before, left) = (step.rank, left - step.times);
+            weight <= MOST_WEIGHT + ROUNDING
+        };
+        self.steps.iter().copied().take_while(is_known).count()
     }
 
     /// Returns the share at which the estimate ends: 1 if no value is censored at or above the
-    /// largest known value; `None` without values.
+    /// largest known value, and not too many below; `None` without values.
     pub fn reach(&self) -> Option<f64> {
-        let rank = self.steps.last().map_or(0.0, |(_, rank)| *rank);
+        let rank = self.known().checked_sub(1).map_or(0.0, |last| self.steps[last].rank);
         (self.count > 0).then(|| rank / self.count as f64)
     }
 
     /// Returns, for each share in `0..=1`, the smallest known value that at least this share of
-    /// values does not exceed; without censored values, the nearest-rank percentile. If the
-    /// estimate ends before the share, it returns the largest known value, which is a lower bound.
-    /// `None` if no value is known.
+    /// values does not exceed; without censored values, the nearest-rank percentile. Beyond
+    /// [`Curve::reach`], it is a lower bound, at most the largest known value. `None` if no value
+    /// is known.
     pub fn percentiles<const N: usize>(&self, shares: [f64; N]) -> [Option<u64>; N] {
         shares.map(|share| {
             let rank = (share - ROUNDING) * self.count as f64;
-            let at = self.steps.partition_point(|(_, ranks)| *ranks < rank);
-            self.steps.get(at).or(self.steps.last()).map(|(value, _)| *value)
+            let at = self.steps.partition_point(|step| step.rank < rank);
+            self.steps.get(at).or(self.steps.last()).map(|step| step.value)
         })
     }
 }
@@ -197,6 +226,24 @@ mod tests {
         assert!((curve.reach().unwrap() - 0.552).abs() < 5e-4);
         assert!(ends_before(curve.reach().unwrap(), 440));
         assert!(!ends_before(curve.reach().unwrap(), 450));
+    }
+
+    /// One of three long messages has finished: it counts for all three.
+    #[test]
+    fn estimate_ends_where_most_values_are_censored() {
+        let few = Curve::of(&[(9, 1)], &once([2, 3]));
+        assert_eq!((few.percentiles([0.5, 0.99]), few.reach()), ([Some(9); 2], Some(0.0)));
+        assert_eq!(few.larger().count(), 0);
+        // Half of them suffice.
+        let half = Curve::of(&once([8, 9]), &once([2, 3]));
+        assert_eq!((half.reach(), half.larger().count()), (Some(1.0), 2));
+        // Short values are known, and the three long ones are not.
+        let short = || Curve::of(&[(1, 7)], &[]);
+        let both = Curve::together([short(), Curve::of(&[(9, 1)], &once([2, 3]))]);
+        assert_eq!((both.reach(), both.larger().last()), (Some(0.7), Some((1, 0.3))));
+        // Censored values above all known ones end the estimate, but do not affect it below.
+        let above = Curve::together([short(), Curve::of(&[(9, 1)], &once([10, 11]))]);
+        assert_eq!(above.reach(), Some(0.8));
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct SweepRow<'a> {
     pub is_lower_bound: bool,
     /// Difference from the baseline; `None` for the baseline itself.
     pub difference: Option<SweepDifference>,
+    /// Whether the value is a percentile of so few values that it is their maximum.
+    pub is_maximum: bool,
 }
 
 /// Difference of a metric from that of the baseline, which differs only in its protocol.
@@ -83,6 +85,7 @@ impl SweepRow<'_> {
             real(paired.and_then(|paired| paired.half_width)),
             real(paired.and_then(|paired| paired.p_holm)),
             paired.is_some_and(|paired| paired.is_significant).to_string(),
+            self.is_maximum.to_string(),
         ];
         self.axes.iter().map(axis).chain(rest).collect()
     }
@@ -110,6 +113,7 @@ impl SweepRow<'_> {
             Cell::Double(paired.and_then(|paired| paired.half_width)),
             Cell::Double(paired.and_then(|paired| paired.p_holm)),
             Cell::Flag(paired.is_some_and(|paired| paired.is_significant)),
+            Cell::Flag(self.is_maximum),
         ];
         self.axes.iter().map(axis).chain(rest)
     }
@@ -145,6 +149,7 @@ impl SweepTable {
             Column::optional("difference_half_width", Kind::Double),
             Column::optional("difference_p_holm", Kind::Double),
             Column::required("is_significant", Kind::Flag),
+            Column::required("is_maximum", Kind::Flag),
         ];
         let columns: Vec<Column> = axes.iter().map(axis).chain(rest).collect();
         let names: Vec<String> = columns.iter().map(|column| column.name().to_owned()).collect();
@@ -206,11 +211,15 @@ mod tests {
                 p_holm: None,
                 is_significant: false,
             }),
+            is_maximum: true,
         };
         table.add(&row).unwrap();
         let alone = SweepRow { difference: None, ..row.clone() };
-        assert_eq!(row.texts().join(" "), "0.3 1MB 7 a p  9 m 1.5 us true -0.5 2 -0.75 0.1  false");
-        assert_eq!(alone.texts().join(" "), "0.3 1MB 7 a p  9 m 1.5 us true      false");
+        assert_eq!(
+            row.texts().join(" "),
+            "0.3 1MB 7 a p  9 m 1.5 us true -0.5 2 -0.75 0.1  false true"
+        );
+        assert_eq!(alone.texts().join(" "), "0.3 1MB 7 a p  9 m 1.5 us true      false true");
         let columns = table.columns();
         let bytes = bytes::Bytes::from(table.close().unwrap());
         let reader = SerializedFileReader::new(bytes).unwrap();

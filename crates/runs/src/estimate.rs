@@ -13,6 +13,17 @@ pub struct Estimate {
     pub half: Option<f64>,
 }
 
+/// A confidence interval for display.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Spread {
+    /// The seeds agree in all digits that are shown, or there is only one.
+    None,
+    /// Half of an interval within the limits of the quantity.
+    Half(f64),
+    /// The ends of an interval that is cut at the limits.
+    Ends(f64, f64),
+}
+
 /// The two-sided 95 % quantile of Student's t, by degrees of freedom; `None` for zero. Rounded to
 /// nine decimals: last bits may differ between platforms, and results must not.
 fn t_95(freedom: usize) -> Option<f64> {
@@ -69,6 +80,28 @@ impl Estimate {
         self.half.map(|half| (self.mean - half, self.mean + half))
     }
 
+    /// The interval for display, of a quantity with a lower limit and maybe an upper one.
+    pub fn spread(&self, (least, most): (f64, Option<f64>)) -> Spread {
+        let Some(half) = self.shown_half() else { return Spread::None };
+        let (low, high) = (self.mean - half, self.mean + half);
+        if low >= least && most.is_none_or(|most| high <= most) {
+            return Spread::Half(half);
+        }
+        // A mean beyond a limit by a rounding error stays in its interval.
+        let high = most.map_or(high, |most| high.min(most)).max(self.mean);
+        Spread::Ends(low.max(least).min(self.mean), high)
+    }
+
+    /// Formats `56 ± 1.2`, or `56 [1, 112]`.
+    pub fn within(&self, limits: (f64, Option<f64>)) -> String {
+        match self.spread(limits) {
+            Spread::Ends(low, high) => {
+                format!("{} [{}, {}]", digits(self.mean), digits(low), digits(high))
+            }
+            Spread::None | Spread::Half(_) => self.to_string(),
+        }
+    }
+
     /// Half of the interval for display; `None` if the seeds agree in all three digits that are
     /// shown.
     pub fn shown_half(&self) -> Option<f64> {
@@ -99,6 +132,18 @@ mod tests {
         assert_eq!(Estimate::of(&[7.0]).unwrap().to_string(), "7");
         assert_eq!(Estimate::of(&[1e3, 1e3, 1e3 + 0.1]).unwrap().to_string(), "1000");
         assert_eq!(Estimate::of(&[]), None);
+    }
+
+    #[test]
+    fn intervals_end_at_the_limits() {
+        let of = |mean, half| Estimate { mean, half: Some(half) };
+        let share = (0.0, Some(1.0));
+        assert_eq!(of(0.5, 0.4).spread(share), Spread::Half(0.4));
+        assert_eq!(of(0.86, 1.74).spread(share), Spread::Ends(0.0, 1.0));
+        assert_eq!(of(0.86, 1.74).spread((0.0, None)), Spread::Ends(0.0, 2.6));
+        assert_eq!(Estimate { mean: 2.0, half: None }.spread(share), Spread::None);
+        assert_eq!(of(3.0, 4.0).within((1.0, None)), "3 [1, 7]");
+        assert_eq!(of(3.0, 2.0).within((1.0, None)), "3 ± 2");
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub use compare::{Carried, Compared, Comparison, carried, compare, in_parallel};
 pub use destination::Destination;
 pub use dissector::dissector;
 pub use error::{Error, Results};
-pub use estimate::Estimate;
+pub use estimate::{Estimate, Spread};
 use guarded::guarded;
 pub use headers::headers;
 pub use interop::{Written, export, import};

@@ -234,8 +234,16 @@ mod tests {
             let metric = Metric { name: metric, unit: "", better };
             let (label, protocol) = ("a".to_owned(), "x".to_owned());
             let sizes = None;
-            let of =
-                |value| Reading { label, protocol, metric, sizes, value, is_lower_bound: false };
+            let (is_lower_bound, is_maximum) = (false, false);
+            let of = |value| Reading {
+                label,
+                protocol,
+                metric,
+                sizes,
+                value,
+                is_lower_bound,
+                is_maximum,
+            };
             value.map(of).into_iter().collect()
         };
         aggregated(&values.iter().map(reading).collect::<Vec<_>>()).remove(0)

@@ -2,7 +2,7 @@
 //! from them.
 
 use tidegate_results::{
-    FctSummary, Fixed, GroupSummary, JobSummary, LinkSummary, Summary, SwitchSummary,
+    FctSummary, Fixed, GroupSummary, JobSummary, LinkSummary, Summary, SwitchSummary, is_maximum,
 };
 
 /// A metric.
@@ -30,7 +30,7 @@ pub enum Better {
 use Better::{Less, More, Neither};
 
 /// All metrics: name, unit, which value is better, and description.
-pub const METRICS: [(&str, &str, Better, &str); 47] = [
+pub const METRICS: [(&str, &str, Better, &str); 48] = [
     ("goodput_mean_gbps", "Gbps", More, "Mean of the flows' goodputs."),
     ("goodput_min_gbps", "Gbps", More, "Smallest of the flows' goodputs."),
     ("goodput_max_gbps", "Gbps", Neither, "Largest of the flows' goodputs."),
@@ -40,6 +40,7 @@ pub const METRICS: [(&str, &str, Better, &str); 47] = [
     ("hop_delay_us", "us", Less, "Longest mean queueing delay at any hop, mean over flows."),
     ("retransmitted_bytes", "B", Less, "Payload sent again."),
     ("offered_gbps", "Gbps", Neither, "Payload of the messages over the measured time."),
+    ("configured_gbps", "Gbps", Neither, "Mean of `offered_gbps` that the scenario configures."),
     ("messages", "", Neither, "Messages submitted after warm-up."),
     ("unfinished", "", Less, "Messages of these that did not finish."),
     ("fct_mean_us", "us", Less, "Completion time of finished messages: mean."),
@@ -95,7 +96,7 @@ pub fn table_of(metric: &str) -> &'static str {
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| metric.starts_with(prefix));
     if begins(&["goodput_", "fair_share", "hop_delay", "retransmitted"]) {
         "flows"
-    } else if begins(&["offered", "messages", "unfinished", "fct_", "slowdown_"]) {
+    } else if begins(&["offered", "configured", "messages", "unfinished", "fct_", "slowdown_"]) {
         "messages"
     } else if begins(&["size_"]) {
         "sizes"
@@ -123,6 +124,8 @@ pub struct Reading {
     pub value: f64,
     /// The value would be greater, or equal, if all messages had finished.
     pub is_lower_bound: bool,
+    /// The value is a percentile of so few values that it is their maximum.
+    pub is_maximum: bool,
 }
 
 /// All values of a run, in the order of [`METRICS`], label by label. Undefined values are omitted.
@@ -153,6 +156,9 @@ pub fn readings(summary: &Summary) -> Vec<Reading> {
     all
 }
 
+/// Number of values, and how many in a thousand of them lie above a percentile.
+type Tail = (u64, u64);
+
 /// Appends values of the same flows.
 struct Reader<'a> {
     all: &'a mut Vec<Reading>,
@@ -171,6 +177,15 @@ impl<'a> Reader<'a> {
     }
 
     fn bounded(&mut self, name: &str, value: Option<f64>, is_lower_bound: bool) {
+        self.ranked(name, value, is_lower_bound, false);
+    }
+
+    /// A percentile with `per_mille` of the `count` values above it.
+    fn tail(&mut self, name: &str, value: Option<Fixed>, is_bound: bool, (count, per_mille): Tail) {
+        self.ranked(name, float(value), is_bound, is_maximum(count, per_mille));
+    }
+
+    fn ranked(&mut self, name: &str, value: Option<f64>, is_lower_bound: bool, is_maximum: bool) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.all.push(Reading {
                 label: self.label.to_owned(),
@@ -179,6 +194,7 @@ impl<'a> Reader<'a> {
                 sizes: self.sizes,
                 value,
                 is_lower_bound,
+                is_maximum,
             });
         }
     }
@@ -198,22 +214,25 @@ impl<'a> Reader<'a> {
             return;
         }
         self.note("offered_gbps", group.offered_gbps);
+        self.note("configured_gbps", group.asked_gbps);
+        let n = fct.count;
         self.note("messages", Some(fct.count as f64));
         self.note("unfinished", Some(fct.unfinished as f64));
         self.bounded("fct_mean_us", float(fct.mean_us), fct.unfinished > 0);
         self.bounded("fct_p50_us", float(fct.p50_us), fct.hides(500));
-        self.bounded("fct_p99_us", float(fct.p99_us), fct.hides(10));
-        self.bounded("fct_p999_us", float(fct.p999_us), fct.hides(1));
+        self.tail("fct_p99_us", fct.p99_us, fct.hides(10), (n, 10));
+        self.tail("fct_p999_us", fct.p999_us, fct.hides(1), (n, 1));
         self.bounded("slowdown_p50", float(fct.slowdown.p50), fct.hides_slowdown(500));
-        self.bounded("slowdown_p99", float(fct.slowdown.p99), fct.hides_slowdown(10));
-        self.bounded("slowdown_p999", float(fct.slowdown.p999), fct.hides_slowdown(1));
+        self.tail("slowdown_p99", fct.slowdown.p99, fct.hides_slowdown(10), (n, 10));
+        self.tail("slowdown_p999", fct.slowdown.p999, fct.hides_slowdown(1), (n, 1));
         for row in &fct.by_size {
             self.sizes = Some((row.min_bytes, row.below_bytes));
             let fct = &row.fct;
             self.note("size_messages", Some(fct.count as f64));
             self.note("size_unfinished", Some(fct.unfinished as f64));
             self.bounded("size_slowdown_p50", float(fct.slowdown.p50), fct.hides_slowdown(500));
-            self.bounded("size_slowdown_p99", float(fct.slowdown.p99), fct.hides_slowdown(10));
+            let tail = (fct.count, 10);
+            self.tail("size_slowdown_p99", fct.slowdown.p99, fct.hides_slowdown(10), tail);
         }
     }
 
@@ -221,7 +240,7 @@ impl<'a> Reader<'a> {
         self.note("exchanges", Some(fct.count as f64));
         self.bounded("exchange_mean_us", float(fct.mean_us), fct.unfinished > 0);
         self.bounded("exchange_p50_us", float(fct.p50_us), fct.hides(500));
-        self.bounded("exchange_p99_us", float(fct.p99_us), fct.hides(10));
+        self.tail("exchange_p99_us", fct.p99_us, fct.hides(10), (fct.count, 10));
     }
 
     fn job(&mut self, job: &JobSummary) {
@@ -230,7 +249,7 @@ impl<'a> Reader<'a> {
         self.note("job_iterations", Some(job.finished as f64));
         self.note("job_completion_us", float(job.completion_us));
         self.bounded("job_iteration_mean_us", float(times.mean), is_cut);
-        self.bounded("job_iteration_p99_us", float(times.p99), is_cut);
+        self.tail("job_iteration_p99_us", times.p99, is_cut, (u64::from(job.measured), 10));
         // Bandwidths of the finished iterations alone would be too high.
         if !is_cut {
             self.note("job_algbw_gbps", job.algbw_gbps);
@@ -526,6 +545,27 @@ mod tests {
             "size_slowdown_p99",
         ];
         assert_eq!(hidden, expected.into_iter().collect());
+    }
+
+    #[test]
+    fn percentiles_of_few_messages_are_maxima() {
+        let maxima = |count| {
+            let mut summary = summary(1);
+            summary.groups.retain(|group| group.fct.count > 0);
+            summary.groups.truncate(1);
+            let fct = &mut summary.groups[0].fct;
+            (fct.count, fct.unfinished) = (count, 0);
+            fct.by_size.truncate(1);
+            fct.by_size[0].fct.count = count;
+            let all = readings(&summary).into_iter().filter(|one| one.is_maximum);
+            all.map(|one| one.metric.name).collect::<Vec<_>>()
+        };
+        let (p99, p999) = (["fct_p99_us", "slowdown_p99"], ["fct_p999_us", "slowdown_p999"]);
+        let few = maxima(99);
+        assert!(p99.iter().chain(&p999).chain(&["size_slowdown_p99"]).all(|it| few.contains(it)));
+        assert_eq!(few.len(), 5);
+        assert_eq!(maxima(100), p999);
+        assert!(maxima(1000).is_empty());
     }
 
     #[test]

@@ -9,21 +9,22 @@ pub use tidegate_live::{
 #[cfg(target_os = "linux")]
 pub use tidegate_live::{net, testbed};
 pub use tidegate_papers::{
-    Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureText, FigureWidth,
-    Forecast, PALETTE, PaperRecord, PaperText, Picture, ReproduceOptions, Reproduction, Seeds,
-    Sensitivity, Step, StepListener, Verdict, conditions, figures, markdown, report, reproduce,
-    reproduction_files, write_pdf, write_report, write_svg,
+    Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns, FigureText,
+    FigureWidth, Forecast, PALETTE, PaperRecord, PaperText, Picture, ReproduceOptions,
+    Reproduction, Seeds, Sensitivity, Step, StepListener, Verdict, conditions, figures,
+    forecast_reproduction, markdown, report, reproduce, reproduction_files, write_pdf,
+    write_report, write_svg,
 };
 pub use tidegate_results as results;
 pub use tidegate_runs::{
     Aggregate, Aggregated, Axis, BUILD, Better, Capture, Carried, Compared, Comparison, Design,
     Destination, Difference, Error, Estimate, FailedRun, METRICS, Mode, Notice, ParameterInfo,
     Progress, ProgressListener, ProtocolEntry, Ranks, Results, RunOptions, SeedList, SeededRun,
-    Source, Sweep, SweepForecast, SweepOptions, SweepPoint, Tables, TelemetryBytes, Written,
-    can_keep, carried, compare, default_cache, dissector, export, fair_share, forecast_capture,
-    forecast_runs, forecast_sweep, headers, import, is_share, key_words, limits, load, make_runs,
-    missing_runs, only_seeds, protocol, protocols, run, run_seeds, schema, seeded_plans, serve,
-    set, set_revision, sweep, template, vary, words,
+    Source, Spread, Sweep, SweepForecast, SweepOptions, SweepPoint, Tables, TelemetryBytes,
+    Written, can_keep, carried, compare, default_cache, dissector, export, fair_share,
+    forecast_capture, forecast_runs, forecast_sweep, headers, import, is_share, key_words, limits,
+    load, make_runs, missing_runs, only_seeds, protocol, protocols, run, run_seeds, schema,
+    seeded_plans, serve, set, set_revision, sweep, template, vary, words,
 };
 pub use tidegate_scenario::interop::Format;
 pub use tidegate_scenario::{

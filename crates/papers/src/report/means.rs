@@ -59,6 +59,8 @@ pub(crate) struct Entry {
     pub(crate) min: f64,
     pub(crate) max: f64,
     pub(crate) is_lower_bound: bool,
+    #[serde(default)]
+    pub(crate) is_maximum: bool,
     pub(crate) is_best: bool,
     #[serde(default)]
     pub(crate) difference: Option<Paired>,
@@ -166,11 +168,10 @@ impl Means {
         }))
     }
 
-    /// The subfolders with the runs of each seed.
-    pub(crate) fn folders(&self, folder: &Path) -> Vec<PathBuf> {
+    /// The subfolders with the runs of each seed: those that exist, and those that are missing.
+    pub(crate) fn folders(&self, folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let seeds = self.seeds.iter().filter(|_| self.has_runs);
-        let below = seeds.map(|seed| folder.join(folder_name(*seed)));
-        below.filter(|path| path.is_dir()).collect()
+        seeds.map(|seed| folder.join(folder_name(*seed))).partition(|path| path.is_dir())
     }
 }
 

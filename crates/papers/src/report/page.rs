@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tidegate_results::{FctSummary, Fixed, Summary};
+use tidegate_results::{FctSummary, Fixed, Summary, is_maximum};
 
 use super::charts;
 use super::configurations::Configuration;
@@ -21,6 +21,10 @@ use tidegate_runs::warnings::gathered;
 
 /// Prefix of a percentile that is only a lower bound.
 const BOUND: &str = "≥";
+/// Prefix of a percentile of so few values that it is their maximum, and its explanation.
+pub(super) const MAXIMUM: &str = "max";
+pub(super) const MAXIMUM_NOTE: &str = "max: the 99th percentile of fewer than 100 messages, or the \
+    99.9th of fewer than 1,000, is their maximum.";
 
 /// Maximum number of runs listed in a text; the others are counted.
 const TITLES_MAX: usize = 12;
@@ -213,7 +217,7 @@ fn groups(runs: &[Run]) -> String {
         ("run", false),
         ("label", false),
         ("flows since 0", true),
-        ("goodput a flow Gbit/s", true),
+        ("goodput per flow Gbit/s", true),
         ("Jain", true),
         ("messages unfinished", true),
         ("finished", true),
@@ -236,11 +240,11 @@ fn groups(runs: &[Run]) -> String {
                 fct.unfinished.to_string(),
                 finished(fct),
                 percentile(fct.hides(500), fct.p50_us),
-                percentile(fct.hides(10), fct.p99_us),
-                percentile(fct.hides(1), fct.p999_us),
+                tail(fct, 10, fct.hides(10), fct.p99_us),
+                tail(fct, 1, fct.hides(1), fct.p999_us),
                 percentile(fct.hides_slowdown(500), fct.slowdown.p50),
-                percentile(fct.hides_slowdown(10), fct.slowdown.p99),
-                percentile(fct.hides_slowdown(1), fct.slowdown.p999),
+                tail(fct, 10, fct.hides_slowdown(10), fct.slowdown.p99),
+                tail(fct, 1, fct.hides_slowdown(1), fct.slowdown.p999),
             ];
             let (protocol, label) = (Some(group.protocol.clone()), Some(group.label.clone()));
             Row { protocol, label, cells }
@@ -249,10 +253,13 @@ fn groups(runs: &[Run]) -> String {
     let mut html = table(&titles, rows);
     if html.contains(BOUND) {
         html.push_str(&note(&format!(
-            "{BOUND} marks a lower bound, the longest finished message: too many messages of the \
-             class are unfinished for the percentile to be known. Distributions end at the known \
-             share, and lines by size omit such percentiles."
+            "{BOUND} marks a lower bound: too many messages of the class are unfinished for the \
+             percentile to be known. Distributions end at the known share, and lines by size omit \
+             such percentiles."
         )));
+    }
+    if html.contains(&format!("{MAXIMUM} ")) {
+        html.push_str(&note(MAXIMUM_NOTE));
     }
     html
 }
@@ -270,6 +277,16 @@ fn finished(fct: &FctSummary) -> String {
 fn percentile(hidden: bool, value: Option<Fixed>) -> String {
     let bound = if value.is_some() && hidden { BOUND } else { "" };
     format!("{bound} {}", fixed(value)).trim_start().to_owned()
+}
+
+/// A percentile with `per_mille` of the messages above it.
+fn tail(fct: &FctSummary, per_mille: u64, hidden: bool, value: Option<Fixed>) -> String {
+    match percentile(hidden, value) {
+        shown if !hidden && value.is_some() && is_maximum(fct.count, per_mille) => {
+            format!("{MAXIMUM} {shown}")
+        }
+        shown => shown,
+    }
 }
 
 fn links(runs: &[Run]) -> String {

@@ -11,7 +11,7 @@ use super::data::{Data, size_range};
 use super::html::{NONE, Row, note, notes, section, table};
 use super::markup::escaped;
 use super::means::{Entry, Means, PROTOCOL, Paired, Point, text};
-use super::page::WARNINGS_MAX;
+use super::page::{MAXIMUM, MAXIMUM_NOTE, WARNINGS_MAX};
 use crate::plot::{MARKERS, PALETTE, short};
 use tidegate_runs::estimate::Estimate;
 use tidegate_runs::numbers::digits;
@@ -73,10 +73,10 @@ struct Metric {
 }
 
 /// A mean: index of its value in each dimension, mean, half of the interval, number of seeds,
-/// minimum and maximum over seeds, whether it is a lower bound or the best, and the difference from
-/// the baseline.
+/// minimum and maximum over seeds, whether it is a lower bound or the best, the difference from the
+/// baseline, and whether it is a percentile of few values, their maximum.
 #[derive(Debug, Serialize)]
-struct Cell(Vec<usize>, f64, Option<f64>, usize, f64, f64, Mark, Option<Away>);
+struct Cell(Vec<usize>, f64, Option<f64>, usize, f64, f64, Mark, Option<Away>, bool);
 
 /// A paired difference: mean, half of the interval, number of seeds, corrected `p`, and whether it
 /// is significant.
@@ -164,6 +164,9 @@ fn over_seeds(means: &Means) -> String {
              percentile to be known, or a mean covers only the finished messages.",
         ));
     }
+    if html.contains(&format!("{MAXIMUM} ")) {
+        html.push_str(&note(MAXIMUM_NOTE));
+    }
     if let Some(baseline) = &means.baseline {
         let _ = writeln!(html, "<h3>Difference from {} by seed</h3>", escaped(baseline));
         html.push_str(&rows_over_seeds(means, |one| shown_difference(one, means.seeds.len())));
@@ -174,7 +177,7 @@ fn over_seeds(means: &Means) -> String {
 /// A table with these columns; rows without any value are omitted.
 fn rows_over_seeds(means: &Means, shown: impl Fn(&Entry) -> String) -> String {
     let columns = [
-        ("goodput a flow Gbit/s", "goodput_mean_gbps"),
+        ("goodput per flow Gbit/s", "goodput_mean_gbps"),
         ("Jain", "goodput_jain"),
         ("unfinished", "unfinished"),
         ("FCT p50 µs", "fct_p50_us"),
@@ -212,8 +215,12 @@ fn rows_over_seeds(means: &Means, shown: impl Fn(&Entry) -> String) -> String {
 
 /// `≥ 56 ± 1.2`
 fn shown_mean(one: &Entry) -> String {
-    let bound = if one.is_lower_bound { "≥ " } else { "" };
-    let shown = format!("{bound}{}", one.estimate());
+    let sign = match (one.is_lower_bound, one.is_maximum) {
+        (true, _) => "≥ ".to_owned(),
+        (false, true) => format!("{MAXIMUM} "),
+        (false, false) => String::new(),
+    };
+    let shown = format!("{sign}{}", one.estimate().within(limits(&one.metric)));
     if one.is_best { format!("<b>{shown}</b>") } else { shown }
 }
 
@@ -324,7 +331,8 @@ impl Cell {
         let away = entry.difference.as_ref().map(|of| {
             Away(short(of.mean), of.half_width.map(short), of.n, of.p_holm, of.is_significant)
         });
-        Cell(place, mean, half, entry.n, least, most, mark, away)
+        let is_maximum = entry.is_maximum && !entry.is_lower_bound;
+        Cell(place, mean, half, entry.n, least, most, mark, away, is_maximum)
     }
 }
 
@@ -504,9 +512,11 @@ mod tests {
         let mut small = entry("b", "swift", "size_slowdown_p99", 7.123_456_7);
         small["min_bytes"] = json!(1000);
         small["below_bytes"] = json!(10000);
-        small["is_lower_bound"] = json!(true);
+        (small["is_lower_bound"], small["is_maximum"]) = (json!(true), json!(true));
+        let mut few = of("b", 2.0);
+        few["is_maximum"] = json!(true);
         let of_points = [
-            (json!([0.6, "swift"]), vec![of("a", 1.0), of("b", 2.0), small]),
+            (json!([0.6, "swift"]), vec![of("a", 1.0), few, small]),
             (json!([0.3, "swift"]), vec![of("a", 3.0)]),
         ];
         let (choice, left_out) = Choice::of(&means(&["load", PROTOCOL], &of_points), 4);
@@ -516,14 +526,14 @@ mod tests {
         assert_eq!(
             cells(0),
             json!([
-                [[1, 0, 0, 0], 1.0, 1.5, 2, 0.0, 2.0, "none", null],
-                [[1, 0, 1, 0], 2.0, 1.5, 2, 1.0, 3.0, "none", null],
-                [[0, 0, 0, 0], 3.0, 1.5, 2, 2.0, 4.0, "none", null],
+                [[1, 0, 0, 0], 1.0, 1.5, 2, 0.0, 2.0, "none", null, false],
+                [[1, 0, 1, 0], 2.0, 1.5, 2, 1.0, 3.0, "none", null, true],
+                [[0, 0, 0, 0], 3.0, 1.5, 2, 2.0, 4.0, "none", null, false],
             ])
         );
         assert_eq!(
             cells(1),
-            json!([[[1, 0, 1, 1], 7.1235, 1.5, 2, 6.1235, 8.1235, "bound", null]])
+            json!([[[1, 0, 1, 1], 7.1235, 1.5, 2, 6.1235, 8.1235, "bound", null, false]])
         );
         assert_eq!(choice.dimension("size").values, ["all", "1 KB to 10 KB"]);
         let protocols = choice.dimension(PROTOCOL);
@@ -555,7 +565,8 @@ mod tests {
     #[test]
     fn tables_show_means_intervals_and_the_best() {
         let mut best = entry("a", "swift", "slowdown_p99", 56.0);
-        best["is_best"] = json!(true);
+        (best["is_best"], best["is_maximum"], best["half_width"]) =
+            (json!(true), json!(true), json!(60));
         let mut bound = entry("a", "dctcp", "slowdown_p99", 70.0);
         bound["is_lower_bound"] = json!(true);
         let of = |protocol, one| {
@@ -577,7 +588,7 @@ mod tests {
         });
         let known: Vec<Value> = cells.filter(|away| !away.is_null()).collect();
         assert_eq!(known, [json!([14.0, 0.5, 1, 2e-4, true])]);
-        assert!(html.contains("<b>56 ± 1.5</b>") && html.contains("≥ 70 ± 1.5"), "{html}");
+        assert!(html.contains("<b>max 56 [1, 116]</b>") && html.contains("≥ 70 ± 1.5"), "{html}");
         assert!(html.contains("Bold: the best") && html.contains("≥: a lower bound"), "{html}");
     }
 }

@@ -37,6 +37,9 @@ pub struct Aggregated {
     pub max: f64,
     /// Some of the values would be greater, or equal, if all messages had finished.
     pub is_lower_bound: bool,
+    /// Some of the values are percentiles of so few values that they are maxima.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_maximum: bool,
     /// The best of several runs: paired tests find its difference from each other run significant.
     pub is_best: bool,
     /// Difference from the baseline; absent for the baseline itself.
@@ -94,6 +97,7 @@ pub(crate) fn aggregated(seeds: &[Vec<Reading>]) -> Vec<Aggregated> {
             min: known.iter().copied().fold(f64::INFINITY, f64::min),
             max: known.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             is_lower_bound: found.iter().flatten().any(|reading| reading.is_lower_bound),
+            is_maximum: found.iter().flatten().any(|reading| reading.is_maximum),
             is_best: false,
             difference: None,
             values: found.iter().map(|reading| reading.map(|reading| reading.value)).collect(),
@@ -123,6 +127,7 @@ mod tests {
             sizes: None,
             value,
             is_lower_bound: false,
+            is_maximum: false,
         }
     }
 

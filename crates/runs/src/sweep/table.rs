@@ -66,6 +66,7 @@ fn row<'a>(axes: &'a [AxisCell], seed: u64, reading: &'a Reading) -> SweepRow<'a
         unit: reading.metric.unit,
         is_lower_bound: reading.is_lower_bound,
         difference: None,
+        is_maximum: reading.is_maximum,
     }
 }
 
@@ -120,12 +121,13 @@ mod tests {
         };
         assert_eq!(
             texts(&reading),
-            "0.5 7 long swift   goodput_mean_gbps 1.5 Gbps false      false"
+            "0.5 7 long swift   goodput_mean_gbps 1.5 Gbps false      false false"
         );
         (reading.sizes, reading.is_lower_bound) = (Some((100, Some(1_000))), true);
+        reading.is_maximum = true;
         assert_eq!(
             texts(&reading),
-            "0.5 7 long swift 100 1000 goodput_mean_gbps 1.5 Gbps true      false"
+            "0.5 7 long swift 100 1000 goodput_mean_gbps 1.5 Gbps true      false true"
         );
     }
 

@@ -8,8 +8,11 @@ const PANELS = 6;
 const FAVOURITES = ["slowdown_p99", "goodput_mean_gbps"];
 
 // A mean: the index of its value in each dimension, and the other fields by name.
-const cellOf = ([place, mean, half, n, least, most, mark, away]) =>
-  ({ place, mean, half, n, least, most, mark, away });
+const cellOf = ([place, mean, half, n, least, most, mark, away, few]) =>
+  ({ place, mean, half, n, least, most, mark, away, few });
+
+// The prefix of a lower bound, or of a percentile of few values, which is their maximum.
+const signOf = (cell) => (cell.mark === "bound" ? "≥ " : cell.few ? "max " : "");
 
 const distinctOf = (cells, dimension) =>
   [...new Set(cells.map((cell) => cell.place[dimension]))].sort((a, b) => a - b);
@@ -109,7 +112,7 @@ const lineOf = (sweep, view, value, cells, nth, count) => {
       Math.min(cell.mean + (cell.half ?? 0), Math.max(most ?? Infinity, cell.mean))];
   const details = (cell) =>
     (cell.half === null ? "" : ` ± ${digits(cell.half)}`) + `<br>n ${cell.n}` +
-    (cell.mark === "bound" ? ", a lower bound" : "");
+    (cell.mark === "bound" ? ", a lower bound" : cell.few ? ", a maximum" : "");
   return {
     name: own && own !== x ? named(own, value) : "",
     color: own ? own.colors[value] : sweep.dimensions[view.x].colors[0],
@@ -118,7 +121,7 @@ const lineOf = (sweep, view, value, cells, nth, count) => {
     points: ordered.map((cell) => [at(cell), cell.mean]),
     range: ordered.some((cell) => cell.half !== null) ? ordered.map(range) : undefined,
     details: ordered.map(details),
-    bounds: ordered.map((cell) => cell.mark === "bound"),
+    bounds: ordered.map((cell) => signOf(cell) !== ""),
     apart: names || repeats,
     protocol: own?.protocols ? own.values[value] : undefined,
   };
@@ -129,6 +132,14 @@ const endsOf = ({ numbers }) => {
   const [least, most] = [leastOf(numbers), mostOf(numbers)];
   const margin = 0.04 * (most - least);
   return { from: least - margin, to: most + margin };
+};
+
+// The number of seeds, and the meaning of the bands.
+const noteOf = (cells) => {
+  const [least, most] = [leastOf, mostOf].map((of) => of(cells.map((cell) => cell.n)));
+  const seeds = least === most ? most : `${least} to ${most}`;
+  return most > 1 ? `n: ${seeds} seeds; band: 95 % confidence interval of the mean over the seeds`
+    : "n: 1 seed";
 };
 
 // A plot for each panel value, on one scale.
@@ -154,6 +165,7 @@ const plotsOf = (sweep, view) => {
         : { label: x.title, names: x.values, from: -0.5, to: x.values.length - 0.5 },
       y: { label: withUnit(view.metric) + better, log: view.logY },
       lines: lines.filter((line) => line.points.length),
+      note: noteOf(cells),
     };
   });
   const all = plots.flatMap((plot) => plot.lines).flatMap((line) =>
@@ -178,15 +190,23 @@ const tableOf = (sweep, view) => {
     const places = view.varying.map((d) => [sweep.dimensions[d], cell.place[d]]);
     const protocol = places.find(([of]) => of.protocols);
     const mean = make("td", { class: "n", "data-number": cell.mean });
-    const text = (cell.mark === "bound" ? "≥ " : "") + digits(cell.mean);
+    const text = signOf(cell) + digits(cell.mean);
     mean.append(cell.mark === "best" ? make("b", {}, text) : text);
     return make("tr", { "data-protocol": protocol ? protocol[0].values[protocol[1]] : null },
       ...places.map(([of, value]) =>
         of.numbers.length ? number(of.numbers[value], of.values[value])
           : make("td", {}, of.values[value])),
-      mean, cell.half === null ? make("td", { class: "n" }, "–") : number(cell.half),
+      mean, cell.half === null ? make("td", { class: "n" }, "–") : number(cell.half, cutOf(cell)),
       number(cell.least), number(cell.most), number(cell.n),
       ...(sweep.baseline ? awayOf(cell) : []));
+  };
+  // The ends of an interval that is cut at the metric's limits.
+  const cutOf = ({ mean, half }) => {
+    const { least, most } = view.metric;
+    if (mean - half >= least && mean + half <= (most ?? Infinity)) return undefined;
+    const low = Math.min(Math.max(mean - half, least), mean);
+    const high = Math.max(Math.min(mean + half, most ?? Infinity), mean);
+    return `[${digits(low)}, ${digits(high)}]`;
   };
   // Paired difference of a mean from the baseline.
   const awayOf = (cell) => {
@@ -294,10 +314,16 @@ const explore = (at, sweep) => {
       if (now) draw(figure);
     });
     choice.shown = view.lines;
-    const open = view.chosen.some((cell) => cell.mark === "bound");
-    const notes = !open || !x ? [] : [make("p", { class: "quiet" },
-      "Open markers are lower bounds: under some seed, too many messages are unfinished for the " +
-      "percentile to be known, or a mean covers only the finished messages.")];
+    const note = (text) => make("p", { class: "quiet" }, text);
+    const notes = [];
+    if (view.chosen.some((cell) => cell.mark === "bound")) {
+      notes.push(note("≥, open markers: lower bounds: under some seed, too many messages are " +
+        "unfinished for the percentile to be known, or a mean covers only the finished messages."));
+    }
+    if (view.chosen.some((cell) => cell.few)) {
+      notes.push(note("max, open markers: under some seed, the 99th percentile of fewer than 100 " +
+        "values, or the 99.9th of fewer than 1,000, is their maximum."));
+    }
     list.replaceChildren(...notes, ...tableOf(sweep, view));
     filterRows();
   };
