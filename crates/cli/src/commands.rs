@@ -203,7 +203,7 @@ fn run_one(
         // Each process has its own threads.
         (Some(_), _) => Threads::Unknown,
         (None, Some(_)) => Threads::Of(threads, "a capture needs a single thread"),
-        (None, None) => Threads::Of(threads, "more would not be faster"),
+        (None, None) => Threads::Of(threads, "more would hardly be faster"),
     };
     ended(table::run(&summary, threads), unwritten, how.announced_out())
 }

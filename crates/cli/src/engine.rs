@@ -56,12 +56,12 @@ mod tests {
             };
             engine_line(&engine, threads)
         };
-        let small = |all| Threads::Of(all, "more would not be faster");
+        let small = |all| Threads::Of(all, "more would hardly be faster");
         for (worked, threads, expected) in [
             (1, small(1), "(1.5 M/s), - of memory"),
             (2, small(2), "(1.5 M/s), 3.50 CPU s, 2 threads, - of memory"),
-            (1, small(2), "1 thread of 2: more would not be faster, - of memory"),
-            (2, small(4), "3.50 CPU s, 2 threads of 4: more would not be faster, -"),
+            (1, small(2), "1 thread of 2: more would hardly be faster, - of memory"),
+            (2, small(4), "3.50 CPU s, 2 threads of 4: more would hardly be faster, -"),
             // The processor time of the process includes that of other runs.
             (2, Threads::Unknown, "(1.5 M/s), 2 threads, - of memory"),
             (1, Threads::Unknown, "(1.5 M/s), - of memory"),

@@ -168,7 +168,8 @@ pub(crate) fn signs(text: &str, why_bound: &str) -> String {
     let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     if text.split(&format!("{MAXIMUM} ")).skip(1).any(is_number) {
         signs.push_str(&format!(
-            "{MAXIMUM}: the 99th percentile of fewer than 100 values is their maximum.\n"
+            "{MAXIMUM}: the 99th percentile of fewer than 100 values, or the 99.9th of fewer than \
+             1,000, is their maximum.\n"
         ));
     }
     signs

@@ -63,7 +63,8 @@ pub fn cores() -> Option<usize> {
     std::thread::available_parallelism().ok().map(usize::from)
 }
 
-/// Cores available to this process that no other thread uses at this moment, at least one. All
+/// Cores available to this process that other threads probably leave idle at this moment, at least
+/// one: at most the cores of the machine minus its other running threads, wherever these run. All
 /// available cores if the system does not report running threads.
 pub fn idle_cores() -> usize {
     let available = cores().unwrap_or(1);

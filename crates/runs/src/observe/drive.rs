@@ -119,19 +119,19 @@ fn build_silent(
     build(is_interrupted, move || simulation::silent(setup, partitions))
 }
 
-/// Builds a run anew in another number of partitions, and advances it to the present time of
-/// `engine`.
+/// Builds a run anew in another number of partitions, and advances it to `now`. The caller has
+/// dropped the former one, so that memory holds only one.
 fn rebuild(
     plan: &Plan,
-    engine: &dyn Simulation,
+    now: Time,
     partitions: usize,
     threads: &mut Threads,
     is_interrupted: interrupt::InterruptCheck<'_>,
 ) -> Result<Box<dyn Simulation>, Error> {
     let mut other = build_silent(plan, partitions, is_interrupted)?;
     // The end of the measured window interrupts an advance.
-    while other.now() < engine.now() {
-        threads.advance(&mut *other, engine.now(), is_interrupted)?;
+    while other.now() < now {
+        threads.advance(&mut *other, now, is_interrupted)?;
     }
     other.take_finished(&mut Vec::new()).map_err(interrupt::lost(is_interrupted))?;
     Ok(other)
@@ -169,10 +169,14 @@ fn pass(
     let mut chunk = Span::ps((plan.duration.as_ps() / 1000).max(1));
     // The plan as it would be for a run that ends by itself, once it is known when.
     let mut ended: Option<Plan> = None;
+    let mut most = engine.partitions();
     while !engine.is_over() {
         let before = watch.wall();
         if let Some(partitions) = threads.rebuild(&*engine, plan) {
-            engine = rebuild(plan, &*engine, partitions, &mut threads, control.is_interrupted)?;
+            let now = engine.now();
+            drop(engine);
+            engine = rebuild(plan, now, partitions, &mut threads, control.is_interrupted)?;
+            most = most.max(engine.partitions());
         }
         let next_sample = measures.lock().next_sample();
         let until = engine.now().after(chunk).min(next_sample);
@@ -203,7 +207,7 @@ fn pass(
         }
         chunk = (control.chunk)(chunk, wall - before);
     }
-    let threads = engine.partitions() * engine.ranks();
+    let threads = most * engine.ranks();
     let plan = ended.as_ref().unwrap_or(plan);
     let (drained, awaited) = (engine.now().since(plan.duration), engine.awaited());
     let mut outcome = engine.finish().map_err(&lost)?;
@@ -243,7 +247,8 @@ mod tests {
             let mut engine = build_silent(&plan, 1, &never).unwrap();
             for (step, partitions) in (1..).zip(partitions) {
                 if partitions != engine.partitions() {
-                    engine = rebuild(&plan, &*engine, partitions, &mut threads, &never).unwrap();
+                    engine =
+                        rebuild(&plan, engine.now(), partitions, &mut threads, &never).unwrap();
                     assert_eq!(engine.partitions(), partitions);
                 }
                 threads.advance(&mut *engine, Time::us(20 * step), &never).unwrap();

@@ -19,6 +19,7 @@ use crate::measures::outcome::{
 };
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
+use crate::parallel::barrier::PanicGuard;
 use crate::parallel::boundary_exchange::{BoundaryExchange, WindowState};
 use crate::parallel::communicator::{Communicator, RankFailure};
 use crate::parallel::place::Place;
@@ -385,6 +386,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
         let first_of = |thread| thread * count / threads;
         let (leading, mut others) = partitions.split_at_mut(first_of(1));
         let (end, state) = thread::scope(|scope| {
+            // Ends the waits of started threads if another one cannot be started.
+            let _present = PanicGuard(&shared.exchange.barrier);
             for thread in 1..threads {
                 let (first, next) = (first_of(thread), first_of(thread + 1));
                 let own = others.split_off_mut(..next - first).unwrap_or_default();

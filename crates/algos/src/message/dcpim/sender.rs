@@ -30,7 +30,7 @@ struct Waiting {
 }
 
 /// Numbers of the tokens that have arrived, so that a duplicate is recognised among the latest 128.
-/// An older number counts as new: a late token is rarer than a receiver that starts again.
+/// An older number counts as new.
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
     /// The highest number, plus one. Wraps.
