@@ -15,6 +15,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tidegate import _native
 from tidegate._native import Table
 
 T = TypeVar("T")
