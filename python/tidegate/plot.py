@@ -395,7 +395,7 @@ def _runs_by_size(
                 if reach is None:  # Older results.
                     reach = 1 - one.unfinished / one.count
                 is_bound = reach < share - _NOTHING
-                is_maximum = round(1000 * (1 - share)) * one.count < 1000
+                is_maximum = share >= 0.99 and round(1000 * (1 - share)) * one.count < 1000
                 points.append((places[one.min_bytes], slowdown, is_bound or is_maximum))
         _marked(axes, points, title, look)
     return bounds
