@@ -119,8 +119,8 @@ fn build_silent(
     build(is_interrupted, move || simulation::silent(setup, partitions))
 }
 
-/// Builds a run anew in another number of partitions, and advances it to `now`. The caller has
-/// dropped the former one, so that memory holds only one.
+/// Builds the run in another number of partitions and advances it to `now`. The caller drops the
+/// former engine first, so that memory holds one.
 fn rebuild(
     plan: &Plan,
     now: Time,
@@ -235,17 +235,34 @@ mod tests {
     /// A run that is rebuilt continues as if it had always had that number of partitions.
     #[test]
     fn a_rebuilt_run_continues() {
-        let text = "duration = '200us'\nwarmup = '30us'\ndrain = '40us'\n\
-            fabric = { kind = 'leaf-spine', racks = 3, hosts_per_rack = 2, spines = 2 }\n\
-            transport = { protocol = 'swift' }\n\
+        let poisson = "duration = '200us'\ndrain = '40us'\n\
             [[traffic]]\nkind = 'poisson'\nsizes = '20KB'\nload = 0.5\n";
-        let plan = tidegate_scenario::load(text, "test.toml", &[]).unwrap();
+        let paused = "duration = '200us'\ndrain = '40us'\n\
+            switch = { buffer = '300KB', pfc = { headroom = '20KB' } }\n\
+            [[traffic]]\nkind = 'incast'\nfan_in = 5\nsizes = '100KB'\nload = 0.6\n";
+        let closed = "duration = '240us'\n\
+            [[traffic]]\nkind = 'closed-loop'\nrequest = '3KB'\nreply = '20KB'\nthink = '3us'\n";
+        let done = "duration = '240us'\nuntil = 'done'\n\
+            flows = [{ src = 'h0', dst = 'h5', size = '1MB', start = '35us' }]\n";
+        [poisson, paused, closed, done].into_iter().for_each(continues);
+    }
+
+    fn continues(traffic: &str) {
+        let text = format!(
+            "warmup = '30us'\ntransport = {{ protocol = 'swift' }}\n\
+             fabric = {{ kind = 'leaf-spine', racks = 3, hosts_per_rack = 2, spines = 2 }}\n\
+             {traffic}"
+        );
+        let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
         let outcome = |partitions: [usize; 12]| -> (Vec<FlowRecord>, Vec<Sample>, String) {
             let never = || false;
             let (mut rows, mut samples) = (Vec::new(), Vec::new());
             let mut threads = Threads::up_to(1, Duration::ZERO);
             let mut engine = build_silent(&plan, 1, &never).unwrap();
             for (step, partitions) in (1..).zip(partitions) {
+                if engine.is_over() {
+                    break;
+                }
                 if partitions != engine.partitions() {
                     engine =
                         rebuild(&plan, engine.now(), partitions, &mut threads, &never).unwrap();
@@ -262,8 +279,8 @@ mod tests {
             (rows, samples, format!("{:x} {:?}", outcome.digest, outcome.links))
         };
         let whole = outcome([1; 12]);
-        assert!(!whole.0.is_empty() && !whole.1.is_empty());
-        assert!(outcome([1, 1, 2, 2, 2, 1, 3, 3, 3, 1, 1, 1]) == whole);
-        assert!(outcome([3, 3, 3, 3, 3, 3, 3, 3, 1, 1, 1, 2]) == whole);
+        assert!(!whole.0.is_empty() && !whole.1.is_empty(), "{text}");
+        assert!(outcome([1, 1, 2, 2, 2, 1, 3, 3, 3, 1, 1, 1]) == whole, "{text}");
+        assert!(outcome([3, 3, 3, 3, 3, 3, 3, 3, 1, 1, 1, 2]) == whole, "{text}");
     }
 }
