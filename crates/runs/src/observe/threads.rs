@@ -5,8 +5,8 @@
 //! machine has idle cores, the run is rebuilt in partitions and repeats its beginning, whose output
 //! is discarded. From then on it compares one thread for all partitions with one for each, again
 //! and again, because other programs may start. If one thread is faster from the beginning, the run
-//! returns to one partition, unless it is too late for that to pay: several partitions cost 5 to
-//! 30 % more on one thread.
+//! returns to one partition, unless it is too late for that to pay: on one thread, several
+//! partitions cost more than one.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl Threads {
         Threads { stage, worked: Duration::ZERO }
     }
 
-    /// The number of partitions in which the run should be built anew, if it should.
+    /// Number of partitions to which the run must change now; `None` if it keeps its own.
     pub(super) fn rebuild(&mut self, engine: &dyn Simulation, plan: &Plan) -> Option<usize> {
         match self.stage {
             Stage::Trial { most, built, idle, .. } if self.worked >= TRIAL => {
