@@ -111,8 +111,9 @@ PAPERS := poseidon powertcp etalon homa dcpim sird authors beyond
 reproduction:
 	cargo build --release -p tidegate-cli
 	for paper in $(PAPERS); do \
-	  mkdir -p docs/papers/$$paper && \
 	  target/release/tidegate reproduce $$paper --sensitivity --out results/$$paper --force && \
-	  cp results/$$paper/reproduction.md results/$$paper/sensitivity.md docs/papers/$$paper/ && \
+	  target/release/tidegate report results/$$paper --pages docs/papers/$$paper && \
+	  cp results/$$paper/sensitivity.md docs/papers/$$paper/ && \
 	  cp results/$$paper/$$paper.record.json \
 	    crates/papers/src/reproduce/records/$$paper.json || exit 1; done
+	UPDATE=1 cargo test -p tidegate-papers --lib pages::

@@ -71,6 +71,10 @@ pub(crate) struct Report {
     /// Also write the figures to this PDF, one per page; needs Chromium in PATH
     #[arg(long, value_name = "FILE", value_parser = file())]
     pdf: Option<PathBuf>,
+    /// Also merge the figures of a reproduction into the documents in this folder: results, page
+    /// and pictures; needs Chromium in PATH
+    #[arg(long, value_name = "DIR", value_parser = folder())]
+    pages: Option<PathBuf>,
     /// Width of SVG and PDF figures: one column (3.33 in) or the full page (7 in)
     #[arg(long, value_name = "WIDTH", value_parser = width(), default_value = "column")]
     width: FigureWidth,
@@ -198,6 +202,15 @@ pub(crate) fn report(args: &Report) -> Result<String> {
         workbench::write_pdf(&page, args.width, file)?;
         text.push_str(&format!("The figures are in {}\n", shown(file)));
     }
+    if let Some(folder) = &args.pages {
+        let [results] = &args.folders[..] else {
+            let message = format!("expected one reproduction, found {}", args.folders.len());
+            return Err(Error::Usage { option: "--pages", message });
+        };
+        let draw = |to: &Path| workbench::write_svg(&page, FigureWidth::Page, to).map(drop);
+        workbench::publish(results, folder, draw)?;
+        text.push_str(&format!("The document is in {}\n", shown(folder)));
+    }
     workbench::write_report(&path, &page)?;
     Ok(text + &format!("The report is in {}\n", shown(&path)))
 }
@@ -220,7 +233,8 @@ fn list(figures: &[workbench::FigureInfo]) -> String {
 fn figure_texts(result: &Reproduction) -> String {
     let figures = result.papers.iter().flat_map(|paper| &paper.figures);
     let text = |figure: &workbench::FigureText| {
-        format!("Figure {}: {}\n\n{}\n", figure.figure, figure.title, figure.said.join("\n\n"))
+        let values = figure.values.join("\n\n");
+        format!("Figure {}: {}\n\n{}\n\n{values}\n", figure.figure, figure.title, figure.about)
     };
     figures.map(text).collect::<Vec<_>>().join("\n")
 }
@@ -273,7 +287,9 @@ mod tests {
             unit: String::new(),
             verdict: workbench::Verdict::Direction,
             as_chosen: workbench::Verdict::Direction,
+            short: String::new(),
             why: String::new(),
+            is_headline: false,
             seeds: workbench::Seeds { count: 1, least: None, most: None },
         };
         let of = |claims| table(&Reproduction { claims, ..Reproduction::default() });

@@ -3,6 +3,7 @@
 
 mod conditions;
 pub mod markdown;
+mod pages;
 mod plot;
 mod report;
 mod reproduce;
@@ -11,6 +12,7 @@ mod reproduce;
 mod samples;
 
 pub use conditions::conditions;
+pub use pages::publish;
 pub use plot::PALETTE;
 pub use report::{FigureWidth, report, reproduction_files, write_pdf, write_report, write_svg};
 pub use reproduce::{

@@ -12,7 +12,7 @@ pub use tidegate_papers::{
     Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns, FigureText,
     FigureWidth, Forecast, PALETTE, PaperRecord, PaperText, Picture, ReproduceOptions,
     Reproduction, Seeds, Sensitivity, Step, StepListener, Verdict, conditions, figures,
-    forecast_reproduction, markdown, report, reproduce, reproduction_files, write_pdf,
+    forecast_reproduction, markdown, publish, report, reproduce, reproduction_files, write_pdf,
     write_report, write_svg,
 };
 pub use tidegate_results as results;

@@ -31,7 +31,8 @@ pub(crate) fn reproduction(
         html.push_str(&section(&paper.title, &format!("<div class=\"text\">{opening}</div>\n")));
         for figure in &paper.figures {
             let mut inner = String::new();
-            for paragraph in &figure.said {
+            let about = std::iter::once(&figure.about).filter(|about| !about.is_empty());
+            for paragraph in about.chain(&figure.values) {
                 let _ = writeln!(inner, "<div class=\"text\">{}</div>", marked_up(paragraph));
             }
             let is_its =
@@ -178,7 +179,9 @@ mod tests {
             unit: String::new(),
             verdict: Verdict::Direction,
             as_chosen: Verdict::Direction,
+            short: String::new(),
             why: String::new(),
+            is_headline: false,
             seeds: Seeds { count, least: None, most: None },
         };
         let quick = totals(&[claim(1, false), claim(1, false)]);

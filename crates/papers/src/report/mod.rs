@@ -35,7 +35,8 @@ use tidegate_results::Partial;
 use crate::reproduce::Reproduction;
 use data::Data;
 use means::Means;
-use read::{Found, Run};
+use read::Run;
+pub(crate) use read::{Found, reproduction as read_reproduction};
 use tidegate_runs::Error;
 use tidegate_runs::destination::{CLAIMS, FIGURES, PLOTS};
 

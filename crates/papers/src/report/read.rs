@@ -271,7 +271,7 @@ pub(super) mod tests {
         write(
             FIGURES,
             r#"[{"paper":"x","title":"X","about":"","figures":
-                [{"figure":"1","title":"t","said":[],"pictures":["one"]}]}]"#,
+                [{"figure":"1","title":"t","pictures":["one"]}]}]"#,
         );
         assert!(refused("plots.json") && refused("again"));
         write(PLOTS, r#"[["one", {"title": "t", "lines": [{"points": [[0, 1]], "hue": 1}]}]]"#);

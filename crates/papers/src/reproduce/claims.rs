@@ -35,8 +35,14 @@ pub struct ClaimResult {
     pub verdict: Verdict,
     /// The verdict without alternatives.
     pub as_chosen: Verdict,
-    /// Reasons for the verdict, and its conditions.
+    /// The decisive reason for the verdict in a few words.
+    #[serde(default)]
+    pub short: String,
+    /// All reasons for the verdict, and its conditions.
     pub why: String,
+    /// Whether the claim is one of those for which the paper is known.
+    #[serde(default)]
+    pub is_headline: bool,
     /// Results of single seeds; a list in files.
     pub seeds: Seeds,
 }

@@ -4,57 +4,213 @@ use std::fmt::Write;
 
 use tidegate_runs::numbers::{digits, with_unit};
 
-use super::registry::SEEDS;
-use super::{ClaimResult, Counts, Reproduction, Seeds, Verdict};
+use super::{ClaimResult, Counts, FigureText, PaperText, Seeds, Verdict};
 
-/// The verdicts on all claims in Markdown, figure by figure.
-pub(crate) fn markdown(result: &Reproduction) -> String {
-    let quick = if result.quick { " --quick" } else { "" };
-    let vary = if result.sensitivity.is_empty() { "" } else { " --sensitivity" };
-    let values = values(if result.quick { 1 } else { SEEDS });
-    let mut text = format!(
-        "# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`. {values}\n"
-    );
-    if !result.claims.is_empty() {
-        text.push_str(&legend(result.counts()));
-    }
-    if !result.quick {
-        let _ = write!(
-            text,
-            "\n± is half of a 95 % confidence interval over the seeds, by Student's t.\n"
-        );
-    }
-    for paper in &result.papers {
-        let _ = write!(text, "\n## {}\n\n{}\n", paper.title, paper.opening());
-        for figure in &paper.figures {
-            let is_its =
-                |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
-            let claims: Vec<&ClaimResult> = result.claims.iter().filter(is_its).collect();
-            if claims.is_empty() && figure.said.is_empty() {
-                continue;
-            }
-            let _ = write!(text, "\n### Figure {}: {}\n\n", figure.figure, figure.title);
-            for paragraph in &figure.said {
-                let _ = write!(text, "{paragraph}\n\n");
-            }
-            if !claims.is_empty() {
-                text.push_str(
-                    "| claim | | paper | measured | verdict | why |\n|---|---|--:|--:|---|---|\n",
-                );
-            }
-            for claim in claims {
-                let _ = writeln!(
-                    text,
-                    "| {} | {} | {} | {} | {} | {} |",
-                    claim.claim,
-                    claim.text,
-                    paper_value(claim),
-                    measured(claim),
-                    claim.verdict.name(),
-                    claim.why.replace('|', "\\|")
-                );
+/// A reproduction as a document.
+pub(crate) struct Document<'a> {
+    /// The command that measures all of it.
+    pub(crate) command: String,
+    /// Seeds of each run.
+    pub(crate) seeds: u64,
+    pub(crate) papers: &'a [PaperText],
+    pub(crate) claims: &'a [ClaimResult],
+    /// The pictures beside the document; `None`: there are none.
+    pub(crate) drawn: Option<Drawn<'a>>,
+}
+
+/// Pictures of the figures, as files in the folder [`FIGURES`] beside the document.
+pub(crate) struct Drawn<'a> {
+    /// Name and title of the pictures of a figure.
+    pub(crate) of: &'a dyn Fn(&FigureText) -> &'a [(String, String)],
+    /// Whether the results of a figure are those of another version.
+    pub(crate) is_outdated: &'a dyn Fn(&FigureText) -> bool,
+}
+
+/// Folder of the pictures beside the document.
+pub(crate) const FIGURES: &str = "figures";
+/// Longest reason in a cell of a table, in characters. Longer ones become notes.
+const REASON_MAX: usize = 300;
+/// Verdicts from the best to the worst.
+const VERDICTS: [Verdict; 4] =
+    [Verdict::Reproduced, Verdict::Conditional, Verdict::Direction, Verdict::Deviates];
+
+impl Document<'_> {
+    /// The document in Markdown: a summary, then figure by figure its pictures, its claims, and
+    /// values without a claim.
+    pub(crate) fn markdown(&self) -> String {
+        let Document { command, seeds, papers, claims, .. } = self;
+        let title = match papers {
+            [paper] => format!("Reproduction: {}", paper.title),
+            _ => "Reproduction".to_owned(),
+        };
+        let mut text = format!("# {title}\n\n");
+        text.push_str(&self.outdated());
+        for paper in *papers {
+            text.push_str(&self.summary(paper));
+        }
+        if !claims.is_empty() {
+            text.push_str(&legend(Counts::of(claims)));
+        }
+        let _ = writeln!(text, "Written by `{command}`. {}", values(*seeds));
+        if *seeds > 1 {
+            text.push_str(
+                "± is half of a 95 % confidence interval over the seeds, by Student's t.\n",
+            );
+        }
+        for paper in *papers {
+            let _ = write!(text, "\n## {}\n\n{}\n", paper.title, paper.opening());
+            for figure in &paper.figures {
+                text.push_str(&self.figure(paper, figure));
             }
         }
+        text
+    }
+
+    /// The figures that another version measured.
+    fn outdated(&self) -> String {
+        let Some(drawn) = &self.drawn else { return String::new() };
+        let mut text = String::new();
+        for paper in self.papers {
+            let old = || paper.figures.iter().filter(|figure| (drawn.is_outdated)(figure));
+            let names: Vec<&str> = old().map(|figure| figure.figure.as_str()).collect();
+            let Some((last, names)) = names.split_last() else { continue };
+            let (figures, measured) = match names {
+                [] => (format!("Figure {last}"), "was"),
+                names => (format!("Figures {} and {last}", names.join(", ")), "were"),
+            };
+            let name = &paper.paper;
+            let what = if names.is_empty() { format!("{name}/{last}") } else { name.clone() };
+            let _ = write!(
+                text,
+                "**Partly outdated.** {figures} {measured} measured with another version of the \
+                 engine, of a protocol or of the scenario. `tidegate reproduce {what}` measures \
+                 again.\n\n"
+            );
+        }
+        text
+    }
+
+    /// The picture of a paper, and its best-known claims; without such claims, the verdicts by
+    /// figure.
+    fn summary(&self, paper: &PaperText) -> String {
+        let own = |claim: &&ClaimResult| claim.paper == paper.paper;
+        let claims: Vec<&ClaimResult> = self.claims.iter().filter(own).collect();
+        let mut text = String::new();
+        if let Some(drawn) = &self.drawn {
+            let mut all = paper.figures.iter().flat_map(|figure| (drawn.of)(figure));
+            let chosen = all.clone().find(|(name, _)| *name == paper.picture);
+            if let Some(picture) = chosen.or_else(|| all.next()) {
+                text.push_str(&image(FIGURES, picture));
+            }
+        }
+        let headlines: Vec<&&ClaimResult> =
+            claims.iter().filter(|claim| claim.is_headline).collect();
+        if !headlines.is_empty() {
+            text.push_str(
+                "| claim | paper | measured | verdict | reason |\n|---|--:|--:|---|---|\n",
+            );
+            for claim in headlines {
+                let _ = writeln!(
+                    text,
+                    "| {} ({}, figure {}) | {} | {} | **{}** | {} |",
+                    claim.text,
+                    claim.claim,
+                    claim.figure,
+                    paper_value(claim),
+                    with_unit(claim.measured, &claim.unit),
+                    claim.verdict.name(),
+                    claim.short,
+                );
+            }
+            text.push('\n');
+        } else if !claims.is_empty() {
+            let names = VERDICTS.map(Verdict::name).join(" | ");
+            let _ = write!(
+                text,
+                "| figure | claims | {names} |\n|---|--:|{}\n",
+                "--:|".repeat(VERDICTS.len())
+            );
+            for figure in &paper.figures {
+                let of = claims.iter().filter(|claim| claim.figure == figure.figure);
+                let verdicts: Vec<Verdict> = of.map(|claim| claim.verdict).collect();
+                let count = |of| verdicts.iter().filter(|verdict| **verdict == of).count();
+                let cells = VERDICTS.map(|of| count(of).to_string()).join(" | ");
+                let _ = writeln!(text, "| {} | {} | {cells} |", figure.title, verdicts.len());
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    fn figure(&self, paper: &PaperText, figure: &FigureText) -> String {
+        let is_its =
+            |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
+        let claims: Vec<&ClaimResult> = self.claims.iter().filter(is_its).collect();
+        let pictures = self.drawn.as_ref().map_or(&[][..], |drawn| (drawn.of)(figure));
+        if claims.is_empty()
+            && figure.about.is_empty()
+            && figure.values.is_empty()
+            && pictures.is_empty()
+        {
+            return String::new();
+        }
+        let mut text = format!("\n### Figure {}: {}\n\n", figure.figure, figure.title);
+        if !figure.about.is_empty() {
+            let _ = write!(text, "{}\n\n", figure.about);
+        }
+        pictures.iter().for_each(|picture| text.push_str(&image(FIGURES, picture)));
+        if !claims.is_empty() {
+            text.push_str(&folded(&verdicts(&claims), &claim_table(&claims)));
+        }
+        if !figure.values.is_empty() {
+            text.push_str(&folded("Measured values", &figure.values.join("\n\n")));
+        }
+        text
+    }
+}
+
+/// A picture of `folder` with its title below.
+pub(crate) fn image(folder: &str, (name, title): &(String, String)) -> String {
+    format!("![{title}]({folder}/{name}.svg)\n\n*{title}*\n\n")
+}
+
+/// A part that is closed at first.
+fn folded(title: &str, text: &str) -> String {
+    format!("<details><summary>{title}</summary>\n\n{}\n\n</details>\n\n", text.trim_end())
+}
+
+/// `Claims: 3 reproduced, 1 deviates`
+pub(crate) fn verdicts(claims: &[&ClaimResult]) -> String {
+    let count = |of: Verdict| claims.iter().filter(|claim| claim.verdict == of).count();
+    let some = VERDICTS.iter().map(|&of| (count(of), of.name())).filter(|(count, _)| *count > 0);
+    let some: Vec<String> = some.map(|(count, name)| format!("{count} {name}")).collect();
+    format!("Claims: {}", some.join(", "))
+}
+
+/// The claims as a table, with long reasons as notes below it.
+fn claim_table(claims: &[&ClaimResult]) -> String {
+    let mut text =
+        "| claim | | paper | measured | verdict | why |\n|---|---|--:|--:|---|---|\n".to_owned();
+    let mut notes = String::new();
+    for claim in claims {
+        let why = if claim.why.chars().count() > REASON_MAX {
+            let _ = writeln!(notes, "* **{}**: {}", claim.claim, claim.why);
+            format!("{}; see below", claim.short).trim_start_matches("; ").to_owned()
+        } else {
+            claim.why.replace('|', "\\|")
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {why} |",
+            claim.claim,
+            claim.text,
+            paper_value(claim),
+            measured(claim),
+            claim.verdict.name(),
+        );
+    }
+    if !notes.is_empty() {
+        let _ = write!(text, "\n{notes}");
     }
     text
 }
@@ -76,18 +232,21 @@ pub const DERIVED: &str = "Values in parentheses are not printed in the paper. T
 
 /// Totals of the verdicts, and the meaning of each verdict.
 fn legend(Counts { numbers, others }: Counts) -> String {
-    format!(
-        "\nOf the {} that the papers print, {numbers}. Of {} without a number, {others}. \
-         Several readings of a sentence count once, and so do its parts, by the worst.\n\n\
-         * *Reproduced*: within the tolerance for every seed and, with one seed, for every \
+    let meaning = format!(
+        "* *Reproduced*: within the tolerance for every seed and, with one seed, for every \
          alternative to what the paper leaves open.\n\
          * *Conditional*: within the tolerance for some of these only; the others are named.\n\
          * *Direction*: in the paper's direction for all of these, by at least a quarter of its \
          effect (in the logarithm for factors), or by the margin that the tolerance names.\n\
          * *Deviates*: none of these, or the control passes the same check, which it must fail.\n\n\
-         {DERIVED}\n",
+         {DERIVED}"
+    );
+    format!(
+        "Of the {} that the papers print, {numbers}. Of {} without a number, {others}. \
+         Several readings of a sentence count once, and so do its parts, by the worst.\n\n{}",
         numbers.named("number", "numbers"),
         others.named("ordering or trend", "orderings and trends"),
+        folded("Meaning of the verdicts", &meaning),
     )
 }
 
@@ -127,7 +286,7 @@ pub(crate) fn paper_value(claim: &ClaimResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FigureText, PaperText};
+    use crate::Reproduction;
 
     #[test]
     fn counts_have_singular_and_plural() {
@@ -141,8 +300,8 @@ mod tests {
         let figure = |name: &str| FigureText {
             figure: name.to_owned(),
             title: "what it shows".to_owned(),
-            said: vec!["Said of it.".to_owned()],
-            pictures: Vec::new(),
+            about: "Said of it.".to_owned(),
+            ..FigureText::default()
         };
         let text = |figures: Vec<FigureText>| {
             let paper = PaperText {
@@ -150,10 +309,12 @@ mod tests {
                 title: "Paper".to_owned(),
                 about: "About all.".to_owned(),
                 history: "P1 was otherwise.".to_owned(),
+                picture: String::new(),
                 figures,
             };
             let result = Reproduction { papers: vec![paper], ..Reproduction::default() };
-            (markdown(&result), crate::reproduction_files(&result))
+            let [(_, text)] = &result.documents()[..] else { panic!("one document") };
+            (text.clone(), crate::reproduction_files(&result))
         };
         let page = |files: &[(String, Vec<u8>)]| {
             let page = files.iter().find(|(name, _)| name == "report.html").unwrap();
@@ -165,5 +326,80 @@ mod tests {
         let (two, files) = text(vec![figure("1"), figure("2")]);
         assert!(two.contains("\n\nAbout all.\n\nP1 was otherwise.\n\n### Figure 1"), "{two}");
         assert!(page(&files).contains("<p>About all.</p>\n<p>P1 was otherwise.</p>"));
+    }
+
+    fn claim(name: &str, verdict: Verdict, why: &str) -> ClaimResult {
+        ClaimResult {
+            paper: "paper".to_owned(),
+            figure: "1".to_owned(),
+            claim: name.to_owned(),
+            sentence: name.to_owned(),
+            is_part: false,
+            text: "it is so".to_owned(),
+            paper_value: Some(2.0),
+            derived: false,
+            measured: Some(3.0),
+            unit: "us".to_owned(),
+            verdict,
+            as_chosen: verdict,
+            short: "depends on beta".to_owned(),
+            why: why.to_owned(),
+            is_headline: name == "A",
+            seeds: Seeds { count: 1, least: None, most: None },
+        }
+    }
+
+    #[test]
+    fn long_reasons_become_notes() {
+        let long = "word ".repeat(70);
+        let (a, b) =
+            (claim("A", Verdict::Conditional, &long), claim("B", Verdict::Reproduced, "Short."));
+        let text = claim_table(&[&a, &b]);
+        assert!(text.contains("| conditional | depends on beta; see below |\n"), "{text}");
+        assert!(text.contains("| reproduced | Short. |\n"), "{text}");
+        assert!(text.ends_with(&format!("\n* **A**: {long}\n")), "{text}");
+        assert_eq!(verdicts(&[&a, &b]), "Claims: 1 reproduced, 1 conditional");
+    }
+
+    #[test]
+    fn a_page_begins_with_the_outdated_figures_and_headline_claims() {
+        let figures =
+            ["1", "2"].map(|name| FigureText { figure: name.to_owned(), ..FigureText::default() });
+        let paper = PaperText {
+            paper: "paper".to_owned(),
+            title: "Paper".to_owned(),
+            about: String::new(),
+            history: String::new(),
+            picture: "second".to_owned(),
+            figures: figures.into(),
+        };
+        let pictures = ["first", "second"].map(|name| (name.to_owned(), format!("the {name}")));
+        let claims =
+            [claim("A", Verdict::Conditional, "Long."), claim("B", Verdict::Reproduced, "Short.")];
+        let markdown = |claims: &[ClaimResult]| {
+            Document {
+                command: "tidegate".to_owned(),
+                seeds: 1,
+                papers: std::slice::from_ref(&paper),
+                claims,
+                drawn: Some(Drawn {
+                    of: &|figure| if figure.figure == "1" { &pictures } else { &[] },
+                    is_outdated: &|figure| figure.figure == "2",
+                }),
+            }
+            .markdown()
+        };
+        let text = markdown(&claims);
+        let expected = "# Reproduction: Paper\n\n**Partly outdated.** Figure 2 was measured with \
+                        another version of the engine, of a protocol or of the scenario. \
+                        `tidegate reproduce paper/2` measures again.\n\n\
+                        ![the second](figures/second.svg)\n\n*the second*\n\n\
+                        | claim | paper | measured | verdict | reason |\n|---|--:|--:|---|---|\n\
+                        | it is so (A, figure 1) | 2 us | 3 us | **conditional** | depends on beta \
+                        |\n\nOf the 2 numbers";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(text.contains("(figures/first.svg)\n\n*the first*\n\n![the second]"), "{text}");
+        let text = markdown(&claims[1..]);
+        assert!(text.contains("|  | 1 | 1 | 0 | 0 | 0 |"), "verdicts by figure: {text}");
     }
 }

@@ -59,14 +59,18 @@ impl Measured {
     }
 }
 
-/// The verdict on a claim, and its conditions in sentences. `seeds` is the number of seeds that led
-/// to different runs.
-pub(crate) fn judge(
-    claim: &Claim,
-    chosen: &Measured,
-    varied: &[Varied],
-    seeds: u64,
-) -> (Verdict, String) {
+/// The verdict on a claim, with its reasons.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Judgement {
+    pub(crate) verdict: Verdict,
+    /// The decisive reason in a few words.
+    pub(crate) short: String,
+    /// All conditions in sentences.
+    pub(crate) reasons: String,
+}
+
+/// The verdict on a claim. `seeds` is the number of seeds that led to different runs.
+pub(crate) fn judge(claim: &Claim, chosen: &Measured, varied: &[Varied], seeds: u64) -> Judgement {
     let missing = varied.iter().filter(|(_, measured)| measured.is_none()).count();
     let all =
         std::iter::once(chosen).chain(varied.iter().filter_map(|(_, measured)| measured.as_ref()));
@@ -140,7 +144,61 @@ pub(crate) fn judge(
         };
         text = format!("{text} {failed}").trim_start().to_owned();
     }
-    (verdict, text)
+    let short = short(claim, chosen, varied, (verdict, seeds));
+    Judgement { verdict, short, reasons: text }
+}
+
+/// The decisive reason for a verdict in a few words.
+fn short(
+    claim: &Claim,
+    chosen: &Measured,
+    varied: &[Varied],
+    (verdict, seeds): (Verdict, u64),
+) -> String {
+    let measured = || varied.iter().filter_map(|(name, measured)| Some((name, measured.as_ref()?)));
+    let differ = |wanted: bool| {
+        let is_meant = |other: &Measured| (other.verdict(claim) == Verdict::Reproduced) == wanted;
+        let of = measured().filter(|(_, other)| is_meant(other)).map(|(name, _)| {
+            // `open value: alternative`
+            name.split_once(": ").map_or(name.as_str(), |(open, _)| open)
+        });
+        let mut opens: Vec<&str> = of.collect();
+        opens.dedup();
+        opens
+    };
+    let listed = |opens: &[&str]| match opens {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [one, two] => format!("{one}, {two}"),
+        [one, two, rest @ ..] => format!("{one}, {two} and {} more", rest.len()),
+    };
+    let missing = varied.len() - measured().count();
+    match verdict {
+        Verdict::Reproduced if varied.is_empty() => "for every seed".to_owned(),
+        Verdict::Reproduced => "for every seed and alternative".to_owned(),
+        Verdict::Conditional if !chosen.is_within(claim) => match &differ(true)[..] {
+            [] => "not as chosen".to_owned(),
+            opens => format!("only with another choice of {}", listed(opens)),
+        },
+        Verdict::Conditional => match &differ(false)[..] {
+            [] if chosen.verdict(claim) != Verdict::Reproduced => "not for every seed".to_owned(),
+            [] if missing > 0 => {
+                format!("{} of {} alternatives measured", varied.len() - missing, varied.len())
+            }
+            [] if seeds < 2 => "measured with one seed".to_owned(),
+            [] => String::new(),
+            opens => format!("depends on {}", listed(opens)),
+        },
+        Verdict::Direction => "in the paper's direction, outside the tolerance".to_owned(),
+        Verdict::Deviates if chosen.value.is_none() => "a run gave no value".to_owned(),
+        Verdict::Deviates if chosen.shows_nothing(claim, claim.verdict(chosen.value)) => {
+            "inconclusive: the control passes too".to_owned()
+        }
+        Verdict::Deviates if chosen.verdict(claim) == Verdict::Direction => {
+            "in the paper's direction, not for every alternative".to_owned()
+        }
+        Verdict::Deviates => "outside the tolerance".to_owned(),
+    }
 }
 
 /// Alternatives that satisfy `which`, with their values, and those of controls that pass.
@@ -215,10 +273,15 @@ mod tests {
         Measured { value: Some(value), range: Some((low, high)), seeds: 3, control: Some(1.0) }
     }
 
-    fn verdict(chosen: Measured, varied: &[Option<Measured>]) -> (Verdict, String) {
+    fn judged(chosen: Measured, varied: &[Option<Measured>]) -> Judgement {
         let named = |(i, measured): (usize, &Option<Measured>)| (format!("open: {i}"), *measured);
         let varied: Vec<Varied> = varied.iter().enumerate().map(named).collect();
         judge(&claim(), &chosen, &varied, chosen.seeds)
+    }
+
+    fn verdict(chosen: Measured, varied: &[Option<Measured>]) -> (Verdict, String) {
+        let Judgement { verdict, reasons, .. } = judged(chosen, varied);
+        (verdict, reasons)
     }
 
     #[test]

@@ -22,19 +22,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
+use tidegate_sim::SEMANTICS;
 
 pub use claims::{ClaimResult, Count, Counts, Seeds};
 pub use document::DERIVED;
-pub(crate) use document::{measured, paper_value, values};
+pub(crate) use document::{Document, Drawn, FIGURES, measured, paper_value, values};
+#[cfg(test)]
+pub(crate) use document::{image, verdicts};
+pub(crate) use record::figure_key;
 pub use registry::Verdict;
+pub(crate) use registry::{Paper, SEEDS, papers};
 use tidegate_runs::destination::DOCUMENTS;
 use tidegate_runs::numbers::digits;
 
 use crate::markdown::wrapped;
 use crate::plot::Plot;
-use judge::{Measured, Varied};
+use judge::{Judgement, Measured, Varied};
 use record::Record;
-use registry::{Choice, Claim, Figure, Model, Paper, Run, SEEDS, Singles};
+use registry::{Choice, Claim, Fact, Figure, Model, Run, Singles};
 pub use sensitivity::{Alternative, Sensitivity};
 #[cfg(target_os = "linux")]
 use tidegate_live::testbed;
@@ -160,11 +165,26 @@ pub struct PaperText {
     /// Changes since the claims were written, in Markdown; shown with several figures.
     #[serde(default)]
     pub history: String,
+    /// Name of the picture that represents the paper; empty: the first.
+    #[serde(default)]
+    pub picture: String,
     /// Its figures, in order.
     pub figures: Vec<FigureText>,
 }
 
 impl PaperText {
+    /// The texts of the registry, without figures.
+    pub(crate) fn of(paper: &Paper) -> PaperText {
+        PaperText {
+            paper: paper.name.clone(),
+            title: paper.title.clone(),
+            about: paper.about.trim().to_owned(),
+            history: paper.history.trim().to_owned(),
+            picture: paper.picture.clone(),
+            figures: Vec::new(),
+        }
+    }
+
     /// Text before the figures, in Markdown. With a single figure, the history is omitted.
     pub(crate) fn opening(&self) -> String {
         match self.figures.len() {
@@ -184,16 +204,26 @@ pub struct PaperRecord {
 }
 
 /// Texts of a figure, without its claims.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FigureText {
     /// The paper's number.
     pub figure: String,
     /// Its title.
     pub title: String,
-    /// Paragraphs beside its claims.
-    pub said: Vec<String>,
+    /// Introduction to its claims, in Markdown.
+    #[serde(default)]
+    pub about: String,
+    /// Tables of measured values without a claim, in Markdown.
+    #[serde(default)]
+    pub values: Vec<String>,
     /// Names of its pictures.
     pub pictures: Vec<String>,
+    /// Hash of everything that the results depend on; empty with `--quick`.
+    #[serde(default)]
+    pub key: String,
+    /// Version of the engine's semantics.
+    #[serde(default)]
+    pub semantics: u32,
 }
 
 /// Result of a reproduction.
@@ -316,13 +346,7 @@ pub fn reproduce(
                     fresh.take(&record, paper, other)?;
                 }
             }
-            result.papers.push(PaperText {
-                paper: paper.name.clone(),
-                title: paper.title.clone(),
-                about: paper.about.trim().to_owned(),
-                history: paper.history.trim().to_owned(),
-                figures: Vec::new(),
-            });
+            result.papers.push(PaperText::of(paper));
             result
                 .sensitivity
                 .extend(options.sensitivity.then(|| (paper.title.clone(), sensitivity::of(paper))));
@@ -379,17 +403,17 @@ pub fn reproduce(
             result.records.push(PaperRecord { paper: paper.name.clone(), json: fresh.json() });
         }
         let pictures = draw::pictures(paper, figure, &runs);
-        let about = Some(figure.about.trim().to_owned()).filter(|about| !about.is_empty());
+        let key = if options.quick { String::new() } else { record::figure_key(paper, figure)? };
         if let Some(text) = result.papers.last_mut() {
+            let tables = figure.tables.iter().map(|of| of.markdown(figure, |run| &runs[run]));
             text.figures.push(FigureText {
                 figure: figure.name.clone(),
                 title: figure.title.clone(),
-                said: about
-                    .into_iter()
-                    .chain(facts(figure, &runs))
-                    .chain(figure.tables.iter().map(|of| of.markdown(figure, |run| &runs[run])))
-                    .collect(),
+                about: figure.about.trim().to_owned(),
+                values: facts(figure, &runs).into_iter().chain(tables).collect(),
                 pictures: pictures.iter().map(|picture| picture.name.clone()).collect(),
+                key,
+                semantics: SEMANTICS,
             });
         }
         result.pictures.extend(pictures);
@@ -448,20 +472,28 @@ impl Jobs {
     }
 }
 
-/// Facts of a figure as sentences.
-fn facts(figure: &Figure, runs: &[Vec<&Observations>]) -> impl Iterator<Item = String> {
-    figure.facts.iter().map(|fact| {
-        let value = |i: usize| {
-            let run = fact.measure.run(i)?;
-            let value = match figure.estimate(&fact.measure, run, |run| &runs[run]) {
-                Some(value) => format!("{value} {}", fact.unit),
-                None => "none".to_owned(),
-            };
-            Some(format!("{run} {}", value.trim_end()))
+/// Facts of a figure as tables with a row per run. Facts about the same runs share a table.
+fn facts(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<String> {
+    let is_of_same = |one: &Fact, other: &Fact| one.measure.runs == other.measure.runs;
+    let table = |facts: &[Fact]| {
+        let head = |fact: &Fact| match fact.unit.as_str() {
+            "" => fact.text.clone(),
+            unit => format!("{} ({unit})", fact.text),
         };
-        let values: Vec<String> = (0..fact.measure.runs.len()).filter_map(value).collect();
-        format!("{}: {}.", fact.text, values.join("; "))
-    })
+        let heads: Vec<String> = facts.iter().map(head).collect();
+        let mut text = format!("| | {} |\n|---|{}", heads.join(" | "), "--:|".repeat(facts.len()));
+        let of = &facts[0].measure;
+        for run in (0..of.runs.len()).filter_map(|i| of.run(i)) {
+            let cell = |fact: &Fact| {
+                let value = figure.estimate(&fact.measure, run, |run| &runs[run]);
+                value.map_or_else(|| "none".to_owned(), |value| value.to_string())
+            };
+            let cells: Vec<String> = facts.iter().map(cell).collect();
+            text.push_str(&format!("\n| {run} | {} |", cells.join(" | ")));
+        }
+        text
+    };
+    figure.facts.chunk_by(is_of_same).map(table).collect()
 }
 
 fn threads(options: &ReproduceOptions<'_>) -> usize {
@@ -663,7 +695,7 @@ fn judged(
     seeds: u64,
     Singles { counted, all, range }: Singles,
 ) -> ClaimResult {
-    let (verdict, reasons) = judge::judge(claim, chosen, varied, seeds);
+    let Judgement { verdict, short, reasons } = judge::judge(claim, chosen, varied, seeds);
     let no_answer = if chosen.value.is_none() { "A run gave no value." } else { "" };
     let some = match range {
         Some((least, most)) if all > 1 && chosen.value.is_some() => {
@@ -691,7 +723,9 @@ fn judged(
         unit: claim.unit.clone(),
         verdict,
         as_chosen: chosen.verdict(claim),
+        short,
         why: sentences.join(" "),
+        is_headline: claim.headline,
         seeds: Seeds { count: chosen.seeds, least, most },
     }
 }
@@ -709,7 +743,16 @@ impl Reproduction {
 
     /// Markdown documents by name: the claims, and, if requested, their sensitivity.
     pub fn documents(&self) -> Vec<(&'static str, String)> {
-        let claims = (DOCUMENTS[0], wrapped(&document::markdown(self)));
+        let quick = if self.quick { " --quick" } else { "" };
+        let vary = if self.sensitivity.is_empty() { "" } else { " --sensitivity" };
+        let document = Document {
+            command: format!("tidegate reproduce{vary}{quick} --out DIR"),
+            seeds: if self.quick { 1 } else { SEEDS },
+            papers: &self.papers,
+            claims: &self.claims,
+            drawn: None,
+        };
+        let claims = (DOCUMENTS[0], wrapped(&document.markdown()));
         let moves = (!self.sensitivity.is_empty())
             .then(|| (DOCUMENTS[1], wrapped(&sensitivity::markdown(self))));
         std::iter::once(claims).chain(moves).collect()

@@ -12,7 +12,7 @@ use tidegate_core::Span;
 use tidegate_sim::SEMANTICS;
 
 use super::judge::Measured;
-use super::registry::{Choice, Claim, Figure, Paper, RECORDS, Run, SEEDS};
+use super::registry::{Choice, Claim, Figure, Paper, RECORDS, Run, SEEDS, questions};
 use tidegate_runs::Error;
 use tidegate_runs::observe::VERSION;
 
@@ -92,6 +92,16 @@ pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error
     figure.runs.iter().map(hash).collect()
 }
 
+/// Hash of everything that a figure's results depend on.
+pub(crate) fn figure_key(paper: &Paper, figure: &Figure) -> Result<String, Error> {
+    let (plans, questions) = (plans(paper, figure)?, questions(paper, figure)?);
+    Ok(short_hash(&format!("{SEMANTICS} {VERSION} {SEEDS} {plans:?} {questions}")))
+}
+
+fn short_hash(text: &str) -> String {
+    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The keys of all values of a figure's claims: as chosen, and under every alternative.
 fn asked(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
     let plans = plans(paper, figure)?;
@@ -128,9 +138,7 @@ pub(crate) fn key(
         return None;
     }
     let all = format!("{SEMANTICS} {VERSION} {seeds} {} {depends:?}", claim.question());
-    let hash: String =
-        Sha256::digest(all).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("{} {hash}", claim.name))
+    Some(format!("{} {}", claim.name, short_hash(&all)))
 }
 
 #[cfg(test)]

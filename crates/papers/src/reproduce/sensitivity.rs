@@ -157,7 +157,9 @@ mod tests {
             unit: String::new(),
             verdict,
             as_chosen: verdict,
+            short: String::new(),
             why: String::new(),
+            is_headline: false,
             seeds: Seeds { count: 3, least: Some(range.0), most: Some(range.1) },
         }
     }

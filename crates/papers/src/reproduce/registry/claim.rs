@@ -46,6 +46,9 @@ pub(crate) struct Claim {
     /// Further remarks.
     #[serde(default)]
     pub(crate) note: String,
+    /// The claim is one of those for which the paper is known: its page begins with them.
+    #[serde(default)]
+    pub(crate) headline: bool,
 }
 
 /// Another protocol or parameter under which the claim has to fail: a check that passes there too
@@ -374,6 +377,7 @@ impl Claim {
             control: None,
             tolerance,
             note,
+            headline: false,
         }
     }
 }

@@ -1,5 +1,8 @@
 //! A figure of a paper.
 
+#[cfg(test)]
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use tidegate_core::Span;
 use tidegate_scenario::{Override, Plan};
@@ -217,6 +220,22 @@ impl Figure {
         }
     }
 
+    /// The scenario of a run, as folder/name.
+    fn scenario(&self, paper: &Paper, run: &Run) -> String {
+        let scenario = run.scenario.as_ref().unwrap_or(&self.file);
+        match scenario.contains('/') {
+            true => scenario.clone(),
+            false => format!("{}/{scenario}", paper.name),
+        }
+    }
+
+    /// The scenarios of all runs, as folder/name.
+    #[cfg(test)]
+    pub(crate) fn scenarios(&self, paper: &Paper) -> BTreeSet<String> {
+        let packets = self.runs.iter().filter(|run| run.model.is_none());
+        packets.map(|run| self.scenario(paper, run)).collect()
+    }
+
     /// The plan of a run.
     pub(crate) fn plan(
         &self,
@@ -225,11 +244,7 @@ impl Figure {
         seed: u64,
         choice: Option<Choice>,
     ) -> Result<Plan, Error> {
-        let scenario = run.scenario.as_ref().unwrap_or(&self.file);
-        let name = match scenario.contains('/') {
-            true => scenario.clone(),
-            false => format!("{}/{scenario}", paper.name),
-        };
+        let name = self.scenario(paper, run);
         let text = SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
         let text = text.ok_or_else(|| Error::Run(format!("unknown scenario {name}")))?;
         let mut overrides = Vec::new();

@@ -21,7 +21,7 @@ pub(crate) use ask::Ask;
 pub(crate) use chart::{Chart, ChartKind, Curve, Facts, Port, Waiting};
 pub use claim::Verdict;
 pub(crate) use claim::{Claim, Singles};
-pub(crate) use figure::{Figure, Run};
+pub(crate) use figure::{Fact, Figure, Run};
 pub(crate) use model::Model;
 pub(crate) use sources::RECORDS;
 use sources::{REGISTRY, SCENARIOS};
@@ -46,6 +46,9 @@ pub(crate) struct Paper {
     /// Changes since the claims were written, for readers of all of them.
     #[serde(default)]
     pub(crate) history: String,
+    /// Name of the picture that represents the paper; by default the first.
+    #[serde(default)]
+    pub(crate) picture: String,
     /// CPU seconds per simulated second and host, over all runs of the paper, on a core that
     /// handles some ten million packet-hops a second.
     cost: f64,
@@ -214,6 +217,29 @@ pub(crate) fn papers(quick: bool) -> Result<Vec<Paper>, Error> {
         Paper::read(name, &files.iter().map(file).collect::<Vec<_>>(), quick)
     };
     folders.map(paper).collect()
+}
+
+/// The registry's text about a figure without what has no effect on its results: titles, remarks
+/// and explanations.
+pub(crate) fn questions(paper: &Paper, figure: &Figure) -> Result<String, Error> {
+    const WORDS: [&str; 6] = ["about", "headline", "note", "text", "title", "tolerance"];
+    fn cut(value: &mut toml::Value) {
+        match value {
+            toml::Value::Table(table) => {
+                WORDS.iter().for_each(|key| drop(table.remove(*key)));
+                table.iter_mut().for_each(|(_, value)| cut(value));
+            }
+            toml::Value::Array(values) => values.iter_mut().for_each(cut),
+            _ => {}
+        }
+    }
+    let path = format!("{}/{}", paper.name, figure.file);
+    let text = REGISTRY.iter().find(|(name, _)| *name == path).map_or("", |(_, text)| text);
+    let mut all: toml::Table = toml::from_str(text)
+        .map_err(|error| Error::Run(format!("registry, {path}.toml: {error}")))?;
+    WORDS.iter().for_each(|key| drop(all.remove(*key)));
+    all.iter_mut().for_each(|(_, value)| cut(value));
+    Ok(all.to_string())
 }
 
 fn folder(path: &str) -> &str {

@@ -1,0 +1,351 @@
+//! Documents of reproductions in a repository: a folder per paper, with its results, a page that
+//! follows from them, and pictures.
+//!
+//! The results of single figures can be replaced. A figure stores a hash of everything that its
+//! results depend on, so that the page names the figures that another version measured.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tidegate_results::Partial;
+
+use crate::markdown::wrapped;
+use crate::report::{Found, read_reproduction};
+use crate::reproduce::{
+    ClaimResult, Document, Drawn, FIGURES, FigureText, Paper, PaperText, SEEDS, figure_key, papers,
+};
+use tidegate_runs::Error;
+use tidegate_runs::destination::DOCUMENTS;
+
+/// The file with the results.
+const RESULTS: &str = "results.json";
+
+/// Results of a paper's figures.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    figures: Vec<KeptFigure>,
+    claims: Vec<ClaimResult>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct KeptFigure {
+    #[serde(flatten)]
+    text: FigureText,
+    /// Names and titles of the pictures in the folder.
+    drawn: Vec<(String, String)>,
+}
+
+/// Merges the figures of the reproduction in the folder `results` into the documents in `folder`:
+/// its results, its page, and the pictures, which `draw` writes as SVG to a folder.
+///
+/// # Errors
+/// When `results` holds no reproduction of a single paper with all seeds, or a file cannot be read
+/// or written.
+pub fn publish(
+    results: &Path,
+    folder: &Path,
+    draw: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let wrong = |message: String| Error::Usage { option: "--pages", message };
+    let Some(Found { claims, papers: texts, pictures }) = read_reproduction(results)? else {
+        let message = format!(
+            "{} holds no reproduction: name a folder that `tidegate reproduce PAPER --out` wrote",
+            results.display()
+        );
+        return Err(wrong(message));
+    };
+    let [text] = &texts[..] else {
+        let message = format!(
+            "{} holds {} papers; expected one: `tidegate reproduce PAPER --out DIR`",
+            results.display(),
+            texts.len()
+        );
+        return Err(wrong(message));
+    };
+    if text.figures.iter().any(|figure| figure.key.is_empty()) {
+        let message = format!(
+            "{} was made with `--quick` or by an older version; run `tidegate reproduce {}` again",
+            results.display(),
+            text.paper
+        );
+        return Err(wrong(message));
+    }
+    let paper = papers(false)?.into_iter().find(|paper| paper.name == text.paper);
+    let paper = paper.ok_or_else(|| wrong(format!("unknown paper `{}`", text.paper)))?;
+    let output = |error| Error::output(folder)(error);
+    fs::create_dir_all(folder.join(FIGURES)).map_err(output)?;
+    let fresh = tempfile::tempdir_in(folder).map_err(output)?;
+    draw(fresh.path())?;
+    let mut kept = Kept::read(folder)?;
+    for figure in &text.figures {
+        let names = figure.pictures.iter().map(String::as_str);
+        let beside = format!("{}-figure-{}-claims", paper.name, figure.figure);
+        let mut drawn = Vec::new();
+        for name in names.chain([beside.as_str()]) {
+            let from = fresh.path().join(format!("{name}.svg"));
+            let Ok(svg) = fs::read_to_string(&from) else { continue };
+            let to = folder.join(FIGURES).join(format!("{name}.svg"));
+            write(&to, scalable(&svg).as_bytes()).map_err(output)?;
+            let plot = pictures.iter().find(|picture| picture.name == name);
+            let title = plot.map_or("Measured values relative to the paper's", |of| &of.plot.title);
+            drawn.push((name.to_owned(), title.to_owned()));
+        }
+        kept.replace(KeptFigure { text: figure.clone(), drawn });
+        kept.claims.retain(|claim| claim.figure != figure.figure);
+    }
+    kept.claims.extend(claims);
+    kept.sort(&paper);
+    kept.remove_other_pictures(folder).map_err(output)?;
+    let mut json = Vec::new();
+    tidegate_results::write_json(&kept, &mut json).map_err(output)?;
+    write(&folder.join(RESULTS), &json).map_err(output)?;
+    write(&folder.join(DOCUMENTS[0]), kept.page(&paper)?.as_bytes()).map_err(output)
+}
+
+fn write(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = Partial::new(path.to_owned())?;
+    file.write_all(content)?;
+    file.publish()
+}
+
+/// The picture without its size on paper: it becomes as wide as the page that shows it.
+fn scalable(svg: &str) -> String {
+    let (head, rest) = svg.split_at(svg.find('>').unwrap_or(0));
+    let mut head = head.to_owned();
+    for name in [" width=\"", " height=\""] {
+        let Some(start) = head.find(name) else { continue };
+        let Some(length) = head[start + name.len()..].find('"') else { continue };
+        head.replace_range(start..=start + name.len() + length, "");
+    }
+    head + rest
+}
+
+impl Kept {
+    /// The results in a folder; empty if there are none.
+    fn read(folder: &Path) -> Result<Kept, Error> {
+        let path = folder.join(RESULTS);
+        if !path.exists() {
+            return Ok(Kept::default());
+        }
+        let text = fs::read_to_string(&path).map_err(|error| error.to_string());
+        let kept =
+            text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+        kept.map_err(|error| Error::Run(format!("{}: {error}", path.display())))
+    }
+
+    fn replace(&mut self, figure: KeptFigure) {
+        self.figures.retain(|other| other.text.figure != figure.text.figure);
+        self.figures.push(figure);
+    }
+
+    /// Figures and claims in the order of the registry. What it no longer has is removed.
+    fn sort(&mut self, paper: &Paper) {
+        let place = |name: &str| paper.figures.iter().position(|figure| figure.name == name);
+        self.figures.retain(|figure| place(&figure.text.figure).is_some());
+        self.figures.sort_by_key(|figure| place(&figure.text.figure));
+        let names: Vec<&str> = paper
+            .figures
+            .iter()
+            .flat_map(|figure| figure.claims.iter().map(|claim| claim.name.as_str()))
+            .collect();
+        let place = |claim: &ClaimResult| names.iter().position(|name| *name == claim.claim);
+        self.claims.retain(|claim| place(claim).is_some());
+        self.claims.sort_by_key(place);
+    }
+
+    fn remove_other_pictures(&self, folder: &Path) -> std::io::Result<()> {
+        let names = self.pictures();
+        for entry in fs::read_dir(folder.join(FIGURES))? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(|name| name.ends_with(".svg") && !names.contains(name)) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Names of the files of all pictures.
+    fn pictures(&self) -> BTreeSet<String> {
+        let drawn = self.figures.iter().flat_map(|figure| &figure.drawn);
+        drawn.map(|(name, _)| format!("{name}.svg")).collect()
+    }
+
+    /// The page, with the present texts of the registry.
+    fn page(&self, paper: &Paper) -> Result<String, Error> {
+        let mut outdated = BTreeSet::new();
+        for kept in &self.figures {
+            let figure = paper.figures.iter().find(|figure| figure.name == kept.text.figure);
+            let key = figure.map(|figure| figure_key(paper, figure)).transpose()?;
+            if key.as_ref() != Some(&kept.text.key) {
+                outdated.insert(kept.text.figure.as_str());
+            }
+        }
+        let figures = self.figures.iter().map(|kept| {
+            let figure = paper.figures.iter().find(|figure| figure.name == kept.text.figure);
+            let (title, about) = figure.map_or(("", ""), |of| (&of.title, of.about.trim()));
+            let (title, about) = (title.to_owned(), about.to_owned());
+            FigureText { title, about, ..kept.text.clone() }
+        });
+        let text = PaperText { figures: figures.collect(), ..PaperText::of(paper) };
+        let headlines: BTreeSet<&str> = paper
+            .figures
+            .iter()
+            .flat_map(|figure| &figure.claims)
+            .filter(|claim| claim.headline)
+            .map(|claim| claim.name.as_str())
+            .collect();
+        let claims: Vec<ClaimResult> = self
+            .claims
+            .iter()
+            .map(|claim| ClaimResult {
+                is_headline: headlines.contains(claim.claim.as_str()),
+                ..claim.clone()
+            })
+            .collect();
+        let pictures = |figure: &FigureText| {
+            let kept = self.figures.iter().find(|kept| kept.text.figure == figure.figure);
+            kept.map_or(&[][..], |kept| &kept.drawn)
+        };
+        let document = Document {
+            command: format!("tidegate reproduce {} --out DIR", paper.name),
+            seeds: SEEDS,
+            papers: &[text],
+            claims: &claims,
+            drawn: Some(Drawn {
+                of: &pictures,
+                is_outdated: &|figure| outdated.contains(figure.figure.as_str()),
+            }),
+        };
+        Ok(wrapped(&document.markdown()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::reproduce::{image, verdicts};
+
+    fn documents() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers")
+    }
+
+    /// Compares a generated file with the repository's, or writes it if `UPDATE` is set.
+    fn check(path: &Path, text: &str) {
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(path, text).unwrap();
+            return;
+        }
+        let now = fs::read_to_string(path).unwrap_or_default();
+        let path = path.display();
+        assert!(now == text, "{path}: UPDATE=1 cargo test -p tidegate-papers pages::");
+    }
+
+    /// The pictures of all figures, each with its verdicts and scenarios, for a page in the folder
+    /// above.
+    fn gallery(kept: &Kept, paper: &Paper) -> String {
+        let page = format!("{}/{}", paper.name, DOCUMENTS[0]);
+        let mut text = format!("\n## [{}]({page})\n", paper.title);
+        for figure in &paper.figures {
+            let found = kept.figures.iter().find(|kept| kept.text.figure == figure.name);
+            let Some(found) = found.filter(|kept| !kept.drawn.is_empty()) else { continue };
+            let is_its = |claim: &&ClaimResult| claim.figure == figure.name;
+            let claims: Vec<&ClaimResult> = kept.claims.iter().filter(is_its).collect();
+            let counts = if claims.is_empty() { "No claims".to_owned() } else { verdicts(&claims) };
+            let scenarios = figure.scenarios(paper).into_iter();
+            let scenarios: Vec<String> = scenarios
+                .map(|name| format!("[`{name}.toml`](../../scenarios/{name}.toml)"))
+                .collect();
+            let from = match &scenarios[..] {
+                [] => "Equations.".to_owned(),
+                some => format!("Scenarios: {}.", some.join(", ")),
+            };
+            let _ = write!(
+                text,
+                "\n### Figure {}: {}\n\n{counts}. {from}\n\n",
+                figure.name, figure.title
+            );
+            let folder = format!("{}/{FIGURES}", paper.name);
+            found.drawn.iter().for_each(|of| text.push_str(&image(&folder, of)));
+        }
+        text.trim_end().to_owned() + "\n"
+    }
+
+    #[test]
+    fn pages_follow_from_results() {
+        let mut all = "# Gallery\n\nAll figures of the reproductions, with verdicts and \
+                           scenarios.\n"
+            .to_owned();
+        let mut bytes = 0;
+        for paper in papers(false).unwrap() {
+            let folder = documents().join(&paper.name);
+            let kept = Kept::read(&folder).unwrap();
+            assert!(!kept.figures.is_empty(), "{} has no results", paper.name);
+            check(&folder.join(DOCUMENTS[0]), &kept.page(&paper).unwrap());
+            all.push_str(&gallery(&kept, &paper));
+            let files = fs::read_dir(folder.join(FIGURES)).unwrap().map(|file| file.unwrap());
+            let mut names = BTreeSet::new();
+            for file in files {
+                bytes += file.metadata().unwrap().len();
+                names.insert(file.file_name().into_string().unwrap());
+            }
+            assert_eq!(names, kept.pictures(), "{}", paper.name);
+        }
+        check(&documents().join("gallery.md"), &wrapped(&all));
+        assert!(bytes < 10_000_000, "{bytes} bytes of pictures");
+    }
+
+    #[test]
+    fn headlines_and_pictures_exist() {
+        for paper in papers(false).unwrap() {
+            let kept = Kept::read(&documents().join(&paper.name)).unwrap();
+            let known = kept.pictures().contains(&format!("{}.svg", paper.picture));
+            assert!(paper.picture.is_empty() || known, "{}: {}", paper.name, paper.picture);
+        }
+    }
+
+    #[test]
+    fn a_picture_is_as_wide_as_its_page() {
+        let svg = "<svg xmlns=\"x\" width=\"7in\" height=\"3in\" viewBox=\"0 0 840 357\"><rect \
+                   width=\"8\"/></svg>";
+        let expected = "<svg xmlns=\"x\" viewBox=\"0 0 840 357\"><rect width=\"8\"/></svg>";
+        assert_eq!(scalable(svg), expected);
+        assert_eq!(scalable(expected), expected);
+    }
+
+    #[test]
+    fn fresh_figures_replace_old_ones_in_the_order_of_the_registry() {
+        let papers = papers(false).unwrap();
+        let paper = papers.iter().find(|paper| paper.name == "poseidon").unwrap();
+        let figure = |name: &str, title: &str| KeptFigure {
+            text: FigureText {
+                figure: name.to_owned(),
+                title: title.to_owned(),
+                ..FigureText::default()
+            },
+            drawn: Vec::new(),
+        };
+        let mut kept = Kept::default();
+        for (name, title) in [("14", "old"), ("removed", "old"), ("12", "old"), ("14", "new")] {
+            kept.replace(figure(name, title));
+        }
+        kept.sort(paper);
+        let names: Vec<_> =
+            kept.figures.iter().map(|kept| (&*kept.text.figure, &*kept.text.title)).collect();
+        assert_eq!(names, [("12", "old"), ("14", "new")]);
+        // Without keys, all figures are those of another version.
+        let page = kept.page(paper).unwrap();
+        assert!(page.contains("**Partly outdated.** Figures 12 and 14 were measured"), "{page}");
+        let current = paper.figures.iter().find(|figure| figure.name == "12").unwrap();
+        kept.figures[0].text.key = figure_key(paper, current).unwrap();
+        let page = kept.page(paper).unwrap();
+        assert!(page.contains("**Partly outdated.** Figure 14 was measured"), "{page}");
+    }
+}
