@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args as Group;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tidegate_workbench::{
-    self as workbench, Counts, Error, FigureWidth, ReproduceOptions, Reproduction, Verdict,
+    self as workbench, Counts, Error, FigureScheme, FigureWidth, ReproduceOptions, Reproduction,
+    Verdict,
 };
 
 use crate::format::{digits, shown};
@@ -78,12 +79,23 @@ pub(crate) struct Report {
     /// Width of SVG and PDF figures: one column (3.33 in) or the full page (7 in)
     #[arg(long, value_name = "WIDTH", value_parser = width(), default_value = "column")]
     width: FigureWidth,
+    /// Colours of SVG figures: black on white, or the light or dark setting of the reader
+    #[arg(long, value_name = "SCHEME", value_parser = scheme(), default_value = "light")]
+    #[arg(requires = "svg")]
+    scheme: FigureScheme,
 }
 
 fn width() -> impl TypedValueParser<Value = FigureWidth> {
     PossibleValuesParser::new(["column", "page"]).map(|name| match name.as_str() {
         "page" => FigureWidth::Page,
         _ => FigureWidth::Column,
+    })
+}
+
+fn scheme() -> impl TypedValueParser<Value = FigureScheme> {
+    PossibleValuesParser::new(["light", "auto"]).map(|name| match name.as_str() {
+        "auto" => FigureScheme::Auto,
+        _ => FigureScheme::Light,
     })
 }
 
@@ -194,7 +206,7 @@ pub(crate) fn report(args: &Report) -> Result<String> {
     let mut text = String::new();
     // Figures come first: they fail if no browser is installed.
     if let Some(folder) = &args.svg {
-        let count = workbench::write_svg(&page, args.width, folder)?;
+        let count = workbench::write_svg(&page, args.width, args.scheme, folder)?;
         let figures = if count == 1 { "figure is" } else { "figures are" };
         text.push_str(&format!("{count} {figures} in {}\n", shown(folder)));
     }

@@ -14,7 +14,9 @@ mod samples;
 pub use conditions::conditions;
 pub use pages::publish;
 pub use plot::PALETTE;
-pub use report::{FigureWidth, report, reproduction_files, write_pdf, write_report, write_svg};
+pub use report::{
+    FigureScheme, FigureWidth, report, reproduction_files, write_pdf, write_report, write_svg,
+};
 pub use reproduce::{
     Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns, FigureText, Forecast,
     PaperRecord, PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step,

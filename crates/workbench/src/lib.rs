@@ -9,8 +9,8 @@ pub use tidegate_live::{
 #[cfg(target_os = "linux")]
 pub use tidegate_live::{net, testbed};
 pub use tidegate_papers::{
-    Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns, FigureText,
-    FigureWidth, Forecast, PALETTE, PaperRecord, PaperText, Picture, ReproduceOptions,
+    Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns, FigureScheme,
+    FigureText, FigureWidth, Forecast, PALETTE, PaperRecord, PaperText, Picture, ReproduceOptions,
     Reproduction, Seeds, Sensitivity, Step, StepListener, Verdict, conditions, figures,
     forecast_reproduction, markdown, publish, report, reproduce, reproduction_files, write_pdf,
     write_report, write_svg,

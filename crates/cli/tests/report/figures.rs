@@ -35,6 +35,8 @@ fn figure_files() {
         // Axes and legends are text, and lines are drawn.
         assert!(picture.matches("<text").count() > 5 && picture.contains("<path"), "{name}");
         assert!(!picture.contains("<image"), "{name} has pixels");
+        // Only content that is visible, black on white.
+        assert!(["<g/>", "data-", "class=", "<style"].iter().all(|no| !picture.contains(no)));
     }
     let printed = fs::read(&pdf).unwrap();
     assert_eq!(pages(&printed), titles.len());
@@ -46,6 +48,13 @@ fn figure_files() {
     );
     let fonts = String::from_utf8_lossy(&printed).matches("/FontDescriptor").count();
     assert!(fonts > 0, "text has fonts");
+    // The same figures in the reader's colours: the background has two.
+    answer(&["report", &compare, "--svg", &svg, "--scheme", "auto"]).ok();
+    for name in &names {
+        let picture = fs::read_to_string(place.path("svg").join(name)).unwrap();
+        let (_, dark) = picture.split_once("(prefers-color-scheme:dark){").expect(name);
+        assert!(dark.contains("[fill=\"#ffffff\"]{fill:#16181c}"), "{name}: {dark:.300}");
+    }
     // A second call replaces them, with the width of a page.
     answer(&["report", &compare, "--pdf", &pdf, "--width", "page"]).ok();
     let wide = sheets(&fs::read(&pdf).unwrap());
@@ -71,4 +80,5 @@ fn figures_need_a_browser() {
     assert_eq!(files(&place.path("run")), before);
     assert_eq!(files(&place.path("")), ["run", "scenario.toml"]);
     answer(&["report", &out, "--width", "huge"]).refused(2, &["--width", "column", "page"]);
+    answer(&["report", &out, "--scheme", "auto"]).refused(2, &["--svg"]);
 }

@@ -43,6 +43,24 @@ impl FigureWidth {
     }
 }
 
+/// Colours of SVG figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FigureScheme {
+    /// Black on white, for papers.
+    Light,
+    /// The light or dark setting of the reader, for documents.
+    Auto,
+}
+
+impl FigureScheme {
+    fn name(self) -> &'static str {
+        match self {
+            FigureScheme::Light => "light",
+            FigureScheme::Auto => "auto",
+        }
+    }
+}
+
 /// A figure as stored in the page.
 #[derive(Deserialize)]
 struct Figure {
@@ -54,10 +72,15 @@ struct Figure {
 ///
 /// # Errors
 /// When there is no browser, the browser fails, or a file cannot be written.
-pub fn write_svg(page: &str, width: FigureWidth, folder: &Path) -> Result<usize, Error> {
+pub fn write_svg(
+    page: &str,
+    width: FigureWidth,
+    scheme: FigureScheme,
+    folder: &Path,
+) -> Result<usize, Error> {
     let option = "--svg";
     let wrong = |message: String| Error::Usage { option, message };
-    let shown = browse(page, width, option, |_| vec!["--dump-dom".into()])?;
+    let shown = browse(page, (width, scheme), option, |_| vec!["--dump-dom".into()])?;
     let dom = fs::read_to_string(shown.path().join(SHOWN)).unwrap_or_default();
     let json = dom.rsplit_once(FIGURES).and_then(|(_, rest)| rest.split_once("</script>"));
     let figures: Vec<Figure> = json
@@ -97,7 +120,7 @@ pub fn write_pdf(page: &str, width: FigureWidth, path: &Path) -> Result<(), Erro
         to.push(folder.join(PRINTED));
         vec![to, "--no-pdf-header-footer".into()]
     };
-    let printed = browse(page, width, option, print)?;
+    let printed = browse(page, (width, FigureScheme::Light), option, print)?;
     let bytes = fs::read(printed.path().join(PRINTED))
         .map_err(|error| Error::Run(format!("the browser did not print the page: {error}")))?;
     let write = || {
@@ -115,7 +138,7 @@ const PRINTED: &str = "printed.pdf";
 /// Opens a page so that it contains only its figures, and waits for the browser to end.
 fn browse(
     page: &str,
-    width: FigureWidth,
+    (width, scheme): (FigureWidth, FigureScheme),
     option: &'static str,
     arguments: impl FnOnce(&Path) -> Vec<OsString>,
 ) -> Result<tempfile::TempDir, Error> {
@@ -129,7 +152,9 @@ fn browse(
     };
     let failed = |error: std::io::Error| Error::Run(format!("{}: {error}", browser.display()));
     let work = tempfile::tempdir().map_err(failed)?;
-    let paper = PAPER.replace("WIDTH_IN_INCHES", width.inches());
+    let paper = PAPER
+        .replace("WIDTH_IN_INCHES", width.inches())
+        .replace("\"SCHEME\"", &format!("\"{}\"", scheme.name()));
     let path = work.path().join("page.html");
     fs::write(&path, page.replacen(MAIN, &paper, 1)).map_err(failed)?;
     let mut profile = OsString::from("--user-data-dir=");

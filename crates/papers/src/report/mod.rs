@@ -25,7 +25,7 @@ mod read;
 mod series;
 mod sweeps;
 
-pub use figures::{FigureWidth, write_pdf, write_svg};
+pub use figures::{FigureScheme, FigureWidth, write_pdf, write_svg};
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
