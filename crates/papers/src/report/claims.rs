@@ -86,6 +86,9 @@ fn totals(claims: &[ClaimResult]) -> String {
     html
 }
 
+/// Maximum number of claims whose names fit on an axis.
+const NAMED_MAX: usize = 40;
+
 /// Plot of measured values divided by the paper's, for claims in which both are positive.
 fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {
     let over = |claim: &ClaimResult, value: Option<f64>| {
@@ -114,6 +117,8 @@ fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {
         }
     };
     let ends = (-0.5, shown.len() as f64 - 0.5);
+    let is_named = shown.len() <= NAMED_MAX;
+    let named = shown.iter().filter(|_| is_named);
     let paper = Line {
         name: "the paper".to_owned(),
         color: "#808080".to_owned(),
@@ -127,7 +132,8 @@ fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {
         x: Axis {
             from: Some(ends.0),
             to: Some(ends.1),
-            names: shown.iter().map(|(claim, _)| claim.claim.clone()).collect(),
+            label: if is_named { "" } else { "claims in the order of the table" }.to_owned(),
+            names: named.map(|(claim, _)| claim.claim.clone()).collect(),
             ..Axis::default()
         },
         y: Axis { label: "measured / paper".to_owned(), log: true, ..Axis::default() },
