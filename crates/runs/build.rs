@@ -1,8 +1,10 @@
-//! Passes a hash of the sources that decide the results of a run to the crate.
+//! Passes a hash of the sources that decide the results of a run to the crate, and the compiler's
+//! version.
 
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Sources that determine a run's results and observations: from scenarios to the engine and its
 /// records.
@@ -22,6 +24,17 @@ const DECISIVE: [&str; 11] = [
 
 fn main() {
     println!("cargo:rustc-env=TIDEGATE_SOURCES={:016x}", sources());
+    println!("cargo:rustc-env=TIDEGATE_COMPILER={}", compiler());
+}
+
+/// `rustc 1.95.0 (…)`
+fn compiler() -> String {
+    let rustc = std::env::var_os("RUSTC").expect("cargo sets it");
+    let version = Command::new(rustc).arg("--version").output();
+    version.map_or_else(
+        |_| "unknown".to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
 }
 
 /// A hash of these sources, names included.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::bundle::{Bundle, Verify};
 use crate::options::*;
 use crate::reproduce::{Report, Reproduce};
 use crate::sweep::SweepArgs;
@@ -75,6 +76,10 @@ pub(crate) enum Command {
     Reproduce(Reproduce),
     /// Write one HTML page with plots from folders of results
     Report(Report),
+    /// Pack results, their scenarios and a report into one archive that others can verify
+    Bundle(Bundle),
+    /// Repeat the runs of a bundle, and compare the results byte for byte
+    Verify(Verify),
     /// List the protocols, or describe one: its switch requirements and parameters
     Protocols {
         /// The protocol to describe

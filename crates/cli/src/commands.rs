@@ -15,7 +15,7 @@ use crate::options::{
 };
 use crate::output::{done, ended, json, one_run, pretty};
 use crate::progress::{Bars, Total};
-use crate::{Result, aggregate, man, page, print_stderr, reproduce, sweep, table};
+use crate::{Result, aggregate, bundle, man, page, print_stderr, reproduce, sweep, table};
 
 /// Executes a command and returns its output for stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
@@ -61,6 +61,8 @@ pub(crate) fn run(command: Command) -> Result<String> {
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Report(args) => reproduce::report(&args),
+        Command::Bundle(args) => bundle::bundle(&args),
+        Command::Verify(args) => bundle::verify(&args),
         Command::Protocols { name: None, json: true } => Ok(pretty(&workbench::protocols())),
         Command::Protocols { name: None, json: false } => Ok(page::list(&workbench::protocols())),
         Command::Protocols { name: Some(name), json } => {

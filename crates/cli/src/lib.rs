@@ -5,8 +5,10 @@
 
 mod aggregate;
 mod args;
+mod bundle;
 mod commands;
 mod engine;
+mod follow;
 mod format;
 mod grid;
 mod interrupt;

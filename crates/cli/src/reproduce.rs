@@ -1,5 +1,6 @@
 //! `tidegate reproduce` and `tidegate report`.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args as Group;
@@ -15,7 +16,7 @@ use crate::interrupt::interrupt_flag;
 use crate::options::{CacheArgs, Verbosity, file, folder};
 use crate::output::pretty;
 use crate::progress::Total;
-use crate::{Result, emit, print_stderr};
+use crate::{Result, emit, follow, print_stderr};
 
 /// Options of `tidegate reproduce`.
 #[derive(Debug, Group)]
@@ -83,6 +84,13 @@ pub(crate) struct Report {
     #[arg(long, value_name = "SCHEME", value_parser = scheme(), default_value = "light")]
     #[arg(requires = "svg")]
     scheme: FigureScheme,
+    /// Serve the page over HTTP instead, and follow runs while they go on (default address:
+    /// 127.0.0.1:8080)
+    #[arg(
+        long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8080",
+        value_parser = follow::address, conflicts_with_all = ["out", "svg", "pdf"]
+    )]
+    serve: Option<SocketAddr>,
 }
 
 fn width() -> impl TypedValueParser<Value = FigureWidth> {
@@ -154,7 +162,9 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     total.clear();
     let result = result?;
     if let Some(destination) = destination {
-        destination.write(&workbench::reproduction_files(&result))?;
+        let mut files = workbench::reproduction_files(&result);
+        files.insert(0, workbench::reproduction_manifest(what, &options));
+        destination.write(&files)?;
     }
     let mut text = if args.json { pretty(&result.claims) } else { table(&result) };
     if let Some(out) = args.out.as_ref().filter(|_| !args.json) {
@@ -199,6 +209,9 @@ fn dry_run(args: &Reproduce, cache: Option<&Path>) -> Result<String> {
 
 /// Runs `tidegate report`.
 pub(crate) fn report(args: &Report) -> Result<String> {
+    if let Some(address) = args.serve {
+        return follow::serve(address, &args.folders);
+    }
     let warn = |warning: &str| print_stderr(&format!("warning: {warning}"));
     let page = workbench::report(&args.folders, &warn)?;
     let path = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));

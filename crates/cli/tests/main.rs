@@ -3,6 +3,7 @@
 mod common;
 
 mod arrows;
+mod bundle;
 mod capture;
 mod catalog;
 mod collectives;
@@ -14,6 +15,7 @@ mod edge;
 mod exchange;
 #[cfg(unix)]
 mod first_use;
+mod follow;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod kernel;
 mod memory;

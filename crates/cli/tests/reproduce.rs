@@ -3,7 +3,7 @@
 use crate::common::{Place, answer, files};
 
 /// The figure with claims that has the fewest runs, as `paper/figure`.
-fn small() -> String {
+pub(crate) fn small() -> String {
     let list = answer(&["reproduce", "--list", "--json"]).json();
     // Tables of other simulators' numbers have no plots.
     let claims = |figure: &&serde_json::Value| {

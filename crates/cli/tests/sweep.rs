@@ -41,7 +41,10 @@ fn sweep_points_and_seeds() {
     let text = sweep(&place, &[&EIGHT[..], &["--out", &out]].concat()).ok();
     assert!(text.starts_with("two racks: 4 points, 2 seeds, 8 runs\n"), "{text}");
     assert!(text.contains(" ± ") && text.contains("95 % confidence interval"), "{text}");
-    assert_eq!(files(&place.path("out")), ["sweep.csv", "sweep.json", "sweep.parquet"]);
+    assert_eq!(
+        files(&place.path("out")),
+        ["manifest.json", "sweep.csv", "sweep.json", "sweep.parquet"]
+    );
     let json: Value = serde_json::from_str(&read(&place, "out/sweep.json")).unwrap();
     assert_eq!(json["keys"], json!(["traffic.short.load", "transport.protocol"]));
     let values: Vec<&Value> =

@@ -1,6 +1,7 @@
-//! Papers and pages: [`reproduce`] the figures of papers and judge their claims, and make a
-//! [`report`] about results in folders.
+//! Papers and pages: [`reproduce`] the figures of papers and judge their claims, make a [`report`]
+//! about results in folders, [`bundle`] them for others, and [`verify`] bundles.
 
+mod bundle;
 mod conditions;
 pub mod markdown;
 mod pages;
@@ -11,16 +12,18 @@ mod reproduce;
 #[path = "../../runs/tests/samples/mod.rs"]
 mod samples;
 
+pub use bundle::{Bundled, RepeatOptions, Verified, bundle, verify};
 pub use conditions::conditions;
 pub use pages::publish;
 pub use plot::PALETTE;
 pub use report::{
-    FigureScheme, FigureWidth, report, reproduction_files, write_pdf, write_report, write_svg,
+    FigureScheme, FigureWidth, live_page, live_state, report, reproduction_files, write_pdf,
+    write_report, write_svg,
 };
 pub use reproduce::{
     Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns, FigureText, Forecast,
     PaperRecord, PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step,
-    StepListener, Verdict, figures, forecast_reproduction, reproduce,
+    StepListener, Verdict, figures, forecast_reproduction, reproduce, reproduction_manifest,
 };
 #[cfg(test)]
 use tidegate_runs::{ProtocolEntry, RunOptions, protocols, run};

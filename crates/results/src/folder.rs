@@ -2,7 +2,7 @@
 //! writes at a time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,6 +27,8 @@ pub const FILES: [&str; 10] = [
 /// Lock file of a folder that a process is writing. The system releases the lock even if the
 /// process is killed.
 const LOCK: &str = ".tidegate.lock";
+/// The state of a run while it goes on.
+pub const LIVE: &str = "live.json";
 /// Suffix of the names of incomplete files.
 const PARTIAL: &str = ".partial";
 
@@ -65,7 +67,8 @@ impl Folder {
     fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
-            if entry.file_name().to_str().is_some_and(is_partial) && entry.file_type()?.is_file() {
+            let is_left = |name: &str| is_partial(name) || name == LIVE;
+            if entry.file_name().to_str().is_some_and(is_left) && entry.file_type()?.is_file() {
                 fs::remove_file(entry.path())?;
             }
         }
@@ -249,6 +252,12 @@ impl Write for Partial {
     }
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
+    }
+}
+
+impl Seek for Partial {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
     }
 }
 

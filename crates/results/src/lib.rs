@@ -34,10 +34,12 @@ mod table_file;
 pub use fct::{BySize, FctSummary, Slowdown, is_maximum};
 pub use fixed::Fixed;
 pub use flow_file::FlowFile;
-pub use folder::{FILES, Folder, Partial, clear_abandoned};
+pub use folder::{FILES, Folder, LIVE, Partial, clear_abandoned};
 pub use groups::SIZE_BOUNDS;
 pub use jobs::{IterationTimes, Job, JobSummary};
-pub use manifest::{Host, Manifest};
+pub use manifest::{
+    Host, Manifest, Origin, PointManifest, ReproductionInputs, ReproductionManifest, SweepManifest,
+};
 pub use queue::{QueueBytes, QueueDelay};
 pub use real::RealSummary;
 pub use recorder::{Recorded, Recorder};

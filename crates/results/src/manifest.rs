@@ -1,28 +1,48 @@
-//! The model of `manifest.json`: the inputs of a run, for repeating it.
+//! The models of `manifest.json`: the inputs of results, for repeating them.
 
 use crate::summary::write_json;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::io;
 
-/// Inputs of a run. It contains no paths: the resolved scenario is complete.
+/// The program and the machine that made results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
-    /// Version of this schema.
+pub struct Origin {
+    /// Version of the layout of the manifest.
     pub schema: u32,
     /// Version of the program.
     pub version: String,
     /// Git revision of the build, or `unknown`.
     pub git_revision: String,
+    /// Compiler of the program.
+    #[serde(default)]
+    pub compiler: String,
     /// Version of the engine's semantics.
     pub semantics: u32,
+    /// The machine.
+    pub host: Host,
+}
+
+impl Origin {
+    /// Value of [`schema`](Self::schema).
+    pub const SCHEMA: u32 = 1;
+    /// Keys of manifests that may differ although the results are the same.
+    pub const VARIES: [&str; 6] =
+        ["version", "git_revision", "compiler", "host", "wall_seconds", "started_unix_seconds"];
+}
+
+/// Inputs of a run. Paths are those of files with sizes and messages that the scenario names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The program and the machine of the run.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// Seed of all random numbers.
     pub seed: u64,
     /// The scenario with every default filled in.
-    pub scenario: serde_json::Value,
+    pub scenario: Value,
     /// Hash of the scenario.
     pub scenario_hash: String,
-    /// Machine of the run.
-    pub host: Host,
     /// Wall-clock time of the run.
     pub wall_seconds: f64,
     /// Start time in seconds since 1970; null if the clock is before 1970.
@@ -30,9 +50,6 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Value of [`schema`](Self::schema).
-    pub const SCHEMA: u32 = 1;
-
     /// Writes `manifest.json`.
     ///
     /// # Errors
@@ -40,6 +57,55 @@ impl Manifest {
     pub fn write(&self, to: impl io::Write) -> io::Result<()> {
         write_json(self, to)
     }
+}
+
+/// Inputs of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepManifest {
+    /// The program and the machine of the sweep.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The keys that vary.
+    pub keys: Vec<String>,
+    /// The seeds of every point.
+    pub seeds: Vec<u64>,
+    /// The protocol that others are compared with; null if no protocol varies.
+    pub baseline: Option<String>,
+    /// The complete scenario of the first point.
+    pub scenario: Value,
+    /// Every point, in order.
+    pub points: Vec<PointManifest>,
+}
+
+/// Inputs of a point of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointManifest {
+    /// The value of each key.
+    pub values: Vec<Value>,
+    /// What turns the scenario of the first point into that of this point: a JSON merge patch
+    /// ([RFC 7396](https://www.rfc-editor.org/rfc/rfc7396)).
+    pub changes: Value,
+}
+
+/// Inputs of a reproduction of papers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReproductionManifest {
+    /// The program and the machine of the reproduction.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The options of the reproduction.
+    pub reproduce: ReproductionInputs,
+}
+
+/// Options of a reproduction that determine its results. Its scenarios belong to the program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReproductionInputs {
+    /// A paper, or one of its figures; null: everything.
+    pub what: Option<String>,
+    /// Whether one seed was used.
+    pub quick: bool,
+    /// Whether settings that the papers leave open were varied.
+    pub sensitivity: bool,
 }
 
 /// Properties of a machine that affect speed.

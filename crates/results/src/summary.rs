@@ -163,7 +163,7 @@ pub fn write_json(value: &impl Serialize, mut to: impl io::Write) -> io::Result<
     to.write_all(b"\n")
 }
 
-/// Measurements of the run itself. All except `digest` and `packet_hops` vary from run to run.
+/// Measurements of the run itself. Some of them [vary](Self::VARIES) from run to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Engine {
     /// Digest of the simulated outcome, 16 hexadecimal digits.
@@ -182,6 +182,18 @@ pub struct Engine {
     pub threads: usize,
     /// Peak memory of the process, if the system reports it.
     pub peak_rss_bytes: Option<u64>,
+}
+
+impl Engine {
+    /// The keys that vary from run to run.
+    pub const VARIES: [&str; 6] = [
+        "wall_seconds",
+        "cpu_seconds",
+        "events",
+        "packet_hops_per_second",
+        "threads",
+        "peak_rss_bytes",
+    ];
 }
 
 /// One flow: an explicit one or a generated message.

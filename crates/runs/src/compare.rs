@@ -56,6 +56,18 @@ pub fn compare(
         let make = move || plans(&scenario, &overrides, &protocols);
         interrupt::run_abandonable(&|| options.is_interrupted(), make)?
     };
+    compare_plans(protocols, &plans, options)
+}
+
+/// As [`compare`], of one plan per protocol.
+///
+/// # Errors
+/// As those of [`compare`].
+pub fn compare_plans(
+    protocols: &[String],
+    plans: &[Plan],
+    options: &RunOptions<'_>,
+) -> Result<Comparison, Error> {
     // Held until all runs are done: if the comparison fails, the folder is removed.
     let destination = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
     let destination_of = |name: &String| {
@@ -63,7 +75,7 @@ pub fn compare(
         Ok(Mutex::new(out.transpose()?))
     };
     let destinations = protocols.iter().map(destination_of).collect::<Result<Vec<_>, Error>>()?;
-    let named: Vec<_> = protocols.iter().map(String::as_str).zip(&plans).collect();
+    let named: Vec<_> = protocols.iter().map(String::as_str).zip(plans).collect();
     options.tell_resolved(&named);
     let done = in_parallel(plans.len(), options.threads(), |i, threads| {
         let out = destinations[i].lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
@@ -79,7 +91,7 @@ pub fn compare(
         Ok(summary)
     });
     let published = published.collect();
-    let (comparison, failure) = Comparison::of(protocols, &plans, published);
+    let (comparison, failure) = Comparison::of(protocols, plans, published);
     if let Some(destination) = destination.filter(|_| is_any) {
         let whole = failure.is_none() && unwritten.is_none();
         unwritten = unwritten.or(comparison.publish(destination, whole).err());

@@ -103,6 +103,19 @@ fn ours(out: &Path) -> Vec<String> {
     files_of_reproduction(out).into_iter().chain(FILES.map(str::to_owned)).collect()
 }
 
+/// Results in a folder and in the subfolders that they list, as paths relative to it, in order of
+/// their names. Reports are not results.
+pub fn results(folder: &Path) -> Vec<PathBuf> {
+    let own = ours(folder).into_iter().filter(|name| name != "report.html").map(PathBuf::from);
+    let mut all: Vec<PathBuf> = own.filter(|name| folder.join(name).is_file()).collect();
+    for part in parts(folder) {
+        let below = results(&folder.join(&part)).into_iter();
+        all.extend(below.map(|path| Path::new(&part).join(path)));
+    }
+    all.sort();
+    all
+}
+
 /// Removes the results in a folder, and in the subfolders that they list.
 fn clear(folder: &Path) -> io::Result<()> {
     if !folder.is_dir() {

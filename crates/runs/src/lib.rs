@@ -41,7 +41,7 @@ pub mod warnings;
 
 pub use cache::{BUILD, can_keep, default_cache};
 pub use catalog::{ParameterInfo, ProtocolEntry, TelemetryBytes, protocol, protocols};
-pub use compare::{Carried, Compared, Comparison, carried, compare, in_parallel};
+pub use compare::{Carried, Compared, Comparison, carried, compare, compare_plans, in_parallel};
 pub use destination::Destination;
 pub use dissector::dissector;
 pub use error::{Error, Results};
@@ -57,9 +57,12 @@ pub use ranks::Ranks;
 pub use readings::{Better, METRICS, is_share, key_words, limits, words};
 pub use revision::set_revision;
 pub use run::{
-    Kept, Notice, ProgressListener, RunOptions, Staged, Tables, publish, recorded, run, serve,
+    Kept, Notice, ProgressListener, RunOptions, Staged, Tables, origin, publish, recorded, run,
+    serve,
 };
-pub use seeds::{Aggregate, Aggregated, SeededRun, only_seeds, run_seeds, seeded_plans};
+pub use seeds::{
+    Aggregate, Aggregated, SeededRun, only_seeds, run_seeded, run_seeds, seeded_plans,
+};
 pub use source::Source;
 pub use sweep::{
     Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_capture,

@@ -50,6 +50,28 @@ impl Stopwatch {
     }
 }
 
+/// Limits how often something is done.
+pub struct Pace {
+    period: Duration,
+    last: Instant,
+}
+
+impl Pace {
+    /// The first time is a period from now.
+    pub fn every(period: Duration) -> Pace {
+        Pace { period, last: Instant::now() }
+    }
+
+    /// Whether a period has passed since this was last so.
+    pub fn is_due(&mut self) -> bool {
+        let is_due = self.last.elapsed() >= self.period;
+        if is_due {
+            self.last = Instant::now();
+        }
+        is_due
+    }
+}
+
 /// Peak memory of this process over all its runs; only on Linux.
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;

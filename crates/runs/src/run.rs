@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidegate_core::Span;
-use tidegate_results::{Manifest, Partial, Summary};
+use tidegate_results::{Manifest, Origin, Partial, Summary};
 use tidegate_scenario::Plan;
 
 use crate::machine::{self, Stopwatch};
 use crate::observe::{
-    Control, Lasting, Measure, Progress, RowsFile, RunOutput, SamplesFile, Shelf, Summarised,
-    adapt, build_among, drive,
+    Control, Lasting, LiveFile, Measure, Progress, RowsFile, RunOutput, SamplesFile, Shelf,
+    Summarised, adapt, build_among, drive,
 };
 use crate::pcap::{Capture, Capturing};
 use crate::ranks::Ranks;
@@ -139,9 +139,12 @@ fn run_in_chunks(
     options: &RunOptions<'_>,
     threads: usize,
     (number, out): (usize, Option<Destination>),
-    measures: Vec<Box<dyn Measure>>,
+    mut measures: Vec<Box<dyn Measure>>,
     chunk: impl Fn(Span, Duration) -> Span,
 ) -> Result<(Summary, Kept), Error> {
+    measures.extend(
+        out.iter().map(|out| -> Box<dyn Measure> { Box::new(LiveFile::new(out.path(), plan)) }),
+    );
     let progress = |progress: &Progress| {
         if let Some(listener) = options.progress {
             listener(number, progress);
@@ -240,16 +243,24 @@ impl Staged {
     }
 }
 
-fn manifest(plan: &Plan, watch: &Stopwatch) -> Manifest {
-    Manifest {
-        schema: Manifest::SCHEMA,
+/// The program and the machine, for manifests.
+pub fn origin() -> Origin {
+    Origin {
+        schema: Origin::SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         git_revision: crate::revision::get().to_owned(),
+        compiler: env!("TIDEGATE_COMPILER").to_owned(),
         semantics: tidegate_sim::SEMANTICS,
+        host: machine::host(),
+    }
+}
+
+fn manifest(plan: &Plan, watch: &Stopwatch) -> Manifest {
+    Manifest {
+        origin: origin(),
         seed: plan.seed,
         scenario: tidegate_scenario::resolved(plan),
         scenario_hash: tidegate_scenario::content_hash(plan),
-        host: machine::host(),
         wall_seconds: watch.wall().as_secs_f64(),
         started_unix_seconds: watch.started_unix_seconds(),
     }
@@ -262,6 +273,7 @@ mod tests {
 
     use tidegate_core::fabric::{Link, Node};
     use tidegate_core::{Domain, Rng};
+    use tidegate_results::Engine;
 
     use super::*;
 
@@ -365,15 +377,9 @@ sizes = "inf"
         assert_eq!(summary.engine.threads, partitions.min(racks(&plan)), "{}", plan.name);
         let mut json = serde_json::to_value(&summary).unwrap();
         let engine = json["engine"].as_object_mut().unwrap();
-        let volatile = [
-            "wall_seconds",
-            "cpu_seconds",
-            "events",
-            "packet_hops_per_second",
-            "threads",
-            "peak_rss_bytes",
-        ];
-        volatile.iter().for_each(|key| assert!(engine.remove(*key).is_some(), "{key} is missing"));
+        for key in Engine::VARIES {
+            assert!(engine.remove(key).is_some(), "{key} is missing");
+        }
         let read = |name| std::fs::read(out.join(name)).unwrap();
         let mut files = vec![serde_json::to_vec_pretty(&json).unwrap(), read("flows.parquet")];
         files.extend(series.then(|| read("timeseries.parquet")));

@@ -9,10 +9,11 @@ pub use tidegate_live::{
 #[cfg(target_os = "linux")]
 pub use tidegate_live::{net, testbed};
 pub use tidegate_papers::{
-    Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns, FigureScheme,
-    FigureText, FigureWidth, Forecast, PALETTE, PaperRecord, PaperText, Picture, ReproduceOptions,
-    Reproduction, Seeds, Sensitivity, Step, StepListener, Verdict, conditions, figures,
-    forecast_reproduction, markdown, publish, report, reproduce, reproduction_files, write_pdf,
+    Alternative, Bundled, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns,
+    FigureScheme, FigureText, FigureWidth, Forecast, PALETTE, PaperRecord, PaperText, Picture,
+    RepeatOptions, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step, StepListener, Verdict,
+    Verified, bundle, conditions, figures, forecast_reproduction, live_page, live_state, markdown,
+    publish, report, reproduce, reproduction_files, reproduction_manifest, verify, write_pdf,
     write_report, write_svg,
 };
 pub use tidegate_results as results;

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tidegate_workbench::results::Engine;
 
 /// Exit status and output of the program.
 pub(crate) struct Answer {
@@ -165,15 +166,7 @@ pub(crate) fn files(path: &Path) -> Vec<String> {
 /// A summary without the keys that vary between runs.
 pub(crate) fn steady(mut summary: Value) -> Value {
     let engine = summary["engine"].as_object_mut().unwrap();
-    let volatile = [
-        "wall_seconds",
-        "cpu_seconds",
-        "events",
-        "packet_hops_per_second",
-        "threads",
-        "peak_rss_bytes",
-    ];
-    for key in volatile {
+    for key in Engine::VARIES {
         assert!(engine.remove(key).is_some(), "{key} is missing");
     }
     summary

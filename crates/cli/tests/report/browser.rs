@@ -118,12 +118,21 @@ impl Browser {
     pub(crate) fn open(&mut self, page: &Path, media: &str, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", &json!({ "media": media, "features": features }));
-        let width = if media == "print" { 688 } else { 1200 };
+        self.resize(if media == "print" { 688 } else { 1200 });
+        self.navigate(&format!("file://{}", page.display()));
+    }
+
+    /// Sets the width of the window.
+    pub(crate) fn resize(&mut self, width: u32) {
         let size =
             json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", &size);
+    }
+
+    /// Goes to an address and waits until it is loaded.
+    pub(crate) fn navigate(&mut self, url: &str) {
         self.events.clear();
-        self.call("Page.navigate", &json!({ "url": format!("file://{}", page.display()) }));
+        self.call("Page.navigate", &json!({ "url": url }));
         while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
             let event = self.next("Page.navigate");
             self.events.push(event);

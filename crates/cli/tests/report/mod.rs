@@ -4,6 +4,8 @@
 mod browser;
 mod figures;
 mod jobs;
+mod layout;
+mod state;
 mod sweeps;
 mod warnings;
 

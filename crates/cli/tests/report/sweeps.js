@@ -57,7 +57,8 @@ async () => {
   const click = HTMLAnchorElement.prototype.click;
   let saved = null;
   HTMLAnchorElement.prototype.click = function () { saved = this.href; };
-  figures()[0].querySelector(".tools button").click();
+  [...figures()[0].querySelectorAll(".tools button")]
+    .find((it) => it.textContent === "SVG").click();
   for (let i = 0; i < 600 && !saved; i++) await pause(50);
   HTMLAnchorElement.prototype.click = click;
   told.svg = decodeURIComponent(saved.slice(saved.indexOf(",") + 1));

@@ -18,7 +18,7 @@ const SCENARIO: &str = "name = 'two racks'\nduration = '200us'\nwarmup = '20us'\
     [[traffic]]\nkind = 'poisson'\nlabel = 'short'\nsizes = '20KB'\nload = 0.3\n";
 
 /// Three loads, two protocols, and two numbers of spines.
-const VARY: [&str; 6] = [
+pub(super) const VARY: [&str; 6] = [
     "--vary",
     "traffic.short.load=0.2..0.4:0.1",
     "--vary",
@@ -27,14 +27,14 @@ const VARY: [&str; 6] = [
     "protocol=swift,dctcp",
 ];
 
-fn place() -> Place {
+pub(super) fn place() -> Place {
     let place = Place::usual();
     fs::write(place.path("scenario.toml"), SCENARIO).unwrap();
     place
 }
 
 /// Creates results with a subcommand in a folder.
-fn made(place: &Place, name: &str, subcommand: &str, args: &[&str]) -> String {
+pub(super) fn made(place: &Place, name: &str, subcommand: &str, args: &[&str]) -> String {
     let out = place.arg(name);
     place.call(subcommand, &[args, &["--out", &out]].concat()).ok();
     out

@@ -21,9 +21,11 @@ const STYLE: &str = include_str!("page/style.css");
 const LIBRARY: &str = include_str!("../../vendor/plotly/plotly-basic.min.js");
 /// Starts the scripts.
 pub(crate) const MAIN: &str = include_str!("page/main.js");
-const SCRIPTS: [&str; 8] = [
+const SCRIPTS: [&str; 10] = [
     include_str!("page/data.js"),
+    include_str!("page/address.js"),
     include_str!("page/plots.js"),
+    include_str!("page/save.js"),
     include_str!("page/tables.js"),
     include_str!("page/flows.js"),
     include_str!("page/fabric.js"),
@@ -57,6 +59,23 @@ pub(crate) fn whole(title: &str, body: &str, data: &Data) -> String {
         tidegate_runs::revision::get()
     );
     html
+}
+
+/// The page of runs that go on.
+pub(crate) fn live() -> String {
+    let data = include_str!("page/data.js");
+    let live = include_str!("page/live.js");
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <link rel=\"icon\" href=\"data:,\"><title>tidegate</title>\n\
+         <style>\n{STYLE}</style></head>\n\
+         <body><h1>Runs</h1>\n<p id=\"state\">No run has reported its state yet.</p>\n\
+         <div class=\"plots\"><div id=\"goodput\"></div><div id=\"queue\"></div></div>\n\
+         <script type=\"application/json\" id=\"data\">{{}}</script>\n\
+         <script>{LIBRARY}</script>\n<script>\n\"use strict\";\n(() => {{\n{data}{live}}})();\n\
+         </script></body></html>\n"
+    )
 }
 
 /// A titled section, which the table of contents lists.

@@ -16,6 +16,7 @@ mod figures;
 mod flows;
 mod html;
 mod jobs;
+mod live;
 mod markup;
 mod means;
 mod over_keys;
@@ -26,6 +27,7 @@ mod series;
 mod sweeps;
 
 pub use figures::{FigureScheme, FigureWidth, write_pdf, write_svg};
+pub use live::{live_page, live_state};
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

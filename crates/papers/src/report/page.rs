@@ -31,18 +31,16 @@ const TITLES_MAX: usize = 12;
 /// Maximum number of warnings shown.
 pub(crate) const WARNINGS_MAX: usize = 40;
 
-/// Sections about runs: differences, messages, goodput, queues and the fabric, as far as there are
-/// data. The first `drawn` configurations are drawn one by one. `warned` holds the warnings of
-/// comparisons.
+/// Sections about runs: results first, then the scenarios, their differences and the fabric, as far
+/// as there are data. The first `drawn` configurations are drawn one by one. `warned` holds the
+/// warnings of comparisons.
 pub(crate) fn runs(
     runs: &[Run],
     (all, drawn): (&[Configuration<'_>], &[Configuration<'_>]),
     warned: &[String],
     data: &mut Data,
 ) -> String {
-    let mut html = scenarios(runs, all);
-    html.push_str(&differing(runs, all));
-    html.push_str(&section("Summary", &format!("{}{}", warnings(warned, all), groups(runs))));
+    let mut html = section("Summary", &format!("{}{}", warnings(warned, all), groups(runs)));
     html.push_str(&how_drawn(all, drawn.len()));
     html.push_str(&jobs(runs, drawn, data));
     let sections = [
@@ -55,12 +53,14 @@ pub(crate) fn runs(
     for (title, plots) in sections {
         html.push_str(&plots_of(title, plots, data));
     }
-    if data.runs.iter().any(|run| run.has_fabric()) {
-        html.push_str(&section("Fabric", "<figure class=\"fabric\"></figure>\n"));
-    }
     html.push_str(&section("Busiest switch ports", &links(runs)));
     if runs.iter().any(|run| run.summary.pauses.is_some()) {
         html.push_str(&section("Pauses", &pauses(runs)));
+    }
+    html.push_str(&section("Scenario", &scenarios(runs, all)));
+    html.push_str(&differing(runs, all));
+    if data.runs.iter().any(|run| run.has_fabric()) {
+        html.push_str(&section("Fabric", "<figure class=\"fabric\"></figure>\n"));
     }
     html
 }

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Span, Time};
+use tidegate_results::{ReproductionInputs, ReproductionManifest};
 use tidegate_scenario::Plan;
 use tidegate_sim::SEMANTICS;
 
@@ -112,6 +113,20 @@ impl ReproduceOptions<'_> {
     fn is_interrupted(&self) -> bool {
         self.interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
+}
+
+/// `manifest.json` of a reproduction, with its name.
+pub fn reproduction_manifest(
+    selection: Option<&str>,
+    options: &ReproduceOptions<'_>,
+) -> (String, Vec<u8>) {
+    let what = selection.map(str::to_owned);
+    let (quick, sensitivity) = (options.quick, options.sensitivity);
+    let reproduce = ReproductionInputs { what, quick, sensitivity };
+    let manifest = ReproductionManifest { origin: tidegate_runs::origin(), reproduce };
+    let mut bytes = Vec::new();
+    tidegate_results::write_json(&manifest, &mut bytes).expect("memory can be written");
+    ("manifest.json".to_owned(), bytes)
 }
 
 /// The runs of a figure, before they start. Figures may share runs.

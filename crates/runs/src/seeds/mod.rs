@@ -97,6 +97,20 @@ pub fn run_seeds(
         let make = move || plans(&scenario, &overrides, protocols.as_deref(), &seeds);
         interrupt::run_abandonable(&|| options.is_interrupted(), make)?
     };
+    run_seeded(plans, protocols, baseline, seeds, options)
+}
+
+/// As [`run_seeds`], of the plans of each seed: one, or one per protocol.
+///
+/// # Errors
+/// As those of [`run_seeds`].
+pub fn run_seeded(
+    plans: Vec<Vec<Plan>>,
+    protocols: Option<&[String]>,
+    baseline: Option<String>,
+    seeds: &SeedList,
+    options: &RunOptions<'_>,
+) -> Result<Aggregate, Error> {
     let destination = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
     let folder_of = |seed: &u64| options.out.map(|out| out.join(folder_name(*seed)));
     let all = seeds.seeds().iter().zip(plans);

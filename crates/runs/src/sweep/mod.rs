@@ -2,6 +2,7 @@
 //! none is repeated.
 
 mod forecast;
+mod resolved;
 mod table;
 
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde_json::Value as Json;
+use tidegate_results::SweepManifest;
 use tidegate_scenario::sweep::{self, Axis, AxisValue, Mode, Point, SweepFile};
 use tidegate_scenario::{Override, Plan};
 
@@ -32,14 +34,26 @@ const PROTOCOL: &str = "transport.protocol";
 /// Definition of a sweep.
 #[derive(Clone, Debug)]
 pub struct Design {
-    scenario: Source,
+    scenarios: Scenarios,
     /// Overrides that apply at all points.
     changes: Vec<Override>,
-    points: Vec<Point>,
+    /// The keys that vary.
+    keys: Vec<String>,
+    /// The value of each key at every point.
+    points: Vec<Vec<Json>>,
     /// `None`: the scenario's own seed.
     seeds: Option<SeedList>,
     /// The protocol that others are compared with, if several are swept.
     baseline: Option<String>,
+}
+
+/// Scenarios of the points of a sweep.
+#[derive(Clone, Debug)]
+enum Scenarios {
+    /// A scenario, changed at each point.
+    Changed(Source, Vec<Point>),
+    /// A complete scenario for each point, from a manifest.
+    Resolved(Vec<Json>),
 }
 
 impl Design {
@@ -54,11 +68,11 @@ impl Design {
         seeds: Option<SeedList>,
     ) -> Result<Design, Error> {
         let points = sweep::points(axes, mode, "--vary").map_err(Error::scenario)?;
-        let scenario = scenario.into();
-        Design { scenario, changes, points, seeds, baseline: None }.checked()
+        Design::changed(scenario.into(), changes, points, seeds)
     }
 
-    /// Reads a sweep file. `changes` also apply at all points; `seeds` replaces those of the file.
+    /// Reads a sweep file, or the manifest of a sweep. `changes` also apply at all points; `seeds`
+    /// replaces those of the file.
     ///
     /// # Errors
     /// When the file is invalid.
@@ -67,11 +81,35 @@ impl Design {
         changes: Vec<Override>,
         seeds: Option<SeedList>,
     ) -> Result<Design, Error> {
+        // The sweep file reports an unreadable file.
+        if let Ok(text) = tidegate_scenario::text(file)
+            && text.trim_start().starts_with('{')
+        {
+            return resolved::design(&text, file, changes, seeds);
+        }
         let file = SweepFile::load(file).map_err(Error::scenario)?;
         let changes = file.changes.into_iter().chain(changes).collect();
         let seeds = seeds.or(file.seeds);
-        let scenario = file.scenario.into();
-        Design { scenario, changes, points: file.points, seeds, baseline: None }.checked()
+        Design::changed(file.scenario.into(), changes, file.points, seeds)
+    }
+
+    /// A sweep of a scenario at these points, once checked.
+    fn changed(
+        scenario: Source,
+        changes: Vec<Override>,
+        points: Vec<Point>,
+        seeds: Option<SeedList>,
+    ) -> Result<Design, Error> {
+        let text = match &scenario {
+            Source::File(path) => &tidegate_scenario::text(path).map_err(Error::scenario)?,
+            Source::Text(text) | Source::Made(text) => text,
+        };
+        // All points have the same keys, so one check suffices.
+        sweep::check(text, &points[0], &changes).map_err(Error::scenario)?;
+        let keys = points[0].iter().map(|value| value.change.key.clone()).collect();
+        let values = points.iter().map(values).collect();
+        let scenarios = Scenarios::Changed(scenario, points);
+        Design { scenarios, changes, keys, points: values, seeds, baseline: None }.checked()
     }
 
     /// Sets the protocol that others are compared with; by default the first of those that vary.
@@ -80,9 +118,10 @@ impl Design {
     /// When it is not one of them, or no protocol varies.
     pub fn with_baseline(self, asked: Option<&str>) -> Result<Design, Error> {
         let mut names: Vec<String> = Vec::new();
-        for value in self.points.iter().flatten().filter(|value| value.change.key == PROTOCOL) {
-            if !names.contains(&value.text) {
-                names.push(value.text.clone());
+        let key = self.keys.iter().position(|key| key == PROTOCOL);
+        for name in self.points.iter().filter_map(|values| values[key?].as_str()) {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
             }
         }
         if asked.is_some() && names.is_empty() {
@@ -93,16 +132,10 @@ impl Design {
     }
 
     fn checked(self) -> Result<Design, Error> {
-        let Design { scenario, changes, points, seeds, .. } = &self;
+        let Design { changes, points, seeds, .. } = &self;
         if seeds.is_some() {
             only_seeds(changes)?;
         }
-        let text = match scenario {
-            Source::File(path) => &tidegate_scenario::text(path).map_err(Error::scenario)?,
-            Source::Text(text) | Source::Made(text) => text,
-        };
-        // All points have the same keys, so one check suffices.
-        sweep::check(text, &points[0], changes).map_err(Error::scenario)?;
         let seeds = seeds.as_ref().map_or(1, |seeds| seeds.seeds().len());
         if points.len() * seeds > RUNS_MAX {
             let points = points.len();
@@ -115,10 +148,18 @@ impl Design {
 
     /// The scenario at a point, under `seed` or its own seed.
     fn plan(&self, point: usize, seed: Option<u64>) -> Result<Plan, Error> {
-        let mut changes = sweep::changes(&self.points[point], &self.changes);
         let seed = seed.map(|seed| Override::option("--seeds", "seed", &seed.to_string()));
-        changes.extend(seed);
-        load(self.scenario.clone(), &changes)
+        match &self.scenarios {
+            Scenarios::Changed(scenario, points) => {
+                let mut changes = sweep::changes(&points[point], &self.changes);
+                changes.extend(seed);
+                load(scenario.clone(), &changes)
+            }
+            Scenarios::Resolved(scenarios) => {
+                let changes: Vec<Override> = self.changes.iter().cloned().chain(seed).collect();
+                load(Source::Made(scenarios[point].to_string()), &changes)
+            }
+        }
     }
 
     /// All seeds, and the name of the scenario.
@@ -187,6 +228,9 @@ pub struct Sweep {
     /// Number of runs that were cached.
     #[serde(skip)]
     pub kept: usize,
+    /// The inputs: the content of `manifest.json`.
+    #[serde(skip)]
+    manifest: SweepManifest,
     /// Measurements of each run, point by point, seed by seed; `None` for failed runs.
     #[serde(skip)]
     runs: Vec<Found>,
@@ -245,7 +289,7 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error) => {
                 let (point, seed) = place(place_of, &seeds);
-                let values = values(&design.points[point]);
+                let values = design.points[point].clone();
                 failed.push(FailedRun { values, seed, why: error.to_string() });
                 first = first.or(Some(error));
             }
@@ -254,20 +298,33 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
     if let Some(error) = first.filter(|_| failed.len() == runs.len()) {
         return Err(error);
     }
-    let of_point = |(point, runs): (&Point, &[Found])| SweepPoint {
-        values: values(point),
+    let of_point = |(values, runs): (&Vec<Json>, &[Found])| SweepPoint {
+        values: values.clone(),
         metrics: aggregated(
             &runs.iter().map(|run| run.clone().unwrap_or_default().readings).collect::<Vec<_>>(),
         ),
     };
     let points = design.points.iter().zip(runs.chunks(seeds.seeds().len()));
     let mut points: Vec<SweepPoint> = points.map(of_point).collect();
-    let keys: Vec<String> = design.points[0].iter().map(|value| value.change.key.clone()).collect();
+    let keys = design.keys.clone();
     let baseline = design.baseline.clone();
     compare(&keys, &mut points, baseline.as_deref());
     let warnings = warnings(&keys, &points, seeds.seeds(), &runs);
+    let manifest = design.manifest(&seeds)?;
     let (schema, seeds) = (Sweep::SCHEMA, seeds.seeds().to_vec());
-    Ok(Sweep { schema, name, keys, seeds, baseline, warnings, points, failed, kept, runs })
+    Ok(Sweep {
+        schema,
+        name,
+        keys,
+        seeds,
+        baseline,
+        warnings,
+        points,
+        failed,
+        kept,
+        manifest,
+        runs,
+    })
 }
 
 /// Compares points that differ only in their protocol.

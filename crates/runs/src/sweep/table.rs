@@ -10,8 +10,8 @@ use crate::paired::Difference;
 use crate::readings::Reading;
 
 impl Sweep {
-    /// `sweep.parquet` and `sweep.csv`, which hold the same rows, and `sweep.json`, each with its
-    /// name.
+    /// `sweep.parquet` and `sweep.csv`, which hold the same rows, `sweep.json` and `manifest.json`,
+    /// each with its name.
     ///
     /// # Errors
     /// When a row does not match its columns: a bug in this crate.
@@ -44,11 +44,14 @@ impl Sweep {
         }
         let mut json = Vec::new();
         write_json(self, &mut json)?;
+        let mut manifest = Vec::new();
+        write_json(&self.manifest, &mut manifest)?;
         Ok(vec![
             ("sweep.csv".to_owned(), csv.into_bytes()),
             ("sweep.parquet".to_owned(), table.close()?),
-            // Last: its presence shows that the others are complete.
             ("sweep.json".to_owned(), json),
+            // Last: its presence shows that the others are complete.
+            ("manifest.json".to_owned(), manifest),
         ])
     }
 }

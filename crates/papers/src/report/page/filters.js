@@ -9,6 +9,14 @@ const filterRows = () => {
 };
 
 const filter = () => {
+  remember("without", ...chosen.hidden);
+  for (const key of ["label", "size"]) {
+    remember(key, ...(chosen[key] === null ? [] : [chosen[key]]));
+  }
+  applyFilter();
+};
+
+const applyFilter = () => {
   filterRows();
   for (const [figure, { plot }] of figures) figure.hidden = isElsewhere(plot);
   redraw();
@@ -36,10 +44,12 @@ const beginFilters = () => {
   const bar = make("form", { id: "filters", "aria-label": "Filters" });
   if (protocols.length > 1) {
     for (const protocol of protocols) {
-      const box = make("input", { type: "checkbox", checked: "", onchange: () => {
+      const box = make("input", { type: "checkbox", onchange: () => {
         chosen.hidden[box.checked ? "delete" : "add"](protocol);
         filter();
       } });
+      box.checked = !address.getAll("without").includes(protocol);
+      if (!box.checked) chosen.hidden.add(protocol);
       const swatch = make("span", { class: "swatch" });
       swatch.style.background = tinted(colorOf(protocol) ?? "#808080", 0);
       bar.append(make("label", { "data-protocol": protocol }, box, swatch, protocol));
@@ -48,26 +58,45 @@ const beginFilters = () => {
   const select = (name, key, options) => {
     const choices = [["", "all"], ...options]
       .map(([value, text]) => make("option", { value }, text));
-    const input = make("select", { name, onchange: (event) => {
-      const { value } = event.target;
+    const take = (value) => {
       chosen[key] = value === "" ? null : key === "size" ? Number(value) : value;
+    };
+    const input = make("select", { name, onchange: () => {
+      take(input.value);
       filter();
     } }, ...choices);
+    const known = address.get(key) ?? "";
+    if (options.some(([value]) => String(value) === known)) {
+      input.value = known;
+      take(known);
+    }
     bar.append(make("label", {}, `${name} `, input));
   };
   if (labels.length > 1) select("label", "label", labels.map((label) => [label, label]));
   if (sizes.length > 1) select("size", "size", sizes.map((size) => [size, data.sizes[size]]));
   if (bar.childElementCount) document.querySelector("h1").after(bar);
+  applyFilter();
+  beginVerdicts();
+};
+
+const beginVerdicts = () => {
+  const hidden = new Set(address.getAll("hide"));
+  const apply = () => {
+    for (const button of document.querySelectorAll("button[data-verdict]")) {
+      const { verdict } = button.dataset;
+      button.setAttribute("aria-pressed", !hidden.has(verdict));
+      for (const cell of document.querySelectorAll(`.claims td b.${verdict}`)) {
+        cell.closest("tr").hidden = hidden.has(verdict);
+      }
+    }
+  };
   for (const button of document.querySelectorAll("button[data-verdict]")) {
     button.addEventListener("click", () => {
-      const shown = button.getAttribute("aria-pressed") !== "true";
       const { verdict } = button.dataset;
-      for (const same of document.querySelectorAll(`button[data-verdict=${verdict}]`)) {
-        same.setAttribute("aria-pressed", shown);
-      }
-      for (const cell of document.querySelectorAll(`.claims td b.${verdict}`)) {
-        cell.closest("tr").hidden = !shown;
-      }
+      if (!hidden.delete(verdict)) hidden.add(verdict);
+      remember("hide", ...hidden);
+      apply();
     });
   }
+  apply();
 };

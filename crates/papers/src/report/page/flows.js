@@ -59,7 +59,8 @@ const small = (title, label, lines) => {
     rangemode: "tozero", gridcolor: "#ddd",
   });
   return [figure, () => Plotly.newPlot(at, all, {
-    width: 480, height: 210 + (lines.length > 1 ? 60 : 0), margin: { l: 56, r: 12, t: 8, b: 42 },
+    width: Math.min(480, figure.clientWidth), height: 210 + (lines.length > 1 ? 60 : 0),
+    margin: { l: 56, r: 12, t: 8, b: 42 },
     font: { family: "sans-serif", size: 11, color: "#222" }, legend: { orientation: "h", y: -0.3 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     xaxis: axis("time (ms)"), yaxis: axis(escapedText(label)),

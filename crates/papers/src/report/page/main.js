@@ -5,7 +5,10 @@ const beginContents = () => {
   const links = new Map();
   document.querySelectorAll("main h2").forEach((head, i) => {
     head.id = `section-${i + 1}`;
-    const link = make("a", { href: `#${head.id}` }, head.textContent);
+    const link = make("a", { href: `#${head.id}`, onclick: (event) => {
+      event.preventDefault();
+      goTo(head.id);
+    } }, head.textContent);
     contents.append(link);
     links.set(head.parentElement, link);
   });
@@ -24,6 +27,7 @@ beginSweeps();
 beginFilters();
 document.body.append(panel);
 beginFabric();
+if (address.has("section")) goTo(address.get("section"));
 addEventListener("keydown", (event) => {
   if (event.key === "Escape") hideFlow();
 });

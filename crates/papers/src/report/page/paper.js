@@ -88,7 +88,10 @@ const beginPaper = async (inches, scheme) => {
   const sizes = [];
   for (const [figure, state] of figures) {
     state.width = Math.round(inches * DENSITY);
-    const { svg: text, height } = await pictureOf(state);
+    const { data, layout } = pictureOf(state);
+    const { width, height } = layout;
+    const url = await Plotly.toImage({ data, layout }, { format: "svg", width, height });
+    const text = decodeURIComponent(url.slice(url.indexOf(",") + 1));
     const svg = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
     const size = [`${inches}in`, `${(inches * height / state.width).toFixed(3)}in`];
     simplify(svg, `c${sheets.length}`);

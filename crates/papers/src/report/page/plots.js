@@ -1,6 +1,10 @@
 // Plots, drawn by Plotly when they scroll into view.
 
+// Width of saved plots; on the screen, plots are as wide as their column, up to a limit.
 const WIDTH = 540;
+const WIDEST = 620;
+// Width for a label of a log axis.
+const TICK = 32;
 const MARGIN = { l: 66, r: 24, t: 10, b: 50 };
 // Height of the area inside the axes.
 const HEIGHT = 270;
@@ -201,14 +205,15 @@ const MINOR = { ticks: "outside", ticklen: 2, tickcolor: "#888" };
 
 // Labels of a log axis: at powers of ten, at 2 and 5 times these if there is room, or evenly on a
 // shorter axis. Plotly's own labels for 2 and 5 show only the digit.
-const logTicks = ([from, to]) => {
+const logTicks = ([from, to], room) => {
   if (to - from > 0.6) {
-    const step = Math.ceil((to - from) / 6);
+    const most = Math.floor(room / TICK);
+    const step = Math.ceil((to - from) / Math.min(6, most));
     const [first, last] = [Math.floor(from), Math.ceil(to)];
     const powers = Array.from({ length: last - first + 1 }, (_, i) => first + i);
     const times = (digits, powers) =>
       powers.flatMap((p) => digits.map((digit) => Number(`${digit}e${p}`)));
-    const tickvals = to - from > 3
+    const tickvals = to - from > Math.min(3, most / 3)
       ? times([1], powers.filter((p) => p % step === 0)) : times([1, 2, 5], powers);
     return {
       tickvals, ticktext: tickvals.map(inShort),
@@ -227,7 +232,7 @@ const linesIn = (text) => text.split("<br>").length;
 const titleOf = (axis, room) =>
   wrapped(axis.label, room).split("<br>").map(escapedText).join("<br>");
 
-const axisOf = (axis, log, values, title) => {
+const axisOf = (axis, log, values, title, room) => {
   const shown = {
     title: { text: title, standoff: 8 }, type: log ? "log" : "linear",
     zeroline: false, showline: true, linecolor: "#888", mirror: true, ticks: "outside", ticklen: 4,
@@ -243,7 +248,7 @@ const axisOf = (axis, log, values, title) => {
   if (log) {
     if (usable.length) {
       shown.range = logRange(usable);
-      Object.assign(shown, logTicks(shown.range));
+      Object.assign(shown, logTicks(shown.range, room));
     }
   } else {
     const from = axis.from ?? Math.min(0, leastOf(usable));
@@ -278,8 +283,9 @@ const layoutOf = (plot, state, all) => {
     margin: { ...MARGIN, l: left, b: bottom + legend, autoexpand: false },
     font: { family: "sans-serif", size: 12, color: "#222" },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    xaxis: axisOf(plot.x, plot.x.log, values("x"), xTitle),
-    yaxis: axisOf(y, tail || plot.y.log, values("y").concat(ends), yTitle),
+    xaxis: axisOf(plot.x, plot.x.log, values("x"), xTitle,
+      state.width - MARGIN.l - MARGIN.r),
+    yaxis: axisOf(y, tail || plot.y.log, values("y").concat(ends), yTitle, HEIGHT),
     legend: {
       orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom",
       entrywidth: widest + 8, bgcolor: "rgba(0,0,0,0)", font: { size: 12 }, tracegroupgap: 0,
@@ -297,6 +303,7 @@ const CONFIG = { displayModeBar: false, responsive: false, showTips: false };
 
 const draw = (figure) => {
   const state = figures.get(figure);
+  if (!onPaper) state.width = Math.min(figure.clientWidth || WIDTH, WIDEST);
   const all = traces(state.plot, state);
   const layout = layoutOf(state.plot, state, all);
   if (state.drawn) {
@@ -336,8 +343,8 @@ const drawAll = () => {
   for (const [figure, state] of figures) if (!state.drawn) draw(figure);
 };
 
-// The displayed plot as SVG, in ink on white.
-const pictureOf = async (state, title) => {
+// The displayed plot in ink on white, as Plotly's data and layout.
+const pictureOf = (state, title) => {
   const { x, note } = state.plot;
   const plot = note ? { ...state.plot, x: { ...x, label: `${x.label}. ${note}` } } : state.plot;
   const all = traces(plot, state);
@@ -348,15 +355,7 @@ const pictureOf = async (state, title) => {
     layout.height += 26;
   }
   layout.paper_bgcolor = layout.plot_bgcolor = "#fff";
-  const { width, height } = layout;
-  const url = await Plotly.toImage({ data: all, layout }, { format: "svg", width, height });
-  return { url, svg: decodeURIComponent(url.slice(url.indexOf(",") + 1)), height };
-};
-
-// Saves a figure with its title.
-const save = async (figure) => {
-  const { url } = await pictureOf(figures.get(figure), figures.get(figure).plot.title);
-  make("a", { href: url, download: `${figure.dataset.name}.svg` }).click();
+  return { data: all, layout };
 };
 
 const tool = (name, title, pressed, act) =>
@@ -386,7 +385,7 @@ const beginFigure = (figure, plot) => {
     });
     tools.append(button);
   }
-  tools.append(tool("SVG", "Save this plot as SVG", null, () => save(figure)));
+  tools.append(...saveTools(figure, state));
   figure.append(tools, at);
   seen.observe(figure);
 };
@@ -402,5 +401,6 @@ const beginPlots = () => {
     beginFigure(figure, data.plots[figure.dataset.plot]);
   }
   dark.addEventListener("change", redraw);
+  addEventListener("resize", redraw);
   addEventListener("beforeprint", drawAll);
 };

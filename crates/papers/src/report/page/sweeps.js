@@ -235,13 +235,51 @@ const spansDecades = (cells) => {
   return leastOf(means) > 0 && mostOf(means) > 30 * leastOf(means);
 };
 
-const explore = (at, sweep) => {
+// The selection in the page's address, by names; `number` distinguishes the sweeps of a page.
+const ROLES = ["x", "lines", "panels"];
+const NO_ROLE = "-";
+const keyOfSweep = (number, key) => (Number(number) ? `${Number(number) + 1}.${key}` : key);
+
+const rememberChoice = (number, { metrics, dimensions }, choice) => {
+  const put = (key, value) =>
+    remember(keyOfSweep(number, key), ...(value === undefined ? [] : [value]));
+  put("metric", metrics[choice.metric].name);
+  for (const role of ROLES) {
+    const d = choice[role];
+    put(role, d === null ? NO_ROLE : dimensions[d]?.name);
+  }
+  dimensions.forEach(({ name, values }, d) => {
+    const value = choice.kept.get(d);
+    put(`only.${name}`, value === null ? "" : values[value]);
+  });
+  for (const key of ["logX", "logY"]) put(key, choice[key]);
+};
+
+const recallChoice = (number, { metrics, dimensions }, choice) => {
+  const get = (key) => address.get(keyOfSweep(number, key));
+  const metric = metrics.findIndex(({ name }) => name === get("metric"));
+  if (metric >= 0) choice.metric = metric;
+  for (const role of ROLES) {
+    const found = dimensions.findIndex(({ name }) => name === get(role));
+    if (get(role) === NO_ROLE) choice[role] = null;
+    else if (found >= 0) choice[role] = found;
+  }
+  dimensions.forEach(({ name, values }, d) => {
+    const value = get(`only.${name}`);
+    if (value === "") choice.kept.set(d, null);
+    else if (values.includes(value)) choice.kept.set(d, values.indexOf(value));
+  });
+  for (const key of ["logX", "logY"]) if (get(key)) choice[key] = get(key) === "true";
+};
+
+const explore = (at, sweep, number) => {
   const controls = make("form", { class: "controls", "aria-label": "Selection" });
   const plots = make("div", { class: "plots" });
   const list = make("div");
   at.append(controls, plots, list);
   const favourites = FAVOURITES.map((name) => sweep.metrics.findIndex((m) => m.name === name));
   const choice = { metric: Math.max(favourites.find((i) => i >= 0) ?? 0, 0), kept: new Map() };
+  recallChoice(number, sweep, choice);
 
   const select = (name, options, value, act) => {
     const input = make("select", { name, onchange: () => {
@@ -261,6 +299,7 @@ const explore = (at, sweep) => {
   };
 
   const show = (now) => {
+    if (now) rememberChoice(number, sweep, choice);
     const view = resolved(sweep, choice);
     const x = view.x === null ? null : sweep.dimensions[view.x];
     const means = view.chosen.map((cell) => cell.mean);
@@ -332,6 +371,6 @@ const explore = (at, sweep) => {
 
 const beginSweeps = () => {
   for (const at of document.querySelectorAll("div.sweep")) {
-    explore(at, data.sweeps[at.dataset.sweep]);
+    explore(at, data.sweeps[at.dataset.sweep], at.dataset.sweep);
   }
 };

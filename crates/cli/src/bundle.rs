@@ -1,0 +1,102 @@
+//! `tidegate bundle` and `tidegate verify`.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use clap::Args as Group;
+use tidegate_workbench::{self as workbench, Error, RepeatOptions};
+
+use crate::format::shown;
+use crate::interrupt::interrupt_flag;
+use crate::options::{THREADS_MAX, Verbosity, file, whole};
+use crate::progress::Total;
+use crate::{Result, emit, print_stderr};
+
+/// Options of `tidegate bundle`.
+#[derive(Debug, Group)]
+pub(crate) struct Bundle {
+    /// Folder of results of `run`, `compare`, `sweep` or `reproduce`
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Write the archive to this file
+    #[arg(long, value_name = "FILE", value_parser = file())]
+    out: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+/// Options of `tidegate verify`.
+#[derive(Debug, Group)]
+pub(crate) struct Verify {
+    /// Archive that `tidegate bundle` has written, or a folder of results
+    #[arg(value_name = "BUNDLE")]
+    path: PathBuf,
+    /// Maximum number of threads (default: one per core); results do not depend on it
+    #[arg(
+        long, value_name = "N", allow_negative_numbers = true,
+        value_parser = whole::<1, THREADS_MAX>
+    )]
+    threads: Option<u64>,
+    /// Print no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Runs `tidegate bundle`.
+pub(crate) fn bundle(args: &Bundle) -> Result<String> {
+    let bundled = workbench::bundle(&args.folder, &args.out, args.force)?;
+    if !bundled.left_out.is_empty() {
+        let names = bundled.left_out.join(", ");
+        print_stderr(&format!("warning: not in the bundle, because they are no results: {names}"));
+    }
+    let path = shown(&args.out.display().to_string());
+    let files = if bundled.files == 1 { "file" } else { "files" };
+    Ok(format!(
+        "The bundle is in {path}: {} {files} of results, a report, and a README\n\
+         To repeat the runs and compare the files: tidegate verify {path}\n",
+        bundled.files
+    ))
+}
+
+/// Runs `tidegate verify`.
+pub(crate) fn verify(args: &Verify) -> Result<String> {
+    let verbosity = Verbosity { quiet: args.quiet, verbose: false };
+    let total: OnceLock<Total> = OnceLock::new();
+    let of = |runs| total.get_or_init(|| Total::of(runs, verbosity));
+    let begin = |runs: usize| {
+        of(runs);
+    };
+    let update = |number: usize, progress: &workbench::Progress| of(1).update(number, progress);
+    let step = |step: &workbench::Step<'_>| of(0).set(step);
+    #[cfg(target_os = "linux")]
+    let host = crate::testbed::program().ok();
+    #[cfg(not(target_os = "linux"))]
+    let host: Option<PathBuf> = None;
+    let options = RepeatOptions {
+        threads: args.threads.map(|threads| threads as usize),
+        host: host.as_deref(),
+        begin: Some(&begin),
+        progress: Some(&update),
+        step: Some(&step),
+        interrupted: Some(interrupt_flag()),
+    };
+    let result = workbench::verify(&args.path, &options);
+    if let Some(total) = total.get() {
+        total.clear();
+    }
+    let files = result?.files;
+    let line = |(name, difference): &(String, Option<String>)| {
+        let verdict = difference
+            .as_ref()
+            .map_or_else(|| "same".to_owned(), |first| format!("differs: {first}"));
+        shown(&format!("{name}: {verdict}")) + "\n"
+    };
+    let text: String = files.iter().map(line).collect();
+    let differing = files.iter().filter(|(_, difference)| difference.is_some()).count();
+    if differing > 0 {
+        emit(&text);
+        return Err(Error::Run(format!("{differing} of {} files differ", files.len())));
+    }
+    Ok(text)
+}

@@ -1,0 +1,173 @@
+//! `tidegate bundle` and `tidegate verify`: all kinds of results, and errors.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+
+use serde_json::Value;
+use zip::write::SimpleFileOptions;
+use zip::{ZipArchive, ZipWriter};
+
+use crate::common::{Place, answer, files};
+
+/// A small scenario with random messages.
+fn place() -> Place {
+    let place = Place::usual();
+    let text = "duration = '200us'\nwarmup = '20us'\ndrain = '1ms'\n\
+        fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 1 }\n\
+        transport = { protocol = 'swift' }\n\
+        [[traffic]]\nkind = 'poisson'\nlabel = 'short'\nsizes = '20KB'\nload = 0.3\n";
+    fs::write(place.path("scenario.toml"), text).unwrap();
+    place
+}
+
+/// Makes results, removes the scenario, and returns the lines of `verify`.
+fn verified(command: &[&str]) -> Vec<String> {
+    let place = place();
+    let (out, zip) = (place.arg("out"), place.arg("study.zip"));
+    place.call(command[0], &[&command[1..], &["--out", &out]].concat()).ok();
+    answer(&["bundle", &out, "--out", &zip]).ok();
+    fs::remove_dir_all(place.path("out")).unwrap();
+    fs::remove_file(place.path("scenario.toml")).unwrap();
+    answer(&["verify", &zip]).ok().lines().map(str::to_owned).collect()
+}
+
+/// Rewrites a file of an archive.
+fn changed(place: &Place, from: &str, to: &str, edit: impl Fn(&str, &mut String) -> String) {
+    let mut old = ZipArchive::new(File::open(place.path(from)).unwrap()).unwrap();
+    let mut new = ZipWriter::new(File::create(place.path(to)).unwrap());
+    for i in 0..old.len() {
+        let mut entry = old.by_index(i).unwrap();
+        let (mut bytes, name) = (Vec::new(), entry.name().unwrap().into_owned());
+        entry.read_to_end(&mut bytes).unwrap();
+        let mut text = String::from_utf8(bytes.clone()).unwrap_or_default();
+        let name = edit(&name, &mut text);
+        new.start_file(name, SimpleFileOptions::default()).unwrap();
+        new.write_all(if text.is_empty() { &bytes } else { text.as_bytes() }).unwrap();
+    }
+    new.finish().unwrap();
+}
+
+#[test]
+fn verify_run() {
+    let lines = verified(&["run", "--set", "output.timeseries=10us"]);
+    let names = ["flows.parquet", "manifest.json", "summary.json", "timeseries.parquet"];
+    assert_eq!(lines, names.map(|name| format!("{name}: same")));
+}
+
+#[test]
+fn verify_comparison_of_seeds() {
+    let lines = verified(&["compare", "--protocols", "swift,dctcp", "--seeds", "2"]);
+    assert!(lines.iter().all(|line| line.ends_with(": same")), "{lines:?}");
+    for name in ["aggregate.json", "seed-2/comparison.json", "seed-1/dctcp/flows.parquet"] {
+        assert!(lines.contains(&format!("{name}: same")), "{name}: {lines:?}");
+    }
+    assert_eq!(lines.len(), 1 + 2 * (1 + 2 * 3));
+}
+
+#[test]
+fn verify_sweep() {
+    let vary = ["--vary", "traffic.short.load=0.2,0.4", "--vary", "protocol=swift,dctcp"];
+    let more = ["--seeds", "2", "--baseline", "dctcp", "--no-cache"];
+    let lines = verified(&[&["sweep"], &vary[..], &more[..]].concat());
+    let names = ["manifest.json", "sweep.csv", "sweep.json", "sweep.parquet"];
+    assert_eq!(lines, names.map(|name| format!("{name}: same")));
+}
+
+#[test]
+fn verify_reproduction() {
+    let place = Place::usual();
+    let (out, zip) = (place.arg("out"), place.arg("study.zip"));
+    let figure = crate::reproduce::small();
+    answer(&["reproduce", &figure, "--quick", "--no-cache", "--out", &out]).ok();
+    answer(&["bundle", &out, "--out", &zip]).ok();
+    let text = answer(&["verify", &zip]).ok();
+    assert!(text.contains("reproduction.json: same\n") && text.contains("plots.json: same\n"));
+}
+
+#[test]
+fn bundle_has_the_same_bytes_twice() {
+    let place = place();
+    let (out, zip) = (place.arg("out"), place.arg("study.zip"));
+    place.run(&["--out", &out, "--seed", "7"]).ok();
+    fs::write(place.path("out/notes.txt"), "mine").unwrap();
+    let warned = answer(&["bundle", &out, "--out", &zip]);
+    assert!(warned.stderr.contains("notes.txt"), "{}", warned.stderr);
+    let first = fs::read(&zip).unwrap();
+    answer(&["bundle", &out, "--out", &zip]).refused(2, &["--out", "study.zip", "--force"]);
+    answer(&["bundle", &out, "--out", &zip, "--force"]).ok();
+    assert!(fs::read(&zip).unwrap() == first);
+
+    let mut archive = ZipArchive::new(File::open(&zip).unwrap()).unwrap();
+    let names: Vec<String> = archive.file_names().map(|name| name.unwrap().into_owned()).collect();
+    let results = ["flows.parquet", "manifest.json", "summary.json"];
+    let results = results.map(|name| format!("results/{name}"));
+    let expected = ["README.txt", "report.html"].map(str::to_owned).into_iter().chain(results);
+    assert_eq!(names, expected.collect::<Vec<_>>());
+    let mut readme = String::new();
+    archive.by_name("README.txt").unwrap().read_to_string(&mut readme).unwrap();
+    for words in ["tidegate verify study.zip", "Seeds: 7", "semantics", "rustc ", "Scenario: "] {
+        assert!(readme.contains(words), "{words} is missing in {readme}");
+    }
+}
+
+#[test]
+fn verify_reports_differences() {
+    let place = place();
+    let (out, zip) = (place.arg("out"), place.arg("study.zip"));
+    place.run(&["--out", &out]).ok();
+    answer(&["bundle", &out, "--out", &zip]).ok();
+    let edited = |name: &str, edit: &dyn Fn(&mut Value)| {
+        changed(&place, "study.zip", "other.zip", |file, text| {
+            if file == name {
+                let mut json = serde_json::from_str(text).unwrap();
+                edit(&mut json);
+                *text = json.to_string();
+            }
+            file.to_owned()
+        });
+        answer(&["verify", &place.arg("other.zip")])
+    };
+    let wrong = edited("results/summary.json", &|json| json["engine"]["packet_hops"] = 1.into());
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.stdout.contains("summary.json: differs: engine.packet_hops: 1, repeated "));
+    assert!(wrong.stdout.contains("flows.parquet: same\n"), "{}", wrong.stdout);
+    assert!(wrong.stderr.contains("1 of 3 files differ"), "{}", wrong.stderr);
+    // Wall times are no difference.
+    edited("results/summary.json", &|json| json["engine"]["wall_seconds"] = 1.into()).ok();
+    edited("results/manifest.json", &|json| json["semantics"] = 1.into())
+        .refused(1, &["semantics", "version 1", "verify them with tidegate"]);
+    // A folder of results needs no bundle.
+    assert!(answer(&["verify", &out]).ok().contains("summary.json: same"));
+}
+
+#[test]
+fn bundle_and_verify_refuse() {
+    let place = place();
+    let (out, zip) = (place.arg("out"), place.arg("study.zip"));
+    fs::create_dir(place.path("empty")).unwrap();
+    answer(&["bundle", &place.arg("empty"), "--out", &zip]).refused(2, &["empty", "no results"]);
+    answer(&["bundle", &place.arg("none"), "--out", &zip]).refused(2, &["none", "no results"]);
+    assert!(!place.path("study.zip").exists());
+    place.run(&["--out", &out]).ok();
+    let nowhere = place.arg("nowhere/study.zip");
+    answer(&["bundle", &out, "--out", &nowhere]).refused(2, &["--out", "nowhere"]);
+    answer(&["bundle", &out, "--out", &zip]).ok();
+
+    let whole = fs::read(&zip).unwrap();
+    fs::write(place.path("short.zip"), &whole[..whole.len() / 2]).unwrap();
+    answer(&["verify", &place.arg("short.zip")]).refused(2, &["short.zip", "tidegate bundle"]);
+    let mut damaged = whole;
+    let at = damaged.len() / 2;
+    damaged[at..at + 64].fill(0);
+    fs::write(place.path("damaged.zip"), damaged).unwrap();
+    answer(&["verify", &place.arg("damaged.zip")]).refused(2, &["damaged.zip"]);
+    changed(&place, "study.zip", "escapes.zip", |name, _| format!("../../{name}"));
+    answer(&["verify", &place.arg("escapes.zip")]).refused(2, &["escapes.zip", "leads out of"]);
+    assert!(!files(place.path("..").as_path()).contains(&"README.txt".to_owned()));
+    answer(&["verify", &place.arg("none.zip")]).refused(2, &["none.zip"]);
+
+    fs::remove_file(place.path("out/manifest.json")).unwrap();
+    let again = place.arg("again.zip");
+    answer(&["bundle", &out, "--out", &again]).refused(2, &["manifest.json", "make them again"]);
+    assert!(!place.path("again.zip").exists());
+}

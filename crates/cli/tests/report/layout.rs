@@ -1,0 +1,46 @@
+//! The layout of a page: the order of its sections, and the columns of plots by width.
+
+use serde_json::Value;
+
+use super::{CHECKS, FLOWS, comparison_of, report, start};
+use crate::common::Place;
+
+/// Returns the number of columns of plots.
+const COLUMNS: &str = r##"() => new Set([...document.querySelectorAll(".plots > figure")]
+    .filter((figure) => !figure.hidden)
+    .map((figure) => Math.round(figure.getBoundingClientRect().left))).size"##;
+
+#[test]
+fn results_come_before_settings() {
+    let place = Place::new(FLOWS);
+    let run = ["run", &place.arg("scenario.toml"), "--set", "output.timeseries=5us"];
+    let page = std::fs::read_to_string(report(&place, "run", &run)).unwrap();
+    let sections: Vec<&str> =
+        page.split("<h2>").skip(1).map(|part| part.split('<').next().unwrap()).collect();
+    let expected = [
+        "Summary",
+        "Messages",
+        "Goodput over time",
+        "Queues",
+        "Busiest switch ports",
+        "Scenario",
+        "Fabric",
+    ];
+    assert_eq!(sections, expected);
+}
+
+#[test]
+fn plots_fit_all_widths() {
+    let Some(mut browser) = start() else { return };
+    let place = Place::new(FLOWS);
+    let page = comparison_of(&place, "swift,dctcp,sird");
+    browser.open(&page, "screen", "light");
+    for (width, columns) in [(360, 1), (800, 1), (1200, 2), (1800, 2)] {
+        browser.resize(width);
+        browser.navigate("about:blank");
+        browser.navigate(&format!("file://{}", page.display()));
+        let faults = browser.ask(CHECKS, "screen")["faults"].clone();
+        assert_eq!(faults, Value::Array(Vec::new()), "{width} pixels");
+        assert_eq!(browser.ask(COLUMNS, ""), columns, "{width} pixels");
+    }
+}

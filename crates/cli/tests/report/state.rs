@@ -1,0 +1,151 @@
+//! The state of a page in its address, and saved plots.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::browser::Browser;
+use super::sweeps::{VARY, made, place as sweep_place};
+use super::{FLOWS, comparison_of, report, small_figure, start};
+use crate::common::{Place, answer};
+
+/// Changes the state of a page, opens the resulting address in a new document, and returns the
+/// states of both.
+fn reopened(browser: &mut Browser, page: &Path, change: &str, state: &str) -> [Value; 2] {
+    browser.open(page, "screen", "light");
+    let before = browser.ask(state, "");
+    browser.ask(change, "");
+    let changed = browser.ask(state, "");
+    assert_ne!(before, changed, "the state does not change");
+    let url = browser.ask("() => location.href", "");
+    browser.navigate("about:blank");
+    browser.navigate(url.as_str().unwrap());
+    let again = browser.ask(state, "");
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+    [changed, again]
+}
+
+/// Hides a protocol, selects a label and a size, and goes to a section.
+const FILTER: &str = r##"() => {
+  document.querySelector("#filters input").click();
+  for (const name of ["label", "size"]) {
+    const select = document.querySelector(`#filters select[name=${name}]`);
+    select.selectedIndex = select.length - 1;
+    select.dispatchEvent(new Event("change"));
+  }
+  document.querySelector("#contents a:nth-child(3)").click();
+}"##;
+const FILTERS: &str = r##"() => ({
+  filters: [...document.querySelectorAll("#filters input, #filters select")]
+    .map((input) => (input.type === "checkbox" ? input.checked : input.value)),
+  rows: [...document.querySelectorAll("main tr[data-protocol]")].map((row) => row.hidden),
+  plots: [...document.querySelectorAll("figure.plot")].map((figure) => figure.hidden),
+  isScrolled: scrollY > 100,
+})"##;
+
+#[test]
+fn address_keeps_filters() {
+    let Some(mut browser) = start() else { return };
+    let place = Place::new(FLOWS);
+    let page = comparison_of(&place, "swift,dctcp");
+    let [changed, again] = reopened(&mut browser, &page, FILTER, FILTERS);
+    assert_eq!(changed, again);
+    let filters = again["filters"].as_array().unwrap();
+    assert!(filters[0] == false && filters[1] == true && filters[2] == "big", "{again}");
+    assert!(again["rows"].as_array().unwrap().contains(&json!(true)), "{again}");
+    assert_eq!(again["isScrolled"], true);
+}
+
+/// Selects another metric, roles, a value and a scale of a sweep.
+const CHOOSE: &str = r##"() => {
+  const choose = (name, text) => {
+    const select = document.querySelector(`.sweep select[name="${name}"]`);
+    select.selectedIndex = [...select.options].findIndex((option) => option.text === text);
+    select.dispatchEvent(new Event("change"));
+  };
+  choose("metric", "fct_p99_us");
+  choose("x", "fabric.spines");
+  choose("lines", "transport.protocol");
+  choose("panels", "–");
+  choose("traffic.short.load", "0.3");
+  document.querySelector('.sweep input[name="log y"]').click();
+}"##;
+const CHOSEN: &str = r##"() => [...document.querySelectorAll(".sweep .controls select")]
+    .map((select) => [select.name, select.selectedOptions[0].text])
+    .concat([["log y", document.querySelector('.sweep input[name="log y"]').checked]])"##;
+
+#[test]
+fn address_keeps_the_selection_of_a_sweep() {
+    let Some(mut browser) = start() else { return };
+    let place = sweep_place();
+    let out = made(&place, "sweep", "sweep", &[&VARY[..], &["--no-cache"]].concat());
+    answer(&["report", &out]).ok();
+    let page = Path::new(&out).join("report.html");
+    let [changed, again] = reopened(&mut browser, &page, CHOOSE, CHOSEN);
+    assert_eq!(changed, again);
+    for chosen in [["metric", "fct_p99_us"], ["x", "fabric.spines"], ["traffic.short.load", "0.3"]]
+    {
+        assert!(again.as_array().unwrap().contains(&json!(chosen)), "{chosen:?}: {again}");
+    }
+}
+
+#[test]
+fn address_keeps_verdicts() {
+    let Some(mut browser) = start() else { return };
+    let place = Place::new(FLOWS);
+    let page = report(&place, "out", &["reproduce", &small_figure(), "--quick", "--no-cache"]);
+    let hide = "() => {
+        const { className } = document.querySelector('.claims tbody td b');
+        document.querySelector(`button[data-verdict=${className}]`).click();
+    }";
+    let rows = "() => [...document.querySelectorAll('.claims tbody tr')].map((row) => row.hidden)";
+    let [changed, again] = reopened(&mut browser, &page, hide, rows);
+    assert_eq!(changed, again);
+}
+
+/// Presses a button of the first plot, and returns the name and the content of the saved file.
+/// Pictures are returned as their type and size.
+const SAVE: &str = r##"async (button) => {
+  dispatchEvent(new Event("beforeprint"));
+  const figure = document.querySelector("figure.plot");
+  const { click } = HTMLAnchorElement.prototype;
+  const saved = new Promise((then) => {
+    HTMLAnchorElement.prototype.click = function () { then([this.download, this.href]); };
+  });
+  if (button === "Copy") {
+    Object.defineProperty(navigator, "clipboard", { value: undefined, configurable: true });
+  }
+  [...figure.querySelectorAll(".tools button")].find((it) => it.textContent === button).click();
+  const [name, url] = await saved;
+  HTMLAnchorElement.prototype.click = click;
+  if (!url.startsWith("data:image/png")) return [name, await (await fetch(url)).text()];
+  const image = new Image();
+  image.src = url;
+  await image.decode();
+  return [name, [image.naturalWidth, image.naturalHeight]];
+}"##;
+
+#[test]
+fn plots_are_saved() {
+    let Some(mut browser) = start() else { return };
+    let place = Place::new(FLOWS);
+    browser.open(&comparison_of(&place, "swift,dctcp"), "screen", "light");
+    let mut save = |button: &str, name: &str| {
+        let saved = browser.ask(SAVE, button);
+        assert_eq!(saved[0], name, "{button}");
+        saved[1].clone()
+    };
+    let plot = "Slowdown of messages: short";
+    let csv = save("CSV", &format!("{plot}.csv"));
+    let lines: Vec<&str> = csv.as_str().unwrap().lines().collect();
+    assert!(lines[0].starts_with("line,slowdown"), "{}", lines[0]);
+    for protocol in ["swift", "dctcp"] {
+        let own: Vec<_> = lines.iter().filter(|line| line.starts_with(protocol)).collect();
+        let number = |cell: &str| cell.parse::<f64>().is_ok();
+        assert!(own.len() > 2 && own.iter().all(|line| line.split(',').skip(1).all(number)));
+    }
+    assert!(save("SVG", &format!("{plot}.svg")).as_str().unwrap().contains("width=\"540\""));
+    let png = save("PNG", &format!("{plot}.png"));
+    assert_eq!(png[0], 1080, "twice the width");
+    assert_eq!(save("Copy", &format!("{plot}.png")), png, "without a clipboard, it is saved");
+}

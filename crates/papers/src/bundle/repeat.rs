@@ -1,0 +1,215 @@
+//! Repeats results from their manifests.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tidegate_results::{Manifest, ReproductionManifest, SweepManifest};
+use tidegate_runs::destination::{CLAIMS, compared, folder_name};
+use tidegate_runs::{
+    Design, Destination, Error, ProgressListener, RunOptions, SeedList, SweepOptions,
+    compare_plans, load, run, run_seeded, sweep,
+};
+use tidegate_scenario::{Plan, files};
+
+use crate::report::reproduction_files;
+use crate::reproduce::{ReproduceOptions, StepListener, reproduce, reproduction_manifest};
+
+/// How to repeat results.
+#[derive(Clone, Copy, Default)]
+pub struct RepeatOptions<'a> {
+    /// Upper limit of threads; `None`: the number of cores.
+    pub threads: Option<usize>,
+    /// Program that becomes a host of a testbed, for live UDP runs of reproductions.
+    pub host: Option<&'a Path>,
+    /// Receives the number of runs to make.
+    pub begin: Option<&'a (dyn Fn(usize) + Sync)>,
+    /// Receives the state of each run periodically.
+    pub progress: Option<ProgressListener<'a>>,
+    /// Receives every finished run of a reproduction.
+    pub step: Option<StepListener<'a>>,
+    /// A flag that ends the work with [`Error::Interrupted`] when another thread sets it.
+    pub interrupted: Option<&'a AtomicBool>,
+}
+
+/// Results in a folder that can be repeated.
+pub(super) struct Repeatable {
+    folder: PathBuf,
+    kind: Kind,
+}
+
+enum Kind {
+    Run(Vec<Plan>),
+    Comparison(Vec<String>, Vec<Plan>),
+    /// Seeds, compared protocols, the baseline, and the plans of each seed.
+    Seeds(SeedList, Option<Vec<String>>, Option<String>, Vec<Vec<Plan>>),
+    Sweep(Design, SweepManifest),
+    Reproduction(ReproductionManifest),
+}
+
+/// The part of `aggregate.json` that determines the runs.
+#[derive(Deserialize)]
+struct Aggregate {
+    seeds: Vec<u64>,
+    baseline: Option<String>,
+}
+
+/// Content of a JSON file that must exist.
+pub(super) fn required<T: DeserializeOwned>(path: &Path, option: &'static str) -> Result<T, Error> {
+    let content = files::read(path, u64::MAX);
+    let parsed = content
+        .map_err(|why| why.to_string())
+        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|why| why.to_string()));
+    parsed.map_err(|why| {
+        let message = format!(
+            "{}: {why}; without this file the results cannot be repeated: make them again with \
+             this version",
+            path.display()
+        );
+        Error::Usage { option, message }
+    })
+}
+
+impl Repeatable {
+    /// Reads the manifests of the results in a folder.
+    pub(super) fn read(folder: &Path, option: &'static str) -> Result<Repeatable, Error> {
+        let has = |name: &str| folder.join(name).is_file();
+        let manifest = folder.join("manifest.json");
+        let kind = if has(CLAIMS) {
+            Kind::Reproduction(required(&manifest, option)?)
+        } else if has("sweep.json") {
+            let inputs = required(&manifest, option)?;
+            Kind::Sweep(Design::load(&manifest, Vec::new(), None)?, inputs)
+        } else if has("aggregate.json") {
+            let Aggregate { seeds, baseline } = required(&folder.join("aggregate.json"), option)?;
+            let of_seed = |seed: &u64| folder.join(folder_name(*seed));
+            let names = compared(&of_seed(seeds.first().unwrap_or(&0)));
+            let names = Some(names).filter(|names| !names.is_empty());
+            let plans = |seed| plans(&of_seed(seed), names.as_deref(), option);
+            let plans = seeds.iter().map(plans).collect::<Result<_, Error>>()?;
+            Kind::Seeds(SeedList::of(seeds).map_err(Error::Run)?, names, baseline, plans)
+        } else if has("comparison.json") {
+            let names = compared(folder);
+            let plans = plans(folder, Some(&names), option)?;
+            Kind::Comparison(names, plans)
+        } else if has("summary.json") {
+            Kind::Run(plans(folder, None, option)?)
+        } else {
+            let message = format!(
+                "{} holds no results: name a folder that --out of `tidegate run`, `compare`, \
+                 `sweep` or `reproduce` has written",
+                folder.display()
+            );
+            return Err(Error::Usage { option, message });
+        };
+        Ok(Repeatable { folder: folder.to_owned(), kind })
+    }
+
+    /// Repeats all runs and writes their results to the folder `out`.
+    pub(super) fn repeat(&self, out: &Path, options: &RepeatOptions<'_>) -> Result<(), Error> {
+        let RepeatOptions { threads, begin, progress, interrupted, .. } = *options;
+        let of_run =
+            RunOptions { out: Some(out), threads, progress, interrupted, ..RunOptions::default() };
+        let begins = |runs: usize| begin.iter().for_each(|begin| begin(runs));
+        match &self.kind {
+            Kind::Run(plans) => {
+                begins(1);
+                run(&plans[0], &of_run).map(drop)
+            }
+            Kind::Comparison(names, plans) => {
+                begins(plans.len());
+                compare_plans(names, plans, &of_run).map(drop)
+            }
+            Kind::Seeds(seeds, names, baseline, plans) => {
+                begins(plans.iter().map(Vec::len).sum());
+                let (plans, baseline) = (plans.clone(), baseline.clone());
+                run_seeded(plans, names.as_deref(), baseline, seeds, &of_run).map(drop)
+            }
+            Kind::Sweep(design, _) => {
+                let of_sweep =
+                    SweepOptions { threads, begin, progress, interrupted, ..Default::default() };
+                let files = sweep(design, &of_sweep)?.files().map_err(Error::output(out))?;
+                Destination::open(out, false)?.write(&files)
+            }
+            Kind::Reproduction(ReproductionManifest { reproduce: inputs, .. }) => {
+                let of_papers = ReproduceOptions {
+                    quick: inputs.quick,
+                    sensitivity: inputs.sensitivity,
+                    threads,
+                    host: options.host,
+                    progress: options.step,
+                    interrupted,
+                    ..ReproduceOptions::default()
+                };
+                let what = inputs.what.as_deref();
+                let mut files = reproduction_files(&reproduce(what, &of_papers)?);
+                files.insert(0, reproduction_manifest(what, &of_papers));
+                Destination::open(out, false)?.write(&files)
+            }
+        }
+    }
+
+    /// What the results are.
+    pub(super) fn title(&self) -> &'static str {
+        match self.kind {
+            Kind::Run(_) => "A run",
+            Kind::Comparison(..) => "A comparison",
+            Kind::Seeds(_, None, ..) => "Runs under several seeds",
+            Kind::Seeds(..) => "A comparison under several seeds",
+            Kind::Sweep(..) => "A sweep",
+            Kind::Reproduction(_) => "A reproduction of papers",
+        }
+    }
+
+    /// The file that names the scenario.
+    pub(super) fn marker(&self) -> PathBuf {
+        self.folder.join(match self.kind {
+            Kind::Run(_) => "summary.json",
+            Kind::Comparison(..) => "comparison.json",
+            Kind::Seeds(..) => "aggregate.json",
+            Kind::Sweep(..) => "sweep.json",
+            Kind::Reproduction(_) => CLAIMS,
+        })
+    }
+
+    /// The seeds of the runs.
+    pub(super) fn seeds(&self) -> String {
+        let listed =
+            |seeds: &[u64]| seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        match &self.kind {
+            Kind::Run(plans) | Kind::Comparison(_, plans) => listed(&[plans[0].seed]),
+            Kind::Seeds(seeds, ..) => listed(seeds.seeds()),
+            Kind::Sweep(_, manifest) => listed(&manifest.seeds),
+            Kind::Reproduction(_) => "those of the figures".to_owned(),
+        }
+    }
+}
+
+/// The plans in a folder: its own, or one per compared protocol.
+fn plans(
+    folder: &Path,
+    protocols: Option<&[String]>,
+    option: &'static str,
+) -> Result<Vec<Plan>, Error> {
+    match protocols {
+        Some(names) => names.iter().map(|name| plan(&folder.join(name), option)).collect(),
+        None => Ok(vec![plan(folder, option)?]),
+    }
+}
+
+fn plan(folder: &Path, option: &'static str) -> Result<Plan, Error> {
+    let summary: Value = required(&folder.join("summary.json"), option)?;
+    if summary.get("real").is_some_and(|real| !real.is_null()) {
+        let message = format!(
+            "{} holds a run of `tidegate testbed`, whose times are measured and not repeated: name \
+             the results of a simulation",
+            folder.display()
+        );
+        return Err(Error::Usage { option, message });
+    }
+    let manifest = folder.join("manifest.json");
+    required::<Manifest>(&manifest, option)?;
+    load(manifest, &[])
+}
