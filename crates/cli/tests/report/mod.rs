@@ -149,7 +149,7 @@ fn reports_in_a_browser() {
     let reproduction =
         report(&place, "reproduction", &["reproduce", &small_figure(), "--quick", "--no-cache"]);
     let of_messages = ["Slowdown of messages", "Slowdown by size", "Completion time by size"];
-    let of_time = ["Goodput, ", "Queue from s0 to h2"];
+    let of_time = ["Goodput, ", "Window, ", "Queue from s0 to h2"];
     let of_runs = [&of_messages[..], &["Queues at switch ports"], &of_time].concat();
     let expected = [
         (run, &of_runs[..]),

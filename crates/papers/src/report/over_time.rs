@@ -19,6 +19,9 @@ const STEPS: usize = 150;
 
 type Port = (String, String);
 
+/// By flow: its label and samples.
+type Flows = BTreeMap<u64, (String, Points)>;
+
 /// Goodput of flows over time: a plot for each sampled configuration, on equal scales.
 pub(crate) fn goodput(all: &[Configuration<'_>]) -> Vec<Plot> {
     let sampled = all.iter().filter_map(|one| Some((one, one.run().series.as_ref()?)));
@@ -33,12 +36,32 @@ pub(crate) fn goodput(all: &[Configuration<'_>]) -> Vec<Plot> {
             },
             false,
         ),
-        lines: flow_lines(series, one.first, one.protocol),
+        lines: flow_lines(&series.goodput, one.first, one.protocol),
         ..Plot::default()
     };
     let mut plots: Vec<Plot> = sampled.map(plot).collect();
     equal_scales(&mut plots);
     plots
+}
+
+/// Windows of flows over time: a plot for each sampled configuration whose protocol has windows,
+/// unless there are too many flows: a sum of windows has no meaning.
+pub(crate) fn windows(all: &[Configuration<'_>]) -> Vec<Plot> {
+    let plot = |one: &Configuration<'_>| {
+        let series = one.run().series.as_ref()?;
+        let label = |id: &u64| series.goodput.get(id).map(|(label, _)| label.clone());
+        let window =
+            |(id, points): (&u64, &Points)| (*id, (label(id).unwrap_or_default(), points.clone()));
+        let flows: Flows = series.windows.iter().map(window).collect();
+        (1..=FLOWS_MAX).contains(&flows.len()).then(|| Plot {
+            title: format!("Window, {}", one.title),
+            x: time(all),
+            y: axis("window of a flow (KB)", false),
+            lines: flow_lines(&flows, one.first, one.protocol),
+            ..Plot::default()
+        })
+    };
+    all.iter().filter_map(plot).collect()
 }
 
 /// Queues: their distribution, and the longest queues over time, one plot per port.
@@ -90,8 +113,7 @@ fn time(all: &[Configuration<'_>]) -> Axis {
 
 /// A line per flow in the colour of its label, or in its own colour if there are few flows and no
 /// distinguishing labels.
-fn flow_lines(series: &Series, run: usize, protocol: Option<&str>) -> Vec<Line> {
-    let flows = &series.goodput;
+fn flow_lines(flows: &Flows, run: usize, protocol: Option<&str>) -> Vec<Line> {
     // Labels with the number of their flows, in the order of appearance.
     let mut labels: Vec<(&str, usize)> = Vec::new();
     for (label, _) in flows.values() {
@@ -127,7 +149,7 @@ fn flow_lines(series: &Series, run: usize, protocol: Option<&str>) -> Vec<Line> 
     let mut lines = Vec::new();
     for ((label, count), color) in labels.into_iter().zip(colors).take(LABELS_MAX) {
         if flows.len() > FLOWS_MAX {
-            lines.push(line(color, named(label, count), label, None, sum(series, label)));
+            lines.push(line(color, named(label, count), label, None, sum(flows, label)));
             continue;
         }
         let own = flows.iter().filter(|(_, (other, _))| other == label);
@@ -149,11 +171,11 @@ fn label_colors(labels: &[&str]) -> Vec<usize> {
 }
 
 /// Total goodput of a label's flows over time; zero while it has no active flow.
-fn sum(series: &Series, label: &str) -> Points {
+fn sum(flows: &Flows, label: &str) -> Points {
     // Key in nanoseconds, so that samples of equal times are added.
     let key = |ms: f64| (ms * 1e6).round() as u64;
     let mut sums: BTreeMap<u64, f64> = BTreeMap::new();
-    for (of, points) in series.goodput.values() {
+    for (of, points) in flows.values() {
         for (ms, gbps) in points.iter() {
             *sums.entry(key(*ms)).or_default() += if of == label { *gbps } else { 0.0 };
         }
@@ -239,16 +261,16 @@ fn largest(means: BTreeMap<(String, Port), f64>) -> Vec<(String, Port)> {
 mod tests {
     use super::*;
 
-    fn series(labels: &[&str]) -> Series {
+    fn flows(labels: &[&str]) -> Flows {
         let flow = |(id, label): (usize, &&str)| {
             (id as u64, ((*label).to_owned(), Points(vec![(0.1, 1.0), (0.2, 2.0)])))
         };
-        Series { goodput: labels.iter().enumerate().map(flow).collect(), ..Series::default() }
+        labels.iter().enumerate().map(flow).collect()
     }
 
     #[test]
     fn flow_names_are_unique() {
-        let lines = |labels: &[&str]| flow_lines(&series(labels), 0, None);
+        let lines = |labels: &[&str]| flow_lines(&flows(labels), 0, None);
         let names = |labels: &[&str]| -> Vec<String> {
             lines(labels).into_iter().map(|line| line.name).collect()
         };

@@ -47,6 +47,7 @@ pub(crate) fn runs(
         ("Values over keys", over_keys::plots(runs, all)),
         ("Messages", charts::messages(drawn)),
         ("Goodput over time", over_time::goodput(drawn)),
+        ("Windows over time", over_time::windows(drawn)),
         ("Queues", over_time::queues(drawn)),
         ("Pauses over time", over_time::pauses(drawn)),
     ];
