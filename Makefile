@@ -21,7 +21,7 @@ help:
 	@echo "make lint    check formatting and run clippy"
 	@echo "make fmt     format the code"
 	@echo "make docs    regenerate docs/scenario.md, docs/protocols.md and docs/headers.md from the code"
-	@echo "make pictures   redraw the pictures of the documents with Chromium"
+	@echo "make pictures   redraw the pictures of the documents with Chromium; make docs embeds them"
 	@echo "make test-book   test the site of the documents: it builds, and its links are valid"
 	@echo "make book    build a site from the documents, in target/book"
 	@echo "make bench   measure the engine"

@@ -69,3 +69,4 @@ pub use sweep::{
     forecast_runs, forecast_sweep, make_runs, missing_runs, sweep,
 };
 pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};
+pub use tidegate_sim::SEMANTICS;

@@ -46,10 +46,15 @@ const luminance = (color) => {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
 
-// Line styles: the hue is the protocol's; further lines of a protocol are lighter and dashed. On a
-// dark page, dark colours are lightened.
-const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
-const tinted = (color, nth) => {
-  const lift = dark.matches && luminance(color) < 0.12 ? 0.35 : 0;
-  return mixed(color, Math.min(lift + 0.22 * Math.min(nth, 2), 0.6));
+// The colour of a line on a dark page: a dark colour is lightened, but keeps its hue.
+const onDark = (color) => {
+  if (luminance(color) >= 0.12) return color;
+  const most = Math.max(1, ...channels(color));
+  const lighter = channels(color).map((c) => Math.round(0.75 * 170 * c / most + 0.25 * 255));
+  return `#${lighter.map((c) => c.toString(16).padStart(2, "0")).join("")}`;
 };
+
+// Line styles: the hue is the protocol's; further lines of a protocol are lighter and dashed.
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
+const tinted = (color, nth) =>
+  mixed(dark.matches ? onDark(color) : color, 0.22 * Math.min(nth, 2));

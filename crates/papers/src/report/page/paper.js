@@ -12,7 +12,7 @@ const PROPERTIES = {
   "display": ["inline"], "visibility": ["visible"],
 };
 
-// Colours on a dark background of paper, ink and grid. Dark colours of lines are lightened.
+// Colours on a dark background of paper, ink and grid. Lines have `onDark`.
 const DARK = { "#ffffff": "#16181c", "#222222": "#dddddd", "#dddddd": "#3a3d42" };
 
 const hexOf = (color) =>
@@ -68,10 +68,8 @@ const simplify = (svg, prefix) => {
 const addDarkColors = (svg) => {
   const rules = ["fill", "stroke"].flatMap((key) => {
     const all = [...svg.querySelectorAll(`[${key}^="#"]`)].map((one) => one.getAttribute(key));
-    return [...new Set(all)].map((color) => {
-      const lifted = luminance(color) < 0.12 ? hexOf(mixed(color, 0.35)) : color;
-      return [color, DARK[color] ?? lifted];
-    }).filter(([light, other]) => light !== other)
+    return [...new Set(all)].map((light) => [light, DARK[light] ?? onDark(light)])
+      .filter(([light, other]) => light !== other)
       .map(([light, other]) => `[${key}="${light}"]{${key}:${other}}`);
   });
   svg.prepend(makeSvg("style"));

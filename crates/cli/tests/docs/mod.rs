@@ -1,6 +1,9 @@
 //! The documents: generated parts are current (`make docs` regenerates them), every key of the
 //! results is explained, and the commands of the tutorial run.
 
+mod pictures;
+mod protocols;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -235,101 +238,10 @@ fn size_reference() -> String {
     out
 }
 
-fn protocol_table(protocols: &[Value]) -> String {
-    let bytes = |value: &Value| match (value["fixed"].as_u64(), value["per_hop"].as_u64()) {
-        (Some(0), Some(0)) => "-".to_string(),
-        (Some(fixed), Some(0)) => format!("{fixed} B"),
-        (Some(0), Some(hop)) => format!("{hop} B per switch"),
-        (fixed, hop) => format!("{} B + {} B per switch", fixed.unwrap_or(0), hop.unwrap_or(0)),
-    };
-    let or_dash = |text: String| if text.is_empty() { "-".to_string() } else { text };
-    let mut out = "\n| protocol | family | switch requirements | in data | in acks | description \
-        |\n| --- | --- | --- | --- | --- | --- |\n"
-        .to_string();
-    for protocol in protocols {
-        out += &format!(
-            "| [{0}](protocols/{0}.md) | {1} | {2} | {3} | {4} | {5} |\n",
-            text(protocol, "name"),
-            text(protocol, "family"),
-            or_dash(list(&protocol["needs"])),
-            bytes(&protocol["telemetry_bytes"]),
-            bytes(&protocol["echo_bytes"]),
-            text(protocol, "summary")
-        );
-    }
-    out
-}
-
-/// The page of a protocol: description, parameters, and a link to further documentation.
-fn protocol_page(protocol: &Value) -> String {
-    let name = text(protocol, "name");
-    let mut out = format!(
-        "# {}\n\n`{name}`: {}\n\n{}.\n",
-        text(protocol, "title"),
-        text(protocol, "summary"),
-        text(protocol, "citation").trim_end_matches('.')
-    );
-    let needs = list(&protocol["needs"]);
-    if !needs.is_empty() {
-        out += &format!("\nSwitch requirements: {needs}.\n");
-    }
-    if let Some(marking) = protocol["marking"].as_str() {
-        out += &format!("\nDefault: {marking} if `switch.ecn` is not set.\n");
-    }
-    if root(&format!("docs/{name}.md")).exists() {
-        out += &format!("\nMore: [how it behaves](../{name}.md).\n");
-    }
-    let parameters = protocol["parameters"].as_array().unwrap();
-    if !parameters.is_empty() {
-        out += "\n| parameter | default | allowed | meaning | source of the default |\n| --- | \
-            --- | --- | --- | --- |\n";
-    }
-    for parameter in parameters {
-        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let allowed = match (&parameter["min"], &parameter["max"]) {
-            (Value::Null, _)
-                if parameter["choices"].as_array().is_some_and(|all| !all.is_empty()) =>
-            {
-                list(&parameter["choices"])
-            }
-            (Value::Null, _) => text(parameter, "kind").replace("flag", "true, false"),
-            (min, max) => format!("{} to {}", plain(min), plain(max)),
-        };
-        out += &format!(
-            "| `{}` | {} | {allowed} | {} | {} |\n",
-            text(parameter, "name"),
-            plain(&parameter["default"]),
-            text(parameter, "meaning").replace('|', "\\|"),
-            text(parameter, "source").replace('|', "\\|")
-        );
-    }
-    out
-}
-
-/// Words of a list.
-fn list(value: &Value) -> String {
-    value.as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-}
-
 #[test]
 fn scenario_reference_is_current() {
     let reference = scenario_reference(&answer(&["schema"]).json()) + &size_reference();
     is_current("docs/scenario.md", &reference);
-}
-
-#[test]
-fn protocol_pages_are_current() {
-    let protocols = answer(&["protocols", "--json"]).json();
-    let protocols = protocols.as_array().unwrap();
-    is_current("docs/protocols.md", &protocol_table(protocols));
-    let page = |protocol: &Value| format!("{}.md", text(protocol, "name"));
-    for protocol in protocols {
-        is_current(&format!("docs/protocols/{}", page(protocol)), &protocol_page(protocol));
-    }
-    let pages = fs::read_dir(root("docs/protocols")).unwrap();
-    let pages: BTreeSet<_> =
-        pages.map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
-    assert_eq!(pages, protocols.iter().map(page).collect());
 }
 
 #[test]
