@@ -111,8 +111,8 @@ fn protocol_page(protocol: &Value) -> String {
     out += &coexistence(name);
     let parameters = protocol["parameters"].as_array().unwrap();
     if !parameters.is_empty() {
-        out += "\n## Parameters\n\n| parameter | default | allowed | meaning | source of the default \
-            |\n| --- | --- | --- | --- | --- |\n";
+        out += "\n## Parameters\n\n| parameter | default | allowed | meaning | source of the \
+            default |\n| --- | --- | --- | --- | --- |\n";
     }
     for parameter in parameters {
         let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
