@@ -27,13 +27,18 @@ help:
 	@echo "make bench   measure the engine"
 	@echo "make reproduction   reproduce all papers, with sensitivity analysis: three hours"
 
+DEMO := cargo run --profile demo -q -p tidegate-cli --
 demo:
-	cargo build --release -p tidegate-cli
-	cargo run --release -q -p tidegate-cli -- compare scenarios/poseidon/multi-hop.toml \
-	  --protocols $(PROTOCOLS) --out results/demo/multi-hop --force
+	cargo build --profile demo -p tidegate-cli
+	$(DEMO) compare scenarios/poseidon/multi-hop.toml --protocols $(PROTOCOLS) \
+	  --out results/demo/multi-hop --force
 	@echo
-	cargo run --release -q -p tidegate-cli -- compare scenarios/demo/leaf-spine.toml \
-	  --protocols $(PROTOCOLS) --out results/demo/leaf-spine --force
+	$(DEMO) compare scenarios/demo/leaf-spine.toml --protocols $(PROTOCOLS) \
+	  --out results/demo/leaf-spine --force
+	@$(DEMO) report results/demo/multi-hop results/demo/leaf-spine \
+	  --out results/demo/report.html >/dev/null
+	@echo
+	@echo "Open results/demo/report.html in a browser."
 
 test: lint
 	cargo test --no-fail-fast
