@@ -9,7 +9,7 @@ APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
 .PHONY: help demo test test-mpi test-kernel test-kernel-command test-python test-book lint fmt docs \
-  pictures book bench reproduction
+  pictures book bench reproduction dist test-dist
 
 help:
 	@echo "make demo    compare protocols on a two-hop congestion scenario and on a loaded cluster"
@@ -24,6 +24,8 @@ help:
 	@echo "make pictures   redraw the pictures of the documents with Chromium; make docs embeds them"
 	@echo "make test-book   test the site of the documents: it builds, and its links are valid"
 	@echo "make book    build a site from the documents, in target/book"
+	@echo "make dist    build the files of a release from the last commit, in dist (docs/releasing.md)"
+	@echo "make test-dist   test these files where nothing of the project is installed"
 	@echo "make bench   measure the engine"
 	@echo "make reproduction   reproduce all papers, with sensitivity analysis: three hours"
 
@@ -100,6 +102,14 @@ book:
 # The site builds, and every link of the documents leads somewhere.
 test-book:
 	cargo test --manifest-path book/Cargo.toml
+
+# Needs musl-gcc and python3 with venv, and a network.
+dist:
+	scripts/dist.sh
+
+# As root, or where users may create namespaces.
+test-dist:
+	python3 scripts/test_dist.py
 
 # One core; median of five runs, CPU time of the process. Then instruction counts, compared with
 # the recorded ones.

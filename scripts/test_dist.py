@@ -1,0 +1,148 @@
+"""Test the files in dist/ where nothing of the project is installed (docs/releasing.md).
+
+Usage: test_dist.py [--twice]. With --twice, it first builds the last commit in a second folder and
+compares the checksums.
+"""
+
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DIST = ROOT / "dist"
+# Seconds from the wheel to the plots of the tutorial's comparison.
+LIMIT = 120
+# A short run of a generated scenario.
+SHORT = ["--set", "duration=100us", "--set", "warmup=10us", "--set", "drain=1ms"]
+
+
+def call(command: list[str], **options: object) -> str:
+    """Run a command that must succeed, and return its output."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, **options)
+    if done.returncode != 0:
+        sys.exit(f"failed with status {done.returncode}: {' '.join(command)}")
+    return done.stdout
+
+
+def only(pattern: str) -> Path:
+    """Return the only file in dist/ that matches."""
+    found = list(DIST.glob(pattern))
+    if len(found) != 1:
+        sys.exit(f"dist/{pattern}: {len(found)} files, expected 1: run make dist")
+    return found[0]
+
+
+def twice(folder: Path) -> None:
+    """Build the last commit in another folder: all files must be equal."""
+    call(["git", "clone", "--quiet", str(ROOT), str(folder / "again")])
+    call([str(folder / "again/scripts/dist.sh")])
+    sums = [
+        (path / "SHA256SUMS").read_text().splitlines() for path in (DIST, folder / "again/dist")
+    ]
+    differences = sorted(set(sums[0]) ^ set(sums[1]))
+    if differences:
+        sys.exit("\n".join(["two builds differ:", *differences]))
+    print(f"two folders: {len(sums[0])} equal files")
+
+
+def program(folder: Path) -> None:
+    """Run the program in a root directory that contains nothing else."""
+    archive = only("*-linux-musl.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    unpacked = next(folder.iterdir())
+    for name in ["README.md", "LICENSE-THIRD-PARTY.txt", "completions/tidegate.fish"]:
+        if not (unpacked / name).stat().st_size:
+            sys.exit(f"{name} is empty")
+    root = folder / "root"
+    root.mkdir()
+    shutil.copy(unpacked / "tidegate", root)
+
+    def tidegate(*arguments: str) -> str:
+        return call(["unshare", "--map-root-user", "--root", str(root), "/tidegate", *arguments])
+
+    if "compare" not in tidegate("--help"):
+        sys.exit("--help does not list the commands")
+    (root / "mine.toml").write_text(tidegate("new", "leaf-spine"))
+    if "packet-hops" not in tidegate("run", "/mine.toml", *SHORT):
+        sys.exit("the run has no result")
+
+    def start(command: Path) -> float:
+        begin = time.perf_counter()
+        call([str(command), "--version"])
+        return (time.perf_counter() - begin) * 1e3
+
+    milliseconds = statistics.median(start(root / "tidegate") for _ in range(20))
+    size, packed_size = (path.stat().st_size / 1e6 for path in (root / "tidegate", archive))
+    print(
+        f"program: {size:.1f} MB, archive {packed_size:.1f} MB; {milliseconds:.1f} ms to start; "
+        "runs in an empty root"
+    )
+
+
+def blocks(language: str) -> list[str]:
+    """Return the code blocks of the tutorial."""
+    text = (ROOT / "docs/tutorial.md").read_text()
+    return re.findall(rf"```{language}\n(.*?)\n```", text, re.DOTALL)
+
+
+def tutorial(folder: Path) -> None:
+    """Install the wheel without Rust, and follow the tutorial up to the plots."""
+    path = f"{folder}/env/bin:/usr/bin:/bin"
+    if shutil.which("cargo", path=path) or shutil.which("rustc", path=path):
+        sys.exit("cargo or rustc is in /usr/bin: the test needs a PATH without them")
+    kept = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    plain = {"PATH": path, "HOME": str(folder), "MPLBACKEND": "Agg", "LANG": "C.UTF-8"}
+    options = {"cwd": folder, "env": {**kept, **plain}}
+    begin = time.perf_counter()
+    call([sys.executable, "-m", "venv", "env"], **options)
+    wheel = only("*.whl")
+    call(["env/bin/pip", "install", "--quiet", f"{wheel}[plot]", "pandas"], **options)
+    installed = time.perf_counter() - begin
+    scenario = next(block for block in blocks("toml") if "duration" in block)
+    (folder / "mine.toml").write_text(scenario)
+    lines = "\n".join(blocks("sh")).replace("\\\n", " ").splitlines()
+    lines = [line for line in lines if line.startswith("tidegate ")]
+    report = next(i for i, line in enumerate(lines) if line.startswith("tidegate report"))
+    for line in lines[:report]:
+        call(["sh", "-c", line], **options)
+    (python,) = blocks("python")
+    save = "\nimport matplotlib.pyplot\nmatplotlib.pyplot.savefig('queue.png')\n"
+    call(["env/bin/python", "-c", python + save], **options)
+    call(["sh", "-c", lines[report]], **options)
+    seconds = time.perf_counter() - begin
+    for name in ["queue.png", "report.html"]:
+        if (folder / name).stat().st_size < 10_000:
+            sys.exit(f"{name} is too small for a plot")
+    print(
+        f"wheel: {wheel.stat().st_size / 1e6:.1f} MB; {installed:.0f} s to install, "
+        f"{seconds:.0f} s to the plots of the tutorial's comparison, without Rust"
+    )
+    if seconds > LIMIT:
+        sys.exit(f"from the wheel to the plots: {seconds:.0f} s, at most {LIMIT}")
+    for line in lines[report + 1 :]:
+        call(["sh", "-c", line], **options)
+
+
+def main() -> None:
+    """Run all tests."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        call(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=DIST)
+        if "--twice" in sys.argv[1:]:
+            twice(folder)
+        for test in (program, tutorial):
+            own = folder / test.__name__
+            own.mkdir()
+            test(own)
+
+
+if __name__ == "__main__":
+    main()
