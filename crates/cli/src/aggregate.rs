@@ -276,12 +276,16 @@ fn with_names(
     let names = groups.first().map_or(0, |group| group.names.len());
     let own = ["label", "protocol"];
     let own = &own[own.len() - (names - heads.len()).min(own.len())..];
+    // A varied protocol is in a leading column already.
+    let is_protocol = |i| groups.iter().all(|group| group.names.last() == Some(&group.names[i]));
+    let own = &own[..own.len() - usize::from((0..heads.len()).any(is_protocol))];
+    let names = heads.len() + own.len();
     let seeds = (view == View::Means).then_some("seeds");
     let all = heads.iter().map(String::as_str).chain(own.iter().copied()).chain(seeds);
     let mut table = new(&all.chain(titles.iter().copied()).collect::<Vec<_>>(), names);
     for group in groups {
         let seeds = seeds.map(|_| group.n.to_string());
-        table.add_row(group.names.iter().cloned().chain(seeds).chain(cells(group)));
+        table.add_row(group.names[..names].iter().cloned().chain(seeds).chain(cells(group)));
     }
     drawn(&table)
 }

@@ -23,6 +23,7 @@ mod output;
 mod page;
 mod progress;
 mod reproduce;
+mod style;
 mod sweep;
 mod switch;
 mod table;
@@ -101,7 +102,7 @@ fn survive_full_files() {
 
 /// Writes the result to stdout and returns the exit status. A reader may close the pipe early.
 fn emit(text: &str) -> u8 {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = anstream::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => 0,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
@@ -114,7 +115,7 @@ fn emit(text: &str) -> u8 {
 
 /// Writes a line to stderr; a closed stderr is ignored.
 fn print_stderr(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", format::shown(line));
+    let _ = writeln!(anstream::stderr(), "{}", style::message(&format::shown(line)));
 }
 
 /// Result of the workbench's functions.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args as Group;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tidegate_workbench::{
-    self as workbench, Counts, Error, FigureScheme, FigureWidth, ReproduceOptions, Reproduction,
-    Verdict,
+    self as workbench, ClaimResult, Counts, Error, FigureScheme, FigureWidth, ReproduceOptions,
+    Reproduction, Verdict,
 };
 
 use crate::format::{digits, shown};
@@ -16,7 +16,7 @@ use crate::interrupt::interrupt_flag;
 use crate::options::{CacheArgs, Verbosity, file, folder};
 use crate::output::pretty;
 use crate::progress::Total;
-use crate::{Result, emit, follow, print_stderr};
+use crate::{Result, emit, follow, print_stderr, style};
 
 /// Options of `tidegate reproduce`.
 #[derive(Debug, Group)]
@@ -242,17 +242,30 @@ pub(crate) fn report(args: &Report) -> Result<String> {
 }
 
 fn list(figures: &[workbench::FigureInfo]) -> String {
-    let mut table = new(&["figure", "runs", "claims", "description"], 4);
+    let mut table = new(&["figure", "runs", "description", "claims"], 4);
     for figure in figures {
         let name = format!("{}/{}", figure.paper, figure.figure);
-        table.add_row([
-            name,
-            figure.runs.to_string(),
-            figure.claims.join(", "),
-            figure.title.clone(),
-        ]);
+        let claims = ranges(&figure.claims).join(", ");
+        table.add_row([name, figure.runs.to_string(), figure.title.clone(), claims]);
     }
     drawn(&table)
+}
+
+/// Names with consecutive numbers as one: `incast.1` to `incast.40` become `incast.1-40`.
+fn ranges(names: &[String]) -> Vec<String> {
+    let number = |name: &String| {
+        let (stem, number) = name.rsplit_once('.')?;
+        Some((stem.to_owned(), number.parse::<u32>().ok()?))
+    };
+    let follows = |a: &String, b: &String| {
+        let next = number(a).map(|(stem, number)| (stem, number + 1));
+        next.is_some() && next == number(b)
+    };
+    let range = |names: &[String]| match (names, names.last().and_then(number)) {
+        ([first, _, ..], Some((_, last))) => format!("{first}-{last}"),
+        _ => names.concat(),
+    };
+    names.chunk_by(follows).map(range).collect()
 }
 
 /// The measured statements of figures without claims, in Markdown.
@@ -269,29 +282,41 @@ fn table(result: &Reproduction) -> String {
     if result.claims.is_empty() {
         return figure_texts(result);
     }
-    let mut table = new(&["figure", "claim", "text", "paper", "measured", "unit", "verdict"], 7);
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), digits);
-    for claim in &result.claims {
-        let paper = number(claim.paper_value);
-        table.add_row([
-            format!("{}/{}", claim.paper, claim.figure),
-            claim.claim.clone(),
-            claim.text.clone(),
-            if claim.derived { format!("({paper})") } else { paper },
-            number(claim.measured),
-            claim.unit.clone(),
-            claim.verdict.name().to_owned(),
-        ]);
-    }
+    let is_same = |a: &ClaimResult, b: &ClaimResult| (&a.paper, &a.figure) == (&b.paper, &b.figure);
+    let tables: String =
+        result.claims.chunk_by(is_same).map(|claims| figure(result, claims)).collect();
     let Counts { numbers, others } = result.counts();
     let is_any_derived = result.claims.iter().any(|claim| claim.derived);
     let derived = if is_any_derived { format!("{}\n", workbench::DERIVED) } else { String::new() };
-    prose(&format!(
-        "{}\n{derived}Of {} that the papers print: {numbers}.\nOf {}: {others}.\n",
-        drawn(&table),
+    let text = prose(&format!(
+        "{tables}{derived}Of {} that the papers print: {numbers}.\nOf {}: {others}.\n",
         numbers.named("number", "numbers"),
         others.named("ordering or trend", "orderings and trends"),
-    ))
+    ));
+    style::verdicts(&text)
+}
+
+/// The title of a figure and a table of its claims.
+fn figure(result: &Reproduction, claims: &[ClaimResult]) -> String {
+    let ClaimResult { paper, figure, .. } = &claims[0];
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), digits);
+    let mut table = new(&["claim", "verdict", "paper", "measured", "unit", "text"], 6);
+    for claim in claims {
+        let paper = number(claim.paper_value);
+        table.add_row([
+            claim.claim.clone(),
+            claim.verdict.name().to_owned(),
+            if claim.derived { format!("({paper})") } else { paper },
+            number(claim.measured),
+            claim.unit.clone(),
+            claim.text.clone(),
+        ]);
+    }
+    let figures =
+        result.papers.iter().filter(|text| text.paper == *paper).flat_map(|text| &text.figures);
+    let title =
+        figures.filter(|text| text.figure == *figure).map(|text| format!(": {}", text.title));
+    format!("{paper}/{figure}{}\n{}\n", title.collect::<String>(), drawn(&table))
 }
 
 #[cfg(test)]
@@ -322,7 +347,15 @@ mod tests {
         let both = of(vec![claim(1.77, true), claim(3.5, false)]);
         assert!(both.contains("(1.77)") && both.contains(workbench::DERIVED), "{both}");
         assert!(both.contains(" 3.50 ") && both.contains("Of 1 number"), "{both}");
+        assert!(both.starts_with("p/1\nclaim  verdict"), "{both}");
         assert!(!of(vec![claim(3.5, false)]).contains('('));
+    }
+
+    #[test]
+    fn ranges_of_consecutive_numbers() {
+        let names = ["a.1", "a.2", "a.3", "b.1", "b.3", "P1a", "P1b", "c d.9", "c d.10"];
+        let shown = ranges(&names.map(str::to_owned));
+        assert_eq!(shown, ["a.1-3", "b.1", "b.3", "P1a", "P1b", "c d.9-10"]);
     }
 
     #[test]

@@ -196,6 +196,17 @@ fn rows<'a>(sweep: &'a Sweep, of: Of, view: View<'_>) -> Vec<GroupRow<'a>> {
     rows
 }
 
+/// Titles of the columns of varied keys: the last part (`load` of `traffic.search.load`) if no
+/// other key has it, else the whole key. The line above the tables has whole keys.
+fn heads(keys: &[String]) -> Vec<String> {
+    let last = |key: &String| key.rsplit('.').next().map(str::to_owned).unwrap_or_default();
+    let head = |key: &String| {
+        let is_unique = keys.iter().filter(|other| last(other) == last(key)).count() == 1;
+        shown(&if is_unique { last(key) } else { key.clone() })
+    };
+    keys.iter().map(head).collect()
+}
+
 fn tables(sweep: &Sweep) -> String {
     let count = sweep.seeds.len();
     let (points, seeds) = (sweep.points.len(), if count == 1 { "seed" } else { "seeds" });
@@ -204,9 +215,11 @@ fn tables(sweep: &Sweep) -> String {
         kept => format!(", {kept} of them cached"),
     };
     let name = shown(&sweep.name);
+    let keys = shown(&sweep.keys.join(", "));
+    let runs = sweep.count();
     let mut out =
-        format!("{name}: {points} points, {count} {seeds}, {} runs{kept}\n", sweep.count());
-    let heads: Vec<String> = sweep.keys.iter().map(|key| shown(key)).collect();
+        format!("{name}: {points} points, {count} {seeds}, {runs} runs{kept}\nVaried: {keys}\n");
+    let heads = heads(&sweep.keys);
     let baseline = sweep.baseline.as_deref();
     let views = [View::Means, View::Differences(baseline)];
     let titled = |title: &str| format!("\n{title}\n");
@@ -219,6 +232,13 @@ fn tables(sweep: &Sweep) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn heads_are_short_if_unique() {
+        let keys = ["traffic.a.load", "transport.protocol", "traffic.b.load", "seed"];
+        let titles = heads(&keys.map(str::to_owned));
+        assert_eq!(titles, ["traffic.a.load", "protocol", "traffic.b.load", "seed"]);
+    }
 
     #[test]
     fn forecast_text_cost() {

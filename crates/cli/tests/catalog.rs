@@ -1,5 +1,7 @@
 //! `tidegate protocols`, `schema` and `completions`: commands without a scenario.
 
+#[cfg(target_os = "linux")]
+use crate::common::terminal;
 use crate::common::{Place, answer, protocols};
 
 #[test]
@@ -81,20 +83,17 @@ fn help_and_version() {
     assert!(answer(&["run", "--help"]).ok().contains("--threads"));
 }
 
-/// `script` runs a program in a terminal; without `script`, the test passes.
+#[cfg(target_os = "linux")]
+fn is_wide(line: &&str) -> bool {
+    line.chars().count() > 80
+}
+
+/// Without `script`, these tests pass.
 #[test]
 #[cfg(target_os = "linux")]
 fn tables_fit_the_terminal() {
-    let program = env!("CARGO_BIN_EXE_tidegate");
-    let shown = |columns: &str| {
-        let command = format!("{program} protocols; {program} protocols sird");
-        let mut script = std::process::Command::new("script");
-        script.args(["-qc", &command, "/dev/null"]).env("COLUMNS", columns);
-        let output = script.stdin(std::process::Stdio::null()).output().ok()?;
-        Some(String::from_utf8_lossy(&output.stdout).replace('\r', ""))
-    };
+    let shown = |columns: &str| terminal(columns, "tidegate protocols; tidegate protocols sird");
     let Some(text) = shown("80") else { return };
-    let is_wide = |line: &&str| line.chars().count() > 80;
     assert!(!text.lines().any(|line| is_wide(&line)), "{text}");
     for column in ["switch requirements", "description", "meaning; allowed values"] {
         assert!(text.contains(column), "{column}: {text}");
@@ -106,4 +105,44 @@ fn tables_fit_the_terminal() {
     }
     assert!(plain.lines().any(|line| is_wide(&line)), "full width without a terminal");
     assert!(shown("200").unwrap().lines().any(|line| is_wide(&line)));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn results_fit_the_terminal() {
+    let scenario = Place::usual();
+    let path = scenario.arg("scenario.toml");
+    let two = protocols()[..2].join(",");
+    let lines = [
+        format!("tidegate run {path} -q"),
+        format!("tidegate compare {path} -q --protocols {two} --seeds 2"),
+        format!(
+            "tidegate sweep {path} -q --no-cache --vary protocol={two} --vary duration=1ms,2ms"
+        ),
+        "tidegate reproduce --list".to_owned(),
+    ];
+    for line in lines {
+        let Some(text) = terminal("80", &line) else { return };
+        assert!(text.lines().count() > 10, "{line}: {text}");
+        assert!(!text.lines().any(|line| is_wide(&line)), "{line}: {text}");
+        // The row of a figure with many claims: ranges of claims take few lines.
+        let rows = text.lines().filter(|row| row.starts_with("authors/powertcp-incast")).count();
+        assert!(!line.ends_with("--list") || (rows == 2 && text.contains("incast.1-40")), "{text}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn colours_only_in_terminals() {
+    let line = "tidegate run no-such-file.toml";
+    let red = "\u{1b}[1m\u{1b}[31mtidegate:\u{1b}[0m";
+    let Some(text) = terminal("80", line) else { return };
+    assert!(text.contains(red), "{text:?}");
+    let plain = [
+        terminal("80", &format!("NO_COLOR=1 {line}")).unwrap(),
+        answer(&["run", "no-such-file.toml"]).stderr,
+    ];
+    for text in plain {
+        assert!(text.contains("tidegate: ") && !text.contains('\u{1b}'), "{text:?}");
+    }
 }

@@ -1,5 +1,7 @@
 //! `tidegate reproduce` and `tidegate report`.
 
+#[cfg(target_os = "linux")]
+use crate::common::terminal;
 use crate::common::{Place, answer, files};
 
 /// The figure with claims that has the fewest runs, as `paper/figure`.
@@ -55,6 +57,18 @@ fn reproduce_prints_claims_and_writes_figures() {
     assert!(!plots[0][1]["lines"][0]["points"].as_array().unwrap().is_empty(), "{plots}");
     call(&["--out", &out]).refused(2, &["--out", "--force"]);
     call(&["--out", &out, "--force", "--no-cache"]).refused(2, &["--cache"]);
+
+    let plain = call(&[]).ok();
+    assert!(plain.contains("\nclaim ") && !plain.contains('\u{1b}'), "{plain}");
+    #[cfg(target_os = "linux")]
+    if let Some(text) =
+        terminal("80", &format!("tidegate reproduce {figure} --quick -q --cache {cache}"))
+    {
+        let is_coloured = |word: &str| text.contains(&format!("m{word}\u{1b}[0m"));
+        assert!(["reproduced", "direction", "deviates"].into_iter().any(is_coloured), "{text:?}");
+        let mut visible = text.lines().filter(|line| !line.contains('\u{1b}'));
+        assert!(visible.all(|line| line.chars().count() <= 80), "{text}");
+    }
 
     let deviates = claims.as_array().unwrap().iter().any(|claim| claim["verdict"] == "deviates");
     assert_eq!(call(&["--check"]).code, Some(i32::from(deviates)));

@@ -40,6 +40,9 @@ fn sweep_points_and_seeds() {
     let out = place.arg("out");
     let text = sweep(&place, &[&EIGHT[..], &["--out", &out]].concat()).ok();
     assert!(text.starts_with("two racks: 4 points, 2 seeds, 8 runs\n"), "{text}");
+    // Short titles, and protocols once.
+    assert!(text.contains("\nVaried: traffic.short.load, transport.protocol\n"), "{text}");
+    assert!(text.contains("\nload  protocol  label  seeds"), "{text}");
     assert!(text.contains(" ± ") && text.contains("95 % confidence interval"), "{text}");
     assert_eq!(
         files(&place.path("out")),

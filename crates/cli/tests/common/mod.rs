@@ -53,6 +53,18 @@ pub(crate) fn answer(args: &[&str]) -> Answer {
     Answer { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
 }
 
+/// The screen of a terminal with `columns` columns after a shell command in which `tidegate` is the
+/// program. `script` provides the terminal; `None` if it is not installed.
+#[cfg(target_os = "linux")]
+pub(crate) fn terminal(columns: &str, line: &str) -> Option<String> {
+    let line = line.replace("tidegate ", &format!("{} ", env!("CARGO_BIN_EXE_tidegate")));
+    let mut script = Command::new("script");
+    script.args(["-qc", &line, "/dev/null"]).env("COLUMNS", columns).env("TERM", "xterm");
+    script.env_remove("NO_COLOR").stdin(std::process::Stdio::null());
+    let output = script.output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).replace('\r', ""))
+}
+
 /// Names of all protocols.
 pub(crate) fn protocols() -> Vec<String> {
     let list = answer(&["protocols", "--json"]).json();
