@@ -63,6 +63,9 @@ def licences(found: dict[str, dict]) -> str:
     index, texts = [], {}
     for crate in found.values():
         if crate["source"] is None:
+            for path in sorted(Path(crate["manifest_path"]).parent.glob("vendor/*/LICENSE")):
+                index.append(f"{path.parent.name}: its copy in {crate['name']}")
+                texts.setdefault(path.read_text(encoding="utf-8").strip(), []).append(index[-1])
             continue
         name = f"{crate['name']} {crate['version']}"
         files = [
