@@ -266,7 +266,7 @@ fn wrong_sweeps() {
     let vary = "--vary";
     for (args, words) in [
         (&["--vary", "traffic.short.load"][..], &["--vary traffic.short.load", "key=values"][..]),
-        (&[vary, "a=1,1"], &["--vary a=1,1", "each value once"]),
+        (&[vary, "a=1,1"], &["a=1 twice", "each value once"]),
         (&[vary, "traffic.short.load=0.1..0.2:0.3"], &["this one reaches 0.1 and 0.4"]),
         (&[vary, "traffic.short.load=0.1,x"], &["--vary traffic.short.load=x", "traffic[0].load"]),
         (&[vary, "traffic.long.load=0.1"], &["--vary traffic.long.load=0.1", "\"short\""]),

@@ -214,9 +214,7 @@ fn axis(node: &Node, path: &str) -> Result<Axis, Error> {
     let mut axis = Axis { key: key.to_owned(), values: Vec::new() };
     let mut push = |value: &str, node: &Node, path: &str| {
         let assignment = format!("{key}={value}");
-        let option = format!("{}: {path}, {}", node.at.name(), shortened(&assignment));
-        let wrong = |expected: String| node.at.error(path, node.found(), expected);
-        axis.push(value, &option).map_err(wrong)
+        axis.push(value, &format!("{}: {path}, {}", node.at.name(), shortened(&assignment)));
     };
     match (table.find("values"), table.find("from"), table.find("to")) {
         (Some(values), None, None) => {
@@ -227,7 +225,7 @@ fn axis(node: &Node, path: &str) -> Result<Axis, Error> {
                 return Err(values.at.error(path, values.found(), expected));
             }
             for (i, item) in items.iter().enumerate() {
-                push(item.at.text(), item, &format!("{path}[{i}]"))?;
+                push(item.at.text(), item, &format!("{path}[{i}]"));
             }
         }
         (None, Some(from), Some(to)) => {
@@ -242,7 +240,7 @@ fn axis(node: &Node, path: &str) -> Result<Axis, Error> {
                 from.at.error(path_of("from"), found, expected)
             };
             for value in values.map_err(wrong)? {
-                push(&value, from, &path_of("from"))?;
+                push(&value, from, &path_of("from"));
             }
         }
         _ => {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use tidegate_core::mix64;
 
-use crate::error::Error;
+use crate::error::{Error, shortened};
 use crate::files::without_mark;
 use crate::overrides::Override;
 use crate::read::tree::{Node, Source};
@@ -45,8 +45,8 @@ const POINTS_MAX: u64 = 100_000;
 /// name of the option or file in messages.
 ///
 /// # Errors
-/// If a key is the seed, no key varies, zipped axes have different lengths, there are too many
-/// points, or more points are to be drawn than the grid has.
+/// If a key is the seed, no key varies, a point occurs twice, zipped axes have different lengths,
+/// there are too many points, or more points are to be drawn than the grid has.
 pub fn points(axes: &[Axis], mode: Mode, option: &str) -> Result<Vec<Point>, Error> {
     let wrong = |found: String, expected: &str| Err(Error::whole(option, found, expected));
     if axes.is_empty() {
@@ -68,11 +68,27 @@ pub fn points(axes: &[Axis], mode: Mode, option: &str) -> Result<Vec<Point>, Err
         let found = count.map_or("too many points to count".into(), |n| format!("{n} points"));
         return wrong(found, &format!("1 to {POINTS_MAX} points"));
     };
+    for axis in axes.iter().filter(|_| mode != Mode::Zip) {
+        if let Some(i) = repeated(axis.values.iter().map(AxisValue::identity)) {
+            let found = format!("{}={} twice", axis.key, shortened(&axis.values[i].text));
+            return wrong(found, "each value once");
+        }
+    }
     let place = |i: u64| axes.iter().map(move |axis| axis.values[i as usize].clone()).collect();
     match mode {
         Mode::Grid => Ok((0..count).map(|number| grid_point(axes, number)).collect()),
         Mode::Zip if lengths.iter().all(|length| *length == count) => {
-            Ok((0..count).map(place).collect())
+            let points: Vec<Point> = (0..count).map(place).collect();
+            let identity =
+                |point: &Point| point.iter().map(AxisValue::identity).collect::<Vec<_>>();
+            match repeated(points.iter().map(identity)) {
+                None => Ok(points),
+                Some(i) => {
+                    let texts: Vec<&str> = points[i].iter().map(|value| &*value.text).collect();
+                    let found = format!("{} twice", shortened(&texts.join(", ")));
+                    wrong(found, "each combination of values once in mode zip")
+                }
+            }
         }
         Mode::Zip => {
             let all: Vec<String> =
@@ -88,6 +104,12 @@ pub fn points(axes: &[Axis], mode: Mode, option: &str) -> Result<Vec<Point>, Err
             Ok(drawn(all, points, seed).into_iter().map(|i| grid_point(axes, i)).collect())
         }
     }
+}
+
+/// The place of the first item that is equal to an earlier one.
+fn repeated<T: Ord>(items: impl Iterator<Item = T>) -> Option<usize> {
+    let mut known = BTreeSet::new();
+    items.enumerate().find_map(|(i, item)| (!known.insert(item)).then_some(i))
 }
 
 /// Returns point `number` of the grid.
@@ -172,6 +194,8 @@ mod tests {
         let two = ["a=1,2", "b=x,y"];
         assert_eq!(shown(&two, Mode::Grid), ["1 x", "1 y", "2 x", "2 y"]);
         assert_eq!(shown(&two, Mode::Zip), ["1 x", "2 y"]);
+        let zipped = shown(&["a=1,2,1", "b=x,x,y"], Mode::Zip);
+        assert_eq!(zipped, ["1 x", "2 x", "1 y"], "a value may occur in several combinations");
         let random = |points, seed| shown(&["a=1..30", "b=1..30"], Mode::Random { points, seed });
         assert_eq!(random(20, 1), random(20, 1));
         assert_ne!(random(20, 1), random(20, 2));
@@ -191,6 +215,9 @@ mod tests {
             (&["a=1,2", "b=1,2,3"], Mode::Zip, "found 2 of a, 3 of b, expected the same number"),
             (&["a=1,2", "b=1,2,3"], random(7), "found 7 points, expected at most 6"),
             (&["a=1,2"], random(0), "found 0 points"),
+            (&["a=1,2,1"], Mode::Grid, "found a=1 twice, expected each value once"),
+            (&["a=30%,0.3", "b=1"], random(1), "found a=0.3 twice, expected each value once"),
+            (&["a=1,2,1", "b=x,y,x"], Mode::Zip, "found 1, x twice, expected each combination"),
         ] {
             let error = points(&axes(all), mode, "--vary").unwrap_err().to_string();
             assert!(error.starts_with("--vary: ") && error.contains(expected), "{error}");
