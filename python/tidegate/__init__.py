@@ -1,6 +1,7 @@
 """Simulate and compare datacenter transports.
 
-`run` a scenario, `compare` protocols, `sweep` values of its keys, `reproduce` papers. Results are
+`run` a scenario, `compare` protocols, `sweep` values of its keys, `tune` parameters, `reproduce`
+papers. Results are
 dataclasses (`tidegate.results`), with tables for polars, pandas, pyarrow and DuckDB. The guide is
 docs/python.md.
 """
@@ -18,6 +19,7 @@ from tidegate._facade import (
     schema,
 )
 from tidegate._sweeps import forecast, sweep
+from tidegate._tune.run import tune
 from tidegate.errors import (
     Error,
     OutputError,
@@ -47,4 +49,5 @@ __all__ = [
     "run",
     "schema",
     "sweep",
+    "tune",
 ]

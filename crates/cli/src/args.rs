@@ -11,6 +11,7 @@ use crate::options::*;
 use crate::reproduce::{Report, Reproduce};
 use crate::sweep::SweepArgs;
 use crate::switch::Switch;
+use crate::tune::Tune;
 
 /// Maximum width of help.
 const WIDTH: usize = 100;
@@ -72,6 +73,8 @@ pub(crate) enum Command {
     },
     /// Run one scenario many times, with varied keys and seeds
     Sweep(SweepArgs),
+    /// Search for the parameters of protocols that are best on one scenario (Python package)
+    Tune(Box<Tune>),
     /// Reproduce the figures and claims of papers
     Reproduce(Reproduce),
     /// Write one HTML page with plots from folders of results

@@ -15,7 +15,7 @@ use crate::options::{
 };
 use crate::output::{done, ended, json, one_run, pretty};
 use crate::progress::{Bars, Total};
-use crate::{Result, aggregate, bundle, man, page, print_stderr, reproduce, sweep, table};
+use crate::{Result, aggregate, bundle, man, page, print_stderr, reproduce, sweep, table, tune};
 
 /// Executes a command and returns its output for stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
@@ -59,6 +59,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             ended(text, unwritten, how.announced_out())
         }
         Command::Sweep(args) => sweep::sweep(&args),
+        Command::Tune(args) => tune::tune(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Report(args) => reproduce::report(&args),
         Command::Bundle(args) => bundle::bundle(&args),

@@ -29,6 +29,7 @@ mod switch;
 mod table;
 #[cfg(target_os = "linux")]
 mod testbed;
+mod tune;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

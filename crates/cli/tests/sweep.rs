@@ -357,3 +357,15 @@ fn keys_of_one_value_are_equal() {
     }
     sweep(&place, &["--vary", "traffic.short.load=0.5,50%"]).refused(2, &["each value once"]);
 }
+
+#[test]
+fn tune_names_what_is_missing() {
+    let place = place();
+    let scenario = place.arg("scenario.toml");
+    let words = ["tune", &scenario, "--protocols", "swift", "--objective", "min drops"];
+    let found = tidegate(&words).env("TIDEGATE_PYTHON", "/nowhere/python").output().unwrap();
+    let message = String::from_utf8(found.stderr).unwrap();
+    assert_eq!(found.status.code(), Some(1), "{message}");
+    assert!(message.contains("/nowhere/python cannot search"), "{message}");
+    assert!(message.contains("pip install '.[tune]'"), "{message}");
+}

@@ -1,0 +1,146 @@
+//! `tidegate tune`: the Python package searches, because Optuna is a Python library.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use clap::Args as Group;
+use tidegate_workbench::Error;
+
+use crate::Result;
+use crate::options::{CacheArgs, Verbosity, folder, name};
+
+/// Options of `tidegate tune`.
+#[derive(Debug, Group)]
+pub(crate) struct Tune {
+    /// Scenario file (TOML)
+    #[arg(value_name = "SCENARIO")]
+    path: PathBuf,
+    /// Protocols, separated by commas; each gets the same share of the budget
+    #[arg(
+        long, value_name = "A,B,…", value_delimiter = ',', required = true,
+        value_parser = name
+    )]
+    protocols: Vec<String>,
+    /// `min METRIC` or `max METRIC`, e.g. `min slowdown_p99`, with ` of LABEL` for one label;
+    /// repeatable (several objectives give a Pareto front)
+    #[arg(long, value_name = "OBJECTIVE", required = true)]
+    objective: Vec<String>,
+    /// A bound on a metric: a number (`drops <= 0`), or a factor of the best value of any candidate
+    /// (`goodput >= 0.95 best`); repeatable
+    #[arg(long, value_name = "BOUND")]
+    subject_to: Vec<String>,
+    /// Number of candidates of all protocols together
+    #[arg(long, value_name = "N", default_value = "100")]
+    budget: u64,
+    /// Search these parameters only, e.g. `poseidon.p,sird.budget` (default: the numeric ones that
+    /// only few protocols have)
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
+    params: Vec<String>,
+    /// Range of a parameter, e.g. `poseidon.p=10us..80us`; repeatable (default: an eighth to eight
+    /// times its default)
+    #[arg(long, value_name = "KEY=LOW..HIGH")]
+    range: Vec<String>,
+    /// Run every candidate under each of these values of a key, e.g. `traffic.0.load=0.5,0.8`, and
+    /// use the mean; repeatable (all combinations are run)
+    #[arg(long, value_name = "KEY=VALUES")]
+    over: Vec<String>,
+    /// Override a key of the scenario; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Number of seeds of each candidate
+    #[arg(long, value_name = "N", default_value = "2")]
+    seeds: u64,
+    /// Number of other seeds that choose among the finalists, and of further ones for the result
+    #[arg(long, value_name = "N", default_value = "5")]
+    final_seeds: u64,
+    /// Seed of the search
+    #[arg(long, value_name = "N", default_value = "1")]
+    search_seed: u64,
+    /// Maximum number of threads (default: one per core)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Write results, scenarios with the parameters found, and a page to this folder; an
+    /// interrupted search continues there
+    #[arg(long, value_name = "DIR", value_parser = folder())]
+    out: Option<PathBuf>,
+    /// Replace existing results in the folder
+    #[arg(long, requires = "out")]
+    force: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    kept: CacheArgs,
+    #[command(flatten)]
+    verbosity: Verbosity,
+}
+
+/// The Python interpreter; the command of the Python package sets it.
+const PYTHON: &str = "TIDEGATE_PYTHON";
+
+/// Runs `tidegate tune`. The interpreter takes the place of this process, which ends with its exit
+/// status.
+pub(crate) fn tune(args: &Tune) -> Result<String> {
+    let python = std::env::var_os(PYTHON).unwrap_or_else(|| OsString::from("python3"));
+    check(&python)?;
+    let cache = args.kept.folder(args.verbosity)?;
+    let options = serde_json::json!({
+        "scenario": args.path,
+        "protocols": args.protocols,
+        "objective": args.objective,
+        "subject_to": args.subject_to,
+        "budget": args.budget,
+        "params": (!args.params.is_empty()).then_some(&args.params),
+        "ranges": args.range,
+        "over": args.over,
+        "set": args.set,
+        "seeds": args.seeds,
+        "final_seeds": args.final_seeds,
+        "search_seed": args.search_seed,
+        "threads": args.threads,
+        "out": args.out,
+        "force": args.force,
+        "json": args.json,
+        "quiet": args.verbosity.quiet,
+        "cache": cache.map_or(serde_json::Value::Bool(false), |cache| {
+            cache.display().to_string().into()
+        }),
+    });
+    let mut search = Command::new(&python);
+    search.args(["-m", "tidegate._tune.command", &options.to_string()]);
+    let error = replaced(&mut search);
+    Err(Error::Run(format!("{}: {error}", python.display())))
+}
+
+/// Returns only if the command cannot be started.
+fn replaced(command: &mut Command) -> std::io::Error {
+    #[cfg(unix)]
+    return std::os::unix::process::CommandExt::exec(command);
+    #[cfg(not(unix))]
+    match command.status() {
+        Ok(status) => std::process::exit(status.code().unwrap_or(1)),
+        Err(error) => error,
+    }
+}
+
+/// Checks that the interpreter has the Python package and the search's libraries.
+fn check(python: &OsString) -> Result<()> {
+    let found = Command::new(python)
+        .args(["-c", "import tidegate._tune.run, optuna, scipy"])
+        .stdin(Stdio::null())
+        .output();
+    let why = match found {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            text.lines().last().unwrap_or("it failed").to_owned()
+        }
+        Err(error) => error.to_string(),
+    };
+    Err(Error::Run(format!(
+        "tune: {} cannot search ({why}): install the Python package with its extra `tune` (`pip \
+         install '.[tune]'` in the repository), and set {PYTHON} if another interpreter has it",
+        python.display()
+    )))
+}

@@ -1,0 +1,181 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tidegate
+from tidegate._tune import goals, space
+from tidegate._tune.answer import Interval
+
+pytest.importorskip("optuna")
+pytest.importorskip("scipy")
+
+SCENARIO = {
+    "name": "two hosts",
+    "duration": "200us",
+    "warmup": "50us",
+    "drain": "1ms",
+    "fabric": {"kind": "star", "hosts": 3},
+    "transport": {"protocol": "swift"},
+    "traffic": [
+        {"kind": "poisson", "label": "small", "sizes": "20KB", "load": 0.6},
+        {"kind": "poisson", "label": "large", "sizes": "50KB", "load": 0.1},
+    ],
+}
+
+
+def test_goals_are_parsed():
+    goal = goals.objective("max goodput of small")
+    assert (goal.of.metric, goal.of.label, goal.maximise) == ("goodput", "small", True)
+    bound = goals.constraint("goodput >= 0.95 best")
+    assert (bound.at_least, bound.bound, bound.of_best) == (True, 0.95, True)
+    assert bound.excess(90.0, 100.0) == 5.0
+    assert goals.constraint("drops <= 0").excess(3.0, 0.0) == 3.0
+    for text in ("slowdown_p99", "min", "least x", "min a >= b"):
+        with pytest.raises(tidegate.UsageError, match="--objective"):
+            goals.objective(text)
+    for text in ("drops", "drops = 1", "drops <= few", "drops <= 1 worst"):
+        with pytest.raises(tidegate.UsageError, match="--subject-to"):
+            goals.constraint(text)
+
+
+def test_axes_come_from_the_catalog():
+    catalog = {one.name: one for one in tidegate.protocols()}
+
+    def of(named=None, ranges=None):
+        found = space.axes(catalog["poseidon"], catalog.values(), named, ranges or {})
+        return {one.name: one for one in found}
+
+    own = of()
+    assert own["p"].is_log and own["p"].text(12.3456789) == "12.35us"
+    assert (own["p"].low, own["p"].high) == (5.0, 320.0)
+    assert "header_bytes" not in own and "min_rto" not in own
+    # The limits of the catalog apply: m is at most 2.
+    assert own["m"].high == 2.0
+    assert list(of(["poseidon.p", "sird.budget"])) == ["p"]
+    ranged = of(["poseidon.k"], {"poseidon.k": ("1us", "3us")})["k"]
+    assert (ranged.low, ranged.high, ranged.is_log) == (1.0, 3.0, False)
+    for named, ranges, words in [
+        (["poseidon.zeal"], None, "unknown parameter"),
+        (["poseidon.recovery"], None, "no range"),
+        (None, {"poseidon.k": ("3us", "1us")}, "smaller and a larger"),
+        (None, {"poseidon.k": ("fast", "slow")}, "found 'fast'"),
+    ]:
+        with pytest.raises(tidegate.UsageError, match=words):
+            of(named, ranges)
+
+
+def test_interval_is_student_t():
+    found = Interval.of([1.0, 2.0, 3.0])
+    assert found.mean == 2.0 and found.half_width == pytest.approx(2.4841, abs=1e-4)
+    assert not found.excludes_zero
+    assert Interval.of([5.0, 5.1, 5.2]).excludes_zero
+
+
+def search(out=None, **more):
+    return tidegate.tune(
+        SCENARIO,
+        ["swift", "poseidon"],
+        "min slowdown_p99 of small",
+        subject_to="goodput of small >= 0.5 best",
+        budget=24,
+        params=["swift.base_target", "swift.fs_range", "poseidon.p", "poseidon.k"],
+        final_seeds=3,
+        out=out,
+        **more,
+    )
+
+
+def test_a_search_answers_on_other_seeds_and_continues(tmp_path):
+    cache = tmp_path / "cache"
+    out = tmp_path / "out"
+    study = search(out, cache=cache)
+    assert {one.protocol for one in study.protocols} == {"swift", "poseidon"}
+    assert len(study.candidates) == 24 and not set(study.seeds) & set(study.report_seeds)
+    for one in study.protocols:
+        assert set(one.importance) == set(one.values)
+        assert one.curves and all(len(points) > 2 for points in one.curves.values())
+    written = json.loads((out / "tune.json").read_text())
+    assert written["protocols"][0]["protocol"] == study.best.protocol
+    assert (out / "trials.csv").read_text().count("\n") == 25
+    assert "<svg" in (out / "tune.html").read_text()
+    # The scenario runs as it is, and with the same outcome as the candidate.
+    run = tidegate.run(out / f"{study.best.protocol}.toml", seed=study.report_seeds[0])
+    p99 = run.summary.fct["small"].slowdown.p99
+    assert p99 == pytest.approx(study.best.by_seed[0])
+    with pytest.raises(tidegate.UsageError, match="already holds the results"):
+        search(out, cache=cache)
+    # Without its result, the search continues where it ended: no candidate is added.
+    (out / "tune.json").unlink()
+    again = search(out, cache=cache)
+    assert [one.values for one in again.candidates] == [one.values for one in study.candidates]
+    (out / "tune.json").unlink()
+    with pytest.raises(tidegate.UsageError, match="other settings"):
+        search(out, cache=cache, seeds=3)
+
+
+def test_several_objectives_have_a_front(tmp_path):
+    study = tidegate.tune(
+        SCENARIO,
+        "poseidon",
+        ["min slowdown_p99 of small", "max goodput of large"],
+        budget=8,
+        params="poseidon.p",
+        final_seeds=2,
+        cache=tmp_path,
+    )
+    assert study.front
+    for one in study.front:
+        assert not any(
+            other.objectives[0] < one.objectives[0] and other.objectives[1] > one.objectives[1]
+            for other in study.candidates
+            if other.objectives
+        )
+
+
+def test_wrong_searches_are_refused(tmp_path):
+    def tune(objective="min slowdown_p99 of small", **more):
+        options = {"budget": 4, "params": ["swift.base_target"], "cache": tmp_path, **more}
+        return tidegate.tune(SCENARIO, "swift", objective, **options)
+
+    for objective, more, words in [
+        ("min slowdown_p99", {}, "several labels have it: slowdown_p99 of large | small"),
+        ("min speed", {}, "the runs lack it; they have .*drops"),
+        ("min drops", {"budget": 1}, "--budget: found 1"),
+        ("min drops", {"force": True}, "--force"),
+        ("min drops", {"params": ["swift.recovery"]}, "no range"),
+    ]:
+        with pytest.raises(tidegate.UsageError, match=words.replace("|", r"\|")):
+            tune(objective, **more)
+    with pytest.raises(tidegate.ScenarioError, match="swfit"):
+        tidegate.tune(SCENARIO, "swfit", "min drops", budget=4)
+
+
+def test_the_command_prints_the_study(tmp_path):
+    (tmp_path / "mine.toml").write_text(tidegate._native.toml_document(json.dumps(SCENARIO)))
+    command = Path(sys.executable).with_name("tidegate")
+
+    def tune(*more):
+        words = ["tune", "mine.toml", "--protocols", "swift", "--budget", "4", "--final-seeds", "2"]
+        return subprocess.run(
+            [command, *words, "--cache", "cache", *more],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    ranged = "--range=swift.base_target=10us..50us"
+    objective = ("--objective", "min slowdown_p99 of small")
+    found = tune(*objective, ranged, "--params", "swift.base_target", "--out", "tuned")
+    assert found.returncode == 0, found.stderr
+    assert "swift" in found.stdout and "are in tuned" in found.stdout
+    for more, words in [
+        (("--objective", "slowdown_p99"), "--objective: found 'slowdown_p99'"),
+        ((*objective, "--range", "p=1"), "--range: found 'p=1'"),
+        ((*objective, "--set", "fabric.hosts=0"), "fabric.hosts"),
+    ]:
+        refused = tune(*more)
+        assert refused.returncode == 2 and words in refused.stderr, refused.stderr

@@ -1,0 +1,309 @@
+"""The answer of a search: finalists on seeds that the search did not use, and what matters."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tidegate._tune.goals import Constraint, Objective
+from tidegate._tune.search import Bench, Candidate, Search, by_seed, feasible
+from tidegate._tune.space import Axis
+
+FINALISTS = 3
+"""Candidates of each protocol, beside its defaults, that are measured on other seeds."""
+
+CURVES = 3
+"""Parameters of each protocol, the most important ones, with a curve."""
+
+FACTORS = (0.25, 0.5, 2.0, 4.0)
+"""Factors of the tuned value, beside 1, at which a curve has points."""
+
+SELECTION_FROM = 1_000_001
+"""First seed that chooses among finalists."""
+
+REPORT_FROM = 2_000_001
+"""First seed of the reported values: neither the search nor the choice has used it."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds, and half of its 95 % interval by Student's t."""
+
+    mean: float
+    half_width: float | None
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Interval:
+        """Return the interval of values."""
+        mean = statistics.fmean(values)
+        if len(values) < 2:
+            return Interval(mean, None)
+        from scipy.stats import t
+
+        error = statistics.stdev(values) / math.sqrt(len(values))
+        return Interval(mean, float(t.ppf(0.975, len(values) - 1)) * error)
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether zero is outside of the interval."""
+        return self.half_width is not None and abs(self.mean) > self.half_width
+
+    def __str__(self) -> str:
+        """Return `mean ± half width`."""
+        half = "" if self.half_width is None else f" ± {self.half_width:.3g}"
+        return f"{self.mean:.4g}{half}"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A protocol with its default and its tuned parameters, on seeds that nothing was chosen by.
+
+    `gain` is the improvement of the first objective in the search, `kept` the share of it that
+    remained on the reported seeds. Values are of the first objective.
+    """
+
+    protocol: str
+    values: dict[str, int | float | str]
+    default: Interval
+    tuned: Interval
+    difference: Interval
+    gain: float
+    kept: float | None
+    is_improved: bool
+    importance: dict[str, float]
+    curves: dict[str, list[tuple[float, float]]]
+    by_seed: tuple[float, ...] = ()
+    bounded: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    """Values of the constraints, with the defaults and with the tuned parameters."""
+    meets_constraints: bool = True
+
+
+@dataclass(frozen=True, repr=False)
+class Study:
+    """The result of `tidegate.tune`. It prints as a table.
+
+    `best` is the first of `protocols`, which are in the order of their tuned values. With several
+    objectives, `front` holds the candidates that none other beats in all objectives.
+    """
+
+    name: str
+    objectives: tuple[str, ...]
+    constraints: tuple[str, ...]
+    seeds: tuple[int, ...]
+    report_seeds: tuple[int, ...]
+    protocols: tuple[Tuned, ...]
+    differences: dict[str, Interval]
+    front: tuple[Candidate, ...]
+    candidates: tuple[Candidate, ...] = field(repr=False)
+    axes: dict[str, tuple[Axis, ...]] = field(repr=False)
+    folder: Path | None = None
+
+    @property
+    def best(self) -> Tuned:
+        """The protocol with the best tuned value."""
+        return self.protocols[0]
+
+    def __repr__(self) -> str:
+        """Return the table of protocols and the parameters of the best."""
+        rows = [("protocol", "default", "tuned", "difference", "gain kept", "worse than the best")]
+        for one in self.protocols:
+            star = "*" if one.difference.excludes_zero else ""
+            kept = "-" if one.kept is None else f"{100 * one.kept:.0f} %"
+            behind = self.differences.get(one.protocol)
+            against = "" if behind is None else f"{behind}{'*' if behind.excludes_zero else ''}"
+            name = one.protocol if one.meets_constraints else f"{one.protocol} (violates)"
+            difference = f"{one.difference}{star}"
+            rows.append((name, str(one.default), str(one.tuned), difference, kept, against))
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        n = len(self.report_seeds)
+        notes = [
+            f"{self.objectives[0]}: means over n = {n} seeds that the search did not use.",
+            "*: the 95 % interval of the paired difference excludes zero.",
+        ]
+        if self.constraints:
+            notes.append(f"Subject to {', '.join(self.constraints)}.")
+        best = self.best
+        if best.is_improved:
+            listed = ", ".join(f"{name} = {value}" for name, value in best.values.items())
+            notes.append(f"Best: {best.protocol} with {listed}.")
+        else:
+            notes.append(
+                f"Best: {best.protocol} with its defaults: no candidate is better on these seeds."
+            )
+        for name, share in list(best.importance.items())[:CURVES]:
+            notes.append(f"  {100 * share:3.0f} % of the variation: {name}")
+        return "\n".join([*lines, "", *notes])
+
+
+def _pareto(candidates: Sequence[Candidate], goals: Sequence[Objective]) -> list[Candidate]:
+    def beats(one: Candidate, other: Candidate) -> bool:
+        pairs = list(zip(goals, one.objectives, other.objectives, strict=True))
+        no_worse = all(not goal.is_better(theirs, ours) for goal, ours, theirs in pairs)
+        return no_worse and any(goal.is_better(ours, theirs) for goal, ours, theirs in pairs)
+
+    return [one for one in candidates if not any(beats(other, one) for other in candidates)]
+
+
+def _finalists(search: Search, goals: Sequence[Objective]) -> list[Candidate]:
+    """Return the defaults, and the best other candidates that meet the constraints."""
+    everything = search.candidates()
+    default = next(one for one in everything if one.number == 0)
+    others = [one for one in feasible(everything) if one.values != default.values]
+    goal = goals[0]
+    others.sort(key=lambda one: one.objectives[0], reverse=goal.maximise)
+    return [default, *others[:FINALISTS]]
+
+
+def _curves(
+    bench: Bench,
+    search: Search,
+    tuned: Candidate,
+    importance: Mapping[str, float],
+    goal: Objective,
+    seeds: Sequence[int],
+) -> dict[str, list[tuple[float, float]]]:
+    """Return the objective over each important parameter, with the others as tuned."""
+    curves = {}
+    for axis in search.axes:
+        if axis.name not in list(importance)[:CURVES]:
+            continue
+        at = tuned.numbers[axis.name]
+        numbers = sorted({at, *(axis.around(at, factor) for factor in FACTORS)})
+        rows = [{**tuned.values, axis.name: axis.text(number)} for number in numbers]
+        results = bench.measured(search.protocol, rows, seeds)
+        points = []
+        for number, conditions in zip(numbers, results, strict=True):
+            found = by_seed(goal.of, conditions)
+            if found is not None:
+                points.append((number, statistics.fmean(found)))
+        curves[axis.name] = points
+    return curves
+
+
+def _tuned(
+    bench: Bench,
+    search: Search,
+    goals: tuple[Sequence[Objective], Sequence[Constraint]],
+    seeds: tuple[Sequence[int], Sequence[int], Sequence[int]],
+) -> Tuned:
+    objectives, constraints = goals
+    searched, selection, report = seeds
+    goal = objectives[0]
+    finalists = _finalists(search, objectives)
+    default = finalists[0]
+
+    def measured(of: Sequence[Candidate], at: Sequence[int]) -> list[list[float] | None]:
+        results = bench.measured(search.protocol, [one.values for one in of], at)
+        return [by_seed(goal.of, conditions) for conditions in results]
+
+    chosen = default
+    if len(finalists) > 1:
+        means = [
+            None if one is None else statistics.fmean(one) for one in measured(finalists, selection)
+        ]
+        for one, mean in zip(finalists[1:], means[1:], strict=True):
+            before = means[finalists.index(chosen)]
+            if mean is not None and (before is None or goal.is_better(mean, before)):
+                chosen = one
+    pair = [default] if chosen is default else [default, chosen]
+    results = bench.measured(search.protocol, [one.values for one in pair], report)
+    values = [by_seed(goal.of, conditions) or [math.nan] for conditions in results]
+    bounded = [
+        tuple(_mean(by_seed(one.of, conditions)) for one in constraints) for conditions in results
+    ]
+    differences = [b - a for a, b in zip(values[0], values[-1], strict=True)]
+    difference = Interval.of(differences)
+    sign = 1.0 if goal.maximise else -1.0
+    gain = 0.0
+    if chosen is not default and default.objectives:
+        gain = sign * (chosen.objectives[0] - default.objectives[0])
+    importance = search.importance()
+    curves = {}
+    if importance:
+        curves = _curves(bench, search, chosen, importance, goal, searched)
+    return Tuned(
+        protocol=search.protocol,
+        values=chosen.values,
+        default=Interval.of(values[0]),
+        tuned=Interval.of(values[-1]),
+        difference=difference,
+        gain=gain,
+        kept=sign * difference.mean / gain if gain > 0 else None,
+        is_improved=chosen is not default
+        and difference.excludes_zero
+        and sign * difference.mean > 0,
+        importance=importance,
+        curves=curves,
+        by_seed=tuple(values[-1]),
+        bounded=(bounded[0], bounded[-1]),
+    )
+
+
+def _mean(values: Sequence[float] | None) -> float:
+    return math.nan if values is None else statistics.fmean(values)
+
+
+def _checked(found: Sequence[Tuned], constraints: Sequence[Constraint]) -> list[Tuned]:
+    """Check the constraints on the reported seeds.
+
+    The best value is that of the compared candidates on these seeds: values under other traffic are
+    not comparable.
+    """
+    best = []
+    for i, one in enumerate(constraints):
+        values = [of[i] for tuned in found for of in tuned.bounded]
+        best.append(max(values) if one.at_least else min(values))
+
+    def meets(tuned: Tuned) -> bool:
+        triples = zip(constraints, tuned.bounded[1], best, strict=True)
+        return all(one.excess(value, most) <= 0 for one, value, most in triples)
+
+    return [replace(one, meets_constraints=meets(one)) for one in found]
+
+
+def answered(
+    name: str,
+    bench: Bench,
+    searches: Sequence[Search],
+    goals: tuple[Sequence[Objective], Sequence[Constraint]],
+    seeds: tuple[Sequence[int], int],
+) -> Study:
+    """Measure the finalists of all searches, and return the study."""
+    searched, count = seeds
+    selection = range(SELECTION_FROM, SELECTION_FROM + count)
+    report = range(REPORT_FROM, REPORT_FROM + count)
+    goal = goals[0][0]
+    found = [_tuned(bench, one, goals, (searched, selection, report)) for one in searches]
+    found = _checked(found, goals[1])
+    found.sort(key=lambda one: -one.tuned.mean if goal.maximise else one.tuned.mean)
+    # Protocols that violate a constraint come last.
+    found.sort(key=lambda one: not one.meets_constraints)
+    first = found[0]
+    differences = {
+        one.protocol: Interval.of(
+            [theirs - ours for ours, theirs in zip(first.by_seed, one.by_seed, strict=True)]
+        )
+        for one in found[1:]
+        if len(one.by_seed) == len(first.by_seed)
+    }
+    everything = [one for search in searches for one in search.candidates()]
+    front = _pareto(feasible(everything), goals[0]) if len(goals[0]) > 1 else []
+    return Study(
+        name=name,
+        objectives=tuple(str(one) for one in goals[0]),
+        constraints=tuple(str(one) for one in goals[1]),
+        seeds=tuple(searched),
+        report_seeds=tuple(report),
+        protocols=tuple(found),
+        differences=differences,
+        front=tuple(front),
+        candidates=tuple(everything),
+        axes={one.protocol: tuple(one.axes) for one in searches},
+    )

@@ -1,0 +1,73 @@
+"""The command `tidegate tune`: the program passes its options as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from typing import Any
+
+from tidegate.errors import Error, ScenarioError, TidegateWarning, UsageError
+
+
+def main(text: str) -> int:
+    """Run a search, print its table, and return the exit status."""
+    from tidegate._tune.files import content
+    from tidegate._tune.run import tune
+
+    options: dict[str, Any] = json.loads(text)
+    as_json = options.pop("json")
+    scenario, protocols = options.pop("scenario"), options.pop("protocols")
+    objective = options.pop("objective")
+    options["ranges"] = dict(_range(one) for one in options["ranges"])
+    options["over"] = dict(_values(one) for one in options["over"])
+    if options["quiet"]:
+        options["progress"] = False
+        warnings.simplefilter("ignore", TidegateWarning)
+    del options["quiet"]
+    warnings.showwarning = _warn
+    try:
+        study = tune(scenario, protocols, objective, **options)
+    except KeyboardInterrupt:
+        out = options["out"]
+        where = "" if out is None else f"; {out} holds the best so far, and the same call continues"
+        print(f"tidegate: interrupted{where}", file=sys.stderr)
+        return 130
+    except (ScenarioError, UsageError) as why:
+        print(f"tidegate: {why}", file=sys.stderr)
+        return 2
+    except Error as why:
+        print(f"tidegate: {why}", file=sys.stderr)
+        return 1
+    print(json.dumps(content(study), indent=2) if as_json else study)
+    if study.folder is not None and not as_json:
+        print(f"\nScenarios with these parameters, and a page, are in {study.folder}")
+    return 0
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def _range(text: str) -> tuple[str, tuple[str, str]]:
+    key, _, ends = text.partition("=")
+    low, between, high = ends.partition("..")
+    if not between or "." not in key:
+        _refuse(f"--range: found {text!r}, expected such as poseidon.p=10us..80us")
+    return key, (low, high)
+
+
+def _values(text: str) -> tuple[str, list[str]]:
+    key, between, values = text.partition("=")
+    if not between or not values:
+        _refuse(f"--over: found {text!r}, expected such as traffic.0.load=0.5,0.8")
+    return key, values.split(",")
+
+
+def _refuse(message: str) -> None:
+    print(f"tidegate: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,118 @@
+"""Objectives and constraints on the metrics of a sweep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidegate.errors import UsageError
+from tidegate.results import Metric
+
+_SUFFIXES = ("", "_gbps", "_us", "_bytes", "_total_gbps", "_mean_us")
+"""Endings that a name may omit: `fct_p99` is `fct_p99_us`, `goodput` is `goodput_total_gbps`."""
+
+_NAME = r"(?P<metric>[a-z0-9_]+)(?:\s+of\s+(?P<label>.+?))?"
+_OBJECTIVE = re.compile(rf"(?P<sense>min|max)\s+{_NAME}\s*$")
+_CONSTRAINT = re.compile(
+    rf"{_NAME}\s*(?P<sign><=|>=)\s*(?P<bound>[0-9.eE+-]+)(?P<unit>\s+best)?\s*$"
+)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A metric, of one label or of the whole run."""
+
+    metric: str
+    label: str | None
+
+    def __str__(self) -> str:
+        """Return the text that names it."""
+        return self.metric if self.label is None else f"{self.metric} of {self.label}"
+
+    def among(self, metrics: Iterable[Metric]) -> Metric | None:
+        """Find the metric of a run or point; `None` if it has no value there.
+
+        Without a label: the value of the whole run, that of all labels together, or that of the
+        only label.
+        """
+        names = {self.metric + suffix for suffix in _SUFFIXES}
+        found = [one for one in metrics if one.metric in names and one.min_bytes is None]
+        if self.label is not None:
+            found = [one for one in found if one.label == self.label]
+        whole = [one for one in found if one.label in ("", "all")]
+        chosen = whole or found
+        return chosen[0] if len(chosen) == 1 else None
+
+    def explained(self, metrics: Iterable[Metric]) -> str:
+        """Explain why a point lacks the metric."""
+        listed = list(metrics)
+        names = {self.metric + suffix for suffix in _SUFFIXES}
+        labels = sorted({one.label for one in listed if one.metric in names and one.label})
+        if labels:
+            return f"{self}: several labels have it: {self.metric} of {' | '.join(labels)}"
+        known = sorted({one.metric for one in listed if one.min_bytes is None})
+        return f"{self}: the runs lack it; they have {', '.join(known)}"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A quantity to minimise or maximise."""
+
+    of: Quantity
+    maximise: bool
+
+    def __str__(self) -> str:
+        """Return the text that defines it."""
+        return f"{'max' if self.maximise else 'min'} {self.of}"
+
+    def is_better(self, one: float, other: float) -> bool:
+        """Whether `one` is better than `other`."""
+        return one > other if self.maximise else one < other
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound on a quantity: a number, or a factor of the best value of any candidate."""
+
+    of: Quantity
+    at_least: bool
+    bound: float
+    of_best: bool
+
+    def __str__(self) -> str:
+        """Return the text that defines it."""
+        best = " best" if self.of_best else ""
+        return f"{self.of} {'>=' if self.at_least else '<='} {self.bound:g}{best}"
+
+    def excess(self, value: float, best: float) -> float:
+        """How far a value is beyond the bound; at most 0 if it is within it."""
+        bound = self.bound * best if self.of_best else self.bound
+        return bound - value if self.at_least else value - bound
+
+
+def objective(text: str) -> Objective:
+    """Parse `min METRIC` or `max METRIC`, with ` of LABEL` for one label."""
+    found = _OBJECTIVE.match(text.strip())
+    if found is None:
+        raise UsageError(
+            f"--objective: found {text!r}, expected min or max and a metric, such as "
+            '"min slowdown_p99" or "max goodput of search"'
+        )
+    return Objective(Quantity(found["metric"], found["label"]), found["sense"] == "max")
+
+
+def constraint(text: str) -> Constraint:
+    """Parse `METRIC >= NUMBER`, `METRIC <= NUMBER`, or either with ` best` after the number."""
+    found = _CONSTRAINT.match(text.strip())
+    try:
+        if found is None:
+            raise ValueError
+        bound = float(found["bound"])
+    except ValueError:
+        raise UsageError(
+            f"--subject-to: found {text!r}, expected a metric, >= or <=, and a number or a factor "
+            'of the best value, such as "goodput >= 0.95 best" or "drops <= 0"'
+        ) from None
+    of = Quantity(found["metric"], found["label"])
+    return Constraint(of, found["sign"] == ">=", bound, found["unit"] is not None)

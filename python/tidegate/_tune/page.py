@@ -1,0 +1,154 @@
+"""The page of a study, with figures by matplotlib."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Callable
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from tidegate import plot
+from tidegate._facade import protocols as catalog
+from tidegate._tune.answer import Study, Tuned
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+pre { overflow-x: auto; } figure { margin: 1.5rem 0; background: #fff; padding: .5rem; }
+figure svg { width: 100%; height: auto; } figcaption { color: #333; }
+table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; }
+"""
+
+
+def _figure(draw: Callable[[Axes], None], caption: str) -> str:
+    with mpl.rc_context(plot.STYLE):
+        figure, axes = plot.subplots(width=plot.PAGE, height=2.6)
+        draw(axes)
+        file = io.StringIO()
+        figure.savefig(file, format="svg")
+        plt.close(figure)
+    text = file.getvalue()
+    svg = text[text.index("<svg") :]
+    return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>"
+
+
+def page(study: Study) -> str:
+    """Return the page as HTML."""
+    looks = {one.name: one for one in catalog()}
+    goal = study.objectives[0]
+
+    def progress(axes: Axes) -> None:
+        for one in study.protocols:
+            own = [it for it in study.candidates if it.protocol == one.protocol and it.objectives]
+            at = [it.number for it in own]
+            axes.plot(
+                at,
+                [it.objectives[0] for it in own],
+                linestyle="none",
+                marker=".",
+                color=looks[one.protocol].color,
+                label=looks[one.protocol].title,
+            )
+        axes.set_xlabel("candidate")
+        axes.set_ylabel(goal)
+        axes.legend()
+
+    def compared(axes: Axes) -> None:
+        for i, one in enumerate(study.protocols):
+            color = looks[one.protocol].color
+            for offset, value, face in ((-0.1, one.default, "white"), (0.1, one.tuned, color)):
+                axes.errorbar(
+                    i + offset,
+                    value.mean,
+                    yerr=value.half_width or 0.0,
+                    color=color,
+                    marker="o",
+                    markerfacecolor=face,
+                    capsize=3,
+                )
+        names = [looks[one.protocol].title for one in study.protocols]
+        axes.set_xticks(range(len(names)), names)
+        axes.set_ylabel(goal)
+        axes.set_ylim(bottom=0)
+
+    parts = [
+        _figure(
+            compared,
+            f"{goal}: defaults (hollow) and tuned parameters (solid), means over "
+            f"{len(study.report_seeds)} seeds that the search did not use, with 95 % intervals.",
+        ),
+        _figure(progress, "All candidates of the search, in their order."),
+    ]
+    if study.front:
+        parts.append(
+            _figure(
+                lambda axes: _front(axes, study, looks),
+                "Candidates that meet the constraints; larger: the Pareto front.",
+            )
+        )
+    parts.extend(_sensitivity(one, study) for one in study.protocols if one.importance)
+    name = html.escape(study.name)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}: tuned</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n'
+        f"<body><h1>{name}: tuned parameters</h1>\n<pre>{html.escape(repr(study))}</pre>\n"
+        + "\n".join(parts)
+        + "\n</body></html>\n"
+    )
+
+
+def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
+    for of, size in ((study.candidates, 2.0), (study.front, 6.0)):
+        for name, look in looks.items():
+            own = [one for one in of if one.protocol == name and len(one.objectives) > 1]
+            if own:
+                axes.plot(
+                    [one.objectives[0] for one in own],
+                    [one.objectives[1] for one in own],
+                    linestyle="none",
+                    marker="o",
+                    markersize=size,
+                    color=look.color,
+                    label=look.title if size > 2 else None,
+                )
+    axes.set_xlabel(study.objectives[0])
+    axes.set_ylabel(study.objectives[1])
+    axes.legend()
+
+
+def _sensitivity(one: Tuned, study: Study) -> str:
+    """Return the importance of a protocol's parameters, and the objective over each of them."""
+    rows = "".join(
+        f"<tr><td>{html.escape(name)}</td><td>{100 * share:.0f} %</td></tr>"
+        for name, share in one.importance.items()
+    )
+    units = {axis.name: axis for axis in study.axes[one.protocol]}
+    figures = []
+    for name, points in one.curves.items():
+        axis = units[name]
+
+        def curve(axes: Axes, points: list[tuple[float, float]] = points, name: str = name) -> None:
+            axis = units[name]
+            axes.plot([at for at, _ in points], [value for _, value in points], marker="o")
+            if axis.is_log:
+                axes.set_xscale("log")
+            axes.set_xlabel(f"{name} ({axis.unit})" if axis.unit else name)
+            axes.set_ylabel(study.objectives[0])
+            axes.set_ylim(bottom=0)
+
+        figures.append(
+            _figure(
+                curve,
+                f"{one.protocol}: {axis.name}, with all other parameters as tuned; seeds of the "
+                "search.",
+            )
+        )
+    title = html.escape(one.protocol)
+    return (
+        f"<h2>{title}</h2><p>Share of each parameter in the variation of the objective, by "
+        f"PED-ANOVA over the candidates:</p><table>{rows}</table>" + "".join(figures)
+    )

@@ -1,0 +1,324 @@
+"""The search: candidates from Optuna, tried as cached runs of a sweep."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tidegate import _native
+from tidegate._arguments import Path, Scenario, changes
+from tidegate._facade import load
+from tidegate._sweeps import sweep
+from tidegate._tune.goals import Constraint, Objective, Quantity
+from tidegate._tune.space import Axis
+from tidegate.errors import RunError, ScenarioError, UsageError
+from tidegate.results import Metric
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from optuna import Study as OptunaStudy
+    from optuna.trial import FrozenTrial, Trial
+
+PRUNED_FROM = 10
+"""Completed trials of a protocol from which the search ends bad candidates after one seed."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The scenario, and how its runs are made."""
+
+    given: Scenario
+    set: list[str]
+    over: Mapping[str, Sequence[Any]]
+    threads: int | None
+    cache: Path | bool
+    client: Client | bool | None
+    progress: bool | None
+
+    def changes(self, protocol: str, values: Mapping[str, Any]) -> list[str]:
+        """Return the overrides of a candidate."""
+        own = changes({f"transport.params.{name}": value for name, value in values.items()})
+        return [*self.set, f"transport.protocol={protocol}", *own]
+
+    def measured(
+        self, protocol: str, candidates: Sequence[Mapping[str, Any]], seeds: Sequence[int]
+    ) -> list[list[Sequence[Metric]]]:
+        """Run candidates with the same parameters; return the metrics by candidate and condition.
+
+        A condition is a combination of the values of `over`.
+        """
+        texts = [tuple(str(value) for value in one.values()) for one in candidates]
+        different = dict(zip(texts, candidates, strict=True))
+        found = dict(zip(different, self._run(protocol, [*different.values()], seeds), strict=True))
+        return [found[text] for text in texts]
+
+    def _run(
+        self, protocol: str, candidates: Sequence[Mapping[str, Any]], seeds: Sequence[int]
+    ) -> list[list[Sequence[Metric]]]:
+        """Run different candidates."""
+        conditions = list(itertools.product(*self.over.values()))
+        rows = [(one, condition) for one in candidates for condition in conditions]
+        names = list(candidates[0])
+        vary: dict[str, list[Any]] = {
+            f"transport.params.{name}": [one[name] for one, _ in rows] for name in names
+        }
+        for i, key in enumerate(self.over):
+            vary[key] = [condition[i] for _, condition in rows]
+        fixed = self.changes(protocol, {})
+        if not vary:  # A sweep varies at least one key.
+            vary, fixed = {"transport.protocol": [protocol]}, self.set
+        done = sweep(
+            self.given,
+            vary,
+            zip=True,
+            set=fixed,
+            seeds=seeds,
+            threads=self.threads,
+            cache=self.cache,
+            client=self.client,
+            progress=self.progress,
+        )
+        points = [point.metrics for point in done.points]
+        size = len(conditions)
+        return [list(points[i : i + size]) for i in range(0, len(rows), size)]
+
+
+def by_seed(of: Quantity, conditions: Sequence[Sequence[Metric]]) -> list[float] | None:
+    """Return a quantity for each seed, as the mean over conditions; `None` if a run lacks it."""
+    each = []
+    for metrics in conditions:
+        found = of.among(metrics)
+        values = [] if found is None else [one for one in found.values if one is not None]
+        if found is None or len(values) < len(found.values):
+            return None
+        each.append(values)
+    return [statistics.fmean(of_seed) for of_seed in zip(*each, strict=True)]
+
+
+@dataclass
+class Candidate:
+    """Parameters of a protocol, with what was measured."""
+
+    protocol: str
+    values: dict[str, int | float | str]
+    numbers: dict[str, float]
+    objectives: list[float] = field(default_factory=list)
+    constraints: list[float] = field(default_factory=list)
+    state: str = "complete"
+    number: int = 0
+
+
+class Search:
+    """A search over the parameters of one protocol."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        protocol: str,
+        axes: Sequence[Axis],
+        goals: tuple[Sequence[Objective], Sequence[Constraint]],
+        seeds: Sequence[int],
+        storage: Any,
+        search_seed: int,
+    ) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._bench, self.protocol, self.axes = bench, protocol, axes
+        self._objectives, self._constraints = goals
+        self._seeds = list(seeds)
+        self.best: dict[str, float] = {}
+        """The best value of each constraint with `best`, over all protocols; shared by them."""
+        sampler = optuna.samplers.TPESampler(
+            seed=search_seed,
+            constant_liar=True,
+            multivariate=True,
+            constraints_func=self._excess if self._constraints else None,
+        )
+        way = optuna.study.StudyDirection
+        directions = [way.MAXIMIZE if one.maximise else way.MINIMIZE for one in self._objectives]
+        self.study: OptunaStudy = optuna.create_study(
+            study_name=protocol,
+            sampler=sampler,
+            directions=directions,
+            storage=storage,
+            load_if_exists=True,
+        )
+        # Trials of an interrupted search that were asked for and not told.
+        for trial in self.study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
+            self.study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+        if not self.study.get_trials():
+            self.study.enqueue_trial({one.name: one.default for one in axes})
+
+    def _excess(self, trial: FrozenTrial) -> list[float]:
+        measured = trial.user_attrs.get("constraints")
+        if measured is None:
+            return [math.inf] * len(self._constraints)
+        pairs = zip(self._constraints, measured, strict=True)
+        return [one.excess(value, self.best.get(str(one), value)) for one, value in pairs]
+
+    def remember(self) -> None:
+        """Take the best values of constraints from the trials of an interrupted search."""
+        for trial in self.study.get_trials():
+            self._note(trial.user_attrs.get("constraints") or ())
+
+    def _note(self, measured: Sequence[float]) -> None:
+        for one, value in zip(self._constraints, measured, strict=False):
+            best = self.best.get(str(one), value)
+            self.best[str(one)] = max(best, value) if one.at_least else min(best, value)
+
+    @property
+    def done(self) -> int:
+        """Number of trials so far."""
+        return len(self.study.get_trials())
+
+    def batch(self, count: int) -> None:
+        """Try `count` candidates."""
+        from optuna.trial import TrialState
+
+        asked: list[tuple[Trial, dict[str, Any]]] = []
+        for _ in range(count):
+            trial = self.study.ask()
+            values = {one.name: one.text(self._suggested(trial, one)) for one in self.axes}
+            try:
+                load(self._bench.given, set=self._bench.changes(self.protocol, values))
+            except ScenarioError as why:
+                trial.set_user_attr("why", str(why))
+                self.study.tell(trial, state=TrialState.FAIL)
+                if trial.number == 0:
+                    raise
+                continue
+            asked.append((trial, values))
+        if not asked:
+            return
+        if len(self._seeds) > 1 and len(self._objectives) == 1:
+            asked = self._promising(asked)
+        if not asked:
+            return
+        results = self._bench.measured(self.protocol, [values for _, values in asked], self._seeds)
+        for (trial, _), conditions in zip(asked, results, strict=True):
+            self._tell(trial, conditions)
+
+    def _suggested(self, trial: Trial, axis: Axis) -> float:
+        if axis.whole:
+            return trial.suggest_int(axis.name, round(axis.low), round(axis.high), log=axis.is_log)
+        return trial.suggest_float(axis.name, axis.low, axis.high, log=axis.is_log)
+
+    def _promising(
+        self, asked: list[tuple[Trial, dict[str, Any]]]
+    ) -> list[tuple[Trial, dict[str, Any]]]:
+        """Run the first seed, and end the candidates that are worse than the median there."""
+        from optuna.trial import TrialState
+
+        goal = self._objectives[0]
+        complete = self.study.get_trials(states=(TrialState.COMPLETE,))
+        first = [one.user_attrs["first"] for one in complete if "first" in one.user_attrs]
+        if len(first) < PRUNED_FROM:
+            return asked
+        middle = statistics.median(first)
+        results = self._bench.measured(
+            self.protocol, [values for _, values in asked], self._seeds[:1]
+        )
+        kept = []
+        for (trial, values), conditions in zip(asked, results, strict=True):
+            found = by_seed(goal.of, conditions)
+            if found is not None and goal.is_better(middle, found[0]):
+                trial.report(found[0], 1)
+                self.study.tell(trial, state=TrialState.PRUNED)
+            else:
+                kept.append((trial, values))
+        return kept
+
+    def _tell(self, trial: Trial, conditions: Sequence[Sequence[Metric]]) -> None:
+        from optuna.trial import TrialState
+
+        measured = [by_seed(one.of, conditions) for one in self._objectives]
+        bounded = [by_seed(one.of, conditions) for one in self._constraints]
+        wanted = [one.of for one in self._objectives] + [one.of for one in self._constraints]
+        for of, found in zip(wanted, [*measured, *bounded], strict=True):
+            if found is None:
+                why = of.explained(conditions[0]) if conditions else f"{of}: the runs failed"
+                if trial.number == 0:
+                    raise UsageError(f"{self.protocol}: {why}")
+                trial.set_user_attr("why", why)
+                self.study.tell(trial, state=TrialState.FAIL)
+                return
+        means = [statistics.fmean(one) for one in bounded if one is not None]
+        self._note(means)
+        trial.set_user_attr("constraints", means)
+        trial.set_user_attr("first", measured[0][0] if measured[0] else None)
+        self.study.tell(trial, [statistics.fmean(one) for one in measured if one is not None])
+
+    def candidates(self) -> list[Candidate]:
+        """Return all trials."""
+        found = []
+        for trial in self.study.get_trials():
+            if len(trial.params) < len(self.axes):
+                continue
+            numbers = {name: float(value) for name, value in trial.params.items()}
+            values = {one.name: one.text(numbers[one.name]) for one in self.axes}
+            found.append(
+                Candidate(
+                    protocol=self.protocol,
+                    values=values,
+                    numbers=numbers,
+                    objectives=list(trial.values or ()),
+                    constraints=self._excess(trial) if self._constraints else [],
+                    state=trial.state.name.lower(),
+                    number=trial.number,
+                )
+            )
+        return found
+
+    def importance(self) -> dict[str, float]:
+        """Return the share of each parameter in the variation of the first objective."""
+        import optuna
+
+        complete = self.study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+        if len(complete) < PRUNED_FROM or len(self.axes) < 2:
+            return {}
+        target = None if len(self._objectives) == 1 else (lambda trial: trial.values[0])
+        found = optuna.importance.get_param_importances(
+            self.study, evaluator=optuna.importance.PedAnovaImportanceEvaluator(), target=target
+        )
+        return dict(found)
+
+
+def feasible(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the complete candidates that meet all constraints."""
+    return [
+        one
+        for one in candidates
+        if one.state == "complete" and all(excess <= 0 for excess in one.constraints)
+    ]
+
+
+def storage(folder: str | None) -> Any:
+    """Return the storage of studies: a file in a folder, or memory."""
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    if folder is None:
+        return optuna.storages.InMemoryStorage()
+    return optuna.storages.JournalStorage(JournalFileBackend(folder))
+
+
+def check_protocol(bench: Bench, protocol: str) -> None:
+    """Raise an error if the scenario is invalid under a protocol."""
+    load(bench.given, set=bench.changes(protocol, {}))
+
+
+def resolved(bench: Bench, one: Candidate) -> str:
+    """Return the scenario with a candidate's parameters, as TOML."""
+    plan = load(bench.given, set=bench.changes(one.protocol, one.values))
+    return _native.toml_document(json.dumps(plan.resolved))
+
+
+def missing_packages() -> RunError:
+    """Return the error if the packages of the search are not installed."""
+    return RunError("tune: needs Optuna and SciPy: pip install 'tidegate[tune]'")

@@ -1,0 +1,138 @@
+"""The searched ranges, from the catalog of protocols."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate import _native
+from tidegate.errors import UsageError
+from tidegate.results import Parameter, Protocol
+
+AROUND = 8.0
+"""Without a range, a parameter is searched from its default over this to its default times this."""
+
+_DECADE = 10.0
+"""Ranges that span at least this factor are searched in the logarithm."""
+
+_SHARED = 4
+"""A parameter that at least so many protocols have belongs to the transport below them (timeouts,
+header sizes, acknowledgements), and is searched only if named."""
+
+_NUMERIC = ("integer", "number", "rate", "size", "time")
+"""Kinds of parameters that are searched; flags and choices are not."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A searched parameter. Values are in `unit`."""
+
+    name: str
+    low: float
+    high: float
+    default: float
+    unit: str
+    whole: bool
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the range is searched in the logarithm."""
+        return self.low > 0 and self.high / self.low >= _DECADE
+
+    def text(self, value: float) -> int | float | str:
+        """Return a value as in a scenario, with four significant digits."""
+        if self.whole:
+            return round(value)
+        short = float(f"{value:.4g}")
+        if not self.unit:
+            return short
+        return f"{short:.12f}".rstrip("0").rstrip(".") + self.unit
+
+    def around(self, value: float, factor: float) -> float:
+        """Return a value times a factor, within the range."""
+        return min(max(value * factor, self.low), self.high)
+
+
+def _number(one: Parameter, value: Any, option: str) -> tuple[float, str]:
+    """Convert a value of a parameter to a number and its unit."""
+    found = _native.magnitude(str(value))
+    if found is None:
+        expected = one.unit or "a number"
+        raise UsageError(f"{option}: {one.name}: found {value!r}, expected {expected}")
+    return found
+
+
+def _limit(value: float | str | None, unit: str, missing: float) -> float:
+    """Return a limit of the catalog in a unit; limits in other units do not apply."""
+    found = None if value is None else _native.magnitude(str(value))
+    return found[0] if found is not None and found[1] == unit else missing
+
+
+def _axis(one: Parameter, given: tuple[Any, Any] | None, option: str) -> Axis | None:
+    """Return the axis of a parameter; `None` if it has no range around its default."""
+    if one.kind not in _NUMERIC:
+        return None
+    # `None` if the default is a word, such as `fabric`.
+    start = _native.magnitude(str(one.default))
+    if given is not None:
+        (low, unit), (high, other) = (_number(one, end, option) for end in given)
+        if unit != other or not low < high:
+            raise UsageError(
+                f"{option}: {one.name}: found {given[0]}..{given[1]}, expected a smaller and a "
+                "larger value in one unit"
+            )
+        is_inside = start is not None and start[1] == unit
+        default = min(max(start[0], low), high) if start and is_inside else low
+    elif start is not None and start[0] > 0:
+        default, unit = start
+        low = max(_limit(one.min, unit, 0.0), default / AROUND)
+        high = min(_limit(one.max, unit, math.inf), default * AROUND)
+    else:
+        return None
+    return Axis(one.name, low, high, default, unit, one.kind == "integer") if low < high else None
+
+
+def axes(
+    protocol: Protocol,
+    catalog: Iterable[Protocol],
+    named: Iterable[str] | None,
+    ranges: Mapping[str, tuple[Any, Any]],
+) -> list[Axis]:
+    """Return the axes of a protocol: its own numeric parameters, or the `named` ones.
+
+    Names and the keys of `ranges` are `protocol.parameter`.
+    """
+    uses = Counter(one.name for other in catalog for one in other.parameters)
+    own = {one.name: one for one in protocol.parameters}
+    wanted = {
+        name.partition(".")[2]
+        for name in [*(named or ()), *ranges]
+        if name.partition(".")[0] == protocol.name
+    }
+    unknown = sorted(wanted - own.keys())
+    if unknown:
+        raise UsageError(
+            f"--params: {protocol.name}.{unknown[0]}: unknown parameter; expected one of "
+            f"{', '.join(own)}"
+        )
+    chosen = [
+        one
+        for one in own.values()
+        if (one.name in wanted if named is not None else uses[one.name] < _SHARED)
+        or one.name in wanted
+    ]
+    found = []
+    for one in chosen:
+        axis = _axis(one, ranges.get(f"{protocol.name}.{one.name}"), "--range")
+        if axis is not None:
+            found.append(axis)
+        elif one.name in wanted:
+            raise UsageError(
+                f"--params: {protocol.name}.{one.name}: it has no range around its default "
+                f"{one.default}: add --range {protocol.name}.{one.name}=LOW..HIGH, or choose a "
+                "numeric parameter"
+            )
+    return found
