@@ -23,6 +23,8 @@ from packageurl import PackageURL
 
 # Names of files with a licence or a notice that must accompany the program.
 LEGAL = re.compile(r"(licen[cs]e|copying|copyright|notice|unlicense|patents)", re.IGNORECASE)
+# This licence names no holder, so its text is the same for all.
+APACHE = Path(__file__).resolve().parent.parent / "LICENSE-APACHE"
 MUSL = "musl 1.2 (MIT): Copyright © 2005-2020 Rich Felker, et al.; its text is that of LICENSE-MIT."
 
 
@@ -73,6 +75,8 @@ def licences(found: dict[str, dict]) -> str:
             for path in sorted(Path(crate["manifest_path"]).parent.iterdir())
             if LEGAL.match(path.name) and path.is_file()
         ]
+        if not files and "Apache-2.0" in (crate["license"] or ""):
+            files = [APACHE]
         if not files:
             sys.exit(f"{name}: the crate has no licence file: add its text to {__file__}")
         index.append(f"{name} ({crate['license'] or files[0].name}): {crate['repository']}")
