@@ -21,6 +21,7 @@ fn results_come_before_settings() {
         "Summary",
         "Messages",
         "Goodput over time",
+        "Windows over time",
         "Queues",
         "Busiest switch ports",
         "Scenario",
