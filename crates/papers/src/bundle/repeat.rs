@@ -45,7 +45,7 @@ enum Kind {
     Comparison(Vec<String>, Vec<Plan>),
     /// Seeds, compared protocols, the baseline, and the plans of each seed.
     Seeds(SeedList, Option<Vec<String>>, Option<String>, Vec<Vec<Plan>>),
-    Sweep(Design, SweepManifest),
+    Sweep(Box<(Design, SweepManifest)>),
     Reproduction(ReproductionManifest),
 }
 
@@ -81,7 +81,7 @@ impl Repeatable {
             Kind::Reproduction(required(&manifest, option)?)
         } else if has("sweep.json") {
             let inputs = required(&manifest, option)?;
-            Kind::Sweep(Design::load(&manifest, Vec::new(), None)?, inputs)
+            Kind::Sweep(Box::new((Design::load(&manifest, Vec::new(), None)?, inputs)))
         } else if has("aggregate.json") {
             let Aggregate { seeds, baseline } = required(&folder.join("aggregate.json"), option)?;
             let of_seed = |seed: &u64| folder.join(folder_name(*seed));
@@ -127,7 +127,8 @@ impl Repeatable {
                 let (plans, baseline) = (plans.clone(), baseline.clone());
                 run_seeded(plans, names.as_deref(), baseline, seeds, &of_run).map(drop)
             }
-            Kind::Sweep(design, _) => {
+            Kind::Sweep(of) => {
+                let (design, _) = &**of;
                 let of_sweep =
                     SweepOptions { threads, begin, progress, interrupted, ..Default::default() };
                 let files = sweep(design, &of_sweep)?.files().map_err(Error::output(out))?;
@@ -181,7 +182,7 @@ impl Repeatable {
         match &self.kind {
             Kind::Run(plans) | Kind::Comparison(_, plans) => listed(&[plans[0].seed]),
             Kind::Seeds(seeds, ..) => listed(seeds.seeds()),
-            Kind::Sweep(_, manifest) => listed(&manifest.seeds),
+            Kind::Sweep(of) => listed(&of.1.seeds),
             Kind::Reproduction(_) => "those of the figures".to_owned(),
         }
     }
