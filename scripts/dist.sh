@@ -73,11 +73,13 @@ python scripts/third_party.py tidegate-cli "$musl" \
 cp "$library" "$folder/LICENSE-RUST-LIBRARY.html"
 pack "$name"
 
-# 2. A wheel for every Python from 3.10 on. Maturin adds an SBOM.
+# 2. A wheel for every Python from 3.10 on.
+sbom=$out/tidegate-$version-$arch-$MANYLINUX.cdx.json
 python scripts/third_party.py tidegate-python "$arch-unknown-linux-gnu" \
-  LICENSE-THIRD-PARTY.txt "$out/tidegate-$version-$MANYLINUX.cdx.json"
+  LICENSE-THIRD-PARTY.txt "$sbom"
 cp "$library" LICENSE-RUST-LIBRARY.html
-maturin build --locked --profile dist --zig --compatibility $MANYLINUX --out "$out"
+maturin build --locked --profile dist --zig --compatibility $MANYLINUX --sbom-include "$sbom" \
+  --out "$out"
 
 # 3. The sources: of the repository, and for Python's package index.
 git archive --format=tar --prefix="tidegate-$version/" HEAD | gzip -n -9 \
