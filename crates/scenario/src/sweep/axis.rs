@@ -1,6 +1,7 @@
 //! Axes of a sweep: one key of a scenario and its values.
 
 use super::range;
+use super::repeated;
 use crate::error::{Error, shortened};
 use crate::overrides::Override;
 use crate::read::tree::{Node, Raw, Source};
@@ -71,6 +72,13 @@ impl Axis {
             key => Override::option(option, key, value),
         };
         self.values.push(AxisValue { text, number, amount, change });
+    }
+}
+
+impl Axis {
+    /// The place of the first value that is equal to an earlier one.
+    pub(super) fn repeated(&self) -> Option<usize> {
+        repeated(self.values.iter().map(AxisValue::identity))
     }
 }
 

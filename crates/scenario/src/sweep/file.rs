@@ -66,10 +66,12 @@ impl SweepFile {
         let scenario = top.find("scenario").ok_or_else(nothing)?;
         let scenario = text_of(scenario, "scenario", "the path of a scenario")?;
         let folder = Path::new(origin).parent().unwrap_or(Path::new(""));
+        // Errors about the mode concern the whole file.
+        let mode = mode(&top)?;
         let axes = list(top.find("axis"), "axis", "a list of tables: [[axis]]")?
             .iter()
             .enumerate()
-            .map(|(i, node)| axis(node, &format!("axis[{i}]")))
+            .map(|(i, node)| axis(node, &format!("axis[{i}]"), mode))
             .collect::<Result<Vec<Axis>, Error>>()?;
         let seeds = top.find("seeds").map(seeds).transpose()?;
         let changes =
@@ -78,8 +80,7 @@ impl SweepFile {
                 .enumerate()
                 .map(|(i, node)| change(node, &format!("set[{i}]")))
                 .collect::<Result<Vec<Override>, Error>>()?;
-        // Errors about the mode and the axes concern the whole file.
-        let points = points(&axes, mode(&top)?, origin)?;
+        let points = points(&axes, mode, origin)?;
         Ok(SweepFile { scenario: folder.join(scenario), changes, seeds, axes, points })
     }
 }
@@ -204,7 +205,7 @@ fn change(node: &Node, path: &str) -> Result<Override, Error> {
     Ok(change)
 }
 
-fn axis(node: &Node, path: &str) -> Result<Axis, Error> {
+fn axis(node: &Node, path: &str, mode: Mode) -> Result<Axis, Error> {
     let table = Reader::of(node, path, &AXIS_KEYS)?;
     let path_of = |key: &str| format!("{path}.{key}");
     let Some(key) = table.find("key") else {
@@ -226,6 +227,10 @@ fn axis(node: &Node, path: &str) -> Result<Axis, Error> {
             }
             for (i, item) in items.iter().enumerate() {
                 push(item.at.text(), item, &format!("{path}[{i}]"));
+            }
+            if let Some(i) = axis.repeated().filter(|_| mode != Mode::Zip) {
+                let expected = "each value once unless mode is zip";
+                return Err(items[i].at.error(format!("{path}[{i}]"), items[i].found(), expected));
             }
         }
         (None, Some(from), Some(to)) => {
@@ -327,7 +332,7 @@ values = ["swift", "dctcp"]
             loaded(&format!("{long}=1")),
             loaded(&format!("fabric.{long}=1")),
             varied(&long),
-            varied(&format!("a={long},{long}")),
+            varied(&format!("a={long},")),
             swept("duration=1ms", &long),
             swept("duration=1ms", &format!("duration={long}")),
             swept("swift", &long),

@@ -69,9 +69,9 @@ pub fn points(axes: &[Axis], mode: Mode, option: &str) -> Result<Vec<Point>, Err
         return wrong(found, &format!("1 to {POINTS_MAX} points"));
     };
     for axis in axes.iter().filter(|_| mode != Mode::Zip) {
-        if let Some(i) = repeated(axis.values.iter().map(AxisValue::identity)) {
-            let found = format!("{}={} twice", axis.key, shortened(&axis.values[i].text));
-            return wrong(found, "each value once");
+        if let Some(place) = axis.repeated() {
+            let found = format!("{}={} twice", axis.key, shortened(&axis.values[place].text));
+            return wrong(found, "each value once unless keys are zipped");
         }
     }
     let place = |i: u64| axes.iter().map(move |axis| axis.values[i as usize].clone()).collect();
@@ -215,8 +215,12 @@ mod tests {
             (&["a=1,2", "b=1,2,3"], Mode::Zip, "found 2 of a, 3 of b, expected the same number"),
             (&["a=1,2", "b=1,2,3"], random(7), "found 7 points, expected at most 6"),
             (&["a=1,2"], random(0), "found 0 points"),
-            (&["a=1,2,1"], Mode::Grid, "found a=1 twice, expected each value once"),
-            (&["a=30%,0.3", "b=1"], random(1), "found a=0.3 twice, expected each value once"),
+            (&["a=1,2,1"], Mode::Grid, "found a=1 twice, expected each value once unless"),
+            (
+                &["a=30%,0.3", "b=1"],
+                random(1),
+                "found a=0.3 twice, expected each value once unless",
+            ),
             (&["a=1,2,1", "b=x,y,x"], Mode::Zip, "found 1, x twice, expected each combination"),
         ] {
             let error = points(&axes(all), mode, "--vary").unwrap_err().to_string();

@@ -55,7 +55,8 @@ const SAVES = {
     async (figure, state) => {
       const url = await imageOf(state, "png");
       try {
-        const blob = await (await fetch(url)).blob();
+        const bytes = Uint8Array.from(atob(url.split(",")[1]), (letter) => letter.charCodeAt(0));
+        const blob = new Blob([bytes], { type: "image/png" });
         await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
       } catch {
         download(figure, "png", url);
