@@ -142,7 +142,7 @@ impl Kept {
         self.figures.push(figure);
     }
 
-    /// Figures and claims in the order of the registry. What it no longer has is removed.
+    /// Orders figures and claims as in the registry, and removes those that it no longer has.
     fn sort(&mut self, paper: &Paper) {
         let place = |name: &str| paper.figures.iter().position(|figure| figure.name == name);
         self.figures.retain(|figure| place(&figure.text.figure).is_some());
