@@ -280,8 +280,9 @@ mod tests {
 
     #[test]
     fn pages_follow_from_results() {
-        let mut all = "# Gallery\n\nAll figures of the reproductions, with verdicts and \
-                           scenarios.\n"
+        let mut all = "# Gallery\n\nFigures of the reproductions, with verdicts and scenarios. \
+                       Figures without a picture are not shown: their pages name those that have \
+                       to be measured again.\n"
             .to_owned();
         let mut bytes = 0;
         for paper in papers(false).unwrap() {

@@ -82,7 +82,7 @@ pub struct SweepManifest {
 pub struct PointManifest {
     /// The value of each key.
     pub values: Vec<Value>,
-    /// What turns the scenario of the first point into that of this point: a JSON merge patch
+    /// Changes from the scenario of the first point to that of this point: a JSON merge patch
     /// ([RFC 7396](https://www.rfc-editor.org/rfc/rfc7396)).
     pub changes: Value,
 }

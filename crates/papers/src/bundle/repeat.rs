@@ -152,7 +152,7 @@ impl Repeatable {
         }
     }
 
-    /// What the results are.
+    /// Kind of the results, in words.
     pub(super) fn title(&self) -> &'static str {
         match self.kind {
             Kind::Run(_) => "A run",
