@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::{Result, anyhow, ensure};
 use nix::sched::{CloneFlags, setns};
-use tidegate_core::fabric::{Buffer, Ecn, Fabric, Link, MarkAt, Node, Routing, Switch};
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, Link, MarkAt, Node, Routing, Stamping, Switch};
 use tidegate_core::{Rate, Span};
 use tidegate_switch::{Config, Places};
 
@@ -131,7 +131,7 @@ pub(crate) fn switch(hosts: u8, marks: bool, seed: u64) -> Config {
     let switch = Switch {
         name: "tor".to_owned(),
         latency: Span::ZERO,
-        telemetry: true,
+        telemetry: Stamping::All,
         buffer: Buffer::Shared { bytes: BUFFER_BYTES, alpha: 1.0 },
         ecn: marks.then_some(ecn),
         priorities: PRIORITIES,

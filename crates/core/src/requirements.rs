@@ -113,7 +113,8 @@ impl FabricRequirements {
         let needs = [
             (Need::Ecn, core_only == Some(false)),
             (Need::CoreEcn, core_only == Some(true)),
-            (Need::PeakHopDelay, self.telemetry.peak_on_data || self.telemetry.peak_on_acks),
+            (Need::PeakHopDelay, self.telemetry.has_peak() && !self.telemetry.core_only),
+            (Need::CorePeakHopDelay, self.telemetry.has_peak() && self.telemetry.core_only),
             (Need::HopRecords, self.telemetry.hop_records),
             (Need::Lossless, self.lossless),
             (Need::CreditQueues, self.credit_queue.is_some()),
@@ -136,6 +137,9 @@ pub enum Need {
     CoreEcn,
     /// Switches keep the largest queueing delay in the packet.
     PeakHopDelay,
+    /// Switches keep the largest queueing delay in the packet, but only at ports that lead to other
+    /// switches.
+    CorePeakHopDelay,
     /// Every switch appends a record to the packet.
     HopRecords,
     /// Switches pause their neighbours instead of dropping packets.
@@ -156,10 +160,11 @@ pub enum Need {
 
 impl Need {
     /// All needs.
-    pub const ALL: [Need; 11] = [
+    pub const ALL: [Need; 12] = [
         Need::Ecn,
         Need::CoreEcn,
         Need::PeakHopDelay,
+        Need::CorePeakHopDelay,
         Need::HopRecords,
         Need::Lossless,
         Need::CreditQueues,
@@ -176,6 +181,7 @@ impl Need {
             Need::Ecn => "ECN",
             Need::CoreEcn => "ECN between switches",
             Need::PeakHopDelay => "peak hop delay",
+            Need::CorePeakHopDelay => "peak hop delay between switches",
             Need::HopRecords => "per-hop records",
             Need::Lossless => "pauses (PFC)",
             Need::CreditQueues => "credit queues",
@@ -276,14 +282,25 @@ pub struct Telemetry {
     pub peak_on_acks: bool,
     /// Record of every switch, in data packets.
     pub hop_records: bool,
+    /// Ports that lead to hosts need not stamp.
+    pub core_only: bool,
 }
 
 impl Telemetry {
     /// No telemetry.
-    pub const NONE: Telemetry =
-        Telemetry { peak_on_data: false, peak_on_acks: false, hop_records: false };
+    pub const NONE: Telemetry = Telemetry {
+        peak_on_data: false,
+        peak_on_acks: false,
+        hop_records: false,
+        core_only: false,
+    };
     /// Largest queueing delay, in data packets.
     pub const PEAK: Telemetry = Telemetry { peak_on_data: true, ..Telemetry::NONE };
     /// Record of every switch, in data packets.
     pub const HOP_RECORDS: Telemetry = Telemetry { hop_records: true, ..Telemetry::NONE };
+
+    /// Whether packets carry the largest queueing delay of a hop.
+    pub const fn has_peak(self) -> bool {
+        self.peak_on_data || self.peak_on_acks
+    }
 }

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{
-    Buffer, Fabric, Link as FabricLink, Node as FabricNode, Routing, Switch,
+    Buffer, Fabric, Link as FabricLink, Node as FabricNode, Routing, Stamping, Switch,
 };
 use tidegate_core::routes::Routes;
 use tidegate_core::wire::{Header as _, MAX_HEADER_BYTES};
@@ -99,7 +99,7 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
         switches: vec![Switch {
             name: "s0".into(),
             latency: Span::ZERO,
-            telemetry: true,
+            telemetry: Stamping::All,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: PRIORITIES,

@@ -250,7 +250,7 @@ impl<'a> Graph<'a> {
 mod tests {
     use super::*;
     use tidegate_core::Rate;
-    use tidegate_core::fabric::{Buffer, Link, Switch};
+    use tidegate_core::fabric::{Buffer, Link, Stamping, Switch};
 
     fn data(links: &[usize]) -> Vec<(usize, f64)> {
         links.iter().map(|&link| (link, 1.0)).collect()
@@ -305,7 +305,7 @@ mod tests {
         let switch = |i| Switch {
             name: format!("s{i}"),
             latency: Span::ZERO,
-            telemetry: true,
+            telemetry: Stamping::All,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 1,

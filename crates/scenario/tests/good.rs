@@ -4,7 +4,9 @@
 use crate::common::{GRAPH, RACKS, beside, document, patched};
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::collective::{Collective, Op};
-use tidegate_core::fabric::{Buffer, Ecn, Headroom, Link, MarkAt, Node, Pausing, Routing};
+use tidegate_core::fabric::{
+    Buffer, Ecn, Headroom, Link, MarkAt, Node, Pausing, Routing, Stamping,
+};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Arrival, Pattern, Sampling, Sizes};
 use tidegate_core::{ConnectionPolicy, Extent, Message, Rate, Span, Time};
@@ -44,8 +46,8 @@ fn graph_is_compiled() {
         ]
     );
     let [s0, s1] = &plan.fabric.switches[..] else { panic!() };
-    assert_eq!((s0.name.as_str(), s0.telemetry, s0.priorities), ("s0", true, 8));
-    assert_eq!((s1.name.as_str(), s1.telemetry), ("s1", false));
+    assert_eq!((s0.name.as_str(), s0.telemetry, s0.priorities), ("s0", Stamping::All, 8));
+    assert_eq!((s1.name.as_str(), s1.telemetry), ("s1", Stamping::Off));
     assert_eq!((s0.buffer, s0.ecn, s0.latency), (Buffer::Unlimited, None, Span::ZERO));
     assert_eq!(plan.routing, Routing::Ecmp);
     assert_eq!(plan.connections, ConnectionPolicy::PerPair);

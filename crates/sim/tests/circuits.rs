@@ -6,7 +6,7 @@ use crate::common::racks::Racks;
 use crate::common::{flow, none_beats_its_ideal, run, setup, stack, unlimited};
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::circuits::Circuits;
-use tidegate_core::fabric::{Buffer, RateChange};
+use tidegate_core::fabric::{Buffer, RateChange, Stamping};
 use tidegate_core::faults::{Failing, Flaps, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::{Rate, Span, Time, frame_flag};
@@ -364,7 +364,7 @@ fn powertcp(circuits: bool) -> Stack {
 fn powertcp_fills_a_circuit_within_a_round_trip() {
     let used = |circuits| {
         let (mut setup, racks) = pair(powertcp(circuits), 4);
-        setup.fabric.switches[5].telemetry = false;
+        setup.fabric.switches[5].telemetry = Stamping::Off;
         filling(setup, racks)
     };
     let (with, without) = (used(true), used(false));

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use tidegate_core::fabric::{Buffer, CreditQueue, Fabric, Link, Node, Routing, Switch};
+use tidegate_core::fabric::{Buffer, CreditQueue, Fabric, Link, Node, Routing, Stamping, Switch};
 use tidegate_core::wire::telemetry;
 use tidegate_core::{
     Extent, Frame, Hop, HopTrace, MIN_WIRE_BYTES, Marking, Rate, Span, Time, frame_flag,
@@ -25,7 +25,12 @@ pub(crate) fn config(choice: u8) -> Config {
     let switch = |number: u32| Switch {
         name: format!("s{number}"),
         latency: Span::ns(300),
-        telemetry: is(0) || number == 0,
+        telemetry: match (number, is(0)) {
+            (0, _) => Stamping::All,
+            (1, true) => Stamping::Core,
+            (_, true) => Stamping::All,
+            (_, false) => Stamping::Off,
+        },
         buffer: match is(1) {
             true => Buffer::Shared { bytes: 20_000, alpha: 1.0 },
             false => Buffer::Unlimited,

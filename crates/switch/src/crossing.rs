@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
-use tidegate_core::fabric::Routing;
+use tidegate_core::fabric::{Routing, Stamping};
 use tidegate_core::{Time, mix64};
 use tidegate_sim::{Leaving, OpenFabric};
 
@@ -37,7 +37,7 @@ impl Crossing {
     pub(crate) fn new(config: &Config) -> io::Result<Crossing> {
         let Config { fabric, routing, seed, .. } = config;
         let priorities = fabric.switches.iter().map(|switch| switch.priorities).min();
-        let stamps = fabric.switches.iter().any(|switch| switch.telemetry);
+        let stamps = fabric.switches.iter().any(|switch| switch.telemetry != Stamping::Off);
         let uplinks = Uplinks::new(fabric, config.uplinks);
         let fabric = OpenFabric::new(fabric.clone(), *routing, *seed)
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;

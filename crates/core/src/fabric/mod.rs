@@ -248,6 +248,39 @@ pub struct RateChange {
     pub rate: Rate,
 }
 
+/// Ports of a switch that stamp telemetry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Stamping {
+    /// No port.
+    Off,
+    /// Ports that lead to switches.
+    Core,
+    /// All ports.
+    All,
+}
+
+impl Stamping {
+    /// Whether a port that leads to `to` stamps telemetry.
+    pub const fn covers(self, to: Node) -> bool {
+        match self {
+            Stamping::Off => false,
+            Stamping::Core => matches!(to, Node::Switch(_)),
+            Stamping::All => true,
+        }
+    }
+}
+
+/// As a setting: hashes of plans contain this text.
+impl core::fmt::Debug for Stamping {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Stamping::Off => "false",
+            Stamping::Core => "core",
+            Stamping::All => "true",
+        })
+    }
+}
+
 /// A switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch {
@@ -255,8 +288,8 @@ pub struct Switch {
     pub name: String,
     /// Time from full arrival to the egress queue.
     pub latency: Span,
-    /// The switch stamps the telemetry that packets request.
-    pub telemetry: bool,
+    /// Ports that stamp the telemetry that packets request.
+    pub telemetry: Stamping,
     /// Buffer shared by its ports.
     pub buffer: Buffer,
     /// ECN marking at its ports.
@@ -403,7 +436,7 @@ mod tests {
         let switch = |latency| Switch {
             name: String::new(),
             latency,
-            telemetry: false,
+            telemetry: Stamping::Off,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 8,

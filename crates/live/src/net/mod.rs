@@ -138,10 +138,11 @@ impl EndpointOptions {
 }
 
 /// Functions of switches, by the name on the command line.
-pub const SWITCHES: [(&str, Need); 8] = [
+pub const SWITCHES: [(&str, Need); 9] = [
     ("ecn", Need::Ecn),
     ("core-ecn", Need::CoreEcn),
     ("peak", Need::PeakHopDelay),
+    ("core-peak", Need::CorePeakHopDelay),
     ("hops", Need::HopRecords),
     ("pfc", Need::Lossless),
     ("credit-queues", Need::CreditQueues),

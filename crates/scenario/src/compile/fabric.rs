@@ -4,7 +4,7 @@
 //! `agg0`, `spine0`, `core0`.
 
 use tidegate_core::circuits::Circuits;
-use tidegate_core::fabric::{Buffer, Link, Node, Switch};
+use tidegate_core::fabric::{Buffer, Link, Node, Stamping, Switch};
 use tidegate_core::{Rate, Span};
 
 use super::{graph, reconfigurable};
@@ -198,7 +198,7 @@ impl Topology {
         self.switches.push(Switch {
             name,
             latency: Span::ZERO,
-            telemetry: true,
+            telemetry: Stamping::All,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 8,

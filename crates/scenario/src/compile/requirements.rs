@@ -2,10 +2,11 @@
 //! precedence.
 
 use tidegate_algos::Stack;
-use tidegate_core::fabric::{CreditQueue, Fabric, Routing};
+use tidegate_core::fabric::{CreditQueue, Fabric, Routing, Stamping};
 use tidegate_core::params::Parameter;
 use tidegate_core::{
     FabricProperties, FabricRequirements, MAX_HOPS, MIN_WIRE_BYTES, Marking, Need, RecoveryRule,
+    Telemetry,
 };
 
 use super::credit_queue;
@@ -199,6 +200,23 @@ impl<'a> Requirements<'a> {
         }
     }
 
+    /// Restricts telemetry to ports between switches if no running protocol needs it elsewhere.
+    pub(crate) fn stamping(&self, fabric: &mut Fabric) {
+        let telemetry = |requirement: &Requirement<'_>| requirement.requirements.telemetry;
+        let everywhere =
+            |telemetry: Telemetry| telemetry != Telemetry::NONE && !telemetry.core_only;
+        if self.list.iter().map(telemetry).any(everywhere)
+            || !self.list.iter().any(|requirement| telemetry(requirement).core_only)
+        {
+            return;
+        }
+        for switch in &mut fabric.switches {
+            if switch.telemetry == Stamping::All {
+                switch.telemetry = Stamping::Core;
+            }
+        }
+    }
+
     /// Returns the first protocol that requires a lossless fabric, if any does.
     pub(crate) fn lossless(&self) -> Option<&'static str> {
         self.first(|requirements| requirements.lossless)
@@ -300,8 +318,8 @@ struct Lack {
 
 fn lack(fabric: &Fabric, properties: &FabricProperties, need: Need) -> Option<Lack> {
     let (key, found, expected): (_, String, String) = match need {
-        Need::PeakHopDelay | Need::HopRecords
-            if fabric.switches.iter().all(|switch| !switch.telemetry) =>
+        Need::PeakHopDelay | Need::CorePeakHopDelay | Need::HopRecords
+            if fabric.switches.iter().all(|switch| switch.telemetry == Stamping::Off) =>
         {
             (
                 Some("telemetry"),
@@ -469,6 +487,7 @@ mod tests {
             Need::Ecn,
             Need::CoreEcn,
             Need::PeakHopDelay,
+            Need::CorePeakHopDelay,
             Need::HopRecords,
             Need::Spraying,
             Need::SymmetricPaths,

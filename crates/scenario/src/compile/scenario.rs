@@ -261,6 +261,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         requirements.overruled(&properties, &equipped.fabric, &mut warnings);
     }
     let switch::Equipped { mut fabric, pfc: pfc_settings, .. } = equipped;
+    requirements.stamping(&mut fabric);
     let largest = requirements.largest_packet(&properties);
     pfc::resolve(
         switch_table,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Switch};
+use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Stamping, Switch};
 use tidegate_core::{Rate, Span};
 
 use super::fabric::{self, Topology};
@@ -226,7 +226,7 @@ fn plain(name: &str) -> Switch {
     Switch {
         name: name.to_owned(),
         latency: Span::ZERO,
-        telemetry: true,
+        telemetry: Stamping::All,
         buffer: Buffer::Unlimited,
         ecn: None,
         priorities: 8,

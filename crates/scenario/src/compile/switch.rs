@@ -1,7 +1,7 @@
 //! `[switch]`: settings of all switches, and overrides for some.
 
 use serde_json::{Value as Json, json};
-use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Routing};
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Routing, Stamping};
 use tidegate_core::{Extent, Marking, Span};
 
 use super::credit_queue;
@@ -155,7 +155,7 @@ struct Settings {
     bytes: Option<u64>,
     alpha: f64,
     latency: Span,
-    telemetry: bool,
+    telemetry: Stamping,
     priorities: u8,
     ecn: EcnSetting,
     pfc: pfc::PfcSetting,
@@ -176,7 +176,7 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
         bytes: None,
         alpha: 1.0,
         latency: Span::ZERO,
-        telemetry: true,
+        telemetry: Stamping::All,
         priorities: 8,
         ecn: EcnSetting::Unset,
         pfc: pfc::PfcSetting::Unset,
@@ -276,7 +276,11 @@ impl Settings {
         }
         self.alpha = alpha.unwrap_or(self.alpha);
         self.latency = table.find("latency").unwrap_or(self.latency);
-        self.telemetry = table.find("telemetry").unwrap_or(self.telemetry);
+        match table.find("telemetry") {
+            Some(true) => self.telemetry = Stamping::All,
+            Some(false) => self.telemetry = Stamping::Off,
+            None => {}
+        }
         self.priorities =
             table.find::<u64>("priorities").map_or(self.priorities, |levels| levels as u8);
         match table.find::<Or<&Table>>("ecn") {

@@ -169,7 +169,7 @@ impl Tiers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::fabric::{Buffer, Link, Switch};
+    use tidegate_core::fabric::{Buffer, Link, Stamping, Switch};
     use tidegate_core::routes::Routes;
     use tidegate_core::{Domain, Rate, Rng, Span};
 
@@ -182,7 +182,7 @@ mod tests {
         let switch = |s| Switch {
             name: format!("s{s}"),
             latency: Span::ZERO,
-            telemetry: true,
+            telemetry: Stamping::All,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 8,

@@ -195,7 +195,7 @@ impl Lookup<'_> {
         if let Node::Switch(s) = from {
             let switch = &fabric.switches[s as usize];
             let set = |on: bool, flag: u8| if on { flag } else { 0 };
-            flags = set(switch.telemetry, flag::STAMPS)
+            flags = set(switch.telemetry.covers(to), flag::STAMPS)
                 | set(switch.buffer != Buffer::Unlimited && switch.pausing.is_none(), flag::SHARED)
                 | set(setup.histograms, flag::HISTOGRAMS);
         }

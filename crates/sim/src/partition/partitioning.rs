@@ -225,14 +225,14 @@ fn assign_others(
 mod tests {
     use super::*;
     use tidegate_core::Rate;
-    use tidegate_core::fabric::{Buffer, Switch};
+    use tidegate_core::fabric::{Buffer, Stamping, Switch};
 
     /// `racks` racks of `hosts` hosts under `spines` spines; links take `delay`.
     fn fabric(racks: u32, hosts: u32, spines: u32, delay: Span) -> Fabric {
         let switch = |number: u32| Switch {
             name: format!("s{number}"),
             latency: Span::ZERO,
-            telemetry: false,
+            telemetry: Stamping::Off,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 1,

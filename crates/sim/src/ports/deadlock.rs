@@ -201,7 +201,7 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::fabric::{Buffer, Headroom, Link, Pausing, Switch};
+    use tidegate_core::fabric::{Buffer, Headroom, Link, Pausing, Stamping, Switch};
     use tidegate_core::{Rate, Span};
 
     /// Two switches with PFC and one host each: links to the hosts, then the one between the
@@ -218,7 +218,7 @@ mod tests {
         let switch = |name: &str| Switch {
             name: name.into(),
             latency: Span::ZERO,
-            telemetry: false,
+            telemetry: Stamping::Off,
             buffer: Buffer::Shared { bytes: 4_200, alpha: 1.0 },
             ecn: None,
             priorities: 1,

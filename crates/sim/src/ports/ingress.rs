@@ -256,7 +256,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::fabric::{Headroom, Link};
+    use tidegate_core::fabric::{Headroom, Link, Stamping};
     use tidegate_core::{Rate, Span};
 
     const SWITCH: u32 = 0;
@@ -274,7 +274,7 @@ mod tests {
         let switch = Switch {
             name: "s0".into(),
             latency: Span::ZERO,
-            telemetry: false,
+            telemetry: Stamping::Off,
             buffer: Buffer::Shared { bytes: 2_000 + 3 * 1_100, alpha: 1.0 },
             ecn: None,
             priorities: 1,

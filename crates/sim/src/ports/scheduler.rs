@@ -435,7 +435,7 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::ports::packets::NIL;
-    use tidegate_core::fabric::{Buffer, Discipline};
+    use tidegate_core::fabric::{Buffer, Discipline, Stamping};
 
     fn weighted(quantum: u32) -> Scheduler {
         let discipline = Discipline {
@@ -446,7 +446,7 @@ mod tests {
         let switch = Switch {
             name: String::new(),
             latency: Span::ZERO,
-            telemetry: false,
+            telemetry: Stamping::Off,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 8,

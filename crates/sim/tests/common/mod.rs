@@ -10,7 +10,7 @@ pub mod racks;
 use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{
-    Buffer, Fabric, Headroom, Link, Node, Pausing, Routing, StackTime, Switch,
+    Buffer, Fabric, Headroom, Link, Node, Pausing, Routing, StackTime, Stamping, Switch,
 };
 use tidegate_core::faults::Faults;
 use tidegate_core::params::Value;
@@ -29,7 +29,7 @@ pub fn switch(name: &str) -> Switch {
     Switch {
         name: name.into(),
         latency: Span::ZERO,
-        telemetry: true,
+        telemetry: Stamping::All,
         buffer: Buffer::Unlimited,
         ecn: None,
         priorities: 8,
