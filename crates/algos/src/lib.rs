@@ -44,6 +44,7 @@ catalog! {
         expresspass::ExpressPass,
         homa::Homa,
         sird::Sird,
+        tide::Tide,
     }
 }
 

@@ -51,10 +51,11 @@ fn error_of(output: &Output, status: i32) -> String {
 
 #[test]
 fn send_under_all_kinds_of_protocols() {
-    let all: [(&str, &[&str]); 4] = [
+    let all: [(&str, &[&str]); 5] = [
         ("swift", &[]),
         ("dctcp", &["--switches", "ecn"]),
         ("sird", &["--switches", "core-ecn"]),
+        ("tide", &["--switches", "core-peak"]),
         ("homa", &["--priorities", "8"]),
     ];
     for (protocol, more) in all {

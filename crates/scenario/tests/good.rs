@@ -297,6 +297,35 @@ fn routing_follows_setting_or_protocols() {
 }
 
 #[test]
+fn ports_to_hosts_stamp_if_a_protocol_needs_that() {
+    let stamping = |protocols: &[&str], switch: &str| {
+        let flows = protocols
+            .iter()
+            .map(|protocol| format!("{{ src = 'h0', dst = 'h9', protocol = '{protocol}' }}"));
+        let flows = flows.collect::<Vec<_>>().join(", ");
+        let plan = plan(&format!(
+            "duration = '1ms'\nflows = [{flows}]\n[fabric]\nkind = 'leaf-spine'\n\
+             [transport]\nprotocol = '{}'\n[switch]\nrouting = 'ecmp'\n{switch}",
+            protocols[0]
+        ));
+        plan.fabric.switches.iter().map(|switch| switch.telemetry).collect::<Vec<_>>()
+    };
+    let all = |stamping: &[Stamping]| stamping.iter().all(|&other| other == stamping[0]);
+    for (protocols, expected) in [
+        (&["tide"][..], Stamping::Core),
+        (&["tide", "dctcp"], Stamping::Core),
+        (&["tide", "poseidon"], Stamping::All),
+        (&["tide", "hpcc"], Stamping::All),
+        (&["swift"], Stamping::All),
+    ] {
+        let found = stamping(protocols, "");
+        assert!(all(&found) && found[0] == expected, "{protocols:?}: {found:?}");
+    }
+    let partly = stamping(&["tide"], "override = [{ match = 'spine*', telemetry = false }]");
+    assert_eq!((partly[0], *partly.last().unwrap()), (Stamping::Core, Stamping::Off));
+}
+
+#[test]
 fn single_paths_suit_spraying_and_ecmp() {
     let text = |fabric: &str| {
         format!(

@@ -30,4 +30,5 @@ mod sizes;
 mod stack_time;
 mod symmetric;
 mod theory;
+mod tide;
 mod windows;

@@ -121,7 +121,7 @@ fn both(name: &str, mut setup: Setup) -> [u64; 3] {
 
 #[test]
 fn telemetry_and_priorities_are_those_of_the_engine() {
-    for name in ["poseidon", "hpcc", "powertcp", "sird", "homa"] {
+    for name in ["poseidon", "hpcc", "powertcp", "sird", "tide", "homa"] {
         let [left, ..] = both(name, around_one(stack(name)));
         assert!(left > 5_000, "{name}: {left} packets");
     }

@@ -3,6 +3,7 @@
 use tidegate_core::{Rate, Span, Time};
 
 use super::Settings;
+use super::target::{Delays, TargetLaw};
 
 /// Wire bytes by which the credit pacer may be ahead: one and a half times what a link drains
 /// between two polls of the authors' simulator (3 ns at 1 Tbit/s, proportionally longer on slower
@@ -97,6 +98,7 @@ pub(super) struct Bucket {
     pub(super) outstanding: i64,
     sender: Loop,
     network: Loop,
+    delays: Delays,
     /// Packets since the last update of the averages, and the number required for the next.
     seen: u32,
     update_after: u32,
@@ -108,6 +110,7 @@ impl Bucket {
             outstanding: 0,
             sender: Loop::new(settings, settings.sender_floor),
             network: Loop::new(settings, settings.network_floor),
+            delays: Delays::default(),
             seen: 0,
             update_after: 1,
         }
@@ -117,6 +120,31 @@ impl Bucket {
     #[inline]
     pub(super) fn bytes(&self) -> f64 {
         self.sender.bytes.min(self.network.bytes)
+    }
+
+    /// Registers a data packet of `wire` bytes that waited for `delay` at its worst hop, under the
+    /// law of a target delay.
+    #[inline]
+    pub(super) fn steer(
+        &mut self,
+        settings: &Settings,
+        law: &TargetLaw,
+        wire: u16,
+        delay: Span,
+        now: Time,
+    ) {
+        self.delays.returned(wire as i64, now);
+        let network = &mut self.network;
+        let bytes = law.next(&mut self.delays, network.bytes, wire as f64, delay, now);
+        network.bytes = bytes.clamp(network.floor, settings.bdp as f64);
+    }
+
+    /// Registers that credit has been issued.
+    #[inline]
+    pub(super) fn issued(&mut self, settings: &Settings, now: Time) {
+        if settings.law.is_some() {
+            self.delays.issued(self.outstanding, now);
+        }
     }
 
     /// Registers a packet of any kind from that sender.
@@ -132,7 +160,9 @@ impl Bucket {
         self.seen += 1;
         let seen = (self.seen >= self.update_after).then_some(self.seen);
         self.sender.observe(settings, sender_congested, bucket, seen);
-        self.network.observe(settings, network_congested, bucket, seen);
+        if settings.law.is_none() {
+            self.network.observe(settings, network_congested, bucket, seen);
+        }
         if seen.is_some() {
             self.seen = 0;
             self.update_after = (self.bytes() / settings.full as f64) as u32;

@@ -97,11 +97,13 @@ mod receiver;
 mod recovery;
 mod schedule;
 mod sender;
+pub(super) mod target;
 #[cfg(test)]
 mod tests;
 mod unanswered;
 
 use alloc::collections::VecDeque;
+use core::marker::PhantomData;
 
 use crate::kit::departure::Departure;
 use crate::kit::heap::shortest_first;
@@ -113,12 +115,13 @@ use credit::Pacer;
 use header::{Data, Glance, Header};
 use receiver::Inbox;
 use sender::Outbox;
+use target::TargetLaw;
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Dash, Endpoint, Extent, FabricProperties, FabricRequirements, Handle, HostContext,
     Limits, Marker, Marking, Message, MessageId, PacketMut, PacketSizes, PathOracle, ProtocolInfo,
     Rate, Reply, Span, Telemetry, TelemetryBytes, Time, Transmit, Transport, choice, frame_flag,
-    params, wire::Carried,
+    wire::Carried,
 };
 
 /// Queue length at ports between switches from which packets are marked (NThr; paper, table 2).
@@ -162,43 +165,67 @@ choice! {
         None = "none",
     }
 }
-params! {
+/// Parameters of a protocol on this transport: `own` ones of its control of shared links among those
+/// of the transport.
+macro_rules! credit_params {
+    ($(#[$doc:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        tidegate_core::params! {
+            $(#[$doc])*
+            pub struct $name {
+                /// Credit that a receiver may have outstanding (B). Less than a BDP does not fill the link.
+                budget: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, \
+                    table 2";
+                /// Largest message, in bytes on the wire, that starts without credit (UnschT).
+                unscheduled_threshold: Extent = Extent::Bdp(1.0),
+                    within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
+                /// Unused credit from which a sender is congested (SThr); under `paper` at least two
+                /// packets; a very large value disables the signal, and slow senders then hold credit that
+                /// others could use.
+                sender_threshold: Extent = Extent::Bdp(0.5),
+                    within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
+                /// Weight of the latest share of marked packets in its moving average, in both loops; 0
+                /// disables both loops.
+                gain: f64 = 0.08, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
+                /// Smallest bucket of a congested sender, in BDP; 1: it never shrinks.
+                sender_floor: f64 = 0.1, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
+                /// Smallest bucket of a sender behind a congested network, in BDP.
+                network_floor: f64 = 0.03, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
+                /// Share of a sender's link that its receivers get round-robin; the rest goes to the
+                /// shortest message.
+                fair_share: f64 = 0.5, in 0.0..=1.0, "paper, section 5.4";
+                /// Order in which a receiver issues credit: shortest message first, round-robin, in
+                /// proportion to weights, or largest weight first and then shortest.
+                receiver_policy: Policy = Policy::Srpt, "paper, sections 4.5 and 5.1";
+                /// Order in which a sender sends packets, except for the round-robin share of `fair_share`.
+                sender_policy: Policy = Policy::Srpt, "paper, sections 4.5 and 5.1";
+                /// Whether credits are spaced like the data that they allow.
+                credit_pacing: bool = true, "paper, section 4.5";
+                /// Share of the link that paced credits allow. At 1, nothing drains the queue of other
+                /// packets (requests, unscheduled data) at a busy downlink, so it grows to the limit of the
+                /// budget.
+                credit_rate: f64 = 1.0, in 0.1..=1.0, "authors' simulator, r2p2-cc-hybrid.cc";
+                /// Packets above the priority of data, if there are two priorities.
+                priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
+                $($own)*
+                /// Time without a response after which packets count as lost.
+                resend_timeout: Span = Span::ms(1), within Span::us(10) => Span::s(1), "our choice: far \
+                    above any round trip";
+                /// Headers and gap of a data packet in bytes.
+                header_bytes: u64 = 80, later = true, in 20..=1000, "authors' simulator: \
+                    60, and 20 of preamble and gap";
+                /// Size of a packet without payload on the wire in bytes. If it is below 84, data packets
+                /// are padded to this size only.
+                control_bytes: u64 = 84, later = true, in 20..=1000, "Ethernet's smallest frame, with \
+                    preamble and gap";
+            }
+        }
+    };
+}
+pub(super) use credit_params;
+
+credit_params! {
     /// Parameters of SIRD.
     pub struct SirdParams {
-        /// Credit that a receiver may have outstanding (B). Less than a BDP does not fill the link.
-        budget: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, \
-            table 2";
-        /// Largest message, in bytes on the wire, that starts without credit (UnschT).
-        unscheduled_threshold: Extent = Extent::Bdp(1.0),
-            within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
-        /// Unused credit from which a sender is congested (SThr); under `paper` at least two
-        /// packets; a very large value disables the signal, and slow senders then hold credit that
-        /// others could use.
-        sender_threshold: Extent = Extent::Bdp(0.5),
-            within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
-        /// Weight of the latest share of marked packets in its moving average, in both loops; 0
-        /// disables both loops.
-        gain: f64 = 0.08, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
-        /// Smallest bucket of a congested sender, in BDP; 1: it never shrinks.
-        sender_floor: f64 = 0.1, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
-        /// Smallest bucket of a sender behind a congested network, in BDP.
-        network_floor: f64 = 0.03, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
-        /// Share of a sender's link that its receivers get round-robin; the rest goes to the
-        /// shortest message.
-        fair_share: f64 = 0.5, in 0.0..=1.0, "paper, section 5.4";
-        /// Order in which a receiver issues credit: shortest message first, round-robin, in
-        /// proportion to weights, or largest weight first and then shortest.
-        receiver_policy: Policy = Policy::Srpt, "paper, sections 4.5 and 5.1";
-        /// Order in which a sender sends packets, except for the round-robin share of `fair_share`.
-        sender_policy: Policy = Policy::Srpt, "paper, sections 4.5 and 5.1";
-        /// Whether credits are spaced like the data that they allow.
-        credit_pacing: bool = true, "paper, section 4.5";
-        /// Share of the link that paced credits allow. At 1, nothing drains the queue of other
-        /// packets (requests, unscheduled data) at a busy downlink, so it grows to the limit of the
-        /// budget.
-        credit_rate: f64 = 1.0, in 0.1..=1.0, "authors' simulator, r2p2-cc-hybrid.cc";
-        /// Packets above the priority of data, if there are two priorities.
-        priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
         /// Signal from which a receiver infers network congestion: marks of switches, the queueing
         /// delay of the whole path, or the largest delay of a hop, which switches write into
         /// packets.
@@ -213,16 +240,6 @@ params! {
         /// sender, and whether the credit limit of a sender is a BDP rounded up or down to whole
         /// packets.
         rules: Rules = Rules::Paper, "paper, algorithms 1 and 2";
-        /// Time without a response after which packets count as lost.
-        resend_timeout: Span = Span::ms(1), within Span::us(10) => Span::s(1), "our choice: far \
-            above any round trip";
-        /// Headers and gap of a data packet in bytes.
-        header_bytes: u64 = 80, later = true, in 20..=1000, "authors' simulator: \
-            60, and 20 of preamble and gap";
-        /// Size of a packet without payload on the wire in bytes. If it is below 84, data packets
-        /// are padded to this size only.
-        control_bytes: u64 = 84, later = true, in 20..=1000, "Ethernet's smallest frame, with \
-            preamble and gap";
     }
 }
 
@@ -248,6 +265,8 @@ struct Settings {
     signal: NetworkSignal,
     delay_threshold: Span,
     rules: Rules,
+    /// Control loop of shared links by a target delay; `None`: by marked packets.
+    law: Option<TargetLaw>,
     timeout: Span,
 }
 
@@ -286,7 +305,8 @@ impl Credits {
 
 impl Settings {
     fn new(params: &SirdParams, host: &HostContext) -> Settings {
-        let segments = Segments { mtu: host.mtu as u64, sizes: Sird::sizes(params) };
+        let sizes = PacketSizes::new(params.header_bytes, params.control_bytes);
+        let segments = Segments { mtu: host.mtu as u64, sizes };
         let full = segments.full();
         let bytes = |extent: Extent| extent.bytes(host.bdp_bytes).min(MOST_BYTES) as i64;
         let Credits { bdp, most, budget, threshold } =
@@ -313,6 +333,7 @@ impl Settings {
                 Span::from_ps_f64(seconds * 1e12)
             },
             rules: params.rules,
+            law: None,
             timeout: params.resend_timeout,
         }
     }
@@ -360,8 +381,16 @@ impl Policy {
     }
 }
 
+/// SIRD as published.
+#[derive(Debug)]
+pub enum Published {}
+
 /// The SIRD transport of one host.
-pub struct Sird {
+pub type Sird = CreditTransport<Published>;
+
+/// The transport of one host; `P` is the protocol that uses it.
+pub struct CreditTransport<P> {
+    protocol: PhantomData<P>,
     settings: Settings,
     host: HostContext,
     /// Priorities of control, unscheduled and scheduled packets.
@@ -390,23 +419,7 @@ impl Endpoint for Sird {
     type Header = Header;
 
     fn new(params: &SirdParams, host: &HostContext) -> Sird {
-        let pace = match params.credit_rate {
-            1.0 => host.nic_rate,
-            share => Rate::bps((host.nic_rate.as_bps() as f64 * share) as u64),
-        };
-        Sird {
-            settings: Settings::new(params, host),
-            host: *host,
-            priorities: match params.priorities {
-                Priorities::ControlAndUnscheduled => [0, 0, host.data_priority()],
-                Priorities::Control => [0, host.data_priority(), host.data_priority()],
-                Priorities::None => [host.data_priority(); 3],
-            },
-            outbox: Outbox::default(),
-            inbox: Inbox::new(Pacer::new(pace, params.credit_pacing)),
-            control: VecDeque::new(),
-            paths: Paths::new(host),
-        }
+        CreditTransport::with(params, None, host)
     }
 
     fn sizes(params: &SirdParams) -> PacketSizes {
@@ -429,22 +442,22 @@ impl Endpoint for Sird {
     }
 }
 
-impl Transport for Sird {
+impl<P> Transport for CreditTransport<P> {
     fn submit(&mut self, now: Time, message: Message, _paths: &dyn PathOracle) -> Handle {
         self.advance(now);
-        let Sird { settings, outbox, control, .. } = self;
+        let CreditTransport { settings, outbox, control, .. } = self;
         Handle(outbox.submit(&mut Step { settings, now, control }, &message).bits())
     }
 
     fn stop(&mut self, now: Time, handle: Handle) {
         self.advance(now);
-        let Sird { settings, outbox, control, .. } = self;
+        let CreditTransport { settings, outbox, control, .. } = self;
         outbox.stop(&mut Step { settings, now, control }, Key::of_bits(handle.0));
     }
 
     fn forget(&mut self, now: Time, peer: u32) {
         self.advance(now);
-        let Sird { settings, inbox, outbox, control, .. } = self;
+        let CreditTransport { settings, inbox, outbox, control, .. } = self;
         let step = &mut Step { settings, now, control };
         inbox.changed(now);
         inbox.forget(settings, peer);
@@ -456,7 +469,7 @@ impl Transport for Sird {
     #[inline]
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         self.advance(now);
-        let Sird { settings, inbox, outbox, control, .. } = self;
+        let CreditTransport { settings, inbox, outbox, control, .. } = self;
         let step = &mut Step { settings, now, control };
         let src = packet.body.src;
         let Some(glance) = Glance::at(packet.body) else { return Reply::None };
@@ -464,6 +477,7 @@ impl Transport for Sird {
         if let Some(source) = source {
             inbox.changed(now);
             let congested = match settings.signal {
+                _ if settings.law.is_some() => false,
                 NetworkSignal::Ecn => packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0,
                 // In other packets the departure time is undefined.
                 NetworkSignal::Delay if glance.is_data => {
@@ -477,6 +491,9 @@ impl Transport for Sird {
                 }
             };
             inbox.on_packet(step, source, glance.sender_congested, congested);
+            if let (Some(law), true) = (&settings.law, glance.is_data) {
+                inbox.steer(step, law, source, packet.frame);
+            }
         }
         let answer = match (Header::read(packet.body), source) {
             (Some(Header::Data(data)), Some(source)) => {
@@ -562,7 +579,32 @@ impl Transport for Sird {
     }
 }
 
-impl Sird {
+impl<P> CreditTransport<P> {
+    pub(super) fn with(
+        params: &SirdParams,
+        law: Option<TargetLaw>,
+        host: &HostContext,
+    ) -> CreditTransport<P> {
+        let pace = match params.credit_rate {
+            1.0 => host.nic_rate,
+            share => Rate::bps((host.nic_rate.as_bps() as f64 * share) as u64),
+        };
+        CreditTransport {
+            protocol: PhantomData,
+            settings: Settings { law, ..Settings::new(params, host) },
+            host: *host,
+            priorities: match params.priorities {
+                Priorities::ControlAndUnscheduled => [0, 0, host.data_priority()],
+                Priorities::Control => [0, host.data_priority(), host.data_priority()],
+                Priorities::None => [host.data_priority(); 3],
+            },
+            outbox: Outbox::default(),
+            inbox: Inbox::new(Pacer::new(pace, params.credit_pacing)),
+            control: VecDeque::new(),
+            paths: Paths::new(host),
+        }
+    }
+
     /// Handles everything that was due by `now`, each at its own time, so that results do not
     /// depend on when the driver calls.
     #[inline]
@@ -573,7 +615,7 @@ impl Sird {
     }
 
     fn catch_up(&mut self, now: Time) {
-        let Sird { settings, inbox, outbox, control, .. } = self;
+        let CreditTransport { settings, inbox, outbox, control, .. } = self;
         let step = &mut Step { settings, now, control };
         loop {
             let (theirs, ours) = (inbox.timers.next(), outbox.deadline());

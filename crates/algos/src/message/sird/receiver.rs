@@ -3,10 +3,11 @@
 
 use alloc::vec::Vec;
 
-use tidegate_core::{Application, Message, MessageId, Span, Time};
+use tidegate_core::{Application, Frame, Message, MessageId, Span, Time};
 
 use super::credit::{Bucket, Pacer};
 use super::header::{Ack, Announced, Credit, Data, Header, Request};
+use super::target::TargetLaw;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
@@ -222,6 +223,14 @@ impl Inbox {
         if core::mem::take(&mut source.silent) {
             self.outstanding += source.bucket.outstanding;
         }
+    }
+
+    /// Registers the delay of a data packet from `source`: updates the control loop of shared links
+    /// by a target delay.
+    #[inline]
+    pub(super) fn steer(&mut self, step: &Step<'_>, law: &TargetLaw, source: u32, frame: &Frame) {
+        let bucket = &mut self.sources[source as usize].bucket;
+        bucket.steer(step.settings, law, frame.wire_bytes, frame.peak_hop_delay, step.now);
     }
 
     /// Delay of a data packet beyond the fastest full packet of its sender, for this departure time

@@ -62,6 +62,7 @@ impl Inbox {
         self.book(number, wire as i64);
         self.pacer.spend(step.now, wire);
         let source = &mut self.sources[number as usize];
+        source.bucket.issued(settings, step.now);
         source.granted_bytes += wire;
         let header = Header::Credit(Credit {
             connection,

@@ -18,6 +18,7 @@ mod delivery;
 mod eligible;
 mod patience;
 mod sizes;
+mod tide;
 
 type Net = harness::Net<Sird>;
 
@@ -41,15 +42,20 @@ impl Subject for Sird {
     }
 
     fn check_quiet(&self, hosts: &[Sird], case: &str) {
-        assert!(self.inbox.is_quiet(), "{case}: a receiver has outstanding credit");
-        assert!(self.outbox.is_quiet(), "{case}: a sender has a message left");
-        assert!(self.control.is_empty(), "{case}");
-        for source in &self.inbox.sources {
+        assert_quiet(self, hosts, case);
+    }
+}
+
+/// Checks that this one of `hosts` has no message and no credit left.
+fn assert_quiet<P>(host: &CreditTransport<P>, hosts: &[CreditTransport<P>], case: &str) {
+        assert!(host.inbox.is_quiet(), "{case}: a receiver has outstanding credit");
+        assert!(host.outbox.is_quiet(), "{case}: a sender has a message left");
+        assert!(host.control.is_empty(), "{case}");
+        for source in &host.inbox.sources {
             let sender = &hosts[source.host as usize].outbox;
-            let left = sender.in_hand(self.host.host, source.granted_bytes);
+            let left = sender.in_hand(host.host.host, source.granted_bytes);
             assert_eq!(left, 0, "{case}: host {} has credit left", source.host);
         }
-    }
 }
 
 /// The next data packet of a host, skipping a request for credit.

@@ -1,0 +1,167 @@
+//! Control loop of shared links by a target delay: Poseidon's law, applied to the credit limit of a
+//! sender instead of a window. The equations and their parameters are in `tide.rs`.
+
+use tidegate_core::{Rate, Span, Time, choice, math};
+
+choice! {
+    /// Delay that is compared with the target.
+    pub enum Signal {
+        /// The largest queueing delay of a hop between switches.
+        PeakHopDelay = "peak-hop-delay",
+        /// The same, a round trip from now if it continues to grow: PowerTCP's power, as a delay.
+        Power = "power",
+    }
+}
+choice! {
+    /// When a credit limit changes.
+    pub enum Update {
+        /// With every packet, by the packet's share of a round trip.
+        EveryPacket = "every-packet",
+        /// Increases with every packet, decreases at most once a round trip: Poseidon's algorithm 1.
+        RoundTrip = "round-trip",
+    }
+}
+
+/// Parameters of the law.
+pub(crate) struct Target {
+    pub(crate) p: Span,
+    pub(crate) k: Span,
+    pub(crate) m: f64,
+    pub(crate) min_rate: Rate,
+    pub(crate) max_rate: Rate,
+    pub(crate) min_md: f64,
+    pub(crate) max_mi: f64,
+    pub(crate) signal: Signal,
+    pub(crate) update: Update,
+}
+
+/// The law of a receiver.
+#[derive(Clone, Debug)]
+pub(crate) struct TargetLaw {
+    /// T = offset − slope · ln(rate), in picoseconds.
+    offset: f64,
+    slope: f64,
+    /// A · m / p, per picosecond.
+    gain: f64,
+    min_rate: f64,
+    max_rate: f64,
+    /// In picoseconds.
+    base_rtt: f64,
+    ln_min_md: f64,
+    ln_max_mi: f64,
+    signal: Signal,
+    update: Update,
+}
+
+/// Delays of one sender's packets, in picoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delays {
+    latest: f64,
+    /// Smoothed prediction of the delay in one round trip.
+    predicted: f64,
+    at: Time,
+    decreased_at: Option<Time>,
+    /// Latest round trip from a credit to its data.
+    round_trip: f64,
+    /// A credit whose round trip is measured: bytes that return up to its data, and its time.
+    probe: Option<(i64, Time)>,
+}
+
+impl Delays {
+    /// Registers a credit, after which `outstanding` bytes are outstanding.
+    #[inline]
+    pub(super) fn issued(&mut self, outstanding: i64, now: Time) {
+        self.probe.get_or_insert((outstanding, now));
+    }
+
+    /// Registers the arrival of `wire` bytes of data.
+    #[inline]
+    pub(super) fn returned(&mut self, wire: i64, now: Time) {
+        if let Some((left, at)) = &mut self.probe {
+            *left -= wire;
+            if *left <= 0 {
+                self.round_trip = now.since(*at).as_ps() as f64;
+                self.probe = None;
+            }
+        }
+    }
+}
+
+impl TargetLaw {
+    pub(crate) fn new(target: &Target, base_rtt: Span) -> TargetLaw {
+        let [min_rate, max_rate] =
+            [target.min_rate, target.max_rate].map(|rate| rate.as_bps() as f64);
+        let (p, k) = (target.p.as_ps() as f64, target.k.as_ps() as f64);
+        let slope = p / math::ln(max_rate / min_rate);
+        TargetLaw {
+            offset: k + slope * math::ln(max_rate),
+            slope,
+            gain: target.m / slope,
+            min_rate,
+            max_rate,
+            base_rtt: base_rtt.as_ps().max(1) as f64,
+            ln_min_md: math::ln(target.min_md),
+            ln_max_mi: math::ln(target.max_mi),
+            signal: target.signal,
+            update: target.update,
+        }
+    }
+
+    /// Target in picoseconds for a sender with `bytes` of credit a round trip (Poseidon, equation
+    /// 3).
+    fn target(&self, bytes: f64, round_trip: f64) -> f64 {
+        let rate = bytes * 8e12 / round_trip;
+        self.offset - self.slope * math::ln(rate.clamp(self.min_rate, self.max_rate))
+    }
+
+    /// Delay that is compared with the target: that of the packet, or, from its delay and the
+    /// growth of the delay since the previous packet, the one in a round trip from now.
+    fn signal(&self, delays: &mut Delays, delay: f64, now: Time) -> f64 {
+        if self.signal == Signal::PeakHopDelay {
+            return delay;
+        }
+        let elapsed = now.since(delays.at).as_ps() as f64;
+        if elapsed > 0.0 {
+            let growth = (delay - delays.latest) / elapsed;
+            let power = (delay + self.base_rtt) * (1.0 + growth) - self.base_rtt;
+            let weight = (elapsed / self.base_rtt).min(1.0);
+            // After a silence of a round trip or more, the previous delay says nothing.
+            let next = if weight < 1.0 { power } else { delay };
+            delays.predicted += weight * (next - delays.predicted);
+            (delays.latest, delays.at) = (delay, now);
+        }
+        delays.predicted
+    }
+
+    /// The next credit limit of a sender with the limit `bytes`, of which a packet of `wire` bytes
+    /// has arrived that waited for `delay` at its worst hop.
+    pub(super) fn next(
+        &self,
+        delays: &mut Delays,
+        bytes: f64,
+        wire: f64,
+        delay: Span,
+        now: Time,
+    ) -> f64 {
+        let delay = self.signal(delays, delay.as_ps() as f64, now);
+        let round_trip = delays.round_trip.max(self.base_rtt);
+        let target = self.target(bytes, round_trip);
+        // ln U (Poseidon, equation 4).
+        let ln_ratio = ((target - delay) * self.gain).clamp(self.ln_min_md, self.ln_max_mi);
+        match self.update {
+            Update::EveryPacket => bytes + ln_ratio * wire.min(bytes),
+            // Poseidon, algorithm 1.
+            Update::RoundTrip if ln_ratio >= 0.0 => {
+                bytes + (math::exp(ln_ratio) - 1.0) * wire.min(bytes)
+            }
+            Update::RoundTrip => {
+                let round_trip = Span::from_ps_f64(round_trip);
+                if delays.decreased_at.is_some_and(|last| now.since(last) <= round_trip) {
+                    return bytes;
+                }
+                delays.decreased_at = Some(now);
+                bytes * math::exp(ln_ratio)
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Tide: SIRD whose shared links are regulated by Poseidon's law.
+//!
+//! SIRD's receivers schedule their own downlink, and each shares the links between switches by a
+//! credit limit for every sender, which ECN marks reduce by DCTCP's rule. That rule divides a link
+//! by luck: a flow over two congested links is marked on both and receives less than its max-min
+//! share. Poseidon divides links by a target delay that falls with the flow's own rate and that is
+//! compared with the delay of the worst hop alone. Tide uses that law for the credit limit. The
+//! receiver's own downlink is scheduled already, so its queue does not count as a hop.
+//!
+//! Protocol of this project; no publication describes it. SIRD: `sird/mod.rs`. Poseidon:
+//! `cc/poseidon.rs`.
+//!
+//! # Equations
+//!
+//! With the credit limit `b` of a sender, the round trip `θ` from a credit to its data, the largest
+//! queueing delay `D` of a hop between switches that a data packet of `s` bytes has recorded, the
+//! rate `x = b / θ`, clamped to \[min_rate, max_rate\], and `A = ln(max_rate / min_rate)`:
+//!
+//! * target (Poseidon, equation 3): `T(x) = p · ln(max_rate / x) / A + k`
+//! * every data packet: `b ← b + s · ln U` with `ln U = (T(x) − D) · A · m / p` (equation 4), where
+//!   `U` is clamped to \[min_md, max_mi\], and `b` to \[network_floor, one BDP\]
+//!
+//! Packets of `b` bytes arrive in a round trip, so this is the fluid model `b' = b · ln U / θ`
+//! (`tidegate_fluid::Targets`). Increases and decreases have the same weight: a sprayed flow reacts
+//! to the mean over its paths, not to the worst of them.
+//!
+//! The receiver measures `θ` with one credit at a time, as the time until the bytes that were
+//! outstanding after the credit have arrived. It includes the queue of the receiver's own downlink,
+//! which `D` does not: without it, a flow that waits there, too, would appear faster than it is and
+//! get 0.76 of its share on Poseidon's two hops instead of 0.97.
+//!
+//! # Equilibrium and stability
+//!
+//! All flows whose worst hop is the same link have `T(x) = D`, hence the same rate. A flow over
+//! several links obeys the hop with the largest delay, which is the hop where its rate is lowest:
+//! rates are max-min fair. `D` is `T(fair share)`.
+//!
+//! The receiver reads `D` without an echo: one credit and one data packet close the loop, with a
+//! delay of `θ`. Limits are windows, so the queue follows them at once, and near the equilibrium `D'
+//! = −g · D(t − θ)` with `g = A · m / p`: no oscillation for `g · θ < 1/e`, stable for `g · θ <
+//! π/2`. The ratio of two rates converges by `exp(−m)` in the logarithm per round trip. The default
+//! `g` is 1/15 µs: without oscillation up to a round trip of 5.5 µs, stable up to 23 µs. For a
+//! longer one, increase `p`.
+//!
+//! Old feedback: credit that is outstanding cannot be revoked. A lower limit takes effect when data
+//! has returned the credit above it, which takes one round trip.
+//!
+//! # Variants
+//!
+//! * `signal = "power"`: `(D + τ)(1 + D') − τ` replaces `D`, smoothed over the base RTT `τ`:
+//!   PowerTCP's normalised power, as a delay. This is the delay in one round trip if its growth
+//!   continues.
+//! * `update = "round-trip"`: Poseidon's algorithm 1. Increases add `(U − 1) · s`, and decreases
+//!   multiply by `U` at most once a round trip.
+//!
+//! # Network requirements
+//!
+//! Two bytes in a data packet, which switches raise to their own queueing delay at ports that lead
+//! to switches; per-packet spraying; two priorities if available. If another protocol in the fabric
+//! needs this telemetry at all ports, the receiver's downlink counts as a hop as well.
+//!
+//! # Limits
+//!
+//! A sender with a limit below one packet may still have one packet outstanding, as under SIRD. So
+//! `n` senders keep at least `n` packets on a link, and `D` does not fall below the time that these
+//! need. `max_rate` is one value for a fabric, at least its fastest NIC.
+
+use tidegate_core::{
+    Dash, Endpoint, Extent, FabricProperties, FabricRequirements, HostContext, Marker, PacketSizes,
+    ProtocolInfo, Rate, Span, Telemetry, TelemetryBytes, fabric::Routing,
+};
+
+pub use super::sird::target::{Signal, Update};
+use super::sird::header::Header;
+use super::sird::target::{Target, TargetLaw};
+use super::sird::{CreditTransport, NetworkSignal, Policy, Priorities, SirdParams, credit_params};
+
+/// Bytes of telemetry in a data packet.
+const TELEMETRY: u16 = 2;
+
+credit_params! {
+    /// Parameters of Tide.
+    pub struct TideParams {
+        /// Range of the target: the slowest flow's target minus the fastest flow's.
+        p: Span = Span::us(9), within Span::ns(100) => Span::ms(100), "our choice";
+        /// Target of the fastest flow.
+        k: Span = Span::us(1), within Span::ns(1) => Span::ms(10), "our choice";
+        /// Exponent of the update: with 1, one round trip reaches the rate whose target equals the
+        /// delay.
+        m: f64 = 0.1, in 0.001..=2.0, "our choice";
+        /// Rate whose target is p + k. Slower flows have the same target.
+        min_rate: Rate = Rate::gbps(1), within Rate::mbps(1) => Rate::gbps(1), "our choice";
+        /// Rate whose target is k: one value for a fabric, at least its fastest NIC.
+        max_rate: Rate = Rate::gbps(400), within Rate::gbps(2) => Rate::gbps(10_000),
+            "our choice";
+        /// Smallest factor of one round trip's decrease.
+        min_md: f64 = 0.5, in 0.01..=0.99, "our choice: Poseidon's";
+        /// Largest factor of one round trip's increase.
+        max_mi: f64 = 2.5, in 1.01..=100.0, "our choice: Poseidon's";
+        /// Delay that is compared with the target.
+        signal: Signal = Signal::PeakHopDelay, "our choice";
+        /// When a credit limit changes.
+        update: Update = Update::EveryPacket, "our choice";
+    }
+}
+
+/// Tide.
+#[derive(Debug)]
+pub enum TargetDelay {}
+
+/// The Tide transport of one host.
+pub type Tide = CreditTransport<TargetDelay>;
+
+impl Endpoint for Tide {
+    const INFO: ProtocolInfo = ProtocolInfo {
+        name: "tide",
+        title: "Tide",
+        citation: "this project; no publication describes it",
+        summary: "SIRD whose shared links are regulated by Poseidon's target delay.",
+        color: "#e7298a",
+        marker: Marker::Circle,
+        dash: Dash::Dotted,
+        telemetry_bytes: TelemetryBytes { fixed: TELEMETRY, per_hop: 0 },
+        echo_bytes: TelemetryBytes::NONE,
+    };
+    type Params = TideParams;
+    type Header = Header;
+
+    fn new(params: &TideParams, host: &HostContext) -> Tide {
+        let law = TargetLaw::new(&params.target(), host.fabric_base_rtt);
+        CreditTransport::with(&params.credit(), Some(law), host)
+    }
+
+    fn sizes(params: &TideParams) -> PacketSizes {
+        PacketSizes::new(params.header_bytes, params.control_bytes)
+    }
+
+    fn requirements(params: &TideParams, _fabric: &FabricProperties) -> FabricRequirements {
+        FabricRequirements {
+            telemetry: Telemetry { core_only: true, ..Telemetry::PEAK },
+            classes: (params.priorities != Priorities::None).into(),
+            routing: Routing::Spray,
+            ..FabricRequirements::NONE
+        }
+    }
+}
+
+impl TideParams {
+    /// Parameters of the control loop of shared links.
+    pub(super) fn target(&self) -> Target {
+        Target {
+            p: self.p,
+            k: self.k,
+            m: self.m,
+            min_rate: self.min_rate,
+            max_rate: self.max_rate,
+            min_md: self.min_md,
+            max_mi: self.max_mi,
+            signal: self.signal,
+            update: self.update,
+        }
+    }
+
+    /// Parameters of everything else.
+    fn credit(&self) -> SirdParams {
+    SirdParams {
+        budget: self.budget,
+        unscheduled_threshold: self.unscheduled_threshold,
+        sender_threshold: self.sender_threshold,
+        gain: self.gain,
+        sender_floor: self.sender_floor,
+        network_floor: self.network_floor,
+        fair_share: self.fair_share,
+        receiver_policy: self.receiver_policy,
+        sender_policy: self.sender_policy,
+        credit_pacing: self.credit_pacing,
+        credit_rate: self.credit_rate,
+        priorities: self.priorities,
+        network_signal: NetworkSignal::PeakHopDelay,
+        resend_timeout: self.resend_timeout,
+        // Telemetry is part of the packet.
+        header_bytes: self.header_bytes + TELEMETRY as u64,
+        control_bytes: self.control_bytes,
+        ..SirdParams::default()
+    }
+    }
+}

@@ -1,0 +1,125 @@
+//! Tide's shares and queues on links between switches, beside the fluid model of its law and beside
+//! SIRD.
+
+use crate::common::*;
+use tidegate_algos::Stack;
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Routing, Stamping};
+use tidegate_core::params::Value;
+use tidegate_core::{Extent, Rate, Span, Time};
+use tidegate_fluid::{Bottleneck, Feedback, Targets};
+use tidegate_sim::{LinkRecord, Outcome, Setup};
+
+const RATE: Rate = Rate::gbps(100);
+const MTU: u32 = 1458;
+
+/// Telemetry and marks, as the two protocols need them.
+fn equip(fabric: &mut Fabric, stamping: Stamping) {
+    for switch in &mut fabric.switches {
+        switch.telemetry = stamping;
+        switch.ecn = Some(Ecn {
+            min_bytes: 125e3,
+            max_bytes: 125e3,
+            max_probability: 1.0,
+            at: MarkAt::Enqueue,
+            core_only: true,
+            per: None,
+        });
+    }
+}
+
+/// Permanent flows between these hosts of racks of twenty with one spine.
+fn racks(stack: Stack, pairs: &[(u32, u32)], delay: Span) -> Setup {
+    let mut fabric = leaf_spine(3, 20, 1, RATE, RATE, delay, MTU);
+    equip(&mut fabric, Stamping::Core);
+    let flows =
+        pairs.iter().zip(0..).map(|(&(a, b), i)| unlimited(a, b, Time::ns(1_370 * i))).collect();
+    let mut setup = setup(fabric, stack, flows, Time::ms(12));
+    setup.warmup = Time::ms(4);
+    setup.routing = Routing::Spray;
+    setup
+}
+
+/// The link from one switch to another.
+fn between(outcome: &Outcome, from: u32, to: u32) -> &LinkRecord {
+    let ends = (Node::Switch(from), Node::Switch(to));
+    outcome.links.iter().find(|link| (link.from, link.to) == ends).unwrap()
+}
+
+#[test]
+fn flows_over_one_link_rest_where_the_fluid_does() {
+    for (flows, delay_ns) in [(2, 500), (4, 500), (16, 500), (4, 1_000)] {
+        let pairs: Vec<_> = (0..flows).map(|i| (i, 20 + i)).collect();
+        let setup = racks(stack("tide"), &pairs, Span::ns(delay_ns));
+        let (finished, outcome) = run(setup, ());
+        let base_rtt_us = delay_ns as f64 * 8e-3;
+        let model = Targets {
+            link: Bottleneck { gbps: 100.0, base_rtt_us },
+            p_us: 9.0,
+            k_us: 1.0,
+            m: 0.1,
+            rates_gbps: (1.0, 400.0),
+            feedback: Feedback::Delayed { forward_us: base_rtt_us / 4.0 },
+        };
+        let core = between(&outcome, 0, 3);
+        let queue = core.queue_bytes.mean / 1e3;
+        let expected = model.equilibrium_kb(f64::from(flows));
+        let used = core.wire_bytes as f64 / RATE.bytes_in(Span::ms(8)) as f64;
+        let jain = jain(&goodputs(&finished, &outcome));
+        let case = format!(
+            "{flows} flows, {base_rtt_us} us: {queue:.1} KB for {expected:.1}, {used:.4} of the \
+             link, Jain {jain:.4}"
+        );
+        println!("{case}");
+        assert!((queue / expected - 1.0).abs() < 0.1, "{case}");
+        assert!(used > 0.99 && jain > 0.995, "{case}");
+    }
+}
+
+/// Goodput of the first flow, over two congested hops, as a part of its max-min share. `one` and
+/// `two` flows of other hosts cross one of the two hops each.
+fn victim(protocol: &str, (one, two): (u32, u32)) -> f64 {
+    let mut pairs = vec![(0, 40)];
+    pairs.extend((1..=one).map(|i| (i, 20 + i)));
+    pairs.extend((1..=two).map(|i| (30 + i, 40 + i)));
+    let (finished, outcome) = run(racks(stack(protocol), &pairs, Span::ns(500)), ());
+    let payload = 100e9 * f64::from(MTU) / f64::from(MTU + 82);
+    goodputs(&finished, &outcome)[0] * f64::from(one.max(two) + 1) / payload
+}
+
+#[test]
+fn flow_over_two_congested_hops_gets_its_share() {
+    for others in [(2, 2), (9, 2), (2, 9), (9, 9)] {
+        let [tide, sird] = ["tide", "sird"].map(|protocol| victim(protocol, others));
+        println!("{others:?}: {tide:.3} of the share, SIRD {sird:.3}");
+        // With nine others on both hops, a packet time is 0.08 of p/A, and the larger of two queues
+        // that vary by packets is longer than either: 0.88.
+        let least = if others == (9, 9) { 0.85 } else { 0.93 };
+        assert!((least..1.07).contains(&tide), "{others:?}: {tide}");
+        // The control: equal queues on both hops mark the flow twice as often.
+        if others.0 == others.1 {
+            assert!(sird < 0.8, "{others:?}: SIRD {sird}");
+        }
+    }
+}
+
+/// The receiver schedules its own downlink: a queue of two BDPs there, which the budget allows, is
+/// no congestion of the network. Stamped, it would be: four flows rest at T(25 Gbit/s).
+#[test]
+fn queue_of_the_downlink_does_not_count() {
+    let queue = |stamping| {
+        let mut stack = stack("tide");
+        stack.set("budget", Value::Extent(Extent::Bdp(3.0))).unwrap();
+        stack.set("credit_pacing", Value::Flag(false)).unwrap();
+        let mut setup = racks(stack, &[(21, 20), (22, 20), (23, 20), (24, 20)], Span::ns(500));
+        equip(&mut setup.fabric, stamping);
+        let bdp = 50e3;
+        setup.bdp_bytes = Some(bdp);
+        let (_, outcome) = run(setup, ());
+        let to_host = |link: &&LinkRecord| link.to == Node::Host(20);
+        outcome.links.iter().find(to_host).unwrap().queue_bytes.mean / bdp
+    };
+    let (core, all) = (queue(Stamping::Core), queue(Stamping::All));
+    println!("{core:.3} BDP queued at the downlink, {all:.3} if it is stamped");
+    assert!((2.0..2.7).contains(&core), "{core}");
+    assert!((all * 50e3 / 64.6e3 - 1.0).abs() < 0.1, "{all}");
+}
