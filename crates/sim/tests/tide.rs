@@ -47,17 +47,17 @@ fn between(outcome: &Outcome, from: u32, to: u32) -> &LinkRecord {
 
 #[test]
 fn flows_over_one_link_rest_where_the_fluid_does() {
-    for (flows, delay_ns) in [(2, 500), (4, 500), (16, 500), (4, 1_000)] {
+    for (flows, delay_ns) in [(2, 1_000), (4, 500), (16, 500), (4, 1_000)] {
         let pairs: Vec<_> = (0..flows).map(|i| (i, 20 + i)).collect();
         let setup = racks(stack("tide"), &pairs, Span::ns(delay_ns));
         let (finished, outcome) = run(setup, ());
         let base_rtt_us = delay_ns as f64 * 8e-3;
         let model = Targets {
             link: Bottleneck { gbps: 100.0, base_rtt_us },
-            p_us: 9.0,
+            p_us: 12.5,
             k_us: 1.0,
             m: 0.1,
-            rates_gbps: (1.0, 400.0),
+            rates_gbps: (0.1, 400.0),
             feedback: Feedback::Delayed { forward_us: base_rtt_us / 4.0 },
         };
         let core = between(&outcome, 0, 3);
@@ -91,10 +91,7 @@ fn flow_over_two_congested_hops_gets_its_share() {
     for others in [(2, 2), (9, 2), (2, 9), (9, 9)] {
         let [tide, sird] = ["tide", "sird"].map(|protocol| victim(protocol, others));
         println!("{others:?}: {tide:.3} of the share, SIRD {sird:.3}");
-        // With nine others on both hops, a packet time is 0.08 of p/A, and the larger of two queues
-        // that vary by packets is longer than either: 0.88.
-        let least = if others == (9, 9) { 0.85 } else { 0.93 };
-        assert!((least..1.07).contains(&tide), "{others:?}: {tide}");
+        assert!((0.93..1.07).contains(&tide), "{others:?}: {tide}");
         // The control: equal queues on both hops mark the flow twice as often.
         if others.0 == others.1 {
             assert!(sird < 0.8, "{others:?}: SIRD {sird}");

@@ -13,34 +13,41 @@
 //! # Equations
 //!
 //! With the credit limit `b` of a sender, the round trip `θ` from a credit to its data, the largest
-//! queueing delay `D` of a hop between switches that a data packet of `s` bytes has recorded, the
-//! rate `x = b / θ`, clamped to \[min_rate, max_rate\], and `A = ln(max_rate / min_rate)`:
+//! queueing delay `D` of a hop between switches that a scheduled data packet of `s` bytes has
+//! recorded, the rate `x = b / θ`, clamped to \[min_rate, max_rate\], and `A = ln(max_rate /
+//! min_rate)`:
 //!
 //! * target (Poseidon, equation 3): `T(x) = p · ln(max_rate / x) / A + k`
-//! * every data packet: `b ← b + s · ln U` with `ln U = (T(x) − D) · A · m / p` (equation 4), where
-//!   `U` is clamped to \[min_md, max_mi\], and `b` to \[network_floor, one BDP\]
+//! * every scheduled data packet: `b ← b + s · ln U` with `ln U = (T(x) − D) · A · m / p` (equation
+//!   4), where `U` is clamped to \[min_md, max_mi\], and `b` to \[network_floor, BDP + 2 (p + k) ·
+//!   NIC rate\]: what an empty path and the longest queues of two hops hold
+//! * budget: `D / θ` of a sender's outstanding credit is on links between switches, and does not
+//!   count against the receiver's `B`
 //!
-//! Packets of `b` bytes arrive in a round trip, so this is the fluid model `b' = b · ln U / θ`
-//! (`tidegate_fluid::Targets`). Increases and decreases have the same weight: a sprayed flow reacts
-//! to the mean over its paths, not to the worst of them.
+//! While the limit is what limits the sender, about `b` bytes arrive in a round trip, so this is
+//! the fluid model `b' = b · ln U / θ` (`tidegate_fluid::Targets`). Increases and decreases have
+//! the same weight: a sprayed flow reacts to the mean over its paths, not to the worst of them.
 //!
-//! The receiver measures `θ` with one credit at a time, as the time until the bytes that were
-//! outstanding after the credit have arrived. It includes the queue of the receiver's own downlink,
-//! which `D` does not: without it, a flow that waits there, too, would appear faster than it is and
-//! get 0.76 of its share on Poseidon's two hops instead of 0.97.
+//! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
+//! outstanding. It includes the queue of the receiver's own downlink, which `D` does not: with `τ +
+//! D` instead, a flow that waits there, too, appears faster than it is and gets 0.76 of its share on
+//! Poseidon's two hops.
+//!
+//! Unscheduled packets overtake others, so their delays are not those of a queue, and do not count.
 //!
 //! # Equilibrium and stability
 //!
-//! All flows whose worst hop is the same link have `T(x) = D`, hence the same rate. A flow over
-//! several links obeys the hop with the largest delay, which is the hop where its rate is lowest:
-//! rates are max-min fair. `D` is `T(fair share)`.
+//! Pairs of hosts that only links between switches limit, and whose worst hop is the same link, have
+//! `T(x) = D`, hence the same rate. A pair over several such links obeys the hop with the largest
+//! delay, where its rate is lowest: these rates are max-min fair, and `D` is `T(fair share)`. Queues
+//! vary by packets, and the largest of several varying delays is longer than each, so a flow over
+//! several equal hops gets less: see Limits.
 //!
 //! The receiver reads `D` without an echo: one credit and one data packet close the loop, with a
 //! delay of `θ`. Limits are windows, so the queue follows them at once, and near the equilibrium `D'
 //! = −g · D(t − θ)` with `g = A · m / p`: no oscillation for `g · θ < 1/e`, stable for `g · θ <
 //! π/2`. The ratio of two rates converges by `exp(−m)` in the logarithm per round trip. The default
-//! `g` is 1/15 µs: without oscillation up to a round trip of 5.5 µs, stable up to 23 µs. For a
-//! longer one, increase `p`.
+//! `g` is 1/15 µs, so `θ`, which includes `D`, may be up to 23 µs. For longer ones, increase `p`.
 //!
 //! Old feedback: credit that is outstanding cannot be revoked. A lower limit takes effect when data
 //! has returned the credit above it, which takes one round trip.
@@ -61,17 +68,25 @@
 //!
 //! # Limits
 //!
-//! A sender with a limit below one packet may still have one packet outstanding, as under SIRD. So
-//! `n` senders keep at least `n` packets on a link, and `D` does not fall below the time that these
-//! need. `max_rate` is one value for a fabric, at least its fastest NIC.
+//! * A sender with a limit below one packet may still have one packet outstanding, and
+//!   `network_floor` is a part of the receiver's BDP. So `n` senders keep at least `n` times the
+//!   larger of both on a link, and `D` does not fall below the time that these bytes need.
+//! * Rates below `min_rate` have equal targets and need not converge.
+//! * Senders' own links remain under SIRD's rule, and receivers serve the shortest message first.
+//! * `max_rate` is one value for a fabric, at least its fastest NIC.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use tidegate_core::{
-    Dash, Endpoint, Extent, FabricProperties, FabricRequirements, HostContext, Marker, PacketSizes,
-    ProtocolInfo, Rate, Span, Telemetry, TelemetryBytes, fabric::Routing,
+    Dash, Endpoint, Extent, FabricProperties, FabricRequirements, HostContext, Marker,
+    OperatingPoint, PacketSizes, Path, ProtocolInfo, Rate, Span, Telemetry, TelemetryBytes,
+    fabric::Routing, math,
 };
 
-pub use super::sird::target::{Signal, Update};
 use super::sird::header::Header;
+pub use super::sird::target::{Signal, Update};
 use super::sird::target::{Target, TargetLaw};
 use super::sird::{CreditTransport, NetworkSignal, Policy, Priorities, SirdParams, credit_params};
 
@@ -82,20 +97,21 @@ credit_params! {
     /// Parameters of Tide.
     pub struct TideParams {
         /// Range of the target: the slowest flow's target minus the fastest flow's.
-        p: Span = Span::us(9), within Span::ns(100) => Span::ms(100), "our choice";
+        p: Span = Span::ns(12_500), within Span::ns(100) => Span::ms(100), "our choice";
         /// Target of the fastest flow.
         k: Span = Span::us(1), within Span::ns(1) => Span::ms(10), "our choice";
-        /// Exponent of the update: with 1, one round trip reaches the rate whose target equals the
-        /// delay.
+        /// Speed of the update: a round trip covers `1 − exp(−m)` of the logarithmic distance to the
+        /// rate whose target equals the delay.
         m: f64 = 0.1, in 0.001..=2.0, "our choice";
         /// Rate whose target is p + k. Slower flows have the same target.
-        min_rate: Rate = Rate::gbps(1), within Rate::mbps(1) => Rate::gbps(1), "our choice";
+        min_rate: Rate = Rate::mbps(100), within Rate::mbps(1) => Rate::gbps(1),
+            "our choice";
         /// Rate whose target is k: one value for a fabric, at least its fastest NIC.
         max_rate: Rate = Rate::gbps(400), within Rate::gbps(2) => Rate::gbps(10_000),
             "our choice";
-        /// Smallest factor of one round trip's decrease.
+        /// Smallest `U` (module text): the logarithm bounds the decrease by a packet.
         min_md: f64 = 0.5, in 0.01..=0.99, "our choice: Poseidon's";
-        /// Largest factor of one round trip's increase.
+        /// Largest `U`: the logarithm bounds the increase by a packet.
         max_mi: f64 = 2.5, in 1.01..=100.0, "our choice: Poseidon's";
         /// Delay that is compared with the target.
         signal: Signal = Signal::PeakHopDelay, "our choice";
@@ -127,7 +143,7 @@ impl Endpoint for Tide {
     type Header = Header;
 
     fn new(params: &TideParams, host: &HostContext) -> Tide {
-        let law = TargetLaw::new(&params.target(), host.fabric_base_rtt);
+        let law = TargetLaw::new(&params.target(), host.bdp_bytes, host.nic_rate);
         CreditTransport::with(&params.credit(), Some(law), host)
     }
 
@@ -143,9 +159,56 @@ impl Endpoint for Tide {
             ..FabricRequirements::NONE
         }
     }
+
+    fn operating_point(params: &TideParams, path: &Path, rate_bps: f64) -> OperatingPoint {
+        OperatingPoint {
+            domain_warnings: domain_warning(params, path, rate_bps).into_iter().collect(),
+            ..OperatingPoint::DEFAULT
+        }
+    }
+}
+
+/// Reason why these parameters do not suit the path, if any.
+fn domain_warning(params: &TideParams, path: &Path, rate_bps: f64) -> Option<String> {
+    let slope = params.slope_us();
+    let packet = path.bottleneck_rate.serialise(path.full_wire_bytes as u64).as_us_f64();
+    let law = TargetLaw::new(&params.target(), path.bdp_bytes, path.nic_rate);
+    let round_trip = path.base_rtt.as_us_f64() + law.target_at(rate_bps) * 1e-6;
+    let stable = core::f64::consts::FRAC_PI_2 * slope / params.m;
+    let mut reasons = Vec::new();
+    if packet > 0.1 * slope {
+        let bound = 0.1 * slope;
+        reasons.push(format!(
+            "a full packet takes {packet:.3} us on the slowest link, above 0.1 p/A = {bound:.3} us"
+        ));
+    }
+    if round_trip > stable {
+        reasons.push(format!(
+            "base RTT and target delay are {round_trip:.1} us, above {stable:.1} us, up to which \
+             shares of links between switches are stable"
+        ));
+    }
+    if !reasons.is_empty() {
+        let scale = (packet / (0.1 * slope)).max(round_trip / stable);
+        reasons.push(format!("multiply p by {scale:.1}"));
+    }
+    if path.nic_rate > params.max_rate {
+        let (nic, max) = (path.nic_rate, params.max_rate);
+        reasons.push(format!(
+            "the NIC's {nic} is above max_rate = {max}, where all targets are equal: set max_rate \
+             to at least the NIC's rate"
+        ));
+    }
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 impl TideParams {
+    /// p / A in microseconds: increase of the target if the rate falls by a factor of e.
+    fn slope_us(&self) -> f64 {
+        let range = self.max_rate.as_bps() as f64 / self.min_rate.as_bps() as f64;
+        self.p.as_us_f64() / math::ln(range)
+    }
+
     /// Parameters of the control loop of shared links.
     pub(super) fn target(&self) -> Target {
         Target {
@@ -163,25 +226,25 @@ impl TideParams {
 
     /// Parameters of everything else.
     fn credit(&self) -> SirdParams {
-    SirdParams {
-        budget: self.budget,
-        unscheduled_threshold: self.unscheduled_threshold,
-        sender_threshold: self.sender_threshold,
-        gain: self.gain,
-        sender_floor: self.sender_floor,
-        network_floor: self.network_floor,
-        fair_share: self.fair_share,
-        receiver_policy: self.receiver_policy,
-        sender_policy: self.sender_policy,
-        credit_pacing: self.credit_pacing,
-        credit_rate: self.credit_rate,
-        priorities: self.priorities,
-        network_signal: NetworkSignal::PeakHopDelay,
-        resend_timeout: self.resend_timeout,
-        // Telemetry is part of the packet.
-        header_bytes: self.header_bytes + TELEMETRY as u64,
-        control_bytes: self.control_bytes,
-        ..SirdParams::default()
-    }
+        SirdParams {
+            budget: self.budget,
+            unscheduled_threshold: self.unscheduled_threshold,
+            sender_threshold: self.sender_threshold,
+            gain: self.gain,
+            sender_floor: self.sender_floor,
+            network_floor: self.network_floor,
+            fair_share: self.fair_share,
+            receiver_policy: self.receiver_policy,
+            sender_policy: self.sender_policy,
+            credit_pacing: self.credit_pacing,
+            credit_rate: self.credit_rate,
+            priorities: self.priorities,
+            network_signal: NetworkSignal::PeakHopDelay,
+            resend_timeout: self.resend_timeout,
+            // Telemetry is part of the packet.
+            header_bytes: self.header_bytes + TELEMETRY as u64,
+            control_bytes: self.control_bytes,
+            ..SirdParams::default()
+        }
     }
 }

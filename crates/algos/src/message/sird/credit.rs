@@ -3,7 +3,7 @@
 use tidegate_core::{Rate, Span, Time};
 
 use super::Settings;
-use super::target::{Delays, TargetLaw};
+use super::target::{Arrival, Delays, LEAST_LIMIT, TargetLaw};
 
 /// Wire bytes by which the credit pacer may be ahead: one and a half times what a link drains
 /// between two polls of the authors' simulator (3 ns at 1 Tbit/s, proportionally longer on slower
@@ -87,7 +87,8 @@ impl Loop {
             self.since_cut = 0;
             self.cut_after = (1.5 * bucket / settings.full as f64) as u32;
         }
-        self.bytes = bytes.clamp(self.floor, settings.bdp as f64);
+        let most = settings.law.as_ref().map_or(settings.bdp as f64, |law| law.most);
+        self.bytes = bytes.clamp(self.floor, most);
     }
 }
 
@@ -98,7 +99,10 @@ pub(super) struct Bucket {
     pub(super) outstanding: i64,
     sender: Loop,
     network: Loop,
-    delays: Delays,
+    pub(super) delays: Delays,
+    /// Part of the outstanding bytes that waits at links between switches, which the law of a
+    /// target delay bounds.
+    pub(super) waiting: i64,
     /// Packets since the last update of the averages, and the number required for the next.
     seen: u32,
     update_after: u32,
@@ -106,11 +110,16 @@ pub(super) struct Bucket {
 
 impl Bucket {
     pub(super) fn new(settings: &Settings) -> Bucket {
+        let mut network = Loop::new(settings, settings.network_floor);
+        if settings.law.is_some() {
+            network.floor = network.floor.max(LEAST_LIMIT);
+        }
         Bucket {
             outstanding: 0,
             sender: Loop::new(settings, settings.sender_floor),
-            network: Loop::new(settings, settings.network_floor),
+            network,
             delays: Delays::default(),
+            waiting: 0,
             seen: 0,
             update_after: 1,
         }
@@ -122,28 +131,29 @@ impl Bucket {
         self.sender.bytes.min(self.network.bytes)
     }
 
-    /// Registers a data packet of `wire` bytes that waited for `delay` at its worst hop, under the
-    /// law of a target delay.
+    /// Registers a scheduled data packet, under the law of a target delay. Returns the change of
+    /// the bytes that wait between switches.
     #[inline]
-    pub(super) fn steer(
-        &mut self,
-        settings: &Settings,
-        law: &TargetLaw,
-        wire: u16,
-        delay: Span,
-        now: Time,
-    ) {
-        self.delays.returned(wire as i64, now);
+    pub(super) fn steer(&mut self, law: &TargetLaw, wire: u16, delay: Span, now: Time) -> i64 {
+        let arrival = Arrival { wire: wire as f64, delay, outstanding: self.outstanding, now };
         let network = &mut self.network;
-        let bytes = law.next(&mut self.delays, network.bytes, wire as f64, delay, now);
-        network.bytes = bytes.clamp(network.floor, settings.bdp as f64);
+        let (bytes, waited) = law.next(&mut self.delays, network.bytes, arrival);
+        network.bytes = bytes.clamp(network.floor, law.most);
+        self.set_waiting((self.outstanding.max(0) as f64 * waited) as i64)
     }
 
-    /// Registers that credit has been issued.
+    /// Sets the bytes that wait between switches, of those that are outstanding. Returns the
+    /// change.
     #[inline]
-    pub(super) fn issued(&mut self, settings: &Settings, now: Time) {
+    pub(super) fn set_waiting(&mut self, bytes: i64) -> i64 {
+        bytes - core::mem::replace(&mut self.waiting, bytes)
+    }
+
+    /// Registers that credit for `wire` bytes has been issued.
+    #[inline]
+    pub(super) fn issued(&mut self, settings: &Settings, wire: u64, now: Time) {
         if settings.law.is_some() {
-            self.delays.issued(self.outstanding, now);
+            self.delays.issued(wire as i64, self.outstanding, now);
         }
     }
 
@@ -171,9 +181,13 @@ impl Bucket {
 
     /// Whether credit for `wire` more bytes may be issued. The bucket is compared before the
     /// addition, so the outstanding credit can exceed it by one packet, but never the limit of a
-    /// sender.
+    /// sender. Under the law of a target delay, whose limits are rates, the outstanding credit is
+    /// the number of packets nearest to the bucket, and at least one.
     #[inline]
     pub(super) fn admits(&self, settings: &Settings, wire: i64) -> bool {
+        if settings.law.is_some() {
+            return self.outstanding <= 0 || (self.outstanding + wire / 2) as f64 <= self.bytes();
+        }
         self.outstanding + wire <= settings.most && self.outstanding as f64 <= self.bytes()
     }
 

@@ -165,58 +165,63 @@ choice! {
         None = "none",
     }
 }
-/// Parameters of a protocol on this transport: `own` ones of its control of shared links among those
-/// of the transport.
+/// Parameters of a protocol on this transport: `own` ones of its control of shared links among
+/// those of the transport.
 macro_rules! credit_params {
     ($(#[$doc:meta])* pub struct $name:ident { $($own:tt)* }) => {
         tidegate_core::params! {
             $(#[$doc])*
             pub struct $name {
-                /// Credit that a receiver may have outstanding (B). Less than a BDP does not fill the link.
-                budget: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, \
-                    table 2";
+                /// Credit that a receiver may have outstanding (B). Less than a BDP does not fill
+                /// the link.
+                budget: Extent = Extent::Bdp(1.5),
+                    within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
                 /// Largest message, in bytes on the wire, that starts without credit (UnschT).
                 unscheduled_threshold: Extent = Extent::Bdp(1.0),
                     within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
-                /// Unused credit from which a sender is congested (SThr); under `paper` at least two
-                /// packets; a very large value disables the signal, and slow senders then hold credit that
-                /// others could use.
+                /// Unused credit from which a sender is congested (SThr); at least two packets,
+                /// except under the rules of the published code. A very large value disables the
+                /// signal, and slow senders then hold credit that others could use.
                 sender_threshold: Extent = Extent::Bdp(0.5),
                     within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
-                /// Weight of the latest share of marked packets in its moving average, in both loops; 0
-                /// disables both loops.
+                /// Weight of the latest share of marked packets in its moving average, in each loop
+                /// that reacts to marks; 0 disables these loops.
                 gain: f64 = 0.08, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
                 /// Smallest bucket of a congested sender, in BDP; 1: it never shrinks.
-                sender_floor: f64 = 0.1, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
+                sender_floor: f64 = 0.1, in 0.0..=1.0,
+                    "authors' simulator, large-scale-common.default";
                 /// Smallest bucket of a sender behind a congested network, in BDP.
-                network_floor: f64 = 0.03, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
-                /// Share of a sender's link that its receivers get round-robin; the rest goes to the
-                /// shortest message.
+                network_floor: f64 = 0.03, in 0.0..=1.0,
+                    "authors' simulator, large-scale-common.default";
+                /// Share of a sender's link that its receivers get round-robin; the rest goes to
+                /// the shortest message.
                 fair_share: f64 = 0.5, in 0.0..=1.0, "paper, section 5.4";
                 /// Order in which a receiver issues credit: shortest message first, round-robin, in
                 /// proportion to weights, or largest weight first and then shortest.
                 receiver_policy: Policy = Policy::Srpt, "paper, sections 4.5 and 5.1";
-                /// Order in which a sender sends packets, except for the round-robin share of `fair_share`.
+                /// Order in which a sender sends packets, except for the round-robin share of
+                /// `fair_share`.
                 sender_policy: Policy = Policy::Srpt, "paper, sections 4.5 and 5.1";
                 /// Whether credits are spaced like the data that they allow.
                 credit_pacing: bool = true, "paper, section 4.5";
-                /// Share of the link that paced credits allow. At 1, nothing drains the queue of other
-                /// packets (requests, unscheduled data) at a busy downlink, so it grows to the limit of the
-                /// budget.
-                credit_rate: f64 = 1.0, in 0.1..=1.0, "authors' simulator, r2p2-cc-hybrid.cc";
+                /// Share of the link that paced credits allow. At 1, nothing drains the queue of
+                /// other packets (requests, unscheduled data) at a busy downlink, so it grows to
+                /// the limit of the budget.
+                credit_rate: f64 = 1.0, in 0.1..=1.0,
+                    "authors' simulator, r2p2-cc-hybrid.cc";
                 /// Packets above the priority of data, if there are two priorities.
                 priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
                 $($own)*
                 /// Time without a response after which packets count as lost.
-                resend_timeout: Span = Span::ms(1), within Span::us(10) => Span::s(1), "our choice: far \
-                    above any round trip";
+                resend_timeout: Span = Span::ms(1), within Span::us(10) => Span::s(1),
+                    "our choice: far above any round trip";
                 /// Headers and gap of a data packet in bytes.
                 header_bytes: u64 = 80, later = true, in 20..=1000, "authors' simulator: \
                     60, and 20 of preamble and gap";
-                /// Size of a packet without payload on the wire in bytes. If it is below 84, data packets
-                /// are padded to this size only.
-                control_bytes: u64 = 84, later = true, in 20..=1000, "Ethernet's smallest frame, with \
-                    preamble and gap";
+                /// Size of a packet without payload on the wire in bytes. If it is below 84, data
+                /// packets are padded to this size only.
+                control_bytes: u64 = 84, later = true, in 20..=1000,
+                    "Ethernet's smallest frame, with preamble and gap";
             }
         }
     };
@@ -491,13 +496,17 @@ impl<P> Transport for CreditTransport<P> {
                 }
             };
             inbox.on_packet(step, source, glance.sender_congested, congested);
-            if let (Some(law), true) = (&settings.law, glance.is_data) {
-                inbox.steer(step, law, source, packet.frame);
-            }
         }
         let answer = match (Header::read(packet.body), source) {
             (Some(Header::Data(data)), Some(source)) => {
-                inbox.on_data(step, source, &data, packet.body.payload_bytes, app)
+                let answer = inbox.on_data(step, source, &data, packet.body.payload_bytes, app);
+                // Unscheduled packets overtake others, so their delays are not those of a queue.
+                if let Some(law) = &settings.law
+                    && data.offset >= data.unscheduled as u64 * settings.segments.mtu
+                {
+                    inbox.steer(now, law, source, packet.frame);
+                }
+                answer
             }
             (Some(Header::Request(request)), Some(source)) => {
                 inbox.on_request(step, source, &request, app)

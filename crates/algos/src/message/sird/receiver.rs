@@ -129,6 +129,8 @@ pub(super) struct Inbox {
     pub(super) timers: Timers,
     /// Credit outstanding over all senders except silent ones (`b` of algorithm 1).
     pub(super) outstanding: i64,
+    /// Part of it that waits at links between switches, by the law of a target delay.
+    pub(super) waiting: i64,
     pub(super) pacer: Pacer,
     /// Time of the last change.
     pub(super) clock: Time,
@@ -147,6 +149,7 @@ impl Inbox {
             ready: Heap::default(),
             timers: Timers::default(),
             outstanding: 0,
+            waiting: 0,
             pacer,
             clock: Time::ZERO,
             credit_at: Time::NEVER,
@@ -209,6 +212,7 @@ impl Inbox {
         if !source.silent {
             self.outstanding -= source.bucket.outstanding;
         }
+        self.waiting -= source.bucket.waiting;
         *source = Source::new(settings, host);
         self.reschedule(settings, number);
     }
@@ -225,12 +229,12 @@ impl Inbox {
         }
     }
 
-    /// Registers the delay of a data packet from `source`: updates the control loop of shared links
-    /// by a target delay.
+    /// Registers the delay of a scheduled data packet from `source`: updates the control loop of
+    /// shared links by a target delay.
     #[inline]
-    pub(super) fn steer(&mut self, step: &Step<'_>, law: &TargetLaw, source: u32, frame: &Frame) {
+    pub(super) fn steer(&mut self, now: Time, law: &TargetLaw, source: u32, frame: &Frame) {
         let bucket = &mut self.sources[source as usize].bucket;
-        bucket.steer(step.settings, law, frame.wire_bytes, frame.peak_hop_delay, step.now);
+        self.waiting += bucket.steer(law, frame.wire_bytes, frame.peak_hop_delay, now);
     }
 
     /// Delay of a data packet beyond the fastest full packet of its sender, for this departure time
@@ -251,6 +255,8 @@ impl Inbox {
         if !source.silent {
             source.silent = true;
             self.outstanding -= source.bucket.outstanding;
+            source.bucket.delays.cancel();
+            self.waiting += source.bucket.set_waiting(0);
             self.reschedule(settings, number);
         }
     }
@@ -305,8 +311,12 @@ impl Inbox {
     /// Books issued credit, or, if negative, credit returned with data. Never for a silent sender:
     /// a packet from it has just arrived.
     pub(super) fn book(&mut self, source: u32, bytes: i64) {
-        self.sources[source as usize].bucket.outstanding += bytes;
+        let bucket = &mut self.sources[source as usize].bucket;
+        bucket.outstanding += bytes;
         self.outstanding += bytes;
+        if bucket.waiting > bucket.outstanding.max(0) {
+            self.waiting += bucket.set_waiting(bucket.outstanding.max(0));
+        }
     }
 
     /// Adds a message to those that need credit, or removes it.

@@ -38,7 +38,7 @@ impl Inbox {
         let (_, slot) = self.sources[source as usize].messages.first()?;
         let message = &self.messages[slot];
         let wire = settings.segments.wire(message.size, message.granted) as i64;
-        (self.outstanding + wire <= settings.budget).then_some((source, slot))
+        (self.outstanding - self.waiting + wire <= settings.budget).then_some((source, slot))
     }
 
     /// Issues the credit of one packet.
@@ -62,7 +62,7 @@ impl Inbox {
         self.book(number, wire as i64);
         self.pacer.spend(step.now, wire);
         let source = &mut self.sources[number as usize];
-        source.bucket.issued(settings, step.now);
+        source.bucket.issued(settings, wire, step.now);
         source.granted_bytes += wire;
         let header = Header::Credit(Credit {
             connection,

@@ -35,6 +35,12 @@ pub(crate) struct Target {
     pub(crate) update: Update,
 }
 
+/// Smallest credit limit in bytes: growth is a share of the limit, so it must not be zero.
+pub(super) const LEAST_LIMIT: f64 = 64.0;
+
+/// Number of congested hops whose longest queues a credit limit may fill beside the empty path.
+const MOST_HOPS: f64 = 2.0;
+
 /// The law of a receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct TargetLaw {
@@ -49,6 +55,8 @@ pub(crate) struct TargetLaw {
     base_rtt: f64,
     ln_min_md: f64,
     ln_max_mi: f64,
+    /// Largest credit limit in bytes.
+    pub(super) most: f64,
     signal: Signal,
     update: Update,
 }
@@ -61,34 +69,55 @@ pub(super) struct Delays {
     predicted: f64,
     at: Time,
     decreased_at: Option<Time>,
-    /// Latest round trip from a credit to its data.
+    /// Latest round trip from a credit to its data; zero before the first.
     round_trip: f64,
-    /// A credit whose round trip is measured: bytes that return up to its data, and its time.
-    probe: Option<(i64, Time)>,
+    /// A credit whose round trip is measured: its time, and the bytes of later credits.
+    probe: Option<(Time, i64)>,
 }
 
 impl Delays {
-    /// Registers a credit, after which `outstanding` bytes are outstanding.
+    /// Registers a credit for `wire` bytes, after which `outstanding` bytes are outstanding.
     #[inline]
-    pub(super) fn issued(&mut self, outstanding: i64, now: Time) {
-        self.probe.get_or_insert((outstanding, now));
+    pub(super) fn issued(&mut self, wire: i64, outstanding: i64, now: Time) {
+        match &mut self.probe {
+            Some((_, later)) if outstanding > wire => *later += wire,
+            // Also after a pause: data of an older credit was cancelled.
+            probe => *probe = Some((now, 0)),
+        }
     }
 
-    /// Registers the arrival of `wire` bytes of data.
+    /// Registers that `outstanding` bytes are left after data has arrived. The credit's data has
+    /// arrived when only the bytes of later credits are left.
     #[inline]
-    pub(super) fn returned(&mut self, wire: i64, now: Time) {
-        if let Some((left, at)) = &mut self.probe {
-            *left -= wire;
-            if *left <= 0 {
-                self.round_trip = now.since(*at).as_ps() as f64;
-                self.probe = None;
-            }
+    fn returned(&mut self, outstanding: i64, now: Time) {
+        if let Some((at, later)) = self.probe
+            && outstanding <= later
+        {
+            self.round_trip = now.since(at).as_ps() as f64;
+            self.probe = None;
         }
+    }
+
+    /// The sender does not respond: its credits measure nothing.
+    pub(super) fn cancel(&mut self) {
+        self.probe = None;
     }
 }
 
+/// A data packet.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival {
+    /// Its bytes on the wire.
+    pub(super) wire: f64,
+    /// Largest queueing delay of a hop between switches.
+    pub(super) delay: Span,
+    /// Credit outstanding after it.
+    pub(super) outstanding: i64,
+    pub(super) now: Time,
+}
+
 impl TargetLaw {
-    pub(crate) fn new(target: &Target, base_rtt: Span) -> TargetLaw {
+    pub(crate) fn new(target: &Target, bdp_bytes: f64, nic_rate: Rate) -> TargetLaw {
         let [min_rate, max_rate] =
             [target.min_rate, target.max_rate].map(|rate| rate.as_bps() as f64);
         let (p, k) = (target.p.as_ps() as f64, target.k.as_ps() as f64);
@@ -99,9 +128,10 @@ impl TargetLaw {
             gain: target.m / slope,
             min_rate,
             max_rate,
-            base_rtt: base_rtt.as_ps().max(1) as f64,
+            base_rtt: (bdp_bytes * 8e12 / nic_rate.as_bps() as f64).max(1.0),
             ln_min_md: math::ln(target.min_md),
             ln_max_mi: math::ln(target.max_mi),
+            most: bdp_bytes + nic_rate.bytes_in(target.p + target.k) as f64 * MOST_HOPS,
             signal: target.signal,
             update: target.update,
         }
@@ -110,7 +140,11 @@ impl TargetLaw {
     /// Target in picoseconds for a sender with `bytes` of credit a round trip (Poseidon, equation
     /// 3).
     fn target(&self, bytes: f64, round_trip: f64) -> f64 {
-        let rate = bytes * 8e12 / round_trip;
+        self.target_at(bytes * 8e12 / round_trip)
+    }
+
+    /// Target in picoseconds at this rate in bits per second.
+    pub(crate) fn target_at(&self, rate: f64) -> f64 {
         self.offset - self.slope * math::ln(rate.clamp(self.min_rate, self.max_rate))
     }
 
@@ -133,22 +167,18 @@ impl TargetLaw {
         delays.predicted
     }
 
-    /// The next credit limit of a sender with the limit `bytes`, of which a packet of `wire` bytes
-    /// has arrived that waited for `delay` at its worst hop.
-    pub(super) fn next(
-        &self,
-        delays: &mut Delays,
-        bytes: f64,
-        wire: f64,
-        delay: Span,
-        now: Time,
-    ) -> f64 {
+    /// The next credit limit of a sender with the limit `bytes`, and the share of its round trip
+    /// that its packets wait between switches.
+    pub(super) fn next(&self, delays: &mut Delays, bytes: f64, arrival: Arrival) -> (f64, f64) {
+        let Arrival { wire, delay, outstanding, now } = arrival;
+        delays.returned(outstanding, now);
+        let round_trip = if delays.round_trip > 0.0 { delays.round_trip } else { self.base_rtt };
+        let waited = (delay.as_ps() as f64 / round_trip).min(1.0);
         let delay = self.signal(delays, delay.as_ps() as f64, now);
-        let round_trip = delays.round_trip.max(self.base_rtt);
         let target = self.target(bytes, round_trip);
         // ln U (Poseidon, equation 4).
         let ln_ratio = ((target - delay) * self.gain).clamp(self.ln_min_md, self.ln_max_mi);
-        match self.update {
+        let next = match self.update {
             Update::EveryPacket => bytes + ln_ratio * wire.min(bytes),
             // Poseidon, algorithm 1.
             Update::RoundTrip if ln_ratio >= 0.0 => {
@@ -157,11 +187,13 @@ impl TargetLaw {
             Update::RoundTrip => {
                 let round_trip = Span::from_ps_f64(round_trip);
                 if delays.decreased_at.is_some_and(|last| now.since(last) <= round_trip) {
-                    return bytes;
+                    bytes
+                } else {
+                    delays.decreased_at = Some(now);
+                    bytes * math::exp(ln_ratio)
                 }
-                delays.decreased_at = Some(now);
-                bytes * math::exp(ln_ratio)
             }
-        }
+        };
+        (next, waited)
     }
 }

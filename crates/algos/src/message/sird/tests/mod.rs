@@ -48,14 +48,14 @@ impl Subject for Sird {
 
 /// Checks that this one of `hosts` has no message and no credit left.
 fn assert_quiet<P>(host: &CreditTransport<P>, hosts: &[CreditTransport<P>], case: &str) {
-        assert!(host.inbox.is_quiet(), "{case}: a receiver has outstanding credit");
-        assert!(host.outbox.is_quiet(), "{case}: a sender has a message left");
-        assert!(host.control.is_empty(), "{case}");
-        for source in &host.inbox.sources {
-            let sender = &hosts[source.host as usize].outbox;
-            let left = sender.in_hand(host.host.host, source.granted_bytes);
-            assert_eq!(left, 0, "{case}: host {} has credit left", source.host);
-        }
+    assert!(host.inbox.is_quiet(), "{case}: a receiver has outstanding credit");
+    assert!(host.outbox.is_quiet(), "{case}: a sender has a message left");
+    assert!(host.control.is_empty(), "{case}");
+    for source in &host.inbox.sources {
+        let sender = &hosts[source.host as usize].outbox;
+        let left = sender.in_hand(host.host.host, source.granted_bytes);
+        assert_eq!(left, 0, "{case}: host {} has credit left", source.host);
+    }
 }
 
 /// The next data packet of a host, skipping a request for credit.

@@ -1,6 +1,6 @@
 //! Tests of Tide's control loop of shared links. Everything else is SIRD's.
 
-use super::super::target::{Delays, TargetLaw};
+use super::super::target::{Arrival, Delays, TargetLaw};
 use super::*;
 use crate::message::tide::{Signal, Tide, TideParams, Update};
 
@@ -23,7 +23,12 @@ const PACKET: f64 = 1_540.0;
 const BASE_RTT: Span = Span::us(8);
 
 fn law(params: &TideParams) -> TargetLaw {
-    TargetLaw::new(&params.target(), BASE_RTT)
+    TargetLaw::new(&params.target(), 100e3, Rate::gbps(100))
+}
+
+/// The next limit, after a packet that was the last outstanding one.
+fn next(law: &TargetLaw, delays: &mut Delays, bytes: f64, delay: Span, now: Time) -> f64 {
+    law.next(delays, bytes, Arrival { wire: PACKET, delay, outstanding: 0, now }).0
 }
 
 /// A limit of `start` bytes after as many round trips, in each of which its packets return with
@@ -34,9 +39,8 @@ fn after(law: &TargetLaw, start: f64, round_trips: usize, delay: Span) -> f64 {
         let packets = (bytes / PACKET).max(1.0) as u64;
         for _ in 0..packets {
             now += Span::ps((BASE_RTT + delay).as_ps() / packets);
-            delays.issued(bytes as i64, now.before(BASE_RTT + delay));
-            delays.returned(bytes as i64, now);
-            bytes = law.next(&mut delays, bytes, PACKET, delay, now);
+            delays.issued(1, 1, now.before(BASE_RTT + delay));
+            bytes = next(law, &mut delays, bytes, delay, now);
         }
     }
     bytes
@@ -49,11 +53,11 @@ fn gbps(bytes: f64, delay: Span) -> f64 {
 
 #[test]
 fn constant_delay_leads_to_the_rate_whose_target_it_is() {
-    // T(x) = 9 us · ln(400 / x) / ln(400) + 1 us.
+    // T(x) = 12.5 us · ln(400 / x) / ln(4,000) + 1 us.
     for update in [Update::EveryPacket, Update::RoundTrip] {
         let law = law(&TideParams { update, ..TideParams::default() });
         for rate in [10.0, 25.0, 100.0] {
-            let target = 9_000.0 * f64::ln(400.0 / rate) / f64::ln(400.0) + 1_000.0;
+            let target = 12_500.0 * f64::ln(400.0 / rate) / f64::ln(4_000.0) + 1_000.0;
             let delay = Span::ns(target as u64);
             for start in [20e3, 400e3] {
                 let reached = gbps(after(&law, start, 200, delay), delay);
@@ -69,8 +73,7 @@ fn ratio_of_limits_shrinks_by_m_in_a_round_trip() {
         let law = law(&TideParams { m, ..TideParams::default() });
         let delay = Span::us(5);
         let ratio = |round_trips| {
-            let [one, other] =
-                [60e3, 180e3].map(|start| after(&law, start, round_trips, delay));
+            let [one, other] = [60e3, 180e3].map(|start| after(&law, start, round_trips, delay));
             (other / one).ln()
         };
         let rate = (ratio(4) / ratio(12)).ln() / 8.0;
@@ -83,8 +86,9 @@ fn one_round_trip_changes_a_limit_within_the_bounds() {
     let law = law(&TideParams { m: 2.0, ..TideParams::default() });
     let down = after(&law, 100.0 * PACKET, 1, Span::us(90)) / (100.0 * PACKET);
     let up = after(&law, 10.0 * PACKET, 1, Span::ZERO) / (10.0 * PACKET);
-    assert!((0.3..0.55).contains(&down), "{down}");
-    assert!((1.5..2.5).contains(&up), "{up}");
+    // Each of the packets of a round trip changes the limit by ln U of its bytes.
+    assert!((down - 1.0 - f64::ln(0.5)).abs() < 1e-9, "{down}");
+    assert!((up - 1.0 - f64::ln(2.5)).abs() < 1e-9, "{up}");
 }
 
 /// The delay grows by a tenth of the time that passes: in a round trip, it is longer by a tenth of
@@ -99,35 +103,80 @@ fn power_is_the_delay_in_one_round_trip() {
         let now = Time::us(100) + Span::ns(100 * packet);
         let waited = 1e6 + 1e4 * packet as f64;
         let before = grown;
-        grown = power.next(&mut delays, before, PACKET, Span::from_ps_f64(waited), now);
+        grown = next(&power, &mut delays, before, Span::from_ps_f64(waited), now);
         if packet > 900 {
             // (D + τ) · 1.1 − τ, smoothed over τ, in which it grows by 0.11 τ.
             let tau = BASE_RTT.as_ps() as f64;
             let predicted = Span::from_ps_f64(waited + 0.1 * (waited + tau) - 0.11 * tau);
-            expected = delay.next(&mut Delays::default(), before, PACKET, predicted, now);
+            expected = next(&delay, &mut Delays::default(), before, predicted, now);
             assert!((grown - expected).abs() < 0.5, "{grown} for {expected}");
         }
     }
     assert!(expected < 100e3, "{expected}");
 }
 
+/// Limit after a packet at `us` that leaves `outstanding` bytes, from 100 KB.
+fn limit_at(law: &TargetLaw, delays: &mut Delays, outstanding: i64, us: u64) -> f64 {
+    let (delay, now) = (Span::us(2), Time::us(us));
+    law.next(delays, 100e3, Arrival { wire: PACKET, delay, outstanding, now }).0
+}
+
 #[test]
 fn round_trip_is_measured_from_a_credit_to_its_data() {
     let law = law(&TideParams::default());
     let mut delays = Delays::default();
-    let step = |delays: &mut Delays| law.next(delays, 100e3, PACKET, Span::us(2), Time::us(200));
-    let at_base_rtt = step(&mut delays);
-    // Three packets are outstanding; the second credit is not measured.
-    delays.issued(3 * 1_540, Time::us(100));
-    delays.issued(4 * 1_540, Time::us(101));
-    (0..2).for_each(|_| delays.returned(1_540, Time::us(110)));
-    assert_eq!(step(&mut delays), at_base_rtt);
-    delays.returned(1_540, Time::us(132));
-    // Four base RTTs: the rate is a quarter, so the target is higher.
-    let slower = step(&mut delays);
-    let slope = 9e6 / f64::ln(400.0);
-    let more = 0.1 / slope * slope * f64::ln(4.0) * PACKET;
+    let at_base_rtt = limit_at(&law, &mut delays, 0, 90);
+    // Two packets were outstanding, a third is measured; the fourth is a later one.
+    delays.issued(1_540, 3 * 1_540, Time::us(100));
+    delays.issued(1_540, 4 * 1_540, Time::us(101));
+    for left in [3, 2] {
+        assert_eq!(limit_at(&law, &mut delays, left * 1_540, 110), at_base_rtt);
+    }
+    // Four base RTTs: the rate is a quarter, so the target is higher by p/A · ln 4.
+    let slower = limit_at(&law, &mut delays, 1_540, 132);
+    let more = 0.1 * f64::ln(4.0) * PACKET;
     assert!((slower - at_base_rtt - more).abs() < 1e-6, "{slower} {at_base_rtt} {more}");
+}
+
+#[test]
+fn cancelled_credit_measures_no_round_trip() {
+    let law = law(&TideParams::default());
+    for is_silent in [true, false] {
+        let mut delays = Delays::default();
+        let at_base_rtt = limit_at(&law, &mut delays, 0, 90);
+        delays.issued(1_540, 3 * 1_540, Time::us(100));
+        if is_silent {
+            delays.cancel();
+        }
+        // Nothing is left of the old credit when the next is issued after a pause.
+        delays.issued(1_540, 1_540, Time::ms(50));
+        let after = limit_at(&law, &mut delays, 0, 50_008);
+        assert!((after - at_base_rtt).abs() < 1e-6, "{after} {at_base_rtt}");
+    }
+}
+
+/// A limit at its lower end grows again, with parameters at their extremes.
+#[test]
+fn limit_recovers_from_its_lower_end() {
+    let (min_md, network_floor) = (0.01, 0.0);
+    let params = TideParams { min_md, network_floor, ..TideParams::default() };
+    let mut host = Tide::new(&params, &context(0));
+    let mut after = |delay: Span, packets: u64| {
+        for packet in 0..packets {
+            let offset = (packet + host.inbox.order) * MTU as u64;
+            let data =
+                Data { message: FORGED, size: Message::UNLIMITED, offset, ..Data::default() };
+            let mut body = Body { src: 1, payload_bytes: MTU, ..Body::default() };
+            Header::Data(data).write(&mut body);
+            let wire_bytes = MTU as u16 + 82;
+            let mut frame = Frame { wire_bytes, peak_hop_delay: delay, ..Frame::default() };
+            receive(&mut host, Time::us(packet), &mut frame, &mut body, &mut Checking::default());
+        }
+        host.inbox.sources[0].bucket.bytes()
+    };
+    let low = after(Span::ms(1), 100);
+    let high = after(Span::ZERO, 1_000);
+    assert!(low < 200.0 && high > 100e3, "{low} {high}");
 }
 
 #[test]
