@@ -11,6 +11,7 @@ use std::sync::Once;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Row;
+use sha2::{Digest, Sha256};
 
 /// Opens a file of at most `most_bytes`.
 ///
@@ -45,6 +46,17 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(ErrorKind::InvalidInput, why));
     }
     Ok(bytes)
+}
+
+/// Returns the SHA-256 of everything that can be read, in hexadecimal.
+pub(crate) fn hash(mut from: impl Read) -> io::Result<String> {
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            count => hash.update(&buffer[..count]),
+        }
+    }
 }
 
 /// Largest number of entries of a folder that are compared.

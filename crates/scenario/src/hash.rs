@@ -21,9 +21,10 @@ impl Write for Hasher {
 /// engine.
 pub fn content_hash(plan: &Plan) -> String {
     let mut hasher = Hasher(Sha256::new());
-    // Destructured, so that the compiler reports a new field. Warnings do not change a run, and the
-    // resolved file and `histograms` are derived from the other fields.
-    let Plan { name, setup, labels, output, warnings: _, resolved: _ } = plan;
+    // Destructured, so that the compiler reports a new field. Warnings do not change a run, the
+    // resolved file and `histograms` are derived from the other fields, and the content of files
+    // is in the workload.
+    let Plan { name, setup, labels, output, warnings: _, resolved: _, files: _ } = plan;
     let Setup {
         fabric,
         routing,

@@ -16,6 +16,7 @@ mod compile;
 mod error;
 pub mod files;
 mod hash;
+mod inputs;
 pub mod interop;
 mod load;
 mod manifest;
@@ -30,7 +31,7 @@ mod template;
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use compile::{scenario, software};
 use read::tree::{Node, Source};
@@ -40,6 +41,7 @@ pub use compile::sizes::{Distributed, distributions};
 pub use compile::software::{Places, SoftwareSwitch};
 pub use error::Error;
 pub use hash::content_hash;
+pub use inputs::InputFiles;
 pub use load::asked_bps;
 pub use overrides::Override;
 pub use plan::{Counted, Output, Plan};
@@ -53,24 +55,29 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Compiles the plan of a scenario. The text is TOML, or the manifest of a run.
 ///
 /// `origin` is the name of the file. Errors show it, and paths in the scenario are relative to its
-/// folder. The text may come from elsewhere.
+/// folder, or to the folder that a manifest records. The text may come from elsewhere.
 ///
 /// # Errors
 /// If the scenario is invalid; see [`Error`].
 pub fn load(text: &str, origin: &str, overrides: &[Override]) -> Result<Plan, Error> {
-    let mut document = document(text, origin, overrides)?;
+    let (mut document, recorded) = document(text, origin, overrides)?;
     presets::fill(&mut document)?;
     let root = read::check::table(document, scenario::ROOT, "")?;
-    let folder = Path::new(origin).parent().unwrap_or(Path::new(""));
-    scenario::plan(&root, folder, &stem(origin, "scenario"))
+    let beside = || Path::new(origin).parent().unwrap_or(Path::new("")).to_owned();
+    let folder = recorded.unwrap_or_else(beside);
+    scenario::plan(&root, inputs::Reader::new(folder), &stem(origin, "scenario"))
 }
 
-/// Parses a text and applies the overrides.
-fn document(text: &str, origin: &str, overrides: &[Override]) -> Result<Node, Error> {
+/// Parses a text and applies the overrides. Also returns the folder that a manifest records.
+fn document(
+    text: &str,
+    origin: &str,
+    overrides: &[Override],
+) -> Result<(Node, Option<PathBuf>), Error> {
     let text = files::without_mark(text);
-    let source = match manifest::scenario(text) {
-        None => Source::file(origin, text),
-        Some(Ok(toml)) => Source::without_lines(origin, &toml),
+    let (source, folder) = match manifest::scenario(text) {
+        None => (Source::file(origin, text), None),
+        Some(Ok((toml, folder))) => (Source::without_lines(origin, &toml), folder),
         Some(Err(why)) => {
             let found = format!("JSON with an error ({why})");
             return Err(Error::whole(origin, found, "the manifest of a run, or TOML"));
@@ -81,7 +88,7 @@ fn document(text: &str, origin: &str, overrides: &[Override]) -> Result<Node, Er
     for change in overrides {
         document.set(change)?;
     }
-    Ok(document)
+    Ok((document, folder))
 }
 
 /// Returns the name of a file without its extension, or `unnamed` if it has no name.
@@ -95,7 +102,8 @@ fn stem<'a>(origin: &'a str, unnamed: &'a str) -> Cow<'a, str> {
 /// If the file cannot be read, is not UTF-8, or is invalid; see [`Error`].
 pub fn software_switch(path: &Path, overrides: &[Override]) -> Result<SoftwareSwitch, Error> {
     let (text, origin) = (text(path)?, path.display().to_string());
-    let root = read::check::table(document(&text, &origin, overrides)?, software::ROOT, "")?;
+    let (document, _) = document(&text, &origin, overrides)?;
+    let root = read::check::table(document, software::ROOT, "")?;
     software::software_switch(&root, &stem(&origin, "switch"))
 }
 

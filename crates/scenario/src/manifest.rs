@@ -1,24 +1,27 @@
 //! Scenarios of manifests, which runs write beside their results as JSON.
 
 use core::fmt::Write;
+use std::path::PathBuf;
 
 use serde_json::{Error, Value};
 
-/// Returns the scenario of a manifest as TOML; `None` if the text is TOML. A manifest holds it
-/// under the key `scenario`; the scenario alone is accepted, too.
-pub(crate) fn scenario(text: &str) -> Option<Result<String, Error>> {
+/// Returns the scenario of a manifest as TOML, and the folder of the files that it names; `None` if
+/// the text is TOML. A manifest holds them under the keys `scenario` and `folder`; the scenario
+/// alone is accepted, too.
+pub(crate) fn scenario(text: &str) -> Option<Result<(String, Option<PathBuf>), Error>> {
     if !text.trim_start().starts_with('{') {
         return None;
     }
-    let read = |text| -> Result<String, Error> {
+    let read = |text| -> Result<_, Error> {
         let json: Value = serde_json::from_str(text)?;
         let mut toml = String::new();
-        for (key, value) in json.get("scenario").unwrap_or(&json).as_object().into_iter().flatten()
-        {
+        let scenario = json.get("scenario");
+        let folder = scenario.and_then(|_| json.get("folder")).and_then(Value::as_str);
+        for (key, value) in scenario.unwrap_or(&json).as_object().into_iter().flatten() {
             entry(&mut toml, key, value);
             toml.push('\n');
         }
-        Ok(toml)
+        Ok((toml, folder.map(PathBuf::from)))
     };
     Some(read(text))
 }

@@ -1,7 +1,7 @@
 //! Values of command-line options, in the formats of scenarios. An error names the option, the
 //! value found and the allowed values.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate_algos::{Protocol, Stack};
@@ -10,6 +10,7 @@ use tidegate_core::{Rate, Span};
 
 use crate::compile::{sizes as message_sizes, transport};
 use crate::error::Error;
+use crate::inputs::Reader;
 use crate::read::check;
 use crate::read::keys::{INTERVAL, Key, LINK_RATE, Required, Shape, key};
 use crate::read::table::{FromDatum, Item};
@@ -75,7 +76,7 @@ pub fn sizes(option: &str, text: &str) -> Result<Sizes, Error> {
     const SIZES: Key = key("sizes", Shape::Text, Required, "");
     let table = entries(option, [(SIZES.name, text)]);
     let table = check::table(table, const { &[&[SIZES]] }, "").map_err(whole)?;
-    message_sizes::of(&table, SIZES.name, Path::new(""), false).map_err(whole)
+    message_sizes::of(&table, SIZES.name, &Reader::new(PathBuf::new()), false).map_err(whole)
 }
 
 /// Sets parameters of a protocol, each by its name.

@@ -6,6 +6,8 @@ use core::ops::{Deref, DerefMut};
 use tidegate_algos::Setup;
 use tidegate_core::Span;
 
+use crate::inputs::InputFiles;
+
 /// A validated scenario: the setup of its run, and its names and results. The fields of the setup
 /// are those of the plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +25,8 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// The complete scenario in JSON. Loading it gives the same plan.
     pub resolved: serde_json::Value,
+    /// The files that the scenario names.
+    pub files: InputFiles,
 }
 
 impl Deref for Plan {

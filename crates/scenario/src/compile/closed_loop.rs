@@ -85,7 +85,7 @@ pub(crate) fn pattern(
     Ok(Pattern::ClosedLoop {
         clients,
         servers,
-        replies: sizes::of(table, "reply", context.dir, false)?,
+        replies: sizes::of(table, "reply", context.files, false)?,
         reply_label: labels.number(table, label)?,
         think: table.get("think"),
         exponential: table.get::<Word>("think_times").0 == "exponential",

@@ -5,6 +5,8 @@
 //! In CSV, the reader skips empty lines, lines that start with `#`, and a heading. Every error
 //! names file, line and column.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use parquet::record::Field;
@@ -14,19 +16,22 @@ use tidegate_core::{Span, Time};
 use super::hosts::Hosts;
 use crate::error::{Error, nearest};
 use crate::files;
+use crate::inputs::Reader;
 use crate::read::cell::Cell;
 use crate::read::quantity;
 use crate::read::table::Table;
 
-/// Size limit of a file, in bytes.
-const MOST_BYTES: u64 = 1 << 30;
 /// Largest number of points in a distribution.
 const MOST_POINTS: usize = 100_000;
 
-fn read(table: &Table, key: &str, path: &Path) -> Result<String, Error> {
-    let expected =
-        |why: String| table.error(key, format!("a readable CSV file ({}: {why})", path.display()));
-    let bytes = files::read(path, MOST_BYTES).map_err(|error| expected(error.to_string()))?;
+/// Reads the file that `key` names.
+fn read(table: &Table, key: &str, from: &Reader) -> Result<String, Error> {
+    let name: &str = table.get(key);
+    let expected = |why: String| {
+        let path = from.path(name);
+        table.error(key, format!("a readable CSV file ({}: {why})", path.display()))
+    };
+    let bytes = from.read(name).map_err(|error| expected(error.to_string()))?;
     String::from_utf8(bytes).map_err(|error| {
         expected(format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
     })
@@ -69,14 +74,14 @@ fn rows<const N: usize>(
 /// and columns in any order.
 fn parquet_rows<const N: usize>(
     file: &str,
-    path: &Path,
+    open: io::Result<File>,
     headings: [&'static str; N],
     mut row: impl FnMut([Cell<'_>; N]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let unreadable = |why: String| {
         Error::whole(file, format!("a file that cannot be read ({why})"), "a readable Parquet file")
     };
-    let open = files::open(path, MOST_BYTES).map_err(|error| unreadable(error.to_string()))?;
+    let open = open.map_err(|error| unreadable(error.to_string()))?;
     files::parquet_rows(open, unreadable, |number, record| {
         let mut texts = [const { String::new() }; N];
         for (heading, text) in headings.iter().zip(&mut texts) {
@@ -100,14 +105,14 @@ fn parquet_rows<const N: usize>(
     })
 }
 
-/// Reads the points of a distribution.
+/// Reads the points of the distribution that `key` names.
 pub(crate) fn distribution(
     table: &Table,
     key: &str,
-    path: &Path,
+    from: &Reader,
 ) -> Result<Vec<(f64, f64)>, Error> {
-    let file = path.display().to_string();
-    let text = read(table, key, path)?;
+    let file = from.path(table.get(key)).display().to_string();
+    let text = read(table, key, from)?;
     let mut points: Vec<(f64, f64)> = Vec::new();
     rows(&file, &text, ["size_bytes", "cdf"], |[size, probability]| {
         let point = (size.number(0.0, 1e15)?, probability.number(0.0, 1.0)?);
@@ -145,23 +150,24 @@ pub(crate) fn distribution(
 /// Columns of a trace.
 pub(crate) const TRACE: [&str; 4] = ["start_us", "src", "dst", "size_bytes"];
 
-/// Reads the messages of a trace, sorted by time (stably).
+/// Reads the messages of the trace that `key` names, sorted by time (stably).
 pub(crate) fn trace(
     table: &Table,
     key: &str,
-    path: &Path,
+    from: &Reader,
     hosts: &Hosts<'_>,
 ) -> Result<Vec<Arrival>, Error> {
-    let file = path.display().to_string();
-    if path.extension().is_some_and(|extension| extension == "parquet") {
+    let name: &str = table.get(key);
+    let file = from.path(name).display().to_string();
+    if Path::new(name).extension().is_some_and(|extension| extension == "parquet") {
         let mut arrivals = Vec::new();
-        parquet_rows(&file, path, TRACE, |cells| {
+        parquet_rows(&file, from.open(name), TRACE, |cells| {
             arrivals.push(arrival(cells, hosts)?);
             Ok(())
         })?;
         sorted(&file, arrivals)
     } else {
-        arrivals(&file, &read(table, key, path)?, hosts)
+        arrivals(&file, &read(table, key, from)?, hosts)
     }
 }
 

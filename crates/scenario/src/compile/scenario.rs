@@ -1,7 +1,5 @@
 //! The top level of a scenario file.
 
-use std::path::Path;
-
 use serde_json::{Value as Json, json};
 use tidegate_algos::{Protocol, Setup};
 use tidegate_core::fabric::{Fabric, Node, Routing};
@@ -17,6 +15,7 @@ use super::{
     switch, traffic, transport,
 };
 use crate::error::{Error, nearest, one_of};
+use crate::inputs::Reader;
 use crate::load;
 use crate::plan::{Counted, Output, Plan, QUANTITIES};
 use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
@@ -187,9 +186,9 @@ fn switch_ports(fabric: &Fabric) -> usize {
     ends.filter(|end| matches!(end, Node::Switch(_))).count()
 }
 
-/// Builds the plan of a checked file. `dir` is the folder of the file, `stem` its name without
-/// extension.
-pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> {
+/// Builds the plan of a checked file. `files` reads the files that it names; `stem` is its name
+/// without extension.
+pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Error> {
     let (duration, warmup): (Time, Time) = (root.get("duration"), root.get("warmup"));
     if warmup >= duration {
         // If an option changed the duration, the message blames the option.
@@ -211,7 +210,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let mut warnings = Vec::new();
     let workload = {
         let hosts = Hosts::new(&equipped.fabric.hosts);
-        let context = traffic::Context { dir, fabric: &equipped.fabric, hosts: &hosts, course };
+        let context =
+            traffic::Context { files: &files, fabric: &equipped.fabric, hosts: &hosts, course };
         let flows = flows::flows(root.tables("flows"), &hosts, &mut stacks, &mut labels, course)?;
         let tables = root.tables("traffic").iter();
         let traffic = tables.map(|table| {
@@ -329,6 +329,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         },
         warnings,
         resolved,
+        files: files.into_files(),
     })
 }
 

@@ -1,14 +1,13 @@
 //! Sizes of generated messages: a fixed size, a distribution that ships with this crate, or one
 //! from a CSV file.
 
-use std::path::Path;
-
 use tidegate_core::Message;
 use tidegate_core::math::ln;
 use tidegate_core::workload::{Distribution, Sampling, Sizes};
 
 use super::csv;
 use crate::error::{Error, nearest, one_of};
+use crate::inputs::{self, Reader};
 use crate::read::keys::{Key, MESSAGE, Optional, Shape, key};
 use crate::read::quantity;
 use crate::read::table::{Table, Word};
@@ -123,9 +122,14 @@ pub fn distributions() -> impl Iterator<Item = Distributed> {
     })
 }
 
-/// Reads the sizes in `key`, with `sampling` and `mean`. `dir` is the folder of the scenario file.
-/// Unlimited sizes are accepted only if `unlimited` is true.
-pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Result<Sizes, Error> {
+/// Reads the sizes in `key`, with `sampling` and `mean`. Unlimited sizes are accepted only if
+/// `unlimited` is true.
+pub(crate) fn of(
+    table: &Table,
+    key: &str,
+    files: &Reader,
+    unlimited: bool,
+) -> Result<Sizes, Error> {
     let text: &str = table.get(key);
     // `sampling` and `mean` apply only to `sizes`, not to requests or replies.
     let has_keys = key == "sizes";
@@ -136,6 +140,8 @@ pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Resul
     });
     let fixed = match text {
         "inf" if unlimited => Some(Message::UNLIMITED),
+        // A path may begin like a number.
+        _ if inputs::is_file(text) => None,
         _ if text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) => {
             Some(fixed(table, key, text)?)
         }
@@ -148,8 +154,8 @@ pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Resul
         }
         return Ok(Sizes::Fixed(bytes));
     }
-    let (points, default, mean) = if text.ends_with(".csv") {
-        (csv::distribution(table, key, &dir.join(text))?, Sampling::Linear, None)
+    let (points, default, mean) = if inputs::is_file(text) {
+        (csv::distribution(table, key, files)?, Sampling::Linear, None)
     } else {
         let normal = text.to_ascii_lowercase().replace('_', "-");
         let builtin = BUILTIN

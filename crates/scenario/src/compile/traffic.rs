@@ -11,6 +11,7 @@ use super::hosts::Hosts;
 use super::transport::Stacks;
 use super::{Course, Labels, closed_loop, collective, csv, generators, requests, sizes};
 use crate::error::Error;
+use crate::inputs::Reader;
 use crate::read::keys::{
     Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key,
 };
@@ -245,8 +246,7 @@ const MOST_PAIRS: usize = 100_000_000;
 
 /// Inputs of the functions that build patterns.
 pub(crate) struct Context<'a> {
-    /// Folder of the scenario file.
-    pub(crate) dir: &'a Path,
+    pub(crate) files: &'a Reader,
     pub(crate) fabric: &'a Fabric,
     pub(crate) hosts: &'a Hosts<'a>,
     pub(crate) course: Course,
@@ -268,10 +268,10 @@ pub(crate) fn traffic<'a>(
     let sizes = match kind {
         // Each message has a size of its own.
         "trace" | "collective" => Sizes::Fixed(1),
-        "closed-loop" => sizes::of(table, "request", context.dir, false)?,
+        "closed-loop" => sizes::of(table, "request", context.files, false)?,
         _ => {
             let unlimited = matches!(kind, "permutation" | "incast");
-            sizes::of(table, "sizes", context.dir, unlimited)?
+            sizes::of(table, "sizes", context.files, unlimited)?
         }
     };
     let mean_bytes = match &sizes {
@@ -303,15 +303,16 @@ pub(crate) fn traffic<'a>(
             Pattern::AllToAll
         }
         _ => {
-            let path = context.dir.join(table.get::<&str>("file"));
-            let arrivals = csv::trace(table, "file", &path, context.hosts)?;
+            let arrivals = csv::trace(table, "file", context.files, context.hosts)?;
             let late =
                 arrivals.iter().filter(|arrival| arrival.at >= context.course.duration).count();
             if late > 0 {
+                // Without the folder, because warnings are results.
+                let file = Path::new(table.get::<&str>("file")).file_name().unwrap_or_default();
                 warnings.push(format!(
                     "{}: {late} of {} messages start after the end of the run at {} and are not \
                      sent",
-                    path.display(),
+                    file.display(),
                     arrivals.len(),
                     context.course.duration
                 ));
@@ -354,7 +355,7 @@ fn answered(
         return Err(table
             .error("reply", "no reply to unlimited messages: remove reply, or set finite sizes"));
     }
-    let replies = sizes::of(table, "reply", context.dir, false)?;
+    let replies = sizes::of(table, "reply", context.files, false)?;
     let reply_label = labels.number_or(table, "reply_label", "reply")?;
     Ok(Pattern::Answered { of: Box::new(pattern), replies, reply_label })
 }
