@@ -38,7 +38,8 @@ pub use folder::{FILES, Folder, LIVE, Partial, clear_abandoned};
 pub use groups::SIZE_BOUNDS;
 pub use jobs::{IterationTimes, Job, JobSummary};
 pub use manifest::{
-    Host, Manifest, Origin, PointManifest, ReproductionInputs, ReproductionManifest, SweepManifest,
+    Host, Manifest, NamedFiles, Origin, PointManifest, ReproductionInputs, ReproductionManifest,
+    SweepManifest,
 };
 pub use queue::{QueueBytes, QueueDelay};
 pub use real::RealSummary;

@@ -3,6 +3,7 @@
 use crate::summary::write_json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io;
 
 /// The program and the machine that made results.
@@ -27,11 +28,29 @@ impl Origin {
     /// Value of [`schema`](Self::schema).
     pub const SCHEMA: u32 = 1;
     /// Keys of manifests that may differ although the results are the same.
-    pub const VARIES: [&str; 6] =
-        ["version", "git_revision", "compiler", "host", "wall_seconds", "started_unix_seconds"];
+    pub const VARIES: [&str; 7] = [
+        "version",
+        "git_revision",
+        "compiler",
+        "host",
+        "wall_seconds",
+        "started_unix_seconds",
+        "folder",
+    ];
 }
 
-/// Inputs of a run. Paths are those of files with sizes and messages that the scenario names.
+/// Files with sizes and messages that scenarios name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NamedFiles {
+    /// SHA-256 of the content that was read, in hexadecimal, by the name in the scenario.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// Folder that relative names refer to; `None`: that of the manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+}
+
+/// Inputs of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The program and the machine of the run.
@@ -43,6 +62,9 @@ pub struct Manifest {
     pub scenario: Value,
     /// Hash of the scenario.
     pub scenario_hash: String,
+    /// Files that the scenario names.
+    #[serde(flatten)]
+    pub named: NamedFiles,
     /// Wall-clock time of the run.
     pub wall_seconds: f64,
     /// Start time in seconds since 1970; null if the clock is before 1970.
@@ -73,6 +95,9 @@ pub struct SweepManifest {
     pub baseline: Option<String>,
     /// The complete scenario of the first point.
     pub scenario: Value,
+    /// Files that the scenarios of all points name.
+    #[serde(flatten)]
+    pub named: NamedFiles,
     /// Every point, in order.
     pub points: Vec<PointManifest>,
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidegate_core::Span;
-use tidegate_results::{Manifest, Origin, Partial, Summary};
-use tidegate_scenario::Plan;
+use tidegate_results::{Manifest, NamedFiles, Origin, Partial, Summary};
+use tidegate_scenario::{InputFiles, Plan};
 
 use crate::machine::{self, Stopwatch};
 use crate::observe::{
@@ -255,12 +255,19 @@ pub fn origin() -> Origin {
     }
 }
 
+/// The files that the scenario names, for manifests.
+pub(crate) fn named(plan: &Plan) -> NamedFiles {
+    let InputFiles { folder, hashes } = plan.files.clone();
+    NamedFiles { files: hashes, folder: folder.map(|folder| folder.display().to_string()) }
+}
+
 fn manifest(plan: &Plan, watch: &Stopwatch) -> Manifest {
     Manifest {
         origin: origin(),
         seed: plan.seed,
         scenario: tidegate_scenario::resolved(plan),
         scenario_hash: tidegate_scenario::content_hash(plan),
+        named: named(plan),
         wall_seconds: watch.wall().as_secs_f64(),
         started_unix_seconds: watch.started_unix_seconds(),
     }

@@ -52,7 +52,7 @@ pub struct Design {
 enum Scenarios {
     /// A scenario, changed at each point.
     Changed(Source, Vec<Point>),
-    /// A complete scenario for each point, from a manifest.
+    /// A manifest with the complete scenario of each point.
     Resolved(Vec<Json>),
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value as Json};
-use tidegate_results::{PointManifest, SweepManifest};
+use serde_json::{Map, Value as Json, json};
+use tidegate_results::{NamedFiles, PointManifest, SweepManifest};
 use tidegate_scenario::Override;
 
 use super::{Design, Scenarios};
@@ -21,13 +21,18 @@ pub(super) fn design(
         Error::Scenario(format!("{file}: not the manifest of a sweep ({why}): name a sweep file"))
     };
     let manifest: SweepManifest = serde_json::from_str(text).map_err(|why| wrong(&why))?;
-    let SweepManifest { keys, baseline, scenario, points, .. } = manifest;
+    let SweepManifest { keys, baseline, scenario, points, named, .. } = manifest;
+    let beside = || file.parent().unwrap_or(Path::new("")).display().to_string();
+    let folder = named.folder.unwrap_or_else(beside);
     if points.is_empty() || points.iter().any(|point| point.values.len() != keys.len()) {
         return Err(wrong(&"it needs points, each with one value per key"));
     }
     let own = || SeedList::of(manifest.seeds).map_err(|why| wrong(&why));
     let seeds = Some(seeds.map_or_else(own, Ok)?);
-    let scenarios = points.iter().map(|point| patched(scenario.clone(), &point.changes)).collect();
+    // Each in the form of a run's manifest, which has the folder of the files.
+    let complete =
+        |changes| json!({ "folder": folder, "scenario": patched(scenario.clone(), changes) });
+    let scenarios = points.iter().map(|point| complete(&point.changes)).collect();
     let points = points.into_iter().map(|point| point.values).collect();
     let scenarios = Scenarios::Resolved(scenarios);
     let design = Design { scenarios, changes, keys, points, seeds, baseline: None };
@@ -38,21 +43,29 @@ impl Design {
     /// The manifest of the sweep under these seeds.
     pub(super) fn manifest(&self, seeds: &SeedList) -> Result<SweepManifest, Error> {
         let seed = Some(seeds.seeds()[0]);
-        let resolved =
-            |point| self.plan(point, seed).map(|plan| tidegate_scenario::resolved(&plan));
+        let mut named = NamedFiles::default();
+        let mut resolved = |point| {
+            let plan = self.plan(point, seed)?;
+            let NamedFiles { files, folder } = run::named(&plan);
+            named.files.extend(files);
+            named.folder = named.folder.take().or(folder);
+            Ok::<Json, Error>(tidegate_scenario::resolved(&plan))
+        };
         let scenario = resolved(0)?;
         let point = |(i, values): (usize, &Vec<Json>)| {
             let changes = patch(&scenario, &resolved(i)?);
             let changes = changes.unwrap_or_else(|| Map::new().into());
             Ok(PointManifest { values: values.clone(), changes })
         };
+        let points = self.points.iter().enumerate().map(point).collect::<Result<_, Error>>()?;
         Ok(SweepManifest {
             origin: run::origin(),
             keys: self.keys.clone(),
             seeds: seeds.seeds().to_vec(),
             baseline: self.baseline.clone(),
-            points: self.points.iter().enumerate().map(point).collect::<Result<_, Error>>()?,
+            points,
             scenario,
+            named,
         })
     }
 }
