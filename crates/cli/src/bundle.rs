@@ -51,11 +51,15 @@ pub(crate) fn bundle(args: &Bundle) -> Result<String> {
         print_stderr(&format!("warning: not in the bundle, because they are no results: {names}"));
     }
     let path = shown(&args.out.display().to_string());
-    let files = if bundled.files == 1 { "file" } else { "files" };
+    let counted = |count: usize| format!("{count} {}", if count == 1 { "file" } else { "files" });
+    let files = counted(bundled.files);
+    let inputs = match bundled.inputs {
+        0 => String::new(),
+        count => format!(" {} that scenarios name,", counted(count)),
+    };
     Ok(format!(
-        "The bundle is in {path}: {} {files} of results, a report, and a README\n\
-         To repeat the runs and compare the files: tidegate verify {path}\n",
-        bundled.files
+        "The bundle is in {path}: {files} of results,{inputs} a report, and a README\n\
+         To repeat the runs and compare the files: tidegate verify {path}\n"
     ))
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
-use crate::common::{Place, answer, files};
+use crate::common::{Place, answer, files, tidegate};
 
 /// A small scenario with random messages.
 fn place() -> Place {
@@ -29,6 +29,98 @@ fn verified(command: &[&str]) -> Vec<String> {
     fs::remove_dir_all(place.path("out")).unwrap();
     fs::remove_file(place.path("scenario.toml")).unwrap();
     answer(&["verify", &zip]).ok().lines().map(str::to_owned).collect()
+}
+
+/// The folder `one` of a place, with a scenario that names a distribution and a trace.
+fn named_files() -> Place {
+    let place = Place::usual();
+    for folder in ["one", "one/traces", "two"] {
+        fs::create_dir(place.path(folder)).unwrap();
+    }
+    let text = "duration = '200us'\nwarmup = '20us'\ndrain = '1ms'\n\
+        fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 1 }\n\
+        transport = { protocol = 'swift' }\n\
+        [[traffic]]\nkind = 'poisson'\nlabel = 'short'\nsizes = 'short.csv'\nload = 0.3\n\
+        [[traffic]]\nkind = 'trace'\nlabel = 'listed'\nfile = 'traces/short.csv'\n";
+    fs::write(place.path("one/mine.toml"), text).unwrap();
+    fs::write(place.path("one/short.csv"), "1000,0.5\n20000,1\n").unwrap();
+    fs::write(place.path("one/long.csv"), "1000,0.5\n40000,1\n").unwrap();
+    // The last message starts after the end, which causes a warning.
+    let trace = "10,h0,h2,30000\n50,h3,h1,30000\n500,h3,h1,30000\n";
+    fs::write(place.path("one/traces/short.csv"), trace).unwrap();
+    place
+}
+
+#[test]
+fn bundle_contains_named_files() {
+    let sweep = ["--vary", "traffic.short.sizes=short.csv,long.csv", "--no-cache"];
+    for (command, more, files) in [
+        ("run", &[][..], 2),
+        ("run", &["--set", "output.timeseries=10us", "--seeds", "2"], 2),
+        ("compare", &["--protocols", "swift,dctcp", "--seeds", "2"], 2),
+        ("sweep", &sweep, 3),
+    ] {
+        let place = named_files();
+        let (out, zip) = (place.arg("one/out"), place.arg("two/study.zip"));
+        let scenario = place.arg("one/mine.toml");
+        answer(&[&[command, &scenario], more, &["--out", &out]].concat()).ok();
+        let text = answer(&["bundle", &out, "--out", &zip]).ok();
+        assert!(text.contains(&format!("{files} files that scenarios name,")), "{text}");
+        fs::remove_dir_all(place.path("one")).unwrap();
+        let verify = tidegate(&["verify", "study.zip"]).current_dir(place.path("two")).output();
+        let text = String::from_utf8(verify.unwrap().stdout).unwrap();
+        assert!(text.lines().count() > 2, "{command}: {text}");
+        assert!(text.lines().all(|line| line.ends_with(": same")), "{command}: {text}");
+        let mut archive = ZipArchive::new(File::open(&zip).unwrap()).unwrap();
+        for i in 0..archive.len() {
+            let (mut entry, mut bytes) = (archive.by_index(i).unwrap(), Vec::new());
+            entry.read_to_end(&mut bytes).unwrap();
+            let is_found = String::from_utf8_lossy(&bytes).contains(&place.arg("one"));
+            assert!(!is_found, "{command}: a path of this machine in file {i}");
+        }
+    }
+}
+
+#[test]
+fn unpacked_bundle_runs() {
+    let place = named_files();
+    let (out, zip) = (place.arg("one/out"), place.arg("two/study.zip"));
+    answer(&["run", &place.arg("one/mine.toml"), "--out", &out]).ok();
+    // The manifest records the folder of the files.
+    let digest = |manifest: &str| {
+        let summary = answer(&["run", &place.arg(manifest), "--json"]).json();
+        summary["engine"]["digest"].clone()
+    };
+    let first = digest("one/out/manifest.json");
+    answer(&["bundle", &out, "--out", &zip]).ok();
+    fs::remove_dir_all(place.path("one")).unwrap();
+    let mut archive = ZipArchive::new(File::open(&zip).unwrap()).unwrap();
+    archive.extract(place.path("two")).unwrap();
+    assert_eq!(digest("two/results/manifest.json"), first);
+}
+
+#[test]
+fn bundle_refuses_changed_files() {
+    let place = named_files();
+    let (out, zip) = (place.arg("one/out"), place.arg("two/study.zip"));
+    answer(&["run", &place.arg("one/mine.toml"), "--out", &out, "--seeds", "2"]).ok();
+    fs::write(place.path("one/short.csv"), "1000,0.6\n20000,1\n").unwrap();
+    let bundle = || answer(&["bundle", &out, "--out", &zip]);
+    let changed = format!("{} (it has changed)", place.arg("one/short.csv"));
+    bundle().refused(2, &["bundle", &changed, "make the results again"]);
+    answer(&["verify", &out]).refused(2, &["verify", &changed]);
+    fs::remove_file(place.path("one/traces/short.csv")).unwrap();
+    let missing = place.arg("one/traces/short.csv");
+    bundle().refused(2, &[&changed, &missing, "No such file"]);
+    assert!(!place.path("two/study.zip").exists());
+    // Results of an earlier version.
+    for seed in ["seed-1", "seed-2"] {
+        let path = place.path("one/out").join(seed).join("manifest.json");
+        let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        manifest.as_object_mut().unwrap().remove("files");
+        fs::write(&path, manifest.to_string()).unwrap();
+    }
+    bundle().refused(2, &["short.csv", "no hash of this file", "make the results again"]);
 }
 
 /// Rewrites a file of an archive.

@@ -2,6 +2,7 @@
 //! repeats the runs and compares the files.
 
 mod differ;
+mod inputs;
 mod repeat;
 
 use std::fs::{self, File};
@@ -18,6 +19,7 @@ use zip::{ZipArchive, ZipWriter};
 pub use repeat::RepeatOptions;
 
 use crate::report::report;
+use inputs::{Inputs, MANIFEST};
 use repeat::Repeatable;
 
 /// The folder of the results in a bundle.
@@ -30,6 +32,8 @@ const LARGE: u64 = u32::MAX as u64;
 pub struct Bundled {
     /// Number of files of results.
     pub files: usize,
+    /// Number of files that scenarios name.
+    pub inputs: usize,
     /// Names in the folder that are not results, and not in the bundle.
     pub left_out: Vec<String>,
 }
@@ -44,9 +48,10 @@ pub struct Verified {
 /// Packs the results in `folder` into the archive `out`.
 ///
 /// # Errors
-/// When the folder holds no results, or none that can be repeated; when `out` exists and `force` is
-/// not set, or cannot be written.
+/// When the folder holds no results, or none that can be repeated; when a file that a scenario
+/// names is missing or has changed; when `out` exists and `force` is not set, or cannot be written.
 pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> {
+    let inputs = Inputs::find(folder, "bundle")?;
     let repeatable = Repeatable::read(folder, "bundle")?;
     if out.exists() && !force {
         let message =
@@ -57,6 +62,9 @@ pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> 
     let files = results(folder);
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     let readme = readme(&name, &repeatable, &origins(folder, "bundle")?);
+    let packed = |path: &PathBuf| inputs.packed(folder, path, "bundle");
+    let packed = files.iter().map(packed).collect::<Result<Vec<_>, Error>>()?;
+    let named = inputs.originals.len();
     let partial = Partial::new(out.to_owned()).map_err(Error::cannot_open(out))?;
     let write = move || {
         let mut zip = ZipWriter::new(partial);
@@ -71,16 +79,26 @@ pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> 
         };
         add("README.txt", 0, &mut readme.as_bytes())?;
         add("report.html", 0, &mut page.as_bytes())?;
-        for path in &files {
+        for (name, original) in &inputs.originals {
+            let mut file = File::open(original)?;
+            let size = file.metadata()?.len();
+            add(name, size, &mut file)?;
+        }
+        for (path, packed) in files.iter().zip(&packed) {
+            let name = format!("{RESULTS}/{}", slashed(path));
+            if let Some(content) = packed {
+                add(&name, content.len() as u64, &mut &content[..])?;
+                continue;
+            }
             let mut file = File::open(folder.join(path))?;
             let size = file.metadata()?.len();
-            add(&format!("{RESULTS}/{}", slashed(path)), size, &mut file)?;
+            add(&name, size, &mut file)?;
         }
         zip.finish()?.publish()?;
         Ok(files)
     };
     let files = write().map_err(Error::output(out))?;
-    Ok(Bundled { left_out: others(folder, &files), files: files.len() })
+    Ok(Bundled { left_out: others(folder, &files), files: files.len(), inputs: named })
 }
 
 /// Repeats the runs of a bundle, or of a folder of results, and compares the files.
@@ -114,6 +132,7 @@ pub fn verify(path: &Path, options: &RepeatOptions<'_>) -> Result<Verified, Erro
             )));
         }
     }
+    Inputs::find(&folder, "verify")?;
     let again = place.path().join("again");
     Repeatable::read(&folder, "verify")?.repeat(&again, options)?;
     let mut files = results(&folder);
@@ -150,7 +169,7 @@ fn unpack(archive: &Path, folder: &Path) -> io::Result<()> {
 
 /// The origins of all results in a folder.
 fn origins(folder: &Path, option: &'static str) -> Result<Vec<Origin>, Error> {
-    let manifests = results(folder).into_iter().filter(|path| path.ends_with("manifest.json"));
+    let manifests = results(folder).into_iter().filter(|path| path.ends_with(MANIFEST));
     let origin = |path: PathBuf| repeat::required(&folder.join(path), option);
     manifests.map(origin).collect()
 }
@@ -198,7 +217,8 @@ fn readme(name: &str, repeatable: &Repeatable, origins: &[Origin]) -> String {
          This command repeats all runs, and states for each file whether its bytes are the \
          same:\n\n    tidegate verify {name}\n\n\
          report.html  plots and tables, for any browser\n\
-         {RESULTS}/     the results; every manifest.json holds complete scenarios\n",
+         {RESULTS}/     the results; every manifest.json holds complete scenarios\n\
+         files/       sizes and traces that the scenarios name, if any\n",
         what = repeatable.title(),
         made = made.join("\n         "),
         seeds = repeatable.seeds(),
