@@ -68,5 +68,5 @@ pub use sweep::{
     Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_capture,
     forecast_runs, forecast_sweep, make_runs, missing_runs, sweep,
 };
-pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};
+pub use tidegate_scenario::sweep::{Axis, FAILURE, Mode, SeedList};
 pub use tidegate_sim::SEMANTICS;

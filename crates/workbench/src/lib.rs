@@ -19,10 +19,10 @@ pub use tidegate_papers::{
 pub use tidegate_results as results;
 pub use tidegate_runs::{
     Aggregate, Aggregated, Axis, BUILD, Better, Capture, Carried, Compared, Comparison, Design,
-    Destination, Difference, Error, Estimate, FailedRun, METRICS, Mode, Notice, ParameterInfo,
-    Progress, ProgressListener, ProtocolEntry, Ranks, Results, RunOptions, SEMANTICS, SeedList,
-    SeededRun, Source, Spread, Sweep, SweepForecast, SweepOptions, SweepPoint, Tables,
-    TelemetryBytes, Written, can_keep, carried, compare, default_cache, dissector, export,
+    Destination, Difference, Error, Estimate, FAILURE, FailedRun, METRICS, Mode, Notice,
+    ParameterInfo, Progress, ProgressListener, ProtocolEntry, Ranks, Results, RunOptions,
+    SEMANTICS, SeedList, SeededRun, Source, Spread, Sweep, SweepForecast, SweepOptions, SweepPoint,
+    Tables, TelemetryBytes, Written, can_keep, carried, compare, default_cache, dissector, export,
     fair_share, forecast_capture, forecast_runs, forecast_sweep, headers, import, is_share,
     key_words, limits, load, make_runs, missing_runs, only_seeds, protocol, protocols, run,
     run_seeds, schema, seeded_plans, serve, set, set_revision, sweep, template, vary, words,

@@ -1,6 +1,7 @@
 //! Sweeps: one scenario at several points (values of keys) and seeds. Every run is cached, so that
 //! none is repeated.
 
+mod design;
 mod forecast;
 mod resolved;
 mod table;
@@ -11,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 use serde_json::Value as Json;
 use tidegate_results::SweepManifest;
-use tidegate_scenario::sweep::{self, Axis, AxisValue, Mode, Point, SweepFile};
-use tidegate_scenario::{Override, Plan};
+use tidegate_scenario::sweep::FAILURE;
 
+pub use design::Design;
 pub use forecast::{SweepForecast, forecast_capture, forecast_runs, forecast_sweep};
 
 use crate::cache::{Cache, Recording};
@@ -22,158 +23,12 @@ use crate::observe::{Control, Measurement, Observations, adapt, drive};
 use crate::paired::{self, Candidate};
 use crate::readings::{Reading, readings};
 use crate::resolution::resolution;
-use crate::seeds::{aggregated, is_fixed, only_seeds};
+use crate::seeds::{aggregated, is_fixed};
 use crate::warnings::gathered;
-use crate::{Aggregated, Error, Notice, ProgressListener, SeedList, Source, load, machine};
+use crate::{Aggregated, Error, Notice, ProgressListener, SeedList, machine};
 
-/// A larger number of runs is considered a mistake.
-const RUNS_MAX: usize = 1_000_000;
 /// The key whose values are compared with the baseline.
 const PROTOCOL: &str = "transport.protocol";
-
-/// Definition of a sweep.
-#[derive(Clone, Debug)]
-pub struct Design {
-    scenarios: Scenarios,
-    /// Overrides that apply at all points.
-    changes: Vec<Override>,
-    /// The keys that vary.
-    keys: Vec<String>,
-    /// The value of each key at every point.
-    points: Vec<Vec<Json>>,
-    /// `None`: the scenario's own seed.
-    seeds: Option<SeedList>,
-    /// The protocol that others are compared with, if several are swept.
-    baseline: Option<String>,
-}
-
-/// Scenarios of the points of a sweep.
-#[derive(Clone, Debug)]
-enum Scenarios {
-    /// A scenario, changed at each point.
-    Changed(Source, Vec<Point>),
-    /// A manifest with the complete scenario of each point.
-    Resolved(Vec<Json>),
-}
-
-impl Design {
-    /// A sweep of a scenario over axes.
-    ///
-    /// # Errors
-    /// When the axes give no points, or an override sets the seed beside a list of seeds.
-    pub fn new(
-        scenario: impl Into<Source>,
-        changes: Vec<Override>,
-        (axes, mode): (&[Axis], Mode),
-        seeds: Option<SeedList>,
-    ) -> Result<Design, Error> {
-        let points = sweep::points(axes, mode, "--vary").map_err(Error::scenario)?;
-        Design::changed(scenario.into(), changes, points, seeds)
-    }
-
-    /// Reads a sweep file, or the manifest of a sweep. `changes` also apply at all points; `seeds`
-    /// replaces those of the file.
-    ///
-    /// # Errors
-    /// When the file is invalid.
-    pub fn load(
-        file: &Path,
-        changes: Vec<Override>,
-        seeds: Option<SeedList>,
-    ) -> Result<Design, Error> {
-        // The sweep file reports an unreadable file.
-        if let Ok(text) = tidegate_scenario::text(file)
-            && text.trim_start().starts_with('{')
-        {
-            return resolved::design(&text, file, changes, seeds);
-        }
-        let file = SweepFile::load(file).map_err(Error::scenario)?;
-        let changes = file.changes.into_iter().chain(changes).collect();
-        let seeds = seeds.or(file.seeds);
-        Design::changed(file.scenario.into(), changes, file.points, seeds)
-    }
-
-    /// A sweep of a scenario at these points, once checked.
-    fn changed(
-        scenario: Source,
-        changes: Vec<Override>,
-        points: Vec<Point>,
-        seeds: Option<SeedList>,
-    ) -> Result<Design, Error> {
-        let text = match &scenario {
-            Source::File(path) => &tidegate_scenario::text(path).map_err(Error::scenario)?,
-            Source::Text(text) | Source::Made(text) => text,
-        };
-        // All points have the same keys, so one check suffices.
-        sweep::check(text, &points[0], &changes).map_err(Error::scenario)?;
-        let keys = points[0].iter().map(|value| value.change.key.clone()).collect();
-        let values = points.iter().map(values).collect();
-        let scenarios = Scenarios::Changed(scenario, points);
-        Design { scenarios, changes, keys, points: values, seeds, baseline: None }.checked()
-    }
-
-    /// Sets the protocol that others are compared with; by default the first of those that vary.
-    ///
-    /// # Errors
-    /// When it is not one of them, or no protocol varies.
-    pub fn with_baseline(self, asked: Option<&str>) -> Result<Design, Error> {
-        let mut names: Vec<String> = Vec::new();
-        let key = self.keys.iter().position(|key| key == PROTOCOL);
-        for name in self.points.iter().filter_map(|values| values[key?].as_str()) {
-            if !names.iter().any(|known| known == name) {
-                names.push(name.to_owned());
-            }
-        }
-        if asked.is_some() && names.is_empty() {
-            let message = "needs several protocols: add --vary protocol=…".to_owned();
-            return Err(Error::Usage { option: "--baseline", message });
-        }
-        Ok(Design { baseline: paired::baseline(asked, &names)?, ..self })
-    }
-
-    fn checked(self) -> Result<Design, Error> {
-        let Design { changes, points, seeds, .. } = &self;
-        if seeds.is_some() {
-            only_seeds(changes)?;
-        }
-        let seeds = seeds.as_ref().map_or(1, |seeds| seeds.seeds().len());
-        if points.len() * seeds > RUNS_MAX {
-            let points = points.len();
-            let message =
-                format!("{points} points under {seeds} seeds each are more than {RUNS_MAX} runs");
-            return Err(Error::Usage { option: "--seeds", message });
-        }
-        self.with_baseline(None)
-    }
-
-    /// The scenario at a point, under `seed` or its own seed.
-    fn plan(&self, point: usize, seed: Option<u64>) -> Result<Plan, Error> {
-        let seed = seed.map(|seed| Override::option("--seeds", "seed", &seed.to_string()));
-        match &self.scenarios {
-            Scenarios::Changed(scenario, points) => {
-                let mut changes = sweep::changes(&points[point], &self.changes);
-                changes.extend(seed);
-                load(scenario.clone(), &changes)
-            }
-            Scenarios::Resolved(scenarios) => {
-                let changes: Vec<Override> = self.changes.iter().cloned().chain(seed).collect();
-                load(Source::Made(scenarios[point].to_string()), &changes)
-            }
-        }
-    }
-
-    /// All seeds, and the name of the scenario.
-    fn seeds(&self) -> Result<(SeedList, String), Error> {
-        let plan = self.plan(0, None)?;
-        let own = || SeedList::of(vec![plan.seed]).map_err(Error::Run);
-        Ok((self.seeds.clone().map_or_else(own, Ok)?, plan.name))
-    }
-
-    /// Number of runs.
-    fn runs(&self, seeds: &SeedList) -> usize {
-        self.points.len() * seeds.seeds().len()
-    }
-}
 
 /// Options of a sweep.
 #[derive(Clone, Copy, Default)]
@@ -241,6 +96,10 @@ pub struct Sweep {
 pub struct SweepPoint {
     /// The value of each key, in the order of keys; numbers as numbers.
     pub values: Vec<Json>,
+    /// Number of ordered pairs of hosts without a path during the failure of this point; absent if
+    /// there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unreachable_pairs: u64,
     /// Metrics of its runs, over the seeds.
     pub metrics: Vec<Aggregated>,
 }
@@ -298,13 +157,13 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
     if let Some(error) = first.filter(|_| failed.len() == runs.len()) {
         return Err(error);
     }
-    let of_point = |(values, runs): (&Vec<Json>, &[Found])| SweepPoint {
-        values: values.clone(),
-        metrics: aggregated(
-            &runs.iter().map(|run| run.clone().unwrap_or_default().readings).collect::<Vec<_>>(),
-        ),
+    let apart = unreachable_pairs(design)?;
+    let of_point = |((values, &unreachable_pairs), runs): ((&Vec<Json>, &u64), &[Found])| {
+        let readings = runs.iter().map(|run| run.clone().unwrap_or_default().readings);
+        let metrics = aggregated(&readings.collect::<Vec<_>>());
+        SweepPoint { values: values.clone(), unreachable_pairs, metrics }
     };
-    let points = design.points.iter().zip(runs.chunks(seeds.seeds().len()));
+    let points = design.points.iter().zip(&apart).zip(runs.chunks(seeds.seeds().len()));
     let mut points: Vec<SweepPoint> = points.map(of_point).collect();
     let keys = design.keys.clone();
     let baseline = design.baseline.clone();
@@ -327,11 +186,24 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
     })
 }
 
+/// The number of pairs of hosts that each point's failure leaves without a path.
+fn unreachable_pairs(design: &Design) -> Result<Vec<u64>, Error> {
+    if !design.varies(FAILURE) {
+        return Ok(vec![0; design.points.len()]);
+    }
+    let apart = |point| Ok(tidegate_scenario::unreachable_pairs(&design.plan(point, None)?));
+    (0..design.points.len()).map(apart).collect()
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// Compares points that differ only in their protocol.
 fn compare(keys: &[String], points: &mut [SweepPoint], baseline: Option<&str>) {
     let Some(key) = keys.iter().position(|key| key == PROTOCOL) else { return };
     let mut sets: Vec<(Vec<Json>, Vec<Candidate<'_>>)> = Vec::new();
-    for SweepPoint { values, metrics } in points {
+    for SweepPoint { values, metrics, .. } in points {
         let Some(protocol) = values[key].as_str() else { continue };
         let mut others = values.clone();
         others.remove(key);
@@ -478,15 +350,6 @@ fn measured(seen: &Observations) -> Result<Known, Error> {
     Ok(Known { readings: readings(summary), warnings: summary.warnings.clone() })
 }
 
-fn values(point: &Point) -> Vec<Json> {
-    let value = |value: &AxisValue| match value.number {
-        Some(number) if number.fract() == 0.0 && number.abs() < 1e15 => Json::from(number as i64),
-        Some(number) => Json::from(number),
-        None => Json::from(value.text.clone()),
-    };
-    point.iter().map(value).collect()
-}
-
 impl Sweep {
     /// The version that [`schema`](Self::schema) carries.
     pub const SCHEMA: u32 = 1;
@@ -500,7 +363,7 @@ impl Sweep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mode;
+    use crate::{Axis, Mode, Source};
 
     const SCENARIO: &str = "duration = '200us'\nwarmup = '20us'\ndrain = '1ms'\n\
         fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 1 }\n\

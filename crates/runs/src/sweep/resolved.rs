@@ -6,7 +6,8 @@ use serde_json::{Map, Value as Json, json};
 use tidegate_results::{NamedFiles, PointManifest, SweepManifest};
 use tidegate_scenario::Override;
 
-use super::{Design, Scenarios};
+use super::Design;
+use super::design::Scenarios;
 use crate::{Error, SeedList, run};
 
 /// The sweep of a manifest. `changes` apply at all points; `seeds` replaces those of the manifest.

@@ -5,6 +5,7 @@ use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 
 use super::Course;
+use super::failure;
 use super::hosts::Hosts;
 use crate::error::{Error, nearest};
 use crate::read::keys::{Default, INTERVAL, Key, Optional, Required, SPAN, Shape, key};
@@ -79,6 +80,7 @@ pub(crate) fn faults(
     fabric: &Fabric,
     hosts: &Hosts<'_>,
     course: Course,
+    warnings: &mut Vec<String>,
 ) -> Result<Faults, Error> {
     let Some(table) = section else { return Ok(Faults::default()) };
     let mut faults = Faults {
@@ -87,7 +89,7 @@ pub(crate) fn faults(
         reordering: table.get("reordering"),
         reorder_delay: table.get("reorder_delay"),
         duplication: table.get("duplication"),
-        outages: Vec::new(),
+        outages: failure::outages(table, fabric, course, warnings)?,
         flaps: table.find::<&Table>("flaps").map(|flaps| Flaps {
             mean_up: flaps.get("mean_up"),
             mean_down: flaps.get("mean_down"),
@@ -147,9 +149,14 @@ pub(crate) fn faults(
     Ok(faults)
 }
 
-/// Returns start and end of a fault.
-fn times(table: &Table, [from, until]: [&str; 2], course: Course) -> Result<(Time, Time), Error> {
-    let (start, end): (Time, Option<Time>) = (table.get(from), table.find(until));
+/// Returns start and end of a fault. The default start is 0.
+pub(super) fn times(
+    table: &Table,
+    [from, until]: [&str; 2],
+    course: Course,
+) -> Result<(Time, Time), Error> {
+    let (start, end): (Time, Option<Time>) =
+        (table.find(from).unwrap_or(Time::ZERO), table.find(until));
     if start >= course.duration {
         return Err(table.error(
             from,

@@ -7,6 +7,7 @@ pub(crate) mod credit_queue;
 pub(crate) mod csv;
 pub(crate) mod domain;
 pub(crate) mod fabric;
+pub(crate) mod failure;
 pub(crate) mod faults;
 pub(crate) mod flows;
 pub(crate) mod generators;

@@ -11,8 +11,8 @@ use super::hosts::{self, Hosts};
 use super::requirements::Requirements;
 use super::transport::{Stacks, json_params};
 use super::{
-    Course, Labels, collective, credit_queue, domain, fabric, faults, flows, paths, pfc, sizes,
-    switch, traffic, transport,
+    Course, Labels, collective, credit_queue, domain, fabric, failure, faults, flows, paths, pfc,
+    sizes, switch, traffic, transport,
 };
 use crate::error::{Error, nearest, one_of};
 use crate::inputs::Reader;
@@ -90,7 +90,12 @@ static SECTIONS: &[Key] = &[
     key("flows", Shape::Tables(&[flows::KEYS, transport::CHOICE]), Optional, "Explicit flows."),
     key("traffic", Shape::ManyKinds(traffic::COMMON, traffic::KINDS), Optional, "Generated flows."),
     key("hosts", Shape::Table(&[hosts::KEYS]), Default("{}"), "Behaviour of the hosts."),
-    key("faults", Shape::Table(&[faults::KEYS]), Optional, "Faults that the run injects."),
+    key(
+        "faults",
+        Shape::Table(&[faults::KEYS, failure::KEYS]),
+        Optional,
+        "Faults that the run injects.",
+    ),
     key("output", Shape::Table(&[OUTPUT]), Default("{}"), "Recorded results."),
 ];
 
@@ -224,6 +229,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         &equipped.fabric,
         &Hosts::new(&equipped.fabric.hosts),
         course,
+        &mut warnings,
     )?;
     if workload.flows.is_empty() && workload.traffic.is_empty() {
         return Err(root.error_found(

@@ -1,7 +1,6 @@
 //! Axes of a sweep: one key of a scenario and its values.
 
-use super::range;
-use super::repeated;
+use super::{FAILURE, range, repeated};
 use crate::error::{Error, shortened};
 use crate::overrides::Override;
 use crate::read::tree::{Node, Raw, Source};
@@ -9,7 +8,8 @@ use crate::read::tree::{Node, Raw, Source};
 /// A key of a scenario and its values, at least one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// Path of the key, as for `--set`; `protocol` is the protocol under comparison.
+    /// Path of the key, as for `--set`; `protocol` is the protocol under comparison, `failure` is
+    /// [`FAILURE`].
     pub key: String,
     /// Values, without duplicates.
     pub values: Vec<AxisValue>,
@@ -69,6 +69,7 @@ impl Axis {
         let amount = number.or_else(share);
         let change = match self.key.as_str() {
             "protocol" => Override::protocol(option, &text),
+            "failure" => Override::option(option, FAILURE, value),
             key => Override::option(option, key, value),
         };
         self.values.push(AxisValue { text, number, amount, change });

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Axis, Mode, Point, SeedList, points, range};
+use super::{Axis, Mode, SeedList, range};
 use crate::error::{Error, nearest, one_of, shortened};
 use crate::files;
 use crate::overrides::Override;
@@ -20,8 +20,10 @@ pub struct SweepFile {
     pub seeds: Option<SeedList>,
     /// Axes of the sweep.
     pub axes: Vec<Axis>,
-    /// Points: combinations of the values of the axes.
-    pub points: Vec<Point>,
+    /// How their values are combined.
+    pub mode: Mode,
+    /// Name of the file in messages.
+    pub origin: String,
 }
 
 const KEYS: [&str; 7] = ["scenario", "set", "seeds", "mode", "points", "search_seed", "axis"];
@@ -80,8 +82,8 @@ impl SweepFile {
                 .enumerate()
                 .map(|(i, node)| change(node, &format!("set[{i}]")))
                 .collect::<Result<Vec<Override>, Error>>()?;
-        let points = points(&axes, mode, origin)?;
-        Ok(SweepFile { scenario: folder.join(scenario), changes, seeds, axes, points })
+        let (scenario, origin) = (folder.join(scenario), origin.to_owned());
+        Ok(SweepFile { scenario, changes, seeds, axes, mode, origin })
     }
 }
 
@@ -266,7 +268,7 @@ fn axis(node: &Node, path: &str, mode: Mode) -> Result<Axis, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::AxisValue;
+    use crate::sweep::{AxisValue, Point, points};
 
     const SWEEP: &str = r#"scenario = "x.toml"
 seeds = 3
@@ -281,11 +283,15 @@ key = "protocol"
 values = ["swift", "dctcp"]
 "#;
 
+    fn points_of(file: &SweepFile) -> Result<Vec<Point>, Error> {
+        points(&file.axes, file.mode, &file.origin)
+    }
+
     #[test]
     fn file_equals_options() {
         let file = SweepFile::parse(SWEEP, "a/sweep.toml").unwrap();
         assert_eq!(file.scenario, Path::new("a/x.toml"));
-        assert_eq!(file.seeds.unwrap().seeds(), [1, 2, 3]);
+        assert_eq!(file.seeds.as_ref().unwrap().seeds(), [1, 2, 3]);
         let varied =
             [Axis::vary("traffic.0.load=0.3..0.5:0.1"), Axis::vary("protocol=swift,dctcp")];
         for (axis, varied) in file.axes.iter().zip(varied) {
@@ -297,7 +303,7 @@ values = ["swift", "dctcp"]
             };
             assert_eq!(values(axis), values(&varied));
         }
-        assert_eq!(file.points.len(), 6);
+        assert_eq!(points_of(&file).unwrap().len(), 6);
         assert_eq!(file.changes[0].key, "duration");
         let option = &file.axes[1].values[0].change.option;
         assert_eq!(option, "a/sweep.toml:11: axis[1].values[0], protocol=\"swift\"");
@@ -323,7 +329,7 @@ values = ["swift", "dctcp"]
         let varied = |argument: &str| Axis::vary(argument).map(drop);
         let swept = |out: &str, into: &str| {
             let file = SweepFile::parse(&SWEEP.replacen(out, into, 1), "s.toml")?;
-            let changes = crate::sweep::changes(&file.points[0], &file.changes);
+            let changes = crate::sweep::changes(&points_of(&file)?[0], &file.changes);
             crate::load(scenario, "x.toml", &changes).map(drop)
         };
         for result in [
@@ -390,7 +396,8 @@ values = ["swift", "dctcp"]
         ] {
             let text = SWEEP.replacen(out, into, 1);
             assert_ne!(text, SWEEP, "{out}");
-            let error = SweepFile::parse(&text, "s.toml").unwrap_err().to_string();
+            let parsed = SweepFile::parse(&text, "s.toml");
+            let error = parsed.and_then(|file| points_of(&file)).unwrap_err().to_string();
             let place = if line == 0 { "s.toml: ".into() } else { format!("s.toml:{line}: ") };
             assert!(error.starts_with(&place) && error.contains(words), "{into}: {error}");
         }

@@ -1,6 +1,7 @@
 //! Sweeps: runs of one scenario with different values of some keys.
 
 mod axis;
+mod failures;
 mod file;
 mod range;
 mod seeds;
@@ -15,6 +16,7 @@ use crate::overrides::Override;
 use crate::read::tree::{Node, Source};
 
 pub use axis::{Axis, AxisValue};
+pub use failures::{FAILURE, with_failures};
 pub use file::SweepFile;
 pub(crate) use file::refuse;
 pub use seeds::SeedList;
