@@ -376,7 +376,7 @@ fn switch_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> St
 
 /// Formats a value: `* 19.8 ± 0.12`, or `* +7.9 ± 0.2` as a difference from the baseline. If some
 /// seeds have no value, the number of seeds follows.
-fn cell(of: Option<&Aggregated>, seeds: usize, view: View<'_>) -> String {
+pub(crate) fn cell(of: Option<&Aggregated>, seeds: usize, view: View<'_>) -> String {
     let Some(one) = of else { return NONE.to_owned() };
     let unit = format::unit(one.metric, one.unit, one.mean);
     let some = |n: usize| match n {

@@ -203,6 +203,22 @@ pub(crate) fn label(label: &str) -> String {
     if label.is_empty() { NONE.to_owned() } else { shown(label) }
 }
 
+/// Formats a JSON value; strings without quotes.
+pub(crate) fn text(value: &serde_json::Value) -> String {
+    shown(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
+/// Titles of the columns of varied keys: the last part (`load` of `traffic.search.load`) if no
+/// other key has it, else the whole key. The line above the tables has whole keys.
+pub(crate) fn heads(keys: &[String]) -> Vec<String> {
+    let last = |key: &String| key.rsplit('.').next().map(str::to_owned).unwrap_or_default();
+    let head = |key: &String| {
+        let is_unique = keys.iter().filter(|other| last(other) == last(key)).count() == 1;
+        shown(&if is_unique { last(key) } else { key.clone() })
+    };
+    keys.iter().map(head).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +265,13 @@ mod tests {
         assert_eq!(shown("utilization_max", "", 0.86, 1.74, ""), "86.0 [0.0, 100.0] %");
         assert_eq!(shown("fct_p99_us", "us", 1234.5, 5600.0, ""), "1.23 [0, 6.83] ms");
         assert_eq!(shown("slowdown_p50", "", 0.0001, 0.0002, "+"), "0.000 ± 0.000");
+    }
+
+    #[test]
+    fn heads_are_short_if_unique() {
+        let keys = ["traffic.a.load", "transport.protocol", "traffic.b.load", "seed"];
+        let titles = heads(&keys.map(str::to_owned));
+        assert_eq!(titles, ["traffic.a.load", "protocol", "traffic.b.load", "seed"]);
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod table;
 #[cfg(target_os = "linux")]
 mod testbed;
 mod tune;
+mod worst;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

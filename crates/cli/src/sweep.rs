@@ -9,12 +9,13 @@ use tidegate_workbench::{
 };
 
 use crate::aggregate::{GroupRow, Of, View, all_tables, legend};
-use crate::format::{bytes, clock, digits, shown};
+use crate::format::{bytes, clock, digits, heads, shown, text};
 use crate::grid::prose;
 use crate::interrupt::interrupt_flag;
 use crate::options::{ALL, CacheArgs, RunArgs, check_force, runnable};
 use crate::output::pretty;
 use crate::progress::Total;
+use crate::worst::{self, Worst, worst};
 use crate::{Result, emit, print_stderr};
 
 /// Options of `tidegate sweep`.
@@ -46,6 +47,10 @@ pub(crate) struct SweepArgs {
     /// The protocol that others are compared with, seed by seed (default: the first varied one)
     #[arg(long, value_name = "PROTOCOL")]
     baseline: Option<String>,
+    /// Order the failures of `--vary failure=…` by this metric, with ` of LABEL` for one label
+    /// (default: `slowdown_p99`)
+    #[arg(long, value_name = "METRIC", value_parser = worst)]
+    worst: Option<Worst>,
     /// Only print the number of runs and an estimate of their cost
     #[arg(long)]
     dry_run: bool,
@@ -62,6 +67,10 @@ const ROWS: usize = 100;
 pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
     check_force(&args.how, false)?;
     let design = design(args)?.with_baseline(args.baseline.as_deref())?;
+    if args.worst.is_some() && !design.varies(workbench::FAILURE) {
+        let message = "orders failures: add --vary failure=each-link".to_owned();
+        return Err(Error::Usage { option: "--worst", message });
+    }
     let cache = args.kept.folder(args.how.verbosity)?;
     let options = SweepOptions {
         threads: args.how.threads.map(|threads| threads as usize),
@@ -100,7 +109,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
         destination.write(&sweep.files().map_err(|error| Error::Run(error.to_string()))?)
     };
     let unwritten = destination.and_then(|destination| write(destination).err());
-    let mut text = if args.how.json { pretty(&sweep) } else { tables(&sweep) };
+    let mut text = if args.how.json { pretty(&sweep) } else { tables(&sweep, args.worst.as_ref()) };
     if let Some(error) = unwritten {
         emit(&text);
         return Err(error);
@@ -181,11 +190,6 @@ fn place(sweep: &Sweep, values: &[serde_json::Value], seed: u64) -> String {
     format!("{}, seed {seed}", values.join(", "))
 }
 
-/// Formats a JSON value; strings without quotes.
-fn text(value: &serde_json::Value) -> String {
-    shown(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-}
-
 /// The rows of a table, point by point.
 fn rows<'a>(sweep: &'a Sweep, of: Of, view: View<'_>) -> Vec<GroupRow<'a>> {
     let mut rows = Vec::new();
@@ -196,18 +200,7 @@ fn rows<'a>(sweep: &'a Sweep, of: Of, view: View<'_>) -> Vec<GroupRow<'a>> {
     rows
 }
 
-/// Titles of the columns of varied keys: the last part (`load` of `traffic.search.load`) if no
-/// other key has it, else the whole key. The line above the tables has whole keys.
-fn heads(keys: &[String]) -> Vec<String> {
-    let last = |key: &String| key.rsplit('.').next().map(str::to_owned).unwrap_or_default();
-    let head = |key: &String| {
-        let is_unique = keys.iter().filter(|other| last(other) == last(key)).count() == 1;
-        shown(&if is_unique { last(key) } else { key.clone() })
-    };
-    keys.iter().map(head).collect()
-}
-
-fn tables(sweep: &Sweep) -> String {
+fn tables(sweep: &Sweep, worst: Option<&Worst>) -> String {
     let count = sweep.seeds.len();
     let (points, seeds) = (sweep.points.len(), if count == 1 { "seed" } else { "seeds" });
     let kept = match sweep.kept {
@@ -219,6 +212,7 @@ fn tables(sweep: &Sweep) -> String {
     let runs = sweep.count();
     let mut out =
         format!("{name}: {points} points, {count} {seeds}, {runs} runs{kept}\nVaried: {keys}\n");
+    out.push_str(&worst::table(sweep, worst).unwrap_or_default());
     let heads = heads(&sweep.keys);
     let baseline = sweep.baseline.as_deref();
     let views = [View::Means, View::Differences(baseline)];
@@ -232,13 +226,6 @@ fn tables(sweep: &Sweep) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn heads_are_short_if_unique() {
-        let keys = ["traffic.a.load", "transport.protocol", "traffic.b.load", "seed"];
-        let titles = heads(&keys.map(str::to_owned));
-        assert_eq!(titles, ["traffic.a.load", "protocol", "traffic.b.load", "seed"]);
-    }
 
     #[test]
     fn forecast_text_cost() {

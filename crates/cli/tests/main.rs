@@ -13,6 +13,7 @@ mod cycles;
 mod docs;
 mod edge;
 mod exchange;
+mod failures;
 #[cfg(unix)]
 mod first_use;
 mod follow;
