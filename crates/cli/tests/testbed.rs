@@ -77,6 +77,14 @@ fn testbed_delivers_all_messages() {
     }
 }
 
+#[test]
+fn hosts_find_the_files_of_the_scenario() {
+    let traffic = "[[traffic]]\nkind = 'trace'\nfile = 'trace.csv'\n";
+    let place = place(&(STAR.to_owned() + traffic));
+    std::fs::write(place.path("trace.csv"), "10,h0,h1,30000\n").unwrap();
+    assert_eq!(json(&place, "testbed", &[])["fct"]["all"]["count"], 1);
+}
+
 /// The shares of flows depend on the protocol, not on the machine.
 #[test]
 fn testbed_fair_share() {

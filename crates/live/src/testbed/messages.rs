@@ -26,7 +26,7 @@ pub(super) enum ToHost {
 /// Role of a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Role {
-    /// The complete scenario.
+    /// The complete scenario, with the folder of its files.
     pub(super) scenario: String,
     /// Number of the host in the scenario.
     pub(super) host: u32,

@@ -269,7 +269,10 @@ impl<'a> Emulation<'a> {
         let dilation = Dilation { origin: monotonic(), factor: control.dilation };
         let mut key = [0; 32];
         entropy().map_err(|why| Error::Run(why.to_string()))?(&mut key);
-        let scenario = plan.resolved.to_string();
+        // As in a manifest, with the folder of the files that the scenario names.
+        let folder = plan.files.folder.as_ref().map(|folder| folder.display().to_string());
+        let scenario = serde_json::json!({ "folder": folder, "scenario": plan.resolved });
+        let scenario = scenario.to_string();
         let role = |&host: &u32| {
             let role = Role {
                 scenario: scenario.clone(),
