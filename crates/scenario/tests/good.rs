@@ -1043,3 +1043,22 @@ fn presets_match_the_round_trips_of_papers() {
     let bdp = fabric("preset = 'dcpim-leaf-spine'").bdp_bytes;
     assert_eq!(bdp, Some(49.0 * 1_540.0));
 }
+
+#[test]
+fn a_scaled_trace_starts_earlier() {
+    let scaled = |scale: &str| {
+        let text =
+            patched(RACKS, "file = \"trace.csv\"", &format!("file = \"trace.csv\"\n{scale}"));
+        plan(&text)
+    };
+    let starts = |plan: &Plan| match &plan.workload.traffic[4].pattern {
+        Pattern::Trace(arrivals) => arrivals.iter().map(|of| of.at.as_ps()).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let [once, twice, same] = ["", "scale = 2", "scale = 1.0"].map(scaled);
+    assert_eq!(starts(&once), [0, 1, 2_500_000]);
+    assert_eq!(starts(&twice), [0, 1, 1_250_000], "rounded to a picosecond");
+    // Without the key, hashes are those of before; 1 is the default.
+    let hashes = [&once, &twice, &same].map(content_hash);
+    assert!(hashes[0] == hashes[2] && hashes[0] != hashes[1]);
+}

@@ -24,6 +24,7 @@ pub(crate) mod scenario;
 pub(crate) mod sizes;
 pub(crate) mod software;
 pub(crate) mod switch;
+pub(crate) mod traces;
 pub(crate) mod traffic;
 pub(crate) mod transport;
 

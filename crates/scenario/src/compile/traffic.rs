@@ -1,6 +1,5 @@
 //! `[[traffic]]`: generated flows.
 
-use std::path::Path;
 
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
@@ -9,7 +8,7 @@ use tidegate_core::{Message, Rate, Span, Time};
 use super::generators::Given;
 use super::hosts::Hosts;
 use super::transport::Stacks;
-use super::{Course, Labels, closed_loop, collective, csv, generators, requests, sizes};
+use super::{Course, Labels, closed_loop, collective, generators, requests, sizes, traces};
 use crate::error::Error;
 use crate::inputs::Reader;
 use crate::read::keys::{
@@ -81,14 +80,14 @@ const RATE: Key = key("rate", LINK_RATE, Optional, "Offered payload of each send
 const GAP: Key = key("gap", INTERVAL, Optional, "Mean time between messages of one sending host.");
 const SENDERS: Key =
     key("senders", Shape::Globs, Optional, "Sending hosts, by name or wildcard. Default: all.");
-const REPLY: Key = key(
+pub(super) const REPLY: Key = key(
     "reply",
     Shape::Text,
     Optional,
     "Reply sizes, in the form of `sizes` for poisson. The receiver answers each message, when it \
      has arrived, with a message of that size on the same transport. Default: no replies.",
 );
-const REPLY_LABEL: Key =
+pub(super) const REPLY_LABEL: Key =
     key("reply_label", Shape::Text, Optional, "Label of replies in results. Default: \"reply\".");
 const POISSON: &[Key] = &[
     SIZES,
@@ -224,21 +223,7 @@ pub(crate) static KINDS: &[Variant] = &[
         doc: "Every host sends one message to every other host at the same time.",
         keys: &[SIZES, sizes::SAMPLING, sizes::MEAN, REPLY, REPLY_LABEL],
     },
-    Variant {
-        kind: "trace",
-        doc: "Messages listed in a file.",
-        keys: &[
-            key(
-                "file",
-                Shape::Text,
-                Required,
-                "Path of a CSV file with the columns start_us,src,dst,size_bytes, relative to the \
-                 scenario's folder.",
-            ),
-            REPLY,
-            REPLY_LABEL,
-        ],
-    },
+    Variant { kind: "trace", doc: "Messages listed in a file.", keys: traces::KEYS },
 ];
 
 /// Largest number of messages in one all-to-all.
@@ -302,23 +287,7 @@ pub(crate) fn traffic<'a>(
             }
             Pattern::AllToAll
         }
-        _ => {
-            let arrivals = csv::trace(table, "file", context.files, context.hosts)?;
-            let late =
-                arrivals.iter().filter(|arrival| arrival.at >= context.course.duration).count();
-            if late > 0 {
-                // Without the folder, because warnings are results.
-                let file = Path::new(table.get::<&str>("file")).file_name().unwrap_or_default();
-                warnings.push(format!(
-                    "{}: {late} of {} messages start after the end of the run at {} and are not \
-                     sent",
-                    file.display(),
-                    arrivals.len(),
-                    context.course.duration
-                ));
-            }
-            Pattern::Trace(arrivals)
-        }
+        _ => traces::pattern(table, context, warnings)?,
     };
     Ok(Traffic {
         pattern: answered(table, context, labels, pattern, &sizes)?,
