@@ -9,8 +9,10 @@
 //! A [`sweep`] is a set of scenarios: a scenario, some of its keys, and the values of each.
 //!
 //! [`interop`] converts files of other simulators to scenarios, and scenarios to such files.
+//! [`workload`] makes scenarios from a user's own traffic.
 //!
-//! This crate does not simulate, and it reads only files that a scenario names.
+//! This crate does not simulate. Except for these conversions, it reads only files that a scenario
+//! names.
 
 mod compile;
 mod error;
@@ -28,6 +30,7 @@ mod read;
 mod schema;
 pub mod sweep;
 mod template;
+pub mod workload;
 
 use std::borrow::Cow;
 use std::io::ErrorKind;

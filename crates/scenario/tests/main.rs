@@ -8,4 +8,5 @@ mod mutations;
 mod resolved;
 mod schema;
 mod software;
+mod workload;
 mod wrong;

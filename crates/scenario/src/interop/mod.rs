@@ -313,7 +313,7 @@ fn label(plan: &Plan, number: u16) -> &str {
 }
 
 /// Formats a time as a number of `unit`, exactly and without trailing zeros.
-fn decimal(time: Time, unit: Span) -> String {
+pub(crate) fn decimal(time: Time, unit: Span) -> String {
     let (whole, rest) = (time.as_ps() / unit.as_ps(), time.as_ps() % unit.as_ps());
     if rest == 0 {
         return whole.to_string();
