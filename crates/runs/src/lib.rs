@@ -38,6 +38,7 @@ mod sweep;
 #[cfg(test)]
 mod tshark;
 pub mod warnings;
+mod workload;
 
 pub use cache::{BUILD, can_keep, default_cache};
 pub use catalog::{ParameterInfo, ProtocolEntry, TelemetryBytes, protocol, protocols};
@@ -70,3 +71,7 @@ pub use sweep::{
 };
 pub use tidegate_scenario::sweep::{Axis, FAILURE, Mode, SeedList};
 pub use tidegate_sim::SEMANTICS;
+pub use workload::{
+    CompletedClass, Completions, MeasuredWorkload, Percentiles, compare_completions,
+    workload_destination, workload_from,
+};

@@ -7,3 +7,4 @@ mod replay;
 mod run;
 mod series;
 mod sweep;
+mod workload;
