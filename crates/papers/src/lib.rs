@@ -17,8 +17,8 @@ pub use conditions::conditions;
 pub use pages::publish;
 pub use plot::PALETTE;
 pub use report::{
-    FigureScheme, FigureWidth, live_page, live_state, report, reproduction_files, write_pdf,
-    write_report, write_svg,
+    FigureScheme, FigureWidth, completions_page, live_page, live_state, report, reproduction_files,
+    workload_page, write_pdf, write_report, write_svg,
 };
 pub use reproduce::{
     Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns, FigureText, Forecast,

@@ -12,25 +12,27 @@ pub use tidegate_papers::{
     Alternative, Bundled, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns,
     FigureScheme, FigureText, FigureWidth, Forecast, PALETTE, PaperRecord, PaperText, Picture,
     RepeatOptions, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step, StepListener, Verdict,
-    Verified, bundle, conditions, figures, forecast_reproduction, live_page, live_state, markdown,
-    publish, report, reproduce, reproduction_files, reproduction_manifest, verify, write_pdf,
-    write_report, write_svg,
+    Verified, bundle, completions_page, conditions, figures, forecast_reproduction, live_page,
+    live_state, markdown, publish, report, reproduce, reproduction_files, reproduction_manifest,
+    verify, workload_page, write_pdf, write_report, write_svg,
 };
 pub use tidegate_results as results;
 pub use tidegate_runs::{
-    Aggregate, Aggregated, Axis, BUILD, Better, Capture, Carried, Compared, Comparison, Design,
-    Destination, Difference, Error, Estimate, FAILURE, FailedRun, METRICS, Mode, Notice,
-    ParameterInfo, Progress, ProgressListener, ProtocolEntry, Ranks, Results, RunOptions,
-    SEMANTICS, SeedList, SeededRun, Source, Spread, Sweep, SweepForecast, SweepOptions, SweepPoint,
-    Tables, TelemetryBytes, Written, can_keep, carried, compare, default_cache, dissector, export,
-    fair_share, forecast_capture, forecast_runs, forecast_sweep, headers, import, is_share,
-    key_words, limits, load, make_runs, missing_runs, only_seeds, protocol, protocols, run,
-    run_seeds, schema, seeded_plans, serve, set, set_revision, sweep, template, vary, words,
+    Aggregate, Aggregated, Axis, BUILD, Better, Capture, Carried, Compared, Comparison,
+    CompletedClass, Completions, Design, Destination, Difference, Error, Estimate, FAILURE,
+    FailedRun, METRICS, MeasuredWorkload, Mode, Notice, ParameterInfo, Progress, ProgressListener,
+    ProtocolEntry, Ranks, Results, RunOptions, SEMANTICS, SeedList, SeededRun, Source, Spread,
+    Sweep, SweepForecast, SweepOptions, SweepPoint, Tables, TelemetryBytes, Written, can_keep,
+    carried, compare, compare_completions, default_cache, dissector, export, fair_share,
+    forecast_capture, forecast_runs, forecast_sweep, headers, import, is_share, key_words, limits,
+    load, make_runs, missing_runs, only_seeds, protocol, protocols, run, run_seeds, schema,
+    seeded_plans, serve, set, set_revision, sweep, template, vary, words, workload_destination,
+    workload_from,
 };
 pub use tidegate_scenario::interop::Format;
 pub use tidegate_scenario::{
     Distributed, Override, Plan, SoftwareSwitch, content_hash, distributions, magnitude, options,
-    resolved, template_summary, templates,
+    resolved, template_summary, templates, workload,
 };
 
 /// The example of a protocol in the document compiles.

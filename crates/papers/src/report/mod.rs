@@ -25,9 +25,11 @@ mod page;
 mod read;
 mod series;
 mod sweeps;
+mod workload;
 
 pub use figures::{FigureScheme, FigureWidth, write_pdf, write_svg};
 pub use live::{live_page, live_state};
+pub use workload::{completions_page, workload_page};
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

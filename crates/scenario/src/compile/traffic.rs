@@ -1,6 +1,5 @@
 //! `[[traffic]]`: generated flows.
 
-
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Message, Rate, Span, Time};
