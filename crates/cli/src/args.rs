@@ -12,6 +12,7 @@ use crate::reproduce::{Report, Reproduce};
 use crate::sweep::SweepArgs;
 use crate::switch::Switch;
 use crate::tune::Tune;
+use crate::workload::Workload;
 
 /// Maximum width of help.
 const WIDTH: usize = 100;
@@ -75,6 +76,9 @@ pub(crate) enum Command {
     Sweep(SweepArgs),
     /// Search for the parameters of protocols that are best on one scenario (Python package)
     Tune(Box<Tune>),
+    /// Make scenarios from your own traffic: a list of flows or a packet capture
+    #[command(subcommand)]
+    Workload(Box<Workload>),
     /// Reproduce the figures and claims of papers
     Reproduce(Reproduce),
     /// Write one HTML page with plots from folders of results

@@ -60,6 +60,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
         }
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Tune(args) => tune::tune(&args),
+        Command::Workload(workload) => workload.run(),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Report(args) => reproduce::report(&args),
         Command::Bundle(args) => bundle::bundle(&args),

@@ -30,6 +30,7 @@ mod table;
 #[cfg(target_os = "linux")]
 mod testbed;
 mod tune;
+mod workload;
 mod worst;
 
 use std::ffi::OsString;

@@ -20,7 +20,7 @@ pub(crate) fn page() -> String {
         man.render_description_section(to)
     });
     for command in subcommands(&root) {
-        page.push_str(&format!(".SH \"{}\"\n", name(command, "tidegate ").to_uppercase()));
+        page.push_str(&format!(".SH \"{}\"\n", name(command).to_uppercase()));
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         page.push_str(&format!("{about}.\n"));
         let parts = rendered(command, |man, to| {
@@ -38,7 +38,7 @@ pub(crate) fn pages() -> Vec<(String, Vec<u8>)> {
     let all = std::iter::once(&root).chain(subcommands(&root));
     let page = |command: &Command| {
         let text = rendered(command, |man, to| man.render(to)) + STATUS;
-        (format!("{}.1", name(command, "tidegate-")), text.into_bytes())
+        (format!("{}.1", name(command).replace(' ', "-")), text.into_bytes())
     };
     all.map(page).collect()
 }
@@ -49,15 +49,19 @@ fn built() -> Command {
     root
 }
 
-fn subcommands(root: &Command) -> impl Iterator<Item = &Command> {
-    let shown = |command: &&Command| command.get_name() != "help" && !command.is_hide_set();
-    root.get_subcommands().filter(shown)
+/// The shown subcommands. One that has subcommands of its own is replaced by them.
+fn subcommands(root: &Command) -> Vec<&Command> {
+    let is_shown = |command: &&Command| command.get_name() != "help" && !command.is_hide_set();
+    let leaves = |command| match subcommands(command) {
+        none if none.is_empty() => vec![command],
+        below => below,
+    };
+    root.get_subcommands().filter(is_shown).flat_map(leaves).collect()
 }
 
-/// The full name of a command: `prefix` and its name, or the name of the program.
-fn name(command: &Command, prefix: &str) -> String {
-    let own = command.get_name();
-    if own == "tidegate" { own.to_owned() } else { format!("{prefix}{own}") }
+/// The full name of a command.
+fn name(command: &Command) -> &str {
+    command.get_bin_name().unwrap_or_else(|| command.get_name())
 }
 
 /// Renders a part of a page.

@@ -34,4 +34,5 @@ mod seeds;
 mod sweep;
 mod tutorial;
 mod words;
+mod workload;
 mod wrong;

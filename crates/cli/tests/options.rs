@@ -185,7 +185,7 @@ fn shown(page: &str) -> Option<(String, String)> {
 fn manual_pages() {
     let page = answer(&["man"]).ok();
     assert!(page.contains(".TH tidegate 1") && page.contains(".SH NAME"), "{page:.300}");
-    for subcommand in ["RUN", "COMPARE", "SWEEP", "REPRODUCE", "REPORT", "PROTOCOLS", "MAN"] {
+    for subcommand in ["RUN", "COMPARE", "SWEEP", "REPRODUCE", "REPORT", "WORKLOAD FROM", "MAN"] {
         assert!(page.contains(&format!(".SH \"TIDEGATE {subcommand}\"")), "{subcommand}");
     }
     let place = Place::usual();
@@ -193,7 +193,9 @@ fn manual_pages() {
     answer(&["man", "--out", &out]).ok();
     let pages = files(&place.path("man"));
     assert!(pages.contains(&"tidegate.1".to_owned()), "{pages:?}");
-    assert!(pages.contains(&"tidegate-sweep.1".to_owned()), "{pages:?}");
+    for name in ["tidegate-sweep.1", "tidegate-workload-from.1"] {
+        assert!(pages.contains(&name.to_owned()), "{pages:?}");
+    }
     let sweep = fs::read_to_string(place.path("man/tidegate-sweep.1")).unwrap();
     for text in [&page, &sweep] {
         let Some((shown, complaints)) = shown(text) else { continue };
