@@ -1,6 +1,6 @@
 //! Measured completion times of a workload, beside simulated ones.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -68,7 +68,7 @@ type Times = (Option<f64>, Option<f64>);
 /// If the workload has no measured completion times, or a folder has no readable results.
 pub fn compare_completions(folder: &Path, runs: &[PathBuf]) -> Result<Completions, Error> {
     let measured = measured(folder)?;
-    let mut ideals: HashMap<(u32, u32, u64), f64> = HashMap::new();
+    let mut ideals: BTreeMap<(u32, u32, u64), f64> = BTreeMap::new();
     let mut all = vec![vec![Vec::<Times>::new(); SIZE_BOUNDS.len() + 1]; runs.len() + 1];
     let (mut series, mut protocols) = (vec![MEASURED.to_owned()], vec![None]);
     for (run, classes) in runs.iter().zip(&mut all[1..]) {

@@ -1,6 +1,6 @@
 //! Addresses of hosts, and their numbers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const LONGEST_NAME: usize = 64;
 
 /// Address of a host.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Address {
     Ip(IpAddr),
     Name(String),
@@ -87,7 +87,7 @@ impl fmt::Display for Address {
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     all: Vec<Address>,
-    numbers: HashMap<Address, u32>,
+    numbers: BTreeMap<Address, u32>,
 }
 
 impl Addresses {

@@ -1,6 +1,6 @@
 //! Flows from packets: the payload of a connection in one direction, until it is idle.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::address::Address;
 use super::packet::{Segment, Tuple};
@@ -26,7 +26,7 @@ struct Open {
 /// Collects flows from packets.
 pub(super) struct Connections {
     idle: i64,
-    open: HashMap<Tuple, Open>,
+    open: BTreeMap<Tuple, Open>,
     pub(super) gathered: Gathered,
     left_out: LeftOut,
     latest: i64,
@@ -42,7 +42,7 @@ impl Connections {
         let gathered = Gathered { file: file.to_owned(), is_capture: true, ..Gathered::default() };
         Connections {
             idle: i64::try_from(idle.as_ps()).unwrap_or(i64::MAX),
-            open: HashMap::new(),
+            open: BTreeMap::new(),
             gathered,
             left_out: LeftOut::default(),
             latest: i64::MIN,
@@ -100,8 +100,7 @@ impl Connections {
     fn close_idle(&mut self) {
         let (idle, latest) = (self.idle, self.latest);
         let is_idle = |_: &Tuple, open: &mut Open| latest.saturating_sub(open.last) > idle;
-        let mut ended: Vec<_> = self.open.extract_if(is_idle).collect();
-        ended.sort_unstable_by_key(|(tuple, _)| *tuple);
+        let ended: Vec<_> = self.open.extract_if(.., is_idle).collect();
         ended.into_iter().for_each(|(tuple, open)| self.close(tuple, open));
     }
 
@@ -118,8 +117,7 @@ impl Connections {
 
     /// Ends all flows.
     pub(super) fn finish(mut self) -> Gathered {
-        let mut rest: Vec<_> = self.open.drain().collect();
-        rest.sort_unstable_by_key(|(tuple, _)| *tuple);
+        let rest = std::mem::take(&mut self.open);
         rest.into_iter().for_each(|(tuple, open)| self.close(tuple, open));
         let noted = |name, text, count| Noted { name, text, count };
         self.gathered.noted.extend(self.left_out.noted());

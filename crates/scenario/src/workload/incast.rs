@@ -1,6 +1,6 @@
 //! Incasts in a trace: many sources that start towards one destination within a short window.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tidegate_core::{Span, Time};
 
@@ -100,7 +100,7 @@ fn of_destination(
     bursts: &mut Vec<Burst>,
 ) {
     let flow = |i: usize| &flows[numbers[i] as usize];
-    let mut counts: HashMap<u32, u32> = HashMap::new();
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     let (mut first, mut end) = (0, 0);
     while first < numbers.len() {
         while end < numbers.len() && flow(end).at.since(flow(first).at) <= window {

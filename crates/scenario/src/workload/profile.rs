@@ -1,6 +1,6 @@
 //! Measures of traffic: of a trace, and in the same way of the synthetic traffic.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tidegate_core::Span;
 
@@ -44,7 +44,7 @@ impl Profile {
         let mut last = vec![None; hosts];
         let mut sender_gaps_us = Vec::new();
         let mut loads = vec![0.0; INTERVALS];
-        let mut pairs: HashMap<(u32, u32), u64> = HashMap::new();
+        let mut pairs: BTreeMap<(u32, u32), u64> = BTreeMap::new();
         let (mut sent_bytes, mut received_bytes) = (vec![0; hosts], vec![0; hosts]);
         let width = (duration.as_ps() as f64 / INTERVALS as f64).max(1.0);
         for flow in flows {
@@ -114,7 +114,7 @@ fn fan_ins(flows: &[TracedFlow], hosts: usize, window: Span) -> Vec<u32> {
     flows.iter().for_each(|flow| of[flow.dst as usize].push(flow));
     let mut found = Vec::with_capacity(flows.len());
     for flows in of {
-        let (mut first, mut counts) = (0, HashMap::new());
+        let (mut first, mut counts) = (0, BTreeMap::new());
         for flow in &flows {
             *counts.entry(flow.src).or_insert(0u32) += 1;
             while flow.at.since(flows[first].at) > window {
