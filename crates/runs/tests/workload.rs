@@ -110,22 +110,29 @@ fn a_replay_is_the_trace_and_scales() {
 fn captures_of_runs_are_read_back() {
     let dir = TempDir::new().unwrap();
     let traffic = "[[traffic]]\nkind = 'poisson'\nsizes = 'dcpim-imc10'\nload = 0.2\n";
-    let plan = load(scenario(dir.path(), "1ms", traffic), &[]).unwrap();
-    let flows: Vec<_> = tidegate_sim::flows(&plan.workload, 16, plan.seed, plan.duration).collect();
-    let file = dir.path().join("run.pcapng");
-    let capture = Some(Capture { file: &file, of: &[] });
-    run(&plan, &RunOptions { capture, ..RunOptions::default() }).unwrap();
-    let found = workload_from(&file, &options()).unwrap();
-    let trace = &found.workload.trace;
-    // Each byte once, although both links of each path are captured and packets are acknowledged.
-    let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
-    assert!(trace.is_capture && flows.len() > 20, "{}", flows.len());
-    assert_eq!((found.workload.profile.bytes, trace.flows.len()), (bytes, flows.len()));
-    let mut sizes: Vec<u64> = flows.iter().map(|flow| flow.bytes).collect();
-    sizes.sort_unstable();
-    assert_eq!(found.workload.profile.sizes, sizes);
-    let noted = trace.noted.iter().find(|noted| noted.name == "repeated_on_interface_packets");
-    assert!(noted.unwrap().count > 0);
+    let path = scenario(dir.path(), "1ms", traffic);
+    let mut read = 0;
+    for protocol in protocols() {
+        let change = set(&format!("transport.protocol={}", protocol.name)).unwrap();
+        // Some protocols need another fabric.
+        let Ok(plan) = load(&path, &[change]) else { continue };
+        let file = dir.path().join(format!("{}.pcapng", protocol.name));
+        let capture = Some(Capture { file: &file, of: &[] });
+        run(&plan, &RunOptions { capture, ..RunOptions::default() }).unwrap();
+        let found = workload_from(&file, &options()).unwrap();
+        // Each byte once, although both links of each path are captured and packets are
+        // acknowledged.
+        let flows = tidegate_sim::flows(&plan.workload, 16, plan.seed, plan.duration);
+        let mut sizes: Vec<u64> = flows.map(|flow| flow.bytes).collect();
+        sizes.sort_unstable();
+        assert!(found.workload.trace.is_capture && sizes.len() > 20, "{}", sizes.len());
+        assert_eq!(found.workload.profile.sizes, sizes, "{}", protocol.name);
+        let noted = &found.workload.trace.noted;
+        let twice = noted.iter().find(|noted| noted.name == "repeated_on_interface_packets");
+        assert!(twice.unwrap().count > 0);
+        read += 1;
+    }
+    assert!(read > 10, "{read} protocols");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) const LINKS: [(u32, &str); 6] = [
 ];
 
 /// The identity of a packet's connection in one direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tuple {
     pub(super) src: IpAddr,
     pub(super) dst: IpAddr,
@@ -148,7 +148,10 @@ fn transport(protocol: u8, bytes: &[u8], length: u64, src: IpAddr, dst: IpAddr) 
     let ports = [word(bytes, 0)?, word(bytes, 2)?];
     let tuple = Tuple { src, dst, ports, protocol };
     if protocol == UDP {
-        let bytes = udp(bytes.get(8..)?, length.saturating_sub(8), ports[1]);
+        let (bytes, message) = udp(bytes.get(8..)?, length.saturating_sub(8), ports[1]);
+        // Packets of a message may have different source ports.
+        let ports = message.map_or(ports, |number| [number as u16, (number >> 16) as u16]);
+        let tuple = Tuple { ports, ..tuple };
         return Some(Content::Segment(Segment { tuple, bytes, sequence: None, opens: false }));
     }
     let sequence = u32::from_be_bytes(*bytes.get(4..)?.first_chunk()?);
@@ -164,15 +167,16 @@ fn transport(protocol: u8, bytes: &[u8], length: u64, src: IpAddr, dst: IpAddr) 
 }
 
 /// The payload of a UDP packet. In captures of this project, it is the payload behind the headers
-/// of the transport: acknowledgements and grants have none, and retransmissions do not count.
-fn udp(stored: &[u8], bytes: u64, port: u16) -> u64 {
+/// of the transport, with the number of its message: acknowledgements and grants have none, and
+/// retransmissions do not count.
+fn udp(stored: &[u8], bytes: u64, port: u16) -> (u64, Option<u32>) {
     let ours = Protocol::ALL.iter().find(|protocol| protocol.headers().port == port);
     let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
     let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
     match ours.map(|protocol| protocol.parse(stored, packet)) {
-        Some(Ok(_)) if body.is_retransmission => 0,
-        Some(Ok(headers)) => bytes.saturating_sub(headers as u64),
-        _ => bytes,
+        Some(Ok(_)) if body.is_retransmission => (0, Some(body.message)),
+        Some(Ok(headers)) => (bytes.saturating_sub(headers as u64), Some(body.message)),
+        _ => (bytes, None),
     }
 }
 
