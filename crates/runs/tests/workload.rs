@@ -85,7 +85,7 @@ fn a_replay_is_the_trace_and_scales() {
     assert!(workload_destination(&out, false).is_err());
     let flows = |scale: &[&str]| {
         let changes: Vec<_> = scale.iter().map(|text| set(text).unwrap()).collect();
-        let plan = load(&out.join("replay.toml"), &changes).unwrap();
+        let plan = load(out.join("replay.toml"), &changes).unwrap();
         match &plan.workload.traffic[0].pattern {
             Pattern::Trace(arrivals) => arrivals.clone(),
             other => panic!("{other:?}"),
