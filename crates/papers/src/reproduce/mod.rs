@@ -654,7 +654,8 @@ fn run_live(
     options: &ReproduceOptions<'_>,
 ) -> Result<RunOutput, Error> {
     let Some(program) = options.host else {
-        let message = "live UDP runs are available only on the command line";
+        let message = "live UDP runs need the binary `tidegate` under this name: it starts one \
+                       process per host";
         return Err(Error::Run(message.to_owned()));
     };
     let dilation = testbed::usual_dilation(plan)?;

@@ -46,7 +46,8 @@ impl Table {
         let value = |name: &String| figure.estimate(&self.cells, name, &seen);
         let values: Vec<Option<Estimate>> = self.cells.runs.iter().map(value).collect();
         let title = &self.title;
-        let mut text = format!("{title}, in {}:\n\n", self.unit);
+        let unit = if self.unit.is_empty() { String::new() } else { format!(", in {}", self.unit) };
+        let mut text = format!("{title}{unit}:\n\n");
         self.lines(&mut text, &values, false);
         let Some(pick) = self.best else { return text.trim_end().to_owned() };
         let width = self.columns.len();
