@@ -47,8 +47,9 @@ fn coexistence(name: &str) -> String {
     let mut rows = table.take_while(|line| line.starts_with('|')).map(cells);
     let columns = rows.next().expect("a table");
     let Some(row) = rows.find(|row| row[0] == name) else { return String::new() };
-    let outdated = if page.contains("**Partly outdated.**") {
-        " The matrix is partly outdated; its page names the pairs."
+    let banner = page.split_once("**Partly outdated.**").map_or("", |(_, rest)| rest);
+    let outdated = if banner.split("\n\n").next().is_some_and(|names| names.contains("mixes")) {
+        " The matrix is outdated."
     } else {
         ""
     };
