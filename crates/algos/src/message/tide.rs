@@ -30,22 +30,22 @@
 //!
 //! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
 //! outstanding. It includes the queue of the receiver's own downlink, which `D` does not: with `τ +
-//! D` instead, a flow that waits there, too, appears faster than it is and gets 0.76 of its share on
-//! Poseidon's two hops.
+//! D` instead, a flow that waits there, too, appears faster than it is and gets 0.76 of its share
+//! on Poseidon's two hops.
 //!
 //! Unscheduled packets overtake others, so their delays are not those of a queue, and do not count.
 //!
 //! # Equilibrium and stability
 //!
-//! Pairs of hosts that only links between switches limit, and whose worst hop is the same link, have
-//! `T(x) = D`, hence the same rate. A pair over several such links obeys the hop with the largest
-//! delay, where its rate is lowest: these rates are max-min fair, and `D` is `T(fair share)`. Queues
-//! vary by packets, and the largest of several varying delays is longer than each, so a flow over
-//! several equal hops gets less: see Limits.
+//! Pairs of hosts that only links between switches limit, and whose worst hop is the same link,
+//! have `T(x) = D`, hence the same rate. A pair over several such links obeys the hop with the
+//! largest delay, where its rate is lowest: these rates are max-min fair, and `D` is `T(fair
+//! share)`. Queues vary by packets, and the largest of several varying delays is longer than each,
+//! so a flow over several equal hops gets less: see Limits.
 //!
 //! The receiver reads `D` without an echo: one credit and one data packet close the loop, with a
-//! delay of `θ`. Limits are windows, so the queue follows them at once, and near the equilibrium `D'
-//! = −g · D(t − θ)` with `g = A · m / p`: no oscillation for `g · θ < 1/e`, stable for `g · θ <
+//! delay of `θ`. Limits are windows, so the queue follows them at once, and near the equilibrium
+//! `D' = −g · D(t − θ)` with `g = A · m / p`: no oscillation for `g · θ < 1/e`, stable for `g · θ <
 //! π/2`. The ratio of two rates converges by `exp(−m)` in the logarithm per round trip. The default
 //! `g` is 1/15 µs, so `θ`, which includes `D`, may be up to 23 µs. For longer ones, increase `p`.
 //!
@@ -100,8 +100,8 @@ credit_params! {
         p: Span = Span::ns(12_500), within Span::ns(100) => Span::ms(100), "our choice";
         /// Target of the fastest flow.
         k: Span = Span::us(1), within Span::ns(1) => Span::ms(10), "our choice";
-        /// Speed of the update: a round trip covers `1 − exp(−m)` of the logarithmic distance to the
-        /// rate whose target equals the delay.
+        /// Speed of the update: a round trip covers `1 − exp(−m)` of the logarithmic distance to
+        /// the rate whose target equals the delay.
         m: f64 = 0.1, in 0.001..=2.0, "our choice";
         /// Rate whose target is p + k. Slower flows have the same target.
         min_rate: Rate = Rate::mbps(100), within Rate::mbps(1) => Rate::gbps(1),

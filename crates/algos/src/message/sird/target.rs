@@ -17,7 +17,8 @@ choice! {
     pub enum Update {
         /// With every packet, by the packet's share of a round trip.
         EveryPacket = "every-packet",
-        /// Increases with every packet, decreases at most once a round trip: Poseidon's algorithm 1.
+        /// Increases with every packet, decreases at most once a round trip: Poseidon's algorithm
+        /// 1.
         RoundTrip = "round-trip",
     }
 }
