@@ -134,7 +134,7 @@ impl Bucket {
     /// Registers a scheduled data packet, under the law of a target delay. Returns the change of
     /// the bytes that wait between switches.
     #[inline]
-    pub(super) fn steer(&mut self, law: &TargetLaw, wire: u16, delay: Span, now: Time) -> i64 {
+    pub(super) fn steer(&mut self, law: &TargetLaw, wire: u32, delay: Span, now: Time) -> i64 {
         let arrival = Arrival { wire: wire as f64, delay, outstanding: self.outstanding, now };
         let network = &mut self.network;
         let (bytes, waited) = law.next(&mut self.delays, network.bytes, arrival);

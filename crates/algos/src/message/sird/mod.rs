@@ -504,7 +504,8 @@ impl<P> Transport for CreditTransport<P> {
                 if let Some(law) = &settings.law
                     && data.offset >= data.unscheduled as u64 * settings.segments.mtu
                 {
-                    inbox.steer(now, law, source, packet.frame);
+                    let wire = settings.segments.sizes.data(packet.body.payload_bytes);
+                    inbox.steer(now, law, source, (wire, packet.frame.peak_hop_delay));
                 }
                 answer
             }

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use tidegate_core::{Application, Frame, Message, MessageId, Span, Time};
+use tidegate_core::{Application, Message, MessageId, Span, Time};
 
 use super::credit::{Bucket, Pacer};
 use super::header::{Ack, Announced, Credit, Data, Header, Request};
@@ -229,12 +229,18 @@ impl Inbox {
         }
     }
 
-    /// Registers the delay of a scheduled data packet from `source`: updates the control loop of
-    /// shared links by a target delay.
+    /// Registers the size and the delay of a scheduled data packet from `source`: updates the
+    /// control loop of shared links by a target delay.
     #[inline]
-    pub(super) fn steer(&mut self, now: Time, law: &TargetLaw, source: u32, frame: &Frame) {
+    pub(super) fn steer(
+        &mut self,
+        now: Time,
+        law: &TargetLaw,
+        source: u32,
+        (wire, delay): (u32, Span),
+    ) {
         let bucket = &mut self.sources[source as usize].bucket;
-        self.waiting += bucket.steer(law, frame.wire_bytes, frame.peak_hop_delay, now);
+        self.waiting += bucket.steer(law, wire, delay, now);
     }
 
     /// Delay of a data packet beyond the fastest full packet of its sender, for this departure time
