@@ -30,8 +30,8 @@
 //!
 //! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
 //! outstanding. It includes the queue of the receiver's own downlink, which `D` does not: with `τ +
-//! D` instead, a flow that waits there, too, appears faster than it is and gets 0.76 of its share
-//! on Poseidon's two hops.
+//! D` instead, a flow that waits there, too, appears faster than it is and gets less than its
+//! share.
 //!
 //! Unscheduled packets overtake others, so their delays are not those of a queue, and do not count.
 //!
@@ -41,7 +41,7 @@
 //! have `T(x) = D`, hence the same rate. A pair over several such links obeys the hop with the
 //! largest delay, where its rate is lowest: these rates are max-min fair, and `D` is `T(fair
 //! share)`. Queues vary by packets, and the largest of several varying delays is longer than each,
-//! so a flow over several equal hops gets less: see Limits.
+//! so a flow over several equal hops gets slightly less.
 //!
 //! The receiver reads `D` without an echo: one credit and one data packet close the loop, with a
 //! delay of `θ`. Limits are windows, so the queue follows them at once, and near the equilibrium
