@@ -56,9 +56,10 @@ impl PathOracle for Somewhere {
 /// Runs a transport under a script: submissions, echoed, modified and forged packets,
 /// transmissions, deadlines, leaps of time, and removed peers.
 ///
-/// # Panics If the transport panics, sends an invalid packet, does not become idle, reports a
-/// message as acknowledged twice or after it was forgotten, or still has work when it has forgotten
-/// all peers.
+/// # Panics
+///
+/// If the transport panics, sends an invalid packet, does not become idle, reports a message as
+/// acknowledged twice or after it was forgotten, or still has work when it has forgotten all peers.
 pub fn torment(protocol: Protocol, script: &[u8]) {
     let host = HostContext {
         host: 0,
@@ -81,7 +82,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
     };
     let mut script = Script::new(script);
     let mut endpoint = Endpoint::new(&protocol.stack(), &host);
-    let mut heard = Reports::default();
+    let mut reports = Reports::default();
     let mut now = Time::us(1);
     let mut last = Packet::default();
     while !script.is_over() {
@@ -90,14 +91,14 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
                 let bytes = script.number().clamp(1, 1 << 40);
                 let dst = 1 + script.u8() as u32 % 3;
                 let message = Message {
-                    id: heard.to.len() as u32,
+                    id: reports.to.len() as u32,
                     dst,
                     bytes,
                     dedicated: script.u8().is_multiple_of(2),
                     weight: script.u8() % 40,
                     role: Role::Alone,
                 };
-                heard.to.push(Some(dst));
+                reports.to.push(Some(dst));
                 endpoint.submit(now, message, &Somewhere);
             }
             1 => now = now.after(Span::ps(script.number() % Span::ms(1).as_ps())),
@@ -110,29 +111,29 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
                     now = now.after(Span::ns(90));
                 }
             }
-            4 => endpoint.on_deadline(now, &mut heard),
-            5 => endpoint.receive(now, echoed(last, &mut script), &mut heard),
-            6 => endpoint.receive(now, bent(last, &mut script), &mut heard),
-            7 => forget(&mut endpoint, now, script.number() as u32, &mut heard),
-            _ => endpoint.receive(now, bent(Packet::default(), &mut script), &mut heard),
+            4 => endpoint.on_deadline(now, &mut reports),
+            5 => endpoint.receive(now, echoed(last, &mut script), &mut reports),
+            6 => endpoint.receive(now, bent(last, &mut script), &mut reports),
+            7 => forget(&mut endpoint, now, script.number() as u32, &mut reports),
+            _ => endpoint.receive(now, bent(Packet::default(), &mut script), &mut reports),
         }
         assert!(
-            heard.acked.values().all(|&times| times == 1),
+            reports.acked.values().all(|&times| times == 1),
             "acknowledged twice: {:?}",
-            heard.acked
+            reports.acked
         );
     }
     let most = MOST_AT_ONCE + host.nic_rate.bytes_in(now.since(Time::ZERO)) / MIN_WIRE_BYTES as u64;
     let rest = (0..most).find(|_| endpoint.transmit(now).is_none());
     assert!(rest.is_some(), "{}: more than {most} packets at one moment", protocol.info().name);
-    (0..host.hosts).for_each(|peer| forget(&mut endpoint, now, peer, &mut heard));
+    (0..host.hosts).for_each(|peer| forget(&mut endpoint, now, peer, &mut reports));
     assert_eq!(endpoint.transmit(now), None, "{} has no peers", protocol.info().name);
     assert_eq!(endpoint.deadline(), Time::NEVER, "{} has no peers", protocol.info().name);
 }
 
-fn forget(endpoint: &mut Endpoint, now: Time, peer: u32, heard: &mut Reports) {
+fn forget(endpoint: &mut Endpoint, now: Time, peer: u32, reports: &mut Reports) {
     endpoint.forget(now, peer);
-    heard.to.iter_mut().filter(|to| **to == Some(peer)).for_each(|to| *to = None);
+    reports.to.iter_mut().filter(|to| **to == Some(peer)).for_each(|to| *to = None);
 }
 
 /// The packet as an echo to its own sender, as if the peer had the same host number.

@@ -403,6 +403,7 @@ fn forged(fitting: Option<u64>, rng: &mut Rng) -> (Frame, Body) {
         sent_at: Time::ps(any()),
         words,
     };
-    let frame = Frame { dst: any() as u32 % 3, flags: any() as u8, ..Frame::default() };
+    let (dst, flags) = (any() as u32 % 3, any() as u8);
+    let frame = Frame { dst, flags, peak_hop_delay: Span::ps(any()), ..Frame::default() };
     (frame, body)
 }

@@ -499,12 +499,15 @@ impl<P> Transport for CreditTransport<P> {
         }
         let answer = match (Header::read(packet.body), source) {
             (Some(Header::Data(data)), Some(source)) => {
-                let answer = inbox.on_data(step, source, &data, packet.body.payload_bytes, app);
+                let Segments { mtu, sizes } = settings.segments;
+                let payload_bytes = packet.body.payload_bytes;
+                let answer = inbox.on_data(step, source, &data, payload_bytes, app);
                 // Unscheduled packets overtake others, so their delays are not those of a queue.
                 if let Some(law) = &settings.law
-                    && data.offset >= data.unscheduled as u64 * settings.segments.mtu
+                    && data.offset >= data.unscheduled as u64 * mtu
+                    && u64::from(payload_bytes) <= mtu
                 {
-                    let wire = settings.segments.sizes.data(packet.body.payload_bytes);
+                    let wire = sizes.data(payload_bytes);
                     inbox.steer(now, law, source, (wire, packet.frame.peak_hop_delay));
                 }
                 answer

@@ -198,6 +198,12 @@ fn every_message_arrives_once_under_faults() {
 }
 
 #[test]
+fn forged_packets_harm_only_their_senders() {
+    let params = |_| TideParams::default();
+    trials::forged_packets_harm_only_their_senders::<Tide>(params, 60_000, Time::s(1), |_| None);
+}
+
+#[test]
 fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 30), (0.01, 0.0, 30), (0.05, 0.02, 30), (0.3, 0.1, 10)];
