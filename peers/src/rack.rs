@@ -138,6 +138,7 @@ pub(crate) fn switch(hosts: u8, marks: bool, seed: u64) -> Config {
         discipline: None,
         pausing: None,
         credit_queue: None,
+        trimming: None,
     };
     let link = |host: u8| Link {
         a: Node::Host(host.into()),

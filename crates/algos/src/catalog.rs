@@ -159,6 +159,11 @@ macro_rules! catalog {
             pub fn sizes(&self) -> PacketSizes {
                 match self { $(Stack::$Name(params) => <$Type as Endpoint>::sizes(params),)* }
             }
+            /// Whether the packets of a message take several paths by the protocol's own choice.
+            pub fn takes_many_paths(&self) -> bool {
+                match self { $(Stack::$Name(params) =>
+                    <$Type as Endpoint>::takes_many_paths(params),)* }
+            }
             /// Bytes on the wire of a full data packet and of its acknowledgement on a path with
             /// this number of switches.
             pub fn full_packet(&self, mtu: u32, hops: u32) -> (u32, u32) {

@@ -9,7 +9,7 @@ use tidegate_core::params::{Bounds, Kind, Params, SetError, Sizes, Value};
 use crate::windowed::ConnectionParams;
 use tidegate_core::{
     Ack, CongestionControl, Domain, Extent, FabricProperties, Hop, Limit, Loss, LossKind, MAX_HOPS,
-    Path, ProtocolInfo, Rate, Rng, Span, Telemetry, Time,
+    Path, ProtocolInfo, Rate, Rng, Span, Telemetry, Time, Trim,
 };
 
 use crate::Protocol;
@@ -101,6 +101,7 @@ pub(crate) fn ack(now: Time) -> Ack<'static> {
 enum Event {
     Ack(Ack<'static>, Vec<Hop>),
     Loss(Loss),
+    Trim(Trim),
     Timer(Time),
     Sent(Time, u32),
     Restart(Time),
@@ -129,6 +130,13 @@ fn events(seed: u64, count: usize) -> Vec<Event> {
                 3 => Event::Sent(now, 84 + rng.below(9000) as u32),
                 4 => Event::Restart(now),
                 5 => Event::Resume(now),
+                6 => Event::Trim(Trim {
+                    now,
+                    rtt,
+                    bytes: rng.below(10_000),
+                    in_flight_bytes: rng.below(1_000_000),
+                    is_last_hop: rng.below(2) == 0,
+                }),
                 _ => {
                     let acked = [0, 1, 1, 1, 2, 300][rng.below(6) as usize];
                     seq += acked;
@@ -169,6 +177,7 @@ fn apply<C: CongestionControl>(cc: &mut C, params: &C::Params, event: &Event) ->
     match event {
         Event::Ack(ack, hops) => cc.on_ack(params, &Ack { hops, ..*ack }),
         Event::Loss(loss) => cc.on_loss(params, loss),
+        Event::Trim(trim) => cc.on_trim(params, trim),
         Event::Timer(now) => cc.on_timer(params, *now),
         Event::Sent(now, wire_bytes) => {
             cc.on_sent(params, *now, *wire_bytes);

@@ -18,6 +18,7 @@ mod harness;
 mod hops;
 mod kit;
 pub mod law;
+mod multipath;
 mod pace;
 mod setup;
 pub mod windowed;
@@ -30,6 +31,7 @@ catalog! {
         dctcp::Dctcp,
         dctcp_rate::DctcpRate,
         hpcc::Hpcc,
+        nscc::Nscc,
         open_loop::OpenLoop,
         poseidon::Poseidon,
         powertcp::PowerTcp,

@@ -55,6 +55,11 @@ impl Setup {
         let hosts = self.fabric.hosts.len() as u32;
         self.until_done.then(|| self.workload.messages(hosts))
     }
+    /// Whether the packets of a message of this protocol take several paths.
+    pub fn takes_many_paths(&self, stack: u16) -> bool {
+        self.routing == Routing::Spray || self.stacks[stack as usize].takes_many_paths()
+    }
+
     /// Sizes of a protocol's packets.
     pub fn sizes(&self, stack: u16) -> PacketSizes {
         self.stacks[stack as usize].sizes()

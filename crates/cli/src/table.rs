@@ -388,6 +388,10 @@ pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
     if credits {
         titles.push("credits dropped");
     }
+    let trims = links.iter().any(|link| link.trims.is_some());
+    if trims {
+        titles.push("trimmed");
+    }
     let mut table = new(&titles, 2);
     for link in links {
         let mut row = vec![
@@ -409,6 +413,9 @@ pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
         }
         if credits {
             row.push(link.credit_drops.map_or(NONE.to_owned(), |drops| drops.to_string()));
+        }
+        if trims {
+            row.push(link.trims.map_or(NONE.to_owned(), |trims| trims.to_string()));
         }
         table.add_row(row);
     }

@@ -112,6 +112,25 @@ choice! {
         /// They are dropped, and everything from the missing packet on is retransmitted, as by NICs
         /// without memory for them.
         GoBackN = "go-back-n",
+        /// They are kept. A packet is lost if a switch trimmed it or a timeout expires; the order
+        /// of arrivals says nothing, because packets take many paths.
+        Trimmed = "trimmed",
+    }
+}
+
+choice! {
+    /// Choice of the path of a packet, by an entropy that switches hash.
+    pub enum MultipathRule {
+        /// All packets of a connection take one path.
+        Off = "off",
+        /// All paths in turn.
+        Oblivious = "oblivious",
+        /// All paths in turn, without those that were congested.
+        Bitmap = "bitmap",
+        /// Recycled entropies.
+        Reps = "reps",
+        /// Recycled entropies, or else as `bitmap`.
+        Mixed = "mixed",
     }
 }
 
@@ -124,6 +143,21 @@ choice! {
         /// the new and at the old pace, even if that time has passed.
         Shift = "shift",
     }
+}
+
+/// A packet whose payload a switch has dropped; its headers have arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Trim {
+    /// Time at which the sender knows.
+    pub now: Time,
+    /// Time from the departure of the packet at the NIC to the arrival of the notification there.
+    pub rtt: Span,
+    /// Bytes of the packet, as the window counts them.
+    pub bytes: u64,
+    /// Bytes in flight before this packet was lost, counted in the same way.
+    pub in_flight_bytes: u64,
+    /// It was trimmed at the port to the receiver.
+    pub is_last_hop: bool,
 }
 
 /// Answer of a congestion control.
@@ -183,6 +217,9 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     fn on_ack(&mut self, params: &Self::Params, ack: &Ack<'_>);
     /// Processes a loss.
     fn on_loss(&mut self, _params: &Self::Params, _loss: &Loss) {}
+    /// Processes a trimmed packet, after which [`on_loss`](Self::on_loss) reports a loss if it
+    /// begins an episode.
+    fn on_trim(&mut self, _params: &Self::Params, _trim: &Trim) {}
     /// Called at the time that [`Limit::wake_at`] requested.
     fn on_timer(&mut self, _params: &Self::Params, _now: Time) {}
     /// Called when a packet has left. Returns whether that may have changed the

@@ -29,7 +29,8 @@ pub mod wire;
 pub mod workload;
 
 pub use congestion::{
-    Ack, CongestionControl, Limit, Loss, LossKind, Path, PendingRule, RecoveryRule, WindowRule,
+    Ack, CongestionControl, Limit, Loss, LossKind, MultipathRule, Path, PendingRule, RecoveryRule,
+    Trim, WindowRule,
 };
 pub use dilation::Dilation;
 pub use operating_point::{ConnectionDefaults, OperatingPoint};
@@ -38,7 +39,9 @@ pub use packet::{
     frame_flag,
 };
 pub use protocol_info::{Dash, Marker, ProtocolInfo, TelemetryBytes};
-pub use requirements::{FabricProperties, FabricRequirements, Marking, Need, Telemetry};
+pub use requirements::{
+    FabricProperties, FabricRequirements, Marking, Need, Telemetry, TrimmingRule,
+};
 pub use rng::{Domain, Rng, mix64};
 pub use time::{Span, Time};
 pub use token_bucket::TokenBucket;

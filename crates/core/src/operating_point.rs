@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::{PendingRule, RecoveryRule, Span, WindowRule};
+use crate::{MultipathRule, PendingRule, RecoveryRule, Span, WindowRule};
 
 /// Utilisation and queue that a protocol aims at for a flow at a rate on a path. Computed before a
 /// run, never while packets move.
@@ -44,6 +44,8 @@ pub struct ConnectionDefaults {
     pub min_rto: Span,
     /// Effect of a new pace on the pending packet.
     pub pending_packet: PendingRule,
+    /// Choice of the path of a packet.
+    pub multipath: MultipathRule,
 }
 
 impl ConnectionDefaults {
@@ -55,6 +57,14 @@ impl ConnectionDefaults {
         initial_rto: Span::ms(1),
         min_rto: Span::us(200),
         pending_packet: PendingRule::Keep,
+        multipath: MultipathRule::Off,
+    };
+    /// Defaults of controls whose packets take many paths in a network that trims: recycled
+    /// entropies, or else those that were not congested (uet-htsim's default).
+    pub const SPRAYED: ConnectionDefaults = ConnectionDefaults {
+        recovery: RecoveryRule::Trimmed,
+        multipath: MultipathRule::Mixed,
+        ..ConnectionDefaults::DEFAULT
     };
     /// Defaults of an RDMA NIC on a lossless fabric, as in the simulators that descend from HPCC's:
     /// a packet starts while any part of the window is left, and everything from a missing packet

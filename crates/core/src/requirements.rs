@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::fabric::{CreditQueue, Ecn, Fabric, Link, MarkAt, Node, Routing};
+use crate::fabric::{CreditQueue, Ecn, Fabric, Link, MarkAt, Node, Routing, TrimVictim, Trimming};
 use crate::math::round;
 use crate::routes::Reach;
 use crate::{Extent, HEADER_BYTES, Path, Rate, Span};
@@ -85,6 +85,8 @@ pub struct FabricRequirements {
     /// Wire bytes of its longest credit; 0 if it sends none. A credit queue must have at least this
     /// capacity.
     pub largest_credit: u32,
+    /// Switches trim packets; `None` if not needed.
+    pub trimming: Option<TrimmingRule>,
     /// Switches announce scheduled circuits.
     pub circuits: bool,
     /// Hosts act at the same times: their clocks must be synchronised, and they must know the same
@@ -103,6 +105,7 @@ impl FabricRequirements {
         lossless: false,
         credit_queue: None,
         largest_credit: 0,
+        trimming: None,
         circuits: false,
         same_clock: false,
     };
@@ -118,6 +121,7 @@ impl FabricRequirements {
             (Need::HopRecords, self.telemetry.hop_records),
             (Need::Lossless, self.lossless),
             (Need::CreditQueues, self.credit_queue.is_some()),
+            (Need::Trimming, self.trimming.is_some()),
             (Need::Circuits, self.circuits),
             (Need::Priorities, self.needs_class),
             (Need::Spraying, self.routing == Routing::Spray),
@@ -146,6 +150,8 @@ pub enum Need {
     Lossless,
     /// Switches have a separate, rate-limited queue for credits.
     CreditQueues,
+    /// Switches drop the payload of a packet for which they have no room, and keep its headers.
+    Trimming,
     /// Switches announce circuits.
     Circuits,
     /// Switches have at least two strict priorities.
@@ -160,7 +166,7 @@ pub enum Need {
 
 impl Need {
     /// All needs.
-    pub const ALL: [Need; 12] = [
+    pub const ALL: [Need; 13] = [
         Need::Ecn,
         Need::CoreEcn,
         Need::PeakHopDelay,
@@ -168,6 +174,7 @@ impl Need {
         Need::HopRecords,
         Need::Lossless,
         Need::CreditQueues,
+        Need::Trimming,
         Need::Circuits,
         Need::Priorities,
         Need::Spraying,
@@ -185,6 +192,7 @@ impl Need {
             Need::HopRecords => "per-hop records",
             Need::Lossless => "pauses (PFC)",
             Need::CreditQueues => "credit queues",
+            Need::Trimming => "packet trimming",
             Need::Circuits => "circuit announcements",
             Need::Priorities => "priorities",
             Need::Spraying => "spraying",
@@ -270,6 +278,36 @@ impl core::fmt::Display for Marking {
             write!(f, " per {rate}")?;
         }
         if *at == MarkAt::Dequeue { write!(f, " at dequeue") } else { Ok(()) }
+    }
+}
+
+/// Packet trimming with a capacity that may be relative to the BDP; see [`Trimming`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrimmingRule {
+    /// Capacity of the queue for data of a port.
+    pub data: Extent,
+    /// Bytes on the wire of a packet without its payload.
+    pub trimmed_bytes: u16,
+}
+
+impl TrimmingRule {
+    /// The same in whole bytes. The queue for headers has twice the capacity of that for data, as
+    /// in `compositequeue.cpp` of ultraethernet/uet-htsim.
+    pub fn resolved(&self, bdp_bytes: f64) -> Trimming {
+        let data_bytes = round(self.data.bytes(bdp_bytes)) as u32;
+        Trimming {
+            data_bytes,
+            header_queue_bytes: data_bytes.saturating_mul(2),
+            trimmed_bytes: self.trimmed_bytes,
+            victim: TrimVictim::Random,
+        }
+    }
+}
+
+impl core::fmt::Display for TrimmingRule {
+    /// For example `trimming to 64B from 1 BDP on`.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "trimming to {}B from {} on", self.trimmed_bytes, self.data)
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Domain {
     Stack = 8,
     /// Rounds of the clients of closed loops; the entity is the client and the round.
     Loops = 9,
+    /// Packets that lose their payload at a full queue; the entity is the port.
+    Trimming = 10,
 }
 
 /// A bijective scramble of 64 bits (the finaliser of SplitMix64).

@@ -277,6 +277,10 @@ pub trait Endpoint: Transport + Sized {
     fn sizes(_params: &Self::Params) -> PacketSizes {
         PacketSizes::STANDARD
     }
+    /// Whether the packets of a message take several paths by the protocol's own choice.
+    fn takes_many_paths(_params: &Self::Params) -> bool {
+        false
+    }
     /// Adapts the parameters to the sizes of the messages that hosts will send. Called once, before
     /// any transport is created; not called by drivers that do not know the sizes. Returns a
     /// message for users if they should know of the adaptation. By default nothing depends on

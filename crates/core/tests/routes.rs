@@ -15,6 +15,7 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
         discipline: None,
         pausing: None,
         credit_queue: None,
+        trimming: None,
     };
     let between = links.into_iter().map(|(a, b, gbps, ns)| Link {
         a: Node::Switch(a),

@@ -106,6 +106,7 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
             discipline: None,
             pausing: None,
             credit_queue: None,
+            trimming: None,
         }],
         links: (0..hosts as u32)
             .map(|host| FabricLink {

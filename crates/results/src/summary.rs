@@ -314,6 +314,9 @@ pub struct LinkSummary {
     /// Credits dropped at the credit queue; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credit_drops: Option<u64>,
+    /// Packets that lost their payload; absent if the switch does not trim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trims: Option<u64>,
     /// Packets with an ECN mark from this port.
     pub ecn_marks: u64,
     /// PFC pauses received: number of times that a class was paused.

@@ -23,6 +23,7 @@ fn link(utilization: f64) -> LinkSummary {
         packets: 9,
         drops: 0,
         credit_drops: None,
+        trims: None,
         ecn_marks: 0,
         pfc_pauses: 0,
         paused_us: Fixed::nearest(0.0),

@@ -141,6 +141,9 @@ pub fn link_of(fabric: &Fabric, record: &LinkRecord, measured: bool) -> LinkSumm
         packets: record.packets,
         drops: record.drops,
         credit_drops: queue_for_credits(fabric, record.from).map(|_| record.credit_drops),
+        trims: switch_at(fabric, record.from)
+            .and_then(|switch| switch.trimming)
+            .map(|_| record.trims),
         ecn_marks: record.ecn_marks,
         pfc_pauses: record.pfc_pauses,
         paused_us: Fixed::nearest(record.paused.as_us_f64()),
@@ -148,12 +151,17 @@ pub fn link_of(fabric: &Fabric, record: &LinkRecord, measured: bool) -> LinkSumm
     }
 }
 
-/// The credit queue at the ports of a node, if it has one.
-fn queue_for_credits(fabric: &Fabric, node: Node) -> Option<CreditQueue> {
+/// The switch at this node, if it is one.
+fn switch_at(fabric: &Fabric, node: Node) -> Option<&Switch> {
     match node {
-        Node::Switch(switch) => fabric.switches.get(switch as usize)?.credit_queue,
+        Node::Switch(switch) => fabric.switches.get(switch as usize),
         Node::Host(_) => None,
     }
+}
+
+/// The credit queue at the ports of a node, if it has one.
+fn queue_for_credits(fabric: &Fabric, node: Node) -> Option<CreditQueue> {
+    switch_at(fabric, node)?.credit_queue
 }
 
 /// Summaries of all switches.

@@ -312,6 +312,7 @@ mod tests {
             discipline: None,
             pausing: None,
             credit_queue: None,
+            trimming: None,
         };
         let link =
             |&(a, b): &(Node, Node)| Link { a, b, rate: Rate::gbps(100), delay: Span::us(1) };

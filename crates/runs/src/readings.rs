@@ -30,7 +30,7 @@ pub enum Better {
 use Better::{Less, More, Neither};
 
 /// All metrics: name, unit, which value is better, and description.
-pub const METRICS: [(&str, &str, Better, &str); 48] = [
+pub const METRICS: [(&str, &str, Better, &str); 49] = [
     ("goodput_mean_gbps", "Gbps", More, "Mean of the flows' goodputs."),
     ("goodput_min_gbps", "Gbps", More, "Smallest of the flows' goodputs."),
     ("goodput_max_gbps", "Gbps", Neither, "Largest of the flows' goodputs."),
@@ -73,6 +73,7 @@ pub const METRICS: [(&str, &str, Better, &str); 48] = [
     ("utilization_max", "", Neither, "Share of time that the busiest switch port transmits."),
     ("queue_delay_mean_us", "us", Less, "Largest mean queueing delay of any switch port."),
     ("drops", "", Less, "Packets that switches dropped."),
+    ("trims", "", Neither, "Packets whose payload switches dropped, if switches trim."),
     ("ecn_marks", "", Neither, "Packets that switches marked."),
     ("pauses", "", Less, "PFC pauses of all links, if switches pause."),
     ("paused_links", "", Less, "Links that were ever paused."),
@@ -275,6 +276,10 @@ impl<'a> Reader<'a> {
         self.note("queue_delay_mean_us", most(&ports, |link| float(link.queue_delay_us.mean)));
         let drops: u64 = summary.switches.iter().map(|switch| switch.drops).sum();
         self.note("drops", Some(drops as f64));
+        let trims: Vec<u64> = ports.iter().filter_map(|link| link.trims).collect();
+        if !trims.is_empty() && summary.links_omitted == 0 {
+            self.note("trims", Some(trims.iter().sum::<u64>() as f64));
+        }
         // A summary may omit links. Marks on omitted links are unknown, so then no total is given.
         let marks: u64 = ports.iter().map(|link| link.ecn_marks).sum();
         self.note("ecn_marks", (summary.links_omitted == 0).then_some(marks as f64));
@@ -337,6 +342,7 @@ pub fn words(metric: &str) -> String {
         "utilization" => "utilization of switch ports",
         "queue_delay" => "queueing delay at the slowest port",
         "drops" => "dropped packets",
+        "trims" => "trimmed packets",
         "ecn_marks" => "ECN marks",
         "paused_share" => "share of the time paused",
         what => &what.replace('_', " "),

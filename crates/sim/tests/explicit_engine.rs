@@ -13,7 +13,7 @@ use tidegate_core::{Domain, Rate, Rng, Span, Time};
 use tidegate_sim::{Engine, FlowRecord, LinkRecord, SEMANTICS, Setup, SwitchRecord};
 
 /// Departures, finished flows, digest and links of a run.
-fn recorded<const EXPLICIT: bool>(
+pub(crate) fn recorded<const EXPLICIT: bool>(
     setup: Setup,
 ) -> (Vec<Vec<Record>>, Vec<FlowRecord>, u64, Vec<LinkRecord>) {
     let duration = setup.duration;

@@ -31,4 +31,5 @@ mod stack_time;
 mod symmetric;
 mod theory;
 mod tide;
+mod trimming;
 mod windows;

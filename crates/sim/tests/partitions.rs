@@ -65,6 +65,11 @@ fn of_queues_for_credits() {
 }
 
 #[test]
+fn of_trimmed_packets() {
+    same(cuts::trimming());
+}
+
+#[test]
 fn of_faults() {
     same(cuts::faults());
 }

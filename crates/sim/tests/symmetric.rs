@@ -34,6 +34,7 @@ fn links(routing: Routing, protocol: Protocol, ack_every: u64) -> Links {
     let flows = (0..16).map(|h| flow(h, (h + 5) % 16, 50_000, Time::ZERO)).collect();
     let mut stack = protocol.stack();
     stack.set("ack_every", Value::Integer(ack_every)).unwrap();
+    stack.set("multipath", Value::Choice("off")).unwrap();
     let setup = Setup { routing, ..setup(fabric, stack, flows, Time::ms(1)) };
     let mut engine = Engine::new(setup, TestProbe::of(Links::default())).unwrap();
     engine.advance(Time::ms(1));

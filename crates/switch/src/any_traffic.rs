@@ -40,6 +40,7 @@ pub(crate) fn config(choice: u8) -> Config {
         discipline: None,
         pausing: None,
         credit_queue: is(4).then_some(credit_queue),
+        trimming: None,
     };
     let link = |a, b| Link { a, b, rate: Rate::mbps(100), delay: Span::us(1) };
     let down = (0..HOSTS).map(|host| link(Node::Host(host), Node::Switch(host / 2)));

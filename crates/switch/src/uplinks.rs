@@ -116,6 +116,7 @@ impl Uplinks {
                 queue_delay_us: Spread::default(),
                 drops: 0,
                 credit_drops: 0,
+                trims: 0,
                 ecn_marks: 0,
                 pfc_pauses: 0,
                 paused: Span::ZERO,

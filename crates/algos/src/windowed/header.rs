@@ -36,10 +36,13 @@ headers! {
             /// The acknowledged packet was marked.
             marked,
             /// The acknowledged packet arrived too early and was dropped: all packets from
-            /// `cumulative` on must be sent again.
+            /// `cumulative` on must be sent again. Under `recovery = "trimmed"`: it arrived without
+            /// its payload and must be sent again.
             refused,
             /// A circuit led to the receiver when the packet left its rack, or soon would.
             circuit,
+            /// The packet lost its payload at the port to the receiver.
+            last_hop,
         }
         fields {
             /// As in the acknowledged packet.
@@ -71,6 +74,7 @@ const END_OF_MESSAGE: u8 = 2;
 const MARKED: u8 = frame_flag::CONGESTION_EXPERIENCED;
 const CIRCUIT: u8 = frame_flag::CIRCUIT;
 const REFUSED: u8 = 4;
+const LAST_HOP: u8 = 8;
 pub(super) const ECHOED: u8 = MARKED | CIRCUIT;
 
 #[inline(always)]
@@ -105,6 +109,7 @@ impl Ack {
             marked: body.tag & MARKED != 0,
             refused: body.tag & REFUSED != 0,
             circuit: body.tag & CIRCUIT != 0,
+            last_hop: body.tag & LAST_HOP != 0,
             connection: name as u32,
             lane: (name >> 32) as u32,
             message: body.message,
@@ -137,6 +142,11 @@ impl Ack {
     pub(super) fn refuse(body: &mut Body) {
         body.tag |= REFUSED;
     }
+
+    /// Marks the acknowledgement in `body` as that of a packet without payload.
+    pub(super) fn request_again(body: &mut Body, is_last_hop: bool) {
+        body.tag |= if is_last_hop { REFUSED | LAST_HOP } else { REFUSED };
+    }
 }
 
 impl Carried for Header {
@@ -163,7 +173,8 @@ impl Carried for Header {
                 body.is_retransmission = false;
                 let flag = |on, flag| if on { flag } else { 0 };
                 let echoed = flag(ack.marked, MARKED) | flag(ack.circuit, CIRCUIT);
-                body.tag = ACK | echoed | flag(ack.refused, REFUSED);
+                let refused = flag(ack.refused, REFUSED) | flag(ack.last_hop, LAST_HOP);
+                body.tag = ACK | echoed | refused;
                 body.sent_at = ack.sent_at;
                 let name = pair(ack.connection, ack.lane);
                 let peak = ack.peak_hop_delay.as_ps();
@@ -204,6 +215,7 @@ mod tests {
             marked: true,
             refused: false,
             circuit: true,
+            last_hop: false,
             connection: 1,
             lane: 2,
             message: 3,
@@ -220,5 +232,9 @@ mod tests {
         Ack::refuse(&mut body);
         Header::Ack(refused).write(&mut written);
         assert_eq!((body, Header::read(&body)), (written, Some(Header::Ack(refused))));
+        let trimmed = Ack { last_hop: true, ..refused };
+        Ack::request_again(&mut body, true);
+        Header::Ack(trimmed).write(&mut written);
+        assert_eq!((body, Header::read(&body)), (written, Some(Header::Ack(trimmed))));
     }
 }

@@ -15,8 +15,11 @@
 //!   everything from the missing packet on, and infers nothing from the order. A duplicate is
 //!   acknowledged, which NICs whose acknowledgements are never lost need not do; timeouts stay,
 //!   which those NICs do not have.
-//! * **Loss** is detected by three later arrivals on a path that keeps order, by time under
-//!   spraying, and by a timeout (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`,
+//! * **Packets on many paths**: with `multipath` every packet has an entropy of its own, and with
+//!   `recovery = "trimmed"` a packet that arrives without its payload is requested again at once;
+//!   apart from timeouts, nothing else counts as a loss.
+//! * **Loss** is otherwise detected by three later arrivals on a path that keeps order, by time
+//!   under spraying, and by a timeout (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`,
 //!   `initial_rto` before the first sample; doubled each time up to `max_rto`, and reset when new
 //!   data is acknowledged).
 //! * A **window** limits the bytes in flight, all bytes on the wire or the payload
@@ -64,6 +67,7 @@ use crate::kit::by_host::ByHost;
 use crate::kit::departure::Departure;
 use crate::kit::heap::{Pile, Places};
 use crate::kit::slab::Key;
+use crate::multipath::{Multipath, PathFeedback};
 use counts::counted;
 use header::{Data, Header};
 pub use params::{ConnectionParams, CountRule, PlbRule, WindowedParams};
@@ -75,8 +79,9 @@ use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
     Ack, Application, CongestionControl, ConnectionPolicy, Domain, Endpoint, FabricProperties,
     FabricRequirements, Feedback, Handle, HostContext, Limit, Limits, Loss, LossKind, Message,
-    MessageId, OperatingPoint, PacketMut, PacketSizes, Path, PathOracle, ProtocolInfo,
-    RecoveryRule, Reply, Rng, Time, Transmit, Transport, frame_flag, wire::Carried,
+    MessageId, MultipathRule, OperatingPoint, PacketMut, PacketSizes, Path, PathOracle,
+    ProtocolInfo, RecoveryRule, Reply, Rng, Time, Transmit, Transport, Trim, frame_flag,
+    wire::Carried,
 };
 
 /// Largest number of times that the timeout doubles: enough from any minimum to any maximum.
@@ -125,7 +130,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
     type Header = Header;
 
     fn new(params: &WindowedParams<C>, host: &HostContext) -> Self {
-        let FabricRequirements { ecn, telemetry, .. } =
+        let FabricRequirements { ecn, telemetry, classes, .. } =
             C::requirements(&params.control, &host.properties());
         let flag = |wanted, flag| if wanted { flag } else { 0 };
         Windowed {
@@ -141,7 +146,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
             ready: Ready::new(host.connections),
             paced: Due::default(),
             timers: Due::default(),
-            receivers: Receivers::new(&params.connection),
+            receivers: Receivers::new(&params.connection, (classes > 0).then_some(0)),
             peers: ByHost::default(),
             places: Places::default(),
             spare: Vec::new(),
@@ -151,6 +156,10 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
 
     fn sizes(params: &WindowedParams<C>) -> PacketSizes {
         params.connection.sizes()
+    }
+
+    fn takes_many_paths(params: &WindowedParams<C>) -> bool {
+        params.connection.multipath != MultipathRule::Off
     }
 
     fn requirements(params: &WindowedParams<C>, fabric: &FabricProperties) -> FabricRequirements {
@@ -307,10 +316,10 @@ impl<C: CongestionControl> Windowed<C> {
                     return self.connect(now, message.dst, true, paths);
                 };
                 let seed = self.restart(now, connection);
-                let plb = self.path_memory(seed);
+                let (plb, multipath) = (self.path_memory(seed), self.multipath(seed));
                 let sender = &mut self.senders[connection as usize];
                 sender.reuse(seed);
-                sender.plb = plb;
+                (sender.plb, sender.multipath) = (plb, multipath);
                 return connection;
             }
             ConnectionPolicy::PerPair => 1,
@@ -337,6 +346,11 @@ impl<C: CongestionControl> Windowed<C> {
         (self.params.connection.plb != PlbRule::Off).then(|| Box::new(Plb::new(seed)))
     }
 
+    fn multipath(&self, seed: u64) -> Option<Box<Multipath>> {
+        let ConnectionParams { multipath, paths, .. } = self.params.connection;
+        Multipath::new(multipath, paths as u32, seed).map(Box::new)
+    }
+
     /// Restarts a connection's control and returns its seed.
     fn restart(&mut self, now: Time, connection: u32) -> u64 {
         let sender = &mut self.senders[connection as usize];
@@ -356,6 +370,7 @@ impl<C: CongestionControl> Windowed<C> {
         let mut sender = Sender::new(cc, dst, lane, seed, single_use, path, params);
         sender.small_windows_gap = !C::paces_small_windows(&self.params.control);
         sender.plb = self.path_memory(seed);
+        sender.multipath = self.multipath(seed);
         if let Some(connection) = self.closed.pop() {
             self.senders[connection as usize] = sender;
             return connection;
@@ -389,7 +404,10 @@ impl<C: CongestionControl> Windowed<C> {
         });
         let departure = Departure {
             dst: sender.dst,
-            entropy: sender.entropy,
+            entropy: match &mut sender.multipath {
+                Some(paths) => paths.next(),
+                None => sender.entropy,
+            },
             wire_bytes: wire,
             payload_bytes: payload,
             priority: self.host.data_priority(),
@@ -443,21 +461,35 @@ impl<C: CongestionControl> Windowed<C> {
         );
         let acked = |id| app.acked(now, of(id));
         let queued = sender.queued_messages;
-        let goes_back = self.params.connection.recovery == RecoveryRule::GoBackN;
+        let recovery = self.params.connection.recovery;
+        let goes_back = recovery == RecoveryRule::GoBackN;
         let went_back = echo.refused && goes_back && sender.go_back(&echo, &mut self.spare);
+        let in_flight_bytes = sender.in_flight;
         let progress =
             sender.acknowledge(&echo, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
-        let lost = sender.recovery.is_some()
-            && if goes_back {
-                went_back
-            } else {
+        let lost = match recovery {
+            RecoveryRule::Trimmed => {
+                let trimmed =
+                    sender.lose_trimmed(&echo, &self.outgoing, &mut self.spare, self.host.mtu);
+                if let Some((bytes, _)) = trimmed {
+                    let is_last_hop = echo.last_hop;
+                    let trim = Trim { now, rtt, bytes, in_flight_bytes, is_last_hop };
+                    sender.cc.on_trim(&self.params.control, &trim);
+                }
+                trimmed.is_some_and(|(_, is_new)| is_new)
+            }
+            _ if sender.recovery.is_none() => false,
+            RecoveryRule::GoBackN => went_back,
+            RecoveryRule::Selective => {
                 let unordered = self.host.spraying
+                    || sender.multipath.is_some()
                     || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
                 // Lower bound of the departure time of the data packet, however long it and its
                 // reply were held.
                 let left = echo.sent_at.before(self.host.most_held.times(2));
                 sender.detect_loss(now, left, unordered, &self.outgoing, self.host.mtu)
-            };
+            }
+        };
         if progress.packets > 0 {
             sender.backoff.end();
             sender.rto_at = if sender.outstanding() {
@@ -481,7 +513,19 @@ impl<C: CongestionControl> Windowed<C> {
             reverse_peak_hop_delay: packet.frame.peak_hop_delay,
             hops: packet.hops.as_slice(),
         };
-        sender.cc.on_ack(&self.params.control, &ack);
+        // A request for a trimmed packet acknowledges nothing by itself.
+        let is_request = echo.refused && recovery == RecoveryRule::Trimmed;
+        if !is_request || progress.packets > 0 {
+            sender.cc.on_ack(&self.params.control, &ack);
+        }
+        if let Some(paths) = &mut sender.multipath {
+            let feedback = match (echo.refused && !echo.last_hop, echo.marked) {
+                (true, _) => PathFeedback::Trimmed,
+                (false, true) => PathFeedback::Marked,
+                (false, false) => PathFeedback::Good,
+            };
+            paths.feedback(now, packet.frame.entropy, feedback);
+        }
         if let Some(plb) = &mut sender.plb
             && let Some(entropy) = plb.sample(
                 &self.params.connection,
@@ -532,6 +576,9 @@ impl<C: CongestionControl> Windowed<C> {
             sender.on_timeout(now, &self.params.connection, &mut self.spare);
             if let Some(plb) = &mut sender.plb {
                 sender.entropy = plb.time_out(&self.params.connection, now, rtt);
+            }
+            if let Some(paths) = &mut sender.multipath {
+                paths.time_out(now);
             }
             sender.cc.on_loss(
                 &self.params.control,

@@ -7,8 +7,8 @@ use core::fmt;
 
 use tidegate_core::params::{Params, Table, Value};
 use tidegate_core::{
-    CongestionControl, ConnectionDefaults, PacketSizes, Path, PendingRule, RecoveryRule, Span,
-    WindowRule, choice, params,
+    CongestionControl, ConnectionDefaults, MultipathRule, PacketSizes, Path, PendingRule,
+    RecoveryRule, Span, WindowRule, choice, params,
 };
 
 choice! {
@@ -80,10 +80,18 @@ params! {
         control_bytes: u64 = 84, later = true, in 20..=1000,
             "Ethernet's smallest frame, with preamble and gap";
         /// Treatment of packets that arrive behind a missing one: kept (`selective`), or dropped,
-        /// so that all from the missing one on are sent again (`go-back-n`).
+        /// so that all from the missing one on are sent again (`go-back-n`), or kept in any order,
+        /// so that only trimmed packets and timeouts are losses (`trimmed`).
         recovery: RecoveryRule = RecoveryRule::Selective,
             "RFC 6675 for `selective`; rdma-hw.cc of HPCC's and PowerTCP's simulators for \
-             `go-back-n`";
+             `go-back-n`; ultraethernet/uet-htsim, uec.cpp, for `trimmed`";
+        /// Choice of the path of a packet: the same for all (`off`), all `paths` in turn
+        /// (`oblivious`), without congested ones (`bitmap`), those of good acknowledgements again
+        /// (`reps`), or those first and otherwise as `bitmap` (`mixed`). Sprayed packets ignore it.
+        multipath: MultipathRule = MultipathRule::Off, later = true,
+            "ultraethernet/uet-htsim, uec_mp.cpp; REPS (arXiv 2407.21625)";
+        /// Number of entropies that a connection's packets have, under `multipath`: a power of two.
+        paths: u64 = 64, later = true, in 1..=65536, "uet-htsim, main_uec.cpp: -paths";
         /// Effect of a new pace on the packet whose departure time is already set: none (`keep`),
         /// or the time moves by the difference of the gaps at the new and the old pace, even if
         /// that time has passed (`shift`).
@@ -188,6 +196,7 @@ impl<C: CongestionControl> Default for WindowedParams<C> {
             initial_rto,
             min_rto,
             pending_packet,
+            multipath,
         } = C::CONNECTION_DEFAULTS;
         let connection = ConnectionParams {
             restart_after,
@@ -196,6 +205,7 @@ impl<C: CongestionControl> Default for WindowedParams<C> {
             initial_rto,
             min_rto,
             pending_packet,
+            multipath,
             ..ConnectionParams::default()
         };
         WindowedParams { control: C::Params::default(), connection }
@@ -237,7 +247,10 @@ impl<C: CongestionControl> Params for WindowedParams<C> {
         self.control.store(name, value) || self.connection.store(name, value)
     }
     fn conflict(&self) -> Option<String> {
-        let ConnectionParams { ack_every, ack_delay, min_rto, .. } = self.connection;
+        let ConnectionParams { ack_every, ack_delay, min_rto, paths, .. } = self.connection;
+        if !paths.is_power_of_two() {
+            return Some(format!("paths = {paths} must be a power of two, such as 64"));
+        }
         if ack_every > 1 && ack_delay >= min_rto {
             return Some(format!(
                 "ack_delay = {ack_delay} must be below min_rto = {min_rto}, the smallest timeout"

@@ -47,8 +47,12 @@ pub(super) struct Receivers {
     /// Interval of repeated requests if packets behind a missing one are dropped; `None`: they are
     /// kept.
     nack_interval: Option<Span>,
+    /// Packets may arrive without their payload.
+    trims: bool,
     /// Wire bytes of an acknowledgement without echoed telemetry.
     control_bytes: u32,
+    /// Priority of acknowledgements; `None`: that of their packets.
+    ack_priority: Option<u8>,
 }
 
 /// Acknowledgements that wait for more packets.
@@ -133,7 +137,7 @@ impl Receiver {
 }
 
 impl Receivers {
-    pub(super) fn new(params: &ConnectionParams) -> Receivers {
+    pub(super) fn new(params: &ConnectionParams, ack_priority: Option<u8>) -> Receivers {
         Receivers {
             sources: ByHost::default(),
             receivers: Vec::new(),
@@ -149,7 +153,9 @@ impl Receivers {
             },
             nack_interval: (params.recovery == RecoveryRule::GoBackN)
                 .then_some(params.nack_interval),
+            trims: params.recovery == RecoveryRule::Trimmed,
             control_bytes: params.control_bytes as u32,
+            ack_priority,
         }
     }
 
@@ -209,11 +215,14 @@ impl Receivers {
         let body = &mut *packet.body;
         let data = Data::read(body);
         let Some(index) = self.find(body.src, data.lane) else { return Reply::None };
+        if body.payload_bytes == 0 {
+            return self.trimmed(index, data.seq, packet, ack_flags, info);
+        }
         let receiver = &mut self.receivers[index];
         let message = MessageId { src: body.src, id: data.message };
         let last = data.end_of_message;
         let in_order = data.seq == receiver.next && receiver.reorder.is_none();
-        let at_once = !in_order || last;
+        let at_once = !(in_order || self.trims) || last;
         let sack = if in_order {
             receiver.next += 1;
             app.delivered(now, message, data.offset, body.payload_bytes);
@@ -250,6 +259,9 @@ impl Receivers {
         };
         let mut packet = packet;
         let echo = answer(&mut packet, receiver.next, sack, ack_flags, self.control_bytes, info);
+        if let Some(priority) = self.ack_priority {
+            packet.frame.priority = priority;
+        }
         if self.coalesced.every == 1 {
             Reply::Echo
         } else {
@@ -284,6 +296,37 @@ impl Receivers {
         } else {
             self.hold(now, index, packet, echo, true)
         }
+    }
+
+    /// Handles a packet without payload, whose priority says where it was trimmed: requests it
+    /// again, or acknowledges it if it has arrived before. Ignored unless packets may be trimmed.
+    #[cold]
+    #[inline(never)]
+    fn trimmed(
+        &mut self,
+        index: usize,
+        seq: u64,
+        mut packet: PacketMut<'_>,
+        ack_flags: u8,
+        info: &ProtocolInfo,
+    ) -> Reply {
+        if !self.trims {
+            return Reply::None;
+        }
+        let Receiver { next, reorder, .. } = &self.receivers[index];
+        let mask = reorder.as_ref().map_or(0, |reorder| reorder.mask);
+        let has = |reorder: &Reorder| {
+            let ahead = seq.checked_sub(*next).and_then(|ahead| usize::try_from(ahead).ok());
+            ahead.and_then(|ahead| reorder.packets.get(ahead)).is_some_and(|early| early.present)
+        };
+        let has_arrived = seq < *next || reorder.as_deref().is_some_and(has);
+        let is_last_hop = packet.frame.priority > 0;
+        answer(&mut packet, *next, mask, ack_flags, self.control_bytes, info);
+        packet.frame.priority = self.ack_priority.unwrap_or(packet.frame.priority);
+        if !has_arrived {
+            Ack::request_again(packet.body, is_last_hop);
+        }
+        Reply::Send
     }
 
     /// Holds the acknowledgement in `packet`, or sends it for all that are held. Only

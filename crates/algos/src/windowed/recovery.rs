@@ -99,6 +99,15 @@ impl Recovery {
         self.lost_from = self.lost_from.min(seq);
     }
 
+    /// Marks a packet as lost. Returns whether it was neither lost before nor has arrived.
+    pub(super) fn lose_one(&mut self, seq: u64) -> bool {
+        let is_new = !self.sacked.get(seq) && !self.lost.get(seq);
+        if is_new {
+            self.lose(seq);
+        }
+        is_new
+    }
+
     /// Whether a loss at or above `una` starts a new episode.
     pub(super) fn begins_episode(&mut self, una: u64, next: u64) -> bool {
         let new = una >= self.episode_end;

@@ -12,6 +12,7 @@ use super::{ConnectionParams, MAX_BACKOFF};
 use crate::kit::backoff::Backoff;
 use crate::kit::ring::{Link, Linked};
 use crate::kit::slab::{Key, Slab};
+use crate::multipath::Multipath;
 use tidegate_core::{CongestionControl, Limit, Message, Path, PendingRule, Span, Time, WindowRule};
 
 /// No message, no connection.
@@ -86,6 +87,8 @@ pub(super) struct Sender<C> {
     pub(super) small_windows_gap: bool,
     /// Path state, if connections leave congested paths.
     pub(super) plb: Option<Box<Plb>>,
+    /// Paths of its packets, if they take many.
+    pub(super) multipath: Option<Box<Multipath>>,
     pub(super) cc: C,
     pub(super) cold: Box<Cold>,
 }
@@ -162,6 +165,7 @@ impl<C: CongestionControl> Sender<C> {
             small_windows_gap: true,
             shifts: params.pending_packet == PendingRule::Shift,
             plb: None,
+            multipath: None,
             cc,
             cold: Box::new(Cold { path }),
         }
@@ -450,6 +454,27 @@ impl<C: CongestionControl> Sender<C> {
         gone > 0 && recovery.begins_episode(self.una, self.next)
     }
 
+    /// Marks the packet as lost that `ack` requests again because it was trimmed. Returns its
+    /// bytes, and whether a new loss episode started. `None` if it needs no retransmission.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn lose_trimmed(
+        &mut self,
+        ack: &Ack,
+        messages: &Messages,
+        spare: &mut Vec<Box<Recovery>>,
+        mtu: u32,
+    ) -> Option<(u64, bool)> {
+        let seq = ack.seq;
+        if !ack.refused || seq < self.una || !self.recovery_or_new(spare).lose_one(seq) {
+            return None;
+        }
+        let bytes = messages.counted(self.head, seq, mtu, self.counts.window);
+        self.in_flight -= bytes;
+        let (una, next) = (self.una, self.next);
+        Some((bytes, self.recovery_or_new(spare).begins_episode(una, next)))
+    }
+
     /// Under spraying: marks packets as lost that have been missing for a reordering window.
     /// Returns whether a new episode started.
     pub(super) fn reorder_expired(&mut self, now: Time, messages: &Messages, mtu: u32) -> bool {
@@ -482,14 +507,19 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Marks everything unacknowledged as lost.
     fn lose_all(&mut self, spare: &mut Vec<Box<Recovery>>) {
+        let (una, next) = (self.una, self.next);
+        self.recovery_or_new(spare).lose_all(una, next);
+        self.in_flight = 0;
+    }
+
+    /// The record of single packets.
+    fn recovery_or_new(&mut self, spare: &mut Vec<Box<Recovery>>) -> &mut Recovery {
         let una = self.una;
-        let recovery = self.recovery.get_or_insert_with(|| {
+        self.recovery.get_or_insert_with(|| {
             let mut recovery = spare.pop().unwrap_or_default();
             recovery.begin(una);
             recovery
-        });
-        recovery.lose_all(una, self.next);
-        self.in_flight = 0;
+        })
     }
 
     /// Handles a timeout without any acknowledgement.

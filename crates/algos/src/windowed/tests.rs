@@ -169,7 +169,7 @@ impl Answers {
 #[test]
 fn ack_covers_packets_in_order_with_one_mark() {
     let params = ConnectionParams { ack_every: 3, ack_delay: Span::us(20), ..Default::default() };
-    let mut answers = Answers(Receivers::new(&params));
+    let mut answers = Answers(Receivers::new(&params, None));
     let rtt = Span::us(6);
     assert_eq!((answers.to(10, 0, false, false), answers.to(11, 1, false, false)), (None, None));
     assert_eq!(answers.to(12, 2, false, false), Some((3, false, rtt)), "the third packet");

@@ -237,6 +237,32 @@ pub enum Headroom {
     ThreeDelays,
 }
 
+/// Packet trimming: a switch whose queue for data is full keeps the headers of a packet and drops
+/// only its payload. The headers have the highest priority. Source: NDP (SIGCOMM'17);
+/// `compositequeue.cpp` of ultraethernet/uet-htsim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trimming {
+    /// Capacity of the queue for data of a port, in bytes on the wire.
+    pub data_bytes: u32,
+    /// Capacity of the queue for headers and control packets of a port. Packets that do not fit are
+    /// dropped.
+    pub header_queue_bytes: u32,
+    /// Bytes on the wire of a packet without its payload.
+    pub trimmed_bytes: u16,
+    /// Packet that loses its payload.
+    pub victim: TrimVictim,
+}
+
+/// Packet that loses its payload at a full queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrimVictim {
+    /// The one that arrives.
+    Arriving,
+    /// The one that arrives or the last in the queue, with equal probability, so that no flow
+    /// loses every race for a slot.
+    Random,
+}
+
 /// A rate change of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateChange {
@@ -282,7 +308,7 @@ impl core::fmt::Debug for Stamping {
 }
 
 /// A switch.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Switch {
     /// Name, unique among hosts and switches.
     pub name: String,
@@ -302,6 +328,24 @@ pub struct Switch {
     pub pausing: Option<Pausing>,
     /// Credit queue of each port; `None` if credits share the queues of other packets.
     pub credit_queue: Option<CreditQueue>,
+    /// Packet trimming at each port; `None`: packets that do not fit are dropped.
+    pub trimming: Option<Trimming>,
+}
+
+impl fmt::Debug for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Switch");
+        shown.field("name", &self.name).field("latency", &self.latency);
+        shown.field("telemetry", &self.telemetry).field("buffer", &self.buffer);
+        shown.field("ecn", &self.ecn).field("priorities", &self.priorities);
+        shown.field("discipline", &self.discipline).field("pausing", &self.pausing);
+        shown.field("credit_queue", &self.credit_queue);
+        // A later field is named only if it is not the default, so that hashes of plans stay.
+        if let Some(trimming) = self.trimming {
+            shown.field("trimming", &trimming);
+        }
+        shown.finish()
+    }
 }
 
 /// Policy by which a packet chooses among equal paths.
@@ -443,6 +487,7 @@ mod tests {
             discipline: None,
             pausing: Some(pausing),
             credit_queue: None,
+            trimming: None,
         };
         let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Span::us(1) };
         Fabric {

@@ -205,6 +205,7 @@ impl Topology {
             discipline: None,
             pausing: None,
             credit_queue: None,
+            trimming: None,
         });
         Node::Switch(self.switches.len() as u32 - 1)
     }

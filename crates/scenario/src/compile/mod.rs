@@ -27,6 +27,7 @@ pub(crate) mod switch;
 pub(crate) mod traces;
 pub(crate) mod traffic;
 pub(crate) mod transport;
+pub(crate) mod trimming;
 
 use tidegate_core::{Message, Time};
 

@@ -6,11 +6,11 @@ use tidegate_core::fabric::{CreditQueue, Fabric, Routing, Stamping};
 use tidegate_core::params::Parameter;
 use tidegate_core::{
     FabricProperties, FabricRequirements, MAX_HOPS, MIN_WIRE_BYTES, Marking, Need, RecoveryRule,
-    Telemetry,
+    Telemetry, TrimmingRule,
 };
 
-use super::credit_queue;
 use super::transport::Stacks;
+use super::{credit_queue, trimming};
 use crate::error::{Error, one_of};
 use crate::read::table::{Table, Word};
 
@@ -146,6 +146,29 @@ impl<'a> Requirements<'a> {
         Ok(required.map(|(queue, _)| queue))
     }
 
+    /// Returns the packet trimming that the protocols require. All protocols that require it must
+    /// agree, unless the scenario sets it.
+    pub(crate) fn trimming(&self, table: &Table) -> Result<Option<TrimmingRule>, Error> {
+        let mut required: Option<(TrimmingRule, &Requirement<'_>)> = None;
+        for requirement in self.list.iter() {
+            match (requirement.requirements.trimming, required) {
+                (Some(rule), Some((other, first)))
+                    if other != rule && table.item("trimming").is_none() =>
+                {
+                    let expected = format!(
+                        "trimming to be set, because {} requires {other} and {} requires {rule}",
+                        self.protocol_and_key(first),
+                        self.protocol_and_key(requirement)
+                    );
+                    return Err(table.error("trimming", expected));
+                }
+                (Some(rule), None) => required = Some((rule, requirement)),
+                _ => {}
+            }
+        }
+        Ok(required.map(|(rule, _)| rule))
+    }
+
     /// Returns the size of the longest credit of all protocols, in bytes, and the protocol that
     /// sends it.
     pub(crate) fn largest_credit(&self) -> Option<(u32, String)> {
@@ -257,6 +280,34 @@ impl<'a> Requirements<'a> {
         }
     }
 
+    /// Warns of protocols whose choice of paths has no effect, or that wait for trimmed packets at
+    /// switches that do not trim.
+    pub(crate) fn paths(
+        &self,
+        fabric: &Fabric,
+        routing: Routing,
+        paths_differ: impl Fn() -> bool,
+        warnings: &mut Vec<String>,
+    ) {
+        let ignored = routing == Routing::Spray && paths_differ();
+        let is_trimmed = ("recovery", RecoveryRule::Trimmed.to_value());
+        let trims = fabric.switches.iter().any(|switch| switch.trimming.is_some());
+        for Requirement { stack, name, .. } in &self.list {
+            if stack.takes_many_paths() && ignored {
+                warnings.push(format!(
+                    "multipath of {name} has no effect under switch.routing = \"spray\": it needs \
+                     \"ecmp\""
+                ));
+            }
+            if stack.values().contains(&is_trimmed) && !trims {
+                warnings.push(format!(
+                    "no switch trims packets, so only timeouts detect the losses of {name} \
+                     (recovery = \"trimmed\")"
+                ));
+            }
+        }
+    }
+
     /// Warns of protocols that interpret reordering as loss, if packets can overtake each other.
     pub(crate) fn overtaking(
         &self,
@@ -267,14 +318,18 @@ impl<'a> Requirements<'a> {
     ) {
         let place = if fabric.circuits.is_some() {
             "if a circuit is parallel to a packet network"
-        } else if routing == Routing::Spray && paths_differ() {
+        } else if !paths_differ() {
+            return;
+        } else if routing == Routing::Spray {
             "under spraying"
         } else {
-            return;
+            "under multipath"
         };
+        let everywhere = routing == Routing::Spray || fabric.circuits.is_some();
         let goes_back = ("recovery", RecoveryRule::GoBackN.to_value());
         for Requirement { stack, name, .. } in &self.list {
-            if stack.values().contains(&goes_back) {
+            let is_reordered = everywhere || stack.takes_many_paths();
+            if is_reordered && stack.values().contains(&goes_back) {
                 warnings.push(format!(
                     "{name} interprets reordering as loss and retransmits all following packets \
                      (recovery = \"go-back-n\"): packets are reordered {place}"
@@ -354,6 +409,16 @@ fn lack(fabric: &Fabric, properties: &FabricProperties, need: Need) -> Option<La
                 (Some("pfc"), "switches with PFC".into(), "\"off\"".into())
             } else {
                 (Some("credit_queue"), "\"off\"".into(), "a table, or no credit_queue".into())
+            }
+        }
+        Need::Trimming if fabric.switches.iter().any(|switch| switch.trimming.is_none()) => {
+            match trimming::hindrance(fabric) {
+                Some(hindrance) => (
+                    None,
+                    "switches that do not trim".into(),
+                    format!("another protocol, because trimming is not supported {hindrance}"),
+                ),
+                None => (Some("trimming"), "\"off\"".into(), "a table, or no trimming".into()),
             }
         }
         _ => return None,
@@ -450,6 +515,19 @@ mod tests {
                         queues of 840B";
         assert!(message.contains(expected), "{message}");
 
+        let rule = |bdp| TrimmingRule { data: Extent::Bdp(bdp), trimmed_bytes: 84 };
+        let trimmed = |rules: &[Option<TrimmingRule>]| {
+            let requirement =
+                |&trimming| FabricRequirements { trimming, ..FabricRequirements::NONE };
+            let requirements: Vec<_> = rules.iter().map(requirement).collect();
+            merged(&requirements, |requirements, table| requirements.trimming(table))
+        };
+        assert_eq!(trimmed(&[None, Some(rule(1.0)), Some(rule(1.0))]), Ok(Some(rule(1.0))));
+        let message = trimmed(&[Some(rule(1.0)), Some(rule(2.0))]).unwrap_err();
+        let expected = "one (transport.protocol) requires trimming to 84B from 1BDP on and two \
+                        (transport.protocol) requires trimming to 84B from 2BDP on";
+        assert!(message.contains(expected), "{message}");
+
         let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();
         let expected = "one (transport.protocol) requires marking from 1BDP on and three \
                     (transport.protocol) requires marking from 1BDP to 4BDP by up to 0.2";
@@ -496,6 +574,10 @@ mod tests {
         ] {
             assert_eq!(lacks(&good, need), None);
         }
+        assert_eq!(lacks(&good, Need::Trimming).unwrap(), "\"off\"");
+        assert_eq!(lacks(&chain(2, "trimming = {}"), Need::Trimming), None);
+        let two = chain(2, "priorities = 2");
+        assert_eq!(lacks(&two, Need::Trimming).unwrap(), "switches that do not trim");
         assert_eq!(lacks(&good, Need::CreditQueues).unwrap(), "\"off\"");
         assert_eq!(lacks(&chain(2, "credit_queue = {}"), Need::CreditQueues), None);
         assert_eq!(lacks(&racks(), Need::CreditQueues).unwrap(), "a fabric with circuits");

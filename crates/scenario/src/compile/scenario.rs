@@ -12,7 +12,7 @@ use super::requirements::Requirements;
 use super::transport::{Stacks, json_params};
 use super::{
     Course, Labels, collective, credit_queue, domain, fabric, failure, faults, flows, paths, pfc,
-    sizes, switch, traffic, transport,
+    sizes, switch, traffic, transport, trimming,
 };
 use crate::error::{Error, nearest, one_of};
 use crate::inputs::Reader;
@@ -278,10 +278,13 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         &mut warnings,
     )?;
     credit_queue::resolve(switch_table, &mut fabric, requirements.credit_queue(switch_table)?)?;
+    let required = requirements.trimming(switch_table)?;
+    trimming::resolve(switch_table, &mut fabric, required, properties.bdp_bytes)?;
     credit_queue::check_room(switch_table, requirements.largest_credit())?;
     faults::check_storms(root.find("faults"), &faults, &fabric)?;
     requirements.classes(&fabric, &mut warnings);
     requirements.queues_of_racks(&fabric, &mut warnings);
+    requirements.paths(&fabric, routing, || paths::differ(&fabric), &mut warnings);
     requirements.overtaking(&fabric, routing, || paths::differ(&fabric), &mut warnings);
     requirements.provide(&fabric, &properties, switch_table)?;
     domain::outside(&stacks, &workload, &properties, &fabric, &mut warnings);
@@ -375,6 +378,9 @@ fn resolved(
     }
     if let Some(queue) = fabric.switches.iter().find_map(|switch| switch.credit_queue) {
         json["switch"]["credit_queue"] = credit_queue::json(queue);
+    }
+    if let Some(trimming) = fabric.switches.iter().find_map(|switch| switch.trimming) {
+        json["switch"]["trimming"] = trimming::json(trimming);
     }
     let complete = |json: &mut Json, stack: &tidegate_algos::Stack| {
         json["protocol"] = json!(stack.protocol().info().name);

@@ -233,6 +233,7 @@ fn plain(name: &str) -> Switch {
         discipline: None,
         pausing: None,
         credit_queue: None,
+        trimming: None,
     }
 }
 

@@ -4,10 +4,10 @@ use serde_json::{Value as Json, json};
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Routing, Stamping};
 use tidegate_core::{Extent, Marking, Span};
 
-use super::credit_queue;
 use super::fabric::Topology;
 use super::glob::Glob;
 use super::pfc;
+use super::{credit_queue, trimming};
 use crate::error::{Error, nearest};
 use crate::read::keys::{Default, FLIGHT, Key, LINK_RATE, Optional, Required, Shape, key};
 use crate::read::table::{Or, Table, Word};
@@ -112,6 +112,14 @@ static WHOLE: &[Key] = &[
         "Separate credit queues at all ports of all switches. Credits precede data, and a token \
          bucket limits them to a share of the link rate. Credits that do not fit are counted \
          separately from drops. Default: the queues that the running protocols require, if any.",
+    ),
+    key(
+        "trimming",
+        Shape::Or(&["off"], &Shape::Table(&[trimming::KEYS])),
+        Optional,
+        "Packet trimming at all ports of all switches: if the queue for data is full, a packet \
+         loses its payload, and its headers precede data. Needs three priorities or more. Default: \
+         the trimming that the running protocols require, if any.",
     ),
     key(
         "routing",
@@ -360,6 +368,9 @@ impl Equipped {
     pub(crate) fn real(self, table: &Table) -> Result<Fabric, Error> {
         let Equipped { mut fabric, markings, pfc } = self;
         let credits = credit_queue::alone(table)?;
+        if let Some(Or::Value(_)) = table.find::<Or<&Table>>("trimming") {
+            return Err(table.error("trimming", "\"off\": live switches do not trim packets"));
+        }
         for ((switch, setting), pfc) in fabric.switches.iter_mut().zip(markings).zip(pfc) {
             let at = |what| format!("{what} at switch {}", switch.name);
             if matches!(pfc, pfc::PfcSetting::On(..)) {

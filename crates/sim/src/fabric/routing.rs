@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::fabric::{Fabric, Node, Routing as Choice};
 use tidegate_core::routes::Routes;
+use tidegate_core::workload::Flow;
 use tidegate_core::{Domain, HEADER_BYTES, PacketSizes, Path, PathOracle, Rate, Rng, Span};
 
 pub(crate) use tidegate_core::routes::NO_PORT;
@@ -30,7 +31,6 @@ pub(crate) struct Routing {
     /// Hash salts by switch. Empty if choices are symmetric, so that other modes need only one
     /// lookup.
     salts: Vec<u32>,
-    choice: Choice,
     /// Set if both directions of a connection take the same links.
     symmetric: Option<Symmetric>,
     /// Tiers between the switches of a pair, by kind of pair. Used if packets are sprayed.
@@ -50,7 +50,6 @@ impl Routing {
         let salted = if is_symmetric { 0 } else { setup.fabric.switches.len() };
         Routing {
             salts: (0..salted).map(|_| rng.bits() as u32).collect(),
-            choice: setup.routing,
             symmetric: is_symmetric.then(|| Symmetric::new(&setup.fabric, rng.bits() as u32)),
             layers: BTreeMap::new(),
             ways: BTreeMap::new(),
@@ -113,11 +112,14 @@ impl Routing {
 
     /// Ideal completion time of `bytes` of payload: store and forward, full packets of the fabric's
     /// MTU with the headers of `sizes` each. It refers to the path that is best for this message
-    /// and is exact to the picosecond. For sprayed packets it is a lower bound: what all paths
-    /// together need.
-    pub(crate) fn ideal(&mut self, src: u32, dst: u32, bytes: u64, sizes: &PacketSizes) -> Span {
-        let message = Packets::of(bytes, self.mtu, sizes);
-        if let (Choice::Spray, Some(kind)) = (self.choice, self.routes.kind_of_pair(src, dst)) {
+    /// and is exact to the picosecond. For packets over many paths it is a lower bound: what all
+    /// paths together need.
+    pub(crate) fn ideal(&mut self, setup: &Setup, flow: &Flow) -> Span {
+        let Flow { src, dst, bytes, stack, .. } = *flow;
+        let message = Packets::of(bytes, self.mtu, &setup.sizes(stack));
+        if setup.takes_many_paths(stack)
+            && let Some(kind) = self.routes.kind_of_pair(src, dst)
+        {
             let routes = &self.routes;
             let between = self.layers.entry(kind).or_insert_with(|| {
                 routes.layers(src, dst).iter().map(|ports| Layer::of(routes, ports)).collect()

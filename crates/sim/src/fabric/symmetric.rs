@@ -189,6 +189,7 @@ mod tests {
             discipline: None,
             pausing: None,
             credit_queue: None,
+            trimming: None,
         };
         let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Span::us(1) };
         let hosts = (0..2 * leaves).map(|h| link(Node::Host(h), Node::Switch(h / 2)));

@@ -134,6 +134,8 @@ pub struct LinkRecord {
     /// Credits that the credit queue dropped. Such drops inform receivers of the link's capacity;
     /// they are no losses.
     pub credit_drops: u64,
+    /// Packets that lost their payload.
+    pub trims: u64,
     /// Packets marked.
     pub ecn_marks: u64,
     /// Number of times that a class was paused.

@@ -181,10 +181,7 @@ impl OpenHost {
         let unlimited = flow.bytes == Message::UNLIMITED;
         let ideal = match unlimited {
             true => Span::ZERO,
-            false => {
-                let sizes = self.setup.sizes(flow.stack);
-                self.routing.ideal(flow.src, flow.dst, flow.bytes, &sizes)
-            }
+            false => self.routing.ideal(&self.setup, &flow),
         };
         let number = self.submitted;
         self.submitted = self.submitted.wrapping_add(1);

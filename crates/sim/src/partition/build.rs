@@ -195,8 +195,10 @@ impl Lookup<'_> {
         if let Node::Switch(s) = from {
             let switch = &fabric.switches[s as usize];
             let set = |on: bool, flag: u8| if on { flag } else { 0 };
+            let has_limit = switch.buffer != Buffer::Unlimited && switch.pausing.is_none();
+            let is_limited = has_limit || switch.trimming.is_some();
             flags = set(switch.telemetry.covers(to), flag::STAMPS)
-                | set(switch.buffer != Buffer::Unlimited && switch.pausing.is_none(), flag::SHARED)
+                | set(is_limited, flag::LIMITED)
                 | set(setup.histograms, flag::HISTOGRAMS);
         }
         let mut port = Port::new(link.rate, link.delay + latency, code(from), code(to), flags);

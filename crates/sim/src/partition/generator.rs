@@ -153,10 +153,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let is_unlimited = flow.bytes == Message::UNLIMITED;
         let ideal = match is_unlimited {
             true => Span::ZERO,
-            false => {
-                let sizes = generator.setup.sizes(flow.stack);
-                switching.routing_mut().ideal(flow.src, flow.dst, flow.bytes, &sizes)
-            }
+            false => switching.routing_mut().ideal(&generator.setup, flow),
         };
         let slot = flows.send(submission, links.now(), ideal);
         if is_unlimited && flow.stop < Time::NEVER {

@@ -239,6 +239,7 @@ mod tests {
             discipline: None,
             pausing: None,
             credit_queue: None,
+            trimming: None,
         };
         let rate = Rate::gbps(100);
         let link = |a, b| Link { a, b, rate, delay };

@@ -225,6 +225,7 @@ mod tests {
             discipline: None,
             pausing: Some(pausing),
             credit_queue: None,
+            trimming: None,
         };
         let link = |a, b| Link { a, b, rate: Rate::gbps(1), delay: Span::us(1) };
         Fabric {

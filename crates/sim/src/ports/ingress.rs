@@ -281,6 +281,7 @@ mod tests {
             discipline: None,
             pausing: Some(pausing),
             credit_queue: None,
+            trimming: None,
         };
         let link = |host| Link {
             a: Node::Host(host),

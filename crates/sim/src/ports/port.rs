@@ -19,8 +19,8 @@ pub(crate) mod flag {
     pub(crate) const STAMPS: u8 = 1;
     /// Marks packets that join its queue.
     pub(crate) const MARKS_EARLY: u8 = 2;
-    /// Its switch has a limited buffer.
-    pub(crate) const SHARED: u8 = 4;
+    /// Its switch has a limited buffer or trims packets.
+    pub(crate) const LIMITED: u8 = 4;
     /// Keeps histograms.
     pub(crate) const HISTOGRAMS: u8 = 8;
     /// Marks even if nothing is queued.
@@ -76,6 +76,8 @@ pub(crate) struct Waits {
     pub(crate) delay_ps: u128,
     pub(crate) max_delay: Span,
     pub(crate) max_bytes: u32,
+    /// Packets that lost their payload here.
+    pub(crate) trims: u32,
     pub(crate) drops: u64,
     pub(crate) marks: u64,
 }
@@ -283,6 +285,55 @@ impl Port {
         self.flags &= !flag::DOWN;
     }
 
+    /// Bytes in the queue of `priority`.
+    pub(crate) fn bytes_of(&self, priority: u8, frames: &[Frame]) -> u32 {
+        self.packets_of(priority, frames)
+            .map(|packet| frames[packet as usize].wire_bytes as u32)
+            .sum()
+    }
+
+    /// The last packet in the queue of `priority`.
+    pub(crate) fn last_of(&self, priority: u8) -> Option<u32> {
+        (self.occupied & 1 << priority != 0).then_some(self.queues[priority as usize].tail)
+    }
+
+    /// Puts `packet` in the place of the last packet in the queue of `priority`, which must not be
+    /// empty, and returns that packet.
+    pub(crate) fn replace_last(
+        &mut self,
+        priority: u8,
+        packet: u32,
+        now: Time,
+        frames: &mut [Frame],
+    ) -> u32 {
+        let Fifo { head, tail: last } = self.queues[priority as usize];
+        let before = self.packets_of(priority, frames).find(|&at| frames[at as usize].next == last);
+        match before {
+            Some(before) => frames[before as usize].next = packet,
+            None => self.queues[priority as usize].head = packet,
+        }
+        debug_assert!(before.is_some() || head == last);
+        self.queues[priority as usize].tail = packet;
+        self.queue_bytes += frames[packet as usize].wire_bytes as u32;
+        self.queue_bytes -= frames[last as usize].wire_bytes as u32;
+        let frame = &mut frames[packet as usize];
+        (frame.at, frame.next) = (now, NIL);
+        last
+    }
+
+    /// Packets in the queue of `priority`, in order.
+    fn packets_of<'a>(
+        &'a self,
+        priority: u8,
+        frames: &'a [Frame],
+    ) -> impl Iterator<Item = u32> + 'a {
+        let first =
+            (self.occupied & 1 << priority != 0).then_some(self.queues[priority as usize & 7].head);
+        std::iter::successors(first, |&packet| {
+            Some(frames[packet as usize].next).filter(|&next| next != NIL)
+        })
+    }
+
     /// Every queued packet.
     pub(crate) fn queued<'a>(&'a self, frames: &'a [Frame]) -> impl Iterator<Item = &'a Frame> {
         (0..8).filter(|p| self.occupied & 1 << p != 0).flat_map(move |p| {
@@ -318,5 +369,28 @@ mod tests {
         let order: Vec<_> = (0..6).map(|_| port.dequeue(&frames)).collect();
         assert_eq!(order, [1, 4, 0, 2, 5, 3]);
         assert_eq!((port.queue_bytes, port.has_queue()), (0, false));
+    }
+
+    #[test]
+    fn last_packet_of_a_priority_is_replaced() {
+        let mut frames: Vec<Frame> = (0..6)
+            .map(|i| Frame {
+                wire_bytes: 100 + i as u16,
+                priority: [1, 1, 0, 1, 1, 0][i],
+                ..Frame::default()
+            })
+            .collect();
+        let mut port = Port::new(Rate::gbps(100), Span::ZERO, 0, 0, 0);
+        (0..3).for_each(|packet| port.enqueue(packet, Time::ZERO, &mut frames));
+        assert_eq!([0, 1].map(|priority| port.bytes_of(priority, &frames)), [102, 201]);
+        assert_eq!(port.replace_last(1, 3, Time::ns(7), &mut frames), 1);
+        assert_eq!((port.queue_bytes, frames[3].at), (305, Time::ns(7)));
+        let order: Vec<_> = (0..2).map(|_| port.dequeue(&frames)).collect();
+        assert_eq!(order, [2, 0]);
+        // The only packet of its priority.
+        assert_eq!(port.replace_last(1, 4, Time::ns(8), &mut frames), 3);
+        port.enqueue(5, Time::ns(9), &mut frames);
+        let order: Vec<_> = (0..2).map(|_| port.dequeue(&frames)).collect();
+        assert_eq!((order, port.queue_bytes, port.has_queue()), (vec![5, 4], 0, false));
     }
 }

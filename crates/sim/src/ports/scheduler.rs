@@ -453,6 +453,7 @@ mod tests {
             discipline: Some(discipline),
             pausing: None,
             credit_queue: None,
+            trimming: None,
         };
         Scheduler::new(&switch, Rate::gbps(1), false, VecDeque::new()).unwrap()
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::collective::{Collective, Op, expert_loads};
-use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime};
+use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime, TrimVictim, Trimming};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
@@ -94,6 +94,19 @@ pub fn queues_for_credits() -> Cuts {
     faulty.faults = Faults { loss: 1e-3, duplication: 1e-3, ..Faults::default() };
     faulty.duration = Time::ms(2);
     vec![("expresspass", plain), ("expresspass with faults", faulty)]
+}
+
+/// Packets over many paths that lose their payload at full queues.
+pub fn trimming() -> Cuts {
+    let cut = |(name, victim)| {
+        let mut setup = busy(stack("nscc"), 3);
+        let data_bytes = 8 * (setup.fabric.mtu + 80);
+        let trimming =
+            Trimming { data_bytes, header_queue_bytes: data_bytes, trimmed_bytes: 84, victim };
+        setup.fabric.switches.iter_mut().for_each(|switch| switch.trimming = Some(trimming));
+        (name, setup)
+    };
+    [("arriving", TrimVictim::Arriving), ("random", TrimVictim::Random)].map(cut).into()
 }
 
 /// Packets that are lost, corrupted, delayed and duplicated; then links and hosts that fail and

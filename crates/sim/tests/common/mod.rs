@@ -36,6 +36,7 @@ pub fn switch(name: &str) -> Switch {
         discipline: None,
         pausing: None,
         credit_queue: None,
+        trimming: None,
     }
 }
 

@@ -151,6 +151,7 @@ pub fn switch() -> Switch {
         discipline: None,
         pausing: None,
         credit_queue: None,
+        trimming: None,
     }
 }
 

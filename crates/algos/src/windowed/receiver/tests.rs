@@ -37,7 +37,7 @@ fn bitmap_shows_the_next_64_packets() {
 
 #[test]
 fn connections_are_limited_and_forgery_is_cheap() {
-    let mut receivers = Receivers::new(&ConnectionParams::default());
+    let mut receivers = Receivers::new(&ConnectionParams::default(), None);
     assert_eq!(receivers.find(3, u32::MAX), None);
     assert_eq!(receivers.find(3, MAX_LANES_AHEAD), None);
     assert!(receivers.sources.get(3).unwrap().lanes.is_empty());
@@ -81,7 +81,7 @@ fn arrives(receivers: &mut Receivers, lane: u32, seq: u64) -> bool {
 
 #[test]
 fn early_packets_take_bounded_memory() {
-    let mut receivers = Receivers::new(&ConnectionParams::default());
+    let mut receivers = Receivers::new(&ConnectionParams::default(), None);
     for lane in 0..200 {
         arrives(&mut receivers, lane, MAX_AHEAD);
     }

@@ -1,14 +1,15 @@
 //! Switches: routing, queueing, marking, admission, and committing transmissions that are due.
 //!
-//! [`scheduled`] has the ports with a scheduler, [`racks`] those of racks with circuits, and
-//! [`totals`] what the records of switch ports need. All of them work on the links and may trigger
-//! PFC; nothing here touches hosts.
+//! [`scheduled`] has the ports with a scheduler, [`racks`] those of racks with circuits,
+//! [`trimming`] those that trim packets, and [`totals`] what the records of switch ports need. All
+//! of them work on the links and may trigger PFC; nothing here touches hosts.
 
 mod racks;
 mod scheduled;
 mod totals;
+mod trimming;
 
-use tidegate_core::fabric::{Buffer, Ecn, Fabric};
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, Trimming};
 use tidegate_core::{Domain, Hop, Rng, Span, Time, frame_flag};
 
 use super::links::Links;
@@ -41,6 +42,8 @@ pub(super) struct Switching {
     ecn: Vec<Ecn>,
     /// Random streams by port, if any configuration marks at random.
     marking: Vec<Rng>,
+    /// Random streams by port, if any switch trims packets.
+    victims: Vec<Rng>,
 }
 
 /// State that the ports of a switch share.
@@ -51,6 +54,9 @@ struct Switch {
     used: u64,
     capacity: u64,
     alpha: f64,
+    trimming: Option<Trimming>,
+    /// Priority of data: the lowest.
+    data_priority: u8,
     drops: u64,
     occupancy: Histogram,
     /// Maximum of `used`; exact.
@@ -86,6 +92,9 @@ impl Switching {
         let streams = if markings.ways().iter().any(is_random) { names } else { &[] };
         let stream = |&name: &u32| Rng::stream(seed, Domain::Marking, name as u64);
         let kept = if histograms { ports.len() } else { 0 };
+        let trims = fabric.switches.iter().any(|switch| switch.trimming.is_some());
+        let victims = if trims { names } else { &[] };
+        let victim = |&name: &u32| Rng::stream(seed, Domain::Trimming, name as u64);
         Switching {
             switches,
             own,
@@ -96,6 +105,7 @@ impl Switching {
             histograms: (0..kept).map(|_| PortHistograms::default()).collect(),
             ecn: markings.ways().to_vec(),
             marking: streams.iter().map(stream).collect(),
+            victims: victims.iter().map(victim).collect(),
         }
     }
 
@@ -321,12 +331,26 @@ impl Switching {
             return;
         }
         if self.overflows(links, pausing, switch, index, packet) {
-            self.drop_packet(links, switch, index, packet);
+            self.refuse(links, pausing, switch, index, packet);
             return;
         }
         if marks {
             self.mark(links, index, packet);
         }
+        self.enqueue(links, pausing, switch, index, packet);
+    }
+
+    /// A packet joins the queue of its priority at a port without a scheduler.
+    #[inline(always)]
+    fn enqueue<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        switch: u32,
+        index: u32,
+        packet: u32,
+    ) {
+        let now = links.now();
         let port = &mut links.ports[index as usize];
         if port.flags & flag::HISTOGRAMS != 0 {
             self.histograms[index as usize].level(now, port.queue_bytes);
@@ -349,9 +373,11 @@ impl Switching {
         packet: u32,
     ) -> bool {
         let port = &links.ports[index as usize];
-        let wire = links.packets.frames[packet as usize].wire_bytes as u32;
-        (port.flags & flag::SHARED != 0 || port.queue_bytes > u32::MAX - wire)
-            && !self.admits(links, pausing, switch, index, wire)
+        let frame = &links.packets.frames[packet as usize];
+        let (wire, priority) = (frame.wire_bytes as u32, frame.priority);
+        (port.flags & flag::LIMITED != 0 || port.queue_bytes > u32::MAX - wire)
+            && !(self.queue_admits(links, switch, index, (wire, priority))
+                && self.admits(links, pausing, switch, index, wire))
     }
 
     /// Notes the occupancy of a switch if it seems to be a new maximum.
@@ -463,6 +489,8 @@ fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
             used: 0,
             capacity,
             alpha,
+            trimming: switch.trimming,
+            data_priority: switch.priorities - 1,
             drops: 0,
             occupancy: Histogram::default(),
             max_used: 0,

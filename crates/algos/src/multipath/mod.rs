@@ -1,0 +1,237 @@
+//! Choice of a path for every packet of a connection, by an entropy that switches hash.
+//!
+//! A connection has `paths` entropies; switches map each to a path by ECMP, so two of them may
+//! share links. An acknowledgement returns the entropy of its packet with what happened on that
+//! path. Any transport whose packets may overtake each other can use it. The rules:
+//!
+//! * **Oblivious**: every entropy in turn, in an order that changes with each round. Feedback has
+//!   no effect.
+//! * **Bitmap**: the same, but an entropy with a penalty is skipped. The first one that is skipped
+//!   for a packet loses one point. A mark costs 1, a packet trimmed in the core 4, at most 15 in
+//!   all.
+//! * **REPS** ([`reps`]): entropies of unmarked acknowledgements are used again, once each.
+//! * **Mixed**: uses the entropies of unmarked acknowledgements again, oldest first, as a first
+//!   version of REPS did; if there is none, as `bitmap`.
+//!
+//! Source: `uec_mp.cpp` and `buffer_reps.cpp` of ultraethernet/uet-htsim; REPS (arXiv 2407.21625).
+//!
+//! # Differences from the source
+//!
+//! * The path of a packet whose timeout expired is unknown. The source penalises the entropy of an
+//!   arbitrary constant; here, bitmaps ignore timeouts. In both, a timeout freezes REPS.
+
+mod reps;
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use reps::Reps;
+use tidegate_core::{Domain, MultipathRule, Rng, Time};
+
+/// Largest penalty of a path.
+const MAX_PENALTY: u8 = 15;
+/// Most entropies that wait to be used again: the most packets in flight in the source. Duplicate
+/// acknowledgements could otherwise add any number.
+const MOST_RECYCLED: usize = 1 << 14;
+
+/// Fate of a packet on its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathFeedback {
+    /// It arrived without a mark, or was trimmed at the last hop without a mark.
+    Good,
+    /// It arrived with a mark.
+    Marked,
+    /// It was trimmed in the core.
+    Trimmed,
+}
+
+/// Path state of a connection.
+pub(crate) struct Multipath {
+    rng: Rng,
+    /// Upper bits of all entropies.
+    base: u32,
+    /// Number of paths, minus one: a mask.
+    mask: u32,
+    turn: u32,
+    /// Order of this round: the turn is combined with it.
+    order: u32,
+    choice: Choice,
+}
+
+enum Choice {
+    Oblivious,
+    Bitmap(Vec<u8>),
+    Reps(Reps),
+    Mixed { penalties: Vec<u8>, recycled: VecDeque<u32> },
+}
+
+impl Multipath {
+    /// State of a connection with this seed. `paths` must be a power of two. `None` without
+    /// multipath.
+    pub(crate) fn new(rule: MultipathRule, paths: u32, seed: u64) -> Option<Multipath> {
+        let penalties = || vec![0; paths as usize];
+        let choice = match rule {
+            MultipathRule::Off => return None,
+            MultipathRule::Oblivious => Choice::Oblivious,
+            MultipathRule::Bitmap => Choice::Bitmap(penalties()),
+            MultipathRule::Reps => Choice::Reps(Reps::default()),
+            MultipathRule::Mixed => {
+                Choice::Mixed { penalties: penalties(), recycled: VecDeque::new() }
+            }
+        };
+        let mut rng = Rng::stream(seed, Domain::Transport, 1);
+        let mask = paths - 1;
+        let base = rng.bits() as u32 & !mask;
+        let order = rng.bits() as u32 & mask;
+        Some(Multipath { rng, base, mask, turn: 0, order, choice })
+    }
+
+    /// Entropy of the next packet.
+    #[inline]
+    pub(crate) fn next(&mut self) -> u32 {
+        let Multipath { rng, base, mask, turn, order, choice } = self;
+        let mut in_turn = || {
+            let path = (*turn ^ *order) & *mask;
+            *turn += 1;
+            if *turn > *mask {
+                *turn = 0;
+                *order = rng.bits() as u32 & *mask;
+            }
+            path
+        };
+        let path = match choice {
+            Choice::Oblivious => in_turn(),
+            Choice::Bitmap(penalties) => unpenalised(penalties, in_turn),
+            Choice::Mixed { penalties, recycled } => match recycled.pop_front() {
+                Some(path) => path,
+                None => unpenalised(penalties, in_turn),
+            },
+            Choice::Reps(reps) => reps.next().unwrap_or_else(|| rng.bits() as u32 & *mask),
+        };
+        *base | path
+    }
+
+    /// Registers what happened to a packet with this entropy. Entropies of other connections are
+    /// ignored: an acknowledgement can be forged.
+    pub(crate) fn feedback(&mut self, now: Time, entropy: u32, feedback: PathFeedback) {
+        let path = entropy & self.mask;
+        if entropy & !self.mask != self.base {
+            return;
+        }
+        let is_good = feedback == PathFeedback::Good;
+        match &mut self.choice {
+            Choice::Oblivious => {}
+            Choice::Bitmap(penalties) => penalise(penalties, path, feedback),
+            Choice::Reps(reps) => reps.feedback(now, path, is_good),
+            Choice::Mixed { penalties, recycled } => {
+                penalise(penalties, path, feedback);
+                if is_good && recycled.len() < MOST_RECYCLED {
+                    recycled.push_back(path);
+                }
+            }
+        }
+    }
+
+    /// Registers a retransmission timeout, whose path is unknown.
+    pub(crate) fn time_out(&mut self, now: Time) {
+        if let Choice::Reps(reps) = &mut self.choice {
+            reps.time_out(now);
+        }
+    }
+}
+
+fn penalise(penalties: &mut [u8], path: u32, feedback: PathFeedback) {
+    let penalty = match feedback {
+        PathFeedback::Good => 0,
+        PathFeedback::Marked => 1,
+        PathFeedback::Trimmed => 4,
+    };
+    let of_path = &mut penalties[path as usize];
+    *of_path = (*of_path + penalty).min(MAX_PENALTY);
+}
+
+/// The next path in turn without a penalty. Only the first one that is skipped becomes better.
+fn unpenalised(penalties: &mut [u8], mut in_turn: impl FnMut() -> u32) -> u32 {
+    let mut path = in_turn();
+    if penalties[path as usize] == 0 {
+        return path;
+    }
+    penalties[path as usize] -= 1;
+    for _ in 0..=penalties.len() {
+        path = in_turn();
+        if penalties[path as usize] == 0 {
+            break;
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+
+    use super::*;
+
+    fn new(rule: MultipathRule) -> Multipath {
+        Multipath::new(rule, 8, 1).expect("a rule")
+    }
+
+    fn round(paths: &mut Multipath) -> Vec<u32> {
+        (0..8).map(|_| paths.next()).collect()
+    }
+
+    #[test]
+    fn every_round_has_every_path_once() {
+        for rule in [MultipathRule::Oblivious, MultipathRule::Bitmap, MultipathRule::Mixed] {
+            let mut paths = new(rule);
+            let rounds: Vec<_> = (0..6).map(|_| round(&mut paths)).collect();
+            for round in &rounds {
+                assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), 8, "{rule:?}");
+            }
+            assert!(
+                rounds.iter().collect::<BTreeSet<_>>().len() > 2,
+                "{rule:?}: the order changes"
+            );
+            let upper: BTreeSet<u32> = rounds.concat().iter().map(|entropy| entropy & !7).collect();
+            assert_eq!(upper.len(), 1, "{rule:?}");
+        }
+        assert!(Multipath::new(MultipathRule::Off, 8, 1).is_none());
+    }
+
+    #[test]
+    fn penalised_paths_are_skipped_once_a_point() {
+        for (feedback, skips) in [(PathFeedback::Marked, 1), (PathFeedback::Trimmed, 4)] {
+            let mut paths = new(MultipathRule::Bitmap);
+            let bad = paths.next();
+            paths.feedback(Time::ZERO, bad, feedback);
+            let used = (0..200).map(|_| paths.next()).filter(|&entropy| entropy == bad).count();
+            let mut without = new(MultipathRule::Bitmap);
+            let all = (0..201).map(|_| without.next()).filter(|&entropy| entropy == bad).count();
+            assert!((all - 1 - skips..=all - skips + 1).contains(&used), "{used} of {all}");
+        }
+        // Penalties have a bound, and with all paths penalised there is a next one.
+        let mut paths = new(MultipathRule::Bitmap);
+        for _ in 0..100 {
+            for path in 0..8 {
+                paths.feedback(Time::ZERO, paths.base | path, PathFeedback::Trimmed);
+            }
+        }
+        let used: BTreeSet<u32> = (0..400).map(|_| paths.next()).collect();
+        assert_eq!(used.len(), 8);
+        // Feedback on an entropy that it never had.
+        paths.feedback(Time::ZERO, !paths.base, PathFeedback::Marked);
+    }
+
+    #[test]
+    fn mixed_recycles_good_paths_first() {
+        let mut paths = new(MultipathRule::Mixed);
+        let sent = round(&mut paths);
+        paths.feedback(Time::ZERO, sent[3], PathFeedback::Good);
+        paths.feedback(Time::ZERO, sent[5], PathFeedback::Marked);
+        paths.feedback(Time::ZERO, sent[6], PathFeedback::Good);
+        assert_eq!([paths.next(), paths.next()], [sent[3], sent[6]]);
+        let next = round(&mut paths);
+        assert!(!next[..7].contains(&sent[5]), "{next:?} {}", sent[5]);
+    }
+}

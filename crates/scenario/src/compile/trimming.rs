@@ -1,0 +1,171 @@
+//! `switch.trimming`: packet trimming at the ports of all switches.
+
+use serde_json::{Value as Json, json};
+use tidegate_core::fabric::{Fabric, TrimVictim, Trimming};
+use tidegate_core::math::round;
+use tidegate_core::{Extent, TrimmingRule};
+
+use crate::error::Error;
+use crate::read::keys::{Key, Optional, Shape, key};
+use crate::read::table::{Or, Table, Word};
+
+/// Keys of the table.
+pub(crate) static KEYS: &[Key] = &[
+    key(
+        "data",
+        Shape::Extent,
+        Optional,
+        "Capacity of the queue for data of a port, in bytes on the wire. Default: the capacity \
+         that the running protocols require, or else 1 BDP.",
+    ),
+    key(
+        "headers",
+        Shape::Extent,
+        Optional,
+        "Capacity of the queue for trimmed packets and control packets of a port. Packets that do \
+         not fit are dropped. Default: twice that for data.",
+    ),
+    key(
+        "trimmed",
+        Shape::Bytes { min: 20, max: 1000 },
+        Optional,
+        "Bytes on the wire of a trimmed packet. Default: the size that the running protocols \
+         require, or else 84B.",
+    ),
+    key(
+        "victim",
+        Shape::Word(&["random", "arriving"]),
+        Optional,
+        "Packet that is trimmed when the queue for data is full: the arriving one, or with equal \
+         probability the arriving one or the last in the queue (random). Default: random.",
+    ),
+];
+
+/// Resolves the trimming of all ports: the setting of the scenario, or else what the running
+/// protocols require. A fabric that cannot trim does not; that is an error if the scenario sets
+/// trimming. `Requirements::provide` reports protocols that need it.
+pub(crate) fn resolve(
+    table: &Table,
+    fabric: &mut Fabric,
+    required: Option<TrimmingRule>,
+    bdp_bytes: f64,
+) -> Result<(), Error> {
+    let hindrance = hindrance(fabric);
+    let trimming = match table.find::<Or<&Table>>("trimming") {
+        Some(Or::Word(_)) => None,
+        Some(Or::Value(set)) => {
+            if let Some(hindrance) = hindrance {
+                let expected = format!("\"off\": trimming is not supported {hindrance}");
+                return Err(table.error("trimming", expected));
+            }
+            let rule = required.unwrap_or(DEFAULT);
+            Some(read(set, rule.resolved(bdp_bytes), bdp_bytes))
+        }
+        None => required.filter(|_| hindrance.is_none()).map(|rule| rule.resolved(bdp_bytes)),
+    };
+    fabric.switches.iter_mut().for_each(|switch| switch.trimming = trimming);
+    Ok(())
+}
+
+/// Trimming without requirements.
+const DEFAULT: TrimmingRule = TrimmingRule { data: Extent::Bdp(1.0), trimmed_bytes: 84 };
+
+/// Setting of the fabric that excludes trimming, for messages.
+pub(crate) fn hindrance(fabric: &Fabric) -> Option<&'static str> {
+    if fabric.circuits.is_some() {
+        return Some("in a fabric with circuits");
+    }
+    if fabric.switches.iter().any(|switch| switch.pausing.is_some()) {
+        return Some("together with PFC (switch.pfc)");
+    }
+    if fabric.switches.iter().any(|switch| switch.credit_queue.is_some()) {
+        return Some("together with credit queues (switch.credit_queue)");
+    }
+    let few = fabric.switches.iter().any(|switch| switch.priorities < 3);
+    few.then_some("at a switch with fewer than three priorities (switch.priorities)")
+}
+
+fn read(table: &Table, unset: Trimming, bdp_bytes: f64) -> Trimming {
+    let extent = |key| table.find::<Extent>(key).map(|set| round(set.bytes(bdp_bytes)) as u32);
+    let data_bytes = extent("data").unwrap_or(unset.data_bytes);
+    Trimming {
+        data_bytes,
+        header_queue_bytes: extent("headers").unwrap_or(data_bytes.saturating_mul(2)),
+        trimmed_bytes: table.find::<u64>("trimmed").map_or(unset.trimmed_bytes, |set| set as u16),
+        victim: match table.find::<Word>("victim") {
+            Some(Word("arriving")) => TrimVictim::Arriving,
+            Some(_) => TrimVictim::Random,
+            None => unset.victim,
+        },
+    }
+}
+
+/// Trimming as a table of a scenario.
+pub(crate) fn json(trimming: Trimming) -> Json {
+    json!({
+        "data": format!("{}B", trimming.data_bytes),
+        "headers": format!("{}B", trimming.header_queue_bytes),
+        "trimmed": format!("{}B", trimming.trimmed_bytes),
+        "victim": match trimming.victim {
+            TrimVictim::Random => "random",
+            TrimVictim::Arriving => "arriving",
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(switch: &str) -> Result<Option<Trimming>, String> {
+        let text = format!(
+            "duration = '1ms'\nfabric = {{ kind = 'parking-lot', switches = 2 }}\n\
+             flows = [{{ src = 'h0', dst = 'h1' }}]\n\
+             transport = {{ protocol = 'swift' }}\n[switch]\n{switch}"
+        );
+        let plan = crate::load(&text, "x.toml", &[]).map_err(|error| error.to_string())?;
+        let mut all = plan.fabric.switches.iter().map(|switch| switch.trimming);
+        let first = all.next().expect("a switch");
+        assert!(all.all(|other| other == first), "all switches trim alike");
+        Ok(first)
+    }
+
+    #[test]
+    fn trimming_follows_the_scenario() {
+        assert_eq!(load(""), Ok(None));
+        assert_eq!(load("trimming = 'off'"), Ok(None));
+        let keys = "priorities = 3\ntrimming = { data = '100KB', trimmed = '64B' }";
+        let expected = Trimming {
+            data_bytes: 100_000,
+            header_queue_bytes: 200_000,
+            trimmed_bytes: 64,
+            victim: TrimVictim::Random,
+        };
+        assert_eq!(load(keys), Ok(Some(expected)));
+        let keys =
+            "priorities = 3\ntrimming = { data = '1KB', headers = '5KB', victim = 'arriving' }";
+        let expected = Trimming {
+            data_bytes: 1_000,
+            header_queue_bytes: 5_000,
+            trimmed_bytes: 84,
+            victim: TrimVictim::Arriving,
+        };
+        assert_eq!(load(keys), Ok(Some(expected)));
+    }
+
+    #[test]
+    fn conflicts_are_refused_with_their_place() {
+        for (switch, hindrance) in [
+            ("priorities = 2", "at a switch with fewer than three priorities (switch.priorities)"),
+            ("buffer = '4MB'\npfc = {}", "together with PFC (switch.pfc)"),
+            ("credit_queue = {}", "together with credit queues (switch.credit_queue)"),
+        ] {
+            let message = load(&format!("trimming = {{}}\n{switch}")).unwrap_err();
+            let expected = format!(
+                "x.toml:6: switch.trimming: found a table, expected \"off\": trimming is not \
+                 supported {hindrance}"
+            );
+            assert_eq!(message, expected);
+        }
+    }
+}

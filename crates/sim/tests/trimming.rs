@@ -1,0 +1,130 @@
+//! Packet trimming: headers arrive, messages arrive once, and the engine's ways agree.
+
+use tidegate_core::fabric::{Fabric, TrimVictim, Trimming};
+use tidegate_core::faults::Faults;
+use tidegate_core::params::Value;
+use tidegate_core::{Rate, Span, Time};
+use tidegate_sim::{Departure, Engine, Setup};
+
+use crate::common::busy::busy;
+use crate::common::observers::{Observer, ObserverAccess, TestProbe};
+use crate::common::*;
+use crate::explicit_engine::recorded;
+
+/// Ports with room for `packets` full packets.
+fn trimming(fabric: &Fabric, packets: u32, victim: TrimVictim) -> Trimming {
+    let data_bytes = packets * (fabric.mtu + 80);
+    Trimming { data_bytes, header_queue_bytes: 2 * data_bytes, trimmed_bytes: 84, victim }
+}
+
+fn trimmed(mut setup: Setup, packets: u32, victim: TrimVictim) -> Setup {
+    let trimming = trimming(&setup.fabric, packets, victim);
+    setup.fabric.switches.iter_mut().for_each(|switch| switch.trimming = Some(trimming));
+    setup
+}
+
+const VICTIMS: [TrimVictim; 2] = [TrimVictim::Arriving, TrimVictim::Random];
+
+/// Sixteen hosts of four racks send 100 KB each to one.
+fn incast(seed: u64, victim: TrimVictim) -> Setup {
+    let fabric = leaf_spine(4, 5, 2, Rate::gbps(100), Rate::gbps(100), Span::ns(500), 4_000);
+    let flows = (1..17).map(|src| flow(src, 0, 100_000, Time::ns(100 * u64::from(src)))).collect();
+    let mut setup = trimmed(setup(fabric, stack("nscc"), flows, Time::ms(20)), 10, victim);
+    setup.seed = seed;
+    setup.until_done = true;
+    setup
+}
+
+/// Data packets that left switches: full ones, and trimmed ones by priority.
+#[derive(Default)]
+struct Counts {
+    full: u64,
+    trimmed: [u64; 8],
+}
+
+impl Observer for Counts {
+    fn departed(&mut self, d: &Departure<'_>) {
+        let is_data = d.body.tag & 1 == 0;
+        if is_data && d.body.payload_bytes == 0 {
+            assert_eq!(d.frame.wire_bytes, 84);
+            self.trimmed[d.frame.priority as usize] += 1;
+        } else if is_data {
+            assert_eq!(d.frame.priority, 7);
+            self.full += 1;
+        } else {
+            assert_eq!(d.frame.priority, 0, "acknowledgements have a class of their own");
+        }
+    }
+}
+
+#[test]
+fn incast_loses_payloads_and_no_packet() {
+    for victim in VICTIMS {
+        let (finished, outcome) = run(incast(1, victim), ());
+        assert_eq!((finished.len(), outcome.unfinished.len()), (16, 0));
+        let trims: u64 = outcome.links.iter().map(|link| link.trims).sum();
+        assert!(trims > 100, "{trims}");
+        assert_eq!(dropped(&outcome), 0, "{victim:?}");
+        // The link to the receiver is never idle for long: 1.6 MB take 131 us.
+        let last = finished.iter().map(|row| row.completed.unwrap()).max().unwrap();
+        assert!(last < Time::us(160), "{last} {victim:?}");
+    }
+}
+
+#[test]
+fn trimmed_packets_say_where() {
+    let mut engine =
+        Engine::new(incast(1, TrimVictim::Random), TestProbe::of(Counts::default())).unwrap();
+    engine.advance(Time::ms(20));
+    let counts = engine.probe().inner::<Counts>();
+    let [core, last_hop, rest @ ..] = counts.trimmed;
+    assert!(core > 0 && last_hop > 0, "{:?}", counts.trimmed);
+    assert_eq!(rest, [0; 6]);
+    // 400 packets over up to four hops, and again after being trimmed.
+    assert!((400..4_000).contains(&counts.full), "{}", counts.full);
+}
+
+#[test]
+fn full_header_queue_drops() {
+    let mut setup = incast(1, TrimVictim::Random);
+    for switch in &mut setup.fabric.switches {
+        switch.trimming.as_mut().unwrap().header_queue_bytes = 840;
+    }
+    let (finished, outcome) = run(setup, ());
+    assert!(dropped(&outcome) > 0);
+    assert_eq!(finished.len(), 16, "timeouts recover");
+}
+
+#[test]
+fn messages_arrive_once_under_loss_and_reordering() {
+    for seed in 0..60 {
+        let victim = VICTIMS[seed as usize % 2];
+        let mut setup = incast(seed, victim);
+        setup.faults = Faults {
+            loss: [0.0, 1e-3, 2e-2][seed as usize % 3],
+            reordering: 0.05,
+            reorder_delay: Span::us(20),
+            duplication: [0.0, 1e-2][seed as usize / 3 % 2],
+            ..Faults::default()
+        };
+        let (rule, rest) = (["mixed", "reps", "bitmap", "oblivious"], ["off"]);
+        let rule = rule.iter().chain(&rest).nth(seed as usize % 5).unwrap();
+        setup.stacks[0].set("multipath", Value::Choice(rule)).unwrap();
+        setup.drain = Span::s(1);
+        let (finished, outcome) = run(setup, ());
+        assert_eq!((finished.len(), outcome.unfinished.len()), (16, 0), "{seed}");
+        for row in &finished {
+            assert_eq!(row.delivered_bytes, row.bytes, "{seed}");
+        }
+    }
+}
+
+#[test]
+fn lazy_commits_equal_explicit_dequeues() {
+    for victim in VICTIMS {
+        let setup = trimmed(busy(stack("nscc"), 1), 8, victim);
+        let (lazy, explicit) = (recorded::<false>(setup.clone()), recorded::<true>(setup));
+        assert!(lazy == explicit, "{victim:?}");
+        assert!(lazy.3.iter().map(|link| link.trims).sum::<u64>() > 100, "{victim:?}");
+    }
+}
