@@ -49,8 +49,9 @@
 //!
 //! The numbers above are its defaults.
 //!
-//! * Every packet is acknowledged; there, 16 KiB share an acknowledgement unless a mark or the
-//!   sender asks for one (`-sack_threshold`).
+//! * Every packet is acknowledged by default; there, 16 KiB share an acknowledgement unless a mark
+//!   or the sender asks for one (`-sack_threshold`). With `ack_every = 4` and packets of 4 KiB, a
+//!   change of marks and `ack_delay` end the wait instead.
 //! * A timeout restarts from one packet; there, each packet has a timer of its own, whose timeout
 //!   reduces the window by that packet.
 //! * A round-trip time is that of the acknowledged transmission, also if the packet was sent more

@@ -455,6 +455,11 @@ impl Fabric {
         &self.links[..number.min(all)]
     }
 
+    /// Number of priorities that every switch has.
+    pub fn priorities(&self) -> u8 {
+        self.switches.iter().map(|switch| switch.priorities).min().unwrap_or(1)
+    }
+
     /// The highest rate of a port at any time.
     pub fn fastest(&self, port: u32) -> Rate {
         let changes = self.rate_changes.iter().filter(|change| change.port == port);

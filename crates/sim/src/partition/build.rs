@@ -131,7 +131,7 @@ pub(crate) fn context(setup: &Setup, routing: &Routing, host: u32) -> HostContex
         // Packets on a circuit can overtake earlier packets in the packet network, and vice versa.
         spraying: setup.routing == Choice::Spray || fabric.circuits.is_some(),
         most_held: setup.stack_time.most(),
-        priorities: fabric.switches.iter().map(|s| s.priorities).min().unwrap_or(1),
+        priorities: fabric.priorities(),
     }
 }
 

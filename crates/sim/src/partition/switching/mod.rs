@@ -44,6 +44,8 @@ pub(super) struct Switching {
     marking: Vec<Rng>,
     /// Random streams by port, if any switch trims packets.
     victims: Vec<Rng>,
+    /// Priority of data: the lowest of all switches.
+    data_priority: u8,
 }
 
 /// State that the ports of a switch share.
@@ -55,8 +57,6 @@ struct Switch {
     capacity: u64,
     alpha: f64,
     trimming: Option<Trimming>,
-    /// Priority of data: the lowest.
-    data_priority: u8,
     drops: u64,
     occupancy: Histogram,
     /// Maximum of `used`; exact.
@@ -106,6 +106,7 @@ impl Switching {
             ecn: markings.ways().to_vec(),
             marking: streams.iter().map(stream).collect(),
             victims: victims.iter().map(victim).collect(),
+            data_priority: fabric.priorities().saturating_sub(1),
         }
     }
 
@@ -490,7 +491,6 @@ fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
             capacity,
             alpha,
             trimming: switch.trimming,
-            data_priority: switch.priorities - 1,
             drops: 0,
             occupancy: Histogram::default(),
             max_used: 0,

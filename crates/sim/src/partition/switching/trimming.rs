@@ -1,8 +1,8 @@
 //! Packet trimming: a port whose queue for data is full keeps the headers of a packet and drops its
 //! payload. Headers and control packets have a queue of their own before data.
 //!
-//! The queue for data has the lowest priority; its length is counted only when the port holds more
-//! than the smaller of the two capacities, so ports that do not trim pay nothing.
+//! The queue for data has the lowest priority. Its packets are counted only when the whole port
+//! holds more than the capacity in question.
 
 use tidegate_core::Frame;
 use tidegate_core::fabric::{TrimVictim, Trimming};
@@ -27,34 +27,28 @@ impl Switching {
         index: u32,
         (wire, priority): (u32, u8),
     ) -> bool {
-        match self.switches[switch as usize].trimming {
+        match &self.switches[switch as usize].trimming {
             None => true,
-            Some(trimming) => self.room(links, switch, index, &trimming, priority) >= wire,
+            Some(trimming) => self.has_room(links, index, trimming, (wire, priority)),
         }
     }
 
-    /// Free bytes of the queue for packets of this priority.
-    fn room<P, N>(
+    /// Returns whether the queue for packets of this priority has `wire` free bytes.
+    fn has_room<P, N>(
         &self,
         links: &Links<P, N>,
-        switch: u32,
         index: u32,
         trimming: &Trimming,
-        priority: u8,
-    ) -> u32 {
-        let data_priority = self.switches[switch as usize].data_priority;
+        (wire, priority): (u32, u8),
+    ) -> bool {
         let port = &links.ports[index as usize];
-        let capacity = match priority == data_priority {
-            true => trimming.data_bytes,
-            false => trimming.header_queue_bytes,
-        };
-        let least = capacity.saturating_sub(port.queue_bytes);
-        if least > u16::MAX as u32 {
-            return least;
+        let is_data = priority == self.data_priority;
+        let capacity = if is_data { trimming.data_bytes } else { trimming.header_queue_bytes };
+        let fits = |queued: u32| queued.saturating_add(wire) <= capacity;
+        fits(port.queue_bytes) || {
+            let data = port.bytes_of(self.data_priority, &links.packets.frames);
+            fits(if is_data { data } else { port.queue_bytes - data })
         }
-        let data = port.bytes_of(data_priority, &links.packets.frames);
-        let own = if priority == data_priority { data } else { port.queue_bytes - data };
-        capacity.saturating_sub(own)
     }
 
     /// The buffer or a queue has no room for a packet: trims it, or drops it if it has no payload
@@ -87,7 +81,7 @@ impl Switching {
         frame.wire_bytes = trimming.trimmed_bytes.min(frame.wire_bytes);
         frame.priority = priority;
         let wire = frame.wire_bytes as u32;
-        if self.room(links, switch, index, &trimming, priority) >= wire
+        if self.has_room(links, index, &trimming, (wire, priority))
             && self.admits(links, pausing, switch, index, wire)
         {
             self.enqueue(links, pausing, switch, index, victim);
@@ -109,7 +103,7 @@ impl Switching {
         let now = links.now();
         let Links { ports, packets, .. } = links;
         let (port, frames) = (&mut ports[index as usize], &mut packets.frames);
-        let data_priority = self.switches[switch as usize].data_priority;
+        let data_priority = self.data_priority;
         let replaces = trimming.victim == TrimVictim::Random
             && frames[packet as usize].priority == data_priority
             && port.last_of(data_priority).is_some_and(|last| {
