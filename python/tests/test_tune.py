@@ -7,7 +7,8 @@ import pytest
 
 import tidegate
 from tidegate._tune import goals, space
-from tidegate._tune.answer import Interval
+from tidegate._tune.answer import Interval, _chosen, _Finalist
+from tidegate._tune.search import Candidate
 
 pytest.importorskip("optuna")
 pytest.importorskip("scipy")
@@ -72,6 +73,24 @@ def test_interval_is_student_t():
     assert found.mean == 2.0 and found.half_width == pytest.approx(2.4841, abs=1e-4)
     assert not found.excludes_zero
     assert Interval.of([5.0, 5.1, 5.2]).excludes_zero
+
+
+def test_the_chosen_finalist_meets_the_constraints():
+    wanted = ([goals.objective("min fct_p99")], [goals.constraint("goodput >= 0.9 best")])
+
+    def chosen(*measured):
+        finalists = [
+            _Finalist(Candidate("swift", {}, {}, number=i), objective, (goodput,))
+            for i, (objective, goodput) in enumerate(measured)
+        ]
+        return _chosen(finalists, wanted, (10.0,)).number
+
+    assert chosen((5.0, 10.0), (4.0, 9.5), (3.0, 9.0), (2.0, 8.0), (None, 10.0)) == 2
+    # Of equals, the defaults; and so if no finalist meets the constraint.
+    assert chosen((3.0, 9.0), (3.0, 9.0)) == 0
+    assert chosen((5.0, 8.0), (4.0, 7.0)) == 0
+    # Defaults that violate it do not win.
+    assert chosen((3.0, 8.0), (4.0, 9.0)) == 1
 
 
 def search(out=None, **more):

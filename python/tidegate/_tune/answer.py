@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidegate._tune.goals import Constraint, Objective
 from tidegate._tune.search import Bench, Candidate, Search, by_seed, feasible
 from tidegate._tune.space import Axis
+from tidegate.results import Metric
 
 FINALISTS = 3
 """Candidates of each protocol, beside its defaults, that are measured on other seeds."""
@@ -187,37 +188,69 @@ def _curves(
     return curves
 
 
-def _tuned(
+@dataclass(frozen=True)
+class _Finalist:
+    """A candidate, with its mean values on the seeds that choose; `None` if a run failed."""
+
+    candidate: Candidate
+    objective: float | None
+    bounded: tuple[float, ...]
+
+
+def _measured(
     bench: Bench,
     search: Search,
     goals: tuple[Sequence[Objective], Sequence[Constraint]],
-    seeds: tuple[Sequence[int], Sequence[int], Sequence[int]],
-) -> Tuned:
+    seeds: Sequence[int],
+) -> list[_Finalist]:
+    """Measure the finalists of a search, the defaults first."""
     objectives, constraints = goals
-    searched, selection, report = seeds
-    goal = objectives[0]
     finalists = _finalists(search, objectives)
-    default = finalists[0]
+    if len(finalists) == 1:
+        return [_Finalist(finalists[0], None, ())]
+    results = bench.measured(search.protocol, [one.values for one in finalists], seeds)
+    found = []
+    for one, conditions in zip(finalists, results, strict=True):
+        values = by_seed(objectives[0].of, conditions)
+        mean = None if values is None else statistics.fmean(values)
+        found.append(_Finalist(one, mean, _means(constraints, conditions)))
+    return found
 
-    def measured(of: Sequence[Candidate], at: Sequence[int]) -> list[list[float] | None]:
-        results = bench.measured(search.protocol, [one.values for one in of], at)
-        return [by_seed(goal.of, conditions) for conditions in results]
 
-    chosen = default
-    if len(finalists) > 1:
-        means = [
-            None if one is None else statistics.fmean(one) for one in measured(finalists, selection)
-        ]
-        for one, mean in zip(finalists[1:], means[1:], strict=True):
-            before = means[finalists.index(chosen)]
-            if mean is not None and (before is None or goal.is_better(mean, before)):
-                chosen = one
-    pair = [default] if chosen is default else [default, chosen]
-    results = bench.measured(search.protocol, [one.values for one in pair], report)
-    values = [by_seed(goal.of, conditions) or [math.nan] for conditions in results]
-    bounded = [
-        tuple(_mean(by_seed(one.of, conditions)) for one in constraints) for conditions in results
+def _chosen(
+    finalists: Sequence[_Finalist],
+    goals: tuple[Sequence[Objective], Sequence[Constraint]],
+    best: Sequence[float],
+) -> Candidate:
+    """Return the best finalist that meets the constraints; the defaults if none does."""
+    goal, constraints = goals[0][0], goals[1]
+    allowed = [
+        (one.objective, one.candidate)
+        for one in finalists
+        if one.objective is not None and _meets(constraints, one.bounded, best)
     ]
+    if not allowed:
+        return finalists[0].candidate
+    first = max if goal.maximise else min
+    return first(allowed, key=lambda pair: pair[0])[1]
+
+
+def _tuned(
+    bench: Bench,
+    search: Search,
+    pair: tuple[Candidate, Candidate],
+    goals: tuple[Sequence[Objective], Sequence[Constraint]],
+    seeds: tuple[Sequence[int], Sequence[int]],
+) -> Tuned:
+    """Measure the defaults and the chosen candidate, and what matters around the latter."""
+    objectives, constraints = goals
+    searched, report = seeds
+    goal = objectives[0]
+    default, chosen = pair
+    measured = [default] if chosen is default else [default, chosen]
+    results = bench.measured(search.protocol, [one.values for one in measured], report)
+    values = [by_seed(goal.of, conditions) or [math.nan] for conditions in results]
+    bounded = [_means(constraints, conditions) for conditions in results]
     differences = [b - a for a, b in zip(values[0], values[-1], strict=True)]
     difference = Interval.of(differences)
     sign = 1.0 if goal.maximise else -1.0
@@ -246,26 +279,46 @@ def _tuned(
     )
 
 
-def _mean(values: Sequence[float] | None) -> float:
-    return math.nan if values is None else statistics.fmean(values)
+def _means(
+    constraints: Sequence[Constraint], conditions: Sequence[Sequence[Metric]]
+) -> tuple[float, ...]:
+    """Return the mean of each constraint's metric; NaN if a run lacks it."""
+    found = (by_seed(one.of, conditions) for one in constraints)
+    return tuple(math.nan if one is None else statistics.fmean(one) for one in found)
+
+
+def _best(
+    constraints: Sequence[Constraint], compared: Iterable[Sequence[float]]
+) -> tuple[float, ...]:
+    """Return the best value of each constraint's metric.
+
+    The compared values are of the same seeds: values under other traffic are not comparable.
+    """
+    columns = zip(*(one for one in compared if one), strict=True)
+    pairs = zip(constraints, columns, strict=False)
+    return tuple(max(values) if one.at_least else min(values) for one, values in pairs)
+
+
+def _meets(
+    constraints: Sequence[Constraint], values: Sequence[float], best: Sequence[float]
+) -> bool:
+    triples = zip(constraints, values, best, strict=True)
+    return all(one.excess(value, most) <= 0 for one, value, most in triples)
 
 
 def _checked(found: Sequence[Tuned], constraints: Sequence[Constraint]) -> list[Tuned]:
     """Check the constraints on the reported seeds.
 
-    The best value is that of the compared candidates on these seeds: values under other traffic are
-    not comparable.
+    Parameters that meet the constraints improve on defaults that do not.
     """
-    best = []
-    for i, one in enumerate(constraints):
-        values = [of[i] for tuned in found for of in tuned.bounded]
-        best.append(max(values) if one.at_least else min(values))
+    best = _best(constraints, (of for tuned in found for of in tuned.bounded))
 
-    def meets(tuned: Tuned) -> bool:
-        triples = zip(constraints, tuned.bounded[1], best, strict=True)
-        return all(one.excess(value, most) <= 0 for one, value, most in triples)
+    def checked(tuned: Tuned) -> Tuned:
+        default, own = (_meets(constraints, values, best) for values in tuned.bounded)
+        is_improved = tuned.is_improved or (own and not default)
+        return replace(tuned, meets_constraints=own, is_improved=is_improved)
 
-    return [replace(one, meets_constraints=meets(one)) for one in found]
+    return [checked(one) for one in found]
 
 
 def answered(
@@ -280,7 +333,12 @@ def answered(
     selection = range(SELECTION_FROM, SELECTION_FROM + count)
     report = range(REPORT_FROM, REPORT_FROM + count)
     goal = goals[0][0]
-    found = [_tuned(bench, one, goals, (searched, selection, report)) for one in searches]
+    finalists = [_measured(bench, one, goals, selection) for one in searches]
+    best = _best(goals[1], (one.bounded for own in finalists for one in own))
+    found = []
+    for search, own in zip(searches, finalists, strict=True):
+        pair = (own[0].candidate, _chosen(own, goals, best))
+        found.append(_tuned(bench, search, pair, goals, (searched, report)))
     found = _checked(found, goals[1])
     found.sort(key=lambda one: -one.tuned.mean if goal.maximise else one.tuned.mean)
     # Protocols that violate a constraint come last.
