@@ -58,6 +58,8 @@ def test_axes_come_from_the_catalog():
     assert list(of(["poseidon.p", "sird.budget"])) == ["p"]
     ranged = of(["poseidon.k"], {"poseidon.k": ("1us", "3us")})["k"]
     assert (ranged.low, ranged.high, ranged.is_log) == (1.0, 3.0, False)
+    stages = space.Axis("max_stage", 1, 40, 5, "", whole=True)
+    assert [stages.around(2, factor) for factor in (0.25, 0.5, 2)] == [1.0, 1.0, 4.0]
     for named, ranges, words in [
         (["poseidon.zeal"], None, "unknown parameter"),
         (["poseidon.recovery"], None, "no range"),

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import statistics
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -134,12 +135,15 @@ class Search:
         self._seeds = list(seeds)
         self.best: dict[str, float] = {}
         """The best value of each constraint with `best`, over all protocols; shared by them."""
-        sampler = optuna.samplers.TPESampler(
-            seed=search_seed,
-            constant_liar=True,
-            multivariate=True,
-            constraints_func=self._excess if self._constraints else None,
-        )
+        with warnings.catch_warnings():
+            # Optuna 5 announces another function for constraints, which Optuna 4 lacks.
+            warnings.simplefilter("ignore", FutureWarning)
+            sampler = optuna.samplers.TPESampler(
+                seed=search_seed,
+                constant_liar=True,
+                multivariate=True,
+                constraints_func=self._excess if self._constraints else None,
+            )
         way = optuna.study.StudyDirection
         directions = [way.MAXIMIZE if one.maximise else way.MINIMIZE for one in self._objectives]
         self.study: OptunaStudy = optuna.create_study(
@@ -282,10 +286,18 @@ class Search:
         complete = self.study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
         if len(complete) < PRUNED_FROM or len(self.axes) < 2:
             return {}
-        target = None if len(self._objectives) == 1 else (lambda trial: trial.values[0])
-        found = optuna.importance.get_param_importances(
-            self.study, evaluator=optuna.importance.PedAnovaImportanceEvaluator(), target=target
-        )
+        target = None
+        if len(self._objectives) > 1:
+            # PED-ANOVA of a target looks at its low values.
+            sign = -1.0 if self._objectives[0].maximise else 1.0
+            target = lambda trial: sign * trial.values[0]  # noqa: E731
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            found = optuna.importance.get_param_importances(
+                self.study,
+                evaluator=optuna.importance.PedAnovaImportanceEvaluator(),
+                target=target,
+            )
         return dict(found)
 
 

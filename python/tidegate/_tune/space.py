@@ -53,7 +53,8 @@ class Axis:
 
     def around(self, value: float, factor: float) -> float:
         """Return a value times a factor, within the range."""
-        return min(max(value * factor, self.low), self.high)
+        near = min(max(value * factor, self.low), self.high)
+        return float(round(near)) if self.whole else near
 
 
 def _number(one: Parameter, value: Any, option: str) -> tuple[float, str]:
