@@ -8,7 +8,7 @@ import pytest
 import tidegate
 from tidegate._tune import goals, space
 from tidegate._tune.answer import Interval, _chosen, _Finalist
-from tidegate._tune.search import Candidate
+from tidegate._tune.search import PRUNED_FROM, Bench, Candidate
 
 pytest.importorskip("optuna")
 pytest.importorskip("scipy")
@@ -156,6 +156,32 @@ def test_several_objectives_have_a_front(tmp_path):
         )
 
 
+def test_short_runs_end_bad_candidates(tmp_path):
+    def candidates(**more):
+        study = tidegate.tune(
+            SCENARIO,
+            "swift",
+            "min fct_mean of small",
+            budget=24,
+            params=["swift.base_target", "swift.fs_range"],
+            set={"duration": "650us"},
+            final_seeds=2,
+            threads=2,
+            cache=tmp_path,
+            **more,
+        )
+        return study.candidates
+
+    # With one seed, only short runs can end a candidate.
+    assert {one.state for one in candidates(seeds=1)} == {"complete"}
+    for seeds in (1, 2):
+        found = candidates(seeds=seeds, short_runs=2)
+        pruned = [one for one in found if one.state == "pruned"]
+        assert pruned and all(one.number >= PRUNED_FROM for one in pruned)
+    bench = Bench(SCENARIO, [], {}, None, tmp_path, None, False)
+    assert bench.short(2) == ["duration=125.000000us"]
+
+
 def test_wrong_searches_are_refused(tmp_path):
     def tune(objective="min slowdown_p99 of small", **more):
         options = {"budget": 4, "params": ["swift.base_target"], "cache": tmp_path, **more}
@@ -167,9 +193,14 @@ def test_wrong_searches_are_refused(tmp_path):
         ("min drops", {"budget": 1}, "--budget: found 1"),
         ("min drops", {"force": True}, "--force"),
         ("min drops", {"params": ["swift.recovery"]}, "no range"),
+        ("min drops", {"short_runs": 1}, "--short-runs: found 1"),
     ]:
         with pytest.raises(tidegate.UsageError, match=words.replace("|", r"\|")):
             tune(objective, **more)
+    flow = {"src": "h0", "dst": "h1", "size": "1MB"}
+    ended = {**SCENARIO, "until": "done", "flows": [flow]}
+    with pytest.raises(tidegate.UsageError, match=r"--short-runs: .* until"):
+        tidegate.tune(ended, "swift", "min drops", short_runs=8)
     with pytest.raises(tidegate.ScenarioError, match="swfit"):
         tidegate.tune(SCENARIO, "swfit", "min drops", budget=4)
 

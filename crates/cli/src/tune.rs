@@ -51,6 +51,10 @@ pub(crate) struct Tune {
     /// Number of seeds of each candidate
     #[arg(long, value_name = "N", default_value = "2")]
     seeds: u64,
+    /// First run each candidate for an Nth of the measured time, and end it if it is worse than the
+    /// median there (default: full runs only)
+    #[arg(long, value_name = "N")]
+    short_runs: Option<u64>,
     /// Number of other seeds that choose among the finalists, and of further ones for the result
     #[arg(long, value_name = "N", default_value = "5")]
     final_seeds: u64,
@@ -96,6 +100,7 @@ pub(crate) fn tune(args: &Tune) -> Result<String> {
         "over": args.over,
         "set": args.set,
         "seeds": args.seeds,
+        "short_runs": args.short_runs,
         "final_seeds": args.final_seeds,
         "search_seed": args.search_seed,
         "threads": args.threads,

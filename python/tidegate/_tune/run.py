@@ -51,6 +51,7 @@ def tune(
     over: Mapping[str, Iterable[Any]] | None = None,
     set: Changes = None,
     seeds: int = 2,
+    short_runs: int | None = None,
     final_seeds: int = 5,
     search_seed: int = 1,
     threads: int | None = None,
@@ -71,6 +72,9 @@ def tune(
     `over`, whose mean counts. The finalists run with `final_seeds` other seeds to choose among
     them, and with as many again for the reported values.
 
+    With `short_runs=8`, each candidate first runs for an eighth of the measured time, and ends
+    there if it is worse than the median of the others.
+
     `params` (`"poseidon.p"`) selects parameters, and `ranges` (`{"poseidon.p": ("10us", "80us")}`)
     sets their ranges; by default, the protocol's own numeric parameters vary by a factor of 8
     around their defaults. With `out`, an interrupted search is continued by the same call.
@@ -88,12 +92,15 @@ def tune(
         raise UsageError(f"{missing}: found none, expected at least one")
     whole("--budget", budget, 2 * len(names), 1_000_000)
     searched = list(range(1, whole("--seeds", seeds, 1, 1000) + 1))
+    if short_runs is not None:
+        whole("--short-runs", short_runs, 2, 1000)
     whole("--final-seeds", final_seeds, 2, 1000)
     whole("--search-seed", search_seed, 0, 2**32 - 1)
     most_threads(threads)
     if force and out is None:
         raise UsageError("--force: replaces output files, but this search writes none: name --out")
     bench = Bench(given, changes(set), _over(over), threads, cache, client, progress)
+    short = [] if short_runs is None else bench.short(short_runs)
     known = {one.name: one for one in catalog()}
     found = {}
     for name in names:
@@ -113,6 +120,7 @@ def tune(
         "constraints": [str(one) for one in bounds],
         "axes": {key: [repr(one) for one in own] for key, own in found.items()},
         "seeds": seeds,
+        "short_runs": short_runs,
         "search_seed": search_seed,
     }
     folder = None if out is None else Folder(os.fspath(out))
@@ -120,7 +128,7 @@ def tune(
         files.opened(folder, settings, force)
     kept = storage(None if folder is None else str(folder / files.JOURNAL))
     searches = [
-        Search(bench, name, found[name], (wanted, bounds), searched, kept, search_seed)
+        Search(bench, name, found[name], (wanted, bounds), searched, short, kept, search_seed)
         for name in names
     ]
     best: dict[str, float] = {}

@@ -7,7 +7,7 @@ import json
 import math
 import statistics
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
 PRUNED_FROM = 10
-"""Completed trials of a protocol from which the search ends bad candidates after one seed."""
+"""Completed trials of a protocol from which the search ends bad candidates early."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Cheaper runs of a candidate, which end it if it is worse than the median there."""
+
+    name: str
+    step: int
+    seeds: Sequence[int]
+    set: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -47,19 +57,39 @@ class Bench:
         return [*self.set, f"transport.protocol={protocol}", *own]
 
     def measured(
-        self, protocol: str, candidates: Sequence[Mapping[str, Any]], seeds: Sequence[int]
+        self,
+        protocol: str,
+        candidates: Sequence[Mapping[str, Any]],
+        seeds: Sequence[int],
+        set: Sequence[str] = (),
     ) -> list[list[Sequence[Metric]]]:
         """Run candidates with the same parameters; return the metrics by candidate and condition.
 
-        A condition is a combination of the values of `over`.
+        A condition is a combination of the values of `over`. `set` overrides further keys.
         """
         texts = [tuple(str(value) for value in one.values()) for one in candidates]
         different = dict(zip(texts, candidates, strict=True))
-        found = dict(zip(different, self._run(protocol, [*different.values()], seeds), strict=True))
+        results = self._run(protocol, [*different.values()], seeds, set)
+        found = dict(zip(different, results, strict=True))
         return [found[text] for text in texts]
 
+    def short(self, share: int) -> list[str]:
+        """Return the overrides of runs that measure a share of the time."""
+        plan = load(self.given, set=self.set).resolved
+        if plan.get("until", "duration") != "duration":
+            raise UsageError(
+                '--short-runs: the scenario has until = "done", so its length is not the duration'
+            )
+        ends = (_native.magnitude(plan[key]) for key in ("warmup", "duration"))
+        warmup, duration = (0.0 if one is None else one[0] for one in ends)
+        return [f"duration={warmup + (duration - warmup) / share:.6f}us"]
+
     def _run(
-        self, protocol: str, candidates: Sequence[Mapping[str, Any]], seeds: Sequence[int]
+        self,
+        protocol: str,
+        candidates: Sequence[Mapping[str, Any]],
+        seeds: Sequence[int],
+        set: Sequence[str],
     ) -> list[list[Sequence[Metric]]]:
         """Run different candidates."""
         conditions = list(itertools.product(*self.over.values()))
@@ -70,9 +100,9 @@ class Bench:
         }
         for i, key in enumerate(self.over):
             vary[key] = [condition[i] for _, condition in rows]
-        fixed = self.changes(protocol, {})
+        fixed = [*self.changes(protocol, {}), *set]
         if not vary:  # A sweep varies at least one key.
-            vary, fixed = {"transport.protocol": [protocol]}, self.set
+            vary, fixed = {"transport.protocol": [protocol]}, [*self.set, *set]
         done = sweep(
             self.given,
             vary,
@@ -124,6 +154,7 @@ class Search:
         axes: Sequence[Axis],
         goals: tuple[Sequence[Objective], Sequence[Constraint]],
         seeds: Sequence[int],
+        short: Sequence[str],
         storage: Any,
         search_seed: int,
     ) -> None:
@@ -133,6 +164,8 @@ class Search:
         self._bench, self.protocol, self.axes = bench, protocol, axes
         self._objectives, self._constraints = goals
         self._seeds = list(seeds)
+        self._short = Rung("short", 1, self._seeds[:1], short)
+        self._first = Rung("first", 2, self._seeds[:1])
         self.best: dict[str, float] = {}
         """The best value of each constraint with `best`, over all protocols; shared by them."""
         with warnings.catch_warnings():
@@ -200,8 +233,9 @@ class Search:
             asked.append((trial, values))
         if not asked:
             return
-        if len(self._seeds) > 1 and len(self._objectives) == 1:
-            asked = self._promising(asked)
+        for rung in self._rungs():
+            if asked:
+                asked = self._promising(asked, rung)
         if not asked:
             return
         results = self._bench.measured(self.protocol, [values for _, values in asked], self._seeds)
@@ -213,26 +247,41 @@ class Search:
             return trial.suggest_int(axis.name, round(axis.low), round(axis.high), log=axis.is_log)
         return trial.suggest_float(axis.name, axis.low, axis.high, log=axis.is_log)
 
+    def _rungs(self) -> Iterator[Rung]:
+        """Yield what a candidate passes before it runs in full."""
+        if len(self._objectives) > 1:
+            return
+        if self._short.set:
+            yield self._short
+        if len(self._seeds) > 1 and len(self._known(self._first)) >= PRUNED_FROM:
+            yield self._first
+
+    def _known(self, rung: Rung) -> list[float]:
+        """Return the values of complete trials at a rung."""
+        from optuna.trial import TrialState
+
+        complete = self.study.get_trials(states=(TrialState.COMPLETE,))
+        return [one.user_attrs[rung.name] for one in complete if rung.name in one.user_attrs]
+
     def _promising(
-        self, asked: list[tuple[Trial, dict[str, Any]]]
+        self, asked: list[tuple[Trial, dict[str, Any]]], rung: Rung
     ) -> list[tuple[Trial, dict[str, Any]]]:
-        """Run the first seed, and end the candidates that are worse than the median there."""
+        """Run candidates at a rung, and end those that are worse than the median there."""
         from optuna.trial import TrialState
 
         goal = self._objectives[0]
-        complete = self.study.get_trials(states=(TrialState.COMPLETE,))
-        first = [one.user_attrs["first"] for one in complete if "first" in one.user_attrs]
-        if len(first) < PRUNED_FROM:
-            return asked
-        middle = statistics.median(first)
+        known = self._known(rung)
+        middle = statistics.median(known) if len(known) >= PRUNED_FROM else None
         results = self._bench.measured(
-            self.protocol, [values for _, values in asked], self._seeds[:1]
+            self.protocol, [values for _, values in asked], rung.seeds, rung.set
         )
         kept = []
         for (trial, values), conditions in zip(asked, results, strict=True):
             found = by_seed(goal.of, conditions)
-            if found is not None and goal.is_better(middle, found[0]):
-                trial.report(found[0], 1)
+            if found is not None:
+                trial.set_user_attr(rung.name, found[0])
+            if found is not None and middle is not None and goal.is_better(middle, found[0]):
+                trial.report(found[0], rung.step)
                 self.study.tell(trial, state=TrialState.PRUNED)
             else:
                 kept.append((trial, values))
@@ -255,7 +304,7 @@ class Search:
         means = [statistics.fmean(one) for one in bounded if one is not None]
         self._note(means)
         trial.set_user_attr("constraints", means)
-        trial.set_user_attr("first", measured[0][0] if measured[0] else None)
+        trial.set_user_attr(self._first.name, measured[0][0] if measured[0] else None)
         self.study.tell(trial, [statistics.fmean(one) for one in measured if one is not None])
 
     def candidates(self) -> list[Candidate]:
