@@ -1,0 +1,50 @@
+"""Keep a figure of each search of docs/tuning-examples.md in docs/pictures.
+
+python scripts/tuning-pictures.py RESULTS
+
+RESULTS holds the folders that the searches wrote: cluster, storage and training. The file
+docs/pictures/tuning.json records what the figures show: the hash of the scenario, parameters
+included, under each protocol. A test compares it with the present scenarios.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import tidegate
+
+ROOT = Path(__file__).parents[1]
+PICTURES = ROOT / "docs" / "pictures"
+
+FIGURES = {"cluster": 0, "storage": 0, "training": 2}
+"""Which figure of `tune.html` is kept: defaults and tuned parameters, or the Pareto front."""
+
+
+def shorter(path: str) -> str:
+    """Return a path with coordinates of one decimal: a tenth of a point."""
+    return re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}", path)
+
+
+def main() -> None:
+    """Write the pictures and the record."""
+    results = Path(sys.argv[1])
+    shown = {}
+    for name, position in FIGURES.items():
+        page = (results / name / "tune.html").read_text()
+        svg = re.findall(r"<svg.*?</svg>", page, re.S)[position]
+        # Dates would change the file with every search.
+        svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.S)
+        svg = re.sub(r' d="[^"]*"', lambda path: shorter(path[0]), svg)
+        (PICTURES / f"tuning-{name}.svg").write_text(svg + "\n")
+        study = json.loads((results / name / "tune.json").read_text())
+        scenario = ROOT / "scenarios" / "tune" / f"{name}.toml"
+        for one in sorted(of["protocol"] for of in study["protocols"]):
+            plan = tidegate.load(scenario, set={"transport.protocol": one})
+            shown[f"{name}/{one}"] = plan.hash
+    (PICTURES / "tuning.json").write_text(json.dumps(shown, indent=2) + "\n")
+
+
+main()
