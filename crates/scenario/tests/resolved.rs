@@ -52,7 +52,7 @@ fn every_scenario_is_resolved_to_its_plan() {
     for file in scenarios() {
         let plan = load_file(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
         let manifest = serde_json::json!({ "schema": 1, "scenario": resolved(&plan) });
-        // Beside the scenario, because files that it names are relative to its folder.
+        // In the scenario's folder, because files that it names are relative to it.
         let place = file.with_file_name("manifest.json");
         let again = load(&manifest.to_string(), place.to_str().unwrap(), &[]);
         let again = again.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
