@@ -12,9 +12,9 @@
 //!
 //! # Equations
 //!
-//! `delay = rtt − base RTT`, the smallest RTT seen; `target = target_rtts · RTT of the fabric`;
-//! `a = BDP / (100 Gbit/s · 12 us)`; `mss` is a full payload, `n` the acknowledged bytes;
-//! `e = (target − delay) / 12 us`.
+//! `delay = rtt − base RTT`, the smallest RTT seen, at first that of the fabric; `target =
+//! target_rtts · RTT of the fabric`; `a = BDP / (100 Gbit/s · 12 us)`; `mss` is a full payload, `n`
+//! the acknowledged bytes; `e = (target − delay) / 12 us`.
 //!
 //! | mark | delay | window |
 //! | --- | --- | --- |
@@ -27,8 +27,8 @@
 //!   `cwnd += fast_increase · a · n` until that ends
 //! * multiplicative decrease: with the smoothed delay `d > target`,
 //!   `cwnd *= max(1 − gamma · (d − target) / d, max_decrease)`
-//! * the increase is applied once 8 packets have been acknowledged or an RTT of the fabric has
-//!   passed: `cwnd += inc / cwnd`, and in the latter case `cwnd += additive · mss · a`
+//! * the increase is applied once more than 8 packets have been acknowledged or an RTT of the
+//!   fabric has passed: `cwnd += inc / cwnd`, and in the latter case `cwnd += additive · mss · a`
 //! * smoothed delay: `d += (sample − d) / 80`; the sample is the delay, but a quarter of the base
 //!   RTT if the delay is above the target without a mark, and the RTT of the fabric for a trimmed
 //!   packet
@@ -52,10 +52,22 @@
 //! * Every packet is acknowledged by default; there, 16 KiB share an acknowledgement unless a mark
 //!   or the sender asks for one (`-sack_threshold`). With `ack_every = 4` and packets of 4 KiB, a
 //!   change of marks and `ack_delay` end the wait instead.
-//! * A timeout restarts from one packet; there, each packet has a timer of its own, whose timeout
-//!   reduces the window by that packet.
+//! * **Lost packets** (not trimmed ones) are detected by the timer of the connection, which
+//!   restarts with every acknowledgement of new data: only when the lost packets have filled the
+//!   window does it expire, everything is sent again, and the window is one packet. There, each
+//!   packet has a timer of 15 us plus six full queues; its timeout resends that packet and reduces
+//!   the window by it. Where switches drop, completion times are up to twice as long as there;
+//!   `recovery = "selective"` avoids that. The timeout is 100 us on every fabric.
 //! * A round-trip time is that of the acknowledged transmission, also if the packet was sent more
 //!   than once; there, ambiguous samples are replaced by the smoothed delay.
+//! * A request for a trimmed packet also acknowledges what has arrived since; there, it
+//!   acknowledges nothing. A request for a packet that is not outstanding is still feedback on its
+//!   path.
+//! * The packet in transmission counts neither for the capacity of a queue nor for marks, which are
+//!   decided at the start of a transmission, not at its end. Marks read the whole queue of a port,
+//!   with headers and acknowledgements; there, only the queue for data.
+//! * A packet in the queue is trimmed only if the arriving one is not larger. Headers trimmed at
+//!   the last hop wait behind other headers and acknowledgements.
 //! * The window is not rounded to whole bytes.
 //! * There is no penalty for a slow receiver (`rcv_cwnd_pen`), no loss detection without trimming
 //!   (`-sleek`), and no credit of the receiver (RCCC) beside it.
@@ -66,7 +78,7 @@ use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
     Limit, Loss, LossKind, Marker, Marking, Path, ProtocolInfo, Span, TelemetryBytes, Time, Trim,
-    TrimmingRule, params,
+    TrimmingRule, math, params,
 };
 
 /// The network to which the published constants refer.
@@ -95,7 +107,7 @@ params! {
         max_decrease: f64 = 0.5, in 0.01..=1.0, "uec.cpp: multiplicative_decrease";
         /// Weight of a sample in the smoothed delay.
         delay_weight: f64 = 0.0125, in 0.0001..=1.0, "uec.cpp: _delay_alpha";
-        /// Full packets after whose acknowledgement the increase is applied.
+        /// The increase is applied when more full packets than this have been acknowledged.
         adjust_packets: f64 = 8.0, in 1.0..=1000.0, "uec.cpp: _adjust_bytes_threshold";
         /// Quick adapt applies if less than the largest window divided by two to this power was
         /// delivered; 62: never.
@@ -317,7 +329,9 @@ impl Nscc {
         if congested && self.to_ignore > 0.0 {
             done = true;
         } else if now > self.interval_end {
-            let limit = self.max_window(params) / (1_u64 << params.quick_adapt_gate) as f64;
+            // In whole bytes, so that no delivered byte is enough at the largest gate.
+            let gate = (1_u64 << params.quick_adapt_gate) as f64;
+            let limit = math::floor(self.max_window(params) / gate);
             if self.interval_end != Time::ZERO && trigger && self.delivered < limit {
                 self.cwnd = self.delivered.max(self.packet);
                 self.to_ignore = in_flight_bytes as f64;

@@ -158,7 +158,7 @@ fn unpenalised(penalties: &mut [u8], mut in_turn: impl FnMut() -> u32) -> u32 {
         return path;
     }
     penalties[path as usize] -= 1;
-    for _ in 0..=penalties.len() {
+    for _ in 0..penalties.len() {
         path = in_turn();
         if penalties[path as usize] == 0 {
             break;

@@ -469,8 +469,12 @@ impl<C: CongestionControl> Windowed<C> {
             sender.acknowledge(&echo, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
         let lost = match recovery {
             RecoveryRule::Trimmed => {
-                let trimmed =
-                    sender.lose_trimmed(&echo, &self.outgoing, &mut self.spare, self.host.mtu);
+                let trimmed = sender.lose_trimmed(
+                    &echo,
+                    &self.outgoing,
+                    &mut self.spare,
+                    (now, self.host.mtu),
+                );
                 if let Some((bytes, _)) = trimmed {
                     let is_last_hop = echo.last_hop;
                     let trim = Trim { now, rtt, bytes, in_flight_bytes, is_last_hop };

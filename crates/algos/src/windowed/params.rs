@@ -50,8 +50,9 @@ params! {
         /// this.
         restart_after: Span = Span::s(1000), within Span::us(1) => Span::s(1000),
             "our choice; 1 ms where public code restarts after a timeout";
-        /// Largest number of packets that one acknowledgement covers. A message's end, a packet out
-        /// of order and a change of marks are acknowledged immediately.
+        /// Largest number of packets that one acknowledgement covers. A message's end, a change
+        /// of marks and, unless packets take many paths (`trimmed`), a packet out of order are
+        /// acknowledged immediately.
         ack_every: u64 = 1, in 1..=1000, "one a packet, as the simulators of these protocols; RFC \
             5681, section 4.2, has 2";
         /// Longest time that an acknowledgement waits for more packets. RTT samples exclude this

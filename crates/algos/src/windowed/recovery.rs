@@ -25,6 +25,8 @@ pub(super) struct Recovery {
     resent: VecDeque<(u64, Time)>,
     /// The loss episode ends when this packet is acknowledged.
     episode_end: u64,
+    /// Time at which an episode of trimmed packets ends in any case.
+    episode_over: Time,
     /// Time at which holes below `marked` count as lost, under spraying.
     pub(super) reorder_at: Time,
     marked: u64,
@@ -39,6 +41,7 @@ impl Recovery {
         (self.lost_from, self.high, self.judged, self.episode_end, self.marked) =
             (una, una, una, una, una);
         self.reorder_at = Time::NEVER;
+        self.episode_over = Time::ZERO;
     }
 
     pub(super) fn is_sacked(&self, seq: u64) -> bool {
@@ -113,6 +116,25 @@ impl Recovery {
         let new = una >= self.episode_end;
         if new {
             self.episode_end = next;
+        }
+        new
+    }
+
+    /// The same for trimmed packets. An episode ends after `length`, too: its first packet may be
+    /// trimmed again and again.
+    pub(super) fn begins_trimmed_episode(
+        &mut self,
+        una: u64,
+        next: u64,
+        now: Time,
+        length: Span,
+    ) -> bool {
+        if now >= self.episode_over {
+            self.episode_end = una;
+        }
+        let new = self.begins_episode(una, next);
+        if new {
+            self.episode_over = now.after(length);
         }
         new
     }

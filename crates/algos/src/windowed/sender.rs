@@ -463,7 +463,7 @@ impl<C: CongestionControl> Sender<C> {
         ack: &Ack,
         messages: &Messages,
         spare: &mut Vec<Box<Recovery>>,
-        mtu: u32,
+        (now, mtu): (Time, u32),
     ) -> Option<(u64, bool)> {
         let seq = ack.seq;
         if !ack.refused || seq < self.una || !self.recovery_or_new(spare).lose_one(seq) {
@@ -471,8 +471,9 @@ impl<C: CongestionControl> Sender<C> {
         }
         let bytes = messages.counted(self.head, seq, mtu, self.counts.window);
         self.in_flight -= bytes;
-        let (una, next) = (self.una, self.next);
-        Some((bytes, self.recovery_or_new(spare).begins_episode(una, next)))
+        let (una, next, length) = (self.una, self.next, self.reorder_window());
+        let recovery = self.recovery_or_new(spare);
+        Some((bytes, recovery.begins_trimmed_episode(una, next, now, length)))
     }
 
     /// Under spraying: marks packets as lost that have been missing for a reordering window.

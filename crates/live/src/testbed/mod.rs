@@ -165,6 +165,7 @@ pub fn usual_dilation(plan: &Plan) -> Result<u32, Error> {
 fn refuse(plan: &Plan) -> Result<(), Error> {
     let fabric = &plan.fabric;
     let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
+    let trims = fabric.switches.iter().any(|switch| switch.trimming.is_some());
     let sizes = plan.stacks.iter().any(|stack| stack.sizes() != PacketSizes::STANDARD);
     let refused = [
         (plan.until_done, "an end as soon as all is done (until)"),
@@ -172,6 +173,7 @@ fn refuse(plan: &Plan) -> Result<(), Error> {
         (plan.stacks.len() > 1, "several protocols side by side"),
         (sizes, "packet sizes of a protocol (header_bytes, control_bytes, smallest_credit)"),
         (pauses, "switches with PFC (switch.pfc)"),
+        (trims, "switches that trim packets (switch.trimming)"),
         (fabric.circuits.is_some(), "circuits (fabric)"),
         (!fabric.rate_changes.is_empty(), "links whose rate changes (fabric)"),
         (participants(plan).len() > MOST_HOSTS, "more than 250 hosts"),

@@ -261,9 +261,13 @@ impl<'a> Requirements<'a> {
         if let (Some(some), Some(none)) = (some, none)
             && fabric.switches.iter().all(|switch| switch.priorities > 1)
         {
+            let needs_class = self.first(|requirements| requirements.needs_class).is_some();
+            let advice = match needs_class {
+                true => "",
+                false => ": set switch.priorities = 1 to treat them alike",
+            };
             warnings.push(format!(
-                "{some} sends some packets above the priority of data, {none} sends none: set \
-                 switch.priorities = 1 to treat them alike"
+                "{some} sends some packets above the priority of data, {none} sends none{advice}"
             ));
         }
     }

@@ -279,7 +279,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     )?;
     credit_queue::resolve(switch_table, &mut fabric, requirements.credit_queue(switch_table)?)?;
     let required = requirements.trimming(switch_table)?;
-    trimming::resolve(switch_table, &mut fabric, required, properties.bdp_bytes)?;
+    trimming::resolve(switch_table, &mut fabric, required, properties.bdp_bytes, largest)?;
     credit_queue::check_room(switch_table, requirements.largest_credit())?;
     faults::check_storms(root.find("faults"), &faults, &fabric)?;
     requirements.classes(&fabric, &mut warnings);

@@ -16,7 +16,7 @@ pub(crate) static KEYS: &[Key] = &[
         Shape::Extent,
         Optional,
         "Capacity of the queue for data of a port, in bytes on the wire. Default: the capacity \
-         that the running protocols require, or else 1 BDP.",
+         that the running protocols require, or else 1 BDP; at least one full packet.",
     ),
     key(
         "headers",
@@ -49,7 +49,12 @@ pub(crate) fn resolve(
     fabric: &mut Fabric,
     required: Option<TrimmingRule>,
     bdp_bytes: f64,
+    full_packet: u32,
 ) -> Result<(), Error> {
+    let resolved = |rule: TrimmingRule| {
+        let trimming = rule.resolved(bdp_bytes);
+        Trimming { data_bytes: trimming.data_bytes.max(full_packet), ..trimming }
+    };
     let hindrance = hindrance(fabric);
     let trimming = match table.find::<Or<&Table>>("trimming") {
         Some(Or::Word(_)) => None,
@@ -58,10 +63,18 @@ pub(crate) fn resolve(
                 let expected = format!("\"off\": trimming is not supported {hindrance}");
                 return Err(table.error("trimming", expected));
             }
-            let rule = required.unwrap_or(DEFAULT);
-            Some(read(set, rule.resolved(bdp_bytes), bdp_bytes))
+            let trimming = read(set, resolved(required.unwrap_or(DEFAULT)), bdp_bytes);
+            if trimming.data_bytes < full_packet {
+                let expected = format!("at least {full_packet}B, a full packet on the wire");
+                return Err(set.error("data", expected));
+            }
+            if trimming.header_queue_bytes < trimming.trimmed_bytes.into() {
+                let expected = format!("at least {}B, a trimmed packet", trimming.trimmed_bytes);
+                return Err(set.error("headers", expected));
+            }
+            Some(trimming)
         }
-        None => required.filter(|_| hindrance.is_none()).map(|rule| rule.resolved(bdp_bytes)),
+        None => required.filter(|_| hindrance.is_none()).map(resolved),
     };
     fabric.switches.iter_mut().for_each(|switch| switch.trimming = trimming);
     Ok(())
@@ -143,14 +156,40 @@ mod tests {
         };
         assert_eq!(load(keys), Ok(Some(expected)));
         let keys =
-            "priorities = 3\ntrimming = { data = '1KB', headers = '5KB', victim = 'arriving' }";
+            "priorities = 3\ntrimming = { data = '9KB', headers = '5KB', victim = 'arriving' }";
         let expected = Trimming {
-            data_bytes: 1_000,
+            data_bytes: 9_000,
             header_queue_bytes: 5_000,
             trimmed_bytes: 84,
             victim: TrimVictim::Arriving,
         };
         assert_eq!(load(keys), Ok(Some(expected)));
+    }
+
+    #[test]
+    fn queues_hold_a_packet() {
+        for (keys, expected) in [
+            (
+                "data = '4KB'",
+                "x.toml:6: switch.trimming.data: found '4KB', expected at least 4176B, a full \
+                 packet on the wire",
+            ),
+            (
+                "headers = '83B'",
+                "x.toml:6: switch.trimming.headers: found '83B', expected at least 84B, a trimmed \
+                 packet",
+            ),
+        ] {
+            assert_eq!(load(&format!("trimming = {{ {keys} }}")), Err(expected.to_owned()));
+        }
+        // A BDP shorter than a packet.
+        let slow = "trimming = {}\n[transport]\nbdp = '1KB'\nprotocol = 'swift'";
+        let text = format!(
+            "duration = '1ms'\nfabric = {{ kind = 'parking-lot', switches = 2 }}\n\
+             flows = [{{ src = 'h0', dst = 'h1' }}]\n[switch]\n{slow}"
+        );
+        let plan = crate::load(&text, "x.toml", &[]).unwrap();
+        assert_eq!(plan.fabric.switches[0].trimming.unwrap().data_bytes, 4_176);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! The queue for data has the lowest priority. Its packets are counted only when the whole port
 //! holds more than the capacity in question.
 
-use tidegate_core::Frame;
 use tidegate_core::fabric::{TrimVictim, Trimming};
+use tidegate_core::{Frame, frame_flag};
 
 use super::{Links, Pausing, Switching};
 use crate::measures::probe::Probe;
@@ -80,6 +80,8 @@ impl Switching {
         let frame = &mut links.packets.frames[victim as usize];
         frame.wire_bytes = trimming.trimmed_bytes.min(frame.wire_bytes);
         frame.priority = priority;
+        // Headers are not marked by the queue for data, which they do not join.
+        frame.flags &= !frame_flag::ECN_CAPABLE;
         let wire = frame.wire_bytes as u32;
         if self.has_room(links, index, &trimming, (wire, priority))
             && self.admits(links, pausing, switch, index, wire)
