@@ -2,14 +2,13 @@
 
 use std::fs;
 
-use crate::common::{Place, answer, anywhere, files, protocols, protocols_without, steady};
+use crate::common::{Place, answer, anywhere, files, on_racks, protocols, steady};
 use serde_json::Value;
 
 #[test]
 fn compare_all_protocols() {
     let place = Place::racks();
-    // Racks with circuits have no credit queues.
-    let names = protocols_without("credit queues");
+    let names = on_racks();
     let json = place
         .call("compare", &["--protocols", &names.join(","), "--json", "--out", &place.arg("out")])
         .json();
@@ -66,8 +65,7 @@ fn compare_fair_share() {
     let place = Place::new(
         "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\n",
     );
-    // Racks with circuits have no credit queues.
-    let names = protocols_without("credit queues");
+    let names = on_racks();
     let json = place.call("compare", &["--protocols", &names[0], "--json"]).json();
     for flow in json["runs"][0]["summary"]["flows"].as_array().unwrap() {
         // Half of 100 Gbit/s, less headers.

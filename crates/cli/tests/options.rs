@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::common::{Place, answer, anywhere, files, protocols, protocols_without, steady};
+use crate::common::{Place, answer, anywhere, files, on_racks, protocols, steady};
 use serde_json::Value;
 
 fn compared(json: &Value) -> Vec<&str> {
@@ -16,18 +16,25 @@ fn all_selects_runnable_protocols() {
     let others = |names: &[String]| -> Vec<String> {
         protocols().into_iter().filter(|name| !names.contains(name)).collect()
     };
-    // Racks with circuits have no credit queues, and other fabrics have no circuits.
-    for (place, carried, why) in [
-        (Place::usual(), anywhere(), "found a fabric without circuits"),
-        (Place::racks(), protocols_without("credit queues"), "credit"),
+    // Racks with circuits have no credit queues and do not trim; other fabrics have no circuits.
+    for (place, carried, reasons) in [
+        (Place::usual(), anywhere(), &["found a fabric without circuits"][..]),
+        (Place::racks(), on_racks(), &["trim", "credit"]),
     ] {
         let answer = place.call("compare", &["--protocols", "all", "--json"]);
-        let left: Vec<&str> =
-            answer.stderr.lines().filter(|line| line.starts_with("warning: skipped ")).collect();
-        let refused = others(&carried);
-        assert!(!refused.is_empty() && left.len() == 1, "{}", answer.stderr);
-        assert!(left[0].starts_with(&format!("warning: skipped {}: ", refused.join(", "))));
-        assert!(left[0].contains(why), "{}", left[0]);
+        let skipped = |line: &str| {
+            let (names, why) = line.strip_prefix("warning: skipped ")?.split_once(": ")?;
+            Some((names.to_owned(), why.to_owned()))
+        };
+        let left: Vec<(String, String)> = answer.stderr.lines().filter_map(skipped).collect();
+        let mut names: Vec<&str> = left.iter().flat_map(|(names, _)| names.split(", ")).collect();
+        let mut refused = others(&carried);
+        (names.sort_unstable(), refused.sort_unstable());
+        assert!(!refused.is_empty() && names == refused, "{}", answer.stderr);
+        assert_eq!(left.len(), reasons.len(), "{}", answer.stderr);
+        for ((_, why), reason) in left.iter().zip(reasons) {
+            assert!(why.contains(reason), "{why}");
+        }
         assert_eq!(compared(&answer.json()), carried);
     }
     let place = Place::usual();

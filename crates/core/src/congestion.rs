@@ -112,8 +112,8 @@ choice! {
         /// They are dropped, and everything from the missing packet on is retransmitted, as by NICs
         /// without memory for them.
         GoBackN = "go-back-n",
-        /// They are kept. A packet is lost if a switch trimmed it or a timeout expires; the order
-        /// of arrivals says nothing, because packets take many paths.
+        /// They are kept. A packet is lost if a switch trimmed it or its own timeout expires; the
+        /// order of arrivals says nothing, because packets take many paths.
         Trimmed = "trimmed",
     }
 }
@@ -220,6 +220,9 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     /// Processes a trimmed packet, after which [`on_loss`](Self::on_loss) reports a loss if it
     /// begins an episode.
     fn on_trim(&mut self, _params: &Self::Params, _trim: &Trim) {}
+    /// Processes the timeouts of single packets with this number of bytes, which packets on many
+    /// paths have; [`on_loss`](Self::on_loss) is called as for a trimmed packet.
+    fn on_packet_timeout(&mut self, _params: &Self::Params, _bytes: u64) {}
     /// Called at the time that [`Limit::wake_at`] requested.
     fn on_timer(&mut self, _params: &Self::Params, _now: Time) {}
     /// Called when a packet has left. Returns whether that may have changed the

@@ -95,6 +95,23 @@ fn full_header_queue_drops() {
     assert_eq!(finished.len(), 16, "timeouts recover");
 }
 
+/// A lost packet is sent again after its own timeout, while others arrive.
+#[test]
+fn lost_packets_time_out_one_by_one() {
+    for (loss, least_gbps) in [(1e-4, 90.0), (1e-3, 80.0)] {
+        let fabric = leaf_spine(2, 1, 4, Rate::gbps(100), Rate::gbps(100), Span::us(1), 4_000);
+        let flows = vec![flow(0, 1, 20_000_000, Time::ZERO)];
+        let mut setup =
+            trimmed(setup(fabric, stack("nscc"), flows, Time::ms(20)), 40, TrimVictim::Random);
+        setup.faults = Faults { loss, ..Faults::default() };
+        setup.until_done = true;
+        let (finished, _) = run(setup, ());
+        let took = finished[0].completed.unwrap().as_ps() as f64;
+        let gbps = 20e6 * 8e3 / took;
+        assert!(gbps > least_gbps, "{gbps} Gbit/s at a loss of {loss}");
+    }
+}
+
 #[test]
 fn messages_arrive_once_under_loss_and_reordering() {
     for seed in 0..60 {

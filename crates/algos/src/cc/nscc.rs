@@ -32,7 +32,8 @@
 //! * smoothed delay: `d += (sample − d) / 80`; the sample is the delay, but a quarter of the base
 //!   RTT if the delay is above the target without a mark, and the RTT of the fabric for a trimmed
 //!   packet
-//! * trimmed packet: `cwnd −= packet`, unless quick adapt applies
+//! * trimmed packet: `cwnd −= packet`, unless quick adapt applies; timeout of a packet: the same
+//!   without exception
 //! * quick adapt, once every base RTT plus target: if in that time a packet was trimmed or the
 //!   delay exceeds four targets, and less than `max_window / 2^gate` was delivered, `cwnd` becomes
 //!   the bytes delivered in that time, and marked acknowledgements of the bytes that were then in
@@ -52,12 +53,8 @@
 //! * Every packet is acknowledged by default; there, 16 KiB share an acknowledgement unless a mark
 //!   or the sender asks for one (`-sack_threshold`). With `ack_every = 4` and packets of 4 KiB, a
 //!   change of marks and `ack_delay` end the wait instead.
-//! * **Lost packets** (not trimmed ones) are detected by the timer of the connection, which
-//!   restarts with every acknowledgement of new data: only when the lost packets have filled the
-//!   window does it expire, everything is sent again, and the window is one packet. There, each
-//!   packet has a timer of 15 us plus six full queues; its timeout resends that packet and reduces
-//!   the window by it. Where switches drop, completion times are up to twice as long as there;
-//!   `recovery = "selective"` avoids that. The timeout is 100 us on every fabric.
+//! * The timeout of a packet is four deviations above the smoothed round-trip time, and 100 us at
+//!   least; there, it is 15 us plus the time of six full queues.
 //! * A round-trip time is that of the acknowledged transmission, also if the packet was sent more
 //!   than once; there, ambiguous samples are replaced by the smoothed delay.
 //! * A request for a trimmed packet also acknowledges what has arrived since; there, it
@@ -273,6 +270,11 @@ impl CongestionControl for Nscc {
             self.cwnd -= bytes;
             self.bound(params);
         }
+    }
+
+    fn on_packet_timeout(&mut self, params: &NsccParams, bytes: u64) {
+        self.cwnd -= bytes as f64;
+        self.bound(params);
     }
 
     fn on_loss(&mut self, _params: &NsccParams, loss: &Loss) {

@@ -16,8 +16,8 @@
 //!   acknowledged, which NICs whose acknowledgements are never lost need not do; timeouts stay,
 //!   which those NICs do not have.
 //! * **Packets on many paths**: with `multipath` every packet has an entropy of its own, and with
-//!   `recovery = "trimmed"` a packet that arrives without its payload is requested again at once;
-//!   apart from timeouts, nothing else counts as a loss.
+//!   `recovery = "trimmed"` a packet that arrives without its payload is requested again at once.
+//!   Each packet then has a timeout of its own; nothing else counts as a loss.
 //! * **Loss** is otherwise detected by three later arrivals on a path that keeps order, by time
 //!   under spraying, and by a timeout (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`,
 //!   `initial_rto` before the first sample; doubled each time up to `max_rto`, and reset when new
@@ -46,6 +46,7 @@
 )]
 
 mod counts;
+mod departures;
 #[cfg(test)]
 mod forgetting_tests;
 #[cfg(test)]
@@ -69,6 +70,7 @@ use crate::kit::heap::{Pile, Places};
 use crate::kit::slab::Key;
 use crate::multipath::{Multipath, PathFeedback};
 use counts::counted;
+use departures::Departures;
 use header::{Data, Header};
 pub use params::{ConnectionParams, CountRule, PlbRule, WindowedParams};
 use plb::Plb;
@@ -371,6 +373,8 @@ impl<C: CongestionControl> Windowed<C> {
         sender.small_windows_gap = !C::paces_small_windows(&self.params.control);
         sender.plb = self.path_memory(seed);
         sender.multipath = self.multipath(seed);
+        sender.departures =
+            (params.recovery == RecoveryRule::Trimmed).then(|| Box::new(Departures::default()));
         if let Some(connection) = self.closed.pop() {
             self.senders[connection as usize] = sender;
             return connection;
@@ -425,7 +429,12 @@ impl<C: CongestionControl> Windowed<C> {
             }
         }
         // The timeout runs from the first packet in flight, not from a packet that pacing delays.
-        if sender.in_flight == 0 {
+        let mut starts = sender.in_flight == 0;
+        if let Some(departures) = &mut sender.departures {
+            departures.left(seq, now);
+            starts |= sender.rto_at == Time::NEVER;
+        }
+        if starts {
             sender.rto_at = now.after(sender.rto(&self.params.connection));
             self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
         }
@@ -496,11 +505,7 @@ impl<C: CongestionControl> Windowed<C> {
         };
         if progress.packets > 0 {
             sender.backoff.end();
-            sender.rto_at = if sender.outstanding() {
-                now.after(sender.rto(&self.params.connection))
-            } else {
-                Time::NEVER
-            };
+            sender.rto_at = sender.next_timeout(now, &self.params.connection);
         }
         let ack = Ack {
             now,
@@ -576,6 +581,20 @@ impl<C: CongestionControl> Windowed<C> {
         }
         if sender.rto_at <= now && sender.in_flight == 0 {
             sender.rto_at = Time::NEVER;
+        } else if sender.rto_at <= now && sender.departures.is_some() {
+            let params = &self.params;
+            let (outgoing, spare) = (&self.outgoing, &mut self.spare);
+            let expired = sender.expire(now, &params.connection, outgoing, spare, self.host.mtu);
+            if let Some((bytes, is_new)) = expired {
+                sender.cc.on_packet_timeout(&params.control, bytes);
+                if let Some(paths) = &mut sender.multipath {
+                    paths.time_out(now);
+                }
+                if is_new {
+                    let loss = Loss { now, kind: LossKind::Recovery, rtt, next_seq };
+                    sender.cc.on_loss(&params.control, &loss);
+                }
+            }
         } else if sender.rto_at <= now {
             sender.on_timeout(now, &self.params.connection, &mut self.spare);
             if let Some(plb) = &mut sender.plb {

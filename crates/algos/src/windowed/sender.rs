@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::ops::Index;
 
 use super::counts::{Count, Counts, counted};
+use super::departures::Departures;
 use super::header::Ack;
 use super::plb::Plb;
 use super::recovery::Recovery;
@@ -89,6 +90,8 @@ pub(super) struct Sender<C> {
     pub(super) plb: Option<Box<Plb>>,
     /// Paths of its packets, if they take many.
     pub(super) multipath: Option<Box<Multipath>>,
+    /// Departures of its packets, if each has a timeout of its own.
+    pub(super) departures: Option<Box<Departures>>,
     pub(super) cc: C,
     pub(super) cold: Box<Cold>,
 }
@@ -166,6 +169,7 @@ impl<C: CongestionControl> Sender<C> {
             shifts: params.pending_packet == PendingRule::Shift,
             plb: None,
             multipath: None,
+            departures: None,
             cc,
             cold: Box::new(Cold { path }),
         }
@@ -521,6 +525,63 @@ impl<C: CongestionControl> Sender<C> {
             recovery.begin(una);
             recovery
         })
+    }
+
+    /// Time of the next timeout, after an acknowledgement of new data.
+    #[inline]
+    pub(super) fn next_timeout(&mut self, now: Time, params: &ConnectionParams) -> Time {
+        if self.departures.is_some() {
+            return self
+                .first_in_flight()
+                .map_or(Time::NEVER, |(_, at)| at.after(self.rto(params)));
+        }
+        if self.outstanding() { now.after(self.rto(params)) } else { Time::NEVER }
+    }
+
+    /// The packet in flight that left first, and its departure, if each has a timeout of its own.
+    fn first_in_flight(&mut self) -> Option<(u64, Time)> {
+        let departures = self.departures.as_mut()?;
+        departures.advance(self.una);
+        let recovery = self.recovery.as_deref();
+        departures.first(|seq| recovery.is_some_and(|of| of.is_sacked(seq) || of.is_lost(seq)))
+    }
+
+    /// Marks all packets as lost whose timeout has expired. Returns their bytes, and whether a new
+    /// loss episode started; `None` if there are none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn expire(
+        &mut self,
+        now: Time,
+        params: &ConnectionParams,
+        messages: &Messages,
+        spare: &mut Vec<Box<Recovery>>,
+        mtu: u32,
+    ) -> Option<(u64, bool)> {
+        let rto = self.rto(params);
+        let mut bytes = 0;
+        self.rto_at = loop {
+            match self.first_in_flight() {
+                Some((seq, at)) if at.after(rto) <= now => {
+                    self.recovery_or_new(spare).lose_one(seq);
+                    bytes += messages.counted(self.head, seq, mtu, self.counts.window);
+                }
+                Some((_, at)) => break at.after(rto),
+                None => break Time::NEVER,
+            }
+        };
+        if bytes == 0 {
+            return None;
+        }
+        self.in_flight -= bytes;
+        // The packets of a window time out one after another.
+        if let Some(departures) = self.departures.as_mut().filter(|of| of.doubles_at <= now) {
+            departures.doubles_at = now.after(rto);
+            self.backoff.double(MAX_BACKOFF);
+        }
+        let (una, next, length) = (self.una, self.next, self.reorder_window());
+        let recovery = self.recovery_or_new(spare);
+        Some((bytes, recovery.begins_trimmed_episode(una, next, now, length)))
     }
 
     /// Handles a timeout without any acknowledgement.

@@ -81,6 +81,14 @@ pub(crate) fn protocols_without(need: &str) -> Vec<String> {
     others.map(|protocol| protocol["name"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Protocols that run on racks with circuits, which have no credit queues and do not trim.
+pub(crate) fn on_racks() -> Vec<String> {
+    let credited = protocols_without("credit queues");
+    let mut names = protocols_without("packet trimming");
+    names.retain(|name| credited.contains(name));
+    names
+}
+
 /// Protocols that run on any fabric: the others need circuits.
 pub(crate) fn anywhere() -> Vec<String> {
     protocols_without("circuit announcements")

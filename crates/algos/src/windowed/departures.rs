@@ -1,0 +1,76 @@
+//! Departure times of outstanding packets, so that each has a timeout of its own: where packets
+//! take many paths, later arrivals say nothing about earlier packets, and a timer of the connection
+//! would run only when nothing arrives.
+
+use alloc::collections::VecDeque;
+
+use tidegate_core::Time;
+
+/// Departures of a connection's packets.
+#[derive(Default)]
+pub(super) struct Departures {
+    /// The first packet in `latest`.
+    base: u64,
+    /// The latest departure of each packet.
+    latest: VecDeque<Time>,
+    /// All departures in order; also of packets that have arrived or have left again since.
+    order: VecDeque<(u64, Time)>,
+    /// No timeout doubles the next one before this time.
+    pub(super) doubles_at: Time,
+}
+
+impl Departures {
+    /// A packet leaves: the next new one, or one that left before.
+    pub(super) fn left(&mut self, seq: u64, now: Time) {
+        match self.latest.get_mut((seq - self.base) as usize) {
+            Some(latest) => *latest = now,
+            None => self.latest.push_back(now),
+        }
+        self.order.push_back((seq, now));
+    }
+
+    /// Every packet below `una` has arrived.
+    pub(super) fn advance(&mut self, una: u64) {
+        let gone = ((una - self.base) as usize).min(self.latest.len());
+        self.latest.drain(..gone);
+        self.base = una;
+    }
+
+    /// The packet in flight that left first, and its departure. `is_settled` tells whether a packet
+    /// has arrived or counts as lost.
+    pub(super) fn first(&mut self, is_settled: impl Fn(u64) -> bool) -> Option<(u64, Time)> {
+        while let Some(&(seq, at)) = self.order.front() {
+            let place = seq.checked_sub(self.base).map(|place| place as usize);
+            let is_latest = place.and_then(|place| self.latest.get(place)) == Some(&at);
+            if is_latest && !is_settled(seq) {
+                return Some((seq, at));
+            }
+            self.order.pop_front();
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_is_the_oldest_latest_departure() {
+        let mut departures = Departures::default();
+        (0..7).for_each(|seq| departures.left(seq, Time::ZERO));
+        departures.advance(7);
+        (7..11).for_each(|seq| departures.left(seq, Time::us(seq)));
+        assert_eq!(departures.first(|_| false), Some((7, Time::us(7))));
+        // 7 leaves again, 8 has arrived.
+        departures.left(7, Time::us(20));
+        assert_eq!(departures.first(|seq| seq == 8), Some((9, Time::us(9))));
+        departures.advance(10);
+        assert_eq!(departures.first(|_| false), Some((10, Time::us(10))));
+        departures.left(11, Time::us(21));
+        departures.advance(12);
+        assert_eq!(departures.first(|_| false), None);
+        departures.left(12, Time::us(22));
+        assert_eq!(departures.first(|_| false), Some((12, Time::us(22))));
+    }
+}
