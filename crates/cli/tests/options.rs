@@ -29,7 +29,8 @@ fn all_selects_runnable_protocols() {
         let left: Vec<(String, String)> = answer.stderr.lines().filter_map(skipped).collect();
         let mut names: Vec<&str> = left.iter().flat_map(|(names, _)| names.split(", ")).collect();
         let mut refused = others(&carried);
-        (names.sort_unstable(), refused.sort_unstable());
+        names.sort_unstable();
+        refused.sort_unstable();
         assert!(!refused.is_empty() && names == refused, "{}", answer.stderr);
         assert_eq!(left.len(), reasons.len(), "{}", answer.stderr);
         for ((_, why), reason) in left.iter().zip(reasons) {
