@@ -156,8 +156,6 @@ pub struct Trim {
     pub bytes: u64,
     /// Bytes in flight before this packet was lost, counted in the same way.
     pub in_flight_bytes: u64,
-    /// It was trimmed at the port to the receiver.
-    pub is_last_hop: bool,
 }
 
 /// Answer of a congestion control.

@@ -3,7 +3,7 @@
 use tidegate_core::fabric::{Fabric, TrimVictim, Trimming};
 use tidegate_core::faults::Faults;
 use tidegate_core::params::Value;
-use tidegate_core::{Rate, Span, Time};
+use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Departure, Engine, Setup};
 
 use crate::common::busy::busy;
@@ -47,6 +47,7 @@ impl Observer for Counts {
         let is_data = d.body.tag & 1 == 0;
         if is_data && d.body.payload_bytes == 0 {
             assert_eq!(d.frame.wire_bytes, 84);
+            assert_eq!(d.frame.flags & frame_flag::ECN_CAPABLE, 0, "headers cannot be marked");
             self.trimmed[d.frame.priority as usize] += 1;
         } else if is_data {
             assert_eq!(d.frame.priority, 7);

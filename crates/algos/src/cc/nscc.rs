@@ -12,9 +12,9 @@
 //!
 //! # Equations
 //!
-//! `delay = rtt − base RTT`, the smallest RTT seen, at first that of the fabric; `target =
-//! target_rtts · RTT of the fabric`; `a = BDP / (100 Gbit/s · 12 us)`; `mss` is a full payload, `n`
-//! the acknowledged bytes; `e = (target − delay) / 12 us`.
+//! `delay = rtt − base RTT`, where the base RTT is the smallest RTT seen, at first that of the
+//! fabric; `target = target_rtts · RTT of the fabric`; `a = BDP / (100 Gbit/s · 12 us)`;
+//! `e = (target − delay) / 12 us`; `mss` is a full payload, `n` the acknowledged bytes.
 //!
 //! | mark | delay | window |
 //! | --- | --- | --- |
@@ -503,7 +503,7 @@ mod tests {
     }
 
     fn trim(now: Time) -> Trim {
-        Trim { now, rtt: RTT, bytes: 4200, in_flight_bytes: 60_000, is_last_hop: true }
+        Trim { now, rtt: RTT, bytes: 4200, in_flight_bytes: 60_000 }
     }
 
     #[test]

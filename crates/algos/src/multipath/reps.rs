@@ -4,8 +4,8 @@
 //! ones, because new ones could lead to the failed link. 10 ms later it forgets all of them and
 //! explores with 16 random ones.
 //!
-//! Source: REPS (arXiv 2407.21625), algorithms 1 and 2; `buffer_reps.cpp` and `uec_mp.cpp` of
-//! ultraethernet/uet-htsim for the constants.
+//! Source: `buffer_reps.cpp` and `uec_mp.cpp` of ultraethernet/uet-htsim; the idea is REPS (arXiv
+//! 2407.21625).
 
 use tidegate_core::{Span, Time};
 

@@ -485,8 +485,7 @@ impl<C: CongestionControl> Windowed<C> {
                     (now, self.host.mtu),
                 );
                 if let Some((bytes, _)) = trimmed {
-                    let is_last_hop = echo.last_hop;
-                    let trim = Trim { now, rtt, bytes, in_flight_bytes, is_last_hop };
+                    let trim = Trim { now, rtt, bytes, in_flight_bytes };
                     sender.cc.on_trim(&self.params.control, &trim);
                 }
                 trimmed.is_some_and(|(_, is_new)| is_new)

@@ -523,6 +523,16 @@ fn episode_lasts_until_earlier_packets_arrive() {
     assert!(recovery.is_over(20) && recovery.begins_episode(20, 30));
 }
 
+/// The first packet of an episode may be trimmed again and again.
+#[test]
+fn episode_of_trimmed_packets_ends_after_a_round_trip() {
+    let mut recovery = Recovery::default();
+    recovery.begin(10);
+    let rtt = Span::us(10);
+    let mut begins = |us| recovery.begins_trimmed_episode(10, 20, Time::us(us), rtt);
+    assert_eq!([1, 5, 10, 11, 20, 21].map(&mut begins), [true, false, false, true, false, true]);
+}
+
 #[test]
 fn timeout_forgets_earlier_retransmissions() {
     let mut recovery = Recovery::default();
