@@ -531,9 +531,10 @@ impl<C: CongestionControl> Sender<C> {
     #[inline]
     pub(super) fn next_timeout(&mut self, now: Time, params: &ConnectionParams) -> Time {
         if self.departures.is_some() {
-            return self
-                .first_in_flight()
-                .map_or(Time::NEVER, |(_, at)| at.after(self.rto(params)));
+            // The timeout may have become so short that it has expired. A deadline at this moment
+            // would depend on the driver's order of events.
+            let (first, least) = (self.first_in_flight(), now + Span::ps(1));
+            return first.map_or(Time::NEVER, |(_, at)| at.after(self.rto(params)).max(least));
         }
         if self.outstanding() { now.after(self.rto(params)) } else { Time::NEVER }
     }
