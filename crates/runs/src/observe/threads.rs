@@ -3,10 +3,11 @@
 //! A run begins in one partition. After [`TRIAL`], its progress gives the time that it still needs
 //! and its packet-hops per window. If it is long, several partitions have enough work, and the
 //! machine has idle cores, the run is rebuilt in partitions and repeats its beginning, whose output
-//! is discarded. From then on it compares one thread for all partitions with one for each, again
-//! and again, because other programs may start. If one thread is faster from the beginning, the run
-//! returns to one partition, unless it is too late for that to pay: on one thread, several
-//! partitions cost more than one.
+//! is discarded. Otherwise the decision is repeated each time the working time has doubled, because
+//! a run may need longer than that to reach its load. From the change on, the run compares one
+//! thread for all partitions with one for each, again and again, because other programs may start.
+//! If one thread is faster from the beginning, the run returns to one partition, unless it is too
+//! late for that to pay: on one thread, several partitions cost more than one.
 
 use std::time::Duration;
 
@@ -18,20 +19,86 @@ use tidegate_sim::{Failure, partitions_worth};
 use crate::machine::Stopwatch;
 use crate::{Error, interrupt, machine};
 
-/// Working time in one partition before the decision.
+/// Working time in one partition before the first decision.
 const TRIAL: Duration = Duration::from_millis(20);
-/// Working time between two looks at the cores of the machine. Kernel threads use them for moments,
-/// so the look with the most idle cores counts.
-const LOOK: Duration = Duration::from_millis(2);
-/// A change of partitions must be expected to save this multiple of what it costs, if it saves a
-/// quarter of the remaining time.
+/// Looks at the cores of the machine before a decision, at equal intervals. Kernel threads use cores
+/// for moments, so the look with the most idle cores counts.
+const LOOKS: u32 = 10;
+/// A change of partitions must be expected to save this multiple of what it costs.
 const MARGIN: f64 = 2.0;
-const SAVED: f64 = 0.25;
+/// Expected speed-up by each thread beyond the first.
+const EFFICIENCY: f64 = 0.35;
 
 /// Events of every partition between two checks of the interrupt flag: some milliseconds of work.
 const EVENTS_PER_CHECK: u64 = 1 << 15;
 /// As above, while it is unknown whether each thread has a core.
 const EVENTS_PER_PROBE: u64 = 1 << 12;
+
+/// A run in one partition, until it changes to several. Times are working time.
+struct Trial {
+    /// Maximum number of threads.
+    most: usize,
+    /// Duration of building the run.
+    built: Duration,
+    /// Largest number of idle cores found since the last decision.
+    idle: usize,
+    /// Time of the next look at the machine.
+    look: Duration,
+    /// Time of the next decision.
+    decision: Duration,
+    /// Time, simulated time and packet-hops at the last decision.
+    last: (Duration, Time, u64),
+}
+
+/// Progress between two decisions, by simulated second.
+#[derive(Debug, PartialEq)]
+struct Rates {
+    packet_hops: f64,
+    /// Seconds of work.
+    work: f64,
+}
+
+impl Trial {
+    /// Looks at the machine if it is time to.
+    fn look(&mut self, worked: Duration) {
+        if worked >= self.look {
+            self.idle = machine::idle_cores().max(self.idle);
+            self.look = worked + self.decision / LOOKS;
+        }
+    }
+
+    /// Progress since the last decision, and the number of threads that may be used. `None` if
+    /// simulated time has not passed, or if only one thread may. Postpones the next decision until
+    /// the working time has doubled.
+    fn decide(&mut self, worked: Duration, now: Time, packet_hops: u64) -> Option<(Rates, usize)> {
+        let last = std::mem::replace(&mut self.last, (worked, now, packet_hops));
+        let most = self.most.min(std::mem::replace(&mut self.idle, 1));
+        self.decision = worked * 2;
+        let seconds = now.since(last.1).as_s_f64();
+        let rates = Rates {
+            packet_hops: (packet_hops - last.2) as f64 / seconds,
+            work: (worked - last.0).as_secs_f64() / seconds,
+        };
+        (seconds > 0.0 && most > 1).then_some((rates, most))
+    }
+}
+
+/// A run in several partitions.
+struct Several {
+    choice: Choice,
+    /// Duration of building the run in one partition.
+    built: Duration,
+    /// The run repeats its beginning on all threads up to this time. Its rates are not compared,
+    /// because the load may rise, and memory is new. In one partition, the beginning took this
+    /// working time: with more, the comparison begins.
+    replay: (Time, Duration),
+}
+
+impl Several {
+    fn is_replay(&self, now: Time, worked: Duration) -> bool {
+        now < self.replay.0 && worked < self.replay.1
+    }
+}
 
 /// Partitions and threads of a run.
 pub(super) struct Threads {
@@ -41,11 +108,8 @@ pub(super) struct Threads {
 }
 
 enum Stage {
-    /// In one partition. At most `most` threads may be used; to build the run took `built`. Looks
-    /// at the machine found `idle` cores at most, and the next look is due at `look`.
-    Trial { most: usize, built: Duration, idle: usize, look: Duration },
-    /// In several partitions. To build the run in one took this time.
-    Several(Choice, Duration),
+    Trial(Trial),
+    Several(Several),
     /// Nothing changes any more.
     Settled,
 }
@@ -54,45 +118,42 @@ impl Threads {
     /// For a run that may use at most this number of threads, and took this time to build in one
     /// partition.
     pub(super) fn up_to(most: usize, built: Duration) -> Threads {
-        let trial = Stage::Trial { most, built, idle: 1, look: LOOK };
-        let stage = if most > 1 { trial } else { Stage::Settled };
+        let (look, decision) = (TRIAL / LOOKS, TRIAL);
+        let last = (Duration::ZERO, Time::ZERO, 0);
+        let trial = Trial { most, built, idle: 1, look, decision, last };
+        let stage = if most > 1 { Stage::Trial(trial) } else { Stage::Settled };
         Threads { stage, worked: Duration::ZERO }
     }
 
     /// Number of partitions to which the run must change now; `None` if it keeps its own.
     pub(super) fn rebuild(&mut self, engine: &dyn Simulation, plan: &Plan) -> Option<usize> {
-        match self.stage {
-            Stage::Trial { most, built, idle, .. } if self.worked >= TRIAL => {
-                self.stage = Stage::Settled;
-                if !self.pays(engine, plan, built) {
+        let (now, worked) = (engine.now(), self.worked);
+        let left = plan.duration.after(plan.drain).since(now).as_s_f64();
+        let (stage, partitions) = match &mut self.stage {
+            Stage::Trial(trial) if worked >= trial.decision => {
+                let (rates, most) = trial.decide(worked, now, engine.packet_hops())?;
+                let (built, left) = (trial.built, left * rates.work);
+                if !pays(worked + built, left, most) {
                     return None;
                 }
-                let most = most.min(idle);
-                let per_second = engine.packet_hops() as f64 / engine.now().as_s_f64();
-                let partitions = partitions_worth(&plan.fabric, most, per_second);
-                if partitions == 1 {
+                let partitions = partitions_worth(&plan.fabric, most, rates.packet_hops);
+                if !pays(worked + built, left, partitions) {
                     return None;
                 }
-                self.stage = Stage::Several(Choice::default(), built);
-                Some(partitions)
+                let choice = Choice::default();
+                (Stage::Several(Several { choice, built, replay: (now, worked) }), partitions)
             }
-            Stage::Several(choice, built)
-                if choice.is_settled_for_one() && self.pays(engine, plan, built) =>
-            {
-                self.stage = Stage::Settled;
-                Some(1)
+            Stage::Several(several) if several.choice.is_settled_for_one() => {
+                let left = left * worked.as_secs_f64() / now.as_s_f64();
+                if !pays(worked + several.built, left, 2) {
+                    return None;
+                }
+                (Stage::Settled, 1)
             }
-            _ => None,
-        }
-        .inspect(|_| self.worked = Duration::ZERO)
-    }
-
-    /// Returns whether another number of partitions is worth what the change costs: to build the
-    /// run and to repeat it to the present.
-    fn pays(&self, engine: &dyn Simulation, plan: &Plan, built: Duration) -> bool {
-        let (now, end) = (engine.now().as_s_f64(), plan.duration.after(plan.drain));
-        let left = self.worked.as_secs_f64() * (end.as_s_f64() / now - 1.0);
-        left * SAVED >= (self.worked + built).as_secs_f64() * MARGIN
+            _ => return None,
+        };
+        *self = Threads { stage, worked: Duration::ZERO };
+        Some(partitions)
     }
 
     /// Runs the engine to `until`.
@@ -113,7 +174,7 @@ impl Threads {
         loop {
             let partitions = engine.partitions();
             let mut events = EVENTS_PER_CHECK;
-            if let Stage::Several(choice, _) = self.stage {
+            if let Stage::Several(Several { choice, .. }) = &self.stage {
                 engine.set_threads(if choice.uses_several() { partitions } else { 1 });
                 events = choice.events();
             }
@@ -123,12 +184,12 @@ impl Threads {
             let took = watch.wall();
             self.worked += took;
             match &mut self.stage {
-                Stage::Several(choice, _) => choice.measured(engine.packet_hops() - before, took),
-                Stage::Trial { idle, look, .. } if self.worked >= *look => {
-                    *idle = machine::idle_cores().max(*idle);
-                    *look = self.worked + LOOK;
+                Stage::Several(several) if several.is_replay(engine.now(), self.worked) => {}
+                Stage::Several(several) => {
+                    several.choice.measured(engine.packet_hops() - before, took);
                 }
-                _ => {}
+                Stage::Trial(trial) => trial.look(self.worked),
+                Stage::Settled => {}
             }
             if is_done {
                 return Ok(());
@@ -140,6 +201,13 @@ impl Threads {
     }
 }
 
+/// Returns whether another number of partitions is worth what the change costs: to build the run and
+/// to repeat it to the present. `left` is the working time to the end in one partition, in seconds.
+fn pays(cost: Duration, left: f64, threads: usize) -> bool {
+    let saved = left * (1.0 - 1.0 / (1.0 + EFFICIENCY * (threads - 1) as f64));
+    saved >= cost.as_secs_f64() * MARGIN
+}
+
 /// The faster number of threads of a run in several partitions, one or one per partition, by the
 /// rates of intervals of the run. The other number is tried again after a time that doubles while
 /// it is slower.
@@ -148,6 +216,8 @@ struct Choice {
     several: bool,
     /// The present interval tries the other number of threads.
     probing: bool,
+    /// Packet-hops and working time of the present interval so far.
+    interval: (u64, Duration),
     /// Last rates with one thread and with several, in packet-hops per second.
     rates: [Option<f64>; 2],
     /// Working time since the last trial of the other number.
@@ -160,6 +230,8 @@ struct Choice {
 
 /// Least and most time between two trials.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Least time between two trials, in durations of the last one.
+const TRIALS_APART: u32 = 10;
 
 impl Default for Choice {
     /// Begins with several threads, and tries one soon.
@@ -167,6 +239,7 @@ impl Default for Choice {
         Choice {
             several: true,
             probing: false,
+            interval: (0, Duration::ZERO),
             rates: [None; 2],
             since: PATIENCE.0,
             patience: PATIENCE.0,
@@ -192,8 +265,15 @@ impl Choice {
         self.slower >= 2
     }
 
-    /// Takes the measurement of an interval.
+    /// Takes a measurement. An interval lasts until it has enough packet-hops, because a chunk of
+    /// the run may have none: on a large fabric it is shorter than a packet, and hosts that begin
+    /// at once send at the same moments.
     fn measured(&mut self, packet_hops: u64, took: Duration) {
+        self.interval = (self.interval.0 + packet_hops, self.interval.1 + took);
+        if self.interval.0 < self.events() / 2 {
+            return;
+        }
+        let (packet_hops, took) = std::mem::take(&mut self.interval);
         let used = self.uses_several() as usize;
         let rate = packet_hops as f64 / took.as_secs_f64().max(1e-9);
         self.rates[used] = Some(rate);
@@ -215,12 +295,49 @@ impl Choice {
             self.patience = (self.patience * 2).min(PATIENCE.1);
             self.slower = if self.several { 0 } else { self.slower + 1 };
         }
+        // On a large fabric, a trial takes longer than most intervals.
+        self.patience = self.patience.max(took * TRIALS_APART);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The rates are those since the last decision, and decisions become rarer.
+    #[test]
+    fn decisions_follow_a_load_that_rises() {
+        let Stage::Trial(mut trial) = Threads::up_to(3, Duration::ZERO).stage else {
+            panic!("three threads are possible");
+        };
+        let mut decide = |worked, us, packet_hops, idle| {
+            trial.idle = idle;
+            let decision = trial.decide(worked, Time::us(us), packet_hops);
+            assert_eq!(trial.decision, 2 * worked);
+            decision.map(|(rates, most)| (rates.packet_hops.round(), rates.work.round(), most))
+        };
+        assert_eq!(decide(TRIAL, 1, 0, 9), Some((0.0, 20_000.0, 3)));
+        assert_eq!(decide(5 * TRIAL, 3, 4_000, 2), Some((2e9, 40_000.0, 2)));
+        assert_eq!(decide(10 * TRIAL, 3, 4_000, 2), None, "no simulated time has passed");
+        assert_eq!(decide(20 * TRIAL, 4, 4_000, 1), None, "no core is idle");
+    }
+
+    #[test]
+    fn changes_pay_if_they_save_twice_their_cost() {
+        let cost = Duration::from_secs(1);
+        assert!(!pays(cost, 7.7, 2) && pays(cost, 7.8, 2));
+        assert!(!pays(cost, 2.3, 16) && pays(cost, 2.4, 16));
+        assert!(!pays(cost, f64::MAX, 1));
+    }
+
+    #[test]
+    fn replays_end_at_their_time_or_if_they_are_slow() {
+        let (choice, built) = (Choice::default(), Duration::ZERO);
+        let several = Several { choice, built, replay: (Time::us(9), TRIAL) };
+        assert!(several.is_replay(Time::us(8), TRIAL / 2));
+        assert!(!several.is_replay(Time::us(9), TRIAL / 2));
+        assert!(!several.is_replay(Time::us(8), TRIAL));
+    }
 
     /// Working time of each number of threads, in ms, until `total` ms have passed; an interval has
     /// 30,000 packet-hops, at these rates per ms with one thread and with several.
@@ -247,6 +364,27 @@ mod tests {
         // They end.
         let [one, several] = worked(&mut choice, 4_000, [10_000, 15_000]);
         assert!(one < 2_100 && several > 1_900, "{one} {several}");
+    }
+
+    /// Threads are compared only over packet-hops.
+    #[test]
+    fn idle_chunks_are_no_measurement() {
+        let mut choice = Choice::default();
+        for _ in 0..50 {
+            choice.measured(0, Duration::from_millis(10));
+            choice.measured(60, Duration::from_millis(1));
+            let ms = if choice.uses_several() { 100 } else { 300 };
+            choice.measured(100_000, Duration::from_millis(ms));
+            assert!(choice.several, "{:?}", choice.rates);
+        }
+    }
+
+    /// A window of a large fabric takes longer than the least time between two trials.
+    #[test]
+    fn long_trials_are_rare() {
+        let mut choice = Choice::default();
+        let [one, several] = worked(&mut choice, 20_000, [30, 150]);
+        assert!(one < 4_000 && several > 16_000, "{one} {several}");
     }
 
     #[test]
