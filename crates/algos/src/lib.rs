@@ -43,8 +43,11 @@ catalog! {
     }
     message {
         dcpim::Dcpim,
+        eqds::Eqds,
         expresspass::ExpressPass,
         homa::Homa,
+        ndp::Ndp,
+        rccc::Rccc,
         sird::Sird,
         tide::Tide,
     }

@@ -26,10 +26,10 @@ fn trimmed(mut setup: Setup, packets: u32, victim: TrimVictim) -> Setup {
 const VICTIMS: [TrimVictim; 2] = [TrimVictim::Arriving, TrimVictim::Random];
 
 /// Sixteen hosts of four racks send 100 KB each to one.
-fn incast(seed: u64, victim: TrimVictim) -> Setup {
+fn incast(protocol: &str, seed: u64, victim: TrimVictim) -> Setup {
     let fabric = leaf_spine(4, 5, 2, Rate::gbps(100), Rate::gbps(100), Span::ns(500), 4_000);
     let flows = (1..17).map(|src| flow(src, 0, 100_000, Time::ns(100 * u64::from(src)))).collect();
-    let mut setup = trimmed(setup(fabric, stack("nscc"), flows, Time::ms(20)), 10, victim);
+    let mut setup = trimmed(setup(fabric, stack(protocol), flows, Time::ms(20)), 10, victim);
     setup.seed = seed;
     setup.until_done = true;
     setup
@@ -61,7 +61,7 @@ impl Observer for Counts {
 #[test]
 fn incast_loses_payloads_and_no_packet() {
     for victim in VICTIMS {
-        let (finished, outcome) = run(incast(1, victim), ());
+        let (finished, outcome) = run(incast("nscc", 1, victim), ());
         assert_eq!((finished.len(), outcome.unfinished.len()), (16, 0));
         let trims: u64 = outcome.links.iter().map(|link| link.trims).sum();
         assert!(trims > 100, "{trims}");
@@ -75,7 +75,8 @@ fn incast_loses_payloads_and_no_packet() {
 #[test]
 fn trimmed_packets_say_where() {
     let mut engine =
-        Engine::new(incast(1, TrimVictim::Random), TestProbe::of(Counts::default())).unwrap();
+        Engine::new(incast("nscc", 1, TrimVictim::Random), TestProbe::of(Counts::default()))
+            .unwrap();
     engine.advance(Time::ms(20));
     let counts = engine.probe().inner::<Counts>();
     let [core, last_hop, rest @ ..] = counts.trimmed;
@@ -87,7 +88,7 @@ fn trimmed_packets_say_where() {
 
 #[test]
 fn full_header_queue_drops() {
-    let mut setup = incast(1, TrimVictim::Random);
+    let mut setup = incast("nscc", 1, TrimVictim::Random);
     for switch in &mut setup.fabric.switches {
         switch.trimming.as_mut().unwrap().header_queue_bytes = 840;
     }
@@ -117,7 +118,8 @@ fn lost_packets_time_out_one_by_one() {
 fn messages_arrive_once_under_loss_and_reordering() {
     for seed in 0..60 {
         let victim = VICTIMS[seed as usize % 2];
-        let mut setup = incast(seed, victim);
+        let protocol = ["nscc", "eqds", "nscc", "rccc", "nscc", "ndp"][seed as usize / 2 % 6];
+        let mut setup = incast(protocol, seed, victim);
         setup.faults = Faults {
             loss: [0.0, 1e-3, 2e-2][seed as usize % 3],
             reordering: 0.05,
@@ -139,10 +141,13 @@ fn messages_arrive_once_under_loss_and_reordering() {
 
 #[test]
 fn lazy_commits_equal_explicit_dequeues() {
-    for victim in VICTIMS {
-        let setup = trimmed(busy(stack("nscc"), 1), 8, victim);
+    for (protocol, victim) in
+        ["nscc", "eqds", "rccc", "ndp"].into_iter().flat_map(|name| VICTIMS.map(|v| (name, v)))
+    {
+        let setup = trimmed(busy(stack(protocol), 1), 8, victim);
         let (lazy, explicit) = (recorded::<false>(setup.clone()), recorded::<true>(setup));
-        assert!(lazy == explicit, "{victim:?}");
-        assert!(lazy.3.iter().map(|link| link.trims).sum::<u64>() > 100, "{victim:?}");
+        assert!(lazy == explicit, "{protocol}, {victim:?}");
+        let trims = lazy.3.iter().map(|link| link.trims).sum::<u64>();
+        assert!(trims > 100, "{protocol}, {victim:?}: {trims}");
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod backoff;
 pub(crate) mod bits;
 pub(crate) mod by_host;
 pub(crate) mod departure;
+pub(crate) mod departures;
 pub(crate) mod heap;
 pub(crate) mod horizon;
 pub(crate) mod lanes;

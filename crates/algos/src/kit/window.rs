@@ -45,6 +45,11 @@ impl Window {
         true
     }
 
+    /// Whether a packet has arrived.
+    pub(crate) fn contains(&self, packet: u64) -> bool {
+        packet < self.base() || self.arrived.get(packet)
+    }
+
     /// The first missing packet at or above `packet`.
     pub(crate) fn next_missing(&self, packet: u64) -> u64 {
         let mut packet = packet.max(self.base());

@@ -46,7 +46,6 @@
 )]
 
 mod counts;
-mod departures;
 #[cfg(test)]
 mod forgetting_tests;
 #[cfg(test)]
@@ -66,11 +65,11 @@ use alloc::vec::Vec;
 
 use crate::kit::by_host::ByHost;
 use crate::kit::departure::Departure;
+use crate::kit::departures::Departures;
 use crate::kit::heap::{Pile, Places};
 use crate::kit::slab::Key;
 use crate::multipath::{Multipath, PathFeedback};
 use counts::counted;
-use departures::Departures;
 use header::{Data, Header};
 pub use params::{ConnectionParams, CountRule, PlbRule, WindowedParams};
 use plb::Plb;

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 use core::ops::Index;
 
 use super::counts::{Count, Counts, counted};
-use super::departures::Departures;
 use super::header::Ack;
 use super::plb::Plb;
 use super::recovery::Recovery;
 use super::{ConnectionParams, MAX_BACKOFF};
 use crate::kit::backoff::Backoff;
+use crate::kit::departures::Departures;
 use crate::kit::ring::{Link, Linked};
 use crate::kit::slab::{Key, Slab};
 use crate::multipath::Multipath;

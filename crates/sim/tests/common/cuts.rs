@@ -98,15 +98,22 @@ pub fn queues_for_credits() -> Cuts {
 
 /// Packets over many paths that lose their payload at full queues.
 pub fn trimming() -> Cuts {
-    let cut = |(name, victim)| {
-        let mut setup = busy(stack("nscc"), 3);
+    let cut = |(name, protocol, victim)| {
+        let mut setup = busy(stack(protocol), 3);
         let data_bytes = 8 * (setup.fabric.mtu + 80);
         let trimming =
             Trimming { data_bytes, header_queue_bytes: data_bytes, trimmed_bytes: 84, victim };
         setup.fabric.switches.iter_mut().for_each(|switch| switch.trimming = Some(trimming));
         (name, setup)
     };
-    [("arriving", TrimVictim::Arriving), ("random", TrimVictim::Random)].map(cut).into()
+    [
+        ("arriving", "nscc", TrimVictim::Arriving),
+        ("random", "nscc", TrimVictim::Random),
+        ("pulls", "rccc", TrimVictim::Random),
+        ("a pull for each arrival", "ndp", TrimVictim::Random),
+    ]
+    .map(cut)
+    .into()
 }
 
 /// Packets that are lost, corrupted, delayed and duplicated; then links and hosts that fail and

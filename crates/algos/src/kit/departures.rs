@@ -1,6 +1,6 @@
 //! Departure times of outstanding packets, so that each has a timeout of its own: where packets
 //! take many paths, later arrivals say nothing about earlier packets, and a timer of the connection
-//! would run only when nothing arrives.
+//! would run only when nothing arrives. Used by windowed connections and by EQDS.
 
 use alloc::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use tidegate_core::Time;
 
 /// Departures of a connection's packets.
 #[derive(Default)]
-pub(super) struct Departures {
+pub(crate) struct Departures {
     /// The first packet in `latest`.
     base: u64,
     /// The latest departure of each packet.
@@ -16,12 +16,12 @@ pub(super) struct Departures {
     /// All departures in order; also of packets that have arrived or have left again since.
     order: VecDeque<(u64, Time)>,
     /// No timeout doubles the next one before this time.
-    pub(super) doubles_at: Time,
+    pub(crate) doubles_at: Time,
 }
 
 impl Departures {
     /// A packet leaves: the next new one, or one that left before.
-    pub(super) fn left(&mut self, seq: u64, now: Time) {
+    pub(crate) fn left(&mut self, seq: u64, now: Time) {
         match self.latest.get_mut((seq - self.base) as usize) {
             Some(latest) => *latest = now,
             None => self.latest.push_back(now),
@@ -30,7 +30,7 @@ impl Departures {
     }
 
     /// Every packet below `una` has arrived.
-    pub(super) fn advance(&mut self, una: u64) {
+    pub(crate) fn advance(&mut self, una: u64) {
         let gone = ((una - self.base) as usize).min(self.latest.len());
         self.latest.drain(..gone);
         self.base = una;
@@ -38,7 +38,7 @@ impl Departures {
 
     /// The packet in flight that left first, and its departure. `is_settled` tells whether a packet
     /// has arrived or counts as lost.
-    pub(super) fn first(&mut self, is_settled: impl Fn(u64) -> bool) -> Option<(u64, Time)> {
+    pub(crate) fn first(&mut self, is_settled: impl Fn(u64) -> bool) -> Option<(u64, Time)> {
         while let Some(&(seq, at)) = self.order.front() {
             let place = seq.checked_sub(self.base).map(|place| place as usize);
             let is_latest = place.and_then(|place| self.latest.get(place)) == Some(&at);

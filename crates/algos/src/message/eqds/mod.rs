@@ -1,0 +1,487 @@
+//! EQDS: receivers pull data, after a first window that senders send without credit.
+//!
+//! A message begins with a window of credit, so its first packets leave at once. Every data packet
+//! states the sum of credit that its sender requests (pull target). A receiver serves the messages
+//! whose requests exceed their credit round-robin: it sends pulls, which grant a few packets each,
+//! at nearly the rate of its link. If none requests more, it grants the others up to a window in
+//! advance. Switches trim packets that do not fit; receivers request these again, and senders
+//! resend them on the next credit.
+//!
+//! The transport is shared with RCCC (`rccc.rs`), which adapts the rate of pulls to congestion
+//! between switches, and with NDP (`ndp.rs`), whose arriving packets request credit themselves.
+//!
+//! V. Olteanu et al., "An edge-queued datagram service for all datacenter traffic", NSDI 2022.
+//! Details follow the authors' simulator (Broadcom/csg-htsim, `eqds.cpp`, commit 841d9e7) and its
+//! successor (ultraethernet/uet-htsim, `uec.cpp`, commit 40ccb05, `-receiver_cc_only`).
+//!
+//! # Rules
+//!
+//! With `W` the window (`max_window`), `c` the unused credit, `P` the sum of credit received:
+//!
+//! * start: `c = W`. The first response voids what is left of it (`c = min(c, 0)`).
+//! * a packet leaves while `c > 0`, lost packets first, and reduces `c` by its bytes
+//! * pull target: `P + (min(unsent + lost, W) − c) / n` for a host with `n` messages that wait for
+//!   the uplink; at least one packet more than `P` before the first response
+//! * pull: `c = min(c + grant, W)`; the receiver grants `pull_packets` at a time, up to the target,
+//!   and then waits for `grant / (pull_rate · link rate)`
+//! * a packet without response for `min_rto` is lost; a sender without credit then requests some
+//!   (RTS), at most once a round trip
+//!
+//! # Network requirements
+//!
+//! Packet trimming, with priorities for trimmed packets and control; marks between switches, which
+//! choices of paths and RCCC read. Packets of a message take many paths (`multipath`).
+//!
+//! # Differences from the sources
+//!
+//! * Credit is counted in bytes, not in units of 256 or 512.
+//! * Every packet is acknowledged by itself. The sources acknowledge every 16 KB, marked packets
+//!   and requested ones.
+//! * A request (RTS) states the present pull target, has no sequence number, and is repeated after
+//!   a timeout that doubles. In the sources it states the target of the last data packet.
+//! * A message that has arrived gets no more pulls. In the sources it gets credit up to a window.
+//! * Control packets precede data at hosts. In the sources they share the link with data, ten to
+//!   one.
+//! * Congestion windows of EQDS's senders (`-cwnd`) are not implemented: credit alone limits them,
+//!   as by default in the sources.
+//! * Acknowledgements and pulls of a host may overtake each other on different paths.
+
+pub(super) mod congestion;
+pub mod header;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::VecDeque;
+use core::marker::PhantomData;
+
+use crate::kit::departure::Departure;
+use crate::kit::paths::Paths;
+use crate::kit::segments::Segments;
+use crate::kit::slab::Key;
+use crate::kit::step::{self, Control};
+use congestion::{Adaptation, Arrival, CreditRate};
+use header::Header;
+use receiver::{Inbox, Passage};
+use sender::{Departing, Outbox};
+use tidegate_core::{
+    Application, Dash, Domain, Endpoint, Extent, FabricProperties, FabricRequirements, Feedback,
+    Handle, HostContext, Limits, Marker, Marking, Message, MessageId, MultipathRule, PacketMut,
+    PacketSizes, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit,
+    Transport, TrimmingRule, fabric::MarkAt, frame_flag, mix64, wire::Carried,
+};
+
+/// Largest number of times that a timeout doubles.
+const MAX_BACKOFF: u8 = 6;
+/// Largest number of packets from the first that has not arrived to the last in flight.
+const MOST_AHEAD: u64 = 1 << 14;
+/// First sum of credit: a pull target may be below it by a window.
+const FIRST_PULL: u64 = 1 << 40;
+/// Priority of a packet that was trimmed at the port to its receiver.
+const TRIMMED_AT_LAST_HOP: u8 = 1;
+
+/// Context of every step of this transport.
+type Step<'a> = step::Step<'a, Settings, Header>;
+
+/// Rule by which a receiver learns how much credit a sender needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// Senders state it in every packet.
+    Announced,
+    /// Every arriving packet, trimmed or not, requests another one.
+    Arrivals,
+}
+
+/// Parameters of a protocol on this transport: `own` ones among those of the transport, with these
+/// defaults.
+macro_rules! pull_params {
+    (
+        $(#[$doc:meta])* pub struct $name:ident {
+            max_window = $window:expr, $window_source:literal;
+            pull_packets = $packets:literal, $packets_source:literal;
+            pull_rate = $rate:literal, $rate_source:literal;
+            min_rto = $rto:expr, $rto_source:literal;
+            multipath = $multipath:expr, $multipath_source:literal;
+            queue = $queue:expr, $queue_source:literal;
+            $($own:tt)*
+        }
+    ) => {
+        tidegate_core::params! {
+            $(#[$doc])*
+            pub struct $name {
+                /// Credit that a message begins with, and the most that a sender may hold.
+                max_window: Extent = $window,
+                    within Extent::Bdp(0.01) => Extent::Bdp(1000.0), $window_source;
+                /// Full packets that a pull grants.
+                pull_packets: u64 = $packets, in 1..=1000, $packets_source;
+                /// Rate of the data that pulls grant, as a share of the receiver's link.
+                pull_rate: f64 = $rate, in 0.1..=1.0, $rate_source;
+                /// Time without a response after which a packet is lost.
+                min_rto: Span = $rto, within Span::us(1) => Span::s(1), $rto_source;
+                /// Choice of the path of a packet: the same for all of a message (`off`), all
+                /// `paths` in turn (`oblivious`), without congested ones (`bitmap`), recycled ones
+                /// (`reps`), or both (`mixed`).
+                multipath: MultipathRule = $multipath, $multipath_source;
+                /// Number of entropies that the packets of a message have, under `multipath`: a
+                /// power of two.
+                paths: u64 = 64, in 1..=65536, "uet-htsim, main_uec.cpp: -paths";
+                /// Capacity of the queue for data of a port, beyond which packets are trimmed.
+                queue: Extent = $queue,
+                    within Extent::Bdp(0.01) => Extent::Bdp(100.0), $queue_source;
+                $($own)*
+                /// Headers and gap of a data packet in bytes.
+                header_bytes: u64 = 80, in 20..=1000, "our choice: as all protocols here; 64 in \
+                    the simulators";
+                /// Size of a packet without payload on the wire in bytes. If it is below 84, data
+                /// packets are padded to this size only.
+                control_bytes: u64 = 84, in 20..=1000, "Ethernet's smallest frame, with preamble \
+                    and gap; 64 in the simulators";
+            }
+            conflict = paths_are_a_power_of_two;
+        }
+
+        fn paths_are_a_power_of_two(params: &$name) -> Option<alloc::string::String> {
+            let paths = params.paths;
+            (!paths.is_power_of_two())
+                .then(|| alloc::format!("paths = {paths} must be a power of two, such as 64"))
+        }
+
+        impl $name {
+            /// The parameters of the transport.
+            pub(in crate::message) fn pulls(&self) -> $crate::message::eqds::PullParams {
+                $crate::message::eqds::PullParams {
+                    max_window: self.max_window,
+                    pull_packets: self.pull_packets,
+                    pull_rate: self.pull_rate,
+                    min_rto: self.min_rto,
+                    multipath: self.multipath,
+                    paths: self.paths as u32,
+                    queue: self.queue,
+                    sizes: PacketSizes::new(self.header_bytes, self.control_bytes),
+                }
+            }
+        }
+    };
+}
+pub(super) use pull_params;
+
+pull_params! {
+    /// Parameters of EQDS.
+    pub struct EqdsParams {
+        max_window = Extent::Bdp(1.5), "uet-htsim, uec.cpp: initRccc; 50 packets in csg-htsim";
+        pull_packets = 1, "csg-htsim, eqds.cpp: _credit_per_pull";
+        pull_rate = 0.99, "csg-htsim, main_eqds.cpp";
+        min_rto = Span::us(150), "csg-htsim, main_eqds.cpp, for an empty queue";
+        multipath = MultipathRule::Oblivious, "csg-htsim, main_eqds.cpp: -strat ecmp_host";
+        queue = Extent::Bdp(1.0), "uet-htsim, main_uec.cpp: DEFAULT_TRIMMING_QUEUESIZE_FACTOR";
+    }
+}
+
+/// Parameters of the transport.
+pub(super) struct PullParams {
+    pub(super) max_window: Extent,
+    pub(super) pull_packets: u64,
+    pub(super) pull_rate: f64,
+    pub(super) min_rto: Span,
+    pub(super) multipath: MultipathRule,
+    pub(super) paths: u32,
+    pub(super) queue: Extent,
+    pub(super) sizes: PacketSizes,
+}
+
+impl PullParams {
+    /// Trimming and its classes.
+    pub(super) fn requirements(&self) -> FabricRequirements {
+        let trimmed_bytes = self.sizes.control_bytes as u16;
+        FabricRequirements {
+            trimming: Some(TrimmingRule { data: self.queue, trimmed_bytes }),
+            classes: 2,
+            needs_class: true,
+            ..FabricRequirements::NONE
+        }
+    }
+
+    /// The same with marks at ports between switches.
+    pub(super) fn requirements_with_marks(&self, kmin: Extent, kmax: Extent) -> FabricRequirements {
+        let marking = Marking { kmin, kmax, at: MarkAt::Dequeue, ..Marking::step(kmax) };
+        FabricRequirements {
+            ecn: Some(Marking { core_only: true, ..marking }),
+            ..self.requirements()
+        }
+    }
+}
+
+/// Parameters in bytes, and other values that both halves use.
+struct Settings {
+    hosts: u32,
+    segments: Segments,
+    /// A full packet on the wire.
+    full: u64,
+    max_window: u64,
+    pull_bytes: u64,
+    /// Picoseconds of the time that a byte of credit takes at the rate of pulls.
+    ps_per_byte: f64,
+    timeout: Span,
+    base_rtt: Span,
+    demand: Demand,
+    /// A receiver grants credit beyond requests if nobody requests any.
+    slow_pulls: bool,
+    rule: MultipathRule,
+    paths: u32,
+    /// Seed of the choices of paths.
+    seed: u64,
+    /// Delay beyond which a due action is late because the driver has paused.
+    latest: Span,
+}
+
+impl Settings {
+    fn new(params: &PullParams, demand: Demand, host: &HostContext) -> Settings {
+        let segments = Segments { mtu: host.mtu as u64, sizes: params.sizes };
+        let full = segments.full();
+        let base_rtt = host.fabric_base_rtt + host.most_held.times(2);
+        let window = params.max_window.bytes(host.bdp_bytes).min(1e15) as u64;
+        Settings {
+            hosts: host.hosts,
+            segments,
+            full,
+            max_window: window.max(full),
+            pull_bytes: params.pull_packets * full,
+            ps_per_byte: 8e12 / (host.nic_rate.as_bps() as f64 * params.pull_rate),
+            timeout: params.min_rto.max(base_rtt.times(2)),
+            base_rtt,
+            demand,
+            slow_pulls: demand == Demand::Announced,
+            rule: params.multipath,
+            paths: params.paths,
+            seed: mix64(host.seed ^ mix64(host.host as u64)),
+            latest: Span::ms(1).max(base_rtt.times(2)),
+        }
+    }
+
+    fn is_past(&self, due: Time, now: Time) -> bool {
+        now.since(due) > self.latest
+    }
+}
+
+/// The transport of one host under the protocol `P`.
+pub struct PullTransport<P> {
+    protocol: PhantomData<P>,
+    settings: Settings,
+    host: HostContext,
+    outbox: Outbox,
+    inbox: Inbox,
+    /// Control packets; they leave before data.
+    control: VecDeque<Control<Header>>,
+    paths: Paths,
+}
+
+impl<P> PullTransport<P> {
+    /// The transport of a host; `adaptation` is that of the rate of its pulls.
+    pub(super) fn with(
+        params: &PullParams,
+        demand: Demand,
+        adaptation: Option<Adaptation>,
+        host: &HostContext,
+    ) -> PullTransport<P> {
+        let rng = || Rng::stream(host.seed, Domain::Transport, host.host as u64);
+        PullTransport {
+            protocol: PhantomData,
+            settings: Settings::new(params, demand, host),
+            host: *host,
+            outbox: Outbox::default(),
+            inbox: Inbox::new(adaptation.map(|adaptation| CreditRate::new(adaptation, rng()))),
+            control: VecDeque::new(),
+            paths: Paths::new(host),
+        }
+    }
+}
+
+/// EQDS.
+#[derive(Debug)]
+pub enum Announced {}
+
+/// The EQDS transport of one host.
+pub type Eqds = PullTransport<Announced>;
+
+impl Endpoint for Eqds {
+    const INFO: ProtocolInfo = ProtocolInfo {
+        name: "eqds",
+        title: "EQDS",
+        citation: "Olteanu et al., NSDI 2022",
+        summary: "Receivers pull data at the rate of their link after a window without credit, and \
+            switches trim.",
+        color: "#6a3d9a",
+        marker: Marker::Diamond,
+        dash: Dash::Dotted,
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
+    };
+    type Params = EqdsParams;
+    type Header = Header;
+
+    fn new(params: &EqdsParams, host: &HostContext) -> Eqds {
+        PullTransport::with(&params.pulls(), Demand::Announced, None, host)
+    }
+
+    fn sizes(params: &EqdsParams) -> PacketSizes {
+        params.pulls().sizes
+    }
+
+    fn takes_many_paths(params: &EqdsParams) -> bool {
+        params.multipath != MultipathRule::Off
+    }
+
+    fn requirements(params: &EqdsParams, _fabric: &FabricProperties) -> FabricRequirements {
+        params.pulls().requirements()
+    }
+}
+
+impl<P> Transport for PullTransport<P> {
+    fn submit(&mut self, now: Time, message: Message, _paths: &dyn PathOracle) -> Handle {
+        self.advance(now);
+        let PullTransport { settings, outbox, control, .. } = self;
+        Handle(outbox.submit(&mut Step { settings, now, control }, &message).bits())
+    }
+
+    fn stop(&mut self, now: Time, handle: Handle) {
+        self.advance(now);
+        let PullTransport { settings, outbox, control, .. } = self;
+        outbox.stop(&mut Step { settings, now, control }, Key::of_bits(handle.0));
+    }
+
+    fn forget(&mut self, now: Time, peer: u32) {
+        self.advance(now);
+        let PullTransport { settings, inbox, outbox, control, .. } = self;
+        inbox.forget(peer);
+        outbox.forget(settings, peer);
+        Step { settings, now, control }.drop_to(peer);
+    }
+
+    #[inline]
+    fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
+        self.advance(now);
+        let PullTransport { settings, inbox, outbox, control, .. } = self;
+        let step = &mut Step { settings, now, control };
+        let src = packet.body.src;
+        let Some(header) = Header::read(packet.body) else { return Reply::None };
+        let answer = match header {
+            Header::Data(data) => {
+                let passage = passage(&packet);
+                inbox.on_data(step, src, &data, passage, app)
+            }
+            Header::Request(request) => inbox.on_request(step, src, &request, app),
+            Header::Ack(ack) => {
+                let message = MessageId { src: self.host.host, id: ack.message };
+                if ack.sent_at > Time::ZERO {
+                    let rtt = Some(now.since(ack.sent_at));
+                    app.feedback(now, &Feedback { message, rtt, peak_hop_delay: Span::ZERO });
+                }
+                if let Some(id) = outbox.on_ack(step, src, &ack) {
+                    app.acked(now, MessageId { id, ..message });
+                }
+                None
+            }
+            Header::Nack(nack) => {
+                outbox.on_nack(step, src, &nack);
+                None
+            }
+            Header::Pull(pull) => {
+                outbox.on_pull(step, src, &pull);
+                None
+            }
+        };
+        match answer {
+            None => Reply::None,
+            Some(reply) => {
+                self.write_control(src, &reply, packet);
+                Reply::Send
+            }
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
+        self.advance(now);
+        if let Some(Control { dst, header }) = self.control.pop_front() {
+            self.write_control(dst, &header, packet);
+            return Transmit::Sent;
+        }
+        let Some(departing) = self.outbox.transmit(&self.settings, now) else {
+            return Transmit::Idle;
+        };
+        let Departing { dst, entropy, payload_bytes, header } = departing;
+        let entropy = entropy.unwrap_or_else(|| self.paths.entropy(dst, header.name().lane));
+        let (sizes, priority) = (&self.settings.segments.sizes, self.host.data_priority());
+        let data = Departure::data(sizes, dst, entropy, payload_bytes, priority);
+        let departure = Departure { flags: frame_flag::ECN_CAPABLE, ..data };
+        departure.write(self.host.host, &header, packet);
+        Transmit::Sent
+    }
+
+    fn on_deadline<A: Application>(&mut self, now: Time, _app: &mut A) {
+        self.advance(now);
+    }
+
+    #[inline]
+    fn deadline(&self) -> Time {
+        self.inbox.deadline().min(self.outbox.deadline())
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.outbox.backlog_bytes()
+    }
+
+    fn limits(&self, handle: Handle) -> Option<Limits> {
+        self.outbox.limits(Key::of_bits(handle.0))
+    }
+}
+
+/// What the fabric did to a data packet.
+#[inline]
+fn passage(packet: &PacketMut<'_>) -> Passage {
+    let payload_bytes = packet.body.payload_bytes;
+    let arrival = if payload_bytes == 0 {
+        Arrival::Trimmed { last_hop: packet.frame.priority == TRIMMED_AT_LAST_HOP }
+    } else {
+        Arrival::Whole { marked: packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0 }
+    };
+    Passage { payload_bytes, entropy: packet.frame.entropy, arrival }
+}
+
+impl<P> PullTransport<P> {
+    /// Handles everything that was due by `now`, each at its own time, so that results do not
+    /// depend on when the driver calls.
+    #[inline]
+    fn advance(&mut self, now: Time) {
+        if self.deadline() <= now {
+            self.catch_up(now);
+        }
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        let PullTransport { settings, inbox, outbox, control, .. } = self;
+        loop {
+            let (pull, timer) = (inbox.deadline(), outbox.deadline());
+            let due = pull.min(timer);
+            if due > now {
+                return;
+            }
+            // Pulls that were missed in a long pause of the driver are not made up for.
+            let at = if settings.is_past(due, now) { now } else { due };
+            let step = &mut Step { settings, now: at, control };
+            if pull <= timer {
+                inbox.on_pull(step);
+            } else {
+                outbox.on_timer(step);
+            }
+        }
+    }
+
+    #[inline]
+    fn write_control(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
+        let entropy = self.paths.entropy(dst, header.name().lane);
+        let sizes = &self.settings.segments.sizes;
+        Departure::control(sizes, dst, entropy, 0).write(self.host.host, header, packet);
+    }
+}

@@ -1,0 +1,465 @@
+//! The sending half: packets that leave on credit, and those that leave again.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use tidegate_core::{Limits, Message, Time, mix64};
+
+use super::header::{Ack, Data, Header, Nack, Name, Pull, Request};
+use super::{Demand, FIRST_PULL, MAX_BACKOFF, MOST_AHEAD, Settings, Step};
+use crate::kit::backoff::Backoff;
+use crate::kit::bits::Bits;
+use crate::kit::by_host::ByHost;
+use crate::kit::departures::Departures;
+use crate::kit::lanes::Lanes;
+use crate::kit::slab::{Key, Slab};
+use crate::kit::timers::Timers;
+use crate::multipath::{Multipath, PathFeedback};
+
+/// A message that is being sent.
+#[derive(Default)]
+struct Outgoing {
+    /// It has a lane.
+    has_begun: bool,
+    id: u32,
+    destination: u32,
+    lane: u32,
+    generation: u32,
+    size: u64,
+    packets: u64,
+    /// The next packet to send for the first time.
+    next: u64,
+    /// Packets that have arrived; the base is the first that has not.
+    arrived: Bits,
+    /// Packets that must be sent again, and their bytes on the wire.
+    lost: Bits,
+    lost_bytes: u64,
+    departures: Departures,
+    /// Bytes that may be sent; a packet leaves if it is positive.
+    credit: i64,
+    /// Sum of credit so far.
+    pull: u64,
+    /// Only the first credit has been used, and there was no response.
+    speculates: bool,
+    /// It waits for the uplink.
+    is_ready: bool,
+    multipath: Option<Box<Multipath>>,
+    requested_at: Time,
+    backoff: Backoff,
+}
+
+impl Outgoing {
+    fn name(&self, slot: u32) -> Name {
+        let Outgoing { lane, generation, id, .. } = *self;
+        Name { connection: slot, lane, generation, message: id }
+    }
+
+    /// The first packet that has not arrived.
+    fn first(&self) -> u64 {
+        self.arrived.base()
+    }
+
+    /// Unsent payload, if the size is known.
+    fn unsent(&self, settings: &Settings) -> u64 {
+        match self.size {
+            Message::UNLIMITED => 0,
+            size => size.saturating_sub(self.next.saturating_mul(settings.segments.mtu)),
+        }
+    }
+
+    fn may_send(&self) -> bool {
+        let has_new = self.next < self.packets.min(self.first() + MOST_AHEAD);
+        self.has_begun && self.credit > 0 && (self.lost_bytes > 0 || has_new)
+    }
+
+    /// The sum of credit that it requests (pull target).
+    fn target(&self, settings: &Settings, ready: usize) -> u64 {
+        let Settings { segments, max_window, full, .. } = *settings;
+        let unsent = segments
+            .message_wire(self.size)
+            .saturating_sub(segments.wire_below(self.size, self.next));
+        let left = unsent.saturating_add(self.lost_bytes).min(max_window) as i64;
+        let mut more = left - self.credit;
+        if self.speculates && unsent > 0 {
+            more = more.max(full as i64);
+        }
+        more /= ready.max(1) as i64;
+        self.pull.saturating_add_signed(more)
+    }
+
+    /// The first response has arrived, or there was none in time: unused first credit is void.
+    fn end_speculation(&mut self, demand: Demand) {
+        if core::mem::take(&mut self.speculates) && demand == Demand::Announced {
+            self.credit = self.credit.min(0);
+        }
+    }
+
+    /// Marks a packet as lost. Returns whether it was not.
+    fn lose(&mut self, settings: &Settings, packet: u64) -> bool {
+        let is_new = packet >= self.first()
+            && packet < self.next
+            && !self.arrived.get(packet)
+            && self.lost.set(packet);
+        if is_new {
+            self.lost_bytes += settings.segments.wire(self.size, packet);
+        }
+        is_new
+    }
+
+    /// A lost packet leaves again, or has arrived after all.
+    fn recover(&mut self, settings: &Settings, packet: u64) {
+        self.lost.clear(packet);
+        self.lost_bytes -= settings.segments.wire(self.size, packet);
+    }
+}
+
+/// A receiver, as the sender sees it.
+struct Destination {
+    host: u32,
+    lanes: Lanes,
+    /// Messages that wait for a lane.
+    held: VecDeque<u32>,
+}
+
+impl Destination {
+    fn new(host: u32) -> Destination {
+        Destination { host, lanes: Lanes::default(), held: VecDeque::new() }
+    }
+}
+
+/// A data packet that is about to leave.
+pub(super) struct Departing {
+    pub(super) dst: u32,
+    /// Entropy of its path, with multipath.
+    pub(super) entropy: Option<u32>,
+    pub(super) payload_bytes: u32,
+    pub(super) header: Header,
+}
+
+/// All sending state of a host.
+#[derive(Default)]
+pub(super) struct Outbox {
+    destinations: Vec<Destination>,
+    by_host: ByHost<u32>,
+    messages: Slab<Outgoing>,
+    timers: Timers,
+    /// Messages that wait for the uplink, round-robin. Some no longer exist.
+    ready: VecDeque<Key>,
+    backlog_bytes: u64,
+}
+
+impl Outbox {
+    #[inline]
+    pub(super) fn deadline(&self) -> Time {
+        self.timers.next()
+    }
+
+    pub(super) fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.messages.len() == 0 && self.deadline() == Time::NEVER
+    }
+
+    pub(super) fn limits(&self, message: Key) -> Option<Limits> {
+        let slot = self.messages.slot(message)?;
+        let window_bytes = self.messages[slot].credit.max(0) as f64;
+        Some(Limits { window_bytes, pace_bps: f64::INFINITY })
+    }
+
+    pub(super) fn submit(&mut self, step: &mut Step<'_>, message: &Message) -> Key {
+        let destination =
+            self.by_host.get(message.dst).copied().unwrap_or_else(|| self.connect(message.dst));
+        let slot = self.messages.insert(|last| {
+            let Outgoing { mut arrived, mut lost, .. } = last;
+            arrived.begin(0);
+            lost.begin(0);
+            Outgoing {
+                id: message.id,
+                destination,
+                size: message.bytes,
+                packets: step.settings.segments.packets(message.bytes),
+                arrived,
+                lost,
+                credit: step.settings.max_window as i64,
+                pull: FIRST_PULL,
+                speculates: true,
+                ..Outgoing::default()
+            }
+        });
+        if message.bytes != Message::UNLIMITED {
+            self.backlog_bytes += message.bytes;
+        }
+        self.begin(step, slot);
+        self.messages.key(slot)
+    }
+
+    fn connect(&mut self, host: u32) -> u32 {
+        let number = self.destinations.len() as u32;
+        self.destinations.push(Destination::new(host));
+        *self.by_host.entry(host) = number;
+        number
+    }
+
+    /// Forgets the receiver at `host`.
+    pub(super) fn forget(&mut self, settings: &Settings, host: u32) {
+        let Some(number) = self.by_host.get(host).copied() else { return };
+        for slot in self.messages.slots(|message| message.destination == number) {
+            self.backlog_bytes -= self.messages[slot].unsent(settings);
+            self.timers.remove(slot);
+            self.messages.remove(slot);
+        }
+        self.destinations[number as usize] = Destination::new(host);
+    }
+
+    /// Assigns a lane to a message, which may then be sent.
+    fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
+        let message = &mut self.messages[slot];
+        let destination = &mut self.destinations[message.destination as usize];
+        let Some((lane, generation)) = destination.lanes.open() else {
+            return destination.held.push_back(slot);
+        };
+        (message.lane, message.generation) = (lane, generation);
+        message.has_begun = true;
+        let seed = (destination.host as u64) << 32 | (lane as u64) << 12 ^ generation as u64;
+        let Settings { seed: own, rule, paths, .. } = *step.settings;
+        message.multipath = Multipath::new(rule, paths, mix64(own ^ mix64(seed))).map(Box::new);
+        if message.packets == 0 {
+            return self.request(step, slot);
+        }
+        self.offer(slot);
+    }
+
+    /// Lets a message wait for the uplink if it may send.
+    #[inline]
+    fn offer(&mut self, slot: u32) {
+        let message = &mut self.messages[slot];
+        if message.may_send() && !message.is_ready {
+            message.is_ready = true;
+            self.ready.push_back(self.messages.key(slot));
+        }
+    }
+
+    /// The next data packet, if one may leave.
+    #[inline]
+    pub(super) fn transmit(&mut self, settings: &Settings, now: Time) -> Option<Departing> {
+        while let Some(key) = self.ready.pop_front() {
+            let Some(slot) = self.messages.slot(key) else { continue };
+            self.messages[slot].is_ready = false;
+            if self.messages[slot].may_send() {
+                let departing = self.depart(settings, now, slot);
+                self.offer(slot);
+                return Some(departing);
+            }
+        }
+        None
+    }
+
+    fn depart(&mut self, settings: &Settings, now: Time, slot: u32) -> Departing {
+        let segments = settings.segments;
+        // The message itself is among those that compete for the uplink.
+        let ready = self.ready.len() + 1;
+        let message = &mut self.messages[slot];
+        let lost = (message.lost_bytes > 0).then(|| message.lost.first_from(message.first()));
+        let again = lost.flatten();
+        let packet = again.unwrap_or(message.next);
+        match again {
+            Some(packet) => message.recover(settings, packet),
+            None => message.next += 1,
+        }
+        let payload = segments.payload(message.size, packet);
+        if again.is_none() && message.size != Message::UNLIMITED {
+            self.backlog_bytes -= payload;
+        }
+        message.credit -= segments.wire(message.size, packet) as i64;
+        message.departures.left(packet, now);
+        let destination = &self.destinations[message.destination as usize];
+        let entropy = message.multipath.as_mut().map(|multipath| multipath.next());
+        let Name { connection, lane, generation, message: number } = message.name(slot);
+        let header = Header::Data(Data {
+            speculative: message.speculates && again.is_none(),
+            retransmission: again.is_some(),
+            connection,
+            lane,
+            generation,
+            message: number,
+            size: message.size,
+            offset: packet * segments.mtu,
+            target: message.target(settings, ready),
+            sent_at: now,
+        });
+        if !self.timers.run(slot) {
+            self.timers.set(slot, now.after(settings.timeout));
+        }
+        Departing { dst: destination.host, entropy, payload_bytes: payload as u32, header }
+    }
+
+    /// Requests credit without data.
+    fn request(&mut self, step: &mut Step<'_>, slot: u32) {
+        let ready = self.ready.len();
+        let message = &mut self.messages[slot];
+        let Name { connection, lane, generation, message: number } = message.name(slot);
+        message.requested_at = step.now;
+        let target = message.target(step.settings, ready);
+        let size = message.size;
+        let request = Request { connection, lane, generation, message: number, size, target };
+        let wait = message.backoff.wait(step.settings.timeout);
+        step.send(self.destinations[message.destination as usize].host, Header::Request(request));
+        self.timers.set(slot, step.now.after(wait));
+    }
+
+    /// Ends a message of unknown size behind its sent packets.
+    pub(super) fn stop(&mut self, step: &mut Step<'_>, message: Key) {
+        let Some(slot) = self.messages.slot(message) else { return };
+        let message = &mut self.messages[slot];
+        if message.size != Message::UNLIMITED {
+            return;
+        }
+        message.packets = message.next;
+        message.size = message.next * step.settings.segments.mtu;
+        if message.has_begun {
+            // The packets in flight do not announce the end.
+            self.request(step, slot);
+        }
+    }
+
+    /// Finds the message that a packet from `host` refers to, if it still exists.
+    fn find(&self, host: u32, name: Name) -> Option<u32> {
+        let Name { connection, lane, generation, .. } = name;
+        let message = self.messages.get(connection)?;
+        let same = message.has_begun
+            && (message.lane, message.generation) == (lane, generation)
+            && self.destinations[message.destination as usize].host == host;
+        same.then_some(connection)
+    }
+
+    /// Handles an acknowledgement. Returns the application's number of the message if all of it has
+    /// arrived.
+    #[inline]
+    pub(super) fn on_ack(&mut self, step: &mut Step<'_>, host: u32, ack: &Ack) -> Option<u32> {
+        let slot = self.find(host, ack.name())?;
+        let settings = step.settings;
+        let message = &mut self.messages[slot];
+        if ack.cumulative > message.next || ack.packet >= message.next.max(1) {
+            return None;
+        }
+        if let Some(multipath) = &mut message.multipath {
+            let fate = if ack.marked { PathFeedback::Marked } else { PathFeedback::Good };
+            multipath.feedback(step.now, ack.entropy, fate);
+        }
+        message.end_speculation(settings.demand);
+        message.backoff.end();
+        if ack.packet >= message.first() && message.arrived.set(ack.packet) {
+            if message.lost.get(ack.packet) {
+                message.recover(settings, ack.packet);
+            }
+            message.arrived.slide();
+        }
+        let first = message.first().max(ack.cumulative);
+        while message.lost_bytes > 0
+            && let Some(packet) = message.lost.first_from(message.lost.base())
+            && packet < first
+        {
+            message.recover(settings, packet);
+        }
+        message.arrived.advance(first);
+        message.arrived.slide();
+        let first = message.first();
+        message.lost.advance(first);
+        message.departures.advance(first);
+        // The receiver may not know yet that a stopped message ends here.
+        if !ack.complete || first < message.packets {
+            self.offer(slot);
+            return None;
+        }
+        let (id, lane) = (message.id, message.lane);
+        let destination = &mut self.destinations[message.destination as usize];
+        destination.lanes.close(lane);
+        let waiting = destination.held.pop_front();
+        self.timers.remove(slot);
+        self.messages.remove(slot);
+        if let Some(waiting) = waiting {
+            self.begin(step, waiting);
+        }
+        Some(id)
+    }
+
+    /// A packet was trimmed.
+    pub(super) fn on_nack(&mut self, step: &Step<'_>, host: u32, nack: &Nack) {
+        let Some(slot) = self.find(host, nack.name()) else { return };
+        let message = &mut self.messages[slot];
+        if !message.lose(step.settings, nack.packet) {
+            return;
+        }
+        if let Some(multipath) = &mut message.multipath {
+            // The path is not to blame for the receiver's link.
+            let fate = if nack.last_hop { PathFeedback::Good } else { PathFeedback::Trimmed };
+            multipath.feedback(step.now, nack.entropy, fate);
+        }
+        message.end_speculation(step.settings.demand);
+        message.backoff.end();
+        self.offer(slot);
+    }
+
+    /// Credit has arrived.
+    #[inline]
+    pub(super) fn on_pull(&mut self, step: &Step<'_>, host: u32, pull: &Pull) {
+        let Settings { max_window, pull_bytes, demand, .. } = *step.settings;
+        let Some(slot) = self.find(host, pull.name()) else { return };
+        let message = &mut self.messages[slot];
+        let more = pull.pull.wrapping_sub(message.pull);
+        // A receiver grants at most a window beyond what was requested. More is forged; less was
+        // overtaken.
+        if more > 2 * max_window + pull_bytes {
+            return;
+        }
+        message.end_speculation(demand);
+        message.backoff.end();
+        message.pull = pull.pull;
+        message.credit = (message.credit + more as i64).min(max_window as i64);
+        self.offer(slot);
+    }
+
+    /// Handles the earliest timer.
+    pub(super) fn on_timer(&mut self, step: &mut Step<'_>) {
+        let Some((at, slot)) = self.timers.first() else { return };
+        // Actions that were missed in a long pause of the driver are done once.
+        let step = &mut step.at(if step.settings.is_past(at, step.now) { step.now } else { at });
+        let (settings, now) = (step.settings, step.now);
+        let message = &mut self.messages[slot];
+        let mut expired = false;
+        let oldest = loop {
+            let Outgoing { departures, arrived, lost, .. } = &mut *message;
+            let settled = |packet| arrived.get(packet) || lost.get(packet);
+            match departures.first(settled) {
+                Some((packet, left)) if left.after(settings.timeout) <= now => {
+                    message.lose(settings, packet);
+                    expired = true;
+                }
+                oldest => break oldest,
+            }
+        };
+        if expired && let Some(multipath) = &mut message.multipath {
+            multipath.time_out(now);
+        }
+        // Without credit, only the receiver can continue, and it may not know that it must.
+        let is_stuck = !message.may_send() && (expired || oldest.is_none());
+        if expired || is_stuck {
+            message.end_speculation(settings.demand);
+        }
+        let oldest = oldest.map(|(_, left)| left.after(settings.timeout));
+        if is_stuck && !message.may_send() && message.requested_at.after(settings.base_rtt) <= now {
+            message.backoff.double(MAX_BACKOFF);
+            self.request(step, slot);
+        } else {
+            self.timers.set(slot, now.after(settings.timeout));
+        }
+        if let Some(at) = oldest {
+            self.timers.set(slot, at);
+        }
+        self.offer(slot);
+    }
+}

@@ -1,0 +1,312 @@
+//! Tests of the transport under its three protocols, alone and in a network.
+
+use alloc::vec::Vec;
+
+use tidegate_core::{Body, Frame};
+
+use super::header::{Ack, Data, Nack, Pull, Request};
+use super::*;
+use crate::harness::{
+    self, Checking, NO_FAULTS, NoPaths, Subject, all_sent, message, receive, receive_header,
+    receive_payload, trials,
+};
+use crate::message::ndp::{Ndp, NdpParams};
+use crate::message::rccc::{Rccc, RcccParams};
+
+const MTU: u32 = 1458;
+const FULL: u64 = 1538;
+/// One and a half BDP, the default window.
+const WINDOW: u64 = 150_000;
+
+macro_rules! subject {
+    ($($Protocol:ty),*) => {$(
+        impl Subject for $Protocol {
+            fn context(host: u32) -> HostContext {
+                harness::context(host)
+            }
+
+            fn check_quiet(&self, _hosts: &[Self], case: &str) {
+                assert!(self.inbox.is_quiet(), "{case}: a receiver has a message left");
+                assert!(self.outbox.is_quiet(), "{case}: a sender has a message left");
+            }
+        }
+    )*};
+}
+subject!(Eqds, Ndp, Rccc);
+
+/// A host that sends one message of this number of full packets to host 1.
+fn sender<T: Subject>(packets: u64) -> T {
+    let mut host = T::new(&T::Params::default(), &harness::context(0));
+    host.submit(Time::ZERO, message(7, 1, packets * MTU as u64), &NoPaths);
+    host
+}
+
+/// Data that it sends at `now`.
+fn sent<T: Endpoint<Header = Header>>(host: &mut T, now: Time) -> Vec<Data> {
+    let data = |(_, header)| match header {
+        Header::Data(data) => data,
+        other => panic!("{other:?}"),
+    };
+    all_sent(host, now).into_iter().map(data).collect()
+}
+
+/// Data packet `packet` of a message of this number of full packets.
+fn data(packet: u64, packets: u64, target: u64) -> Header {
+    let (size, offset) = (packets * MTU as u64, packet * MTU as u64);
+    Header::Data(Data { size, offset, target, sent_at: Time::us(1), ..Data::default() })
+}
+
+/// Pulls that a receiver sends until it has no more to send or `until`: time, host and credit.
+fn pulls<T: Endpoint<Header = Header>>(host: &mut T, until: Time) -> Vec<(Time, u32, u64)> {
+    let mut all = Vec::new();
+    while host.deadline() <= until {
+        let now = host.deadline();
+        for (frame, header) in all_sent(host, now) {
+            let Header::Pull(Pull { pull, .. }) = header else { panic!("{header:?}") };
+            all.push((now, frame.dst, pull - FIRST_PULL));
+        }
+    }
+    all
+}
+
+/// Passes a trimmed packet from host 1, and returns the response.
+fn trim(host: &mut Eqds, now: Time, header: &Header, priority: u8) -> Header {
+    let (mut frame, mut body) =
+        (Frame { priority, entropy: 9, ..Frame::default() }, Body { src: 1, ..Body::default() });
+    header.write(&mut body);
+    receive(host, now, &mut frame, &mut body, &mut Checking::default());
+    Header::read(&body).unwrap()
+}
+
+#[test]
+fn first_window_leaves_without_credit() {
+    let mut host = sender::<Eqds>(200);
+    let first = sent(&mut host, Time::us(1));
+    // A packet may leave while any credit is left.
+    assert_eq!(first.len() as u64, WINDOW.div_ceil(FULL));
+    assert!(first.iter().all(|data| data.speculative && !data.retransmission));
+    // The window is larger than what it still holds, by what it has sent.
+    for (number, data) in (1..).zip(&first) {
+        assert_eq!(data.target - FIRST_PULL, (number * FULL).max(FULL), "{number}");
+    }
+    // Of a message within the window, one packet more is requested until all have left.
+    let targets = sent(&mut sender::<Eqds>(3), Time::us(1)).into_iter().map(|data| data.target);
+    let left = WINDOW as i64 - 3 * FULL as i64;
+    let last = FIRST_PULL.saturating_add_signed(-left);
+    assert!(targets.eq([FIRST_PULL + FULL, FIRST_PULL + FULL, last]));
+}
+
+#[test]
+fn first_response_voids_unused_credit() {
+    let mut host = sender::<Eqds>(50);
+    assert!(harness::transmit(&mut host, Time::us(1)).is_some());
+    let ack = Ack { packet: 0, cumulative: 1, sent_at: Time::us(1), ..Ack::default() };
+    receive_header(&mut host, Time::us(9), 1, &Header::Ack(Ack { message: 7, ..ack }));
+    assert!(sent(&mut host, Time::us(9)).is_empty());
+    let grant = |bytes| Header::Pull(Pull { pull: FIRST_PULL + bytes, ..Pull::default() });
+    receive_header(&mut host, Time::us(10), 1, &grant(2 * FULL));
+    assert_eq!(sent(&mut host, Time::us(10)).len(), 2);
+    // An overtaken pull, and one that no receiver grants.
+    receive_header(&mut host, Time::us(11), 1, &grant(FULL));
+    receive_header(&mut host, Time::us(11), 1, &grant(3 * WINDOW));
+    assert!(sent(&mut host, Time::us(11)).is_empty());
+    receive_header(&mut host, Time::us(12), 1, &grant(3 * FULL));
+    assert_eq!(sent(&mut host, Time::us(12)).len(), 1);
+}
+
+#[test]
+fn lost_packets_leave_first_on_new_credit() {
+    let mut host = sender::<Eqds>(150);
+    let first = sent(&mut host, Time::us(1)).len() as u64;
+    for packet in [5, 3] {
+        let nack = Header::Nack(Nack { packet, message: 7, ..Nack::default() });
+        receive_header(&mut host, Time::us(9), 1, &nack);
+        receive_header(&mut host, Time::us(9), 1, &nack);
+    }
+    assert!(sent(&mut host, Time::us(9)).is_empty(), "there is no credit");
+    let pull = Pull { pull: FIRST_PULL + 3 * FULL, ..Pull::default() };
+    receive_header(&mut host, Time::us(10), 1, &Header::Pull(pull));
+    let again = sent(&mut host, Time::us(10));
+    let packets = again.iter().map(|data| (data.offset / MTU as u64, data.retransmission));
+    assert!(packets.eq([(3, true), (5, true), (first, false)]));
+}
+
+#[test]
+fn packets_time_out_and_request_credit_once_a_round() {
+    let mut host = sender::<Eqds>(150);
+    sent(&mut host, Time::us(1));
+    let timeout = Time::us(151);
+    assert_eq!(host.deadline(), timeout);
+    let requests = |host: &mut Eqds, now| {
+        let is_request = |(_, header): &(Frame, Header)| matches!(header, Header::Request(_));
+        all_sent(host, now).iter().filter(|&packet| is_request(packet)).count()
+    };
+    assert_eq!(requests(&mut host, timeout), 1);
+    assert_eq!(requests(&mut host, Time::us(450)), 0, "the wait has doubled");
+    assert_eq!(requests(&mut host, Time::us(451)), 1);
+}
+
+#[test]
+fn pulls_are_paced_and_round_robin() {
+    let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
+    let app = &mut Checking::default();
+    for src in [1, 2] {
+        let header = data(0, 100, FIRST_PULL + 4 * FULL);
+        trim_from(&mut host, src, &header, app);
+    }
+    // Requested ones; others follow.
+    let all = &pulls(&mut host, Time::us(3))[..8];
+    let expected = [(1, 1), (2, 1), (1, 2), (2, 2), (1, 3), (2, 3), (1, 4), (2, 4)];
+    assert!(all.iter().map(|&(_, dst, sum)| (dst, sum / FULL)).eq(expected), "{all:?}");
+    // 99 % of 100 Gbit/s.
+    for (number, &(at, ..)) in (0..).zip(all) {
+        let due = 1e6 + number as f64 * FULL as f64 * 80.0 / 0.99;
+        assert!((at.as_ps() as f64 - due).abs() < 10.0, "{at}");
+    }
+}
+
+/// Passes a trimmed packet from host `src` at 1 us.
+fn trim_from(host: &mut Eqds, src: u32, header: &Header, app: &mut Checking) {
+    let mut body = Body { src, ..Body::default() };
+    header.write(&mut body);
+    receive(host, Time::us(1), &mut Frame::default(), &mut body, app);
+}
+
+#[test]
+fn credit_in_advance_is_at_most_a_window() {
+    let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
+    trim(&mut host, Time::us(1), &data(0, 1_000, FIRST_PULL + FULL), 0);
+    let all = pulls(&mut host, Time::ms(1));
+    let last = all.last().unwrap().2;
+    assert!((WINDOW + FULL..WINDOW + 2 * FULL).contains(&last), "{last}");
+    // A forged request for more is bounded, too.
+    trim(&mut host, Time::ms(1), &data(0, 1_000, u64::MAX), 0);
+    let more = pulls(&mut host, Time::ms(2)).last().unwrap().2 - last;
+    assert!(more < 2 * WINDOW + 4 * FULL, "{more}");
+}
+
+#[test]
+fn trimmed_packets_are_requested_again() {
+    let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
+    for (priority, at_last_hop) in [(0, false), (1, true)] {
+        let answer = trim(&mut host, Time::us(1), &data(2, 5, FIRST_PULL), priority);
+        let expected = Nack { last_hop: at_last_hop, entropy: 9, packet: 2, ..Nack::default() };
+        assert_eq!(answer, Header::Nack(expected));
+    }
+    // Its number is beyond the end, or beyond what a receiver keeps.
+    for (packet, packets) in [(5, 5), (MOST_AHEAD, MOST_AHEAD + 9)] {
+        let mut fresh = Eqds::new(&EqdsParams::default(), &harness::context(0));
+        let header = data(packet, packets, FIRST_PULL);
+        assert_eq!(trim(&mut fresh, Time::us(1), &header, 0), header, "{packet}: no answer");
+    }
+}
+
+#[test]
+fn a_stopped_message_ends_when_its_receiver_knows() {
+    let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
+    let handle = host.submit(Time::ZERO, message(7, 1, Message::UNLIMITED), &NoPaths);
+    assert!(harness::transmit(&mut host, Time::us(1)).is_some());
+    host.stop(Time::us(2), handle);
+    let ack = Ack { packet: 0, cumulative: 1, message: 7, ..Ack::default() };
+    receive_header(&mut host, Time::us(9), 1, &Header::Ack(ack));
+    assert!(host.limits(handle).is_some(), "that packet did not state the end");
+    let [(_, Header::Request(Request { size, .. }))] = all_sent(&mut host, Time::us(9))[..] else {
+        panic!("the end is announced")
+    };
+    assert_eq!(size, MTU as u64);
+}
+
+#[test]
+fn ndp_pulls_one_packet_for_each_arrival() {
+    let mut host = Ndp::new(&NdpParams::default(), &harness::context(0));
+    let app = &mut Checking::default();
+    app.submit(1, 0, 10 * MTU as u64);
+    for packet in 0..3 {
+        receive_payload(&mut host, Time::us(1), 1, &data(packet, 10, 0), MTU, app);
+    }
+    let all = pulls(&mut host, Time::ms(1));
+    assert!(all.iter().map(|&(_, _, sum)| sum / FULL).eq([1, 2, 3]), "{all:?}");
+    assert_eq!(host.deadline(), Time::NEVER, "no credit in advance");
+    // What is left of the first window may be used after a response.
+    let mut host = sender::<Ndp>(50);
+    assert!(harness::transmit(&mut host, Time::us(1)).is_some());
+    let ack = Ack { packet: 0, cumulative: 1, message: 7, ..Ack::default() };
+    receive_header(&mut host, Time::us(9), 1, &Header::Ack(ack));
+    assert_eq!(sent(&mut host, Time::us(9)).len(), 49);
+}
+
+macro_rules! trials_of {
+    ($($module:ident: $Protocol:ty, $Params:ty;)*) => {$(
+        mod $module {
+            use super::*;
+
+            fn varied(seed: u64) -> trials::Variation<$Params> {
+                let jitter = Span::us(seed % 4 * 3);
+                let mut params = <$Params>::default();
+                params.pull_packets = 1 + seed % 4;
+                if seed % 3 == 1 {
+                    params.multipath = MultipathRule::Reps;
+                }
+                if seed % 5 == 2 {
+                    params.max_window = Extent::Bdp(0.1);
+                }
+                trials::Variation { params, jitter, congestion: 0.0, patient: true }
+            }
+
+            #[test]
+            fn every_message_arrives_once_under_faults() {
+                let chaos =
+                    trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+                let faults = [(0.0, 0.0, 60), (0.01, 0.0, 120), (0.05, 0.02, 120), (0.3, 0.1, 20)];
+                let lost = chaos.survive::<$Protocol>(faults, varied);
+                assert!(lost > 3_000, "only {lost} packets were lost");
+            }
+
+            #[test]
+            fn hosts_come_and_go_amid_messages() {
+                let chaos =
+                    trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+                let faults = [(0.0, 0.0, 40), (0.01, 0.0, 40), (0.05, 0.02, 40), (0.3, 0.1, 20)];
+                chaos.survive_coming_and_going::<$Protocol>(&faults, varied);
+            }
+
+            #[test]
+            fn forgetting_leaves_nothing() {
+                trials::forgetting_leaves_nothing::<$Protocol>(&<$Params>::default());
+                trials::messages_waiting_for_a_lane_are_forgotten_too::<$Protocol>();
+            }
+
+            #[test]
+            fn first_packets_of_any_kind_may_be_lost() {
+                // Timeouts of at most 1 ms for each loss, which double without a response.
+                let bound = |lost: u64| Time::us(2_000 * (1 << lost) + 300);
+                let lost = trials::first_packets_of_any_kind_may_be_lost::<$Protocol>(
+                    NO_FAULTS.jitter, bound);
+                assert!(lost > 200, "{lost}");
+            }
+
+            #[test]
+            fn endless_message_survives_loss() {
+                trials::endless_message_survives_loss::<$Protocol>(
+                    &<$Params>::default(), NO_FAULTS.jitter, Span::ms(10), |_| true);
+            }
+
+            #[test]
+            fn handle_is_invalid_once_acknowledged() {
+                trials::handle_is_invalid_once_acknowledged::<$Protocol>(
+                    Span::us(40), Span::us(400), Span::us(150));
+            }
+
+            #[test]
+            fn forged_packets_harm_only_their_senders() {
+                trials::forged_packets_harm_only_their_senders::<$Protocol>(
+                    |seed| varied(seed).params, 100_000, Time::s(1), |_| None);
+            }
+        }
+    )*};
+}
+trials_of! {
+    eqds: Eqds, EqdsParams;
+    ndp: Ndp, NdpParams;
+    rccc: Rccc, RcccParams;
+}

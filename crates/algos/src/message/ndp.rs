@@ -1,0 +1,80 @@
+//! NDP: switches trim packets, and receivers pull one packet for each that arrives.
+//!
+//! A message begins with a window that its sender sends without credit. Each arriving packet,
+//! whole or trimmed, requests one more from the receiver, which sends pulls to all its senders
+//! round-robin at the rate of its link. A trimmed packet is requested again and leaves on the next
+//! pull. Packets take all paths in turn.
+//!
+//! M. Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
+//! performance", SIGCOMM 2017. Details follow the authors' simulator (Broadcom/csg-htsim,
+//! `ndp.cpp`, commit 841d9e7). The transport is EQDS's (`eqds/mod.rs`).
+//!
+//! # Differences from the sources
+//!
+//! Those of EQDS, and:
+//!
+//! * The queue for headers precedes data strictly; the paper's serves ten headers for a packet.
+//! * Switches do not return headers to the sender. A header that is lost is found by the timeout.
+//! * A sender does not exclude paths that lose more than others; `multipath = "bitmap"` does so by
+//!   the feedback of trimmed packets.
+//! * Receivers know the size of a message from its first packet, where the last one is flagged in
+//!   the source. Pulls that are on their way at its end are unused in both.
+
+use tidegate_core::{
+    Dash, Endpoint, Extent, FabricProperties, FabricRequirements, HostContext, Marker,
+    MultipathRule, PacketSizes, ProtocolInfo, Span, TelemetryBytes,
+};
+
+use super::eqds::header::Header;
+use super::eqds::{Demand, PullTransport, pull_params};
+
+pull_params! {
+    /// Parameters of NDP.
+    pub struct NdpParams {
+        max_window = Extent::Bdp(1.0), "our choice; 15 packets in csg-htsim, main_ndp.cpp";
+        pull_packets = 1, "paper";
+        pull_rate = 0.99, "csg-htsim, main_ndp.cpp";
+        min_rto = Span::ms(1), "paper";
+        multipath = MultipathRule::Oblivious, "paper";
+        queue = Extent::Bytes(72_000.0), "paper: eight packets of 9 KB";
+    }
+}
+
+/// NDP.
+#[derive(Debug)]
+pub enum Arrivals {}
+
+/// The NDP transport of one host.
+pub type Ndp = PullTransport<Arrivals>;
+
+impl Endpoint for Ndp {
+    const INFO: ProtocolInfo = ProtocolInfo {
+        name: "ndp",
+        title: "NDP",
+        citation: "Handley et al., SIGCOMM 2017",
+        summary: "Switches trim packets, and receivers pull one packet for each that arrives.",
+        color: "#b15928",
+        marker: Marker::Square,
+        dash: Dash::Dashed,
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
+    };
+    type Params = NdpParams;
+    type Header = Header;
+
+    fn new(params: &NdpParams, host: &HostContext) -> Ndp {
+        PullTransport::with(&params.pulls(), Demand::Arrivals, None, host)
+    }
+
+    fn sizes(params: &NdpParams) -> PacketSizes {
+        params.pulls().sizes
+    }
+
+    fn takes_many_paths(params: &NdpParams) -> bool {
+        params.multipath != MultipathRule::Off
+    }
+
+    fn requirements(params: &NdpParams, _fabric: &FabricProperties) -> FabricRequirements {
+        params.pulls().requirements()
+    }
+}
