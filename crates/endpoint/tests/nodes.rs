@@ -117,6 +117,7 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
             })
             .collect(),
         mtu: MTU,
+        port_rates: Vec::new(),
         rate_changes: Vec::new(),
         circuits: None,
     };

@@ -114,6 +114,7 @@ fn endpoints_match_the_simulator() {
                         delay: link.delay,
                     }],
                     mtu: 1000,
+                    port_rates: Vec::new(),
                     rate_changes: Vec::new(),
                     circuits: None,
                 },

@@ -232,6 +232,7 @@ fn parking_lot(links: u32, rate: Rate, delay: Span, set: &[(&str, Value)]) -> Se
         switches: (0..=links).map(|s| switch(&format!("s{s}"))).collect(),
         links: (0..hosts).map(to_switch).chain((0..links).map(along)).collect(),
         mtu: MTU,
+        port_rates: Vec::new(),
         rate_changes: Vec::new(),
         circuits: None,
     };

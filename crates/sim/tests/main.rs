@@ -5,6 +5,7 @@ mod common;
 mod circuits;
 mod collectives;
 mod dcpim;
+mod degraded;
 mod disciplines;
 mod explicit_engine;
 mod expresspass;

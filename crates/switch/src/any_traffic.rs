@@ -53,6 +53,7 @@ pub(crate) fn config(choice: u8) -> Config {
             hosts: (0..HOSTS).map(|host| format!("h{host}")).collect(),
             switches: (0..4).map(switch).collect(),
             links: down.chain(up).collect(),
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
             circuits: None,
             mtu: 1_000,

@@ -28,7 +28,7 @@ pub struct Link {
     pub a: Node,
     /// The other end.
     pub b: Node,
-    /// Rate of each direction.
+    /// Rate of each direction, unless [`Fabric::port_rates`] sets another one.
     pub rate: Rate,
     /// Propagation delay, one way.
     pub delay: Span,
@@ -240,7 +240,7 @@ pub enum Headroom {
 /// Packet trimming: a switch whose queue for data is full keeps the headers of a packet and drops
 /// only its payload. The headers have the highest priority. Source: NDP (SIGCOMM'17);
 /// `compositequeue.cpp` of ultraethernet/uet-htsim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Trimming {
     /// Capacity of the queue for data of a port, in bytes on the wire.
     pub data_bytes: u32,
@@ -251,6 +251,33 @@ pub struct Trimming {
     pub trimmed_bytes: u16,
     /// Packet that loses its payload.
     pub victim: TrimVictim,
+    /// Rate that both capacities refer to; at other rates they scale in proportion. `None`: they
+    /// are the same at all ports.
+    pub per: Option<Rate>,
+}
+
+impl Trimming {
+    /// One of its capacities at a port of this rate.
+    #[inline]
+    pub fn at_rate(&self, bytes: u32, rate: Rate) -> u32 {
+        let Some(per) = self.per else { return bytes };
+        let scaled = bytes as u128 * rate.as_bps() as u128 / per.as_bps().max(1) as u128;
+        scaled.min(u32::MAX as u128) as u32
+    }
+}
+
+impl fmt::Debug for Trimming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Trimming");
+        shown.field("data_bytes", &self.data_bytes);
+        shown.field("header_queue_bytes", &self.header_queue_bytes);
+        shown.field("trimmed_bytes", &self.trimmed_bytes).field("victim", &self.victim);
+        // A later field is named only if it is not the default, so that hashes of plans stay.
+        if let Some(per) = self.per {
+            shown.field("per", &per);
+        }
+        shown.finish()
+    }
 }
 
 /// Packet that loses its payload at a full queue.
@@ -263,14 +290,23 @@ pub enum TrimVictim {
     Random,
 }
 
+/// Rate of one direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRate {
+    /// Index of a port: 2i leads from a to b of link i, 2i + 1 from b to a.
+    pub port: u32,
+    /// Its rate.
+    pub rate: Rate,
+}
+
 /// A rate change of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateChange {
-    /// Index of a switch port: 2i leads from a to b of link i, 2i + 1 from b to a.
+    /// Index of a port: 2i leads from a to b of link i, 2i + 1 from b to a.
     pub port: u32,
     /// Time of the change. Transmissions in progress are not affected.
     pub at: Time,
-    /// New rate. At rate zero no transmission starts.
+    /// New rate, above zero.
     pub rate: Rate,
 }
 
@@ -375,7 +411,7 @@ impl Routing {
 }
 
 /// Hosts, switches and links.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Fabric {
     /// Names of the hosts. Each has exactly one link.
     pub hosts: Vec<String>,
@@ -383,12 +419,30 @@ pub struct Fabric {
     pub switches: Vec<Switch>,
     /// The links.
     pub links: Vec<Link>,
-    /// Rate changes, in order of time.
+    /// Directions of links between switches whose rate differs from that of the link, by port in
+    /// ascending order.
+    pub port_rates: Vec<PortRate>,
+    /// Rate changes, in order of time. Base RTTs, ideal times and everything else that is derived
+    /// from rates before a run refer to the rates before the first change.
     pub rate_changes: Vec<RateChange>,
     /// Scheduled circuits, if the fabric has any.
     pub circuits: Option<Circuits>,
     /// Payload of a full packet.
     pub mtu: u32,
+}
+
+impl fmt::Debug for Fabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Fabric");
+        shown.field("hosts", &self.hosts).field("switches", &self.switches);
+        shown.field("links", &self.links).field("rate_changes", &self.rate_changes);
+        shown.field("circuits", &self.circuits).field("mtu", &self.mtu);
+        // A later field is named only if it is not the default, so that hashes of plans stay.
+        if !self.port_rates.is_empty() {
+            shown.field("port_rates", &self.port_rates);
+        }
+        shown.finish()
+    }
 }
 
 /// The ends of one direction of a link.
@@ -415,8 +469,9 @@ impl Fabric {
         let switch = &self.switches[to as usize];
         let Some(pausing) = switch.pausing else { return 0 };
         let link = &self.links[port as usize / 2];
+        let rate = self.fastest(port);
         let carried = |span: Span| {
-            let bits = link.rate.as_bps() as u128 * span.as_ps() as u128;
+            let bits = rate.as_bps() as u128 * span.as_ps() as u128;
             bits.div_ceil(8 * 1_000_000_000_000) as u64
         };
         match pausing.headroom {
@@ -460,11 +515,28 @@ impl Fabric {
         self.switches.iter().map(|switch| switch.priorities).min().unwrap_or(1)
     }
 
+    /// The rate of a port at the start of a run.
+    pub fn rate(&self, port: u32) -> Rate {
+        match self.port_rates.binary_search_by_key(&port, |own| own.port) {
+            Ok(at) => self.port_rates[at].rate,
+            Err(_) => self.links[port as usize / 2].rate,
+        }
+    }
+
     /// The highest rate of a port at any time.
     pub fn fastest(&self, port: u32) -> Rate {
-        let changes = self.rate_changes.iter().filter(|change| change.port == port);
-        let rate = self.links[port as usize / 2].rate;
-        changes.map(|change| change.rate).fold(rate, Rate::max)
+        self.rates_over_time(port).fold(self.rate(port), Rate::max)
+    }
+
+    /// The lowest rate of a port at any time.
+    pub fn slowest(&self, port: u32) -> Rate {
+        self.rates_over_time(port).fold(self.rate(port), Rate::min)
+    }
+
+    /// Rates to which a port changes.
+    fn rates_over_time(&self, port: u32) -> impl Iterator<Item = Rate> + '_ {
+        let changes = self.rate_changes.iter().filter(move |change| change.port == port);
+        changes.map(|change| change.rate)
     }
 }
 
@@ -502,6 +574,7 @@ mod tests {
                 link(Node::Host(0), Node::Switch(0)),
                 link(Node::Switch(0), Node::Switch(1)),
             ],
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
             circuits: None,
             mtu: 1000,

@@ -225,7 +225,15 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
     let pfc = settings.iter().map(|settings| settings.pfc).collect();
     let Topology { hosts, switches, links, circuits } = topology;
     Ok(Equipped {
-        fabric: Fabric { hosts, switches, links, mtu, rate_changes: Vec::new(), circuits },
+        fabric: Fabric {
+            hosts,
+            switches,
+            links,
+            mtu,
+            port_rates: Vec::new(),
+            rate_changes: Vec::new(),
+            circuits,
+        },
         markings,
         pfc,
     })

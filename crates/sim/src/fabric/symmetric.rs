@@ -202,6 +202,7 @@ mod tests {
                 .chain(hosts)
                 .collect(),
             mtu: 1000,
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
             circuits: None,
         }

@@ -254,6 +254,7 @@ mod tests {
             hosts: (0..racks * hosts).map(|h| format!("h{h}")).collect(),
             switches: (0..racks + spines).map(switch).collect(),
             links,
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
             circuits: None,
             mtu: 1436,

@@ -51,6 +51,7 @@ pub fn star(hosts: u32, rate: Rate, delay: Span, mtu: u32) -> Fabric {
         switches: vec![switch("s0")],
         links: (0..hosts).map(|h| link(Node::Host(h), Node::Switch(0), rate, delay)).collect(),
         mtu,
+        port_rates: Vec::new(),
         rate_changes: Vec::new(),
         circuits: None,
     }
@@ -71,6 +72,7 @@ pub fn leaf_spine(
         switches: (0..racks).map(|r| switch(&format!("tor{r}"))).collect(),
         links: Vec::new(),
         mtu,
+        port_rates: Vec::new(),
         rate_changes: Vec::new(),
         circuits: None,
     };
@@ -144,6 +146,7 @@ pub fn ring(switches: u32) -> Setup {
         hosts: (0..hosts).map(|h| format!("h{h}")).collect(),
         switches: (0..switches).map(|s| switch(&format!("s{s}"))).collect(),
         links: (0..hosts).map(to_host).chain((0..switches).map(around)).collect(),
+        port_rates: Vec::new(),
         rate_changes: Vec::new(),
         circuits: None,
         mtu: 1000,

@@ -46,6 +46,7 @@ impl Racks {
             switches,
             links,
             mtu: 1000,
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
             circuits: Some(Circuits {
                 first_link,
