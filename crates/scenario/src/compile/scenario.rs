@@ -11,8 +11,8 @@ use super::hosts::{self, Hosts};
 use super::requirements::Requirements;
 use super::transport::{Stacks, json_params};
 use super::{
-    Course, Labels, collective, credit_queue, domain, fabric, failure, faults, flows, paths, pfc,
-    sizes, switch, traffic, transport, trimming,
+    Course, Labels, collective, credit_queue, degraded, domain, fabric, failure, faults, flows,
+    paths, pfc, sizes, switch, traffic, transport, trimming,
 };
 use crate::error::{Error, nearest, one_of};
 use crate::inputs::Reader;
@@ -92,7 +92,7 @@ static SECTIONS: &[Key] = &[
     key("hosts", Shape::Table(&[hosts::KEYS]), Default("{}"), "Behaviour of the hosts."),
     key(
         "faults",
-        Shape::Table(&[faults::KEYS, failure::KEYS]),
+        Shape::Table(&[faults::KEYS, failure::KEYS, degraded::KEYS]),
         Optional,
         "Faults that the run injects.",
     ),
@@ -224,6 +224,8 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         });
         Workload { flows, traffic: traffic.collect::<Result<Vec<Traffic>, Error>>()? }
     };
+    // The load of generated traffic refers to intact links.
+    degraded::degrade(root.find("faults"), &mut equipped.fabric, course)?;
     let faults = faults::faults(
         root.find("faults"),
         &equipped.fabric,
