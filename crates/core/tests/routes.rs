@@ -30,6 +30,7 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
         mtu: 1000,
         port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     };
     for (s, &number) in hosts_of.iter().enumerate() {

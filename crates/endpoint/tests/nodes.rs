@@ -119,6 +119,7 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
         mtu: MTU,
         port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     };
     let reach = Routes::new(&fabric).unwrap().reach();

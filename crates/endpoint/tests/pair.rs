@@ -116,6 +116,7 @@ fn endpoints_match_the_simulator() {
                     mtu: 1000,
                     port_rates: Vec::new(),
                     rate_changes: Vec::new(),
+                    hash_seeds: Default::default(),
                     circuits: None,
                 },
                 routing: Routing::Ecmp,

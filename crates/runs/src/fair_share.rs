@@ -325,6 +325,7 @@ mod tests {
             mtu: 4096,
             port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
         }
     }

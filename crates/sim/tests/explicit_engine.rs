@@ -379,6 +379,7 @@ fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
         mtu: 4096,
         port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     };
     let (mut pairs, mut paths) = (Vec::new(), Vec::new());

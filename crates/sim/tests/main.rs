@@ -12,6 +12,7 @@ mod expresspass;
 mod expresspass_crowds;
 mod faults;
 mod fluid;
+mod hash_seeds;
 mod homa;
 mod ideal;
 mod lone_flow;

@@ -131,6 +131,7 @@ fn fixed_point(rate: Rate, mtu: u32, delay: Span, n: u32, seed: u64) {
         mtu,
         port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     };
     for h in 0..2 * n {
@@ -176,6 +177,7 @@ fn multi_hop(protocol: &str, rate: Rate, mtu: u32, m: u32, n: u32) -> f64 {
         mtu,
         port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     };
     let mut host = |at: u32| {

@@ -55,6 +55,7 @@ pub(crate) fn config(choice: u8) -> Config {
             links: down.chain(up).collect(),
             port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
             mtu: 1_000,
         },

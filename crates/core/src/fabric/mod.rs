@@ -410,6 +410,32 @@ impl Routing {
     }
 }
 
+/// Switches that hash alike when they select among equal paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HashSeeds {
+    /// None: every switch has a seed of its own.
+    #[default]
+    PerSwitch,
+    /// Switches at the same distance from hosts have the same seed.
+    PerTier,
+    /// All switches have the same seed. Switches with the same number of ways make the same choice.
+    Same,
+}
+
+impl HashSeeds {
+    /// All rules.
+    pub const ALL: [HashSeeds; 3] = [HashSeeds::PerSwitch, HashSeeds::PerTier, HashSeeds::Same];
+
+    /// Name in scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HashSeeds::PerSwitch => "per-switch",
+            HashSeeds::PerTier => "per-tier",
+            HashSeeds::Same => "same",
+        }
+    }
+}
+
 /// Hosts, switches and links.
 #[derive(Clone, PartialEq)]
 pub struct Fabric {
@@ -429,6 +455,8 @@ pub struct Fabric {
     pub circuits: Option<Circuits>,
     /// Payload of a full packet.
     pub mtu: u32,
+    /// Switches that hash alike.
+    pub hash_seeds: HashSeeds,
 }
 
 impl fmt::Debug for Fabric {
@@ -440,6 +468,9 @@ impl fmt::Debug for Fabric {
         // A later field is named only if it is not the default, so that hashes of plans stay.
         if !self.port_rates.is_empty() {
             shown.field("port_rates", &self.port_rates);
+        }
+        if self.hash_seeds != HashSeeds::default() {
+            shown.field("hash_seeds", &self.hash_seeds);
         }
         shown.finish()
     }
@@ -576,6 +607,7 @@ mod tests {
             ],
             port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
             mtu: 1000,
         }

@@ -262,6 +262,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     let requirements = Requirements::of(&stacks, &properties);
     let differ = || paths::differ(&equipped.fabric);
     let routing = requirements.routing(switch_table, differ, &mut warnings)?;
+    switch::check_hash_seeds(switch_table, routing)?;
     let is_left = equipped.leaves_marking();
     let marking = if is_left { requirements.marking(switch_table)? } else { None };
     equipped.mark(switch_table, marking, properties.bdp_bytes)?;

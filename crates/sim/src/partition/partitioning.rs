@@ -256,6 +256,7 @@ mod tests {
             links,
             port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
             mtu: 1436,
         }

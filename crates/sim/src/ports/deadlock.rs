@@ -238,6 +238,7 @@ mod tests {
             ],
             port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
             mtu: 1000,
         }

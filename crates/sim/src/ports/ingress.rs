@@ -295,6 +295,7 @@ mod tests {
             links: (0..3).map(link).collect(),
             port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
             mtu: 1000,
         };

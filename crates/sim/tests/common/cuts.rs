@@ -191,6 +191,7 @@ fn three_tiers() -> Fabric {
         mtu: 1000,
         port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     }
 }

@@ -53,6 +53,7 @@ pub fn star(hosts: u32, rate: Rate, delay: Span, mtu: u32) -> Fabric {
         mtu,
         port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     }
 }
@@ -74,6 +75,7 @@ pub fn leaf_spine(
         mtu,
         port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     };
     fabric.switches.extend((0..spines).map(|s| switch(&format!("spine{s}"))));
@@ -148,6 +150,7 @@ pub fn ring(switches: u32) -> Setup {
         links: (0..hosts).map(to_host).chain((0..switches).map(around)).collect(),
         port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
         mtu: 1000,
     };

@@ -48,6 +48,7 @@ impl Racks {
             mtu: 1000,
             port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: Some(Circuits {
                 first_link,
                 day: self.day,

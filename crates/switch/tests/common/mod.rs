@@ -181,6 +181,7 @@ pub fn fabric(switches: Vec<Switch>, links: Vec<Link>, hosts: usize) -> Fabric {
         links,
         port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
         mtu: 1_000,
     }
