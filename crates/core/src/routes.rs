@@ -102,6 +102,9 @@ impl Exit {
     }
 }
 
+/// Node behind a link, and rates and delays of both directions.
+type LinkKind = (Node, [Rate; 2], [Span; 2]);
+
 /// Replaces the contents of `ports` by the ports of `exits`.
 fn replace(ports: &mut Vec<u32>, exits: &[Exit]) {
     ports.clear();
@@ -314,7 +317,7 @@ impl Routes {
 
     /// Groups the leaves into classes of twins.
     fn classes(&self, is_up: &dyn Fn(u32) -> bool) -> Vec<Vec<u32>> {
-        let mut alike: BTreeMap<Vec<(Node, [Rate; 2], [Span; 2])>, usize> = BTreeMap::new();
+        let mut alike: BTreeMap<Vec<LinkKind>, usize> = BTreeMap::new();
         let mut classes: Vec<Vec<u32>> = Vec::new();
         for (leaf, &switch) in self.leaves.iter().enumerate() {
             let ports = self.out[switch as usize].iter().filter(|&&port| is_up(port));

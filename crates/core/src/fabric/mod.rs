@@ -2,6 +2,7 @@
 //! behaviour.
 
 pub mod circuits;
+mod trimming;
 
 use alloc::string::String;
 use alloc::vec;
@@ -11,6 +12,8 @@ use core::fmt;
 use crate::fabric::circuits::Circuits;
 use crate::math::round;
 use crate::{MIN_WIRE_BYTES, Rate, Span, Time};
+
+pub use trimming::{TrimVictim, Trimming};
 
 /// A host or a switch, by its index in [`Fabric::hosts`] or [`Fabric::switches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -235,59 +238,6 @@ pub enum Headroom {
     /// Bytes that the link carries in three times its propagation delay (the HPCC authors'
     /// simulator).
     ThreeDelays,
-}
-
-/// Packet trimming: a switch whose queue for data is full keeps the headers of a packet and drops
-/// only its payload. The headers have the highest priority. Source: NDP (SIGCOMM'17);
-/// `compositequeue.cpp` of ultraethernet/uet-htsim.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Trimming {
-    /// Capacity of the queue for data of a port, in bytes on the wire.
-    pub data_bytes: u32,
-    /// Capacity of the queue for headers and control packets of a port. Packets that do not fit are
-    /// dropped.
-    pub header_queue_bytes: u32,
-    /// Bytes on the wire of a packet without its payload.
-    pub trimmed_bytes: u16,
-    /// Packet that loses its payload.
-    pub victim: TrimVictim,
-    /// Rate that both capacities refer to; at other rates they scale in proportion. `None`: they
-    /// are the same at all ports.
-    pub per: Option<Rate>,
-}
-
-impl Trimming {
-    /// One of its capacities at a port of this rate.
-    #[inline]
-    pub fn at_rate(&self, bytes: u32, rate: Rate) -> u32 {
-        let Some(per) = self.per else { return bytes };
-        let scaled = bytes as u128 * rate.as_bps() as u128 / per.as_bps().max(1) as u128;
-        scaled.min(u32::MAX as u128) as u32
-    }
-}
-
-impl fmt::Debug for Trimming {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Trimming");
-        shown.field("data_bytes", &self.data_bytes);
-        shown.field("header_queue_bytes", &self.header_queue_bytes);
-        shown.field("trimmed_bytes", &self.trimmed_bytes).field("victim", &self.victim);
-        // A later field is named only if it is not the default, so that hashes of plans stay.
-        if let Some(per) = self.per {
-            shown.field("per", &per);
-        }
-        shown.finish()
-    }
-}
-
-/// Packet that loses its payload at a full queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrimVictim {
-    /// The one that arrives.
-    Arriving,
-    /// The one that arrives or the last in the queue, with equal probability, so that no flow
-    /// loses every race for a slot.
-    Random,
 }
 
 /// Rate of one direction of a link.
