@@ -10,8 +10,6 @@ use tidegate_core::fabric::{Fabric, Node, RateChange};
 use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::{Domain, Rate, Rng, Span, Time};
 
-use crate::ports::marking::Markings;
-
 /// Fate of a packet that reaches the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Impairment {
@@ -86,11 +84,12 @@ pub(crate) struct Changed {
 }
 
 impl Injector {
-    /// For a partition with these ports.
+    /// For a partition with these ports. `marking_from` returns the ECN configuration of the port
+    /// from a rate change on, by the index of the change.
     pub(crate) fn new(
         faults: &Faults,
         fabric: &Fabric,
-        markings: &Markings,
+        marking_from: impl Fn(usize) -> Option<u16>,
         ports: &[u32],
         seed: u64,
     ) -> Injector {
@@ -112,7 +111,7 @@ impl Injector {
             links_down: vec![0; if fails { links } else { 0 }],
             hosts_down: vec![0; if fails { fabric.hosts.len() } else { 0 }],
             storms: storms(faults),
-            rates: rates(fabric, markings),
+            rates: rates(fabric, marking_from),
         };
         for outage in &faults.outages {
             let (link, host) = match outage.of {
@@ -244,10 +243,10 @@ fn storms(faults: &Faults) -> Vec<(Time, u32, bool)> {
 }
 
 /// Rate changes, the last first.
-fn rates(fabric: &Fabric, markings: &Markings) -> Vec<(Time, NewRate)> {
+fn rates(fabric: &Fabric, marking_from: impl Fn(usize) -> Option<u16>) -> Vec<(Time, NewRate)> {
     let changes = fabric.rate_changes.iter().enumerate();
     let new = |(number, &RateChange { port, at, rate }): (usize, &RateChange)| {
-        (at, NewRate { port, rate, marking: markings.way_from(number) })
+        (at, NewRate { port, rate, marking: marking_from(number) })
     };
     changes.map(new).rev().collect()
 }
