@@ -155,7 +155,7 @@ fn marks_follow_the_rate_if_they_refer_to_one() {
 }
 
 #[test]
-fn trimming_queues_follow_the_rate_if_they_refer_to_one() {
+fn trimming_queues_follow_the_rate_they_refer_to() {
     let longest = |per| {
         let (_, outcome) = over_one_link(|setup| {
             slow(setup, THERE, 25);

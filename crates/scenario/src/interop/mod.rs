@@ -211,8 +211,8 @@ pub fn import(format: Format, inputs: &[Input], base: Option<&Input>) -> Result<
 /// simulator. `origin` is the name of the scenario in messages.
 ///
 /// # Errors
-/// If the format cannot express the plan: circuits, links with several rates, dependent messages, or unlimited flows in a
-/// format that has none.
+/// If the format cannot express the plan: circuits, links with several rates, dependent messages,
+/// or unlimited flows in a format that has none.
 pub fn export(
     format: Format,
     plan: &Plan,

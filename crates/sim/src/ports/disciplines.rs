@@ -14,8 +14,8 @@ use crate::setup::Setup;
 /// queues; if a shaped queue cannot send a byte; if destinations do not match the fabric's hosts;
 /// if PFC could never pause, has too small a buffer, or is combined with queues by destination,
 /// which it cannot distinguish; if credit queues let nothing through or are combined with PFC; or
-/// if rate changes are not in order of time; or if a port has no rate, or the directions of a host's
-/// link have different rates.
+/// if rate changes are not in order of time; or if a port has no rate, or the directions of a
+/// host's link have different rates.
 pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
     for switch in &fabric.switches {
         if let Some(discipline) = &switch.discipline {
