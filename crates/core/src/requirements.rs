@@ -31,7 +31,7 @@ pub struct FabricProperties {
 impl FabricProperties {
     /// Properties of a fabric whose paths are known. `bdp_bytes` overrides the default.
     pub fn of(fabric: &Fabric, reach: Reach, bdp_bytes: Option<f64>) -> FabricProperties {
-        let rates = || fabric.links.iter().map(|link| link.rate);
+        let rates = || (0..2 * fabric.links.len() as u32).map(|port| fabric.rate(port));
         let leads_to_host =
             |link: &&Link| [link.a, link.b].iter().any(|node| matches!(node, Node::Host(_)));
         let host_rates = fabric.links.iter().filter(leads_to_host).map(|link| link.rate);
@@ -300,6 +300,7 @@ impl TrimmingRule {
             header_queue_bytes: data_bytes.saturating_mul(2),
             trimmed_bytes: self.trimmed_bytes,
             victim: TrimVictim::Random,
+            per: None,
         }
     }
 }

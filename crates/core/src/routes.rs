@@ -102,6 +102,9 @@ impl Exit {
     }
 }
 
+/// Node behind a link, and rates and delays of both directions.
+type LinkKind = (Node, [Rate; 2], [Span; 2]);
+
 /// Replaces the contents of `ports` by the ports of `exits`.
 fn replace(ports: &mut Vec<u32>, exits: &[Exit]) {
     ports.clear();
@@ -212,7 +215,7 @@ impl Routes {
                     Node::Switch(s) => fabric.switches[s as usize].latency,
                     Node::Host(_) => Span::ZERO,
                 };
-                edges.push(Edge { to, rate: link.rate, delay: link.delay + latency });
+                edges.push(Edge { to, rate: fabric.rate(port), delay: link.delay + latency });
                 match (from, to) {
                     // Circuits are not always up, so no route uses them.
                     _ if port >= packet_ports => {}
@@ -314,7 +317,7 @@ impl Routes {
 
     /// Groups the leaves into classes of twins.
     fn classes(&self, is_up: &dyn Fn(u32) -> bool) -> Vec<Vec<u32>> {
-        let mut alike: BTreeMap<Vec<(Node, Rate, Span, Span)>, usize> = BTreeMap::new();
+        let mut alike: BTreeMap<Vec<LinkKind>, usize> = BTreeMap::new();
         let mut classes: Vec<Vec<u32>> = Vec::new();
         for (leaf, &switch) in self.leaves.iter().enumerate() {
             let ports = self.out[switch as usize].iter().filter(|&&port| is_up(port));
@@ -322,7 +325,7 @@ impl Routes {
                 .map(|&port| {
                     let (there, back) =
                         (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
-                    (there.to, there.rate, there.delay, back.delay)
+                    (there.to, [there.rate, back.rate], [there.delay, back.delay])
                 })
                 .collect();
             links.sort_unstable();

@@ -19,6 +19,11 @@ impl TokenBucket {
         TokenBucket { pace, burst: pace.serialise(burst_bytes as u64), paid: Time::ZERO }
     }
 
+    /// The bucket with another rate from now on. What earlier bytes cost does not change.
+    pub const fn at_rate(self, rate: Rate, burst_bytes: u32) -> TokenBucket {
+        TokenBucket { paid: self.paid, ..TokenBucket::new(rate, burst_bytes) }
+    }
+
     /// Earliest time at which `bytes` may leave: when all earlier bytes and these, except for a
     /// burst, are paid for. More bytes than a burst may leave when all earlier bytes are paid for.
     #[inline]

@@ -117,7 +117,9 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
             })
             .collect(),
         mtu: MTU,
+        port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     };
     let reach = Routes::new(&fabric).unwrap().reach();

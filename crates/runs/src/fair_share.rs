@@ -79,7 +79,7 @@ impl FairShares {
 
     /// The shares of `plan`. They are defined only if every flow is unlimited, is present for all
     /// of the measured window, and has a single shortest path in each direction, and if the fabric
-    /// has no circuits, whose rates vary.
+    /// has neither circuits nor rate changes.
     pub fn of(plan: &Plan) -> FairShares {
         Self::find(plan).unwrap_or_default()
     }
@@ -92,6 +92,7 @@ impl FairShares {
                 && flow.stop >= plan.duration
         };
         if plan.fabric.circuits.is_some()
+            || !plan.fabric.rate_changes.is_empty()
             || workload.flows.is_empty()
             || !workload.traffic.is_empty()
             || !workload.flows.iter().all(lasts)
@@ -119,8 +120,9 @@ impl FairShares {
             loads.push(there.into_iter().map(|port| (port, 1.0)).chain(acks).collect());
             payload_shares.push(f64::from(plan.fabric.mtu) / data);
         }
-        let capacity: Vec<f64> =
-            plan.fabric.links.iter().flat_map(|link| [link.rate.as_gbps_f64(); 2]).collect();
+        let capacity: Vec<f64> = (0..2 * plan.fabric.links.len() as u32)
+            .map(|port| plan.fabric.rate(port).as_gbps_f64())
+            .collect();
         let rates = max_min(&capacity, &loads);
         let keys = workload.flows.iter().map(|flow| (flow.src, flow.dst, flow.stack));
         let shares =
@@ -321,7 +323,9 @@ mod tests {
             switches: (0..4).map(switch).collect(),
             links: links.iter().map(link).collect(),
             mtu: 4096,
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
         }
     }

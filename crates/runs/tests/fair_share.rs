@@ -72,3 +72,20 @@ fn shares_are_undefined_for_temporary_flows() {
         assert_eq!(known.count(), 0, "{change}");
     }
 }
+
+#[test]
+fn shares_follow_degraded_directions() {
+    let degraded = |link: &str, more: &str| {
+        let key = format!("faults.degraded=[{{ links = \"{link}\", share = 0.5{more} }}]");
+        FairShares::of(&plan(&[&key, "transport.protocol=swift", "transport.params={}"]))
+    };
+    // Hosts 1 and 3: a green flow. Its hop has 100 Gbit/s, and the victim takes 20 of them.
+    let of_wire = 4096.0 / 4176.0;
+    let green = |shares: FairShares| shares.get(1, 3, 0);
+    let there = green(degraded("tor0-spine", ", direction = \"forward\"")).unwrap();
+    let back = green(degraded("spine-tor0", ", direction = \"forward\"")).unwrap();
+    assert!((there - 40.0 * of_wire).abs() < 1e-6, "{there}");
+    assert!((back - 90.0 * of_wire).abs() < 1e-6, "{back}");
+    let later = degraded("tor0-spine", ", from = \"11ms\"");
+    assert_eq!(green(later), None);
+}

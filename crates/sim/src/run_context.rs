@@ -28,8 +28,7 @@ impl RunContext {
     /// If the fabric cannot carry the workload.
     pub(crate) fn of(setup: Setup) -> Result<RunContext, String> {
         let fabric = &setup.fabric;
-        let scheduled = !fabric.rate_changes.is_empty()
-            || fabric.circuits.is_some()
+        let scheduled = fabric.circuits.is_some()
             || fabric.switches.iter().any(|s| s.discipline.is_some() || s.pausing.is_some());
         let each = if scheduled { 4 } else { 2 };
         let sources = fabric.links.len() * each + fabric.hosts.len() + 3;
@@ -45,8 +44,8 @@ impl RunContext {
                 "the run has {stacks} protocols; at most {MAX_STACKS} are supported"
             ));
         }
-        refuse_slow_links(&setup)?;
         disciplines::check(fabric)?;
+        refuse_slow_links(&setup)?;
         disciplines::check_circuits(&setup)?;
         let routes = Arc::new(Routes::of_sizes(fabric, setup.largest_sizes())?);
         let markings = Markings::of(fabric)?;
@@ -67,7 +66,7 @@ fn refuse_slow_links(setup: &Setup) -> Result<(), String> {
             Node::Switch(s) => fabric.switches[s as usize].latency,
             Node::Host(_) => Span::ZERO,
         };
-        let flight = longest_flight(link.rate).plus(link.delay).plus(latency);
+        let flight = longest_flight(fabric.slowest(port)).plus(link.delay).plus(latency);
         if flight > FAR {
             let name = |node| match node {
                 Node::Host(h) => &fabric.hosts[h as usize],

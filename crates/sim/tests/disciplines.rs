@@ -7,7 +7,7 @@ use crate::common::{
 };
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{
-    Buffer, CreditQueue, Discipline, QueueLimit, Queues, RateChange, ServiceOrder,
+    Buffer, CreditQueue, Discipline, PortRate, QueueLimit, Queues, RateChange, ServiceOrder,
 };
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::{Rate, Span, Time, frame_flag};
@@ -16,7 +16,7 @@ use tidegate_sim::{Engine, FlowRecord, Setup};
 /// A change that gives a plain fabric a discipline.
 type Change = fn(&mut Setup);
 
-const DISCIPLINES: [(&str, Change); 9] = [
+const DISCIPLINES: [(&str, Change); 11] = [
     ("credits apart", credits_apart),
     ("credit queues with outages", credits_with_outages),
     ("shaped", shaped),
@@ -25,6 +25,8 @@ const DISCIPLINES: [(&str, Change); 9] = [
     ("pausing", pausing),
     ("pausing by other traffic", pausing_for_others),
     ("changing rates", changing_rates),
+    ("changing rates of hosts", changing_rates_of_hosts),
+    ("slow in one direction", slow_in_one_direction),
     ("all with outages", all_with_outages),
 ];
 
@@ -77,7 +79,7 @@ fn pausing_for_others(setup: &mut Setup) {
 fn changing_rates(setup: &mut Setup) {
     let links = setup.fabric.links.len() as u32;
     let hosts = setup.fabric.hosts.len() as u32;
-    for (step, gbps) in [(1, 25), (2, 0), (3, 400), (4, 100)] {
+    for (step, gbps) in [(1, 25), (2, 1), (3, 400), (4, 100)] {
         setup.fabric.rate_changes.extend((hosts..links).flat_map(|link| {
             let at = Time::us(40 * step) + Span::ns(130 * link as u64);
             [2 * link, 2 * link + 1].map(|port| RateChange { port, at, rate: Rate::gbps(gbps) })
@@ -86,11 +88,30 @@ fn changing_rates(setup: &mut Setup) {
     setup.fabric.rate_changes.sort_by_key(|change| change.at);
 }
 
+fn changing_rates_of_hosts(setup: &mut Setup) {
+    let ports = 0..2 * setup.fabric.hosts.len() as u32;
+    let change = |port| {
+        let at = Time::us(50) + Span::ns(130 * u64::from(port));
+        RateChange { port, at, rate: Rate::gbps(40) }
+    };
+    setup.fabric.rate_changes = ports.map(change).collect();
+}
+
+fn slow_in_one_direction(setup: &mut Setup) {
+    let links = setup.fabric.hosts.len() as u32..setup.fabric.links.len() as u32;
+    let port = |link| PortRate { port: 2 * link + link % 2, rate: Rate::gbps(10) };
+    setup.fabric.port_rates = links.map(port).collect();
+}
+
 fn all_with_outages(setup: &mut Setup) {
     shaped(setup);
     weighted(setup);
     pausing_for_others(setup);
     changing_rates(setup);
+    // Headroom is for the highest rate.
+    for switch in &mut setup.fabric.switches {
+        switch.buffer = Buffer::Shared { bytes: 400_000, alpha: 1.0 };
+    }
     outages(setup);
 }
 
@@ -184,13 +205,13 @@ fn two_flows(change: impl FnOnce(&mut Setup)) -> Vec<f64> {
 
 #[test]
 fn rate_changes_scale_the_throughput() {
-    // Rate of host 2's downlink: full for a quarter, half for a half, zero for the last quarter.
+    // Rate of host 2's downlink: full for a quarter, half for a half, a tenth for the last quarter.
     let payload = 1000.0 / 1080.0;
     let rates = two_flows(|setup| {
         let change = |at, gbps| RateChange { port: 5, at, rate: Rate::gbps(gbps) };
-        setup.fabric.rate_changes = vec![change(Time::us(650), 50), change(Time::us(1_550), 0)];
+        setup.fabric.rate_changes = vec![change(Time::us(650), 50), change(Time::us(1_550), 10)];
     });
-    let expected = 100e9 * payload * (450.0 + 450.0) / 1800.0;
+    let expected = 100e9 * payload * (450.0 + 450.0 + 45.0) / 1800.0;
     assert!((rates[0] / expected - 1.0).abs() < 0.02, "{rates:?} for {expected}");
     assert!((rates[1] / (100e9 * payload) - 1.0).abs() < 0.01, "{rates:?}");
 }
@@ -314,10 +335,16 @@ fn invalid_disciplines_are_refused() {
         ),
         (
             error(&|setup| {
-                let (at, rate) = (Time::ZERO, Rate::gbps(1));
+                let (at, rate) = (Time::ZERO, Rate::default());
                 setup.fabric.rate_changes = vec![RateChange { port: 0, at, rate }];
             }),
-            "rate change of port 0: only ports of switches",
+            "port 0 with rate 0bps: a rate above zero",
+        ),
+        (
+            error(&|setup| {
+                setup.fabric.port_rates = vec![PortRate { port: 1, rate: Rate::gbps(1) }];
+            }),
+            "port 1 has a rate of its own: only links between switches",
         ),
         (
             error(&|setup| {

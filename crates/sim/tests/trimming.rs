@@ -14,7 +14,13 @@ use crate::explicit_engine::recorded;
 /// Ports with room for `packets` full packets.
 fn trimming(fabric: &Fabric, packets: u32, victim: TrimVictim) -> Trimming {
     let data_bytes = packets * (fabric.mtu + 80);
-    Trimming { data_bytes, header_queue_bytes: 2 * data_bytes, trimmed_bytes: 84, victim }
+    Trimming {
+        data_bytes,
+        header_queue_bytes: 2 * data_bytes,
+        trimmed_bytes: 84,
+        victim,
+        per: None,
+    }
 }
 
 fn trimmed(mut setup: Setup, packets: u32, victim: TrimVictim) -> Setup {

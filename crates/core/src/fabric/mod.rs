@@ -2,6 +2,7 @@
 //! behaviour.
 
 pub mod circuits;
+mod trimming;
 
 use alloc::string::String;
 use alloc::vec;
@@ -11,6 +12,8 @@ use core::fmt;
 use crate::fabric::circuits::Circuits;
 use crate::math::round;
 use crate::{MIN_WIRE_BYTES, Rate, Span, Time};
+
+pub use trimming::{TrimVictim, Trimming};
 
 /// A host or a switch, by its index in [`Fabric::hosts`] or [`Fabric::switches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +31,7 @@ pub struct Link {
     pub a: Node,
     /// The other end.
     pub b: Node,
-    /// Rate of each direction.
+    /// Rate of each direction, unless [`Fabric::port_rates`] sets another one.
     pub rate: Rate,
     /// Propagation delay, one way.
     pub delay: Span,
@@ -237,40 +240,23 @@ pub enum Headroom {
     ThreeDelays,
 }
 
-/// Packet trimming: a switch whose queue for data is full keeps the headers of a packet and drops
-/// only its payload. The headers have the highest priority. Source: NDP (SIGCOMM'17);
-/// `compositequeue.cpp` of ultraethernet/uet-htsim.
+/// Rate of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trimming {
-    /// Capacity of the queue for data of a port, in bytes on the wire.
-    pub data_bytes: u32,
-    /// Capacity of the queue for headers and control packets of a port. Packets that do not fit are
-    /// dropped.
-    pub header_queue_bytes: u32,
-    /// Bytes on the wire of a packet without its payload.
-    pub trimmed_bytes: u16,
-    /// Packet that loses its payload.
-    pub victim: TrimVictim,
-}
-
-/// Packet that loses its payload at a full queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrimVictim {
-    /// The one that arrives.
-    Arriving,
-    /// The one that arrives or the last in the queue, with equal probability, so that no flow
-    /// loses every race for a slot.
-    Random,
+pub struct PortRate {
+    /// Index of a port: 2i leads from a to b of link i, 2i + 1 from b to a.
+    pub port: u32,
+    /// Its rate.
+    pub rate: Rate,
 }
 
 /// A rate change of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateChange {
-    /// Index of a switch port: 2i leads from a to b of link i, 2i + 1 from b to a.
+    /// Index of a port: 2i leads from a to b of link i, 2i + 1 from b to a.
     pub port: u32,
     /// Time of the change. Transmissions in progress are not affected.
     pub at: Time,
-    /// New rate. At rate zero no transmission starts.
+    /// New rate, above zero.
     pub rate: Rate,
 }
 
@@ -374,8 +360,34 @@ impl Routing {
     }
 }
 
+/// Switches that hash alike when they select among equal paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HashSeeds {
+    /// None: every switch has a seed of its own.
+    #[default]
+    PerSwitch,
+    /// Switches at the same distance from hosts have the same seed.
+    PerTier,
+    /// All switches have the same seed. Switches with the same number of ways make the same choice.
+    Same,
+}
+
+impl HashSeeds {
+    /// All rules.
+    pub const ALL: [HashSeeds; 3] = [HashSeeds::PerSwitch, HashSeeds::PerTier, HashSeeds::Same];
+
+    /// Name in scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HashSeeds::PerSwitch => "per-switch",
+            HashSeeds::PerTier => "per-tier",
+            HashSeeds::Same => "same",
+        }
+    }
+}
+
 /// Hosts, switches and links.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Fabric {
     /// Names of the hosts. Each has exactly one link.
     pub hosts: Vec<String>,
@@ -383,12 +395,35 @@ pub struct Fabric {
     pub switches: Vec<Switch>,
     /// The links.
     pub links: Vec<Link>,
-    /// Rate changes, in order of time.
+    /// Directions of links between switches whose rate differs from that of the link, by port in
+    /// ascending order.
+    pub port_rates: Vec<PortRate>,
+    /// Rate changes, in order of time. Base RTTs, ideal times and everything else that is derived
+    /// from rates before a run refer to the rates before the first change.
     pub rate_changes: Vec<RateChange>,
     /// Scheduled circuits, if the fabric has any.
     pub circuits: Option<Circuits>,
     /// Payload of a full packet.
     pub mtu: u32,
+    /// Switches that hash alike.
+    pub hash_seeds: HashSeeds,
+}
+
+impl fmt::Debug for Fabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Fabric");
+        shown.field("hosts", &self.hosts).field("switches", &self.switches);
+        shown.field("links", &self.links).field("rate_changes", &self.rate_changes);
+        shown.field("circuits", &self.circuits).field("mtu", &self.mtu);
+        // A later field is named only if it is not the default, so that hashes of plans stay.
+        if !self.port_rates.is_empty() {
+            shown.field("port_rates", &self.port_rates);
+        }
+        if self.hash_seeds != HashSeeds::default() {
+            shown.field("hash_seeds", &self.hash_seeds);
+        }
+        shown.finish()
+    }
 }
 
 /// The ends of one direction of a link.
@@ -415,8 +450,9 @@ impl Fabric {
         let switch = &self.switches[to as usize];
         let Some(pausing) = switch.pausing else { return 0 };
         let link = &self.links[port as usize / 2];
+        let rate = self.fastest(port);
         let carried = |span: Span| {
-            let bits = link.rate.as_bps() as u128 * span.as_ps() as u128;
+            let bits = rate.as_bps() as u128 * span.as_ps() as u128;
             bits.div_ceil(8 * 1_000_000_000_000) as u64
         };
         match pausing.headroom {
@@ -460,11 +496,28 @@ impl Fabric {
         self.switches.iter().map(|switch| switch.priorities).min().unwrap_or(1)
     }
 
+    /// The rate of a port at the start of a run.
+    pub fn rate(&self, port: u32) -> Rate {
+        match self.port_rates.binary_search_by_key(&port, |own| own.port) {
+            Ok(at) => self.port_rates[at].rate,
+            Err(_) => self.links[port as usize / 2].rate,
+        }
+    }
+
     /// The highest rate of a port at any time.
     pub fn fastest(&self, port: u32) -> Rate {
-        let changes = self.rate_changes.iter().filter(|change| change.port == port);
-        let rate = self.links[port as usize / 2].rate;
-        changes.map(|change| change.rate).fold(rate, Rate::max)
+        self.rates_over_time(port).fold(self.rate(port), Rate::max)
+    }
+
+    /// The lowest rate of a port at any time.
+    pub fn slowest(&self, port: u32) -> Rate {
+        self.rates_over_time(port).fold(self.rate(port), Rate::min)
+    }
+
+    /// Rates to which a port changes.
+    fn rates_over_time(&self, port: u32) -> impl Iterator<Item = Rate> + '_ {
+        let changes = self.rate_changes.iter().filter(move |change| change.port == port);
+        changes.map(|change| change.rate)
     }
 }
 
@@ -502,7 +555,9 @@ mod tests {
                 link(Node::Host(0), Node::Switch(0)),
                 link(Node::Switch(0), Node::Switch(1)),
             ],
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
             mtu: 1000,
         }

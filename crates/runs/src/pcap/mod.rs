@@ -166,15 +166,16 @@ fn chosen(fabric: &Fabric, of: &[String]) -> Result<Vec<bool>, Error> {
 fn head(fabric: &Fabric, chosen: &[bool]) -> (Vec<u8>, Vec<u32>) {
     let (mut out, mut count) = (Vec::new(), 0);
     blocks::section(&mut out, concat!("tidegate ", env!("CARGO_PKG_VERSION")));
-    let interfaces = directions(fabric).zip(chosen).map(|((link, a, b), chosen)| {
-        if !chosen {
-            return NONE;
-        }
-        let name = format!("{}->{}", name(fabric, a), name(fabric, b));
-        blocks::interface(&mut out, &name, link.rate.as_bps());
-        count += 1;
-        count - 1
-    });
+    let interfaces =
+        (0..).zip(directions(fabric).zip(chosen)).map(|(port, ((_, a, b), chosen))| {
+            if !chosen {
+                return NONE;
+            }
+            let name = format!("{}->{}", name(fabric, a), name(fabric, b));
+            blocks::interface(&mut out, &name, fabric.rate(port).as_bps());
+            count += 1;
+            count - 1
+        });
     let interfaces = interfaces.collect();
     (out, interfaces)
 }
@@ -184,10 +185,10 @@ fn head(fabric: &Fabric, chosen: &[bool]) -> (Vec<u8>, Vec<u32>) {
 /// several partitions, run ahead of each other by no more than another flight.
 fn patience(fabric: &Fabric) -> Span {
     let latency = fabric.switches.iter().map(|switch| switch.latency).max().unwrap_or(Span::ZERO);
-    let flights = fabric
-        .links
-        .iter()
-        .map(|link| link.delay.plus(latency).plus(link.rate.serialise(u16::MAX as u64)));
+    let flights = (0..2 * fabric.links.len() as u32).map(|port| {
+        let delay = fabric.links[port as usize / 2].delay.plus(latency);
+        delay.plus(fabric.slowest(port).serialise(u16::MAX as u64))
+    });
     flights.max().unwrap_or(Span::ZERO).times(2)
 }
 

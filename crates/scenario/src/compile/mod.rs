@@ -5,6 +5,7 @@ pub(crate) mod closed_loop;
 pub(crate) mod collective;
 pub(crate) mod credit_queue;
 pub(crate) mod csv;
+pub(crate) mod degraded;
 pub(crate) mod domain;
 pub(crate) mod fabric;
 pub(crate) mod failure;

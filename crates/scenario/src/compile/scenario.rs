@@ -11,8 +11,8 @@ use super::hosts::{self, Hosts};
 use super::requirements::Requirements;
 use super::transport::{Stacks, json_params};
 use super::{
-    Course, Labels, collective, credit_queue, domain, fabric, failure, faults, flows, paths, pfc,
-    sizes, switch, traffic, transport, trimming,
+    Course, Labels, collective, credit_queue, degraded, domain, fabric, failure, faults, flows,
+    paths, pfc, sizes, switch, traffic, transport, trimming,
 };
 use crate::error::{Error, nearest, one_of};
 use crate::inputs::Reader;
@@ -92,7 +92,7 @@ static SECTIONS: &[Key] = &[
     key("hosts", Shape::Table(&[hosts::KEYS]), Default("{}"), "Behaviour of the hosts."),
     key(
         "faults",
-        Shape::Table(&[faults::KEYS, failure::KEYS]),
+        Shape::Table(&[faults::KEYS, failure::KEYS, degraded::KEYS]),
         Optional,
         "Faults that the run injects.",
     ),
@@ -224,6 +224,8 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         });
         Workload { flows, traffic: traffic.collect::<Result<Vec<Traffic>, Error>>()? }
     };
+    // The load of generated traffic refers to intact links.
+    degraded::degrade(root.find("faults"), &mut equipped.fabric, course)?;
     let faults = faults::faults(
         root.find("faults"),
         &equipped.fabric,
@@ -260,6 +262,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     let requirements = Requirements::of(&stacks, &properties);
     let differ = || paths::differ(&equipped.fabric);
     let routing = requirements.routing(switch_table, differ, &mut warnings)?;
+    switch::check_hash_seeds(switch_table, routing)?;
     let is_left = equipped.leaves_marking();
     let marking = if is_left { requirements.marking(switch_table)? } else { None };
     equipped.mark(switch_table, marking, properties.bdp_bytes)?;

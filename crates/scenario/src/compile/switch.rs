@@ -1,7 +1,7 @@
 //! `[switch]`: settings of all switches, and overrides for some.
 
 use serde_json::{Value as Json, json};
-use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Routing, Stamping};
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, HashSeeds, MarkAt, Routing, Stamping};
 use tidegate_core::{Extent, Marking, Span};
 
 use super::fabric::Topology;
@@ -131,6 +131,15 @@ static WHOLE: &[Key] = &[
          routing that the running protocols require.",
     ),
     key(
+        "hash_seeds",
+        Shape::Word(&["per-switch", "per-tier", "same"]),
+        Optional,
+        "Switches that select among equal paths by the same function. per-switch (default): every \
+         switch has its own. per-tier: switches at the same distance from hosts share one. same: \
+         all switches share one, so that switches of one path with equal numbers of ways make the \
+         same choice (polarisation). Not with symmetric-ecmp.",
+    ),
+    key(
         "override",
         Shape::Changes(&[MATCH, PER_SWITCH]),
         Optional,
@@ -225,7 +234,16 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
     let pfc = settings.iter().map(|settings| settings.pfc).collect();
     let Topology { hosts, switches, links, circuits } = topology;
     Ok(Equipped {
-        fabric: Fabric { hosts, switches, links, mtu, rate_changes: Vec::new(), circuits },
+        fabric: Fabric {
+            hosts,
+            switches,
+            links,
+            mtu,
+            port_rates: Vec::new(),
+            rate_changes: Vec::new(),
+            hash_seeds: hash_seeds(table),
+            circuits,
+        },
         markings,
         pfc,
     })
@@ -354,6 +372,23 @@ fn resolved(table: &Table, marking: Marking, bdp_bytes: f64) -> Result<Ecn, Erro
         return Err(table.error_found("ecn", found, format!("kmin of at most kmax{bdp}")));
     }
     Ok(ecn)
+}
+
+/// Returns the switches that hash alike.
+fn hash_seeds(table: &Table) -> HashSeeds {
+    let set = table.find::<Word>("hash_seeds");
+    let named = |seeds: &HashSeeds| set.is_some_and(|word| word.0 == seeds.name());
+    HashSeeds::ALL.into_iter().find(named).unwrap_or_default()
+}
+
+/// Refuses seeds for a routing that has none.
+pub(crate) fn check_hash_seeds(table: &Table, routing: Routing) -> Result<(), Error> {
+    if table.item("hash_seeds").is_some() && routing == Routing::SymmetricEcmp {
+        let expected = "no hash_seeds with symmetric-ecmp, whose choices do not depend on the \
+                        switch that makes them: remove hash_seeds, or set routing = \"ecmp\"";
+        return Err(table.error("hash_seeds", expected));
+    }
+    Ok(())
 }
 
 /// Returns the routing of switches without protocols: the setting, or else ECMP.

@@ -6,7 +6,7 @@ use tidegate_core::math::round;
 use tidegate_core::{Extent, TrimmingRule};
 
 use crate::error::Error;
-use crate::read::keys::{Key, Optional, Shape, key};
+use crate::read::keys::{Key, LINK_RATE, Optional, Shape, key};
 use crate::read::table::{Or, Table, Word};
 
 /// Keys of the table.
@@ -39,6 +39,13 @@ pub(crate) static KEYS: &[Key] = &[
         "Packet that is trimmed when the queue for data is full: the arriving one, or with equal \
          probability the arriving one or the last in the queue (random). Default: random.",
     ),
+    key(
+        "per",
+        LINK_RATE,
+        Optional,
+        "Port rate for which data and headers hold. At other ports, they are scaled in proportion \
+         to the rate. Default: the same at all ports.",
+    ),
 ];
 
 /// Resolves the trimming of all ports: the setting of the scenario, or else what the running
@@ -67,6 +74,15 @@ pub(crate) fn resolve(
             if trimming.data_bytes < full_packet {
                 let expected = format!("at least {full_packet}B, a full packet on the wire");
                 return Err(set.error("data", expected));
+            }
+            let ports = 0..2 * fabric.links.len() as u32;
+            let slowest = ports.map(|port| fabric.slowest(port)).min().unwrap_or_default();
+            if trimming.at_rate(trimming.data_bytes, slowest) < full_packet {
+                let expected = format!(
+                    "a rate at which ports of {slowest} queue a full packet of {full_packet}B on \
+                     the wire: a lower one, or a larger value of data"
+                );
+                return Err(set.error("per", expected));
             }
             if trimming.header_queue_bytes < trimming.trimmed_bytes.into() {
                 let expected = format!("at least {}B, a trimmed packet", trimming.trimmed_bytes);
@@ -110,12 +126,13 @@ fn read(table: &Table, unset: Trimming, bdp_bytes: f64) -> Trimming {
             Some(_) => TrimVictim::Random,
             None => unset.victim,
         },
+        per: table.find("per"),
     }
 }
 
 /// Trimming as a table of a scenario.
 pub(crate) fn json(trimming: Trimming) -> Json {
-    json!({
+    let mut json = json!({
         "data": format!("{}B", trimming.data_bytes),
         "headers": format!("{}B", trimming.header_queue_bytes),
         "trimmed": format!("{}B", trimming.trimmed_bytes),
@@ -123,12 +140,17 @@ pub(crate) fn json(trimming: Trimming) -> Json {
             TrimVictim::Random => "random",
             TrimVictim::Arriving => "arriving",
         },
-    })
+    });
+    if let Some(rate) = trimming.per {
+        json["per"] = json!(rate.to_string());
+    }
+    json
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_core::Rate;
 
     fn load(switch: &str) -> Result<Option<Trimming>, String> {
         let text = format!(
@@ -153,15 +175,17 @@ mod tests {
             header_queue_bytes: 200_000,
             trimmed_bytes: 64,
             victim: TrimVictim::Random,
+            per: None,
         };
         assert_eq!(load(keys), Ok(Some(expected)));
-        let keys =
-            "priorities = 3\ntrimming = { data = '9KB', headers = '5KB', victim = 'arriving' }";
+        let keys = "priorities = 3\ntrimming = { data = '9KB', headers = '5KB', victim = \
+                    'arriving', per = '40Gbps' }";
         let expected = Trimming {
             data_bytes: 9_000,
             header_queue_bytes: 5_000,
             trimmed_bytes: 84,
             victim: TrimVictim::Arriving,
+            per: Some(Rate::gbps(40)),
         };
         assert_eq!(load(keys), Ok(Some(expected)));
     }
@@ -173,6 +197,12 @@ mod tests {
                 "data = '4KB'",
                 "x.toml:6: switch.trimming.data: found '4KB', expected at least 4176B, a full \
                  packet on the wire",
+            ),
+            (
+                "data = '9KB', per = '400Gbps'",
+                "x.toml:6: switch.trimming.per: found '400Gbps', expected a rate at which ports \
+                 of 100Gbps queue a full packet of 4176B on the wire: a lower one, or a larger \
+                 value of data",
             ),
             (
                 "headers = '83B'",

@@ -211,8 +211,8 @@ pub fn import(format: Format, inputs: &[Input], base: Option<&Input>) -> Result<
 /// simulator. `origin` is the name of the scenario in messages.
 ///
 /// # Errors
-/// If the format cannot express the plan: circuits, dependent messages, or unlimited flows in a
-/// format that has none.
+/// If the format cannot express the plan: circuits, links with several rates, dependent messages,
+/// or unlimited flows in a format that has none.
 pub fn export(
     format: Format,
     plan: &Plan,
@@ -224,6 +224,12 @@ pub fn export(
         return wrong(
             "a fabric with circuits".into(),
             "a fabric without circuits: export does not support them",
+        );
+    }
+    if !plan.fabric.port_rates.is_empty() || !plan.fabric.rate_changes.is_empty() {
+        return wrong(
+            "links whose rate depends on the direction or the time (faults.degraded)".into(),
+            "links with one rate: export does not support others",
         );
     }
     for block in &plan.workload.traffic {

@@ -6,9 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::fabric::{Fabric, Node, RateChange};
 use tidegate_core::faults::{Failing, Faults, Outage};
-use tidegate_core::{Domain, Rng, Span, Time};
+use tidegate_core::{Domain, Rate, Rng, Span, Time};
 
 /// Fate of a packet that reaches the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,18 @@ pub(crate) struct Injector {
     hosts_down: Vec<u32>,
     /// Starts and ends of PFC storms of hosts, the next one last.
     storms: Vec<(Time, u32, bool)>,
+    /// Rate changes, the next one last.
+    rates: Vec<(Time, NewRate)>,
+}
+
+/// Rate of a port from now on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewRate {
+    /// Global ID of the port.
+    pub(crate) port: u32,
+    pub(crate) rate: Rate,
+    /// Index of the ECN configuration at this rate, if the port marks.
+    pub(crate) marking: Option<u16>,
 }
 
 /// A delayed packet: at the end of a link, or between NIC and transport.
@@ -72,8 +84,15 @@ pub(crate) struct Changed {
 }
 
 impl Injector {
-    /// For a partition with these ports.
-    pub(crate) fn new(faults: &Faults, fabric: &Fabric, ports: &[u32], seed: u64) -> Injector {
+    /// For a partition with these ports. `marking_from` returns the ECN configuration of the port
+    /// from a rate change on, by the index of the change.
+    pub(crate) fn new(
+        faults: &Faults,
+        fabric: &Fabric,
+        marking_from: impl Fn(usize) -> Option<u16>,
+        ports: &[u32],
+        seed: u64,
+    ) -> Injector {
         let stream = |entity: usize| Rng::stream(seed, Domain::Faults, entity as u64);
         let links = fabric.links.len();
         let fails = !faults.outages.is_empty() || faults.flaps.is_some();
@@ -92,6 +111,7 @@ impl Injector {
             links_down: vec![0; if fails { links } else { 0 }],
             hosts_down: vec![0; if fails { fabric.hosts.len() } else { 0 }],
             storms: storms(faults),
+            rates: rates(fabric, marking_from),
         };
         for outage in &faults.outages {
             let (link, host) = match outage.of {
@@ -155,7 +175,11 @@ impl Injector {
     pub(crate) fn next_at(&self) -> Time {
         let change = self.changes.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let storm = self.storms.last().map_or(Time::NEVER, |&(at, ..)| at);
-        change.min(storm).min(self.late.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
+        let rate = self.rates.last().map_or(Time::NEVER, |&(at, ..)| at);
+        change
+            .min(storm)
+            .min(rate)
+            .min(self.late.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
     /// Releases a delayed packet that is due.
@@ -195,6 +219,11 @@ impl Injector {
         Some((host, on))
     }
 
+    /// A rate change that is due.
+    pub(crate) fn new_rate(&mut self, now: Time) -> Option<NewRate> {
+        self.rates.pop_if(|&mut (at, _)| at <= now).map(|(_, new)| new)
+    }
+
     pub(crate) fn is_down(&self, link: u32) -> bool {
         self.links_down[link as usize] > 0
     }
@@ -211,6 +240,15 @@ fn storms(faults: &Faults) -> Vec<(Time, u32, bool)> {
     all.sort_unstable();
     all.reverse();
     all
+}
+
+/// Rate changes, the last first.
+fn rates(fabric: &Fabric, marking_from: impl Fn(usize) -> Option<u16>) -> Vec<(Time, NewRate)> {
+    let changes = fabric.rate_changes.iter().enumerate();
+    let new = |(number, &RateChange { port, at, rate }): (usize, &RateChange)| {
+        (at, NewRate { port, rate, marking: marking_from(number) })
+    };
+    changes.map(new).rev().collect()
 }
 
 fn link_of(fabric: &Fabric, host: u32) -> u32 {

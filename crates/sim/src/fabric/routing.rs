@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_core::fabric::{Fabric, Node, Routing as Choice};
+use tidegate_core::fabric::{Fabric, HashSeeds, Node, Routing as Choice};
 use tidegate_core::routes::Routes;
 use tidegate_core::workload::Flow;
 use tidegate_core::{Domain, HEADER_BYTES, PacketSizes, Path, PathOracle, Rate, Rng, Span};
 
 pub(crate) use tidegate_core::routes::NO_PORT;
 
-use crate::fabric::symmetric::{Symmetric, mixed};
+use crate::fabric::symmetric::{Symmetric, Tiers, mixed};
 use crate::setup::Setup;
 
 /// Links of one tier of a sprayed message. Each packet crosses one of them.
@@ -47,9 +47,9 @@ impl Routing {
     pub(crate) fn new(setup: &Setup, routes: Arc<Routes>) -> Routing {
         let mut rng = Rng::stream(setup.seed, Domain::Routing, 0);
         let is_symmetric = setup.routing == Choice::SymmetricEcmp;
-        let salted = if is_symmetric { 0 } else { setup.fabric.switches.len() };
+        let salts = if is_symmetric { Vec::new() } else { salts(&setup.fabric, &mut rng) };
         Routing {
-            salts: (0..salted).map(|_| rng.bits() as u32).collect(),
+            salts,
             symmetric: is_symmetric.then(|| Symmetric::new(&setup.fabric, rng.bits() as u32)),
             layers: BTreeMap::new(),
             ways: BTreeMap::new(),
@@ -165,6 +165,17 @@ impl Routing {
             }
         }
         message.over_path(ports.iter().map(link))
+    }
+}
+
+/// Hash salts by switch.
+fn salts(fabric: &Fabric, rng: &mut Rng) -> Vec<u32> {
+    let each: Vec<u32> = fabric.switches.iter().map(|_| rng.bits() as u32).collect();
+    let of = |tier: u32| each[tier as usize];
+    match fabric.hash_seeds {
+        HashSeeds::PerSwitch => each,
+        HashSeeds::PerTier => Tiers::of(fabric).tier.into_iter().map(of).collect(),
+        HashSeeds::Same => each.iter().map(|_| of(0)).collect(),
     }
 }
 

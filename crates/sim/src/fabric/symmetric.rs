@@ -118,14 +118,14 @@ fn colours(fabric: &Fabric) -> Vec<u32> {
 }
 
 /// Distances of switches from the nearest hosts.
-struct Tiers {
-    tier: Vec<u32>,
+pub(super) struct Tiers {
+    pub(super) tier: Vec<u32>,
     /// Neighbours of each switch, sorted and without duplicates.
     next: Vec<Vec<usize>>,
 }
 
 impl Tiers {
-    fn of(fabric: &Fabric) -> Tiers {
+    pub(super) fn of(fabric: &Fabric) -> Tiers {
         let number = fabric.switches.len();
         let (mut tier, mut next) = (vec![u32::MAX; number], vec![Vec::new(); number]);
         let mut queue = VecDeque::new();
@@ -202,7 +202,9 @@ mod tests {
                 .chain(hosts)
                 .collect(),
             mtu: 1000,
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
         }
     }

@@ -83,7 +83,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let clock = Clock::new(events, ports.len() as u32, hosts.len() as u32);
         let mut packets = Packets::new(ground.keeps_records);
         let blank = packets.alloc();
-        let rates = all.iter().map(|&port| fabric.links[port as usize / 2].rate).collect();
+        let rates = all.iter().map(|&port| fabric.rate(port)).collect();
         let measures = Measures::new(setup.clone(), ports.len());
         let mut links = Links::new(clock, packets, ports, port_names, rates, probe);
         for port in boundary.crossing_ports() {
@@ -98,7 +98,13 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             uplinks: Uplinks::new(hosts, host_names, &own_hosts, sprays, blank, setup.clone()),
             pausing,
             effects,
-            injector: Injector::new(&setup.faults, fabric, &all, seed),
+            injector: Injector::new(
+                &setup.faults,
+                fabric,
+                |change| markings.way_from(change),
+                &all,
+                seed,
+            ),
             generator: Generator::new(setup, partitioning, number),
             flows: Flows::new(fabric.hosts.len(), Window::of(setup), fabric.mtu),
             boundary,
@@ -201,7 +207,8 @@ impl Lookup<'_> {
                 | set(is_limited, flag::LIMITED)
                 | set(setup.histograms, flag::HISTOGRAMS);
         }
-        let mut port = Port::new(link.rate, link.delay + latency, code(from), code(to), flags);
+        let mut port =
+            Port::new(fabric.rate(name), link.delay + latency, code(from), code(to), flags);
         if let Some(way) = markings.way(name) {
             let ecn = &markings.ways()[way as usize];
             port.marking = way;
@@ -222,11 +229,8 @@ impl Lookup<'_> {
             };
             let pauses = |to: u32| self.fabric.switches[to as usize].pausing.is_some();
             let pauses = matches!(to, Node::Switch(to) if pauses(to));
-            let changes = self.fabric.rate_changes.iter().filter(|change| change.port == name);
-            let changes = changes.map(|change| (change.at, change.rate)).collect();
-            let rate = self.fabric.links[name as usize / 2].rate;
             let switch = &self.fabric.switches[switch as usize];
-            Scheduler::new(switch, rate, pauses, changes).map(Box::new)
+            Scheduler::new(switch, self.fabric.rate(name), pauses).map(Box::new)
         };
         let mut all: Vec<Option<Box<Scheduler>>> = own.iter().map(scheduler).collect();
         if all.iter().all(Option::is_none) {

@@ -47,6 +47,8 @@ struct Baseline {
     waited: u128,
     /// Time spent sending. Only for ports with a scheduler.
     sent: Span,
+    /// Wire bytes that were sent before the last rate change, and the time that they took.
+    earlier: (u64, Span),
     /// Number of pauses, and their total duration.
     paused: (u64, Span),
 }
@@ -66,6 +68,14 @@ impl Measures {
     /// A failing link has cut the transmission in progress short by `unsent`.
     pub(super) fn cut_short(&mut self, index: u32, unsent: Span) {
         self.baselines[index as usize].unsent += unsent;
+    }
+
+    /// A port is about to change its rate: accounts for what it has sent at the present one.
+    pub(super) fn before_rate_change<P, N>(&mut self, links: &Links<P, N>, index: u32) {
+        let port = &links.ports[index as usize];
+        let Baseline { tx_bytes, earlier, .. } = &mut self.baselines[index as usize];
+        let bytes = port.tx_bytes - *tx_bytes - earlier.0;
+        *earlier = (earlier.0 + bytes, earlier.1 + port.serialise_all(bytes));
     }
 
     /// Ends warm-up at a port, and discards its measurements so far. Packets that are queued now
@@ -90,6 +100,7 @@ impl Measures {
             byte_ps,
             waited,
             sent: switching.sent(index).unwrap_or(Span::ZERO),
+            earlier: (0, Span::ZERO),
             paused,
         };
     }
@@ -158,7 +169,7 @@ impl Measures {
         // now.
         let sending = match switching.sent(index) {
             Some(sent) => sent.beyond(before.sent),
-            None => port.serialise_all(wire_bytes),
+            None => before.earlier.1 + port.serialise_all(wire_bytes - before.earlier.0),
         };
         let busy = sending + before.busy;
         let unsent = before.unsent + port.busy_beyond(end);

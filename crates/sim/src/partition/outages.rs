@@ -1,13 +1,14 @@
-//! Outages of links and hosts, and PFC storms.
+//! Outages of links and hosts, rate changes, and PFC storms.
 
 use super::Partition;
 use super::uplinks::host_of;
-use crate::fabric::faults::Changed;
+use crate::fabric::faults::{Changed, NewRate};
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
 
 impl<P: Probe, N: Naming> Partition<P, N> {
-    /// Releases held packets, starts and ends PFC storms, and takes links and hosts down and up.
+    /// Releases held packets, starts and ends PFC storms, changes rates, and takes links and hosts
+    /// down and up.
     pub(super) fn on_faults(&mut self) {
         let now = self.links.now();
         self.release_held();
@@ -15,6 +16,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             if let Some(host) = self.uplinks.find(host) {
                 self.storm(host, on);
             }
+        }
+        while let Some(new) = self.injector.new_rate(now) {
+            self.set_rate(new);
         }
         let mut rerouted = false;
         while let Some(Changed { down, link, host }) = self.injector.change(now) {
@@ -34,6 +38,21 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.switching.routing_mut().reroute(|link| !injector.is_down(link));
         }
         self.schedule_faults();
+    }
+
+    /// Sets the rate of the transmissions of a port that start from now on.
+    fn set_rate(&mut self, NewRate { port, rate, marking }: NewRate) {
+        let Some(index) = self.links.find(port) else { return };
+        self.commit(index);
+        let Partition { links, switching, measures, .. } = self;
+        measures.before_rate_change(links, index);
+        links.set_rate(index, rate);
+        if let Some(marking) = marking {
+            links.ports[index as usize].marking = marking;
+        }
+        if let Some(scheduler) = switching.scheduler_mut(index) {
+            scheduler.set_rate(rate);
+        }
     }
 
     /// Takes a link down or brings it back.

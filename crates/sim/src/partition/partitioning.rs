@@ -254,7 +254,9 @@ mod tests {
             hosts: (0..racks * hosts).map(|h| format!("h{h}")).collect(),
             switches: (0..racks + spines).map(switch).collect(),
             links,
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
             mtu: 1436,
         }

@@ -13,7 +13,7 @@ pub(crate) struct Credits {
     /// [`Time::NEVER`] if the queue is empty.
     ready: Time,
     bytes: u32,
-    most_bytes: u32,
+    queue: CreditQueue,
     bucket: TokenBucket,
 }
 
@@ -23,9 +23,14 @@ impl Credits {
             fifo: Fifo::EMPTY,
             ready: Time::NEVER,
             bytes: 0,
-            most_bytes: queue.bytes,
+            queue: *queue,
             bucket: TokenBucket::new(queue.rate(link), queue.burst_bytes),
         }
+    }
+
+    /// Sets the rate of the link from now on. The head keeps its time.
+    pub(crate) fn set_rate(&mut self, link: Rate) {
+        self.bucket = self.bucket.at_rate(self.queue.rate(link), self.queue.burst_bytes);
     }
 
     #[inline]
@@ -41,7 +46,7 @@ impl Credits {
     /// Returns whether the queue has no room for this credit.
     #[inline]
     pub(crate) fn refuses(&self, frame: &Frame) -> bool {
-        self.bytes.saturating_add(frame.wire_bytes as u32) > self.most_bytes
+        self.bytes.saturating_add(frame.wire_bytes as u32) > self.queue.bytes
     }
 
     pub(crate) fn push(&mut self, packet: u32, frames: &mut [Frame]) {

@@ -2,7 +2,7 @@
 //! ignored silently.
 
 use tidegate_core::fabric::{
-    Buffer, CreditQueue, Discipline, Fabric, Node, Pausing, Queues, ServiceOrder, Switch,
+    Buffer, CreditQueue, Discipline, Fabric, Node, Pausing, PortEnds, Queues, ServiceOrder, Switch,
 };
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::{MIN_WIRE_BYTES, Rate};
@@ -14,7 +14,8 @@ use crate::setup::Setup;
 /// queues; if a shaped queue cannot send a byte; if destinations do not match the fabric's hosts;
 /// if PFC could never pause, has too small a buffer, or is combined with queues by destination,
 /// which it cannot distinguish; if credit queues let nothing through or are combined with PFC; or
-/// if rate changes concern ports of hosts or are not in order of time.
+/// if rate changes are not in order of time; or if a port has no rate, or the directions of a
+/// host's link have different rates.
 pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
     for switch in &fabric.switches {
         if let Some(discipline) = &switch.discipline {
@@ -38,14 +39,36 @@ pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
     if !fabric.rate_changes.is_sorted_by_key(|change| change.at) {
         return Err("rate changes are not in order of time: sort them".to_owned());
     }
-    let is_switch = |port: u32| {
-        port < 2 * fabric.links.len() as u32
-            && matches!(fabric.port_ends(port).from, Node::Switch(_))
-    };
-    match fabric.rate_changes.iter().find(|change| !is_switch(change.port)) {
-        Some(change) => Err(format!(
-            "rate change of port {}: only ports of switches can change their rate",
-            change.port
+    check_rates(fabric)
+}
+
+/// # Errors
+/// If a port has no rate at some time, or if the two directions of a host's link differ: base RTTs
+/// assume that they are equal.
+fn check_rates(fabric: &Fabric) -> Result<(), String> {
+    if !fabric.port_rates.is_sorted_by(|a, b| a.port < b.port) {
+        return Err("rates of ports are not in ascending order of ports: sort them".to_owned());
+    }
+    let ports = 2 * fabric.links.len() as u32;
+    let changes = fabric.rate_changes.iter().map(|change| (change.port, change.rate));
+    let rates = fabric.port_rates.iter().map(|own| (own.port, own.rate));
+    for (port, rate) in rates.chain(changes) {
+        if port >= ports || rate == Rate::default() {
+            return Err(format!(
+                "port {port} with rate {rate}: a rate above zero, and a port below {ports} are \
+                 needed"
+            ));
+        }
+    }
+    let is_switch = |node| matches!(node, Node::Switch(_));
+    let own = fabric.port_rates.iter().map(|own| own.port).find(|&port| {
+        let PortEnds { from, to } = fabric.port_ends(port);
+        !is_switch(from) || !is_switch(to)
+    });
+    match own {
+        Some(port) => Err(format!(
+            "port {port} has a rate of its own: only links between switches can have different \
+             rates in their two directions"
         )),
         None => Ok(()),
     }

@@ -293,7 +293,9 @@ mod tests {
             hosts: vec!["h0".into(), "h1".into(), "h2".into()],
             switches: vec![switch],
             links: (0..3).map(link).collect(),
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
             mtu: 1000,
         };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_core::Rate;
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, PortEnds};
 
 /// A port that does not mark.
@@ -13,6 +14,8 @@ pub(crate) struct Markings {
     ways: Vec<Ecn>,
     /// Configuration by port.
     of_port: Vec<u16>,
+    /// Configuration of the port from each rate change on.
+    of_change: Vec<u16>,
 }
 
 impl Markings {
@@ -20,33 +23,37 @@ impl Markings {
     /// If there are more configurations than a port can refer to.
     pub(crate) fn of(fabric: &Fabric) -> Result<Markings, String> {
         let mut known = BTreeMap::new();
-        let mut markings = Markings { ways: Vec::new(), of_port: Vec::new() };
-        for port in 0..2 * fabric.links.len() as u32 {
-            let Some(ecn) = marking(fabric, port) else {
-                markings.of_port.push(NONE);
-                continue;
-            };
+        let mut ways = Vec::new();
+        let mut way = |port: u32, rate: Rate| {
+            let Some(ecn) = marking(fabric, port, rate) else { return Ok(NONE) };
             let numbers = [ecn.min_bytes, ecn.max_bytes, ecn.max_probability].map(f64::to_bits);
             let way = *known.entry((numbers, ecn.at == MarkAt::Enqueue)).or_insert_with(|| {
-                markings.ways.push(ecn);
-                markings.ways.len() - 1
+                ways.push(ecn);
+                ways.len() - 1
             });
-            match u16::try_from(way) {
-                Ok(way) if way != NONE => markings.of_port.push(way),
-                _ => {
-                    return Err(format!(
-                        "ports have more than {NONE} different ECN configurations: use fewer \
-                         thresholds or link rates"
-                    ));
-                }
-            }
-        }
-        Ok(markings)
+            u16::try_from(way).ok().filter(|&way| way != NONE).ok_or_else(|| {
+                format!(
+                    "ports have more than {NONE} different ECN configurations: use fewer \
+                     thresholds or link rates"
+                )
+            })
+        };
+        let ports = 0..2 * fabric.links.len() as u32;
+        let of_port = ports.map(|port| way(port, fabric.rate(port))).collect::<Result<_, _>>()?;
+        let changes = fabric.rate_changes.iter();
+        let of_change =
+            changes.map(|change| way(change.port, change.rate)).collect::<Result<_, _>>()?;
+        Ok(Markings { ways, of_port, of_change })
     }
 
     /// All configurations.
     pub(crate) fn ways(&self) -> &[Ecn] {
         &self.ways
+    }
+
+    /// Index of the configuration of a port from a rate change on, by the index of the change.
+    pub(crate) fn way_from(&self, change: usize) -> Option<u16> {
+        Some(self.of_change[change]).filter(|&way| way != NONE)
     }
 
     /// Index of a port's configuration.
@@ -55,10 +62,10 @@ impl Markings {
     }
 }
 
-/// ECN configuration of a port.
-fn marking(fabric: &Fabric, port: u32) -> Option<Ecn> {
+/// ECN configuration of a port at a rate.
+fn marking(fabric: &Fabric, port: u32, rate: Rate) -> Option<Ecn> {
     let PortEnds { from: Node::Switch(from), to } = fabric.port_ends(port) else { return None };
     let ecn = fabric.switches[from as usize].ecn?;
     let marks = !ecn.core_only || matches!(to, Node::Switch(_));
-    marks.then(|| ecn.at_rate(fabric.links[port as usize / 2].rate))
+    marks.then(|| ecn.at_rate(rate))
 }

@@ -8,7 +8,6 @@
 //! that have arrived by then, so these ports are committed lazily, too. A port needs an event of
 //! its own only if it is idle and may not send yet what it holds.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidegate_core::fabric::{Queues, ServiceOrder, Switch};
@@ -30,11 +29,8 @@ pub(crate) struct Scheduler {
     weighted: bool,
     /// Deficit round robin: current queue, and whether it has received its quantum for this round.
     round: (usize, bool),
-    /// Rate changes to come, in order.
-    changes: VecDeque<(Time, Rate)>,
     /// Rate of the port. At rate zero nothing starts.
-    rate: Rate,
-    /// Pace at the last rate that was not zero.
+    /// Pace at the present rate.
     pace: Pace,
     /// Strict priorities at a constant rate, possibly with pauses and credits.
     is_strict: bool,
@@ -74,15 +70,10 @@ struct Shaper {
 
 impl Scheduler {
     /// The scheduler of a port of `switch`; `None` if the port is plain. `pauses` is set if the
-    /// other end of the link may pause the port. `changes` are its rate changes, in order of time.
-    pub(crate) fn new(
-        switch: &Switch,
-        rate: Rate,
-        pauses: bool,
-        changes: VecDeque<(Time, Rate)>,
-    ) -> Option<Scheduler> {
+    /// other end of the link may pause the port.
+    pub(crate) fn new(switch: &Switch, rate: Rate, pauses: bool) -> Option<Scheduler> {
         let discipline = switch.discipline.as_ref();
-        let is_strict = discipline.is_none() && changes.is_empty();
+        let is_strict = discipline.is_none();
         let is_plain = is_strict && switch.pausing.is_none() && switch.credit_queue.is_none();
         if is_plain && !pauses {
             return None;
@@ -114,9 +105,7 @@ impl Scheduler {
             of_destination,
             weighted: !quanta.is_empty(),
             round: (0, false),
-            changes,
-            rate,
-            pace: if rate == Rate::default() { Pace::default() } else { rate.pace() },
+            pace: rate.pace(),
             is_strict,
             occupied: 0,
             packets: 0,
@@ -243,30 +232,13 @@ impl Scheduler {
         for queue in self.queues.iter().filter(|queue| !queue.fifo.is_empty()) {
             start = start.min(earliest(queue.fifo.head(), queue.opens(frames)));
         }
-        self.when_rate_is_positive(start)
+        start
     }
 
-    /// The earliest time from `start` on at which the port's rate is not zero.
-    fn when_rate_is_positive(&self, mut start: Time) -> Time {
-        let mut rate = self.rate;
-        for &(at, next) in &self.changes {
-            if at > start && rate != Rate::default() {
-                return start;
-            }
-            (start, rate) = (start.max(at), next);
-        }
-        if rate == Rate::default() { Time::NEVER } else { start }
-    }
-
-    /// Applies the rate changes up to `start`, and returns the rate.
-    pub(crate) fn rate_at(&mut self, start: Time) -> Rate {
-        while let Some((_, rate)) = self.changes.pop_front_if(|&mut (at, _)| at <= start) {
-            self.rate = rate;
-            if rate != Rate::default() {
-                self.pace = rate.pace();
-            }
-        }
-        self.rate
+    /// Sets the rate of the transmissions that start from now on.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        self.pace = rate.pace();
+        self.credits.iter_mut().for_each(|credits| credits.set_rate(rate));
     }
 
     /// Takes the packet whose transmission starts at `start`, which must be the time that
@@ -455,7 +427,7 @@ mod tests {
             credit_queue: None,
             trimming: None,
         };
-        Scheduler::new(&switch, Rate::gbps(1), false, VecDeque::new()).unwrap()
+        Scheduler::new(&switch, Rate::gbps(1), false).unwrap()
     }
 
     #[test]

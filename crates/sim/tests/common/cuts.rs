@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::collective::{Collective, Op, expert_loads};
-use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime, TrimVictim, Trimming};
+use tidegate_core::fabric::{
+    Buffer, Fabric, Link, Node, RateChange, Routing, StackTime, TrimVictim, Trimming,
+};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
@@ -101,19 +103,36 @@ pub fn trimming() -> Cuts {
     let cut = |(name, protocol, victim)| {
         let mut setup = busy(stack(protocol), 3);
         let data_bytes = 8 * (setup.fabric.mtu + 80);
-        let trimming =
-            Trimming { data_bytes, header_queue_bytes: data_bytes, trimmed_bytes: 84, victim };
+        let trimming = Trimming {
+            data_bytes,
+            header_queue_bytes: data_bytes,
+            trimmed_bytes: 84,
+            victim,
+            per: None,
+        };
         setup.fabric.switches.iter_mut().for_each(|switch| switch.trimming = Some(trimming));
         (name, setup)
     };
-    [
+    let mut cuts: Cuts = [
         ("arriving", "nscc", TrimVictim::Arriving),
         ("random", "nscc", TrimVictim::Random),
         ("pulls", "rccc", TrimVictim::Random),
         ("a pull for each arrival", "ndp", TrimVictim::Random),
     ]
     .map(cut)
-    .into()
+    .into();
+    let (_, mut setup) = cut(("", "nscc", TrimVictim::Random));
+    let (hosts, links) = (setup.fabric.hosts.len() as u32, setup.fabric.links.len() as u32);
+    for switch in &mut setup.fabric.switches {
+        switch.trimming.as_mut().unwrap().per = Some(Rate::gbps(100));
+    }
+    let change = |link: u32| {
+        let at = Time::us(20) + Span::ns(130 * u64::from(link));
+        RateChange { port: 2 * link + link % 2, at, rate: Rate::gbps(25) }
+    };
+    setup.fabric.rate_changes = (hosts..links).map(change).collect();
+    cuts.push(("queues that follow a rate", setup));
+    cuts
 }
 
 /// Packets that are lost, corrupted, delayed and duplicated; then links and hosts that fail and
@@ -176,7 +195,9 @@ fn three_tiers() -> Fabric {
         switches: names.iter().map(|name| switch(name)).collect(),
         links,
         mtu: 1000,
+        port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     }
 }

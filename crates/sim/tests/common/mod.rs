@@ -51,7 +51,9 @@ pub fn star(hosts: u32, rate: Rate, delay: Span, mtu: u32) -> Fabric {
         switches: vec![switch("s0")],
         links: (0..hosts).map(|h| link(Node::Host(h), Node::Switch(0), rate, delay)).collect(),
         mtu,
+        port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     }
 }
@@ -71,7 +73,9 @@ pub fn leaf_spine(
         switches: (0..racks).map(|r| switch(&format!("tor{r}"))).collect(),
         links: Vec::new(),
         mtu,
+        port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
     };
     fabric.switches.extend((0..spines).map(|s| switch(&format!("spine{s}"))));
@@ -144,7 +148,9 @@ pub fn ring(switches: u32) -> Setup {
         hosts: (0..hosts).map(|h| format!("h{h}")).collect(),
         switches: (0..switches).map(|s| switch(&format!("s{s}"))).collect(),
         links: (0..hosts).map(to_host).chain((0..switches).map(around)).collect(),
+        port_rates: Vec::new(),
         rate_changes: Vec::new(),
+        hash_seeds: Default::default(),
         circuits: None,
         mtu: 1000,
     };

@@ -46,7 +46,9 @@ impl Racks {
             switches,
             links,
             mtu: 1000,
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: Some(Circuits {
                 first_link,
                 day: self.day,

@@ -191,7 +191,6 @@ impl Switching {
                 }
                 return self.wake(links, pausing, index, start);
             }
-            links.set_rate(index, scheduler.rate_at(start));
             let (port, frames) = (&mut links.ports[index as usize], &links.packets.frames);
             if port.flags & flag::HISTOGRAMS != 0 {
                 self.histograms[index as usize].level(start, port.queue_bytes);

@@ -20,7 +20,7 @@ const LAST_HOP_HEADERS: u8 = 1;
 impl Switching {
     /// Returns whether the queue of this priority takes `wire` more bytes, if the switch trims.
     #[inline(always)]
-    pub(super) fn queue_admits<P, N>(
+    pub(super) fn queue_admits<P: Probe, N: Naming>(
         &self,
         links: &Links<P, N>,
         switch: u32,
@@ -34,7 +34,7 @@ impl Switching {
     }
 
     /// Returns whether the queue for packets of this priority has `wire` free bytes.
-    fn has_room<P, N>(
+    fn has_room<P: Probe, N: Naming>(
         &self,
         links: &Links<P, N>,
         index: u32,
@@ -44,6 +44,7 @@ impl Switching {
         let port = &links.ports[index as usize];
         let is_data = priority == self.data_priority;
         let capacity = if is_data { trimming.data_bytes } else { trimming.header_queue_bytes };
+        let capacity = trimming.at_rate(capacity, links.rate(index));
         let fits = |queued: u32| queued.saturating_add(wire) <= capacity;
         fits(port.queue_bytes) || {
             let data = port.bytes_of(self.data_priority, &links.packets.frames);
