@@ -3,7 +3,7 @@
 
 use crate::common::{GRAPH, RACKS, beside, document, patched};
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::collective::{Collective, Op};
+use tidegate_core::collective::{Collective, Op, Stragglers};
 use tidegate_core::fabric::{
     Buffer, Ecn, Headroom, Link, MarkAt, Node, Pausing, Routing, Stamping,
 };
@@ -518,6 +518,7 @@ fn collectives_are_compiled() {
         chunks: 3,
         iterations: 7,
         compute: Span::us(20),
+        stragglers: Stragglers::default(),
     };
     assert_eq!(of(0), ring);
     assert_eq!(plan.workload.traffic[0].start, Time::us(5));

@@ -13,6 +13,7 @@ mod faults;
 mod fluid;
 mod homa;
 mod ideal;
+mod jobs;
 mod lone_flow;
 mod loops;
 mod lossless;

@@ -1,7 +1,7 @@
 //! `[[traffic]]` of the kind `collective`: messages that depend on each other.
 
 use tidegate_core::collective::{
-    Collective, MOST_ITERATIONS, MOST_JOBS, MOST_MESSAGES, OPS, Op, expert_loads,
+    Collective, MOST_ITERATIONS, MOST_JOBS, MOST_MESSAGES, OPS, Op, Stragglers, expert_loads,
 };
 use tidegate_core::workload::{Pattern, Traffic};
 
@@ -105,6 +105,7 @@ pub(crate) fn pattern(table: &Table, context: &Context<'_>) -> Result<Pattern, E
         chunks: chunks as u32,
         iterations: table.get::<u64>("iterations") as u32,
         compute: table.get("compute"),
+        stragglers: Stragglers::default(),
     }))
 }
 
