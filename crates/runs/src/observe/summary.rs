@@ -280,8 +280,8 @@ fn awaited(end: &End<'_>) -> Option<String> {
     (awaited > 0).then(|| {
         let messages = if awaited == 1 { "message" } else { "messages" };
         format!(
-            "until = \"done\": {awaited} {messages} of collectives, jobs, chains and listed flows were \
-             unfinished at the end: increase `duration`, which is {}",
+            "until = \"done\": {awaited} {messages} of collectives, jobs, chains and listed flows \
+             were unfinished at the end: increase `duration`, which is {}",
             plan.duration
         )
     })
