@@ -216,7 +216,7 @@ class Times:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A collective."""
+    """A collective or a job."""
 
     label: str
     op: str
@@ -231,6 +231,8 @@ class Job:
     algbw_gbps: float | None
     busbw_gbps: float | None
     iterations_us: tuple[float | None, ...] = ()
+    communication: float | None = None
+    iterations_communication: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -302,13 +302,14 @@ fn flow_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> Stri
     metric_table(heads, groups, view, &columns)
 }
 
-/// Collectives; `heads` are the titles of the leading columns.
+/// Collectives and jobs; `heads` are the titles of the leading columns.
 fn job_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let columns = [
         ("iterations", "job_iterations"),
         ("completion", "job_completion_us"),
         ("iteration|mean", "job_iteration_mean_us"),
         ("iteration|p99", "job_iteration_p99_us"),
+        ("communication", "job_communication"),
         ("algbw", "job_algbw_gbps"),
         ("busbw", "job_busbw_gbps"),
     ];

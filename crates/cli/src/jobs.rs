@@ -1,16 +1,26 @@
-//! The table of collectives.
+//! The table of collectives and jobs.
 
 use tidegate_workbench::results::JobSummary;
 
-use crate::format::{bytes, label, micros, number, protocol, tail};
+use crate::format::{bytes, label, micros, number, percent, protocol, tail};
 use crate::grid::{drawn, new};
 
 /// Title of the table.
 pub(crate) const TITLE: &str = "Collectives (time of an iteration; algbw and busbw in Gbps)";
+/// Title of the table if it has jobs.
+pub(crate) const WITH_JOBS: &str = "Collectives and jobs (time of an iteration; communication: \
+                                    share of the ranks' time without computing; algbw and busbw \
+                                    in Gbps)";
 
-/// Formats one row per collective, with the compared protocol.
+/// Whether one of the rows is a job whose operations come from a file.
+pub(crate) fn has_jobs(rows: &[(&str, &JobSummary)]) -> bool {
+    rows.iter().any(|(_, job)| job.op == "job")
+}
+
+/// Formats one row per collective or job, with the compared protocol.
 pub(crate) fn job_table(rows: &[(&str, &JobSummary)]) -> String {
-    let titles = &[
+    let has_jobs = has_jobs(rows);
+    let mut titles = vec![
         "label",
         "op",
         "protocol",
@@ -26,14 +36,19 @@ pub(crate) fn job_table(rows: &[(&str, &JobSummary)]) -> String {
         "algbw",
         "busbw",
     ];
-    let mut table = new(titles, 3);
+    // Before the bandwidths, which jobs do not have.
+    let place = titles.len() - 2;
+    if has_jobs {
+        titles.insert(place, "communication");
+    }
+    let mut table = new(&titles, 3);
     for (run, job) in rows {
         let iterations = match job.finished {
             finished if finished == job.iterations => finished.to_string(),
             finished => format!("{finished} of {}", job.iterations),
         };
         let times = &job.iteration_us;
-        table.add_row([
+        let mut cells = vec![
             label(&job.label),
             job.op.clone(),
             protocol(run, &job.protocol),
@@ -48,7 +63,11 @@ pub(crate) fn job_table(rows: &[(&str, &JobSummary)]) -> String {
             micros(times.max),
             number(job.algbw_gbps),
             number(job.busbw_gbps),
-        ]);
+        ];
+        if has_jobs {
+            cells.insert(place, percent(job.communication));
+        }
+        table.add_row(cells);
     }
     drawn(&table)
 }

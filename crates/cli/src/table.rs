@@ -121,12 +121,13 @@ pub(crate) fn titled(text: &str, summary: &Summary) -> String {
     }
 }
 
-/// The table of collectives, each with the run's protocol; empty if there are none.
+/// The table of collectives and jobs, each with the run's protocol; empty if there are none.
 fn collectives(rows: &[(&str, &JobSummary)], summary: &Summary) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    titled(jobs::TITLE, summary) + &jobs::job_table(rows)
+    let title = if jobs::has_jobs(rows) { jobs::WITH_JOBS } else { jobs::TITLE };
+    titled(title, summary) + &jobs::job_table(rows)
 }
 
 /// The protocol of a run, and one of its groups.

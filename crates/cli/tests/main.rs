@@ -17,6 +17,7 @@ mod failures;
 #[cfg(unix)]
 mod first_use;
 mod follow;
+mod jobs;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod kernel;
 mod memory;

@@ -6,11 +6,12 @@
 //! the rounds independently.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::Span;
 
 /// A collective operation among some hosts, with a number of iterations.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Collective {
     /// Operation.
     pub op: Op,
@@ -24,6 +25,42 @@ pub struct Collective {
     pub iterations: u32,
     /// Computing time of a rank between two iterations.
     pub compute: Span,
+    /// Ranks that take longer to compute.
+    pub stragglers: Stragglers,
+}
+
+/// Ranks that take longer to compute than others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stragglers {
+    /// These ranks, rising.
+    pub ranks: Vec<u32>,
+    /// Their computing time over that of the others.
+    pub factor: f64,
+}
+
+impl Stragglers {
+    /// Computing time of a rank, if others need `span`.
+    pub fn stretch(&self, rank: u32, span: Span) -> Span {
+        match self.ranks.binary_search(&rank) {
+            Ok(_) => span.scale(self.factor),
+            Err(_) => span,
+        }
+    }
+}
+
+/// Stragglers are written only if there are any, so that the hashes of plans without them stay the
+/// same.
+impl fmt::Debug for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Collective { op, hosts, bytes, chunks, iterations, compute, stragglers } = self;
+        let mut out = f.debug_struct("Collective");
+        out.field("op", op).field("hosts", hosts).field("bytes", bytes).field("chunks", chunks);
+        out.field("iterations", iterations).field("compute", compute);
+        if !stragglers.ranks.is_empty() {
+            out.field("stragglers", stragglers);
+        }
+        out.finish()
+    }
 }
 
 /// Operation and algorithm.
@@ -74,6 +111,9 @@ pub const MOST_MESSAGES: u64 = 1 << 24;
 pub const MOST_ITERATIONS: u64 = 1 << 18;
 /// Maximum number of collectives in a run.
 pub const MOST_JOBS: u64 = 1 << 10;
+
+/// Number of message numbers that a host has for collectives and jobs.
+pub const NUMBERS: u64 = 1 << 30;
 
 /// Position of a message in an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,7 +334,8 @@ mod tests {
         ];
         let of = |op| {
             let hosts = (0..ranks).collect();
-            Collective { op, hosts, bytes, chunks, iterations: 1, compute: Span::ZERO }
+            let (compute, stragglers) = (Span::ZERO, Stragglers::default());
+            Collective { op, hosts, bytes, chunks, iterations: 1, compute, stragglers }
         };
         ops.into_iter().map(of).collect()
     }
@@ -335,6 +376,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Plan hashes are computed from this text.
+    #[test]
+    fn debug_output_has_stragglers_only_if_any() {
+        let mut of = all(2, 10, 1).swap_remove(0);
+        let text = "Collective { op: RingAllReduce, hosts: [0, 1], bytes: 10, chunks: 1, \
+                    iterations: 1, compute: Span(0)";
+        assert_eq!(alloc::format!("{of:?}"), alloc::format!("{text} }}"));
+        of.stragglers = Stragglers { ranks: vec![1], factor: 1.5 };
+        let stragglers = "stragglers: Stragglers { ranks: [1], factor: 1.5 }";
+        assert_eq!(alloc::format!("{of:?}"), alloc::format!("{text}, {stragglers} }}"));
+        let stretched = [0, 1].map(|rank| of.stragglers.stretch(rank, Span::us(2)));
+        assert_eq!(stretched, [Span::us(2), Span::us(3)]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod dilation;
 pub mod fabric;
 pub use fabric::circuits;
 pub mod faults;
+pub mod job;
 pub mod math;
 mod operating_point;
 mod packet;

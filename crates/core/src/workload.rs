@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::collective::Collective;
 pub use crate::collective::share;
+use crate::job::{Job, Schedule};
 use crate::{Message, Span, Time};
 
 /// One explicit flow.
@@ -152,6 +153,8 @@ pub enum Pattern {
     },
     /// Messages that start when the messages that they depend on have arrived at their host.
     Collective(Collective),
+    /// Operations from a file, which compute, and send and receive messages.
+    Job(Job),
     /// A list of arrivals, in order of time.
     Trace(Vec<Arrival>),
     /// Messages with known start times, each of which its receiver answers: the reply is submitted
@@ -210,10 +213,24 @@ impl Traffic {
 }
 
 impl Pattern {
+    /// The operations of a collective or a job.
+    pub fn schedule(&self) -> Option<&dyn Schedule> {
+        match self {
+            Pattern::Collective(of) => Some(of),
+            Pattern::Job(of) => Some(of),
+            _ => None,
+        }
+    }
+
     fn messages(&self, hosts: u32, unlimited: bool) -> Option<u64> {
         let hosts_64 = u64::from(hosts);
         match self {
             Pattern::Collective(of) => Some(of.messages() * u64::from(of.iterations)),
+            // The end of a rank counts as a message, because it may compute after the last one.
+            Pattern::Job(of) => {
+                let messages = of.program.sizes().count() as u64;
+                Some(messages * u64::from(of.iterations) + of.hosts.len() as u64)
+            }
             Pattern::Trace(arrivals) => Some(arrivals.len() as u64),
             Pattern::Answered { of, .. } => of.messages(hosts, unlimited).map(|count| 2 * count),
             _ if unlimited => None,
@@ -298,6 +315,10 @@ impl Traffic {
                 let sizes = of.sizes().into_iter();
                 let rates = sizes.map(|(bytes, count)| (bytes, once(count as f64 * times)));
                 return out.extend(rates);
+            }
+            Pattern::Job(of) => {
+                let rate = once(f64::from(of.iterations));
+                return out.extend(of.program.sizes().map(|bytes| (bytes, rate)));
             }
             Pattern::Trace(arrivals) => {
                 return out.extend(arrivals.iter().map(|arrival| (arrival.bytes, once(1.0))));

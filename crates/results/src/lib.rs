@@ -44,7 +44,7 @@ pub use manifest::{
 pub use queue::{QueueBytes, QueueDelay};
 pub use real::RealSummary;
 pub use recorder::{Recorded, Recorder};
-pub use rows::{ExchangeRow, FlowRow, Names, StepRow};
+pub use rows::{ExchangeRow, FlowRow, IterationRow, Names, StepRow};
 pub use series_file::{Entity, EntryOf, SeriesEntry, SeriesFile, SeriesRow};
 pub use summary::{
     CircuitSettings, Engine, FLOWS_MAX, FaultSummary, FlowSummary, Goodput, GroupSummary,

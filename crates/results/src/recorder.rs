@@ -4,7 +4,7 @@ use crate::fct::FctSummary;
 use crate::fixed::Fixed;
 use crate::groups::{Exchanges, Rates, SizedFct};
 use crate::jobs::{Job, JobSummary, Tally};
-use crate::rows::{FlowRow, Names, StepRow, gbps, name};
+use crate::rows::{FlowRow, IterationRow, Names, StepRow, gbps, name};
 use crate::summary::{FLOWS_MAX, FlowSummary, GroupSummary};
 use std::collections::BTreeMap;
 use tidegate_core::{Span, Time};
@@ -126,6 +126,13 @@ impl Recorder {
             Some(flows) if flows.len() == FLOWS_MAX => self.flows = None,
             Some(flows) => flows.push(flow_summary(&self.names, row)),
             None => {}
+        }
+    }
+
+    /// Adds the times of the ranks of a job in its next iteration.
+    pub fn add_iteration(&mut self, row: IterationRow) {
+        if let Some(job) = self.jobs.get_mut(row.job as usize) {
+            job.add_ranks(row);
         }
     }
 

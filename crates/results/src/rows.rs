@@ -111,6 +111,23 @@ pub struct StepRow {
     pub iteration: u32,
 }
 
+/// Times of the ranks of a job or collective in an iteration, as far as they have ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IterationRow {
+    /// Number of the job or collective.
+    pub job: u32,
+    /// Number of ranks that have ended the iteration.
+    pub ranks: u32,
+    /// Earliest time at which one of them ended its previous iteration, or the start of the job.
+    pub begins: Time,
+    /// Latest time at which one of them ended this iteration.
+    pub ends: Time,
+    /// Sum of the times between the two, in picoseconds.
+    pub span_ps: u128,
+    /// Part of this sum in which a rank computed.
+    pub busy_ps: u128,
+}
+
 /// Returns the name at `index`, or `?` if there is none.
 pub(crate) fn name(names: &[String], index: usize) -> &str {
     names.get(index).map_or("?", String::as_str)

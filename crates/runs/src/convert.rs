@@ -7,14 +7,14 @@ use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Traffic};
 use tidegate_core::{ConnectionPolicy, Message, Rate};
 use tidegate_results::{
-    CircuitSettings, Entity, ExchangeRow, FaultSummary, Fixed, FlowRow, Job, LinkSummary, MarkedAt,
-    Names, PauseStormSummary, PauseSummary, QueueBytes, QueueDelay, SeriesRow, StepRow,
-    SwitchSettings, SwitchSummary,
+    CircuitSettings, Entity, ExchangeRow, FaultSummary, Fixed, FlowRow, IterationRow, Job,
+    LinkSummary, MarkedAt, Names, PauseStormSummary, PauseSummary, QueueBytes, QueueDelay,
+    SeriesRow, StepRow, SwitchSettings, SwitchSummary,
 };
 use tidegate_scenario::{Counted, Plan};
 use tidegate_sim::{
-    Exchange, FaultCounts, FlowRecord, LinkRecord, PauseStorm, Quantity, Sample, Spread, Step,
-    SwitchRecord,
+    Exchange, FaultCounts, FlowRecord, IterationTime, LinkRecord, PauseStorm, Quantity, Sample,
+    Spread, Step, SwitchRecord,
 };
 
 /// How messages share connections, as written in scenarios.
@@ -97,23 +97,41 @@ pub fn flow(plan: &Plan, record: &FlowRecord, fair_share_gbps: Option<f64>) -> F
     }
 }
 
-/// The collectives of a plan.
+/// The collectives and jobs of a plan.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let job = |block: &Traffic| {
-        let Pattern::Collective(of) = &block.pattern else { return None };
+        let (op, size_bytes, messages, bus_factor) = match &block.pattern {
+            Pattern::Collective(of) => (of.name(), of.bytes, of.messages(), of.bus_factor()),
+            Pattern::Job(of) => {
+                let bytes = of.program.sizes().fold(0, u64::saturating_add);
+                (JOB, bytes, of.program.sizes().count() as u64, None)
+            }
+            _ => return None,
+        };
+        let of = block.pattern.schedule()?;
         Some(Job {
             label: block.label,
             stack: block.stack,
-            op: of.name(),
-            ranks: of.ranks(),
-            size_bytes: of.bytes,
-            iterations: of.iterations,
-            messages: of.messages(),
-            bus_factor: of.bus_factor(),
+            op,
+            ranks: of.hosts().len() as u32,
+            size_bytes,
+            is_file: op == JOB,
+            iterations: of.iterations(),
+            messages,
+            bus_factor,
             start: block.start,
         })
     };
     plan.workload.traffic.iter().filter_map(job).collect()
+}
+
+/// Name of the operation of jobs whose operations come from a file.
+const JOB: &str = "job";
+
+/// Times of ranks in an iteration.
+pub fn iteration(time: &IterationTime) -> IterationRow {
+    let IterationTime { job, iteration: _, ranks, begins, ends, span_ps, busy_ps } = *time;
+    IterationRow { job, ranks, begins, ends, span_ps, busy_ps }
 }
 
 /// Summary of a direction of a link.

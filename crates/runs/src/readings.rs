@@ -30,7 +30,7 @@ pub enum Better {
 use Better::{Less, More, Neither};
 
 /// All metrics: name, unit, which value is better, and description.
-pub const METRICS: [(&str, &str, Better, &str); 49] = [
+pub const METRICS: [(&str, &str, Better, &str); 50] = [
     ("goodput_mean_gbps", "Gbps", More, "Mean of the flows' goodputs."),
     ("goodput_min_gbps", "Gbps", More, "Smallest of the flows' goodputs."),
     ("goodput_max_gbps", "Gbps", Neither, "Largest of the flows' goodputs."),
@@ -58,10 +58,11 @@ pub const METRICS: [(&str, &str, Better, &str); 49] = [
     ("exchange_mean_us", "us", Less, "From request to the end of the reply: mean."),
     ("exchange_p50_us", "us", Less, "Median."),
     ("exchange_p99_us", "us", Less, "99th percentile."),
-    ("job_iterations", "", Neither, "Finished iterations of a collective."),
+    ("job_iterations", "", Neither, "Finished iterations of a collective or job."),
     ("job_completion_us", "us", Less, "Time from its start to its last byte."),
     ("job_iteration_mean_us", "us", Less, "Mean time of its iterations."),
     ("job_iteration_p99_us", "us", Less, "99th percentile."),
+    ("job_communication", "", Neither, "Share of its ranks' time without computing."),
     ("job_algbw_gbps", "Gbps", More, "Its algorithm bandwidth."),
     ("job_busbw_gbps", "Gbps", More, "Its bus bandwidth."),
     ("tor_buffer_mean_bytes", "B", Less, "Bytes in switches with hosts: mean over them."),
@@ -251,6 +252,7 @@ impl<'a> Reader<'a> {
         self.note("job_completion_us", float(job.completion_us));
         self.bounded("job_iteration_mean_us", float(times.mean), is_cut);
         self.tail("job_iteration_p99_us", times.p99, is_cut, (u64::from(job.measured), 10));
+        self.note("job_communication", job.communication);
         // Bandwidths of the finished iterations alone would be too high.
         if !is_cut {
             self.note("job_algbw_gbps", job.algbw_gbps);
@@ -302,7 +304,7 @@ pub fn limits(metric: &str) -> (f64, Option<f64>) {
 
 /// Whether a metric is a share, to be shown in per cent.
 pub fn is_share(metric: &str) -> bool {
-    metric.starts_with("utilization") || metric.starts_with("paused_share")
+    ["utilization", "paused_share", "job_communication"].iter().any(|name| metric.starts_with(name))
 }
 
 /// Text for a metric, without its unit: `slowdown, 99th percentile`.
@@ -333,6 +335,7 @@ pub fn words(metric: &str) -> String {
         "exchanges" => "requests",
         "exchange" => "request to end of reply",
         "job_completion" => "completion of the collective",
+        "job_communication" => "communication share",
         "job_algbw" => "algorithm bandwidth",
         "job_busbw" => "bus bandwidth",
         "job_iteration" => "iteration time",

@@ -12,7 +12,7 @@ use crate::files;
 /// Size limit of a file, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 /// Keys of traffic that may name a file.
-const KEYS: [&str; 4] = ["file", "reply", "request", "sizes"];
+const KEYS: [&str; 5] = ["file", "groups", "reply", "request", "sizes"];
 
 /// The files that a scenario names, with their content when it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl InputFiles {
 /// Returns the file that a key of traffic names.
 fn named<'a>(traffic: &'a Value, key: &str) -> Option<&'a str> {
     let text = traffic.get(key)?.as_str()?;
-    (key == "file" || is_file(text)).then_some(text)
+    (matches!(key, "file" | "groups") || is_file(text)).then_some(text)
 }
 
 /// Whether sizes are in a file, and not a fixed size or a distribution that ships with this crate.

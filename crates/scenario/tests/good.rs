@@ -3,7 +3,7 @@
 
 use crate::common::{GRAPH, RACKS, beside, document, patched};
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::collective::{Collective, Op};
+use tidegate_core::collective::{Collective, Op, Stragglers};
 use tidegate_core::fabric::{
     Buffer, Ecn, Headroom, Link, MarkAt, Node, Pausing, Routing, Stamping,
 };
@@ -518,6 +518,7 @@ fn collectives_are_compiled() {
         chunks: 3,
         iterations: 7,
         compute: Span::us(20),
+        stragglers: Stragglers::default(),
     };
     assert_eq!(of(0), ring);
     assert_eq!(plan.workload.traffic[0].start, Time::us(5));
@@ -539,16 +540,16 @@ fn too_many_collective_messages_are_refused() {
         load(&(head.to_owned() + &block.repeat(blocks)), "x.toml", &[]).unwrap_err().to_string()
     };
     let ring = error("op = 'ring-all-reduce'\nchunks = 9", 1);
-    let expected = "traffic[0].op: found 17982000 messages per iteration in all collectives up to \
-                    this one, expected at most 16777216: use fewer ranks or chunks";
+    let expected = "traffic[0].op: found 17982000 messages per iteration in all collectives and \
+                    jobs up to this one, expected at most 16777216: use fewer ranks or chunks";
     assert!(ring.ends_with(expected), "{ring}");
     // 999,000 messages each.
     assert!(error("op = 'all-to-all'", 17).contains("traffic[16].op"));
     let many = error("op = 'tree-all-reduce'\nranks = 2", 1025);
     assert!(
         many.ends_with(
-            "traffic[1024].kind: found collective number 1025, expected at most 1024 \
-                        collectives"
+            "traffic[1024].kind: found collective or job number 1025, expected at most \
+             1024 collectives and jobs"
         ),
         "{many}"
     );

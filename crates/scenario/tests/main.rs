@@ -2,8 +2,10 @@
 
 mod common;
 
+mod chakra;
 mod exchange;
 mod good;
+mod jobs;
 mod mutations;
 mod resolved;
 mod schema;

@@ -5,6 +5,7 @@
 use tidegate_core::fabric::Node;
 use tidegate_core::{Body, Frame, Handle, Hop, Rate, Span, Time};
 
+use crate::measures::iterations::IterationTime;
 use crate::measures::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
 
 /// A value that can be serialised.
@@ -43,6 +44,7 @@ bytes! {
     }
     SwitchRecord { switch, buffer_bytes, samples, drops }
     FaultCounts { lost, corrupted, duplicated, reordered, outages }
+    IterationTime { job, iteration, ranks, begins, ends, span_ps, busy_ps }
 }
 
 macro_rules! integers {

@@ -32,6 +32,7 @@ pub use ids::Step;
 pub use ports::deadlock::Deadlock;
 pub use traffic::generate::flows;
 
+pub use measures::iterations::IterationTime;
 pub use measures::outcome::{
     Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,
     Sample, Spread, SwitchRecord, Window,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{open_loop, run, setup, stack, star};
 use tidegate_algos::Stack;
-use tidegate_core::collective::{Collective, MOST_MESSAGES, Op, expert_loads};
+use tidegate_core::collective::{Collective, MOST_MESSAGES, Op, Stragglers, expert_loads};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::{FlowRecord, Setup, Step};
@@ -18,7 +18,15 @@ const DELAY: Span = Span::us(1);
 
 /// One iteration without chunks.
 fn once(op: Op, hosts: Vec<u32>, bytes: u64) -> Collective {
-    Collective { op, hosts, bytes, chunks: 1, iterations: 1, compute: Span::ZERO }
+    Collective {
+        op,
+        hosts,
+        bytes,
+        chunks: 1,
+        iterations: 1,
+        compute: Span::ZERO,
+        stragglers: Stragglers::default(),
+    }
 }
 
 /// Jobs on a star of `hosts` hosts, whose switch has an unlimited buffer.

@@ -15,6 +15,7 @@ mod fluid;
 mod hash_seeds;
 mod homa;
 mod ideal;
+mod jobs;
 mod lone_flow;
 mod loops;
 mod lossless;

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::common::{leaf_spine, run, setup, stack};
-use tidegate_core::collective::{Collective, Op};
+use tidegate_core::collective::{Collective, Op, Stragglers};
 use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
 use tidegate_core::{Message, Rate, Span, Time};
 use tidegate_sim::{FlowRecord, HostAction, MessageStart, NAME_BYTES, OpenHost, OpenRows, Setup};
@@ -50,6 +50,7 @@ fn mixed() -> Setup {
         chunks: 2,
         iterations: 3,
         compute: Span::us(5),
+        stragglers: Stragglers::default(),
     });
     let block = |pattern, label| Traffic {
         pattern,

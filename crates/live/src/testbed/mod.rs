@@ -103,6 +103,7 @@ pub fn emulate(
         packet_hops: report.ports.iter().chain(&report.uplinks).map(|link| link.packets).sum(),
         links: links(plan, &report),
         switches: report.switches,
+        iterations: Vec::new(),
         faults: Default::default(),
         storms: Vec::new(),
         digest: seen.digest,

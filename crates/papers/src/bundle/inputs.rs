@@ -105,11 +105,12 @@ fn named(path: &Path, option: &'static str) -> Result<NamedFiles, Error> {
     let mut named = scenarios(&mut json);
     if let Some(name) = named.find_map(|json| InputFiles::names(json).find(|name| !is_known(name)))
     {
-        let message = format!(
-            "{}: the scenario names {name:?}, and the manifest has no hash of this file: make the \
-             results again with this version",
-            path.display()
-        );
+        let why = if name.contains('*') {
+            "bundles do not support Chakra traces: share the traces and the scenario instead"
+        } else {
+            "the manifest has no hash of this file: make the results again with this version"
+        };
+        let message = format!("{}: the scenario names {name:?}: {why}", path.display());
         return Err(Error::Usage { option, message });
     }
     Ok(recorded)

@@ -47,6 +47,7 @@ fn table_of(runs: &[Run]) -> String {
         ("p50 µs", true),
         ("p99 µs", true),
         ("max µs", true),
+        ("communication", true),
         ("algbw Gbit/s", true),
         ("busbw Gbit/s", true),
     ];
@@ -75,6 +76,7 @@ fn table_of(runs: &[Run]) -> String {
                 fixed(times.p50),
                 fixed(times.p99),
                 fixed(times.max),
+                number(job.communication),
                 number(job.algbw_gbps),
                 number(job.busbw_gbps),
             ];

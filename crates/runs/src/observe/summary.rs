@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_core::workload::{Pattern, Sizes, Traffic};
+use tidegate_core::workload::{Sizes, Traffic};
 use tidegate_core::{Message, Span, Time};
 use tidegate_results::{
     Engine as EngineSummary, Fixed, GroupSummary, JobSummary, RealSummary, Recorded, Recorder,
@@ -65,6 +65,9 @@ impl Measure for Summarised {
         self.recorder.ends(end.plan.duration);
         self.recorder.over(end.plan.duration.after(end.drained));
         end.outcome.unfinished.iter().for_each(|record| self.add(end.plan, record));
+        for time in &end.outcome.iterations {
+            self.recorder.add_iteration(convert::iteration(time));
+        }
         let Summarised { recorder, shares, last_start, messages } = *self;
         let mut recorded = recorder.finish();
         for group in &mut recorded.groups {
@@ -247,9 +250,9 @@ fn unfinished(group: &GroupSummary) -> Option<String> {
     })
 }
 
-/// Warnings about unfinished collectives.
+/// Warnings about unfinished collectives and jobs.
 fn cut(plan: &Plan, jobs: &[JobSummary]) -> Vec<String> {
-    let is_job = |block: &&Traffic| matches!(block.pattern, Pattern::Collective(_));
+    let is_job = |block: &&Traffic| block.pattern.schedule().is_some();
     let blocks = plan.workload.traffic.iter().filter(is_job);
     let cut = |(job, block): (&JobSummary, &Traffic)| {
         let JobSummary { label, op, iterations, finished, .. } = job;
@@ -277,8 +280,8 @@ fn awaited(end: &End<'_>) -> Option<String> {
     (awaited > 0).then(|| {
         let messages = if awaited == 1 { "message" } else { "messages" };
         format!(
-            "until = \"done\": {awaited} {messages} of collectives, chains and listed flows were \
-             unfinished at the end: increase `duration`, which is {}",
+            "until = \"done\": {awaited} {messages} of collectives, jobs, chains and listed flows \
+             were unfinished at the end: increase `duration`, which is {}",
             plan.duration
         )
     })

@@ -1,10 +1,12 @@
 //! `[[traffic]]` of the kind `collective`: messages that depend on each other.
 
+use tidegate_core::Span;
 use tidegate_core::collective::{
-    Collective, MOST_ITERATIONS, MOST_JOBS, MOST_MESSAGES, OPS, Op, expert_loads,
+    Collective, MOST_ITERATIONS, MOST_JOBS, MOST_MESSAGES, NUMBERS, OPS, Op, expert_loads,
 };
 use tidegate_core::workload::{Pattern, Traffic};
 
+use super::job;
 use super::traffic::Context;
 use crate::error::Error;
 use crate::read::keys::{Default, Key, MESSAGE, Optional, Required, SPAN, Shape, key};
@@ -47,6 +49,8 @@ pub(crate) const KEYS: &[Key] = &[
         "Number of iterations.",
     ),
     key("compute", SPAN, Default("0us"), "Computing time of a rank between two iterations."),
+    job::STRAGGLERS,
+    job::STRAGGLER_FACTOR,
     key(
         "reply",
         MESSAGE,
@@ -62,8 +66,8 @@ pub(crate) const KEYS: &[Key] = &[
     ),
 ];
 
-/// Builds the pattern of one block.
-pub(crate) fn pattern(table: &Table, context: &Context<'_>) -> Result<Pattern, Error> {
+/// Builds the pattern of one block. `number` is that of the block.
+pub(crate) fn pattern(table: &Table, context: &Context<'_>, number: u64) -> Result<Pattern, Error> {
     let Word(word) = table.get("op");
     let mut hosts = context.hosts.listed(table, "hosts", 2)?;
     if let Some(ranks) = table.find::<u64>("ranks") {
@@ -98,13 +102,20 @@ pub(crate) fn pattern(table: &Table, context: &Context<'_>) -> Result<Pattern, E
         "chain" => Op::Chain { reply: table.find("reply").unwrap_or(bytes) },
         _ => Op::Experts { loads: loads(), combine: word == "moe" },
     };
+    let compute: Span = table.get("compute");
+    let stragglers = job::choice(table, context, number)?(ranks as u32);
+    if compute == Span::ZERO && !stragglers.ranks.is_empty() {
+        let expected = "compute to be set too: stragglers take longer to compute";
+        return Err(table.error("stragglers", expected));
+    }
     Ok(Pattern::Collective(Collective {
         op,
         hosts,
         bytes,
         chunks: chunks as u32,
         iterations: table.get::<u64>("iterations") as u32,
-        compute: table.get("compute"),
+        compute,
+        stragglers,
     }))
 }
 
@@ -118,24 +129,39 @@ fn only(table: &Table, key: &str, op: &str, has: bool) -> Result<(), Error> {
     }
 }
 
-/// Refuses collectives whose messages need more numbers than there are.
+/// Refuses collectives and jobs whose messages need more numbers than there are.
 pub(crate) fn fit(tables: &[Table], traffic: &[Traffic]) -> Result<(), Error> {
     let (mut jobs, mut messages) = (0, 0);
     for (table, block) in tables.iter().zip(traffic) {
-        let Pattern::Collective(of) = &block.pattern else { continue };
+        let Some(of) = block.pattern.schedule() else { continue };
         (jobs, messages) = (jobs + 1, messages + of.numbers());
         if jobs > MOST_JOBS {
             return Err(table.error_found(
                 "kind",
-                format!("collective number {jobs}"),
-                format!("at most {MOST_JOBS} collectives"),
+                format!("collective or job number {jobs}"),
+                format!("at most {MOST_JOBS} collectives and jobs"),
             ));
         }
         if messages > MOST_MESSAGES {
-            let found =
-                format!("{messages} messages per iteration in all collectives up to this one");
+            let found = format!(
+                "{messages} messages per iteration in all collectives and jobs up to this one"
+            );
             let expected = format!("at most {MOST_MESSAGES}: use fewer ranks or chunks");
-            return Err(table.error_found("op", found, expected));
+            let key = if table.item("op").is_some() { "op" } else { "file" };
+            return Err(table.error_found(key, found, expected));
+        }
+    }
+    // A rank that waits for no other may be many iterations ahead, so its numbers must not recur.
+    let most = NUMBERS / messages.max(1);
+    for (table, block) in tables.iter().zip(traffic) {
+        if let Pattern::Job(of) = &block.pattern
+            && u64::from(of.iterations) > most
+        {
+            let expected = format!(
+                "at most {most}, because the collectives and jobs of the run have {messages} \
+                 operations per iteration"
+            );
+            return Err(table.error("iterations", expected));
         }
     }
     Ok(())

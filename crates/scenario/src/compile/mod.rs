@@ -15,6 +15,7 @@ pub(crate) mod generators;
 pub(crate) mod glob;
 pub(crate) mod graph;
 pub(crate) mod hosts;
+pub(crate) mod job;
 mod mersenne;
 pub(crate) mod paths;
 pub(crate) mod pfc;

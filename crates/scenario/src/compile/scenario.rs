@@ -218,11 +218,13 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         let context =
             traffic::Context { files: &files, fabric: &equipped.fabric, hosts: &hosts, course };
         let flows = flows::flows(root.tables("flows"), &hosts, &mut stacks, &mut labels, course)?;
-        let tables = root.tables("traffic").iter();
-        let traffic = tables.map(|table| {
-            traffic::traffic(table, &context, &mut stacks, &mut labels, &mut warnings)
-        });
-        Workload { flows, traffic: traffic.collect::<Result<Vec<Traffic>, Error>>()? }
+        let mut traffic: Vec<Traffic> = Vec::new();
+        for table in root.tables("traffic") {
+            let known = traffic::Known { stacks: &mut stacks, labels: &mut labels };
+            let block = traffic::traffic(table, &context, known, &traffic, &mut warnings)?;
+            traffic.push(block);
+        }
+        Workload { flows, traffic }
     };
     // The load of generated traffic refers to intact links.
     degraded::degrade(root.find("faults"), &mut equipped.fabric, course)?;

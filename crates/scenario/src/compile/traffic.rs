@@ -7,7 +7,7 @@ use tidegate_core::{Message, Rate, Span, Time};
 use super::generators::Given;
 use super::hosts::Hosts;
 use super::transport::Stacks;
-use super::{Course, Labels, closed_loop, collective, generators, requests, sizes, traces};
+use super::{Course, Labels, closed_loop, collective, generators, job, requests, sizes, traces};
 use crate::error::Error;
 use crate::inputs::Reader;
 use crate::read::keys::{
@@ -213,6 +213,12 @@ pub(crate) static KINDS: &[Variant] = &[
         keys: collective::KEYS,
     },
     Variant {
+        kind: "job",
+        doc: "Operations of a training job from files: ranks compute, send and receive. An \
+              operation starts when all its dependencies are complete.",
+        keys: job::KEYS,
+    },
+    Variant {
         kind: "permutation",
         doc: "Every host sends one message to another host, and every host receives one.",
         keys: &[SIZES_OR_INF, sizes::SAMPLING, sizes::MEAN, REPLY, REPLY_LABEL],
@@ -236,12 +242,18 @@ pub(crate) struct Context<'a> {
     pub(crate) course: Course,
 }
 
-/// Builds one block of traffic.
+/// Transports and labels that are known so far.
+pub(crate) struct Known<'b, 'a> {
+    pub(crate) stacks: &'b mut Stacks<'a>,
+    pub(crate) labels: &'b mut Labels,
+}
+
+/// Builds one block of traffic. `earlier` are the blocks before it.
 pub(crate) fn traffic<'a>(
     table: &'a Table,
     context: &Context<'_>,
-    stacks: &mut Stacks<'a>,
-    labels: &mut Labels,
+    Known { stacks, labels }: Known<'_, 'a>,
+    earlier: &[Traffic],
     warnings: &mut Vec<String>,
 ) -> Result<Traffic, Error> {
     let start: Time = table.get("start");
@@ -251,7 +263,7 @@ pub(crate) fn traffic<'a>(
     let kind = table.get::<&str>("kind");
     let sizes = match kind {
         // Each message has a size of its own.
-        "trace" | "collective" => Sizes::Fixed(1),
+        "trace" | "collective" | "job" => Sizes::Fixed(1),
         "closed-loop" => sizes::of(table, "request", context.files, false)?,
         _ => {
             let unlimited = matches!(kind, "permutation" | "incast");
@@ -267,7 +279,8 @@ pub(crate) fn traffic<'a>(
         "incast" => incast(table, context, mean_bytes)?,
         "requests" => requests::pattern(table, context)?,
         "closed-loop" => closed_loop::pattern(table, context, labels)?,
-        "collective" => collective::pattern(table, context)?,
+        "collective" => collective::pattern(table, context, earlier.len() as u64)?,
+        "job" => job::pattern(table, context, earlier)?,
         "rotating-incast" => {
             let senders = context.hosts.selected(table, "senders", 2)?;
             let receivers = context.hosts.selected(table, "receivers", 2)?;
@@ -306,8 +319,8 @@ fn answered(
     pattern: Pattern,
     sizes: &Sizes,
 ) -> Result<Pattern, Error> {
-    // Closed loops and collectives have replies of their own.
-    if matches!(pattern, Pattern::ClosedLoop { .. } | Pattern::Collective(_)) {
+    // Closed loops, collectives and jobs have replies of their own.
+    if matches!(pattern, Pattern::ClosedLoop { .. } | Pattern::Collective(_) | Pattern::Job(_)) {
         return Ok(pattern);
     }
     if table.item("reply").is_none() {

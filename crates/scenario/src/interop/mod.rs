@@ -235,13 +235,16 @@ pub fn export(
     for block in &plan.workload.traffic {
         if matches!(
             block.pattern,
-            Pattern::Collective(_) | Pattern::ClosedLoop { .. } | Pattern::Answered { .. }
+            Pattern::Collective(_)
+                | Pattern::Job(_)
+                | Pattern::ClosedLoop { .. }
+                | Pattern::Answered { .. }
         ) {
             let found = format!("dependent messages in the traffic {:?}", label(plan, block.label));
             return wrong(
                 found,
-                "flows with fixed start times: export does not support replies, closed loops and \
-                 collectives",
+                "flows with fixed start times: export does not support replies, closed loops, \
+                 collectives and jobs",
             );
         }
     }

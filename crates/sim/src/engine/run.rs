@@ -14,6 +14,7 @@ use tidegate_core::{PathOracle, Rate, Span, Time, mix64};
 
 use crate::bytes::Bytes;
 use crate::engine::failure::Failure;
+use crate::measures::iterations::IterationTime;
 use crate::measures::outcome::{
     FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Sample, SwitchRecord, Window,
 };
@@ -487,6 +488,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             unfinished,
             switches: left.switches,
             links: left.links.into_iter().map(|(_, record)| record).collect(),
+            iterations: IterationTime::joined(left.iterations),
             faults: left.faults,
             storms: std::mem::take(&mut self.storms)
                 .into_iter()
@@ -513,6 +515,11 @@ impl<P: Probe, N: Naming> Run<P, N> {
             links,
             switches,
             waits: self.partitions.iter().flat_map(Partition::byte_ps).collect(),
+            iterations: self
+                .partitions
+                .iter()
+                .flat_map(|partition| partition.iterations())
+                .collect(),
             faults: counts.fold(FaultCounts::default(), FaultCounts::plus),
             packet_hops: self.own_hops(),
             events: self.partitions.iter().map(|partition| partition.handled).sum(),

@@ -4,6 +4,7 @@ use tidegate_core::fabric::Node;
 use tidegate_core::{Span, Time};
 
 use crate::ids::{self, Step};
+use crate::measures::iterations::IterationTime;
 
 /// Version of the engine's semantics. It is part of every cache key, and changes whenever a golden
 /// digest does.
@@ -240,6 +241,9 @@ pub struct Outcome {
     pub switches: Vec<SwitchRecord>,
     /// Effects of injected faults.
     pub faults: FaultCounts,
+    /// Times of the iterations of jobs that compute, by job and iteration, as far as ranks have
+    /// ended them.
+    pub iterations: Vec<IterationTime>,
     /// Hosts that paused their switch for 100 us or longer, by index.
     pub storms: Vec<PauseStorm>,
     /// Digest of the simulated outcome. It does not depend on the number of threads or on explicit

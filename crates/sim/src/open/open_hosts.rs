@@ -123,10 +123,9 @@ impl OpenHost {
         let partitions: Vec<u32> = (0..hosts as u32).collect();
         let mut dependents = Dependents::new(&setup, &partitions, host);
         let mut agenda = Agenda::default();
-        for next in
-            dependents.iter_mut().flat_map(|dependents| dependents.first(|other| other == host))
-        {
-            agenda.start_dependent(next);
+        if let Some(dependents) = &mut dependents {
+            let is_here = |other| other == host;
+            dependents.first(is_here, |next| _ = agenda.add(next));
         }
         Ok(OpenHost {
             host,
@@ -170,11 +169,18 @@ impl OpenHost {
                 }
             });
         }
-        let submission = match self.agenda.take(now)? {
-            Action::Submit(submission) => submission,
-            Action::Stop(number) => {
-                self.endless.remove(&number);
-                return Some(HostAction::Stop(number));
+        let submission = loop {
+            match self.agenda.take(now)? {
+                Action::Submit(submission) => break submission,
+                Action::Stop(number) => {
+                    self.endless.remove(&number);
+                    return Some(HostAction::Stop(number));
+                }
+                Action::Wake(at, wake) => {
+                    if let Some(dependents) = &mut self.dependents {
+                        dependents.woken(wake, at, |next| _ = self.agenda.add(next));
+                    }
+                }
             }
         };
         let Submission { flow, id, .. } = submission;
@@ -266,7 +272,7 @@ impl OpenHost {
         let Some(dependents) = &mut self.dependents else { return };
         for id in self.flows.awaited.drain(..) {
             let asked = &mut self.flows.done.asked;
-            dependents.arrived(id, now, asked, |next| self.agenda.start_dependent(next));
+            dependents.arrived(id, now, asked, |next| _ = self.agenda.add(next));
         }
     }
 

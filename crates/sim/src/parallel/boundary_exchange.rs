@@ -52,7 +52,7 @@ pub(crate) struct WindowState {
 impl WindowState {
     /// The state of a partition, without its work.
     pub(crate) fn of<P: Probe, N: Naming>(partition: &Partition<P, N>, known: Time) -> WindowState {
-        let (open, listed_done) = (partition.flows.open(), partition.flows.listed_done());
+        let (open, listed_done) = (partition.flows.open(), partition.listed_done());
         WindowState { next: partition.next_at(), work: 0, open, listed_done, known }
     }
 

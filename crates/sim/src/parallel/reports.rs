@@ -3,6 +3,7 @@
 use tidegate_core::{Span, Time};
 
 use crate::bytes::bytes;
+use crate::measures::iterations::IterationTime;
 use crate::measures::outcome::{FaultCounts, LinkRecord, Quantity, Sample, SwitchRecord};
 use crate::traffic::flows::Done;
 
@@ -40,6 +41,8 @@ pub(crate) struct FinalState {
     pub(crate) waits: Vec<(u32, u128)>,
     /// By partition: flow ends that have not been collected.
     pub(crate) flows: Vec<Done>,
+    /// By partition, job and iteration.
+    pub(crate) iterations: Vec<IterationTime>,
     pub(crate) faults: FaultCounts,
     pub(crate) packet_hops: u64,
     pub(crate) events: u64,
@@ -48,7 +51,7 @@ pub(crate) struct FinalState {
 bytes! {
     Completions { done, packet_hops }
     Snapshot { running, windows, queues, ports, paused }
-    FinalState { links, switches, waits, flows, faults, packet_hops, events }
+    FinalState { links, switches, waits, flows, iterations, faults, packet_hops, events }
 }
 
 impl Snapshot {
@@ -98,6 +101,7 @@ impl FinalState {
         self.switches.extend(others.switches);
         self.waits.extend(others.waits);
         self.flows.extend(others.flows);
+        self.iterations.extend(others.iterations);
         self.faults = self.faults.plus(others.faults);
         self.packet_hops += others.packet_hops;
         self.events += others.events;

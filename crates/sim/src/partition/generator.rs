@@ -6,6 +6,7 @@ use tidegate_core::{Message, PathOracle, Role, Span, Time};
 
 use super::Partition;
 use super::clock::{Clock, Source};
+use crate::measures::iterations::IterationTime;
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
 use crate::partition::partitioning::Partitioning;
@@ -13,7 +14,7 @@ use crate::setup::Setup;
 use crate::traffic::agenda::{Action, Agenda};
 use crate::traffic::dependents::Dependents;
 use crate::traffic::flows::Flows;
-use crate::traffic::submission::Submission;
+use crate::traffic::submission::{Submission, Wake};
 
 /// Work of a submission, in events: it looks up paths and may create a transport.
 const WORK: u64 = 64;
@@ -26,6 +27,8 @@ pub(super) struct Generator {
     /// The work limit was reached between submissions of one instant. They continue before any
     /// other event.
     is_amid: bool,
+    /// Number of ranks that have ended their jobs.
+    ended: u64,
     setup: Arc<Setup>,
 }
 
@@ -33,12 +36,13 @@ impl Generator {
     /// For the partition `number`, with the messages that depend on no other.
     pub(super) fn new(setup: &Arc<Setup>, partitioning: &Partitioning, number: u32) -> Generator {
         let mut agenda = Agenda::default();
+        let mut ended = 0;
         let mut dependents = Dependents::new(setup, &partitioning.of_host, number);
         if let Some(dependents) = &mut dependents {
-            let first = dependents.first(|host| partitioning.of_host[host as usize] == number);
-            first.into_iter().for_each(|next| agenda.start_dependent(next));
+            let is_here = |host| partitioning.of_host[host as usize] == number;
+            dependents.first(is_here, |next| ended += u64::from(agenda.add(next)));
         }
-        Generator { agenda, dependents, is_amid: false, setup: setup.clone() }
+        Generator { ended, agenda, dependents, is_amid: false, setup: setup.clone() }
     }
 
     /// Sets the event of the next submission.
@@ -75,10 +79,20 @@ impl Generator {
         let Some(dependents) = &mut self.dependents else { return };
         for id in flows.awaited.drain(..) {
             let asked = &mut flows.done.asked;
-            let agenda = &mut self.agenda;
-            dependents.arrived(id, clock.now(), asked, |next| agenda.start_dependent(next));
+            let (agenda, ended) = (&mut self.agenda, &mut self.ended);
+            dependents.arrived(id, clock.now(), asked, |next| {
+                *ended += u64::from(agenda.add(next));
+            });
         }
         self.schedule(clock);
+    }
+
+    /// Continues a rank of a job, which has waited for `now`.
+    fn wake(&mut self, wake: Wake, now: Time) {
+        let (agenda, ended) = (&mut self.agenda, &mut self.ended);
+        if let Some(dependents) = &mut self.dependents {
+            dependents.woken(wake, now, |next| *ended += u64::from(agenda.add(next)));
+        }
     }
 
     /// Registers a flow that will arrive in this partition.
@@ -133,6 +147,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.work = self.work.saturating_sub(WORK);
             match action {
                 Action::Submit(submission) => self.begin(&submission),
+                Action::Wake(at, wake) => self.generator.wake(wake, at),
                 Action::Stop(slot) => self.uplinks.stop(&mut self.links, &mut self.flows, slot),
             }
         }
@@ -161,6 +176,17 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
         let message = generator.message(submission);
         uplinks.submit(links, flows, host, (slot, flow.stack), message, switching.routing());
+    }
+
+    /// Number of listed messages that are complete here, and of ranks that have ended their jobs,
+    /// which count as messages.
+    pub(crate) fn listed_done(&self) -> u64 {
+        self.flows.listed_done() + self.generator.ended
+    }
+
+    /// Times of the iterations of jobs that ranks of this partition have ended.
+    pub(crate) fn iterations(&self) -> Vec<IterationTime> {
+        self.generator.dependents.as_ref().map_or(Vec::new(), |dependents| dependents.times())
     }
 
     /// Ends submissions and stops unlimited flows.

@@ -1,11 +1,11 @@
 //! Scheduled actions of the hosts of a partition.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use tidegate_core::Time;
 
-use crate::traffic::submission::Submission;
+use crate::traffic::submission::{Next, Submission, Wake};
 
 /// An action of a host.
 #[derive(Clone, Copy, Debug)]
@@ -14,15 +14,18 @@ pub(crate) enum Action {
     Submit(Submission),
     /// The flow in this slot stops.
     Stop(u32),
+    /// A rank of a job continues. It has waited for this time.
+    Wake(Time, Wake),
 }
 
-/// Flows that start soon, and flows that stop.
+/// Flows that start soon, flows that stop, and ranks of jobs that continue.
 #[derive(Default)]
 pub(crate) struct Agenda {
     /// In order of time.
     submissions: VecDeque<Submission>,
     /// Dependent messages by (start, ID).
     dependents: BTreeMap<(Time, u64), Submission>,
+    wakes: BTreeSet<(Time, Wake)>,
     /// (time, order of submission, slot).
     stops: BinaryHeap<Reverse<(Time, u64, u32)>>,
     order: u64,
@@ -37,9 +40,19 @@ impl Agenda {
         self.submissions.push_back(submission);
     }
 
-    /// Schedules a dependent message, in any order.
-    pub(crate) fn start_dependent(&mut self, submission: Submission) {
-        self.dependents.insert((submission.flow.start, submission.id), submission);
+    /// Schedules a dependent message or a rank of a job, in any order. Returns whether a rank has
+    /// ended its job instead.
+    pub(crate) fn add(&mut self, next: Next) -> bool {
+        match next {
+            Next::Submit(submission) => {
+                self.dependents.insert((submission.flow.start, submission.id), submission);
+            }
+            Next::Wake(at, wake) => {
+                self.wakes.insert((at, wake));
+            }
+            Next::Ended => return true,
+        }
+        false
     }
 
     /// Schedules the stop of the flow in `slot` at `at`.
@@ -52,6 +65,7 @@ impl Agenda {
     pub(crate) fn close(&mut self) {
         self.submissions.clear();
         self.dependents.clear();
+        self.wakes.clear();
         self.stops.clear();
     }
 
@@ -59,11 +73,15 @@ impl Agenda {
     pub(crate) fn next_at(&self) -> Time {
         let submit = self.submissions.front().map_or(Time::NEVER, |next| next.flow.start);
         let dependent = self.dependents.first_key_value().map_or(Time::NEVER, |(&(at, _), _)| at);
-        submit.min(dependent).min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
+        let wake = self.wakes.first().map_or(Time::NEVER, |&(at, _)| at);
+        submit
+            .min(dependent)
+            .min(wake)
+            .min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
-    /// Takes an action that is due at `now`: stops first, then submissions, then dependent
-    /// messages.
+    /// Takes an action that is due at `now`: stops first, then submissions, then ranks of jobs,
+    /// then dependent messages.
     pub(crate) fn take(&mut self, now: Time) -> Option<Action> {
         if let Some(Reverse((at, _, slot))) = self.stops.peek().copied()
             && at <= now
@@ -73,6 +91,10 @@ impl Agenda {
         }
         if let Some(next) = self.submissions.pop_front_if(|next| next.flow.start <= now) {
             return Some(Action::Submit(next));
+        }
+        if let Some(&(at, wake)) = self.wakes.first().filter(|&&(at, _)| at <= now) {
+            self.wakes.pop_first();
+            return Some(Action::Wake(at, wake));
         }
         let dependent =
             self.dependents.first_entry().filter(|dependent| dependent.key().0 <= now)?;

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use tidegate_core::{Role, Time};
 
 use crate::ids::{self, FIRST_DEPENDENT};
+use crate::measures::iterations::IterationTime;
 use crate::setup::Setup;
 use crate::traffic::jobs::Jobs;
 use crate::traffic::loops::Loops;
-use crate::traffic::submission::{Asked, Submission};
+use crate::traffic::submission::{Asked, Next, Submission, Wake};
 
 /// Dependent messages of the hosts of one partition.
 pub(crate) struct Dependents {
@@ -42,10 +43,10 @@ impl Dependents {
     }
 
     /// Messages that wait for no other, of the hosts for which `is_here` returns true.
-    pub(crate) fn first(&mut self, is_here: impl Fn(u32) -> bool) -> Vec<Submission> {
-        let mut first = self.loops.as_ref().map_or(Vec::new(), |loops| loops.first(is_here));
-        self.jobs.first(|submission| first.push(submission));
-        first
+    pub(crate) fn first(&mut self, is_here: impl Fn(u32) -> bool, mut out: impl FnMut(Next)) {
+        let loops = self.loops.iter().flat_map(|loops| loops.first(&is_here));
+        loops.for_each(|submission| out(Next::Submit(submission)));
+        self.jobs.first(out);
     }
 
     /// Registers a message that is about to arrive here.
@@ -75,18 +76,30 @@ impl Dependents {
         id: u64,
         now: Time,
         asked: &mut Vec<Asked>,
-        mut begin: impl FnMut(Submission),
+        mut out: impl FnMut(Next),
     ) {
         if self.closed {
             return;
         }
         if ids::step(id).is_some() {
-            self.jobs.arrived(id, now, begin);
+            self.jobs.arrived(id, now, out);
         } else if let Some(loops) = &mut self.loops
             && let Some(next) = loops.arrived(id, now, asked)
         {
-            begin(next);
+            out(Next::Submit(next));
         }
+    }
+
+    /// Continues a rank of a job, which has waited for `now`.
+    pub(crate) fn woken(&mut self, wake: Wake, now: Time, out: impl FnMut(Next)) {
+        if !self.closed {
+            self.jobs.woken(wake, now, out);
+        }
+    }
+
+    /// Times of the iterations of jobs that ranks of this partition have ended.
+    pub(crate) fn times(&self) -> Vec<IterationTime> {
+        self.jobs.times()
     }
 
     /// Role of the message with this ID for its sender and receiver.

@@ -117,7 +117,10 @@ impl Generator {
                 self.add_list(flows);
             }
             // These messages start at their hosts, when others arrive.
-            Pattern::ClosedLoop { .. } | Pattern::Collective(_) | Pattern::Answered { .. } => {}
+            Pattern::ClosedLoop { .. }
+            | Pattern::Collective(_)
+            | Pattern::Job(_)
+            | Pattern::Answered { .. } => {}
             Pattern::Requests { askers, .. } => {
                 let block = Arc::new(block.clone());
                 for &asker in askers {

@@ -1,24 +1,27 @@
-//! Jobs: collective operations, whose messages start when the messages that they depend on have
-//! arrived.
+//! Jobs: operations of ranks that start when the operations and messages that they need are
+//! complete. Collectives are jobs, too.
 //!
-//! The messages that a rank may send depend only on what has arrived at its host, so the partition
-//! of that host decides alone: it counts arrivals by rank, chunk and round. A rank is at most one
-//! iteration ahead of any other, because no iteration ends before data of all ranks has arrived,
-//! directly or through other ranks. So counts of two iterations suffice.
+//! The progress of a rank depends only on what has arrived at its host, so the partition of that
+//! host decides alone: it counts what each operation needs and has got. A rank may be iterations
+//! ahead of another one. Arrivals for an iteration that their rank has not begun are kept until
+//! then.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_core::Time;
-use tidegate_core::collective::{Collective, MOST_MESSAGES, Place};
-use tidegate_core::workload::{Flow, Pattern, Traffic};
+use tidegate_core::collective::{MOST_ITERATIONS, MOST_MESSAGES, NUMBERS};
+use tidegate_core::job::{Computation, Dependent, Schedule, Sent};
+use tidegate_core::workload::{Flow, Traffic};
+use tidegate_core::{Span, Time};
 
 use crate::ids::{FIRST_JOB, ITERATION_BIT, JOB_BIT, Step, step};
+use crate::measures::iterations::{IterationTime, Iterations};
 use crate::setup::Setup;
-use crate::traffic::submission::Submission;
+use crate::traffic::submission::{Next, Submission, Wake};
 
 /// Message numbers of jobs at their host have this bit, and not the one above it, which marks
 /// closed loops. Other messages of a host have neither.
-const NUMBER: u32 = 1 << 30;
+const NUMBER: u32 = NUMBERS as u32;
 /// Not a rank of this partition.
 const ELSEWHERE: u32 = u32::MAX;
 
@@ -28,6 +31,8 @@ pub(crate) struct Jobs {
     all: Vec<Job>,
     /// Number of messages in one iteration of all jobs together.
     numbers: u64,
+    /// Operations whose needs are met; empty between calls.
+    ready: Vec<u32>,
 }
 
 /// A job.
@@ -35,46 +40,59 @@ struct Job {
     /// Index of its block of traffic.
     block: usize,
     /// Index among all jobs.
-    number: u64,
+    number: u32,
     /// Number of its first message.
     first: u64,
     /// Local index by rank, or `ELSEWHERE`.
     local: Vec<u32>,
     /// Ranks of this partition.
     ranks: Vec<Rank>,
-    /// By rank and chunk: number of rounds passed.
-    passed: Vec<u32>,
-    /// Messages that have arrived, by parity of the iteration, then by rank, chunk and round.
-    arrived: [Vec<u16>; 2],
+    /// By local rank and operation: completions and arrivals so far.
+    met: Vec<u32>,
+    /// By local rank and compute stream: end of its last computation.
+    streams: Vec<Time>,
+    /// By local rank, iteration and operation: arrivals for iterations that have not begun.
+    early: BTreeMap<(u32, u32, u32), u32>,
+    times: Iterations,
 }
 
 /// Progress of a rank.
-#[derive(Clone, Copy)]
 struct Rank {
+    rank: u32,
+    /// Index of its first operation in [`Job::met`].
+    met: usize,
     iteration: u32,
-    /// Start of the iteration, after computing.
-    begins: Time,
-    /// Number of chunks with rounds left.
+    /// End of the previous iteration.
+    since: Time,
+    /// The pause between the iterations is over.
+    has_begun: bool,
+    /// Number of operations that are not complete.
     open: u32,
+    /// Time of the iteration in which it computes.
+    busy: Span,
+    /// It computes until this time.
+    busy_until: Time,
 }
 
-/// Inputs of a job.
-#[derive(Clone, Copy)]
-struct Plan<'a> {
-    block: &'a Traffic,
-    of: &'a Collective,
+/// A job with its schedule, during a call.
+struct Running<'a> {
+    setup: &'a Setup,
+    schedule: &'a dyn Schedule,
+    job: &'a mut Job,
     /// As in [`Jobs`].
     numbers: u64,
+    ready: &'a mut Vec<u32>,
 }
 
 impl Jobs {
     /// The jobs of a run. `is_here` returns whether a host belongs to this partition.
     pub(crate) fn new(setup: &Arc<Setup>, is_here: impl Fn(u32) -> bool) -> Jobs {
-        let mut jobs = Jobs { setup: setup.clone(), all: Vec::new(), numbers: 0 };
+        let mut jobs =
+            Jobs { setup: setup.clone(), all: Vec::new(), numbers: 0, ready: Vec::new() };
         for (block, traffic) in setup.workload.traffic.iter().enumerate() {
-            if let Pattern::Collective(of) = &traffic.pattern {
+            if let Some(of) = traffic.pattern.schedule() {
                 let mut job = Job::new(of, traffic.start, &is_here);
-                (job.block, job.number, job.first) = (block, jobs.all.len() as u64, jobs.numbers);
+                (job.block, job.number, job.first) = (block, jobs.all.len() as u32, jobs.numbers);
                 jobs.all.push(job);
                 jobs.numbers += of.numbers();
             }
@@ -87,55 +105,87 @@ impl Jobs {
         self.all.is_empty()
     }
 
-    /// Starts the first messages of the ranks in this partition.
-    pub(crate) fn first(&mut self, mut begin: impl FnMut(Submission)) {
-        for job in &mut self.all {
-            let plan = job.plan(&self.setup, self.numbers);
-            for rank in 0..plan.of.ranks() {
-                if let Some(local) = job.index_of(rank) {
-                    job.proceed(plan, (rank, local), None, plan.block.start, &mut begin);
-                }
-            }
+    /// Begins the first iteration of the ranks in this partition.
+    pub(crate) fn first(&mut self, mut out: impl FnMut(Next)) {
+        for number in 0..self.all.len() as u32 {
+            let Some(mut running) = self.running(number) else { continue };
+            let start = running.block().start;
+            (0..running.job.ranks.len()).for_each(|local| running.begin(local, start, &mut out));
         }
     }
 
-    /// Starts the messages that follow the arrival of a message at `now`.
-    pub(crate) fn arrived(&mut self, id: u64, now: Time, mut begin: impl FnMut(Submission)) {
+    /// Continues after the arrival of a message at `now`.
+    pub(crate) fn arrived(&mut self, id: u64, now: Time, mut out: impl FnMut(Next)) {
         let Some(Step { job, iteration }) = step(id) else { return };
-        let Some(job) = self.all.get_mut(job as usize) else { return };
-        let plan = job.plan(&self.setup, self.numbers);
-        let place = plan.of.place((id % MOST_MESSAGES) as u32);
-        let Some((rank, round)) = plan.of.landing(place) else { return };
-        let Some(local) = job.index_of(rank) else { return };
-        *job.count(plan.of, iteration, (local, place.chunk), round) += 1;
-        if job.ranks[local].iteration == iteration {
-            job.proceed(plan, (rank, local), Some(place.chunk), now, &mut begin);
+        let Some(mut running) = self.running(job) else { return };
+        let number = (id % MOST_MESSAGES) as u32;
+        let Some((rank, operation)) = running.schedule.landing_of(number) else { return };
+        if let Some(local) = running.job.index_of(rank) {
+            running.land((local, iteration), operation, now, &mut out);
         }
+    }
+
+    /// Continues at a time that a rank has waited for.
+    pub(crate) fn woken(&mut self, wake: Wake, now: Time, mut out: impl FnMut(Next)) {
+        let (Wake::Begin { job, rank }
+        | Wake::Started { job, rank, .. }
+        | Wake::Computed { job, rank, .. }) = wake;
+        let Some(mut running) = self.running(job) else { return };
+        let Some(local) = running.job.index_of(rank) else { return };
+        match wake {
+            Wake::Begin { .. } => return running.begin(local, now, &mut out),
+            Wake::Started { operation, .. } => running.started(local, operation),
+            Wake::Computed { operation, .. } => running.complete(local, operation, now, &mut out),
+        }
+        running.proceed(local, now, &mut out);
+    }
+
+    /// Times of the iterations that ranks of this partition have ended.
+    pub(crate) fn times(&self) -> Vec<IterationTime> {
+        self.all.iter().flat_map(|job| job.times.of_job(job.number)).collect()
+    }
+
+    fn running(&mut self, job: u32) -> Option<Running<'_>> {
+        let job = self.all.get_mut(job as usize)?;
+        let schedule = self.setup.workload.traffic[job.block].pattern.schedule()?;
+        let (numbers, ready) = (self.numbers, &mut self.ready);
+        Some(Running { setup: &self.setup, schedule, job, numbers, ready })
     }
 }
 
 impl Job {
     /// A job with the ranks for which `is_here` returns true.
-    fn new(of: &Collective, start: Time, is_here: impl Fn(u32) -> bool) -> Job {
-        let mut ranks = Vec::new();
-        let local = of.hosts.iter().map(|&host| {
+    fn new(of: &dyn Schedule, start: Time, is_here: impl Fn(u32) -> bool) -> Job {
+        let (mut ranks, mut met) = (Vec::new(), 0);
+        let local = (0..).zip(of.hosts()).map(|(rank, &host)| {
             if !is_here(host) {
                 return ELSEWHERE;
             }
-            ranks.push(Rank { iteration: 0, begins: start, open: of.chunks });
+            ranks.push(Rank {
+                rank,
+                met,
+                iteration: 0,
+                since: start,
+                has_begun: false,
+                open: of.operations(rank),
+                busy: Span::ZERO,
+                busy_until: start,
+            });
+            met += of.operations(rank) as usize;
             ranks.len() as u32 - 1
         });
         let local = local.collect();
-        let passed = vec![0; ranks.len() * of.chunks as usize];
-        let counts = vec![0; passed.len() * of.rounds() as usize];
-        let arrived = [counts.clone(), counts];
-        Job { block: 0, number: 0, first: 0, local, ranks, passed, arrived }
-    }
-
-    fn plan<'a>(&self, setup: &'a Setup, numbers: u64) -> Plan<'a> {
-        let block = &setup.workload.traffic[self.block];
-        let Pattern::Collective(of) = &block.pattern else { unreachable!("jobs are collectives") };
-        Plan { block, of, numbers }
+        Job {
+            block: 0,
+            number: 0,
+            first: 0,
+            local,
+            met: vec![0; met],
+            streams: vec![start; ranks.len() * of.streams() as usize],
+            ranks,
+            early: BTreeMap::new(),
+            times: Iterations::new(of.computes()),
+        }
     }
 
     /// Local index of `rank`, if it belongs to this partition.
@@ -143,99 +193,176 @@ impl Job {
         let local = self.local[rank as usize];
         (local != ELSEWHERE).then_some(local as usize)
     }
+}
 
-    /// Number of messages of a chunk that have arrived for a local rank and `round`.
-    fn count(
-        &mut self,
-        of: &Collective,
-        iteration: u32,
-        (local, chunk): (usize, u32),
-        round: u32,
-    ) -> &mut u16 {
-        let lane = local * of.chunks as usize + chunk as usize;
-        let at = lane * of.rounds() as usize + round as usize;
-        &mut self.arrived[iteration as usize % 2][at]
+impl Running<'_> {
+    fn block(&self) -> &Traffic {
+        &self.setup.workload.traffic[self.job.block]
     }
 
-    /// Advances a rank in one chunk, or in all, as far as the arrivals until `now` allow.
-    fn proceed(
+    /// Begins the iteration of a local rank, whose pause is over.
+    fn begin(&mut self, local: usize, now: Time, out: &mut impl FnMut(Next)) {
+        self.prepare(local);
+        self.proceed(local, now, out);
+    }
+
+    /// Takes in the early arrivals of the iteration that a local rank begins, and finds the
+    /// operations that are ready.
+    fn prepare(&mut self, local: usize) {
+        let Rank { rank, met, iteration, .. } = self.job.ranks[local];
+        self.job.ranks[local].has_begun = true;
+        let key = |operation| (local as u32, iteration, operation);
+        let range = key(0)..=key(u32::MAX);
+        while let Some((&at, &count)) = self.job.early.range(range.clone()).next() {
+            self.job.early.remove(&at);
+            self.job.met[met + at.2 as usize] = count;
+        }
+        for operation in 0..self.schedule.operations(rank) {
+            if self.job.met[met + operation as usize] == self.schedule.needs(rank, operation) {
+                self.ready.push(operation);
+            }
+        }
+    }
+
+    /// Counts a message that has arrived for an operation of a local rank.
+    fn land(
         &mut self,
-        plan: Plan<'_>,
-        (rank, local): (u32, usize),
-        chunk: Option<u32>,
+        (local, iteration): (usize, u32),
+        operation: u32,
         now: Time,
-        begin: &mut impl FnMut(Submission),
+        out: &mut impl FnMut(Next),
     ) {
-        let all = plan.of.chunks;
-        let mut chunks = chunk.map_or(0..all, |chunk| chunk..chunk + 1);
+        let rank = &self.job.ranks[local];
+        if rank.iteration == iteration && rank.has_begun {
+            self.meet(local, operation);
+            self.proceed(local, now, out);
+        } else {
+            *self.job.early.entry((local as u32, iteration, operation)).or_insert(0) += 1;
+        }
+    }
+
+    /// Counts one of the needs of an operation as met.
+    fn meet(&mut self, local: usize, operation: u32) {
+        let Rank { rank, met, .. } = self.job.ranks[local];
+        let met = &mut self.job.met[met + operation as usize];
+        *met += 1;
+        if *met == self.schedule.needs(rank, operation) {
+            self.ready.push(operation);
+        }
+    }
+
+    /// Runs the operations that are ready, and goes on with the next iteration if all operations
+    /// are complete.
+    fn proceed(&mut self, local: usize, now: Time, out: &mut impl FnMut(Next)) {
         loop {
-            for chunk in chunks {
-                self.pass(plan, (rank, local), chunk, now, begin);
+            let mut next = 0;
+            while let Some(&operation) = self.ready.get(next) {
+                next += 1;
+                self.run(local, operation, now, out);
             }
-            let state = &mut self.ranks[local];
-            if state.open > 0 || state.iteration + 1 == plan.of.iterations {
+            self.ready.clear();
+            if self.job.ranks[local].open > 0 || !self.end(local, now, out) {
                 return;
             }
-            // The rank has received everything. Messages of the next iteration may have arrived,
-            // too.
-            state.iteration += 1;
-            state.begins = state.begins.max(now).after(plan.of.compute);
-            state.open = all;
-            chunks = 0..all;
-            self.passed[local * all as usize..][..all as usize].fill(0);
+            self.prepare(local);
         }
     }
 
-    /// Passes the rounds of a chunk for which all messages have arrived.
-    fn pass(
-        &mut self,
-        plan: Plan<'_>,
-        (rank, local): (u32, usize),
-        chunk: u32,
-        now: Time,
-        begin: &mut impl FnMut(Submission),
-    ) {
-        let of = plan.of;
-        let lane = local * of.chunks as usize + chunk as usize;
-        let Rank { iteration, begins, .. } = self.ranks[local];
-        while self.passed[lane] < of.rounds() {
-            let round = self.passed[lane];
-            let arrived = self.count(of, iteration, (local, chunk), round);
-            if u32::from(*arrived) < of.waits(rank, round) {
-                return;
-            }
-            *arrived = 0;
-            self.passed[lane] += 1;
-            for nth in 0..of.fan_out() {
-                let place = Place { rank, round, nth, chunk };
-                self.submission(plan, iteration, place, begins.max(now))
-                    .into_iter()
-                    .for_each(&mut *begin);
-            }
+    /// Runs an operation whose needs are met.
+    fn run(&mut self, local: usize, operation: u32, now: Time, out: &mut impl FnMut(Next)) {
+        let Rank { rank, met, .. } = self.job.ranks[local];
+        self.job.met[met + operation as usize] = 0;
+        let computation = self.schedule.computation(rank, operation);
+        let Some(Computation { span, stream }) = computation else {
+            self.started(local, operation);
+            return self.complete(local, operation, now, out);
+        };
+        let free = local * self.schedule.streams() as usize + stream as usize;
+        let start = self.job.streams[free].max(now);
+        let done = start.after(span);
+        self.job.streams[free] = done;
+        // A stream has no gap between `now` and `done`.
+        let state = &mut self.job.ranks[local];
+        state.busy += done.since(state.busy_until.max(now));
+        state.busy_until = state.busy_until.max(done);
+        let job = self.job.number;
+        if start == now {
+            self.started(local, operation);
+        } else {
+            out(Next::Wake(start, Wake::Started { job, rank, operation }));
         }
-        self.ranks[local].open -= 1;
+        if done == now {
+            self.complete(local, operation, now, out);
+        } else {
+            out(Next::Wake(done, Wake::Computed { job, rank, operation }));
+        }
     }
 
-    /// The message at `place` that starts at `at`; `None` if there is none or the block has
-    /// stopped.
-    fn submission(
-        &self,
-        Plan { block, of, numbers }: Plan<'_>,
-        iteration: u32,
-        place: Place,
-        at: Time,
-    ) -> Option<Submission> {
-        let (to, bytes) = of.message(place).filter(|_| at < block.stop)?;
-        let [src, dst] = [place.rank, to].map(|rank| of.hosts[rank as usize]);
-        let (iteration, number) = (u64::from(iteration), u64::from(of.number(place)));
-        let id = FIRST_JOB | self.number << JOB_BIT | iteration << ITERATION_BIT | number;
+    /// An operation has started.
+    fn started(&mut self, local: usize, operation: u32) {
+        self.meet_dependents(local, operation, true);
+    }
+
+    /// An operation has computed: it sends its messages and is complete.
+    fn complete(&mut self, local: usize, operation: u32, now: Time, out: &mut impl FnMut(Next)) {
+        let Rank { rank, .. } = self.job.ranks[local];
+        self.schedule.messages(rank, operation, &mut |sent| {
+            if let Some(submission) = self.submission(local, sent, now) {
+                out(Next::Submit(submission));
+            }
+        });
+        self.job.ranks[local].open -= 1;
+        self.meet_dependents(local, operation, false);
+    }
+
+    fn meet_dependents(&mut self, local: usize, operation: u32, starts: bool) {
+        let (rank, schedule) = (self.job.ranks[local].rank, self.schedule);
+        schedule.dependents(rank, operation, &mut |Dependent { operation, on_start }| {
+            if on_start == starts {
+                self.meet(local, operation);
+            }
+        });
+    }
+
+    /// Ends the iteration of a local rank. Returns whether the next one begins at once.
+    fn end(&mut self, local: usize, now: Time, out: &mut impl FnMut(Next)) -> bool {
+        let state = &mut self.job.ranks[local];
+        let Rank { rank, iteration, since, busy, .. } = *state;
+        self.job.times.add(iteration, since, now, busy);
+        if iteration + 1 == self.schedule.iterations() {
+            if self.schedule.ends_late() {
+                out(Next::Ended);
+            }
+            return false;
+        }
+        let pause = self.schedule.pause(rank);
+        let open = self.schedule.operations(rank);
+        (state.iteration, state.since, state.busy, state.open) = (iteration + 1, now, pause, open);
+        state.has_begun = false;
+        if pause > Span::ZERO {
+            out(Next::Wake(now.after(pause), Wake::Begin { job: self.job.number, rank }));
+        }
+        pause == Span::ZERO
+    }
+
+    /// The message of a local rank that starts at `at`; `None` if the block has stopped.
+    fn submission(&self, local: usize, sent: Sent, at: Time) -> Option<Submission> {
+        let (block, hosts) = (self.block(), self.schedule.hosts());
+        if at >= block.stop {
+            return None;
+        }
+        let Rank { rank, iteration, .. } = self.job.ranks[local];
+        let (iteration, number) = (u64::from(iteration), u64::from(sent.number));
+        debug_assert!(iteration < MOST_ITERATIONS);
+        let job = u64::from(self.job.number);
+        let id = FIRST_JOB | job << JOB_BIT | iteration << ITERATION_BIT | number;
         // Before a number recurs, the message that had it is long forgotten.
-        let rounds = u64::from(NUMBER) / numbers;
-        let number = iteration % rounds * numbers + self.first + number;
+        let rounds = NUMBERS / self.numbers;
+        let number = iteration % rounds * self.numbers + self.job.first + number;
         let flow = Flow {
-            src,
-            dst,
-            bytes,
+            src: hosts[rank as usize],
+            dst: hosts[sent.to as usize],
+            bytes: sent.bytes,
             start: at,
             stop: Time::NEVER,
             stack: block.stack,

@@ -1,4 +1,4 @@
-//! Flows that start, and requests that a reply answers.
+//! Flows that start, times at which ranks of jobs continue, and requests that a reply answers.
 
 use tidegate_core::Time;
 use tidegate_core::workload::Flow;
@@ -15,6 +15,28 @@ pub(crate) struct Submission {
     pub(crate) number: u32,
     /// Is one of a known number, which a run may wait for.
     pub(crate) listed: bool,
+}
+
+/// A consequence of an arrival, or of the passage of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Next {
+    /// A dependent message starts.
+    Submit(Submission),
+    /// A rank of a job continues at this time.
+    Wake(Time, Wake),
+    /// A rank has ended the last iteration of its job.
+    Ended,
+}
+
+/// An event of a rank of a job, other than an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Wake {
+    /// The pause before an iteration ends.
+    Begin { job: u32, rank: u32 },
+    /// A computation starts, because its stream is free.
+    Started { job: u32, rank: u32, operation: u32 },
+    /// A computation ends.
+    Computed { job: u32, rank: u32, operation: u32 },
 }
 
 /// A reply, and the request that it answers.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::collective::{Collective, Op, expert_loads};
+use tidegate_core::collective::{Collective, Op, Stragglers, expert_loads};
 use tidegate_core::fabric::{
     Buffer, Fabric, Link, Node, RateChange, Routing, StackTime, TrimVictim, Trimming,
 };
@@ -14,6 +14,7 @@ use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::Setup;
 
 use super::busy::{busy, with_ecn};
+use super::programs::copied;
 use super::{crediting, leaf_spine, link, lossless, open_loop, setup, stack, switch};
 
 /// Name and setup of each run.
@@ -299,20 +300,25 @@ pub fn closed_loops() -> Cuts {
     ]
 }
 
-/// Collectives over all racks, beside other traffic and closed loops: two that share hosts, and one
-/// with computing time.
+/// Collectives over all racks, beside other traffic and closed loops: two that share hosts, one
+/// with computing time and a straggler, and a job that computes in every operation.
 pub fn collectives() -> Cuts {
     let of = |op, bytes, chunks, compute| {
         let hosts = vec![11, 0, 5, 6, 3, 8, 2];
-        Pattern::Collective(Collective { op, hosts, bytes, chunks, iterations: 1_000, compute })
+        let stragglers = Stragglers { ranks: vec![1], factor: 1.5 };
+        let iterations = 1_000;
+        Collective { op, hosts, bytes, chunks, iterations, compute, stragglers }
     };
     let mut all = closed_loops();
     for (_, setup) in &mut all {
         let experts = Op::Experts { loads: expert_loads(70_000, 7, 1.0), combine: true };
+        let ring = of(Op::RingAllReduce, 70_000, 2, Span::ZERO);
+        let job = Pattern::Job(copied(&ring, Span::ns(700)));
         for pattern in [
-            of(Op::RingAllReduce, 70_000, 2, Span::ZERO),
-            of(Op::TreeAllReduce, 10_000, 1, Span::us(4)),
-            of(experts, 70_000, 1, Span::ZERO),
+            Pattern::Collective(ring),
+            Pattern::Collective(of(Op::TreeAllReduce, 10_000, 1, Span::us(4))),
+            Pattern::Collective(of(experts, 70_000, 1, Span::ZERO)),
+            job,
         ] {
             let block = setup.workload.traffic[0].clone();
             setup.workload.traffic.push(Traffic { pattern, sizes: Sizes::Fixed(1), ..block });

@@ -5,6 +5,7 @@ pub mod busy;
 pub mod cuts;
 pub mod left;
 pub mod observers;
+pub mod programs;
 pub mod racks;
 
 use tidegate_algos::message::sird::header::Header;
