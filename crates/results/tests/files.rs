@@ -256,6 +256,7 @@ fn iteration_spans_first_message_to_last_byte() {
         op: "all-gather",
         ranks: 3,
         size_bytes: 3_000,
+        is_file: false,
         iterations: 2,
         messages: 3,
         bus_factor: Some(2.0 / 3.0),

@@ -103,7 +103,8 @@ pub(crate) fn pattern(
     }
     let name: &str = table.get("file");
     let is_goal = name.ends_with(".goal");
-    if !is_goal && !(name.ends_with(".et") && name.matches('*').count() == 1) {
+    let is_chakra = name.ends_with(".et") && name.matches('*').count() == 1;
+    if !is_goal && !is_chakra {
         let expected = "a GOAL schedule (.goal), or Chakra traces (.et) with one * for the rank";
         return Err(table.error("file", expected));
     }
