@@ -34,6 +34,10 @@ impl Departures {
         let gone = ((una - self.base) as usize).min(self.latest.len());
         self.latest.drain(..gone);
         self.base = una;
+        // The record must not grow until the next call of `first`.
+        while self.order.front().is_some_and(|&(seq, _)| seq < una) {
+            self.order.pop_front();
+        }
     }
 
     /// The packet in flight that left first, and its departure. `is_settled` tells whether a packet

@@ -55,7 +55,7 @@ impl Endpoint for Ndp {
         summary: "Switches trim packets, and receivers pull one packet for each that arrives.",
         color: "#b15928",
         marker: Marker::Square,
-        dash: Dash::Dashed,
+        dash: Dash::Dotted,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

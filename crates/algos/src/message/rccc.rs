@@ -73,7 +73,7 @@ impl Endpoint for Rccc {
             between switches.",
         color: "#33a02c",
         marker: Marker::Cross,
-        dash: Dash::Solid,
+        dash: Dash::Dotted,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

@@ -326,8 +326,8 @@ fn pull(message: &Incoming) -> Header {
     Header::Pull(Pull { connection, lane, generation, message: number, pull: message.granted })
 }
 
-/// Acknowledges a packet. `so_far` is the first packet that has not arrived, and whether the message
-/// is complete.
+/// Acknowledges a packet. `so_far` is the first packet that has not arrived, and whether the
+/// message is complete.
 fn acknowledge(
     data: &Data,
     so_far: (u64, bool),
