@@ -19,7 +19,7 @@ impl TokenBucket {
         TokenBucket { pace, burst: pace.serialise(burst_bytes as u64), paid: Time::ZERO }
     }
 
-    /// The bucket with another rate from now on. What earlier bytes cost does not change.
+    /// The bucket with another rate from now on. The cost of earlier bytes does not change.
     pub const fn at_rate(self, rate: Rate, burst_bytes: u32) -> TokenBucket {
         TokenBucket { paid: self.paid, ..TokenBucket::new(rate, burst_bytes) }
     }

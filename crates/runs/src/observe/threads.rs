@@ -21,8 +21,8 @@ use crate::{Error, interrupt, machine};
 
 /// Working time in one partition before the first decision.
 const TRIAL: Duration = Duration::from_millis(20);
-/// Looks at the cores of the machine before a decision, at equal intervals. Kernel threads use cores
-/// for moments, so the look with the most idle cores counts.
+/// Looks at the cores of the machine before a decision, at equal intervals. Kernel threads use
+/// cores for moments, so the look with the most idle cores counts.
 const LOOKS: u32 = 10;
 /// A change of partitions must be expected to save this multiple of what it costs.
 const MARGIN: f64 = 2.0;
@@ -201,8 +201,8 @@ impl Threads {
     }
 }
 
-/// Returns whether another number of partitions is worth what the change costs: to build the run and
-/// to repeat it to the present. `left` is the working time to the end in one partition, in seconds.
+/// Returns whether another number of partitions is worth what the change costs: to build the run
+/// and to repeat it to the present. `left` is the working time to the end in one partition, in seconds.
 fn pays(cost: Duration, left: f64, threads: usize) -> bool {
     let saved = left * (1.0 - 1.0 / (1.0 + EFFICIENCY * (threads - 1) as f64));
     saved >= cost.as_secs_f64() * MARGIN

@@ -217,7 +217,12 @@ fn two_protocols_keep_their_ports() {
              protocol = '{second}' }},\n]\n[transport]\nprotocol = '{first}'\n[switch]\nrouting = \
              'ecmp'\necn = {{ kmin = '100KB', kmax = '100KB', pmax = 1.0 }}\n"
         );
-        let plan = tidegate_scenario::load(&text, "two.toml", &[]).unwrap();
+        // Switches cannot both trim and queue credits.
+        let Ok(plan) = tidegate_scenario::load(&text, "two.toml", &[]) else {
+            let pair = [*first, *second];
+            assert!(pair.contains(&"eqds") && pair.contains(&"expresspass"), "{pair:?}");
+            continue;
+        };
         let summary = run(&plan, &RunOptions::default()).unwrap();
         let unfinished = summary.fct.values().map(|fct| fct.unfinished).sum::<u64>();
         assert_eq!(unfinished, 0, "{first}, {second}");

@@ -53,7 +53,7 @@ headers! {
             target: u64,
         }
     }
-    /// Acknowledges a packet.
+    /// Acknowledges a packet, and has its path entropy.
     Ack = 2 {
         flags {
             /// The packet was marked.
@@ -70,8 +70,6 @@ headers! {
             generation: u32,
             /// As in the packet.
             message: u32,
-            /// Path entropy of the packet.
-            entropy: u32,
             /// Number of the first packet that has not arrived.
             cumulative: u64,
             /// Number of the packet.
@@ -80,7 +78,7 @@ headers! {
             sent_at: Time,
         }
     }
-    /// Requests a trimmed packet again.
+    /// Requests a trimmed packet again, and has its path entropy.
     Nack = 3 {
         flags {
             /// It was trimmed at the port to the receiver.
@@ -95,8 +93,6 @@ headers! {
             generation: u32,
             /// As in the packet.
             message: u32,
-            /// Path entropy of the packet.
-            entropy: u32,
             /// Number of the packet.
             packet: u64,
         }
@@ -177,7 +173,7 @@ impl Carried for Header {
     fn read(body: &Body) -> Option<Header> {
         let ((connection, lane), message) = (unpair(body.words[0]), body.message);
         let [_, which, third, fourth, fifth] = body.words;
-        let (generation, entropy) = unpair(which);
+        let (generation, _) = unpair(which);
         let (flag, sent_at) = (body.tag & FLAG != 0, body.sent_at);
         Some(match body.tag & KIND {
             DATA => Header::Data(Data {
@@ -207,7 +203,6 @@ impl Carried for Header {
                 lane,
                 generation,
                 message,
-                entropy,
                 cumulative: third,
                 packet: fourth,
                 sent_at,
@@ -218,7 +213,6 @@ impl Carried for Header {
                 lane,
                 generation,
                 message,
-                entropy,
                 packet: fourth,
             }),
             PULL => Header::Pull(Pull { connection, lane, generation, message, pull: fifth }),
@@ -230,26 +224,26 @@ impl Carried for Header {
     fn write(&self, body: &mut Body) {
         body.is_retransmission = false;
         body.sent_at = Time::ZERO;
-        let (kind, flag, entropy, words) = match *self {
+        let (kind, flag, words) = match *self {
             Header::Data(header) => {
                 body.is_retransmission = header.retransmission;
                 body.sent_at = header.sent_at;
-                (DATA, header.speculative, 0, [header.size, header.offset, header.target])
+                (DATA, header.speculative, [header.size, header.offset, header.target])
             }
-            Header::Request(header) => (REQUEST, false, 0, [header.size, 0, header.target]),
+            Header::Request(header) => (REQUEST, false, [header.size, 0, header.target]),
             Header::Ack(header) => {
                 body.sent_at = header.sent_at;
                 let kind = if header.complete { ACK | COMPLETE } else { ACK };
-                (kind, header.marked, header.entropy, [header.cumulative, header.packet, 0])
+                (kind, header.marked, [header.cumulative, header.packet, 0])
             }
-            Header::Nack(header) => (NACK, header.last_hop, header.entropy, [0, header.packet, 0]),
-            Header::Pull(header) => (PULL, false, 0, [0, 0, header.pull]),
+            Header::Nack(header) => (NACK, header.last_hop, [0, header.packet, 0]),
+            Header::Pull(header) => (PULL, false, [0, 0, header.pull]),
         };
         let Name { connection, lane, generation, message } = self.name();
         body.message = message;
         body.tag = if flag { kind | FLAG } else { kind };
         let [third, fourth, fifth] = words;
-        body.words = [pair(connection, lane), pair(generation, entropy), third, fourth, fifth];
+        body.words = [pair(connection, lane), pair(generation, 0), third, fourth, fifth];
     }
 
     fn offset(&self) -> Option<u64> {

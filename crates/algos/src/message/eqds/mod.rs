@@ -363,7 +363,7 @@ impl<P> Transport for PullTransport<P> {
         self.advance(now);
         let PullTransport { settings, inbox, outbox, control, .. } = self;
         let step = &mut Step { settings, now, control };
-        let src = packet.body.src;
+        let (src, entropy) = (packet.body.src, packet.frame.entropy);
         let Some(header) = Header::read(packet.body) else { return Reply::None };
         let answer = match header {
             Header::Data(data) => {
@@ -377,13 +377,13 @@ impl<P> Transport for PullTransport<P> {
                     let rtt = Some(now.since(ack.sent_at));
                     app.feedback(now, &Feedback { message, rtt, peak_hop_delay: Span::ZERO });
                 }
-                if let Some(id) = outbox.on_ack(step, src, &ack) {
+                if let Some(id) = outbox.on_ack(step, src, &ack, entropy) {
                     app.acked(now, MessageId { id, ..message });
                 }
                 None
             }
             Header::Nack(nack) => {
-                outbox.on_nack(step, src, &nack);
+                outbox.on_nack(step, src, &nack, entropy);
                 None
             }
             Header::Pull(pull) => {
@@ -394,7 +394,7 @@ impl<P> Transport for PullTransport<P> {
         match answer {
             None => Reply::None,
             Some(reply) => {
-                self.write_control(src, &reply, packet);
+                self.write_control((src, entropy), &reply, packet);
                 Reply::Send
             }
         }
@@ -404,7 +404,8 @@ impl<P> Transport for PullTransport<P> {
     fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
         self.advance(now);
         if let Some(Control { dst, header }) = self.control.pop_front() {
-            self.write_control(dst, &header, packet);
+            let entropy = self.paths.entropy(dst, header.name().lane);
+            self.write_control((dst, entropy), &header, packet);
             return Transmit::Sent;
         }
         let Some(departing) = self.outbox.transmit(&self.settings, now) else {
@@ -437,7 +438,7 @@ impl<P> Transport for PullTransport<P> {
     }
 }
 
-/// What the fabric did to a data packet.
+/// Payload and fate of a data packet.
 #[inline]
 fn passage(packet: &PacketMut<'_>) -> Passage {
     let payload_bytes = packet.body.payload_bytes;
@@ -446,7 +447,7 @@ fn passage(packet: &PacketMut<'_>) -> Passage {
     } else {
         Arrival::Whole { marked: packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0 }
     };
-    Passage { payload_bytes, entropy: packet.frame.entropy, arrival }
+    Passage { payload_bytes, arrival }
 }
 
 impl<P> PullTransport<P> {
@@ -479,8 +480,8 @@ impl<P> PullTransport<P> {
     }
 
     #[inline]
-    fn write_control(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
-        let entropy = self.paths.entropy(dst, header.name().lane);
+    fn write_control(&self, to: (u32, u32), header: &Header, packet: PacketMut<'_>) {
+        let (dst, entropy) = to;
         let sizes = &self.settings.segments.sizes;
         Departure::control(sizes, dst, entropy, 0).write(self.host.host, header, packet);
     }

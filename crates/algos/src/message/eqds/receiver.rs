@@ -41,11 +41,10 @@ impl Incoming {
     }
 }
 
-/// What the fabric did to an arriving data packet.
+/// Payload and fate of an arriving data packet.
 #[derive(Clone, Copy)]
 pub(super) struct Passage {
     pub(super) payload_bytes: u32,
-    pub(super) entropy: u32,
     pub(super) arrival: Arrival,
 }
 
@@ -164,7 +163,7 @@ impl Inbox {
         passage: Passage,
         app: &mut A,
     ) -> Option<Header> {
-        let Passage { payload_bytes, entropy, arrival } = passage;
+        let Passage { payload_bytes, arrival } = passage;
         let Settings { segments, .. } = step.settings;
         let marked = arrival == Arrival::Whole { marked: true };
         let slot = match self.find(src, data.name()) {
@@ -173,7 +172,7 @@ impl Inbox {
             Known::Done(()) => {
                 let whole = (segments.packets(data.size), true);
                 let packet = data.offset / segments.mtu;
-                return Some(acknowledge(data, whole, packet, entropy, marked));
+                return Some(acknowledge(data, whole, packet, marked));
             }
             Known::Never => return None,
         };
@@ -205,17 +204,15 @@ impl Inbox {
                 }
                 let message = &self.messages[slot];
                 let so_far = (message.arrived.base(), message.is_complete());
-                acknowledge(data, so_far, packet, entropy, marked)
+                acknowledge(data, so_far, packet, marked)
             }
             Arrival::Trimmed { last_hop } if !message.arrived.contains(packet) => {
                 let Data { connection, lane, generation, message, .. } = *data;
-                let nack =
-                    Nack { last_hop, connection, lane, generation, message, entropy, packet };
-                Header::Nack(nack)
+                Header::Nack(Nack { last_hop, connection, lane, generation, message, packet })
             }
             Arrival::Trimmed { .. } => {
                 let so_far = (message.arrived.base(), message.is_complete());
-                acknowledge(data, so_far, packet, entropy, false)
+                acknowledge(data, so_far, packet, false)
             }
         };
         if !self.completes(step.now, slot, app) {
@@ -328,13 +325,7 @@ fn pull(message: &Incoming) -> Header {
 
 /// Acknowledges a packet. `so_far` is the first packet that has not arrived, and whether the
 /// message is complete.
-fn acknowledge(
-    data: &Data,
-    so_far: (u64, bool),
-    packet: u64,
-    entropy: u32,
-    marked: bool,
-) -> Header {
+fn acknowledge(data: &Data, so_far: (u64, bool), packet: u64, marked: bool) -> Header {
     let (cumulative, complete) = so_far;
     let Data { connection, lane, generation, message, sent_at, .. } = *data;
     Header::Ack(Ack {
@@ -344,7 +335,6 @@ fn acknowledge(
         lane,
         generation,
         message,
-        entropy,
         cumulative,
         packet,
         sent_at,

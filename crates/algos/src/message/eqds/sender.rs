@@ -339,16 +339,24 @@ impl Outbox {
     /// Handles an acknowledgement. Returns the application's number of the message if all of it has
     /// arrived.
     #[inline]
-    pub(super) fn on_ack(&mut self, step: &mut Step<'_>, host: u32, ack: &Ack) -> Option<u32> {
+    pub(super) fn on_ack(
+        &mut self,
+        step: &mut Step<'_>,
+        host: u32,
+        ack: &Ack,
+        entropy: u32,
+    ) -> Option<u32> {
         let slot = self.find(host, ack.name())?;
         let settings = step.settings;
         let message = &mut self.messages[slot];
-        if ack.cumulative > message.next || ack.packet >= message.next.max(1) {
+        // A message that was stopped before it began has no packets, but ends.
+        let is_unsent = ack.packet >= message.next && message.packets > 0;
+        if ack.cumulative > message.next || is_unsent {
             return None;
         }
         if let Some(multipath) = &mut message.multipath {
             let fate = if ack.marked { PathFeedback::Marked } else { PathFeedback::Good };
-            multipath.feedback(step.now, ack.entropy, fate);
+            multipath.feedback(step.now, entropy, fate);
         }
         message.end_speculation(settings.demand);
         message.backoff.end();
@@ -388,7 +396,7 @@ impl Outbox {
     }
 
     /// A packet was trimmed.
-    pub(super) fn on_nack(&mut self, step: &Step<'_>, host: u32, nack: &Nack) {
+    pub(super) fn on_nack(&mut self, step: &Step<'_>, host: u32, nack: &Nack, entropy: u32) {
         let Some(slot) = self.find(host, nack.name()) else { return };
         let message = &mut self.messages[slot];
         if !message.lose(step.settings, nack.packet) {
@@ -397,7 +405,7 @@ impl Outbox {
         if let Some(multipath) = &mut message.multipath {
             // The path is not to blame for the receiver's link.
             let fate = if nack.last_hop { PathFeedback::Good } else { PathFeedback::Trimmed };
-            multipath.feedback(step.now, nack.entropy, fate);
+            multipath.feedback(step.now, entropy, fate);
         }
         message.end_speculation(step.settings.demand);
         message.backoff.end();

@@ -75,6 +75,7 @@ fn trim(host: &mut Eqds, now: Time, header: &Header, priority: u8) -> Header {
         (Frame { priority, entropy: 9, ..Frame::default() }, Body { src: 1, ..Body::default() });
     header.write(&mut body);
     receive(host, now, &mut frame, &mut body, &mut Checking::default());
+    assert_eq!(frame.entropy, 9, "answers take the path's entropy back");
     Header::read(&body).unwrap()
 }
 
@@ -112,6 +113,16 @@ fn first_response_voids_unused_credit() {
     assert!(sent(&mut host, Time::us(11)).is_empty());
     receive_header(&mut host, Time::us(12), 1, &grant(3 * FULL));
     assert_eq!(sent(&mut host, Time::us(12)).len(), 1);
+}
+
+#[test]
+fn unsent_packets_cannot_be_acknowledged() {
+    let mut host = sender::<Eqds>(3);
+    for complete in [false, true] {
+        let ack = Ack { complete, message: 7, ..Ack::default() };
+        receive_header(&mut host, Time::us(1), 1, &Header::Ack(ack));
+    }
+    assert_eq!(sent(&mut host, Time::us(2)).len(), 3);
 }
 
 #[test]
@@ -190,7 +201,7 @@ fn trimmed_packets_are_requested_again() {
     let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
     for (priority, at_last_hop) in [(0, false), (1, true)] {
         let answer = trim(&mut host, Time::us(1), &data(2, 5, FIRST_PULL), priority);
-        let expected = Nack { last_hop: at_last_hop, entropy: 9, packet: 2, ..Nack::default() };
+        let expected = Nack { last_hop: at_last_hop, packet: 2, ..Nack::default() };
         assert_eq!(answer, Header::Nack(expected));
     }
     // Its number is beyond the end, or beyond what a receiver keeps.
@@ -227,7 +238,7 @@ fn ndp_pulls_one_packet_for_each_arrival() {
     let all = pulls(&mut host, Time::ms(1));
     assert!(all.iter().map(|&(_, _, sum)| sum / FULL).eq([1, 2, 3]), "{all:?}");
     assert_eq!(host.deadline(), Time::NEVER, "no credit in advance");
-    // What is left of the first window may be used after a response.
+    // The rest of the first window may be used after a response.
     let mut host = sender::<Ndp>(50);
     assert!(harness::transmit(&mut host, Time::us(1)).is_some());
     let ack = Ack { packet: 0, cumulative: 1, message: 7, ..Ack::default() };
