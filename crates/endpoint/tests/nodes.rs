@@ -68,7 +68,7 @@ struct Submission {
 
 /// Whether random numbers of a receiver depend on the number of its host.
 fn draws_by_number(protocol: Protocol) -> bool {
-    protocol.info().name == "expresspass"
+    ["expresspass", "rccc"].contains(&protocol.info().name)
 }
 
 /// Messages among all hosts, of one byte to many packets.

@@ -202,7 +202,8 @@ impl Threads {
 }
 
 /// Returns whether another number of partitions is worth what the change costs: to build the run
-/// and to repeat it to the present. `left` is the working time to the end in one partition, in seconds.
+/// and to repeat it to the present. `left` is the working time to the end in one partition, in
+/// seconds.
 fn pays(cost: Duration, left: f64, threads: usize) -> bool {
     let saved = left * (1.0 - 1.0 / (1.0 + EFFICIENCY * (threads - 1) as f64));
     saved >= cost.as_secs_f64() * MARGIN
