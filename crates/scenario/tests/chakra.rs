@@ -275,6 +275,7 @@ fn peak_bytes() -> u64 {
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "takes seconds, and needs a process of its own"]
+#[allow(clippy::disallowed_types, reason = "it measures the reader")]
 fn large_jobs_load_in_time_and_memory() {
     use std::fmt::Write;
     const RANKS: u64 = 1_024;

@@ -81,7 +81,7 @@ impl Endpoint for Rccc {
     type Header = Header;
 
     fn new(params: &RcccParams, host: &HostContext) -> Rccc {
-        let adaptation = params.adapts.then(|| Adaptation {
+        let adaptation = params.adapts.then_some(Adaptation {
             base_rtt: host.fabric_base_rtt,
             target: params.target_marks,
             increase: params.increase,
