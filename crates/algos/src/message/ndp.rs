@@ -34,7 +34,7 @@ pull_params! {
         max_window = Extent::Bdp(1.0), "our choice; 15 packets in csg-htsim, main_ndp.cpp";
         pull_packets = 1, "paper";
         pull_rate = 0.99, "csg-htsim, main_ndp.cpp";
-        min_rto = Span::ms(1), "paper";
+        min_rto = Span::ms(1), "our choice; 50 ms in csg-htsim, main_ndp.cpp";
         multipath = MultipathRule::Oblivious, "paper";
         queue = Extent::Bytes(72_000.0), "paper: eight packets of 9 KB";
     }

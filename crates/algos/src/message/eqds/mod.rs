@@ -173,7 +173,7 @@ pull_params! {
         pull_packets = 1, "csg-htsim, eqds.cpp: _credit_per_pull";
         pull_rate = 0.99, "csg-htsim, main_eqds.cpp";
         min_rto = Span::us(150), "csg-htsim, main_eqds.cpp, for an empty queue";
-        multipath = MultipathRule::Oblivious, "csg-htsim, main_eqds.cpp: -strat ecmp_host";
+        multipath = MultipathRule::Oblivious, "our choice: csg-htsim has no default";
         queue = Extent::Bdp(1.0), "uet-htsim, main_uec.cpp: DEFAULT_TRIMMING_QUEUESIZE_FACTOR";
     }
 }
