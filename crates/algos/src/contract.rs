@@ -73,6 +73,7 @@ pub(crate) fn properties() -> FabricProperties {
         fastest: Rate::gbps(40),
         mtu: 1000,
         hops: 1,
+        ports: 1,
     }
 }
 

@@ -26,6 +26,8 @@ pub struct FabricProperties {
     pub mtu: u32,
     /// Most switches on the path of any pair of hosts.
     pub hops: u32,
+    /// Ports of each host into the network, which share its rate.
+    pub ports: u32,
 }
 
 impl FabricProperties {
@@ -44,7 +46,13 @@ impl FabricProperties {
             fastest: rates().max().unwrap_or_default(),
             mtu: fabric.mtu,
             hops: reach.most_switches,
+            ports: fabric.ports_per_host(),
         }
+    }
+
+    /// Bandwidth-delay product of one port of a host: relative sizes of switches refer to it.
+    pub fn port_bdp_bytes(&self) -> f64 {
+        self.bdp_bytes / f64::from(self.ports.max(1))
     }
 
     /// The longest path, over the slowest link. Its full packet does not include telemetry.

@@ -183,6 +183,8 @@ pub struct Routes {
     /// By switch and class of the intact fabric: next hop of the quickest path.
     best: Vec<u32>,
     reach: Reach,
+    /// First of the switches that are NICs, if hosts have several ports.
+    first_nic: Option<u32>,
     /// Bytes of a full packet and of a minimum frame in round trips.
     full: u32,
     control: u32,
@@ -238,6 +240,7 @@ impl Routes {
             intact: None,
             best: Vec::new(),
             reach: Reach::default(),
+            first_nic: fabric.first_nic,
             full: sizes.data(fabric.mtu),
             control: sizes.control_bytes,
         };
@@ -275,6 +278,7 @@ impl Routes {
             (vec![NO_PORT; classes.len() * fabric.switches.len()], routes.reach);
         let mut apart = None;
         let number = classes.len();
+        let nics = routes.nics();
         routes.current = routes.search(&classes, &|_| true, |class, found| {
             for (switch, &port) in found.best.iter().enumerate() {
                 best[switch * number + class] = port;
@@ -293,7 +297,7 @@ impl Routes {
                 if found.distance[from] == UNREACHABLE {
                     apart = apart.or(Some((class, other)));
                 } else {
-                    reach.widen(rtt.plus(found.cost[from]), found.distance[from] + 1);
+                    reach.widen(rtt.plus(found.cost[from]), found.distance[from] + 1 - nics);
                 }
             }
         });
@@ -395,7 +399,10 @@ impl Routes {
                     }
                     nearer.retain(|exit| exit.to() == root);
                 } else if near != root {
-                    let is_nearer = |exit: &&Exit| found.distance[exit.to()] == distance - 1;
+                    let is_nearer = |exit: &&Exit| {
+                        found.distance[exit.to()] == distance - 1
+                            && (exit.to() == root || self.forwards(exit.to()))
+                    };
                     nearer.clear();
                     nearer.extend(out[near].iter().filter(is_nearer));
                     replace(&mut ports, &nearer);
@@ -410,6 +417,9 @@ impl Routes {
                     if let Some((cost, port)) = quickest {
                         (found.cost[near], found.best[near]) = (cost, port);
                     }
+                }
+                if near != root && !self.forwards(near) {
+                    continue;
                 }
                 // Links are full duplex, so a neighbour can reach this switch.
                 for exit in &out[near] {
@@ -432,6 +442,21 @@ impl Routes {
             show(class, &found);
         }
         tables
+    }
+
+    /// Whether a switch forwards packets of others: NICs do not.
+    fn forwards(&self, switch: usize) -> bool {
+        self.first_nic.is_none_or(|first| switch < first as usize)
+    }
+
+    /// Number of switches on a path of these ports, without NICs.
+    pub fn switches_on(&self, ports: &[u32]) -> u32 {
+        (ports.len() as u32).saturating_sub(1 + self.nics())
+    }
+
+    /// Number of NICs on every path.
+    fn nics(&self) -> u32 {
+        if self.first_nic.is_some() { 2 } else { 0 }
     }
 
     /// The usable exits by switch, and the different round trips among them.

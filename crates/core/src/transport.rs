@@ -143,6 +143,7 @@ impl HostContext {
             fastest: self.nic_rate,
             mtu: self.mtu,
             hops: 1,
+            ports: 1,
         }
     }
 }

@@ -28,10 +28,7 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
         switches: (0..hosts_of.len()).map(switch).collect(),
         links: between.collect(),
         mtu: 1000,
-        port_rates: Vec::new(),
-        rate_changes: Vec::new(),
-        hash_seeds: Default::default(),
-        circuits: None,
+        ..Fabric::default()
     };
     for (s, &number) in hosts_of.iter().enumerate() {
         for i in 0..number {

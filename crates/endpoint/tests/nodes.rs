@@ -117,10 +117,7 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
             })
             .collect(),
         mtu: MTU,
-        port_rates: Vec::new(),
-        rate_changes: Vec::new(),
-        hash_seeds: Default::default(),
-        circuits: None,
+        ..Fabric::default()
     };
     let reach = Routes::new(&fabric).unwrap().reach();
     let FabricRequirements { ecn, credit_queue, routing, .. } =

@@ -114,10 +114,7 @@ fn endpoints_match_the_simulator() {
                         delay: link.delay,
                     }],
                     mtu: 1000,
-                    port_rates: Vec::new(),
-                    rate_changes: Vec::new(),
-                    hash_seeds: Default::default(),
-                    circuits: None,
+                    ..Fabric::default()
                 },
                 routing: Routing::Ecmp,
                 stacks: vec![stack.clone()],

@@ -94,6 +94,7 @@ fn keeps_time(protocol: Protocol) -> bool {
         fastest: Rate::gbps(1),
         mtu: 1_000,
         hops: 1,
+        ports: 1,
     };
     protocol.stack().requirements(&properties).same_clock
 }

@@ -182,6 +182,7 @@ fn usual(rate: Rate) -> FabricProperties {
         fastest: rate,
         mtu: 4096,
         hops: 3,
+        ports: 1,
     }
 }
 

@@ -165,7 +165,7 @@ pub fn link_of(fabric: &Fabric, record: &LinkRecord, measured: bool) -> LinkSumm
         ecn_marks: record.ecn_marks,
         pfc_pauses: record.pfc_pauses,
         paused_us: Fixed::nearest(record.paused.as_us_f64()),
-        from_host: matches!(record.from, Node::Host(_)),
+        from_host: fabric.host_at(record.from).is_some(),
     }
 }
 
@@ -185,12 +185,8 @@ fn queue_for_credits(fabric: &Fabric, node: Node) -> Option<CreditQueue> {
 /// Summaries of all switches.
 pub fn switches(fabric: &Fabric, records: &[SwitchRecord]) -> Vec<SwitchSummary> {
     let mut hosts = vec![0; fabric.switches.len()];
-    for link in &fabric.links {
-        if let (Node::Host(_), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(_)) =
-            (link.a, link.b)
-        {
-            hosts[switch as usize] += 1;
-        }
+    for (_, switch) in fabric.links.iter().filter_map(|link| fabric.access(link)) {
+        hosts[switch as usize] += 1;
     }
     let switch = |record: &SwitchRecord| SwitchSummary {
         name: node(fabric, Node::Switch(record.switch)),
@@ -200,7 +196,8 @@ pub fn switches(fabric: &Fabric, records: &[SwitchRecord]) -> Vec<SwitchSummary>
         drops: record.drops,
         settings: fabric.switches.get(record.switch as usize).map(settings),
     };
-    records.iter().map(switch).collect()
+    let is_nic = |record: &&SwitchRecord| fabric.host_at(Node::Switch(record.switch)).is_some();
+    records.iter().filter(|record| !is_nic(record)).map(switch).collect()
 }
 
 /// The settings of a switch.

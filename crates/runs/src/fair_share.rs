@@ -323,10 +323,7 @@ mod tests {
             switches: (0..4).map(switch).collect(),
             links: links.iter().map(link).collect(),
             mtu: 4096,
-            port_rates: Vec::new(),
-            rate_changes: Vec::new(),
-            hash_seeds: Default::default(),
-            circuits: None,
+            ..Fabric::default()
         }
     }
 

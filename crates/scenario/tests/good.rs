@@ -150,6 +150,7 @@ fn generators_make_the_fabrics_they_name() {
         ("preset = 'hpcc-fat-tree'", 320, 56, 320 + 80 + 80),
         ("preset = 'dcpim-leaf-spine'", 144, 13, 180),
         ("preset = 'homa-leaf-spine'", 144, 13, 180),
+        ("kind = 'fat-tree'\nk = 4\nrails = 2", 16, 20, 48),
     ] {
         let fabric = fabric(lines).setup.fabric;
         assert_eq!(

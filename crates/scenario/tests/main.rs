@@ -9,6 +9,7 @@ mod jobs;
 mod mutations;
 mod resolved;
 mod schema;
+mod several_ports;
 mod software;
 mod workload;
 mod wrong;

@@ -377,10 +377,7 @@ fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
             .map(|s| link(Node::Switch(s), Node::Switch(s + 1), rate(), Span::ns(300)))
             .collect(),
         mtu: 4096,
-        port_rates: Vec::new(),
-        rate_changes: Vec::new(),
-        hash_seeds: Default::default(),
-        circuits: None,
+        ..Fabric::default()
     };
     let (mut pairs, mut paths) = (Vec::new(), Vec::new());
     for _ in 0..12 {

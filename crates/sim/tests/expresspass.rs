@@ -232,10 +232,7 @@ fn parking_lot(links: u32, rate: Rate, delay: Span, set: &[(&str, Value)]) -> Se
         switches: (0..=links).map(|s| switch(&format!("s{s}"))).collect(),
         links: (0..hosts).map(to_switch).chain((0..links).map(along)).collect(),
         mtu: MTU,
-        port_rates: Vec::new(),
-        rate_changes: Vec::new(),
-        hash_seeds: Default::default(),
-        circuits: None,
+        ..Fabric::default()
     };
     let cross = (0..links).map(|i| unlimited(2 + 2 * i, 3 + 2 * i, Time::ns(70 * i as u64)));
     let flows = std::iter::once(unlimited(0, 1, Time::ZERO)).chain(cross).collect();

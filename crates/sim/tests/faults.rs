@@ -5,8 +5,9 @@
 //! prints how to replay its seed.
 
 use crate::common::*;
+use crate::planes;
 use tidegate_algos::Protocol;
-use tidegate_core::fabric::{Ecn, MarkAt, Routing};
+use tidegate_core::fabric::{Ecn, MarkAt, Routing, TrimVictim, Trimming};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
@@ -223,6 +224,53 @@ fn go_back_n_loses_nothing() {
                 setup.stacks[0].set("ack_every", Value::Integer(2 + seed % 7)).unwrap();
             }
             check_run(protocol, impairment, setup, seed);
+        }
+    }
+}
+
+/// Hosts with a port in each of four planes, small queues that trim, and a plane that fails at some
+/// of the hosts while packets are lost, overtake each other and are duplicated.
+#[test]
+fn trimming_and_failing_planes_lose_nothing() {
+    for name in ["nscc", "rccc", "eqds", "ndp", "swift"] {
+        let protocol = Protocol::named(name).unwrap();
+        for seed in 0..number("TIDEGATE_SEEDS").unwrap_or(60) {
+            let mut rng = Rng::stream(seed, Domain::Faults, 1 << 61);
+            let (down, fails) = (Time::us(5 + rng.below(60)), 1 + rng.below(planes::HOSTS as u64));
+            let (plane, up) = (rng.below(planes::PLANES as u64) as u32, down + Span::us(200));
+            let outage = |host| Outage {
+                of: Failing::Link(planes::up(host as u32, plane) / 2),
+                down,
+                up: if seed % 3 == 0 { Time::NEVER } else { up },
+            };
+            let faults = Faults {
+                loss: [0.0, 0.01][seed as usize % 2],
+                reordering: 0.05,
+                reorder_delay: Span::us(20),
+                duplication: 0.01,
+                outages: (0..fails).map(outage).collect(),
+                ..Faults::default()
+            };
+            let mut setup = small(protocol, faults, seed);
+            setup.fabric = planes::fabric();
+            for switch in setup.fabric.network_switches_mut() {
+                switch.trimming = Some(Trimming {
+                    data_bytes: 6 * 1_080,
+                    header_queue_bytes: 20_000,
+                    trimmed_bytes: 84,
+                    victim: TrimVictim::Random,
+                    per: None,
+                });
+            }
+            for block in &mut setup.workload.traffic {
+                if let Pattern::Poisson { senders, receivers, .. } = &mut block.pattern {
+                    (*senders, *receivers) =
+                        ((0..planes::HOSTS).collect(), (0..planes::HOSTS).collect());
+                }
+            }
+            let rule = ["mixed", "reps", "bitmap", "oblivious"][rng.below(4) as usize];
+            setup.stacks[0].set("multipath", Value::Choice(rule)).unwrap();
+            check_run(protocol, "a plane fails", setup, seed);
         }
     }
 }

@@ -129,10 +129,7 @@ fn fixed_point(rate: Rate, mtu: u32, delay: Span, n: u32, seed: u64) {
         switches: vec![switch("left"), switch("right")],
         links: vec![link(Node::Switch(0), Node::Switch(1), rate, delay.times(2))],
         mtu,
-        port_rates: Vec::new(),
-        rate_changes: Vec::new(),
-        hash_seeds: Default::default(),
-        circuits: None,
+        ..Fabric::default()
     };
     for h in 0..2 * n {
         fabric.links.push(link(Node::Host(h), Node::Switch(h / n), rate, delay));
@@ -175,10 +172,7 @@ fn multi_hop(protocol: &str, rate: Rate, mtu: u32, m: u32, n: u32) -> f64 {
         switches: vec![switch("s0"), switch("s1"), switch("s2")],
         links: (0..2).map(|s| link(Node::Switch(s), Node::Switch(s + 1), rate, delay)).collect(),
         mtu,
-        port_rates: Vec::new(),
-        rate_changes: Vec::new(),
-        hash_seeds: Default::default(),
-        circuits: None,
+        ..Fabric::default()
     };
     let mut host = |at: u32| {
         let h = fabric.hosts.len() as u32;

@@ -53,11 +53,8 @@ pub(crate) fn config(choice: u8) -> Config {
             hosts: (0..HOSTS).map(|host| format!("h{host}")).collect(),
             switches: (0..4).map(switch).collect(),
             links: down.chain(up).collect(),
-            port_rates: Vec::new(),
-            rate_changes: Vec::new(),
-            hash_seeds: Default::default(),
-            circuits: None,
             mtu: 1_000,
+            ..Fabric::default()
         },
         routing: if is(5) { Routing::Spray } else { Routing::Ecmp },
         places: Places::Addresses {

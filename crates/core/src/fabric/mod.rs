@@ -272,11 +272,11 @@ pub enum Stamping {
 }
 
 impl Stamping {
-    /// Whether a port that leads to `to` stamps telemetry.
-    pub const fn covers(self, to: Node) -> bool {
+    /// Whether a port stamps telemetry that leads to a host, or does not.
+    pub const fn covers(self, leads_to_host: bool) -> bool {
         match self {
             Stamping::Off => false,
-            Stamping::Core => matches!(to, Node::Switch(_)),
+            Stamping::Core => !leads_to_host,
             Stamping::All => true,
         }
     }
@@ -387,7 +387,7 @@ impl HashSeeds {
 }
 
 /// Hosts, switches and links.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Fabric {
     /// Names of the hosts. Each has exactly one link.
     pub hosts: Vec<String>,
@@ -407,6 +407,13 @@ pub struct Fabric {
     pub mtu: u32,
     /// Switches that hash alike.
     pub hash_seeds: HashSeeds,
+    /// If hosts have several ports: index of the first of the switches that are their NICs. Host
+    /// h is connected only to its NIC, which is switch `first_nic + h` and has a link to a switch
+    /// in every plane. A NIC sends a packet over the link that its entropy selects, and neither
+    /// drops, marks, trims nor stamps.
+    pub first_nic: Option<u32>,
+    /// Servers of several hosts, if there are any.
+    pub servers: Option<Servers>,
 }
 
 impl fmt::Debug for Fabric {
@@ -422,7 +429,33 @@ impl fmt::Debug for Fabric {
         if self.hash_seeds != HashSeeds::default() {
             shown.field("hash_seeds", &self.hash_seeds);
         }
+        if let Some(first_nic) = self.first_nic {
+            shown.field("first_nic", &first_nic);
+        }
+        if let Some(servers) = self.servers {
+            shown.field("servers", &servers);
+        }
         shown.finish()
+    }
+}
+
+/// Servers of several hosts: consecutive hosts, joined by links inside of the server (such as
+/// NVLink), which carry their messages to each other without packets or protocol. A host sends one
+/// message at a time, in order of submission; it receives any number at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Servers {
+    /// Hosts of a server.
+    pub hosts: u32,
+    /// Rate at which a host sends to others of its server.
+    pub rate: Rate,
+    /// Time from the last byte sent to its arrival.
+    pub delay: Span,
+}
+
+impl Servers {
+    /// Whether two hosts belong to the same server.
+    pub fn joins(&self, a: u32, b: u32) -> bool {
+        a / self.hosts == b / self.hosts
     }
 }
 
@@ -436,6 +469,45 @@ pub struct PortEnds {
 }
 
 impl Fabric {
+    /// The host at a node: itself, or the one whose NIC the node is.
+    pub fn host_at(&self, node: Node) -> Option<u32> {
+        match node {
+            Node::Host(host) => Some(host),
+            Node::Switch(switch) => switch.checked_sub(self.first_nic?),
+        }
+    }
+
+    /// Host and switch that a link joins, if it is a link between a host, or its NIC, and a switch
+    /// that is no NIC.
+    pub fn access(&self, link: &Link) -> Option<(u32, u32)> {
+        match (self.host_at(link.a), self.host_at(link.b), link.a, link.b) {
+            (Some(host), None, _, Node::Switch(switch))
+            | (None, Some(host), Node::Switch(switch), _) => Some((host, switch)),
+            _ => None,
+        }
+    }
+
+    /// The switches that are no NICs.
+    pub fn network_switches(&self) -> &[Switch] {
+        &self.switches[..self.first_nic.map_or(self.switches.len(), |first| first as usize)]
+    }
+
+    /// The switches that are no NICs.
+    pub fn network_switches_mut(&mut self) -> &mut [Switch] {
+        let number = self.network_switches().len();
+        &mut self.switches[..number]
+    }
+
+    /// Ports of each host into the network.
+    pub fn ports_per_host(&self) -> u32 {
+        let Some(first_nic) = self.first_nic else { return 1 };
+        let of_first = |link: &&Link| {
+            let ends = [link.a, link.b];
+            ends.contains(&Node::Switch(first_nic)) && !ends.contains(&Node::Host(0))
+        };
+        self.links.iter().filter(of_first).count() as u32
+    }
+
     /// The ends of a port: port 2i leads from a to b of link i, port 2i + 1 from b to a.
     pub fn port_ends(&self, port: u32) -> PortEnds {
         let link = &self.links[port as usize / 2];
@@ -555,11 +627,8 @@ mod tests {
                 link(Node::Host(0), Node::Switch(0)),
                 link(Node::Switch(0), Node::Switch(1)),
             ],
-            port_rates: Vec::new(),
-            rate_changes: Vec::new(),
-            hash_seeds: Default::default(),
-            circuits: None,
             mtu: 1000,
+            ..Fabric::default()
         }
     }
 

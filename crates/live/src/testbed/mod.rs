@@ -176,6 +176,8 @@ fn refuse(plan: &Plan) -> Result<(), Error> {
         (pauses, "switches with PFC (switch.pfc)"),
         (trims, "switches that trim packets (switch.trimming)"),
         (fabric.circuits.is_some(), "circuits (fabric)"),
+        (fabric.servers.is_some(), "links inside of servers (hosts.server)"),
+        (fabric.first_nic.is_some(), "hosts with several ports (fabric.planes)"),
         (!fabric.rate_changes.is_empty(), "links whose rate changes (fabric)"),
         (participants(plan).len() > MOST_HOSTS, "more than 250 hosts"),
         (plan.fabric.mtu < LEAST_MTU, "an MTU below 512 B (fabric.mtu)"),

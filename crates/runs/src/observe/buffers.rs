@@ -78,12 +78,8 @@ impl Measure for Buffers {
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
         let fabric = &start.plan.fabric;
         let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
-        for link in &fabric.links {
-            if let (Node::Host(_), Node::Switch(rack)) | (Node::Switch(rack), Node::Host(_)) =
-                (link.a, link.b)
-            {
-                numbers.entry(rack).or_insert(0);
-            }
+        for (_, rack) in fabric.links.iter().filter_map(|link| fabric.access(link)) {
+            numbers.entry(rack).or_insert(0);
         }
         for (number, (&rack, place)) in numbers.iter_mut().enumerate() {
             *place = number;

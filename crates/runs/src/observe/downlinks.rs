@@ -1,7 +1,6 @@
 //! Total queues of all ports towards each host.
 
 use tidegate_core::Time;
-use tidegate_core::fabric::Node;
 use tidegate_scenario::Plan;
 use tidegate_sim::Sample;
 
@@ -34,8 +33,10 @@ impl Measure for Downlinks {
     }
 
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
-        let down = |from, to| matches!((from, to), (Node::Switch(_), Node::Host(_)));
-        let links = start.plan.fabric.links.iter();
+        let fabric = &start.plan.fabric;
+        let is_end = |node| fabric.host_at(node).is_some();
+        let down = |from, to| !is_end(from) && is_end(to);
+        let links = fabric.links.iter();
         self.counts = links.flat_map(|link| [down(link.a, link.b), down(link.b, link.a)]).collect();
         Ok(())
     }

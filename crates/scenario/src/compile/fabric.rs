@@ -32,6 +32,22 @@ pub(super) const LINK_SHAPE: Shape = Shape::Table(&[LINK]);
 pub(super) const HOST_LINK: &str = "Links between hosts and their switches.";
 pub(super) const FAST: Presence = Default(r#"{ rate = "100Gbps", delay = "1us" }"#);
 const SPINE: Presence = Default(r#"{ rate = "400Gbps", delay = "500ns" }"#);
+const PLANES: Key = key(
+    "planes",
+    Shape::Count { min: 1, max: 64 },
+    Optional,
+    "Number of planes: copies of all switches, which no link joins. Every host has a NIC, h0.nic, \
+     with one port, a host_link, in each of them. Names of switches begin with their plane: \
+     plane0.tor0. Default: 1, without NICs and prefixes.",
+);
+const RAILS: Key = key(
+    "rails",
+    Shape::Count { min: 1, max: 1_000 },
+    Optional,
+    "Number of racks over which consecutive hosts are distributed in turn, so that host i of every \
+     server is in the same rack (rail-optimised). It must divide the number of racks, or of those \
+     in a pod. Default: 1, so that consecutive hosts are in the same rack.",
+);
 
 /// Keys of all kinds.
 pub(crate) static COMMON: &[Key] = &[
@@ -40,7 +56,7 @@ pub(crate) static COMMON: &[Key] = &[
         "preset",
         Shape::Text,
         Optional,
-        "Fabric of a paper. Other keys of this table and of [switch] override the preset.",
+        "Fabric of a paper, or of a usual design. Other keys of the file override the preset.",
     ),
     key(
         "mtu",
@@ -63,6 +79,7 @@ pub(crate) static KINDS: &[Variant] = &[
         keys: &[
             key("hosts", count(2), Default("8"), "Number of hosts."),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
+            PLANES,
         ],
     },
     Variant {
@@ -104,6 +121,8 @@ pub(crate) static KINDS: &[Variant] = &[
             ),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
             key("fabric_link", LINK_SHAPE, SPINE, "Links between racks and spines."),
+            PLANES,
+            RAILS,
         ],
     },
     Variant {
@@ -132,6 +151,8 @@ pub(crate) static KINDS: &[Variant] = &[
                 Optional,
                 "Links between aggregation switches and cores. Default: fabric_link.",
             ),
+            PLANES,
+            RAILS,
         ],
     },
     Variant {
@@ -157,6 +178,8 @@ pub(crate) static KINDS: &[Variant] = &[
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
             key("agg_link", LINK_SHAPE, FAST, "Links between racks and aggregation switches."),
             key("core_link", LINK_SHAPE, FAST, "Links between aggregation switches and cores."),
+            PLANES,
+            RAILS,
         ],
     },
     Variant {
@@ -176,10 +199,16 @@ pub(crate) struct Topology {
     pub(crate) switches: Vec<Switch>,
     pub(crate) links: Vec<Link>,
     pub(crate) circuits: Option<Circuits>,
+    /// First of the switches that are NICs, if hosts have several ports.
+    pub(crate) first_nic: Option<u32>,
+    /// Prefix of the names of switches.
+    pub(super) prefix: String,
+    /// Hosts that the plane in construction has connected.
+    pub(super) connected: u32,
 }
 
 /// A link without its ends.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Cable {
     rate: Rate,
     delay: Span,
@@ -211,15 +240,60 @@ impl Topology {
     }
 
     pub(super) fn tier(&mut self, name: &str, number: u64) -> Vec<Node> {
-        (0..number).map(|i| self.add_switch(format!("{name}{i}"))).collect()
+        (0..number).map(|i| self.add_switch(format!("{}{name}{i}", self.prefix))).collect()
     }
 
+    /// Connects the next hosts to `switch`. The first plane creates them.
     pub(super) fn add_hosts(&mut self, switch: Node, number: u64, cable: Cable) {
         for _ in 0..number {
-            let host = Node::Host(self.hosts.len() as u32);
-            self.hosts.push(format!("h{}", self.hosts.len()));
-            self.connect(host, switch, cable);
+            let host = self.connected;
+            self.connected += 1;
+            if host as usize == self.hosts.len() {
+                self.hosts.push(format!("h{host}"));
+            }
+            self.connect(Node::Host(host), switch, cable);
         }
+    }
+
+    /// Connects the next `number` hosts of each of the switches, which are racks in groups of
+    /// `rails`. Consecutive hosts are in consecutive racks of a group.
+    fn add_racks(&mut self, tors: &[Node], number: u64, cable: Cable, rails: usize) {
+        for group in tors.chunks(rails) {
+            for _ in 0..number {
+                group.iter().for_each(|&tor| self.add_hosts(tor, 1, cable));
+            }
+        }
+    }
+
+    /// Gives every host a NIC, which ends its links. Half of their least delay is between NIC and
+    /// host, so that the delays of paths stay the same.
+    pub(super) fn add_nics(&mut self) {
+        let first_nic = self.switches.len() as u32;
+        let none = Cable { rate: Rate::default(), delay: Span::FOREVER };
+        let mut inner = vec![none; self.hosts.len()];
+        let host_of = |link: &Link| match (link.a, link.b) {
+            (Node::Host(host), _) | (_, Node::Host(host)) => Some(host),
+            _ => None,
+        };
+        for link in &self.links {
+            let Some(host) = host_of(link) else { continue };
+            let Cable { rate, delay } = &mut inner[host as usize];
+            *rate = Rate::bps(rate.as_bps() + link.rate.as_bps());
+            *delay = (*delay).min(Span::ps(link.delay.as_ps() / 2));
+        }
+        for link in &mut self.links {
+            let Some(host) = host_of(link) else { continue };
+            link.delay = link.delay - inner[host as usize].delay;
+            let end = if link.a == Node::Host(host) { &mut link.a } else { &mut link.b };
+            *end = Node::Switch(first_nic + host);
+        }
+        for (host, cable) in (0..).zip(inner) {
+            let nic = self.add_switch(format!("{}.nic", self.hosts[host as usize]));
+            self.connect(Node::Host(host), nic, cable);
+        }
+        let nics = &mut self.switches[first_nic as usize..];
+        nics.iter_mut().for_each(|nic| nic.telemetry = Stamping::Off);
+        self.first_nic = Some(first_nic);
     }
 
     pub(super) fn connect(&mut self, a: Node, b: Node, Cable { rate, delay }: Cable) {
@@ -229,19 +303,44 @@ impl Topology {
 
 /// Builds the topology that the table describes.
 pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
-    let host = || cable(table, "host_link");
-    let mut made = Topology::default();
-    match table.get::<&str>("kind") {
+    let planes = match table.get::<&str>("kind") {
         "graph" => return graph::topology(table),
         "reconfigurable" => return reconfigurable::topology(table),
+        _ => count_of(table, "planes"),
+    };
+    let mut made = Topology::default();
+    for plane in 0..planes {
+        if planes > 1 {
+            made.prefix = format!("plane{plane}.");
+        }
+        made.connected = 0;
+        add_plane(&mut made, table)?;
+    }
+    if planes > 1 {
+        made.add_nics();
+    }
+    Ok(made)
+}
+
+/// The value of a key that counts something and is 1 unless set; some kinds do not have it.
+fn count_of(table: &Table, key: &str) -> u64 {
+    table.find(key).unwrap_or(1)
+}
+
+/// Builds the switches of one plane, and connects all hosts to them.
+fn add_plane(made: &mut Topology, table: &Table) -> Result<(), Error> {
+    let host = || cable(table, "host_link");
+    match table.get::<&str>("kind") {
         "star" => {
+            let hosts: u64 = table.get("hosts");
+            bounded(table, "hosts", [hosts, 1, 1, 1], 1, hosts)?;
             let tor = made.tier("tor", 1)[0];
-            made.add_hosts(tor, table.get("hosts"), host());
+            made.add_hosts(tor, hosts, host());
         }
         "dumbbell" => {
             let pairs: u64 = table.get("pairs");
             bounded(table, "pairs", [pairs, 2, 1, 1], 2, pairs * 2 + 1)?;
-            chain(&mut made, 2, pairs, host(), cable(table, "bottleneck"));
+            chain(made, 2, pairs, host(), cable(table, "bottleneck"));
         }
         "parking-lot" => {
             let (switches, hosts): (u64, u64) =
@@ -253,9 +352,9 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
                 switches,
                 switches * (hosts + 1),
             )?;
-            chain(&mut made, switches, hosts, host(), cable(table, "bottleneck"));
+            chain(made, switches, hosts, host(), cable(table, "bottleneck"));
         }
-        "leaf-spine" => leaf_spine(&mut made, table)?,
+        "leaf-spine" => leaf_spine(made, table)?,
         "fat-tree" => {
             let (k, oversubscription): (u64, u64) = (table.get("k"), table.get("oversubscription"));
             if k % 2 != 0 {
@@ -271,7 +370,7 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
                 aggs: half,
                 cores: half,
             };
-            clos(&mut made, table, "k", shape, [host(), link, core])?;
+            clos(made, table, "k", shape, [host(), link, core])?;
         }
         _ => {
             let shape = Clos {
@@ -282,10 +381,19 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
                 cores: table.get("cores_per_plane"),
             };
             let links = [host(), cable(table, "agg_link"), cable(table, "core_link")];
-            clos(&mut made, table, "hosts_per_rack", shape, links)?;
+            clos(made, table, "hosts_per_rack", shape, links)?;
         }
     }
-    Ok(made)
+    Ok(())
+}
+
+/// Number of rails, which must divide the racks of a group.
+fn rails(table: &Table, racks: u64, of: &str) -> Result<usize, Error> {
+    let rails = count_of(table, "rails");
+    if racks % rails != 0 {
+        return Err(table.error("rails", format!("a divisor of {racks}, the number of racks{of}")));
+    }
+    Ok(rails as usize)
 }
 
 /// Refuses fabrics that would not fit in memory, before they are built. The number of hosts is the
@@ -298,6 +406,11 @@ pub(super) fn bounded(
     links: u64,
 ) -> Result<(), Error> {
     let hosts: u64 = hosts.iter().fold(1, |product: u64, factor| product.saturating_mul(*factor));
+    let planes = count_of(table, "planes");
+    // With several planes, every host has a NIC and a link to it.
+    let nics = if planes > 1 { hosts } else { 0 };
+    let switches = switches.saturating_mul(planes).saturating_add(nics);
+    let links = links.saturating_mul(planes).saturating_add(nics);
     if hosts < 2 {
         return Err(table.error_found(
             key,
@@ -333,11 +446,10 @@ fn leaf_spine(made: &mut Topology, table: &Table) -> Result<(), Error> {
     let (spines, parallel): (u64, u64) = (table.get("spines"), table.get("links_per_spine"));
     let links = (racks * hosts).saturating_add((racks * spines).saturating_mul(parallel));
     bounded(table, "hosts_per_rack", [racks, hosts, 1, 1], racks + spines, links)?;
+    let rails = rails(table, racks, "")?;
     let tors = made.tier("tor", racks);
     let spines = made.tier("spine", spines);
-    for &tor in &tors {
-        made.add_hosts(tor, hosts, cable(table, "host_link"));
-    }
+    made.add_racks(&tors, hosts, cable(table, "host_link"), rails);
     for &tor in &tors {
         for &spine in &spines {
             for _ in 0..parallel {
@@ -376,12 +488,11 @@ fn clos(
         .saturating_add(product(&[pods, racks, aggs]))
         .saturating_add(product(&[pods, aggs, cores]));
     bounded(table, key, [pods, racks, hosts, 1], switches, links)?;
+    let rails = rails(table, racks, " in a pod")?;
     let tors = made.tier("tor", pods * racks);
     let agg_switches = made.tier("agg", pods * aggs);
     let core_switches = made.tier("core", aggs * cores);
-    for &tor in &tors {
-        made.add_hosts(tor, hosts, host);
-    }
+    made.add_racks(&tors, hosts, host, rails);
     for pod in 0..pods as usize {
         let of_pod = &agg_switches[pod * aggs as usize..][..aggs as usize];
         for &tor in &tors[pod * racks as usize..][..racks as usize] {

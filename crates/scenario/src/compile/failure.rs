@@ -3,7 +3,7 @@
 //! A failure is a link, by its two ends (`tor0-spine1`), a switch with all its links (`spine1`), or
 //! several of them (`tor0-spine0+tor1-spine1`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tidegate_core::fabric::{Fabric, Node};
@@ -66,13 +66,13 @@ impl Each {
     }
 
     /// Names of the failures in a fabric. Parallel links fail together and count once. Switches
-    /// with hosts do not count, because their hosts could not send.
+    /// with all links of a host do not count, because their hosts could not send.
     pub(crate) fn failures(self, fabric: &Fabric) -> Vec<String> {
         match self {
             Each::Link => joined(fabric, false),
             Each::HostLink => joined(fabric, true),
             Each::Switch => {
-                let hosts: BTreeSet<u32> = fabric.links.iter().filter_map(leaf).collect();
+                let hosts: BTreeSet<u32> = fabric.links.iter().filter_map(only_switch).collect();
                 let switches = (0..).zip(&fabric.switches);
                 let switches = switches.filter(|(number, _)| !hosts.contains(number));
                 switches.map(|(_, switch)| switch.name.clone()).collect()
@@ -91,8 +91,8 @@ impl Each {
 
 type Link = tidegate_core::fabric::Link;
 
-/// The switch of a link to a host.
-fn leaf(link: &Link) -> Option<u32> {
+/// The node that is the only neighbour of a host, if the link leads to a host: a switch or its NIC.
+fn only_switch(link: &Link) -> Option<u32> {
     match (link.a, link.b) {
         (Node::Host(_), Node::Switch(leaf)) | (Node::Switch(leaf), Node::Host(_)) => Some(leaf),
         _ => None,
@@ -103,7 +103,11 @@ fn leaf(link: &Link) -> Option<u32> {
 fn joined(fabric: &Fabric, to_hosts: bool) -> Vec<String> {
     let mut known = BTreeSet::new();
     let links = fabric.links.iter().filter(|link| {
-        leaf(link).is_some() == to_hosts && known.insert((link.a.min(link.b), link.a.max(link.b)))
+        let is_wanted = match to_hosts {
+            true => fabric.access(link).is_some(),
+            false => [link.a, link.b].iter().all(|&end| fabric.host_at(end).is_none()),
+        };
+        is_wanted && known.insert((link.a.min(link.b), link.a.max(link.b)))
     });
     links.map(|link| format!("{}{TO}{}", name(fabric, link.a), name(fabric, link.b))).collect()
 }
@@ -128,7 +132,7 @@ pub(crate) fn outages(
         return Ok(Vec::new());
     }
     let links = links(text, fabric).ok_or_else(|| table.error("failure", expected(fabric)))?;
-    let is_inner = |&link: &u32| leaf(&fabric.links[link as usize]).is_none();
+    let is_inner = |&link: &u32| fabric.access(&fabric.links[link as usize]).is_none();
     if fabric.circuits.is_some() && links.iter().any(is_inner) {
         let expected = "the link of a host: in a fabric with circuits, links between switches \
                         cannot fail";
@@ -203,12 +207,38 @@ fn apart(fabric: &Fabric, down: &BTreeSet<u32>) -> u64 {
         }
         node
     };
-    for (_, link) in (0..).zip(&fabric.links).filter(|(i, _)| !down.contains(i)) {
+    // NICs do not forward packets of others, so they join nothing.
+    let is_nic = |end: Node| matches!(end, Node::Switch(_)) && fabric.host_at(end).is_some();
+    let up = || (0..).zip(&fabric.links).filter(|(i, _)| !down.contains(i)).map(|(_, link)| link);
+    for link in up().filter(|link| !is_nic(link.a) && !is_nic(link.b)) {
         let [a, b] = [link.a, link.b].map(|end| root(&mut of, number(end)));
         of[a] = b;
     }
-    let mut sizes = vec![0u64; of.len()];
-    (0..hosts).for_each(|host| sizes[root(&mut of, host)] += 1);
-    let hosts = hosts as u64;
-    hosts * hosts - sizes.iter().map(|size| size * size).sum::<u64>()
+    let mut reached: Vec<BTreeSet<usize>> = (0..hosts).map(|_| BTreeSet::new()).collect();
+    if fabric.first_nic.is_none() {
+        (0..hosts).for_each(|host| _ = reached[host].insert(root(&mut of, host)));
+    }
+    for link in up().filter(|link| is_nic(link.a) || is_nic(link.b)) {
+        if let Some((host, switch)) = fabric.access(link) {
+            reached[host as usize].insert(root(&mut of, number(Node::Switch(switch))));
+        }
+    }
+    // A host whose link to its NIC is down reaches nobody.
+    for link in (0..).zip(&fabric.links).filter(|(i, _)| down.contains(i)).map(|(_, link)| link) {
+        if let [Node::Host(host), _] | [_, Node::Host(host)] = [link.a, link.b]
+            && (is_nic(link.a) || is_nic(link.b))
+        {
+            reached[host as usize].clear();
+        }
+    }
+    let mut groups: BTreeMap<BTreeSet<usize>, u64> = BTreeMap::new();
+    reached.into_iter().for_each(|parts| *groups.entry(parts).or_default() += 1);
+    let mut pairs = 0;
+    for (parts, number) in &groups {
+        let meets = |(others, _): &(&BTreeSet<usize>, &u64)| !parts.is_disjoint(others);
+        let met: u64 = groups.iter().filter(meets).map(|(_, others)| *others).sum();
+        // A host reaches itself in any case.
+        pairs += number * met.max(1);
+    }
+    (hosts * hosts) as u64 - pairs
 }

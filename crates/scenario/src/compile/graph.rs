@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_core::Rate;
 use tidegate_core::fabric::{Link, Node};
 
 use super::fabric::{MOST_NODES, Topology};
@@ -17,7 +18,8 @@ pub(crate) static KEYS: &[Key] = &[
         "links",
         Shape::Tables(&[LINK]),
         Required,
-        "Full-duplex links. Each host has exactly one, to a switch.",
+        "Full-duplex links. Each host has one, to a switch; or all have the same number, of one \
+         rate. Hosts with several distribute packets over them by their entropy.",
     ),
 ];
 
@@ -42,7 +44,7 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
         made.add_switch(name.clone());
     }
     let nodes = nodes(table, &made)?;
-    let mut links_of_host = vec![0u32; made.hosts.len()];
+    let mut links_of_host: Vec<Vec<Rate>> = vec![Vec::new(); made.hosts.len()];
     for link in table.tables("links") {
         let ends = [end(link, "a", &nodes)?, end(link, "b", &nodes)?];
         if ends[0] == ends[1] {
@@ -53,18 +55,8 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
                 link.error("b", format!("a switch, because a is a host: {}", some(switches)))
             );
         }
-        for (key, end) in ["a", "b"].into_iter().zip(ends) {
-            if let Node::Host(host) = end {
-                links_of_host[host as usize] += 1;
-                if links_of_host[host as usize] > 1 {
-                    let name = &made.hosts[host as usize];
-                    return Err(link.error_found(
-                        key,
-                        format!("a second link of host {name:?}"),
-                        "exactly one link per host",
-                    ));
-                }
-            }
+        if let [Node::Host(host), _] | [_, Node::Host(host)] = ends {
+            links_of_host[host as usize].push(link.get("rate"));
         }
         made.links.push(Link {
             a: ends[0],
@@ -73,12 +65,40 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
             delay: link.get("delay"),
         });
     }
-    if let Some(host) = links_of_host.iter().position(|links| *links == 0) {
-        let found = format!("host {:?} without a link", made.hosts[host]);
-        return Err(table.error_found("links", found, "exactly one link per host"));
-    }
+    let ports = ports(table, &made.hosts, &links_of_host)?;
     connected(table, &made)?;
+    if ports > 1 {
+        let taken = |host: &String| switches.iter().any(|name| *name == format!("{host}.nic"));
+        if let Some(host) = made.hosts.iter().find(|host| taken(host)) {
+            let found = format!("the name \"{host}.nic\", which the NIC of {host:?} has");
+            return Err(table.error_found("switches", found, "another name"));
+        }
+        made.add_nics();
+    }
     Ok(made)
+}
+
+/// Number of links of every host, from the rates of the links of each.
+fn ports(table: &Table, hosts: &[String], links: &[Vec<Rate>]) -> Result<usize, Error> {
+    let number = links[0].len();
+    for (host, of_host) in hosts.iter().zip(links) {
+        let expected = "for every host one link, or for all the same number of links";
+        let found = match of_host.len() {
+            0 => format!("host {host:?} without a link"),
+            other if other != number => {
+                format!("{number} links of host {:?} and {other} of host {host:?}", hosts[0])
+            }
+            _ => match of_host.iter().find(|rate| **rate != of_host[0]) {
+                None => continue,
+                Some(rate) => {
+                    let found = format!("links of {} and {rate} of host {host:?}", of_host[0]);
+                    return Err(table.error_found("links", found, "links of one rate per host"));
+                }
+            },
+        };
+        return Err(table.error_found("links", found, expected));
+    }
+    Ok(number)
 }
 
 fn some(names: &[String]) -> String {

@@ -41,19 +41,19 @@ pub(crate) fn shortest(
     Some(Path {
         base_rtt: routes.base_rtt(a, b),
         bottleneck_rate: rates.min().unwrap_or(properties.slowest),
-        hops: ports.len().saturating_sub(1) as u32,
+        hops: routes.switches_on(&ports),
         ..properties.path()
     })
 }
 
 /// The two hosts of each rack that are closest to each other.
 fn neighbours(fabric: &Fabric, routes: &Routes) -> Vec<(u32, u32)> {
-    let mut racks: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for host in 0..fabric.hosts.len() as u32 {
-        if let Node::Switch(switch) = routes.edge(routes.uplink(host)).to {
-            racks.entry(switch).or_default().push(host);
-        }
+    let mut racks: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for (host, switch) in fabric.links.iter().filter_map(|link| fabric.access(link)) {
+        racks.entry(switch).or_default().insert(host);
     }
+    let mut racks: BTreeMap<u32, Vec<u32>> =
+        racks.into_iter().map(|(rack, hosts)| (rack, hosts.into_iter().collect())).collect();
     // In each rack, the two hosts with the fastest links are closest to each other.
     let link = |host: &u32| {
         let edge = routes.edge(routes.uplink(*host));

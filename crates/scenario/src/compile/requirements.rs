@@ -188,8 +188,9 @@ impl<'a> Requirements<'a> {
         warnings: &mut Vec<String>,
     ) {
         for Requirement { stack, requirements, .. } in &self.list {
-            let required = requirements.ecn.map(|marking| marking.resolved(properties.bdp_bytes));
-            if fabric.switches.iter().all(|switch| switch.ecn == required) {
+            let required =
+                requirements.ecn.map(|marking| marking.resolved(properties.port_bdp_bytes()));
+            if fabric.network_switches().iter().all(|switch| switch.ecn == required) {
                 continue;
             }
             let table = stack.protocol().table();
@@ -233,7 +234,7 @@ impl<'a> Requirements<'a> {
         {
             return;
         }
-        for switch in &mut fabric.switches {
+        for switch in fabric.network_switches_mut() {
             if switch.telemetry == Stamping::All {
                 switch.telemetry = Stamping::Core;
             }
@@ -259,7 +260,7 @@ impl<'a> Requirements<'a> {
         let some = self.first(|requirements| requirements.classes > 0);
         let none = self.first(|requirements| requirements.classes == 0);
         if let (Some(some), Some(none)) = (some, none)
-            && fabric.switches.iter().all(|switch| switch.priorities > 1)
+            && fabric.network_switches().iter().all(|switch| switch.priorities > 1)
         {
             let needs_class = self.first(|requirements| requirements.needs_class).is_some();
             let advice = match needs_class {
@@ -295,7 +296,7 @@ impl<'a> Requirements<'a> {
     ) {
         let ignored = routing == Routing::Spray && paths_differ();
         let is_trimmed = ("recovery", RecoveryRule::Trimmed.to_value());
-        let trims = fabric.switches.iter().any(|switch| switch.trimming.is_some());
+        let trims = fabric.network_switches().iter().any(|switch| switch.trimming.is_some());
         for Requirement { stack, name, .. } in &self.list {
             if stack.takes_many_paths() && ignored {
                 warnings.push(format!(
@@ -378,7 +379,7 @@ struct Lack {
 fn lack(fabric: &Fabric, properties: &FabricProperties, need: Need) -> Option<Lack> {
     let (key, found, expected): (_, String, String) = match need {
         Need::PeakHopDelay | Need::CorePeakHopDelay | Need::HopRecords
-            if fabric.switches.iter().all(|switch| switch.telemetry == Stamping::Off) =>
+            if fabric.network_switches().iter().all(|switch| switch.telemetry == Stamping::Off) =>
         {
             (
                 Some("telemetry"),
@@ -390,12 +391,18 @@ fn lack(fabric: &Fabric, properties: &FabricProperties, need: Need) -> Option<La
             let found = format!("a fabric with {} switches on a path", properties.hops);
             (None, found, format!("at most {MAX_HOPS} switches on every path"))
         }
-        Need::Ecn | Need::CoreEcn if fabric.switches.iter().all(|switch| switch.ecn.is_none()) => (
-            Some("ecn"),
-            "no switch that marks packets".into(),
-            "marking at one switch or more".into(),
-        ),
-        Need::Priorities if fabric.switches.iter().any(|switch| switch.priorities < 2) => {
+        Need::Ecn | Need::CoreEcn
+            if fabric.network_switches().iter().all(|switch| switch.ecn.is_none()) =>
+        {
+            (
+                Some("ecn"),
+                "no switch that marks packets".into(),
+                "marking at one switch or more".into(),
+            )
+        }
+        Need::Priorities
+            if fabric.network_switches().iter().any(|switch| switch.priorities < 2) =>
+        {
             (Some("priorities"), "a switch with one priority".into(), "at least 2".into())
         }
         Need::Circuits if fabric.circuits.is_none() => (
@@ -403,19 +410,23 @@ fn lack(fabric: &Fabric, properties: &FabricProperties, need: Need) -> Option<La
             "a fabric without circuits".into(),
             "another protocol, or fabric.kind = \"reconfigurable\"".into(),
         ),
-        Need::CreditQueues if fabric.switches.iter().any(|s| s.credit_queue.is_none()) => {
+        Need::CreditQueues
+            if fabric.network_switches().iter().any(|s| s.credit_queue.is_none()) =>
+        {
             // Only these three settings exclude credit queues.
             if fabric.circuits.is_some() {
                 let expected =
                     "another protocol, because queues for other racks do not support credits";
                 (None, "a fabric with circuits".into(), expected.into())
-            } else if fabric.switches.iter().any(|switch| switch.pausing.is_some()) {
+            } else if fabric.network_switches().iter().any(|switch| switch.pausing.is_some()) {
                 (Some("pfc"), "switches with PFC".into(), "\"off\"".into())
             } else {
                 (Some("credit_queue"), "\"off\"".into(), "a table, or no credit_queue".into())
             }
         }
-        Need::Trimming if fabric.switches.iter().any(|switch| switch.trimming.is_none()) => {
+        Need::Trimming
+            if fabric.network_switches().iter().any(|switch| switch.trimming.is_none()) =>
+        {
             match trimming::hindrance(fabric) {
                 Some(hindrance) => (
                     None,

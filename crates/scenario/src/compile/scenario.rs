@@ -213,6 +213,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     let mut stacks = Stacks::new(transport_table, root.find("protocols").unwrap_or(&[]))?;
     let mut labels = Labels::new();
     let mut warnings = Vec::new();
+    equipped.fabric.servers = hosts::servers(root.get("hosts"), &equipped.fabric)?;
     let workload = {
         let hosts = Hosts::new(&equipped.fabric.hosts);
         let context =
@@ -226,6 +227,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         }
         Workload { flows, traffic }
     };
+    hosts::check_within_servers(root, &equipped.fabric, &workload)?;
     // The load of generated traffic refers to intact links.
     degraded::degrade(root.find("faults"), &mut equipped.fabric, course)?;
     let faults = faults::faults(
@@ -267,7 +269,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     switch::check_hash_seeds(switch_table, routing)?;
     let is_left = equipped.leaves_marking();
     let marking = if is_left { requirements.marking(switch_table)? } else { None };
-    equipped.mark(switch_table, marking, properties.bdp_bytes)?;
+    equipped.mark(switch_table, marking, properties.port_bdp_bytes())?;
     if !is_left {
         requirements.overruled(&properties, &equipped.fabric, &mut warnings);
     }
@@ -284,7 +286,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     )?;
     credit_queue::resolve(switch_table, &mut fabric, requirements.credit_queue(switch_table)?)?;
     let required = requirements.trimming(switch_table)?;
-    trimming::resolve(switch_table, &mut fabric, required, properties.bdp_bytes, largest)?;
+    trimming::resolve(switch_table, &mut fabric, required, properties.port_bdp_bytes(), largest)?;
     credit_queue::check_room(switch_table, requirements.largest_credit())?;
     faults::check_storms(root.find("faults"), &faults, &fabric)?;
     requirements.classes(&fabric, &mut warnings);

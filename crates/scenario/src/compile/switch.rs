@@ -188,7 +188,7 @@ pub(crate) struct Equipped {
 }
 
 /// Applies the settings to the switches of a topology.
-pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<Equipped, Error> {
+pub(crate) fn equip(table: &Table, topology: Topology, mtu: u32) -> Result<Equipped, Error> {
     let unset = Settings {
         bytes: None,
         alpha: 1.0,
@@ -198,19 +198,23 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
         ecn: EcnSetting::Unset,
         pfc: pfc::PfcSetting::Unset,
     };
-    let mut settings = vec![unset.changed(table, None)?; topology.switches.len()];
+    let Topology { hosts, mut switches, links, circuits, first_nic, .. } = topology;
+    // NICs have no settings: they neither drop nor mark.
+    let number = first_nic.map_or(switches.len(), |first| first as usize);
+    let set = &mut switches[..number];
+    let mut settings = vec![unset.changed(table, None)?; number];
     for (number, change) in table.tables("override").iter().enumerate() {
         for pattern in change.get::<&[String]>("match") {
             let glob = Glob::new(pattern);
             let mut matched = false;
-            for (switch, settings) in topology.switches.iter().zip(&mut settings) {
+            for (switch, settings) in set.iter().zip(&mut settings) {
                 if glob.matches(&switch.name) {
                     matched = true;
                     *settings = settings.changed(change, Some(number))?;
                 }
             }
             if !matched {
-                let names = topology.switches.iter().map(|switch| switch.name.as_str());
+                let names = set.iter().map(|switch| switch.name.as_str());
                 return Err(change
                     .error_found(
                         "match",
@@ -221,7 +225,7 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
             }
         }
     }
-    for (switch, settings) in topology.switches.iter_mut().zip(&settings) {
+    for (switch, settings) in set.iter_mut().zip(&settings) {
         switch.latency = settings.latency;
         switch.telemetry = settings.telemetry;
         switch.priorities = settings.priorities;
@@ -232,7 +236,6 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
     }
     let markings = settings.iter().map(|settings| settings.ecn).collect();
     let pfc = settings.iter().map(|settings| settings.pfc).collect();
-    let Topology { hosts, switches, links, circuits } = topology;
     Ok(Equipped {
         fabric: Fabric {
             hosts,
@@ -243,6 +246,8 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
             rate_changes: Vec::new(),
             hash_seeds: hash_seeds(table),
             circuits,
+            first_nic,
+            servers: None,
         },
         markings,
         pfc,

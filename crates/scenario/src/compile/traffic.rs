@@ -421,14 +421,15 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
     })
 }
 
-/// Returns the switch and the link rate in bit/s of each host, in order of host number.
+/// Returns the switch (of the first plane) and the rate in bit/s of each host, in order of host
+/// number.
 pub(super) fn host_links<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (usize, f64)> + 'a {
-    let mut links = vec![(0, 0.0); context.hosts.len()];
+    let mut links = vec![(usize::MAX, 0.0); context.hosts.len()];
     for link in &context.fabric.links {
-        if let (Node::Host(host), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(host)) =
-            (link.a, link.b)
-        {
-            links[host as usize] = (switch as usize, link.rate.as_bps() as f64);
+        if let Some((host, switch)) = context.fabric.access(link) {
+            let (first, rate) = &mut links[host as usize];
+            *first = (*first).min(switch as usize);
+            *rate += link.rate.as_bps() as f64;
         }
     }
     links.into_iter()
@@ -442,16 +443,18 @@ fn bases(table: &Table, context: &Context<'_>) -> Result<Vec<f64>, Error> {
     let mut racks = vec![(0.0, 0.0); context.fabric.switches.len()];
     for link in context.fabric.packet_links() {
         let rate = link.rate.as_bps() as f64;
-        match (link.a, link.b) {
-            (Node::Switch(a), Node::Switch(b)) => {
+        match (context.fabric.access(link), link.a, link.b) {
+            (Some((_, rack)), ..) => racks[rack as usize].1 += 1.0,
+            (None, Node::Switch(a), Node::Switch(b)) => {
                 [a, b].into_iter().for_each(|end| racks[end as usize].0 += rate)
             }
-            (_, Node::Switch(rack)) | (Node::Switch(rack), _) => racks[rack as usize].1 += 1.0,
             _ => {}
         }
     }
+    // All planes have the same switches.
+    let planes = f64::from(context.fabric.ports_per_host());
     let bases: Vec<f64> =
-        host_links(context).map(|(rack, _)| racks[rack].0 / racks[rack].1).collect();
+        host_links(context).map(|(rack, _)| planes * racks[rack].0 / racks[rack].1).collect();
     if bases.iter().any(|base| *base <= 0.0) {
         return Err(table.error("load_base", "\"host-links\", because some racks have no uplinks"));
     }

@@ -92,7 +92,7 @@ pub(crate) fn resolve(
         }
         None => required.filter(|_| hindrance.is_none()).map(resolved),
     };
-    fabric.switches.iter_mut().for_each(|switch| switch.trimming = trimming);
+    fabric.network_switches_mut().iter_mut().for_each(|switch| switch.trimming = trimming);
     Ok(())
 }
 

@@ -226,6 +226,18 @@ pub fn export(
             "a fabric without circuits: export does not support them",
         );
     }
+    if plan.fabric.first_nic.is_some() {
+        return wrong(
+            "hosts with several ports (fabric.planes)".into(),
+            "one link per host: export does not support several",
+        );
+    }
+    if plan.fabric.servers.is_some() {
+        return wrong(
+            "links inside of servers (hosts.server)".into(),
+            "hosts without them: export does not support them",
+        );
+    }
     if !plan.fabric.port_rates.is_empty() || !plan.fabric.rate_changes.is_empty() {
         return wrong(
             "links whose rate depends on the direction or the time (faults.degraded)".into(),

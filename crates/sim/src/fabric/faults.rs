@@ -126,7 +126,7 @@ impl Injector {
         }
         if let Some(flaps) = faults.flaps {
             for (link, ends) in fabric.links.iter().enumerate() {
-                if matches!((ends.a, ends.b), (Node::Switch(_), Node::Switch(_))) {
+                if [ends.a, ends.b].iter().all(|&end| fabric.host_at(end).is_none()) {
                     let up = flaps.mean_up.scale(injector.flaps[link].exponential());
                     injector.schedule(
                         Time::ZERO.after(up),

@@ -11,6 +11,7 @@ use tidegate_core::{Domain, HEADER_BYTES, PacketSizes, Path, PathOracle, Rate, R
 pub(crate) use tidegate_core::routes::NO_PORT;
 
 use crate::fabric::symmetric::{Symmetric, Tiers, mixed};
+use crate::ports::port::HOST;
 use crate::setup::Setup;
 
 /// Links of one tier of a sprayed message. Each packet crosses one of them.
@@ -39,6 +40,8 @@ pub(crate) struct Routing {
     ways: BTreeMap<(u32, u32), Box<[Way]>>,
     /// Rate and propagation delay of circuits, by the racks that they lead from and to.
     circuits: BTreeMap<(u32, u32), (Rate, Span)>,
+    /// First of the switches that are NICs; [`HOST`] without.
+    first_nic: u32,
     mtu: u32,
     bdp_bytes: Option<f64>,
 }
@@ -55,6 +58,7 @@ impl Routing {
             ways: BTreeMap::new(),
             circuits: circuits(&setup.fabric, &routes),
             routes,
+            first_nic: setup.fabric.first_nic.unwrap_or(HOST),
             mtu: setup.fabric.mtu,
             bdp_bytes: setup.bdp_bytes,
         }
@@ -67,10 +71,12 @@ impl Routing {
     }
 
     /// The egress port of `switch` for a packet to `dst` with this `entropy`; [`NO_PORT`] if no
-    /// path is left.
+    /// path is left. Switches hash the entropy. A NIC takes it modulo the number of its ports, so
+    /// that consecutive entropies use all of them equally.
     #[inline]
     pub(crate) fn egress(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
         self.routes.egress(switch, dst, |ways| match self.salts.get(switch as usize) {
+            Some(_) if switch >= self.first_nic => ways.port(entropy % ways.number()),
             Some(salt) => {
                 let hash = mixed(entropy ^ salt);
                 ways.port(((hash as u64 * ways.number() as u64) >> 32) as u32)
@@ -85,6 +91,12 @@ impl Routing {
     fn mirrored(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
         let Some(symmetric) = &self.symmetric else { return NO_PORT };
         self.routes.egress(switch, dst, |ways| symmetric.choose(entropy, ways))
+    }
+
+    /// Whether a port that leads to `to`, as [`Port::to`](crate::ports::port::Port::to), leads to a
+    /// host or its NIC.
+    pub(crate) fn is_end(&self, to: u32) -> bool {
+        to >= self.first_nic
     }
 
     pub(crate) fn uplink(&self, host: u32) -> u32 {
@@ -297,7 +309,7 @@ impl PathOracle for Routing {
             bdp_bytes: self.bdp_bytes(src),
             mtu: self.mtu,
             full_wire_bytes: self.mtu + HEADER_BYTES,
-            hops: ports.len() as u32 - 1,
+            hops: self.routes.switches_on(&ports),
         }
     }
 }

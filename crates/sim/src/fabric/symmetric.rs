@@ -202,10 +202,7 @@ mod tests {
                 .chain(hosts)
                 .collect(),
             mtu: 1000,
-            port_rates: Vec::new(),
-            rate_changes: Vec::new(),
-            hash_seeds: Default::default(),
-            circuits: None,
+            ..Fabric::default()
         }
     }
 

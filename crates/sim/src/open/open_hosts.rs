@@ -181,6 +181,8 @@ impl OpenHost {
                         dependents.woken(wake, at, |next| _ = self.agenda.add(next));
                     }
                 }
+                // Testbeds have no links inside of servers.
+                Action::Arrive(..) => {}
             }
         };
         let Submission { flow, id, .. } = submission;

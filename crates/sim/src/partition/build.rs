@@ -203,7 +203,7 @@ impl Lookup<'_> {
             let set = |on: bool, flag: u8| if on { flag } else { 0 };
             let has_limit = switch.buffer != Buffer::Unlimited && switch.pausing.is_none();
             let is_limited = has_limit || switch.trimming.is_some();
-            flags = set(switch.telemetry.covers(to), flag::STAMPS)
+            flags = set(switch.telemetry.covers(fabric.host_at(to).is_some()), flag::STAMPS)
                 | set(is_limited, flag::LIMITED)
                 | set(setup.histograms, flag::HISTOGRAMS);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Message, PathOracle, Role, Span, Time};
+use tidegate_core::{Message, MessageId, PathOracle, Role, Span, Time};
 
 use super::Partition;
 use super::clock::{Clock, Source};
@@ -29,6 +29,8 @@ pub(super) struct Generator {
     is_amid: bool,
     /// Number of ranks that have ended their jobs.
     ended: u64,
+    /// By host: when its link within the server is free. Empty without servers.
+    free_at: Vec<Time>,
     setup: Arc<Setup>,
 }
 
@@ -42,7 +44,9 @@ impl Generator {
             let is_here = |host| partitioning.of_host[host as usize] == number;
             dependents.first(is_here, |next| ended += u64::from(agenda.add(next)));
         }
-        Generator { ended, agenda, dependents, is_amid: false, setup: setup.clone() }
+        let with_links = if setup.fabric.servers.is_some() { setup.fabric.hosts.len() } else { 0 };
+        let free_at = vec![Time::ZERO; with_links];
+        Generator { ended, agenda, dependents, is_amid: false, free_at, setup: setup.clone() }
     }
 
     /// Sets the event of the next submission.
@@ -111,6 +115,23 @@ impl Generator {
         }
     }
 
+    /// Sends a message to a host of the same server, if it is one. Returns whether it is.
+    fn send_within(&mut self, flows: &mut Flows, submission: &Submission, now: Time) -> bool {
+        let flow = &submission.flow;
+        let Some(servers) = self.setup.fabric.servers.filter(|all| all.joins(flow.src, flow.dst))
+        else {
+            return false;
+        };
+        let lasts = servers.rate.serialise(flow.bytes);
+        flows.send(submission, now, lasts + servers.delay);
+        let free_at = &mut self.free_at[flow.src as usize];
+        let began = now.max(*free_at);
+        *free_at = began.after(lasts);
+        let message = MessageId { src: flow.src, id: submission.number };
+        self.agenda.arrive_at(free_at.after(servers.delay), message, began);
+        true
+    }
+
     /// The message of a submission.
     fn message(&self, submission: &Submission) -> Message {
         let flow = &submission.flow;
@@ -148,6 +169,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             match action {
                 Action::Submit(submission) => self.begin(&submission),
                 Action::Wake(at, wake) => self.generator.wake(wake, at),
+                Action::Arrive(message, began) => {
+                    self.flows.carried(now, began, message);
+                    self.start_dependents();
+                }
                 Action::Stop(slot) => self.uplinks.stop(&mut self.links, &mut self.flows, slot),
             }
         }
@@ -165,6 +190,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             dependents.announce(submission);
         }
         let Some(host) = uplinks.find(flow.src) else { return };
+        if generator.send_within(flows, submission, links.now()) {
+            return;
+        }
         let is_unlimited = flow.bytes == Message::UNLIMITED;
         let ideal = match is_unlimited {
             true => Span::ZERO,

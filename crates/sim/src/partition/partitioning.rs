@@ -160,6 +160,25 @@ fn clusters(fabric: &Fabric, crossing: impl Fn((usize, &Link)) -> Span) -> Vec<u
             leader[a.max(b)] = a.min(b);
         }
     }
+    // Hosts of one server exchange messages without packets.
+    if let Some(servers) = fabric.servers {
+        let mut of_host = vec![None; fabric.hosts.len()];
+        for link in &fabric.links {
+            if let (Node::Host(host), Node::Switch(switch))
+            | (Node::Switch(switch), Node::Host(host)) = (link.a, link.b)
+            {
+                of_host[host as usize] = Some(switch as usize);
+            }
+        }
+        for server in of_host.chunks(servers.hosts as usize) {
+            for pair in server.windows(2) {
+                if let [Some(a), Some(b)] = *pair {
+                    let (a, b) = (find(&mut leader, a), find(&mut leader, b));
+                    leader[a.max(b)] = a.min(b);
+                }
+            }
+        }
+    }
     (0..leader.len()).map(|switch| find(&mut leader, switch)).collect()
 }
 
@@ -254,11 +273,8 @@ mod tests {
             hosts: (0..racks * hosts).map(|h| format!("h{h}")).collect(),
             switches: (0..racks + spines).map(switch).collect(),
             links,
-            port_rates: Vec::new(),
-            rate_changes: Vec::new(),
-            hash_seeds: Default::default(),
-            circuits: None,
             mtu: 1436,
+            ..Fabric::default()
         }
     }
 

@@ -236,11 +236,8 @@ mod tests {
                 link(Node::Host(1), Node::Switch(1)),
                 link(Node::Switch(0), Node::Switch(1)),
             ],
-            port_rates: Vec::new(),
-            rate_changes: Vec::new(),
-            hash_seeds: Default::default(),
-            circuits: None,
             mtu: 1000,
+            ..Fabric::default()
         }
     }
 

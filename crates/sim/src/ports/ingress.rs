@@ -293,11 +293,8 @@ mod tests {
             hosts: vec!["h0".into(), "h1".into(), "h2".into()],
             switches: vec![switch],
             links: (0..3).map(link).collect(),
-            port_rates: Vec::new(),
-            rate_changes: Vec::new(),
-            hash_seeds: Default::default(),
-            circuits: None,
             mtu: 1000,
+            ..Fabric::default()
         };
         assert_eq!(pool_bytes(&fabric), [2_000]);
         Ingress::new(&fabric, &[0, 1, 2, 3, 4, 5]).unwrap()

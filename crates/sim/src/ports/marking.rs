@@ -66,6 +66,6 @@ impl Markings {
 fn marking(fabric: &Fabric, port: u32, rate: Rate) -> Option<Ecn> {
     let PortEnds { from: Node::Switch(from), to } = fabric.port_ends(port) else { return None };
     let ecn = fabric.switches[from as usize].ecn?;
-    let marks = !ecn.core_only || matches!(to, Node::Switch(_));
+    let marks = !ecn.core_only || fabric.host_at(to).is_none();
     marks.then(|| ecn.at_rate(rate))
 }

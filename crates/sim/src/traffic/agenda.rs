@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
-use tidegate_core::Time;
+use tidegate_core::{MessageId, Time};
 
 use crate::traffic::submission::{Next, Submission, Wake};
 
@@ -16,6 +16,8 @@ pub(crate) enum Action {
     Stop(u32),
     /// A rank of a job continues. It has waited for this time.
     Wake(Time, Wake),
+    /// A message within a server has arrived, whose transmission began at this time.
+    Arrive(MessageId, Time),
 }
 
 /// Flows that start soon, flows that stop, and ranks of jobs that continue.
@@ -26,6 +28,8 @@ pub(crate) struct Agenda {
     /// Dependent messages by (start, ID).
     dependents: BTreeMap<(Time, u64), Submission>,
     wakes: BTreeSet<(Time, Wake)>,
+    /// Messages within servers by arrival, with the start of their transmission.
+    arrivals: BTreeMap<(Time, MessageId), Time>,
     /// (time, order of submission, slot).
     stops: BinaryHeap<Reverse<(Time, u64, u32)>>,
     order: u64,
@@ -61,7 +65,12 @@ impl Agenda {
         self.stops.push(Reverse((at, self.order, slot)));
     }
 
-    /// Removes all actions.
+    /// Schedules the arrival of a message within a server.
+    pub(crate) fn arrive_at(&mut self, at: Time, message: MessageId, began: Time) {
+        self.arrivals.insert((at, message), began);
+    }
+
+    /// Removes all actions but the arrivals of messages that have started.
     pub(crate) fn close(&mut self) {
         self.submissions.clear();
         self.dependents.clear();
@@ -73,21 +82,27 @@ impl Agenda {
     pub(crate) fn next_at(&self) -> Time {
         let submit = self.submissions.front().map_or(Time::NEVER, |next| next.flow.start);
         let dependent = self.dependents.first_key_value().map_or(Time::NEVER, |(&(at, _), _)| at);
+        let arrival = self.arrivals.first_key_value().map_or(Time::NEVER, |(&(at, _), _)| at);
         let wake = self.wakes.first().map_or(Time::NEVER, |&(at, _)| at);
         submit
             .min(dependent)
             .min(wake)
+            .min(arrival)
             .min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
-    /// Takes an action that is due at `now`: stops first, then submissions, then ranks of jobs,
-    /// then dependent messages.
+    /// Takes an action that is due at `now`: stops first, then arrivals, then submissions, then
+    /// ranks of jobs, then dependent messages.
     pub(crate) fn take(&mut self, now: Time) -> Option<Action> {
         if let Some(Reverse((at, _, slot))) = self.stops.peek().copied()
             && at <= now
         {
             self.stops.pop();
             return Some(Action::Stop(slot));
+        }
+        if let Some(arrival) = self.arrivals.first_entry().filter(|next| next.key().0 <= now) {
+            let ((_, message), began) = arrival.remove_entry();
+            return Some(Action::Arrive(message, began));
         }
         if let Some(next) = self.submissions.pop_front_if(|next| next.flow.start <= now) {
             return Some(Action::Submit(next));

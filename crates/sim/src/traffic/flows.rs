@@ -203,6 +203,22 @@ impl Flows {
         Some(end_of.id)
     }
 
+    /// Records the arrival of a whole message that a link has carried since `began`, without
+    /// packets. Of its bytes, those count that the link has carried in the measured window.
+    pub(crate) fn carried(&mut self, now: Time, began: Time, message: MessageId) {
+        let Window { from: warmup, until: end } = self.window;
+        let Some(end_of) = self.receiving.find(message) else { return };
+        end_of.delivered_bytes = end_of.bytes;
+        if now <= end {
+            end_of.last_delivery = now;
+            let (whole, inside) = (now.since(began).as_ps(), now.since(began.max(warmup)).as_ps());
+            let share = u128::from(end_of.bytes) * u128::from(inside) / u128::from(whole.max(1));
+            end_of.window_bytes = if inside == whole { end_of.bytes } else { share as u64 };
+        }
+        self.completed(now, message);
+        self.acked(now, message);
+    }
+
     /// Records that the last byte of a message has been delivered to the receiving application.
     pub(crate) fn completed(&mut self, now: Time, message: MessageId) {
         let finite = |end: &mut Receiving| end.bytes != Message::UNLIMITED;

@@ -196,10 +196,7 @@ fn three_tiers() -> Fabric {
         switches: names.iter().map(|name| switch(name)).collect(),
         links,
         mtu: 1000,
-        port_rates: Vec::new(),
-        rate_changes: Vec::new(),
-        hash_seeds: Default::default(),
-        circuits: None,
+        ..Fabric::default()
     }
 }
 

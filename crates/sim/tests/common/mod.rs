@@ -52,10 +52,7 @@ pub fn star(hosts: u32, rate: Rate, delay: Span, mtu: u32) -> Fabric {
         switches: vec![switch("s0")],
         links: (0..hosts).map(|h| link(Node::Host(h), Node::Switch(0), rate, delay)).collect(),
         mtu,
-        port_rates: Vec::new(),
-        rate_changes: Vec::new(),
-        hash_seeds: Default::default(),
-        circuits: None,
+        ..Fabric::default()
     }
 }
 
@@ -74,10 +71,7 @@ pub fn leaf_spine(
         switches: (0..racks).map(|r| switch(&format!("tor{r}"))).collect(),
         links: Vec::new(),
         mtu,
-        port_rates: Vec::new(),
-        rate_changes: Vec::new(),
-        hash_seeds: Default::default(),
-        circuits: None,
+        ..Fabric::default()
     };
     fabric.switches.extend((0..spines).map(|s| switch(&format!("spine{s}"))));
     for h in 0..racks * hosts {
@@ -149,11 +143,8 @@ pub fn ring(switches: u32) -> Setup {
         hosts: (0..hosts).map(|h| format!("h{h}")).collect(),
         switches: (0..switches).map(|s| switch(&format!("s{s}"))).collect(),
         links: (0..hosts).map(to_host).chain((0..switches).map(around)).collect(),
-        port_rates: Vec::new(),
-        rate_changes: Vec::new(),
-        hash_seeds: Default::default(),
-        circuits: None,
         mtu: 1000,
+        ..Fabric::default()
     };
     // Several flows of each pair, so that some take each direction.
     let flows = (0..8 * hosts).map(|i| unlimited(i / 8, (i / 8 + 4) % hosts, Time::ZERO)).collect();

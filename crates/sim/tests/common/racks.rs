@@ -46,9 +46,6 @@ impl Racks {
             switches,
             links,
             mtu: 1000,
-            port_rates: Vec::new(),
-            rate_changes: Vec::new(),
-            hash_seeds: Default::default(),
             circuits: Some(Circuits {
                 first_link,
                 day: self.day,
@@ -58,6 +55,7 @@ impl Racks {
                 enlarged_bytes: u32::MAX,
                 ahead: Span::ZERO,
             }),
+            ..Fabric::default()
         }
     }
 

@@ -175,16 +175,7 @@ pub fn around(switch: Switch, hosts: Vec<Host>, rate: Rate) -> Network {
 
 pub fn fabric(switches: Vec<Switch>, links: Vec<Link>, hosts: usize) -> Fabric {
     let hosts = (0..hosts).map(|number| format!("h{number}")).collect();
-    Fabric {
-        hosts,
-        switches,
-        links,
-        port_rates: Vec::new(),
-        rate_changes: Vec::new(),
-        hash_seeds: Default::default(),
-        circuits: None,
-        mtu: 1_000,
-    }
+    Fabric { hosts, switches, links, mtu: 1_000, ..Fabric::default() }
 }
 
 /// Given hosts, each as one host of a fabric.

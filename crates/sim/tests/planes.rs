@@ -1,0 +1,185 @@
+//! Hosts with several ports: their NICs distribute packets over planes by entropy.
+
+use crate::common::left::Left;
+use crate::common::*;
+use tidegate_algos::Stack;
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Stamping};
+use tidegate_core::faults::{Failing, Outage};
+use tidegate_core::params::Value;
+use tidegate_core::routes::Routes;
+use tidegate_core::workload::Flow;
+use tidegate_core::{FabricProperties, Rate, Span, Time};
+use tidegate_sim::{Engine, FlowRecord, Outcome, Setup};
+
+pub(crate) const PLANES: u32 = 4;
+const RACKS: u32 = 2;
+pub(crate) const HOSTS: u32 = 6;
+const SPINES: u32 = 2;
+/// Switches of one plane.
+const OF_PLANE: u32 = RACKS + SPINES;
+const FIRST_NIC: u32 = PLANES * OF_PLANE;
+
+/// Two racks of three hosts and two spines in each of four planes of 100 Gbit/s. Links of hosts
+/// come first, host by host, then those between switches, then those between hosts and NICs.
+pub(crate) fn fabric() -> Fabric {
+    let rate = Rate::gbps(100);
+    let rack = |host: u32, plane: u32| Node::Switch(plane * OF_PLANE + host / (HOSTS / RACKS));
+    let nic = |host: u32| Node::Switch(FIRST_NIC + host);
+    let mut fabric = star(HOSTS, rate, Span::us(1), 1000);
+    fabric.switches = (0..FIRST_NIC + HOSTS).map(|s| switch(&format!("s{s}"))).collect();
+    fabric.links.clear();
+    for host in 0..HOSTS {
+        let ports =
+            (0..PLANES).map(|plane| link(nic(host), rack(host, plane), rate, Span::ns(500)));
+        fabric.links.extend(ports);
+    }
+    for plane in 0..PLANES {
+        for (tor, spine) in (0..RACKS).flat_map(|t| (0..SPINES).map(move |s| (t, s))) {
+            let node = |number| Node::Switch(plane * OF_PLANE + number);
+            fabric.links.push(link(node(tor), node(RACKS + spine), Rate::gbps(200), Span::us(1)));
+        }
+    }
+    for host in 0..HOSTS {
+        let (whole, delay) = (Rate::gbps(100 * u64::from(PLANES)), Span::ns(500));
+        fabric.links.push(link(Node::Host(host), nic(host), whole, delay));
+    }
+    for switch in &mut fabric.switches[FIRST_NIC as usize..] {
+        switch.telemetry = Stamping::Off;
+    }
+    fabric.first_nic = Some(FIRST_NIC);
+    fabric
+}
+
+/// Port from the NIC of a host into a plane.
+pub(crate) fn up(host: u32, plane: u32) -> u32 {
+    2 * (host * PLANES + plane)
+}
+
+/// Sends each packet of a connection over another path.
+fn spread(name: &str) -> Stack {
+    let mut stack = stack(name);
+    stack.set("multipath", Value::Choice("oblivious")).unwrap();
+    stack
+}
+
+/// Runs flows of Swift over all planes.
+fn run_of(flows: Vec<Flow>, change: impl FnOnce(&mut Setup)) -> (Vec<FlowRecord>, Outcome) {
+    let mut setup = setup(fabric(), spread("swift"), flows, Time::ms(20));
+    change(&mut setup);
+    run(setup, ())
+}
+
+#[test]
+fn properties_are_those_of_all_ports_together() {
+    let fabric = fabric();
+    let routes = Routes::new(&fabric).unwrap();
+    let properties = FabricProperties::of(&fabric, routes.reach(), None);
+    assert_eq!((properties.host_rate, properties.ports), (Rate::gbps(400), PLANES));
+    // NICs are no switches on the path.
+    assert_eq!(properties.hops, 3);
+    assert_eq!(properties.port_bdp_bytes(), properties.bdp_bytes / 4.0);
+    // A full packet of 1,080 B and an acknowledgement of 84 B on the links of 400, 100 and 200
+    // Gbit/s, twice each, and four propagation delays each way.
+    let serialised = 2 * (20 + 80 + 40) * (1_080 + 84);
+    assert_eq!(routes.base_rtt(0, 5), Span::us(8) + Span::ps(serialised));
+    let engine = Engine::new(setup(fabric, spread("swift"), Vec::new(), Time::ms(1)), ()).unwrap();
+    assert_eq!(engine.paths().path(0, 5).hops, 3);
+}
+
+/// Entropies of a connection are in turn, so each plane carries a quarter of the packets.
+#[test]
+fn planes_carry_equal_numbers_of_packets() {
+    let (finished, outcome) = run_of(vec![flow(0, 5, 6_400_000, Time::ZERO)], |_| ());
+    let packets = [0, 1, 2, 3].map(|plane| outcome.links[up(0, plane) as usize].packets);
+    assert_eq!(packets, [1_600; 4]);
+    // Faster than three planes could be.
+    let took = finished[0].completed.unwrap().since(Time::ZERO);
+    assert!(took < Rate::gbps(300).serialise(6_400 * 1_080), "{took}");
+}
+
+#[test]
+fn connection_without_multipath_stays_in_one_plane() {
+    let flows = vec![flow(0, 5, 1_000_000, Time::ZERO)];
+    let (_, outcome) = run(setup(fabric(), stack("swift"), flows, Time::ms(20)), ());
+    let packets = [0, 1, 2, 3].map(|plane| outcome.links[up(0, plane) as usize].packets);
+    assert_eq!(packets.iter().filter(|&&packets| packets > 0).count(), 1, "{packets:?}");
+}
+
+/// Messages survive the failure of a plane, and nothing leaves into it until it is up again.
+#[test]
+fn plane_that_fails_is_avoided() {
+    let (down, restored) = (Time::us(50), Time::us(200));
+    let fails = (0..HOSTS).map(|host| up(host, 1) / 2);
+    let flows: Vec<_> =
+        (0..HOSTS).map(|host| flow(host, (host + 3) % HOSTS, 8_000_000, Time::ZERO)).collect();
+    let (finished, outcome) = run_of(flows, |setup| {
+        let outage = |link| Outage { of: Failing::Link(link), down, up: restored };
+        setup.faults.outages = fails.map(outage).collect();
+        setup.until_done = true;
+    });
+    assert_eq!(finished.len(), HOSTS as usize);
+    assert!(finished.iter().all(|row| row.delivered_bytes == row.bytes));
+    for host in 0..HOSTS {
+        let packets = |plane| outcome.links[up(host, plane) as usize].packets;
+        // The plane is down most of the time.
+        assert!(packets(1) > 100 && 2 * packets(1) < packets(0), "{} of host {host}", packets(1));
+    }
+}
+
+/// With planes that fail at different ends, no path is left: NICs of other hosts do not forward.
+#[test]
+fn nics_forward_nothing_of_others() {
+    let cut = |host, planes: [u32; 3]| planes.map(|plane| up(host, plane) / 2);
+    let links = [cut(0, [1, 2, 3]), cut(5, [0, 2, 3])].concat();
+    let flows = vec![flow(0, 5, 100_000, Time::us(1)), flow(1, 4, 100_000, Time::us(1))];
+    let (finished, outcome) = run_of(flows, |setup| {
+        let outage = |link| Outage { of: Failing::Link(link), down: Time::ZERO, up: Time::NEVER };
+        setup.faults.outages = links.into_iter().map(outage).collect();
+    });
+    assert_eq!((finished.len(), outcome.unfinished.len()), (1, 1));
+    assert_eq!((finished[0].src, outcome.unfinished[0].delivered_bytes), (1, 0));
+}
+
+/// A port to a NIC is one to a host.
+#[test]
+fn marking_in_the_core_spares_ports_to_nics() {
+    let marks = |core_only| {
+        let flows = (1..HOSTS).map(|host| flow(host, 0, 2_000_000, Time::ZERO)).collect();
+        let (_, outcome) = run_of(flows, |setup| {
+            setup.stacks = vec![spread("dctcp")];
+            let ecn = Ecn {
+                min_bytes: 1_000.0,
+                max_bytes: 1_000.0,
+                max_probability: 1.0,
+                at: MarkAt::Enqueue,
+                core_only,
+                per: None,
+            };
+            let switches = setup.fabric.network_switches_mut();
+            switches.iter_mut().for_each(|switch| switch.ecn = Some(ecn));
+        });
+        let down = [0, 1, 2, 3].map(|plane| up(0, plane) + 1);
+        down.map(|port| outcome.links[port as usize].ecn_marks).iter().sum::<u64>()
+    };
+    let [all, core] = [marks(false), marks(true)];
+    assert!(all > 100 && core == 0, "{all} and {core}");
+}
+
+#[test]
+fn partitions_change_nothing() {
+    let run = |partitions: usize| {
+        let flows = (0..HOSTS)
+            .map(|host| flow(host, (host + 2) % HOSTS, 400_000, Time::us(host.into())))
+            .collect();
+        let setup = setup(fabric(), spread("swift"), flows, Time::ms(1));
+        let probes = (0..partitions).map(|_| Default::default()).collect();
+        let engine = Engine::in_partitions(setup, probes).unwrap();
+        assert_eq!(engine.partitions(), partitions);
+        Left::of(engine, Time::ms(1), partitions as u64)
+    };
+    let whole = run(1);
+    assert!(whole.rows.len() == HOSTS as usize);
+    for partitions in [2, 3, 6] {
+        whole.assert_is(&run(partitions), &format!("{partitions} partitions"));
+    }
+}
