@@ -2,6 +2,7 @@
 
 use crate::common::left::Left;
 use crate::common::*;
+use crate::explicit_engine::recorded;
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Stamping};
 use tidegate_core::faults::{Failing, Outage};
@@ -165,13 +166,21 @@ fn marking_in_the_core_spares_ports_to_nics() {
     assert!(all > 100 && core == 0, "{all} and {core}");
 }
 
+/// Messages that meet each other in all planes.
+fn crossing() -> Setup {
+    let flows = (0..HOSTS).map(|h| flow(h, (h + 2) % HOSTS, 400_000, Time::us(h.into())));
+    setup(fabric(), spread("swift"), flows.collect(), Time::ms(1))
+}
+
+#[test]
+fn lazy_commits_equal_explicit_dequeues() {
+    assert!(recorded::<false>(crossing()) == recorded::<true>(crossing()));
+}
+
 #[test]
 fn partitions_change_nothing() {
     let run = |partitions: usize| {
-        let flows = (0..HOSTS)
-            .map(|host| flow(host, (host + 2) % HOSTS, 400_000, Time::us(host.into())))
-            .collect();
-        let setup = setup(fabric(), spread("swift"), flows, Time::ms(1));
+        let setup = crossing();
         let probes = (0..partitions).map(|_| Default::default()).collect();
         let engine = Engine::in_partitions(setup, probes).unwrap();
         assert_eq!(engine.partitions(), partitions);
