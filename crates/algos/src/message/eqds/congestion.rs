@@ -70,12 +70,14 @@ impl CreditRate {
         }
     }
 
-    pub(super) fn rate(&self) -> f64 {
+    /// Rate of credit relative to the link, at `now`.
+    pub(super) fn rate(&mut self, now: Time) -> f64 {
+        self.advance(now);
         self.rate
     }
 
-    /// Registers a data packet. Intervals that have ended since the last one are closed first.
-    pub(super) fn on_packet(&mut self, now: Time, arrival: Arrival) {
+    /// Closes the intervals that have ended by `now`. The rate rises in those without packets.
+    fn advance(&mut self, now: Time) {
         for missed in 0.. {
             if now < self.until {
                 break;
@@ -85,6 +87,11 @@ impl CreditRate {
             }
             self.close();
         }
+    }
+
+    /// Registers a data packet.
+    pub(super) fn on_packet(&mut self, now: Time, arrival: Arrival) {
+        self.advance(now);
         self.counts.all += 1;
         match arrival {
             Arrival::Whole { marked } => self.counts.marked += marked as u32,
@@ -147,7 +154,7 @@ mod tests {
             (0..count).for_each(|_| control.on_packet(within, arrival));
         }
         control.close();
-        control.rate()
+        control.rate
     }
 
     const GOOD: Arrival = Arrival::Whole { marked: false };
@@ -165,7 +172,7 @@ mod tests {
         }
         assert!((after(&mut control, &[(9, GOOD), (1, MARKED)]) - 0.52).abs() < 1e-12);
         (0..9).for_each(|_| _ = after(&mut control, &[(1, GOOD)]));
-        assert_eq!(control.rate(), 1.0);
+        assert_eq!(control.rate, 1.0);
     }
 
     #[test]
@@ -175,7 +182,7 @@ mod tests {
         let rate = after(&mut control, &[(8, MARKED), (2, CORE)]);
         assert!((rate - 0.8 * (1.0 - 0.5 * 0.2)).abs() < 1e-12, "{rate}");
         (0..60).for_each(|_| _ = after(&mut control, &[(8, MARKED)]));
-        assert_eq!(control.rate(), 0.05);
+        assert_eq!(control.rate, 0.05);
     }
 
     #[test]
@@ -191,10 +198,18 @@ mod tests {
     }
 
     #[test]
+    fn rate_rises_while_pulls_are_rare() {
+        let mut control = loop_at(0.05);
+        // Within 100 us, five intervals or more pass.
+        assert_eq!(control.rate(Time::us(9)), 0.05);
+        assert!(control.rate(Time::us(110)) > 0.3);
+    }
+
+    #[test]
     fn an_idle_receiver_begins_at_the_full_rate() {
         let mut control = loop_at(0.1);
         control.on_packet(Time::s(3), GOOD);
-        assert_eq!(control.rate(), 1.0);
+        assert_eq!(control.rate, 1.0);
         assert!(control.until > Time::s(3) && control.until < Time::s(3).after(Span::us(30)));
     }
 }

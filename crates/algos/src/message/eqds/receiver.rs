@@ -302,7 +302,7 @@ impl Inbox {
             return;
         };
         let bytes = if bytes > 0 { bytes } else { EMPTY_PULL };
-        let rate = self.credit_rate.as_ref().map_or(1.0, CreditRate::rate);
+        let rate = self.credit_rate.as_mut().map_or(1.0, |rate| rate.rate(step.now));
         let gap = Span::from_ps_f64(bytes as f64 * ps_per_byte / rate);
         self.next_pull = step.now.after(gap);
     }
