@@ -3,7 +3,8 @@
 //! A message begins with a window that its sender sends without credit. Each arriving packet,
 //! whole or trimmed, requests one more from the receiver, which sends pulls to all its senders
 //! round-robin at the rate of its link. A trimmed packet is requested again and leaves on the next
-//! pull. Packets take all paths in turn.
+//! pull. A packet without response for `min_rto` leaves at once: no pull comes for it. Packets take
+//! all paths in turn.
 //!
 //! M. Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
 //! performance", SIGCOMM 2017. Details follow the authors' simulator (Broadcom/csg-htsim,
@@ -17,6 +18,11 @@
 //! * Switches do not return headers to the sender. A header that is lost is found by the timeout.
 //! * A sender does not exclude paths that lose more than others; `multipath = "bitmap"` does so by
 //!   the feedback of trimmed packets.
+//! * An acknowledgement is no pull. In the source it is one if no pull waits, so that control packets
+//!   take half of the bytes in an uncongested network.
+//! * A packet that arrives twice requests one pull; in the source, two.
+//! * A sender without credit and packets in flight requests the sum of pulls again after a timeout,
+//!   because the last ones may be lost. In the source it waits for ever.
 //! * Receivers know the size of a message from its first packet, where the last one is flagged in
 //!   the source. Pulls that are on their way at its end are unused in both.
 

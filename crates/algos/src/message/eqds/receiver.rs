@@ -149,7 +149,7 @@ impl Inbox {
         if self.completes(step.now, slot, app) {
             return Some(whole(step.settings, name, size));
         }
-        self.demand(step, slot, request.target);
+        self.raise(step, slot, request.target);
         self.activate(step.now, slot);
         None
     }
@@ -196,9 +196,13 @@ impl Inbox {
         if let Some(rate) = &mut self.credit_rate {
             rate.on_packet(step.now, arrival);
         }
+        let is_new = match arrival {
+            Arrival::Whole { .. } => message.arrived.insert(packet),
+            Arrival::Trimmed { .. } => !message.arrived.contains(packet),
+        };
         let answer = match arrival {
             Arrival::Whole { .. } => {
-                if message.arrived.insert(packet) {
+                if is_new {
                     let id = MessageId { src, id: message.name.message };
                     app.delivered(step.now, id, data.offset, bytes);
                 }
@@ -206,7 +210,7 @@ impl Inbox {
                 let so_far = (message.arrived.base(), message.is_complete());
                 acknowledge(data, so_far, packet, marked)
             }
-            Arrival::Trimmed { last_hop } if !message.arrived.contains(packet) => {
+            Arrival::Trimmed { last_hop } if is_new => {
                 let Data { connection, lane, generation, message, .. } = *data;
                 Header::Nack(Nack { last_hop, connection, lane, generation, message, packet })
             }
@@ -216,10 +220,18 @@ impl Inbox {
             }
         };
         if !self.completes(step.now, slot, app) {
-            self.demand(step, slot, data.target);
-            if matches!(answer, Header::Nack(_)) {
-                self.activate(step.now, slot);
-            }
+            let (again, message) = (matches!(answer, Header::Nack(_)), &self.messages[slot]);
+            let target = match step.settings.demand {
+                // Its sender may have nothing left that could request credit for it.
+                Demand::Announced if again => {
+                    let wire = segments.wire(message.size, packet);
+                    data.target.max(message.target).saturating_add(wire)
+                }
+                Demand::Announced => data.target,
+                Demand::Arrivals if is_new => message.target + step.settings.full,
+                Demand::Arrivals => message.target,
+            };
+            self.raise(step, slot, target);
         }
         Some(answer)
     }
@@ -239,14 +251,11 @@ impl Inbox {
 
     /// A packet has arrived that requests credit up to `target`.
     #[inline]
-    fn demand(&mut self, step: &Step<'_>, slot: u32, target: u64) {
-        let Settings { demand, max_window, full, .. } = *step.settings;
+    fn raise(&mut self, step: &Step<'_>, slot: u32, target: u64) {
+        let Settings { max_window, full, .. } = *step.settings;
         let message = &mut self.messages[slot];
-        let target = match demand {
-            // A sender requests at most a window, but a packet may be forged.
-            Demand::Announced => target.min(message.granted + max_window + full),
-            Demand::Arrivals => message.target + full,
-        };
+        // A sender requests at most a window, but a packet may be forged.
+        let target = target.min(message.granted + max_window + full);
         if target > message.target {
             message.target = target;
             self.activate(step.now, slot);

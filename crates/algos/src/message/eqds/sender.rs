@@ -107,6 +107,15 @@ impl Outgoing {
         is_new
     }
 
+    /// A packet got no response in time. No pull comes for it if arrivals request pulls, so that its
+    /// credit is used again.
+    fn expire(&mut self, settings: &Settings, packet: u64) {
+        if self.lose(settings, packet) && settings.demand == Demand::Arrivals {
+            let wire = settings.segments.wire(self.size, packet) as i64;
+            self.credit = (self.credit + wire).min(settings.max_window as i64);
+        }
+    }
+
     /// A lost packet leaves again, or has arrived after all.
     fn recover(&mut self, settings: &Settings, packet: u64) {
         self.lost.clear(packet);
@@ -303,7 +312,10 @@ impl Outbox {
         let message = &mut self.messages[slot];
         let Name { connection, lane, generation, message: number } = message.name(slot);
         message.requested_at = step.now;
-        let target = message.target(step.settings, ready);
+        let target = match step.settings.demand {
+            Demand::Announced => message.target(step.settings, ready),
+            Demand::Arrivals => message.pull + step.settings.full,
+        };
         let size = message.size;
         let request = Request { connection, lane, generation, message: number, size, target };
         let wait = message.backoff.wait(step.settings.timeout);
@@ -415,13 +427,13 @@ impl Outbox {
     /// Credit has arrived.
     #[inline]
     pub(super) fn on_pull(&mut self, step: &Step<'_>, host: u32, pull: &Pull) {
-        let Settings { max_window, pull_bytes, demand, .. } = *step.settings;
+        let Settings { max_window, full, pull_bytes, demand, .. } = *step.settings;
         let Some(slot) = self.find(host, pull.name()) else { return };
         let message = &mut self.messages[slot];
         let more = pull.pull.wrapping_sub(message.pull);
-        // A receiver grants at most a window beyond what was requested. More is forged; less was
-        // overtaken.
-        if more > 2 * max_window + pull_bytes {
+        // A sender requests at most a window and a packet, and a receiver grants at most a window and
+        // a pull in advance. More is forged; less was overtaken.
+        if more > 2 * max_window + full + pull_bytes {
             return;
         }
         message.end_speculation(demand);
@@ -444,7 +456,7 @@ impl Outbox {
             let settled = |packet| arrived.get(packet) || lost.get(packet);
             match departures.first(settled) {
                 Some((packet, left)) if left.after(settings.timeout) <= now => {
-                    message.lose(settings, packet);
+                    message.expire(settings, packet);
                     expired = true;
                 }
                 oldest => break oldest,
@@ -453,13 +465,13 @@ impl Outbox {
         if expired && let Some(multipath) = &mut message.multipath {
             multipath.time_out(now);
         }
-        // Without credit, only the receiver can continue, and it may not know that it must.
-        let is_stuck = !message.may_send() && (expired || oldest.is_none());
-        if expired || is_stuck {
+        if expired || oldest.is_none() && !message.may_send() {
             message.end_speculation(settings.demand);
         }
+        // Without credit, only the receiver can continue, and it may not know that it must.
+        let is_stuck = !message.may_send() && (expired || oldest.is_none());
         let oldest = oldest.map(|(_, left)| left.after(settings.timeout));
-        if is_stuck && !message.may_send() && message.requested_at.after(settings.base_rtt) <= now {
+        if is_stuck && message.requested_at.after(settings.base_rtt) <= now {
             message.backoff.double(MAX_BACKOFF);
             self.request(step, slot);
         } else {

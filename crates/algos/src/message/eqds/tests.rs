@@ -158,11 +158,33 @@ fn packets_time_out_and_request_credit_once_a_round() {
 }
 
 #[test]
+fn unused_first_credit_does_not_delay_a_request() {
+    let mut host = sender::<Eqds>(1);
+    assert_eq!(sent(&mut host, Time::us(1)).len(), 1);
+    let all = all_sent(&mut host, Time::us(151));
+    let [(_, Header::Request(Request { target, .. }))] = all[..] else { panic!("{all:?}") };
+    assert_eq!(target, FIRST_PULL + FULL);
+}
+
+#[test]
+fn trimmed_packets_request_credit_themselves() {
+    let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
+    let app = &mut Checking::default();
+    trim_from(&mut host, 2, &data(0, 1_000, FIRST_PULL + 50 * FULL), app);
+    // Their sender requests nothing: its first window holds all of the message.
+    (0..3).for_each(|packet| trim_from(&mut host, 1, &data(packet, 3, FIRST_PULL), app));
+    let all = pulls(&mut host, Time::us(3));
+    let sum = all.iter().filter(|pull| pull.1 == 1).map(|pull| pull.2).max();
+    assert_eq!(sum, Some(3 * FULL), "{all:?}");
+}
+
+#[test]
 fn pulls_are_paced_and_round_robin() {
     let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
     let app = &mut Checking::default();
     for src in [1, 2] {
-        let header = data(0, 100, FIRST_PULL + 4 * FULL);
+        // The packet itself is requested beside these three.
+        let header = data(0, 100, FIRST_PULL + 3 * FULL);
         trim_from(&mut host, src, &header, app);
     }
     // Requested ones; others follow. The first one is due before the second message is known.
@@ -186,10 +208,11 @@ fn trim_from(host: &mut Eqds, src: u32, header: &Header, app: &mut Checking) {
 #[test]
 fn credit_in_advance_is_at_most_a_window() {
     let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
+    // One packet and, because that one was trimmed, another.
     trim(&mut host, Time::us(1), &data(0, 1_000, FIRST_PULL + FULL), 0);
     let all = pulls(&mut host, Time::ms(1));
     let last = all.last().unwrap().2;
-    assert!((WINDOW + FULL..WINDOW + 2 * FULL).contains(&last), "{last}");
+    assert!((WINDOW + 2 * FULL..WINDOW + 3 * FULL).contains(&last), "{last}");
     // A forged request for more is bounded, too.
     trim(&mut host, Time::ms(1), &data(0, 1_000, u64::MAX), 0);
     let more = pulls(&mut host, Time::ms(2)).last().unwrap().2 - last;
@@ -238,12 +261,58 @@ fn ndp_pulls_one_packet_for_each_arrival() {
     let all = pulls(&mut host, Time::ms(1));
     assert!(all.iter().map(|&(_, _, sum)| sum / FULL).eq([1, 2, 3]), "{all:?}");
     assert_eq!(host.deadline(), Time::NEVER, "no credit in advance");
+    receive_payload(&mut host, Time::us(20), 1, &data(2, 10, 0), MTU, app);
+    assert_eq!(host.deadline(), Time::NEVER, "a duplicate requests nothing");
     // The rest of the first window may be used after a response.
     let mut host = sender::<Ndp>(50);
     assert!(harness::transmit(&mut host, Time::us(1)).is_some());
     let ack = Ack { packet: 0, cumulative: 1, message: 7, ..Ack::default() };
     receive_header(&mut host, Time::us(9), 1, &Header::Ack(ack));
     assert_eq!(sent(&mut host, Time::us(9)).len(), 49);
+}
+
+#[test]
+fn ndp_requests_repeat_the_sum_of_pulls() {
+    let mut host = Ndp::new(&NdpParams::default(), &harness::context(0));
+    let request = |target| {
+        let size = 9 * MTU as u64;
+        Header::Request(Request { size, target, ..Request::default() })
+    };
+    // Three requests of a sender that has got no pull, then one of a sender that has got it.
+    for target in [FULL, FULL, FULL, 2 * FULL] {
+        receive_header(&mut host, Time::us(1), 1, &request(FIRST_PULL + target));
+        let all = pulls(&mut host, Time::ms(1));
+        assert!(matches!(all[..], [(_, 1, sum)] if sum == target), "{all:?}");
+    }
+}
+
+#[test]
+fn ndp_packets_that_time_out_leave_without_pulls() {
+    let mut host = sender::<Ndp>(100);
+    let first = sent(&mut host, Time::us(1)).len() as u64;
+    assert_eq!(first, (WINDOW * 2 / 3).div_ceil(FULL));
+    // They never arrived, so no pull will come for them.
+    let again = sent(&mut host, Time::us(1_001));
+    assert!(again.iter().map(|data| data.offset / MTU as u64).eq(0..first), "{again:?}");
+    assert!(again.iter().all(|data| data.retransmission));
+}
+
+#[test]
+fn largest_sum_of_pulls_is_accepted_alone() {
+    // The last packet of the first window costs nearly a packet more than is left of it.
+    let max_window = Extent::Bytes((97 * FULL + 100) as f64);
+    for pull_packets in 1..=4 {
+        let params = EqdsParams { max_window, pull_packets, ..EqdsParams::default() };
+        let [mut sending, mut receiving] =
+            [0, 1].map(|host| Eqds::new(&params, &harness::context(host)));
+        sending.submit(Time::ZERO, message(7, 1, 1_000 * MTU as u64), &NoPaths);
+        let last = sent(&mut sending, Time::us(1)).pop().unwrap();
+        receive_header(&mut receiving, Time::us(2), 0, &Header::Data(last));
+        let (.., sum) = pulls(&mut receiving, Time::ms(1)).pop().unwrap();
+        let pull = Pull { pull: FIRST_PULL + sum, message: 7, ..Pull::default() };
+        receive_header(&mut sending, Time::us(100), 1, &Header::Pull(pull));
+        assert!(!sent(&mut sending, Time::us(100)).is_empty(), "{pull_packets}: {sum}");
+    }
 }
 
 macro_rules! trials_of {
