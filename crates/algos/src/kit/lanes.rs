@@ -6,6 +6,7 @@
 //! in this way; Homa, dcPIM and ExpressPass must make the same distinction, and none of them can
 //! keep every message.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// Largest number of messages in flight from one host to another; more wait at the sender.
@@ -17,26 +18,36 @@ pub(crate) struct Lanes {
     /// Generation of the message in each lane.
     generations: Vec<u32>,
     free: Vec<u32>,
+    /// Slots of messages that wait for a lane.
+    waiting: VecDeque<u32>,
 }
 
 impl Lanes {
-    /// Takes a lane. Returns its number and generation, or `None` if all are in use.
-    pub(crate) fn open(&mut self) -> Option<(u32, u32)> {
+    /// Takes a lane for the message in `slot`. Returns the lane's number and generation. If all are
+    /// in use, the message waits for one.
+    pub(crate) fn open(&mut self, slot: u32) -> Option<(u32, u32)> {
         let lane = self.free.pop().or_else(|| {
             let lane = self.generations.len();
             (lane < MAX_LANES).then(|| {
                 self.generations.push(0);
                 lane as u32
             })
-        })?;
+        });
+        let Some(lane) = lane else {
+            self.waiting.push_back(slot);
+            return None;
+        };
         Some((lane, self.generations[lane as usize]))
     }
 
-    /// Frees a lane whose message has arrived.
-    pub(crate) fn close(&mut self, lane: u32) {
+    /// Frees a lane whose message has arrived. Returns the slot of the message that has waited
+    /// longest; the caller opens a lane for it.
+    #[must_use]
+    pub(crate) fn close(&mut self, lane: u32) -> Option<u32> {
         let generation = &mut self.generations[lane as usize];
         *generation = generation.wrapping_add(1);
         self.free.push(lane);
+        self.waiting.pop_front()
     }
 }
 
@@ -129,13 +140,14 @@ mod tests {
     #[test]
     fn lanes_are_used_again_in_another_generation() {
         let mut lanes = Lanes::default();
-        assert_eq!((lanes.open(), lanes.open()), (Some((0, 0)), Some((1, 0))));
-        lanes.close(0);
-        assert_eq!((lanes.open(), lanes.open()), (Some((0, 1)), Some((2, 0))));
-        (3..MAX_LANES as u32).for_each(|lane| assert_eq!(lanes.open(), Some((lane, 0))));
-        assert_eq!(lanes.open(), None);
-        lanes.close(7);
-        assert_eq!((lanes.open(), lanes.open()), (Some((7, 1)), None));
+        assert_eq!((lanes.open(9), lanes.open(9)), (Some((0, 0)), Some((1, 0))));
+        assert_eq!(lanes.close(0), None);
+        assert_eq!((lanes.open(9), lanes.open(9)), (Some((0, 1)), Some((2, 0))));
+        (3..MAX_LANES as u32).for_each(|lane| assert_eq!(lanes.open(9), Some((lane, 0))));
+        assert_eq!((lanes.open(10), lanes.open(11)), (None, None));
+        assert_eq!(lanes.close(7), Some(10));
+        assert_eq!((lanes.open(10), lanes.open(12)), (Some((7, 1)), None));
+        assert_eq!([8, 9, 10].map(|lane| lanes.close(lane)), [Some(11), Some(12), None]);
     }
 
     #[test]
@@ -147,7 +159,7 @@ mod tests {
         let mut active = Vec::new();
         for number in 0..2_000u32 {
             if rng.below(2) == 0 || active.is_empty() {
-                let (lane, generation) = lanes.open().unwrap();
+                let (lane, generation) = lanes.open(number).unwrap();
                 assert_eq!(incoming.find(lane, generation), Known::New);
                 incoming.open(lane, generation, number);
                 active.push(messages.len());
@@ -159,7 +171,7 @@ mod tests {
                 incoming.close(*lane, number as u64);
                 assert_eq!(incoming.find(*lane, *generation), Known::Done(number as u64));
                 *arrived = true;
-                lanes.close(*lane);
+                assert_eq!(lanes.close(*lane), None);
             }
             // An old packet never counts as the first of a new message.
             let &(lane, generation, arrived) = &messages[rng.below(messages.len() as u64) as usize];

@@ -3,6 +3,8 @@
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Span, Time, frame_flag, headers};
 
+use crate::kit::words::{flag, pair};
+
 headers! {
     /// Windowed transports: connections of numbered packets around any congestion control.
     pub enum Header = "windowed", version 1, port 52700;
@@ -76,11 +78,6 @@ const CIRCUIT: u8 = frame_flag::CIRCUIT;
 const REFUSED: u8 = 4;
 const LAST_HOP: u8 = 8;
 pub(super) const ECHOED: u8 = MARKED | CIRCUIT;
-
-#[inline(always)]
-fn pair(low: u32, high: u32) -> u64 {
-    (high as u64) << 32 | low as u64
-}
 
 impl Data {
     /// Reads the header of a body that holds data.
@@ -171,7 +168,6 @@ impl Carried for Header {
             Header::Ack(ack) => {
                 body.message = ack.message;
                 body.is_retransmission = false;
-                let flag = |on, flag| if on { flag } else { 0 };
                 let echoed = flag(ack.marked, MARKED) | flag(ack.circuit, CIRCUIT);
                 let refused = flag(ack.refused, REFUSED) | flag(ack.last_hop, LAST_HOP);
                 body.tag = ACK | echoed | refused;

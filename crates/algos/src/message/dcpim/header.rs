@@ -6,6 +6,8 @@
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
 
+use crate::kit::words::{pair, unpair};
+
 headers! {
     /// dcPIM: hosts are matched, then receivers send tokens.
     pub enum Header = "dcpim", version 1, port 52704;
@@ -218,17 +220,6 @@ const END_OF_MESSAGE: u8 = KIND + 1;
 #[inline(always)]
 pub(super) fn announces(body: &Body) -> bool {
     body.tag & KIND <= NOTIFICATION
-}
-
-/// Packs two numbers into a word.
-#[inline(always)]
-fn pair(low: u32, high: u32) -> u64 {
-    (high as u64) << 32 | low as u64
-}
-
-#[inline(always)]
-fn unpair(word: u64) -> (u32, u32) {
-    (word as u32, (word >> 32) as u32)
 }
 
 impl Carried for Header {

@@ -112,8 +112,6 @@ impl Outgoing {
 pub(super) struct Destination {
     pub(super) host: u32,
     lanes: Lanes,
-    /// Messages that wait for a lane.
-    held: VecDeque<u32>,
     /// Messages that have not arrived.
     pub(super) open: u32,
     /// Epoch and round of its last request.
@@ -132,7 +130,6 @@ impl Destination {
         Destination {
             host,
             lanes: Lanes::default(),
-            held: VecDeque::new(),
             open: 0,
             requested: (0, 0),
             granted: 0,
@@ -253,9 +250,9 @@ impl Outbox {
         let settings = step.settings;
         let message = &mut self.messages[slot];
         let destination = &mut self.destinations[message.destination as usize];
-        let lane = destination.lanes.open();
+        let lane = destination.lanes.open(slot);
         message.held = lane.is_none();
-        let Some((lane, generation)) = lane else { return destination.held.push_back(slot) };
+        let Some((lane, generation)) = lane else { return };
         (message.lane, message.generation) = (lane, generation);
         message.active_at = step.now;
         if message.packets > 0 && message.packets <= settings.short {
@@ -387,9 +384,8 @@ impl Outbox {
         let Outgoing { id, destination, lane, .. } = *message;
         self.remove(slot);
         let destination = &mut self.destinations[destination as usize];
-        destination.lanes.close(lane);
         destination.open -= 1;
-        if let Some(waiting) = destination.held.pop_front() {
+        if let Some(waiting) = destination.lanes.close(lane) {
             self.begin(step, waiting);
         }
         Some(id)

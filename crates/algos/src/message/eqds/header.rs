@@ -5,6 +5,9 @@
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
 
+use crate::kit::name::{Name, named};
+use crate::kit::words::{pair, unpair};
+
 headers! {
     /// EQDS, RCCC and NDP: receivers pull data after an unsolicited window.
     pub enum Header = "eqds", version 1, port 52707;
@@ -115,36 +118,7 @@ headers! {
     }
 }
 
-/// Identity of a message: its numbers at both ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Name {
-    /// The sender's slot.
-    pub(super) connection: u32,
-    pub(super) lane: u32,
-    pub(super) generation: u32,
-    /// The application's number.
-    pub(super) message: u32,
-}
-
-/// Implements access to the message's identity for a kind of header.
-macro_rules! named {
-    ($($kind:ident),*) => {
-        $(impl $kind {
-            #[inline]
-            pub(super) fn name(&self) -> Name {
-                let $kind { connection, lane, generation, message, .. } = *self;
-                Name { connection, lane, generation, message }
-            }
-        })*
-        impl Header {
-            #[inline]
-            pub(super) fn name(&self) -> Name {
-                match self { $(Header::$kind(header) => header.name(),)* }
-            }
-        }
-    };
-}
-named!(Data, Request, Ack, Nack, Pull);
+named!(Header: Data, Request, Ack, Nack, Pull);
 
 /// Packet kind, in the low bits of a tag.
 const KIND: u8 = 0b111;
@@ -156,17 +130,6 @@ const PULL: u8 = 4;
 /// Flag of the kind, in the bits above: speculative, marked or trimmed at the last hop.
 const FLAG: u8 = KIND + 1;
 const COMPLETE: u8 = FLAG << 1;
-
-/// Packs two numbers into a word.
-#[inline(always)]
-fn pair(low: u32, high: u32) -> u64 {
-    (high as u64) << 32 | low as u64
-}
-
-#[inline(always)]
-fn unpair(word: u64) -> (u32, u32) {
-    (word as u32, (word >> 32) as u32)
-}
 
 impl Carried for Header {
     #[inline(always)]

@@ -5,10 +5,11 @@ use alloc::collections::VecDeque;
 use tidegate_core::{Application, Message, MessageId, Span, Time};
 
 use super::congestion::{Arrival, CreditRate};
-use super::header::{Ack, Data, Header, Nack, Name, Pull, Request};
+use super::header::{Ack, Data, Header, Nack, Pull, Request};
 use super::{Demand, FIRST_PULL, MOST_AHEAD, Settings, Step};
 use crate::kit::by_host::ByHost;
 use crate::kit::lanes::{IncomingLanes, Known};
+use crate::kit::name::Name;
 use crate::kit::segments::is_size;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::window::Window;

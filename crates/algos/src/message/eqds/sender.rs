@@ -6,13 +6,14 @@ use alloc::vec::Vec;
 
 use tidegate_core::{Limits, Message, Time, mix64};
 
-use super::header::{Ack, Data, Header, Nack, Name, Pull, Request};
+use super::header::{Ack, Data, Header, Nack, Pull, Request};
 use super::{Demand, FIRST_PULL, MAX_BACKOFF, MOST_AHEAD, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::bits::Bits;
 use crate::kit::by_host::ByHost;
 use crate::kit::departures::Departures;
 use crate::kit::lanes::Lanes;
+use crate::kit::name::Name;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 use crate::multipath::{Multipath, PathFeedback};
@@ -127,13 +128,11 @@ impl Outgoing {
 struct Destination {
     host: u32,
     lanes: Lanes,
-    /// Messages that wait for a lane.
-    held: VecDeque<u32>,
 }
 
 impl Destination {
     fn new(host: u32) -> Destination {
-        Destination { host, lanes: Lanes::default(), held: VecDeque::new() }
+        Destination { host, lanes: Lanes::default() }
     }
 }
 
@@ -228,9 +227,7 @@ impl Outbox {
     fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
         let destination = &mut self.destinations[message.destination as usize];
-        let Some((lane, generation)) = destination.lanes.open() else {
-            return destination.held.push_back(slot);
-        };
+        let Some((lane, generation)) = destination.lanes.open(slot) else { return };
         (message.lane, message.generation) = (lane, generation);
         message.has_begun = true;
         let seed = (destination.host as u64) << 32 | (lane as u64) << 12 ^ generation as u64;
@@ -397,8 +394,7 @@ impl Outbox {
         }
         let (id, lane) = (message.id, message.lane);
         let destination = &mut self.destinations[message.destination as usize];
-        destination.lanes.close(lane);
-        let waiting = destination.held.pop_front();
+        let waiting = destination.lanes.close(lane);
         self.timers.remove(slot);
         self.messages.remove(slot);
         if let Some(waiting) = waiting {

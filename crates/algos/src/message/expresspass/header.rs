@@ -6,6 +6,9 @@
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
 
+use crate::kit::name::{Name, named};
+use crate::kit::words::{pair, unpair};
+
 headers! {
     /// ExpressPass: data leaves on credits that switches shape.
     pub enum Header = "expresspass", version 1, port 52705;
@@ -126,17 +129,6 @@ headers! {
     }
 }
 
-/// Identity of a message: its numbers at both ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Name {
-    /// The sender's slot.
-    pub(super) connection: u32,
-    pub(super) lane: u32,
-    pub(super) generation: u32,
-    /// The application's number.
-    pub(super) message: u32,
-}
-
 /// Properties of a message as its sender announces them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Announced {
@@ -144,34 +136,9 @@ pub(super) struct Announced {
     pub(super) size: u64,
 }
 
-/// Implements access to the message's identity for a kind of header.
-macro_rules! named {
-    ($($kind:ident),*) => {$(
-        impl $kind {
-            #[inline]
-            pub(super) fn name(&self) -> Name {
-                let $kind { connection, lane, generation, message, .. } = *self;
-                Name { connection, lane, generation, message }
-            }
-        }
-    )*};
-}
-named!(Data, Request, Stop, Credit, Nack, Done);
+named!(Header: Data, Request, Stop, Credit, Nack, Done);
 
 impl Header {
-    /// Identity of the message that it refers to.
-    #[inline]
-    pub(super) fn name(&self) -> Name {
-        match self {
-            Header::Data(header) => header.name(),
-            Header::Request(header) => header.name(),
-            Header::Stop(header) => header.name(),
-            Header::Credit(header) => header.name(),
-            Header::Nack(header) => header.name(),
-            Header::Done(header) => header.name(),
-        }
-    }
-
     /// Whether the message's sender sends it.
     #[inline]
     pub(super) fn is_of_sender(&self) -> bool {
@@ -189,17 +156,6 @@ const NACK: u8 = 4;
 const DONE: u8 = 5;
 /// Flag, in the bits above the kind.
 const END_OF_MESSAGE: u8 = KIND + 1;
-
-/// Packs two numbers into a word.
-#[inline(always)]
-fn pair(low: u32, high: u32) -> u64 {
-    (high as u64) << 32 | low as u64
-}
-
-#[inline(always)]
-fn unpair(word: u64) -> (u32, u32) {
-    (word as u32, (word >> 32) as u32)
-}
 
 impl Carried for Header {
     #[inline(always)]

@@ -87,10 +87,11 @@ use alloc::format;
 use alloc::string::String;
 
 use crate::kit::departure::Departure;
+use crate::kit::name::Name;
 use crate::kit::segments::Segments;
 use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
-use header::{Header, Name};
+use header::Header;
 use nic::{Leaving, Nic};
 use receiver::Inbox;
 use sender::Outbox;

@@ -3,12 +3,13 @@
 use tidegate_core::{Application, Message, MessageId, Rng, Span, Time};
 
 use super::feedback::Feedback;
-use super::header::{Announced, Credit, Data, Done, Header, Nack, Name, Request, Stop};
+use super::header::{Announced, Credit, Data, Done, Header, Nack, Request, Stop};
 use super::nic::{Leaving, Nic};
 use super::{MAX_BACKOFF, PATIENCE, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::lanes::{IncomingLanes, Known};
+use crate::kit::name::Name;
 use crate::kit::segments::is_size;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;

@@ -1,15 +1,15 @@
 //! The sending half: one packet per credit, and the requests and stops of credits.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use tidegate_core::{Message, Span, Time};
 
-use super::header::{Credit, Data, Done, Header, Nack, Name, Request, Stop};
+use super::header::{Credit, Data, Done, Header, Nack, Request, Stop};
 use super::{MAX_BACKOFF, PATIENCE, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::lanes::Lanes;
+use crate::kit::name::Name;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 
@@ -112,14 +112,12 @@ impl Outgoing {
 struct Destination {
     host: u32,
     lanes: Lanes,
-    /// Messages that wait for a lane.
-    held: VecDeque<u32>,
 }
 
 impl Destination {
     /// A new destination.
     fn new(host: u32) -> Destination {
-        Destination { host, lanes: Lanes::default(), held: VecDeque::new() }
+        Destination { host, lanes: Lanes::default() }
     }
 }
 
@@ -187,9 +185,7 @@ impl Outbox {
     fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
         let destination = &mut self.destinations[message.destination as usize];
-        let Some((lane, generation)) = destination.lanes.open() else {
-            return destination.held.push_back(slot);
-        };
+        let Some((lane, generation)) = destination.lanes.open(slot) else { return };
         (message.lane, message.generation) = (lane, generation);
         self.request(step, slot, false);
     }
@@ -384,8 +380,7 @@ impl Outbox {
         message.backoff.end();
         let (id, wait) = (message.id, message.rtt(step.settings));
         let destination = &mut self.destinations[message.destination as usize];
-        destination.lanes.close(message.lane);
-        let waiting = destination.held.pop_front();
+        let waiting = destination.lanes.close(message.lane);
         if was_stopped {
             self.timers.set(slot, step.now.after(wait));
         } else {

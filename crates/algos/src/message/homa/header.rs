@@ -7,6 +7,7 @@ use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
 
 use super::incast::Part;
+use crate::kit::words::{flag, pair, unpair};
 
 headers! {
     /// Homa: receivers grant packets and assign their priorities.
@@ -219,22 +220,6 @@ const STALLED: u8 = END_OF_MESSAGE;
 #[inline(always)]
 pub(super) fn announces(body: &Body) -> bool {
     matches!(body.tag & KIND, DATA | NEED_ACK)
-}
-
-/// Packs two numbers into a word, for example lane and generation of a message.
-#[inline(always)]
-pub(super) fn pair(low: u32, high: u32) -> u64 {
-    (high as u64) << 32 | low as u64
-}
-
-#[inline(always)]
-pub(super) fn unpair(word: u64) -> (u32, u32) {
-    (word as u32, (word >> 32) as u32)
-}
-
-#[inline(always)]
-fn flag(set: bool, flag: u8) -> u8 {
-    if set { flag } else { 0 }
 }
 
 impl Carried for Header {

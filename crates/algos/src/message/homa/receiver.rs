@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use tidegate_core::{Application, Message, MessageId, Time};
 
-use super::header::{Ack, Announced, Data, Header, NO_MESSAGE, NeedAck, pair};
+use super::header::{Ack, Announced, Data, Header, NO_MESSAGE, NeedAck};
 use super::incast::{Exchanges, Part};
 use super::schedule::Schedule;
 use super::{LONG, Settings, Step};
@@ -17,6 +17,7 @@ use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
 use crate::kit::window::Window;
+use crate::kit::words::pair;
 
 /// Largest number of messages that are received at a time. Others are ignored, and their senders
 /// ask again.

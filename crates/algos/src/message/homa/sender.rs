@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use tidegate_core::{Message, Time};
 
-use super::header::{Data, Grant, Header, NeedAck, unpair};
+use super::header::{Data, Grant, Header, NeedAck};
 use super::incast::Part;
 use super::receiver::MAX_AHEAD;
 use super::{LONG, Settings, Step};
@@ -16,6 +16,7 @@ use crate::kit::lanes::Lanes;
 use crate::kit::resends::Resends;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
+use crate::kit::words::unpair;
 
 /// Largest number of level changes among granted packets that are kept; further ones share the last
 /// level.
@@ -94,8 +95,6 @@ pub(super) struct Destination {
     lanes: Lanes,
     /// Slot of the last message of each lane.
     slots: Vec<u32>,
-    /// Messages that wait for a lane.
-    held: VecDeque<u32>,
 }
 
 /// A data packet that leaves.
@@ -201,9 +200,9 @@ impl Outbox {
     fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
         let destination = &mut self.destinations[message.destination as usize];
-        let lane = destination.lanes.open();
+        let lane = destination.lanes.open(slot);
         message.held = lane.is_none();
-        let Some((lane, generation)) = lane else { return destination.held.push_back(slot) };
+        let Some((lane, generation)) = lane else { return };
         (message.lane, message.generation) = (lane, generation);
         match destination.slots.get_mut(lane as usize) {
             Some(last) => *last = slot,
@@ -363,8 +362,7 @@ impl Outbox {
         let id = self.messages[slot].id;
         self.remove(step.settings, slot);
         let destination = &mut self.destinations[peer as usize];
-        destination.lanes.close(lane);
-        if let Some(waiting) = destination.held.pop_front() {
+        if let Some(waiting) = destination.lanes.close(lane) {
             self.begin(step, waiting);
         }
         Some(id)

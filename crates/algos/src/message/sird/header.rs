@@ -6,6 +6,8 @@
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
 
+use crate::kit::words::{flag, pair, unpair};
+
 headers! {
     /// SIRD: receivers issue credit.
     pub enum Header = "sird", version 1, port 52701;
@@ -225,22 +227,6 @@ impl Glance {
             sender_congested: kind == DATA && body.tag & SENDER_CONGESTED != 0,
         })
     }
-}
-
-/// Packs two numbers into a word.
-#[inline(always)]
-fn pair(low: u32, high: u32) -> u64 {
-    (high as u64) << 32 | low as u64
-}
-
-#[inline(always)]
-fn unpair(word: u64) -> (u32, u32) {
-    (word as u32, (word >> 32) as u32)
-}
-
-#[inline(always)]
-fn flag(set: bool, flag: u8) -> u8 {
-    if set { flag } else { 0 }
 }
 
 impl Carried for Header {

@@ -1,6 +1,5 @@
 //! The sending half: unused credit, and the packet to spend it on (algorithm 2).
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use tidegate_core::{Message, Time};
@@ -87,8 +86,6 @@ pub(super) struct Destination {
     /// count as this one, so missed transmissions are not made up for.
     since: u64,
     lanes: Lanes,
-    /// Messages that wait for a lane.
-    held: VecDeque<u32>,
 }
 
 impl Destination {
@@ -102,7 +99,6 @@ impl Destination {
             messages: Pile::default(),
             since: 0,
             lanes: Lanes::default(),
-            held: VecDeque::new(),
         }
     }
 }
@@ -220,9 +216,9 @@ impl Outbox {
         let message = &mut self.messages[slot];
         let number = message.destination;
         let destination = &mut self.destinations[number as usize];
-        let lane = destination.lanes.open();
+        let lane = destination.lanes.open(slot);
         message.held = lane.is_none();
-        let Some((lane, generation)) = lane else { return destination.held.push_back(slot) };
+        let Some((lane, generation)) = lane else { return };
         (message.lane, message.generation) = (lane, generation);
         let wire = settings.segments.message_wire(message.size);
         if message.packets > 0 && wire <= settings.unscheduled_threshold {
@@ -425,8 +421,7 @@ impl Outbox {
         let excess = ack.excess.min(settings.bdp as u64 * MAX_IN_HAND as u64) as i64;
         destination.available -= excess;
         self.available -= excess;
-        destination.lanes.close(lane);
-        if let Some(waiting) = destination.held.pop_front() {
+        if let Some(waiting) = destination.lanes.close(lane) {
             self.begin(step, waiting);
         }
         self.reschedule(settings, number);

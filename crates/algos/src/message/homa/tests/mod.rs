@@ -4,12 +4,13 @@ use alloc::vec::Vec;
 
 use tidegate_core::Frame;
 
-use super::header::{Ack, Data, Grant, NeedAck, Resend, pair};
+use super::header::{Ack, Data, Grant, NeedAck, Resend};
 use super::*;
 use crate::harness::{
     self, Checking, FORGED, Faults, NO_FAULTS, NoPaths, RATE, Subject, kinds, message,
     receive_header, receive_payload, trials,
 };
+use crate::kit::words::pair;
 
 mod choice;
 mod delivery;
