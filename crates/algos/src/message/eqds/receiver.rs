@@ -40,6 +40,11 @@ impl Incoming {
     fn is_complete(&self) -> bool {
         self.arrived.base() == self.packets
     }
+
+    /// Whether it has what it requested, and less than a window beyond.
+    fn may_advance(&self, max_window: u64) -> bool {
+        self.granted.checked_sub(self.target).is_some_and(|beyond| beyond < max_window)
+    }
 }
 
 /// Payload and fate of an arriving data packet.
@@ -291,7 +296,7 @@ impl Inbox {
             message.is_active = message.target > message.granted;
             if message.is_active {
                 self.active.push_back(key);
-            } else if slow_pulls && !message.is_idle {
+            } else if slow_pulls && !message.is_idle && message.may_advance(max_window) {
                 message.is_idle = true;
                 self.idle.push_back(key);
             }
@@ -301,8 +306,7 @@ impl Inbox {
             // Credit beyond the request, up to a window.
             let message = &mut self.messages[slot];
             message.granted += pull_bytes;
-            message.is_idle =
-                message.granted >= message.target && message.granted - message.target < max_window;
+            message.is_idle = message.may_advance(max_window);
             if message.is_idle {
                 self.idle.push_back(key);
             }

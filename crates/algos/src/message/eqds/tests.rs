@@ -213,6 +213,14 @@ fn credit_in_advance_is_at_most_a_window() {
     let all = pulls(&mut host, Time::ms(1));
     let last = all.last().unwrap().2;
     assert!((WINDOW + 2 * FULL..WINDOW + 3 * FULL).contains(&last), "{last}");
+    // Repeated requests of a sender that gets no pull add nothing.
+    let request = Request { size: 9_000, target: FIRST_PULL + FULL, ..Request::default() };
+    for round in 0..5 {
+        let now = Time::us(900 + round);
+        receive_header(&mut host, now, 1, &Header::Request(request));
+        let all = pulls(&mut host, now.after(Span::us(1)));
+        assert!(matches!(all[..], [(_, 1, sum)] if sum == last), "{all:?}");
+    }
     // A forged request for more is bounded, too.
     trim(&mut host, Time::ms(1), &data(0, 1_000, u64::MAX), 0);
     let more = pulls(&mut host, Time::ms(2)).last().unwrap().2 - last;
