@@ -186,6 +186,15 @@ mod tests {
     }
 
     #[test]
+    fn core_trims_end_a_series_of_rises() {
+        let mut control = loop_at(0.2);
+        (0..3).for_each(|_| _ = after(&mut control, &[(9, GOOD)]));
+        let rate = after(&mut control, &[(99, GOOD), (1, CORE)]);
+        assert!((rate - 0.26).abs() < 1e-12, "{rate}");
+        assert!((after(&mut control, &[(9, GOOD)]) - 0.27).abs() < 1e-12);
+    }
+
+    #[test]
     fn intervals_vary_around_one_and_a_half_rtts() {
         let mut control = loop_at(1.0);
         let mut lengths = [(); 200].map(|()| {

@@ -116,6 +116,15 @@ fn first_response_voids_unused_credit() {
 }
 
 #[test]
+fn credit_is_at_most_a_window() {
+    let mut host = sender::<Eqds>(400);
+    let first = sent(&mut host, Time::us(1)).len();
+    let pull = Pull { pull: FIRST_PULL + 2 * WINDOW, ..Pull::default() };
+    receive_header(&mut host, Time::us(9), 1, &Header::Pull(pull));
+    assert_eq!(sent(&mut host, Time::us(9)).len(), first);
+}
+
+#[test]
 fn unsent_packets_cannot_be_acknowledged() {
     let mut host = sender::<Eqds>(3);
     for complete in [false, true] {
@@ -241,6 +250,71 @@ fn trimmed_packets_are_requested_again() {
         let header = data(packet, packets, FIRST_PULL);
         assert_eq!(trim(&mut fresh, Time::us(1), &header, 0), header, "{packet}: no answer");
     }
+}
+
+#[test]
+fn timeouts_last_two_round_trips_at_least() {
+    let params = EqdsParams { min_rto: Span::us(1), ..EqdsParams::default() };
+    let context = harness::context(0);
+    let mut host = Eqds::new(&params, &context);
+    host.submit(Time::ZERO, message(7, 1, 5 * MTU as u64), &NoPaths);
+    assert!(harness::transmit(&mut host, Time::us(3)).is_some());
+    assert_eq!(host.deadline(), Time::us(3).after(context.fabric_base_rtt.times(2)));
+}
+
+#[test]
+fn ports_to_hosts_mark_nothing() {
+    let RcccParams { kmin, kmax, .. } = RcccParams::default();
+    let requirements = RcccParams::default().pulls().requirements_with_marks(kmin, kmax);
+    assert!(requirements.ecn.is_some_and(|marking| marking.core_only));
+}
+
+/// A duplicate may be trimmed, too.
+#[test]
+fn trimmed_packets_that_arrived_are_acknowledged() {
+    let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
+    let app = &mut Checking::default();
+    app.submit(1, 0, 5 * MTU as u64);
+    receive_payload(&mut host, Time::us(1), 1, &data(2, 5, FIRST_PULL), MTU, app);
+    let answer = trim(&mut host, Time::us(2), &data(2, 5, FIRST_PULL), 0);
+    assert!(matches!(answer, Header::Ack(Ack { packet: 2, complete: false, .. })), "{answer:?}");
+}
+
+/// A sender that has all the credit that it requests learns of a trimmed packet by a pull.
+#[test]
+fn empty_pulls_take_time() {
+    let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
+    for lane in [0, 1] {
+        let Header::Data(packet) = data(2, 5, FIRST_PULL) else { unreachable!() };
+        trim(&mut host, Time::us(1), &Header::Data(Data { lane, ..packet }), 0);
+    }
+    assert_eq!(all_sent(&mut host, Time::us(1)).len(), 1, "a pull for the first message");
+    // The time of 1,024 bytes at 99 % of 100 Gbit/s.
+    let gap = Span::from_ps_f64(1024.0 * 80.0 / 0.99);
+    assert_eq!(pulls(&mut host, Time::us(2))[0], (Time::us(1).after(gap), 1, 0));
+}
+
+/// The receiver's link is not the fault of a path.
+#[test]
+fn only_trims_in_the_core_blame_the_path() {
+    let uses = |last_hop| {
+        let multipath = MultipathRule::Bitmap;
+        let params = EqdsParams { multipath, paths: 4, ..EqdsParams::default() };
+        let mut host = Eqds::new(&params, &harness::context(0));
+        host.submit(Time::ZERO, message(7, 1, 200 * MTU as u64), &NoPaths);
+        let entropy = all_sent(&mut host, Time::us(1))[0].0.entropy;
+        let nack = Header::Nack(Nack { last_hop, packet: 0, message: 7, ..Nack::default() });
+        let mut frame = Frame { entropy, ..Frame::default() };
+        let mut body = Body { src: 1, ..Body::default() };
+        nack.write(&mut body);
+        receive(&mut host, Time::us(9), &mut frame, &mut body, &mut Checking::default());
+        let pull = Pull { pull: FIRST_PULL + 4 * FULL, ..Pull::default() };
+        receive_header(&mut host, Time::us(10), 1, &Header::Pull(pull));
+        let next = all_sent(&mut host, Time::us(10));
+        assert_eq!(next.len(), 4);
+        next.iter().any(|(frame, _)| frame.entropy == entropy)
+    };
+    assert!(uses(true) && !uses(false));
 }
 
 #[test]
