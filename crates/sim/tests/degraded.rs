@@ -3,7 +3,7 @@
 use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{
-    Ecn, Fabric, MarkAt, Node, PortRate, RateChange, TrimVictim, Trimming,
+    CreditQueue, Ecn, Fabric, MarkAt, Node, PortRate, RateChange, TrimVictim, Trimming,
 };
 use tidegate_core::routes::Routes;
 use tidegate_core::{FabricProperties, HEADER_BYTES, MIN_WIRE_BYTES, Rate, Span, Time};
@@ -67,6 +67,28 @@ fn lone_messages_take_their_ideal_time() {
     }
 }
 
+/// The ideal time is that of the intact link, which the message would have at another time.
+#[test]
+fn changes_at_the_start_precede_all_packets() {
+    let row = |rate_changes: &[RateChange]| {
+        let mut fabric = fabric();
+        fabric.rate_changes = rate_changes.into();
+        let flows = vec![flow(0, 2, 100_000, Time::ZERO)];
+        let (finished, _) = run(setup(fabric, open_loop(100), flows, Time::ms(2)), ());
+        (finished[0].completed.unwrap() - finished[0].start, finished[0].ideal)
+    };
+    let change = |port, at, gbps| RateChange { port, at, rate: Rate::gbps(gbps) };
+    let (intact, ideal) = row(&[]);
+    assert_eq!(intact, ideal);
+    let (later, ms) = (ideal + Rate::gbps(25).serialise(1080).times(100), Time::ms(1));
+    let later = later - Rate::gbps(100).serialise(1080).times(100);
+    // The link between the switches, and the host's own.
+    for port in [THERE, 0] {
+        let changes = [change(port, Time::ZERO, 25), change(port, ms, 100)];
+        assert_eq!(row(&changes), (later, ideal), "{port}");
+    }
+}
+
 #[test]
 fn utilisation_refers_to_the_direction() {
     let (rates, outcome) = over_one_link(|setup| {
@@ -118,6 +140,33 @@ fn rate_changes_count_in_utilisation() {
     let [there, _] = both(&outcome);
     assert!((there.utilisation - 1.0).abs() < 1e-3, "{there:?}");
     assert_eq!(there.rate_bps, 25_000_000_000);
+    // A rate that rises: bytes are counted at the rate at which they left.
+    let (_, outcome) = over_one_link(|setup| {
+        setup.fabric.rate_changes = vec![change(100, 25), change(1_100, 50)];
+    });
+    let [there, _] = both(&outcome);
+    assert!((there.utilisation - 1.0).abs() < 1e-3, "{there:?}");
+}
+
+/// Credits that kept the share of the intact link would request four times what the link carries.
+#[test]
+fn credit_queues_follow_the_rate() {
+    let (rates, outcome) = over_one_link(|setup| {
+        setup.stacks[0] = stack("expresspass");
+        for switch in &mut setup.fabric.switches {
+            let (share, bytes, burst_bytes) = (0.04, 672, 168);
+            switch.credit_queue = Some(CreditQueue { share, bytes, burst_bytes });
+        }
+        let at = Time::us(100);
+        setup.fabric.rate_changes =
+            [THERE, BACK].map(|port| RateChange { port, at, rate: Rate::gbps(25) }).into();
+    });
+    let [there, back] = both(&outcome);
+    let used = back.wire_bytes as f64 * 8.0 / 1.8e-3 / (0.04 * 25e9);
+    assert!(used > 0.9 && used < 1.001, "{used} {back:?}");
+    assert!(there.queue_bytes.max < 20e3, "{there:?}");
+    let sum = (rates[0] + rates[1]) / 25e9;
+    assert!(sum > 0.4 && sum < 0.95, "{rates:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Degraded links: `faults.degraded`.
 //!
-//! A link from the start in both directions gets another rate in the fabric, one direction a rate
-//! of the port, and a later start a change of the rate.
+//! A link that is degraded for the whole run gets another rate in the fabric if both directions
+//! are, and else a rate of the port. A start or an end in the run is a change of the rate.
 
 use std::collections::BTreeMap;
 
@@ -63,9 +63,9 @@ static DEGRADED: &[Key] = &[
         "from",
         SPAN,
         Optional,
-        "Start. From the start of the run (default), base RTTs, ideal completion times and \
-         bandwidth-delay products refer to the degraded rate; with a later start, to the intact \
-         one.",
+        "Start. Default: the start of the run. Base RTTs, ideal completion times and \
+         bandwidth-delay products refer to the degraded rate if the link is degraded for the whole \
+         run, and else to the intact one.",
     ),
     key("until", SPAN, Optional, "End. Default: never."),
 ];
@@ -88,14 +88,18 @@ pub(crate) fn degrade(
         for port in ports(table, fabric)? {
             if let Some(other) = degraded_by.insert(port, number) {
                 let found = format!("{}, which degraded[{other}] degrades too", name(fabric, port));
-                return Err(table.error_found("links", found, "each link in one table only"));
+                return Err(table.error_found(
+                    "links",
+                    found,
+                    "each direction of a link in one table only",
+                ));
             }
             let (intact, rate) = (fabric.rate(port), rate(table, fabric, port)?);
-            if from == Time::ZERO {
+            if from == Time::ZERO && until == Time::NEVER {
                 slower.insert(port, rate);
-            } else {
-                fabric.rate_changes.push(RateChange { port, at: from, rate });
+                continue;
             }
+            fabric.rate_changes.push(RateChange { port, at: from, rate });
             if until < Time::NEVER {
                 fabric.rate_changes.push(RateChange { port, at: until, rate: intact });
             }
@@ -218,6 +222,9 @@ mod tests {
         assert_eq!(rates(&fabric), [400, 400, 100, 100, 400, 400, 100, 100]);
         assert!(fabric.port_rates.is_empty() && fabric.rate_changes.is_empty());
         assert_eq!(fabric.links[5].rate, Rate::gbps(100));
+        // A share of 1 changes nothing.
+        let whole = load("{ links = 'tor0-spine1', rate = '400Gbps' }");
+        assert_eq!(rates(&whole), [400; 8]);
         let hosts = load("{ links = 'h[1-2]-*', share = 0.5 }");
         let rates = hosts.links[..4].iter().map(|link| link.rate);
         assert!(rates.eq([100, 50, 50, 100].map(Rate::gbps)));
@@ -237,12 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn later_starts_and_ends_are_rate_changes() {
+    fn starts_and_ends_in_a_run_are_rate_changes() {
         let fabric = load(
             "{ links = 'tor0-spine0', share = 0.25, from = '1ms', until = '3ms' }, \
              { links = 'tor1-spine1', rate = '40Gbps', direction = 'forward', until = '2ms' }",
         );
-        assert_eq!(rates(&fabric), [400, 400, 400, 400, 400, 400, 40, 400]);
+        assert_eq!(rates(&fabric), [400; 8]);
         let change = |port, ms, gbps| RateChange {
             port,
             at: Time::ZERO + Span::ms(ms),
@@ -251,6 +258,7 @@ mod tests {
         assert_eq!(
             fabric.rate_changes,
             [
+                change(14, 0, 40),
                 change(8, 1, 100),
                 change(9, 1, 100),
                 change(14, 2, 400),
@@ -259,6 +267,19 @@ mod tests {
             ]
         );
         assert_eq!((fabric.slowest(8), fabric.fastest(14)), (Rate::gbps(100), Rate::gbps(400)));
+    }
+
+    #[test]
+    fn links_keep_a_least_rate() {
+        let text = "duration = '10ms'\nfabric = { kind = 'star', host_link = { rate = '10Mbps', \
+                    delay = '1us' } }\ntransport = { protocol = 'swift' }\n\
+                    flows = [{ src = 'h0', dst = 'h3' }]\nfaults = { degraded = [{ links = \
+                    'h0-*', share = 0.09 }] }";
+        assert_eq!(
+            crate::load(text, "x.toml", &[]).unwrap_err().to_string(),
+            "x.toml:5: faults.degraded[0].share: found 0.09, expected a share that leaves at least \
+             1Mbps of 10Mbps"
+        );
     }
 
     #[test]

@@ -113,6 +113,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             handled: 0,
             work: 0,
         };
+        partition.change_rates();
         partition.schedule_faults();
         partition.schedule_generator();
         partition.links.clock.set(Source::Sampler, setup.warmup);

@@ -17,9 +17,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 self.storm(host, on);
             }
         }
-        while let Some(new) = self.injector.new_rate(now) {
-            self.set_rate(new);
-        }
+        self.change_rates();
         let mut rerouted = false;
         while let Some(Changed { down, link, host }) = self.injector.change(now) {
             if let Some(link) = link {
@@ -38,6 +36,13 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.switching.routing_mut().reroute(|link| !injector.is_down(link));
         }
         self.schedule_faults();
+    }
+
+    /// Changes rates that are due. Those of the start of a run precede its first event.
+    pub(super) fn change_rates(&mut self) {
+        while let Some(new) = self.injector.new_rate(self.links.now()) {
+            self.set_rate(new);
+        }
     }
 
     /// Sets the rate of the transmissions of a port that start from now on.
