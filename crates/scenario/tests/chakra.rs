@@ -118,14 +118,26 @@ fn process_groups_have_their_own_collectives() {
     assert_eq!((sent(&job, 1), sent(&job, 3)), (vec![], vec![]));
     assert_eq!(
         chakra(&place, &ranks, "").unwrap_err(),
-        "x.0.et: found pg_name = \"a\" in node 1 (n1), expected a process group of the JSON file \
-         that the key groups names"
+        "x.0.et: found pg_name = \"a\" in node 1 (n1), expected the key groups with a JSON file \
+         that lists the ranks of this group"
     );
     place.write("groups.json", "{\"a\": [0, 3], \"b\": [2, 4]}");
     assert_eq!(
         chakra(&place, &ranks, "groups = 'groups.json'").unwrap_err(),
-        "x.0.et: found rank 4 in the process group \"b\", expected a rank from 0 to 3, because \
-         there are 4 files"
+        "groups.json: found rank 4 in the process group \"b\", expected a rank from 0 to 3, \
+         because there are 4 traces"
+    );
+    place.write("groups.json", "{\"a\": [0, 3], \"b\": [3]}");
+    assert_eq!(
+        chakra(&place, &ranks, "groups = 'groups.json'").unwrap_err(),
+        "x.1.et: found pg_name = \"b\" in node 1 (n1), expected a process group with rank 1, the \
+         rank of the file"
+    );
+    place.write("groups.json", "{\"a\": [0, 3]}");
+    assert_eq!(
+        chakra(&place, &ranks, "groups = 'groups.json'").unwrap_err(),
+        "x.1.et: found pg_name = \"b\" in node 1 (n1), expected a process group of the JSON file \
+         that the key groups names"
     );
     place.write("groups.json", "{\"a\": [0, 0]}");
     assert_eq!(
@@ -145,6 +157,11 @@ fn wrong_chakra_traces_are_refused() {
     let dims = Value::Bools(Bools { values: vec![true, false] });
     let mut some_dims = collective(2, Operation::AllReduce, 8);
     some_dims.attr.push(Attribute { name: "involved_dim".into(), value: Some(dims) });
+    let mut without_value = collective(2, Operation::AllReduce, 8);
+    without_value.attr[1].value = None;
+    let mut numbered_group = collective(2, Operation::AllReduce, 8);
+    let seven = Some(Value::Int64(7));
+    numbered_group.attr.push(Attribute { name: "pg_name".into(), value: seven });
     let from_0 = [("comm_src", Value::Int32(0)), size(1)];
     let from_1 = [("comm_src", Value::Int32(1)), size(1)];
     let waits = |from: &[(&str, Value)], peer| {
@@ -173,13 +190,42 @@ fn wrong_chakra_traces_are_refused() {
         ),
         (
             both(vec![node(1, Kind::Send, &[], &[to(0), size(2_000_000_000_000_000)])]),
-            "x.0.et: found comm_size = Int64(2000000000000000) in node 1 (n1), expected a whole \
+            "x.0.et: found comm_size = 2000000000000000 in node 1 (n1), expected a whole \
              number up to 1000000000000000 in the attribute comm_size",
         ),
         (
             both(vec![node(1, Kind::Send, &[], &[to(2), size(1)])]),
-            "x.0.et: found comm_dst = Int32(2) in node 1 (n1), expected a whole number up to 1 in \
-             the attribute comm_dst",
+            "x.0.et: found comm_dst = 2 in node 1 (n1), expected a rank from 0 to 1, because there \
+             are 2 traces",
+        ),
+        (
+            vec![vec![node(1, Kind::Send, &[], &[to(1), size(1)])]],
+            "x.0.et: found comm_dst = 1 in node 1 (n1), expected rank 0, because there is one \
+             trace",
+        ),
+        (
+            both(vec![node(1, Kind::Send, &[], &[to(1), size(-5)])]),
+            "x.0.et: found comm_size = -5 in node 1 (n1), expected a whole number up to \
+             1000000000000000 in the attribute comm_size",
+        ),
+        (
+            both(vec![node(1, Kind::Send, &[], &[to(1), size(5), from_1[0].clone()])]),
+            "x.0.et: found comm_src = 1 in node 1 (n1), expected 0, the rank of the file, or no \
+             comm_src",
+        ),
+        (
+            both(vec![node(1, Kind::Receive, &[], &[to(1), size(5), from_1[0].clone()])]),
+            "x.0.et: found comm_dst = 1 in node 1 (n1), expected 0, the rank of the file, or no \
+             comm_dst",
+        ),
+        (
+            both(vec![without_value]),
+            "x.0.et: found comm_size with a value of another type in node 2 (n2), expected a whole \
+             number up to 1000000000000000 in the attribute comm_size",
+        ),
+        (
+            both(vec![numbered_group]),
+            "x.0.et: found pg_name = 7 in node 2 (n2), expected text in the attribute pg_name",
         ),
         (
             both(vec![node(1, Kind::Send, &[], &[to(1)])]),
@@ -225,7 +271,7 @@ fn wrong_chakra_traces_are_refused() {
         ),
     ];
     for (ranks, error) in cases {
-        assert_eq!(chakra(&place, &ranks, "").unwrap_err(), error);
+        assert_eq!(chakra(&Place::new(), &ranks, "").unwrap_err(), error);
     }
     assert_eq!(
         chakra(&place, &both(vec![compute(4, 1)]), "hosts = 'h0'").unwrap_err(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use tidegate_core::job::{Computation, Job, Schedule};
 use tidegate_core::workload::Pattern;
 use tidegate_core::{Span, Time};
-use tidegate_scenario::{Plan, content_hash, load_file};
+use tidegate_scenario::{Override, Plan, content_hash, load_file};
 
 /// A folder with a scenario on four hosts.
 pub(crate) struct Place(tempfile::TempDir);
@@ -113,9 +113,13 @@ fn keys_of_a_job_scale_and_place_it() {
         [0, 1].map(|rank| job.computation(rank, 0).unwrap().span)
     };
     assert_eq!(spans("compute_scale = 2.5"), [Span::ns(2_500); 2]);
-    let mut slow = spans("compute_scale = 2\nstragglers = 0.5\nstraggler_factor = 1.5");
-    slow.sort_unstable();
-    assert_eq!(slow, [Span::us(2), Span::us(3)]);
+    // The number of stragglers is rounded.
+    for (share, slowest) in [(0.2, 2), (0.3, 3), (0.5, 3)] {
+        let keys = format!("compute_scale = 2\nstragglers = {share}\nstraggler_factor = 1.5");
+        let mut slow = spans(&keys);
+        slow.sort_unstable();
+        assert_eq!(slow, [Span::us(2), Span::us(slowest)], "{share}");
+    }
     let hosts = |keys: &str| job(&load(keys), 0).hosts;
     assert_eq!(hosts("placement = 'packed'"), [0, 1]);
     assert_eq!(hosts("placement = 'strided'"), [0, 2]);
@@ -130,7 +134,42 @@ fn keys_of_a_job_scale_and_place_it() {
     let before = content_hash(&load(""));
     place.write("x.goal", "num_ranks 2\nrank 0 {\ncalc 1000\n}\nrank 1 {\ncalc 1001\n}\n");
     assert_ne!(content_hash(&load("")), before);
+    let [alone, after, at] = ["", "b requires a\n", "b irequires a\n"].map(|order| {
+        let text = format!("num_ranks 1\nrank 0 {{\na: calc 1000\nb: calc 1000\n{order}}}\n");
+        place.write("x.goal", text);
+        content_hash(&load(""))
+    });
+    assert!(alone != after && after != at && at != alone);
     assert_eq!(load("start = '5us'").workload.traffic[0].start, Time::us(5));
+}
+
+/// Stragglers are not on the hosts that placement draws first.
+#[test]
+fn placement_and_stragglers_are_independent() {
+    let place = Place::new();
+    let ranks = (0..4).map(|rank| format!("rank {rank} {{\ncalc 9\n}}\n"));
+    place.write("x.goal", format!("num_ranks 4\n{}", ranks.collect::<String>()));
+    place.load("file = 'x.goal'\nplacement = 'random'\nstragglers = 0.25").unwrap();
+    let slow_at_first = (1..=40).filter(|seed| {
+        let seed = Override::set(&format!("seed={seed}")).unwrap();
+        let job = job(&load_file(&place.path().join("x.toml"), &[seed]).unwrap(), 0);
+        let slow = |&rank: &u32| job.computation(rank, 0).unwrap().span > Span::ns(9);
+        (0..4).find(slow) == Some(job.hosts[0])
+    });
+    assert!((1..20).contains(&slow_at_first.count()));
+}
+
+/// Empty messages have one byte, and sends have no start.
+#[test]
+fn sends_complete_at_once() {
+    let place = Place::new();
+    let text = "num_ranks 2\nrank 0 {\na: send 0b to 1\nb: calc 1\nb irequires a\n}\nrank 1 {\n\
+                recv 0b from 0\n}";
+    let job = place.goal(text).unwrap();
+    assert_eq!((sent(&job, 0), needs(&job, 1)), (vec![(0, 1, 0, 1)], vec![1]));
+    let mut after = Vec::new();
+    job.dependents(0, 0, &mut |of| after.push((of.operation, of.on_start)));
+    assert_eq!(after, [(1, false)]);
 }
 
 #[test]
@@ -160,8 +199,25 @@ fn wrong_goal_files_are_refused() {
         ),
         (
             "num_ranks 2\nrank 1 {\n",
-            "x.goal: found rank 1 without a closing brace, expected } after the last operation of \
-             each rank",
+            "x.goal:2: found rank 1 without a closing brace, expected } after the last operation \
+             of each rank",
+        ),
+        (
+            "HEADcalc 1 /* one\n} /* two",
+            "x.goal:3: found a comment without an end, expected */ at the end of the comment",
+        ),
+        (
+            "HEADa: calc 1\na requires a\n}",
+            "x.goal:3: found an operation that waits for itself: rank 0, line 3 (a: calc 1), \
+             expected operations that do not wait for themselves: remove this dependency",
+        ),
+        (
+            "HEADsend 8b to 1 cpu 0 cpu 1\n}",
+            "x.goal:3: found \"cpu\", expected the end of the line, or nic",
+        ),
+        (
+            "HEADsend 8b to 1 tag 1 nic 0 cpu 1\n}",
+            "x.goal:3: found \"cpu\", expected the end of the line",
         ),
         (
             "HEADsend 1b to 2\n}",

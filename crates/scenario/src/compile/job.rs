@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use tidegate_core::collective::{MOST_ITERATIONS, Stragglers};
-use tidegate_core::job::Job;
+use tidegate_core::job::{Job, Program};
 use tidegate_core::workload::{Pattern, Traffic};
 use tidegate_core::{Domain, Rng};
 
@@ -115,19 +115,24 @@ pub(crate) fn pattern(
         }
     }
     let chosen = choice(table, context, number)?;
-    let terms = Terms {
+    let mut terms = Terms {
         hosts: hosts.len(),
+        operations: Program::MOST_OPERATIONS,
         scale: table.find("compute_scale").unwrap_or(1.0),
         stragglers: Box::new(chosen),
         all_reduce: match table.find("all_reduce") {
             Some(Word("tree")) => AllReduce::Tree,
             _ => AllReduce::Ring,
         },
-        groups: groups(table, context)?,
+        groups: job::chakra::Groups::new(),
     };
     let program = match is_goal {
         true => job::goal(&source(table, "file", name, context)?, &terms)?,
-        false => job::chakra(&sources(table, name, context)?, &terms)?,
+        false => {
+            let traces = sources(table, name, context)?;
+            terms.groups = groups(table, context, traces.len())?;
+            job::chakra(&traces, &terms)?
+        }
     };
     let hosts = placed(table, hosts, program.ranks(), || {
         Rng::stream(context.course.seed, Domain::Traffic, STREAM | PLACEMENT | number)
@@ -208,8 +213,12 @@ fn sources(table: &Table, pattern: &str, context: &Context<'_>) -> Result<Vec<So
     }
 }
 
-/// The process groups of a Chakra trace.
-fn groups(table: &Table, context: &Context<'_>) -> Result<job::chakra::Groups, Error> {
+/// The process groups of Chakra traces.
+fn groups(
+    table: &Table,
+    context: &Context<'_>,
+    traces: usize,
+) -> Result<job::chakra::Groups, Error> {
     let Some(name) = table.find::<&str>("groups") else { return Ok(job::chakra::Groups::new()) };
     let source = source(table, "groups", name, context)?;
     let expected = "a JSON object with a list of different ranks for each process group, such as \
@@ -227,6 +236,10 @@ fn groups(table: &Table, context: &Context<'_>) -> Result<job::chakra::Groups, E
             !ranks.is_empty() && ranks.iter().collect::<BTreeSet<_>>().len() == ranks.len()
         };
         let ranks = ranks.filter(is_group).ok_or_else(|| wrong(format!("{value} for {name:?}")))?;
+        if let Some(rank) = ranks.iter().find(|&&rank| rank as usize >= traces) {
+            let found = format!("rank {rank} in the process group {name:?}");
+            return Err(Error::whole(&source.name, found, job::ranks_of(traces)));
+        }
         groups.insert(name.clone(), ranks);
     }
     Ok(groups)

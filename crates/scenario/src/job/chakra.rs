@@ -4,6 +4,7 @@
 //! varint. Fields that are not listed here are skipped.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Ranks of each process group, by the value of the attribute `pg_name` of collectives.
 pub type Groups = BTreeMap<String, Vec<u32>>;
@@ -126,14 +127,34 @@ pub enum Operation {
 }
 
 impl Value {
+    /// The value of an integer.
+    fn integer(&self) -> Option<i128> {
+        match *self {
+            Value::Int32(x) | Value::Sint32(x) | Value::Sfixed32(x) => Some(x.into()),
+            Value::Int64(x) | Value::Sint64(x) | Value::Sfixed64(x) => Some(x.into()),
+            Value::Uint32(x) | Value::Fixed32(x) => Some(x.into()),
+            Value::Uint64(x) | Value::Fixed64(x) => Some(x.into()),
+            Value::Bool(_) | Value::Bools(_) | Value::Text(_) => None,
+        }
+    }
+}
+
+impl Attribute {
     /// The value of a number that is not negative.
     pub fn whole(&self) -> Option<u64> {
-        match *self {
-            Value::Int32(x) | Value::Sint32(x) | Value::Sfixed32(x) => x.try_into().ok(),
-            Value::Int64(x) | Value::Sint64(x) | Value::Sfixed64(x) => x.try_into().ok(),
-            Value::Uint32(x) | Value::Fixed32(x) => Some(x.into()),
-            Value::Uint64(x) | Value::Fixed64(x) => Some(x),
-            Value::Bool(_) | Value::Bools(_) | Value::Text(_) => None,
+        self.value.as_ref()?.integer()?.try_into().ok()
+    }
+}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match &self.value {
+            Some(Value::Bool(value)) => write!(f, "{name} = {value}"),
+            Some(Value::Bools(of)) => write!(f, "{name} = {:?}", of.values),
+            Some(Value::Text(text)) => write!(f, "{name} = {text:?}"),
+            Some(value) => write!(f, "{name} = {}", value.integer().unwrap_or_default()),
+            None => write!(f, "{name} with a value of another type"),
         }
     }
 }

@@ -74,11 +74,6 @@ impl Draft {
         self.operations.len() as u32
     }
 
-    /// Whether no further operation is possible.
-    pub(super) fn is_full(&self) -> bool {
-        self.operations.len() as u64 >= Program::MOST_OPERATIONS
-    }
-
     /// Adds an operation that only waits for others, and returns its index.
     pub(super) fn wait(&mut self, place: u64) -> u32 {
         self.places.push(place);
@@ -223,6 +218,11 @@ impl Fault {
     ) -> Error {
         let (at, found, expected) = match self {
             Fault::One(at, found, expected) => (at, format!("{found}: {}", name(at)), expected),
+            Fault::Cycle(cycle) if cycle.len() == 1 => {
+                let expected = "operations that do not wait for themselves: remove this dependency";
+                let found = format!("an operation that waits for itself: {}", name(cycle[0]));
+                (cycle[0], found, expected.into())
+            }
             Fault::Cycle(cycle) => {
                 let names = cycle.iter().take(SHOWN).map(|&at| name(at)).collect::<Vec<_>>();
                 let more = match cycle.len().saturating_sub(SHOWN) {

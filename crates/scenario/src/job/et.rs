@@ -11,7 +11,7 @@ use prost::Message;
 use tidegate_core::Span;
 use tidegate_core::job::Program;
 
-use super::chakra::{Kind, Metadata, Node, Operation, Value};
+use super::chakra::{Attribute, Kind, Metadata, Node, Operation, Value};
 use super::draft::{At, Draft};
 use super::expand::Expansion;
 use super::{Computing, MOST_BYTES, Source, Terms, fits};
@@ -36,25 +36,10 @@ pub(super) fn read(sources: &[Source], terms: &Terms) -> Result<Program, Error> 
         calls: BTreeMap::new(),
         everyone: (0..sources.len() as u32).collect(),
     };
-    check_groups(sources, terms)?;
     for (rank, source) in (0..).zip(sources) {
         reader.rank(rank, &nodes(source)?)?;
     }
     reader.finish()
-}
-
-/// Refuses groups of unknown ranks.
-fn check_groups(sources: &[Source], terms: &Terms) -> Result<(), Error> {
-    for (name, ranks) in &terms.groups {
-        if let Some(rank) = ranks.iter().find(|&&rank| rank as usize >= sources.len()) {
-            let found = format!("rank {rank} in the process group {name:?}");
-            let files = sources.len();
-            let expected =
-                format!("a rank from 0 to {}, because there are {files} files", files - 1);
-            return Err(Error::whole(&sources[0].name, found, expected));
-        }
-    }
-    Ok(())
 }
 
 /// Decodes the nodes of a file, in order of their IDs.
@@ -129,17 +114,22 @@ impl Here<'_> {
         Error::whole(self.file, found, expected)
     }
 
-    fn attribute(&self, name: &str) -> Option<&Value> {
-        self.node.attr.iter().find(|attr| attr.name == name).and_then(|attr| attr.value.as_ref())
+    fn attribute(&self, name: &str) -> Option<&Attribute> {
+        self.node.attr.iter().find(|attribute| attribute.name == name)
+    }
+
+    fn is_on_processor(&self) -> bool {
+        let attribute = self.attribute("is_cpu_op");
+        attribute.is_some_and(|attribute| attribute.value == Some(Value::Bool(true)))
     }
 
     /// The number in an attribute, at most `most`; `None` if there is none.
     fn number(self, name: &str, most: u64) -> Result<Option<u64>, Error> {
-        let Some(value) = self.attribute(name) else { return Ok(None) };
-        let number = value.whole().filter(|&number| number <= most);
+        let Some(attribute) = self.attribute(name) else { return Ok(None) };
+        let number = attribute.whole().filter(|&number| number <= most);
         number.map(Some).ok_or_else(|| {
             let expected = format!("a whole number up to {most} in the attribute {name}");
-            self.error(format!("{name} = {value:?}"), expected)
+            self.error(attribute.to_string(), expected)
         })
     }
 
@@ -148,6 +138,34 @@ impl Here<'_> {
         number.ok_or_else(|| {
             self.error(format!("no {name}"), format!("the attribute {name}, a whole number"))
         })
+    }
+
+    /// The rank in an attribute, one of `ranks`.
+    fn peer(self, name: &str, ranks: usize) -> Result<u32, Error> {
+        let rank = self.required(name, u64::MAX)?;
+        let known = u32::try_from(rank).ok().filter(|&rank| (rank as usize) < ranks);
+        known.ok_or_else(|| self.error(format!("{name} = {rank}"), ranks_of(ranks)))
+    }
+
+    /// Refuses an attribute with another rank than that of the file.
+    fn own(self, name: &str) -> Result<(), Error> {
+        let Here { rank, .. } = self;
+        match self.number(name, u64::MAX)? {
+            Some(other) if other != u64::from(rank) => {
+                let expected = format!("{rank}, the rank of the file, or no {name}");
+                Err(self.error(format!("{name} = {other}"), expected))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The process group of a collective; `None` for all ranks.
+    fn group(&self) -> Result<Option<&str>, Error> {
+        let Some(attribute) = self.attribute("pg_name") else { return Ok(None) };
+        match &attribute.value {
+            Some(Value::Text(name)) => Ok(Some(name.as_str()).filter(|name| !name.is_empty())),
+            _ => Err(self.error(attribute.to_string(), "text in the attribute pg_name")),
+        }
     }
 }
 
@@ -187,10 +205,10 @@ impl Reader<'_> {
         numbers: &mut BTreeMap<Option<String>, u32>,
     ) -> Result<(u32, u32), Error> {
         let Here { node, rank, .. } = here;
-        if self.draft.is_full() {
-            return Err(too_many(here));
+        if u64::from(self.draft.len()) >= self.terms.operations {
+            return Err(too_many(here, self.terms));
         }
-        let most = self.sources.len() as u64 - 1;
+        let ranks = self.sources.len();
         let operation = match Kind::try_from(node.kind) {
             Ok(Kind::Metadata) => self.draft.wait(node.id),
             Ok(Kind::Compute | Kind::MemoryLoad | Kind::MemoryStore) => {
@@ -201,29 +219,20 @@ impl Reader<'_> {
                         format!("at most {LONGEST} with compute_scale and straggler_factor");
                     return Err(here.error(found, expected));
                 };
-                let on_processor = here.attribute("is_cpu_op") == Some(&Value::Bool(true));
-                let stream = if on_processor { PROCESSOR } else { ACCELERATOR };
+                let stream = if here.is_on_processor() { PROCESSOR } else { ACCELERATOR };
                 self.draft.compute(node.id, span, stream)
             }
             Ok(Kind::Send) => {
-                let from = here.number("comm_src", most)?.unwrap_or(rank.into());
-                if from != u64::from(rank) {
-                    let expected = format!("{rank}, the rank of the file, or no comm_src");
-                    return Err(here.error(format!("comm_src = {from}"), expected));
-                }
-                let (to, tag) = (here.required("comm_dst", most)?, tag(here)?);
+                here.own("comm_src")?;
+                let (to, tag) = (here.peer("comm_dst", ranks)?, tag(here)?);
                 let bytes = here.required("comm_size", MOST_BYTES)?;
-                self.draft.send(node.id, to as u32, tag, bytes)
+                self.draft.send(node.id, to, tag, bytes)
             }
             Ok(Kind::Receive) => {
-                let to = here.number("comm_dst", most)?.unwrap_or(rank.into());
-                if to != u64::from(rank) {
-                    let expected = format!("{rank}, the rank of the file, or no comm_dst");
-                    return Err(here.error(format!("comm_dst = {to}"), expected));
-                }
-                let (from, tag) = (here.required("comm_src", most)?, tag(here)?);
+                here.own("comm_dst")?;
+                let (from, tag) = (here.peer("comm_src", ranks)?, tag(here)?);
                 let bytes = here.required("comm_size", MOST_BYTES)?;
-                self.draft.receive(node.id, from as u32, tag, bytes)
+                self.draft.receive(node.id, from, tag, bytes)
             }
             Ok(Kind::Collective) => return self.collective(here, numbers),
             Ok(Kind::Invalid) | Err(_) => {
@@ -241,27 +250,29 @@ impl Reader<'_> {
         numbers: &mut BTreeMap<Option<String>, u32>,
     ) -> Result<(u32, u32), Error> {
         let Here { node, rank, .. } = here;
-        if let Some(Value::Bools(dims)) = here.attribute("involved_dim")
+        if let Some(Attribute { value: Some(Value::Bools(dims)), .. }) =
+            here.attribute("involved_dim")
             && dims.values.contains(&false)
         {
             let expected = "collectives over all dimensions: name their ranks by pg_name and the \
                             key groups instead";
             return Err(here.error("involved_dim with a dimension that is left out", expected));
         }
-        let group = match here.attribute("pg_name") {
-            Some(Value::Text(name)) if !name.is_empty() => Some(name.clone()),
-            _ => None,
-        };
-        let members = match &group {
+        let group = here.group()?;
+        let groups = &self.terms.groups;
+        let members = match group {
             None => &self.everyone,
-            Some(name) => self.terms.groups.get(name).ok_or_else(|| {
-                let expected = "a process group of the JSON file that the key groups names";
-                let near = nearest(name, self.terms.groups.keys().map(String::as_str));
+            Some(name) => groups.get(name).ok_or_else(|| {
+                let expected = match groups.is_empty() {
+                    true => "the key groups with a JSON file that lists the ranks of this group",
+                    false => "a process group of the JSON file that the key groups names",
+                };
+                let near = nearest(name, groups.keys().map(String::as_str));
                 here.error(format!("pg_name = {name:?}"), expected).suggest(near)
             })?,
         };
         let Some(own) = members.iter().position(|&member| member == rank) else {
-            let found = format!("a collective of the process group {group:?}");
+            let found = format!("pg_name = {:?}", group.unwrap_or_default());
             let expected = format!("a process group with rank {rank}, the rank of the file");
             return Err(here.error(found, expected));
         };
@@ -280,9 +291,10 @@ impl Reader<'_> {
                 here.error(format!("the collective comm_type = {number}"), expected)
             })?;
         let added = u64::from(self.draft.len()) + expansion.operations(own as u32);
-        if added > Program::MOST_OPERATIONS {
-            return Err(too_many(here));
+        if added > self.terms.operations {
+            return Err(too_many(here, self.terms));
         }
+        let group = group.map(str::to_owned);
         let count = numbers.entry(group.clone()).or_insert(0);
         let call = (group, *count);
         *count += 1;
@@ -327,12 +339,20 @@ impl Reader<'_> {
     }
 }
 
+/// The ranks that are allowed.
+pub(crate) fn ranks_of(traces: usize) -> String {
+    match traces {
+        1 => "rank 0, because there is one trace".into(),
+        _ => format!("a rank from 0 to {}, because there are {traces} traces", traces - 1),
+    }
+}
+
 fn tag(here: Here<'_>) -> Result<u64, Error> {
     Ok(here.number("comm_tag", u64::from(u32::MAX))?.unwrap_or(0))
 }
 
-fn too_many(here: Here<'_>) -> Error {
-    let most = Program::MOST_OPERATIONS;
+fn too_many(here: Here<'_>, terms: &Terms) -> Error {
+    let most = terms.operations;
     here.error(
         format!("more than {most} operations"),
         format!(

@@ -54,7 +54,7 @@ impl Expansion {
         let (hosts, stragglers) = ((0..ranks).collect(), Stragglers::default());
         let (chunks, iterations, compute) = (1, 1, Span::ZERO);
         let of = Collective { op, hosts, bytes, chunks, iterations, compute, stragglers };
-        let rounds = rounds.unwrap_or(0..if ranks > 1 { of.rounds() } else { 0 });
+        let rounds = rounds.unwrap_or(0..of.rounds());
         Some(Expansion { of, rounds, bases: vec![None; ranks as usize] })
     }
 
@@ -70,7 +70,7 @@ impl Expansion {
 
     /// Number of operations of a rank.
     pub(super) fn operations(&self, rank: u32) -> u64 {
-        self.rounds.clone().map(|round| 1 + self.extra(rank, round)).sum::<u64>().max(1)
+        self.rounds.clone().map(|round| 1 + self.extra(rank, round)).sum()
     }
 
     /// Adds the operations of a rank. Returns the first and the last one: the collective begins
@@ -78,18 +78,19 @@ impl Expansion {
     pub(super) fn add(&mut self, draft: &mut Draft, rank: u32, place: u64) -> (u32, u32) {
         let first = draft.len();
         self.bases[rank as usize] = Some(first);
-        let mut last = None;
+        let mut last = first;
         for round in self.rounds.clone() {
             let operation = draft.wait(place);
-            if let Some(before) = last.replace(operation) {
-                draft.follow(before, operation);
+            if operation > first {
+                draft.follow(last, operation);
             }
+            last = operation;
             for _ in 0..self.extra(rank, round) {
                 let send = draft.wait(place);
                 draft.follow(operation, send);
             }
         }
-        (first, last.unwrap_or_else(|| draft.wait(place)))
+        (first, last)
     }
 
     /// Lets the operations of all ranks send their messages.

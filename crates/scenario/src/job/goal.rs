@@ -46,7 +46,7 @@ pub(super) fn read(source: &Source, terms: &Terms) -> Result<Program, Error> {
         draft: Draft::default(),
         ranks: None,
         block: None,
-        is_comment: false,
+        comment: None,
     };
     for (number, line) in (1..).zip(text.lines()) {
         reader.line = number;
@@ -55,9 +55,14 @@ pub(super) fn read(source: &Source, terms: &Terms) -> Result<Program, Error> {
     let Some((ranks, _)) = reader.ranks else {
         return whole("no num_ranks".into(), "the line \"num_ranks N\" before the first rank");
     };
+    if let Some(line) = reader.comment {
+        reader.line = line;
+        return Err(reader.error("a comment without an end", "*/ at the end of the comment"));
+    }
     if let Some(block) = &reader.block {
         let found = format!("rank {} without a closing brace", block.rank);
-        return whole(found, "} after the last operation of each rank");
+        reader.line = block.line;
+        return Err(reader.error(found, "} after the last operation of each rank"));
     }
     while reader.draft.ranks() < ranks {
         reader.draft.rank();
@@ -81,13 +86,15 @@ struct Reader<'a> {
     /// Number of ranks, and their computing times.
     ranks: Option<(u32, Computing)>,
     block: Option<Block<'a>>,
-    /// The text is within a comment of several lines.
-    is_comment: bool,
+    /// Line at which a comment begins that has not ended.
+    comment: Option<u32>,
 }
 
 /// The operations of one rank.
 struct Block<'a> {
     rank: u32,
+    /// Its first line.
+    line: u32,
     labels: BTreeMap<&'a str, u32>,
     /// Dependencies: labels and line.
     orders: Vec<(&'a str, &'a str, bool, u32)>,
@@ -136,9 +143,9 @@ impl<'a> Reader<'a> {
     /// Reads a line without its comments.
     fn line(&mut self, mut line: &'a str) -> Result<(), Error> {
         while !line.is_empty() {
-            if self.is_comment {
+            if self.comment.is_some() {
                 let Some((_, rest)) = line.split_once("*/") else { return Ok(()) };
-                (line, self.is_comment) = (rest, false);
+                (line, self.comment) = (rest, None);
                 continue;
             }
             let end = line.find("//").unwrap_or(line.len());
@@ -146,7 +153,7 @@ impl<'a> Reader<'a> {
             let text = &line[..begin.unwrap_or(end)];
             self.words(Words { rest: text.split_whitespace(), part: "" })?;
             let Some(begin) = begin else { return Ok(()) };
-            (line, self.is_comment) = (&line[begin + 2..], true);
+            (line, self.comment) = (&line[begin + 2..], Some(self.line));
         }
         Ok(())
     }
@@ -201,8 +208,8 @@ impl<'a> Reader<'a> {
         }
         debug_assert!(rank < u64::from(ranks));
         while u64::from(self.draft.rank()) < rank {}
-        let (labels, orders) = (BTreeMap::new(), Vec::new());
-        self.block = Some(Block { rank: rank as u32, labels, orders });
+        let (line, labels, orders) = (self.line, BTreeMap::new(), Vec::new());
+        self.block = Some(Block { rank: rank as u32, line, labels, orders });
         Ok(())
     }
 
@@ -295,8 +302,8 @@ impl<'a> Reader<'a> {
 
     /// Reads an operation of this kind, and returns its index.
     fn operation(&mut self, kind: &str, words: &mut Words<'a>) -> Result<u32, Error> {
-        if self.draft.is_full() {
-            let most = Program::MOST_OPERATIONS;
+        let most = self.terms.operations;
+        if u64::from(self.draft.len()) >= most {
             return Err(self.error("a further operation", format!("at most {most} operations")));
         }
         let place = u64::from(self.line);
@@ -354,14 +361,16 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads the clauses that may follow, up to the end of the line.
-    fn clauses(&self, words: &mut Words<'a>, allowed: &[&str]) -> Result<Clauses, Error> {
+    /// Reads the clauses that may follow in this order, up to the end of the line.
+    fn clauses(&self, words: &mut Words<'a>, mut allowed: &[&str]) -> Result<Clauses, Error> {
         let mut clauses = Clauses { stream: 0, tag: 0 };
         while let Some(word) = words.next() {
-            if !allowed.contains(&word) {
-                let expected = format!("the end of the line, or {}", allowed.join(", "));
+            let Some(at) = allowed.iter().position(|&clause| clause == word) else {
+                let or = if allowed.is_empty() { "" } else { ", or " };
+                let expected = format!("the end of the line{or}{}", allowed.join(", "));
                 return Err(self.wrong(Some(word), expected));
-            }
+            };
+            allowed = &allowed[at + 1..];
             let value = words.next();
             match word {
                 "tag" if value == Some("-1") => {

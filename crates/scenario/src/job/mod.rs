@@ -15,6 +15,7 @@ use tidegate_core::job::Program;
 
 use crate::error::Error;
 use crate::read::keys::LONGEST;
+pub(crate) use et::ranks_of;
 pub(crate) use expand::AllReduce;
 
 /// Largest size of a message, in bytes.
@@ -30,6 +31,8 @@ pub(crate) struct Source {
 pub(crate) struct Terms {
     /// Number of hosts: a job has at most as many ranks.
     pub(crate) hosts: usize,
+    /// Maximum number of operations.
+    pub(crate) operations: u64,
     /// Factor of all computing times.
     pub(crate) scale: f64,
     /// Number of ranks to their stragglers.
@@ -80,4 +83,57 @@ fn fits(name: &str, ranks: u64, terms: &Terms) -> Result<(), Error> {
                             of fewer ranks"
     );
     Err(Error::whole(name, format!("{ranks} ranks"), expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::chakra::{Attribute, Kind, Metadata, Node, Value};
+    use super::*;
+
+    fn terms(operations: u64) -> Terms {
+        Terms {
+            hosts: 2,
+            operations,
+            scale: 1.0,
+            stragglers: Box::new(|_| Stragglers::default()),
+            all_reduce: AllReduce::Ring,
+            groups: chakra::Groups::new(),
+        }
+    }
+
+    #[test]
+    fn operations_are_limited() {
+        let text = "num_ranks 1\nrank 0 {\ncalc 1\ncalc 1\n}\n";
+        let source = Source { name: "x.goal".into(), bytes: text.into() };
+        assert_eq!(goal(&source, &terms(2)).unwrap().operations.len(), 2);
+        assert_eq!(
+            goal(&source, &terms(1)).unwrap_err().to_string(),
+            "x.goal:4: found a further operation, expected at most 1 operations"
+        );
+        // An all-reduce of two ranks has three rounds.
+        let attribute =
+            |name: &str, value| Attribute { name: name.into(), value: Some(Value::Int64(value)) };
+        let reduce = Node {
+            id: 4,
+            name: "r".into(),
+            kind: Kind::Collective.into(),
+            attr: vec![attribute("comm_type", 0), attribute("comm_size", 9)],
+            ..Node::default()
+        };
+        let compute =
+            Node { id: 5, name: "c".into(), kind: Kind::Compute.into(), ..reduce.clone() };
+        let mut bytes = Metadata::default().encode_length_delimited_to_vec();
+        [reduce, compute].iter().for_each(|node| node.encode_length_delimited(&mut bytes).unwrap());
+        let traces =
+            ["x.0.et", "x.1.et"].map(|name| Source { name: name.into(), bytes: bytes.clone() });
+        assert_eq!(chakra(&traces, &terms(8)).unwrap().operations.len(), 8);
+        for (most, at) in [(7, "x.1.et"), (3, "x.0.et"), (2, "x.0.et")] {
+            let error = chakra(&traces, &terms(most)).unwrap_err().to_string();
+            let node = if most == 2 { "4 (r)" } else { "5 (c)" };
+            let found = format!("{at}: found more than {most} operations in node {node}, expected");
+            assert!(error.starts_with(&found), "{error}");
+        }
+    }
 }
