@@ -147,6 +147,25 @@ fn process_groups_have_their_own_collectives() {
     );
 }
 
+/// PyTorch's default group has no name. Calls on the processor, as traces of the schema 1.0.1 have
+/// them, only compute.
+#[test]
+fn calls_of_collectives_are_computations() {
+    let place = Place::new();
+    let on_processor = [("is_cpu_op", Value::Bool(true))];
+    let call = Node { duration_micros: 7, ..node(1, Kind::Collective, &[], &on_processor) };
+    let mut kernel = collective(2, Operation::Broadcast, 10);
+    kernel.ctrl_deps = vec![1];
+    for (name, value) in [("pg_name", Value::Text(String::new())), on_processor[0].clone()] {
+        kernel.attr.push(Attribute { name: name.into(), value: Some(value) });
+    }
+    let nodes = vec![call, kernel];
+    let job = chakra(&place, &[nodes.clone(), nodes], "").unwrap();
+    assert_eq!(job.computation(0, 0), Some(Computation { span: Span::us(7), stream: 1 }));
+    assert_eq!((needs(&job, 0), sent(&job, 0)), (vec![0, 1], vec![(1, 1, 1, 10)]));
+    assert_eq!(needs(&job, 1), [0, 2]);
+}
+
 #[test]
 fn wrong_chakra_traces_are_refused() {
     let place = Place::new();

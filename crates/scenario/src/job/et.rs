@@ -211,7 +211,13 @@ impl Reader<'_> {
         let ranks = self.sources.len();
         let operation = match Kind::try_from(node.kind) {
             Ok(Kind::Metadata) => self.draft.wait(node.id),
-            Ok(Kind::Compute | Kind::MemoryLoad | Kind::MemoryStore) => {
+            // The schema 1.0.1 also records the call of a collective on the processor.
+            Ok(Kind::Collective)
+                if !here.is_on_processor() || here.attribute("comm_type").is_some() =>
+            {
+                return self.collective(here, numbers);
+            }
+            Ok(Kind::Compute | Kind::MemoryLoad | Kind::MemoryStore | Kind::Collective) => {
                 let span = self.computing.span(rank, node.duration_micros, Span::us(1));
                 let Some(span) = span else {
                     let found = format!("a duration of {} us", node.duration_micros);
@@ -234,7 +240,6 @@ impl Reader<'_> {
                 let bytes = here.required("comm_size", MOST_BYTES)?;
                 self.draft.receive(node.id, from, tag, bytes)
             }
-            Ok(Kind::Collective) => return self.collective(here, numbers),
             Ok(Kind::Invalid) | Err(_) => {
                 let expected = "a metadata (1), memory (2, 3), compute (4), send (5), receive (6) \
                                 or collective node (7): convert the trace with a known schema";
