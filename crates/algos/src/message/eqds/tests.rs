@@ -280,13 +280,14 @@ fn trimmed_packets_that_arrived_are_acknowledged() {
     assert!(matches!(answer, Header::Ack(Ack { packet: 2, complete: false, .. })), "{answer:?}");
 }
 
-/// A sender that has all the credit that it requests learns of a trimmed packet by a pull.
+/// A sender that has all the credit that it requests gets a pull without more.
 #[test]
 fn empty_pulls_take_time() {
     let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
     for lane in [0, 1] {
-        let Header::Data(packet) = data(2, 5, FIRST_PULL) else { unreachable!() };
-        trim(&mut host, Time::us(1), &Header::Data(Data { lane, ..packet }), 0);
+        let (size, target) = (5 * MTU as u64, FIRST_PULL);
+        let request = Request { lane, size, target, ..Request::default() };
+        receive_header(&mut host, Time::us(1), 1, &Header::Request(request));
     }
     assert_eq!(all_sent(&mut host, Time::us(1)).len(), 1, "a pull for the first message");
     // The time of 1,024 bytes at 99 % of 100 Gbit/s.
