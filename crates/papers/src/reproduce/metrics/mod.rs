@@ -6,6 +6,7 @@
 pub(super) mod buffers;
 mod circuits;
 mod delays;
+mod groups;
 mod hosts;
 mod messages;
 mod phase;
@@ -108,6 +109,9 @@ metrics! {
     hosts::Completed,
     hosts::Offered,
     hosts::Downlinks,
+    groups::Slowest,
+    groups::MeanGoodput,
+    groups::Resent,
     ports::QueueAt,
     ports::AveragedQueue,
     ports::PeakAt,

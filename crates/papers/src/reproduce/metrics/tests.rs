@@ -93,6 +93,25 @@ fn ports_are_added_up_on_the_wire() {
 }
 
 #[test]
+fn groups_with_a_label_are_one() {
+    let plan = samples::plan(tidegate_runs::protocols()[0].name);
+    let mut seen = observed(&plan, &[Measurement::Summary], Span::us(10));
+    let groups = &mut seen.summary.as_mut().unwrap().groups;
+    let mut other = groups.iter().find(|of| of.label == "long").unwrap().clone();
+    let first = groups.iter_mut().find(|of| of.label == "long").unwrap();
+    (first.flows, first.delivered_bytes, first.retransmitted_bytes) = (1, 600, 150);
+    (first.goodput_gbps.mean, first.goodput_gbps.min) = (Some(40.0), Some(30.0));
+    (other.flows, other.delivered_bytes, other.retransmitted_bytes) = (3, 400, 100);
+    (other.goodput_gbps.mean, other.goodput_gbps.min) = (Some(20.0), Some(10.0));
+    groups.push(other);
+    for (metric, expected) in [("slowest", 10.0), ("mean-goodput", 25.0), ("resent", 0.25)] {
+        let of = |label| question(&format!("metric = '{metric}'\nlabel = '{label}'")).unwrap();
+        assert_eq!(of("long").answer(&[&seen]), Some(expected), "{metric}");
+        assert_eq!(of("none").answer(&[&seen]), None, "{metric}");
+    }
+}
+
+#[test]
 fn missing_data_give_no_value() {
     for text in [
         "metric = 'goodput'\nlabel = 'c'",
@@ -140,7 +159,7 @@ fn seeds_are_averaged_if_all_have_values() {
 }
 
 /// A table for every metric that has a value for the flows of the measures' tests.
-const ANSWERED: [&str; 48] = [
+const ANSWERED: [&str; 51] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
     "metric = 'carried'\nof_gbps = 50.0",
@@ -188,6 +207,9 @@ const ANSWERED: [&str; 48] = [
     "metric = 'mean-message'\nlabels = ['short']",
     "metric = 'acked-slowdown'\nlabel = 'short'\nshare = 0.9",
     "metric = 'offered'",
+    "metric = 'slowest'\nlabel = 'long'",
+    "metric = 'mean-goodput'\nlabel = 'long'",
+    "metric = 'resent'\nlabel = 'long'",
     "metric = 'downlinks'\nhosts = 4.0",
 ];
 
