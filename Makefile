@@ -121,7 +121,7 @@ bench:
 # Figures and claims of the papers, with their sensitivity to unspecified settings: about three
 # hours on two idle cores. An interrupted run resumes from its cache. The measurements of alternatives are
 # recorded beside the registry, for runs without sensitivity analysis.
-PAPERS := poseidon powertcp etalon homa dcpim sird authors beyond tide
+PAPERS := poseidon powertcp etalon homa dcpim sird ndp eqds uet authors beyond tide
 
 reproduction:
 	cargo build --release -p tidegate-cli
