@@ -1,6 +1,6 @@
 //! Converts the engine's records to the types of the results crate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::fabric::{Buffer, CreditQueue, Fabric, MarkAt, Node, Switch};
 use tidegate_core::params::Value;
@@ -185,7 +185,10 @@ fn queue_for_credits(fabric: &Fabric, node: Node) -> Option<CreditQueue> {
 /// Summaries of all switches.
 pub fn switches(fabric: &Fabric, records: &[SwitchRecord]) -> Vec<SwitchSummary> {
     let mut hosts = vec![0; fabric.switches.len()];
-    for (_, switch) in fabric.links.iter().filter_map(|link| fabric.access(link)) {
+    // A host may have several links to a switch.
+    let ends: BTreeSet<(u32, u32)> =
+        fabric.links.iter().filter_map(|link| fabric.access(link)).collect();
+    for (_, switch) in ends {
         hosts[switch as usize] += 1;
     }
     let switch = |record: &SwitchRecord| SwitchSummary {

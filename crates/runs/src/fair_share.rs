@@ -92,6 +92,7 @@ impl FairShares {
                 && flow.stop >= plan.duration
         };
         if plan.fabric.circuits.is_some()
+            || plan.fabric.first_nic.is_some()
             || !plan.fabric.rate_changes.is_empty()
             || workload.flows.is_empty()
             || !workload.traffic.is_empty()

@@ -136,3 +136,34 @@ fn impossible_planes_rails_and_servers_are_refused() {
         assert!(found.contains(expected), "{lines}: {found}");
     }
 }
+
+#[test]
+fn connections_with_one_port_are_named() {
+    let planes = "kind = 'leaf-spine'\nplanes = 2";
+    let [warning] = &fabric(planes).warnings[..] else { panic!() };
+    let expected = "a connection of swift uses one of the 2 ports of its host: set multipath in its \
+                    params";
+    assert_eq!(warning, expected);
+    let spread = format!("{planes}\n[protocols.swift]\nparams = {{ multipath = 'mixed' }}");
+    assert_eq!(fabric(&spread).warnings, Vec::<String>::new());
+    let sprayed = format!("{planes}\n[switch]\nrouting = 'spray'");
+    assert_eq!(fabric(&sprayed).warnings, Vec::<String>::new());
+}
+
+#[test]
+fn faults_without_meaning_for_several_ports_are_refused() {
+    for (lines, expected) in [
+        (
+            "kind = 'leaf-spine'\nplanes = 2\n[faults]\nstorm = [{ host = 'h0' }]",
+            "expected no storm: they are not supported for hosts with several ports",
+        ),
+        (
+            "kind = 'star'\n[hosts]\nserver = { hosts = 2, rate = '1Tbps', delay = '1us' \
+             }\n[faults]\nhost = [{ host = 'h0' }]",
+            "expected no host that stops: not supported together with hosts.server",
+        ),
+    ] {
+        let found = file(lines, ["h0", "h2"]).map(drop).unwrap_err().to_string();
+        assert!(found.contains(expected), "{lines}: {found}");
+    }
+}

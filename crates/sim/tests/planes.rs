@@ -127,6 +127,40 @@ fn plane_that_fails_is_avoided() {
     }
 }
 
+/// Connections of other planes stay where they are.
+#[test]
+fn failed_plane_moves_no_other_connection() {
+    let flows: Vec<_> = (0..3).map(|host| flow(host, host + 3, 2_000_000, Time::ZERO)).collect();
+    let planes_of = |outcome: &Outcome, host| {
+        let used = |plane: &u32| outcome.links[up(host, *plane) as usize].packets > 0;
+        (0..PLANES).filter(used).collect::<Vec<u32>>()
+    };
+    let single = |flows, outages| {
+        let mut setup = setup(fabric(), stack("dctcp"), flows, Time::ms(20));
+        setup.faults.outages = outages;
+        run(setup, ())
+    };
+    let (_, intact) = single(flows.clone(), Vec::new());
+    let [first, ..] = planes_of(&intact, 0)[..] else { panic!("no plane") };
+    let outage = |host| Outage {
+        of: Failing::Link(up(host, first) / 2),
+        down: Time::us(40),
+        up: Time::us(90),
+    };
+    let (finished, outcome) = single(flows, (0..HOSTS).map(outage).collect());
+    assert_eq!(finished.len(), 3);
+    for host in 0..3 {
+        let before = planes_of(&intact, host);
+        if before != [first] {
+            assert_eq!(planes_of(&outcome, host), before);
+            let row = finished.iter().find(|row| row.src == host).unwrap();
+            assert_eq!(row.retransmitted_bytes, 0);
+        }
+    }
+    assert_eq!(planes_of(&outcome, 0).len(), 2);
+    assert!((0..3).any(|host| planes_of(&intact, host) != [first]));
+}
+
 /// With planes that fail at different ends, no path is left: NICs of other hosts do not forward.
 #[test]
 fn nics_forward_nothing_of_others() {

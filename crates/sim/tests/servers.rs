@@ -52,6 +52,11 @@ fn window_counts_carried_bytes() {
     // From 3 us to 5.3 us of 5.3 us.
     assert_eq!(finished[1].window_bytes, 1_000_000 * 2_300 / 5_300);
     assert_eq!(finished[0].window_bytes, 50_000);
+    // A message that arrives in the drain counts until the end of the window.
+    let mut setup = with(vec![flow(0, 1, 1_000_000, Time::ZERO)]);
+    (setup.duration, setup.drain) = (Time::us(4), Span::us(9));
+    let (finished, _) = run(setup, ());
+    assert_eq!(finished[0].window_bytes, 1_000_000 * 4_000 / 5_300);
 }
 
 #[test]

@@ -272,7 +272,7 @@ pub enum Stamping {
 }
 
 impl Stamping {
-    /// Whether a port stamps telemetry that leads to a host, or does not.
+    /// Whether a port stamps telemetry. `leads_to_host`: it leads to a host or its NIC.
     pub const fn covers(self, leads_to_host: bool) -> bool {
         match self {
             Stamping::Off => false,

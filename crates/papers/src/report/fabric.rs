@@ -1,6 +1,6 @@
 //! The fabric as a picture: nodes in layers, and the load of links.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::Serialize;
 use tidegate_results::Summary;
@@ -72,9 +72,15 @@ impl Fabric {
     /// The fabric of a run, derived from the summary's links.
     pub(crate) fn of(summary: &Summary) -> Fabric {
         let is_switch = |name: &str| summary.switches.iter().any(|switch| switch.name == name);
-        let ends = summary.links.iter().flat_map(|link| [&link.from, &link.to]);
-        let names: BTreeMap<&str, bool> =
-            ends.map(|name| (name.as_str(), !is_switch(name))).collect();
+        let ends = || summary.links.iter().flat_map(|link| [&link.from, &link.to]);
+        let all: BTreeSet<&str> = ends().map(String::as_str).collect();
+        // A NIC stands for its host.
+        let has_nic = |name: &str| all.contains(&*format!("{name}.nic"));
+        let names: BTreeMap<&str, bool> = all
+            .iter()
+            .filter(|name| !has_nic(name))
+            .map(|&name| (name, !is_switch(name)))
+            .collect();
         let hosts = names.values().filter(|is_host| **is_host).count();
         let hidden_hosts = if hosts > HOSTS_MAX { hosts } else { 0 };
         let mut order: Vec<&str> = names.keys().copied().collect();

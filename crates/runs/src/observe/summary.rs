@@ -79,7 +79,7 @@ impl Measure for Summarised {
         }
         let summary = summary(recorded, (last_start, messages), end);
         // Live hosts see arrivals when they wake up, so a sample can slightly exceed the possible.
-        // Links inside of servers are not part of the summary.
+        // Messages within servers can exceed the rates of NICs.
         let is_bounded = end.real.is_none() && end.plan.fabric.servers.is_none();
         debug_assert!(!is_bounded || summary.impossible().is_empty(), "{summary:?}");
         output.seen.summary = Some(summary);

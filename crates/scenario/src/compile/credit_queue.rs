@@ -60,7 +60,7 @@ pub(crate) fn resolve(
         }
         None => required.filter(|_| hindrance.is_none()),
     };
-    fabric.network_switches_mut().iter_mut().for_each(|switch| switch.credit_queue = queue);
+    fabric.switches.iter_mut().for_each(|switch| switch.credit_queue = queue);
     Ok(())
 }
 

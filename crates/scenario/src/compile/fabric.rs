@@ -38,15 +38,16 @@ const PLANES: Key = key(
     Optional,
     "Number of planes: copies of all switches, which no link joins. Every host has a NIC, h0.nic, \
      with one port, a host_link, in each of them. Names of switches begin with their plane: \
-     plane0.tor0. Default: 1, without NICs and prefixes.",
+     plane0.tor0. Default: 1; then hosts have no separate NIC, and names no prefix.",
 );
 const RAILS: Key = key(
     "rails",
     Shape::Count { min: 1, max: 1_000 },
     Optional,
-    "Number of racks over which consecutive hosts are distributed in turn, so that host i of every \
-     server is in the same rack (rail-optimised). It must divide the number of racks, or of those \
-     in a pod. Default: 1, so that consecutive hosts are in the same rack.",
+    "Racks are grouped by this number, and consecutive hosts are connected to the racks of a group \
+     in turn, so that host i of every server is in the same rack (rail-optimised). It must divide \
+     the number of racks, or of those in a pod. Default: 1, so that consecutive hosts are in the \
+     same rack.",
 );
 
 /// Keys of all kinds.

@@ -72,8 +72,8 @@ impl Each {
             Each::Link => joined(fabric, false),
             Each::HostLink => joined(fabric, true),
             Each::Switch => {
-                let hosts: BTreeSet<u32> = fabric.links.iter().filter_map(only_switch).collect();
-                let switches = (0..).zip(&fabric.switches);
+                let hosts = only_switches(fabric);
+                let switches = (0..).zip(fabric.network_switches());
                 let switches = switches.filter(|(number, _)| !hosts.contains(number));
                 switches.map(|(_, switch)| switch.name.clone()).collect()
             }
@@ -91,12 +91,13 @@ impl Each {
 
 type Link = tidegate_core::fabric::Link;
 
-/// The node that is the only neighbour of a host, if the link leads to a host: a switch or its NIC.
-fn only_switch(link: &Link) -> Option<u32> {
-    match (link.a, link.b) {
-        (Node::Host(_), Node::Switch(leaf)) | (Node::Switch(leaf), Node::Host(_)) => Some(leaf),
-        _ => None,
+/// Switches with all links of some host.
+fn only_switches(fabric: &Fabric) -> BTreeSet<u32> {
+    let mut of_host: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for (host, switch) in fabric.links.iter().filter_map(|link| fabric.access(link)) {
+        of_host.entry(host).or_default().insert(switch);
     }
+    of_host.into_values().filter(|all| all.len() == 1).flatten().collect()
 }
 
 /// Names of links to hosts, or of those between switches, each once.

@@ -138,6 +138,10 @@ pub(crate) fn faults(
         }
     }
     for host in table.tables("host") {
+        if fabric.servers.is_some() {
+            let expected = "no host that stops: not supported together with hosts.server";
+            return Err(host.error("host", expected));
+        }
         let (down, up) = times(host, ["down", "up"], course)?;
         faults.outages.push(Outage { of: Failing::Host(hosts.one(host, "host")?), down, up });
     }
@@ -183,6 +187,10 @@ pub(crate) fn check_storms(
         Failing::Link(_) | Failing::Host(_) => None,
     });
     for (number, host) in nics.enumerate() {
+        if fabric.first_nic.is_some() {
+            let expected = "no storm: they are not supported for hosts with several ports";
+            return Err(table.tables("storm")[number].error("host", expected));
+        }
         let switch = fabric.links.iter().find_map(|link| match (link.a, link.b) {
             (Node::Switch(switch), end) | (end, Node::Switch(switch)) if end == host => {
                 Some(&fabric.switches[switch as usize])

@@ -19,7 +19,7 @@ pub(crate) static KEYS: &[Key] = &[
         Shape::Tables(&[LINK]),
         Required,
         "Full-duplex links. Each host has one, to a switch; or all have the same number, of one \
-         rate. Hosts with several distribute packets over them by their entropy.",
+         rate. Hosts with several distribute packets by entropy over those on a shortest path.",
     ),
 ];
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::fabric::Fabric;
 use tidegate_core::routes::Routes;
 use tidegate_core::workload::Workload;
 use tidegate_core::{FabricProperties, PacketSizes, Path};
@@ -69,13 +69,7 @@ pub(crate) fn differ(fabric: &Fabric) -> bool {
     let Ok(routes) = Routes::new(fabric) else { return true };
     // All hosts of a switch have the same next hops, so the first of each is enough.
     let mut seen = BTreeSet::new();
-    let leaf = |a, b| match (a, b) {
-        (Node::Host(host), Node::Switch(leaf)) | (Node::Switch(leaf), Node::Host(host)) => {
-            Some((host, leaf))
-        }
-        _ => None,
-    };
-    let ends = fabric.links.iter().filter_map(|link| leaf(link.a, link.b));
+    let ends = fabric.links.iter().filter_map(|link| fabric.access(link));
     let hosts: Vec<u32> =
         ends.filter(|(_, leaf)| seen.insert(*leaf)).map(|(host, _)| host).collect();
     let switches = 0..fabric.switches.len() as u32;

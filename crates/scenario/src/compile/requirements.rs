@@ -297,7 +297,15 @@ impl<'a> Requirements<'a> {
         let ignored = routing == Routing::Spray && paths_differ();
         let is_trimmed = ("recovery", RecoveryRule::Trimmed.to_value());
         let trims = fabric.network_switches().iter().any(|switch| switch.trimming.is_some());
+        let ports = fabric.ports_per_host();
         for Requirement { stack, name, .. } in &self.list {
+            if ports > 1 && routing != Routing::Spray && !stack.takes_many_paths() {
+                let has_rule = stack.values().iter().any(|(known, _)| *known == "multipath");
+                let advice = if has_rule { ": set multipath in its params" } else { "" };
+                warnings.push(format!(
+                    "a connection of {name} uses one of the {ports} ports of its host{advice}"
+                ));
+            }
             if stack.takes_many_paths() && ignored {
                 warnings.push(format!(
                     "multipath of {name} has no effect under switch.routing = \"spray\": it needs \

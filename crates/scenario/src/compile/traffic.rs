@@ -451,10 +451,10 @@ fn bases(table: &Table, context: &Context<'_>) -> Result<Vec<f64>, Error> {
             _ => {}
         }
     }
-    // All planes have the same switches.
-    let planes = f64::from(context.fabric.ports_per_host());
-    let bases: Vec<f64> =
-        host_links(context).map(|(rack, _)| planes * racks[rack].0 / racks[rack].1).collect();
+    let mut bases = vec![0.0; context.hosts.len()];
+    for (host, rack) in context.fabric.links.iter().filter_map(|link| context.fabric.access(link)) {
+        bases[host as usize] += racks[rack as usize].0 / racks[rack as usize].1;
+    }
     if bases.iter().any(|base| *base <= 0.0) {
         return Err(table.error("load_base", "\"host-links\", because some racks have no uplinks"));
     }

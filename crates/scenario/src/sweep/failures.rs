@@ -121,4 +121,14 @@ mod tests {
         let error = texts(star, &["failure=each-link"], &["duration=x"]).unwrap_err();
         assert!(error.contains("--set duration=x"), "{error}");
     }
+
+    /// A host whose rack fails in one plane has the other planes left.
+    #[test]
+    fn failures_of_switches_leave_every_host_a_port() {
+        let number = |planes: &str| {
+            let fabric = format!("kind = 'leaf-spine'\nracks = 2\nspines = 3{planes}");
+            texts(&fabric, &["failure=each-switch"], &[]).unwrap().len()
+        };
+        assert_eq!(number("\nplanes = 2"), number("") + 7);
+    }
 }

@@ -25,7 +25,7 @@ pub(crate) enum Impairment {
 pub(crate) struct Injector {
     faults: Faults,
     /// Random streams, by port of the partition.
-    streams: Vec<Rng>,
+    streams: Vec<Option<Rng>>,
     /// (time, order, change).
     changes: BinaryHeap<Reverse<(Time, u64, Change)>>,
     order: u64,
@@ -100,7 +100,14 @@ impl Injector {
         let mut injector = Injector {
             faults: faults.clone(),
             streams: if faults.touch_packets() {
-                ports.iter().map(|&port| stream(port as usize)).collect()
+                let within = |port| {
+                    let ends = fabric.port_ends(port);
+                    [ends.from, ends.to].iter().all(|&end| fabric.host_at(end).is_some())
+                };
+                // A link between a host and its NIC is no cable.
+                let is_spared = |port| fabric.first_nic.is_some() && within(port);
+                let stream = |&port| (!is_spared(port)).then(|| stream(port as usize));
+                ports.iter().map(stream).collect()
             } else {
                 Vec::new()
             },
@@ -145,7 +152,9 @@ impl Injector {
 
     /// Draws the impairment of a packet at the end of the link of `port`.
     pub(crate) fn impairment(&mut self, port: u32) -> Impairment {
-        let Some(rng) = self.streams.get_mut(port as usize) else { return Impairment::Arrives };
+        let Some(Some(rng)) = self.streams.get_mut(port as usize) else {
+            return Impairment::Arrives;
+        };
         let mut u = rng.unit();
         let mut hit = |probability: f64| {
             let hit = u < probability;

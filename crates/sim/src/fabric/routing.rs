@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_core::fabric::{Fabric, HashSeeds, Node, Routing as Choice};
-use tidegate_core::routes::Routes;
+use tidegate_core::routes::{Routes, Ways};
 use tidegate_core::workload::Flow;
 use tidegate_core::{Domain, HEADER_BYTES, PacketSizes, Path, PathOracle, Rate, Rng, Span};
 
@@ -42,6 +42,9 @@ pub(crate) struct Routing {
     circuits: BTreeMap<(u32, u32), (Rate, Span)>,
     /// First of the switches that are NICs; [`HOST`] without.
     first_nic: u32,
+    /// Ports of the NICs into the network, NIC by NIC, and their number at each.
+    nic_ports: Vec<u32>,
+    ports_per_nic: usize,
     mtu: u32,
     bdp_bytes: Option<f64>,
 }
@@ -59,6 +62,8 @@ impl Routing {
             circuits: circuits(&setup.fabric, &routes),
             routes,
             first_nic: setup.fabric.first_nic.unwrap_or(HOST),
+            nic_ports: nic_ports(&setup.fabric),
+            ports_per_nic: setup.fabric.ports_per_host() as usize,
             mtu: setup.fabric.mtu,
             bdp_bytes: setup.bdp_bytes,
         }
@@ -71,18 +76,31 @@ impl Routing {
     }
 
     /// The egress port of `switch` for a packet to `dst` with this `entropy`; [`NO_PORT`] if no
-    /// path is left. Switches hash the entropy. A NIC takes it modulo the number of its ports, so
-    /// that consecutive entropies use all of them equally.
+    /// path is left. Switches hash the entropy.
     #[inline]
     pub(crate) fn egress(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
         self.routes.egress(switch, dst, |ways| match self.salts.get(switch as usize) {
-            Some(_) if switch >= self.first_nic => ways.port(entropy % ways.number()),
+            _ if switch >= self.first_nic => self.port_of_nic(switch, entropy, ways),
             Some(salt) => {
                 let hash = mixed(entropy ^ salt);
                 ways.port(((hash as u64 * ways.number() as u64) >> 32) as u32)
             }
             None => self.mirrored(switch, dst, entropy),
         })
+    }
+
+    /// The port of a NIC: that of the entropy modulo the number of ports, so that consecutive
+    /// entropies use all of them equally. If it has no path, the others share its packets, and
+    /// theirs stay.
+    #[inline(never)]
+    fn port_of_nic(&self, nic: u32, entropy: u32, ways: Ways<'_>) -> u32 {
+        let number = self.ports_per_nic;
+        let ports = &self.nic_ports[(nic - self.first_nic) as usize * number..][..number];
+        let port = ports[entropy as usize % number];
+        if ways.number() as usize == number || ways.ports().any(|way| way == port) {
+            return port;
+        }
+        ways.port(((mixed(entropy) as u64 * ways.number() as u64) >> 32) as u32)
     }
 
     /// As `egress`, with symmetric choices. A separate function, so that other modes pay nothing.
@@ -178,6 +196,21 @@ impl Routing {
         }
         message.over_path(ports.iter().map(link))
     }
+}
+
+/// Ports of the NICs into the network, NIC by NIC, in the order of links; none without NICs.
+fn nic_ports(fabric: &Fabric) -> Vec<u32> {
+    if fabric.first_nic.is_none() {
+        return Vec::new();
+    }
+    let mut of_nic = vec![Vec::new(); fabric.hosts.len()];
+    for (link, port) in fabric.links.iter().zip((0..).step_by(2)) {
+        if let Some((host, _)) = fabric.access(link) {
+            let leads_away = fabric.host_at(link.b).is_none();
+            of_nic[host as usize].push(if leads_away { port } else { port + 1 });
+        }
+    }
+    of_nic.concat()
 }
 
 /// Hash salts by switch.

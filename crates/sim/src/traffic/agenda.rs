@@ -70,7 +70,7 @@ impl Agenda {
         self.arrivals.insert((at, message), began);
     }
 
-    /// Removes all actions but the arrivals of messages that have started.
+    /// Removes all actions except arrivals of messages within servers.
     pub(crate) fn close(&mut self) {
         self.submissions.clear();
         self.dependents.clear();

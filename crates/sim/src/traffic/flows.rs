@@ -209,9 +209,10 @@ impl Flows {
         let Window { from: warmup, until: end } = self.window;
         let Some(end_of) = self.receiving.find(message) else { return };
         end_of.delivered_bytes = end_of.bytes;
-        if now <= end {
-            end_of.last_delivery = now;
-            let (whole, inside) = (now.since(began).as_ps(), now.since(began.max(warmup)).as_ps());
+        let last = now.min(end);
+        let (whole, inside) = (now.since(began).as_ps(), last.since(began.max(warmup)).as_ps());
+        if inside > 0 || now <= end {
+            end_of.last_delivery = last;
             let share = u128::from(end_of.bytes) * u128::from(inside) / u128::from(whole.max(1));
             end_of.window_bytes = if inside == whole { end_of.bytes } else { share as u64 };
         }
