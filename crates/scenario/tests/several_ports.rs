@@ -154,12 +154,12 @@ fn connections_with_one_port_are_named() {
 fn faults_without_meaning_for_several_ports_are_refused() {
     for (lines, expected) in [
         (
-            "kind = 'leaf-spine'\nplanes = 2\n[faults]\nstorm = [{ host = 'h0' }]",
+            "kind = 'leaf-spine'\nplanes = 2\n[faults]\nstorm = [{ host = 'h0', from = '1us' }]",
             "expected no storm: they are not supported for hosts with several ports",
         ),
         (
             "kind = 'star'\n[hosts]\nserver = { hosts = 2, rate = '1Tbps', delay = '1us' \
-             }\n[faults]\nhost = [{ host = 'h0' }]",
+             }\n[faults]\nhost = [{ host = 'h0', down = '1us' }]",
             "expected no host that stops: not supported together with hosts.server",
         ),
     ] {

@@ -300,7 +300,7 @@ impl<'a> Requirements<'a> {
         let ports = fabric.ports_per_host();
         for Requirement { stack, name, .. } in &self.list {
             if ports > 1 && routing != Routing::Spray && !stack.takes_many_paths() {
-                let has_rule = stack.values().iter().any(|(known, _)| *known == "multipath");
+                let has_rule = stack.protocol().table().iter().any(|info| info.name == "multipath");
                 let advice = if has_rule { ": set multipath in its params" } else { "" };
                 warnings.push(format!(
                     "a connection of {name} uses one of the {ports} ports of its host{advice}"
