@@ -16,6 +16,7 @@
 //! source, destination and ECN bits. The payload length follows from the length in the UDP header.
 
 mod format;
+pub mod forwarding;
 pub mod telemetry;
 
 pub use format::{Field, Flag, Format, Kind, Shown, meaning};
