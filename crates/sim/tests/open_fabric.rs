@@ -8,6 +8,7 @@ use tidegate_core::{Domain, Frame, Hop, Rate, Rng, Span, Time};
 use tidegate_sim::{Engine, LinkRecord, OpenFabric, Packet, Setup};
 
 use crate::common::busy::{Record, Recorder, busy};
+use crate::common::cuts::trimming;
 use crate::common::{crediting, stack, star};
 
 /// Twelve hosts around one switch.
@@ -49,8 +50,8 @@ fn landed(fabric: &Fabric, host: usize, record: &Record) -> Time {
     record.at + link.rate.serialise(record.frame.1 as u64) + link.delay
 }
 
-/// Runs both. Returns how many packets left for hosts, were dropped, and were marked.
-fn both(name: &str, mut setup: Setup) -> [u64; 3] {
+/// Runs both. Returns how many packets left for hosts, were dropped, marked, and trimmed.
+fn both(name: &str, mut setup: Setup) -> [u64; 4] {
     setup.histograms = true;
     let (fabric, end) = (&setup.fabric, setup.duration);
     let mut engine = Engine::new(setup.clone(), Recorder::<false>::default()).unwrap();
@@ -81,7 +82,8 @@ fn both(name: &str, mut setup: Setup) -> [u64; 3] {
             let between = open.now() + Span::from_ps_f64(gap * random.unit());
             open.advance(between, &mut left, &mut dropped);
         }
-        assert!(open.arrive(at, host, &Packet { number, frame, hops }));
+        let packet = Packet { number, frame, payload_bytes: record.body.payload_bytes, hops };
+        assert!(open.arrive(at, host, &packet));
     }
     open.advance(end, &mut left, &mut dropped);
     assert!(open.next() > end);
@@ -90,7 +92,7 @@ fn both(name: &str, mut setup: Setup) -> [u64; 3] {
         let own = left.iter().filter(|leaving| leaving.packet.frame.dst == host as u32);
         let own: Vec<Contents> = own
             .map(|leaving| {
-                let Packet { number, frame, hops } = leaving.packet;
+                let Packet { number, frame, hops, payload_bytes } = leaving.packet;
                 assert_eq!(
                     leaving.end,
                     leaving.start + link.rate.serialise(frame.wire_bytes as u64)
@@ -98,6 +100,8 @@ fn both(name: &str, mut setup: Setup) -> [u64; 3] {
                 assert_eq!(leaving.landing, leaving.end + link.delay);
                 let (arrived, _, record) = arrivals[number as usize];
                 assert!(arrived <= leaving.start && record.dst == host as u32);
+                let is_whole = payload_bytes == record.body.payload_bytes;
+                assert!(is_whole || payload_bytes == 0 && frame.wire_bytes == 84, "{name}");
                 let what = (frame.peak_hop_delay, frame.wire_bytes, frame.priority, frame.flags);
                 (leaving.start, what, hops.as_slice().to_vec())
             })
@@ -116,7 +120,8 @@ fn both(name: &str, mut setup: Setup) -> [u64; 3] {
     }
     let sum = |of: fn(&LinkRecord) -> u64| links.iter().map(of).sum::<u64>();
     assert_eq!(dropped.len() as u64, sum(|link| link.drops + link.credit_drops), "{name}");
-    [left.len() as u64, dropped.len() as u64, sum(|link| link.ecn_marks)]
+    let [marked, trimmed] = [sum(|link| link.ecn_marks), sum(|link| link.trims)];
+    [left.len() as u64, dropped.len() as u64, marked, trimmed]
 }
 
 #[test]
@@ -132,7 +137,7 @@ fn marks_and_drops_are_those_of_the_engine() {
     for at in [MarkAt::Enqueue, MarkAt::Dequeue] {
         let mut setup = around_one(stack("dctcp"));
         marking(&mut setup, at);
-        let [left, refused, marked] = both("dctcp", setup);
+        let [left, refused, marked, _] = both("dctcp", setup);
         assert!(refused > 10 && marked > 50 && left > 5_000, "{left} {refused} {marked}");
     }
 }
@@ -141,8 +146,19 @@ fn marks_and_drops_are_those_of_the_engine() {
 fn credit_queues_are_those_of_the_engine() {
     let setup = crediting(around_one(stack("expresspass")));
     assert!(setup.fabric.switches[0].credit_queue.is_some());
-    let [_, refused, _] = both("expresspass", setup);
+    let [_, refused, ..] = both("expresspass", setup);
     assert!(refused > 100, "{refused} credits found no room");
+}
+
+#[test]
+fn trimmed_packets_are_those_of_the_engine() {
+    for (name, setup) in trimming() {
+        // Links whose rate changes are refused.
+        if setup.fabric.rate_changes.is_empty() {
+            let [left, _, _, trimmed] = both(name, setup);
+            assert!(left > 5_000 && trimmed > 100, "{name}: {left} packets, {trimmed} trimmed");
+        }
+    }
 }
 
 #[test]
@@ -160,7 +176,7 @@ fn multi_switch_paths_match_the_engine() {
             switch.latency = Span::ns(50 * number as u64);
         }
         // The switch's latency is part of the way from its hosts.
-        let [left, dropped, _] = both(name, setup);
+        let [left, dropped, ..] = both(name, setup);
         assert!(left > 5_000 && dropped > 0, "{name}: {left} packets, {dropped} dropped");
     }
 }

@@ -16,6 +16,8 @@ pub struct Packet {
     pub number: u32,
     /// Addressed to the host `frame.dst`. The switches use `at` and `next`.
     pub frame: Frame,
+    /// Bytes that switches may trim; 0 if they must not, or after they did.
+    pub payload_bytes: u32,
     /// Hop records of earlier hops; after it has left, also those of these switches.
     pub hops: HopTrace,
 }
@@ -55,7 +57,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let slot = self.links.packets.alloc();
         let p = self.links.packets.get(slot);
         (*p.frame, *p.hops) = (packet.frame, packet.hops);
-        *p.body = Body { message: packet.number, ..Body::default() };
+        *p.body =
+            Body { message: packet.number, payload_bytes: packet.payload_bytes, ..Body::default() };
         let index = self.links.index_of(self.switching.routing().uplink(host));
         self.links.append(index, slot, landing);
     }
@@ -70,7 +73,12 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             let end = parcel.landing.before(port.delay);
             let mut trace = HopTrace::default();
             hops.by_ref().take(parcel.hops as usize).for_each(|hop| trace.push(*hop));
-            let packet = Packet { number: parcel.body.message, frame: parcel.frame, hops: trace };
+            let packet = Packet {
+                number: parcel.body.message,
+                frame: parcel.frame,
+                payload_bytes: parcel.body.payload_bytes,
+                hops: trace,
+            };
             let start = end.before(port.serialise(parcel.frame.wire_bytes));
             out.push(Leaving { packet, start, end, landing: parcel.landing });
         }
