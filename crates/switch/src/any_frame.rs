@@ -1,20 +1,22 @@
 //! Robustness of frame handling against arbitrary frames, and limits of modifications.
 
-use tidegate_core::wire::telemetry;
+use tidegate_core::wire::{forwarding, telemetry};
 use tidegate_core::{Frame, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, Rate, Span, frame_flag};
 
-use crate::datagram::{Datagram, Reader};
+use crate::datagram::{Datagram, Reader, is_trimmed};
 use crate::ethernet::{self, BESIDE_BYTES, Ip};
 
-const READER: Reader = Reader { priorities: 8, stamps: true, sized: false, sprays: false };
+const READER: Reader =
+    Reader { priorities: 8, stamps: true, sized: false, sprays: false, trimmed_bytes: Some(192) };
 const ECN: u8 = 0b11;
 
 /// Parses a frame that `script` describes (arbitrary bytes, or UDP or TCP over IPv4 or IPv6, with
-/// tags, options, telemetry, padding, complete, fragmented or damaged), marks it, adds requested
-/// telemetry, and writes it again.
+/// tags, options, telemetry, the headers of a session, padding, complete, fragmented or damaged),
+/// marks or trims it, adds requested telemetry, and writes it again.
 ///
 /// # Panics If the switch panics, if anything but ECN, telemetry, lengths and checksums has
-/// changed, if a correct checksum became wrong, or a wrong one correct.
+/// changed, if a correct checksum became wrong, or a wrong one correct; if a trimmed frame has
+/// changed otherwise.
 pub fn any_frame(script: &[u8]) {
     let Some((choice, rest)) = script.split_first_chunk() else { return };
     let before = frame(choice, rest);
@@ -46,8 +48,15 @@ pub fn any_frame(script: &[u8]) {
     if hops {
         packet.hops.push(Hop { rate: Rate::mbps(100), port: wait.into(), ..Hop::default() });
     }
+    let cuts = packet.payload_bytes > 0 && marks & 2 != 0;
+    if cuts {
+        packet.payload_bytes = 0;
+    }
     datagram.stamp(&packet);
     let after = [&[datagram.head()], &datagram.payload()[..]].concat().concat();
+    if cuts {
+        return trimmed(&before, &after);
+    }
     let marked = if can_be_marked && marks & 1 != 0 { tos | ECN } else { tos };
     assert_eq!(ethernet::content(&after).0.tos, marked);
     assert_eq!(
@@ -55,6 +64,21 @@ pub fn any_frame(script: &[u8]) {
         without(&after, readable_now(&before, &after, readable))
     );
     assert_eq!(right(&before), right(&after));
+}
+
+/// Asserts that a frame has lost the end of its UDP payload, and has right lengths and checksums.
+fn trimmed(before: &[u8], after: &[u8]) {
+    let payload = |frame| {
+        let (content, _) = ethernet::content(frame);
+        let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+        let payload = &content.payload[..content.readable];
+        let rest = telemetry::parse(payload, &mut frame, &mut hops).unwrap_or(payload);
+        (content.tos, content.payload.len() == content.readable, rest)
+    };
+    let ((_, _, whole), (tos, ends, kept)) = (payload(before), payload(after));
+    assert!(is_trimmed(tos) && ends && !kept.is_empty() && whole.starts_with(kept));
+    assert!(after.len() + BESIDE_BYTES <= 192 + telemetry::MOST_BYTES, "{}", after.len());
+    assert_eq!(right(before), right(after));
 }
 
 /// The length of the UDP payload, which must have grown as much as its frame.
@@ -132,6 +156,10 @@ fn frame(choice: &[u8; 8], rest: &[u8]) -> Vec<u8> {
     }
     let (is_six, is_udp, has_checksum) = (is(0), is(1), is(2));
     let mut payload = if is(3) { asking(shape, records) } else { Vec::new() };
+    if shape & 16 != 0 {
+        payload.extend([1, 0, 0, 2, 0, 0, 0, 0, 1, forwarding::TRIMMABLE, 0, 10]);
+        payload.extend([by; forwarding::TRIMMABLE_BYTES - 4]);
+    }
     payload.extend_from_slice(rest);
     let mut transport = [[0x12, by], [0x14, 0x96]].concat();
     if is_udp {

@@ -2,14 +2,16 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use tidegate_core::fabric::{Buffer, CreditQueue, Fabric, Link, Node, Routing, Stamping, Switch};
-use tidegate_core::wire::telemetry;
+use tidegate_core::fabric::{
+    Buffer, CreditQueue, Fabric, Link, Node, Routing, Stamping, Switch, TrimVictim, Trimming,
+};
+use tidegate_core::wire::{forwarding, telemetry};
 use tidegate_core::{
     Extent, Frame, Hop, HopTrace, MIN_WIRE_BYTES, Marking, Rate, Span, Time, frame_flag,
 };
 
 use crate::crossing::Crossing;
-use crate::datagram::{AROUND_BYTES, Content, MOST_BYTES};
+use crate::datagram::{AROUND_BYTES, Content, MOST_BYTES, is_trimmed};
 use crate::slots::Way;
 use crate::{Config, Places};
 
@@ -17,6 +19,14 @@ const HOSTS: u32 = 4;
 /// Length of a step of a script in bytes.
 const STEP: usize = 8;
 const ECN: u8 = 0b11;
+
+const TRIMMING: Trimming = Trimming {
+    data_bytes: 3_000,
+    header_queue_bytes: 2_000,
+    trimmed_bytes: 192,
+    victim: TrimVictim::Random,
+    per: None,
+};
 
 /// Two racks of two hosts with two spines; the bits of `choice` select functions of the switches.
 pub(crate) fn config(choice: u8) -> Config {
@@ -40,7 +50,7 @@ pub(crate) fn config(choice: u8) -> Config {
         discipline: None,
         pausing: None,
         credit_queue: is(4).then_some(credit_queue),
-        trimming: None,
+        trimming: (is(3) && !is(4)).then_some(TRIMMING),
     };
     let link = |a, b| Link { a, b, rate: Rate::mbps(100), delay: Span::us(1) };
     let down = (0..HOSTS).map(|host| link(Node::Host(host), Node::Switch(host / 2)));
@@ -79,8 +89,8 @@ struct Came {
 /// Sends datagrams through switches by a script: arbitrary bytes, all kinds of telemetry, complete,
 /// damaged and truncated, with arbitrary lengths and times.
 ///
-/// # Panics If the switches panic, lose a datagram without counting it, keep one, or change
-/// anything but marks and values of telemetry.
+/// # Panics If the switches panic, lose a datagram without counting it, keep one, trim one that
+/// must not be trimmed, or change anything else but marks and values of telemetry.
 pub fn any_traffic(script: &[u8]) {
     let Some((&choice, script)) = script.split_first() else { return };
     let mut crossing = match Crossing::new(&config(choice)) {
@@ -138,6 +148,9 @@ fn payload(number: u32, step: &[u8; STEP], script: &[u8]) -> Vec<u8> {
             let mut bytes = vec![0; telemetry::MOST_BYTES];
             let length = telemetry::emit(&frame, &hops, &mut bytes).unwrap_or(0);
             bytes.truncate(length);
+            if what & 16 != 0 {
+                bytes.extend(of_session(what, number));
+            }
             bytes.extend([number as u8; 100]);
             bytes
         }
@@ -147,6 +160,18 @@ fn payload(number: u32, step: &[u8; STEP], script: &[u8]) -> Vec<u8> {
         bytes[at] ^= by;
         bytes.truncate(usize::from(records) * 8);
     }
+    bytes
+}
+
+/// Headers of a transport and of a session whose packets have an entropy, and more payload.
+fn of_session(what: u8, number: u32) -> Vec<u8> {
+    let (kind, length) = match what & 32 {
+        0 => (forwarding::MULTIPATH, forwarding::MULTIPATH_BYTES),
+        _ => (forwarding::TRIMMABLE, forwarding::TRIMMABLE_BYTES),
+    };
+    let mut bytes = vec![1, 0, 0, 2, 0, 0, 0, 0, 1, kind, 0, (length / 4) as u8];
+    bytes.resize(8 + length, number as u8);
+    bytes.resize(bytes.len() + usize::from(what >> 6) * 400, 7);
     bytes
 }
 
@@ -162,15 +187,47 @@ fn leave(crossing: &mut Crossing, sized: bool, now: Time, came: &[Came]) -> u64 
             Some(&[a, b, _, _, _, _]) if sized => u64::from(u16::from_be_bytes([a, b])),
             _ => (payload.len() + AROUND_BYTES) as u64,
         };
+        let cut = is_trimmed(slot.datagram.tos()) && !is_trimmed(*tos);
+        let carried = if cut { carried.min(TRIMMING.trimmed_bytes.into()) } else { carried };
         let takes = Rate::mbps(100).serialise(carried.max(u64::from(MIN_WIRE_BYTES)));
         assert!(last <= at && *came_at + takes < at, "{came_at}, {at}");
         let datagram = &slot.datagram;
-        assert!(datagram.tos() == *tos || (tos & ECN != 0 && datagram.tos() == tos | ECN));
-        altered(payload, &datagram.payload().concat());
+        let after = datagram.payload().concat();
+        if cut {
+            trimmed(payload, &after, sized);
+        } else {
+            assert!(datagram.tos() == *tos || (tos & ECN != 0 && datagram.tos() == tos | ECN));
+            altered(payload, &after);
+        }
         crossing.free(number);
         (count, last) = (count + 1, at);
     }
     count
+}
+
+/// Asserts that only the end is missing and values of telemetry differ, in permitted ways.
+fn trimmed(before: &[u8], after: &[u8], sized: bool) {
+    let trailer = if sized { 6 } else { 0 };
+    let [whole, left] = [before, after].map(|bytes| &bytes[..bytes.len() - trailer]);
+    let headers = forwarding::read(whole).and_then(|fields| fields.kept_bytes);
+    let headers = headers.expect("a datagram without a place to cut stays whole");
+    // Hop records may have been added.
+    let added = forwarding_bytes(left) - headers;
+    assert!(left.len() < whole.len() + added && left.len() >= headers + added);
+    let end = &whole[left.len() - added..];
+    altered(whole, &[left, end].concat());
+    if sized {
+        let ([.., _, _, a, b, c, d], [.., e, f, g, h, i, j]) = (before, after) else { panic!() };
+        assert_eq!([a, b, c, d], [g, h, i, j], "the entropy");
+        let stated = u16::from_be_bytes([*e, *f]);
+        assert!(stated <= TRIMMING.trimmed_bytes, "{stated}");
+    }
+}
+
+/// Length of the headers of a trimmed datagram, as if it had payload.
+fn forwarding_bytes(left: &[u8]) -> usize {
+    let whole = [left, &[0]].concat();
+    forwarding::read(&whole).and_then(|fields| fields.kept_bytes).expect("whole headers")
 }
 
 /// Asserts that only values of telemetry differ, in permitted ways.

@@ -38,6 +38,8 @@ impl Crossing {
         let Config { fabric, routing, seed, .. } = config;
         let priorities = fabric.switches.iter().map(|switch| switch.priorities).min();
         let stamps = fabric.switches.iter().any(|switch| switch.telemetry != Stamping::Off);
+        let trimming = fabric.switches.iter().filter_map(|switch| switch.trimming);
+        let trimmed_bytes = trimming.map(|trimming| trimming.trimmed_bytes).max();
         let uplinks = Uplinks::new(fabric, config.uplinks);
         let fabric = OpenFabric::new(fabric.clone(), *routing, *seed)
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
@@ -48,6 +50,7 @@ impl Crossing {
                 stamps,
                 sized: config.sized,
                 sprays: config.routing == Routing::Spray,
+                trimmed_bytes,
             },
             sprays: *routing == Routing::Spray,
             slots: Slots::default(),

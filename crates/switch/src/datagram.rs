@@ -2,15 +2,19 @@
 //!
 //! | field | content |
 //! | --- | --- |
-//! | DSCP | a class selector: 8 · (7 − priority); its lowest two bits set: a credit |
+//! | DSCP | a class selector: 8 · (7 − priority); lowest three bits 011: a credit, 111: trimmed |
 //! | ECN | ECN-capable, and congestion experienced |
 //! | telemetry | [headers](tidegate_core::wire::telemetry) at the beginning of the UDP payload |
+//! | path entropy, place to cut | [in the header of a session](tidegate_core::wire::forwarding) |
 //!
-//! A datagram without valid telemetry is forwarded unchanged. DSCPs that end in two ones are for
-//! local use (RFC 2474, section 6).
+//! A datagram without valid telemetry is forwarded unchanged, and one without a place to cut is
+//! never trimmed. DSCPs that end in two ones are for local use (RFC 2474, section 6).
+//!
+//! A trimmed datagram keeps its first bytes, as many as the size of a trimmed packet allows. If the
+//! size is stated at its end, it keeps its headers and the statement.
 
-use tidegate_core::wire::telemetry;
-use tidegate_core::{Frame, HopTrace, MIN_WIRE_BYTES, frame_flag};
+use tidegate_core::wire::{forwarding, telemetry};
+use tidegate_core::{Frame, HopTrace, MIN_WIRE_BYTES, frame_flag, mix64};
 use tidegate_sim::Packet;
 
 pub use crate::content::Content;
@@ -23,8 +27,14 @@ pub const AROUND_BYTES: usize = 8 + 20 + 18 + 20;
 pub const MOST_BYTES: usize = u16::MAX as usize - AROUND_BYTES;
 
 const ECN: u8 = 0b11;
-/// The two lowest bits of a DSCP for credits: local use.
-const CREDIT: u8 = 0b11;
+/// The bits below the class selector of a DSCP.
+const BELOW_CLASS: u8 = 0b111;
+/// These bits in credits: local use.
+const CREDIT: u8 = 0b011;
+/// These bits in trimmed datagrams: local use.
+const TRIMMED: u8 = 0b111;
+/// Bytes at the end of a datagram that states its size and its path entropy.
+const TRAILER_BYTES: usize = 2 + 4;
 
 /// The type of service of a packet: DSCP and ECN.
 pub fn tos(frame: &Frame) -> u8 {
@@ -39,6 +49,16 @@ pub fn tos(frame: &Frame) -> u8 {
     (class | credit) << 2 | ecn
 }
 
+/// The type of service of a trimmed packet.
+pub fn trimmed_tos(frame: &Frame) -> u8 {
+    tos(frame) | TRIMMED << 2
+}
+
+/// Whether a datagram with this type of service was trimmed.
+pub fn is_trimmed(tos: u8) -> bool {
+    tos >> 2 & BELOW_CLASS == TRIMMED
+}
+
 /// How a switch reads datagrams.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader {
@@ -51,6 +71,9 @@ pub struct Reader {
     pub sized: bool,
     /// Whether each datagram takes its own path, regardless of its entropy.
     pub sprays: bool,
+    /// Bytes on the wire of a trimmed datagram, if the switches trim. A datagram is never trimmed
+    /// if its headers are longer.
+    pub trimmed_bytes: Option<u16>,
 }
 
 impl<'a> Content<'a> {
@@ -74,6 +97,10 @@ pub struct Datagram {
     telemetry: Vec<u8>,
     /// Number of replaced bytes.
     replaced: usize,
+    /// Number of bytes that it keeps if it is trimmed; 0 if it must not be trimmed.
+    kept: usize,
+    /// Whether it ends with its size and its path entropy.
+    is_sized: bool,
 }
 
 impl Datagram {
@@ -86,7 +113,7 @@ impl Datagram {
         self.bytes.clear();
         self.bytes.extend_from_slice(payload);
         self.telemetry.clear();
-        self.replaced = 0;
+        (self.replaced, self.kept) = (0, 0);
     }
 
     /// Creates packet `number` to a host of the fabric, with path entropy `entropy`; `None` if it
@@ -99,13 +126,30 @@ impl Datagram {
         entropy: u32,
     ) -> Option<Packet> {
         let whole = u16::try_from(self.head.len() + self.bytes.len() + self.beside).ok()?;
-        let (wire_bytes, entropy) = match self.bytes.last_chunk() {
-            Some(&[a, b, c, d, e, f]) if reader.sized => {
-                let own = u32::from_be_bytes([c, d, e, f]);
-                (u16::from_be_bytes([a, b]), if reader.sprays { entropy } else { own })
-            }
-            _ => (whole, entropy),
-        };
+        let mut wire_bytes = whole;
+        let mut own_entropy = None;
+        let mut trailer = 0;
+        self.is_sized = reader.sized;
+        if reader.sized
+            && let Some(&[a, b, c, d, e, f]) = self.bytes.last_chunk::<TRAILER_BYTES>()
+        {
+            wire_bytes = u16::from_be_bytes([a, b]);
+            own_entropy = Some(u32::from_be_bytes([c, d, e, f]));
+            trailer = TRAILER_BYTES;
+        }
+        let payload_bytes =
+            match forwarding::read(&self.bytes[..self.readable.saturating_sub(trailer)]) {
+                None => 0,
+                Some(fields) => {
+                    // Connections of different hosts may have equal entropies.
+                    let both = u64::from(entropy) << 32 | u64::from(fields.entropy);
+                    own_entropy = own_entropy.or(Some(mix64(both) as u32));
+                    let headers = fields.kept_bytes.unwrap_or(0);
+                    self.kept = self.kept_bytes(reader, headers);
+                    if self.kept > 0 { (self.readable - trailer - headers) as u32 } else { 0 }
+                }
+            };
+        let entropy = own_entropy.filter(|_| !reader.sprays).unwrap_or(entropy);
         let mut frame = Frame::default();
         let mut hops = HopTrace::default();
         if reader.stamps {
@@ -118,17 +162,34 @@ impl Datagram {
         let set = |on: bool, flag: u8| if on { flag } else { 0 };
         frame.flags |= set(ecn != 0, frame_flag::ECN_CAPABLE)
             | set(ecn == ECN, frame_flag::CONGESTION_EXPERIENCED)
-            | set(self.tos >> 2 & CREDIT == CREDIT, frame_flag::CREDIT);
+            | set(self.tos >> 2 & BELOW_CLASS == CREDIT, frame_flag::CREDIT);
         (frame.dst, frame.entropy) = (host, entropy);
         frame.wire_bytes = wire_bytes.max(MIN_WIRE_BYTES as u16);
         frame.priority = (7 - (self.tos >> 5)).min(reader.priorities.saturating_sub(1));
-        Some(Packet { number, frame, hops })
+        Some(Packet { number, frame, payload_bytes, hops })
     }
 
-    /// Writes marks and telemetry of its packet into the datagram.
+    /// Number of bytes that a trimmed datagram with these headers keeps; 0 if it must not be
+    /// trimmed.
+    fn kept_bytes(&self, reader: Reader, headers: usize) -> usize {
+        let Some(trimmed_bytes) = reader.trimmed_bytes.filter(|_| !is_trimmed(self.tos)) else {
+            return 0;
+        };
+        if reader.sized {
+            return headers;
+        }
+        let room = usize::from(trimmed_bytes).saturating_sub(self.head.len() + self.beside);
+        if headers > room || headers == 0 { 0 } else { room.min(self.readable) }
+    }
+
+    /// Writes the changes that switches have made to its packet into the datagram: marks,
+    /// telemetry, and the missing payload.
     pub fn stamp(&mut self, packet: &Packet) {
-        let Packet { frame, hops, .. } = packet;
-        if frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0 {
+        let Packet { frame, hops, payload_bytes, .. } = packet;
+        let is_trimmed_here = self.kept > 0 && *payload_bytes == 0;
+        if is_trimmed_here {
+            self.tos = trimmed_tos(frame);
+        } else if frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0 {
             self.tos |= ECN;
         }
         let requested = frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
@@ -141,8 +202,26 @@ impl Datagram {
         if written.is_none() {
             self.replaced = 0;
         }
-        let before = &self.bytes[..self.replaced];
-        ethernet::mend(&mut self.head, self.tos, before, &self.telemetry);
+        let (changed, kept) = match is_trimmed_here {
+            true => (self.readable, &self.bytes[self.replaced..self.kept]),
+            false => (self.replaced, &[][..]),
+        };
+        let now = [&self.telemetry[..], kept];
+        ethernet::mend(&mut self.head, self.tos, &self.bytes[..changed], now);
+        if is_trimmed_here {
+            self.cut(frame.wire_bytes);
+        }
+    }
+
+    /// Removes the payload. If the datagram states its size, it states the new one.
+    fn cut(&mut self, wire_bytes: u16) {
+        let trailer = self.bytes.last_chunk::<TRAILER_BYTES>().copied();
+        self.bytes.truncate(self.kept);
+        if let Some([_, _, entropy @ ..]) = trailer.filter(|_| self.is_sized) {
+            self.bytes.extend_from_slice(&wire_bytes.to_be_bytes());
+            self.bytes.extend_from_slice(&entropy);
+        }
+        self.kept = 0;
     }
 
     /// The headers on departure.
@@ -166,7 +245,8 @@ mod tests {
     use super::*;
     use tidegate_core::{Hop, Rate, Span, Time};
 
-    const READER: Reader = Reader { priorities: 8, stamps: true, sized: false, sprays: false };
+    const READER: Reader =
+        Reader { priorities: 8, stamps: true, sized: false, sprays: false, trimmed_bytes: None };
 
     fn datagram(tos: u8, payload: &[u8]) -> Datagram {
         let mut datagram = Datagram::default();
@@ -274,6 +354,105 @@ mod tests {
             [&[0, 1, 2, 3, 4, 5][..], &[9], &[]].map(|payload| wire_bytes(sized, payload)),
             [84; 3]
         );
+    }
+
+    /// Telemetry with requests by `flags`, a transport header of 40 bytes, the header of a session,
+    /// and 500 bytes.
+    fn of_session(kind: u8, flags: u8, entropy: u32) -> Vec<u8> {
+        let mut bytes = vec![0; telemetry::MOST_BYTES];
+        let frame = Frame { flags, ..Frame::default() };
+        let length = telemetry::emit(&frame, &HopTrace::default(), &mut bytes).unwrap();
+        bytes.truncate(length);
+        let session = match kind {
+            forwarding::TRIMMABLE => forwarding::TRIMMABLE_BYTES,
+            _ => forwarding::MULTIPATH_BYTES,
+        };
+        for (kind, length) in [(0, 40), (kind, session)] {
+            bytes.extend([1, kind, 0, (length / 4) as u8]);
+            bytes.resize(bytes.len() + length - 4, kind);
+        }
+        let at = bytes.len() - session + 20;
+        bytes[at..at + 4].copy_from_slice(&entropy.to_be_bytes());
+        bytes.extend((0..500).map(|byte| byte as u8));
+        bytes
+    }
+
+    /// The datagram that leaves after a switch has trimmed it at the port to its receiver.
+    fn trimmed(reader: Reader, tos: u8, payload: &[u8]) -> Option<(u8, Vec<u8>)> {
+        let mut datagram = datagram(tos, payload);
+        let mut packet = datagram.packet(reader, 0, 0, 0).unwrap();
+        if packet.payload_bytes == 0 {
+            return None;
+        }
+        packet.payload_bytes = 0;
+        packet.frame.priority = 1;
+        packet.frame.wire_bytes = reader.trimmed_bytes.unwrap();
+        packet.frame.flags &= !frame_flag::ECN_CAPABLE;
+        packet.frame.peak_hop_delay = Span::us(5);
+        datagram.stamp(&packet);
+        Some((datagram.tos(), datagram.payload().concat()))
+    }
+
+    #[test]
+    fn trimmed_datagram_keeps_its_first_bytes() {
+        let reader = Reader { trimmed_bytes: Some(192), ..READER };
+        let whole = of_session(forwarding::TRIMMABLE, 0, 9);
+        let (tos, left) = trimmed(reader, 0b10, &whole).unwrap();
+        assert_eq!(left, whole[..192 - AROUND_BYTES]);
+        assert_eq!((tos >> 5, tos & ECN, is_trimmed(tos)), (6, 0, true));
+        // It is not trimmed again, and keeps its priority.
+        assert_eq!(trimmed(reader, tos, &left), None);
+        let again = datagram(tos, &left).packet(reader, 0, 0, 0).unwrap().frame;
+        assert_eq!((again.priority, again.flags & frame_flag::CREDIT), (1, 0));
+        let (marked, _) = trimmed(reader, 0b11, &whole).unwrap();
+        assert_eq!(marked & ECN, ECN, "an earlier mark stays");
+        let whole = of_session(forwarding::TRIMMABLE, frame_flag::STAMP_PEAK, 9);
+        let (_, left) = trimmed(reader, 0, &whole).unwrap();
+        let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+        let rest = telemetry::parse(&left, &mut frame, &mut hops).unwrap();
+        assert_eq!((rest, frame.peak_hop_delay), (&whole[12..192 - AROUND_BYTES], Span::us(5)));
+    }
+
+    #[test]
+    fn trimmed_datagram_states_its_size() {
+        let reader = Reader { sized: true, trimmed_bytes: Some(84), ..READER };
+        let headers = 40 + forwarding::TRIMMABLE_BYTES;
+        let mut whole = of_session(forwarding::TRIMMABLE, 0, 9);
+        whole.extend([4, 0, 1, 2, 3, 4]);
+        let (_, left) = trimmed(reader, 0, &whole).unwrap();
+        assert_eq!(left, [&whole[..headers], &[0, 84, 1, 2, 3, 4]].concat());
+    }
+
+    #[test]
+    fn untrimmable_datagrams_stay_whole() {
+        let reader = Reader { trimmed_bytes: Some(192), ..READER };
+        let whole = of_session(forwarding::TRIMMABLE, 0, 9);
+        let hops = of_session(forwarding::TRIMMABLE, frame_flag::STAMP_HOPS, 9);
+        let headers = AROUND_BYTES + 4 + 40 + forwarding::TRIMMABLE_BYTES;
+        let short = Reader { trimmed_bytes: Some(headers as u16 - 1), ..READER };
+        assert!(
+            trimmed(Reader { trimmed_bytes: Some(headers as u16), ..READER }, 0, &hops).is_some()
+        );
+        assert_eq!(trimmed(short, 0, &hops), None, "longer headers");
+        assert_eq!(trimmed(READER, 0, &whole), None, "no trimming");
+        for other in [asking(), vec![], of_session(forwarding::MULTIPATH, 0, 9), vec![1; 400]] {
+            assert_eq!(trimmed(reader, 0, &other), None);
+        }
+    }
+
+    #[test]
+    fn entropy_selects_the_path() {
+        let entropy = |reader: Reader, own: u32, connection: u32| {
+            let whole = of_session(forwarding::MULTIPATH, 0, own);
+            datagram(0, &whole).packet(reader, 0, 0, connection).unwrap().frame.entropy
+        };
+        assert_eq!(entropy(READER, 1, 2), entropy(READER, 1, 2));
+        assert_ne!(entropy(READER, 1, 2), entropy(READER, 3, 2));
+        assert_ne!(entropy(READER, 1, 2), entropy(READER, 1, 4));
+        let sprays = Reader { sprays: true, ..READER };
+        assert_eq!([entropy(sprays, 1, 2), entropy(sprays, 3, 2)], [2; 2]);
+        let plain = datagram(0, &asking()).packet(READER, 0, 0, 2).unwrap();
+        assert_eq!(plain.frame.entropy, 2);
     }
 
     #[test]

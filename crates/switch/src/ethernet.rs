@@ -64,13 +64,15 @@ pub(crate) fn content(frame: &[u8]) -> (Content<'_>, u64) {
     (Content { head, tos: ip.tos(frame), payload, readable, beside }, ip.flow(frame))
 }
 
-/// Updates the headers for a new type of service, and for `new` in place of `old` at the beginning
-/// of the UDP payload. Both have an even length, so that 16-bit words stay aligned.
-pub(crate) fn mend(head: &mut [u8], tos: u8, old: &[u8], new: &[u8]) {
+/// Updates the headers for a new type of service, and for `new`, in two pieces, in place of `old`
+/// at the beginning of the UDP payload. All have an even length, so that 16-bit words stay aligned,
+/// unless they are the end of the payload.
+pub(crate) fn mend(head: &mut [u8], tos: u8, old: &[u8], new: [&[u8]; 2]) {
     let Some(ip) = Ip::of(head) else { return };
-    let longer = (new.len() as u16).wrapping_sub(old.len() as u16);
+    let [first, second] = new;
+    let longer = ((first.len() + second.len()) as u16).wrapping_sub(old.len() as u16);
     ip.mend(head, tos, longer);
-    if old == new {
+    if second.is_empty() && old == first {
         return;
     }
     let udp = head.len() - UDP_BYTES;
@@ -81,7 +83,7 @@ pub(crate) fn mend(head: &mut [u8], tos: u8, old: &[u8], new: &[u8]) {
     // Zero means no checksum. The length counts twice because the pseudo-header contains it, too.
     if checksum != 0 {
         let [before, after] = [before, after].map(|length| 2 * u64::from(length));
-        let mended = follow(checksum, sum(old) + before, sum(new) + after);
+        let mended = follow(checksum, sum(old) + before, sum(first) + sum(second) + after);
         put(head, udp + 6, if mended == 0 { u16::MAX } else { mended });
     }
 }
@@ -258,28 +260,39 @@ mod tests {
     #[test]
     fn mend_tos_and_checksum() {
         let mut head = FRAME[..42].to_vec();
-        mend(&mut head, 0b11, b"", b"");
+        mend(&mut head, 0b11, b"", [b"", b""]);
         // The first word grows by one, the checksum shrinks by one.
         assert_eq!((head[15], &head[24..26]), (0b11, &[0x12, 0x92][..]));
         assert_eq!(head[26..], FRAME[26..42]);
         let mut head = six((1, 9), (2, 9));
         head[15] = 0x2f;
-        mend(&mut head, 0b11, b"", b"");
+        mend(&mut head, 0b11, b"", [b"", b""]);
         assert_eq!(head[14..16], [0x60, 0x3f], "the flow label is unchanged");
     }
 
     #[test]
     fn mend_telemetry_lengths_and_checksums() {
         let mut head = FRAME[..42].to_vec();
-        mend(&mut head, 0b10, b"ti", b"tidetide");
+        mend(&mut head, 0b10, b"ti", [b"tidetide", b""]);
         assert_eq!((word(&head, 16), word(&head, 38)), (0x26, 0x12));
         assert_eq!(word(&head, 24), 0x1293 - 6);
         let all = [&FRAME[26..34], &[0, 17, 0, 0x12], &head[34..], b"tidetidede"].concat();
         assert_eq!(fold(sum(&all)), u16::MAX);
         let mut silent = FRAME[..42].to_vec();
         put(&mut silent, 40, 0);
-        mend(&mut silent, 0b10, b"ti", b"tidetide");
+        mend(&mut silent, 0b10, b"ti", [b"tidetide", b""]);
         assert_eq!(word(&silent, 40), 0, "no checksum before");
+    }
+
+    /// All four bytes are replaced by two and one.
+    #[test]
+    fn mend_a_shorter_payload() {
+        let mut head = FRAME[..42].to_vec();
+        mend(&mut head, 0b10, b"tide", [b"ti", b"d"]);
+        assert_eq!((word(&head, 16), word(&head, 38)), (0x1f, 0xb));
+        assert_eq!(word(&head, 24), 0x1293 + 1);
+        let all = [&FRAME[26..34], &[0, 17, 0, 0xb], &head[34..], b"tid"].concat();
+        assert_eq!(fold(sum(&all)), u16::MAX);
     }
 
     #[test]
