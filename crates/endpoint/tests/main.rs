@@ -12,4 +12,5 @@ mod pair;
 mod path;
 mod strangers;
 mod torment;
+mod trimming;
 mod world;

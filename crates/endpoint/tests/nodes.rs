@@ -26,22 +26,22 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{
-    Buffer, Fabric, Link as FabricLink, Node as FabricNode, Routing, Stamping, Switch,
+    Buffer, Fabric, Link as FabricLink, Node as FabricNode, Routing, Stamping, Switch, Trimming,
 };
 use tidegate_core::routes::Routes;
 use tidegate_core::wire::{Header as _, MAX_HEADER_BYTES};
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
     ConnectionPolicy, Domain, Extent, FabricProperties, FabricRequirements, HEADER_BYTES, Marking,
-    Need, Rate, Rng, Span, Time, frame_flag,
+    Need, Rate, Rng, Span, Time, TrimmingRule, frame_flag,
 };
 use tidegate_endpoint::Packet;
 use tidegate_endpoint::node::{Arrival, Config, Event, Node, PeerId, Terms};
-use tidegate_endpoint::session::header::Header;
+use tidegate_endpoint::session::header::{Data, Header, Multipath, Trimmable};
 use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
 use tidegate_sim::simulation::heard;
 use tidegate_sim::{Departure, Observer, OpenFabric, Setup};
-use tidegate_switch::datagram::{Content, Datagram, Reader, tos};
+use tidegate_switch::datagram::{Content, Datagram, Reader, is_trimmed, tos};
 
 use crate::common::entropy;
 
@@ -51,6 +51,9 @@ const PRIORITIES: u8 = 8;
 /// Start of messages; sessions are established long before.
 const START: Time = Time::us(1_000);
 const END: Time = Time::us(6_000);
+/// Size of trimmed datagrams, which is not that of simulated packets.
+const TRIMMED_BYTES: u16 = 192;
+const TAG_BYTES: usize = OVERHEAD_BYTES - Data::BYTES;
 /// IP, UDP, Ethernet, gap and preamble.
 const BELOW_BYTES: u64 = 66;
 
@@ -120,10 +123,16 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
         ..Fabric::default()
     };
     let reach = Routes::new(&fabric).unwrap().reach();
-    let FabricRequirements { ecn, credit_queue, routing, .. } =
+    let FabricRequirements { ecn, credit_queue, routing, trimming, .. } =
         protocol.stack().requirements(&FabricProperties::of(&fabric, reach, None));
     let switch = &mut fabric.switches[0];
     switch.credit_queue = credit_queue;
+    // Queues of ten packets, so that two senders to one host suffice.
+    let data_bytes = 10 * (MTU + HEADER_BYTES);
+    let trimmed = |rule: TrimmingRule| Trimming { data_bytes, ..rule.resolved(0.0) };
+    switch.trimming = trimming
+        .map(trimmed)
+        .map(|trimming| Trimming { header_queue_bytes: 2 * data_bytes, ..trimming });
     switch.ecn = ecn.map(|_| Marking::step(Extent::Bytes(1.0)).resolved(0.0));
     (fabric, routing)
 }
@@ -163,6 +172,8 @@ type Aside = (usize, usize, Vec<u8>);
 struct World {
     protocol: Protocol,
     name: String,
+    /// Whether datagrams have a path entropy.
+    has_entropy: bool,
     now: Time,
     hosts: Vec<Host>,
     fabric: OpenFabric,
@@ -186,6 +197,7 @@ struct World {
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     packets: u64,
+    trims: u64,
     marks: u64,
     records: u64,
     peaks: u64,
@@ -206,12 +218,15 @@ fn host_at(address: SocketAddr) -> usize {
 /// The configuration of the simulator's hosts. The link rate is scaled with the datagram length.
 fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes: f64) -> Config {
     let seed = Some(seed);
+    // Trimming changes the header of sessions.
+    let trims = fabric(protocol, hosts).0.switches[0].trimming.is_some();
+    let has = |need: &Need| trims || *need != Need::Trimming;
     let mut config = Config {
         base_rtt: Some(base_rtt),
         bdp_bytes: Some(bdp_bytes),
         priorities: PRIORITIES,
         connections: ConnectionPolicy::Pool(2),
-        switches: Need::ALL.into(),
+        switches: Need::ALL.into_iter().filter(has).collect(),
         seed,
         ..Config::new(protocol.stack(), Key::new(b"of these"), rate())
     };
@@ -249,14 +264,27 @@ impl World {
         let mut written = vec![0; 3 * MAX_HEADER_BYTES];
         let length = protocol.emit(&frame, &body, &theirs.hops, &mut written).unwrap();
         assert_eq!(&bytes[..headers], &written[..length], "{name} at {now}: {theirs:?}");
-        assert!(matches!(Header::parse(&bytes[headers..]), Ok((Header::Data(_), _))));
-        let payload = bytes.len() - headers - OVERHEAD_BYTES;
-        assert_eq!(payload, theirs.body.payload_bytes as usize, "{name} at {now}");
+        let expected = theirs.body.payload_bytes as usize;
+        let (session, entropy) = match Header::parse(&bytes[headers..]).unwrap().0 {
+            header @ Header::Data(_) => (header.bytes(), None),
+            Header::Multipath(header) => (Multipath::BYTES, Some(header.entropy)),
+            Header::Trimmable(header) if expected > 0 => (Trimmable::BYTES, Some(header.entropy)),
+            other => panic!("{name}: {other:?}"),
+        };
+        assert_eq!(entropy.is_some(), self.has_entropy, "{name}");
+        let payload = bytes.len() - headers - session - TAG_BYTES;
+        assert_eq!(payload, expected, "{name} at {now}");
 
         self.sent += 1;
         let mut datagram = Datagram::default();
         datagram.fill(Content::datagram(tos_said, bytes));
-        let reader = Reader { priorities: PRIORITIES, stamps: true, sized: false, sprays: false };
+        let reader = Reader {
+            priorities: PRIORITIES,
+            stamps: true,
+            sized: false,
+            sprays: false,
+            trimmed_bytes: Some(TRIMMED_BYTES),
+        };
         let mut packet = datagram.packet(reader, self.sent, to as u32, 0).unwrap();
         packet.frame.wire_bytes = frame.wire_bytes;
         let lands = now + rate().serialise(frame.wire_bytes.into()) + DELAY;
@@ -305,6 +333,7 @@ impl World {
             self.receive(packet.frame.dst as usize, from, datagram.tos(), &mut bytes);
             let is = |flag: u8| packet.frame.flags & flag != 0;
             self.seen.packets += 1;
+            self.seen.trims += u64::from(is_trimmed(datagram.tos()));
             self.seen.marks += u64::from(is(frame_flag::CONGESTION_EXPERIENCED));
             self.seen.peaks += u64::from(packet.frame.peak_hop_delay > Span::ZERO);
             self.seen.records +=
@@ -431,6 +460,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
     let sent: usize = expected.iter().map(VecDeque::len).sum();
     assert!(sent > 1_000, "only {sent} packets");
 
+    let trims = fabric.switches[0].trimming.is_some();
     let config = config(protocol, hosts, seed, path.base_rtt, path.bdp_bytes);
     let host = |(number, expected)| Host {
         node: node(&config, number),
@@ -442,6 +472,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
     let mut world = World {
         protocol,
         name: format!("{}, {hosts} hosts, seed {seed}", protocol.info().name),
+        has_entropy: trims || protocol.stack().takes_many_paths(),
         now: Time::us(1),
         hosts: expected.into_iter().enumerate().map(host).collect(),
         fabric: OpenFabric::new(fabric, routing, seed).unwrap(),
@@ -505,6 +536,7 @@ fn three_nodes_match_the_simulator() {
         assert_eq!(sum(|seen| seen.marks) > 100, asks.ecn.is_some(), "{name}: {seen:?}");
         assert_eq!(sum(|seen| seen.peaks) > 100, asks.telemetry.peak_on_data, "{name}: {seen:?}");
         assert_eq!(sum(|seen| seen.records) > 100, asks.telemetry.hop_records, "{name}: {seen:?}");
+        assert_eq!(sum(|seen| seen.trims) > 100, asks.trimming.is_some(), "{name}: {seen:?}");
         let classes = seen.iter().fold(0, |all, seen| all | seen.classes);
         assert_eq!(classes.count_ones() > 1, asks.classes > 0, "{name}: {seen:?}");
     }

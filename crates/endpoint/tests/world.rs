@@ -12,7 +12,8 @@ use std::panic::RefUnwindSafe;
 
 use bytes::Bytes;
 use tidegate_algos::Protocol;
-use tidegate_core::{Domain, FabricProperties, Need, Rate, Rng, Span, Time};
+use tidegate_core::wire::forwarding;
+use tidegate_core::{Domain, FabricProperties, FabricRequirements, Need, Rate, Rng, Span, Time};
 use tidegate_endpoint::node::{
     Arrival, Config, Delivery, Event, Gone, Limits, Node, PeerId, Piece, Terms, Ticket,
 };
@@ -29,6 +30,8 @@ struct Faults {
     replays: f64,
     forgeries: f64,
     marks: f64,
+    /// Of datagrams that may be trimmed; the nodes declare trimming if it is not zero.
+    trims: f64,
     /// Maximum jitter of datagrams.
     jitter: Span,
     moves: bool,
@@ -84,8 +87,8 @@ fn bytes_of(key: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Whether a protocol requires synchronised hosts.
-fn keeps_time(protocol: Protocol) -> bool {
+/// Requirements of a protocol in this world.
+fn requirements(protocol: Protocol) -> FabricRequirements {
     let properties = FabricProperties {
         bdp_bytes: 1e5,
         base_rtt: RTT,
@@ -96,19 +99,29 @@ fn keeps_time(protocol: Protocol) -> bool {
         hops: 1,
         ports: 1,
     };
-    protocol.stack().requirements(&properties).same_clock
+    protocol.stack().requirements(&properties)
 }
+
+/// Whether a protocol requires synchronised hosts.
+fn keeps_time(protocol: Protocol) -> bool {
+    requirements(protocol).same_clock
+}
+
+/// Types of service of datagrams that were trimmed in the core and at the last hop.
+const TRIMMED: [u8; 2] = [0xfc, 0xdc];
 
 /// One-way delay without jitter.
 const RTT: Span = Span::us(60);
 
-fn config(protocol: Protocol) -> Config {
+fn config(protocol: Protocol, trims: bool) -> Config {
+    let trims = trims || requirements(protocol).trimming.is_some();
+    let has = |need: &Need| trims || *need != Need::Trimming;
     Config {
         datagram: 1_200,
         base_rtt: keeps_time(protocol).then_some(RTT),
         priorities: 8,
         hops: 2,
-        switches: Need::ALL.into(),
+        switches: Need::ALL.into_iter().filter(has).collect(),
         limits: Limits {
             peers: 16,
             message_bytes: 60_000,
@@ -127,7 +140,7 @@ fn node(config: &Config, host: usize, seed: u64) -> Node {
 
 impl World {
     fn new(protocol: Protocol, hosts: usize, seed: u64, faults: Faults) -> World {
-        let config = config(protocol);
+        let config = config(protocol, faults.trims > 0.0);
         let apart = if keeps_time(protocol) { 0 } else { 1_000_000_000 };
         let host = |i| Host {
             node: node(&config, i, seed * 64 + i as u64),
@@ -210,7 +223,14 @@ impl World {
                     self.damage(&mut bytes);
                 }
                 let marked = departure.tos & 2 == 2 && self.chance(self.faults.marks);
-                self.put(from, departure.to, departure.tos | u8::from(marked), bytes);
+                let mut tos = departure.tos | u8::from(marked);
+                let kept = forwarding::read(&bytes).and_then(|fields| fields.kept_bytes);
+                if let Some(kept) = kept.filter(|_| self.chance(self.faults.trims)) {
+                    let more = self.rng.below((bytes.len() - kept) as u64) as usize;
+                    bytes.truncate(kept + more);
+                    tos = TRIMMED[self.rng.below(2) as usize];
+                }
+                self.put(from, departure.to, tos, bytes);
             }
         }
     }
@@ -251,7 +271,8 @@ impl World {
             if self.rng.below(2) == 0 {
                 from = SocketAddr::from(([10, 9, 9, 9], 9));
             }
-            self.put(from, to, 0, bytes);
+            let tos = [0, TRIMMED[0]][self.rng.below(2) as usize];
+            self.put(from, to, tos, bytes);
         }
         if self.faults.moves && self.chance(0.01) {
             self.hosts[host].life += 1;
@@ -440,6 +461,7 @@ fn poor(seed: u64) -> Faults {
         duplication: share(1, 0.05),
         damage: share(2, 0.02),
         marks: share(3, 0.3),
+        trims: if seed.is_multiple_of(3) { 0.1 } else { 0.0 },
         jitter: Span::us(if seed >> 4 & 1 == 1 { 100 } else { 0 }),
         ..Faults::default()
     }

@@ -10,7 +10,7 @@ use tidegate_core::{
 };
 
 use super::{BELOW_BYTES, SELF};
-use crate::session::{Key, OVERHEAD_BYTES};
+use crate::session::{Key, PacketFormat};
 
 /// Minimum length of a full datagram.
 const LEAST_DATAGRAM: usize = 576;
@@ -328,7 +328,19 @@ impl Config {
         let mut kinds = self.stack.protocol().headers().kinds.iter();
         let data = kinds.find(|kind| kind.name == "Data").map_or(&[][..], |kind| kind.fields);
         let data = START_BYTES + data.iter().map(|field| field.bytes).sum::<usize>();
-        peak + records + data + OVERHEAD_BYTES
+        peak + records + data + self.packet_format().overhead_bytes()
+    }
+
+    /// Session header of packets: that of a network that trims, or of a protocol whose packets
+    /// select their paths.
+    pub(super) fn packet_format(&self) -> PacketFormat {
+        if self.switches.contains(&Need::Trimming) {
+            PacketFormat::Trimmable
+        } else if self.stack.takes_many_paths() {
+            PacketFormat::Multipath
+        } else {
+            PacketFormat::Plain
+        }
     }
 
     /// The link rate for the transport. The transport counts bytes as its paper does. The link

@@ -62,7 +62,10 @@ impl fmt::Display for Gone {
                 return write!(f, "the path does not carry datagrams of {datagram} bytes");
             }
             Gone::OtherProtocol => "the peer runs another protocol",
-            Gone::OtherParameters => "the peer runs the same protocol with different parameters",
+            Gone::OtherParameters => {
+                "the peer runs the same protocol with different parameters, or only one side \
+                 declares that the network trims packets"
+            }
             Gone::OtherPayload { theirs } => {
                 return write!(f, "the peer has full packets of {theirs} bytes of payload");
             }

@@ -16,9 +16,9 @@ use tidegate_core::{Span, Time};
 use super::peers::{Asking, Open, Peer, State};
 use super::timers::HALF_OPEN_TIMEOUT;
 use super::{Event, Gone, Node, PeerId};
-use crate::session::Session;
 use crate::session::header::{Accept, Header, Hello, Refuse, Reset, Retry};
 use crate::session::keys::Key;
+use crate::session::{PacketFormat, Session};
 
 /// A `Hello` is repeated after this time, then after twice that time, and so on.
 const ASK_AGAIN: Span = Span::ms(50);
@@ -82,13 +82,18 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    pub(super) fn of(stack: &Stack, payload: u32) -> Identity {
+    /// `format` counts as a parameter, but a [plain](PacketFormat::Plain) one leaves the digest
+    /// as it was before there were others.
+    pub(super) fn of(stack: &Stack, payload: u32, format: PacketFormat) -> Identity {
         let name = stack.protocol().info().name.as_bytes();
         let mut protocol = [0; 16];
         let length = name.len().min(16);
         protocol[..length].copy_from_slice(&name[..length]);
-        let values: Vec<_> =
+        let mut values: Vec<_> =
             stack.values().iter().map(|(name, value)| format!("{name}={value:?}\n")).collect();
+        if format != PacketFormat::Plain {
+            values.push(format!("{format:?}\n"));
+        }
         let digest = digest::digest(&digest::SHA256, values.concat().as_bytes());
         let first = digest.as_ref().first_chunk().copied().unwrap_or_default();
         Identity { protocol, parameters: u64::from_be_bytes(first), payload }
@@ -209,7 +214,9 @@ impl Node {
             Header::Accept(accept) => self.on_accept(now, held, &accept, bytes),
             Header::Refuse(refuse) => self.on_refuse(from, &refuse, bytes),
             Header::Reset(reset) => self.on_reset(now, from, &reset, bytes),
-            Header::Data(_) | Header::Control(_) => self.counters.malformed += 1,
+            Header::Data(_) | Header::Multipath(_) | Header::Trimmable(_) | Header::Control(_) => {
+                self.counters.malformed += 1
+            }
         }
     }
 

@@ -31,10 +31,10 @@ use tidegate_core::{
 };
 
 use crate::endpoint::{Endpoint, Packet};
-use crate::session::Opened;
 use crate::session::header::control::{Blocked, ControlMessage, Limit, Ping, Pong};
-use crate::session::header::{Control, Data, Header};
+use crate::session::header::{Control, Data, Header, Multipath, PacketHeader, Trimmable};
 use crate::session::keys::{Cookies, TAG_BYTES};
+use crate::session::{Opened, PacketFormat};
 
 pub use config::{Config, ConfigError, Delivery, Limits, Setting, Sizes};
 pub use event::{Event, Gone, PeerId, Piece, SendError, Terms, Ticket};
@@ -94,6 +94,8 @@ pub struct Counters {
     pub old: u64,
     /// With an ECN mark.
     pub marked: u64,
+    /// Without payload, which a switch has removed.
+    pub trimmed: u64,
 }
 
 /// Fills a buffer with random bytes.
@@ -115,6 +117,8 @@ pub fn entropy() -> io::Result<Entropy> {
 pub struct Node {
     config: Config,
     protocol: Protocol,
+    /// Session header of the transport's packets.
+    format: PacketFormat,
     /// Protocol, parameters and payload, as in handshakes.
     identity: handshake::Identity,
     entropy: Entropy,
@@ -156,7 +160,8 @@ impl Node {
         let context = config.context(config.seed.unwrap_or(u64::from_be_bytes(seed)))?;
         Ok(Node {
             protocol: config.stack.protocol(),
-            identity: handshake::Identity::of(&config.stack, context.mtu),
+            format: config.packet_format(),
+            identity: handshake::Identity::of(&config.stack, context.mtu, config.packet_format()),
             cookies: Cookies::new(&secret),
             answered: handshake::Answered::default(),
             endpoint: None,

@@ -7,6 +7,8 @@ use crate::session::OVERHEAD_BYTES;
 const CAPABLE: u8 = 0b10;
 /// ECN codepoint: congestion experienced (CE).
 const MARKED: u8 = 0b11;
+/// The three bits of the DSCP below the class selector, in trimmed datagrams.
+const TRIMMED: u8 = 0b111;
 /// Length of the trailer with simulated size and path entropy.
 const TRAILER_BYTES: usize = 2 + 4;
 
@@ -73,24 +75,33 @@ impl Node {
         let Arrival { from, tos, held, bytes } = arrival;
         let mut packet = Packet::default();
         let parsed = self.protocol.parse(bytes, packet.as_mut());
-        let Some((headers, data)) = parsed.ok().and_then(|at| match Header::parse(&bytes[at..]) {
-            Ok((Header::Data(data), _)) => Some((at + Data::BYTES, data)),
-            _ => None,
-        }) else {
+        let session = parsed.ok().and_then(|at| Some((at, PacketHeader::parse(&bytes[at..])?)));
+        let Some((at, header)) = session else {
             self.counters.malformed += 1;
             return;
         };
-        let Some((number, peer)) = self.peers.by_session(data.to) else {
-            self.reset(from, data.to, bytes.len());
+        let Some((number, peer)) = self.peers.by_session(header.to) else {
+            self.reset(from, header.to, bytes.len());
             return;
         };
         let State::Open(open) = &mut peer.state else {
             self.counters.strangers += 1;
             return;
         };
-        let (headers, sealed) = bytes.split_at_mut(headers);
-        bind(&mut self.bound, &packet, headers);
-        let payload = match open.session.open(data.number, &self.bound, sealed) {
+        let (headers, sealed) = bytes.split_at_mut(at + header.bytes);
+        let trimmed = header.mac.filter(|_| tos >> 2 & TRIMMED == TRIMMED);
+        let opened = match trimmed {
+            // Bytes that the switch has left of the payload are ignored.
+            Some(mac) => {
+                bind(&mut self.bound, &packet, &headers[..headers.len() - TAG_BYTES]);
+                open.session.open_trimmed(header.number, &self.bound, mac)
+            }
+            None => {
+                bind(&mut self.bound, &packet, headers);
+                open.session.open(header.number, &self.bound, sealed)
+            }
+        };
+        let payload = match opened {
             Opened::Fresh(payload, is_newest) => {
                 self.on_authentic(now, number, from, is_newest);
                 &*payload
@@ -98,6 +109,7 @@ impl Node {
             Opened::Old => return self.counters.old += 1,
             Opened::Forged => return self.counters.forged += 1,
         };
+        self.counters.trimmed += u64::from(trimmed.is_some());
         if tos & MARKED == MARKED {
             self.counters.marked += 1;
             packet.frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
@@ -106,7 +118,7 @@ impl Node {
             packet.frame.flags |= frame_flag::ECN_CAPABLE;
         }
         packet.frame.dst = SELF;
-        packet.frame.entropy = entropy;
+        packet.frame.entropy = header.entropy.unwrap_or(entropy);
         packet.frame.priority = self.priority(tos);
         packet.body.src = number;
         packet.body.payload_bytes = payload.len() as u32;
@@ -203,10 +215,15 @@ impl Node {
         let State::Open(open) = &mut peer.state else { return None };
         let Packet { frame, body, hops } = packet;
         let transport = self.protocol.emit(frame, body, hops, out).ok()?;
-        let number = open.session.number();
-        let header = Header::Data(Data { to: open.theirs, number });
-        let headers = transport + header.emit(out.get_mut(transport..)?).ok()?;
+        let (to, number, entropy) = (open.theirs, open.session.number(), frame.entropy);
         let payload = body.payload_bytes as usize;
+        let is_trimmable = self.format == PacketFormat::Trimmable && payload > 0;
+        let header = match self.format {
+            PacketFormat::Plain => Data { to, number }.into(),
+            _ if is_trimmable => Trimmable { to, number, entropy, mac: [0; TAG_BYTES] }.into(),
+            _ => Header::from(Multipath { to, number, entropy }),
+        };
+        let headers = transport + header.emit(out.get_mut(transport..)?).ok()?;
         let bytes = headers + payload + TAG_BYTES;
         let (headers, rest) = out.get_mut(..bytes)?.split_at_mut(headers);
         if payload > 0 {
@@ -215,6 +232,10 @@ impl Node {
             if !message.copy(offset, &mut rest[..payload]) {
                 return None;
             }
+        }
+        if is_trimmable && let Some((alone, mac)) = headers.split_last_chunk_mut() {
+            bind(&mut self.bound, packet, alone);
+            *mac = open.session.mac(number, &self.bound);
         }
         bind(&mut self.bound, packet, headers);
         open.session.seal(number, &self.bound, rest);

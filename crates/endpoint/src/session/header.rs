@@ -1,8 +1,10 @@
 //! Headers of sessions.
 //!
-//! A datagram either begins with one of these headers, or has [`Data`] after the headers of its
-//! transport.
+//! A datagram either begins with one of these headers, or has [`Data`], [`Multipath`] or
+//! [`Trimmable`] after the headers of its transport. [Switches](tidegate_core::wire::forwarding)
+//! read the latter two.
 
+use tidegate_core::wire::Header as _;
 use tidegate_core::{Time, headers};
 
 headers! {
@@ -106,6 +108,64 @@ headers! {
             token: [u8; 16],
         }
     }
+    /// As `Data`, in networks that trim packets, or if each packet selects its path.
+    Multipath = 39 {
+        flags {}
+        fields {
+            /// The receiver's session id.
+            to: u64,
+            /// The sender's packet number, unique within the session.
+            number: u64,
+            /// The path entropy, by which switches select among equal paths.
+            entropy: u32,
+        }
+    }
+    /// As `Multipath`, with payload that a switch may cut off.
+    Trimmable = 40 {
+        flags {}
+        fields {
+            /// The receiver's session id.
+            to: u64,
+            /// The sender's packet number, unique within the session.
+            number: u64,
+            /// The path entropy, by which switches select among equal paths.
+            entropy: u32,
+            /// Authenticates all headers before it if the payload is missing.
+            mac: [u8; 16],
+        }
+    }
+}
+
+/// The session header of a transport's packet, of any [format](super::PacketFormat).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PacketHeader {
+    /// The receiver's session id.
+    pub(crate) to: u64,
+    pub(crate) number: u64,
+    /// The path entropy, if it has one.
+    pub(crate) entropy: Option<u32>,
+    /// Authenticates the headers alone, if the packet may be trimmed.
+    pub(crate) mac: Option<[u8; 16]>,
+    /// Its length.
+    pub(crate) bytes: usize,
+}
+
+impl PacketHeader {
+    /// Parses the header at the start of `bytes`; `None` for other headers.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<PacketHeader> {
+        let (header, _) = Header::parse(bytes).ok()?;
+        let (to, number, entropy, mac) = match header {
+            Header::Data(Data { to, number }) => (to, number, None, None),
+            Header::Multipath(Multipath { to, number, entropy }) => {
+                (to, number, Some(entropy), None)
+            }
+            Header::Trimmable(Trimmable { to, number, entropy, mac }) => {
+                (to, number, Some(entropy), Some(mac))
+            }
+            _ => return None,
+        };
+        Some(PacketHeader { to, number, entropy, mac, bytes: header.bytes() })
+    }
 }
 
 /// Messages that [`Control`] carries.
@@ -157,6 +217,33 @@ pub mod control {
                 /// The reason; always 0.
                 reason: u32,
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::wire::forwarding;
+
+    /// Switches know these headers by their own constants.
+    #[test]
+    fn switches_find_entropy_and_headers() {
+        let entropy = 0x0102_0304;
+        let multipath = Multipath { to: 1, number: 2, entropy };
+        let trimmable = Trimmable { to: 1, number: 2, entropy, mac: [9; 16] };
+        let data = Data { to: 1, number: 2 };
+        for (header, expected) in [
+            (multipath.into(), Some((entropy, None))),
+            (trimmable.into(), Some((entropy, Some(4 + Trimmable::BYTES)))),
+            (Header::from(data), None),
+        ] {
+            let mut bytes = vec![1, 0, 0, 1];
+            bytes.resize(4 + header.bytes(), 0);
+            header.emit(&mut bytes[4..]).unwrap();
+            bytes.push(7);
+            let found = forwarding::read(&bytes).map(|read| (read.entropy, read.kept_bytes));
+            assert_eq!(found, expected, "{header:?}");
         }
     }
 }

@@ -126,6 +126,15 @@ impl Cookies {
 /// The secret of one direction of a session, from which the keys of its packets are derived.
 pub(crate) struct Secret(hkdf::Prk);
 
+/// Use of a nonce.
+#[derive(Clone, Copy)]
+enum Purpose {
+    /// Encrypts the payload and authenticates the whole packet.
+    Packet = 0,
+    /// Authenticates the headers of a packet whose payload may be missing.
+    Headers = 1,
+}
+
 /// The key of consecutive packets.
 struct EpochKey {
     epoch: u64,
@@ -145,8 +154,11 @@ impl EpochKey {
         })
     }
 
-    fn nonce(&self, number: u64) -> aead::Nonce {
+    /// The nonce of a packet: `purpose` distinguishes the whole packet from its headers alone, so
+    /// that no nonce occurs twice.
+    fn nonce(&self, number: u64, purpose: Purpose) -> aead::Nonce {
         let mut nonce = self.iv;
+        nonce[0] ^= purpose as u8;
         for (byte, of_number) in nonce[4..].iter_mut().zip(number.to_be_bytes()) {
             *byte ^= of_number;
         }
@@ -187,8 +199,24 @@ impl Sealer {
     ) -> Option<[u8; TAG_BYTES]> {
         let key = self.key(number)?;
         let bound = aead::Aad::from(bound);
-        let tag = key.key.seal_in_place_separate_tag(key.nonce(number), bound, text).ok()?;
+        let nonce = key.nonce(number, Purpose::Packet);
+        let tag = key.key.seal_in_place_separate_tag(nonce, bound, text).ok()?;
         tag.as_ref().try_into().ok()
+    }
+
+    /// The MAC of headers, `bound`, without their payload.
+    pub(crate) fn mac(&mut self, number: u64, bound: &[u8]) -> Option<[u8; TAG_BYTES]> {
+        let key = self.key(number)?;
+        let (nonce, bound) = (key.nonce(number, Purpose::Headers), aead::Aad::from(bound));
+        let tag = key.key.seal_in_place_separate_tag(nonce, bound, &mut []).ok()?;
+        tag.as_ref().try_into().ok()
+    }
+
+    /// Whether `mac` is the [MAC](Self::mac) of the headers, in constant time.
+    pub(crate) fn has_mac(&mut self, number: u64, bound: &[u8], mac: [u8; TAG_BYTES]) -> bool {
+        let Some(key) = self.key(number) else { return false };
+        let (nonce, bound) = (key.nonce(number, Purpose::Headers), aead::Aad::from(bound));
+        key.key.open_in_place(nonce, bound, &mut { mac }).is_ok()
     }
 
     /// Decrypts `sealed`, which ends with its tag, in place. Returns the text; `None` if the
@@ -200,7 +228,8 @@ impl Sealer {
         sealed: &'a mut [u8],
     ) -> Option<&'a mut [u8]> {
         let key = self.key(number)?;
-        key.key.open_in_place(key.nonce(number), aead::Aad::from(bound), sealed).ok()
+        let nonce = key.nonce(number, Purpose::Packet);
+        key.key.open_in_place(nonce, aead::Aad::from(bound), sealed).ok()
     }
 }
 
@@ -241,6 +270,23 @@ mod tests {
         assert_eq!(opened(&mut opener, 7, b"beside", &text[..TAG_BYTES - 1]), None);
         let [_, other] = Key::new(b"key").session(&[1; 32], &[2; 32]);
         assert_eq!(opened(&mut Sealer::new(other), 7, b"beside", &text), None);
+    }
+
+    #[test]
+    fn mac_is_bound_to_headers_and_number() {
+        let (mut sealer, mut opener) = pair();
+        let mac = sealer.mac(7, b"headers").unwrap();
+        assert!(opener.has_mac(7, b"headers", mac));
+        assert!(!opener.has_mac(8, b"headers", mac) && !opener.has_mac(7, b"header", mac));
+        for byte in 0..mac.len() {
+            let mut other = mac;
+            other[byte] ^= 1;
+            assert!(!opener.has_mac(7, b"headers", other));
+        }
+        // It does not authenticate an empty packet, and the tag of one is no MAC.
+        assert_eq!(opener.open(7, b"headers", &mut { mac }), None);
+        let tag = sealer.seal(7, b"headers", &mut []).unwrap();
+        assert!(!opener.has_mac(7, b"headers", tag));
     }
 
     /// Vectors of another implementation: HKDF-SHA256 from Python's `hmac`, AES-128-GCM from its

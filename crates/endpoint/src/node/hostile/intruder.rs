@@ -12,7 +12,9 @@ use super::{NODE, REMEMBERED, address, key, node};
 use crate::endpoint::Packet;
 use crate::script::Script;
 use crate::session::header::control::{Blocked, Close, ControlMessage, Limit, Ping, Pong};
-use crate::session::header::{Accept, Control, Data, Header, Hello, Refuse, Reset, Retry};
+use crate::session::header::{
+    Accept, Control, Data, Header, Hello, Multipath, Refuse, Reset, Retry, Trimmable,
+};
 use crate::session::keys::TAG_BYTES;
 use crate::session::{Opened, Session};
 
@@ -145,11 +147,23 @@ impl Intruder {
         let Packet { frame, body, hops } = &packet;
         let mut out = vec![0; 4_096];
         let transport = self.protocol.emit(frame, body, hops, &mut out).ok()?;
-        let header = Header::Data(Data { to: *theirs, number });
+        let (to, entropy) = (*theirs, frame.entropy);
+        let kind = script.u8() % 3;
+        let header = match kind {
+            0 => Data { to, number }.into(),
+            1 => Multipath { to, number, entropy }.into(),
+            _ => Header::from(Trimmable { to, number, entropy, mac: [0; TAG_BYTES] }),
+        };
         let headers = transport + header.emit(&mut out[transport..]).ok()?;
         out.resize(headers + payload + TAG_BYTES, 0);
         let (headers, text) = out.split_at_mut(headers);
         let mut bound = Vec::new();
+        if kind == 2
+            && let Some((alone, mac)) = headers.split_last_chunk_mut()
+        {
+            bind(&mut bound, &packet, alone);
+            *mac = session.mac(number, &bound);
+        }
         bind(&mut bound, &packet, headers);
         session.seal(number, &bound, text);
         Some(out)
