@@ -3,7 +3,7 @@
 
 use std::net::SocketAddrV4;
 
-use tidegate_core::fabric::{Buffer, CreditQueue, Node, Routing};
+use tidegate_core::fabric::{Buffer, CreditQueue, Node, Routing, TrimVictim, Trimming};
 use tidegate_core::{Rate, Span};
 use tidegate_scenario::{Override, Places, SoftwareSwitch, software_switch};
 
@@ -74,6 +74,51 @@ fn ports_and_switch_settings_are_read() {
     assert_eq!(addresses(&least).1, listen);
     let short = changed(FILE, &[Override::option("--duration", "duration", "2s")]).unwrap();
     assert_eq!(short.duration, Some(Span::s(2)));
+}
+
+/// The file with trimming instead of credit queues.
+fn trimming(keys: &str) -> Result<Option<Trimming>, String> {
+    let table = format!("trimming = {{ {keys} }}");
+    let read = load(&FILE.replace("credit_queue = { share = 0.05 }", &table))?;
+    Ok(read.fabric.switches[0].trimming)
+}
+
+#[test]
+fn trimming_of_live_switches_is_read() {
+    let expected = Trimming {
+        data_bytes: 30_000,
+        header_queue_bytes: 60_000,
+        trimmed_bytes: 192,
+        victim: TrimVictim::Random,
+        per: None,
+    };
+    assert_eq!(trimming("data = '30KB'"), Ok(Some(expected)));
+    let other = Trimming { header_queue_bytes: 9_000, trimmed_bytes: 256, ..expected };
+    let keys = "data = '30KB', headers = '9KB', trimmed = '256B'";
+    assert_eq!(trimming(keys), Ok(Some(other)));
+    assert_eq!(load(FILE).unwrap().fabric.switches[0].trimming, None);
+}
+
+#[test]
+fn invalid_trimming_is_refused() {
+    for (keys, words) in [
+        ("", "data: found nothing, expected a size of at least 1538B, a full Ethernet frame"),
+        ("data = '1BDP'", "found '1BDP', expected a size in bytes: a live switch does not know"),
+        ("data = '1KB'", "data: found '1KB', expected a size of at least 1538B"),
+        (
+            "data = '30KB', trimmed = '84B'",
+            "trimmed: found '84B', expected at least 160B, the headers of a live packet",
+        ),
+        ("data = '30KB', headers = '100B'", "headers: found '100B', expected at least 192B"),
+    ] {
+        let message = trimming(keys).unwrap_err();
+        let place = "rack.toml:7: switch.trimming.";
+        assert!(message.starts_with(place) && message.contains(words), "{message}");
+    }
+    let both = FILE
+        .replace("[[port]]\nname = \"a\"", "trimming = { data = '9KB' }\n[[port]]\nname = \"a\"");
+    let message = load(&both).unwrap_err();
+    assert!(message.contains("together with credit queues (switch.credit_queue)"), "{message}");
 }
 
 #[test]

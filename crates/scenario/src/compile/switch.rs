@@ -408,9 +408,6 @@ impl Equipped {
     pub(crate) fn real(self, table: &Table) -> Result<Fabric, Error> {
         let Equipped { mut fabric, markings, pfc } = self;
         let credits = credit_queue::alone(table)?;
-        if let Some(Or::Value(_)) = table.find::<Or<&Table>>("trimming") {
-            return Err(table.error("trimming", "\"off\": live switches do not trim packets"));
-        }
         for ((switch, setting), pfc) in fabric.switches.iter_mut().zip(markings).zip(pfc) {
             let at = |what| format!("{what} at switch {}", switch.name);
             if matches!(pfc, pfc::PfcSetting::On(..)) {
@@ -430,6 +427,8 @@ impl Equipped {
             }
             switch.credit_queue = credits;
         }
+        let trimming = trimming::alone(table, &fabric)?;
+        fabric.switches.iter_mut().for_each(|switch| switch.trimming = trimming);
         Ok(fabric)
     }
 }

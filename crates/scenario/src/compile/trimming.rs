@@ -16,7 +16,8 @@ pub(crate) static KEYS: &[Key] = &[
         Shape::Extent,
         Optional,
         "Capacity of the queue for data of a port, in bytes on the wire. Default: the capacity \
-         that the running protocols require, or else 1 BDP; at least one full packet.",
+         that the running protocols require, or else 1 BDP; at least one full packet. Live \
+         switches have no default.",
     ),
     key(
         "headers",
@@ -30,7 +31,7 @@ pub(crate) static KEYS: &[Key] = &[
         Shape::Bytes { min: 20, max: 1000 },
         Optional,
         "Bytes on the wire of a trimmed packet. Default: the size that the running protocols \
-         require, or else 84B.",
+         require, or else 84B; 192B on live switches, which need at least 160B.",
     ),
     key(
         "victim",
@@ -95,6 +96,45 @@ pub(crate) fn resolve(
     fabric.network_switches_mut().iter_mut().for_each(|switch| switch.trimming = trimming);
     Ok(())
 }
+
+/// Returns the trimming of live switches, which know no protocol and no BDP: the file must set the
+/// capacity of the queue for data.
+pub(crate) fn alone(table: &Table, fabric: &Fabric) -> Result<Option<Trimming>, Error> {
+    let Some(Or::Value(set)) = table.find::<Or<&Table>>("trimming") else { return Ok(None) };
+    if let Some(hindrance) = hindrance(fabric) {
+        let expected = format!("\"off\": trimming is not supported {hindrance}");
+        return Err(table.error("trimming", expected));
+    }
+    let in_bdp = |key: &&str| matches!(set.find::<Extent>(key), Some(Extent::Bdp(_)));
+    if let Some(key) = ["data", "headers"].into_iter().find(in_bdp) {
+        let expected = "a size in bytes: a live switch does not know the base RTT";
+        return Err(set.error(key, expected));
+    }
+    let unset = Trimming { trimmed_bytes: LIVE_TRIMMED_BYTES, ..DEFAULT.resolved(0.0) };
+    let trimming = read(set, unset, 0.0);
+    if trimming.data_bytes < FULL_FRAME_BYTES {
+        let expected = format!("a size of at least {FULL_FRAME_BYTES}B, a full Ethernet frame");
+        return Err(set.error("data", expected));
+    }
+    if trimming.trimmed_bytes < LIVE_HEADERS_BYTES {
+        let expected = format!("at least {LIVE_HEADERS_BYTES}B, the headers of a live packet");
+        return Err(set.error("trimmed", expected));
+    }
+    if trimming.header_queue_bytes < trimming.trimmed_bytes.into() {
+        let expected = format!("at least {}B, a trimmed packet", trimming.trimmed_bytes);
+        return Err(set.error("headers", expected));
+    }
+    Ok(Some(trimming))
+}
+
+/// Size of a trimmed packet on live switches: room for the headers of every transport with the
+/// largest hop delay, of a session, and below.
+const LIVE_TRIMMED_BYTES: u16 = 192;
+/// The headers of the shortest data packets with the largest hop delay: 66 up to UDP, 12 telemetry,
+/// 40 transport, 40 session, rounded up.
+const LIVE_HEADERS_BYTES: u16 = 160;
+/// A frame with 1,500 bytes on the wire.
+const FULL_FRAME_BYTES: u32 = 1_538;
 
 /// Trimming without requirements.
 const DEFAULT: TrimmingRule = TrimmingRule { data: Extent::Bdp(1.0), trimmed_bytes: 84 };
