@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 
 use clap::Args;
+use tidegate_workbench::results::LinkSummary;
 use tidegate_workbench::{
     self as workbench, Datagrams, Override, SwitchEntrance, SwitchOptions, SwitchPath, SwitchReport,
 };
@@ -86,14 +87,15 @@ fn listening(entrance: &SwitchEntrance) -> Vec<String> {
 fn pulse(report: &SwitchReport, before: Option<&SwitchReport>) -> String {
     let since = report.seconds - before.map_or(0.0, |before| before.seconds);
     let sent = report.datagrams.sent - before.map_or(0, |before| before.datagrams.sent);
-    let sum = |report: &SwitchReport| {
-        report
-            .links
-            .iter()
-            .fold((0, 0), |(drops, marks), link| (drops + link.drops, marks + link.ecn_marks))
+    let since_before = |of: fn(&LinkSummary) -> u64| {
+        let sum = |report: &SwitchReport| report.links.iter().map(of).sum::<u64>();
+        sum(report) - before.map_or(0, sum)
     };
-    let (drops, marks) = sum(report);
-    let (drops_before, marks_before) = before.map_or((0, 0), sum);
+    let drops = since_before(|link| link.drops);
+    let marks = since_before(|link| link.ecn_marks);
+    let trims = since_before(|link| link.trims.unwrap_or(0));
+    let is_trimming = report.links.iter().any(|link| link.trims.is_some());
+    let trimmed = if is_trimming { format!("{trims} trimmed, ") } else { String::new() };
     // Busy time: the utilisation since the start, times the time since the start.
     let busy = |report: &SwitchReport, port: usize| {
         report.links[port].utilization.unwrap_or(0.0) * report.seconds
@@ -108,12 +110,10 @@ fn pulse(report: &SwitchReport, before: Option<&SwitchReport>) -> String {
         format!("{}->{} {used} used, ", shown(from), shown(to))
     });
     format!(
-        "{:.0} s: {} datagrams/s, {}{} dropped, {} marked, {} late (p99)",
+        "{:.0} s: {} datagrams/s, {}{drops} dropped, {trimmed}{marks} marked, {} late (p99)",
         report.seconds,
         digits(sent as f64 / since),
         busiest.unwrap_or_default(),
-        drops - drops_before,
-        marks - marks_before,
         micros(report.late_us.p99)
     )
 }

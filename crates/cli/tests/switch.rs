@@ -130,6 +130,41 @@ fn switch_with_a_fabric() {
     assert_eq!(settings["buffer_size_bytes"], 1_000_000);
 }
 
+/// A sender that is ten times as fast as the port: its packets lose their payload, no message does.
+#[test]
+fn switch_trims() {
+    let mut hosts = Hosts::new(4);
+    let [a, b] = [0, 1].map(|host: usize| hosts.hosts[host].local_addr().unwrap().to_string());
+    let keys = "ecn = { kmin = '10KB', kmax = '25KB' }, trimming = { data = '30KB' }";
+    let text = std::fs::read_to_string(hosts.file()).unwrap();
+    std::fs::write(
+        hosts.file(),
+        text.replace("buffer = '50KB'", &format!("buffer = '200KB', {keys}")),
+    )
+    .unwrap();
+    let (child, _) = hosts.start(&["--json"]);
+    // The endpoints take the addresses of both sockets.
+    hosts.hosts = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let to = format!("127.0.0.1:{}", hosts.listen + 1);
+    let common = ["--protocol", "nscc", "--switches", "ecn,trimming", "--priorities", "8"];
+    let common = [&common[..], &["--rate", "100Mbps", "--datagram", "1472B"]].concat();
+    let serve = [&["serve", "--listen", &b, "--duration", "60s"], &common[..]].concat();
+    let mut server = tidegate(&serve).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let send =
+        [&["send", &to, "--from", &a, "--count", "20", "--size", "100KB", "--json"], &common[..]];
+    let sent = answer(&send.concat()).json();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    interrupt(&child);
+    let report: Value = serde_json::from_str(&stdout(child)).unwrap();
+    let [to_a, to_b] = &report["links"].as_array().unwrap()[..] else { panic!("{report}") };
+    assert!(to_b["trims"].as_u64().unwrap() > 20, "{to_b}");
+    assert_eq!(to_a["trims"], 0);
+    assert_eq!((&sent["fct"]["count"], &sent["network"]["forged"]), (&20.into(), &0.into()));
+}
+
 #[test]
 fn switch_errors() {
     let hosts = Hosts::new(2);

@@ -176,6 +176,44 @@ fn testbed_multipath() {
     }
 }
 
+/// Two senders to one host overflow its queue: packets lose their payload, no message does.
+#[test]
+fn testbed_trims() {
+    let flow = |src| format!("[[flows]]\nsrc = 'h{src}'\ndst = 'h0'\nsize = '300KB'\n");
+    let flows: String = (1..=3).map(flow).collect();
+    for protocol in ["nscc", "rccc", "eqds", "ndp"] {
+        let scenario = STAR.replace("\"swift\"", &format!("\"{protocol}\""));
+        let place = place(&(scenario + &flows));
+        let args = ["--set", "switch.trimming={data='15KB'}"];
+        for subcommand in ["run", "testbed"] {
+            let summary = json(&place, subcommand, &args);
+            let fct = &summary["fct"]["all"];
+            assert_eq!((&fct["count"], &fct["unfinished"]), (&3.into(), &0.into()), "{protocol}");
+            let links = summary["links"].as_array().unwrap().iter();
+            let trims: u64 = links.filter_map(|link| link["trims"].as_u64()).sum();
+            assert!(trims > 10, "{subcommand}, {protocol}: {trims} trims");
+        }
+    }
+}
+
+/// The packets of one message take all paths.
+#[test]
+fn testbed_packets_take_many_paths() {
+    let fabric = "[fabric]\nkind = 'leaf-spine'\nracks = 2\nhosts_per_rack = 1\nspines = 4\n\
+                  mtu = '1000B'\nhost_link = { rate = '10Gbps', delay = '2us' }\n\
+                  fabric_link = { rate = '10Gbps', delay = '1us' }\n[switch]";
+    let (head, rest) = STAR.split_once("[fabric]").unwrap();
+    let (_, tail) = rest.split_once("[switch]").unwrap();
+    let flow =
+        "params = { multipath = 'reps' }\n[[flows]]\nsrc = 'h0'\ndst = 'h1'\nsize = '500KB'\n";
+    let place = place(&format!("{head}{fabric}{tail}{flow}"));
+    let summary = json(&place, "testbed", &[]);
+    let links = summary["links"].as_array().unwrap().iter();
+    let up = links.filter(|link| link["from"] == "tor0" && link["to"] != "h0");
+    let packets: Vec<_> = up.map(|link| link["packets"].as_u64().unwrap()).collect();
+    assert!(packets.len() == 4 && packets.iter().all(|&packets| packets > 20), "{packets:?}");
+}
+
 #[test]
 fn testbed_exchanges_and_collectives() {
     let traffic = "[[traffic]]\nkind = 'closed-loop'\nlabel = 'ask'\nclients = 'h[1-2]'\n\

@@ -138,7 +138,7 @@ impl EndpointOptions {
 }
 
 /// Functions of switches, by the name on the command line.
-pub const SWITCHES: [(&str, Need); 9] = [
+pub const SWITCHES: [(&str, Need); 10] = [
     ("ecn", Need::Ecn),
     ("core-ecn", Need::CoreEcn),
     ("peak", Need::PeakHopDelay),
@@ -146,6 +146,7 @@ pub const SWITCHES: [(&str, Need); 9] = [
     ("hops", Need::HopRecords),
     ("pfc", Need::Lossless),
     ("credit-queues", Need::CreditQueues),
+    ("trimming", Need::Trimming),
     ("circuits", Need::Circuits),
     ("same-clock", Need::SameClock),
 ];
@@ -322,7 +323,10 @@ fn session_error(why: Gone, to: SocketAddr, protocol: &str) -> String {
         Gone::OtherProtocol => {
             format!("{to} runs another protocol than {protocol}: set --protocol")
         }
-        Gone::OtherParameters => format!("{to} runs {protocol} with other parameters: set --param"),
+        Gone::OtherParameters => format!(
+            "{to} runs {protocol} with other parameters: set --param, or --switches trimming on \
+             both sides or neither"
+        ),
         Gone::OtherPayload { .. } => format!("{to}: {why}: set --datagram or --hops"),
         _ => format!("{to}: {why}"),
     }

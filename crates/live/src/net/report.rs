@@ -109,6 +109,8 @@ pub struct Network {
     pub datagrams: u64,
     /// Datagrams of these that switches had marked.
     pub ecn_marks: u64,
+    /// Datagrams of these whose payload switches had removed.
+    pub trims: u64,
     /// Duplicate datagrams.
     pub repeated: u64,
     /// Datagrams that failed authentication.
@@ -125,6 +127,7 @@ impl Network {
             base_rtt_us,
             datagrams: counters.taken,
             ecn_marks: counters.marked,
+            trims: counters.trimmed,
             repeated: counters.old,
             forged: counters.forged,
             strangers: counters.strangers,

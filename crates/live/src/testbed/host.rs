@@ -293,14 +293,17 @@ fn config(plan: &Plan, role: &Role, share: &OpenHost) -> Config {
         // A host that is gone ends the run in any case.
         silence: Span::s(1 << 20),
     };
+    // The plan already ensures that the switches provide what the protocol needs. Trimming changes
+    // the headers of sessions.
+    let trims = plan.fabric.switches.iter().any(|switch| switch.trimming.is_some());
+    let has = |need: &Need| trims || *need != Need::Trimming;
     Config {
         base_rtt: Some(context.fabric_base_rtt),
         control_rtt: Some(context.fabric_control_rtt),
         spraying: context.spraying,
         bdp_bytes: Some(context.bdp_bytes),
         hops: hops.max().unwrap_or(1),
-        // The plan already ensures that the switches provide what the protocol needs.
-        switches: Need::ALL.to_vec(),
+        switches: Need::ALL.into_iter().filter(has).collect(),
         priorities: context.priorities,
         connections: context.connections,
         limits,

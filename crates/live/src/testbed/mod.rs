@@ -166,7 +166,6 @@ pub fn usual_dilation(plan: &Plan) -> Result<u32, Error> {
 fn refuse(plan: &Plan) -> Result<(), Error> {
     let fabric = &plan.fabric;
     let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
-    let trims = fabric.switches.iter().any(|switch| switch.trimming.is_some());
     let sizes = plan.stacks.iter().any(|stack| stack.sizes() != PacketSizes::STANDARD);
     let refused = [
         (plan.until_done, "an end as soon as all is done (until)"),
@@ -174,7 +173,6 @@ fn refuse(plan: &Plan) -> Result<(), Error> {
         (plan.stacks.len() > 1, "several protocols side by side"),
         (sizes, "packet sizes of a protocol (header_bytes, control_bytes, smallest_credit)"),
         (pauses, "switches with PFC (switch.pfc)"),
-        (trims, "switches that trim packets (switch.trimming)"),
         (fabric.circuits.is_some(), "circuits (fabric)"),
         (fabric.servers.is_some(), "links inside of servers (hosts.server)"),
         (fabric.first_nic.is_some(), "hosts with several ports (fabric.planes)"),
