@@ -149,6 +149,9 @@ local function simulated(telemetry, format)
   end
 end
 
+-- Session headers between the header of a transport and its payload.
+local OF_PACKETS = { Data = true, Multipath = true, Trimmable = true }
+
 -- Offset of the session header; nothing if there is none. The length field is the same in the
 -- headers of all formats.
 local function session_at(session, buffer)
@@ -163,8 +166,10 @@ local function session_at(session, buffer)
       -- The padding of a Hello has no meaning.
       is_alone = is_alone or kind.name == "Hello"
       local is_right = version == session.version and is_whole and buffer(at + 2, 1):uint() == 0
-      local is_data, is_control = kind.name == "Data", kind.name == "Control"
-      local is_there = is_data == (at > 0) and is_alone ~= (is_data or is_control)
+      local is_packet = OF_PACKETS[kind.name] or false
+      local has_more = is_packet or kind.name == "Control"
+      -- A switch may cut everything behind this header.
+      local is_there = is_packet == (at > 0) and (is_alone ~= has_more or kind.name == "Trimmable")
       return is_right and is_there and at or nil
     end
     if length < 4 then return nil end
@@ -217,7 +222,7 @@ local function real(telemetry, session, by_protocol)
     local next, details, own = header(session, buffer, at, tree)
     if at == 0 then learn(session, by_protocol, buffer, name) end
     local sealed = buffer:reported_len() - next - TAG_BYTES
-    if sealed >= 0 and (name == "Data" or name == "Control") then
+    if sealed >= 0 and (OF_PACKETS[name] or name == "Control") then
       local kept = math.min(sealed, buffer:len() - next)
       if kept > 0 then own:add(session.sealed_field, buffer(next, kept)) end
       if buffer:len() == buffer:reported_len() then
