@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Minimum retransmission timeout of TCP with `+rto20ms` in place of 200 ms: that of the endpoint's
 /// transports here.
 const LEAST_TIMEOUT: &str = "20ms";
-/// Functions of a software switch.
+/// Functions that a software switch always has.
 const SWITCHES: [Need; 4] = [Need::CoreEcn, Need::PeakHopDelay, Need::HopRecords, Need::Priorities];
 
 /// A system with its TCP options.
@@ -43,6 +43,7 @@ struct Contestant {
     system: Choice,
     ecn: bool,
     short: bool,
+    trims: bool,
 }
 
 impl FromStr for Contestant {
@@ -51,12 +52,13 @@ impl FromStr for Contestant {
     fn from_str(text: &str) -> Result<Contestant, String> {
         let mut words = text.split('+');
         let system = words.next().unwrap_or_default().parse()?;
-        let mut contestant = Contestant { system, ecn: false, short: false };
+        let mut contestant = Contestant { system, ecn: false, short: false, trims: false };
         for word in words {
             match word {
                 "ecn" => contestant.ecn = true,
                 "rto20ms" => contestant.short = true,
-                _ => return Err(format!("found +{word}, expected +ecn or +rto20ms")),
+                "trim" => contestant.trims = true,
+                _ => return Err(format!("found +{word}, expected +ecn, +rto20ms or +trim")),
             }
         }
         Ok(contestant)
@@ -66,15 +68,16 @@ impl FromStr for Contestant {
 impl fmt::Display for Contestant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = |on: bool, word: &'static str| if on { word } else { "" };
-        write!(f, "{}{}{}", self.system, word(self.ecn, "+ecn"), word(self.short, "+rto20ms"))
+        write!(f, "{}{}", self.system, word(self.ecn, "+ecn"))?;
+        write!(f, "{}{}", word(self.short, "+rto20ms"), word(self.trims, "+trim"))
     }
 }
 
 /// Options of the incast measurement.
 #[derive(Debug, Args)]
 pub(crate) struct Incast {
-    /// tcp-cubic or tcp-bbr, with +ecn for ECN and +rto20ms for a minimum retransmission timeout
-    /// of 20 ms; or a protocol of the catalog
+    /// tcp-cubic or tcp-bbr, with +rto20ms for a minimum retransmission timeout of 20 ms; or a
+    /// protocol of the catalog, with +trim for packet trimming; both with +ecn for ECN
     #[arg(long, value_delimiter = ',', value_name = "A,B,…")]
     #[arg(default_value = "tcp-cubic,tcp-cubic+ecn,tcp-cubic+rto20ms,tcp-cubic+ecn+rto20ms,\
         tcp-bbr,tcp-bbr+rto20ms,sird,homa,poseidon,swift")]
@@ -120,6 +123,8 @@ pub(crate) struct Once {
     #[arg(long)]
     marks: bool,
     #[arg(long)]
+    trims: bool,
+    #[arg(long)]
     seed: u64,
     #[command(flatten)]
     bursts: Bursts,
@@ -132,6 +137,7 @@ struct Sample {
     times_us: Vec<f64>,
     /// Drops at the port of the receiver.
     drops: u64,
+    trims: u64,
     marks: u64,
     queue_bytes_max: f64,
     /// Lateness of the switch, and frames that the kernel lost beside it.
@@ -162,13 +168,15 @@ impl Incast {
                 }
                 let sample = sample.with_context(|| row.system.clone())?;
                 eprintln!(
-                    "round {} of {}, {}: p50 {:.0} ms, p99 {:.0} ms, {} dropped, {} marked",
+                    "round {} of {}, {}: p50 {:.0} ms, p99 {:.0} ms, {} dropped, {} trimmed, \
+                     {} marked",
                     round + 1,
                     self.rounds,
                     row.system,
                     sample.at(0.5),
                     sample.at(0.99),
                     sample.drops,
+                    sample.trims,
                     sample.marks
                 );
                 row.samples.push(sample);
@@ -182,12 +190,13 @@ impl Incast {
     }
 
     fn one(&self, rack: &Rack, contestant: &Contestant, round: u16) -> Result<Sample> {
-        let Contestant { system, ecn, short } = *contestant;
+        let Contestant { system, ecn, short, trims } = *contestant;
         rack.route(ecn, short.then_some(LEAST_TIMEOUT))?;
         let Bursts { senders, bytes, bursts, jitter_us } = self.bursts;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["incast-once", &system.to_string(), "--rack", &rack.name]);
         command.args(ecn.then_some("--marks"));
+        command.args(trims.then_some("--trims"));
         command.args(["--seed", &round.to_string(), "--senders", &senders.to_string()]);
         command.args(["--bytes", &bytes.to_string(), "--bursts", &bursts.to_string()]);
         command.args(["--jitter-us", &jitter_us.to_string()]);
@@ -212,7 +221,7 @@ impl Once {
     pub(crate) fn run(&self) -> Result<()> {
         nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
         let hosts = self.bursts.senders + 1;
-        let config = switch(hosts, self.marks, self.seed);
+        let config = switch(hosts, self.marks, self.trims, self.seed);
         let mut switch =
             within(&namespace(&self.rack, None), || Ok(SoftwareSwitch::open(&config)?))?;
         let over = AtomicBool::new(false);
@@ -230,6 +239,7 @@ impl Once {
         let sample = Sample {
             times_us,
             drops: port.drops,
+            trims: port.trims,
             marks: port.ecn_marks,
             queue_bytes_max: port.queue_bytes.max,
             late_us_p99: report.late_us.p99.unwrap_or_default(),
@@ -239,6 +249,13 @@ impl Once {
         Ok(())
     }
 
+    /// Functions of the switch.
+    fn switches(&self) -> Vec<Need> {
+        let more = [(Need::Ecn, self.marks), (Need::Trimming, self.trims)];
+        let more = more.into_iter().filter_map(|(need, has)| has.then_some(need));
+        SWITCHES.into_iter().chain(more).collect()
+    }
+
     /// Runs all bursts and returns the times of all messages. Receiver and senders end with the
     /// process.
     fn bursts(&self) -> Result<Vec<f64>> {
@@ -246,11 +263,12 @@ impl Once {
         let (ready, word) = channel();
         let (system, at) = (self.system, SocketAddr::new(address(0), PORT));
         let receiver = namespace(&self.rack, Some(0));
+        let switches = self.switches();
         thread::spawn(move || {
             let report = ready.clone();
             let serve = || {
                 enter(&receiver)?;
-                let system = system.behind(MTU, RATE, &SWITCHES, PRIORITIES)?;
+                let system = system.behind(MTU, RATE, &switches, PRIORITIES)?;
                 system.serve(at, &mut |word| drop(report.send(Ok(word.to_owned()))))
             };
             let end = serve();
@@ -266,10 +284,11 @@ impl Once {
             let (there, word) = (namespace(&self.rack, Some(sender)), word.clone());
             let (together, reports) = (together.clone(), reports.clone());
             let seed = mix64(self.seed << 8 | u64::from(sender));
+            let switches = self.switches();
             thread::spawn(move || {
                 let send = || {
                     enter(&there)?;
-                    let system = system.behind(MTU, RATE, &SWITCHES, PRIORITIES)?;
+                    let system = system.behind(MTU, RATE, &switches, PRIORITIES)?;
                     let sent = AtomicU32::new(0);
                     let load = Load { bytes: bytes as usize, ahead: 1 };
                     system.send(at, &word, load, &|took| {
@@ -334,6 +353,7 @@ fn table(rows: &[Row]) -> String {
         "p99 ms",
         "max ms",
         "dropped",
+        "trimmed",
         "marked",
         "queue KB",
         "late p99 us",
@@ -349,6 +369,7 @@ fn table(rows: &[Row]) -> String {
             shown(&|sample| sample.at(0.99), 0),
             shown(&|sample| sample.at(1.0), 0),
             shown(&|sample| sample.drops as f64, 0),
+            shown(&|sample| sample.trims as f64, 0),
             shown(&|sample| sample.marks as f64, 0),
             shown(&|sample| sample.queue_bytes_max / 1e3, 0),
             shown(&|sample| sample.late_us_p99, 0),

@@ -6,7 +6,9 @@ use std::thread;
 
 use anyhow::{Result, anyhow, ensure};
 use nix::sched::{CloneFlags, setns};
-use tidegate_core::fabric::{Buffer, Ecn, Fabric, Link, MarkAt, Node, Routing, Stamping, Switch};
+use tidegate_core::fabric::{
+    Buffer, Ecn, Fabric, Link, MarkAt, Node, Routing, Stamping, Switch, TrimVictim, Trimming,
+};
 use tidegate_core::{Rate, Span};
 use tidegate_switch::{Config, Places};
 
@@ -20,6 +22,14 @@ pub(crate) const PRIORITIES: u8 = 8;
 pub(crate) const BUFFER_BYTES: u64 = 200_000;
 /// ECN marking threshold, for runs with ECN.
 pub(crate) const MARKED_FROM_BYTES: f64 = 30_000.0;
+/// Packet trimming, for runs with it: the queue for data is longer than the marking threshold.
+const TRIMMING: Trimming = Trimming {
+    data_bytes: 40_000,
+    header_queue_bytes: 40_000,
+    trimmed_bytes: 192,
+    victim: TrimVictim::Random,
+    per: None,
+};
 /// Burst size and queue limit of a host's link (tbf).
 const BURST_BYTES: u32 = 2 * 1_514;
 const BACKLOG_BYTES: u32 = 1_000_000;
@@ -119,7 +129,7 @@ pub(crate) fn within<T: Send>(
 }
 
 /// The configuration of a switch with `hosts` hosts.
-pub(crate) fn switch(hosts: u8, marks: bool, seed: u64) -> Config {
+pub(crate) fn switch(hosts: u8, marks: bool, trims: bool, seed: u64) -> Config {
     let ecn = Ecn {
         min_bytes: MARKED_FROM_BYTES,
         max_bytes: MARKED_FROM_BYTES,
@@ -138,7 +148,7 @@ pub(crate) fn switch(hosts: u8, marks: bool, seed: u64) -> Config {
         discipline: None,
         pausing: None,
         credit_queue: None,
-        trimming: None,
+        trimming: trims.then_some(TRIMMING),
     };
     let link = |host: u8| Link {
         a: Node::Host(host.into()),
@@ -151,7 +161,9 @@ pub(crate) fn switch(hosts: u8, marks: bool, seed: u64) -> Config {
             hosts: (0..hosts).map(|host| format!("h{host}")).collect(),
             switches: vec![switch],
             links: (0..hosts).map(link).collect(),
+            port_rates: Vec::new(),
             rate_changes: Vec::new(),
+            hash_seeds: Default::default(),
             circuits: None,
             mtu: MTU,
         },
