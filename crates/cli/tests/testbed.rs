@@ -191,7 +191,7 @@ fn testbed_trims() {
             assert_eq!((&fct["count"], &fct["unfinished"]), (&3.into(), &0.into()), "{protocol}");
             let links = summary["links"].as_array().unwrap().iter();
             let trims: u64 = links.filter_map(|link| link["trims"].as_u64()).sum();
-            assert!(trims > 10, "{subcommand}, {protocol}: {trims} trims");
+            assert!(trims > 0, "{subcommand}, {protocol}: {trims} trims");
         }
     }
 }

@@ -141,8 +141,8 @@ fn impossible_planes_rails_and_servers_are_refused() {
 fn connections_with_one_port_are_named() {
     let planes = "kind = 'leaf-spine'\nplanes = 2";
     let [warning] = &fabric(planes).warnings[..] else { panic!() };
-    let expected = "a connection of swift uses one of the 2 ports of its host: set multipath in its \
-                    params";
+    let expected = "a connection of swift uses one of the 2 ports of its host: set multipath in \
+                    its params";
     assert_eq!(warning, expected);
     let spread = format!("{planes}\n[protocols.swift]\nparams = {{ multipath = 'mixed' }}");
     assert_eq!(fabric(&spread).warnings, Vec::<String>::new());

@@ -1,4 +1,5 @@
-//! Identity of a message in the headers of ExpressPass and of the pull transports (EQDS, RCCC, NDP).
+//! Identity of a message in the headers of ExpressPass and of the pull transports (EQDS, RCCC,
+//! NDP).
 
 /// Identity of a message: its numbers at both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

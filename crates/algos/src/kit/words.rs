@@ -1,5 +1,5 @@
-//! Numbers and flags in the words and tags of packet bodies. All transports write their headers with
-//! these.
+//! Numbers and flags in the words and tags of packet bodies. All transports write their headers
+//! with these.
 
 /// Packs two numbers into a word, for example lane and generation of a message.
 #[inline(always)]

@@ -18,8 +18,8 @@
 //! * Switches do not return headers to the sender. A header that is lost is found by the timeout.
 //! * A sender does not exclude paths that lose more than others; `multipath = "bitmap"` does so by
 //!   the feedback of trimmed packets.
-//! * An acknowledgement is no pull. In the source it is one if no pull waits, so that control packets
-//!   take half of the bytes in an uncongested network.
+//! * An acknowledgement is no pull. In the source it is one if no pull waits, so that control
+//!   packets take half of the bytes in an uncongested network.
 //! * A packet that arrives twice requests one pull; in the source, two.
 //! * A sender without credit and packets in flight requests the sum of pulls again after a timeout,
 //!   because the last ones may be lost. In the source it waits for ever.

@@ -284,7 +284,7 @@ impl Topology {
         }
         for link in &mut self.links {
             let Some(host) = host_of(link) else { continue };
-            link.delay = link.delay - inner[host as usize].delay;
+            link.delay -= inner[host as usize].delay;
             let end = if link.a == Node::Host(host) { &mut link.a } else { &mut link.b };
             *end = Node::Switch(first_nic + host);
         }
@@ -391,7 +391,7 @@ fn add_plane(made: &mut Topology, table: &Table) -> Result<(), Error> {
 /// Number of rails, which must divide the racks of a group.
 fn rails(table: &Table, racks: u64, of: &str) -> Result<usize, Error> {
     let rails = count_of(table, "rails");
-    if racks % rails != 0 {
+    if !racks.is_multiple_of(rails) {
         return Err(table.error("rails", format!("a divisor of {racks}, the number of racks{of}")));
     }
     Ok(rails as usize)

@@ -34,8 +34,9 @@ pub(crate) static KEYS: &[Key] = &[
         "server",
         Shape::Table(&[SERVER]),
         Optional,
-        "Consecutive hosts form a server, such as GPUs with a NIC each. Links inside of it (NVLink) \
-         carry messages between them, one at a time per sender, without packets or protocol.",
+        "Consecutive hosts form a server, such as GPUs with a NIC each. Links inside of it \
+         (NVLink) carry messages between them, one at a time per sender, without packets or \
+         protocol.",
     ),
 ];
 

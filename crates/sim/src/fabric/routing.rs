@@ -11,7 +11,6 @@ use tidegate_core::{Domain, HEADER_BYTES, PacketSizes, Path, PathOracle, Rate, R
 pub(crate) use tidegate_core::routes::NO_PORT;
 
 use crate::fabric::symmetric::{Symmetric, Tiers, mixed};
-use crate::ports::port::HOST;
 use crate::setup::Setup;
 
 /// Links of one tier of a sprayed message. Each packet crosses one of them.
@@ -40,7 +39,7 @@ pub(crate) struct Routing {
     ways: BTreeMap<(u32, u32), Box<[Way]>>,
     /// Rate and propagation delay of circuits, by the racks that they lead from and to.
     circuits: BTreeMap<(u32, u32), (Rate, Span)>,
-    /// First of the switches that are NICs; [`HOST`] without.
+    /// First of the switches that are NICs; `u32::MAX` without.
     first_nic: u32,
     /// Ports of the NICs into the network, NIC by NIC, and their number at each.
     nic_ports: Vec<u32>,
@@ -61,7 +60,7 @@ impl Routing {
             ways: BTreeMap::new(),
             circuits: circuits(&setup.fabric, &routes),
             routes,
-            first_nic: setup.fabric.first_nic.unwrap_or(HOST),
+            first_nic: setup.fabric.first_nic.unwrap_or(u32::MAX),
             nic_ports: nic_ports(&setup.fabric),
             ports_per_nic: setup.fabric.ports_per_host() as usize,
             mtu: setup.fabric.mtu,
@@ -111,10 +110,9 @@ impl Routing {
         self.routes.egress(switch, dst, |ways| symmetric.choose(entropy, ways))
     }
 
-    /// Whether a port that leads to `to`, as [`Port::to`](crate::ports::port::Port::to), leads to a
-    /// host or its NIC.
-    pub(crate) fn is_end(&self, to: u32) -> bool {
-        to >= self.first_nic
+    /// Whether a switch is the NIC of a host.
+    pub(crate) fn is_nic(&self, switch: u32) -> bool {
+        switch >= self.first_nic
     }
 
     pub(crate) fn uplink(&self, host: u32) -> u32 {

@@ -108,8 +108,8 @@ impl Outgoing {
         is_new
     }
 
-    /// A packet got no response in time. No pull comes for it if arrivals request pulls, so that its
-    /// credit is used again.
+    /// A packet got no response in time. No pull comes for it if arrivals request pulls, so that
+    /// its credit is used again.
     fn expire(&mut self, settings: &Settings, packet: u64) {
         if self.lose(settings, packet) && settings.demand == Demand::Arrivals {
             let wire = settings.segments.wire(self.size, packet) as i64;
@@ -427,8 +427,8 @@ impl Outbox {
         let Some(slot) = self.find(host, pull.name()) else { return };
         let message = &mut self.messages[slot];
         let more = pull.pull.wrapping_sub(message.pull);
-        // A sender requests at most a window and a packet, and a receiver grants at most a window and
-        // a pull in advance. More is forged; less was overtaken.
+        // A sender requests at most a window and a packet, and a receiver grants at most a window
+        // and a pull in advance. More is forged; less was overtaken.
         if more > 2 * max_window + full + pull_bytes {
             return;
         }

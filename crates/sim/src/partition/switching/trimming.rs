@@ -10,7 +10,7 @@ use tidegate_core::{Frame, frame_flag};
 use super::{Links, Pausing, Switching};
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
-use crate::ports::port::flag;
+use crate::ports::port::{HOST, flag};
 
 /// Priorities of trimmed packets, which tell receivers where they were trimmed, as the two code
 /// points of the Ultra Ethernet specification do: in the core, or at the port to the receiver.
@@ -72,7 +72,7 @@ impl Switching {
         let victim = self.victim(links, switch, index, packet, &trimming);
         let port = &mut links.ports[index as usize];
         port.waits.trims += 1;
-        let is_last_hop = self.routing.is_end(port.to);
+        let is_last_hop = port.to & HOST != 0 || self.routing.is_nic(port.to);
         if victim != packet && port.flags & flag::MARKS_EARLY != 0 {
             self.mark(links, index, packet);
         }
