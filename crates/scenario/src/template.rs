@@ -84,6 +84,10 @@ pub fn template(name: &str) -> Result<String, Error> {
     // The fabric's preset sets the other keys.
     let keys = keys.filter(|key| preset.is_none() || key.name == "protocol");
     file.keys(keys, &[("protocol", &format!("{:?}", Protocol::USUAL.info().name))]);
+    if preset.is_some_and(|(_, text)| text.contains("\nplanes = ")) {
+        file.comment("Packets of a connection take all ports of its host.");
+        file.0 += "params = { multipath = \"mixed\" }\n";
+    }
     file.section("[[traffic]]");
     let kind = variant(traffic::KINDS, TRAFFIC).map_or(&[][..], |kind| kind.keys);
     let values = [
