@@ -37,6 +37,7 @@ catalog! {
         powertcp::PowerTcp,
         reno::Reno,
         retcp::ReTcp,
+        smartt::Smartt,
         swift::Swift,
         theta_powertcp::ThetaPowerTcp,
         timely::Timely,

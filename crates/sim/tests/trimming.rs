@@ -124,7 +124,7 @@ fn lost_packets_time_out_one_by_one() {
 fn messages_arrive_once_under_loss_and_reordering() {
     for seed in 0..60 {
         let victim = VICTIMS[seed as usize % 2];
-        let protocol = ["nscc", "eqds", "nscc", "rccc", "nscc", "ndp"][seed as usize / 2 % 6];
+        let protocol = ["nscc", "eqds", "smartt", "rccc", "nscc", "ndp"][seed as usize / 2 % 6];
         let mut setup = incast(protocol, seed, victim);
         setup.faults = Faults {
             loss: [0.0, 1e-3, 2e-2][seed as usize % 3],
@@ -147,8 +147,9 @@ fn messages_arrive_once_under_loss_and_reordering() {
 
 #[test]
 fn lazy_commits_equal_explicit_dequeues() {
-    for (protocol, victim) in
-        ["nscc", "eqds", "rccc", "ndp"].into_iter().flat_map(|name| VICTIMS.map(|v| (name, v)))
+    for (protocol, victim) in ["nscc", "smartt", "eqds", "rccc", "ndp"]
+        .into_iter()
+        .flat_map(|name| VICTIMS.map(|v| (name, v)))
     {
         let setup = trimmed(busy(stack(protocol), 1), 8, victim);
         let (lazy, explicit) = (recorded::<false>(setup.clone()), recorded::<true>(setup));
