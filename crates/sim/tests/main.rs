@@ -32,6 +32,7 @@ mod sird;
 mod sird_credit;
 mod sird_links;
 mod sizes;
+mod smartt;
 mod stack_time;
 mod symmetric;
 mod theory;
