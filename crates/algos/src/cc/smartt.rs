@@ -79,8 +79,8 @@ use alloc::string::String;
 use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
-    Limit, Loss, LossKind, Marker, Marking, MultipathRule, Path, ProtocolInfo, Span,
-    TelemetryBytes, Time, Trim, TrimmingRule, params,
+    Limit, Loss, LossKind, Marker, Marking, MultipathRule, OperatingPoint, Path, ProtocolInfo,
+    Span, TelemetryBytes, Time, Trim, TrimmingRule, math, params,
 };
 
 /// Bytes that a trimmed packet delivers.
@@ -207,6 +207,14 @@ impl CongestionControl for Smartt {
             needs_class: true,
             ..FabricRequirements::NONE
         }
+    }
+
+    /// A window of a BDP holds whole packets only.
+    fn operating_point(params: &SmarttParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        let packet = f64::from(path.full_wire_bytes);
+        let packets = math::floor(params.max_window.bytes(path.bdp_bytes) / packet).max(1.0);
+        let utilisation_goal = (packets * packet / path.bdp_bytes).min(1.0);
+        OperatingPoint { utilisation_goal, ..OperatingPoint::DEFAULT }
     }
 
     fn start(params: &SmarttParams, path: &Path, _now: Time, _seed: u64) -> Smartt {
@@ -538,6 +546,14 @@ mod tests {
         assert!(flow.limit(&params()).pace_bps.is_infinite());
         let paced = flow.limit(&SmarttParams { paced: true, ..params() });
         assert_near(paced.pace_bps, Rate::gbps(50).as_bps() as f64, 1e-3);
+    }
+
+    #[test]
+    fn a_lone_flow_has_whole_packets() {
+        let goal = |params| Smartt::operating_point(&params, &path(), 1e11).utilisation_goal;
+        // 23 of 23.8 packets.
+        assert_near(goal(params()), 0.966, 1e-9);
+        assert_near(goal(SmarttParams { max_window: Extent::Bdp(1.2), ..params() }), 1.0, 1e-9);
     }
 
     #[test]
