@@ -46,7 +46,7 @@
 //!   In uet-htsim such a pull grants only what the sender has requested: a message of one packet
 //!   that is trimmed waits for its timeout while others request credit. Here, as in csg-htsim, the
 //!   packet requests credit itself.
-//! * What is left of the first window is void after a timeout, too, and the sender requests credit.
+//! * A timeout also voids the rest of the first window, and the sender requests credit.
 //!   In the sources it sends the first lost packet on that credit.
 //! * csg-htsim always skips a path once after a mark or a trimmed packet. Here `multipath` selects.
 //! * A request (RTS) states the present pull target, has no sequence number, and is repeated after
