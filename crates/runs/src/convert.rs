@@ -199,7 +199,7 @@ pub fn switches(fabric: &Fabric, records: &[SwitchRecord]) -> Vec<SwitchSummary>
         drops: record.drops,
         settings: fabric.switches.get(record.switch as usize).map(settings),
     };
-    let is_nic = |record: &&SwitchRecord| fabric.host_at(Node::Switch(record.switch)).is_some();
+    let is_nic = |record: &&SwitchRecord| fabric.is_nic(Node::Switch(record.switch));
     records.iter().filter(|record| !is_nic(record)).map(switch).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use tidegate_core::fabric::{Buffer, Fabric, Node};
 use tidegate_core::{Rate, Span};
-use tidegate_scenario::{Error, Plan, load};
+use tidegate_scenario::{Error, Plan, load, unreachable_pairs};
 
 fn file(lines: &str, ends: [&str; 2]) -> Result<Plan, Error> {
     let [src, dst] = ends;
@@ -166,4 +166,18 @@ fn faults_without_meaning_for_several_ports_are_refused() {
         let found = file(lines, ["h0", "h2"]).map(drop).unwrap_err().to_string();
         assert!(found.contains(expected), "{lines}: {found}");
     }
+}
+
+/// NICs forward no packets of others, so ports of different planes do not join two hosts.
+#[test]
+fn hosts_without_a_common_plane_are_apart() {
+    let apart = |failure: &str| {
+        let planes = "kind = 'star'\nhosts = 4\nplanes = 2";
+        unreachable_pairs(&fabric(&format!("{planes}\n[faults]\nfailure = '{failure}'")))
+    };
+    assert_eq!(apart("plane0.tor0"), 0);
+    assert_eq!(apart("h0.nic-plane0.tor0+h1.nic-plane1.tor0"), 2);
+    assert_eq!(apart("h0.nic-plane0.tor0+h0.nic-plane1.tor0"), 6);
+    assert_eq!(apart("h0.nic"), 6);
+    assert_eq!(apart("plane0.tor0+plane1.tor0"), 12);
 }

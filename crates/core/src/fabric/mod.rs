@@ -477,6 +477,16 @@ impl Fabric {
         }
     }
 
+    /// Whether a node is the NIC of a host with several ports.
+    pub fn is_nic(&self, node: Node) -> bool {
+        matches!(node, Node::Switch(_)) && self.host_at(node).is_some()
+    }
+
+    /// Whether a link joins two switches that are no NICs.
+    pub fn joins_switches(&self, link: &Link) -> bool {
+        self.host_at(link.a).is_none() && self.host_at(link.b).is_none()
+    }
+
     /// Host and switch that a link joins, if it is a link between a host, or its NIC, and a switch
     /// that is no NIC.
     pub fn access(&self, link: &Link) -> Option<(u32, u32)> {

@@ -106,7 +106,7 @@ fn joined(fabric: &Fabric, to_hosts: bool) -> Vec<String> {
     let links = fabric.links.iter().filter(|link| {
         let is_wanted = match to_hosts {
             true => fabric.access(link).is_some(),
-            false => [link.a, link.b].iter().all(|&end| fabric.host_at(end).is_none()),
+            false => fabric.joins_switches(link),
         };
         is_wanted && known.insert((link.a.min(link.b), link.a.max(link.b)))
     });
@@ -209,9 +209,12 @@ fn apart(fabric: &Fabric, down: &BTreeSet<u32>) -> u64 {
         node
     };
     // NICs do not forward packets of others, so they join nothing.
-    let is_nic = |end: Node| matches!(end, Node::Switch(_)) && fabric.host_at(end).is_some();
-    let up = || (0..).zip(&fabric.links).filter(|(i, _)| !down.contains(i)).map(|(_, link)| link);
-    for link in up().filter(|link| !is_nic(link.a) && !is_nic(link.b)) {
+    let ends_at_nic = |link: &Link| fabric.is_nic(link.a) || fabric.is_nic(link.b);
+    let with = |is_down: bool| {
+        let numbered = (0..).zip(&fabric.links);
+        numbered.filter(move |(i, _)| down.contains(i) == is_down).map(|(_, link)| link)
+    };
+    for link in with(false).filter(|link| !ends_at_nic(link)) {
         let [a, b] = [link.a, link.b].map(|end| root(&mut of, number(end)));
         of[a] = b;
     }
@@ -219,16 +222,14 @@ fn apart(fabric: &Fabric, down: &BTreeSet<u32>) -> u64 {
     if fabric.first_nic.is_none() {
         (0..hosts).for_each(|host| _ = reached[host].insert(root(&mut of, host)));
     }
-    for link in up().filter(|link| is_nic(link.a) || is_nic(link.b)) {
+    for link in with(false).filter(|link| ends_at_nic(link)) {
         if let Some((host, switch)) = fabric.access(link) {
             reached[host as usize].insert(root(&mut of, number(Node::Switch(switch))));
         }
     }
     // A host whose link to its NIC is down reaches nobody.
-    for link in (0..).zip(&fabric.links).filter(|(i, _)| down.contains(i)).map(|(_, link)| link) {
-        if let [Node::Host(host), _] | [_, Node::Host(host)] = [link.a, link.b]
-            && (is_nic(link.a) || is_nic(link.b))
-        {
+    for link in with(true).filter(|link| ends_at_nic(link)) {
+        if let [Node::Host(host), _] | [_, Node::Host(host)] = [link.a, link.b] {
             reached[host as usize].clear();
         }
     }

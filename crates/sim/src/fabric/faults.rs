@@ -100,13 +100,15 @@ impl Injector {
         let mut injector = Injector {
             faults: faults.clone(),
             streams: if faults.touch_packets() {
-                let within = |port| {
-                    let ends = fabric.port_ends(port);
-                    [ends.from, ends.to].iter().all(|&end| fabric.host_at(end).is_some())
-                };
                 // A link between a host and its NIC is no cable.
-                let is_spared = |port| fabric.first_nic.is_some() && within(port);
-                let stream = |&port| (!is_spared(port)).then(|| stream(port as usize));
+                let is_spared = |port: u32| {
+                    let link = &fabric.links[port as usize / 2];
+                    matches!(
+                        (link.a, link.b),
+                        (Node::Host(_), nic) | (nic, Node::Host(_)) if fabric.is_nic(nic)
+                    )
+                };
+                let stream = |&port: &u32| (!is_spared(port)).then(|| stream(port as usize));
                 ports.iter().map(stream).collect()
             } else {
                 Vec::new()
@@ -133,7 +135,7 @@ impl Injector {
         }
         if let Some(flaps) = faults.flaps {
             for (link, ends) in fabric.links.iter().enumerate() {
-                if [ends.a, ends.b].iter().all(|&end| fabric.host_at(end).is_none()) {
+                if fabric.joins_switches(ends) {
                     let up = flaps.mean_up.scale(injector.flaps[link].exponential());
                     injector.schedule(
                         Time::ZERO.after(up),
