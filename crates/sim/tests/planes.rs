@@ -4,7 +4,7 @@ use crate::common::left::Left;
 use crate::common::*;
 use crate::explicit_engine::recorded;
 use tidegate_algos::Stack;
-use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Stamping};
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Stamping, TrimVictim, Trimming};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::routes::Routes;
@@ -173,6 +173,84 @@ fn nics_forward_nothing_of_others() {
     });
     assert_eq!((finished.len(), outcome.unfinished.len()), (1, 1));
     assert_eq!((finished[0].src, outcome.unfinished[0].delivered_bytes), (1, 0));
+    assert_eq!(outcome.links[up(0, 0) as usize].packets, 0, "no path leads through this plane");
+}
+
+/// In the second plane, every other host is connected to the other rack, so that its NIC is on a
+/// short path between racks of both planes.
+#[test]
+fn no_path_leads_through_the_nic_of_another_host() {
+    let mut fabric = fabric();
+    for host in (0..HOSTS).step_by(2) {
+        let rack = 1 - host / (HOSTS / RACKS);
+        fabric.links[(up(host, 1) / 2) as usize].b = Node::Switch(OF_PLANE + rack);
+    }
+    let routes = Routes::new(&fabric).unwrap();
+    for (switch, host) in (0..FIRST_NIC).flat_map(|s| (0..HOSTS).map(move |h| (s, h))) {
+        let mut ports = Vec::new();
+        let only = routes.egress(switch, host, |ways| {
+            ports.extend(ways.ports());
+            ways.port(0)
+        });
+        for port in ports.into_iter().chain([only]) {
+            let to = routes.edge(port).to;
+            let is_other_nic = fabric.is_nic(to) && fabric.host_at(to) != Some(host);
+            assert!(!is_other_nic, "switch {switch} to host {host} by port {port}");
+        }
+    }
+}
+
+/// The ends of a link may be in either order.
+#[test]
+fn links_that_begin_at_a_switch_are_ports_of_nics() {
+    let (finished, outcome) = run_of(vec![flow(0, 5, 640_000, Time::ZERO)], |setup| {
+        for link in &mut setup.fabric.links[..PLANES as usize] {
+            (link.a, link.b) = (link.b, link.a);
+        }
+    });
+    assert_eq!(finished.len(), 1);
+    let packets = [0, 1, 2, 3].map(|plane| outcome.links[up(0, plane) as usize + 1].packets);
+    assert_eq!(packets, [160; 4]);
+}
+
+/// Random faults spare the links inside of hosts.
+#[test]
+fn links_between_hosts_and_nics_lose_nothing() {
+    let (_, outcome) = run_of(vec![flow(0, 5, 640_000, Time::ZERO)], |setup| {
+        setup.faults.loss = 0.1;
+        setup.until_done = true;
+        setup.drain = Span::ms(50);
+    });
+    let inner = 2 * (outcome.links.len() as u32 / 2 - HOSTS) as usize;
+    let ports = (0..PLANES).map(|plane| outcome.links[up(0, plane) as usize].packets);
+    assert_eq!(outcome.links[inner].packets, ports.sum::<u64>());
+}
+
+/// Packets that are trimmed at the port to the receiver's NIC have the priority of the last hop.
+#[test]
+fn port_to_a_nic_is_the_last_hop_of_trimmed_packets() {
+    let flows = (1..HOSTS).map(|host| flow(host, 0, 300_000, Time::ZERO)).collect();
+    let mut setup = setup(fabric(), spread("nscc"), flows, Time::us(100));
+    for switch in setup.fabric.network_switches_mut() {
+        switch.trimming = Some(Trimming {
+            data_bytes: 4 * 1_080,
+            header_queue_bytes: 100_000,
+            trimmed_bytes: 84,
+            victim: TrimVictim::Arriving,
+            per: None,
+        });
+    }
+    let (ports, _, _, links) = recorded::<false>(setup);
+    let [mut trimmed, mut early] = [0, 0];
+    for port in (0..PLANES).map(|plane| up(0, plane) as usize + 1) {
+        trimmed += links[port].trims;
+        // Host 0 gets no other packets of this size: it sends no data. Those that were trimmed in
+        // the core have priority 0.
+        let headers = ports[port].iter().filter(|record| record.frame.1 == 84);
+        early += headers.filter(|record| record.frame.2 == 0).count() as u64;
+    }
+    let core: u64 = links.iter().map(|link| link.trims).sum::<u64>() - trimmed;
+    assert!(trimmed > 100 && early <= core, "{trimmed} at the last hop, {early} of {core} before");
 }
 
 /// A port to a NIC is one to a host.
