@@ -28,8 +28,8 @@ struct Layer {
 pub(crate) struct Routing {
     /// Shared by all partitions until links fail.
     routes: Arc<Routes>,
-    /// Hash salts by switch. Empty if choices are symmetric, so that other modes need only one
-    /// lookup.
+    /// Hash salts by switch that is no NIC. Empty if choices are symmetric, so that other modes
+    /// need only one lookup.
     salts: Vec<u32>,
     /// Set if both directions of a connection take the same links.
     symmetric: Option<Symmetric>,
@@ -79,35 +79,37 @@ impl Routing {
     #[inline]
     pub(crate) fn egress(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
         self.routes.egress(switch, dst, |ways| match self.salts.get(switch as usize) {
-            _ if switch >= self.first_nic => self.port_of_nic(switch, entropy, ways),
             Some(salt) => {
                 let hash = mixed(entropy ^ salt);
                 ways.port(((hash as u64 * ways.number() as u64) >> 32) as u32)
             }
-            None => self.mirrored(switch, dst, entropy),
+            None => self.without_salt(switch, dst, entropy),
+        })
+    }
+
+    /// As `egress`, at NICs and with symmetric choices. A separate function, so that others pay
+    /// nothing.
+    #[cold]
+    #[inline(never)]
+    fn without_salt(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
+        self.routes.egress(switch, dst, |ways| match &self.symmetric {
+            _ if self.is_nic(switch) => self.port_of_nic(switch, entropy, ways),
+            Some(symmetric) => symmetric.choose(entropy, ways),
+            None => NO_PORT,
         })
     }
 
     /// The port of a NIC: that of the entropy modulo the number of ports, so that consecutive
     /// entropies use all of them equally. If it has no path, the others share its packets, and
     /// theirs stay.
-    #[inline(never)]
     fn port_of_nic(&self, nic: u32, entropy: u32, ways: Ways<'_>) -> u32 {
         let number = self.ports_per_nic;
         let ports = &self.nic_ports[(nic - self.first_nic) as usize * number..][..number];
         let port = ports[entropy as usize % number];
-        if ways.number() as usize == number || ways.ports().any(|way| way == port) {
+        if ways.ports().any(|way| way == port) {
             return port;
         }
         ways.port(((mixed(entropy) as u64 * ways.number() as u64) >> 32) as u32)
-    }
-
-    /// As `egress`, with symmetric choices. A separate function, so that other modes pay nothing.
-    #[cold]
-    #[inline(never)]
-    fn mirrored(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
-        let Some(symmetric) = &self.symmetric else { return NO_PORT };
-        self.routes.egress(switch, dst, |ways| symmetric.choose(entropy, ways))
     }
 
     /// Whether a switch is the NIC of a host.
@@ -211,13 +213,13 @@ fn nic_ports(fabric: &Fabric) -> Vec<u32> {
     of_nic.concat()
 }
 
-/// Hash salts by switch.
+/// Hash salts by switch that is no NIC.
 fn salts(fabric: &Fabric, rng: &mut Rng) -> Vec<u32> {
-    let each: Vec<u32> = fabric.switches.iter().map(|_| rng.bits() as u32).collect();
+    let each: Vec<u32> = fabric.network_switches().iter().map(|_| rng.bits() as u32).collect();
     let of = |tier: u32| each[tier as usize];
     match fabric.hash_seeds {
         HashSeeds::PerSwitch => each,
-        HashSeeds::PerTier => Tiers::of(fabric).tier.into_iter().map(of).collect(),
+        HashSeeds::PerTier => Tiers::of(fabric).tier.into_iter().take(each.len()).map(of).collect(),
         HashSeeds::Same => each.iter().map(|_| of(0)).collect(),
     }
 }
