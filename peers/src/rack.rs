@@ -161,11 +161,8 @@ pub(crate) fn switch(hosts: u8, marks: bool, trims: bool, seed: u64) -> Config {
             hosts: (0..hosts).map(|host| format!("h{host}")).collect(),
             switches: vec![switch],
             links: (0..hosts).map(link).collect(),
-            port_rates: Vec::new(),
-            rate_changes: Vec::new(),
-            hash_seeds: Default::default(),
-            circuits: None,
             mtu: MTU,
+            ..Fabric::default()
         },
         routing: Routing::Ecmp,
         places: Places::Interfaces((0..hosts).map(interface).collect()),
