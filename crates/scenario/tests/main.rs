@@ -4,12 +4,12 @@ mod common;
 
 mod chakra;
 mod exchange;
-mod good;
 mod jobs;
 mod mutations;
 mod resolved;
 mod schema;
 mod several_ports;
 mod software;
+mod valid;
 mod workload;
 mod wrong;

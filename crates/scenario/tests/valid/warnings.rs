@@ -1,0 +1,179 @@
+//! Warnings about valid scenarios.
+
+use super::{fabric, plan};
+use crate::common::{GRAPH, patched};
+use tidegate_scenario::load;
+
+#[test]
+fn protocols_outside_their_domain_are_warned_of() {
+    let star = |delay| {
+        fabric(&format!("kind = 'star'\nhost_link = {{ rate = '10Gbps', delay = '{delay}' }}"))
+    };
+    assert_eq!(star("1us").warnings, Vec::<String>::new());
+    let far = star("50us").warnings;
+    assert!(far.len() == 1 && far[0].starts_with("swift: "), "{far:?}");
+    let text = patched(GRAPH, "delay = \"1us\"", "delay = \"1ms\"");
+    let plan = load(&text, "x.toml", &[]).unwrap();
+    assert_eq!(plan.warnings.len(), 1);
+    assert!(plan.warnings[0].starts_with("poseidon: "), "{:?}", plan.warnings);
+}
+
+/// A warning about only the shortest path is reported. A warning about both paths is reported once.
+#[test]
+fn the_shortest_path_can_be_outside_a_domain() {
+    let warnings = |protocol: &str, racks: u32, params: &str| {
+        let text = format!(
+            "duration = '1ms'\nflows = [{{ src = 'h0', dst = 'h1' }}]\nfabric = {{ kind = \
+             'leaf-spine', racks = {racks}, hosts_per_rack = 2, mtu = '1000B' }}\ntransport = {{ \
+             protocol = '{protocol}', params = {{ {params} }} }}"
+        );
+        plan(&text).warnings
+    };
+    let long = warnings("theta-powertcp", 2, "beta = '5KB'");
+    assert!(long.len() == 1 && long[0].starts_with("theta-powertcp: tau is "), "{long:?}");
+    assert_eq!(warnings("theta-powertcp", 2, "beta = '5KB', tau = 'path'"), Vec::<String>::new());
+    let both = warnings("theta-powertcp", 2, "beta = '0BDP'");
+    assert!(both.len() == 1 && both[0].matches("beta is").count() == 1, "{both:?}");
+    assert!(both[0].contains("tau is"), "{both:?}");
+    // TIMELY warns of both paths with their base RTTs: only the longest is reported.
+    let far = warnings("timely", 2, "t_low = '1us'");
+    assert!(far.len() == 1 && far[0].matches("the base RTT of").count() == 1, "{far:?}");
+}
+
+/// Returns the warnings of the loader for swift between two hosts at 100 Gbit/s, MTU 1,000 B, links
+/// of `delay`.
+fn warned(delay: &str, rest: &str) -> Vec<String> {
+    let text = format!(
+        "duration = '1ms'\nfabric = {{ kind = 'star', mtu = '1000B', host_link = {{ delay = \
+         '{delay}' }} }}\n\
+         flows = [{{ src = 'h0', dst = 'h1' }}]\n{rest}"
+    );
+    plan(&text).warnings
+}
+
+#[test]
+fn reordering_under_go_back_n_is_warned_of() {
+    let warnings = |spines: u32, switch: &str, params: &str| {
+        let text = format!(
+            "duration = '1ms'\nflows = [{{ src = 'h0', dst = 'h3' }}]\nfabric = {{ kind = \
+             'leaf-spine', racks = 2, hosts_per_rack = 2, spines = {spines} }}\n\
+             switch = {{ {switch} }}\n\
+             transport = {{ protocol = 'dctcp', params = {{ {params} }} }}"
+        );
+        plan(&text).warnings
+    };
+    let (spray, back) = ("routing = 'spray'", "recovery = 'go-back-n'");
+    let reported = warnings(2, spray, back);
+    assert!(
+        reported.len() == 1 && reported[0].contains("dctcp interprets reordering as loss"),
+        "{reported:?}"
+    );
+    for (spines, switch, params) in [(1, spray, back), (2, "", back), (2, spray, "")] {
+        assert_eq!(warnings(spines, switch, params), Vec::<String>::new(), "{spines} {switch}");
+    }
+}
+
+#[test]
+fn connections_outside_their_domain_are_warned_of() {
+    let tuned = |delay, params: &str| {
+        let rest = format!("transport = {{ protocol = 'dctcp', params = {{ {params} }} }}");
+        warned(delay, &rest).join(" | ")
+    };
+    // 4.19 us: 48.5 packets of 1,080 B.
+    assert_eq!(tuned("1us", "ack_every = 12"), "");
+    let thin = tuned("1us", "ack_every = 13");
+    assert!(thin.contains("ack_every = 13") && thin.contains("48.5 packets"), "{thin}");
+    // One acknowledgement per packet is enough on any path.
+    assert_eq!(tuned("0us", "ack_every = 1"), "");
+    assert_eq!(tuned("1us", "initial_rto = '5us'"), "");
+    let early = tuned("1us", "initial_rto = '4us'");
+    assert!(early.contains("base RTT of 4.19 us reaches initial_rto = 4.00 us"), "{early}");
+    let both = tuned("1us", "initial_rto = '4us', ack_every = 100");
+    assert!(both.contains("ack_every") && both.contains("initial_rto"), "{both}");
+    assert_eq!(tuned("240us", ""), "");
+    assert!(tuned("260us", "").contains("1040.19 us reaches initial_rto = 1000.00 us"));
+}
+
+#[test]
+fn uncovered_stack_delay_is_warned_of() {
+    let held = |delay: &str, jitter: &str, bdp: &str| {
+        let rest = format!(
+            "transport = {{ protocol = 'dctcp'{bdp} }}\n\
+             hosts = {{ stack_delay = '{delay}', stack_jitter = '{jitter}' }}"
+        );
+        warned("1us", &rest)
+    };
+    // Of 4.19 us a tenth, there and back.
+    assert_eq!(held("100ns", "200ns", ""), Vec::<String>::new());
+    let long = held("100ns", "300ns", "");
+    assert!(
+        long.len() == 1 && long[0].contains("0.50 us") && long[0].contains("transport.bdp"),
+        "{long:?}"
+    );
+    assert_eq!(held("100ns", "300ns", ", bdp = '60KB'"), Vec::<String>::new());
+    assert_eq!(held("50us", "49us", ", bdp = '2MB'"), Vec::<String>::new());
+    let timeout = held("50us", "50us", ", bdp = '2MB'");
+    assert!(
+        timeout.len() == 1 && timeout[0].starts_with("dctcp: ") && timeout[0].contains("min_rto"),
+        "{timeout:?}"
+    );
+}
+
+#[test]
+fn warnings_know_flows_and_shares() {
+    let warned = |transport: &str, fabric: &str, pairs: &[(u32, u32)]| {
+        let flow = |(a, b): &(u32, u32)| format!("{{ src = 'h{a}', dst = 'h{b}' }}");
+        let flows: Vec<String> = pairs.iter().map(flow).collect();
+        let flows = flows.join(", ");
+        let text = format!(
+            "duration = '1ms'\nfabric = {{ {fabric} }}\ntransport = {{ {transport} }}\nflows = \
+             [{flows}]"
+        );
+        plan(&text).warnings
+    };
+    // No flow uses the near pairs of this fabric, so tau is not too long.
+    let theta = "protocol = 'theta-powertcp', params = { beta = '30KB' }";
+    assert_eq!(warned(theta, "kind = 'fat-tree', k = 4", &[(0, 8)]), Vec::<String>::new());
+    let near = warned(theta, "kind = 'fat-tree', k = 4", &[(0, 8), (0, 1)]);
+    assert!(near.len() == 1 && near[0].contains("tau is"), "{near:?}");
+    // The share of each of many flows is a small window.
+    let poseidon = "protocol = 'poseidon', preset = '10g'";
+    let star = "kind = 'star', hosts = 201, host_link = { rate = '10Gbps', delay = '1us' }";
+    let many: Vec<(u32, u32)> = (0..200).map(|src| (src, 200)).collect();
+    assert_eq!(warned(poseidon, star, &many[..20]), Vec::<String>::new());
+    let small = warned(poseidon, star, &many);
+    assert!(small.len() == 1 && small[0].contains("set min_cwnd = "), "{small:?}");
+    // Windows of a BDP, 48 packets, wait for acknowledgements.
+    let thin = |protocol: &str, every: u32| {
+        let params = format!("additive = '54B', ack_every = {every}");
+        let params = if protocol == "hpcc" { params } else { format!("ack_every = {every}") };
+        let transport = format!("protocol = '{protocol}', params = {{ {params} }}");
+        warned(&transport, "kind = 'star', mtu = '1000B'", &[(0, 1)])
+    };
+    let idle = thin("hpcc", 12);
+    assert!(idle.len() == 1 && idle[0].contains("23 per cent of a link idle"), "{idle:?}");
+    assert!(idle[0].ends_with("set ack_every to at most 3"), "{idle:?}");
+    assert_eq!((thin("hpcc", 3), thin("dctcp", 12)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn mixed_use_of_priorities_is_warned_of() {
+    let text = |second: &str, priorities: u32| {
+        format!(
+            "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 3 }}\nswitch = {{ routing = \
+             'ecmp', priorities = {priorities} }}\n\
+             transport = {{ protocol = 'sird' }}\n[[flows]]\nsrc = 'h1'\ndst = \
+             'h0'\n[[flows]]\nsrc = 'h2'\ndst = 'h0'\n{second}"
+        )
+    };
+    let warns = |second: &str, priorities| {
+        let warnings = plan(&text(second, priorities)).warnings;
+        warnings.iter().any(|warning| {
+            warning.contains("sird sends some packets above") && warning.contains("swift")
+        })
+    };
+    assert!(warns("protocol = 'swift'", 2));
+    assert!(!warns("protocol = 'swift'", 1));
+    assert!(!warns("", 2));
+    assert!(!warns("protocol = 'swift'\n[protocols.sird]\nparams = { priorities = 'none' }", 2));
+}
