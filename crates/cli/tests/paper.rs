@@ -6,13 +6,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Titles of the pages in the table, and their folders.
-const PAGES: [(&str, &str); 8] = [
+const PAGES: [(&str, &str); 11] = [
     ("Poseidon", "poseidon"),
     ("PowerTCP", "powertcp"),
     ("SIRD", "sird"),
     ("Homa", "homa"),
     ("dcPIM", "dcpim"),
     ("reTCP", "etalon"),
+    ("NDP", "ndp"),
+    ("EQDS", "eqds"),
+    ("Ultra Ethernet", "uet"),
     ("testbeds", "testbeds"),
     ("authors", "authors"),
 ];
