@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Verdict, judge};
+use super::judge::{self, Judgement, Measured, Varied, judge};
+use super::registry::{Claim, Figure, Paper, Singles, Verdict};
+use tidegate_runs::numbers::digits;
+
 /// A claim and its result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClaimResult {
@@ -45,6 +48,53 @@ pub struct ClaimResult {
     pub is_headline: bool,
     /// Results of single seeds; a list in files.
     pub seeds: Seeds,
+}
+
+impl ClaimResult {
+    /// The result of a claim that was measured with `seeds` different seeds.
+    pub(crate) fn of(
+        paper: &Paper,
+        figure: &Figure,
+        claim: &Claim,
+        chosen: &Measured,
+        varied: &[Varied],
+        seeds: u64,
+        Singles { counted, all, range }: Singles,
+    ) -> ClaimResult {
+        let Judgement { verdict, short, reasons } = judge(claim, chosen, varied, seeds);
+        let no_answer = if chosen.value.is_none() { "A run gave no value." } else { "" };
+        let some = match range {
+            Some((least, most)) if all > 1 && chosen.value.is_some() => {
+                let whole = if counted == all { String::new() } else { format!(" of {all}") };
+                format!("Of {counted}{whole}: {} to {}.", digits(least), digits(most))
+            }
+            _ => String::new(),
+        };
+        let tolerance = format!("Tolerance: {}.", claim.tolerance);
+        let sentences = [&tolerance, no_answer, &some, &reasons, &claim.note];
+        let sentences: Vec<&str> =
+            sentences.into_iter().map(str::trim).filter(|text| !text.is_empty()).collect();
+        let (least, most) = chosen.range.unzip();
+        let sentence = claim.reading_of.as_ref().or(claim.part_of.as_ref());
+        ClaimResult {
+            paper: paper.name.clone(),
+            figure: figure.name.clone(),
+            claim: claim.name.clone(),
+            sentence: sentence.unwrap_or(&claim.name).clone(),
+            is_part: claim.part_of.is_some(),
+            text: claim.text.clone(),
+            paper_value: claim.paper,
+            derived: claim.derived,
+            measured: chosen.value,
+            unit: claim.unit.clone(),
+            verdict,
+            as_chosen: chosen.verdict(claim),
+            short,
+            why: sentences.join(" "),
+            is_headline: claim.headline,
+            seeds: Seeds { count: chosen.seeds, least, most },
+        }
+    }
 }
 
 /// Results of single seeds.

@@ -7,11 +7,15 @@
 //! paper's direction. If the control passes the same check under the same alternative, the claim is
 //! inconclusive.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::Verdict;
-use super::registry::Claim;
+use super::registry::{Claim, Figure};
 use tidegate_runs::numbers::digits;
+use tidegate_runs::observe::Observations;
 
 /// A claim measured with several seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +34,28 @@ pub(crate) struct Measured {
 pub(crate) type Varied = (String, Option<Measured>);
 
 impl Measured {
+    /// A claim's value over all seeds, and over each.
+    pub(crate) fn of(figure: &Figure, claim: &Claim, runs: &[Vec<&Observations>]) -> Measured {
+        let count = runs.first().map_or(0, Vec::len);
+        let value = |seeds: Range<usize>| {
+            claim.value(|ask, run| figure.answer(ask, run, |run| &runs[run][seeds.clone()]))
+        };
+        let each: Option<Vec<f64>> = (0..count).map(|seed| value(seed..seed + 1)).collect();
+        let least = |pick: fn(f64, f64) -> f64| each.as_ref()?.iter().copied().reduce(pick);
+        // Seeds with equal runs count once.
+        let asked: Vec<usize> = claim.asks().flat_map(|ask| figure.asked(ask)).collect();
+        let control = claim.control_value(|ask, run| figure.answer(ask, run, |run| &runs[run]));
+        let outcome =
+            |seed: usize| asked.iter().map(|&run| &runs[run][seed].digest).collect::<Vec<_>>();
+        let different: BTreeSet<Vec<&String>> = (0..count).map(outcome).collect();
+        Measured {
+            value: value(0..count),
+            range: least(f64::min).zip(least(f64::max)),
+            seeds: different.len() as u64,
+            control,
+        }
+    }
+
     /// The verdict on this measurement alone: by the worst seed, and compared with its control.
     pub(crate) fn verdict(&self, claim: &Claim) -> Verdict {
         let Some((low, high)) = self.range.filter(|_| self.value.is_some()) else {

@@ -7,6 +7,7 @@
 mod claims;
 mod document;
 mod draw;
+mod jobs;
 mod judge;
 mod metrics;
 mod phase;
@@ -14,15 +15,12 @@ mod record;
 mod registry;
 mod sensitivity;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::{Span, Time};
 use tidegate_results::{ReproductionInputs, ReproductionManifest};
-use tidegate_scenario::Plan;
 use tidegate_sim::SEMANTICS;
 
 pub use claims::{ClaimResult, Count, Counts, Seeds};
@@ -30,63 +28,21 @@ pub use document::DERIVED;
 pub(crate) use document::{Document, Drawn, FIGURES, measured, paper_value, values};
 #[cfg(test)]
 pub(crate) use document::{image, verdicts};
+pub use jobs::{Forecast, Step, StepListener};
 pub(crate) use record::figure_key;
 pub use registry::Verdict;
 pub(crate) use registry::{Paper, SEEDS, papers};
 use tidegate_runs::destination::DOCUMENTS;
-use tidegate_runs::numbers::digits;
 
 use crate::markdown::wrapped;
 use crate::plot::Plot;
-use judge::{Judgement, Measured, Varied};
+use jobs::{Jobs, forecast, kept, make};
+use judge::{Measured, Varied};
 use record::Record;
-use registry::{Choice, Claim, Fact, Figure, Model, Run, Singles};
+use registry::{Choice, Fact, Figure};
 pub use sensitivity::{Alternative, Sensitivity};
-#[cfg(target_os = "linux")]
-use tidegate_live::testbed;
-use tidegate_runs::cache::{Cache, Recording};
-use tidegate_runs::in_parallel;
-use tidegate_runs::observe::{Control, Measure, Observations, RunOutput, adapt, drive};
-use tidegate_runs::{Error, machine};
-
-/// Progress of a reproduction.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step<'a> {
-    /// Finished runs.
-    pub done: usize,
-    /// All runs.
-    pub all: usize,
-    /// Approximate share of the work that is done. Cached runs do not count as work.
-    pub share: f64,
-    /// The run that finished last.
-    pub name: &'a str,
-}
-
-/// Receives every finished run, on the thread that ran it.
-pub type StepListener<'a> = &'a (dyn Fn(&Step<'_>) + Sync);
-
-/// Cost of a reproduction, before it starts.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Forecast {
-    /// All runs.
-    pub runs: usize,
-    /// Runs that are in the cache.
-    pub kept: usize,
-    /// CPU seconds of the other runs together, on the machine on which costs were measured. All
-    /// runs of a paper are assumed to cost the same per simulated second and host.
-    pub cpu_s: f64,
-    /// Wall-clock seconds of the live UDP runs, one after the other, with dilation.
-    pub clock_s: f64,
-    /// Threads that make the other runs.
-    pub threads: usize,
-}
-
-impl Forecast {
-    /// Expected wall-clock time of all runs.
-    pub fn seconds(&self) -> f64 {
-        self.cpu_s / self.threads as f64 + self.clock_s
-    }
-}
+use tidegate_runs::Error;
+use tidegate_runs::observe::Observations;
 
 /// Options of a reproduction.
 #[derive(Clone, Copy, Default)]
@@ -302,23 +258,6 @@ fn selected<'a>(
     Ok(figures)
 }
 
-/// A run to be made.
-struct Job {
-    work: Work,
-    recording: Recording,
-    name: String,
-    /// Approximate cost: CPU seconds, or wall-clock seconds for live UDP.
-    seconds: f64,
-}
-
-/// The work of a run.
-enum Work {
-    /// Simulation of packets.
-    Packets(Box<Plan>),
-    /// Solution of a model.
-    Model(Model),
-}
-
 /// Reproduces `selection`.
 ///
 /// # Errors
@@ -372,7 +311,7 @@ pub fn reproduce(
         let plans = record::plans(paper, figure)?;
         for claim in &figure.claims {
             let key = |choice, seeds| record::key(paper, figure, claim, choice, &plans, seeds);
-            let chosen = measure(figure, claim, &runs);
+            let chosen = Measured::of(figure, claim, &runs);
             if !options.quick {
                 fresh.put(key(None, SEEDS).unwrap_or_default(), chosen);
             }
@@ -381,7 +320,7 @@ pub fn reproduce(
                 // An alternative that changes none of the claim's runs does not count.
                 let Some(kept) = key(Some(choice), 1) else { continue };
                 let measured = match others.iter().find(|(other, _)| *other == choice) {
-                    Some((_, runs)) => Some(measure(figure, claim, runs)),
+                    Some((_, runs)) => Some(Measured::of(figure, claim, runs)),
                     None => record.get(&kept),
                 };
                 if let Some(measured) = measured.filter(|_| options.sensitivity && !options.quick) {
@@ -404,11 +343,11 @@ pub fn reproduce(
                 varied.push((format!("{SEEDS} seeds"), several));
             }
             let singles = claim.singles(|ask, run| figure.answer(ask, run, |run| &runs[run]));
-            let claimed = judged(paper, figure, claim, &chosen, &varied, seeds, singles);
+            let claimed = ClaimResult::of(paper, figure, claim, &chosen, &varied, seeds, singles);
             if let Some((_, opens)) = result.sensitivity.last_mut() {
                 sensitivity::take(opens, &claimed, claim, |choice| {
                     let runs = &others.iter().find(|(other, _)| *other == choice)?.1;
-                    Some(measure(figure, claim, runs))
+                    Some(Measured::of(figure, claim, runs))
                 });
             }
             result.claims.push(claimed);
@@ -436,57 +375,6 @@ pub fn reproduce(
     Ok(result)
 }
 
-/// Runs to be made. A plan with equal sampling intervals is run once for all uses.
-#[derive(Default)]
-struct Jobs {
-    jobs: Vec<Job>,
-    /// Keys: hash of the plan, interval, and whether the run uses live UDP; for a model, its
-    /// source.
-    known: BTreeMap<(String, Option<Span>, bool), usize>,
-}
-
-impl Jobs {
-    /// Indices of a figure's runs, each with all its seeds.
-    fn request(
-        &mut self,
-        paper: &Paper,
-        figure: &Figure,
-        quick: bool,
-        choice: Option<Choice>,
-    ) -> Result<Vec<Vec<usize>>, Error> {
-        let mut number = |run: &Run, seed| {
-            let recording = figure.recording(run);
-            let (work, key) = match &run.model {
-                Some(model) => (Work::Model(model.clone()), (model.source.clone(), None, false)),
-                None => {
-                    // Runs that no claim uses are made as chosen.
-                    let choice = choice.filter(|_| figure.is_claimed(run));
-                    let plan = figure.plan(paper, run, seed, choice)?;
-                    let hash = tidegate_scenario::content_hash(&plan);
-                    let key = (hash, recording.interval, recording.real);
-                    (Work::Packets(Box::new(plan)), key)
-                }
-            };
-            let number = *self.known.entry(key).or_insert(self.jobs.len());
-            if let Some(job) = self.jobs.get_mut(number) {
-                job.recording.parts.extend(recording.parts);
-            } else {
-                let name = format!("{}/{} {}", paper.name, figure.name, run.name);
-                let seconds = match &work {
-                    Work::Packets(plan) if recording.real => clock_s(plan)?,
-                    Work::Packets(plan) => paper.cpu_s(plan),
-                    Work::Model(_) => 0.0,
-                };
-                self.jobs.push(Job { work, recording, name, seconds });
-            }
-            Ok(number)
-        };
-        let seeds = if quick || choice.is_some() { 1 } else { SEEDS };
-        let mut seeds = |run| (1..=seeds).map(|seed| number(run, seed)).collect();
-        figure.runs.iter().map(&mut seeds).collect()
-    }
-}
-
 /// Facts of a figure as tables with a row per run. Facts about the same runs share a table.
 fn facts(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<String> {
     let is_of_same = |one: &Fact, other: &Fact| one.measure.runs == other.measure.runs;
@@ -509,10 +397,6 @@ fn facts(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<String> {
         text
     };
     figure.facts.chunk_by(is_of_same).map(table).collect()
-}
-
-fn threads(options: &ReproduceOptions<'_>) -> usize {
-    options.threads.or_else(machine::cores).unwrap_or(1).max(1)
 }
 
 /// Lists the runs of the figures of `selection`, and their cost together. Nothing runs.
@@ -544,206 +428,6 @@ pub fn forecast_reproduction(
     };
     let figures = requested.into_iter().map(of_figure).collect();
     Ok((figures, forecast(&jobs.jobs, options)))
-}
-
-/// Whether each job is in the cache.
-fn kept(jobs: &[Job], options: &ReproduceOptions<'_>) -> Vec<bool> {
-    let cache = Cache::new(options.cache);
-    let is_kept = |job: &Job| match &job.work {
-        Work::Packets(plan) => cache.has(plan, &job.recording),
-        Work::Model(_) => false,
-    };
-    jobs.iter().map(is_kept).collect()
-}
-
-fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast {
-    let kept = kept(jobs, options);
-    let left: Vec<&Job> = jobs.iter().zip(kept).filter(|(_, is)| !is).map(|(job, _)| job).collect();
-    let seconds = |real: bool| {
-        let those = left.iter().filter(|job| job.recording.real == real);
-        those.map(|job| job.seconds).fold(0.0, |sum, seconds| sum + seconds)
-    };
-    Forecast {
-        runs: jobs.len(),
-        kept: jobs.len() - left.len(),
-        cpu_s: seconds(false),
-        clock_s: seconds(true),
-        threads: threads(options),
-    }
-}
-
-fn make(
-    jobs: &[Job],
-    forecast: &Forecast,
-    options: &ReproduceOptions<'_>,
-) -> Result<Vec<Observations>, Error> {
-    let cache = Cache::new(options.cache);
-    // Number of finished runs, and cost of those that were not cached.
-    let state = Mutex::new((0, 0.0));
-    let is_interrupted = || options.is_interrupted();
-    let one = |i: usize, threads: usize| {
-        let Job { work, recording, name, seconds } = &jobs[i];
-        // Simulated runs share the threads.
-        let threads_each = if recording.real { 1.0 } else { forecast.threads as f64 };
-        let mut spent = 0.0;
-        let seen = match work {
-            Work::Model(model) => {
-                model.follow().map_err(|why| Error::Run(format!("{name}: {why}")))?
-            }
-            Work::Packets(plan) => match cache.get(plan, recording) {
-                Some(seen) => seen,
-                None => {
-                    spent = *seconds / threads_each;
-                    cache.make(plan, recording, |measures| {
-                        if recording.real {
-                            return run_live(plan, measures, options);
-                        }
-                        let control = Control {
-                            partitions: None,
-                            threads,
-                            ranks: None,
-                            is_interrupted: &is_interrupted,
-                            progress: &|_| {},
-                            chunk: &adapt,
-                        };
-                        drive(plan, measures, &control)
-                    })?
-                }
-            },
-        };
-        if let Some(listener) = options.progress {
-            let mut state = state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            state.0 += 1;
-            state.1 += spent;
-            let (done, all) = (state.0, jobs.len());
-            let of_runs = done as f64 / all as f64;
-            let expected = forecast.seconds();
-            let share = if expected > 0.0 { state.1 / expected } else { of_runs };
-            listener(&Step { done, all, share: share.min(1.0), name });
-        }
-        Ok(seen)
-    };
-    // Live UDP runs depend on clocks: nothing else runs at the same time.
-    let is_real = |i: &usize| jobs[*i].recording.real;
-    let (real, simulated): (Vec<usize>, Vec<usize>) = (0..jobs.len()).partition(is_real);
-    let first = in_parallel(simulated.len(), threads(options), |n, all| one(simulated[n], all));
-    let then = in_parallel(real.len(), 1, |n, all| one(real[n], all));
-    let mut seen: Vec<_> =
-        simulated.into_iter().zip(first).chain(real.into_iter().zip(then)).collect();
-    seen.sort_by_key(|(i, _)| *i);
-    seen.into_iter().map(|(_, seen)| seen).collect()
-}
-
-/// Wall-clock time of a live UDP run.
-#[cfg(target_os = "linux")]
-fn clock_s(plan: &Plan) -> Result<f64, Error> {
-    let dilation = testbed::usual_dilation(plan)?;
-    Ok(f64::from(dilation) * plan.duration.since(Time::ZERO).as_s_f64())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn clock_s(_: &Plan) -> Result<f64, Error> {
-    Ok(0.0)
-}
-
-/// Makes a live UDP run.
-#[cfg(target_os = "linux")]
-fn run_live(
-    plan: &Plan,
-    measures: Vec<Box<dyn Measure>>,
-    options: &ReproduceOptions<'_>,
-) -> Result<RunOutput, Error> {
-    let Some(program) = options.host else {
-        let message = "live UDP runs need the binary `tidegate` under this name: it starts one \
-                       process per host";
-        return Err(Error::Run(message.to_owned()));
-    };
-    let dilation = testbed::usual_dilation(plan)?;
-    let is_interrupted = || options.is_interrupted();
-    let control =
-        testbed::Control { program, dilation, is_interrupted: &is_interrupted, progress: &|_| {} };
-    let output = testbed::emulate(plan, measures, &control)?;
-    // Measurements on an overloaded machine are invalid. Cached runs need not be repeated.
-    match output.real.as_ref().and_then(tidegate_results::RealSummary::warning) {
-        Some(warning) => Err(Error::Run(format!("{}: {warning}", plan.name))),
-        None => Ok(output),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn run_live(
-    plan: &Plan,
-    _: Vec<Box<dyn Measure>>,
-    _: &ReproduceOptions<'_>,
-) -> Result<RunOutput, Error> {
-    Err(Error::Run(format!("{}: live UDP runs require Linux", plan.name)))
-}
-
-/// A claim's value over all seeds, and over each.
-fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observations>]) -> Measured {
-    let count = runs.first().map_or(0, Vec::len);
-    let value = |seeds: std::ops::Range<usize>| {
-        claim.value(|ask, run| figure.answer(ask, run, |run| &runs[run][seeds.clone()]))
-    };
-    let each: Option<Vec<f64>> = (0..count).map(|seed| value(seed..seed + 1)).collect();
-    let least = |pick: fn(f64, f64) -> f64| each.as_ref()?.iter().copied().reduce(pick);
-    // Seeds with equal runs count once.
-    let asked: Vec<usize> = claim.asks().flat_map(|ask| figure.asked(ask)).collect();
-    let control = claim.control_value(|ask, run| figure.answer(ask, run, |run| &runs[run]));
-    let outcome =
-        |seed: usize| asked.iter().map(|&run| &runs[run][seed].digest).collect::<Vec<_>>();
-    let different: BTreeSet<Vec<&String>> = (0..count).map(outcome).collect();
-    Measured {
-        value: value(0..count),
-        range: least(f64::min).zip(least(f64::max)),
-        seeds: different.len() as u64,
-        control,
-    }
-}
-
-/// The result of a claim that was measured with `seeds` different seeds.
-fn judged(
-    paper: &Paper,
-    figure: &Figure,
-    claim: &Claim,
-    chosen: &Measured,
-    varied: &[Varied],
-    seeds: u64,
-    Singles { counted, all, range }: Singles,
-) -> ClaimResult {
-    let Judgement { verdict, short, reasons } = judge::judge(claim, chosen, varied, seeds);
-    let no_answer = if chosen.value.is_none() { "A run gave no value." } else { "" };
-    let some = match range {
-        Some((least, most)) if all > 1 && chosen.value.is_some() => {
-            let whole = if counted == all { String::new() } else { format!(" of {all}") };
-            format!("Of {counted}{whole}: {} to {}.", digits(least), digits(most))
-        }
-        _ => String::new(),
-    };
-    let tolerance = format!("Tolerance: {}.", claim.tolerance);
-    let sentences = [&tolerance, no_answer, &some, &reasons, &claim.note];
-    let sentences: Vec<&str> =
-        sentences.into_iter().map(str::trim).filter(|text| !text.is_empty()).collect();
-    let (least, most) = chosen.range.unzip();
-    let sentence = claim.reading_of.as_ref().or(claim.part_of.as_ref());
-    ClaimResult {
-        paper: paper.name.clone(),
-        figure: figure.name.clone(),
-        claim: claim.name.clone(),
-        sentence: sentence.unwrap_or(&claim.name).clone(),
-        is_part: claim.part_of.is_some(),
-        text: claim.text.clone(),
-        paper_value: claim.paper,
-        derived: claim.derived,
-        measured: chosen.value,
-        unit: claim.unit.clone(),
-        verdict,
-        as_chosen: chosen.verdict(claim),
-        short,
-        why: sentences.join(" "),
-        is_headline: claim.headline,
-        seeds: Seeds { count: chosen.seeds, least, most },
-    }
 }
 
 impl Reproduction {

@@ -1,0 +1,261 @@
+//! The runs of a reproduction: which are needed, what they cost, and their results.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use serde::Serialize;
+use tidegate_core::{Span, Time};
+#[cfg(target_os = "linux")]
+use tidegate_live::testbed;
+use tidegate_runs::cache::{Cache, Recording};
+use tidegate_runs::in_parallel;
+use tidegate_runs::observe::{Control, Measure, Observations, RunOutput, adapt, drive};
+use tidegate_runs::{Error, machine};
+use tidegate_scenario::Plan;
+
+use super::ReproduceOptions;
+use super::registry::{Choice, Figure, Model, Paper, Run, SEEDS};
+
+/// Progress of a reproduction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step<'a> {
+    /// Finished runs.
+    pub done: usize,
+    /// All runs.
+    pub all: usize,
+    /// Approximate share of the work that is done. Cached runs do not count as work.
+    pub share: f64,
+    /// The run that finished last.
+    pub name: &'a str,
+}
+
+/// Receives every finished run, on the thread that ran it.
+pub type StepListener<'a> = &'a (dyn Fn(&Step<'_>) + Sync);
+
+/// Cost of a reproduction, before it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Forecast {
+    /// All runs.
+    pub runs: usize,
+    /// Runs that are in the cache.
+    pub kept: usize,
+    /// CPU seconds of the other runs together, on the machine on which costs were measured. All
+    /// runs of a paper are assumed to cost the same per simulated second and host.
+    pub cpu_s: f64,
+    /// Wall-clock seconds of the live UDP runs, one after the other, with dilation.
+    pub clock_s: f64,
+    /// Threads that make the other runs.
+    pub threads: usize,
+}
+
+impl Forecast {
+    /// Expected wall-clock time of all runs.
+    pub fn seconds(&self) -> f64 {
+        self.cpu_s / self.threads as f64 + self.clock_s
+    }
+}
+
+/// A run to be made.
+pub(super) struct Job {
+    work: Work,
+    recording: Recording,
+    name: String,
+    /// Approximate cost: CPU seconds, or wall-clock seconds for live UDP.
+    seconds: f64,
+}
+
+/// The work of a run.
+pub(super) enum Work {
+    /// Simulation of packets.
+    Packets(Box<Plan>),
+    /// Solution of a model.
+    Model(Model),
+}
+
+/// Runs to be made. A plan with equal sampling intervals is run once for all uses.
+#[derive(Default)]
+pub(super) struct Jobs {
+    pub(super) jobs: Vec<Job>,
+    /// Keys: hash of the plan, interval, and whether the run uses live UDP; for a model, its
+    /// source.
+    known: BTreeMap<(String, Option<Span>, bool), usize>,
+}
+
+impl Jobs {
+    /// Indices of a figure's runs, each with all its seeds.
+    pub(super) fn request(
+        &mut self,
+        paper: &Paper,
+        figure: &Figure,
+        quick: bool,
+        choice: Option<Choice>,
+    ) -> Result<Vec<Vec<usize>>, Error> {
+        let mut number = |run: &Run, seed| {
+            let recording = figure.recording(run);
+            let (work, key) = match &run.model {
+                Some(model) => (Work::Model(model.clone()), (model.source.clone(), None, false)),
+                None => {
+                    // Runs that no claim uses are made as chosen.
+                    let choice = choice.filter(|_| figure.is_claimed(run));
+                    let plan = figure.plan(paper, run, seed, choice)?;
+                    let hash = tidegate_scenario::content_hash(&plan);
+                    let key = (hash, recording.interval, recording.real);
+                    (Work::Packets(Box::new(plan)), key)
+                }
+            };
+            let number = *self.known.entry(key).or_insert(self.jobs.len());
+            if let Some(job) = self.jobs.get_mut(number) {
+                job.recording.parts.extend(recording.parts);
+            } else {
+                let name = format!("{}/{} {}", paper.name, figure.name, run.name);
+                let seconds = match &work {
+                    Work::Packets(plan) if recording.real => clock_s(plan)?,
+                    Work::Packets(plan) => paper.cpu_s(plan),
+                    Work::Model(_) => 0.0,
+                };
+                self.jobs.push(Job { work, recording, name, seconds });
+            }
+            Ok(number)
+        };
+        let seeds = if quick || choice.is_some() { 1 } else { SEEDS };
+        let mut seeds = |run| (1..=seeds).map(|seed| number(run, seed)).collect();
+        figure.runs.iter().map(&mut seeds).collect()
+    }
+}
+
+fn threads(options: &ReproduceOptions<'_>) -> usize {
+    options.threads.or_else(machine::cores).unwrap_or(1).max(1)
+}
+
+/// Whether each job is in the cache.
+pub(super) fn kept(jobs: &[Job], options: &ReproduceOptions<'_>) -> Vec<bool> {
+    let cache = Cache::new(options.cache);
+    let is_kept = |job: &Job| match &job.work {
+        Work::Packets(plan) => cache.has(plan, &job.recording),
+        Work::Model(_) => false,
+    };
+    jobs.iter().map(is_kept).collect()
+}
+
+pub(super) fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast {
+    let kept = kept(jobs, options);
+    let left: Vec<&Job> = jobs.iter().zip(kept).filter(|(_, is)| !is).map(|(job, _)| job).collect();
+    let seconds = |real: bool| {
+        let those = left.iter().filter(|job| job.recording.real == real);
+        those.map(|job| job.seconds).fold(0.0, |sum, seconds| sum + seconds)
+    };
+    Forecast {
+        runs: jobs.len(),
+        kept: jobs.len() - left.len(),
+        cpu_s: seconds(false),
+        clock_s: seconds(true),
+        threads: threads(options),
+    }
+}
+
+pub(super) fn make(
+    jobs: &[Job],
+    forecast: &Forecast,
+    options: &ReproduceOptions<'_>,
+) -> Result<Vec<Observations>, Error> {
+    let cache = Cache::new(options.cache);
+    // Number of finished runs, and cost of those that were not cached.
+    let state = Mutex::new((0, 0.0));
+    let is_interrupted = || options.is_interrupted();
+    let one = |i: usize, threads: usize| {
+        let Job { work, recording, name, seconds } = &jobs[i];
+        // Simulated runs share the threads.
+        let threads_each = if recording.real { 1.0 } else { forecast.threads as f64 };
+        let mut spent = 0.0;
+        let seen = match work {
+            Work::Model(model) => {
+                model.follow().map_err(|why| Error::Run(format!("{name}: {why}")))?
+            }
+            Work::Packets(plan) => match cache.get(plan, recording) {
+                Some(seen) => seen,
+                None => {
+                    spent = *seconds / threads_each;
+                    cache.make(plan, recording, |measures| {
+                        if recording.real {
+                            return run_live(plan, measures, options);
+                        }
+                        let control = Control {
+                            partitions: None,
+                            threads,
+                            ranks: None,
+                            is_interrupted: &is_interrupted,
+                            progress: &|_| {},
+                            chunk: &adapt,
+                        };
+                        drive(plan, measures, &control)
+                    })?
+                }
+            },
+        };
+        if let Some(listener) = options.progress {
+            let mut state = state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            state.0 += 1;
+            state.1 += spent;
+            let (done, all) = (state.0, jobs.len());
+            let of_runs = done as f64 / all as f64;
+            let expected = forecast.seconds();
+            let share = if expected > 0.0 { state.1 / expected } else { of_runs };
+            listener(&Step { done, all, share: share.min(1.0), name });
+        }
+        Ok(seen)
+    };
+    // Live UDP runs depend on clocks: nothing else runs at the same time.
+    let is_real = |i: &usize| jobs[*i].recording.real;
+    let (real, simulated): (Vec<usize>, Vec<usize>) = (0..jobs.len()).partition(is_real);
+    let first = in_parallel(simulated.len(), threads(options), |n, all| one(simulated[n], all));
+    let then = in_parallel(real.len(), 1, |n, all| one(real[n], all));
+    let mut seen: Vec<_> =
+        simulated.into_iter().zip(first).chain(real.into_iter().zip(then)).collect();
+    seen.sort_by_key(|(i, _)| *i);
+    seen.into_iter().map(|(_, seen)| seen).collect()
+}
+
+/// Wall-clock time of a live UDP run.
+#[cfg(target_os = "linux")]
+fn clock_s(plan: &Plan) -> Result<f64, Error> {
+    let dilation = testbed::usual_dilation(plan)?;
+    Ok(f64::from(dilation) * plan.duration.since(Time::ZERO).as_s_f64())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn clock_s(_: &Plan) -> Result<f64, Error> {
+    Ok(0.0)
+}
+
+/// Makes a live UDP run.
+#[cfg(target_os = "linux")]
+fn run_live(
+    plan: &Plan,
+    measures: Vec<Box<dyn Measure>>,
+    options: &ReproduceOptions<'_>,
+) -> Result<RunOutput, Error> {
+    let Some(program) = options.host else {
+        let message = "live UDP runs need the binary `tidegate` under this name: it starts one \
+                       process per host";
+        return Err(Error::Run(message.to_owned()));
+    };
+    let dilation = testbed::usual_dilation(plan)?;
+    let is_interrupted = || options.is_interrupted();
+    let control =
+        testbed::Control { program, dilation, is_interrupted: &is_interrupted, progress: &|_| {} };
+    let output = testbed::emulate(plan, measures, &control)?;
+    // Measurements on an overloaded machine are invalid. Cached runs need not be repeated.
+    match output.real.as_ref().and_then(tidegate_results::RealSummary::warning) {
+        Some(warning) => Err(Error::Run(format!("{}: {warning}", plan.name))),
+        None => Ok(output),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn run_live(
+    plan: &Plan,
+    _: Vec<Box<dyn Measure>>,
+    _: &ReproduceOptions<'_>,
+) -> Result<RunOutput, Error> {
+    Err(Error::Run(format!("{}: live UDP runs require Linux", plan.name)))
+}
