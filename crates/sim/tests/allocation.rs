@@ -41,7 +41,7 @@ static COUNTING: Counting = Counting;
 fn steady_state_allocates_nothing_per_packet() {
     for (&protocol, pauses) in Protocol::ALL.iter().flat_map(|p| [(p, false), (p, true)]) {
         let fabric = leaf_spine(4, 4, 2, Rate::gbps(100), Rate::gbps(100), Span::ns(600), 1000);
-        let mut setup = setup(fabric, protocol.stack(), Vec::new(), Time::ms(6));
+        let mut setup = setup(fabric, protocol.stack(), Vec::new(), Time::ms(4));
         setup.workload.traffic.push(Traffic {
             pattern: Pattern::Permutation,
             sizes: Sizes::Fixed(Message::UNLIMITED),
@@ -71,9 +71,9 @@ fn steady_state_allocates_nothing_per_packet() {
             }
         }
         let mut engine = silent(setup, 1).unwrap();
-        while !engine.advance_some(Time::ms(3), u64::MAX).unwrap() {}
+        while !engine.advance_some(Time::ms(2), u64::MAX).unwrap() {}
         let (before, hops) = (ALLOCATIONS.load(Ordering::Relaxed), engine.packet_hops());
-        while !engine.advance_some(Time::ms(6), u64::MAX).unwrap() {}
+        while !engine.advance_some(Time::ms(4), u64::MAX).unwrap() {}
         let (allocations, hops) =
             (ALLOCATIONS.load(Ordering::Relaxed) - before, engine.packet_hops() - hops);
         assert!(hops > 50_000, "{}: {hops} packet-hops", protocol.info().name);

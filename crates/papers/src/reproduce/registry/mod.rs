@@ -251,24 +251,30 @@ mod tests {
     use tidegate_core::Span;
 
     use super::*;
+    use tidegate_runs::in_parallel;
     use tidegate_runs::observe::Measurement;
 
     #[test]
     fn every_run_of_every_figure_has_a_plan() {
-        for paper in papers(false).unwrap() {
+        let papers = papers(false).unwrap();
+        let mut requested = Vec::new();
+        for paper in &papers {
             for figure in &paper.figures {
                 for run in figure.runs.iter().filter(|run| run.model.is_none()) {
-                    for choice in std::iter::once(None).chain(paper.choices().map(Some)) {
-                        let plan = figure.plan(&paper, run, 1, choice);
-                        plan.unwrap_or_else(|error| {
-                            panic!(
-                                "{}/{}/{} {choice:?}: {error}",
-                                paper.name, figure.name, run.name
-                            )
-                        });
-                    }
+                    let choices = std::iter::once(None).chain(paper.choices().map(Some));
+                    requested.extend(choices.map(|choice| (paper, figure, run, choice)));
                 }
             }
+        }
+        assert!(requested.len() > 1000, "{} plans", requested.len());
+        let plans = in_parallel(requested.len(), 2, |i, _| {
+            let (paper, figure, run, choice) = requested[i];
+            figure.plan(paper, run, 1, choice).map(drop)
+        });
+        for ((paper, figure, run, choice), plan) in requested.into_iter().zip(plans) {
+            plan.unwrap_or_else(|error| {
+                panic!("{}/{}/{} {choice:?}: {error}", paper.name, figure.name, run.name)
+            });
         }
     }
 
