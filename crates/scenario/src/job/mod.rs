@@ -41,6 +41,17 @@ pub(crate) struct Terms {
     pub(crate) all_reduce: AllReduce,
     /// Process groups of Chakra traces.
     pub(crate) groups: chakra::Groups,
+    /// Dependencies of Chakra traces that nodes wait for.
+    pub(crate) dependencies: Dependencies,
+}
+
+/// Dependencies of Chakra nodes that a job obeys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dependencies {
+    /// `data_deps` and `ctrl_deps`, as in ASTRA-sim.
+    All,
+    /// `data_deps` only, as in Chakra's own feeder.
+    Data,
 }
 
 /// Reads a GOAL schedule.
@@ -100,6 +111,7 @@ mod tests {
             stragglers: Box::new(|_| Stragglers::default()),
             all_reduce: AllReduce::Ring,
             groups: chakra::Groups::new(),
+            dependencies: Dependencies::All,
         }
     }
 
