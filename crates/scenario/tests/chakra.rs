@@ -145,6 +145,13 @@ fn process_groups_have_their_own_collectives() {
         "groups.json: found [0,0] for \"a\", expected a JSON object with a list of different ranks \
          for each process group, such as {\"0\": [0, 1]}"
     );
+    // The first list of a key must not give way to the second one.
+    place.write("groups.json", "{\"a\": [0, 3], \"b\": [2, 1], \"a\": [3]}");
+    assert_eq!(
+        chakra(&place, &ranks, "groups = 'groups.json'").unwrap_err(),
+        "groups.json: found the key \"a\" twice, expected each process group once: remove one of \
+         its lists"
+    );
 }
 
 /// PyTorch's default group has no name. Calls on the processor, as traces of the schema 1.0.1 have

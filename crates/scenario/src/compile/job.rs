@@ -232,27 +232,5 @@ fn groups(
     traces: usize,
 ) -> Result<job::chakra::Groups, Error> {
     let Some(name) = table.find::<&str>("groups") else { return Ok(job::chakra::Groups::new()) };
-    let source = source(table, "groups", name, context)?;
-    let expected = "a JSON object with a list of different ranks for each process group, such as \
-                    {\"0\": [0, 1]}";
-    let wrong = |found: String| Error::whole(&source.name, found, expected);
-    let json: serde_json::Value =
-        serde_json::from_slice(&source.bytes).map_err(|why| wrong(why.to_string()))?;
-    let object = json.as_object().ok_or_else(|| wrong("no object".into()))?;
-    let mut groups = job::chakra::Groups::new();
-    for (name, value) in object {
-        let rank = |value: &serde_json::Value| value.as_u64()?.try_into().ok();
-        let ranks: Option<Vec<u32>> =
-            value.as_array().and_then(|ranks| ranks.iter().map(rank).collect());
-        let is_group = |ranks: &Vec<u32>| {
-            !ranks.is_empty() && ranks.iter().collect::<BTreeSet<_>>().len() == ranks.len()
-        };
-        let ranks = ranks.filter(is_group).ok_or_else(|| wrong(format!("{value} for {name:?}")))?;
-        if let Some(rank) = ranks.iter().find(|&&rank| rank as usize >= traces) {
-            let found = format!("rank {rank} in the process group {name:?}");
-            return Err(Error::whole(&source.name, found, job::ranks_of(traces)));
-        }
-        groups.insert(name.clone(), ranks);
-    }
-    Ok(groups)
+    job::groups(&source(table, "groups", name, context)?, traces)
 }

@@ -15,7 +15,7 @@ use tidegate_core::job::Program;
 use super::chakra::{Attribute, Kind, Metadata, Node, Operation, Value};
 use super::draft::{At, Draft, Fault};
 use super::expand::Expansion;
-use super::{Computing, Dependencies, MOST_BYTES, Source, Terms, fits};
+use super::{Computing, Dependencies, MOST_BYTES, Source, Terms, fits, ranks_of};
 use crate::error::{Error, nearest};
 use crate::read::keys::LONGEST;
 
@@ -371,14 +371,6 @@ impl Reader<'_> {
             }
             error
         })
-    }
-}
-
-/// The ranks that are allowed.
-pub(crate) fn ranks_of(traces: usize) -> String {
-    match traces {
-        1 => "rank 0, because there is one trace".into(),
-        _ => format!("a rank from 0 to {}, because there are {traces} traces", traces - 1),
     }
 }
 

@@ -8,6 +8,7 @@ mod draft;
 mod et;
 mod expand;
 mod goal;
+mod groups;
 
 use tidegate_core::Span;
 use tidegate_core::collective::Stragglers;
@@ -15,7 +16,6 @@ use tidegate_core::job::Program;
 
 use crate::error::Error;
 use crate::read::keys::LONGEST;
-pub(crate) use et::ranks_of;
 pub(crate) use expand::AllReduce;
 
 /// Largest size of a message, in bytes.
@@ -62,6 +62,19 @@ pub(crate) fn goal(source: &Source, terms: &Terms) -> Result<Program, Error> {
 /// Reads Chakra execution traces, one per rank.
 pub(crate) fn chakra(sources: &[Source], terms: &Terms) -> Result<Program, Error> {
     et::read(sources, terms)
+}
+
+/// Reads the process groups of Chakra traces of this many ranks.
+pub(crate) fn groups(source: &Source, ranks: usize) -> Result<chakra::Groups, Error> {
+    groups::read(source, ranks)
+}
+
+/// The ranks that are allowed.
+fn ranks_of(traces: usize) -> String {
+    match traces {
+        1 => "rank 0, because there is one trace".into(),
+        _ => format!("a rank from 0 to {}, because there are {traces} traces", traces - 1),
+    }
 }
 
 /// Computing times of the ranks of a job.
