@@ -12,7 +12,7 @@ use super::requirements::Requirements;
 use super::transport::{Stacks, json_params};
 use super::{
     Course, Labels, collective, credit_queue, degraded, domain, fabric, failure, faults, flows,
-    paths, pfc, sizes, switch, traffic, transport, trimming,
+    paths, pfc, servers, sizes, switch, traffic, transport, trimming,
 };
 use crate::error::{Error, nearest, one_of};
 use crate::inputs::Reader;
@@ -213,7 +213,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     let mut stacks = Stacks::new(transport_table, root.find("protocols").unwrap_or(&[]))?;
     let mut labels = Labels::new();
     let mut warnings = Vec::new();
-    equipped.fabric.servers = hosts::servers(root.get("hosts"), &equipped.fabric)?;
+    equipped.fabric.servers = servers::servers(root.get("hosts"), &equipped.fabric)?;
     let workload = {
         let hosts = Hosts::new(&equipped.fabric.hosts);
         let context =
@@ -227,7 +227,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         }
         Workload { flows, traffic }
     };
-    hosts::check_within_servers(root, &equipped.fabric, &workload)?;
+    servers::check_within(root, &equipped.fabric, &workload)?;
     // The load of generated traffic refers to intact links.
     degraded::degrade(root.find("faults"), &mut equipped.fabric, course)?;
     let faults = faults::faults(
