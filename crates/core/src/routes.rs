@@ -556,6 +556,14 @@ impl Routes {
         self.reach
     }
 
+    /// Whether packets can choose among paths: some switch has several next hops to some host while
+    /// all links are up.
+    pub fn have_choices(&self) -> bool {
+        let tables = self.intact();
+        let is_choice = |hops: &Hops| hops.ways > 1 && hops.ways != EACH;
+        tables.hops.iter().chain(&tables.twins).any(is_choice)
+    }
+
     fn intact(&self) -> &Tables {
         self.intact.as_deref().unwrap_or(&self.current)
     }
