@@ -116,10 +116,12 @@ fn planes(one: &Fabric, planes: u32, odd: usize) -> Fabric {
     for (number, link) in all.links.iter_mut().enumerate() {
         if let Node::Host(host) = link.a {
             let slow = odd > 0 && number % odd == 0;
-            (link.a, link.rate) = (nic(host), Rate::gbps(if slow { 40 } else { 100 }));
+            let rate = Rate::gbps(if slow { 40 } else { 100 });
+            *link = Link { a: nic(host), rate, delay: Span::ns(200), ..*link };
         }
     }
-    all.switches.extend((0..hosts).map(|_| Switch { latency: Span::ZERO, ..one.switches[0].clone() }));
+    all.switches
+        .extend((0..hosts).map(|_| Switch { latency: Span::ZERO, ..one.switches[0].clone() }));
     let inner = |host| Link {
         a: Node::Host(host),
         b: nic(host),
@@ -163,7 +165,7 @@ fn nearer(fabric: &Fabric, switch: u32, distance: &[usize], up: &[bool]) -> Vec<
         {
             if let (true, Node::Switch(to)) = (from == Node::Switch(switch), to)
                 && distance[switch as usize] != usize::MAX
-                && distance[to as usize] + 1 == distance[switch as usize]
+                && distance[to as usize].saturating_add(1) == distance[switch as usize]
                 && (distance[to as usize] == 0 || forwards(fabric, to))
             {
                 ports.push(port);
@@ -299,12 +301,40 @@ fn fabrics_with_structure_agree_with_brute_force() {
 /// NICs are the switches of hosts, and forward nothing.
 #[test]
 fn planes_agree_with_brute_force() {
-    let fabrics = [leaf_spine(3, 2, 1, 2, 0), leaf_spine(2, 2, 2, 2, 5), fat_tree(4)];
+    let fabrics = [
+        leaf_spine(3, 2, 1, 2, 0),
+        leaf_spine(4, 1, 1, 2, 3),
+        leaf_spine(2, 2, 2, 2, 5),
+        fat_tree(4),
+    ];
     for (seed, fabric) in (100..).zip(fabrics) {
         for odd in [0, 3] {
             check(&planes(&fabric, 2, odd), seed);
             check(&even(planes(&fabric, 3, odd)), seed);
         }
+    }
+}
+
+/// NICs with two ports at any switches, so racks share some of them.
+#[test]
+fn nics_between_racks_agree_with_brute_force() {
+    for seed in 0..300 {
+        let mut fabric = random(seed);
+        let mut rng = Rng::stream(seed, Domain::Routing, 98);
+        let (switches, hosts) = (fabric.switches.len() as u32, 3 + rng.below(5) as u32);
+        fabric.links.retain(|link| matches!(link.a, Node::Switch(_)));
+        fabric.hosts = (0..hosts).map(|host| format!("h{host}")).collect();
+        fabric.switches.extend(vec![fabric.switches[0].clone(); hosts as usize]);
+        fabric.first_nic = Some(switches);
+        let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Span::ns(200) };
+        for host in 0..hosts {
+            let nic = Node::Switch(switches + host);
+            let first = rng.below(u64::from(switches)) as u32;
+            let second = (first + 1 + rng.below(u64::from(switches) - 1) as u32) % switches;
+            fabric.links.push(link(Node::Host(host), nic));
+            fabric.links.extend([first, second].map(|switch| link(nic, Node::Switch(switch))));
+        }
+        check(&even(fabric), seed);
     }
 }
 

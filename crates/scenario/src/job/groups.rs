@@ -16,8 +16,7 @@ const EXPECTED: &str = "a JSON object with a list of different ranks for each pr
 /// Reads the ranks of each process group of a job with this number of ranks.
 pub(super) fn read(source: &Source, ranks: usize) -> Result<Groups, Error> {
     let wrong = |found: String| Error::whole(&source.name, found, EXPECTED);
-    let json: Json =
-        serde_json::from_slice(&source.bytes).map_err(|why| wrong(why.to_string()))?;
+    let json: Json = serde_json::from_slice(&source.bytes).map_err(|why| wrong(why.to_string()))?;
     if !json.is_object() {
         return Err(wrong("no object".into()));
     }
