@@ -9,14 +9,18 @@
 //! every leaf is a class.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+mod search;
+
 use crate::fabric::{Fabric, Node};
 use crate::{PacketSizes, Rate, Span};
+
+use search::{Search, UNREACHABLE};
 
 /// No port: there is no path.
 pub const NO_PORT: u32 = u32::MAX;
@@ -104,12 +108,6 @@ impl Exit {
 
 /// Node behind a link, and rates and delays of both directions.
 type LinkKind = (Node, [Rate; 2], [Span; 2]);
-
-/// Replaces the contents of `ports` by the ports of `exits`.
-fn replace(ports: &mut Vec<u32>, exits: &[Exit]) {
-    ports.clear();
-    ports.extend(exits.iter().map(|exit| exit.port));
-}
 
 /// Next hops of every switch.
 #[derive(Clone, Debug, Default)]
@@ -279,7 +277,7 @@ impl Routes {
         let mut apart = None;
         let number = classes.len();
         let nics = routes.nics();
-        routes.current = routes.search(&classes, &|_| true, |class, found| {
+        routes.current = Search::new(&routes, &classes, &|_| true).run(|class, found| {
             for (switch, &port) in found.best.iter().enumerate() {
                 best[switch * number + class] = port;
             }
@@ -314,7 +312,7 @@ impl Routes {
     /// from [`path`](Self::path) and [`layers`](Self::layers) keep the values of the intact fabric.
     pub fn reroute(&mut self, is_up: impl Fn(u32) -> bool) {
         let up = |port: u32| is_up(port / 2);
-        let tables = self.search(&self.classes(&up), &up, |_, _| ());
+        let tables = Search::new(self, &self.classes(&up), &up).run(|_, _| ());
         let before = core::mem::replace(&mut self.current, tables);
         self.intact.get_or_insert_with(|| Box::new(before));
     }
@@ -325,13 +323,7 @@ impl Routes {
         let mut classes: Vec<Vec<u32>> = Vec::new();
         for (leaf, &switch) in self.leaves.iter().enumerate() {
             let ports = self.out[switch as usize].iter().filter(|&&port| is_up(port));
-            let mut links: Vec<_> = ports
-                .map(|&port| {
-                    let (there, back) =
-                        (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
-                    (there.to, [there.rate, back.rate], [there.delay, back.delay])
-                })
-                .collect();
+            let mut links: Vec<LinkKind> = ports.map(|&port| self.link_kind(port)).collect();
             links.sort_unstable();
             let class = *alike.entry(links).or_insert(classes.len());
             if class == classes.len() {
@@ -342,106 +334,9 @@ impl Routes {
         classes
     }
 
-    /// Searches breadth-first from one leaf of every class over links that are up, and passes each
-    /// result to `show`.
-    fn search(
-        &self,
-        classes: &[Vec<u32>],
-        is_up: &dyn Fn(u32) -> bool,
-        mut show: impl FnMut(usize, &Found),
-    ) -> Tables {
-        let switches = self.out.len();
-        let mut twin_of = vec![(NO_SWITCH, 0); switches];
-        for (class, leaves) in classes.iter().enumerate() {
-            for (place, &leaf) in leaves.iter().enumerate() {
-                twin_of[self.leaves[leaf as usize] as usize] = (class as u32, place as u32);
-            }
-        }
-        let mut tables = Tables {
-            targets: self.targets(&twin_of),
-            classes: classes.len(),
-            hops: vec![Hops::default(); switches * classes.len()],
-            ..Tables::default()
-        };
-        let (out, trips) = self.exits(is_up);
-        // A switch uses the same ports for most classes.
-        let mut last = vec![Hops::default(); switches];
-        let mut queue = VecDeque::new();
-        let (mut nearer, mut ports): (Vec<Exit>, Vec<u32>) = Default::default();
-        for (class, twins) in classes.iter().enumerate() {
-            let root = self.leaves[twins[0] as usize] as usize;
-            let mut found = Found::new(switches, root);
-            let mut add = |tables: &mut Tables, switch: usize, ports: &[u32]| {
-                let hops = match ports.len() {
-                    0 | 1 => tables.add(ports),
-                    _ if tables.several(&last[switch]) == ports => last[switch],
-                    _ => {
-                        last[switch] = tables.add(ports);
-                        last[switch]
-                    }
-                };
-                tables.hops[switch * classes.len() + class] = hops;
-            };
-            queue.push_back(root);
-            while let Some(near) = queue.pop_front() {
-                let distance = found.distance[near];
-                if distance == 1 && twins.len() > 1 {
-                    let hops = Hops { first: tables.twins.len() as u32, ways: EACH };
-                    tables.hops[near * classes.len() + class] = hops;
-                    let is_twin = |exit: &&Exit| twin_of[exit.to()].0 == class as u32;
-                    nearer.clear();
-                    nearer.extend(out[near].iter().filter(is_twin));
-                    nearer.sort_by_key(|exit| twin_of[exit.to()].1);
-                    for each in nearer.chunk_by(|a, b| a.to == b.to) {
-                        replace(&mut ports, each);
-                        let hops = tables.add(&ports);
-                        tables.twins.push(hops);
-                    }
-                    nearer.retain(|exit| exit.to() == root);
-                } else if near != root {
-                    let is_nearer = |exit: &&Exit| {
-                        found.distance[exit.to()] == distance - 1
-                            && (exit.to() == root || self.forwards(exit.to()))
-                    };
-                    nearer.clear();
-                    nearer.extend(out[near].iter().filter(is_nearer));
-                    replace(&mut ports, &nearer);
-                    add(&mut tables, near, &ports);
-                }
-                if near != root {
-                    let priced = |exit: &Exit| {
-                        (found.cost[exit.to()].plus(trips[exit.trip as usize]), exit.port)
-                    };
-                    let quickest =
-                        nearer.iter().map(priced).min_by_key(|&(c, port)| (c.base, port));
-                    if let Some((cost, port)) = quickest {
-                        (found.cost[near], found.best[near]) = (cost, port);
-                    }
-                }
-                if near != root && !self.forwards(near) {
-                    continue;
-                }
-                // Links are full duplex, so a neighbour can reach this switch.
-                for exit in &out[near] {
-                    if found.distance[exit.to()] == UNREACHABLE {
-                        found.distance[exit.to()] = distance + 1;
-                        queue.push_back(exit.to());
-                    }
-                }
-            }
-            if twins.len() > 1 {
-                // Every neighbour of a leaf is also one of its twins' neighbours.
-                replace(&mut ports, &out[root]);
-                add(&mut tables, root, &ports);
-                let priced = |exit: &Exit| {
-                    (found.cost[exit.to()].base.plus(trips[exit.trip as usize].base), exit.port)
-                };
-                found.best[root] =
-                    out[root].iter().map(priced).min().map_or(NO_PORT, |(_, port)| port);
-            }
-            show(class, &found);
-        }
-        tables
+    fn link_kind(&self, port: u32) -> LinkKind {
+        let (there, back) = (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
+        (there.to, [there.rate, back.rate], [there.delay, back.delay])
     }
 
     /// Whether a switch forwards packets of others: NICs do not.
@@ -554,6 +449,14 @@ impl Routes {
     /// The largest base RTT, and the longest path.
     pub fn reach(&self) -> Reach {
         self.reach
+    }
+
+    /// Whether packets can choose among paths: some switch has several next hops to some host while
+    /// all links are up.
+    pub fn have_choices(&self) -> bool {
+        let tables = self.intact();
+        let is_choice = |hops: &Hops| hops.ways > 1 && hops.ways != EACH;
+        tables.hops.iter().chain(&tables.twins).any(is_choice)
     }
 
     fn intact(&self) -> &Tables {
@@ -685,6 +588,8 @@ struct Trip {
 }
 
 impl Trip {
+    const FOREVER: Trip = Trip { base: Span::FOREVER, control: Span::FOREVER };
+
     fn plus(self, other: Trip) -> Trip {
         Trip { base: self.base.plus(other.base), control: self.control.plus(other.control) }
     }
@@ -703,28 +608,4 @@ struct Slowest {
     one_leaf: Trip,
     /// Hosts of two different leaves.
     two_leaves: Trip,
-}
-
-const UNREACHABLE: u32 = u32::MAX;
-
-/// Result of a search, by switch.
-struct Found {
-    /// Number of links to the root.
-    distance: Vec<u32>,
-    /// Round trip to the root.
-    cost: Vec<Trip>,
-    /// First port of the quickest path. The root's own port leads to its twins.
-    best: Vec<u32>,
-}
-
-impl Found {
-    fn new(switches: usize, root: usize) -> Found {
-        let mut found = Found {
-            distance: vec![UNREACHABLE; switches],
-            cost: vec![Trip { base: Span::FOREVER, control: Span::FOREVER }; switches],
-            best: vec![NO_PORT; switches],
-        };
-        (found.distance[root], found.cost[root]) = (0, Trip::default());
-        found
-    }
 }

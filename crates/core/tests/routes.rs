@@ -97,6 +97,46 @@ fn random(seed: u64) -> Fabric {
     fabric(&hosts, links)
 }
 
+/// The hosts of a fabric with a NIC each, and the other switches in several planes. Every `odd`th
+/// link of a NIC is slower.
+fn planes(one: &Fabric, planes: u32, odd: usize) -> Fabric {
+    let (switches, hosts) = (one.switches.len() as u32, one.hosts.len() as u32);
+    let nic = |host: u32| Node::Switch(planes * switches + host);
+    let mut all = Fabric { first_nic: Some(planes * switches), ..one.clone() };
+    for plane in 1..planes {
+        all.switches.extend(one.switches.clone());
+        all.links.extend(one.links.iter().map(|link| {
+            let moved = |node| match node {
+                Node::Switch(s) => Node::Switch(plane * switches + s),
+                host => host,
+            };
+            Link { a: moved(link.a), b: moved(link.b), ..*link }
+        }));
+    }
+    for (number, link) in all.links.iter_mut().enumerate() {
+        if let Node::Host(host) = link.a {
+            let slow = odd > 0 && number % odd == 0;
+            let rate = Rate::gbps(if slow { 40 } else { 100 });
+            *link = Link { a: nic(host), rate, delay: Span::ns(200), ..*link };
+        }
+    }
+    all.switches
+        .extend((0..hosts).map(|_| Switch { latency: Span::ZERO, ..one.switches[0].clone() }));
+    let inner = |host| Link {
+        a: Node::Host(host),
+        b: nic(host),
+        rate: Rate::gbps(400),
+        delay: Span::ns(10 + u64::from(host) % 3),
+    };
+    all.links.extend((0..hosts).map(inner));
+    all
+}
+
+/// Whether a switch forwards packets that are not for its host.
+fn forwards(fabric: &Fabric, switch: u32) -> bool {
+    !fabric.is_nic(Node::Switch(switch))
+}
+
 /// Distances in links from every switch to `root`.
 fn distances(fabric: &Fabric, root: u32, up: &[bool]) -> Vec<usize> {
     let mut distance = vec![usize::MAX; fabric.switches.len()];
@@ -106,7 +146,8 @@ fn distances(fabric: &Fabric, root: u32, up: &[bool]) -> Vec<usize> {
         for (link, _) in fabric.links.iter().zip(up).filter(|(_, up)| **up) {
             if let (Node::Switch(a), Node::Switch(b)) = (link.a, link.b) {
                 for (a, b) in [(a as usize, b as usize), (b as usize, a as usize)] {
-                    if distance[a] == round && distance[b] == usize::MAX {
+                    let passes = round == 0 || forwards(fabric, a as u32);
+                    if distance[a] == round && passes && distance[b] == usize::MAX {
                         distance[b] = round + 1;
                     }
                 }
@@ -124,7 +165,8 @@ fn nearer(fabric: &Fabric, switch: u32, distance: &[usize], up: &[bool]) -> Vec<
         {
             if let (true, Node::Switch(to)) = (from == Node::Switch(switch), to)
                 && distance[switch as usize] != usize::MAX
-                && distance[to as usize] + 1 == distance[switch as usize]
+                && distance[to as usize].saturating_add(1) == distance[switch as usize]
+                && (distance[to as usize] == 0 || forwards(fabric, to))
             {
                 ports.push(port);
             }
@@ -213,7 +255,8 @@ fn check_paths(fabric: &Fabric, routes: &Routes) {
                 layer
             });
             assert!(found.eq(layers.iter().cloned()), "h{src} to h{dst}");
-            most = most.max(distance[from as usize] as u32 + 1);
+            let nics = if fabric.first_nic.is_some() { 2 } else { 0 };
+            most = most.max(distance[from as usize] as u32 + 1 - nics);
             longest = longest.max(base_rtt);
         }
     }
@@ -252,6 +295,46 @@ fn fabrics_with_structure_agree_with_brute_force() {
     for (seed, fabric) in fabrics.into_iter().enumerate() {
         check(&fabric, seed as u64);
         check(&even(fabric), seed as u64);
+    }
+}
+
+/// NICs are the switches of hosts, and forward nothing.
+#[test]
+fn planes_agree_with_brute_force() {
+    let fabrics = [
+        leaf_spine(3, 2, 1, 2, 0),
+        leaf_spine(4, 1, 1, 2, 3),
+        leaf_spine(2, 2, 2, 2, 5),
+        fat_tree(4),
+    ];
+    for (seed, fabric) in (100..).zip(fabrics) {
+        for odd in [0, 3] {
+            check(&planes(&fabric, 2, odd), seed);
+            check(&even(planes(&fabric, 3, odd)), seed);
+        }
+    }
+}
+
+/// NICs with two ports at any switches, so racks share some of them.
+#[test]
+fn nics_between_racks_agree_with_brute_force() {
+    for seed in 0..300 {
+        let mut fabric = random(seed);
+        let mut rng = Rng::stream(seed, Domain::Routing, 98);
+        let (switches, hosts) = (fabric.switches.len() as u32, 3 + rng.below(5) as u32);
+        fabric.links.retain(|link| matches!(link.a, Node::Switch(_)));
+        fabric.hosts = (0..hosts).map(|host| format!("h{host}")).collect();
+        fabric.switches.extend(vec![fabric.switches[0].clone(); hosts as usize]);
+        fabric.first_nic = Some(switches);
+        let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Span::ns(200) };
+        for host in 0..hosts {
+            let nic = Node::Switch(switches + host);
+            let first = rng.below(u64::from(switches)) as u32;
+            let second = (first + 1 + rng.below(u64::from(switches) - 1) as u32) % switches;
+            fabric.links.push(link(Node::Host(host), nic));
+            fabric.links.extend([first, second].map(|switch| link(nic, Node::Switch(switch))));
+        }
+        check(&even(fabric), seed);
     }
 }
 

@@ -122,7 +122,14 @@ impl Summary {
                 hold(format!("flow {}, host {host}", flow.id), flow.goodput_gbps, nic(host));
             }
         }
-        let nics = || self.links.iter().filter(|link| link.from_host).map(|link| link.rate_gbps);
+        // A host has one link. A NIC with several ports has one more for each of them, and repeats
+        // the capacity of its host.
+        let mut links_from: BTreeMap<&str, u32> = BTreeMap::new();
+        for link in self.links.iter().filter(|link| link.from_host) {
+            *links_from.entry(&link.from).or_default() += 1;
+        }
+        let of_host = |link: &&LinkSummary| links_from.get(&*link.from) == Some(&1);
+        let nics = || self.links.iter().filter(of_host).map(|link| link.rate_gbps);
         let all_links = self.links_omitted == 0;
         for group in &self.groups {
             let (what, goodput) = (format!("group `{}`", group.label), &group.goodput_gbps);
@@ -324,8 +331,9 @@ pub struct LinkSummary {
     /// Time in which any class was paused. Missing in older results.
     #[serde(default)]
     pub paused_us: Option<Fixed>,
-    /// Whether the sending end is a host. The port pulls packets from the host, so nothing queues
-    /// there.
+    /// Whether the sending end is a host or its NIC, and no switch. A host's port pulls packets, so
+    /// nothing queues there. Those of a NIC with several ports have queues, but for the one to its
+    /// host.
     pub from_host: bool,
 }
 

@@ -39,11 +39,18 @@ fn times(plan: &Plan) -> String {
 
 fn fabric(plan: &Plan) -> String {
     let fabric = &plan.fabric;
-    let parts = [
+    let switches = fabric.network_switches().len();
+    // A NIC has one link to its host, which is inside of it.
+    let nics = fabric.switches.len() - switches;
+    let mut parts = vec![
         counted(fabric.hosts.len(), "host", "hosts"),
-        counted(fabric.switches.len(), "switch", "switches"),
-        counted(fabric.links.len(), "link", "links"),
+        counted(switches, "switch", "switches"),
+        counted(fabric.links.len() - nics, "link", "links"),
     ];
+    if nics > 0 {
+        let ports = counted(fabric.ports_per_host() as usize, "port", "ports");
+        parts.push(format!("{} of {ports}", counted(nics, "NIC", "NICs")));
+    }
     format!("fabric: {}; {}", parts.join(", "), pairs(&plan.resolved["fabric"]))
 }
 
@@ -158,6 +165,15 @@ mod tests {
             assert!(lines[line].contains(expected), "{expected}: {lines:#?}");
         }
         assert_eq!(lines.len(), 6);
+    }
+
+    #[test]
+    fn nics_are_no_switches() {
+        let text = TWO_RACKS.replace("racks = 2", "planes = 4, racks = 2");
+        let plan = load(&text, "x.toml", &[]).unwrap();
+        let line = &resolution(&[("", &plan)])[1];
+        let counts = "fabric: 4 hosts, 24 switches, 48 links, 4 NICs of 4 ports; ";
+        assert!(line.starts_with(counts), "{line}");
     }
 
     #[test]

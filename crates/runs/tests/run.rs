@@ -258,3 +258,30 @@ fn impossible_values_of_a_summary_are_found() {
     assert!(found(|s| s.links[0].queue_bytes.mean = Some(1e12)) > 0);
     assert!(found(|s| s.switches[0].buffer_bytes.p99 = Some(1e12)) > 0);
 }
+
+/// The ports of a NIC belong to its host, and repeat its rate: they are no further capacity.
+#[test]
+fn ports_of_nics_are_no_switch_ports() {
+    let protocol = protocols()[0].name;
+    let text = format!(
+        "duration = '50us'\nfabric = {{ kind = 'star', hosts = 3, planes = 2 }}\ntransport = {{ \
+         protocol = '{protocol}' }}\nflows = [{{ src = 'h0', dst = 'h1' }}]"
+    );
+    let plan = tidegate_scenario::load(&text, "planes.toml", &[]).unwrap();
+    let summary = run(&plan, &RunOptions::default()).unwrap();
+    for link in &summary.links {
+        assert_eq!(link.from_host, link.from.starts_with('h'), "{} to {}", link.from, link.to);
+    }
+    let from_nic = summary.links.iter().filter(|link| link.from == "h0.nic");
+    let mut to: Vec<&str> = from_nic.map(|link| &*link.to).collect();
+    to.sort_unstable();
+    assert_eq!(to, ["h0", "plane0.tor0", "plane1.tor0"]);
+    assert_eq!(summary.impossible(), Vec::<String>::new());
+    // Three hosts with two ports of 100 Gbit/s.
+    let with_total = |gbps: f64| {
+        let mut summary = summary.clone();
+        summary.groups[0].goodput_gbps.total = Some(gbps);
+        summary.impossible().len()
+    };
+    assert_eq!([with_total(599.0), with_total(601.0)], [0, 1]);
+}

@@ -1,6 +1,7 @@
-//! Offered load of generated traffic, and warnings if it exceeds the capacity of links.
+//! Offered load of generated traffic: warnings if it exceeds the capacity of links, and the share
+//! of messages that use links of the network.
 
-use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::fabric::{Fabric, Node, Servers};
 use tidegate_core::workload::{Pattern, Traffic};
 use tidegate_core::{Span, Time};
 
@@ -83,7 +84,8 @@ fn busy(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [Busy; 2] {
     let all: Vec<u32> = (0..hosts as u32).collect();
     let (mut sent, mut received) = (vec![0.0; hosts], vec![0.0; hosts]);
     for block in traffic.iter().filter(|block| block.start <= at && at < block.stop) {
-        let Some(offered) = asked_bps(block) else { continue };
+        let Some(asked) = asked_bps(block) else { continue };
+        let offered = asked * share_on_links(fabric, &block.pattern);
         let (from, to) = match &block.pattern {
             Pattern::Poisson { senders, receivers, .. }
             | Pattern::RotatingIncast { senders, receivers, .. } => (&senders[..], &receivers[..]),
@@ -113,6 +115,73 @@ fn busy(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [Busy; 2] {
         Busy { share, hosts, first, direction }
     };
     [busy("sent by", sent), busy("received by", received)]
+}
+
+/// Share of the messages of a pattern with a rate that are between servers, and so use links of
+/// the network; 1 without servers.
+pub(crate) fn share_on_links(fabric: &Fabric, pattern: &Pattern) -> f64 {
+    match pattern {
+        Pattern::Poisson { senders, receivers, .. } => at_random(fabric, senders, receivers),
+        Pattern::RotatingIncast { senders, receivers, .. } => in_turn(fabric, senders, receivers),
+        Pattern::Requests { askers, racks, .. } => from_other_racks(fabric, askers, racks),
+        _ => any_to_any(fabric),
+    }
+}
+
+/// That share if both hosts are random.
+pub(crate) fn any_to_any(fabric: &Fabric) -> f64 {
+    let Some(servers) = fabric.servers else { return 1.0 };
+    let hosts = fabric.hosts.len() as u32;
+    f64::from(hosts - servers.hosts) / f64::from(hosts - 1)
+}
+
+/// That share if `senders` select random `receivers` other than themselves.
+pub(crate) fn at_random(fabric: &Fabric, senders: &[u32], receivers: &[u32]) -> f64 {
+    mean_share(fabric, senders, |servers, sender| {
+        let own = of_server(servers, sender, receivers);
+        let itself = usize::from(own.contains(&sender));
+        (own.len() - itself) as f64 / (receivers.len() - itself) as f64
+    })
+}
+
+/// That share if `senders` send to one receiver after the other. If a sender is the receiver, it
+/// sends to the next one.
+pub(crate) fn in_turn(fabric: &Fabric, senders: &[u32], receivers: &[u32]) -> f64 {
+    mean_share(fabric, senders, |servers, sender| {
+        let own = of_server(servers, sender, receivers).len();
+        let itself = receivers.iter().position(|&receiver| receiver == sender);
+        let leaves = |at: usize| !servers.joins(sender, receivers[(at + 1) % receivers.len()]);
+        (own - usize::from(itself.is_some_and(leaves))) as f64 / receivers.len() as f64
+    })
+}
+
+/// That share if hosts of a random other rack answer `askers`.
+fn from_other_racks(fabric: &Fabric, askers: &[u32], racks: &[Vec<u32>]) -> f64 {
+    let mut rack_of = vec![0; fabric.hosts.len()];
+    for (number, rack) in racks.iter().enumerate() {
+        rack.iter().for_each(|&host| rack_of[host as usize] = number);
+    }
+    mean_share(fabric, askers, |servers, asker| {
+        let first = asker / servers.hosts * servers.hosts;
+        let racks_of_server = (first..first + servers.hosts).map(|host| rack_of[host as usize]);
+        let others = racks_of_server.filter(|&rack| rack != rack_of[asker as usize]);
+        others.map(|rack| 1.0 / racks[rack].len() as f64).sum::<f64>() / (racks.len() - 1) as f64
+    })
+}
+
+/// 1 without servers; otherwise 1 minus the mean over `hosts` of the share within their server.
+fn mean_share(fabric: &Fabric, hosts: &[u32], within: impl Fn(&Servers, u32) -> f64) -> f64 {
+    let Some(servers) = fabric.servers else { return 1.0 };
+    let sum: f64 = hosts.iter().map(|&host| within(&servers, host)).sum();
+    1.0 - sum / hosts.len() as f64
+}
+
+/// Hosts of the server of `host` among `all`, which are sorted.
+fn of_server<'a>(servers: &Servers, host: u32, all: &'a [u32]) -> &'a [u32] {
+    let first = host / servers.hosts * servers.hosts;
+    let from = all.partition_point(|&other| other < first);
+    let until = all.partition_point(|&other| other < first + servers.hosts);
+    &all[from..until]
 }
 
 #[cfg(test)]
@@ -177,5 +246,50 @@ mod tests {
         assert!(near(offered(&format!("{{ {incast}, load = 0.1 }}")), 50.0));
         assert_eq!(offered(&format!("{{ {incast} }}")), None);
         assert_eq!(offered("{ kind = 'permutation' }"), None);
+    }
+
+    /// Twelve hosts in four racks of three, which are three servers of four in any racks.
+    fn fabric() -> Fabric {
+        let text = "duration = '1ms'\nfabric = { kind = 'leaf-spine', racks = 4, hosts_per_rack = \
+                    3 }\nhosts = { server = { hosts = 4, rate = '1Tbps', delay = '1us' } \
+                    }\ntransport = { protocol = 'swift' }\nflows = [{ src = 'h0', dst = 'h5' }]";
+        load(text, "x.toml", &[]).unwrap().setup.fabric
+    }
+
+    fn near(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-12, "{found} and {expected}");
+    }
+
+    /// Shares counted pair by pair.
+    #[test]
+    fn shares_are_those_of_all_pairs() {
+        let fabric = fabric();
+        let servers = fabric.servers.unwrap();
+        let all: Vec<u32> = (0..12).collect();
+        let counted = |pairs: &[(u32, u32)]| {
+            let on_links = pairs.iter().filter(|&&(a, b)| !servers.joins(a, b)).count();
+            on_links as f64 / pairs.len() as f64
+        };
+        let pairs = |from: &[u32], to: &[u32]| -> Vec<(u32, u32)> {
+            let to_others = |&a: &u32| to.iter().filter(move |b| **b != a).map(move |b| (a, *b));
+            from.iter().flat_map(to_others).collect()
+        };
+        near(any_to_any(&fabric), 8.0 / 11.0);
+        near(at_random(&fabric, &all, &all), counted(&pairs(&all, &all)));
+        // Each of the senders weighs the same.
+        let (senders, receivers) = ([0, 4, 5], [1, 2, 4, 9]);
+        let each = senders.map(|sender| counted(&pairs(&[sender], &receivers)));
+        near(at_random(&fabric, &senders, &receivers), each.iter().sum::<f64>() / 3.0);
+        // In turn: 0 sends to 1, 2, 4, 9; 4 sends to 1, 2, 9 and once more to 9; 5 as 0.
+        let rounds = [(0, [1, 2, 4, 9]), (4, [1, 2, 9, 9]), (5, [1, 2, 4, 9])];
+        let rounds: Vec<_> =
+            rounds.into_iter().flat_map(|(from, to)| to.map(|to| (from, to))).collect();
+        near(in_turn(&fabric, &senders, &receivers), counted(&rounds));
+        // Hosts 0 to 2 share a rack, and a server with host 3 of the next of three other racks.
+        let racks: Vec<Vec<u32>> = all.chunks(3).map(<[u32]>::to_vec).collect();
+        near(from_other_racks(&fabric, &[0], &racks), 1.0 - 1.0 / 3.0 / 3.0);
+        near(from_other_racks(&fabric, &[3], &racks), 1.0 - 1.0 / 3.0);
+        let plain = Fabric { servers: None, ..fabric };
+        assert_eq!([any_to_any(&plain), in_turn(&plain, &senders, &receivers)], [1.0, 1.0]);
     }
 }

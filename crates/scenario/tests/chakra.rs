@@ -145,6 +145,13 @@ fn process_groups_have_their_own_collectives() {
         "groups.json: found [0,0] for \"a\", expected a JSON object with a list of different ranks \
          for each process group, such as {\"0\": [0, 1]}"
     );
+    // The first list of a key must not give way to the second one.
+    place.write("groups.json", "{\"a\": [0, 3], \"b\": [2, 1], \"a\": [3]}");
+    assert_eq!(
+        chakra(&place, &ranks, "groups = 'groups.json'").unwrap_err(),
+        "groups.json: found the key \"a\" twice, expected each process group once: remove one of \
+         its lists"
+    );
 }
 
 /// PyTorch's default group has no name. Calls on the processor, as traces of the schema 1.0.1 have
@@ -164,6 +171,45 @@ fn calls_of_collectives_are_computations() {
     assert_eq!(job.computation(0, 0), Some(Computation { span: Span::us(7), stream: 1 }));
     assert_eq!((needs(&job, 0), sent(&job, 0)), (vec![0, 1], vec![(1, 1, 1, 10)]));
     assert_eq!(needs(&job, 1), [0, 2]);
+}
+
+/// The control dependency of the first node closes a cycle, and that of the second one is missing.
+#[test]
+fn ctrl_deps_can_be_ignored() {
+    let place = Place::new();
+    let cycle = {
+        let mut nodes = vec![compute(1, 10), node(2, Kind::Compute, &[1], &[]), compute(3, 5)];
+        nodes[0].ctrl_deps = vec![2];
+        nodes
+    };
+    let data = "dependencies = 'data'";
+    let kept = chakra(&place, std::slice::from_ref(&cycle), data).unwrap();
+    assert_eq!(needs(&kept, 0), [0, 1, 0]);
+    let remedy = "dependencies = \"data\", which ignores ctrl_deps";
+    let message = format!(
+        "x.0.et: found a deadlock of 2 operations, expected operations that do not wait for each \
+         other: rank 0, node 1 waits for rank 0, node 2, which waits for the first one; remove one \
+         of these dependencies or messages, or set {remedy}"
+    );
+    assert_eq!(chakra(&place, std::slice::from_ref(&cycle), "").unwrap_err(), message);
+    let all = "dependencies = 'all'";
+    assert_eq!(chakra(&place, std::slice::from_ref(&cycle), all).unwrap_err(), message);
+    // A cycle of data dependencies has no such remedy.
+    let mut both = cycle.clone();
+    both[0].data_deps = vec![2];
+    for keys in ["", data] {
+        let error = chakra(&place, std::slice::from_ref(&both), keys).unwrap_err();
+        assert!(error.ends_with("remove one of these dependencies or messages"), "{error}");
+    }
+    let missing = vec![Node { ctrl_deps: vec![7], ..compute(1, 10) }];
+    assert_eq!(
+        chakra(&place, std::slice::from_ref(&missing), "").unwrap_err(),
+        format!(
+            "x.0.et: found a dependency on node 7 in node 1 (n1), expected IDs of nodes of this \
+             file in ctrl_deps and data_deps, or {remedy}"
+        )
+    );
+    assert_eq!(needs(&chakra(&place, &[missing], data).unwrap(), 0), [0]);
 }
 
 #[test]

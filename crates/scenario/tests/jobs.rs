@@ -335,6 +335,11 @@ fn wrong_keys_of_a_job_are_refused() {
              schedule: remove all_reduce",
         ),
         (
+            "file = 'x.goal'\ndependencies = 'data'",
+            "x.toml:10: traffic[0].dependencies: found 'data', expected no dependencies with a \
+             GOAL schedule: remove dependencies",
+        ),
+        (
             "file = 'x.goal'\nstraggler_factor = 2",
             "x.toml:10: traffic[0].straggler_factor: found 2, expected stragglers to be set too: \
              the factor is that of their computing times",

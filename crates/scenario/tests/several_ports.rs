@@ -101,6 +101,32 @@ fn hosts_of_a_graph_may_have_several_links() {
     assert!(taken.contains("\"a.nic\", which the NIC of \"a\" has"), "{taken}");
 }
 
+/// The NIC of b is the only connection between the switches of a and those of c.
+#[test]
+fn hosts_that_only_a_nic_connects_are_refused() {
+    let graph = |more: &str| {
+        let ends = [("a", "s"), ("a", "t"), ("b", "t"), ("b", "u"), ("c", "u"), ("c", "v")];
+        let link = |(a, b): (&str, &str)| {
+            format!("{{ a = '{a}', b = '{b}', rate = '100Gbps', delay = '1us' }}")
+        };
+        let links: Vec<String> = ends.into_iter().map(link).collect();
+        let lines = format!(
+            "kind = 'graph'\nhosts = ['a', 'b', 'c']\nswitches = ['s', 't', 'u', 'v']\nlinks = \
+             [{}{more}]",
+            links.join(", ")
+        );
+        file(&lines, ["a", "b"])
+    };
+    let error = graph("").map(drop).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "x.toml:8: fabric.links: found no path between \"a\" and \"c\" except through other hosts, \
+         expected links between switches that connect all hosts: the NIC of a host with several \
+         links does not forward packets of other hosts"
+    );
+    assert!(graph(", { a = 's', b = 'v', rate = '100Gbps', delay = '1us' }").is_ok());
+}
+
 #[test]
 fn impossible_planes_rails_and_servers_are_refused() {
     let error = |lines: &str| file(lines, ["h0", "h1"]).map(drop).unwrap_err().to_string();

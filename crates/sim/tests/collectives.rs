@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{open_loop, run, setup, stack, star};
+use crate::common::{flow, open_loop, run, setup, stack, star};
 use tidegate_algos::Stack;
 use tidegate_core::collective::{Collective, MOST_MESSAGES, Op, Stragglers, expert_loads};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
@@ -295,6 +295,22 @@ fn obeys(of: &Collective, job: u32, rows: &[FlowRecord], what: &str) {
         );
         assert!(row.exchange.is_none());
     }
+}
+
+/// The ends of its ranks count for nothing: a run until all is done also waits for a flow that
+/// lasts longer.
+#[test]
+fn run_goes_on_after_a_collective() {
+    let of = once(Op::RingAllReduce, vec![0, 1, 2, 3], 30_000);
+    let messages = of.messages() as usize;
+    let mut setup = jobs(6, stack("swift"), vec![of]);
+    setup.workload.flows = vec![flow(4, 5, 9_000_000, Time::ZERO)];
+    setup.until_done = true;
+    let rows = rows(setup);
+    assert_eq!(rows.len(), messages + 1);
+    let ends = |row: &FlowRecord| row.acked.unwrap();
+    let (long, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.bytes == 9_000_000);
+    assert!(others.iter().all(|row| ends(row) < ends(long[0])));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::fabric::Fabric;
+use tidegate_core::routes::Routes;
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{FabricProperties, Message, Time};
 
@@ -17,9 +18,10 @@ pub(crate) fn outside(
     workload: &Workload,
     properties: &FabricProperties,
     fabric: &Fabric,
+    routes: &Routes,
     warnings: &mut Vec<String>,
 ) {
-    let shortest = paths::shortest(fabric, workload, properties, stacks.largest_sizes());
+    let shortest = paths::shortest(fabric, routes, workload, properties);
     for (number, stack) in stacks.iter().enumerate() {
         let share = properties.host_rate.as_bps() as f64 / fan_in(workload, number as u16) as f64;
         let point = |path| stack.operating_point(&path, share);

@@ -1,6 +1,6 @@
 //! `kind = "graph"`: a fabric given as lists of nodes and links.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::Rate;
 use tidegate_core::fabric::{Link, Node};
@@ -68,6 +68,7 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
     let ports = ports(table, &made.hosts, &links_of_host)?;
     connected(table, &made)?;
     if ports > 1 {
+        reachable(table, &made)?;
         let taken = |host: &String| switches.iter().any(|name| *name == format!("{host}.nic"));
         if let Some(host) = made.hosts.iter().find(|host| taken(host)) {
             let found = format!("the name \"{host}.nic\", which the NIC of {host:?} has");
@@ -162,18 +163,53 @@ fn connected(table: &Table, made: &Topology) -> Result<(), Error> {
     }
 }
 
-/// Two nodes without a path between them, if there are any.
-pub(crate) fn apart(made: &Topology) -> Option<(Node, Node)> {
-    let hosts = made.hosts.len();
-    let number = |node: Node| match node {
+/// Refuses hosts with several links that only the NIC of another host connects.
+fn reachable(table: &Table, made: &Topology) -> Result<(), Error> {
+    let between_switches =
+        |link: &&Link| matches!((link.a, link.b), (Node::Switch(_), Node::Switch(_)));
+    let group = groups(made, made.links.iter().filter(between_switches));
+    let mut groups_of_host: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); made.hosts.len()];
+    for link in &made.links {
+        if let (Node::Host(host), switch) | (switch, Node::Host(host)) = (link.a, link.b) {
+            groups_of_host[host as usize].insert(group[number(made, switch)]);
+        }
+    }
+    // Usually all hosts share a group.
+    let mut shared = groups_of_host[0].clone();
+    groups_of_host.iter().for_each(|groups| shared.retain(|group| groups.contains(group)));
+    if !shared.is_empty() {
+        return Ok(());
+    }
+    // The first host of each kind: hosts of a kind have links to the same groups of switches.
+    let mut kinds: BTreeMap<&BTreeSet<usize>, usize> = BTreeMap::new();
+    for (host, groups) in groups_of_host.iter().enumerate() {
+        if kinds.contains_key(groups) {
+            continue;
+        }
+        let separate = kinds.iter().filter(|(other, _)| groups.is_disjoint(other));
+        if let Some(other) = separate.map(|(_, &other)| other).min() {
+            let [a, b] = [other, host].map(|host| &made.hosts[host]);
+            let found = format!("no path between {a:?} and {b:?} except through other hosts");
+            let expected = "links between switches that connect all hosts: the NIC of a host with \
+                            several links does not forward packets of other hosts";
+            return Err(table.error_found("links", found, expected));
+        }
+        kinds.insert(groups, host);
+    }
+    Ok(())
+}
+
+/// Number of a node: hosts come first.
+fn number(made: &Topology, node: Node) -> usize {
+    match node {
         Node::Host(i) => i as usize,
-        Node::Switch(i) => hosts + i as usize,
-    };
-    let node = |number: usize| match number.checked_sub(hosts) {
-        None => Node::Host(number as u32),
-        Some(switch) => Node::Switch(switch as u32),
-    };
-    let mut group: Vec<usize> = (0..hosts + made.switches.len()).collect();
+        Node::Switch(i) => made.hosts.len() + i as usize,
+    }
+}
+
+/// By number of a node: the least number among the nodes that these links connect with it.
+fn groups<'a>(made: &Topology, links: impl Iterator<Item = &'a Link>) -> Vec<usize> {
+    let mut group: Vec<usize> = (0..made.hosts.len() + made.switches.len()).collect();
     fn root(group: &mut [usize], mut i: usize) -> usize {
         while group[i] != i {
             group[i] = group[group[i]];
@@ -181,10 +217,20 @@ pub(crate) fn apart(made: &Topology) -> Option<(Node, Node)> {
         }
         i
     }
-    for link in &made.links {
-        let (a, b) = (root(&mut group, number(link.a)), root(&mut group, number(link.b)));
+    for link in links {
+        let [a, b] = [link.a, link.b].map(|end| root(&mut group, number(made, end)));
         group[a.max(b)] = a.min(b);
     }
-    let other = (1..group.len()).find(|&i| root(&mut group, i) != 0)?;
+    (0..group.len()).map(|i| root(&mut group, i)).collect()
+}
+
+/// Two nodes without a path between them, if there are any.
+pub(crate) fn apart(made: &Topology) -> Option<(Node, Node)> {
+    let other = groups(made, made.links.iter()).iter().position(|&group| group != 0)?;
+    let hosts = made.hosts.len();
+    let node = |number: usize| match number.checked_sub(hosts) {
+        None => Node::Host(number as u32),
+        Some(switch) => Node::Switch(switch as u32),
+    };
     Some((node(0), node(other)))
 }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_core::fabric::{Fabric, Servers, StackTime};
+use tidegate_core::Span;
+use tidegate_core::fabric::StackTime;
 use tidegate_core::params::Value;
-use tidegate_core::workload::{Flow, Sizes, Traffic, Workload};
-use tidegate_core::{Message, Span};
 
 use super::glob::Glob;
 use super::transport::Stacks;
@@ -51,44 +50,6 @@ static SERVER: &[Key] = &[
     key("rate", LINK_RATE, Required, "Rate at which a host sends to others of its server."),
     key("delay", FLIGHT, Required, "Time from the last byte sent to its arrival."),
 ];
-
-/// Reads the servers of a fabric.
-pub(crate) fn servers(hosts: &Table, fabric: &Fabric) -> Result<Option<Servers>, Error> {
-    let Some(table) = hosts.find::<&Table>("server") else { return Ok(None) };
-    let (number, all) = (table.get::<u64>("hosts"), fabric.hosts.len());
-    if !(all as u64).is_multiple_of(number) {
-        return Err(table.error("hosts", format!("a divisor of {all}, the number of hosts")));
-    }
-    let (rate, delay) = (table.get("rate"), table.get("delay"));
-    Ok(Some(Servers { hosts: number as u32, rate, delay }))
-}
-
-/// Refuses unlimited flows within a server.
-pub(crate) fn check_within_servers(
-    root: &Table,
-    fabric: &Fabric,
-    workload: &Workload,
-) -> Result<(), Error> {
-    let Some(servers) = fabric.servers else { return Ok(()) };
-    let ends = |flow: &&Flow| flow.bytes == Message::UNLIMITED && servers.joins(flow.src, flow.dst);
-    let listed = workload.flows.iter().find(ends).map(|flow| {
-        let [src, dst] = [flow.src, flow.dst].map(|host| &fabric.hosts[host as usize]);
-        ("flows", format!("an unlimited flow from {src} to {dst}, which are in one server"))
-    });
-    let is_unlimited = |traffic: &&Traffic| traffic.sizes == Sizes::Fixed(Message::UNLIMITED);
-    let drawn = || {
-        let found = "unlimited traffic, which can be between hosts of one server";
-        workload.traffic.iter().find(is_unlimited).map(|_| ("traffic", found.to_owned()))
-    };
-    match listed.or_else(drawn) {
-        None => Ok(()),
-        Some((key, found)) => {
-            let expected = "finite messages: links inside of a server (hosts.server) carry whole \
-                            messages";
-            Err(root.error_found(key, found, expected))
-        }
-    }
-}
 
 /// Reads the section.
 pub(crate) fn stack_time(table: &Table) -> StackTime {

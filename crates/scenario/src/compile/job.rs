@@ -12,7 +12,7 @@ use tidegate_core::{Domain, Rng};
 
 use super::traffic::Context;
 use crate::error::Error;
-use crate::job::{self, AllReduce, Source, Terms};
+use crate::job::{self, AllReduce, Dependencies, Source, Terms};
 use crate::read::keys::{Default, Key, Optional, Required, Shape, key};
 use crate::read::table::{Table, Word};
 
@@ -87,6 +87,14 @@ pub(crate) const KEYS: &[Key] = &[
         "For Chakra traces with process groups: path of a JSON file with the ranks of each group, \
          such as {\"0\": [0, 1], \"1\": [2, 3]}. Collectives without pg_name are among all ranks.",
     ),
+    key(
+        "dependencies",
+        Shape::Word(&["all", "data"]),
+        Optional,
+        "For Chakra traces: dependencies that a node waits for, data_deps and ctrl_deps as in \
+         ASTRA-sim (all, the default), or data_deps only, as in Chakra's own feeder (data). Traces \
+         of PyTorch may need \"data\": their ctrl_deps name callers, which can form cycles.",
+    ),
 ];
 
 /// Builds the pattern of one block. `earlier` are the blocks before it.
@@ -108,7 +116,7 @@ pub(crate) fn pattern(
         let expected = "a GOAL schedule (.goal), or Chakra traces (.et) with one * for the rank";
         return Err(table.error("file", expected));
     }
-    for key in ["all_reduce", "groups"].into_iter().filter(|_| is_goal) {
+    for key in ["all_reduce", "groups", "dependencies"].into_iter().filter(|_| is_goal) {
         if table.item(key).is_some() {
             let expected = format!("no {key} with a GOAL schedule: remove {key}");
             return Err(table.error(key, expected));
@@ -125,6 +133,10 @@ pub(crate) fn pattern(
             _ => AllReduce::Ring,
         },
         groups: job::chakra::Groups::new(),
+        dependencies: match table.find("dependencies") {
+            Some(Word("data")) => Dependencies::Data,
+            _ => Dependencies::All,
+        },
     };
     let program = match is_goal {
         true => job::goal(&source(table, "file", name, context)?, &terms)?,
@@ -220,27 +232,5 @@ fn groups(
     traces: usize,
 ) -> Result<job::chakra::Groups, Error> {
     let Some(name) = table.find::<&str>("groups") else { return Ok(job::chakra::Groups::new()) };
-    let source = source(table, "groups", name, context)?;
-    let expected = "a JSON object with a list of different ranks for each process group, such as \
-                    {\"0\": [0, 1]}";
-    let wrong = |found: String| Error::whole(&source.name, found, expected);
-    let json: serde_json::Value =
-        serde_json::from_slice(&source.bytes).map_err(|why| wrong(why.to_string()))?;
-    let object = json.as_object().ok_or_else(|| wrong("no object".into()))?;
-    let mut groups = job::chakra::Groups::new();
-    for (name, value) in object {
-        let rank = |value: &serde_json::Value| value.as_u64()?.try_into().ok();
-        let ranks: Option<Vec<u32>> =
-            value.as_array().and_then(|ranks| ranks.iter().map(rank).collect());
-        let is_group = |ranks: &Vec<u32>| {
-            !ranks.is_empty() && ranks.iter().collect::<BTreeSet<_>>().len() == ranks.len()
-        };
-        let ranks = ranks.filter(is_group).ok_or_else(|| wrong(format!("{value} for {name:?}")))?;
-        if let Some(rank) = ranks.iter().find(|&&rank| rank as usize >= traces) {
-            let found = format!("rank {rank} in the process group {name:?}");
-            return Err(Error::whole(&source.name, found, job::ranks_of(traces)));
-        }
-        groups.insert(name.clone(), ranks);
-    }
-    Ok(groups)
+    job::groups(&source(table, "groups", name, context)?, traces)
 }

@@ -23,6 +23,7 @@ pub(crate) mod reconfigurable;
 pub(crate) mod requests;
 pub(crate) mod requirements;
 pub(crate) mod scenario;
+pub(crate) mod servers;
 pub(crate) mod sizes;
 pub(crate) mod software;
 pub(crate) mod switch;

@@ -1,4 +1,4 @@
-//! Fabric properties that protocols use, and the BDP that relative sizes refer to.
+//! The shortest path of a workload.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,34 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::fabric::Fabric;
 use tidegate_core::routes::Routes;
 use tidegate_core::workload::Workload;
-use tidegate_core::{FabricProperties, PacketSizes, Path};
-
-/// Returns the properties of a fabric whose hosts are connected, for packets of these sizes.
-/// `bdp_bytes` is the BDP if the scenario sets it.
-///
-/// # Errors
-/// If the tables of its paths would not fit in memory.
-pub(crate) fn properties(
-    fabric: &Fabric,
-    sizes: PacketSizes,
-    bdp_bytes: Option<f64>,
-) -> Result<FabricProperties, String> {
-    Ok(FabricProperties::of(fabric, Routes::of_sizes(fabric, sizes)?.reach(), bdp_bytes))
-}
+use tidegate_core::{FabricProperties, Path};
 
 /// Returns the path with the smallest base RTT between two hosts that exchange flows, if the
 /// workload lists all flows, and otherwise between two hosts of one switch; `None` if no switch has
 /// two hosts.
 pub(crate) fn shortest(
     fabric: &Fabric,
+    routes: &Routes,
     workload: &Workload,
     properties: &FabricProperties,
-    sizes: PacketSizes,
 ) -> Option<Path> {
-    let routes = Routes::of_sizes(fabric, sizes).ok()?;
     let pairs = match workload.traffic.as_slice() {
         [] => workload.flows.iter().map(|flow| (flow.src, flow.dst)).collect(),
-        _ => neighbours(fabric, &routes),
+        _ => neighbours(fabric, routes),
     };
     let (a, b) = pairs.into_iter().min_by_key(|&(a, b)| routes.base_rtt(a, b))?;
     let ports = routes.path(a, b);
@@ -63,33 +49,11 @@ fn neighbours(fabric: &Fabric, routes: &Routes) -> Vec<(u32, u32)> {
     racks.values().filter_map(|hosts| Some((*hosts.first()?, *hosts.get(1)?))).collect()
 }
 
-/// Whether packets can choose among paths: some switch has several next hops to some host while all
-/// links are up.
-pub(crate) fn differ(fabric: &Fabric) -> bool {
-    let Ok(routes) = Routes::new(fabric) else { return true };
-    // All hosts of a switch have the same next hops, so the first of each is enough.
-    let mut seen = BTreeSet::new();
-    let ends = fabric.links.iter().filter_map(|link| fabric.access(link));
-    let hosts: Vec<u32> =
-        ends.filter(|(_, leaf)| seen.insert(*leaf)).map(|(host, _)| host).collect();
-    let switches = 0..fabric.switches.len() as u32;
-    switches.into_iter().any(|switch| {
-        hosts.iter().any(|&host| {
-            let mut several = false;
-            routes.egress(switch, host, |ways| {
-                several = true;
-                ways.port(0)
-            });
-            several
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::load;
-    use tidegate_core::{Rate, Span};
+    use tidegate_core::{PacketSizes, Rate, Span};
 
     fn fabric(fabric: &str) -> Fabric {
         let text = format!(
@@ -99,8 +63,13 @@ mod tests {
         load(&text, "x.toml", &[]).unwrap().setup.fabric
     }
 
+    fn of_sizes(text: &str, sizes: PacketSizes) -> FabricProperties {
+        let fabric = fabric(text);
+        FabricProperties::of(&fabric, Routes::of_sizes(&fabric, sizes).unwrap().reach(), None)
+    }
+
     fn of(text: &str) -> FabricProperties {
-        properties(&fabric(text), PacketSizes::STANDARD, None).unwrap()
+        of_sizes(text, PacketSizes::STANDARD)
     }
 
     #[test]
@@ -110,7 +79,7 @@ mod tests {
         assert_eq!(star.base_rtt, Span::us(4) + Span::ps(2 * 80 * (4176 + 84)));
         assert_eq!((star.hops, star.host_rate), (1, Rate::gbps(100)));
         let sizes = PacketSizes::new(1000, 500);
-        let longer = properties(&fabric("{ kind = 'star' }"), sizes, None).unwrap();
+        let longer = of_sizes("{ kind = 'star' }", sizes);
         assert_eq!(longer.base_rtt, Span::us(4) + Span::ps(2 * 80 * (5096 + 500)));
         // Six links of 245 ns and five switches of 600 ns, both ways; 40 ps a byte.
         let clos = of("{ preset = 'poseidon-clos' }");
@@ -139,9 +108,9 @@ mod tests {
         let transport = "transport = { protocol = 'swift' }";
         let text = format!("duration = '1ms'\nfabric = {text}\n{transport}\n{workload}");
         let plan = load(&text, "x.toml", &[]).unwrap();
-        let sizes = PacketSizes::STANDARD;
-        let properties = properties(&plan.fabric, sizes, None).unwrap();
-        shortest(&plan.fabric, &plan.workload, &properties, sizes)
+        let routes = Routes::new(&plan.fabric).unwrap();
+        let properties = FabricProperties::of(&plan.fabric, routes.reach(), None);
+        shortest(&plan.fabric, &routes, &plan.workload, &properties)
     }
 
     #[test]
@@ -175,20 +144,22 @@ mod tests {
 
     #[test]
     fn paths_differ_where_a_switch_has_several_ways() {
+        let differ = |text: &str| Routes::new(&fabric(text)).unwrap().have_choices();
         for one in [
             "{ kind = 'star' }",
             "{ kind = 'dumbbell' }",
             "{ kind = 'parking-lot', switches = 4 }",
             "{ kind = 'leaf-spine', racks = 3, hosts_per_rack = 2, spines = 1 }",
         ] {
-            assert!(!differ(&fabric(one)), "{one}");
+            assert!(!differ(one), "{one}");
         }
         for several in [
             "{ kind = 'leaf-spine', racks = 3, hosts_per_rack = 2, spines = 2 }",
             "{ kind = 'leaf-spine', racks = 3, spines = 1, links_per_spine = 2 }",
             "{ kind = 'fat-tree', k = 4 }",
+            "{ kind = 'star', planes = 2 }",
         ] {
-            assert!(differ(&fabric(several)), "{several}");
+            assert!(differ(several), "{several}");
         }
     }
 

@@ -452,9 +452,9 @@ fn lack(fabric: &Fabric, properties: &FabricProperties, need: Need) -> Option<La
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compile::paths;
     use crate::read::tree::{Node, Source};
-    use tidegate_core::{Extent, PacketSizes};
+    use tidegate_core::Extent;
+    use tidegate_core::routes::Routes;
 
     fn chain(switches: u32, more: &str) -> Fabric {
         let text = format!(
@@ -580,8 +580,9 @@ mod tests {
     #[test]
     fn every_need_is_checked() {
         let lacks = |fabric: &Fabric, need| {
-            lack(fabric, &paths::properties(fabric, PacketSizes::STANDARD, None).unwrap(), need)
-                .map(|lack| lack.found)
+            let reach = Routes::new(fabric).unwrap().reach();
+            let properties = FabricProperties::of(fabric, reach, None);
+            lack(fabric, &properties, need).map(|lack| lack.found)
         };
         let good = chain(8, "ecn = { kmin = '1BDP' }");
         for need in [

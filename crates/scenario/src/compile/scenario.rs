@@ -3,8 +3,9 @@
 use serde_json::{Value as Json, json};
 use tidegate_algos::{Protocol, Setup};
 use tidegate_core::fabric::{Fabric, Node, Routing};
+use tidegate_core::routes::Routes;
 use tidegate_core::workload::{Sizes, Traffic, Workload};
-use tidegate_core::{Span, Time};
+use tidegate_core::{FabricProperties, Span, Time};
 
 use super::glob::Glob;
 use super::hosts::{self, Hosts};
@@ -12,7 +13,7 @@ use super::requirements::Requirements;
 use super::transport::{Stacks, json_params};
 use super::{
     Course, Labels, collective, credit_queue, degraded, domain, fabric, failure, faults, flows,
-    paths, pfc, sizes, switch, traffic, transport, trimming,
+    pfc, servers, sizes, switch, traffic, transport, trimming,
 };
 use crate::error::{Error, nearest, one_of};
 use crate::inputs::Reader;
@@ -213,7 +214,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     let mut stacks = Stacks::new(transport_table, root.find("protocols").unwrap_or(&[]))?;
     let mut labels = Labels::new();
     let mut warnings = Vec::new();
-    equipped.fabric.servers = hosts::servers(root.get("hosts"), &equipped.fabric)?;
+    equipped.fabric.servers = servers::servers(root.get("hosts"), &equipped.fabric)?;
     let workload = {
         let hosts = Hosts::new(&equipped.fabric.hosts);
         let context =
@@ -227,7 +228,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         }
         Workload { flows, traffic }
     };
-    hosts::check_within_servers(root, &equipped.fabric, &workload)?;
+    servers::check_within(root, &equipped.fabric, &workload)?;
     // The load of generated traffic refers to intact links.
     degraded::degrade(root.find("faults"), &mut equipped.fabric, course)?;
     let faults = faults::faults(
@@ -260,13 +261,13 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
 
     stacks.check_sizes(equipped.fabric.mtu)?;
     let sizes = stacks.largest_sizes();
-    let properties = paths::properties(&equipped.fabric, sizes, set_bdp).map_err(|why| {
+    let routes = Routes::of_sizes(&equipped.fabric, sizes).map_err(|why| {
         let allowed = "a fabric of regular tiers, or one with fewer switches";
         fabric_table.error_found("kind", why, allowed)
     })?;
+    let properties = FabricProperties::of(&equipped.fabric, routes.reach(), set_bdp);
     let requirements = Requirements::of(&stacks, &properties);
-    let differ = || paths::differ(&equipped.fabric);
-    let routing = requirements.routing(switch_table, differ, &mut warnings)?;
+    let routing = requirements.routing(switch_table, || routes.have_choices(), &mut warnings)?;
     switch::check_hash_seeds(switch_table, routing)?;
     let is_left = equipped.leaves_marking();
     let marking = if is_left { requirements.marking(switch_table)? } else { None };
@@ -292,10 +293,10 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     faults::check_storms(root.find("faults"), &faults, &fabric)?;
     requirements.classes(&fabric, &mut warnings);
     requirements.queues_of_racks(&fabric, &mut warnings);
-    requirements.paths(&fabric, routing, || paths::differ(&fabric), &mut warnings);
-    requirements.overtaking(&fabric, routing, || paths::differ(&fabric), &mut warnings);
+    requirements.paths(&fabric, routing, || routes.have_choices(), &mut warnings);
+    requirements.overtaking(&fabric, routing, || routes.have_choices(), &mut warnings);
     requirements.provide(&fabric, &properties, switch_table)?;
-    domain::outside(&stacks, &workload, &properties, &fabric, &mut warnings);
+    domain::outside(&stacks, &workload, &properties, &fabric, &routes, &mut warnings);
     let stack_time = hosts::stack_time(root.get("hosts"));
     hosts::uncovered(stack_time, properties.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
     let output: &Table = root.get("output");

@@ -7,9 +7,12 @@ use tidegate_core::{Message, Rate, Span, Time};
 use super::generators::Given;
 use super::hosts::Hosts;
 use super::transport::Stacks;
-use super::{Course, Labels, closed_loop, collective, generators, job, requests, sizes, traces};
+use super::{
+    Course, Labels, closed_loop, collective, generators, job, requests, servers, sizes, traces,
+};
 use crate::error::Error;
 use crate::inputs::Reader;
+use crate::load;
 use crate::read::keys::{
     Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key,
 };
@@ -65,8 +68,8 @@ const LOAD: Key = key(
     "load",
     Shape::Number { min: 1e-6, max: 10.0 },
     Optional,
-    "Offered payload as a share of the sum of the senders' link rates. Exactly one of load, rate \
-     and gap must be set.",
+    "Offered payload as a share of the sum of the senders' link rates, without messages within \
+     servers (hosts.server). Exactly one of load, rate and gap must be set.",
 );
 const LOAD_BASE: Key = key(
     "load_base",
@@ -143,7 +146,7 @@ pub(crate) static KINDS: &[Variant] = &[
                 Shape::Number { min: 1e-9, max: 10.0 },
                 Optional,
                 "Alternative to interval: offered payload as a share of the sum of all host link \
-                 rates.",
+                 rates, without messages within servers (hosts.server).",
             ),
             key(
                 "poisson",
@@ -284,7 +287,8 @@ pub(crate) fn traffic<'a>(
         "rotating-incast" => {
             let senders = context.hosts.selected(table, "senders", 2)?;
             let receivers = context.hosts.selected(table, "receivers", 2)?;
-            let gap_ps = gap(table, context, &senders, mean_bytes)?;
+            let share = load::in_turn(context.fabric, &senders, &receivers);
+            let gap_ps = gap(table, context, &senders, share, mean_bytes)?;
             Pattern::RotatingIncast { gap_ps, senders, receivers, jitter: table.get("jitter") }
         }
         "permutation" => Pattern::Permutation,
@@ -355,7 +359,8 @@ fn poisson(
         return Err(table
             .error("receivers", "at least one receiver other than the sender for every sender"));
     }
-    let mean_gap_ps = gap(table, context, &senders, mean_bytes)?;
+    let share = load::at_random(context.fabric, &senders, &receivers);
+    let mean_gap_ps = gap(table, context, &senders, share, mean_bytes)?;
     let stop = table.find("stop").unwrap_or(context.course.duration);
     let list = generators::list(table, sizes, |sizes| Given {
         hosts: context.hosts.len() as u32,
@@ -389,7 +394,8 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
         }
         (None, interval) => interval.unwrap_or(Span::FOREVER),
         (Some(load), None) => {
-            let offered = load * host_links(context).map(|(_, rate)| rate).sum::<f64>();
+            let share = servers::known(table, load::any_to_any(context.fabric))?;
+            let offered = load * host_links(context).map(|(_, rate)| rate).sum::<f64>() / share;
             let ps = fan_in as f64 * mean_bytes * 8e12 / offered;
             if !(1_000.0..1e18).contains(&ps) {
                 return Err(table.error(
@@ -461,11 +467,13 @@ fn bases(table: &Table, context: &Context<'_>) -> Result<Vec<f64>, Error> {
     Ok(bases)
 }
 
-/// Returns the mean time between two messages of one sender, in picoseconds.
+/// Returns the mean time between two messages of one sender, in picoseconds. `share` is that of its
+/// messages on links.
 fn gap(
     table: &Table,
     context: &Context<'_>,
     senders: &[u32],
+    share: f64,
     mean_bytes: f64,
 ) -> Result<f64, Error> {
     const WAYS: [&str; 3] = ["load", "rate", "gap"];
@@ -486,7 +494,7 @@ fn gap(
         _ => {
             let bases = bases(table, context)?;
             let sum: f64 = senders.iter().map(|sender| bases[*sender as usize]).sum();
-            table.get::<f64>("load") * sum / senders.len() as f64
+            table.get::<f64>("load") * sum / senders.len() as f64 / servers::known(table, share)?
         }
     };
     let ps = mean_bytes * 8e12 / per_host;

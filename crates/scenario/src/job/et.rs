@@ -1,8 +1,9 @@
 //! Reader of Chakra execution traces, one file per rank.
 //!
 //! Nodes of a rank are taken in order of their IDs, which is that of their execution. Both kinds of
-//! dependencies are completions. The nth send to a rank with a tag matches the nth receive there,
-//! and the nth collective of a process group is the same at all its ranks.
+//! dependencies are completions; those of control flow can be left out. The nth send to a rank with
+//! a tag matches the nth receive there, and the nth collective of a process group is the same at
+//! all its ranks.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,12 +13,14 @@ use tidegate_core::Span;
 use tidegate_core::job::Program;
 
 use super::chakra::{Attribute, Kind, Metadata, Node, Operation, Value};
-use super::draft::{At, Draft};
+use super::draft::{At, Draft, Fault};
 use super::expand::Expansion;
-use super::{Computing, MOST_BYTES, Source, Terms, fits};
+use super::{Computing, Dependencies, MOST_BYTES, Source, Terms, fits, ranks_of};
 use crate::error::{Error, nearest};
 use crate::read::keys::LONGEST;
 
+/// Setting that leaves the dependencies of control flow out.
+const REMEDY: &str = "dependencies = \"data\", which ignores ctrl_deps";
 /// Compute streams of a rank.
 const ACCELERATOR: u32 = 0;
 const PROCESSOR: u32 = 1;
@@ -28,9 +31,19 @@ type Call = (Option<String>, u32);
 /// Reads the traces of all ranks, in order of rank.
 pub(super) fn read(sources: &[Source], terms: &Terms) -> Result<Program, Error> {
     fits(&sources[0].name, sources.len() as u64, terms)?;
+    read_with(terms.dependencies, sources, terms)
+}
+
+/// As `read`, with these dependencies.
+fn read_with(
+    dependencies: Dependencies,
+    sources: &[Source],
+    terms: &Terms,
+) -> Result<Program, Error> {
     let mut reader = Reader {
         sources,
         terms,
+        dependencies,
         computing: Computing::new(terms, sources.len() as u32),
         draft: Draft::default(),
         calls: BTreeMap::new(),
@@ -91,6 +104,7 @@ fn nodes(source: &Source) -> Result<Vec<Node>, Error> {
 struct Reader<'a> {
     sources: &'a [Source],
     terms: &'a Terms,
+    dependencies: Dependencies,
     computing: Computing,
     draft: Draft,
     /// Collectives, each with the rank and node of its first call.
@@ -182,13 +196,19 @@ impl Reader<'_> {
             operations.push(self.node(here, &mut numbers)?);
         }
         for (node, &(first, _)) in nodes.iter().zip(&operations) {
-            let mut before: Vec<u64> =
-                node.ctrl_deps.iter().chain(&node.data_deps).copied().collect();
+            let mut before = node.data_deps.clone();
+            if self.dependencies == Dependencies::All {
+                before.extend(&node.ctrl_deps);
+            }
             before.sort_unstable();
             before.dedup();
             for id in before {
                 let Ok(at) = nodes.binary_search_by_key(&id, |node| node.id) else {
-                    let expected = "IDs of nodes of this file in ctrl_deps and data_deps";
+                    let mut expected =
+                        "IDs of nodes of this file in ctrl_deps and data_deps".to_owned();
+                    if !node.data_deps.contains(&id) {
+                        expected = format!("{expected}, or {REMEDY}");
+                    }
                     let here = Here { file, rank, node };
                     return Err(here.error(format!("a dependency on node {id}"), expected));
                 };
@@ -340,15 +360,17 @@ impl Reader<'_> {
         }
         let name = |At { rank, place }| format!("rank {rank}, node {place}");
         let file = |at: At| (self.sources[at.rank as usize].name.clone(), 0);
-        self.draft.finish().map_err(|fault| fault.error(file, name))
-    }
-}
-
-/// The ranks that are allowed.
-pub(crate) fn ranks_of(traces: usize) -> String {
-    match traces {
-        1 => "rank 0, because there is one trace".into(),
-        _ => format!("a rank from 0 to {}, because there are {traces} traces", traces - 1),
+        self.draft.finish().map_err(|fault| {
+            let is_cycle = matches!(fault, Fault::Cycle(_));
+            let mut error = fault.error(file, name);
+            if is_cycle
+                && self.dependencies == Dependencies::All
+                && read_with(Dependencies::Data, self.sources, self.terms).is_ok()
+            {
+                error.expected = format!("{}, or set {REMEDY}", error.expected).into();
+            }
+            error
+        })
     }
 }
 

@@ -8,6 +8,7 @@ mod draft;
 mod et;
 mod expand;
 mod goal;
+mod groups;
 
 use tidegate_core::Span;
 use tidegate_core::collective::Stragglers;
@@ -15,7 +16,6 @@ use tidegate_core::job::Program;
 
 use crate::error::Error;
 use crate::read::keys::LONGEST;
-pub(crate) use et::ranks_of;
 pub(crate) use expand::AllReduce;
 
 /// Largest size of a message, in bytes.
@@ -41,6 +41,17 @@ pub(crate) struct Terms {
     pub(crate) all_reduce: AllReduce,
     /// Process groups of Chakra traces.
     pub(crate) groups: chakra::Groups,
+    /// Dependencies of Chakra traces that nodes wait for.
+    pub(crate) dependencies: Dependencies,
+}
+
+/// Dependencies of Chakra nodes that a job obeys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dependencies {
+    /// `data_deps` and `ctrl_deps`, as in ASTRA-sim.
+    All,
+    /// `data_deps` only, as in Chakra's own feeder.
+    Data,
 }
 
 /// Reads a GOAL schedule.
@@ -51,6 +62,19 @@ pub(crate) fn goal(source: &Source, terms: &Terms) -> Result<Program, Error> {
 /// Reads Chakra execution traces, one per rank.
 pub(crate) fn chakra(sources: &[Source], terms: &Terms) -> Result<Program, Error> {
     et::read(sources, terms)
+}
+
+/// Reads the process groups of Chakra traces of this many ranks.
+pub(crate) fn groups(source: &Source, ranks: usize) -> Result<chakra::Groups, Error> {
+    groups::read(source, ranks)
+}
+
+/// The ranks that are allowed.
+fn ranks_of(traces: usize) -> String {
+    match traces {
+        1 => "rank 0, because there is one trace".into(),
+        _ => format!("a rank from 0 to {}, because there are {traces} traces", traces - 1),
+    }
 }
 
 /// Computing times of the ranks of a job.
@@ -100,6 +124,7 @@ mod tests {
             stragglers: Box::new(|_| Stragglers::default()),
             all_reduce: AllReduce::Ring,
             groups: chakra::Groups::new(),
+            dependencies: Dependencies::All,
         }
     }
 
