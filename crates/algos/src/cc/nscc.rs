@@ -69,13 +69,10 @@
 //! * There is no penalty for a slow receiver (`rcv_cwnd_pen`), no loss detection without trimming
 //!   (`-sleek`), and no credit of the receiver (RCCC) beside it.
 
-use alloc::string::String;
-
-use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
     Limit, Loss, LossKind, Marker, Marking, Path, ProtocolInfo, Span, TelemetryBytes, Time, Trim,
-    TrimmingRule, math, params,
+    math, params,
 };
 
 /// The network to which the published constants refer.
@@ -124,11 +121,7 @@ params! {
         queue: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(100.0),
             "uet-htsim, main_uec.cpp: DEFAULT_TRIMMING_QUEUESIZE_FACTOR";
     }
-    conflict = thresholds;
-}
-
-fn thresholds(params: &NsccParams) -> Option<String> {
-    Marking::conflict("kmin", params.kmin, params.kmax)
+    ramp = kmin, kmax;
 }
 
 /// A connection under NSCC. Sizes are bytes as the window counts them, times picoseconds.
@@ -187,16 +180,8 @@ impl CongestionControl for Nscc {
 
     fn requirements(params: &NsccParams, _fabric: &FabricProperties) -> FabricRequirements {
         FabricRequirements {
-            ecn: Some(Marking {
-                kmin: params.kmin,
-                kmax: params.kmax,
-                at: MarkAt::Dequeue,
-                ..Marking::step(params.kmax)
-            }),
-            trimming: Some(TrimmingRule { data: params.queue, trimmed_bytes: 84 }),
-            classes: 2,
-            needs_class: true,
-            ..FabricRequirements::NONE
+            ecn: Some(Marking::ramp(params.kmin, params.kmax)),
+            ..FabricRequirements::trimmed(params.queue, 84)
         }
     }
 

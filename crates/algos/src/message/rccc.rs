@@ -55,6 +55,7 @@ pull_params! {
         kmax: Extent = Extent::Bdp(0.8), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "uet-htsim, main_uec.cpp: ecn_high";
     }
+    ramp = kmin, kmax;
 }
 
 /// RCCC.

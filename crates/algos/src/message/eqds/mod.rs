@@ -81,7 +81,7 @@ use tidegate_core::{
     Application, Dash, Domain, Endpoint, Extent, FabricProperties, FabricRequirements, Feedback,
     Handle, HostContext, Limits, Marker, Marking, Message, MessageId, MultipathRule, PacketMut,
     PacketSizes, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit,
-    Transport, TrimmingRule, fabric::MarkAt, frame_flag, mix64, wire::Carried,
+    Transport, frame_flag, mix64, wire::Carried,
 };
 
 /// Largest number of times that a timeout doubles.
@@ -106,7 +106,7 @@ pub(super) enum Demand {
 }
 
 /// Parameters of a protocol on this transport: `own` ones among those of the transport, with these
-/// defaults.
+/// defaults. A `ramp` may follow, as in `params!`.
 macro_rules! pull_params {
     (
         $(#[$doc:meta])* pub struct $name:ident {
@@ -118,6 +118,7 @@ macro_rules! pull_params {
             queue = $queue:expr, $queue_source:literal;
             $($own:tt)*
         }
+        $($ramp:tt)*
     ) => {
         tidegate_core::params! {
             $(#[$doc])*
@@ -150,6 +151,7 @@ macro_rules! pull_params {
                 control_bytes: u64 = 84, in 20..=1000, "Ethernet's smallest frame, with preamble \
                     and gap; 64 in the simulators";
             }
+            $($ramp)*
             conflict = paths_are_a_power_of_two;
         }
 
@@ -206,21 +208,13 @@ impl PullParams {
     /// Trimming and its classes.
     pub(super) fn requirements(&self) -> FabricRequirements {
         let trimmed_bytes = self.sizes.control_bytes as u16;
-        FabricRequirements {
-            trimming: Some(TrimmingRule { data: self.queue, trimmed_bytes }),
-            classes: 2,
-            needs_class: true,
-            ..FabricRequirements::NONE
-        }
+        FabricRequirements::trimmed(self.queue, trimmed_bytes)
     }
 
     /// The same with marks at ports between switches.
     pub(super) fn requirements_with_marks(&self, kmin: Extent, kmax: Extent) -> FabricRequirements {
-        let marking = Marking { kmin, kmax, at: MarkAt::Dequeue, ..Marking::step(kmax) };
-        FabricRequirements {
-            ecn: Some(Marking { core_only: true, ..marking }),
-            ..self.requirements()
-        }
+        let marking = Marking { core_only: true, ..Marking::ramp(kmin, kmax) };
+        FabricRequirements { ecn: Some(marking), ..self.requirements() }
     }
 }
 
