@@ -32,8 +32,8 @@
 //! * smoothed delay: `d += (sample − d) / 80`; the sample is the delay, but a quarter of the base
 //!   RTT if the delay is above the target without a mark, and the RTT of the fabric for a trimmed
 //!   packet
-//! * trimmed packet: `cwnd −= packet`, unless quick adapt applies; timeout of a packet: the same
-//!   without exception
+//! * trimmed packet: `cwnd −= packet`, unless quick adapt applies or the receiver's credit
+//!   schedules the link at which it was trimmed; timeout of a packet: the same without exception
 //! * quick adapt, once every base RTT plus target: if in that time a packet was trimmed or the
 //!   delay exceeds four targets, and less than `max_window / 2^gate` was delivered, `cwnd` becomes
 //!   the bytes delivered in that time, and marked acknowledgements of the bytes that were then in
@@ -67,7 +67,8 @@
 //!   the last hop wait behind other headers and acknowledgements.
 //! * The window is not rounded to whole bytes.
 //! * There is no penalty for a slow receiver (`rcv_cwnd_pen`), no loss detection without trimming
-//!   (`-sleek`), and no credit of the receiver (RCCC) beside it.
+//!   (`-sleek`), and no credit of the receiver beside it:
+//!   `message/nscc_rccc.rs` has both.
 
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
@@ -251,7 +252,8 @@ impl CongestionControl for Nscc {
         self.sample(trim.rtt);
         self.delay += params.delay_weight * (self.fabric_rtt - self.delay);
         self.was_trimmed = true;
-        if !self.quick_adapt(params, trim.now, true, true, trim.in_flight_bytes) {
+        let adapted = self.quick_adapt(params, trim.now, true, true, trim.in_flight_bytes);
+        if !adapted && !trim.at_scheduled_link {
             self.cwnd -= bytes;
             self.bound(params);
         }
@@ -488,7 +490,13 @@ mod tests {
     }
 
     fn trim(now: Time) -> Trim {
-        Trim { now, rtt: RTT, bytes: 4200, in_flight_bytes: 60_000 }
+        Trim {
+            now,
+            rtt: RTT,
+            bytes: 4200,
+            in_flight_bytes: 60_000,
+            at_scheduled_link: false,
+        }
     }
 
     #[test]

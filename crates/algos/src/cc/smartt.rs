@@ -370,7 +370,13 @@ mod tests {
     }
 
     fn trim(now: Time) -> Trim {
-        Trim { now, rtt: Span::us(8), bytes: 4200, in_flight_bytes: 4200 * 3 + 1000 }
+        Trim {
+            now,
+            rtt: Span::us(8),
+            bytes: 4200,
+            in_flight_bytes: 4200 * 3 + 1000,
+            at_scheduled_link: false,
+        }
     }
 
     #[test]
