@@ -16,7 +16,8 @@ circuits=retcp
 mapfile -t names < <("$tidegate" protocols --json | sed -n 's/^    "name": "\(.*\)",$/\1/p')
 mapfile -t others < <(printf '%s\n' "${names[@]}" | grep -vx "$circuits")
 # Protocols whose flows a window limits. The others set rates or grant credit.
-windows=" dctcp dctcp-rate hpcc nscc poseidon powertcp reno retcp smartt swift theta-powertcp "
+windows=" dctcp dctcp-rate hpcc nscc nscc-rccc poseidon powertcp reno retcp smartt swift"
+windows+=" theta-powertcp "
 
 # Runs a scenario under protocols: compare NAME SCENARIO PROTOCOLS [OPTION]...
 compare() {

@@ -136,6 +136,7 @@ fn events(seed: u64, count: usize) -> Vec<Event> {
                     rtt,
                     bytes: rng.below(10_000),
                     in_flight_bytes: rng.below(1_000_000),
+                    at_scheduled_link: rng.below(2) == 0,
                 }),
                 _ => {
                     let acked = [0, 1, 1, 1, 2, 300][rng.below(6) as usize];

@@ -48,6 +48,7 @@ catalog! {
         expresspass::ExpressPass,
         homa::Homa,
         ndp::Ndp,
+        nscc_rccc::NsccRccc,
         rccc::Rccc,
         sird::Sird,
         tide::Tide,

@@ -19,7 +19,7 @@ fn all_selects_runnable_protocols() {
     // Racks with circuits have no credit queues and do not trim; other fabrics have no circuits.
     for (place, carried, reasons) in [
         (Place::usual(), anywhere(), &["found a fabric without circuits"][..]),
-        (Place::racks(), on_racks(), &["trim", "trim", "trim", "credit", "trim", "trim"]),
+        (Place::racks(), on_racks(), &["trim", "trim", "trim", "credit", "trim", "trim", "trim"]),
     ] {
         let answer = place.call("compare", &["--protocols", "all", "--json"]);
         let skipped = |line: &str| {

@@ -181,7 +181,7 @@ fn testbed_multipath() {
 fn testbed_trims() {
     let flow = |src| format!("[[flows]]\nsrc = 'h{src}'\ndst = 'h0'\nsize = '300KB'\n");
     let flows: String = (1..=3).map(flow).collect();
-    for protocol in ["nscc", "rccc", "eqds", "ndp"] {
+    for protocol in ["nscc", "rccc", "nscc-rccc", "eqds", "ndp"] {
         let scenario = STAR.replace("\"swift\"", &format!("\"{protocol}\""));
         let place = place(&(scenario + &flows));
         let args = ["--set", "switch.trimming={data='15KB'}"];

@@ -156,6 +156,9 @@ pub struct Trim {
     pub bytes: u64,
     /// Bytes in flight before this packet was lost, counted in the same way.
     pub in_flight_bytes: u64,
+    /// It was trimmed at a link that another part of the transport schedules: that to a receiver
+    /// which grants credit.
+    pub at_scheduled_link: bool,
 }
 
 /// Answer of a congestion control.

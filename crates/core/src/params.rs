@@ -243,8 +243,9 @@ pub fn one_line(parts: &[&str]) -> String {
 
 /// Declares a protocol's parameters: a struct with public fields, its default, and its table. A
 /// parameter that is added to a published protocol is `later`: scenarios that do not set it keep
-/// their hash. `conflict = function;` after the struct names a function that returns why values
-/// contradict each other.
+/// their hash. `ramp = kmin, kmax;` after the struct names two parameters between which marking
+/// rises ([`Marking::conflict`](crate::Marking::conflict)), and `conflict = function;` a function
+/// that returns why values contradict each other.
 ///
 /// ```
 /// tidegate_core::params! {
@@ -267,7 +268,7 @@ macro_rules! params {
             $field:ident : $type:ty = $default:expr, $(later = $later:literal,)?
             $(in $min:literal ..= $max:literal,)? $(within $lo:expr => $hi:expr,)? $source:literal;
         )*
-    } $(conflict = $conflict:path;)?) => {
+    } $(ramp = $kmin:ident, $kmax:ident;)? $(conflict = $conflict:path;)?) => {
         $(#[$outer])*
         #[derive(Clone, PartialEq)]
         pub struct $name { $($(#[doc = $doc])+ pub $field: $type,)* }
@@ -320,9 +321,14 @@ macro_rules! params {
                 let _ = (name, value);
                 false
             }
-            $(fn conflict(&self) -> Option<$crate::params::Text> {
-                $conflict(self)
-            })?
+            fn conflict(&self) -> Option<$crate::params::Text> {
+                let found: Option<$crate::params::Text> = None;
+                $(let found = found.or_else(|| {
+                    $crate::Marking::conflict(stringify!($kmin), self.$kmin, self.$kmax)
+                });)?
+                $(let found = found.or_else(|| $conflict(self));)?
+                found
+            }
         }
     };
     (@range $type:ty) => { None };

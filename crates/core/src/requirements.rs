@@ -118,6 +118,16 @@ impl FabricRequirements {
         same_clock: false,
     };
 
+    /// Trimming at a queue for data of `queue`, with priorities for trimmed packets and control.
+    pub const fn trimmed(queue: Extent, trimmed_bytes: u16) -> FabricRequirements {
+        FabricRequirements {
+            trimming: Some(TrimmingRule { data: queue, trimmed_bytes }),
+            classes: 2,
+            needs_class: true,
+            ..FabricRequirements::NONE
+        }
+    }
+
     /// The needs of the protocol, in display order.
     pub fn needs(&self) -> impl Iterator<Item = Need> {
         let core_only = self.ecn.map(|marking| marking.core_only);
@@ -239,6 +249,12 @@ impl Marking {
             core_only: false,
             per: None,
         }
+    }
+
+    /// Marks with a probability that rises from 0 at `kmin` to 1 at `kmax`, at dequeue, at every
+    /// port.
+    pub const fn ramp(kmin: Extent, kmax: Extent) -> Marking {
+        Marking { kmin, at: MarkAt::Dequeue, ..Marking::step(kmax) }
     }
 
     /// Checks a ramp from `kmin`, the value of the parameter `from`, to `kmax`. Returns the error,

@@ -125,7 +125,7 @@ impl Pair {
 /// Receivers ask for trimmed packets again: no timeout passes.
 #[test]
 fn trimmed_packets_are_sent_again_at_once() {
-    for protocol in ["nscc", "rccc", "eqds", "ndp"] {
+    for protocol in ["nscc", "rccc", "nscc-rccc", "eqds", "ndp"] {
         for tos in [CORE, LAST_HOP] {
             let mut pair = Pair::new([config(protocol), config(protocol)]);
             let (mut number, mut trims) = (0, 0);

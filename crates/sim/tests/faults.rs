@@ -232,7 +232,7 @@ fn go_back_n_loses_nothing() {
 /// of the hosts while packets are lost, overtake each other and are duplicated.
 #[test]
 fn trimming_and_failing_planes_lose_nothing() {
-    for name in ["nscc", "rccc", "eqds", "ndp", "swift"] {
+    for name in ["nscc", "rccc", "nscc-rccc", "eqds", "ndp", "swift"] {
         let protocol = Protocol::named(name).unwrap();
         for seed in 0..number("TIDEGATE_SEEDS").unwrap_or(60) {
             let mut rng = Rng::stream(seed, Domain::Faults, 1 << 61);

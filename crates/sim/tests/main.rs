@@ -21,6 +21,7 @@ mod loops;
 mod lossless;
 mod measures;
 mod nics;
+mod nscc_rccc;
 mod open_fabric;
 mod open_hosts;
 mod partitions;

@@ -124,7 +124,8 @@ fn lost_packets_time_out_one_by_one() {
 fn messages_arrive_once_under_loss_and_reordering() {
     for seed in 0..60 {
         let victim = VICTIMS[seed as usize % 2];
-        let protocol = ["nscc", "eqds", "smartt", "rccc", "nscc", "ndp"][seed as usize / 2 % 6];
+        let protocols = ["nscc", "eqds", "smartt", "rccc", "nscc-rccc", "ndp"];
+        let protocol = protocols[seed as usize / 2 % 6];
         let mut setup = incast(protocol, seed, victim);
         setup.faults = Faults {
             loss: [0.0, 1e-3, 2e-2][seed as usize % 3],
@@ -147,7 +148,7 @@ fn messages_arrive_once_under_loss_and_reordering() {
 
 #[test]
 fn lazy_commits_equal_explicit_dequeues() {
-    for (protocol, victim) in ["nscc", "smartt", "eqds", "rccc", "ndp"]
+    for (protocol, victim) in ["nscc", "smartt", "eqds", "rccc", "nscc-rccc", "ndp"]
         .into_iter()
         .flat_map(|name| VICTIMS.map(|v| (name, v)))
     {

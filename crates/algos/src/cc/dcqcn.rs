@@ -66,10 +66,7 @@
 //! marked packet as a notification, and keeps the target if the rate has not increased since the
 //! last cut. There is no byte counter, and one halfway step.
 
-use alloc::string::String;
-
 use crate::pace::Pace;
-use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
     Limit, Loss, Marker, Marking, Path, ProtocolInfo, Rate, Span, TelemetryBytes, Time, choice,
@@ -140,11 +137,7 @@ params! {
         min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
             "alibaba-edu/High-Precision-Congestion-Control, run.py";
     }
-    conflict = thresholds_in_order;
-}
-
-fn thresholds_in_order(params: &DcqcnParams) -> Option<String> {
-    Marking::conflict("kmin", params.kmin, params.kmax)
+    ramp = kmin, kmax;
 }
 
 /// A connection under DCQCN.
@@ -194,8 +187,7 @@ impl CongestionControl for Dcqcn {
 
     fn requirements(params: &DcqcnParams, _fabric: &FabricProperties) -> FabricRequirements {
         let DcqcnParams { kmin, kmax, pmax, .. } = *params;
-        let per = Some(MARKED_AT);
-        let ecn = Marking { kmin, kmax, pmax, at: MarkAt::Dequeue, core_only: false, per };
+        let ecn = Marking { pmax, per: Some(MARKED_AT), ..Marking::ramp(kmin, kmax) };
         FabricRequirements { ecn: Some(ecn), lossless: true, ..FabricRequirements::NONE }
     }
 
@@ -366,6 +358,7 @@ mod tests {
     use super::*;
     use crate::contract::{self, assert_near, path};
     use tidegate_core::LossKind;
+    use tidegate_core::params::Params;
 
     const LINE: f64 = 1e11;
 
@@ -602,8 +595,7 @@ mod tests {
 
     #[test]
     fn thresholds_are_of_one_kind_and_in_order() {
-        let conflict =
-            |kmin, kmax| thresholds_in_order(&DcqcnParams { kmin, kmax, ..Default::default() });
+        let conflict = |kmin, kmax| DcqcnParams { kmin, kmax, ..Default::default() }.conflict();
         let (small, large) = (Extent::Bytes(10.0), Extent::Bytes(20.0));
         assert_eq!((conflict(small, large), conflict(small, small)), (None, None));
         assert!(conflict(large, small).is_some_and(|text| text.contains("above")));

@@ -32,8 +32,8 @@
 //! * smoothed delay: `d += (sample − d) / 80`; the sample is the delay, but a quarter of the base
 //!   RTT if the delay is above the target without a mark, and the RTT of the fabric for a trimmed
 //!   packet
-//! * trimmed packet: `cwnd −= packet`, unless quick adapt applies; timeout of a packet: the same
-//!   without exception
+//! * trimmed packet: `cwnd −= packet`, unless quick adapt applies or the receiver's credit
+//!   schedules the link at which it was trimmed; timeout of a packet: the same without exception
 //! * quick adapt, once every base RTT plus target: if in that time a packet was trimmed or the
 //!   delay exceeds four targets, and less than `max_window / 2^gate` was delivered, `cwnd` becomes
 //!   the bytes delivered in that time, and marked acknowledgements of the bytes that were then in
@@ -67,15 +67,13 @@
 //!   the last hop wait behind other headers and acknowledgements.
 //! * The window is not rounded to whole bytes.
 //! * There is no penalty for a slow receiver (`rcv_cwnd_pen`), no loss detection without trimming
-//!   (`-sleek`), and no credit of the receiver (RCCC) beside it.
+//!   (`-sleek`), and no credit of the receiver beside it:
+//!   `message/nscc_rccc.rs` has both.
 
-use alloc::string::String;
-
-use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
     Limit, Loss, LossKind, Marker, Marking, Path, ProtocolInfo, Span, TelemetryBytes, Time, Trim,
-    TrimmingRule, math, params,
+    math, params,
 };
 
 /// The network to which the published constants refer.
@@ -124,11 +122,7 @@ params! {
         queue: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(100.0),
             "uet-htsim, main_uec.cpp: DEFAULT_TRIMMING_QUEUESIZE_FACTOR";
     }
-    conflict = thresholds;
-}
-
-fn thresholds(params: &NsccParams) -> Option<String> {
-    Marking::conflict("kmin", params.kmin, params.kmax)
+    ramp = kmin, kmax;
 }
 
 /// A connection under NSCC. Sizes are bytes as the window counts them, times picoseconds.
@@ -187,16 +181,8 @@ impl CongestionControl for Nscc {
 
     fn requirements(params: &NsccParams, _fabric: &FabricProperties) -> FabricRequirements {
         FabricRequirements {
-            ecn: Some(Marking {
-                kmin: params.kmin,
-                kmax: params.kmax,
-                at: MarkAt::Dequeue,
-                ..Marking::step(params.kmax)
-            }),
-            trimming: Some(TrimmingRule { data: params.queue, trimmed_bytes: 84 }),
-            classes: 2,
-            needs_class: true,
-            ..FabricRequirements::NONE
+            ecn: Some(Marking::ramp(params.kmin, params.kmax)),
+            ..FabricRequirements::trimmed(params.queue, 84)
         }
     }
 
@@ -266,7 +252,8 @@ impl CongestionControl for Nscc {
         self.sample(trim.rtt);
         self.delay += params.delay_weight * (self.fabric_rtt - self.delay);
         self.was_trimmed = true;
-        if !self.quick_adapt(params, trim.now, true, true, trim.in_flight_bytes) {
+        let adapted = self.quick_adapt(params, trim.now, true, true, trim.in_flight_bytes);
+        if !adapted && !trim.at_scheduled_link {
             self.cwnd -= bytes;
             self.bound(params);
         }
@@ -503,7 +490,13 @@ mod tests {
     }
 
     fn trim(now: Time) -> Trim {
-        Trim { now, rtt: RTT, bytes: 4200, in_flight_bytes: 60_000 }
+        Trim {
+            now,
+            rtt: RTT,
+            bytes: 4200,
+            in_flight_bytes: 60_000,
+            at_scheduled_link: false,
+        }
     }
 
     #[test]

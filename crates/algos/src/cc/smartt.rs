@@ -74,13 +74,10 @@
 //!   by delay (`exp_avg_rtt`), return of headers to the sender and quick adapt on lossless
 //!   fabrics are missing.
 
-use alloc::string::String;
-
-use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
     Limit, Loss, LossKind, Marker, Marking, MultipathRule, OperatingPoint, Path, ProtocolInfo,
-    Span, TelemetryBytes, Time, Trim, TrimmingRule, math, params,
+    Span, TelemetryBytes, Time, Trim, math, params,
 };
 
 /// Bytes that a trimmed packet delivers.
@@ -134,11 +131,7 @@ params! {
         queue: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(100.0),
             "spcl/HTSIM, main_uec.cpp: queuesize";
     }
-    conflict = thresholds;
-}
-
-fn thresholds(params: &SmarttParams) -> Option<String> {
-    Marking::conflict("kmin", params.kmin, params.kmax)
+    ramp = kmin, kmax;
 }
 
 /// A connection under SMaRTT. Sizes are bytes as the window counts them, times picoseconds.
@@ -196,16 +189,8 @@ impl CongestionControl for Smartt {
 
     fn requirements(params: &SmarttParams, _fabric: &FabricProperties) -> FabricRequirements {
         FabricRequirements {
-            ecn: Some(Marking {
-                kmin: params.kmin,
-                kmax: params.kmax,
-                at: MarkAt::Dequeue,
-                ..Marking::step(params.kmax)
-            }),
-            trimming: Some(TrimmingRule { data: params.queue, trimmed_bytes: 84 }),
-            classes: 2,
-            needs_class: true,
-            ..FabricRequirements::NONE
+            ecn: Some(Marking::ramp(params.kmin, params.kmax)),
+            ..FabricRequirements::trimmed(params.queue, 84)
         }
     }
 
@@ -385,7 +370,13 @@ mod tests {
     }
 
     fn trim(now: Time) -> Trim {
-        Trim { now, rtt: Span::us(8), bytes: 4200, in_flight_bytes: 4200 * 3 + 1000 }
+        Trim {
+            now,
+            rtt: Span::us(8),
+            bytes: 4200,
+            in_flight_bytes: 4200 * 3 + 1000,
+            at_scheduled_link: false,
+        }
     }
 
     #[test]

@@ -32,7 +32,8 @@ use tidegate_core::{
 };
 
 use super::eqds::header::Header;
-use super::eqds::{Demand, PullTransport, pull_params};
+use super::eqds::params::pull_params;
+use super::eqds::{Demand, PullTransport, Rules};
 
 pull_params! {
     /// Parameters of NDP.
@@ -69,7 +70,7 @@ impl Endpoint for Ndp {
     type Header = Header;
 
     fn new(params: &NdpParams, host: &HostContext) -> Ndp {
-        PullTransport::with(&params.pulls(), Demand::Arrivals, None, host)
+        PullTransport::with(&params.pulls(), Rules::credit(Demand::Arrivals), host)
     }
 
     fn sizes(params: &NdpParams) -> PacketSizes {

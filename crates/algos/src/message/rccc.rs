@@ -14,7 +14,7 @@
 //!
 //! * The rate is always adapted. The source adapts it only if the topology is oversubscribed, and
 //!   then with `least_rate = 0.9 / ratio`; `adapts = false` corresponds to its other topologies.
-//! * There is no window of the sender (NSCC) beside the credit.
+//! * There is no window of the sender beside the credit; `nscc_rccc.rs` has both.
 
 use tidegate_core::{
     Dash, Endpoint, Extent, FabricProperties, FabricRequirements, HostContext, Marker,
@@ -23,7 +23,8 @@ use tidegate_core::{
 
 use super::eqds::congestion::Adaptation;
 use super::eqds::header::Header;
-use super::eqds::{Demand, PullTransport, pull_params};
+use super::eqds::params::pull_params;
+use super::eqds::{Demand, PullTransport, Rules};
 
 pull_params! {
     /// Parameters of RCCC.
@@ -55,6 +56,21 @@ pull_params! {
         kmax: Extent = Extent::Bdp(0.8), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "uet-htsim, main_uec.cpp: ecn_high";
     }
+    ramp = kmin, kmax;
+}
+
+impl RcccParams {
+    /// Adaptation of the rate of pulls at a host.
+    pub(super) fn adaptation(&self, host: &HostContext) -> Option<Adaptation> {
+        self.adapts.then_some(Adaptation {
+            base_rtt: host.fabric_base_rtt,
+            target: self.target_marks,
+            increase: self.increase,
+            decrease: self.decrease,
+            gain: self.gain,
+            least: self.least_rate,
+        })
+    }
 }
 
 /// RCCC.
@@ -81,15 +97,9 @@ impl Endpoint for Rccc {
     type Header = Header;
 
     fn new(params: &RcccParams, host: &HostContext) -> Rccc {
-        let adaptation = params.adapts.then_some(Adaptation {
-            base_rtt: host.fabric_base_rtt,
-            target: params.target_marks,
-            increase: params.increase,
-            decrease: params.decrease,
-            gain: params.gain,
-            least: params.least_rate,
-        });
-        PullTransport::with(&params.pulls(), Demand::Announced, adaptation, host)
+        let adaptation = params.adaptation(host);
+        let rules = Rules { adaptation, ..Rules::credit(Demand::Announced) };
+        PullTransport::with(&params.pulls(), rules, host)
     }
 
     fn sizes(params: &RcccParams) -> PacketSizes {

@@ -484,7 +484,7 @@ impl<C: CongestionControl> Windowed<C> {
                     (now, self.host.mtu),
                 );
                 if let Some((bytes, _)) = trimmed {
-                    let trim = Trim { now, rtt, bytes, in_flight_bytes };
+                    let trim = Trim { now, rtt, bytes, in_flight_bytes, at_scheduled_link: false };
                     sender.cc.on_trim(&self.params.control, &trim);
                 }
                 trimmed.is_some_and(|(_, is_new)| is_new)

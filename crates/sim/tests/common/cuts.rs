@@ -118,6 +118,7 @@ pub fn trimming() -> Cuts {
         ("arriving", "nscc", TrimVictim::Arriving),
         ("random", "nscc", TrimVictim::Random),
         ("pulls", "rccc", TrimVictim::Random),
+        ("pulls beside windows", "nscc-rccc", TrimVictim::Random),
         ("a pull for each arrival", "ndp", TrimVictim::Random),
     ]
     .map(cut)

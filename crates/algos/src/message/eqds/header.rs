@@ -1,4 +1,4 @@
-//! Headers of EQDS, RCCC and NDP, and their layout in memory.
+//! Headers of EQDS, RCCC, NDP, and NSCC beside RCCC, and their layout in memory.
 //!
 //! The pair of hosts, the lane and the lane's generation identify a message.
 
@@ -9,7 +9,7 @@ use crate::kit::name::{Name, named};
 use crate::kit::words::{pair, unpair};
 
 headers! {
-    /// EQDS, RCCC and NDP: receivers pull data after an unsolicited window.
+    /// EQDS, RCCC, NDP, and NSCC beside RCCC: receivers pull data after an unsolicited window.
     pub enum Header = "eqds", version 1, port 52707;
     /// A packet with payload; without it, if a switch has trimmed it.
     Data = 0 {
@@ -98,6 +98,8 @@ headers! {
             message: u32,
             /// Number of the packet.
             packet: u64,
+            /// As in the packet.
+            sent_at: Time,
         }
     }
     /// Grants credit.
@@ -177,6 +179,7 @@ impl Carried for Header {
                 generation,
                 message,
                 packet: fourth,
+                sent_at,
             }),
             PULL => Header::Pull(Pull { connection, lane, generation, message, pull: fifth }),
             _ => return None,
@@ -199,7 +202,10 @@ impl Carried for Header {
                 let kind = if header.complete { ACK | COMPLETE } else { ACK };
                 (kind, header.marked, [header.cumulative, header.packet, 0])
             }
-            Header::Nack(header) => (NACK, header.last_hop, [0, header.packet, 0]),
+            Header::Nack(header) => {
+                body.sent_at = header.sent_at;
+                (NACK, header.last_hop, [0, header.packet, 0])
+            }
             Header::Pull(header) => (PULL, false, [0, 0, header.pull]),
         };
         let Name { connection, lane, generation, message } = self.name();

@@ -8,7 +8,8 @@
 //! resend them on the next credit.
 //!
 //! The transport is shared with RCCC (`rccc.rs`), which adapts the rate of pulls to congestion
-//! between switches, and with NDP (`ndp.rs`), whose arriving packets request credit themselves.
+//! between switches, with NDP (`ndp.rs`), whose arriving packets request credit themselves, and
+//! with NSCC beside RCCC (`nscc_rccc.rs`), whose messages have a window beside their credit.
 //!
 //! V. Olteanu et al., "An edge-queued datagram service for all datacenter traffic", NSDI 2022.
 //! Details follow the authors' simulator (Broadcom/csg-htsim, `eqds.cpp`, commit 841d9e7) and its
@@ -60,14 +61,20 @@
 
 pub(super) mod congestion;
 pub mod header;
+mod outgoing;
+pub(super) mod params;
 mod receiver;
 mod sender;
 #[cfg(test)]
 mod tests;
+mod window;
+#[cfg(test)]
+mod window_tests;
 
 use alloc::collections::VecDeque;
 use core::marker::PhantomData;
 
+use crate::cc::nscc::NsccParams;
 use crate::kit::departure::Departure;
 use crate::kit::paths::Paths;
 use crate::kit::segments::Segments;
@@ -75,13 +82,14 @@ use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
 use congestion::{Adaptation, Arrival, CreditRate};
 use header::Header;
+use params::{PullParams, pull_params};
 use receiver::{Inbox, Passage};
 use sender::{Departing, Outbox};
 use tidegate_core::{
     Application, Dash, Domain, Endpoint, Extent, FabricProperties, FabricRequirements, Feedback,
-    Handle, HostContext, Limits, Marker, Marking, Message, MessageId, MultipathRule, PacketMut,
-    PacketSizes, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit,
-    Transport, TrimmingRule, fabric::MarkAt, frame_flag, mix64, wire::Carried,
+    Handle, HostContext, Limits, Marker, Message, MessageId, MultipathRule, PacketMut, PacketSizes,
+    Path, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport,
+    frame_flag, mix64, wire::Carried,
 };
 
 /// Largest number of times that a timeout doubles.
@@ -105,79 +113,6 @@ pub(super) enum Demand {
     Arrivals,
 }
 
-/// Parameters of a protocol on this transport: `own` ones among those of the transport, with these
-/// defaults.
-macro_rules! pull_params {
-    (
-        $(#[$doc:meta])* pub struct $name:ident {
-            max_window = $window:expr, $window_source:literal;
-            pull_packets = $packets:literal, $packets_source:literal;
-            pull_rate = $rate:literal, $rate_source:literal;
-            min_rto = $rto:expr, $rto_source:literal;
-            multipath = $multipath:expr, $multipath_source:literal;
-            queue = $queue:expr, $queue_source:literal;
-            $($own:tt)*
-        }
-    ) => {
-        tidegate_core::params! {
-            $(#[$doc])*
-            pub struct $name {
-                /// Credit that a message begins with, and the most that a sender may hold.
-                max_window: Extent = $window,
-                    within Extent::Bdp(0.01) => Extent::Bdp(1000.0), $window_source;
-                /// Full packets that a pull grants.
-                pull_packets: u64 = $packets, in 1..=1000, $packets_source;
-                /// Rate of the data that pulls grant, as a share of the receiver's link.
-                pull_rate: f64 = $rate, in 0.1..=1.0, $rate_source;
-                /// Time without a response after which a packet is lost.
-                min_rto: Span = $rto, within Span::us(1) => Span::s(1), $rto_source;
-                /// Choice of the path of a packet: the same for all of a message (`off`), all
-                /// `paths` in turn (`oblivious`), without congested ones (`bitmap`), recycled ones
-                /// (`reps`), or both (`mixed`).
-                multipath: MultipathRule = $multipath, $multipath_source;
-                /// Number of entropies that the packets of a message have, under `multipath`: a
-                /// power of two.
-                paths: u64 = 64, in 1..=65536, "uet-htsim, main_uec.cpp: -paths";
-                /// Capacity of the queue for data of a port, beyond which packets are trimmed.
-                queue: Extent = $queue,
-                    within Extent::Bdp(0.01) => Extent::Bdp(100.0), $queue_source;
-                $($own)*
-                /// Headers and gap of a data packet in bytes.
-                header_bytes: u64 = 80, in 20..=1000, "our choice: as all protocols here; 64 in \
-                    the simulators";
-                /// Size of a packet without payload on the wire in bytes. If it is below 84, data
-                /// packets are padded to this size only.
-                control_bytes: u64 = 84, in 20..=1000, "Ethernet's smallest frame, with preamble \
-                    and gap; 64 in the simulators";
-            }
-            conflict = paths_are_a_power_of_two;
-        }
-
-        fn paths_are_a_power_of_two(params: &$name) -> Option<alloc::string::String> {
-            let paths = params.paths;
-            (!paths.is_power_of_two())
-                .then(|| alloc::format!("paths = {paths} must be a power of two, such as 64"))
-        }
-
-        impl $name {
-            /// The parameters of the transport.
-            pub(in crate::message) fn pulls(&self) -> $crate::message::eqds::PullParams {
-                $crate::message::eqds::PullParams {
-                    max_window: self.max_window,
-                    pull_packets: self.pull_packets,
-                    pull_rate: self.pull_rate,
-                    min_rto: self.min_rto,
-                    multipath: self.multipath,
-                    paths: self.paths as u32,
-                    queue: self.queue,
-                    sizes: PacketSizes::new(self.header_bytes, self.control_bytes),
-                }
-            }
-        }
-    };
-}
-pub(super) use pull_params;
-
 pull_params! {
     /// Parameters of EQDS.
     pub struct EqdsParams {
@@ -190,37 +125,19 @@ pull_params! {
     }
 }
 
-/// Parameters of the transport.
-pub(super) struct PullParams {
-    pub(super) max_window: Extent,
-    pub(super) pull_packets: u64,
-    pub(super) pull_rate: f64,
-    pub(super) min_rto: Span,
-    pub(super) multipath: MultipathRule,
-    pub(super) paths: u32,
-    pub(super) queue: Extent,
-    pub(super) sizes: PacketSizes,
+/// Differences of the protocols on this transport beside their parameters.
+pub(super) struct Rules {
+    pub(super) demand: Demand,
+    /// Adaptation of the rate of pulls.
+    pub(super) adaptation: Option<Adaptation>,
+    /// Law of a congestion window beside credit.
+    pub(super) law: Option<NsccParams>,
 }
 
-impl PullParams {
-    /// Trimming and its classes.
-    pub(super) fn requirements(&self) -> FabricRequirements {
-        let trimmed_bytes = self.sizes.control_bytes as u16;
-        FabricRequirements {
-            trimming: Some(TrimmingRule { data: self.queue, trimmed_bytes }),
-            classes: 2,
-            needs_class: true,
-            ..FabricRequirements::NONE
-        }
-    }
-
-    /// The same with marks at ports between switches.
-    pub(super) fn requirements_with_marks(&self, kmin: Extent, kmax: Extent) -> FabricRequirements {
-        let marking = Marking { kmin, kmax, at: MarkAt::Dequeue, ..Marking::step(kmax) };
-        FabricRequirements {
-            ecn: Some(Marking { core_only: true, ..marking }),
-            ..self.requirements()
-        }
+impl Rules {
+    /// Credit by this demand, at a constant rate, alone.
+    pub(super) const fn credit(demand: Demand) -> Rules {
+        Rules { demand, adaptation: None, law: None }
     }
 }
 
@@ -237,6 +154,8 @@ struct Settings {
     timeout: Span,
     base_rtt: Span,
     demand: Demand,
+    /// Law of the window of a message, if messages have one.
+    law: Option<NsccParams>,
     /// A receiver grants credit beyond requests if nobody requests any.
     slow_pulls: bool,
     rule: MultipathRule,
@@ -248,7 +167,12 @@ struct Settings {
 }
 
 impl Settings {
-    fn new(params: &PullParams, demand: Demand, host: &HostContext) -> Settings {
+    fn new(
+        params: &PullParams,
+        demand: Demand,
+        law: Option<NsccParams>,
+        host: &HostContext,
+    ) -> Settings {
         let segments = Segments { mtu: host.mtu as u64, sizes: params.sizes };
         let full = segments.full();
         let base_rtt = host.fabric_base_rtt + host.most_held.times(2);
@@ -263,6 +187,7 @@ impl Settings {
             timeout: params.min_rto.max(base_rtt.times(2)),
             base_rtt,
             demand,
+            law,
             slow_pulls: demand == Demand::Announced,
             rule: params.multipath,
             paths: params.paths,
@@ -289,17 +214,13 @@ pub struct PullTransport<P> {
 }
 
 impl<P> PullTransport<P> {
-    /// The transport of a host; `adaptation` is that of the rate of its pulls.
-    pub(super) fn with(
-        params: &PullParams,
-        demand: Demand,
-        adaptation: Option<Adaptation>,
-        host: &HostContext,
-    ) -> PullTransport<P> {
+    /// The transport of a host.
+    pub(super) fn with(params: &PullParams, rules: Rules, host: &HostContext) -> PullTransport<P> {
+        let Rules { demand, adaptation, law } = rules;
         let rng = || Rng::stream(host.seed, Domain::Transport, host.host as u64);
         PullTransport {
             protocol: PhantomData,
-            settings: Settings::new(params, demand, host),
+            settings: Settings::new(params, demand, law, host),
             host: *host,
             outbox: Outbox::default(),
             inbox: Inbox::new(adaptation.map(|adaptation| CreditRate::new(adaptation, rng()))),
@@ -333,7 +254,7 @@ impl Endpoint for Eqds {
     type Header = Header;
 
     fn new(params: &EqdsParams, host: &HostContext) -> Eqds {
-        PullTransport::with(&params.pulls(), Demand::Announced, None, host)
+        PullTransport::with(&params.pulls(), Rules::credit(Demand::Announced), host)
     }
 
     fn sizes(params: &EqdsParams) -> PacketSizes {
@@ -350,10 +271,15 @@ impl Endpoint for Eqds {
 }
 
 impl<P> Transport for PullTransport<P> {
-    fn submit(&mut self, now: Time, message: Message, _paths: &dyn PathOracle) -> Handle {
+    fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle {
         self.advance(now);
-        let PullTransport { settings, outbox, control, .. } = self;
-        Handle(outbox.submit(&mut Step { settings, now, control }, &message).bits())
+        let PullTransport { settings, host, outbox, control, .. } = self;
+        let path = settings.law.is_some().then(|| Path {
+            full_wire_bytes: settings.full as u32,
+            ..paths.path(host.host, message.dst)
+        });
+        let step = &mut Step { settings, now, control };
+        Handle(outbox.submit(step, &message, path.as_ref()).bits())
     }
 
     fn stop(&mut self, now: Time, handle: Handle) {

@@ -217,8 +217,16 @@ impl Inbox {
                 acknowledge(data, so_far, packet, marked)
             }
             Arrival::Trimmed { last_hop } if is_new => {
-                let Data { connection, lane, generation, message, .. } = *data;
-                Header::Nack(Nack { last_hop, connection, lane, generation, message, packet })
+                let Data { connection, lane, generation, message, sent_at, .. } = *data;
+                Header::Nack(Nack {
+                    last_hop,
+                    connection,
+                    lane,
+                    generation,
+                    message,
+                    packet,
+                    sent_at,
+                })
             }
             Arrival::Trimmed { .. } => {
                 let so_far = (message.arrived.base(), message.is_complete());

@@ -4,125 +4,18 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use tidegate_core::{Limits, Message, Time, mix64};
+use tidegate_core::{Limits, Message, Path, Time, mix64};
 
 use super::header::{Ack, Data, Header, Nack, Pull, Request};
-use super::{Demand, FIRST_PULL, MAX_BACKOFF, MOST_AHEAD, Settings, Step};
-use crate::kit::backoff::Backoff;
-use crate::kit::bits::Bits;
+use super::outgoing::Outgoing;
+use super::window::Window;
+use super::{Demand, FIRST_PULL, MAX_BACKOFF, Settings, Step};
 use crate::kit::by_host::ByHost;
-use crate::kit::departures::Departures;
 use crate::kit::lanes::Lanes;
 use crate::kit::name::Name;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 use crate::multipath::{Multipath, PathFeedback};
-
-/// A message that is being sent.
-#[derive(Default)]
-struct Outgoing {
-    /// It has a lane.
-    has_begun: bool,
-    id: u32,
-    destination: u32,
-    lane: u32,
-    generation: u32,
-    size: u64,
-    packets: u64,
-    /// The next packet to send for the first time.
-    next: u64,
-    /// Packets that have arrived; the base is the first that has not.
-    arrived: Bits,
-    /// Packets that must be sent again, and their bytes on the wire.
-    lost: Bits,
-    lost_bytes: u64,
-    departures: Departures,
-    /// Bytes that may be sent; a packet leaves if it is positive.
-    credit: i64,
-    /// Sum of credit so far.
-    pull: u64,
-    /// Only the first credit has been used, and there was no response.
-    speculates: bool,
-    /// It waits for the uplink.
-    is_ready: bool,
-    multipath: Option<Box<Multipath>>,
-    requested_at: Time,
-    backoff: Backoff,
-}
-
-impl Outgoing {
-    fn name(&self, slot: u32) -> Name {
-        let Outgoing { lane, generation, id, .. } = *self;
-        Name { connection: slot, lane, generation, message: id }
-    }
-
-    /// The first packet that has not arrived.
-    fn first(&self) -> u64 {
-        self.arrived.base()
-    }
-
-    /// Unsent payload, if the size is known.
-    fn unsent(&self, settings: &Settings) -> u64 {
-        match self.size {
-            Message::UNLIMITED => 0,
-            size => size.saturating_sub(self.next.saturating_mul(settings.segments.mtu)),
-        }
-    }
-
-    fn may_send(&self) -> bool {
-        let has_new = self.next < self.packets.min(self.first() + MOST_AHEAD);
-        self.has_begun && self.credit > 0 && (self.lost_bytes > 0 || has_new)
-    }
-
-    /// The sum of credit that it requests (pull target).
-    fn target(&self, settings: &Settings, ready: usize) -> u64 {
-        let Settings { segments, max_window, full, .. } = *settings;
-        let unsent = segments
-            .message_wire(self.size)
-            .saturating_sub(segments.wire_below(self.size, self.next));
-        let left = unsent.saturating_add(self.lost_bytes).min(max_window) as i64;
-        let mut more = left - self.credit;
-        if self.speculates && unsent > 0 {
-            more = more.max(full as i64);
-        }
-        more /= ready.max(1) as i64;
-        self.pull.saturating_add_signed(more)
-    }
-
-    /// The first response has arrived, or there was none in time: unused first credit is void.
-    fn end_speculation(&mut self, demand: Demand) {
-        if core::mem::take(&mut self.speculates) && demand == Demand::Announced {
-            self.credit = self.credit.min(0);
-        }
-    }
-
-    /// Marks a packet as lost. Returns whether it was not.
-    fn lose(&mut self, settings: &Settings, packet: u64) -> bool {
-        let is_new = packet >= self.first()
-            && packet < self.next
-            && !self.arrived.get(packet)
-            && self.lost.set(packet);
-        if is_new {
-            self.lost_bytes += settings.segments.wire(self.size, packet);
-        }
-        is_new
-    }
-
-    /// A packet got no response in time. No pull comes for it if arrivals request pulls, so that
-    /// its credit is used again.
-    fn expire(&mut self, settings: &Settings, packet: u64) {
-        if self.lose(settings, packet) && settings.demand == Demand::Arrivals {
-            let wire = settings.segments.wire(self.size, packet) as i64;
-            self.credit = (self.credit + wire).min(settings.max_window as i64);
-        }
-    }
-
-    /// A lost packet leaves again, or has arrived after all.
-    fn recover(&mut self, settings: &Settings, packet: u64) {
-        self.lost.clear(packet);
-        self.lost_bytes -= settings.segments.wire(self.size, packet);
-    }
-}
 
 /// A receiver, as the sender sees it.
 struct Destination {
@@ -174,17 +67,28 @@ impl Outbox {
 
     pub(super) fn limits(&self, message: Key) -> Option<Limits> {
         let slot = self.messages.slot(message)?;
-        let window_bytes = self.messages[slot].credit.max(0) as f64;
+        let message = &self.messages[slot];
+        let credit = message.credit.max(0) as f64;
+        let window_bytes = message.window.as_ref().map_or(credit, |window| window.limit());
         Some(Limits { window_bytes, pace_bps: f64::INFINITY })
     }
 
-    pub(super) fn submit(&mut self, step: &mut Step<'_>, message: &Message) -> Key {
+    /// Submits a message. `path` is that to its receiver if messages have a window.
+    pub(super) fn submit(
+        &mut self,
+        step: &mut Step<'_>,
+        message: &Message,
+        path: Option<&Path>,
+    ) -> Key {
+        let law = step.settings.law.as_ref();
+        let fresh = law.zip(path).map(|(law, path)| Window::new(law, path, step.now));
         let destination =
             self.by_host.get(message.dst).copied().unwrap_or_else(|| self.connect(message.dst));
         let slot = self.messages.insert(|last| {
-            let Outgoing { mut arrived, mut lost, .. } = last;
+            let Outgoing { mut arrived, mut lost, mut window, .. } = last;
             arrived.begin(0);
             lost.begin(0);
+            renew(&mut window, fresh);
             Outgoing {
                 id: message.id,
                 destination,
@@ -195,6 +99,7 @@ impl Outbox {
                 credit: step.settings.max_window as i64,
                 pull: FIRST_PULL,
                 speculates: true,
+                window,
                 ..Outgoing::default()
             }
         });
@@ -236,14 +141,14 @@ impl Outbox {
         if message.packets == 0 {
             return self.request(step, slot);
         }
-        self.offer(slot);
+        self.offer(step.settings, slot);
     }
 
     /// Lets a message wait for the uplink if it may send.
     #[inline]
-    fn offer(&mut self, slot: u32) {
+    fn offer(&mut self, settings: &Settings, slot: u32) {
         let message = &mut self.messages[slot];
-        if message.may_send() && !message.is_ready {
+        if message.may_send(settings) && !message.is_ready {
             message.is_ready = true;
             self.ready.push_back(self.messages.key(slot));
         }
@@ -255,9 +160,9 @@ impl Outbox {
         while let Some(key) = self.ready.pop_front() {
             let Some(slot) = self.messages.slot(key) else { continue };
             self.messages[slot].is_ready = false;
-            if self.messages[slot].may_send() {
+            if self.messages[slot].may_send(settings) {
                 let departing = self.depart(settings, now, slot);
-                self.offer(slot);
+                self.offer(settings, slot);
                 return Some(departing);
             }
         }
@@ -269,8 +174,7 @@ impl Outbox {
         // The message itself is among those that compete for the uplink.
         let ready = self.ready.len() + 1;
         let message = &mut self.messages[slot];
-        let lost = (message.lost_bytes > 0).then(|| message.lost.first_from(message.first()));
-        let again = lost.flatten();
+        let again = message.first_lost();
         let packet = again.unwrap_or(message.next);
         match again {
             Some(packet) => message.recover(settings, packet),
@@ -280,8 +184,7 @@ impl Outbox {
         if again.is_none() && message.size != Message::UNLIMITED {
             self.backlog_bytes -= payload;
         }
-        message.credit -= segments.wire(message.size, packet) as i64;
-        message.departures.left(packet, now);
+        message.leave(settings, packet, now);
         let destination = &self.destinations[message.destination as usize];
         let entropy = message.multipath.as_mut().map(|multipath| multipath.next());
         let Name { connection, lane, generation, message: number } = message.name(slot);
@@ -369,6 +272,7 @@ impl Outbox {
         }
         message.end_speculation(settings.demand);
         message.backoff.end();
+        let progress = message.progress(settings, ack);
         if ack.packet >= message.first() && message.arrived.set(ack.packet) {
             if message.lost.get(ack.packet) {
                 message.recover(settings, ack.packet);
@@ -389,7 +293,11 @@ impl Outbox {
         message.departures.advance(first);
         // The receiver may not know yet that a stopped message ends here.
         if !ack.complete || first < message.packets {
-            self.offer(slot);
+            let next = message.next;
+            if let Some((window, law)) = message.window_and_law(settings) {
+                window.on_ack(law, step.now, ack, progress, next);
+            }
+            self.offer(settings, slot);
             return None;
         }
         let (id, lane) = (message.id, message.lane);
@@ -407,8 +315,9 @@ impl Outbox {
     pub(super) fn on_nack(&mut self, step: &Step<'_>, host: u32, nack: &Nack, entropy: u32) {
         let Some(slot) = self.find(host, nack.name()) else { return };
         let message = &mut self.messages[slot];
-        if !message.lose(step.settings, nack.packet) {
-            return;
+        let Some(bytes) = message.lose(step.settings, nack.packet) else { return };
+        if let Some((window, law)) = message.window_and_law(step.settings) {
+            window.on_nack(law, step.now, nack, bytes);
         }
         if let Some(multipath) = &mut message.multipath {
             // The path is not to blame for the receiver's link.
@@ -417,7 +326,7 @@ impl Outbox {
         }
         message.end_speculation(step.settings.demand);
         message.backoff.end();
-        self.offer(slot);
+        self.offer(step.settings, slot);
     }
 
     /// Credit has arrived.
@@ -436,7 +345,7 @@ impl Outbox {
         message.backoff.end();
         message.pull = pull.pull;
         message.credit = (message.credit + more as i64).min(max_window as i64);
-        self.offer(slot);
+        self.offer(step.settings, slot);
     }
 
     /// Handles the earliest timer.
@@ -446,6 +355,7 @@ impl Outbox {
         let step = &mut step.at(if step.settings.is_past(at, step.now) { step.now } else { at });
         let (settings, now) = (step.settings, step.now);
         let message = &mut self.messages[slot];
+        debug_assert!(message.is_consistent(settings));
         let mut expired = false;
         let oldest = loop {
             let Outgoing { departures, arrived, lost, .. } = &mut *message;
@@ -461,11 +371,11 @@ impl Outbox {
         if expired && let Some(multipath) = &mut message.multipath {
             multipath.time_out(now);
         }
-        if expired || oldest.is_none() && !message.may_send() {
+        if expired || oldest.is_none() && !message.may_send(settings) {
             message.end_speculation(settings.demand);
         }
         // Without credit, only the receiver can continue, and it may not know that it must.
-        let is_stuck = !message.may_send() && (expired || oldest.is_none());
+        let is_stuck = !message.may_send(settings) && (expired || oldest.is_none());
         let oldest = oldest.map(|(_, left)| left.after(settings.timeout));
         if is_stuck && message.requested_at.after(settings.base_rtt) <= now {
             message.backoff.double(MAX_BACKOFF);
@@ -476,6 +386,14 @@ impl Outbox {
         if let Some(at) = oldest {
             self.timers.set(slot, at);
         }
-        self.offer(slot);
+        self.offer(settings, slot);
+    }
+}
+
+/// Replaces a window and keeps its allocation.
+fn renew(window: &mut Option<Box<Window>>, fresh: Option<Window>) {
+    match (window, fresh) {
+        (Some(window), Some(fresh)) => **window = fresh,
+        (window, fresh) => *window = fresh.map(Box::new),
     }
 }

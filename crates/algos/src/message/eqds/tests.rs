@@ -1,28 +1,44 @@
-//! Tests of the transport under its three protocols, alone and in a network.
+//! Tests of the transport under its protocols, alone and in a network.
 
 use alloc::vec::Vec;
 
+use tidegate_core::params::{Params, Value};
 use tidegate_core::{Body, Frame};
 
 use super::header::{Ack, Data, Nack, Pull, Request};
 use super::*;
+use crate::contract;
 use crate::harness::{
     self, Checking, NO_FAULTS, NoPaths, Subject, all_sent, message, receive, receive_header,
     receive_payload, trials,
 };
 use crate::message::ndp::{Ndp, NdpParams};
+use crate::message::nscc_rccc::{NsccRccc, NsccRcccParams};
 use crate::message::rccc::{Rccc, RcccParams};
 
-const MTU: u32 = 1458;
-const FULL: u64 = 1538;
+pub(super) const MTU: u32 = 1458;
+pub(super) const FULL: u64 = 1538;
 /// One and a half BDP, the default window.
 const WINDOW: u64 = 150_000;
 
+/// The path of every message that has a window.
+pub(super) struct OnePath;
+
+impl PathOracle for OnePath {
+    fn path(&self, _src: u32, _dst: u32) -> Path {
+        Path { mtu: MTU, full_wire_bytes: FULL as u32, ..contract::path() }
+    }
+}
+
 macro_rules! subject {
-    ($($Protocol:ty),*) => {$(
+    ($($Protocol:ty: $paths:expr),*) => {$(
         impl Subject for $Protocol {
             fn context(host: u32) -> HostContext {
                 harness::context(host)
+            }
+
+            fn paths() -> &'static dyn PathOracle {
+                &$paths
             }
 
             fn check_quiet(&self, _hosts: &[Self], case: &str) {
@@ -32,12 +48,12 @@ macro_rules! subject {
         }
     )*};
 }
-subject!(Eqds, Ndp, Rccc);
+subject!(Eqds: NoPaths, Ndp: NoPaths, Rccc: NoPaths, NsccRccc: OnePath);
 
 /// A host that sends one message of this number of full packets to host 1.
 fn sender<T: Subject>(packets: u64) -> T {
     let mut host = T::new(&T::Params::default(), &harness::context(0));
-    host.submit(Time::ZERO, message(7, 1, packets * MTU as u64), &NoPaths);
+    host.submit(Time::ZERO, message(7, 1, packets * MTU as u64), T::paths());
     host
 }
 
@@ -241,7 +257,12 @@ fn trimmed_packets_are_requested_again() {
     let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
     for (priority, at_last_hop) in [(0, false), (1, true)] {
         let answer = trim(&mut host, Time::us(1), &data(2, 5, FIRST_PULL), priority);
-        let expected = Nack { last_hop: at_last_hop, packet: 2, ..Nack::default() };
+        let expected = Nack {
+            last_hop: at_last_hop,
+            packet: 2,
+            sent_at: Time::us(1),
+            ..Nack::default()
+        };
         assert_eq!(answer, Header::Nack(expected));
     }
     // Its number is beyond the end, or beyond what a receiver keeps.
@@ -406,12 +427,13 @@ macro_rules! trials_of {
             fn varied(seed: u64) -> trials::Variation<$Params> {
                 let jitter = Span::us(seed % 4 * 3);
                 let mut params = <$Params>::default();
-                params.pull_packets = 1 + seed % 4;
+                let mut set = |name, value| params.set(name, value).unwrap();
+                set("pull_packets", Value::Integer(1 + seed % 4));
                 if seed % 3 == 1 {
-                    params.multipath = MultipathRule::Reps;
+                    set("multipath", Value::Choice("reps"));
                 }
                 if seed % 5 == 2 {
-                    params.max_window = Extent::Bdp(0.1);
+                    set("max_window", Value::Extent(Extent::Bdp(0.1)));
                 }
                 trials::Variation { params, jitter, congestion: 0.0, patient: true }
             }
@@ -471,5 +493,6 @@ macro_rules! trials_of {
 trials_of! {
     eqds: Eqds, EqdsParams;
     ndp: Ndp, NdpParams;
+    nscc_rccc: NsccRccc, NsccRcccParams;
     rccc: Rccc, RcccParams;
 }

@@ -1,0 +1,107 @@
+//! Parameters of the protocols on this transport.
+
+use tidegate_core::{Extent, FabricRequirements, Marking, MultipathRule, PacketSizes, Span};
+
+/// Parameters of a protocol on this transport: `own` ones among those of the transport, with these
+/// defaults. A `ramp` may follow, as in `params!`.
+macro_rules! pull_params {
+    (
+        $(#[$doc:meta])* pub struct $name:ident {
+            max_window = $window:expr, $window_source:literal;
+            pull_packets = $packets:literal, $packets_source:literal;
+            pull_rate = $rate:literal, $rate_source:literal;
+            min_rto = $rto:expr, $rto_source:literal;
+            multipath = $multipath:expr, $multipath_source:literal;
+            queue = $queue:expr, $queue_source:literal;
+            $($own:tt)*
+        }
+        $($ramp:tt)*
+    ) => {
+        tidegate_core::params! {
+            $(#[$doc])*
+            pub struct $name {
+                /// Credit that a message begins with, and the most that a sender may hold.
+                max_window: Extent = $window,
+                    within Extent::Bdp(0.01) => Extent::Bdp(1000.0), $window_source;
+                /// Full packets that a pull grants.
+                pull_packets: u64 = $packets, in 1..=1000, $packets_source;
+                /// Rate of the data that pulls grant, as a share of the receiver's link.
+                pull_rate: f64 = $rate, in 0.1..=1.0, $rate_source;
+                /// Time without a response after which a packet is lost.
+                min_rto: Span = $rto, within Span::us(1) => Span::s(1), $rto_source;
+                /// Choice of the path of a packet: the same for all of a message (`off`), all
+                /// `paths` in turn (`oblivious`), without congested ones (`bitmap`), recycled ones
+                /// (`reps`), or both (`mixed`).
+                multipath: MultipathRule = $multipath, $multipath_source;
+                /// Number of entropies that the packets of a message have, under `multipath`: a
+                /// power of two.
+                paths: u64 = 64, in 1..=65536, "uet-htsim, main_uec.cpp: -paths";
+                /// Capacity of the queue for data of a port, beyond which packets are trimmed.
+                queue: Extent = $queue,
+                    within Extent::Bdp(0.01) => Extent::Bdp(100.0), $queue_source;
+                $($own)*
+                /// Headers and gap of a data packet in bytes.
+                header_bytes: u64 = 80, in 20..=1000, "our choice: as all protocols here; 64 in \
+                    the simulators";
+                /// Size of a packet without payload on the wire in bytes. If it is below 84, data
+                /// packets are padded to this size only.
+                control_bytes: u64 = 84, in 20..=1000, "Ethernet's smallest frame, with preamble \
+                    and gap; 64 in the simulators";
+            }
+            $($ramp)*
+            conflict = paths_are_a_power_of_two;
+        }
+
+        fn paths_are_a_power_of_two(params: &$name) -> Option<alloc::string::String> {
+            let paths = params.paths;
+            (!paths.is_power_of_two())
+                .then(|| alloc::format!("paths = {paths} must be a power of two, such as 64"))
+        }
+
+        impl $name {
+            /// The parameters of the transport.
+            pub(in crate::message) fn pulls(&self) -> $crate::message::eqds::params::PullParams {
+                $crate::message::eqds::params::PullParams {
+                    max_window: self.max_window,
+                    pull_packets: self.pull_packets,
+                    pull_rate: self.pull_rate,
+                    min_rto: self.min_rto,
+                    multipath: self.multipath,
+                    paths: self.paths as u32,
+                    queue: self.queue,
+                    sizes: PacketSizes::new(self.header_bytes, self.control_bytes),
+                }
+            }
+        }
+    };
+}
+pub(in crate::message) use pull_params;
+
+/// Parameters of the transport.
+pub(in crate::message) struct PullParams {
+    pub(in crate::message) max_window: Extent,
+    pub(in crate::message) pull_packets: u64,
+    pub(in crate::message) pull_rate: f64,
+    pub(in crate::message) min_rto: Span,
+    pub(in crate::message) multipath: MultipathRule,
+    pub(in crate::message) paths: u32,
+    pub(in crate::message) queue: Extent,
+    pub(in crate::message) sizes: PacketSizes,
+}
+
+impl PullParams {
+    /// Trimming and its classes.
+    pub(in crate::message) fn requirements(&self) -> FabricRequirements {
+        FabricRequirements::trimmed(self.queue, self.sizes.control_bytes as u16)
+    }
+
+    /// The same with marks at ports between switches.
+    pub(in crate::message) fn requirements_with_marks(
+        &self,
+        kmin: Extent,
+        kmax: Extent,
+    ) -> FabricRequirements {
+        let marking = Marking { core_only: true, ..Marking::ramp(kmin, kmax) };
+        FabricRequirements { ecn: Some(marking), ..self.requirements() }
+    }
+}
