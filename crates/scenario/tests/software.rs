@@ -91,6 +91,7 @@ fn trimming_of_live_switches_is_read() {
         trimmed_bytes: 192,
         victim: TrimVictim::Random,
         per: None,
+        return_to_sender: false,
     };
     assert_eq!(trimming("data = '30KB'"), Ok(Some(expected)));
     let other = Trimming { header_queue_bytes: 9_000, trimmed_bytes: 256, ..expected };

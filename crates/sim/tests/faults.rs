@@ -260,6 +260,7 @@ fn trimming_and_failing_planes_lose_nothing() {
                     trimmed_bytes: 84,
                     victim: TrimVictim::Random,
                     per: None,
+                    return_to_sender: false,
                 });
             }
             for block in &mut setup.workload.traffic {

@@ -202,7 +202,7 @@ impl CongestionControl for Smartt {
                 at: MarkAt::Dequeue,
                 ..Marking::step(params.kmax)
             }),
-            trimming: Some(TrimmingRule { data: params.queue, trimmed_bytes: 84 }),
+            trimming: Some(TrimmingRule::new(params.queue, 84)),
             classes: 2,
             needs_class: true,
             ..FabricRequirements::NONE

@@ -137,7 +137,7 @@ const LIVE_HEADERS_BYTES: u16 = 160;
 const FULL_FRAME_BYTES: u32 = 1_538;
 
 /// Trimming without requirements.
-const DEFAULT: TrimmingRule = TrimmingRule { data: Extent::Bdp(1.0), trimmed_bytes: 84 };
+const DEFAULT: TrimmingRule = TrimmingRule::new(Extent::Bdp(1.0), 84);
 
 /// Setting of the fabric that excludes trimming, for messages.
 pub(crate) fn hindrance(fabric: &Fabric) -> Option<&'static str> {
@@ -167,6 +167,7 @@ fn read(table: &Table, unset: Trimming, bdp_bytes: f64) -> Trimming {
             None => unset.victim,
         },
         per: table.find("per"),
+        return_to_sender: unset.return_to_sender,
     }
 }
 
@@ -216,6 +217,7 @@ mod tests {
             trimmed_bytes: 64,
             victim: TrimVictim::Random,
             per: None,
+            return_to_sender: false,
         };
         assert_eq!(load(keys), Ok(Some(expected)));
         let keys = "priorities = 3\ntrimming = { data = '9KB', headers = '5KB', victim = \
@@ -226,6 +228,7 @@ mod tests {
             trimmed_bytes: 84,
             victim: TrimVictim::Arriving,
             per: Some(Rate::gbps(40)),
+            return_to_sender: false,
         };
         assert_eq!(load(keys), Ok(Some(expected)));
     }

@@ -110,6 +110,7 @@ pub fn trimming() -> Cuts {
             trimmed_bytes: 84,
             victim,
             per: None,
+            return_to_sender: false,
         };
         setup.fabric.switches.iter_mut().for_each(|switch| switch.trimming = Some(trimming));
         (name, setup)

@@ -207,7 +207,7 @@ impl PullParams {
     pub(super) fn requirements(&self) -> FabricRequirements {
         let trimmed_bytes = self.sizes.control_bytes as u16;
         FabricRequirements {
-            trimming: Some(TrimmingRule { data: self.queue, trimmed_bytes }),
+            trimming: Some(TrimmingRule::new(self.queue, trimmed_bytes)),
             classes: 2,
             needs_class: true,
             ..FabricRequirements::NONE
