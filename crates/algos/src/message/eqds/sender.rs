@@ -7,122 +7,14 @@ use alloc::vec::Vec;
 use tidegate_core::{Limits, Message, Time, mix64};
 
 use super::header::{Ack, Data, Header, Nack, Pull, Request};
-use super::{Demand, FIRST_PULL, MAX_BACKOFF, MOST_AHEAD, Settings, Step};
-use crate::kit::backoff::Backoff;
-use crate::kit::bits::Bits;
+use super::outgoing::Outgoing;
+use super::{Demand, FIRST_PULL, MAX_BACKOFF, Settings, Step};
 use crate::kit::by_host::ByHost;
-use crate::kit::departures::Departures;
 use crate::kit::lanes::Lanes;
 use crate::kit::name::Name;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 use crate::multipath::{Multipath, PathFeedback};
-
-/// A message that is being sent.
-#[derive(Default)]
-struct Outgoing {
-    /// It has a lane.
-    has_begun: bool,
-    id: u32,
-    destination: u32,
-    lane: u32,
-    generation: u32,
-    size: u64,
-    packets: u64,
-    /// The next packet to send for the first time.
-    next: u64,
-    /// Packets that have arrived; the base is the first that has not.
-    arrived: Bits,
-    /// Packets that must be sent again, and their bytes on the wire.
-    lost: Bits,
-    lost_bytes: u64,
-    departures: Departures,
-    /// Bytes that may be sent; a packet leaves if it is positive.
-    credit: i64,
-    /// Sum of credit so far.
-    pull: u64,
-    /// Only the first credit has been used, and there was no response.
-    speculates: bool,
-    /// It waits for the uplink.
-    is_ready: bool,
-    multipath: Option<Box<Multipath>>,
-    requested_at: Time,
-    backoff: Backoff,
-}
-
-impl Outgoing {
-    fn name(&self, slot: u32) -> Name {
-        let Outgoing { lane, generation, id, .. } = *self;
-        Name { connection: slot, lane, generation, message: id }
-    }
-
-    /// The first packet that has not arrived.
-    fn first(&self) -> u64 {
-        self.arrived.base()
-    }
-
-    /// Unsent payload, if the size is known.
-    fn unsent(&self, settings: &Settings) -> u64 {
-        match self.size {
-            Message::UNLIMITED => 0,
-            size => size.saturating_sub(self.next.saturating_mul(settings.segments.mtu)),
-        }
-    }
-
-    fn may_send(&self) -> bool {
-        let has_new = self.next < self.packets.min(self.first() + MOST_AHEAD);
-        self.has_begun && self.credit > 0 && (self.lost_bytes > 0 || has_new)
-    }
-
-    /// The sum of credit that it requests (pull target).
-    fn target(&self, settings: &Settings, ready: usize) -> u64 {
-        let Settings { segments, max_window, full, .. } = *settings;
-        let unsent = segments
-            .message_wire(self.size)
-            .saturating_sub(segments.wire_below(self.size, self.next));
-        let left = unsent.saturating_add(self.lost_bytes).min(max_window) as i64;
-        let mut more = left - self.credit;
-        if self.speculates && unsent > 0 {
-            more = more.max(full as i64);
-        }
-        more /= ready.max(1) as i64;
-        self.pull.saturating_add_signed(more)
-    }
-
-    /// The first response has arrived, or there was none in time: unused first credit is void.
-    fn end_speculation(&mut self, demand: Demand) {
-        if core::mem::take(&mut self.speculates) && demand == Demand::Announced {
-            self.credit = self.credit.min(0);
-        }
-    }
-
-    /// Marks a packet as lost. Returns whether it was not.
-    fn lose(&mut self, settings: &Settings, packet: u64) -> bool {
-        let is_new = packet >= self.first()
-            && packet < self.next
-            && !self.arrived.get(packet)
-            && self.lost.set(packet);
-        if is_new {
-            self.lost_bytes += settings.segments.wire(self.size, packet);
-        }
-        is_new
-    }
-
-    /// A packet got no response in time. No pull comes for it if arrivals request pulls, so that
-    /// its credit is used again.
-    fn expire(&mut self, settings: &Settings, packet: u64) {
-        if self.lose(settings, packet) && settings.demand == Demand::Arrivals {
-            let wire = settings.segments.wire(self.size, packet) as i64;
-            self.credit = (self.credit + wire).min(settings.max_window as i64);
-        }
-    }
-
-    /// A lost packet leaves again, or has arrived after all.
-    fn recover(&mut self, settings: &Settings, packet: u64) {
-        self.lost.clear(packet);
-        self.lost_bytes -= settings.segments.wire(self.size, packet);
-    }
-}
 
 /// A receiver, as the sender sees it.
 struct Destination {
@@ -135,6 +27,9 @@ impl Destination {
         Destination { host, lanes: Lanes::default() }
     }
 }
+
+/// Entropy of a packet's path, and whether it was trimmed at the port to its receiver.
+type Way = (u32, bool);
 
 /// A data packet that is about to leave.
 pub(super) struct Departing {
@@ -337,11 +232,16 @@ impl Outbox {
 
     /// Finds the message that a packet from `host` refers to, if it still exists.
     fn find(&self, host: u32, name: Name) -> Option<u32> {
+        let slot = self.find_own(name)?;
+        let destination = self.messages[slot].destination;
+        (self.destinations[destination as usize].host == host).then_some(slot)
+    }
+
+    /// Finds the message that one of its own packets belongs to, if it still exists.
+    fn find_own(&self, name: Name) -> Option<u32> {
         let Name { connection, lane, generation, .. } = name;
         let message = self.messages.get(connection)?;
-        let same = message.has_begun
-            && (message.lane, message.generation) == (lane, generation)
-            && self.destinations[message.destination as usize].host == host;
+        let same = message.has_begun && (message.lane, message.generation) == (lane, generation);
         same.then_some(connection)
     }
 
@@ -366,6 +266,7 @@ impl Outbox {
         if let Some(multipath) = &mut message.multipath {
             let fate = if ack.marked { PathFeedback::Marked } else { PathFeedback::Good };
             multipath.feedback(step.now, entropy, fate);
+            message.recent.add(true);
         }
         message.end_speculation(settings.demand);
         message.backoff.end();
@@ -414,9 +315,44 @@ impl Outbox {
             // The path is not to blame for the receiver's link.
             let fate = if nack.last_hop { PathFeedback::Good } else { PathFeedback::Trimmed };
             multipath.feedback(step.now, entropy, fate);
+            message.recent.add(false);
         }
+        message.nacks += 1;
         message.end_speculation(step.settings.demand);
         message.backoff.end();
+        self.offer(slot);
+    }
+
+    /// A switch returned a packet that it had trimmed, so its receiver does not know of it.
+    #[cold]
+    pub(super) fn on_return(&mut self, step: &Step<'_>, data: &Data, (entropy, last_hop): Way) {
+        let Some(slot) = self.find_own(data.name()) else { return };
+        let settings = step.settings;
+        let message = &mut self.messages[slot];
+        let packet = data.offset / settings.segments.mtu;
+        if !message.lose(settings, packet) {
+            return;
+        }
+        let mut is_bad_path = false;
+        if let Some(multipath) = &mut message.multipath {
+            let fate = if last_hop { PathFeedback::Good } else { PathFeedback::Returned };
+            multipath.feedback(step.now, entropy, fate);
+            message.recent.add(false);
+            is_bad_path = message.recent.is_good();
+        }
+        message.end_speculation(settings.demand);
+        message.backoff.end();
+        if settings.demand == Demand::Arrivals {
+            // Senders that resent at once would repeat the incast that filled the queue. Waiting
+            // for a pull makes the window smaller by this packet. What a short message leaves of
+            // the first window is for new packets only.
+            if message.next == message.packets {
+                message.credit = message.credit.min(0);
+            }
+            if is_bad_path || !message.expects_pulls(settings) {
+                message.restore_credit(settings, packet);
+            }
+        }
         self.offer(slot);
     }
 

@@ -1,0 +1,159 @@
+//! A message that is being sent: its packets, its credit, and what it requests.
+
+use alloc::boxed::Box;
+
+use tidegate_core::{Message, Time};
+
+use super::{Demand, FIRST_PULL, MOST_AHEAD, Settings};
+use crate::kit::backoff::Backoff;
+use crate::kit::bits::Bits;
+use crate::kit::departures::Departures;
+use crate::kit::name::Name;
+use crate::multipath::Multipath;
+
+/// A message that is being sent.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    /// It has a lane.
+    pub(super) has_begun: bool,
+    pub(super) id: u32,
+    pub(super) destination: u32,
+    pub(super) lane: u32,
+    pub(super) generation: u32,
+    pub(super) size: u64,
+    pub(super) packets: u64,
+    /// The next packet to send for the first time.
+    pub(super) next: u64,
+    /// Packets that have arrived; the base is the first that has not.
+    pub(super) arrived: Bits,
+    /// Packets that must be sent again, and their bytes on the wire.
+    pub(super) lost: Bits,
+    pub(super) lost_bytes: u64,
+    pub(super) departures: Departures,
+    /// Bytes that may be sent; a packet leaves if it is positive.
+    pub(super) credit: i64,
+    /// Sum of credit so far.
+    pub(super) pull: u64,
+    /// Only the first credit has been used, and there was no response.
+    pub(super) speculates: bool,
+    /// It waits for the uplink.
+    pub(super) is_ready: bool,
+    pub(super) multipath: Option<Box<Multipath>>,
+    pub(super) requested_at: Time,
+    pub(super) backoff: Backoff,
+    /// Packets that its receiver has requested again because they were trimmed.
+    pub(super) nacks: u64,
+    pub(super) recent: Recent,
+}
+
+/// Fates of the last twelve packets that took many paths, two bits each.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Recent(u32);
+
+impl Recent {
+    const ARRIVED: u32 = 0x555_555;
+
+    pub(super) fn add(&mut self, arrived: bool) {
+        self.0 = (self.0 << 2 | if arrived { 1 } else { 2 }) & 0xfff_fff;
+    }
+
+    /// Whether more than a quarter of them arrived, so that the network is not congested as a
+    /// whole.
+    pub(super) fn is_good(self) -> bool {
+        let [arrived, others] =
+            [Recent::ARRIVED, Recent::ARRIVED << 1].map(|mask| (self.0 & mask).count_ones());
+        3 * arrived > others
+    }
+}
+
+impl Outgoing {
+    pub(super) fn name(&self, slot: u32) -> Name {
+        let Outgoing { lane, generation, id, .. } = *self;
+        Name { connection: slot, lane, generation, message: id }
+    }
+
+    /// The first packet that has not arrived.
+    pub(super) fn first(&self) -> u64 {
+        self.arrived.base()
+    }
+
+    /// Unsent payload, if the size is known.
+    pub(super) fn unsent(&self, settings: &Settings) -> u64 {
+        match self.size {
+            Message::UNLIMITED => 0,
+            size => size.saturating_sub(self.next.saturating_mul(settings.segments.mtu)),
+        }
+    }
+
+    pub(super) fn may_send(&self) -> bool {
+        let has_new = self.next < self.packets.min(self.first() + MOST_AHEAD);
+        self.has_begun && self.credit > 0 && (self.lost_bytes > 0 || has_new)
+    }
+
+    /// The sum of credit that it requests (pull target).
+    pub(super) fn target(&self, settings: &Settings, ready: usize) -> u64 {
+        let Settings { segments, max_window, full, .. } = *settings;
+        let unsent = segments
+            .message_wire(self.size)
+            .saturating_sub(segments.wire_below(self.size, self.next));
+        let left = unsent.saturating_add(self.lost_bytes).min(max_window) as i64;
+        let mut more = left - self.credit;
+        if self.speculates && unsent > 0 {
+            more = more.max(full as i64);
+        }
+        more /= ready.max(1) as i64;
+        self.pull.saturating_add_signed(more)
+    }
+
+    /// The first response has arrived, or there was none in time: unused first credit is void.
+    pub(super) fn end_speculation(&mut self, demand: Demand) {
+        if core::mem::take(&mut self.speculates) && demand == Demand::Announced {
+            self.credit = self.credit.min(0);
+        }
+    }
+
+    /// Marks a packet as lost. Returns whether it was not.
+    pub(super) fn lose(&mut self, settings: &Settings, packet: u64) -> bool {
+        let is_new = packet >= self.first()
+            && packet < self.next
+            && !self.arrived.get(packet)
+            && self.lost.set(packet);
+        if is_new {
+            self.lost_bytes += settings.segments.wire(self.size, packet);
+        }
+        is_new
+    }
+
+    /// A packet got no response in time. No pull comes for it if arrivals request pulls, so that
+    /// its credit is used again.
+    pub(super) fn expire(&mut self, settings: &Settings, packet: u64) {
+        if self.lose(settings, packet) && settings.demand == Demand::Arrivals {
+            self.restore_credit(settings, packet);
+        }
+    }
+
+    /// The credit of a lost packet may be used again.
+    pub(super) fn restore_credit(&mut self, settings: &Settings, packet: u64) {
+        let wire = settings.segments.wire(self.size, packet) as i64;
+        self.credit = (self.credit + wire).min(settings.max_window as i64);
+    }
+
+    /// Whether pulls will come if arrivals request them: for packets in flight, or for those that
+    /// are known to have arrived, whole or trimmed.
+    pub(super) fn expects_pulls(&mut self, settings: &Settings) -> bool {
+        let Outgoing { departures, arrived, lost, .. } = self;
+        if departures.first(|packet| arrived.get(packet) || lost.get(packet)).is_some() {
+            return true;
+        }
+        // All that were sent have arrived or are lost; only the last may be shorter than others.
+        let lost = self.lost_bytes.div_ceil(settings.full);
+        let requested = (self.next - lost + self.nacks) * settings.full;
+        requested > self.pull - FIRST_PULL
+    }
+
+    /// A lost packet leaves again, or has arrived after all.
+    pub(super) fn recover(&mut self, settings: &Settings, packet: u64) {
+        self.lost.clear(packet);
+        self.lost_bytes -= settings.segments.wire(self.size, packet);
+    }
+}
