@@ -137,6 +137,24 @@ pub fn trimming() -> Cuts {
     cuts
 }
 
+/// Queues for headers of five, so that many return to their senders; then with faults.
+pub fn returning() -> Cuts {
+    let returns = |(name, setup): (&'static str, Setup)| {
+        let mut setup = setup;
+        for switch in &mut setup.fabric.switches {
+            let trimming = switch.trimming.as_mut().unwrap();
+            trimming.header_queue_bytes = 420;
+            trimming.return_to_sender = true;
+        }
+        (name, setup)
+    };
+    let mut cuts: Cuts = trimming().into_iter().map(returns).collect();
+    let mut faulty = cuts[3].1.clone();
+    faulty.faults = Faults { loss: 1e-3, duplication: 1e-3, ..Faults::default() };
+    cuts.push(("with faults", faulty));
+    cuts
+}
+
 /// Packets that are lost, corrupted, delayed and duplicated; then links and hosts that fail and
 /// return.
 pub fn faults() -> Cuts {
