@@ -110,6 +110,10 @@ fn invalid_trimming_is_refused() {
             "data = '30KB', trimmed = '84B'",
             "trimmed: found '84B', expected at least 160B, the headers of a live packet",
         ),
+        (
+            "data = '30KB', return_to_sender = true",
+            "return_to_sender: found true, expected false: live switches do not return packets",
+        ),
         ("data = '30KB', headers = '100B'", "headers: found '100B', expected at least 192B"),
     ] {
         let message = trimming(keys).unwrap_err();
