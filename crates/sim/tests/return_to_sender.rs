@@ -4,7 +4,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Node, TrimVictim, Trimming};
 use tidegate_core::params::Value;
 use tidegate_core::workload::Flow;
-use tidegate_core::{Body, Frame, Rate, Span, Time, frame_flag};
+use tidegate_core::{Body, Extent, Frame, Rate, Span, Time, frame_flag};
 use tidegate_sim::{Departure, Engine, Outcome, Setup};
 
 use crate::common::busy::busy;
@@ -211,4 +211,43 @@ fn returned_packets_wait_for_pulls() {
         assert!((100..600).contains(&arrived), "{multipath}: {arrived}");
         assert!(last < Time::us(230), "{multipath}: {last}");
     }
+}
+
+/// An incast at one switch, as in NDP's simulator (`docs/ultra-ethernet.md`): 87 messages of 400 KB
+/// in first windows of 50 packets, and queues of 8,172 B for data and twice that for headers.
+#[test]
+fn incast_takes_as_long_as_in_csg_htsim() {
+    let mut fabric = star(88, Rate::gbps(100), Span::us(1), 4_086);
+    for switch in &mut fabric.switches {
+        switch.trimming = Some(Trimming {
+            data_bytes: 8_172,
+            header_queue_bytes: 16_344,
+            trimmed_bytes: 64,
+            victim: TrimVictim::Random,
+            per: None,
+            return_to_sender: true,
+        });
+    }
+    let flows = (1..88).map(|src| flow(src, 0, 400_000, Time::ZERO)).collect();
+    let mut setup = setup(fabric, stack("ndp"), flows, Time::ms(400));
+    setup.until_done = true;
+    for (name, value) in [
+        ("max_window", Value::Extent(Extent::Bytes(207_500.0))),
+        ("min_rto", Value::Span(Span::ms(50))),
+        ("header_bytes", Value::Integer(64)),
+        ("control_bytes", Value::Integer(64)),
+    ] {
+        setup.stacks[0].set(name, value).unwrap();
+    }
+    let (finished, outcome) = run(setup, ());
+    assert_eq!((finished.len(), dropped(&outcome)), (87, 0));
+    // There, a message ends with its last acknowledgement, 2 us and a packet of 64 B later.
+    let mut ends: Vec<f64> =
+        finished.iter().map(|row| row.completed.unwrap().as_us_f64() + 2.0).collect();
+    ends.sort_by(f64::total_cmp);
+    let (median, last) = (ends[43], ends[86]);
+    assert!((median / 2_866.9 - 1.0).abs() < 0.003, "{median}");
+    assert!((last / 2_881.3 - 1.0).abs() < 0.003, "{last}");
+    // 981 there.
+    assert!((960..1_000).contains(&returned(&outcome)), "{}", returned(&outcome));
 }
