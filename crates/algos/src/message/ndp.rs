@@ -9,8 +9,8 @@
 //! With `return_to_sender`, switches send the headers of a trimmed packet back if the queue for
 //! headers is full. The packet leaves again on the next pull, because senders that resent at once
 //! would repeat the incast; its window is smaller by this packet. It leaves at once if the sender
-//! expects no pull, or if more than a quarter of the last twelve packets arrived: then only its path
-//! is congested.
+//! expects no pull, or if more than a quarter of the last twelve packets arrived: then only its
+//! path is congested.
 //!
 //! M. Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
 //! performance", SIGCOMM 2017. Details follow the authors' simulator (Broadcom/csg-htsim,

@@ -16,9 +16,9 @@
 //!   acknowledged, which NICs whose acknowledgements are never lost need not do; timeouts stay,
 //!   which those NICs do not have.
 //! * **Packets on many paths**: with `multipath` every packet has an entropy of its own, and with
-//!   `recovery = "trimmed"` a packet that arrives without its payload is requested again at once; so
-//!   is one that a switch returns without payload. Each packet then has a timeout of its own;
-//!   nothing else counts as a loss.
+//!   `recovery = "trimmed"` a packet that arrives without its payload is requested again at once. A
+//!   packet that a switch returns without payload is lost, too. Each packet then has a timeout of
+//!   its own; nothing else counts as a loss.
 //! * **Loss** is otherwise detected by three later arrivals on a path that keeps order, by time
 //!   under spraying, and by a timeout (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`,
 //!   `initial_rto` before the first sample; doubled each time up to `max_rto`, and reset when new
