@@ -29,6 +29,7 @@ const TRIMMING: Trimming = Trimming {
     trimmed_bytes: 192,
     victim: TrimVictim::Random,
     per: None,
+    return_to_sender: false,
 };
 /// Burst size and queue limit of a host's link (tbf).
 const BURST_BYTES: u32 = 2 * 1_514;

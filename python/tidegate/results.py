@@ -132,6 +132,8 @@ class Link:
     paused_us: float | None
     from_host: bool
     credit_drops: int | None = None
+    trims: int | None = None
+    returned: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -393,6 +393,10 @@ pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
     if trims {
         titles.push("trimmed");
     }
+    let returns = links.iter().any(|link| link.returned.is_some());
+    if returns {
+        titles.push("returned");
+    }
     let mut table = new(&titles, 2);
     for link in links {
         let mut row = vec![
@@ -417,6 +421,9 @@ pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
         }
         if trims {
             row.push(link.trims.map_or(NONE.to_owned(), |trims| trims.to_string()));
+        }
+        if returns {
+            row.push(link.returned.map_or(NONE.to_owned(), |returned| returned.to_string()));
         }
         table.add_row(row);
     }

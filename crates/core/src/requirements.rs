@@ -121,7 +121,7 @@ impl FabricRequirements {
     /// Trimming at a queue for data of `queue`, with priorities for trimmed packets and control.
     pub const fn trimmed(queue: Extent, trimmed_bytes: u16) -> FabricRequirements {
         FabricRequirements {
-            trimming: Some(TrimmingRule { data: queue, trimmed_bytes }),
+            trimming: Some(TrimmingRule::new(queue, trimmed_bytes)),
             classes: 2,
             needs_class: true,
             ..FabricRequirements::NONE
@@ -312,9 +312,16 @@ pub struct TrimmingRule {
     pub data: Extent,
     /// Bytes on the wire of a packet without its payload.
     pub trimmed_bytes: u16,
+    /// Trimmed packets that do not fit are returned to their sender.
+    pub return_to_sender: bool,
 }
 
 impl TrimmingRule {
+    /// Trimming whose packets are never returned.
+    pub const fn new(data: Extent, trimmed_bytes: u16) -> TrimmingRule {
+        TrimmingRule { data, trimmed_bytes, return_to_sender: false }
+    }
+
     /// The same in whole bytes. The queue for headers has twice the capacity of that for data, as
     /// in `compositequeue.cpp` of ultraethernet/uet-htsim.
     pub fn resolved(&self, bdp_bytes: f64) -> Trimming {
@@ -325,6 +332,7 @@ impl TrimmingRule {
             trimmed_bytes: self.trimmed_bytes,
             victim: TrimVictim::Random,
             per: None,
+            return_to_sender: self.return_to_sender,
         }
     }
 }
@@ -332,7 +340,8 @@ impl TrimmingRule {
 impl core::fmt::Display for TrimmingRule {
     /// For example `trimming to 64B from 1 BDP on`.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "trimming to {}B from {} on", self.trimmed_bytes, self.data)
+        write!(f, "trimming to {}B from {} on", self.trimmed_bytes, self.data)?;
+        if self.return_to_sender { write!(f, " with return to sender") } else { Ok(()) }
     }
 }
 

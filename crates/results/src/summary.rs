@@ -324,6 +324,10 @@ pub struct LinkSummary {
     /// Packets that lost their payload; absent if the switch does not trim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trims: Option<u64>,
+    /// Trimmed packets that were returned to their senders because there was no room for them,
+    /// which are no drops; absent if the switch does not return packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned: Option<u64>,
     /// Packets with an ECN mark from this port.
     pub ecn_marks: u64,
     /// PFC pauses received: number of times that a class was paused.

@@ -24,6 +24,7 @@ fn link(utilization: f64) -> LinkSummary {
         drops: 0,
         credit_drops: None,
         trims: None,
+        returned: None,
         ecn_marks: 0,
         pfc_pauses: 0,
         paused_us: Fixed::nearest(0.0),

@@ -162,6 +162,9 @@ pub fn link_of(fabric: &Fabric, record: &LinkRecord, measured: bool) -> LinkSumm
         trims: switch_at(fabric, record.from)
             .and_then(|switch| switch.trimming)
             .map(|_| record.trims),
+        returned: switch_at(fabric, record.from)
+            .filter(|switch| switch.returns_to_sender())
+            .map(|_| record.returned),
         ecn_marks: record.ecn_marks,
         pfc_pauses: record.pfc_pauses,
         paused_us: Fixed::nearest(record.paused.as_us_f64()),

@@ -30,7 +30,7 @@ pub enum Better {
 use Better::{Less, More, Neither};
 
 /// All metrics: name, unit, which value is better, and description.
-pub const METRICS: [(&str, &str, Better, &str); 50] = [
+pub const METRICS: [(&str, &str, Better, &str); 51] = [
     ("goodput_mean_gbps", "Gbps", More, "Mean of the flows' goodputs."),
     ("goodput_min_gbps", "Gbps", More, "Smallest of the flows' goodputs."),
     ("goodput_max_gbps", "Gbps", Neither, "Largest of the flows' goodputs."),
@@ -75,6 +75,7 @@ pub const METRICS: [(&str, &str, Better, &str); 50] = [
     ("queue_delay_mean_us", "us", Less, "Largest mean queueing delay of any switch port."),
     ("drops", "", Less, "Packets that switches dropped."),
     ("trims", "", Neither, "Packets whose payload switches dropped, if switches trim."),
+    ("returned", "", Neither, "Trimmed packets sent back to their senders, if switches do that."),
     ("ecn_marks", "", Neither, "Packets that switches marked."),
     ("pauses", "", Less, "PFC pauses of all links, if switches pause."),
     ("paused_links", "", Less, "Links that were ever paused."),
@@ -282,6 +283,10 @@ impl<'a> Reader<'a> {
         if !trims.is_empty() && summary.links_omitted == 0 {
             self.note("trims", Some(trims.iter().sum::<u64>() as f64));
         }
+        let returned: Vec<u64> = ports.iter().filter_map(|link| link.returned).collect();
+        if !returned.is_empty() && summary.links_omitted == 0 {
+            self.note("returned", Some(returned.iter().sum::<u64>() as f64));
+        }
         // A summary may omit links. Marks on omitted links are unknown, so then no total is given.
         let marks: u64 = ports.iter().map(|link| link.ecn_marks).sum();
         self.note("ecn_marks", (summary.links_omitted == 0).then_some(marks as f64));
@@ -346,6 +351,7 @@ pub fn words(metric: &str) -> String {
         "queue_delay" => "queueing delay at the slowest port",
         "drops" => "dropped packets",
         "trims" => "trimmed packets",
+        "returned" => "returned packets",
         "ecn_marks" => "ECN marks",
         "paused_share" => "share of the time paused",
         what => &what.replace('_', " "),

@@ -91,6 +91,7 @@ fn trimming_of_live_switches_is_read() {
         trimmed_bytes: 192,
         victim: TrimVictim::Random,
         per: None,
+        return_to_sender: false,
     };
     assert_eq!(trimming("data = '30KB'"), Ok(Some(expected)));
     let other = Trimming { header_queue_bytes: 9_000, trimmed_bytes: 256, ..expected };
@@ -108,6 +109,10 @@ fn invalid_trimming_is_refused() {
         (
             "data = '30KB', trimmed = '84B'",
             "trimmed: found '84B', expected at least 160B, the headers of a live packet",
+        ),
+        (
+            "data = '30KB', return_to_sender = true",
+            "return_to_sender: found true, expected false: live switches do not return packets",
         ),
         ("data = '30KB', headers = '100B'", "headers: found '100B', expected at least 192B"),
     ] {

@@ -40,7 +40,7 @@ bytes! {
     Spread { mean, p99, max }
     LinkRecord {
         from, to, rate_bps, wire_bytes, utilisation, packets, queue_bytes, queue_delay_us, drops,
-        credit_drops, trims, ecn_marks, pfc_pauses, paused,
+        credit_drops, trims, returned, ecn_marks, pfc_pauses, paused,
     }
     SwitchRecord { switch, buffer_bytes, samples, drops }
     FaultCounts { lost, corrupted, duplicated, reordered, outages }

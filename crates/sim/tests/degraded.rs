@@ -215,6 +215,7 @@ fn trimming_queues_follow_the_rate_they_refer_to() {
                 trimmed_bytes: 84,
                 victim: TrimVictim::Arriving,
                 per,
+                return_to_sender: false,
             };
             setup.fabric.switches.iter_mut().for_each(|switch| switch.trimming = Some(trimming));
         });

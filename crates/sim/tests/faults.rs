@@ -253,13 +253,16 @@ fn trimming_and_failing_planes_lose_nothing() {
             };
             let mut setup = small(protocol, faults, seed);
             setup.fabric = planes::fabric();
+            // Five headers, and others return to their senders.
+            let returns = seed % 2 == 1;
             for switch in setup.fabric.network_switches_mut() {
                 switch.trimming = Some(Trimming {
                     data_bytes: 6 * 1_080,
-                    header_queue_bytes: 20_000,
+                    header_queue_bytes: if returns { 420 } else { 20_000 },
                     trimmed_bytes: 84,
                     victim: TrimVictim::Random,
                     per: None,
+                    return_to_sender: returns,
                 });
             }
             for block in &mut setup.workload.traffic {
@@ -271,6 +274,34 @@ fn trimming_and_failing_planes_lose_nothing() {
             let rule = ["mixed", "reps", "bitmap", "oblivious"][rng.below(4) as usize];
             setup.stacks[0].set("multipath", Value::Choice(rule)).unwrap();
             check_run(protocol, "a plane fails", setup, seed);
+        }
+    }
+}
+
+/// Most trimmed packets return to their senders, which may not expect that.
+#[test]
+fn returned_packets_lose_nothing() {
+    for &protocol in Protocol::ALL {
+        for seed in 0..number("TIDEGATE_SEEDS").unwrap_or(12) {
+            let faults = Faults {
+                loss: [0.0, 0.01][seed as usize % 2],
+                duplication: 0.01,
+                ..Faults::default()
+            };
+            let mut setup = small(protocol, faults, seed);
+            for switch in &mut setup.fabric.switches {
+                // Credits have no queue of their own beside trimming.
+                switch.credit_queue = None;
+                switch.trimming = Some(Trimming {
+                    data_bytes: 2_160,
+                    header_queue_bytes: 252,
+                    trimmed_bytes: 84,
+                    victim: TrimVictim::Random,
+                    per: None,
+                    return_to_sender: true,
+                });
+            }
+            check_run(protocol, "packets return", setup, seed);
         }
     }
 }

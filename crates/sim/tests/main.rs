@@ -28,6 +28,7 @@ mod partitions;
 mod planes;
 mod ranks;
 mod rates;
+mod return_to_sender;
 mod servers;
 mod sird;
 mod sird_credit;

@@ -70,6 +70,11 @@ fn of_trimmed_packets() {
 }
 
 #[test]
+fn of_returned_packets() {
+    same(cuts::returning());
+}
+
+#[test]
 fn of_faults() {
     same(cuts::faults());
 }

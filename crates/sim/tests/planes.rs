@@ -238,6 +238,7 @@ fn port_to_a_nic_is_the_last_hop_of_trimmed_packets() {
             trimmed_bytes: 84,
             victim: TrimVictim::Arriving,
             per: None,
+            return_to_sender: false,
         });
     }
     let (ports, _, _, links) = recorded::<false>(setup);

@@ -20,6 +20,7 @@ fn trimming(fabric: &Fabric, packets: u32, victim: TrimVictim) -> Trimming {
         trimmed_bytes: 84,
         victim,
         per: None,
+        return_to_sender: false,
     }
 }
 

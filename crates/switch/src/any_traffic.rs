@@ -26,6 +26,7 @@ const TRIMMING: Trimming = Trimming {
     trimmed_bytes: 192,
     victim: TrimVictim::Random,
     per: None,
+    return_to_sender: false,
 };
 
 /// Two racks of two hosts with two spines; the bits of `choice` select functions of the switches.

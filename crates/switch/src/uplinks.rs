@@ -117,6 +117,7 @@ impl Uplinks {
                 drops: 0,
                 credit_drops: 0,
                 trims: 0,
+                returned: 0,
                 ecn_marks: 0,
                 pfc_pauses: 0,
                 paused: Span::ZERO,

@@ -16,6 +16,8 @@ type Outage = Option<(u32, Time, Time)>;
 pub(crate) struct Faults {
     /// Share of packets that are lost.
     pub(crate) loss: f64,
+    /// Share of lost data packets that return to their senders without payload.
+    pub(crate) returned: f64,
     /// Share of packets that are duplicated.
     pub(crate) duplication: f64,
     /// Delay after which every packet arrives a second time.
@@ -35,6 +37,7 @@ pub(crate) struct Faults {
 /// No faults except that packets overtake each other.
 pub(crate) const NO_FAULTS: Faults = Faults {
     loss: 0.0,
+    returned: 0.0,
     duplication: 0.0,
     echo: None,
     jitter: Span::us(1),
@@ -184,9 +187,14 @@ impl<T: Subject> Net<T> {
         }
         let copies = 1 + (self.rng.unit() < self.faults.duplication) as u32;
         for _ in 0..copies {
+            let (mut frame, mut body) = (frame, body);
             if self.loses(at, &frame, &body, kind) {
                 self.lost += 1;
-                continue;
+                let returned = self.faults.returned;
+                if header.offset().is_none() || returned == 0.0 || self.rng.unit() >= returned {
+                    continue;
+                }
+                (frame.dst, body.payload_bytes) = (body.src, 0);
             }
             let first = self.arrival(left, &frame);
             let second = self.faults.echo.map(|later| first + later);

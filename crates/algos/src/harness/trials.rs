@@ -196,7 +196,8 @@ fn for_each_seed<P>(
             println!("{case}"); // the last line is that of the failure
             let variation = vary(seed);
             let (jitter, congestion) = (variation.jitter, variation.congestion);
-            let faults = Faults { loss, duplication, jitter, congestion, ..NO_FAULTS };
+            let returned = if seed % 4 == 3 { 0.5 } else { 0.0 };
+            let faults = Faults { loss, returned, duplication, jitter, congestion, ..NO_FAULTS };
             each(&case, seed, faults, &variation);
         }
     }

@@ -6,6 +6,12 @@
 //! pull. A packet without response for `min_rto` leaves at once: no pull comes for it. Packets take
 //! all paths in turn.
 //!
+//! With `return_to_sender`, switches send the headers of a trimmed packet back if the queue for
+//! headers is full. The packet leaves again on the next pull, because senders that resent at once
+//! would repeat the incast; its window is smaller by this packet. It leaves at once if the sender
+//! expects no pull, or if more than a quarter of the last twelve packets arrived: then only its
+//! path is congested.
+//!
 //! M. Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
 //! performance", SIGCOMM 2017. Details follow the authors' simulator (Broadcom/csg-htsim,
 //! `ndp.cpp`, commit 841d9e7). The transport is EQDS's (`eqds/mod.rs`).
@@ -15,9 +21,14 @@
 //! Those of EQDS, and:
 //!
 //! * The queue for headers precedes data strictly; the paper's serves ten headers for a packet.
-//! * Switches do not return headers to the sender. A header that is lost is found by the timeout.
+//! * Return to sender is an option, because no program of the authors' simulator sets it. There,
+//!   switches also return acknowledgements, nacks and pulls, whose senders discard them.
+//! * A sender expects pulls also if any packet is in flight, or if it knows by a cumulative number
+//!   that a packet arrived. The source counts acknowledgements, nacks and pulls, and packets of the
+//!   first window without response, of which it permits one.
 //! * A sender does not exclude paths that lose more than others; `multipath = "bitmap"` does so by
-//!   the feedback of trimmed packets.
+//!   the feedback of trimmed packets. A returned packet counts three times as much, as in the
+//!   source, unless it was trimmed at the port to the receiver.
 //! * An acknowledgement is no pull. In the source it is one if no pull waits, so that control
 //!   packets take half of the bytes in an uncongested network.
 //! * A packet that arrives twice requests one pull; in the source, two.
@@ -28,7 +39,7 @@
 
 use tidegate_core::{
     Dash, Endpoint, Extent, FabricProperties, FabricRequirements, HostContext, Marker,
-    MultipathRule, PacketSizes, ProtocolInfo, Span, TelemetryBytes,
+    MultipathRule, PacketSizes, ProtocolInfo, Span, TelemetryBytes, TrimmingRule,
 };
 
 use super::eqds::header::Header;
@@ -44,6 +55,9 @@ pull_params! {
         min_rto = Span::ms(1), "our choice; 50 ms in csg-htsim, main_ndp.cpp";
         multipath = MultipathRule::Oblivious, "paper";
         queue = Extent::Bytes(72_000.0), "paper: eight packets of 9 KB";
+        /// Whether switches return a trimmed packet to its sender if the queue for headers is full.
+        return_to_sender: bool = false, later = true, "csg-htsim, compositequeue.cpp; an option in \
+            the paper";
     }
 }
 
@@ -82,6 +96,9 @@ impl Endpoint for Ndp {
     }
 
     fn requirements(params: &NdpParams, _fabric: &FabricProperties) -> FabricRequirements {
-        params.pulls().requirements()
+        let requirements = params.pulls().requirements();
+        let return_to_sender = params.return_to_sender;
+        let returning = |rule| TrimmingRule { return_to_sender, ..rule };
+        FabricRequirements { trimming: requirements.trimming.map(returning), ..requirements }
     }
 }

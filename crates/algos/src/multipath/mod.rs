@@ -7,8 +7,8 @@
 //! * **Oblivious**: every entropy in turn, in an order that changes with each round. Feedback has
 //!   no effect.
 //! * **Bitmap**: the same, but an entropy with a penalty is skipped. The first one that is skipped
-//!   for a packet loses one point. A mark costs 1, a packet trimmed in the core 4, at most 15 in
-//!   all.
+//!   for a packet loses one point. A mark costs 1, a packet trimmed in the core 4, one that was
+//!   also returned to its sender 12, at most 15 in all.
 //! * **REPS** ([`reps`]): entropies of unmarked acknowledgements are used again, once each.
 //! * **Mixed**: uses the entropies of unmarked acknowledgements again, oldest first, as a first
 //!   version of REPS did; if there is none, as `bitmap`.
@@ -44,6 +44,8 @@ pub(crate) enum PathFeedback {
     Marked,
     /// It was trimmed in the core.
     Trimmed,
+    /// It was trimmed in the core and returned to its sender.
+    Returned,
 }
 
 /// Path state of a connection.
@@ -146,6 +148,8 @@ fn penalise(penalties: &mut [u8], path: u32, feedback: PathFeedback) {
         PathFeedback::Good => 0,
         PathFeedback::Marked => 1,
         PathFeedback::Trimmed => 4,
+        // As three trimmed ones: csg-htsim, ndp.cpp, count_feedback.
+        PathFeedback::Returned => 12,
     };
     let of_path = &mut penalties[path as usize];
     *of_path = (*of_path + penalty).min(MAX_PENALTY);
@@ -201,7 +205,9 @@ mod tests {
 
     #[test]
     fn penalised_paths_are_skipped_once_a_point() {
-        for (feedback, skips) in [(PathFeedback::Marked, 1), (PathFeedback::Trimmed, 4)] {
+        for (feedback, skips) in
+            [(PathFeedback::Marked, 1), (PathFeedback::Trimmed, 4), (PathFeedback::Returned, 12)]
+        {
             let mut paths = new(MultipathRule::Bitmap);
             let bad = paths.next();
             paths.feedback(Time::ZERO, bad, feedback);

@@ -16,8 +16,9 @@
 //!   acknowledged, which NICs whose acknowledgements are never lost need not do; timeouts stay,
 //!   which those NICs do not have.
 //! * **Packets on many paths**: with `multipath` every packet has an entropy of its own, and with
-//!   `recovery = "trimmed"` a packet that arrives without its payload is requested again at once.
-//!   Each packet then has a timeout of its own; nothing else counts as a loss.
+//!   `recovery = "trimmed"` a packet that arrives without its payload is requested again at once. A
+//!   packet that a switch returns without payload is lost, too. Each packet then has a timeout of
+//!   its own; nothing else counts as a loss.
 //! * **Loss** is otherwise detected by three later arrivals on a path that keeps order, by time
 //!   under spraying, and by a timeout (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`,
 //!   `initial_rto` before the first sample; doubled each time up to `max_rto`, and reset when new
@@ -55,6 +56,8 @@ mod params;
 mod plb;
 mod receiver;
 mod recovery;
+#[cfg(test)]
+mod return_tests;
 mod schedule;
 mod sender;
 #[cfg(test)]
@@ -79,8 +82,8 @@ use schedule::{Due, Ready};
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
     Ack, Application, CongestionControl, ConnectionPolicy, Domain, Endpoint, FabricProperties,
-    FabricRequirements, Feedback, Handle, HostContext, Limit, Limits, Loss, LossKind, Message,
-    MessageId, MultipathRule, OperatingPoint, PacketMut, PacketSizes, Path, PathOracle,
+    FabricRequirements, Feedback, Frame, Handle, HostContext, Limit, Limits, Loss, LossKind,
+    Message, MessageId, MultipathRule, OperatingPoint, PacketMut, PacketSizes, Path, PathOracle,
     ProtocolInfo, RecoveryRule, Reply, Rng, Time, Transmit, Transport, Trim, frame_flag,
     wire::Carried,
 };
@@ -238,6 +241,9 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     #[inline]
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         match Header::read(packet.body) {
+            Some(Header::Data(data)) if packet.body.payload_bytes == 0 => {
+                self.on_trimmed(now, &data, packet)
+            }
             Some(Header::Data(_)) if packet.body.src < self.host.hosts => {
                 self.receivers.receive(now, packet, self.ack_flags, &C::INFO, app)
             }
@@ -477,17 +483,15 @@ impl<C: CongestionControl> Windowed<C> {
             sender.acknowledge(&echo, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
         let lost = match recovery {
             RecoveryRule::Trimmed => {
-                let trimmed = sender.lose_trimmed(
-                    &echo,
-                    &self.outgoing,
-                    &mut self.spare,
-                    (now, self.host.mtu),
-                );
-                if let Some((bytes, _)) = trimmed {
+                let trimmed = echo.refused.then(|| {
+                    let place = (now, self.host.mtu);
+                    sender.lose_trimmed(echo.seq, &self.outgoing, &mut self.spare, place)
+                });
+                if let Some((bytes, _)) = trimmed.flatten() {
                     let trim = Trim { now, rtt, bytes, in_flight_bytes, at_scheduled_link: false };
                     sender.cc.on_trim(&self.params.control, &trim);
                 }
-                trimmed.is_some_and(|(_, is_new)| is_new)
+                trimmed.flatten().is_some_and(|(_, is_new)| is_new)
             }
             _ if sender.recovery.is_none() => false,
             RecoveryRule::GoBackN => went_back,
@@ -561,6 +565,51 @@ impl<C: CongestionControl> Windowed<C> {
         if finished {
             self.peers.entry(dst).idle.push(echo.connection);
         }
+    }
+
+    /// Handles a packet without payload: one from another host, or one of this host's that a switch
+    /// returned.
+    #[cold]
+    #[inline(never)]
+    fn on_trimmed(&mut self, now: Time, data: &header::Data, packet: PacketMut<'_>) -> Reply {
+        let src = packet.body.src;
+        if src == self.host.host {
+            self.on_return(now, data, packet.frame);
+        } else if src < self.host.hosts {
+            return self.receivers.trimmed(data, packet, self.ack_flags, &C::INFO);
+        }
+        Reply::None
+    }
+
+    /// A switch returned a packet that it had trimmed: lost, as if its receiver requested it again.
+    /// Ignored unless packets may be trimmed.
+    fn on_return(&mut self, now: Time, data: &header::Data, frame: &Frame) {
+        let Some(sender) = self.senders.get_mut(data.connection as usize) else { return };
+        let is_trimmed = self.params.connection.recovery == RecoveryRule::Trimmed;
+        if !is_trimmed || sender.lane != data.lane || data.seq >= sender.next {
+            return;
+        }
+        let in_flight_bytes = sender.in_flight;
+        let place = (now, self.host.mtu);
+        let lost = sender.lose_trimmed(data.seq, &self.outgoing, &mut self.spare, place);
+        let Some((bytes, is_new)) = lost else { return };
+        let rtt = now.since(data.sent_at);
+        let trim = Trim { now, rtt, bytes, in_flight_bytes, at_scheduled_link: false };
+        sender.cc.on_trim(&self.params.control, &trim);
+        if let Some(paths) = &mut sender.multipath {
+            // The path is not to blame for the receiver's link.
+            let is_last_hop = frame.priority > 0;
+            let fate = if is_last_hop { PathFeedback::Good } else { PathFeedback::Returned };
+            paths.feedback(now, frame.entropy, fate);
+        }
+        if is_new {
+            let kind = LossKind::Recovery;
+            let loss = Loss { now, kind, rtt, next_seq: sender.next };
+            sender.cc.on_loss(&self.params.control, &loss);
+        }
+        sender.last_activity = now;
+        self.apply_limit(data.connection);
+        self.reschedule(now, data.connection);
     }
 
     fn on_timer(&mut self, now: Time, connection: u32) {

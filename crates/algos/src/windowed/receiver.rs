@@ -202,7 +202,7 @@ impl Receivers {
         *next = waiting.front().map_or(Time::NEVER, |&(at, _)| at);
     }
 
-    /// Handles a data packet and turns it into its acknowledgement.
+    /// Handles a data packet with payload and turns it into its acknowledgement.
     #[inline]
     pub(super) fn receive<A: Application>(
         &mut self,
@@ -215,9 +215,6 @@ impl Receivers {
         let body = &mut *packet.body;
         let data = Data::read(body);
         let Some(index) = self.find(body.src, data.lane) else { return Reply::None };
-        if body.payload_bytes == 0 {
-            return self.trimmed(index, data.seq, packet, ack_flags, info);
-        }
         let receiver = &mut self.receivers[index];
         let message = MessageId { src: body.src, id: data.message };
         let last = data.end_of_message;
@@ -302,17 +299,18 @@ impl Receivers {
     /// again, or acknowledges it if it has arrived before. Ignored unless packets may be trimmed.
     #[cold]
     #[inline(never)]
-    fn trimmed(
+    pub(super) fn trimmed(
         &mut self,
-        index: usize,
-        seq: u64,
+        data: &Data,
         mut packet: PacketMut<'_>,
         ack_flags: u8,
         info: &ProtocolInfo,
     ) -> Reply {
+        let Some(index) = self.find(packet.body.src, data.lane) else { return Reply::None };
         if !self.trims {
             return Reply::None;
         }
+        let seq = data.seq;
         let Receiver { next, reorder, .. } = &self.receivers[index];
         let mask = reorder.as_ref().map_or(0, |reorder| reorder.mask);
         let has = |reorder: &Reorder| {

@@ -458,19 +458,18 @@ impl<C: CongestionControl> Sender<C> {
         gone > 0 && recovery.begins_episode(self.una, self.next)
     }
 
-    /// Marks the packet as lost that `ack` requests again because it was trimmed. Returns its
-    /// bytes, and whether a new loss episode started. `None` if it needs no retransmission.
+    /// Marks a packet that was trimmed as lost. Returns its bytes, and whether a new loss episode
+    /// started. `None` if it needs no retransmission.
     #[cold]
     #[inline(never)]
     pub(super) fn lose_trimmed(
         &mut self,
-        ack: &Ack,
+        seq: u64,
         messages: &Messages,
         spare: &mut Vec<Box<Recovery>>,
         (now, mtu): (Time, u32),
     ) -> Option<(u64, bool)> {
-        let seq = ack.seq;
-        if !ack.refused || seq < self.una || !self.recovery_or_new(spare).lose_one(seq) {
+        if seq < self.una || !self.recovery_or_new(spare).lose_one(seq) {
             return None;
         }
         let bytes = messages.counted(self.head, seq, mtu, self.counts.window);

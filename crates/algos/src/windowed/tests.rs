@@ -212,12 +212,12 @@ fn host(number: u32, connections: ConnectionPolicy, most_held: Span) -> Windowed
     host_under(&WindowedParams::default(), number, connections, most_held)
 }
 
-pub(super) fn host_under(
-    params: &WindowedParams<Swift>,
+pub(super) fn host_under<C: CongestionControl>(
+    params: &WindowedParams<C>,
     number: u32,
     connections: ConnectionPolicy,
     most_held: Span,
-) -> Windowed<Swift> {
+) -> Windowed<C> {
     let path = path();
     let context = HostContext {
         mtu: path.mtu,
@@ -234,8 +234,8 @@ pub(super) fn host_under(
     Windowed::new(params, &context)
 }
 
-pub(super) fn receive(
-    host: &mut Windowed<Swift>,
+pub(super) fn receive<C: CongestionControl>(
+    host: &mut Windowed<C>,
     now: Time,
     frame: &mut Frame,
     body: &mut Body,

@@ -318,6 +318,13 @@ pub struct Switch {
     pub trimming: Option<Trimming>,
 }
 
+impl Switch {
+    /// Whether it returns trimmed packets for which it has no room to their senders.
+    pub fn returns_to_sender(&self) -> bool {
+        self.trimming.is_some_and(|trimming| trimming.return_to_sender)
+    }
+}
+
 impl fmt::Debug for Switch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Switch");

@@ -12,7 +12,7 @@ pub struct Trimming {
     /// Capacity of the queue for data of a port, in bytes on the wire.
     pub data_bytes: u32,
     /// Capacity of the queue for headers and control packets of a port. Packets that do not fit are
-    /// dropped.
+    /// dropped, or returned to their sender.
     pub header_queue_bytes: u32,
     /// Bytes on the wire of a packet without its payload.
     pub trimmed_bytes: u16,
@@ -21,6 +21,9 @@ pub struct Trimming {
     /// Rate that both capacities refer to; at other rates they scale in proportion. `None`: they
     /// are the same at all ports.
     pub per: Option<Rate>,
+    /// A trimmed packet that does not fit is returned to its sender; if it does not fit on its way
+    /// back either, it is dropped. Source: NDP; `compositequeue.cpp` of Broadcom/csg-htsim.
+    pub return_to_sender: bool,
 }
 
 impl Trimming {
@@ -42,6 +45,9 @@ impl fmt::Debug for Trimming {
         // A later field is named only if it is not the default, so that hashes of plans stay.
         if let Some(per) = self.per {
             shown.field("per", &per);
+        }
+        if self.return_to_sender {
+            shown.field("return_to_sender", &true);
         }
         shown.finish()
     }
@@ -69,6 +75,7 @@ mod tests {
             trimmed_bytes: 84,
             victim: TrimVictim::Arriving,
             per,
+            return_to_sender: false,
         };
         let at = |per, gbps| of(per).at_rate(100_000, Rate::gbps(gbps));
         assert_eq!([at(None, 25), at(None, 400)], [100_000, 100_000]);

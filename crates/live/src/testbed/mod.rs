@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use hdrhistogram::{CreationError, Histogram};
 use nix::time::{ClockId, clock_gettime};
-use tidegate_core::fabric::Node;
+use tidegate_core::fabric::{Node, Switch};
 use tidegate_core::faults::Faults;
 use tidegate_core::{Dilation, HEADER_BYTES, PacketSizes, PathOracle, Span, Time};
 use tidegate_endpoint::node::entropy;
@@ -167,12 +167,14 @@ fn refuse(plan: &Plan) -> Result<(), Error> {
     let fabric = &plan.fabric;
     let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
     let sizes = plan.stacks.iter().any(|stack| stack.sizes() != PacketSizes::STANDARD);
+    let returns = fabric.switches.iter().any(Switch::returns_to_sender);
     let refused = [
         (plan.until_done, "an end as soon as all is done (until)"),
         (plan.faults != Faults::default(), "faults (faults)"),
         (plan.stacks.len() > 1, "several protocols side by side"),
         (sizes, "packet sizes of a protocol (header_bytes, control_bytes, smallest_credit)"),
         (pauses, "switches with PFC (switch.pfc)"),
+        (returns, "switches that return packets (switch.trimming.return_to_sender)"),
         (fabric.circuits.is_some(), "circuits (fabric)"),
         (fabric.servers.is_some(), "links inside of servers (hosts.server)"),
         (fabric.first_nic.is_some(), "hosts with several ports (fabric.planes)"),

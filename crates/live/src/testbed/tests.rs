@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::net::USUAL;
-use tidegate_core::Rate;
-use tidegate_core::fabric::RateChange;
+use tidegate_core::fabric::{RateChange, Trimming};
+use tidegate_core::{Extent, Rate, TrimmingRule};
 use tidegate_scenario::load;
 
 /// `hosts` hosts at 10 Gbit/s, packets of 1,000 B without headers.
@@ -35,6 +35,14 @@ fn simulation_only_features_are_refused() {
             refused(&|plan| {
                 let (port, at, rate) = (0, Time::ZERO, Rate::gbps(1));
                 plan.fabric.rate_changes.push(RateChange { port, at, rate });
+            }),
+        ),
+        (
+            "return_to_sender",
+            refused(&|plan| {
+                let rule = TrimmingRule::new(Extent::Bytes(9e3), 84).resolved(0.0);
+                let trimming = Trimming { return_to_sender: true, ..rule };
+                plan.fabric.switches[0].trimming = Some(trimming);
             }),
         ),
         (

@@ -538,7 +538,7 @@ mod tests {
                         queues of 840B";
         assert!(message.contains(expected), "{message}");
 
-        let rule = |bdp| TrimmingRule { data: Extent::Bdp(bdp), trimmed_bytes: 84 };
+        let rule = |bdp| TrimmingRule::new(Extent::Bdp(bdp), 84);
         let trimmed = |rules: &[Option<TrimmingRule>]| {
             let requirement =
                 |&trimming| FabricRequirements { trimming, ..FabricRequirements::NONE };
@@ -549,6 +549,11 @@ mod tests {
         let message = trimmed(&[Some(rule(1.0)), Some(rule(2.0))]).unwrap_err();
         let expected = "one (transport.protocol) requires trimming to 84B from 1BDP on and two \
                         (transport.protocol) requires trimming to 84B from 2BDP on";
+        assert!(message.contains(expected), "{message}");
+        let returned = TrimmingRule { return_to_sender: true, ..rule(1.0) };
+        let message = trimmed(&[Some(rule(1.0)), Some(returned)]).unwrap_err();
+        let expected = "two (transport.protocol) requires trimming to 84B from 1BDP on with \
+                        return to sender";
         assert!(message.contains(expected), "{message}");
 
         let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();

@@ -24,7 +24,7 @@ pub(crate) static KEYS: &[Key] = &[
         Shape::Extent,
         Optional,
         "Capacity of the queue for trimmed packets and control packets of a port. Packets that do \
-         not fit are dropped. Default: twice that for data.",
+         not fit are dropped, or returned (return_to_sender). Default: twice that for data.",
     ),
     key(
         "trimmed",
@@ -47,7 +47,18 @@ pub(crate) static KEYS: &[Key] = &[
         "Port rate for which data and headers hold. At other ports, they are scaled in proportion \
          to the rate. Default: the same at all ports.",
     ),
+    key(
+        RETURN_TO_SENDER,
+        Shape::Flag,
+        Optional,
+        "Whether a trimmed packet that does not fit into the queue for headers, or into the shared \
+         buffer, is sent back to its sender. It is dropped if it does not fit on its way back \
+         either. Default: what the running protocols require, or else false. Live switches and \
+         testbeds do not return packets.",
+    ),
 ];
+
+const RETURN_TO_SENDER: &str = "return_to_sender";
 
 /// Resolves the trimming of all ports: the setting of the scenario, or else what the running
 /// protocols require. A fabric that cannot trim does not; that is an error if the scenario sets
@@ -110,6 +121,10 @@ pub(crate) fn alone(table: &Table, fabric: &Fabric) -> Result<Option<Trimming>, 
         let expected = "a size in bytes: a live switch does not know the base RTT";
         return Err(set.error(key, expected));
     }
+    if set.find(RETURN_TO_SENDER) == Some(true) {
+        let expected = "false: live switches do not return packets to their senders";
+        return Err(set.error(RETURN_TO_SENDER, expected));
+    }
     let unset = Trimming { trimmed_bytes: LIVE_TRIMMED_BYTES, ..DEFAULT.resolved(0.0) };
     let trimming = read(set, unset, 0.0);
     if trimming.data_bytes < FULL_FRAME_BYTES {
@@ -137,7 +152,7 @@ const LIVE_HEADERS_BYTES: u16 = 160;
 const FULL_FRAME_BYTES: u32 = 1_538;
 
 /// Trimming without requirements.
-const DEFAULT: TrimmingRule = TrimmingRule { data: Extent::Bdp(1.0), trimmed_bytes: 84 };
+const DEFAULT: TrimmingRule = TrimmingRule::new(Extent::Bdp(1.0), 84);
 
 /// Setting of the fabric that excludes trimming, for messages.
 pub(crate) fn hindrance(fabric: &Fabric) -> Option<&'static str> {
@@ -167,6 +182,7 @@ fn read(table: &Table, unset: Trimming, bdp_bytes: f64) -> Trimming {
             None => unset.victim,
         },
         per: table.find("per"),
+        return_to_sender: table.find(RETURN_TO_SENDER).unwrap_or(unset.return_to_sender),
     }
 }
 
@@ -183,6 +199,9 @@ pub(crate) fn json(trimming: Trimming) -> Json {
     });
     if let Some(rate) = trimming.per {
         json["per"] = json!(rate.to_string());
+    }
+    if trimming.return_to_sender {
+        json[RETURN_TO_SENDER] = json!(true);
     }
     json
 }
@@ -216,16 +235,18 @@ mod tests {
             trimmed_bytes: 64,
             victim: TrimVictim::Random,
             per: None,
+            return_to_sender: false,
         };
         assert_eq!(load(keys), Ok(Some(expected)));
         let keys = "priorities = 3\ntrimming = { data = '9KB', headers = '5KB', victim = \
-                    'arriving', per = '40Gbps' }";
+                    'arriving', per = '40Gbps', return_to_sender = true }";
         let expected = Trimming {
             data_bytes: 9_000,
             header_queue_bytes: 5_000,
             trimmed_bytes: 84,
             victim: TrimVictim::Arriving,
             per: Some(Rate::gbps(40)),
+            return_to_sender: true,
         };
         assert_eq!(load(keys), Ok(Some(expected)));
     }

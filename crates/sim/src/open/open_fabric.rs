@@ -50,7 +50,8 @@ impl OpenFabric {
     /// All random choices, in marking and routing, derive from `seed`.
     ///
     /// # Errors
-    /// If a switch uses PFC, which the senders would have to obey; if the fabric has circuits or
+    /// If a switch uses PFC, which the senders would have to obey, or returns packets to their
+    /// senders, whom it does not know; if the fabric has circuits or
     /// rate changes; or if no engine accepts the fabric: for example, hosts that cannot reach each
     /// other, links on which a packet spends more than four seconds, or credit queues that let
     /// nothing through.
@@ -60,6 +61,12 @@ impl OpenFabric {
             return Err(format!(
                 "PFC is not supported on live switches: switch {name} uses it; set switch.pfc = \
                  \"off\""
+            ));
+        }
+        if let Some(Switch { name, .. }) = fabric.switches.iter().find(|s| s.returns_to_sender()) {
+            return Err(format!(
+                "live switches do not return packets to their senders: switch {name} does; set \
+                 switch.trimming.return_to_sender = false"
             ));
         }
         if fabric.circuits.is_some() || !fabric.rate_changes.is_empty() {

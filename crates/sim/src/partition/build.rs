@@ -14,7 +14,7 @@ use super::links::Links;
 use super::measures::Measures;
 use super::partitioning::Partitioning;
 use super::pausing::Pausing;
-use super::switching::{Parts, Switching};
+use super::switching::{Parts, Returns, Switching};
 use super::uplinks::Uplinks;
 use crate::events::{Common, EventList, Group};
 use crate::fabric::faults::Injector;
@@ -59,8 +59,13 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
         let schedulers = lookup.schedulers(&own, &mut ports);
         let wakes = !schedulers.is_empty() || fabric.circuits.is_some();
-        let parts =
-            Parts { routing, schedulers, own: lookup.switches(), histograms: setup.histograms };
+        let parts = Parts {
+            routing,
+            schedulers,
+            own: lookup.switches(),
+            histograms: setup.histograms,
+            returns: Returns::of(setup, ports.len()),
+        };
         let with_ports = (&mut ports[..], &all[..], own.len());
         let index_of = |name| port_names.index_of(name);
         let switching = Switching::new(fabric, with_ports, markings, seed, index_of, parts);

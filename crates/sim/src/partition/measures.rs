@@ -190,6 +190,7 @@ impl Measures {
             drops: port.waits.drops,
             credit_drops: switching.credit_drops(index),
             trims: port.waits.trims as u64,
+            returned: switching.returned(index),
             ecn_marks: port.waits.marks,
             pfc_pauses: pauses - before.paused.0,
             paused: paused.beyond(before.paused.1),

@@ -110,6 +110,7 @@ pub fn trimming() -> Cuts {
             trimmed_bytes: 84,
             victim,
             per: None,
+            return_to_sender: false,
         };
         setup.fabric.switches.iter_mut().for_each(|switch| switch.trimming = Some(trimming));
         (name, setup)
@@ -134,6 +135,24 @@ pub fn trimming() -> Cuts {
     };
     setup.fabric.rate_changes = (hosts..links).map(change).collect();
     cuts.push(("queues that follow a rate", setup));
+    cuts
+}
+
+/// Queues for headers of five, so that many return to their senders; then with faults.
+pub fn returning() -> Cuts {
+    let returns = |(name, setup): (&'static str, Setup)| {
+        let mut setup = setup;
+        for switch in &mut setup.fabric.switches {
+            let trimming = switch.trimming.as_mut().unwrap();
+            trimming.header_queue_bytes = 420;
+            trimming.return_to_sender = true;
+        }
+        (name, setup)
+    };
+    let mut cuts: Cuts = trimming().into_iter().map(returns).collect();
+    let mut faulty = cuts[3].1.clone();
+    faulty.faults = Faults { loss: 1e-3, duplication: 1e-3, ..Faults::default() };
+    cuts.push(("with faults", faulty));
     cuts
 }
 

@@ -169,6 +169,7 @@ params! {
 
 /// Parameters in packets and times, and other values that both halves use.
 struct Settings {
+    host: u32,
     hosts: u32,
     segments: Segments,
     calendar: Calendar,
@@ -208,6 +209,7 @@ impl Settings {
         let of_bdp = |share| calendar.bdp_time.scale(share) + held;
         let short = params.short_limit.bytes(host.bdp_bytes);
         Settings {
+            host: host.host,
             hosts: host.hosts,
             segments,
             channels: params.channels as u32,

@@ -27,6 +27,7 @@
 //!   short message may be in the first window, so that no later packet requests credit for it
 //! * pull: `c = min(c + grant, W)`; the receiver grants `pull_packets` at a time, up to the target,
 //!   and then waits for `grant / (pull_rate · link rate)`
+//! * a packet that a switch returned is lost; its receiver does not know of it
 //! * a packet without response for `min_rto` is lost; a sender without credit then requests some
 //!   (RTS), at most once a round trip
 //!
@@ -57,6 +58,8 @@
 //!   one.
 //! * Congestion windows of EQDS's senders (`-cwnd`) are not implemented: credit alone limits them,
 //!   as by default in the sources.
+//! * Senders recover packets that switches return (`ndp.rs`), by credit or a timeout; csg-htsim's
+//!   abort.
 //! * Acknowledgements and pulls of a host may overtake each other on different paths.
 
 pub(super) mod congestion;
@@ -65,6 +68,8 @@ mod outgoing;
 pub(super) mod params;
 mod receiver;
 mod sender;
+#[cfg(test)]
+mod sender_tests;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -306,7 +311,13 @@ impl<P> Transport for PullTransport<P> {
         let answer = match header {
             Header::Data(data) => {
                 let passage = passage(&packet);
-                inbox.on_data(step, src, &data, passage, app)
+                match passage.arrival {
+                    Arrival::Trimmed { last_hop } if src == self.host.host => {
+                        outbox.on_return(step, &data, (entropy, last_hop));
+                        None
+                    }
+                    _ => inbox.on_data(step, src, &data, passage, app),
+                }
             }
             Header::Request(request) => inbox.on_request(step, src, &request, app),
             Header::Ack(ack) => {

@@ -6,7 +6,7 @@ use tidegate_core::{Message, Time};
 
 use super::header::Ack;
 use super::window::{Progress, Window};
-use super::{Demand, MOST_AHEAD, Settings};
+use super::{Demand, FIRST_PULL, MOST_AHEAD, Settings};
 use crate::cc::nscc::NsccParams;
 use crate::kit::backoff::Backoff;
 use crate::kit::bits::Bits;
@@ -45,6 +45,29 @@ pub(super) struct Outgoing {
     pub(super) window: Option<Box<Window>>,
     pub(super) requested_at: Time,
     pub(super) backoff: Backoff,
+    /// Packets that its receiver has requested again because they were trimmed.
+    pub(super) nacks: u64,
+    pub(super) recent: Recent,
+}
+
+/// Fates of the last twelve packets that took many paths, two bits each.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Recent(u32);
+
+impl Recent {
+    const ARRIVED: u32 = 0x555_555;
+
+    pub(super) fn add(&mut self, arrived: bool) {
+        self.0 = (self.0 << 2 | if arrived { 1 } else { 2 }) & 0xfff_fff;
+    }
+
+    /// Whether more than a quarter of them arrived, so that the network is not congested as a
+    /// whole.
+    pub(super) fn is_good(self) -> bool {
+        let [arrived, others] =
+            [Recent::ARRIVED, Recent::ARRIVED << 1].map(|mask| (self.0 & mask).count_ones());
+        3 * arrived > others
+    }
 }
 
 impl Outgoing {
@@ -155,11 +178,30 @@ impl Outgoing {
     pub(super) fn expire(&mut self, settings: &Settings, packet: u64) {
         let Some(wire) = self.lose(settings, packet) else { return };
         if settings.demand == Demand::Arrivals {
-            self.credit = (self.credit + wire as i64).min(settings.max_window as i64);
+            self.restore_credit(settings, packet);
         }
         if let Some((window, law)) = self.window_and_law(settings) {
             window.on_timeout(law, wire);
         }
+    }
+
+    /// The credit of a lost packet may be used again.
+    pub(super) fn restore_credit(&mut self, settings: &Settings, packet: u64) {
+        let wire = settings.segments.wire(self.size, packet) as i64;
+        self.credit = (self.credit + wire).min(settings.max_window as i64);
+    }
+
+    /// Whether pulls will come if arrivals request them: for packets in flight, or for those that
+    /// are known to have arrived, whole or trimmed.
+    pub(super) fn expects_pulls(&mut self, settings: &Settings) -> bool {
+        let Outgoing { departures, arrived, lost, .. } = self;
+        if departures.first(|packet| arrived.get(packet) || lost.get(packet)).is_some() {
+            return true;
+        }
+        // All that were sent have arrived or are lost; only the last may be shorter than others.
+        let lost = self.lost_bytes.div_ceil(settings.full);
+        let requested = (self.next - lost + self.nacks) * settings.full;
+        requested > self.pull - FIRST_PULL
     }
 
     /// A lost packet leaves again, or has arrived after all.

@@ -29,6 +29,9 @@ impl Destination {
     }
 }
 
+/// Entropy of a packet's path, and whether it was trimmed at the port to its receiver.
+type Way = (u32, bool);
+
 /// A data packet that is about to leave.
 pub(super) struct Departing {
     pub(super) dst: u32,
@@ -240,11 +243,16 @@ impl Outbox {
 
     /// Finds the message that a packet from `host` refers to, if it still exists.
     fn find(&self, host: u32, name: Name) -> Option<u32> {
+        let slot = self.find_own(name)?;
+        let destination = self.messages[slot].destination;
+        (self.destinations[destination as usize].host == host).then_some(slot)
+    }
+
+    /// Finds the message that one of its own packets belongs to, if it still exists.
+    fn find_own(&self, name: Name) -> Option<u32> {
         let Name { connection, lane, generation, .. } = name;
         let message = self.messages.get(connection)?;
-        let same = message.has_begun
-            && (message.lane, message.generation) == (lane, generation)
-            && self.destinations[message.destination as usize].host == host;
+        let same = message.has_begun && (message.lane, message.generation) == (lane, generation);
         same.then_some(connection)
     }
 
@@ -269,6 +277,7 @@ impl Outbox {
         if let Some(multipath) = &mut message.multipath {
             let fate = if ack.marked { PathFeedback::Marked } else { PathFeedback::Good };
             multipath.feedback(step.now, entropy, fate);
+            message.recent.add(true);
         }
         message.end_speculation(settings.demand);
         message.backoff.end();
@@ -317,15 +326,51 @@ impl Outbox {
         let message = &mut self.messages[slot];
         let Some(bytes) = message.lose(step.settings, nack.packet) else { return };
         if let Some((window, law)) = message.window_and_law(step.settings) {
-            window.on_nack(law, step.now, nack, bytes);
+            window.on_trim(law, step.now, (nack.sent_at, nack.last_hop), bytes);
         }
         if let Some(multipath) = &mut message.multipath {
             // The path is not to blame for the receiver's link.
             let fate = if nack.last_hop { PathFeedback::Good } else { PathFeedback::Trimmed };
             multipath.feedback(step.now, entropy, fate);
+            message.recent.add(false);
         }
+        message.nacks += 1;
         message.end_speculation(step.settings.demand);
         message.backoff.end();
+        self.offer(step.settings, slot);
+    }
+
+    /// A switch returned a packet that it had trimmed, so its receiver does not know of it.
+    #[cold]
+    pub(super) fn on_return(&mut self, step: &Step<'_>, data: &Data, (entropy, last_hop): Way) {
+        let Some(slot) = self.find_own(data.name()) else { return };
+        let settings = step.settings;
+        let message = &mut self.messages[slot];
+        let packet = data.offset / settings.segments.mtu;
+        let Some(bytes) = message.lose(settings, packet) else { return };
+        if let Some((window, law)) = message.window_and_law(settings) {
+            window.on_trim(law, step.now, (data.sent_at, last_hop), bytes);
+        }
+        let mut is_bad_path = false;
+        if let Some(multipath) = &mut message.multipath {
+            let fate = if last_hop { PathFeedback::Good } else { PathFeedback::Returned };
+            multipath.feedback(step.now, entropy, fate);
+            message.recent.add(false);
+            is_bad_path = message.recent.is_good();
+        }
+        message.end_speculation(settings.demand);
+        message.backoff.end();
+        if settings.demand == Demand::Arrivals {
+            // Senders that resent at once would repeat the incast that filled the queue. Waiting
+            // for a pull makes the window smaller by this packet. What a short message leaves of
+            // the first window is for new packets only.
+            if message.next == message.packets {
+                message.credit = message.credit.min(0);
+            }
+            if is_bad_path || !message.expects_pulls(settings) {
+                message.restore_credit(settings, packet);
+            }
+        }
         self.offer(step.settings, slot);
     }
 

@@ -2,7 +2,7 @@
 
 use tidegate_core::{Ack as Report, CongestionControl, Path, Span, Time, Trim};
 
-use super::header::{Ack, Nack};
+use super::header::Ack;
 use crate::cc::nscc::{Nscc, NsccParams};
 
 /// Packets that an acknowledgement reports as arrived for the first time.
@@ -87,11 +87,17 @@ impl Window {
     }
 
     /// Processes a trimmed packet, which has left the window. Credit schedules the link to the
-    /// receiver.
-    pub(super) fn on_nack(&mut self, law: &NsccParams, now: Time, nack: &Nack, bytes: u64) {
+    /// receiver, the last hop.
+    pub(super) fn on_trim(
+        &mut self,
+        law: &NsccParams,
+        now: Time,
+        (sent_at, last_hop): (Time, bool),
+        bytes: u64,
+    ) {
         let in_flight_bytes = self.in_flight + bytes;
-        let rtt = now.since(nack.sent_at);
-        let trim = Trim { now, rtt, bytes, in_flight_bytes, at_scheduled_link: nack.last_hop };
+        let rtt = now.since(sent_at);
+        let trim = Trim { now, rtt, bytes, in_flight_bytes, at_scheduled_link: last_hop };
         self.control.on_trim(law, &trim);
         self.limit = self.control.limit(law).window_bytes;
     }

@@ -435,7 +435,8 @@ impl Transport for Homa {
         self.advance(now);
         let src = packet.body.src;
         let known = self.peers.get(src).map(|peer| peer.0);
-        let may_be_new = src < self.settings.hosts && announces(packet.body);
+        let is_other = src < self.settings.hosts && src != self.host.host;
+        let may_be_new = is_other && announces(packet.body);
         let Some(peer) = known.or_else(|| may_be_new.then(|| self.peer_number(src))) else {
             return Reply::None;
         };

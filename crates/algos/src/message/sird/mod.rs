@@ -250,6 +250,7 @@ credit_params! {
 
 /// Parameters in bytes, and other values that both halves use.
 struct Settings {
+    host: u32,
     hosts: u32,
     segments: Segments,
     /// A full packet on the wire.
@@ -317,6 +318,7 @@ impl Settings {
         let Credits { bdp, most, budget, threshold } =
             Credits::new(params, full as i64, host.bdp_bytes);
         Settings {
+            host: host.host,
             hosts: host.hosts,
             segments,
             full,

@@ -191,7 +191,7 @@ impl Inbox {
         if let Some(known) = self.by_host.get(host).copied() {
             return Some(known);
         }
-        if host >= settings.hosts || !announces {
+        if host >= settings.hosts || host == settings.host || !announces {
             return None;
         }
         let number = self.sources.len() as u32;

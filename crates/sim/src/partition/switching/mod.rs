@@ -22,6 +22,7 @@ use crate::ports::marking::Markings;
 use crate::ports::port::{HOST, Port, PortHistograms, flag};
 use crate::ports::scheduler::Scheduler;
 use racks::Racks;
+pub(super) use trimming::Returns;
 
 /// The switches of a partition.
 pub(super) struct Switching {
@@ -44,6 +45,8 @@ pub(super) struct Switching {
     marking: Vec<Rng>,
     /// Random streams by port, if any switch trims packets.
     victims: Vec<Rng>,
+    /// If any switch returns trimmed packets to their senders.
+    returns: Option<Box<Returns>>,
     /// Priority of data: the lowest of all switches.
     data_priority: u8,
 }
@@ -71,6 +74,8 @@ pub(super) struct Parts {
     pub(super) own: Vec<u32>,
     /// Whether the run keeps histograms.
     pub(super) histograms: bool,
+    /// If any switch returns trimmed packets to their senders.
+    pub(super) returns: Option<Box<Returns>>,
 }
 
 impl Switching {
@@ -84,7 +89,7 @@ impl Switching {
         index_of: impl Fn(u32) -> u32,
         parts: Parts,
     ) -> Switching {
-        let Parts { routing, schedulers, own, histograms } = parts;
+        let Parts { routing, schedulers, own, histograms, returns } = parts;
         let is_here = |switch: u32| own.binary_search(&switch).is_ok();
         let racks = Racks::new(fabric, ports, index_of, is_here);
         let (switches, switch_ports) = switches(fabric, &ports[..own_ports]);
@@ -106,6 +111,7 @@ impl Switching {
             ecn: markings.ways().to_vec(),
             marking: streams.iter().map(stream).collect(),
             victims: victims.iter().map(victim).collect(),
+            returns,
             data_priority: fabric.priorities().saturating_sub(1),
         }
     }

@@ -31,6 +31,7 @@ impl Switching {
     pub(in crate::partition) fn warm_up<P, N>(&mut self, links: &Links<P, N>, from: Time) {
         self.histograms.iter_mut().for_each(|histograms| histograms.restart(from));
         self.racks.iter_mut().for_each(|racks| racks.warm_up());
+        self.returns.iter_mut().for_each(|returns| returns.warm_up());
         for scheduler in self.schedulers.iter_mut().flatten() {
             scheduler.credit_drops = 0;
             scheduler.credit_byte_ps = -scheduler.credits_waited(from, &links.packets.frames);

@@ -1,21 +1,56 @@
 //! Packet trimming: a port whose queue for data is full keeps the headers of a packet and drops its
-//! payload. Headers and control packets have a queue of their own before data.
+//! payload. Headers and control packets have a queue of their own before data. With return to
+//! sender, headers that find no room there travel back.
 //!
 //! The queue for data has the lowest priority. Its packets are counted only when the whole port
 //! holds more than the capacity in question.
 
-use tidegate_core::fabric::{TrimVictim, Trimming};
-use tidegate_core::{Frame, frame_flag};
+use tidegate_algos::{Protocol, Stack};
+use tidegate_core::fabric::{Switch, TrimVictim, Trimming};
+use tidegate_core::{Body, Frame, Span, frame_flag};
 
 use super::{Links, Pausing, Switching};
+use crate::fabric::routing::NO_PORT;
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
 use crate::ports::port::{HOST, flag};
+use crate::setup::Setup;
 
 /// Priorities of trimmed packets, which tell receivers where they were trimmed, as the two code
 /// points of the Ultra Ethernet specification do: in the core, or at the port to the receiver.
 const HEADERS: u8 = 0;
 const LAST_HOP_HEADERS: u8 = 1;
+
+/// State of switches that return packets to their senders.
+pub(in crate::partition) struct Returns {
+    /// By stack.
+    protocols: Vec<Protocol>,
+    /// Returned packets, by port.
+    counts: Vec<u64>,
+}
+
+impl Returns {
+    /// `None` if no switch returns packets.
+    pub(in crate::partition) fn of(setup: &Setup, ports: usize) -> Option<Box<Returns>> {
+        let returns = setup.fabric.switches.iter().any(Switch::returns_to_sender);
+        let protocols = || setup.stacks.iter().map(Stack::protocol).collect();
+        returns.then(|| Box::new(Returns { protocols: protocols(), counts: vec![0; ports] }))
+    }
+
+    /// Forgets all counts.
+    pub(super) fn warm_up(&mut self) {
+        self.counts.fill(0);
+    }
+
+    /// The sender of a packet for `dst` if it is data that is not on its way back, so that `index`
+    /// returns it. A packet on its way back is addressed to its sender.
+    fn sender(&mut self, body: &Body, dst: u32, index: u32) -> Option<u32> {
+        let is_data = self.protocols.get(body.transport as usize)?.offset(body).is_some();
+        let returns = is_data && dst != body.src;
+        self.counts[index as usize] += u64::from(returns);
+        returns.then_some(body.src)
+    }
+}
 
 impl Switching {
     /// Returns whether the queue of this priority takes `wire` more bytes, if the switch trims.
@@ -67,7 +102,7 @@ impl Switching {
             return self.drop_packet(links, switch, index, packet);
         };
         if links.packets.body(packet).payload_bytes == 0 {
-            return self.drop_packet(links, switch, index, packet);
+            return self.refuse_headers(links, pausing, switch, index, packet);
         }
         let victim = self.victim(links, switch, index, packet, &trimming);
         let port = &mut links.ports[index as usize];
@@ -89,8 +124,70 @@ impl Switching {
         {
             self.enqueue(links, pausing, switch, index, victim);
         } else {
-            self.drop_packet(links, switch, index, victim);
+            self.refuse_headers(links, pausing, switch, index, victim);
         }
+    }
+
+    /// There is no room for a packet without payload: returns it to its sender if it is a trimmed
+    /// packet that may return, or else drops it.
+    #[cold]
+    fn refuse_headers<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        switch: u32,
+        index: u32,
+        packet: u32,
+    ) {
+        let returns = self.switches[switch as usize].trimming.is_some_and(|of| of.return_to_sender);
+        let sender = self.returns.as_deref_mut().filter(|_| returns).and_then(|returns| {
+            let dst = links.packets.frames[packet as usize].dst;
+            returns.sender(links.packets.body(packet), dst, index)
+        });
+        match sender {
+            Some(sender) => self.send_back(links, pausing, switch, packet, sender),
+            None => self.drop_packet(links, switch, index, packet),
+        }
+    }
+
+    /// Sends a packet without payload from this switch to its sender.
+    fn send_back<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        pausing: &mut Pausing,
+        switch: u32,
+        packet: u32,
+        sender: u32,
+    ) {
+        let now = links.now();
+        let frame = &mut links.packets.frames[packet as usize];
+        frame.dst = sender;
+        // The way back is none of the path's that telemetry describes.
+        frame.flags &= !(frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
+        let port = self.routing.egress(switch, sender, frame.entropy);
+        if port == NO_PORT {
+            return links.lose(packet);
+        }
+        let index = links.index_of(port);
+        self.commit_port(links, pausing, index);
+        let port = &links.ports[index as usize];
+        if port.flags & flag::DOWN != 0 {
+            links.lose(packet);
+        } else if port.is_free(now) {
+            self.start(links, index, packet, now, Span::ZERO);
+        } else if self.overflows(links, pausing, switch, index, packet) {
+            self.drop_packet(links, switch, index, packet);
+        } else {
+            self.enqueue(links, pausing, switch, index, packet);
+        }
+        if P::EXPLICIT_DEQUEUES {
+            links.schedule_explicit(index);
+        }
+    }
+
+    /// Trimmed packets that a port had no room for and returned to their senders.
+    pub(in crate::partition) fn returned(&self, index: u32) -> u64 {
+        self.returns.as_ref().map_or(0, |returns| returns.counts[index as usize])
     }
 
     /// Selects the packet that loses its payload. If it is one in the queue, `packet` takes its
