@@ -310,7 +310,7 @@ fn run_goes_on_after_a_collective() {
     assert_eq!(rows.len(), messages + 1);
     let ends = |row: &FlowRecord| row.acked.unwrap();
     let (long, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.bytes == 9_000_000);
-    assert!(others.iter().all(|row| ends(row) < ends(long[0])));
+    assert!(others.iter().all(|row| ends(row) < ends(&long[0])));
 }
 
 #[test]
