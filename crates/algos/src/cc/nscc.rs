@@ -490,13 +490,7 @@ mod tests {
     }
 
     fn trim(now: Time) -> Trim {
-        Trim {
-            now,
-            rtt: RTT,
-            bytes: 4200,
-            in_flight_bytes: 60_000,
-            at_scheduled_link: false,
-        }
+        Trim { now, rtt: RTT, bytes: 4200, in_flight_bytes: 60_000, at_scheduled_link: false }
     }
 
     #[test]

@@ -257,12 +257,8 @@ fn trimmed_packets_are_requested_again() {
     let mut host = Eqds::new(&EqdsParams::default(), &harness::context(0));
     for (priority, at_last_hop) in [(0, false), (1, true)] {
         let answer = trim(&mut host, Time::us(1), &data(2, 5, FIRST_PULL), priority);
-        let expected = Nack {
-            last_hop: at_last_hop,
-            packet: 2,
-            sent_at: Time::us(1),
-            ..Nack::default()
-        };
+        let expected =
+            Nack { last_hop: at_last_hop, packet: 2, sent_at: Time::us(1), ..Nack::default() };
         assert_eq!(answer, Header::Nack(expected));
     }
     // Its number is beyond the end, or beyond what a receiver keeps.
