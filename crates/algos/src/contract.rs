@@ -133,7 +133,7 @@ fn events(seed: u64, count: usize) -> Vec<Event> {
                 5 => Event::Resume(now),
                 6 => Event::Trim(Trim {
                     now,
-                    rtt,
+                    rtt: (rng.below(4) > 0).then_some(rtt),
                     bytes: rng.below(10_000),
                     in_flight_bytes: rng.below(1_000_000),
                     at_scheduled_link: rng.below(2) == 0,

@@ -145,13 +145,15 @@ choice! {
     }
 }
 
-/// A packet whose payload a switch has dropped; its headers have arrived.
+/// A packet whose payload a switch has dropped. Its headers have arrived, or a switch has returned
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct Trim {
     /// Time at which the sender knows.
     pub now: Time,
-    /// Time from the departure of the packet at the NIC to the arrival of the notification there.
-    pub rtt: Span,
+    /// Time from the departure of the packet at the NIC to the arrival of the notification there;
+    /// `None` if a switch returned the packet, which did not take the whole path.
+    pub rtt: Option<Span>,
     /// Bytes of the packet, as the window counts them.
     pub bytes: u64,
     /// Bytes in flight before this packet was lost, counted in the same way.

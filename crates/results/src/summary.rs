@@ -122,8 +122,8 @@ impl Summary {
                 hold(format!("flow {}, host {host}", flow.id), flow.goodput_gbps, nic(host));
             }
         }
-        // A host has one link. A NIC with several ports has one more for each of them, and repeats
-        // the capacity of its host.
+        // A host has one link. A NIC has a link to its host and one for each port; these repeat the
+        // host's capacity, so only hosts count.
         let mut links_from: BTreeMap<&str, u32> = BTreeMap::new();
         for link in self.links.iter().filter(|link| link.from_host) {
             *links_from.entry(&link.from).or_default() += 1;
@@ -324,8 +324,8 @@ pub struct LinkSummary {
     /// Packets that lost their payload; absent if the switch does not trim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trims: Option<u64>,
-    /// Trimmed packets that were returned to their senders because there was no room for them,
-    /// which are no drops; absent if the switch does not return packets.
+    /// Trimmed packets that were returned to their senders because there was no room for them. They
+    /// do not count in `drops`. Absent if the switch does not return packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<u64>,
     /// Packets with an ECN mark from this port.
@@ -335,9 +335,8 @@ pub struct LinkSummary {
     /// Time in which any class was paused. Missing in older results.
     #[serde(default)]
     pub paused_us: Option<Fixed>,
-    /// Whether the sending end is a host or its NIC, and no switch. A host's port pulls packets, so
-    /// nothing queues there. Those of a NIC with several ports have queues, but for the one to its
-    /// host.
+    /// Whether the sending end is a host, or the NIC of a host with several ports. A host's port
+    /// pulls packets, so nothing queues there. All ports of a NIC have queues.
     pub from_host: bool,
 }
 

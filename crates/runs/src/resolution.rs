@@ -40,7 +40,7 @@ fn times(plan: &Plan) -> String {
 fn fabric(plan: &Plan) -> String {
     let fabric = &plan.fabric;
     let switches = fabric.network_switches().len();
-    // A NIC has one link to its host, which is inside of it.
+    // The link between a NIC and its host is internal and does not count.
     let nics = fabric.switches.len() - switches;
     let mut parts = vec![
         counted(fabric.hosts.len(), "host", "hosts"),

@@ -66,9 +66,8 @@
 //! * A packet in the queue is trimmed only if the arriving one is not larger. Headers trimmed at
 //!   the last hop wait behind other headers and acknowledgements.
 //! * The window is not rounded to whole bytes.
-//! * There is no penalty for a slow receiver (`rcv_cwnd_pen`), no loss detection without trimming
-//!   (`-sleek`), and no credit of the receiver beside it:
-//!   `message/nscc_rccc.rs` has both.
+//! * There is no penalty for a slow receiver (`rcv_cwnd_pen`) and no loss detection without
+//!   trimming (`-sleek`). Credit of the receiver beside the window: `message/nscc_rccc.rs`.
 
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
@@ -249,7 +248,9 @@ impl CongestionControl for Nscc {
     fn on_trim(&mut self, params: &NsccParams, trim: &Trim) {
         let bytes = trim.bytes as f64;
         self.to_ignore -= bytes;
-        self.sample(trim.rtt);
+        if let Some(rtt) = trim.rtt {
+            self.sample(rtt);
+        }
         self.delay += params.delay_weight * (self.fabric_rtt - self.delay);
         self.was_trimmed = true;
         let adapted = self.quick_adapt(params, trim.now, true, true, trim.in_flight_bytes);
@@ -490,7 +491,7 @@ mod tests {
     }
 
     fn trim(now: Time) -> Trim {
-        Trim { now, rtt: RTT, bytes: 4200, in_flight_bytes: 60_000, at_scheduled_link: false }
+        Trim { now, rtt: Some(RTT), bytes: 4200, in_flight_bytes: 60_000, at_scheduled_link: false }
     }
 
     #[test]

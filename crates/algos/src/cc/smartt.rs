@@ -71,8 +71,7 @@
 //! * The window and its increases are not rounded to whole bytes. The pace follows every
 //!   acknowledgement; there, it changes at most every twentieth of a base RTT.
 //! * The variant for links between data centres (`intersmartt`, phantom queues), the one that waits
-//!   by delay (`exp_avg_rtt`), return of headers to the sender and quick adapt on lossless
-//!   fabrics are missing.
+//!   by delay (`exp_avg_rtt`) and quick adapt on lossless fabrics are missing.
 
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
@@ -372,7 +371,7 @@ mod tests {
     fn trim(now: Time) -> Trim {
         Trim {
             now,
-            rtt: Span::us(8),
+            rtt: Some(Span::us(8)),
             bytes: 4200,
             in_flight_bytes: 4200 * 3 + 1000,
             at_scheduled_link: false,

@@ -26,6 +26,10 @@
 //! * A sender expects pulls also if any packet is in flight, or if it knows by a cumulative number
 //!   that a packet arrived. The source counts acknowledgements, nacks and pulls, and packets of the
 //!   first window without response, of which it permits one.
+//! * A packet that returns while its sender still has credit of the first window leaves again on
+//!   that credit; the source sends all of the first window before. A pull that a sender requested
+//!   after a timeout is not expected, so that a packet which returns before it leaves at once. If
+//!   all packets have been sent once, a return voids pulled credit that waits for the uplink.
 //! * A sender does not exclude paths that lose more than others; `multipath = "bitmap"` does so by
 //!   the feedback of trimmed packets. A returned packet counts three times as much, as in the
 //!   source, unless it was trimmed at the port to the receiver.

@@ -1,4 +1,4 @@
-//! NSCC and RCCC together: a packet leaves only if both the window of its sender and the credit of
+//! NSCC+RCCC, both together: a packet leaves only if both the window of its sender and the credit of
 //! its receiver permit it.
 //!
 //! RCCC's receivers schedule the links to themselves, and know little about links between switches:
@@ -33,8 +33,9 @@
 //!
 //! # Differences from the source
 //!
-//! Those of NSCC and of RCCC, except that every packet is acknowledged by itself and that `min_rto`
-//! is the timeout, and:
+//! Those of NSCC and of RCCC, but for these: every packet is acknowledged by itself, `min_rto` is
+//! the timeout, requests for trimmed packets acknowledge nothing and are feedback on paths only for
+//! outstanding ones (as in the source), and the rate of pulls is constant. Further:
 //!
 //! * Window and credit are those of a message. In the source they are those of a flow, which has
 //!   several messages under `-conn_reuse`. Here a message begins with a new window and a window of
@@ -83,8 +84,8 @@ impl Params for NsccRcccParams {
                 }
                 "max_window" => {
                     row.meaning = format!(
-                        "{} Also the largest window, and that of a new message, at the smallest \
-                         RTT seen.",
+                        "{} Also the largest congestion window, and the initial one, computed with \
+                         the smallest RTT seen.",
                         row.meaning
                     );
                 }

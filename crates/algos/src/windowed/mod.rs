@@ -488,6 +488,7 @@ impl<C: CongestionControl> Windowed<C> {
                     sender.lose_trimmed(echo.seq, &self.outgoing, &mut self.spare, place)
                 });
                 if let Some((bytes, _)) = trimmed.flatten() {
+                    let rtt = Some(rtt);
                     let trim = Trim { now, rtt, bytes, in_flight_bytes, at_scheduled_link: false };
                     sender.cc.on_trim(&self.params.control, &trim);
                 }
@@ -593,8 +594,7 @@ impl<C: CongestionControl> Windowed<C> {
         let place = (now, self.host.mtu);
         let lost = sender.lose_trimmed(data.seq, &self.outgoing, &mut self.spare, place);
         let Some((bytes, is_new)) = lost else { return };
-        let rtt = now.since(data.sent_at);
-        let trim = Trim { now, rtt, bytes, in_flight_bytes, at_scheduled_link: false };
+        let trim = Trim { now, rtt: None, bytes, in_flight_bytes, at_scheduled_link: false };
         sender.cc.on_trim(&self.params.control, &trim);
         if let Some(paths) = &mut sender.multipath {
             // The path is not to blame for the receiver's link.
@@ -603,7 +603,8 @@ impl<C: CongestionControl> Windowed<C> {
             paths.feedback(now, frame.entropy, fate);
         }
         if is_new {
-            let kind = LossKind::Recovery;
+            // The time to the switch and back is none of the path.
+            let (kind, rtt) = (LossKind::Recovery, sender.last_rtt);
             let loss = Loss { now, kind, rtt, next_seq: sender.next };
             sender.cc.on_loss(&self.params.control, &loss);
         }

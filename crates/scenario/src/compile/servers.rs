@@ -45,12 +45,15 @@ pub(crate) fn check_within(
     }
 }
 
-/// The share of messages on links, unless it is 0, so that no load can refer to it.
+/// The share of messages that use links of the network.
+///
+/// # Errors
+/// If it is 0: a load of the network refers to none of them.
 pub(crate) fn known(table: &Table, share: f64) -> Result<f64, Error> {
     if share > 0.0 {
         return Ok(share);
     }
     let expected = "no load if all messages are between hosts of one server (hosts.server): they \
-                    use no link of the network; remove load and set how often they occur";
+                    use no link of the network. Set rate, gap or interval instead";
     Err(table.error("load", expected))
 }

@@ -68,8 +68,9 @@ const LOAD: Key = key(
     "load",
     Shape::Number { min: 1e-6, max: 10.0 },
     Optional,
-    "Offered payload as a share of the sum of the senders' link rates, without messages within \
-     servers (hosts.server). Exactly one of load, rate and gap must be set.",
+    "Offered payload on links of the network, as a share of the sum of the senders' link rates. \
+     Messages within servers (hosts.server) are additional. Exactly one of load, rate and gap must \
+     be set.",
 );
 const LOAD_BASE: Key = key(
     "load_base",
@@ -145,8 +146,9 @@ pub(crate) static KINDS: &[Variant] = &[
                 "load",
                 Shape::Number { min: 1e-9, max: 10.0 },
                 Optional,
-                "Alternative to interval: offered payload as a share of the sum of all host link \
-                 rates, without messages within servers (hosts.server).",
+                "Alternative to interval: offered payload on links of the network, as a share of \
+                 the sum of all host link rates. Messages within servers (hosts.server) are \
+                 additional.",
             ),
             key(
                 "poisson",

@@ -1,7 +1,7 @@
 //! Reader of Chakra execution traces, one file per rank.
 //!
-//! Nodes of a rank are taken in order of their IDs, which is that of their execution. Both kinds of
-//! dependencies are completions; those of control flow can be left out. The nth send to a rank with
+//! Nodes of a rank are taken in order of their IDs, which is that of their execution. A node waits
+//! until the nodes that it depends on are complete; those of control flow can be left out. The nth send to a rank with
 //! a tag matches the nth receive there, and the nth collective of a process group is the same at
 //! all its ranks.
 
@@ -204,8 +204,11 @@ impl Reader<'_> {
             before.dedup();
             for id in before {
                 let Ok(at) = nodes.binary_search_by_key(&id, |node| node.id) else {
-                    let mut expected =
-                        "IDs of nodes of this file in ctrl_deps and data_deps".to_owned();
+                    let mut expected = match self.dependencies {
+                        Dependencies::All => "IDs of nodes of this file in ctrl_deps and data_deps",
+                        Dependencies::Data => "IDs of nodes of this file in data_deps",
+                    }
+                    .to_owned();
                     if !node.data_deps.contains(&id) {
                         expected = format!("{expected}, or {REMEDY}");
                     }

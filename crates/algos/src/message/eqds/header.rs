@@ -1,4 +1,4 @@
-//! Headers of EQDS, RCCC, NDP, and NSCC beside RCCC, and their layout in memory.
+//! Headers of EQDS, RCCC, NDP, and NSCC+RCCC, and their layout in memory.
 //!
 //! The pair of hosts, the lane and the lane's generation identify a message.
 
@@ -9,7 +9,7 @@ use crate::kit::name::{Name, named};
 use crate::kit::words::{pair, unpair};
 
 headers! {
-    /// EQDS, RCCC, NDP, and NSCC beside RCCC: receivers pull data after an unsolicited window.
+    /// EQDS, RCCC, NDP, and NSCC+RCCC: receivers pull data after an unsolicited window.
     pub enum Header = "eqds", version 1, port 52707;
     /// A packet with payload; without it, if a switch has trimmed it.
     Data = 0 {

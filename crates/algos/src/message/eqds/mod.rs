@@ -9,7 +9,7 @@
 //!
 //! The transport is shared with RCCC (`rccc.rs`), which adapts the rate of pulls to congestion
 //! between switches, with NDP (`ndp.rs`), whose arriving packets request credit themselves, and
-//! with NSCC beside RCCC (`nscc_rccc.rs`), whose messages have a window beside their credit.
+//! with NSCC+RCCC (`nscc_rccc.rs`), whose messages have a window beside their credit.
 //!
 //! V. Olteanu et al., "An edge-queued datagram service for all datacenter traffic", NSDI 2022.
 //! Details follow the authors' simulator (Broadcom/csg-htsim, `eqds.cpp`, commit 841d9e7) and its

@@ -217,7 +217,7 @@ impl Outbox {
         message.requested_at = step.now;
         let target = match step.settings.demand {
             Demand::Announced => message.target(step.settings, ready),
-            Demand::Arrivals => message.pull + step.settings.full,
+            Demand::Arrivals => message.pull.saturating_add(step.settings.full),
         };
         let size = message.size;
         let request = Request { connection, lane, generation, message: number, size, target };
@@ -326,7 +326,7 @@ impl Outbox {
         let message = &mut self.messages[slot];
         let Some(bytes) = message.lose(step.settings, nack.packet) else { return };
         if let Some((window, law)) = message.window_and_law(step.settings) {
-            window.on_trim(law, step.now, (nack.sent_at, nack.last_hop), bytes);
+            window.on_trim(law, step.now, (Some(nack.sent_at), nack.last_hop), bytes);
         }
         if let Some(multipath) = &mut message.multipath {
             // The path is not to blame for the receiver's link.
@@ -346,10 +346,14 @@ impl Outbox {
         let Some(slot) = self.find_own(data.name()) else { return };
         let settings = step.settings;
         let message = &mut self.messages[slot];
+        // Lanes of different receivers have the same numbers.
+        if message.id != data.message {
+            return;
+        }
         let packet = data.offset / settings.segments.mtu;
         let Some(bytes) = message.lose(settings, packet) else { return };
         if let Some((window, law)) = message.window_and_law(settings) {
-            window.on_trim(law, step.now, (data.sent_at, last_hop), bytes);
+            window.on_trim(law, step.now, (None, last_hop), bytes);
         }
         let mut is_bad_path = false;
         if let Some(multipath) = &mut message.multipath {
@@ -367,8 +371,12 @@ impl Outbox {
             if message.next == message.packets {
                 message.credit = message.credit.min(0);
             }
-            if is_bad_path || !message.expects_pulls(settings) {
+            let is_alone = !message.expects_pulls(settings);
+            if is_bad_path || is_alone {
                 message.restore_credit(settings, packet);
+            }
+            if is_alone {
+                message.credit = message.credit.max(1);
             }
         }
         self.offer(step.settings, slot);
@@ -377,19 +385,20 @@ impl Outbox {
     /// Credit has arrived.
     #[inline]
     pub(super) fn on_pull(&mut self, step: &Step<'_>, host: u32, pull: &Pull) {
-        let Settings { max_window, full, pull_bytes, demand, .. } = *step.settings;
+        let Settings { max_window, demand, .. } = *step.settings;
         let Some(slot) = self.find(host, pull.name()) else { return };
         let message = &mut self.messages[slot];
         let more = pull.pull.wrapping_sub(message.pull);
-        // A sender requests at most a window and a packet, and a receiver grants at most a window
-        // and a pull in advance. More is forged; less was overtaken.
-        if more > 2 * max_window + full + pull_bytes {
+        // An earlier sum was overtaken. Any later one is valid, because each trimmed packet adds its
+        // size to the sum.
+        if more > u64::MAX / 2 {
             return;
         }
         message.end_speculation(demand);
         message.backoff.end();
         message.pull = pull.pull;
-        message.credit = (message.credit + more as i64).min(max_window as i64);
+        let more = more.min(2 * max_window) as i64;
+        message.credit = (message.credit + more).min(max_window as i64);
         self.offer(step.settings, slot);
     }
 

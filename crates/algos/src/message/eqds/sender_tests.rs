@@ -87,6 +87,18 @@ fn returned_packet_leaves_on_the_next_pull() {
     assert!(host.inbox.is_quiet(), "it is no message from the host itself");
 }
 
+/// The slot, the lane and the generation are those of another message to another host.
+#[test]
+fn late_return_concerns_no_other_message() {
+    let mut host = ndp(MultipathRule::Off, 1);
+    let late = sent(&mut host, 1)[0];
+    host.forget(Time::us(8), 1);
+    host.submit(Time::us(9), message(8, 2, MTU), &NoPaths);
+    assert_eq!(sent(&mut host, 9).len(), 1);
+    send_back(&mut host, 10, &late);
+    assert_eq!(sent(&mut host, 10).len(), 0);
+}
+
 #[test]
 fn last_returned_packet_leaves_at_once() {
     for packets in 1..4 {

@@ -86,17 +86,17 @@ impl Window {
         self.limit = self.control.limit(law).window_bytes;
     }
 
-    /// Processes a trimmed packet, which has left the window. Credit schedules the link to the
-    /// receiver, the last hop.
+    /// Processes a trimmed packet, which has left the window; `sent_at` is its departure if its
+    /// headers arrived. Credit schedules the link to the receiver, the last hop.
     pub(super) fn on_trim(
         &mut self,
         law: &NsccParams,
         now: Time,
-        (sent_at, last_hop): (Time, bool),
+        (sent_at, last_hop): (Option<Time>, bool),
         bytes: u64,
     ) {
         let in_flight_bytes = self.in_flight + bytes;
-        let rtt = now.since(sent_at);
+        let rtt = sent_at.map(|sent_at| now.since(sent_at));
         let trim = Trim { now, rtt, bytes, in_flight_bytes, at_scheduled_link: last_hop };
         self.control.on_trim(law, &trim);
         self.limit = self.control.limit(law).window_bytes;

@@ -5,10 +5,12 @@ use alloc::vec::Vec;
 use super::header::{Ack, Data, Nack, Pull};
 use super::*;
 use crate::contract::assert_near;
-use crate::harness::{self, all_sent, message, receive_header};
+use crate::harness::{self, Checking, all_sent, message, receive_header};
 use crate::message::eqds::tests::{FULL, MTU, OnePath};
 use crate::message::nscc_rccc::{NsccRccc, NsccRcccParams};
 use tidegate_core::params::{Params, Value};
+use tidegate_core::wire::Carried;
+use tidegate_core::{Body, Frame};
 
 /// One and a half BDP: the first window, and the first credit.
 const WINDOW: u64 = 150_000;
@@ -101,6 +103,24 @@ fn only_trims_in_the_core_reduce_the_window() {
     assert_eq!(sender.window(), (WINDOW - FULL) as f64);
     // The same packet is not lost again.
     sender.nack(Time::us(9), 4, false, Time::us(1));
+    assert_eq!(sender.window(), (WINDOW - FULL) as f64);
+}
+
+/// Its time is that to the switch which returned it, below the base RTT.
+#[test]
+fn returned_packets_are_no_sample_of_the_rtt() {
+    let mut sender = Sender::new();
+    let data = sender.sent(Time::us(1))[3];
+    let mut frame = Frame::default();
+    let mut body = Body { src: 0, ..Body::default() };
+    Header::Data(data).write(&mut body);
+    harness::receive(
+        &mut sender.host,
+        Time::us(2),
+        &mut frame,
+        &mut body,
+        &mut Checking::default(),
+    );
     assert_eq!(sender.window(), (WINDOW - FULL) as f64);
 }
 
