@@ -1,5 +1,5 @@
-//! NSCC+RCCC, both together: a packet leaves only if both the window of its sender and the credit of
-//! its receiver permit it.
+//! NSCC+RCCC, both together: a packet leaves only if the window of its sender and the credit of its
+//! receiver permit it.
 //!
 //! RCCC's receivers schedule the links to themselves, and know little about links between switches:
 //! with oversubscription they pull more than these carry. NSCC measures the whole path, but each of

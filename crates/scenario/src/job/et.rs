@@ -1,9 +1,9 @@
 //! Reader of Chakra execution traces, one file per rank.
 //!
 //! Nodes of a rank are taken in order of their IDs, which is that of their execution. A node waits
-//! until the nodes that it depends on are complete; those of control flow can be left out. The nth send to a rank with
-//! a tag matches the nth receive there, and the nth collective of a process group is the same at
-//! all its ranks.
+//! until the nodes that it depends on are complete; dependencies of control flow can be left out.
+//! The nth send to a rank with a tag matches the nth receive there, and the nth collective of a
+//! process group is the same at all its ranks.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -366,8 +366,8 @@ impl Outbox {
         message.backoff.end();
         if settings.demand == Demand::Arrivals {
             // Senders that resent at once would repeat the incast that filled the queue. Waiting
-            // for a pull makes the window smaller by this packet. What a short message leaves of
-            // the first window is for new packets only.
+            // for a pull makes the window smaller by this packet. The rest of the first window of
+            // a short message is for new packets only.
             if message.next == message.packets {
                 message.credit = message.credit.min(0);
             }
@@ -389,8 +389,8 @@ impl Outbox {
         let Some(slot) = self.find(host, pull.name()) else { return };
         let message = &mut self.messages[slot];
         let more = pull.pull.wrapping_sub(message.pull);
-        // An earlier sum was overtaken. Any later one is valid, because each trimmed packet adds its
-        // size to the sum.
+        // An earlier sum was overtaken. Any later one is valid, because each trimmed packet adds
+        // its size to the sum.
         if more > u64::MAX / 2 {
             return;
         }
