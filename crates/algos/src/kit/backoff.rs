@@ -14,6 +14,11 @@ impl Backoff {
         timeout.times(1 << self.0)
     }
 
+    /// As before the latest wait without a response.
+    pub(crate) fn before(self) -> Backoff {
+        Backoff(self.0.saturating_sub(1))
+    }
+
     /// Registers a wait without a response; the wait doubles at most `most` times, which is below
     /// 64.
     pub(crate) fn double(&mut self, most: u8) {
@@ -46,9 +51,9 @@ mod tests {
             wait
         });
         assert_eq!(waits, [1, 2, 4, 8, 8, 8].map(Span::ms));
-        assert_eq!(backoff.doubled(), 3);
+        assert_eq!((backoff.doubled(), backoff.before().doubled()), (3, 2));
         assert!(backoff.end() && !backoff.end());
-        assert_eq!(backoff.wait(Span::ms(1)), Span::ms(1));
+        assert_eq!((backoff.wait(Span::ms(1)), backoff.before()), (Span::ms(1), backoff));
         (0..100).for_each(|_| backoff.double(63));
         assert_eq!(backoff.wait(Span::ms(1)), Span::FOREVER, "saturates");
     }

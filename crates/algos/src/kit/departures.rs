@@ -15,8 +15,8 @@ pub(crate) struct Departures {
     latest: VecDeque<Time>,
     /// All departures in order; also of packets that have arrived or have left again since.
     order: VecDeque<(u64, Time)>,
-    /// No timeout doubles the next one before this time.
-    pub(crate) doubles_at: Time,
+    /// Time at which timeouts doubled last. Packets that left before have the timeout of before.
+    pub(crate) doubled_at: Time,
 }
 
 impl Departures {

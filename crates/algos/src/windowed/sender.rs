@@ -300,13 +300,28 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline]
     pub(super) fn rto(&self, params: &ConnectionParams) -> Span {
+        self.rto_after(self.backoff, params)
+    }
+
+    #[inline]
+    fn rto_after(&self, backoff: Backoff, params: &ConnectionParams) -> Span {
         let base = if self.srtt == Span::ZERO {
             params.initial_rto
         } else {
             self.srtt.plus(self.rttvar.times(4))
         };
         let base = base.max(params.min_rto);
-        self.backoff.wait(base).min(params.max_rto.max(base))
+        backoff.wait(base).min(params.max_rto.max(base))
+    }
+
+    /// Time at which a packet that left at `at` is lost, if each has a timeout of its own. If the
+    /// first lost packet of a window doubled the timeout of the others, each would double that of
+    /// the next.
+    #[inline]
+    fn expires(&self, at: Time, params: &ConnectionParams) -> Time {
+        let is_earlier = self.departures.as_ref().is_some_and(|of| at < of.doubled_at);
+        let backoff = if is_earlier { self.backoff.before() } else { self.backoff };
+        at.after(self.rto_after(backoff, params))
     }
 
     /// Delay beyond later packets after which a packet counts as lost, on paths that do not keep
@@ -533,7 +548,7 @@ impl<C: CongestionControl> Sender<C> {
             // The timeout may have become so short that it has expired. A deadline at this moment
             // would depend on the driver's order of events.
             let (first, least) = (self.first_in_flight(), now + Span::ps(1));
-            return first.map_or(Time::NEVER, |(_, at)| at.after(self.rto(params)).max(least));
+            return first.map_or(Time::NEVER, |(_, at)| self.expires(at, params).max(least));
         }
         if self.outstanding() { now.after(self.rto(params)) } else { Time::NEVER }
     }
@@ -558,15 +573,16 @@ impl<C: CongestionControl> Sender<C> {
         spare: &mut Vec<Box<Recovery>>,
         mtu: u32,
     ) -> Option<(u64, bool)> {
-        let rto = self.rto(params);
-        let mut bytes = 0;
+        let doubled_at = self.departures.as_ref().map_or(Time::NEVER, |of| of.doubled_at);
+        let (mut bytes, mut doubles) = (0, false);
         self.rto_at = loop {
             match self.first_in_flight() {
-                Some((seq, at)) if at.after(rto) <= now => {
+                Some((seq, at)) if self.expires(at, params) <= now => {
+                    doubles |= at >= doubled_at;
                     self.recovery_or_new(spare).lose_one(seq);
                     bytes += messages.counted(self.head, seq, mtu, self.counts.window);
                 }
-                Some((_, at)) => break at.after(rto),
+                Some((_, at)) => break self.expires(at, params),
                 None => break Time::NEVER,
             }
         };
@@ -574,9 +590,8 @@ impl<C: CongestionControl> Sender<C> {
             return None;
         }
         self.in_flight -= bytes;
-        // The packets of a window time out one after another.
-        if let Some(departures) = self.departures.as_mut().filter(|of| of.doubles_at <= now) {
-            departures.doubles_at = now.after(rto);
+        if let Some(departures) = self.departures.as_mut().filter(|_| doubles) {
+            departures.doubled_at = now;
             self.backoff.double(MAX_BACKOFF);
         }
         let (una, next, length) = (self.una, self.next, self.reorder_window());
