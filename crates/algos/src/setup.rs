@@ -43,6 +43,8 @@ pub struct Setup {
     pub weights: Vec<u8>,
     /// Injected faults.
     pub faults: Faults,
+    /// Time from the failure or the repair of a link until switches route accordingly.
+    pub convergence: Span,
     /// Processing time of received packets in host software.
     pub stack_time: StackTime,
     /// Set to keep histograms of queues at every switch port.

@@ -449,6 +449,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
         drain: Span::ZERO,
         until_done: false,
         faults: Default::default(),
+        convergence: Span::ZERO,
         stack_time: Default::default(),
         histograms: false,
     };

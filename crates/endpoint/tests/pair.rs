@@ -128,6 +128,7 @@ fn endpoints_match_the_simulator() {
                 drain: Span::ZERO,
                 until_done: false,
                 faults: Default::default(),
+                convergence: Span::ZERO,
                 stack_time: Default::default(),
                 histograms: false,
             };

@@ -4,6 +4,7 @@ use core::fmt::Write;
 
 use sha2::{Digest, Sha256};
 use tidegate_algos::Setup;
+use tidegate_core::Span;
 
 use crate::plan::Plan;
 
@@ -39,6 +40,7 @@ pub fn content_hash(plan: &Plan) -> String {
         drain,
         weights,
         faults,
+        convergence,
         stack_time,
         histograms: _,
     } = setup;
@@ -54,6 +56,9 @@ pub fn content_hash(plan: &Plan) -> String {
     // Hashed only if present, so that the hashes of plans without weights stay the same.
     if !weights.is_empty() {
         hasher.0.update(weights);
+    }
+    if *convergence > Span::ZERO {
+        _ = write!(hasher, "{convergence:?}");
     }
     if *until_done {
         hasher.0.update("until done");

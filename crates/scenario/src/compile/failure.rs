@@ -31,8 +31,8 @@ pub(crate) static KEYS: &[Key] = &[
         Optional,
         "Failure from `failure_down` on: a link by its ends (tor0-spine1), with all parallel links \
          between the two; a switch with all its links (spine1); several of them \
-         (tor0-spine0+spine1); or none. Routing uses the remaining shortest paths at once; packets \
-         without a path are lost. Sweeps vary this key. Default: none.",
+         (tor0-spine0+spine1); or none. Routing uses the remaining shortest paths after \
+         `convergence`; packets without a path are lost. Sweeps vary this key. Default: none.",
     ),
     key("failure_down", SPAN, Optional, "Start of this failure. Default: 0us."),
     key("failure_up", SPAN, Optional, "End of this failure. Default: never."),

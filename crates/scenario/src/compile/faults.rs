@@ -1,8 +1,8 @@
 //! `[faults]`: faults that the run injects.
 
-use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
+use tidegate_core::{Span, Time};
 
 use super::Course;
 use super::failure;
@@ -36,6 +36,13 @@ pub(crate) static KEYS: &[Key] = &[
         "Longest time that such a packet is held back; the time is uniformly random.",
     ),
     key("flaps", Shape::Table(&[FLAPS]), Optional, "Random failures of links between switches."),
+    key(
+        "convergence",
+        SPAN,
+        Default("0us"),
+        "Time from the failure or the repair of a link until routing uses the remaining shortest \
+         paths. Until then, packets that routing sends to a failed link are lost.",
+    ),
     key(
         "link",
         Shape::Tables(&[&[A, B], OUTAGE]),
@@ -153,6 +160,11 @@ pub(crate) fn faults(
     Ok(faults)
 }
 
+/// Time from a change of a link until routing follows.
+pub(crate) fn convergence(section: Option<&Table>) -> Span {
+    section.map_or(Span::ZERO, |table| table.get("convergence"))
+}
+
 /// Returns start and end of a fault. The default start is 0.
 pub(super) fn times(
     table: &Table,
@@ -222,7 +234,6 @@ fn node(table: &Table, key: &str, fabric: &Fabric) -> Result<Node, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::Span;
 
     fn load(faults: &str) -> Result<Faults, String> {
         let text = format!(

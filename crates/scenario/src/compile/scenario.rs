@@ -329,6 +329,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
             drain: root.get("drain"),
             weights,
             faults,
+            convergence: faults::convergence(root.find("faults")),
             stack_time,
         },
         labels,

@@ -4,7 +4,7 @@
 //! one link do not affect those of others.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use tidegate_core::fabric::{Fabric, Node, RateChange};
 use tidegate_core::faults::{Failing, Faults, Outage};
@@ -37,6 +37,12 @@ pub(crate) struct Injector {
     links_down: Vec<u32>,
     /// By host, if hosts can stop: number of current outages.
     hosts_down: Vec<u32>,
+    /// Time from a change of a link until routing follows.
+    convergence: Span,
+    /// Changes of links that routing has not followed: (time at which it does, link, down).
+    unrouted: VecDeque<(Time, u32, bool)>,
+    /// By link, if links can fail: whether routing avoids it.
+    is_avoided: Vec<bool>,
     /// Starts and ends of PFC storms of hosts, the next one last.
     storms: Vec<(Time, u32, bool)>,
     /// Rate changes, the next one last.
@@ -84,10 +90,11 @@ pub(crate) struct Changed {
 }
 
 impl Injector {
-    /// For a partition with these ports. `marking_from` returns the ECN configuration of the port
+    /// For a partition with these ports. Routing follows changes of links after `convergence`.
+    /// `marking_from` returns the ECN configuration of the port
     /// from a rate change on, by the index of the change.
     pub(crate) fn new(
-        faults: &Faults,
+        (faults, convergence): (&Faults, Span),
         fabric: &Fabric,
         marking_from: impl Fn(usize) -> Option<u16>,
         ports: &[u32],
@@ -119,6 +126,9 @@ impl Injector {
             late: BinaryHeap::new(),
             links_down: vec![0; if fails { links } else { 0 }],
             hosts_down: vec![0; if fails { fabric.hosts.len() } else { 0 }],
+            convergence,
+            unrouted: VecDeque::new(),
+            is_avoided: vec![false; if fails { links } else { 0 }],
             storms: storms(faults),
             rates: rates(fabric, marking_from),
         };
@@ -187,9 +197,11 @@ impl Injector {
         let change = self.changes.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let storm = self.storms.last().map_or(Time::NEVER, |&(at, ..)| at);
         let rate = self.rates.last().map_or(Time::NEVER, |&(at, ..)| at);
+        let routes = self.unrouted.front().map_or(Time::NEVER, |&(at, ..)| at);
         change
             .min(storm)
             .min(rate)
+            .min(routes)
             .min(self.late.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
@@ -221,7 +233,19 @@ impl Injector {
         };
         let link = Some(change.link).filter(|&link| toggles(&mut self.links_down[link as usize]));
         let host = change.host.filter(|&host| toggles(&mut self.hosts_down[host as usize]));
+        let follows = now.after(self.convergence);
+        self.unrouted.extend(link.map(|link| (follows, link, change.down)));
         Some(Changed { down: change.down, link, host })
+    }
+
+    /// Lets routing follow the changes of links that it has had time for. Returns whether there are
+    /// any.
+    pub(crate) fn converge(&mut self, now: Time) -> bool {
+        let due = self.unrouted.iter().take_while(|&&(at, ..)| at <= now).count();
+        for (_, link, down) in self.unrouted.drain(..due) {
+            self.is_avoided[link as usize] = down;
+        }
+        due > 0
     }
 
     /// A host that starts (`true`) or ends a PFC storm at `now`.
@@ -235,8 +259,8 @@ impl Injector {
         self.rates.pop_if(|&mut (at, _)| at <= now).map(|(_, new)| new)
     }
 
-    pub(crate) fn is_down(&self, link: u32) -> bool {
-        self.links_down[link as usize] > 0
+    pub(crate) fn is_avoided(&self, link: u32) -> bool {
+        self.is_avoided[link as usize]
     }
 }
 

@@ -170,6 +170,7 @@ fn setup(fabric: Fabric, routing: Routing, seed: u64) -> Setup {
         drain: Span::ZERO,
         weights: Vec::new(),
         faults: Faults::default(),
+        convergence: Span::ZERO,
         stack_time: StackTime::default(),
         histograms: true,
     }

@@ -104,7 +104,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             pausing,
             effects,
             injector: Injector::new(
-                &setup.faults,
+                (&setup.faults, setup.convergence),
                 fabric,
                 |change| markings.way_from(change),
                 &all,

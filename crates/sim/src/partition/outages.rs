@@ -18,11 +18,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             }
         }
         self.change_rates();
-        let mut rerouted = false;
         while let Some(Changed { down, link, host }) = self.injector.change(now) {
             if let Some(link) = link {
                 self.toggle(link, down);
-                rerouted = true;
             }
             if let Some(host) = host.and_then(|host| self.uplinks.find(host)) {
                 self.uplinks.set_stopped(host, down);
@@ -31,9 +29,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 }
             }
         }
-        if rerouted {
+        if self.injector.converge(now) {
             let injector = &self.injector;
-            self.switching.routing_mut().reroute(|link| !injector.is_down(link));
+            self.switching.routing_mut().reroute(|link| !injector.is_avoided(link));
         }
         self.schedule_faults();
     }

@@ -176,6 +176,7 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
         drain: Span::ZERO,
         until_done: false,
         faults: Faults::default(),
+        convergence: Span::ZERO,
         stack_time: StackTime::default(),
         histograms: false,
     }
