@@ -131,6 +131,8 @@ choice! {
         Reps = "reps",
         /// Recycled entropies, or else as `bitmap`.
         Mixed = "mixed",
+        /// The path states of Multipath Reliable Connection.
+        Mrc = "mrc",
     }
 }
 

@@ -20,6 +20,7 @@ mod lone_flow;
 mod loops;
 mod lossless;
 mod measures;
+mod mrc;
 mod nics;
 mod nscc_rccc;
 mod open_fabric;

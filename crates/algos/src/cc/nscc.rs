@@ -117,6 +117,9 @@ params! {
         /// Queue length from which on switches mark everything.
         kmax: Extent = Extent::Bdp(0.8), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "uet-htsim, main_uec.cpp: ecn_high";
+        /// Whether only ports between switches mark, so that a mark indicates a congested path and
+        /// never the receiver's link.
+        core_marks: bool = false, later = true, "`true` in MRC (arXiv 2605.04333)";
         /// Capacity of the queue for data of a port, beyond which packets are trimmed.
         queue: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(100.0),
             "uet-htsim, main_uec.cpp: DEFAULT_TRIMMING_QUEUESIZE_FACTOR";
@@ -180,7 +183,10 @@ impl CongestionControl for Nscc {
 
     fn requirements(params: &NsccParams, _fabric: &FabricProperties) -> FabricRequirements {
         FabricRequirements {
-            ecn: Some(Marking::ramp(params.kmin, params.kmax)),
+            ecn: Some(Marking {
+                core_only: params.core_marks,
+                ..Marking::ramp(params.kmin, params.kmax)
+            }),
             ..FabricRequirements::trimmed(params.queue, 84)
         }
     }

@@ -15,6 +15,8 @@ pub(crate) struct Departures {
     latest: VecDeque<Time>,
     /// All departures in order; also of packets that have arrived or have left again since.
     order: VecDeque<(u64, Time)>,
+    /// The latest entropy of each packet, if losses concern its path.
+    entropies: VecDeque<u32>,
     /// Time at which timeouts doubled last. Packets that left before have the timeout of before.
     pub(crate) doubled_at: Time,
 }
@@ -29,10 +31,24 @@ impl Departures {
         self.order.push_back((seq, now));
     }
 
+    /// A packet leaves with this entropy. To be called for all packets or for none.
+    pub(crate) fn took(&mut self, seq: u64, entropy: u32) {
+        match self.entropies.get_mut((seq - self.base) as usize) {
+            Some(latest) => *latest = entropy,
+            None => self.entropies.push_back(entropy),
+        }
+    }
+
+    /// The latest entropy of a packet in flight, if it is known.
+    pub(crate) fn entropy(&self, seq: u64) -> Option<u32> {
+        self.entropies.get(seq.checked_sub(self.base)? as usize).copied()
+    }
+
     /// Every packet below `una` has arrived.
     pub(crate) fn advance(&mut self, una: u64) {
         let gone = ((una - self.base) as usize).min(self.latest.len());
         self.latest.drain(..gone);
+        self.entropies.drain(..gone.min(self.entropies.len()));
         self.base = una;
         // The record must not grow until the next call of `first`.
         while self.order.front().is_some_and(|&(seq, _)| seq < una) {
@@ -76,5 +92,17 @@ mod tests {
         assert_eq!(departures.first(|_| false), None);
         departures.left(12, Time::us(22));
         assert_eq!(departures.first(|_| false), Some((12, Time::us(22))));
+    }
+
+    #[test]
+    fn entropy_is_that_of_the_latest_departure() {
+        let mut departures = Departures::default();
+        for (seq, entropy) in [(0, 5), (1, 6), (2, 7), (1, 8)] {
+            departures.took(seq, entropy);
+            departures.left(seq, Time::ZERO);
+        }
+        departures.advance(1);
+        let known: [_; 4] = core::array::from_fn(|seq| departures.entropy(seq as u64));
+        assert_eq!(known, [None, Some(8), Some(7), None]);
     }
 }

@@ -12,22 +12,26 @@
 //! * **REPS** ([`reps`]): entropies of unmarked acknowledgements are used again, once each.
 //! * **Mixed**: uses the entropies of unmarked acknowledgements again, oldest first, as a first
 //!   version of REPS did; if there is none, as `bitmap`.
+//! * **MRC** ([`mrc`]): every entropy in turn; a congested one is skipped once, and one that lost a
+//!   packet is replaced until a probe over it is answered.
 //!
 //! Source: `uec_mp.cpp` and `buffer_reps.cpp` of ultraethernet/uet-htsim; REPS (arXiv 2407.21625).
 //!
 //! # Differences from the source
 //!
-//! * The path of a packet whose timeout expired is unknown. The source penalises the entropy of an
-//!   arbitrary constant; here, bitmaps ignore timeouts. In both, a timeout freezes REPS.
+//! * The source does not know the path of a packet whose timeout expired. It penalises the entropy
+//!   of an arbitrary constant; here, bitmaps ignore timeouts. In both, a timeout freezes REPS.
 
+mod mrc;
 mod reps;
 
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use mrc::Mrc;
 use reps::Reps;
-use tidegate_core::{Domain, MultipathRule, Rng, Time};
+use tidegate_core::{Domain, MultipathRule, Rng, Span, Time};
 
 /// Largest penalty of a path.
 const MAX_PENALTY: u8 = 15;
@@ -53,6 +57,8 @@ pub(crate) struct Multipath {
     rng: Rng,
     /// Upper bits of all entropies.
     base: u32,
+    /// The other bits.
+    own: u32,
     /// Number of paths, minus one: a mask.
     mask: u32,
     turn: u32,
@@ -66,6 +72,7 @@ enum Choice {
     Bitmap(Vec<u8>),
     Reps(Reps),
     Mixed { penalties: Vec<u8>, recycled: VecDeque<u32> },
+    Mrc(Mrc),
 }
 
 impl Multipath {
@@ -81,18 +88,20 @@ impl Multipath {
             MultipathRule::Mixed => {
                 Choice::Mixed { penalties: penalties(), recycled: VecDeque::new() }
             }
+            MultipathRule::Mrc => Choice::Mrc(Mrc::new(paths)),
         };
         let mut rng = Rng::stream(seed, Domain::Transport, 1);
         let mask = paths - 1;
-        let base = rng.bits() as u32 & !mask;
+        let own = if rule == MultipathRule::Mrc { 2 * paths - 1 } else { mask };
+        let base = rng.bits() as u32 & !own;
         let order = rng.bits() as u32 & mask;
-        Some(Multipath { rng, base, mask, turn: 0, order, choice })
+        Some(Multipath { rng, base, own, mask, turn: 0, order, choice })
     }
 
     /// Entropy of the next packet.
     #[inline]
     pub(crate) fn next(&mut self) -> u32 {
-        let Multipath { rng, base, mask, turn, order, choice } = self;
+        let Multipath { rng, base, own: _, mask, turn, order, choice } = self;
         let mut in_turn = || {
             let path = (*turn ^ *order) & *mask;
             *turn += 1;
@@ -110,6 +119,7 @@ impl Multipath {
                 None => unpenalised(penalties, in_turn),
             },
             Choice::Reps(reps) => reps.next().unwrap_or_else(|| rng.bits() as u32 & *mask),
+            Choice::Mrc(mrc) => mrc.next(in_turn),
         };
         *base | path
     }
@@ -117,8 +127,8 @@ impl Multipath {
     /// Registers what happened to a packet with this entropy. Entropies of other connections are
     /// ignored: an acknowledgement can be forged.
     pub(crate) fn feedback(&mut self, now: Time, entropy: u32, feedback: PathFeedback) {
-        let path = entropy & self.mask;
-        if entropy & !self.mask != self.base {
+        let path = entropy & self.own;
+        if entropy & !self.own != self.base {
             return;
         }
         let is_good = feedback == PathFeedback::Good;
@@ -132,10 +142,43 @@ impl Multipath {
                     recycled.push_back(path);
                 }
             }
+            Choice::Mrc(mrc) => mrc.arrived(path, is_good),
         }
     }
 
-    /// Registers a retransmission timeout, whose path is unknown.
+    /// Whether it must know the paths of lost packets.
+    #[inline]
+    pub(crate) fn learns_from_losses(&self) -> bool {
+        matches!(self.choice, Choice::Mrc(_))
+    }
+
+    /// Registers that a packet with this entropy was lost without a trace.
+    pub(crate) fn lost(&mut self, now: Time, entropy: u32) {
+        if let Choice::Mrc(mrc) = &mut self.choice {
+            mrc.lost(now, entropy & self.own);
+        }
+    }
+
+    /// Entropy of a path to probe now, if one is due. Each call is a probe, so that the next one is
+    /// due an `interval` later.
+    #[inline]
+    pub(crate) fn probe(&mut self, now: Time, interval: Span) -> Option<u32> {
+        let Choice::Mrc(mrc) = &mut self.choice else { return None };
+        mrc.probe(now, interval).map(|path| self.base | path)
+    }
+
+    /// Whether this entropy is probed, so that an acknowledgement with it may be the response to a
+    /// probe.
+    pub(crate) fn is_probed(&self, entropy: u32) -> bool {
+        match &self.choice {
+            Choice::Mrc(mrc) => {
+                entropy & !self.own == self.base && mrc.is_assumed_bad(entropy & self.own)
+            }
+            _ => false,
+        }
+    }
+
+    /// Registers a retransmission timeout.
     pub(crate) fn time_out(&mut self, now: Time) {
         if let Choice::Reps(reps) = &mut self.choice {
             reps.time_out(now);
@@ -187,7 +230,12 @@ mod tests {
 
     #[test]
     fn every_round_has_every_path_once() {
-        for rule in [MultipathRule::Oblivious, MultipathRule::Bitmap, MultipathRule::Mixed] {
+        for rule in [
+            MultipathRule::Oblivious,
+            MultipathRule::Bitmap,
+            MultipathRule::Mixed,
+            MultipathRule::Mrc,
+        ] {
             let mut paths = new(rule);
             let rounds: Vec<_> = (0..6).map(|_| round(&mut paths)).collect();
             for round in &rounds {
@@ -197,7 +245,8 @@ mod tests {
                 rounds.iter().collect::<BTreeSet<_>>().len() > 2,
                 "{rule:?}: the order changes"
             );
-            let upper: BTreeSet<u32> = rounds.concat().iter().map(|entropy| entropy & !7).collect();
+            let rounds = rounds.concat();
+            let upper: BTreeSet<u32> = rounds.iter().map(|entropy| entropy & !7).collect();
             assert_eq!(upper.len(), 1, "{rule:?}");
         }
         assert!(Multipath::new(MultipathRule::Off, 8, 1).is_none());
@@ -239,5 +288,22 @@ mod tests {
         assert_eq!([paths.next(), paths.next()], [sent[3], sent[6]]);
         let next = round(&mut paths);
         assert!(!next[..7].contains(&sent[5]), "{next:?} {}", sent[5]);
+    }
+
+    #[test]
+    fn losses_and_probes_concern_own_entropies() {
+        let mut paths = new(MultipathRule::Mrc);
+        assert!(paths.learns_from_losses() && !new(MultipathRule::Bitmap).learns_from_losses());
+        let sent = round(&mut paths);
+        assert_eq!(sent.iter().collect::<BTreeSet<_>>().len(), 8);
+        paths.lost(Time::ZERO, sent[3]);
+        paths.feedback(Time::ZERO, sent[3] ^ 1 << 4, PathFeedback::Good);
+        assert!(paths.is_probed(sent[3]) && !paths.is_probed(sent[3] ^ 1 << 4));
+        assert_eq!(paths.probe(Time::ZERO, Span::us(1)), Some(sent[3]));
+        // The backup differs in the bit above those of the paths.
+        let next = round(&mut paths);
+        assert!(next.contains(&(sent[3] ^ 8)) && !next.contains(&sent[3]));
+        paths.feedback(Time::ZERO, sent[3], PathFeedback::Good);
+        assert!(!paths.is_probed(sent[3]));
     }
 }

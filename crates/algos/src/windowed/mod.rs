@@ -392,6 +392,12 @@ impl<C: CongestionControl> Windowed<C> {
     #[inline]
     fn emit(&mut self, now: Time, connection: u32, packet: PacketMut<'_>) {
         let sender = &mut self.senders[connection as usize];
+        if let Some(paths) = &mut sender.multipath
+            && sender.una > 0
+            && let Some(entropy) = paths.probe(now, self.params.connection.probe_interval)
+        {
+            return self.emit_probe(now, connection, entropy, packet);
+        }
         let (seq, slot, resent) =
             match sender.recovery.as_mut().and_then(|recovery| recovery.take_lost(now)) {
                 Some(seq) => (seq, self.outgoing.holding(sender.head, seq), true),
@@ -411,12 +417,13 @@ impl<C: CongestionControl> Windowed<C> {
             offset: (seq - message.first) * self.host.mtu as u64,
             sent_at: now,
         });
+        let entropy = match &mut sender.multipath {
+            Some(paths) => paths.next(),
+            None => sender.entropy,
+        };
         let departure = Departure {
             dst: sender.dst,
-            entropy: match &mut sender.multipath {
-                Some(paths) => paths.next(),
-                None => sender.entropy,
-            },
+            entropy,
             wire_bytes: wire,
             payload_bytes: payload,
             priority: self.host.data_priority(),
@@ -436,6 +443,9 @@ impl<C: CongestionControl> Windowed<C> {
         // The timeout runs from the first packet in flight, not from a packet that pacing delays.
         let mut starts = sender.in_flight == 0;
         if let Some(departures) = &mut sender.departures {
+            if sender.multipath.as_ref().is_some_and(|paths| paths.learns_from_losses()) {
+                departures.took(seq, entropy);
+            }
             departures.left(seq, now);
             starts |= sender.rto_at == Time::NEVER;
         }
@@ -452,6 +462,34 @@ impl<C: CongestionControl> Windowed<C> {
         self.reschedule_after_send(now, connection);
     }
 
+    /// Writes a probe of a path into `packet`: the headers of the last acknowledged packet, whose
+    /// acknowledgement its receiver repeats.
+    #[cold]
+    #[inline(never)]
+    fn emit_probe(&mut self, now: Time, connection: u32, entropy: u32, packet: PacketMut<'_>) {
+        let sender = &self.senders[connection as usize];
+        let header = Header::Data(Data {
+            end_of_message: false,
+            retransmission: true,
+            connection,
+            lane: sender.lane,
+            message: 0,
+            seq: sender.una - 1,
+            offset: 0,
+            sent_at: now,
+        });
+        let departure = Departure {
+            dst: sender.dst,
+            entropy,
+            wire_bytes: self.params.connection.control_bytes as u32,
+            payload_bytes: 0,
+            priority: self.host.data_priority(),
+            flags: self.data_flags & frame_flag::ECN_CAPABLE,
+        };
+        departure.write(self.host.host, &header, packet);
+        self.reschedule_after_send(now, connection);
+    }
+
     fn on_ack<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) {
         let echo = header::Ack::read(packet.body);
         let Some(sender) = self.senders.get_mut(echo.connection as usize) else { return };
@@ -461,6 +499,14 @@ impl<C: CongestionControl> Windowed<C> {
             || echo.seq >= sender.next
         {
             return; // not an acknowledgement of anything this connection sent
+        }
+        if let Some(paths) = &mut sender.multipath
+            && echo.seq < sender.una
+            && paths.is_probed(packet.frame.entropy)
+        {
+            // The round trip of a probe is shorter than that of a packet.
+            let fate = if echo.marked { PathFeedback::Marked } else { PathFeedback::Good };
+            return paths.feedback(now, packet.frame.entropy, fate);
         }
         let rtt = now.since(echo.sent_at);
         sender.sample_rtt(rtt);

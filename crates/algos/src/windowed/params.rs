@@ -88,9 +88,15 @@ params! {
              `go-back-n`; ultraethernet/uet-htsim, uec.cpp, for `trimmed`";
         /// Choice of the path of a packet: the same for all (`off`), all `paths` in turn
         /// (`oblivious`), without congested ones (`bitmap`), those of good acknowledgements again
-        /// (`reps`), or those first and otherwise as `bitmap` (`mixed`). Sprayed packets ignore it.
+        /// (`reps`), those first and otherwise as `bitmap` (`mixed`), or all in turn without
+        /// congested and failed ones (`mrc`, which needs `recovery = "trimmed"`). Sprayed packets
+        /// ignore it.
         multipath: MultipathRule = MultipathRule::Off, later = true,
-            "ultraethernet/uet-htsim, uec_mp.cpp; REPS (arXiv 2407.21625)";
+            "ultraethernet/uet-htsim, uec_mp.cpp; REPS (arXiv 2407.21625); MRC (Open Compute \
+             Project, revision 1.0)";
+        /// Interval at which a connection with data probes each of its failed paths, under `mrc`.
+        probe_interval: Span = Span::us(200), later = true, within Span::us(1) => Span::s(1),
+            "our choice: not published";
         /// Number of entropies that a connection's packets have, under `multipath`: a power of two.
         paths: u64 = 64, later = true, in 1..=65536, "uet-htsim, main_uec.cpp: -paths";
         /// Effect of a new pace on the packet whose departure time is already set: none (`keep`),
@@ -248,9 +254,17 @@ impl<C: CongestionControl> Params for WindowedParams<C> {
         self.control.store(name, value) || self.connection.store(name, value)
     }
     fn conflict(&self) -> Option<String> {
-        let ConnectionParams { ack_every, ack_delay, min_rto, paths, .. } = self.connection;
+        let ConnectionParams { ack_every, ack_delay, min_rto, paths, multipath, recovery, .. } =
+            self.connection;
         if !paths.is_power_of_two() {
             return Some(format!("paths = {paths} must be a power of two, such as 64"));
+        }
+        if multipath == MultipathRule::Mrc && recovery != RecoveryRule::Trimmed {
+            return Some(
+                "multipath = \"mrc\" needs recovery = \"trimmed\": only then does each packet have \
+                 a timeout, which shows that its path has failed"
+                    .into(),
+            );
         }
         if ack_every > 1 && ack_delay >= min_rto {
             return Some(format!(

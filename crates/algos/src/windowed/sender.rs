@@ -579,6 +579,12 @@ impl<C: CongestionControl> Sender<C> {
             match self.first_in_flight() {
                 Some((seq, at)) if self.expires(at, params) <= now => {
                     doubles |= at >= doubled_at;
+                    if let Some(paths) = &mut self.multipath
+                        && let Some(entropy) =
+                            self.departures.as_ref().and_then(|of| of.entropy(seq))
+                    {
+                        paths.lost(now, entropy);
+                    }
                     self.recovery_or_new(spare).lose_one(seq);
                     bytes += messages.counted(self.head, seq, mtu, self.counts.window);
                 }

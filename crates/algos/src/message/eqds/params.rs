@@ -49,11 +49,18 @@ macro_rules! pull_params {
                     and gap; 64 in the simulators";
             }
             $($ramp)*
-            conflict = paths_are_a_power_of_two;
+            conflict = conflict_of_paths;
         }
 
-        fn paths_are_a_power_of_two(params: &$name) -> Option<alloc::string::String> {
+        fn conflict_of_paths(params: &$name) -> Option<alloc::string::String> {
             let paths = params.paths;
+            if params.multipath == MultipathRule::Mrc {
+                return Some(
+                    "multipath = \"mrc\" is not supported by protocols that pull data; use \
+                     bitmap, reps or mixed"
+                        .into(),
+                );
+            }
             (!paths.is_power_of_two())
                 .then(|| alloc::format!("paths = {paths} must be a power of two, such as 64"))
         }

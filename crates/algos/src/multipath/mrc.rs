@@ -1,0 +1,238 @@
+//! Path states of Multipath Reliable Connection (MRC).
+//!
+//! A connection has a rotation of `paths` entropies and as many backups. Each entropy is good, to be
+//! skipped, or assumed bad:
+//!
+//! * A mark or a packet trimmed in the core: the entropy is skipped once. The rotation restores the
+//!   first such entropy that it meets for a packet, and takes the next good one for the packet
+//!   itself, so that a packet restores one entropy at most.
+//! * A packet lost without a trace: switches trim what they cannot queue, so its path has failed.
+//!   The entropy is assumed bad, and its backup takes its place in the rotation.
+//! * An entropy that is assumed bad is probed at an interval. The first answer makes it good, or to
+//!   be skipped if the answer was marked.
+//!
+//! Source: "Multipath Reliable Connection", Open Compute Project, revision 1.0, and "Resilient AI
+//! Supercomputer Networking using MRC and SRv6" (arXiv 2605.04333). Neither text was available. The
+//! rules are those that public summaries give: ManiAm/RDMA-Primer's page on MRC, and the design
+//! notes of an emulator of an MRC host.
+//!
+//! # Differences from the source
+//!
+//! * Entropies are hashed by switches (the mode "ECMP"). MRC's deployments use source routes.
+//! * The backup of an entropy is the one that is `paths` higher, so that both lead into the same
+//!   plane if the number of planes divides `paths`.
+//! * Acknowledgements take the entropy of their packet, so an entropy is avoided if its path fails
+//!   in either direction. MRC's receivers have entropies of their own.
+//! * The interval of probes and the number of answers that restore an entropy are not published:
+//!   `probe_interval`, and one. Probes leave only while the connection has packets to send.
+//! * No operator denies paths, hosts do not announce the failure of a port, and receivers report
+//!   no path as bad.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use tidegate_core::{Span, Time};
+
+/// State of an entropy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Good,
+    Skip,
+    AssumedBad,
+}
+
+/// State of a connection. Entropies are numbered: those of the rotation first, then the backup of
+/// each.
+pub(super) struct Mrc {
+    states: Vec<State>,
+    /// By place in the rotation: whether the backup has it.
+    is_replaced: Vec<bool>,
+    /// Entropies that are assumed bad, and the earliest time of the next probe, in order. Some have
+    /// recovered.
+    to_probe: VecDeque<(Time, u32)>,
+}
+
+impl Mrc {
+    pub(super) fn new(paths: u32) -> Mrc {
+        Mrc {
+            states: vec![State::Good; 2 * paths as usize],
+            is_replaced: vec![false; paths as usize],
+            to_probe: VecDeque::new(),
+        }
+    }
+
+    fn paths(&self) -> u32 {
+        self.is_replaced.len() as u32
+    }
+
+    /// The entropy that has this place in the rotation.
+    fn entropy(&self, place: u32) -> u32 {
+        if self.is_replaced[place as usize] { place + self.paths() } else { place }
+    }
+
+    /// The next entropy. If all are assumed bad, one of them.
+    pub(super) fn next(&mut self, mut in_turn: impl FnMut() -> u32) -> u32 {
+        let mut may_restore = true;
+        let mut entropy = self.entropy(in_turn());
+        // Two rounds, because the order changes between rounds.
+        for _ in 0..2 * self.paths() {
+            match self.states[entropy as usize] {
+                State::Good => break,
+                State::Skip if may_restore => {
+                    self.states[entropy as usize] = State::Good;
+                    may_restore = false;
+                }
+                State::Skip | State::AssumedBad => {}
+            }
+            entropy = self.entropy(in_turn());
+        }
+        entropy
+    }
+
+    /// A packet with this entropy, or a probe, has arrived.
+    pub(super) fn arrived(&mut self, entropy: u32, is_good: bool) {
+        let state = &mut self.states[entropy as usize];
+        let was_bad = *state == State::AssumedBad;
+        match is_good {
+            true if was_bad => *state = State::Good,
+            true => {}
+            false => *state = State::Skip,
+        }
+        if was_bad {
+            self.rearrange(entropy);
+        }
+    }
+
+    pub(super) fn lost(&mut self, now: Time, entropy: u32) {
+        let state = &mut self.states[entropy as usize];
+        if *state == State::AssumedBad {
+            return;
+        }
+        *state = State::AssumedBad;
+        let is_known = self.to_probe.iter().any(|&(_, other)| other == entropy);
+        if !is_known {
+            // Probes that are due precede it.
+            let latest = self.to_probe.back().map_or(now, |&(at, _)| at.max(now));
+            self.to_probe.push_back((latest, entropy));
+        }
+        self.rearrange(entropy);
+    }
+
+    /// After a change of this entropy: the one of the rotation has its place, unless only its backup
+    /// works.
+    fn rearrange(&mut self, entropy: u32) {
+        let place = entropy % self.paths();
+        let is_bad = |entropy: u32| self.states[entropy as usize] == State::AssumedBad;
+        self.is_replaced[place as usize] = is_bad(place) && !is_bad(place + self.paths());
+    }
+
+    #[inline]
+    pub(super) fn probe(&mut self, now: Time, interval: Span) -> Option<u32> {
+        let is_due = self.to_probe.front().is_some_and(|&(at, _)| at <= now);
+        if is_due { self.probe_next(now, interval) } else { None }
+    }
+
+    #[cold]
+    fn probe_next(&mut self, now: Time, interval: Span) -> Option<u32> {
+        while let Some((_, entropy)) = self.to_probe.pop_front_if(|&mut (at, _)| at <= now) {
+            if self.is_assumed_bad(entropy) {
+                self.to_probe.push_back((now.after(interval), entropy));
+                return Some(entropy);
+            }
+        }
+        None
+    }
+
+    pub(super) fn is_assumed_bad(&self, entropy: u32) -> bool {
+        self.states[entropy as usize] == State::AssumedBad
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Span = Span::us(10);
+
+    /// A rotation of four in the order of their numbers.
+    struct Rotation {
+        mrc: Mrc,
+        turn: u32,
+    }
+
+    impl Rotation {
+        fn new() -> Rotation {
+            Rotation { mrc: Mrc::new(4), turn: 0 }
+        }
+
+        fn next<const N: usize>(&mut self) -> [u32; N] {
+            let Rotation { mrc, turn } = self;
+            let mut in_turn = || {
+                let place = *turn;
+                *turn = (place + 1) % 4;
+                place
+            };
+            core::array::from_fn(|_| mrc.next(&mut in_turn))
+        }
+    }
+
+    #[test]
+    fn congested_entropy_is_skipped_once() {
+        let mut rotation = Rotation::new();
+        rotation.mrc.arrived(1, false);
+        // Further feedback before the turn of the entropy changes nothing.
+        rotation.mrc.arrived(1, false);
+        rotation.mrc.arrived(1, true);
+        assert_eq!(rotation.next(), [0, 2, 3, 0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn packet_restores_one_entropy() {
+        let mut rotation = Rotation::new();
+        (0..4).for_each(|entropy| rotation.mrc.arrived(entropy, false));
+        // 0 is restored, 1 to 3 are skipped, 0 is met again. Then the same with 1, and so on.
+        assert_eq!(rotation.next(), [0]);
+        assert_eq!(rotation.mrc.states[..4], [State::Good, State::Skip, State::Skip, State::Skip]);
+        assert_eq!(rotation.next(), [0, 1, 0, 1, 2, 0, 1, 2, 3, 0]);
+    }
+
+    #[test]
+    fn lost_packet_replaces_its_entropy() {
+        let mut rotation = Rotation::new();
+        rotation.mrc.lost(Time::us(1), 1);
+        assert_eq!(rotation.next(), [0, 5, 2, 3]);
+        // Without a backup that works, the place is empty.
+        rotation.mrc.lost(Time::us(2), 5);
+        assert_eq!(rotation.next(), [0, 2, 3, 0, 2, 3]);
+        // The backup alone has the place until the other one recovers.
+        rotation.mrc.arrived(5, true);
+        assert_eq!(rotation.next(), [0, 5, 2, 3]);
+        rotation.mrc.arrived(1, false);
+        assert_eq!(rotation.next(), [0, 2, 3, 0, 1]);
+    }
+
+    #[test]
+    fn failed_entropies_are_probed_in_turn() {
+        let mut mrc = Mrc::new(4);
+        assert_eq!(mrc.probe(Time::us(5), INTERVAL), None);
+        [1, 5, 1].into_iter().for_each(|entropy| mrc.lost(Time::us(5), entropy));
+        let probe = |mrc: &mut Mrc, us| mrc.probe(Time::us(us), INTERVAL);
+        let probes = [5, 5, 5, 14].map(|us| probe(&mut mrc, us));
+        assert_eq!(probes, [Some(1), Some(5), None, None]);
+        // A new one waits for those before it.
+        mrc.lost(Time::us(14), 2);
+        let probes = [14, 15, 16, 16, 24].map(|us| probe(&mut mrc, us));
+        assert_eq!(probes, [None, Some(1), Some(5), Some(2), None]);
+        [(5, true), (1, true), (2, false)].map(|(entropy, good)| mrc.arrived(entropy, good));
+        assert_eq!(probe(&mut mrc, 90), None);
+    }
+
+    #[test]
+    fn without_working_paths_packets_still_leave() {
+        let mut rotation = Rotation::new();
+        (0..8).for_each(|entropy| rotation.mrc.lost(Time::ZERO, entropy));
+        assert!(rotation.next::<4>().iter().all(|&entropy| entropy < 4));
+    }
+}
