@@ -225,7 +225,9 @@ mod tests {
         mrc.lost(Time::us(14), 2);
         let probes = [14, 15, 16, 16, 24].map(|us| probe(&mut mrc, us));
         assert_eq!(probes, [None, Some(1), Some(5), Some(2), None]);
-        [(5, true), (1, true), (2, false)].map(|(entropy, good)| mrc.arrived(entropy, good));
+        for (entropy, is_good) in [(5, true), (1, true), (2, false)] {
+            mrc.arrived(entropy, is_good);
+        }
         assert_eq!(probe(&mut mrc, 90), None);
     }
 
