@@ -94,9 +94,8 @@ fn repaired_link_is_used_after_convergence() {
     let mut engine = Engine::new(setup, TestProbe::of(Uses { port, at: Vec::new() })).unwrap();
     engine.advance(Time::ms(2));
     let at = &engine.probe().inner::<Uses>().at;
-    let within = |from: Time, until: Time| {
-        at.iter().filter(|&&at| at >= from && at < until).count()
-    };
+    let within =
+        |from: Time, until: Time| at.iter().filter(|&&at| at >= from && at < until).count();
     assert!(within(Time::ZERO, down) > 300);
     // Routing avoids the link from 700 us until 1,200 us.
     assert_eq!(within(down, up + convergence), 0, "{:?}", at.iter().find(|&&at| at > down));
