@@ -102,8 +102,8 @@ fn repaired_link_is_used_after_convergence() {
     assert!(within(up + convergence, Time::ms(2)) > 500);
 }
 
-/// All packets of a window are lost within a round trip. Each has a timeout of its own, and those of
-/// the others do not double when the first expires.
+/// All packets of a window are lost within a round trip. Each has a timeout of its own, and those
+/// of the others do not double when the first expires.
 #[test]
 fn lost_window_is_resent_after_one_timeout() {
     let mut setup = one_flow("oblivious");

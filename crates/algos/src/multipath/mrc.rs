@@ -1,7 +1,7 @@
 //! Path states of Multipath Reliable Connection (MRC).
 //!
-//! A connection has a rotation of `paths` entropies and as many backups. Each entropy is good, to be
-//! skipped, or assumed bad:
+//! A connection has a rotation of `paths` entropies and as many backups. Each entropy is good, to
+//! be skipped, or assumed bad:
 //!
 //! * A mark or a packet trimmed in the core: the entropy is skipped once. The rotation restores the
 //!   first such entropy that it meets for a packet, and takes the next good one for the packet
@@ -120,8 +120,8 @@ impl Mrc {
         self.rearrange(entropy);
     }
 
-    /// After a change of this entropy: the one of the rotation has its place, unless only its backup
-    /// works.
+    /// After a change of this entropy: the one of the rotation has its place, unless only its
+    /// backup works.
     fn rearrange(&mut self, entropy: u32) {
         let place = entropy % self.paths();
         let is_bad = |entropy: u32| self.states[entropy as usize] == State::AssumedBad;
