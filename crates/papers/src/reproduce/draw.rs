@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidegate_algos::Protocol;
 
 use super::metrics::buffers::sorted;
-use super::registry::{Ask, Chart, ChartKind, Claim, Curve, Facts, Figure, Paper, Run, Waiting};
+use super::registry::{Ask, Chart, ChartKind, Claim, Curve, Facts, Figure, Paper, Waiting};
 use super::{Picture, phase};
 use crate::plot::{
     Axis, Distribution, Line, MARKERS, PALETTE, PaperMark, Plot, Points, equal_scales,
@@ -207,6 +207,14 @@ fn by_size(all: &[Slowdown], ends: &[u64], share: f64) -> Vec<(f64, f64)> {
     from.zip(ends.iter().copied().chain([u64::MAX])).filter_map(point).collect()
 }
 
+/// The protocol that decides a run's style; `None` if all chosen runs have the same one, so that
+/// colours and markers distinguish them.
+fn distinctive<'a>(figure: &'a Figure, chosen: &[usize], run: usize) -> Option<&'a str> {
+    let protocol = |run: usize| figure.runs[run].protocol.as_deref();
+    let is_only = chosen.len() > 1 && chosen.iter().all(|&other| protocol(other) == protocol(run));
+    protocol(run).filter(|_| !is_only)
+}
+
 /// Style of a run's line: its protocol's colour and marker. A further run of the same protocol is
 /// lighter and dashed.
 fn styled(
@@ -221,20 +229,22 @@ fn styled(
         .iter()
         .filter(|&&other| figure.runs[other].protocol == run.protocol)
         .count();
-    let info = info(run);
+    let protocol = distinctive(figure, chosen, chosen[place]);
+    let info = protocol.and_then(info);
+    let marker = MARKERS[place % MARKERS.len()];
     Line {
         name: chart.calls(&run.name).to_owned(),
         color: info.map_or(PALETTE[place % PALETTE.len()], |info| info.color).to_owned(),
         dash: info.map_or(place / PALETTE.len(), |info| info.dash.index() + earlier),
-        marker: info.map(|info| info.marker.name().to_owned()),
+        marker: Some(info.map_or(marker, |info| info.marker.name()).to_owned()),
         points: points.into(),
-        protocol: run.protocol.clone(),
+        protocol: protocol.map(str::to_owned),
         ..Line::default()
     }
 }
 
-fn info(run: &Run) -> Option<&'static tidegate_core::ProtocolInfo> {
-    Some(Protocol::named(run.protocol.as_ref()?)?.info())
+fn info(protocol: &str) -> Option<&'static tidegate_core::ProtocolInfo> {
+    Some(Protocol::named(protocol)?.info())
 }
 
 /// One line per `line` of the runs, through their points in the order of x.
@@ -246,13 +256,20 @@ fn sweep(
     runs: &[Vec<&Observations>],
 ) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
+    let name = |index: usize| {
+        let run = &figure.runs[index];
+        let title = || Some(info(run.protocol.as_ref()?)?.title.to_owned());
+        run.line.clone().or_else(title).unwrap_or_default()
+    };
+    let mut firsts = chosen.to_vec();
+    firsts.sort_by_key(|&index| name(index));
+    firsts.dedup_by_key(|index| name(*index));
     let mut chosen = chosen.to_vec();
     let x = |&run: &usize| figure.runs[run].x.unwrap_or(f64::NAN);
     chosen.sort_by(|a, b| x(a).total_cmp(&x(b)));
     for index in chosen {
         let run = &figure.runs[index];
-        let name =
-            run.line.clone().or_else(|| Some(info(run)?.title.to_owned())).unwrap_or_default();
+        let name = name(index);
         let of = |ask: &Ask, seeds: &[&Observations]| {
             ask.question.answer(seeds).filter(|_| ask.takes(seeds))
         };
@@ -263,14 +280,15 @@ fn sweep(
         let range = single
             .fold((point.1, point.1), |(least, most), value| (value.min(least), value.max(most)));
         let number = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
-            let color = info(run)
-                .map_or(PALETTE[lines.len() % PALETTE.len()], |info| info.color)
-                .to_owned();
+            let protocol = distinctive(figure, &firsts, index);
+            let info = protocol.and_then(info);
+            let color =
+                info.map_or(PALETTE[lines.len() % PALETTE.len()], |info| info.color).to_owned();
             let nth = MARKERS[lines.len() % MARKERS.len()];
-            let marker = Some(info(run).map_or(nth, |info| info.marker.name()).to_owned());
+            let marker = Some(info.map_or(nth, |info| info.marker.name()).to_owned());
             let earlier = lines.iter().filter(|line| line.color == color).count();
-            let dash = info(run).map_or(0, |info| info.dash.index()) + earlier;
-            let protocol = run.protocol.clone();
+            let dash = info.map_or(0, |info| info.dash.index()) + earlier;
+            let protocol = protocol.map(str::to_owned);
             lines.push(Line { name, color, dash, marker, protocol, ..Line::default() });
             lines.len() - 1
         });
