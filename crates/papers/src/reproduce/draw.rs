@@ -441,6 +441,8 @@ fn each(seen: &Observations, of: Traced) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::super::registry::papers;
     use super::*;
 
@@ -460,6 +462,30 @@ mod tests {
             }
         }
         assert!(stands > 2, "{stands}");
+    }
+
+    /// Lines of a chart differ in colour, dashes or marker; the protocol decides unless all have the
+    /// same one.
+    #[test]
+    fn lines_of_a_chart_differ() {
+        let mut of_one_protocol = 0;
+        for figure in papers(false).unwrap().iter().flat_map(|paper| &paper.figures) {
+            for chart in figure.charts.iter().filter(|chart| chart.kind == ChartKind::Cdf) {
+                let is_drawn = |run: &usize| figure.draws(chart, &figure.runs[*run]);
+                let chosen: Vec<usize> = (0..figure.runs.len()).filter(is_drawn).collect();
+                let line = |place| styled(chart, figure, &chosen, place, Vec::new());
+                let lines: Vec<Line> = (0..chosen.len()).map(line).collect();
+                let looks: BTreeSet<_> =
+                    lines.iter().map(|line| (&line.color, line.dash, &line.marker)).collect();
+                assert_eq!(looks.len(), lines.len(), "{}", chart.title);
+                let colors: BTreeSet<_> = lines.iter().map(|line| &line.color).collect();
+                if lines.len() > 1 && lines.iter().all(|line| line.protocol.is_none()) {
+                    assert!(colors.len() > 1, "{}", chart.title);
+                    of_one_protocol += 1;
+                }
+            }
+        }
+        assert!(of_one_protocol > 1, "{of_one_protocol}");
     }
 
     #[test]
