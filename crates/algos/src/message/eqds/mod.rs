@@ -60,6 +60,8 @@
 //!   as by default in the sources.
 //! * Senders recover packets that switches return (`ndp.rs`), by credit or a timeout; csg-htsim's
 //!   abort.
+//! * A sender ignores a returned packet, or a request for a trimmed one, if the packet has left
+//!   again since. In the sources, which compare no times of departure, it leaves once more.
 //! * Acknowledgements and pulls of a host may overtake each other on different paths.
 
 pub(super) mod congestion;

@@ -64,8 +64,9 @@ fn ack(packet: u64) -> Header {
     Header::Ack(Ack { packet, cumulative, message: 7, ..Ack::default() })
 }
 
+/// Requests a packet again that left at 1 us.
 fn nack(packet: u64) -> Header {
-    Header::Nack(Nack { packet, message: 7, ..Nack::default() })
+    Header::Nack(Nack { packet, sent_at: Time::us(1), message: 7, ..Nack::default() })
 }
 
 /// The sum of pulls is this number of packets.
@@ -85,6 +86,26 @@ fn returned_packet_leaves_on_the_next_pull() {
     answer(&mut host, 10, pull(1));
     assert_eq!(sent_again(&mut host, 10), [3]);
     assert!(host.inbox.is_quiet(), "it is no message from the host itself");
+}
+
+/// A link duplicated the trimmed packet, or delayed it: the packet has left again since.
+#[test]
+fn late_return_or_nack_loses_nothing_again() {
+    let mut host = ndp(MultipathRule::Off, 200);
+    let first = sent(&mut host, 1);
+    send_back(&mut host, 9, &first[3]);
+    answer(&mut host, 10, pull(1));
+    let again = sent(&mut host, 10);
+    assert_eq!(data_of(&again[0]).offset, 3 * MTU);
+    send_back(&mut host, 11, &first[3]);
+    answer(&mut host, 11, nack(3));
+    answer(&mut host, 12, pull(2));
+    let next: Vec<u64> = sent(&mut host, 12).iter().map(|p| data_of(p).offset / MTU).collect();
+    assert_eq!(next, [first.len() as u64], "a new packet");
+    // The second transmission returns, too.
+    send_back(&mut host, 13, &again[0]);
+    answer(&mut host, 14, pull(3));
+    assert_eq!(sent_again(&mut host, 14), [3]);
 }
 
 /// The slot, the lane and the generation are those of another message to another host.

@@ -137,16 +137,18 @@ fn quick_adapt_follows_trims_at_any_hop() {
     }
 }
 
-/// An RTT is that of the packet which was trimmed, also if it left again since.
+/// The packet has left again since; only a request for that transmission is feedback.
 #[test]
-fn late_requests_have_their_own_rtt() {
+fn late_requests_change_nothing() {
     let mut sender = Sender::new();
     sender.sent(Time::us(1));
     sender.pull(Time::us(9), FULL);
     sender.nack(Time::us(9), 3, true, Time::us(1));
     assert_eq!(sender.sent(Time::us(9)).len(), 1, "it leaves again");
-    sender.nack(Time::us(10), 3, true, Time::us(1));
-    assert_eq!(sender.window(), WINDOW as f64, "the smallest RTT is still 8 us");
+    sender.nack(Time::us(10), 3, false, Time::us(1));
+    assert_eq!(sender.window(), WINDOW as f64);
+    sender.nack(Time::us(17), 3, false, Time::us(9));
+    assert_eq!(sender.window(), (WINDOW - FULL) as f64);
 }
 
 #[test]
