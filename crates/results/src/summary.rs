@@ -305,7 +305,7 @@ pub struct LinkSummary {
     pub from: String,
     /// Node at the receiving end.
     pub to: String,
-    /// Rate.
+    /// Rate, at the end of the run if it changes.
     pub rate_gbps: f64,
     /// Wire bytes sent over the capacity; null if nothing is measured.
     pub utilization: Option<f64>,
