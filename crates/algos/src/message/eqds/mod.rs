@@ -94,9 +94,9 @@ use receiver::{Inbox, Passage};
 use sender::{Departing, Outbox};
 use tidegate_core::{
     Application, Dash, Domain, Endpoint, Extent, FabricProperties, FabricRequirements, Feedback,
-    Handle, HostContext, Limits, Marker, Message, MessageId, MultipathRule, PacketMut, PacketSizes,
-    Path, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport,
-    frame_flag, mix64, wire::Carried,
+    Handle, HostContext, Limits, Marker, Message, MessageId, MultipathRule, OperatingPoint,
+    PacketMut, PacketSizes, Path, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time,
+    Transmit, Transport, frame_flag, mix64, wire::Carried,
 };
 
 /// Largest number of times that a timeout doubles.
@@ -274,6 +274,10 @@ impl Endpoint for Eqds {
 
     fn requirements(params: &EqdsParams, _fabric: &FabricProperties) -> FabricRequirements {
         params.pulls().requirements()
+    }
+
+    fn operating_point(params: &EqdsParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        params.pulls().operating_point(path)
     }
 }
 

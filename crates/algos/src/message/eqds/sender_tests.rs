@@ -282,3 +282,47 @@ fn smallest_window_is_a_packet() {
     let params = EqdsParams { max_window: Extent::Bytes(0.0), ..EqdsParams::default() };
     assert_eq!(sent(&mut sender::<Eqds>(&params, 9), 1).len(), 1);
 }
+
+#[test]
+fn competing_messages_divide_their_requests() {
+    let mut host = sender::<Eqds>(&EqdsParams::default(), 1_000);
+    host.submit(Time::ZERO, message(8, 2, 1_000 * MTU), &NoPaths);
+    for _ in 0..2 {
+        let data = data_of(&harness::transmit(&mut host, Time::us(1)).unwrap());
+        assert_eq!(data.target - FIRST_PULL, FULL / 2);
+    }
+}
+
+#[test]
+fn request_for_a_packet_voids_the_first_credit() {
+    let mut host = sender::<Eqds>(&EqdsParams::default(), 50);
+    harness::transmit(&mut host, Time::us(1)).unwrap();
+    answer(&mut host, 9, nack(0));
+    assert_eq!(sent(&mut host, 9).len(), 0);
+}
+
+#[test]
+fn responses_end_the_doubling_of_timeouts() {
+    type Respond<'a> = &'a dyn Fn(&mut Eqds, &(Frame, Body));
+    let sent_at = Time::us(100);
+    let ack = Header::Ack(Ack { packet: 50, sent_at, message: 7, ..Ack::default() });
+    let nack = Header::Nack(Nack { packet: 50, sent_at, message: 7, ..Nack::default() });
+    let responses: [(Respond<'_>, u64); 4] = [
+        (&|_, _| {}, 850),
+        (&|host, _| answer(host, 200, ack), 550),
+        (&|host, _| answer(host, 200, nack), 550),
+        (&|host, packet| send_back(host, 200, packet), 550),
+    ];
+    for (number, (respond, again)) in responses.into_iter().enumerate() {
+        let mut host = sender::<Eqds>(&EqdsParams::default(), 150);
+        for _ in 0..5 {
+            harness::transmit(&mut host, Time::us(1)).unwrap();
+        }
+        let later = sent(&mut host, 100);
+        assert_eq!(sent(&mut host, 151).len(), 1, "a request");
+        respond(&mut host, &later[45]);
+        assert_eq!(sent(&mut host, 250).len(), 1, "another one for the other packets");
+        let requests = [again - 1, again].map(|us| sent(&mut host, us).len());
+        assert_eq!(requests, [0, 1], "{number}");
+    }
+}
