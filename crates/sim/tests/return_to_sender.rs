@@ -1,6 +1,6 @@
 //! Return to sender: trimmed packets that find no room travel back, once.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Node, TrimVictim, Trimming};
@@ -55,7 +55,7 @@ struct Returned {
     left: u64,
     arrived: u64,
     dropped: u64,
-    seen: HashSet<(u32, [u64; 5], Time)>,
+    seen: BTreeSet<(u32, [u64; 5], Time)>,
     protocol: Option<Protocol>,
 }
 

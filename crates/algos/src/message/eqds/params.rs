@@ -108,21 +108,20 @@ impl PullParams {
         }
     }
 
-    /// Warns of a link that is so slow that a window on it exceeds the timeout. Receivers pull more
-    /// than a window on it, because their own link may be faster; half more was measured.
+    /// Warns of a link that is so slow that packets can wait in a full queue, beyond which switches
+    /// trim, for longer than the timeout.
     fn early_timeouts(&self, path: &Path) -> Option<String> {
-        let window = self.max_window.bytes(path.bdp_bytes).min(1e15) as u64;
-        let takes = path.bottleneck_rate.serialise(window);
+        let queue = self.queue.bytes(path.bdp_bytes).min(1e15) as u64;
+        let wait = path.bottleneck_rate.serialise(queue);
         let timeout = self.min_rto.max(path.fabric_base_rtt.times(2));
-        let is_early = 3 * takes.as_ps() > 2 * timeout.as_ps();
-        (is_early && path.bottleneck_rate < path.nic_rate).then(|| {
-            let [takes, timeout] = [takes, timeout].map(Span::as_us_f64);
+        (wait > timeout).then(|| {
+            let [wait, timeout] = [wait, timeout].map(Span::as_us_f64);
             format!(
-                "a window (max_window) takes {takes:.0} us on a link of {}, and packets time out \
+                "a full queue (queue) takes {wait:.0} us on a link of {}, and packets time out \
                  after {timeout:.0} us, so that senders resend packets that arrive: set min_rto \
                  to at least {:.0} us",
                 path.bottleneck_rate,
-                2.0 * takes
+                2.0 * wait
             )
         })
     }
@@ -146,26 +145,21 @@ mod tests {
     use tidegate_core::Rate;
 
     #[test]
-    fn windows_longer_than_timeouts_warn() {
+    fn queues_longer_than_timeouts_warn() {
         let path = |gbps| Path { bottleneck_rate: Rate::gbps(gbps), ..contract::path() };
         let warns = |params: &RcccParams, gbps| {
             params.pulls().operating_point(&path(gbps)).domain_warning()
         };
-        // 1.5 BDP of 100 kB, and a timeout of 100 us.
+        // A BDP of 100 kB, and a timeout of 100 us.
         let params = RcccParams::default();
-        assert_eq!([100, 20].map(|gbps| warns(&params, gbps)), [None, None]);
-        let text = warns(&params, 10).unwrap();
-        assert!(text.contains("takes 120 us on a link of 10Gbps"), "{text}");
-        assert!(text.ends_with("set min_rto to at least 240 us"), "{text}");
-        let params = RcccParams { min_rto: Span::us(240), ..params };
-        assert_eq!(warns(&params, 10), None);
-        // The rate of all links is low, and so the base RTT is long.
-        let slow = Path {
-            nic_rate: Rate::gbps(1),
-            bottleneck_rate: Rate::gbps(1),
-            fabric_base_rtt: Span::us(800),
-            ..contract::path()
-        };
+        assert_eq!([100, 9].map(|gbps| warns(&params, gbps)), [None, None]);
+        let text = warns(&params, 5).unwrap();
+        assert!(text.contains("takes 160 us on a link of 5Gbps"), "{text}");
+        assert!(text.ends_with("set min_rto to at least 320 us"), "{text}");
+        let params = RcccParams { min_rto: Span::us(320), ..params };
+        assert_eq!(warns(&params, 5), None);
+        // Timeouts last two round trips at least.
+        let slow = Path { fabric_base_rtt: Span::us(800), ..path(1) };
         assert_eq!(params.pulls().operating_point(&slow).domain_warning(), None);
     }
 }

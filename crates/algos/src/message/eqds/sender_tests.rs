@@ -113,9 +113,10 @@ fn late_return_or_nack_loses_nothing_again() {
 fn late_return_concerns_no_other_message() {
     let mut host = ndp(MultipathRule::Off, 1);
     let late = sent(&mut host, 1)[0];
-    host.forget(Time::us(8), 1);
-    host.submit(Time::us(9), message(8, 2, MTU), &NoPaths);
-    assert_eq!(sent(&mut host, 9).len(), 1);
+    // At once, so that times of departure do not distinguish them.
+    host.forget(Time::us(1), 1);
+    host.submit(Time::us(1), message(8, 2, MTU), &NoPaths);
+    assert_eq!(sent(&mut host, 1).len(), 1);
     send_back(&mut host, 10, &late);
     assert_eq!(sent(&mut host, 10).len(), 0);
 }
@@ -325,4 +326,28 @@ fn responses_end_the_doubling_of_timeouts() {
         let requests = [again - 1, again].map(|us| sent(&mut host, us).len());
         assert_eq!(requests, [0, 1], "{number}");
     }
+}
+
+#[test]
+fn ndp_requests_a_packet_more_than_it_got() {
+    let mut host = ndp(MultipathRule::Off, 200);
+    let first = sent(&mut host, 1).len() as u64;
+    (0..first).for_each(|packet| answer(&mut host, 9, nack(packet)));
+    // The pulls are lost.
+    let requests = sent(&mut host, 1_001);
+    let Some(Header::Request(request)) = Header::read(&requests[0].1) else {
+        panic!("{requests:?}")
+    };
+    assert_eq!(request.target, FIRST_PULL + FULL);
+}
+
+#[test]
+fn requests_leave_once_a_round_trip() {
+    let mut host = sender::<Eqds>(&EqdsParams::default(), 150);
+    for us in [1, 5] {
+        harness::transmit(&mut host, Time::us(us)).unwrap();
+    }
+    sent(&mut host, 20);
+    // The base RTT is 8 us.
+    assert_eq!([151, 155, 170].map(|us| sent(&mut host, us).len()), [1, 0, 1]);
 }
