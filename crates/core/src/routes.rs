@@ -360,7 +360,7 @@ impl Routes {
         let mut exit = |port: u32| {
             let (Node::Switch(to) | Node::Host(to)) = self.edges[port as usize].to;
             let trip = self.round_trip(port);
-            let number = *numbers.entry((trip.base, trip.control)).or_insert(trips.len() as u32);
+            let number = *numbers.entry(trip).or_insert(trips.len() as u32);
             if number as usize == trips.len() {
                 trips.push(trip);
             }
@@ -393,8 +393,8 @@ impl Routes {
             if let (Some(two), Node::Switch(_)) =
                 (by_leaf.get_mut(self.leaf_of[host] as usize), self.edges[uplink as usize].to)
             {
-                two[1] = two[1].longer(self.round_trip(uplink));
-                two.sort_by_key(|trip| core::cmp::Reverse(trip.base));
+                two[1] = two[1].max(self.round_trip(uplink));
+                two.sort_by_key(|&trip| core::cmp::Reverse(trip));
             }
         }
         let of_class = |leaves: &Vec<u32>| {
@@ -402,10 +402,10 @@ impl Routes {
             for &leaf in leaves {
                 let [first, second] = by_leaf[leaf as usize];
                 if second.base > Span::ZERO {
-                    slowest.one_leaf = slowest.one_leaf.longer(first.plus(second));
+                    slowest.one_leaf = slowest.one_leaf.max(first.plus(second));
                 }
-                slowest.two_leaves = slowest.two_leaves.longer(slowest.first.plus(first));
-                slowest.first = slowest.first.longer(first);
+                slowest.two_leaves = slowest.two_leaves.max(slowest.first.plus(first));
+                slowest.first = slowest.first.max(first);
             }
             slowest
         };
@@ -473,8 +473,7 @@ impl Routes {
             let mut port = self.best[at as usize * tables.classes + to.class as usize];
             if tables.hops[at as usize * tables.classes + to.class as usize].ways == EACH {
                 let links = tables.ports(&tables.hops(at, to));
-                let quickest =
-                    links.into_iter().min_by_key(|&link| (self.round_trip(link).base, link));
+                let quickest = links.into_iter().min_by_key(|&link| (self.round_trip(link), link));
                 port = quickest.unwrap_or(port);
             }
             ports.push(port);
@@ -578,8 +577,9 @@ impl Reach {
     }
 }
 
-/// Round trip times over the same links.
-#[derive(Clone, Copy, Debug, Default)]
+/// Round trip times over the same links. Of trips with equal base RTTs, the one with the shorter
+/// control RTT is quicker, so that costs do not depend on the numbers of ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Trip {
     /// A full packet forward and a minimum frame back.
     base: Span,
@@ -592,11 +592,6 @@ impl Trip {
 
     fn plus(self, other: Trip) -> Trip {
         Trip { base: self.base.plus(other.base), control: self.control.plus(other.control) }
-    }
-
-    /// The one with the longer base RTT.
-    fn longer(self, other: Trip) -> Trip {
-        if other.base > self.base { other } else { self }
     }
 }
 

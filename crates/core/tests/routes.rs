@@ -338,6 +338,36 @@ fn nics_between_racks_agree_with_brute_force() {
     }
 }
 
+/// Base RTTs are equal over both of two parallel links, and full packets say nothing about minimum
+/// frames.
+#[test]
+fn shorter_control_rtt_breaks_ties_of_base_rtts() {
+    let (slow, fast) = (Rate::gbps(40), Rate::gbps(100));
+    let wire = (1_000 + HEADER_BYTES + MIN_WIRE_BYTES) as u64;
+    let delay = Span::ns(500);
+    let longer = delay + Span::ps((slow.serialise(wire) - fast.serialise(wire)).as_ps() / 2);
+    let with = |one: &Fabric, is_fast: &dyn Fn(usize) -> bool| {
+        let mut fabric = even(one.clone());
+        let nics = fabric.first_nic.unwrap_or(u32::MAX);
+        let between = |link: &&mut Link| matches!(link.a, Node::Switch(s) if s < nics);
+        for (number, link) in fabric.links.iter_mut().filter(between).enumerate() {
+            let (rate, delay) = if is_fast(number) { (fast, longer) } else { (slow, delay) };
+            *link = Link { rate, delay, ..*link };
+        }
+        fabric
+    };
+    let one = leaf_spine(4, 3, 2, 2, 0);
+    for fabric in [planes(&one, 2, 0), one] {
+        let of =
+            |is_fast: &dyn Fn(usize) -> bool| Routes::new(&with(&fabric, is_fast)).unwrap().reach();
+        let [slow, fast, first, second] =
+            [of(&|_| false), of(&|_| true), of(&|n| n % 2 == 0), of(&|n| n % 2 == 1)];
+        assert_eq!(slow.base_rtt, fast.base_rtt);
+        assert!(slow.control_rtt < fast.control_rtt);
+        assert_eq!((first, second), (slow, slow));
+    }
+}
+
 #[test]
 fn random_graphs_agree_with_brute_force() {
     (0..200).for_each(|seed| check(&random(seed), seed));

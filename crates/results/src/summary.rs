@@ -305,7 +305,7 @@ pub struct LinkSummary {
     pub from: String,
     /// Node at the receiving end.
     pub to: String,
-    /// Rate.
+    /// Rate, at the end of the run if it changes.
     pub rate_gbps: f64,
     /// Wire bytes sent over the capacity; null if nothing is measured.
     pub utilization: Option<f64>,
@@ -324,8 +324,9 @@ pub struct LinkSummary {
     /// Packets that lost their payload; absent if the switch does not trim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trims: Option<u64>,
-    /// Trimmed packets that were returned to their senders because there was no room for them. They
-    /// do not count in `drops`. Absent if the switch does not return packets.
+    /// Trimmed packets that were sent back to their senders because there was no room for them.
+    /// They count in `drops` only if a switch drops them later. Absent if the switch does not
+    /// return packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<u64>,
     /// Packets with an ECN mark from this port.

@@ -259,6 +259,16 @@ fn impossible_values_of_a_summary_are_found() {
     assert!(found(|s| s.switches[0].buffer_bytes.p99 = Some(1e12)) > 0);
 }
 
+/// A flow was faster than its link is at the end.
+#[test]
+fn rates_of_links_may_fall_during_a_run() {
+    let degraded = "faults.degraded=[{ links = 's0-h4', share = 0.05, from = '1900us' }]";
+    let (_, summary) = ended(&[degraded]);
+    let link = summary.links.iter().find(|link| link.to == "h4").unwrap();
+    let fastest = summary.groups[0].goodput_gbps.max.unwrap();
+    assert!(link.rate_gbps == 5.0 && fastest > 20.0, "{fastest} over {}", link.rate_gbps);
+}
+
 /// The ports of a NIC belong to its host, and repeat its rate: they are no further capacity.
 #[test]
 fn ports_of_nics_are_no_switch_ports() {

@@ -126,6 +126,8 @@ fn patience(setup: &Setup) -> Span {
 
 fn check_run(protocol: Protocol, name: &str, mut setup: Setup, seed: u64) {
     let patience = patience(&setup);
+    // A permutation of all hosts and two bursts of five; others are random.
+    let least = setup.fabric.hosts.len() + 10;
     setup.duration = Time::ZERO + patience;
     let replay = || {
         format!(
@@ -155,7 +157,7 @@ fn check_run(protocol: Protocol, name: &str, mut setup: Setup, seed: u64) {
         engine.live_flows(),
         replay()
     );
-    assert!(rows.len() > 20, "{} messages are too few; {}", rows.len(), replay());
+    assert!(rows.len() >= least, "{} messages are too few; {}", rows.len(), replay());
     for row in &rows {
         assert_eq!(
             row.delivered_bytes,
@@ -173,24 +175,26 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// Number of seeds of a test that runs more on demand.
+fn chosen(number_of_seeds: u64) -> u64 {
+    number("TIDEGATE_SEEDS").unwrap_or(number_of_seeds)
+}
+
+/// Every protocol with every seed, or those to replay.
+fn runs(protocols: &[Protocol], seeds: u64) -> Vec<(Protocol, u64)> {
+    let only = std::env::var("TIDEGATE_PROTOCOL").ok();
+    let is_meant = |of: &Protocol| only.as_ref().is_none_or(|only| only == of.info().name);
+    let seeds = number("TIDEGATE_SEED").map_or(0..seeds, |seed| seed..seed + 1);
+    let of = |&protocol: &Protocol| seeds.clone().map(move |seed| (protocol, seed));
+    protocols.iter().filter(|of| is_meant(of)).flat_map(of).collect()
+}
+
 #[test]
 fn every_message_is_delivered_exactly_once() {
-    let seeds = match number("TIDEGATE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TIDEGATE_SEEDS").unwrap_or(1_002),
-    };
-    let only = std::env::var("TIDEGATE_PROTOCOL").ok();
-    for &protocol in Protocol::ALL {
-        let info = protocol.info();
-        if only.as_ref().is_some_and(|only| only != info.name) {
-            continue;
-        }
-        for seed in seeds.clone() {
-            let mut impairments = impairments(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
-            let (name, faults) =
-                impairments.swap_remove((seed % impairments.len() as u64) as usize);
-            check(protocol, name, faults, seed);
-        }
+    for (protocol, seed) in runs(Protocol::ALL, chosen(1_002)) {
+        let mut impairments = impairments(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
+        let (name, faults) = impairments.swap_remove((seed % impairments.len() as u64) as usize);
+        check(protocol, name, faults, seed);
     }
 }
 
@@ -232,77 +236,71 @@ fn go_back_n_loses_nothing() {
 /// of the hosts while packets are lost, overtake each other and are duplicated.
 #[test]
 fn trimming_and_failing_planes_lose_nothing() {
-    for name in ["nscc", "rccc", "nscc-rccc", "eqds", "ndp", "swift"] {
-        let protocol = Protocol::named(name).unwrap();
-        for seed in 0..number("TIDEGATE_SEEDS").unwrap_or(60) {
-            let mut rng = Rng::stream(seed, Domain::Faults, 1 << 61);
-            let (down, fails) = (Time::us(5 + rng.below(60)), 1 + rng.below(planes::HOSTS as u64));
-            let (plane, up) = (rng.below(planes::PLANES as u64) as u32, down + Span::us(200));
-            let outage = |host| Outage {
-                of: Failing::Link(planes::up(host as u32, plane) / 2),
-                down,
-                up: if seed % 3 == 0 { Time::NEVER } else { up },
-            };
-            let faults = Faults {
-                loss: [0.0, 0.01][seed as usize % 2],
-                reordering: 0.05,
-                reorder_delay: Span::us(20),
-                duplication: 0.01,
-                outages: (0..fails).map(outage).collect(),
-                ..Faults::default()
-            };
-            let mut setup = small(protocol, faults, seed);
-            setup.fabric = planes::fabric();
-            // Five headers, and others return to their senders.
-            let returns = seed % 2 == 1;
-            for switch in setup.fabric.network_switches_mut() {
-                switch.trimming = Some(Trimming {
-                    data_bytes: 6 * 1_080,
-                    header_queue_bytes: if returns { 420 } else { 20_000 },
-                    trimmed_bytes: 84,
-                    victim: TrimVictim::Random,
-                    per: None,
-                    return_to_sender: returns,
-                });
-            }
-            for block in &mut setup.workload.traffic {
-                if let Pattern::Poisson { senders, receivers, .. } = &mut block.pattern {
-                    (*senders, *receivers) =
-                        ((0..planes::HOSTS).collect(), (0..planes::HOSTS).collect());
-                }
-            }
-            let rule = ["mixed", "reps", "bitmap", "oblivious"][rng.below(4) as usize];
-            setup.stacks[0].set("multipath", Value::Choice(rule)).unwrap();
-            check_run(protocol, "a plane fails", setup, seed);
+    let protocols = ["nscc", "smartt", "rccc", "nscc-rccc", "eqds", "ndp", "swift"];
+    let protocols = protocols.map(|name| Protocol::named(name).unwrap());
+    for (protocol, seed) in runs(&protocols, chosen(60)) {
+        let mut rng = Rng::stream(seed, Domain::Faults, 1 << 61);
+        let (down, fails) = (Time::us(5 + rng.below(60)), 1 + rng.below(planes::HOSTS as u64));
+        let (plane, up) = (rng.below(planes::PLANES as u64) as u32, down + Span::us(200));
+        let outage = |host| Outage {
+            of: Failing::Link(planes::up(host as u32, plane) / 2),
+            down,
+            up: if seed % 3 == 0 { Time::NEVER } else { up },
+        };
+        let faults = Faults {
+            loss: [0.0, 0.01][seed as usize % 2],
+            reordering: 0.05,
+            reorder_delay: Span::us(20),
+            duplication: 0.01,
+            outages: (0..fails).map(outage).collect(),
+            ..Faults::default()
+        };
+        let mut setup = small(protocol, faults, seed);
+        setup.fabric = planes::fabric();
+        // Five headers, and others return to their senders.
+        let returns = seed % 2 == 1;
+        for switch in setup.fabric.network_switches_mut() {
+            switch.trimming = Some(Trimming {
+                data_bytes: 6 * 1_080,
+                header_queue_bytes: if returns { 420 } else { 20_000 },
+                trimmed_bytes: 84,
+                victim: TrimVictim::Random,
+                per: None,
+                return_to_sender: returns,
+            });
         }
+        for block in &mut setup.workload.traffic {
+            if let Pattern::Poisson { senders, receivers, .. } = &mut block.pattern {
+                (*senders, *receivers) =
+                    ((0..planes::HOSTS).collect(), (0..planes::HOSTS).collect());
+            }
+        }
+        let rule = ["mixed", "reps", "bitmap", "oblivious"][rng.below(4) as usize];
+        setup.stacks[0].set("multipath", Value::Choice(rule)).unwrap();
+        check_run(protocol, "a plane fails", setup, seed);
     }
 }
 
 /// Most trimmed packets return to their senders, which may not expect that.
 #[test]
 fn returned_packets_lose_nothing() {
-    for &protocol in Protocol::ALL {
-        for seed in 0..number("TIDEGATE_SEEDS").unwrap_or(12) {
-            let faults = Faults {
-                loss: [0.0, 0.01][seed as usize % 2],
-                duplication: 0.01,
-                ..Faults::default()
-            };
-            let mut setup = small(protocol, faults, seed);
-            for switch in &mut setup.fabric.switches {
-                // Credits have no queue of their own beside trimming.
-                switch.credit_queue = None;
-                switch.trimming = Some(Trimming {
-                    data_bytes: 2_160,
-                    header_queue_bytes: 252,
-                    trimmed_bytes: 84,
-                    victim: TrimVictim::Random,
-                    per: None,
-                    return_to_sender: true,
-                });
-            }
-            check_run(protocol, "packets return", setup, seed);
+    for (protocol, seed) in runs(Protocol::ALL, chosen(12)) {
+        let faults =
+            Faults { loss: [0.0, 0.01][seed as usize % 2], duplication: 0.01, ..Faults::default() };
+        let mut setup = small(protocol, faults, seed);
+        for switch in &mut setup.fabric.switches {
+            // Credits have no queue of their own beside trimming.
+            switch.credit_queue = None;
+            switch.trimming = Some(Trimming {
+                data_bytes: 2_160,
+                header_queue_bytes: 252,
+                trimmed_bytes: 84,
+                victim: TrimVictim::Random,
+                per: None,
+                return_to_sender: true,
+            });
         }
+        check_run(protocol, "packets return", setup, seed);
     }
 }
 

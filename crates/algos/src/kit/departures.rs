@@ -56,6 +56,12 @@ impl Departures {
         }
     }
 
+    /// Whether a packet that has not arrived left later than at `time`.
+    pub(crate) fn has_left_since(&self, seq: u64, time: Time) -> bool {
+        let place = seq.checked_sub(self.base);
+        place.and_then(|place| self.latest.get(place as usize)).is_some_and(|&at| at > time)
+    }
+
     /// The packet in flight that left first, and its departure. `is_settled` tells whether a packet
     /// has arrived or counts as lost.
     pub(crate) fn first(&mut self, is_settled: impl Fn(u64) -> bool) -> Option<(u64, Time)> {
@@ -83,7 +89,10 @@ mod tests {
         (7..11).for_each(|seq| departures.left(seq, Time::us(seq)));
         assert_eq!(departures.first(|_| false), Some((7, Time::us(7))));
         // 7 leaves again, 8 has arrived.
+        assert!(!departures.has_left_since(7, Time::us(7)));
         departures.left(7, Time::us(20));
+        assert!(departures.has_left_since(7, Time::us(7)));
+        assert!(![6, 8, 11].iter().any(|&seq| departures.has_left_since(seq, Time::us(8))));
         assert_eq!(departures.first(|seq| seq == 8), Some((9, Time::us(9))));
         departures.advance(10);
         assert_eq!(departures.first(|_| false), Some((10, Time::us(10))));

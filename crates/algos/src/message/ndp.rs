@@ -43,7 +43,8 @@
 
 use tidegate_core::{
     Dash, Endpoint, Extent, FabricProperties, FabricRequirements, HostContext, Marker,
-    MultipathRule, PacketSizes, ProtocolInfo, Span, TelemetryBytes, TrimmingRule,
+    MultipathRule, OperatingPoint, PacketSizes, Path, ProtocolInfo, Span, TelemetryBytes,
+    TrimmingRule,
 };
 
 use super::eqds::header::Header;
@@ -104,5 +105,9 @@ impl Endpoint for Ndp {
         let return_to_sender = params.return_to_sender;
         let returning = |rule| TrimmingRule { return_to_sender, ..rule };
         FabricRequirements { trimming: requirements.trimming.map(returning), ..requirements }
+    }
+
+    fn operating_point(params: &NdpParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        params.pulls().operating_point(path)
     }
 }

@@ -47,7 +47,7 @@ use alloc::string::String;
 use tidegate_core::params::{Params, Table, Value};
 use tidegate_core::{
     Dash, Endpoint, FabricProperties, FabricRequirements, HostContext, Marker, MultipathRule,
-    PacketSizes, ProtocolInfo, TelemetryBytes,
+    OperatingPoint, PacketSizes, Path, ProtocolInfo, TelemetryBytes,
 };
 
 use super::eqds::header::Header;
@@ -151,5 +151,28 @@ impl Endpoint for NsccRccc {
     fn requirements(params: &NsccRcccParams, _fabric: &FabricProperties) -> FabricRequirements {
         let RcccParams { kmin, kmax, .. } = params.credit;
         params.credit.pulls().requirements_with_marks(kmin, kmax)
+    }
+
+    fn operating_point(params: &NsccRcccParams, _path: &Path, _rate_bps: f64) -> OperatingPoint {
+        let domain_warnings = params.credit.without_effect().into_iter().collect();
+        OperatingPoint { domain_warnings, ..OperatingPoint::DEFAULT }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract;
+
+    /// Windows react to congestion between switches, so receivers do not.
+    #[test]
+    fn switches_mark_for_windows_alone() {
+        let mut params = NsccRcccParams::default();
+        let requirements = NsccRccc::requirements(&params, &contract::properties());
+        assert!(requirements.ecn.is_some_and(|marking| marking.core_only));
+        assert_eq!(params.get("adapts"), Some(Value::Flag(false)));
+        params.set("least_rate", Value::Number(0.2)).unwrap();
+        let warning = NsccRccc::operating_point(&params, &contract::path(), 1e11).domain_warning();
+        assert!(warning.is_some_and(|text| text.contains("least_rate")));
     }
 }

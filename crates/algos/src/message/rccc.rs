@@ -16,9 +16,13 @@
 //!   then with `least_rate = 0.9 / ratio`; `adapts = false` corresponds to its other topologies.
 //! * There is no window of the sender beside the credit; `nscc_rccc.rs` has both.
 
+use alloc::string::String;
+use alloc::{format, vec};
+
+use tidegate_core::params::Params;
 use tidegate_core::{
     Dash, Endpoint, Extent, FabricProperties, FabricRequirements, HostContext, Marker,
-    MultipathRule, PacketSizes, ProtocolInfo, Span, TelemetryBytes,
+    MultipathRule, OperatingPoint, PacketSizes, Path, ProtocolInfo, Span, TelemetryBytes,
 };
 
 use super::eqds::congestion::Adaptation;
@@ -71,6 +75,20 @@ impl RcccParams {
             least: self.least_rate,
         })
     }
+
+    /// Warns of parameters of the adaptation if there is none.
+    pub(super) fn without_effect(&self) -> Option<String> {
+        let mut names = vec!["target_marks", "increase", "decrease", "gain", "least_rate"];
+        let defaults = RcccParams::default();
+        names.retain(|name| self.get(name) != defaults.get(name));
+        (!self.adapts && !names.is_empty()).then(|| {
+            format!(
+                "without effect, because adapts = false: {}; set adapts = true or remove these \
+                 parameters",
+                names.join(", ")
+            )
+        })
+    }
 }
 
 /// RCCC.
@@ -112,5 +130,28 @@ impl Endpoint for Rccc {
 
     fn requirements(params: &RcccParams, _fabric: &FabricProperties) -> FabricRequirements {
         params.pulls().requirements_with_marks(params.kmin, params.kmax)
+    }
+
+    fn operating_point(params: &RcccParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        let mut point = params.pulls().operating_point(path);
+        point.domain_warnings.extend(params.without_effect());
+        point
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract;
+
+    #[test]
+    fn parameters_without_adaptation_warn() {
+        let warning = |adapts, least_rate| {
+            let params = RcccParams { adapts, least_rate, ..RcccParams::default() };
+            Rccc::operating_point(&params, &contract::path(), 1e11).domain_warning()
+        };
+        assert_eq!([warning(true, 0.2), warning(false, 0.01)], [None, None]);
+        let text = warning(false, 0.2).unwrap();
+        assert!(text.contains("adapts = false: least_rate; set"), "{text}");
     }
 }

@@ -264,9 +264,8 @@ impl<'a> Search<'a> {
         }
         let priced =
             |exit: &Exit| (found.cost[exit.to()].plus(self.trips[exit.trip as usize]), exit.port);
-        let quickest = self.nearer.iter().map(priced).min_by_key(|&(cost, port)| (cost.base, port));
-        if let Some((cost, port)) = quickest {
-            (found.cost[at], found.best[at]) = (cost, port);
+        if let Some(quickest) = self.nearer.iter().map(priced).min() {
+            (found.cost[at], found.best[at]) = quickest;
         }
     }
 
@@ -279,9 +278,8 @@ impl<'a> Search<'a> {
         let root = self.root(class);
         replace(&mut self.ports, &self.out[root]);
         self.enter(class, root);
-        let priced = |exit: &Exit| {
-            (found.cost[exit.to()].base.plus(self.trips[exit.trip as usize].base), exit.port)
-        };
+        let priced =
+            |exit: &Exit| (found.cost[exit.to()].plus(self.trips[exit.trip as usize]), exit.port);
         let quickest = self.out[root].iter().map(priced).min();
         found.best[root] = quickest.map_or(NO_PORT, |(_, port)| port);
     }

@@ -137,7 +137,8 @@ pub struct LinkRecord {
     pub credit_drops: u64,
     /// Packets that lost their payload.
     pub trims: u64,
-    /// Trimmed packets for which there was no room, returned to their senders. They are no drops.
+    /// Trimmed packets for which there was no room, sent back to their senders. They are drops only
+    /// if a switch drops them later.
     pub returned: u64,
     /// Packets marked.
     pub ecn_marks: u64,

@@ -60,6 +60,8 @@
 //!   as by default in the sources.
 //! * Senders recover packets that switches return (`ndp.rs`), by credit or a timeout; csg-htsim's
 //!   abort.
+//! * A sender ignores a returned packet, or a request for a trimmed one, if the packet has left
+//!   again since. In the sources, which compare no times of departure, it leaves once more.
 //! * Acknowledgements and pulls of a host may overtake each other on different paths.
 
 pub(super) mod congestion;
@@ -92,9 +94,9 @@ use receiver::{Inbox, Passage};
 use sender::{Departing, Outbox};
 use tidegate_core::{
     Application, Dash, Domain, Endpoint, Extent, FabricProperties, FabricRequirements, Feedback,
-    Handle, HostContext, Limits, Marker, Message, MessageId, MultipathRule, PacketMut, PacketSizes,
-    Path, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport,
-    frame_flag, mix64, wire::Carried,
+    Handle, HostContext, Limits, Marker, Message, MessageId, MultipathRule, OperatingPoint,
+    PacketMut, PacketSizes, Path, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time,
+    Transmit, Transport, frame_flag, mix64, wire::Carried,
 };
 
 /// Largest number of times that a timeout doubles.
@@ -272,6 +274,10 @@ impl Endpoint for Eqds {
 
     fn requirements(params: &EqdsParams, _fabric: &FabricProperties) -> FabricRequirements {
         params.pulls().requirements()
+    }
+
+    fn operating_point(params: &EqdsParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        params.pulls().operating_point(path)
     }
 }
 

@@ -173,6 +173,18 @@ impl Outgoing {
         Some(wire)
     }
 
+    /// Marks a packet as lost that left at `sent_at`, unless it has left again since: then a link
+    /// duplicated or delayed this response. Returns its bytes on the wire if it was not lost.
+    pub(super) fn lose_sent(
+        &mut self,
+        settings: &Settings,
+        packet: u64,
+        sent_at: Time,
+    ) -> Option<u64> {
+        let is_late = self.departures.has_left_since(packet, sent_at);
+        if is_late { None } else { self.lose(settings, packet) }
+    }
+
     /// A packet got no response in time. No pull comes for it if arrivals request pulls, so that
     /// its credit is used again.
     pub(super) fn expire(&mut self, settings: &Settings, packet: u64) {

@@ -1,6 +1,11 @@
 //! Parameters of the protocols on this transport.
 
-use tidegate_core::{Extent, FabricRequirements, Marking, MultipathRule, PacketSizes, Span};
+use alloc::format;
+use alloc::string::String;
+
+use tidegate_core::{
+    Extent, FabricRequirements, Marking, MultipathRule, OperatingPoint, PacketSizes, Path, Span,
+};
 
 /// Parameters of a protocol on this transport: `own` ones among those of the transport, with these
 /// defaults. A `ramp` may follow, as in `params!`.
@@ -102,7 +107,33 @@ impl PullParams {
         FabricRequirements::trimmed(self.queue, self.sizes.control_bytes as u16)
     }
 
-    /// The same with marks at ports between switches.
+    /// Operating point on this path of a protocol whose senders have no window beside credit.
+    pub(in crate::message) fn operating_point(&self, path: &Path) -> OperatingPoint {
+        OperatingPoint {
+            domain_warnings: self.early_timeouts(path).into_iter().collect(),
+            ..OperatingPoint::DEFAULT
+        }
+    }
+
+    /// Warns of a link that is so slow that packets can wait in a full queue, beyond which switches
+    /// trim, for longer than the timeout.
+    fn early_timeouts(&self, path: &Path) -> Option<String> {
+        let queue = self.queue.bytes(path.bdp_bytes).min(1e15) as u64;
+        let wait = path.bottleneck_rate.serialise(queue);
+        let timeout = self.min_rto.max(path.fabric_base_rtt.times(2));
+        (wait > timeout).then(|| {
+            let [wait, timeout] = [wait, timeout].map(Span::as_us_f64);
+            format!(
+                "a full queue (queue) takes {wait:.0} us on a link of {}, and packets time out \
+                 after {timeout:.0} us, so that senders resend packets that arrive: set min_rto \
+                 to at least {:.0} us",
+                path.bottleneck_rate,
+                2.0 * wait
+            )
+        })
+    }
+
+    /// The requirements with marks at ports between switches.
     pub(in crate::message) fn requirements_with_marks(
         &self,
         kmin: Extent,
@@ -110,5 +141,32 @@ impl PullParams {
     ) -> FabricRequirements {
         let marking = Marking { core_only: true, ..Marking::ramp(kmin, kmax) };
         FabricRequirements { ecn: Some(marking), ..self.requirements() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract;
+    use crate::message::rccc::RcccParams;
+    use tidegate_core::Rate;
+
+    #[test]
+    fn queues_longer_than_timeouts_warn() {
+        let path = |gbps| Path { bottleneck_rate: Rate::gbps(gbps), ..contract::path() };
+        let warns = |params: &RcccParams, gbps| {
+            params.pulls().operating_point(&path(gbps)).domain_warning()
+        };
+        // A BDP of 100 kB, and a timeout of 100 us.
+        let params = RcccParams::default();
+        assert_eq!([100, 9].map(|gbps| warns(&params, gbps)), [None, None]);
+        let text = warns(&params, 5).unwrap();
+        assert!(text.contains("takes 160 us on a link of 5Gbps"), "{text}");
+        assert!(text.ends_with("set min_rto to at least 320 us"), "{text}");
+        let params = RcccParams { min_rto: Span::us(320), ..params };
+        assert_eq!(warns(&params, 5), None);
+        // Timeouts last two round trips at least.
+        let slow = Path { fabric_base_rtt: Span::us(800), ..path(1) };
+        assert_eq!(params.pulls().operating_point(&slow).domain_warning(), None);
     }
 }

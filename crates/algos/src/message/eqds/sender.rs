@@ -324,7 +324,9 @@ impl Outbox {
     pub(super) fn on_nack(&mut self, step: &Step<'_>, host: u32, nack: &Nack, entropy: u32) {
         let Some(slot) = self.find(host, nack.name()) else { return };
         let message = &mut self.messages[slot];
-        let Some(bytes) = message.lose(step.settings, nack.packet) else { return };
+        let Some(bytes) = message.lose_sent(step.settings, nack.packet, nack.sent_at) else {
+            return;
+        };
         if let Some((window, law)) = message.window_and_law(step.settings) {
             window.on_trim(law, step.now, (Some(nack.sent_at), nack.last_hop), bytes);
         }
@@ -351,7 +353,7 @@ impl Outbox {
             return;
         }
         let packet = data.offset / settings.segments.mtu;
-        let Some(bytes) = message.lose(settings, packet) else { return };
+        let Some(bytes) = message.lose_sent(settings, packet, data.sent_at) else { return };
         if let Some((window, law)) = message.window_and_law(settings) {
             window.on_trim(law, step.now, (None, last_hop), bytes);
         }

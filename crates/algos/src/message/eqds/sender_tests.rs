@@ -64,8 +64,9 @@ fn ack(packet: u64) -> Header {
     Header::Ack(Ack { packet, cumulative, message: 7, ..Ack::default() })
 }
 
+/// Requests a packet again that left at 1 us.
 fn nack(packet: u64) -> Header {
-    Header::Nack(Nack { packet, message: 7, ..Nack::default() })
+    Header::Nack(Nack { packet, sent_at: Time::us(1), message: 7, ..Nack::default() })
 }
 
 /// The sum of pulls is this number of packets.
@@ -87,14 +88,35 @@ fn returned_packet_leaves_on_the_next_pull() {
     assert!(host.inbox.is_quiet(), "it is no message from the host itself");
 }
 
+/// A link duplicated the trimmed packet, or delayed it: the packet has left again since.
+#[test]
+fn late_return_or_nack_loses_nothing_again() {
+    let mut host = ndp(MultipathRule::Off, 200);
+    let first = sent(&mut host, 1);
+    send_back(&mut host, 9, &first[3]);
+    answer(&mut host, 10, pull(1));
+    let again = sent(&mut host, 10);
+    assert_eq!(data_of(&again[0]).offset, 3 * MTU);
+    send_back(&mut host, 11, &first[3]);
+    answer(&mut host, 11, nack(3));
+    answer(&mut host, 12, pull(2));
+    let next: Vec<u64> = sent(&mut host, 12).iter().map(|p| data_of(p).offset / MTU).collect();
+    assert_eq!(next, [first.len() as u64], "a new packet");
+    // The second transmission returns, too.
+    send_back(&mut host, 13, &again[0]);
+    answer(&mut host, 14, pull(3));
+    assert_eq!(sent_again(&mut host, 14), [3]);
+}
+
 /// The slot, the lane and the generation are those of another message to another host.
 #[test]
 fn late_return_concerns_no_other_message() {
     let mut host = ndp(MultipathRule::Off, 1);
     let late = sent(&mut host, 1)[0];
-    host.forget(Time::us(8), 1);
-    host.submit(Time::us(9), message(8, 2, MTU), &NoPaths);
-    assert_eq!(sent(&mut host, 9).len(), 1);
+    // At once, so that times of departure do not distinguish them.
+    host.forget(Time::us(1), 1);
+    host.submit(Time::us(1), message(8, 2, MTU), &NoPaths);
+    assert_eq!(sent(&mut host, 1).len(), 1);
     send_back(&mut host, 10, &late);
     assert_eq!(sent(&mut host, 10).len(), 0);
 }
@@ -260,4 +282,72 @@ fn timeout_freezes_the_choice_of_paths() {
 fn smallest_window_is_a_packet() {
     let params = EqdsParams { max_window: Extent::Bytes(0.0), ..EqdsParams::default() };
     assert_eq!(sent(&mut sender::<Eqds>(&params, 9), 1).len(), 1);
+}
+
+#[test]
+fn competing_messages_divide_their_requests() {
+    let mut host = sender::<Eqds>(&EqdsParams::default(), 1_000);
+    host.submit(Time::ZERO, message(8, 2, 1_000 * MTU), &NoPaths);
+    for _ in 0..2 {
+        let data = data_of(&harness::transmit(&mut host, Time::us(1)).unwrap());
+        assert_eq!(data.target - FIRST_PULL, FULL / 2);
+    }
+}
+
+#[test]
+fn request_for_a_packet_voids_the_first_credit() {
+    let mut host = sender::<Eqds>(&EqdsParams::default(), 50);
+    harness::transmit(&mut host, Time::us(1)).unwrap();
+    answer(&mut host, 9, nack(0));
+    assert_eq!(sent(&mut host, 9).len(), 0);
+}
+
+#[test]
+fn responses_end_the_doubling_of_timeouts() {
+    type Respond<'a> = &'a dyn Fn(&mut Eqds, &(Frame, Body));
+    let sent_at = Time::us(100);
+    let ack = Header::Ack(Ack { packet: 50, sent_at, message: 7, ..Ack::default() });
+    let nack = Header::Nack(Nack { packet: 50, sent_at, message: 7, ..Nack::default() });
+    let responses: [(Respond<'_>, u64); 4] = [
+        (&|_, _| {}, 850),
+        (&|host, _| answer(host, 200, ack), 550),
+        (&|host, _| answer(host, 200, nack), 550),
+        (&|host, packet| send_back(host, 200, packet), 550),
+    ];
+    for (number, (respond, again)) in responses.into_iter().enumerate() {
+        let mut host = sender::<Eqds>(&EqdsParams::default(), 150);
+        for _ in 0..5 {
+            harness::transmit(&mut host, Time::us(1)).unwrap();
+        }
+        let later = sent(&mut host, 100);
+        assert_eq!(sent(&mut host, 151).len(), 1, "a request");
+        respond(&mut host, &later[45]);
+        assert_eq!(sent(&mut host, 250).len(), 1, "another one for the other packets");
+        let requests = [again - 1, again].map(|us| sent(&mut host, us).len());
+        assert_eq!(requests, [0, 1], "{number}");
+    }
+}
+
+#[test]
+fn ndp_requests_a_packet_more_than_it_got() {
+    let mut host = ndp(MultipathRule::Off, 200);
+    let first = sent(&mut host, 1).len() as u64;
+    (0..first).for_each(|packet| answer(&mut host, 9, nack(packet)));
+    // The pulls are lost.
+    let requests = sent(&mut host, 1_001);
+    let Some(Header::Request(request)) = Header::read(&requests[0].1) else {
+        panic!("{requests:?}")
+    };
+    assert_eq!(request.target, FIRST_PULL + FULL);
+}
+
+#[test]
+fn requests_leave_once_a_round_trip() {
+    let mut host = sender::<Eqds>(&EqdsParams::default(), 150);
+    for us in [1, 5] {
+        harness::transmit(&mut host, Time::us(us)).unwrap();
+    }
+    sent(&mut host, 20);
+    // The base RTT is 8 us.
+    assert_eq!([151, 155, 170].map(|us| sent(&mut host, us).len()), [1, 0, 1]);
 }

@@ -154,7 +154,8 @@ fn lost_packets_leave_first_on_new_credit() {
     let mut host = sender::<Eqds>(150);
     let first = sent(&mut host, Time::us(1)).len() as u64;
     for packet in [5, 3] {
-        let nack = Header::Nack(Nack { packet, message: 7, ..Nack::default() });
+        let nack =
+            Header::Nack(Nack { packet, sent_at: Time::us(1), message: 7, ..Nack::default() });
         receive_header(&mut host, Time::us(9), 1, &nack);
         receive_header(&mut host, Time::us(9), 1, &nack);
     }
@@ -320,7 +321,8 @@ fn only_trims_in_the_core_blame_the_path() {
         let mut host = Eqds::new(&params, &harness::context(0));
         host.submit(Time::ZERO, message(7, 1, 200 * MTU as u64), &NoPaths);
         let entropy = all_sent(&mut host, Time::us(1))[0].0.entropy;
-        let nack = Header::Nack(Nack { last_hop, packet: 0, message: 7, ..Nack::default() });
+        let nack =
+            Header::Nack(Nack { last_hop, sent_at: Time::us(1), message: 7, ..Nack::default() });
         let mut frame = Frame { entropy, ..Frame::default() };
         let mut body = Body { src: 1, ..Body::default() };
         nack.write(&mut body);

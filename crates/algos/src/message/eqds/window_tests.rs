@@ -124,6 +124,26 @@ fn returned_packets_are_no_sample_of_the_rtt() {
     assert_eq!(sender.window(), (WINDOW - FULL) as f64);
 }
 
+/// The window is at most one and a half BDP at the smallest RTT.
+#[test]
+fn requests_are_samples_of_the_rtt() {
+    let mut sender = Sender::new();
+    sender.sent(Time::us(1));
+    sender.nack(Time::us(5), 3, true, Time::us(1));
+    sender.nack(Time::us(9), 4, false, Time::us(1));
+    assert_eq!(sender.window(), WINDOW as f64 / 2.0);
+}
+
+#[test]
+fn acknowledgements_increase_the_window() {
+    let mut sender = Sender::new();
+    sender.sent(Time::us(1));
+    (40..50).for_each(|packet| sender.nack(Time::us(9), packet, false, Time::us(1)));
+    assert_eq!(sender.window(), (WINDOW - 10 * FULL) as f64);
+    (0..10).for_each(|packet| sender.ack(Time::us(10), packet, false));
+    assert!(sender.window() > (WINDOW - 10 * FULL) as f64, "{}", sender.window());
+}
+
 /// After a base RTT and a target, less than an eighth of a window has arrived.
 #[test]
 fn quick_adapt_follows_trims_at_any_hop() {
@@ -137,16 +157,18 @@ fn quick_adapt_follows_trims_at_any_hop() {
     }
 }
 
-/// An RTT is that of the packet which was trimmed, also if it left again since.
+/// The packet has left again since; only a request for that transmission is feedback.
 #[test]
-fn late_requests_have_their_own_rtt() {
+fn late_requests_change_nothing() {
     let mut sender = Sender::new();
     sender.sent(Time::us(1));
     sender.pull(Time::us(9), FULL);
     sender.nack(Time::us(9), 3, true, Time::us(1));
     assert_eq!(sender.sent(Time::us(9)).len(), 1, "it leaves again");
-    sender.nack(Time::us(10), 3, true, Time::us(1));
-    assert_eq!(sender.window(), WINDOW as f64, "the smallest RTT is still 8 us");
+    sender.nack(Time::us(10), 3, false, Time::us(1));
+    assert_eq!(sender.window(), WINDOW as f64);
+    sender.nack(Time::us(17), 3, false, Time::us(9));
+    assert_eq!(sender.window(), (WINDOW - FULL) as f64);
 }
 
 #[test]
@@ -185,7 +207,9 @@ fn shared_parameters_have_one_value() {
         assert_eq!(names.iter().filter(|&&other| other == name).count(), 1, "{name}");
     }
     let mut params = NsccRcccParams::default();
-    params.set("max_window", Value::Extent(Extent::Bdp(0.5))).unwrap();
+    let half = Value::Extent(Extent::Bdp(0.5));
+    params.set("max_window", half).unwrap();
+    assert_eq!(params.get("max_window"), Some(half), "of credit, too");
     let mut host = NsccRccc::new(&params, &harness::context(0));
     let message = message(NUMBER, 1, 1_000 * u64::from(MTU));
     let handle = host.submit(Time::ZERO, message, &OnePath);

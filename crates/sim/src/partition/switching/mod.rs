@@ -311,6 +311,8 @@ impl Switching {
         }
     }
 
+    // Inlined, because returned packets arrive once more: the compiler would make calls of it.
+    #[inline(always)]
     fn join_queue<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,

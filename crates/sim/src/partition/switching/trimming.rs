@@ -7,10 +7,9 @@
 
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Switch, TrimVictim, Trimming};
-use tidegate_core::{Body, Frame, Span, frame_flag};
+use tidegate_core::{Body, Frame, frame_flag};
 
 use super::{Links, Pausing, Switching};
-use crate::fabric::routing::NO_PORT;
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
 use crate::ports::port::{HOST, flag};
@@ -42,13 +41,11 @@ impl Returns {
         self.counts.fill(0);
     }
 
-    /// The sender of a packet for `dst` if it is data that is not on its way back, so that `index`
-    /// returns it. A packet on its way back is addressed to its sender.
-    fn sender(&mut self, body: &Body, dst: u32, index: u32) -> Option<u32> {
+    /// The sender of a packet for `dst` if it is data that is not on its way back. A packet on its
+    /// way back is addressed to its sender.
+    fn sender(&self, body: &Body, dst: u32) -> Option<u32> {
         let is_data = self.protocols.get(body.transport as usize)?.offset(body).is_some();
-        let returns = is_data && dst != body.src;
-        self.counts[index as usize] += u64::from(returns);
-        returns.then_some(body.src)
+        (is_data && dst != body.src).then_some(body.src)
     }
 }
 
@@ -140,52 +137,41 @@ impl Switching {
         packet: u32,
     ) {
         let returns = self.switches[switch as usize].trimming.is_some_and(|of| of.return_to_sender);
-        let sender = self.returns.as_deref_mut().filter(|_| returns).and_then(|returns| {
+        let sender = self.returns.as_deref().filter(|_| returns).and_then(|returns| {
             let dst = links.packets.frames[packet as usize].dst;
-            returns.sender(links.packets.body(packet), dst, index)
+            returns.sender(links.packets.body(packet), dst)
         });
         match sender {
-            Some(sender) => self.send_back(links, pausing, switch, packet, sender),
+            Some(sender) => self.send_back(links, pausing, (switch, index), packet, sender),
             None => self.drop_packet(links, switch, index, packet),
         }
     }
 
-    /// Sends a packet without payload from this switch to its sender.
+    /// Sends a packet for which the port `index` of a switch has no room to its sender. If there is
+    /// no room on the way back either, the switch drops it; then it does not count as returned.
     fn send_back<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
         pausing: &mut Pausing,
-        switch: u32,
+        (switch, index): (u32, u32),
         packet: u32,
         sender: u32,
     ) {
-        let now = links.now();
         let frame = &mut links.packets.frames[packet as usize];
         frame.dst = sender;
-        // The way back is none of the path's that telemetry describes.
-        frame.flags &= !(frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
-        let port = self.routing.egress(switch, sender, frame.entropy);
-        if port == NO_PORT {
-            return links.lose(packet);
-        }
-        let index = links.index_of(port);
-        self.commit_port(links, pausing, index);
-        let port = &links.ports[index as usize];
-        if port.flags & flag::DOWN != 0 {
-            links.lose(packet);
-        } else if port.is_free(now) {
-            self.start(links, index, packet, now, Span::ZERO);
-        } else if self.overflows(links, pausing, switch, index, packet) {
-            self.drop_packet(links, switch, index, packet);
-        } else {
-            self.enqueue(links, pausing, switch, index, packet);
-        }
-        if P::EXPLICIT_DEQUEUES {
-            links.schedule_explicit(index);
+        // The way back is none of the path's that telemetry and marks describe.
+        frame.flags &= !(frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS | frame_flag::ECN_CAPABLE);
+        let gone =
+            |this: &Self, links: &Links<P, N>| this.switches[switch as usize].drops + links.lost();
+        let before = gone(self, links);
+        self.arrive(links, pausing, switch, packet);
+        let is_sent = gone(self, links) == before;
+        if let Some(returns) = &mut self.returns {
+            returns.counts[index as usize] += u64::from(is_sent);
         }
     }
 
-    /// Trimmed packets that a port had no room for and returned to their senders.
+    /// Trimmed packets that a port had no room for and that were sent back to their senders.
     pub(in crate::partition) fn returned(&self, index: u32) -> u64 {
         self.returns.as_ref().map_or(0, |returns| returns.counts[index as usize])
     }
