@@ -1,5 +1,7 @@
 //! Metrics of round trips, hop delays, windows and queues.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use tidegate_results::LinkSummary;
 
@@ -124,6 +126,23 @@ impl Metric for QueueDelayP99 {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.find(seen)?.queue_delay_us.p99.map(|us| us.as_f64())
+    }
+}
+
+/// The longest 99th percentile of the queueing delay at a port between switches.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CoreDelayP99 {}
+
+impl Metric for CoreDelayP99 {
+    const NAME: &'static str = "core-delay-p99";
+    const NEEDS: &'static [Measurement] = &[Measurement::Links];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let uplinks = seen.links.iter().filter(|link| link.from_host);
+        let hosts: BTreeSet<&String> = uplinks.map(|link| &link.from).collect();
+        let core = seen.links.iter().filter(|link| !link.from_host && !hosts.contains(&link.to));
+        core.filter_map(|link| link.queue_delay_us.p99.map(|us| us.as_f64())).reduce(f64::max)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Metric, average, between, flows, intervals};
+use super::{Metric, average, between, bins, flows, intervals};
 use tidegate_runs::observe::{FlowTrace, Measurement, Observations, Traced};
 
 /// The first flow with a label, and a rate.
@@ -70,8 +70,8 @@ impl Metric for ConvergenceRtts {
     }
 }
 
-/// Share of the time after a flow's start for which it has to stay at the rate at the end, to count
-/// as settled.
+/// Share of the time after a flow's start, or after an event, for which it has to stay at the rate
+/// at the end, to count as settled.
 const SETTLED: f64 = 0.1;
 
 /// Time in microseconds from a flow's start until its goodput over every later window is within a
@@ -86,10 +86,45 @@ impl Metric for Settling {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let (means, width) = self.0.sliding(seen)?;
-        let is_off = |gbps: &f64| (gbps - self.0.gbps).abs() > 0.1 * self.0.gbps;
-        let windows = means.iter().rposition(is_off).map_or(0, |last| last + 1);
-        let stayed = means.len() - windows;
-        (stayed as f64 > SETTLED * means.len() as f64)
-            .then(|| (windows + width) as f64 * seen.interval_us)
+        settled_us(seen, &means, width, self.0.gbps)
     }
+}
+
+/// Time in microseconds after an event until the goodput of every flow over every later window is
+/// within a tenth of the rate; no value if one is not for the last part of the run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Recovery {
+    label: Option<String>,
+    gbps: f64,
+    /// Time of the event.
+    from_ms: f64,
+    bin_us: Option<f64>,
+}
+
+impl Metric for Recovery {
+    const NAME: &'static str = "recovery";
+    const NEEDS: &'static [Measurement] = &[Measurement::Traces];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let bins = bins(seen, Some(self.from_ms), None);
+        let width = intervals(seen, self.bin_us);
+        let one = |flow: &FlowTrace| {
+            let goodputs = flow.goodputs(bins.clone());
+            let means: Vec<f64> = goodputs.windows(width).filter_map(average).collect();
+            settled_us(seen, &means, width, self.gbps)
+        };
+        let each: Option<Vec<f64>> = flows(seen, &self.label).map(one).collect();
+        each?.into_iter().reduce(f64::max)
+    }
+}
+
+/// Time in microseconds until all later goodputs over sliding windows of `width` intervals are
+/// within a tenth of a rate; `None` if they are not for the last part.
+fn settled_us(seen: &Observations, means: &[f64], width: usize, gbps: f64) -> Option<f64> {
+    let is_off = |mean: &f64| (mean - gbps).abs() > 0.1 * gbps;
+    let windows = means.iter().rposition(is_off).map_or(0, |last| last + 1);
+    let stayed = means.len() - windows;
+    (stayed as f64 > SETTLED * means.len() as f64)
+        .then(|| (windows + width) as f64 * seen.interval_us)
 }

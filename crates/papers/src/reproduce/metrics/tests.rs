@@ -80,6 +80,21 @@ fn metrics_select_flows_and_times() {
 }
 
 #[test]
+fn recovery_is_that_of_the_slowest_flow() {
+    let mut seen = seen();
+    // From 200 us on: 10 and 30 for flow a, 30 and 30 for flow b.
+    seen.traces[1].goodput_gbps = vec![10.0, 30.0, 30.0];
+    let answer = |text: &str| {
+        let text = format!("metric = 'recovery'\nfrom_ms = 0.2\n{text}");
+        question(&text).unwrap().answer(&[&seen])
+    };
+    assert_eq!(answer("gbps = 29.0\nlabel = 'b'"), Some(100.0));
+    assert_eq!(answer("gbps = 29.0"), Some(200.0));
+    assert_eq!(answer("gbps = 29.0\nbin_us = 200.0"), None, "20 is not within a tenth");
+    assert_eq!(answer("gbps = 40.0"), None);
+}
+
+#[test]
 fn ports_are_added_up_on_the_wire() {
     let plan = samples::plan(tidegate_runs::protocols()[0].name);
     let seen = observed(&plan, &[Measurement::Links], Span::us(10));
@@ -159,7 +174,7 @@ fn seeds_are_averaged_if_all_have_values() {
 }
 
 /// A table for every metric that has a value for the flows of the measures' tests.
-const ANSWERED: [&str; 51] = [
+const ANSWERED: [&str; 53] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
     "metric = 'carried'\nof_gbps = 50.0",
@@ -168,6 +183,7 @@ const ANSWERED: [&str; 51] = [
     "metric = 'convergence'\nlabel = 'long'\ngbps = 1.0",
     "metric = 'convergence-rtts'\nlabel = 'long'\ngbps = 1.0",
     "metric = 'settling'\nlabel = 'long'\ngbps = 85.0\nbin_us = 300.0",
+    "metric = 'recovery'\nlabel = 'long'\ngbps = 85.0\nfrom_ms = 0.1\nbin_us = 300.0",
     "metric = 'rtt'",
     "metric = 'peak'",
     "metric = 'target'\nlabel = 'long'",
@@ -180,6 +196,7 @@ const ANSWERED: [&str; 51] = [
     "metric = 'utilization'\nlink = 'tor0>h3'",
     "metric = 'queue-delay'\nlink = 'tor0>h3'",
     "metric = 'queue-delay-p99'\nlink = 'tor0>h3'",
+    "metric = 'core-delay-p99'",
     "metric = 'queue-over-time'\nlink = 'tor0>h3'",
     "metric = 'peak-queue'\nlink = 'tor0>h3'",
     "metric = 'queue-p99'\nlink = 'tor0>h3'",
@@ -239,6 +256,18 @@ fn day_use_averages_to_the_utilisation() {
     let circuit = seen.circuits.iter().find(|circuit| circuit.to == "tor1").unwrap();
     let begins: Vec<f64> = (0..5).map(|day| 240.0 * f64::from(day)).collect();
     assert_eq!((&circuit.begins_us, circuit.used.len()), (&begins, 100));
+}
+
+#[test]
+fn core_delay_excludes_downlinks() {
+    let seen = observed(&racks(), &[Measurement::Links], Span::us(10));
+    let value = question("metric = 'core-delay-p99'").unwrap().answer(&[&seen]).unwrap();
+    let longest = |to: &str| {
+        let ports = seen.links.iter().filter(|link| !link.from_host && link.to.starts_with(to));
+        ports.map(|link| link.queue_delay_us.p99.unwrap().as_f64()).fold(0.0, f64::max)
+    };
+    assert!(value > 0.0 && value == longest("tor"), "{value}");
+    assert_ne!(value, longest("h"));
 }
 
 /// Metrics equal the run's summary, converted to their units.
@@ -330,6 +359,7 @@ fn the_needs_of_a_metric_are_sufficient() {
         let question = question(text).unwrap();
         let (plan, whole) = match question.needs() {
             [Measurement::Circuits] => (&racks, &of_racks),
+            _ if text.contains("core-") => (&racks, &of_racks),
             [Measurement::Exchanges] => (&asks, &of_asks),
             _ => (&plan, &whole),
         };

@@ -26,8 +26,8 @@ pub(crate) struct Claim {
     /// How the values of several runs are combined.
     #[serde(default)]
     several: Several,
-    /// Normalises each value by the best of these runs. The means of the normalised values are
-    /// compared.
+    /// Normalises each value by the best of these runs. Normalised values are combined as
+    /// `several` states, then compared.
     among: Option<Among>,
     measure: Ask,
     /// The value that it is compared with.
@@ -237,7 +237,7 @@ impl Claim {
         (0..measure.map_or(0, |ask| ask.runs.len())).map(one).collect()
     }
 
-    /// From the means of normalised values. Runs without a value are omitted.
+    /// From the combined normalised values. Runs without a value are omitted.
     fn of_normalised(
         &self,
         [measure, over, base]: [Option<&Ask>; 3],
@@ -249,13 +249,13 @@ impl Claim {
             let there = all.filter(|(_, other)| *other == place);
             among.best.of(there.filter_map(|(run, _)| value_of(&among.of, run)))
         };
-        let mean = |ask: Option<&Ask>| {
+        let combined = |ask: Option<&Ask>| {
             let ask = ask?;
             let all = ask.runs.iter().zip(&ask.stands_for);
             let all = all.filter_map(|(run, place)| Some(value_of(ask, run)? / best(place)?));
-            Several::Mean.of(&all.collect::<Vec<_>>())
+            self.several.of(&all.collect::<Vec<_>>())
         };
-        self.form.of(mean(measure)?, || mean(over), || mean(base))
+        self.form.of(combined(measure)?, || combined(over), || combined(base))
     }
 
     /// Its question to a single run, if that alone is its value.
@@ -486,6 +486,9 @@ mod tests {
         let value_of =
             |ask: &Ask, run: &str| if run == "d" { Some(2.0) } else { value_of(ask, run) };
         assert_eq!(normalised.value(value_of), Some(10.0 / 3.0));
+        normalised.several = Several::Most;
+        assert_eq!(normalised.value(value_of), Some(8.0));
+        normalised.several = Several::Mean;
         let without = |ask: &Ask, run: &str| value_of(ask, run).filter(|_| run != "b");
         assert_eq!(normalised.value(without), Some(4.5));
         assert_ne!(normalised.question(), claim("").question());
