@@ -64,12 +64,13 @@ fn stacks(plan: &Plan) -> String {
 
 /// A protocol, and its parameters that differ from the defaults.
 fn stack(stack: &Stack) -> String {
-    let usual = stack.protocol().stack().values();
-    let own = stack.values().into_iter().zip(usual);
-    let changed = own.filter(|((_, value), (_, default))| value != default);
-    let parameters: Vec<String> = changed
-        .map(|((name, value), (_, default))| format!("{name} = {value} (default {default})"))
-        .collect();
+    let defaults = stack.protocol().table();
+    let default = |name: &str| defaults.iter().find(|info| info.name == name).map(|of| of.default);
+    let changed = stack.values().into_iter().filter_map(|(name, value)| {
+        let default = default(name).filter(|default| *default != value)?;
+        Some(format!("{name} = {value} (default {default})"))
+    });
+    let parameters: Vec<String> = changed.collect();
     let name = stack.protocol().info().name;
     match parameters.is_empty() {
         true => format!("{name}: all parameters at their defaults"),
@@ -184,5 +185,13 @@ mod tests {
         assert_eq!(lines.iter().filter(|line| line.contains("fabric: ")).count(), 1);
         let of = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
         assert_eq!((of("swift: "), of("dctcp: ")), (2, 2), "{lines:#?}");
+    }
+
+    #[test]
+    fn parameters_have_their_own_defaults() {
+        let mut nscc = tidegate_algos::Protocol::named("nscc").unwrap().stack();
+        // Parameters that came later are listed only if they are set.
+        nscc.set("paths", tidegate_core::params::Value::Integer(256)).unwrap();
+        assert_eq!(stack(&nscc), "nscc: paths = 256 (default 64)");
     }
 }
