@@ -3,7 +3,7 @@
 use tidegate_core::fabric::{Node, TrimVictim, Trimming};
 use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::params::Value;
-use tidegate_core::{Body, Domain, Rate, Rng, Span, Time};
+use tidegate_core::{Body, Domain, Feedback, Rate, Rng, Span, Time};
 use tidegate_sim::{Departure, Engine, Outcome, Setup};
 
 use crate::common::observers::{Observer, ObserverAccess, TestProbe};
@@ -102,6 +102,22 @@ fn repaired_link_is_used_after_convergence() {
     assert!(within(up + convergence, Time::ms(2)) > 500);
 }
 
+/// Routing does not notice a failure that ends earlier than it converges.
+#[test]
+fn short_failure_is_not_noticed() {
+    let end = |convergence| {
+        let mut setup = one_flow("oblivious");
+        setup.fabric = leaf_spine(2, 1, 1, Rate::gbps(100), Rate::gbps(100), Span::us(1), 4_000);
+        let setup = failing(setup, Time::us(500), Time::us(510), convergence);
+        let (finished, outcome) = run(setup, ());
+        (lost(&outcome), finished[0].completed.unwrap())
+    };
+    let known = end(Span::ZERO);
+    for convergence in [Span::us(11), Span::us(200), Span::ms(5)] {
+        assert_eq!(end(convergence), known, "{convergence}");
+    }
+}
+
 /// All packets of a window are lost within a round trip. Each has a timeout of its own, and those
 /// of the others do not double when the first expires.
 #[test]
@@ -155,6 +171,40 @@ fn failed_path_is_replaced_until_it_is_repaired() {
     assert!(others_probes == 0 && others_end > Time::us(3_500), "{others_probes} {others_end}");
     // About sixteen of 64 entropies, and some backups, are restored by one answer each.
     assert!((10..60).contains(&probes) && packets > 300, "{probes} {packets}");
+}
+
+/// Paths of many entropies fail, and each is probed at a short interval: data still has most of the
+/// link, and no response to a probe counts as a round trip.
+#[test]
+fn probes_leave_the_link_to_data() {
+    let mut setup = one_flow("mrc");
+    setup.stacks[0].set("paths", Value::Integer(256)).unwrap();
+    setup.stacks[0].set("probe_interval", Value::Span(Span::us(1))).unwrap();
+    let setup = failing(setup, Time::us(200), Time::us(600), Span::s(1));
+    #[derive(Default)]
+    struct Sent {
+        probes: u64,
+        packets: u64,
+    }
+    impl Observer for Sent {
+        fn departed(&mut self, departure: &Departure<'_>) {
+            let Body { tag, payload_bytes, .. } = *departure.body;
+            // The host's own link.
+            if departure.port == 0 && tag & 1 == 0 {
+                *if payload_bytes == 0 { &mut self.probes } else { &mut self.packets } += 1;
+            }
+        }
+        fn feedback(&mut self, _: Time, _: u64, feedback: &Feedback) {
+            // A full packet takes 326 ns on each of four links, and its acknowledgement 7.
+            let least = Span::ns(8_000 + 4 * 326 + 4 * 6);
+            assert!(feedback.rtt.is_none_or(|rtt| rtt >= least), "{:?}", feedback.rtt);
+        }
+    }
+    let mut engine = Engine::new(setup, TestProbe::of(Sent::default())).unwrap();
+    engine.advance(Time::ms(20));
+    let &Sent { probes, packets } = engine.probe().inner();
+    assert!(probes > 20 && probes <= packets, "{probes} {packets}");
+    assert!(engine.finish().unwrap().unfinished.is_empty());
 }
 
 #[test]

@@ -41,7 +41,8 @@ pub(crate) static KEYS: &[Key] = &[
         SPAN,
         Default("0us"),
         "Time from the failure or the repair of a link until routing uses the remaining shortest \
-         paths. Until then, packets that routing sends to a failed link are lost.",
+         paths. Until then, packets that routing sends to a failed link are lost. Routing does not \
+         notice a failure that ends within this time.",
     ),
     key(
         "link",

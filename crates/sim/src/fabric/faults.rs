@@ -91,8 +91,8 @@ pub(crate) struct Changed {
 
 impl Injector {
     /// For a partition with these ports. Routing follows changes of links after `convergence`.
-    /// `marking_from` returns the ECN configuration of the port
-    /// from a rate change on, by the index of the change.
+    /// `marking_from` returns the ECN configuration of the port from a rate change on, by the index
+    /// of the change.
     pub(crate) fn new(
         (faults, convergence): (&Faults, Span),
         fabric: &Fabric,
@@ -233,9 +233,19 @@ impl Injector {
         };
         let link = Some(change.link).filter(|&link| toggles(&mut self.links_down[link as usize]));
         let host = change.host.filter(|&host| toggles(&mut self.hosts_down[host as usize]));
-        let follows = now.after(self.convergence);
-        self.unrouted.extend(link.map(|link| (follows, link, change.down)));
+        if let Some(link) = link {
+            self.notice(now, link, change.down);
+        }
         Some(Changed { down: change.down, link, host })
+    }
+
+    /// Routing will follow a change of a link. A change that is undone before remains unnoticed.
+    fn notice(&mut self, now: Time, link: u32, down: bool) {
+        let before = self.unrouted.len();
+        self.unrouted.retain(|&(_, other, _)| other != link);
+        if self.unrouted.len() == before {
+            self.unrouted.push_back((now.after(self.convergence), link, down));
+        }
     }
 
     /// Lets routing follow the changes of links that it has had time for. Returns whether there are
