@@ -14,7 +14,7 @@ impl Backoff {
         timeout.times(1 << self.0)
     }
 
-    /// As before the latest wait without a response.
+    /// One doubling less; none if there is none.
     pub(crate) fn before(self) -> Backoff {
         Backoff(self.0.saturating_sub(1))
     }

@@ -17,7 +17,7 @@ pub(crate) struct Departures {
     order: VecDeque<(u64, Time)>,
     /// The latest entropy of each packet, if losses concern its path.
     entropies: VecDeque<u32>,
-    /// Time at which timeouts doubled last. Packets that left before have the timeout of before.
+    /// Time at which timeouts doubled last. A packet that left earlier keeps its timeout.
     pub(crate) doubled_at: Time,
 }
 

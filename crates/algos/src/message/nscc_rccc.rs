@@ -74,7 +74,8 @@ impl Params for NsccRcccParams {
     fn table() -> Table {
         let defaults = NsccRcccParams::default();
         let mut table = NsccParams::table();
-        table.retain(|row| defaults.credit.get(row.name).is_none());
+        // Only ports between switches mark.
+        table.retain(|row| defaults.credit.get(row.name).is_none() && row.name != "core_marks");
         table.extend(RcccParams::table());
         for row in &mut table {
             match row.name {

@@ -3,30 +3,34 @@
 //! A connection has a rotation of `paths` entropies and as many backups. Each entropy is good, to
 //! be skipped, or assumed bad:
 //!
-//! * A mark or a packet trimmed in the core: the entropy is skipped once. The rotation restores the
-//!   first such entropy that it meets for a packet, and takes the next good one for the packet
-//!   itself, so that a packet restores one entropy at most.
-//! * A packet lost without a trace: switches trim what they cannot queue, so its path has failed.
-//!   The entropy is assumed bad, and its backup takes its place in the rotation.
-//! * An entropy that is assumed bad is probed at an interval. The first answer makes it good, or to
-//!   be skipped if the answer was marked.
+//! * A mark or a packet trimmed in the core: the entropy is skipped once. A packet that would take
+//!   it restores it and takes the next good one. A packet restores one entropy at most.
+//! * The timeout of a packet: switches trim packets that they cannot queue, so its path is taken
+//!   for failed. The entropy is assumed bad, and its backup takes its place in the rotation.
+//! * An entropy that is assumed bad is probed at an interval. The first acknowledgement of a probe
+//!   or of a late packet makes it good, or to be skipped if it reports a mark.
 //!
 //! Source: "Multipath Reliable Connection", Open Compute Project, revision 1.0, and "Resilient AI
 //! Supercomputer Networking using MRC and SRv6" (arXiv 2605.04333). Neither text was available. The
-//! rules are those that public summaries give: ManiAm/RDMA-Primer's page on MRC, and the design
-//! notes of an emulator of an MRC host.
+//! rules are those of public summaries: the page on MRC of ManiAm/RDMA-Primer, and the design notes
+//! of "MRC emu", an emulator of a host.
 //!
 //! # Differences from the source
 //!
-//! * Entropies are hashed by switches (the mode "ECMP"). MRC's deployments use source routes.
+//! * Switches hash entropies (the mode "ECMP"). MRC's deployments use source routes.
 //! * The backup of an entropy is the one that is `paths` higher, so that both lead into the same
 //!   plane if the number of planes divides `paths`.
 //! * Acknowledgements take the entropy of their packet, so an entropy is avoided if its path fails
 //!   in either direction. MRC's receivers have entropies of their own.
-//! * The interval of probes and the number of answers that restore an entropy are not published:
-//!   `probe_interval`, and one. Probes leave only while the connection has packets to send.
+//! * Not published: the interval of probes (`probe_interval`), the number of acknowledgements that
+//!   restore an entropy (one here), and the timeout of a packet.
+//! * Probes leave only while the connection has packets to send and one has been acknowledged, one
+//!   for each packet at most. They have the priority of data and no payload, so a full queue drops
+//!   them. MRC's receivers also report gaps, from which senders detect losses earlier.
 //! * No operator denies paths, hosts do not announce the failure of a port, and receivers report
 //!   no path as bad.
+//! * A timeout also has other causes: a lost acknowledgement, a longer delay, or a drop where there
+//!   is no room for headers.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -49,9 +53,14 @@ pub(super) struct Mrc {
     states: Vec<State>,
     /// By place in the rotation: whether the backup has it.
     is_replaced: Vec<bool>,
-    /// Entropies that are assumed bad, and the earliest time of the next probe, in order. Some have
-    /// recovered.
+    /// Places without a working entropy.
+    empty: u32,
+    /// Entropies to probe, and the earliest time of the next probe, in order. Some have recovered.
     to_probe: VecDeque<(Time, u32)>,
+    /// By entropy: whether it is in `to_probe`.
+    waits: Vec<bool>,
+    /// Whether a packet has left since the last probe.
+    may_probe: bool,
 }
 
 impl Mrc {
@@ -59,7 +68,10 @@ impl Mrc {
         Mrc {
             states: vec![State::Good; 2 * paths as usize],
             is_replaced: vec![false; paths as usize],
+            empty: 0,
             to_probe: VecDeque::new(),
+            waits: vec![false; 2 * paths as usize],
+            may_probe: true,
         }
     }
 
@@ -72,65 +84,64 @@ impl Mrc {
         if self.is_replaced[place as usize] { place + self.paths() } else { place }
     }
 
-    /// The next entropy. If all are assumed bad, one of them.
+    /// The next entropy. If all are assumed bad, the one in turn.
     pub(super) fn next(&mut self, mut in_turn: impl FnMut() -> u32) -> u32 {
-        let mut may_restore = true;
+        self.may_probe = true;
         let mut entropy = self.entropy(in_turn());
+        if self.empty == self.paths() {
+            return entropy;
+        }
+        let mut restored = None;
         // Two rounds, because the order changes between rounds.
         for _ in 0..2 * self.paths() {
             match self.states[entropy as usize] {
-                State::Good => break,
-                State::Skip if may_restore => {
+                State::Good => return entropy,
+                State::Skip if restored.is_none() => {
                     self.states[entropy as usize] = State::Good;
-                    may_restore = false;
+                    restored = Some(entropy);
                 }
                 State::Skip | State::AssumedBad => {}
             }
             entropy = self.entropy(in_turn());
         }
-        entropy
+        restored.unwrap_or(entropy)
     }
 
-    /// A packet with this entropy, or a probe, has arrived.
+    /// A packet or a probe with this entropy has arrived.
     pub(super) fn arrived(&mut self, entropy: u32, is_good: bool) {
-        let state = &mut self.states[entropy as usize];
-        let was_bad = *state == State::AssumedBad;
-        match is_good {
-            true if was_bad => *state = State::Good,
-            true => {}
-            false => *state = State::Skip,
-        }
-        if was_bad {
-            self.rearrange(entropy);
+        let was_bad = self.is_assumed_bad(entropy);
+        if was_bad || !is_good {
+            self.set(entropy, if is_good { State::Good } else { State::Skip });
         }
     }
 
     pub(super) fn lost(&mut self, now: Time, entropy: u32) {
-        let state = &mut self.states[entropy as usize];
-        if *state == State::AssumedBad {
+        if self.is_assumed_bad(entropy) {
             return;
         }
-        *state = State::AssumedBad;
-        let is_known = self.to_probe.iter().any(|&(_, other)| other == entropy);
-        if !is_known {
+        self.set(entropy, State::AssumedBad);
+        if !core::mem::replace(&mut self.waits[entropy as usize], true) {
             // Probes that are due precede it.
             let latest = self.to_probe.back().map_or(now, |&(at, _)| at.max(now));
             self.to_probe.push_back((latest, entropy));
         }
-        self.rearrange(entropy);
     }
 
-    /// After a change of this entropy: the one of the rotation has its place, unless only its
-    /// backup works.
-    fn rearrange(&mut self, entropy: u32) {
+    /// Sets a state. The entropy of the rotation has its place, unless only its backup works.
+    fn set(&mut self, entropy: u32, state: State) {
         let place = entropy % self.paths();
-        let is_bad = |entropy: u32| self.states[entropy as usize] == State::AssumedBad;
-        self.is_replaced[place as usize] = is_bad(place) && !is_bad(place + self.paths());
+        let backup = place + self.paths();
+        let is_empty = |mrc: &Mrc| mrc.is_assumed_bad(place) && mrc.is_assumed_bad(backup);
+        self.empty -= u32::from(is_empty(self));
+        self.states[entropy as usize] = state;
+        self.empty += u32::from(is_empty(self));
+        self.is_replaced[place as usize] =
+            self.is_assumed_bad(place) && !self.is_assumed_bad(backup);
     }
 
     #[inline]
     pub(super) fn probe(&mut self, now: Time, interval: Span) -> Option<u32> {
-        let is_due = self.to_probe.front().is_some_and(|&(at, _)| at <= now);
+        let is_due = self.to_probe.front().is_some_and(|&(at, _)| at <= now) && self.may_probe;
         if is_due { self.probe_next(now, interval) } else { None }
     }
 
@@ -139,13 +150,15 @@ impl Mrc {
         while let Some((_, entropy)) = self.to_probe.pop_front_if(|&mut (at, _)| at <= now) {
             if self.is_assumed_bad(entropy) {
                 self.to_probe.push_back((now.after(interval), entropy));
+                self.may_probe = false;
                 return Some(entropy);
             }
+            self.waits[entropy as usize] = false;
         }
         None
     }
 
-    pub(super) fn is_assumed_bad(&self, entropy: u32) -> bool {
+    fn is_assumed_bad(&self, entropy: u32) -> bool {
         self.states[entropy as usize] == State::AssumedBad
     }
 }
@@ -192,7 +205,7 @@ mod tests {
     fn packet_restores_one_entropy() {
         let mut rotation = Rotation::new();
         (0..4).for_each(|entropy| rotation.mrc.arrived(entropy, false));
-        // 0 is restored, 1 to 3 are skipped, 0 is met again. Then the same with 1, and so on.
+        // 0 is restored, 1 to 3 are skipped, then it is the turn of 0 again. The same with 1, ...
         assert_eq!(rotation.next(), [0]);
         assert_eq!(rotation.mrc.states[..4], [State::Good, State::Skip, State::Skip, State::Skip]);
         assert_eq!(rotation.next(), [0, 1, 0, 1, 2, 0, 1, 2, 3, 0]);
@@ -218,9 +231,22 @@ mod tests {
         let mut mrc = Mrc::new(4);
         assert_eq!(mrc.probe(Time::us(5), INTERVAL), None);
         [1, 5, 1].into_iter().for_each(|entropy| mrc.lost(Time::us(5), entropy));
-        let probe = |mrc: &mut Mrc, us| mrc.probe(Time::us(us), INTERVAL);
+        let probe = |mrc: &mut Mrc, us| {
+            mrc.next(|| 0);
+            mrc.probe(Time::us(us), INTERVAL)
+        };
         let probes = [5, 5, 5, 14].map(|us| probe(&mut mrc, us));
         assert_eq!(probes, [Some(1), Some(5), None, None]);
+        // A packet leaves between two probes.
+        mrc.lost(Time::us(6), 3);
+        mrc.lost(Time::us(6), 7);
+        assert!(probe(&mut mrc, 15).is_some() && mrc.probe(Time::us(15), INTERVAL).is_none());
+        mrc.arrived(3, true);
+        mrc.arrived(7, true);
+        let mut mrc = Mrc::new(4);
+        mrc.lost(Time::us(5), 1);
+        mrc.lost(Time::us(5), 5);
+        assert_eq!([5, 5].map(|us| probe(&mut mrc, us)), [Some(1), Some(5)]);
         // A new one waits for those before it.
         mrc.lost(Time::us(14), 2);
         let probes = [14, 15, 16, 16, 24].map(|us| probe(&mut mrc, us));
@@ -236,5 +262,8 @@ mod tests {
         let mut rotation = Rotation::new();
         (0..8).for_each(|entropy| rotation.mrc.lost(Time::ZERO, entropy));
         assert!(rotation.next::<4>().iter().all(|&entropy| entropy < 4));
+        // The only one that works is used, also after it was to be skipped.
+        rotation.mrc.arrived(6, false);
+        assert_eq!(rotation.next(), [6, 6, 6]);
     }
 }

@@ -15,6 +15,8 @@ headers! {
             end_of_message,
             /// Retransmission.
             retransmission,
+            /// Probe of a path: no payload, and the number of a packet that was acknowledged.
+            probe,
         }
         fields {
             /// The sender's number of the connection; the receiver returns it in acknowledgements.
@@ -45,6 +47,8 @@ headers! {
             circuit,
             /// The packet lost its payload at the port to the receiver.
             last_hop,
+            /// The packet was a probe.
+            probe,
         }
         fields {
             /// As in the acknowledged packet.
@@ -77,6 +81,8 @@ const MARKED: u8 = frame_flag::CONGESTION_EXPERIENCED;
 const CIRCUIT: u8 = frame_flag::CIRCUIT;
 const REFUSED: u8 = 4;
 const LAST_HOP: u8 = 8;
+/// In data and in acknowledgements.
+const PROBE: u8 = 32;
 pub(super) const ECHOED: u8 = MARKED | CIRCUIT;
 
 impl Data {
@@ -87,6 +93,7 @@ impl Data {
         Data {
             end_of_message: body.tag & END_OF_MESSAGE != 0,
             retransmission: body.is_retransmission,
+            probe: body.tag & PROBE != 0,
             connection: name as u32,
             lane: (name >> 32) as u32,
             message: body.message,
@@ -107,6 +114,7 @@ impl Ack {
             refused: body.tag & REFUSED != 0,
             circuit: body.tag & CIRCUIT != 0,
             last_hop: body.tag & LAST_HOP != 0,
+            probe: body.tag & PROBE != 0,
             connection: name as u32,
             lane: (name >> 32) as u32,
             message: body.message,
@@ -130,7 +138,7 @@ impl Ack {
     ) {
         body.payload_bytes = 0;
         body.is_retransmission = false;
-        body.tag = ACK | frame_flags & ECHOED;
+        body.tag = ACK | frame_flags & ECHOED | body.tag & PROBE;
         let [_, _, third, fourth, fifth] = &mut body.words;
         (*third, *fourth, *fifth) = (cumulative, sack, peak_hop_delay.as_ps());
     }
@@ -161,7 +169,7 @@ impl Carried for Header {
             Header::Data(data) => {
                 body.message = data.message;
                 body.is_retransmission = data.retransmission;
-                body.tag = if data.end_of_message { END_OF_MESSAGE } else { 0 };
+                body.tag = flag(data.end_of_message, END_OF_MESSAGE) | flag(data.probe, PROBE);
                 body.sent_at = data.sent_at;
                 body.words = [pair(data.connection, data.lane), data.seq, data.offset, 0, 0];
             }
@@ -170,7 +178,7 @@ impl Carried for Header {
                 body.is_retransmission = false;
                 let echoed = flag(ack.marked, MARKED) | flag(ack.circuit, CIRCUIT);
                 let refused = flag(ack.refused, REFUSED) | flag(ack.last_hop, LAST_HOP);
-                body.tag = ACK | echoed | refused;
+                body.tag = ACK | echoed | refused | flag(ack.probe, PROBE);
                 body.sent_at = ack.sent_at;
                 let name = pair(ack.connection, ack.lane);
                 let peak = ack.peak_hop_delay.as_ps();
@@ -196,6 +204,7 @@ mod tests {
         let data = Data {
             end_of_message: true,
             retransmission: true,
+            probe: false,
             connection: 1,
             lane: 2,
             message: 3,
@@ -212,6 +221,7 @@ mod tests {
             refused: false,
             circuit: true,
             last_hop: false,
+            probe: false,
             connection: 1,
             lane: 2,
             message: 3,
@@ -232,5 +242,17 @@ mod tests {
         Ack::request_again(&mut body, true);
         Header::Ack(trimmed).write(&mut written);
         assert_eq!((body, Header::read(&body)), (written, Some(Header::Ack(trimmed))));
+    }
+
+    #[test]
+    fn acknowledgement_of_a_probe_says_so() {
+        for probe in [false, true] {
+            let mut body = Body::default();
+            let data = Header::read(&body);
+            let Some(Header::Data(data)) = data else { panic!("{data:?}") };
+            Header::Data(Data { probe, end_of_message: !probe, ..data }).write(&mut body);
+            Ack::answer(&mut body, 0, 1, 0, Span::ZERO);
+            assert!(matches!(Header::read(&body), Some(Header::Ack(ack)) if ack.probe == probe));
+        }
     }
 }

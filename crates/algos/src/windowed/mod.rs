@@ -355,7 +355,9 @@ impl<C: CongestionControl> Windowed<C> {
 
     fn multipath(&self, seed: u64) -> Option<Box<Multipath>> {
         let ConnectionParams { multipath, paths, .. } = self.params.connection;
-        Multipath::new(multipath, paths as u32, seed).map(Box::new)
+        // Sprayed packets do not keep their entropies.
+        let rule = if self.host.spraying { MultipathRule::Off } else { multipath };
+        Multipath::new(rule, paths as u32, seed).map(Box::new)
     }
 
     /// Restarts a connection's control and returns its seed.
@@ -410,6 +412,7 @@ impl<C: CongestionControl> Windowed<C> {
         let header = Header::Data(Data {
             end_of_message: last,
             retransmission: resent,
+            probe: false,
             connection,
             lane: sender.lane,
             message: message.id,
@@ -470,7 +473,8 @@ impl<C: CongestionControl> Windowed<C> {
         let sender = &self.senders[connection as usize];
         let header = Header::Data(Data {
             end_of_message: false,
-            retransmission: true,
+            retransmission: false,
+            probe: true,
             connection,
             lane: sender.lane,
             message: 0,
@@ -500,13 +504,13 @@ impl<C: CongestionControl> Windowed<C> {
         {
             return; // not an acknowledgement of anything this connection sent
         }
-        if let Some(paths) = &mut sender.multipath
-            && echo.seq < sender.una
-            && paths.is_probed(packet.frame.entropy)
-        {
-            // The round trip of a probe is shorter than that of a packet.
-            let fate = if echo.marked { PathFeedback::Marked } else { PathFeedback::Good };
-            return paths.feedback(now, packet.frame.entropy, fate);
+        if echo.probe {
+            // Not of a packet: the round trip of a probe is shorter.
+            if let Some(paths) = &mut sender.multipath {
+                let fate = if echo.marked { PathFeedback::Marked } else { PathFeedback::Good };
+                paths.feedback(now, packet.frame.entropy, fate);
+            }
+            return;
         }
         let rtt = now.since(echo.sent_at);
         sender.sample_rtt(rtt);

@@ -314,9 +314,9 @@ impl<C: CongestionControl> Sender<C> {
         backoff.wait(base).min(params.max_rto.max(base))
     }
 
-    /// Time at which a packet that left at `at` is lost, if each has a timeout of its own. If the
-    /// first lost packet of a window doubled the timeout of the others, each would double that of
-    /// the next.
+    /// Time at which a packet that left at `at` is lost, if each has a timeout of its own. A packet
+    /// that left before the last doubling keeps its timeout. Otherwise each lost packet of a window
+    /// would double the timeout of the next one.
     #[inline]
     fn expires(&self, at: Time, params: &ConnectionParams) -> Time {
         let is_earlier = self.departures.as_ref().is_some_and(|of| at < of.doubled_at);

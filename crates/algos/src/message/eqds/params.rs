@@ -36,7 +36,7 @@ macro_rules! pull_params {
                 min_rto: Span = $rto, within Span::us(1) => Span::s(1), $rto_source;
                 /// Choice of the path of a packet: the same for all of a message (`off`), all
                 /// `paths` in turn (`oblivious`), without congested ones (`bitmap`), recycled ones
-                /// (`reps`), or both (`mixed`).
+                /// (`reps`), or both (`mixed`). `mrc` is not supported.
                 multipath: MultipathRule = $multipath, $multipath_source;
                 /// Number of entropies that the packets of a message have, under `multipath`: a
                 /// power of two.
@@ -62,7 +62,7 @@ macro_rules! pull_params {
             if params.multipath == MultipathRule::Mrc {
                 return Some(
                     "multipath = \"mrc\" is not supported by protocols that pull data; use \
-                     bitmap, reps or mixed"
+                     off, oblivious, bitmap, reps or mixed"
                         .into(),
                 );
             }

@@ -65,6 +65,7 @@ fn arrives(receivers: &mut Receivers, lane: u32, seq: u64) -> bool {
     let data = Data {
         end_of_message: false,
         retransmission: false,
+        probe: false,
         connection: 0,
         lane,
         message: 0,
@@ -77,6 +78,29 @@ fn arrives(receivers: &mut Receivers, lane: u32, seq: u64) -> bool {
     let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
     let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
     receivers.receive(Time::ZERO, packet, 0, &Swift::INFO, &mut Deaf) != Reply::None
+}
+
+/// The receiver repeats the acknowledgement of a packet that has arrived, if packets may be trimmed.
+#[test]
+fn probe_is_acknowledged() {
+    for recovery in [RecoveryRule::Trimmed, RecoveryRule::Selective] {
+        let params = ConnectionParams { recovery, ..ConnectionParams::default() };
+        let mut receivers = Receivers::new(&params, Some(0));
+        assert!(arrives(&mut receivers, 0, 0) && arrives(&mut receivers, 0, 1));
+        let mut body = Body { src: 3, ..Body::default() };
+        let Some(Header::Data(data)) = Header::read(&body) else { panic!("data") };
+        let data = Data { probe: true, seq: 1, ..data };
+        Header::Data(data).write(&mut body);
+        let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+        let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
+        let reply = receivers.trimmed(&data, packet, 0, &Swift::INFO);
+        let is_trimmed = recovery == RecoveryRule::Trimmed;
+        assert_eq!(reply != Reply::None, is_trimmed);
+        if is_trimmed {
+            let Some(Header::Ack(ack)) = Header::read(&body) else { panic!("{body:?}") };
+            assert!(ack.probe && !ack.refused && (ack.seq, ack.cumulative) == (1, 2));
+        }
+    }
 }
 
 #[test]
