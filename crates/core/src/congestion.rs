@@ -125,6 +125,8 @@ choice! {
         Off = "off",
         /// All paths in turn.
         Oblivious = "oblivious",
+        /// A random path for each flowlet.
+        Flowlet = "flowlet",
         /// All paths in turn, without those that were congested.
         Bitmap = "bitmap",
         /// Recycled entropies.

@@ -6,16 +6,19 @@
 //!
 //! * **Oblivious**: every entropy in turn, in an order that changes with each round. Feedback has
 //!   no effect.
-//! * **Bitmap**: the same, but an entropy with a penalty is skipped. The first one that is skipped
-//!   for a packet loses one point. A mark costs 1, a packet trimmed in the core 4, one that was
-//!   also returned to its sender 12, at most 15 in all.
+//! * **Flowlet**: a random entropy for each flowlet, which ends when no packet leaves for a given
+//!   time. Feedback has no effect.
+//! * **Bitmap**: every entropy in turn, but an entropy with a penalty is skipped. The first one
+//!   that is skipped for a packet loses one point. A mark costs 1, a packet trimmed in the core 4,
+//!   one that was also returned to its sender 12, at most 15 in all.
 //! * **REPS** ([`reps`]): entropies of unmarked acknowledgements are used again, once each.
 //! * **Mixed**: uses the entropies of unmarked acknowledgements again, oldest first, as a first
 //!   version of REPS did; if there is none, as `bitmap`.
 //! * **MRC** ([`mrc`]): every entropy in turn; a congested one is skipped once, and one that lost a
 //!   packet is replaced until a probe over it is answered.
 //!
-//! Source: `uec_mp.cpp` and `buffer_reps.cpp` of ultraethernet/uet-htsim; REPS (arXiv 2407.21625).
+//! Source: `uec_mp.cpp` and `buffer_reps.cpp` of ultraethernet/uet-htsim; REPS (arXiv 2407.21625);
+//! flowlets: LetFlow (NSDI'17), where switches detect them.
 //!
 //! # Differences from the source
 //!
@@ -69,20 +72,41 @@ pub(crate) struct Multipath {
 
 enum Choice {
     Oblivious,
+    Flowlet(Flowlet),
     Bitmap(Vec<u8>),
     Reps(Reps),
     Mixed { penalties: Vec<u8>, recycled: VecDeque<u32> },
     Mrc(Mrc),
 }
 
+/// The current flowlet.
+struct Flowlet {
+    /// Time without a packet that ends it.
+    gap: Span,
+    path: u32,
+    /// Departure of its last packet; `None`: there has been none.
+    left_at: Option<Time>,
+}
+
+/// Rule of a connection, and its settings.
+#[derive(Clone, Copy)]
+pub(crate) struct PathRule {
+    pub(crate) rule: MultipathRule,
+    /// Number of entropies, a power of two.
+    pub(crate) paths: u32,
+    /// Time without a packet that ends a flowlet.
+    pub(crate) flowlet_gap: Span,
+}
+
 impl Multipath {
-    /// State of a connection with this seed. `paths` must be a power of two. `None` without
-    /// multipath.
-    pub(crate) fn new(rule: MultipathRule, paths: u32, seed: u64) -> Option<Multipath> {
+    /// State of a connection with this seed. `None` without multipath.
+    pub(crate) fn new(rule: PathRule, seed: u64) -> Option<Multipath> {
+        let PathRule { rule, paths, flowlet_gap: gap } = rule;
         let penalties = || vec![0; paths as usize];
         let choice = match rule {
             MultipathRule::Off => return None,
             MultipathRule::Oblivious => Choice::Oblivious,
+            MultipathRule::Flowlet => Choice::Flowlet(Flowlet { gap, path: 0, left_at: None }),
             MultipathRule::Bitmap => Choice::Bitmap(penalties()),
             MultipathRule::Reps => Choice::Reps(Reps::default()),
             MultipathRule::Mixed => {
@@ -98,9 +122,9 @@ impl Multipath {
         Some(Multipath { rng, base, own, mask, turn: 0, order, choice })
     }
 
-    /// Entropy of the next packet.
+    /// Entropy of the next packet, which leaves now.
     #[inline]
-    pub(crate) fn next(&mut self) -> u32 {
+    pub(crate) fn next(&mut self, now: Time) -> u32 {
         let Multipath { rng, base, own: _, mask, turn, order, choice } = self;
         let mut in_turn = || {
             let path = (*turn ^ *order) & *mask;
@@ -113,6 +137,13 @@ impl Multipath {
         };
         let path = match choice {
             Choice::Oblivious => in_turn(),
+            Choice::Flowlet(Flowlet { gap, path, left_at }) => {
+                if left_at.is_none_or(|at| now.since(at) >= *gap) {
+                    *path = rng.bits() as u32 & *mask;
+                }
+                *left_at = Some(now);
+                *path
+            }
             Choice::Bitmap(penalties) => unpenalised(penalties, in_turn),
             Choice::Mixed { penalties, recycled } => match recycled.pop_front() {
                 Some(path) => path,
@@ -133,7 +164,7 @@ impl Multipath {
         }
         let is_good = feedback == PathFeedback::Good;
         match &mut self.choice {
-            Choice::Oblivious => {}
+            Choice::Oblivious | Choice::Flowlet(_) => {}
             Choice::Bitmap(penalties) => penalise(penalties, path, feedback),
             Choice::Reps(reps) => reps.feedback(now, path, is_good),
             Choice::Mixed { penalties, recycled } => {
@@ -209,12 +240,31 @@ mod tests {
 
     use super::*;
 
+    fn of(rule: MultipathRule) -> PathRule {
+        PathRule { rule, paths: 8, flowlet_gap: Span::us(5) }
+    }
+
     fn new(rule: MultipathRule) -> Multipath {
-        Multipath::new(rule, 8, 1).expect("a rule")
+        Multipath::new(of(rule), 1).expect("a rule")
     }
 
     fn round(paths: &mut Multipath) -> Vec<u32> {
-        (0..8).map(|_| paths.next()).collect()
+        (0..8).map(|_| paths.next(Time::ZERO)).collect()
+    }
+
+    #[test]
+    fn flowlets_have_a_path_each() {
+        let mut paths = new(MultipathRule::Flowlet);
+        let mut used = BTreeSet::new();
+        for start in (0..100).map(|nth| Time::us(20 * nth)) {
+            let path = paths.next(start);
+            // Packets with shorter gaps belong to the same flowlet.
+            for us in [4, 8, 12] {
+                assert_eq!(paths.next(start + Span::us(us)), path);
+            }
+            used.insert(path);
+        }
+        assert_eq!(used.len(), 8);
     }
 
     #[test]
@@ -238,7 +288,7 @@ mod tests {
             let upper: BTreeSet<u32> = rounds.iter().map(|entropy| entropy & !7).collect();
             assert_eq!(upper.len(), 1, "{rule:?}");
         }
-        assert!(Multipath::new(MultipathRule::Off, 8, 1).is_none());
+        assert!(Multipath::new(of(MultipathRule::Off), 1).is_none());
     }
 
     #[test]
@@ -247,11 +297,15 @@ mod tests {
             [(PathFeedback::Marked, 1), (PathFeedback::Trimmed, 4), (PathFeedback::Returned, 12)]
         {
             let mut paths = new(MultipathRule::Bitmap);
-            let bad = paths.next();
+            let bad = paths.next(Time::ZERO);
             paths.feedback(Time::ZERO, bad, feedback);
-            let used = (0..200).map(|_| paths.next()).filter(|&entropy| entropy == bad).count();
+            let used =
+                (0..200).map(|_| paths.next(Time::ZERO)).filter(|&entropy| entropy == bad).count();
             let mut without = new(MultipathRule::Bitmap);
-            let all = (0..201).map(|_| without.next()).filter(|&entropy| entropy == bad).count();
+            let all = (0..201)
+                .map(|_| without.next(Time::ZERO))
+                .filter(|&entropy| entropy == bad)
+                .count();
             assert!((all - 1 - skips..=all - skips + 1).contains(&used), "{used} of {all}");
         }
         // Penalties have a bound, and with all paths penalised there is a next one.
@@ -261,7 +315,7 @@ mod tests {
                 paths.feedback(Time::ZERO, paths.base | path, PathFeedback::Trimmed);
             }
         }
-        let used: BTreeSet<u32> = (0..400).map(|_| paths.next()).collect();
+        let used: BTreeSet<u32> = (0..400).map(|_| paths.next(Time::ZERO)).collect();
         assert_eq!(used.len(), 8);
         // Feedback on an entropy that it never had.
         paths.feedback(Time::ZERO, !paths.base, PathFeedback::Marked);
@@ -274,7 +328,7 @@ mod tests {
         paths.feedback(Time::ZERO, sent[3], PathFeedback::Good);
         paths.feedback(Time::ZERO, sent[5], PathFeedback::Marked);
         paths.feedback(Time::ZERO, sent[6], PathFeedback::Good);
-        assert_eq!([paths.next(), paths.next()], [sent[3], sent[6]]);
+        assert_eq!([paths.next(Time::ZERO), paths.next(Time::ZERO)], [sent[3], sent[6]]);
         let next = round(&mut paths);
         assert!(!next[..7].contains(&sent[5]), "{next:?} {}", sent[5]);
     }

@@ -71,7 +71,7 @@ use crate::kit::departure::Departure;
 use crate::kit::departures::Departures;
 use crate::kit::heap::{Pile, Places};
 use crate::kit::slab::Key;
-use crate::multipath::{Multipath, PathFeedback};
+use crate::multipath::{Multipath, PathFeedback, PathRule};
 use counts::counted;
 use header::{Data, Header};
 pub use params::{ConnectionParams, CountRule, PlbRule, WindowedParams};
@@ -354,10 +354,11 @@ impl<C: CongestionControl> Windowed<C> {
     }
 
     fn multipath(&self, seed: u64) -> Option<Box<Multipath>> {
-        let ConnectionParams { multipath, paths, .. } = self.params.connection;
+        let ConnectionParams { multipath, paths, flowlet_gap, .. } = self.params.connection;
         // Sprayed packets do not keep their entropies.
         let rule = if self.host.spraying { MultipathRule::Off } else { multipath };
-        Multipath::new(rule, paths as u32, seed).map(Box::new)
+        let rule = PathRule { rule, paths: paths as u32, flowlet_gap };
+        Multipath::new(rule, seed).map(Box::new)
     }
 
     /// Restarts a connection's control and returns its seed.
@@ -421,7 +422,7 @@ impl<C: CongestionControl> Windowed<C> {
             sent_at: now,
         });
         let entropy = match &mut sender.multipath {
-            Some(paths) => paths.next(),
+            Some(paths) => paths.next(now),
             None => sender.entropy,
         };
         let departure = Departure {

@@ -87,13 +87,16 @@ params! {
             "RFC 6675 for `selective`; rdma-hw.cc of HPCC's and PowerTCP's simulators for \
              `go-back-n`; ultraethernet/uet-htsim, uec.cpp, for `trimmed`";
         /// Choice of the path of a packet: the same for all (`off`), all `paths` in turn
-        /// (`oblivious`), without congested ones (`bitmap`), those of good acknowledgements again
-        /// (`reps`), those first and otherwise as `bitmap` (`mixed`), or all in turn without
-        /// congested and failed ones (`mrc`, which needs `recovery = "trimmed"`). Sprayed packets
-        /// ignore it.
+        /// (`oblivious`), one for each flowlet (`flowlet`), all without congested ones (`bitmap`),
+        /// those of good acknowledgements again (`reps`), those first and otherwise as `bitmap`
+        /// (`mixed`), or all without congested and failed ones (`mrc`, which needs
+        /// `recovery = "trimmed"`). Sprayed packets ignore it.
         multipath: MultipathRule = MultipathRule::Off, later = true,
             "ultraethernet/uet-htsim, uec_mp.cpp; REPS (arXiv 2407.21625); MRC (Open Compute \
              Project, revision 1.0)";
+        /// Time without a packet that ends a flowlet, under `flowlet`.
+        flowlet_gap: Span = Span::us(50), later = true, within Span::ns(1) => Span::s(1),
+            "our choice: several base RTTs; 500 us in CONGA (SIGCOMM'14), at 10 Gbit/s";
         /// Interval at which a connection with data probes each of its failed paths, under `mrc`.
         probe_interval: Span = Span::us(200), later = true, within Span::us(1) => Span::s(1),
             "our choice: not published";

@@ -87,6 +87,7 @@ use crate::kit::paths::Paths;
 use crate::kit::segments::Segments;
 use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
+use crate::multipath::PathRule;
 use congestion::{Adaptation, Arrival, CreditRate};
 use header::Header;
 use params::{PullParams, pull_params};
@@ -165,8 +166,7 @@ struct Settings {
     law: Option<NsccParams>,
     /// A receiver grants credit beyond requests if nobody requests any.
     slow_pulls: bool,
-    rule: MultipathRule,
-    paths: u32,
+    multipath: PathRule,
     /// Seed of the choices of paths.
     seed: u64,
     /// Delay beyond which a due action is late because the driver has paused.
@@ -196,8 +196,7 @@ impl Settings {
             demand,
             law,
             slow_pulls: demand == Demand::Announced,
-            rule: params.multipath,
-            paths: params.paths,
+            multipath: params.multipath,
             seed: mix64(host.seed ^ mix64(host.host as u64)),
             latest: Span::ms(1).max(base_rtt.times(2)),
         }

@@ -3,9 +3,9 @@
 use alloc::format;
 use alloc::string::String;
 
-use tidegate_core::{
-    Extent, FabricRequirements, Marking, MultipathRule, OperatingPoint, PacketSizes, Path, Span,
-};
+use tidegate_core::{Extent, FabricRequirements, Marking, OperatingPoint, PacketSizes, Path, Span};
+
+use crate::multipath::PathRule;
 
 /// Parameters of a protocol on this transport: `own` ones among those of the transport, with these
 /// defaults. A `ramp` may follow, as in `params!`.
@@ -35,9 +35,14 @@ macro_rules! pull_params {
                 /// Time without a response after which a packet is lost.
                 min_rto: Span = $rto, within Span::us(1) => Span::s(1), $rto_source;
                 /// Choice of the path of a packet: the same for all of a message (`off`), all
-                /// `paths` in turn (`oblivious`), without congested ones (`bitmap`), recycled ones
-                /// (`reps`), or both (`mixed`). `mrc` is not supported.
+                /// `paths` in turn (`oblivious`), one for each flowlet (`flowlet`), without
+                /// congested ones (`bitmap`), recycled ones (`reps`), or both (`mixed`). `mrc` is
+                /// not supported.
                 multipath: MultipathRule = $multipath, $multipath_source;
+                /// Time without a packet of a message that ends a flowlet, under `flowlet`.
+                flowlet_gap: Span = Span::us(50), later = true,
+                    within Span::ns(1) => Span::s(1), "our choice: several base RTTs; 500 us in \
+                    CONGA (SIGCOMM'14), at 10 Gbit/s";
                 /// Number of entropies that the packets of a message have, under `multipath`: a
                 /// power of two.
                 paths: u64 = 64, in 1..=65536, "uet-htsim, main_uec.cpp: -paths";
@@ -62,7 +67,7 @@ macro_rules! pull_params {
             if params.multipath == MultipathRule::Mrc {
                 return Some(
                     "multipath = \"mrc\" is not supported by protocols that pull data; use \
-                     off, oblivious, bitmap, reps or mixed"
+                     off, oblivious, flowlet, bitmap, reps or mixed"
                         .into(),
                 );
             }
@@ -78,8 +83,11 @@ macro_rules! pull_params {
                     pull_packets: self.pull_packets,
                     pull_rate: self.pull_rate,
                     min_rto: self.min_rto,
-                    multipath: self.multipath,
-                    paths: self.paths as u32,
+                    multipath: $crate::multipath::PathRule {
+                        rule: self.multipath,
+                        paths: self.paths as u32,
+                        flowlet_gap: self.flowlet_gap,
+                    },
                     queue: self.queue,
                     sizes: PacketSizes::new(self.header_bytes, self.control_bytes),
                 }
@@ -95,8 +103,7 @@ pub(in crate::message) struct PullParams {
     pub(in crate::message) pull_packets: u64,
     pub(in crate::message) pull_rate: f64,
     pub(in crate::message) min_rto: Span,
-    pub(in crate::message) multipath: MultipathRule,
-    pub(in crate::message) paths: u32,
+    pub(in crate::message) multipath: PathRule,
     pub(in crate::message) queue: Extent,
     pub(in crate::message) sizes: PacketSizes,
 }

@@ -139,8 +139,8 @@ impl Outbox {
         (message.lane, message.generation) = (lane, generation);
         message.has_begun = true;
         let seed = (destination.host as u64) << 32 | (lane as u64) << 12 ^ generation as u64;
-        let Settings { seed: own, rule, paths, .. } = *step.settings;
-        message.multipath = Multipath::new(rule, paths, mix64(own ^ mix64(seed))).map(Box::new);
+        let Settings { seed: own, multipath, .. } = *step.settings;
+        message.multipath = Multipath::new(multipath, mix64(own ^ mix64(seed))).map(Box::new);
         if message.packets == 0 {
             return self.request(step, slot);
         }
@@ -189,7 +189,7 @@ impl Outbox {
         }
         message.leave(settings, packet, now);
         let destination = &self.destinations[message.destination as usize];
-        let entropy = message.multipath.as_mut().map(|multipath| multipath.next());
+        let entropy = message.multipath.as_mut().map(|multipath| multipath.next(now));
         let Name { connection, lane, generation, message: number } = message.name(slot);
         let header = Header::Data(Data {
             speculative: message.speculates && again.is_none(),

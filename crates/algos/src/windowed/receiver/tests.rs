@@ -80,7 +80,8 @@ fn arrives(receivers: &mut Receivers, lane: u32, seq: u64) -> bool {
     receivers.receive(Time::ZERO, packet, 0, &Swift::INFO, &mut Deaf) != Reply::None
 }
 
-/// The receiver repeats the acknowledgement of a packet that has arrived, if packets may be trimmed.
+/// The receiver repeats the acknowledgement of a packet that has arrived, if packets may be
+/// trimmed.
 #[test]
 fn probe_is_acknowledged() {
     for recovery in [RecoveryRule::Trimmed, RecoveryRule::Selective] {
