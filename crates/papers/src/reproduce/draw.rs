@@ -464,8 +464,8 @@ mod tests {
         assert!(stands > 2, "{stands}");
     }
 
-    /// Lines of a chart differ in colour, dashes or marker; the protocol decides unless all have the
-    /// same one.
+    /// Lines of a chart differ in colour, dashes or marker. The protocol decides unless all have
+    /// the same one.
     #[test]
     fn lines_of_a_chart_differ() {
         let mut of_one_protocol = 0;
