@@ -78,7 +78,7 @@ load = 0.5
         let mut command = Command::new("mpirun");
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         // Processes that must end have time to remove their files on a busy machine.
-        command.args(["--mca", "odls_base_sigkill_timeout", "60"]);
+        command.args(["--mca", "odls_base_sigkill_timeout", "5"]);
         command.args(["--oversubscribe", "-n", &ranks.to_string()]);
         command.arg(env!("CARGO_BIN_EXE_tidegate")).args(args);
         command
