@@ -255,6 +255,9 @@ mod tests {
             mrc.arrived(entropy, is_good);
         }
         assert_eq!(probe(&mut mrc, 90), None);
+        // One that fails again is probed again.
+        mrc.lost(Time::us(95), 1);
+        assert_eq!(probe(&mut mrc, 95), Some(1));
     }
 
     #[test]
@@ -265,5 +268,9 @@ mod tests {
         // The only one that works is used, also after it was to be skipped.
         rotation.mrc.arrived(6, false);
         assert_eq!(rotation.next(), [6, 6, 6]);
+        // Also if the turns of two rounds do not include it again.
+        rotation.mrc.arrived(6, false);
+        let mut turns = [2].into_iter().chain(core::iter::repeat(0));
+        assert_eq!(rotation.mrc.next(|| turns.next().unwrap()), 6);
     }
 }
