@@ -8,7 +8,7 @@ use crate::cc::dctcp::Dctcp;
 use crate::cc::swift::Swift;
 use crate::contract::path;
 use crate::harness::{self, Subject, trials};
-use tidegate_core::{Frame, RecoveryRule, Span};
+use tidegate_core::{ConnectionPolicy, Frame, RecoveryRule, Span};
 
 impl<C: CongestionControl> Subject for Windowed<C> {
     const COMPLETES_STOPPED: bool = false;

@@ -5,7 +5,8 @@ use core::cmp::Reverse;
 
 use tidegate_core::{CongestionControl, ConnectionPolicy, Time};
 
-use super::sender::{Messages, Sender};
+use super::messages::Messages;
+use super::sender::Sender;
 use crate::kit::heap::{Pile, Places};
 use crate::kit::ring::{Linked, Ring};
 

@@ -7,9 +7,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::header::{Ack, Data, Header};
+use super::messages::Messages;
 use super::receiver::Receivers;
 use super::recovery::Recovery;
-use super::sender::{Messages, Sender};
+use super::sender::Sender;
 use super::{ConnectionParams, MAX_BACKOFF, Windowed, WindowedParams};
 use crate::cc::dcqcn::Dcqcn;
 use crate::cc::dctcp_rate::DctcpRate;
