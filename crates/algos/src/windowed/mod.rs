@@ -10,19 +10,22 @@
 //! * By the control's default (`recovery`) a receiver keeps packets that arrive before a missing
 //!   one, or drops them and requests the missing one (**go-back-N**): immediately if it differs
 //!   from the last requested one, otherwise every `nack_interval` when another packet arrives in
-//!   its place. With a window of a BDP no such packet arrives, and if the request or the
-//!   retransmission is lost as well, only the timeout detects it. The sender then retransmits
-//!   everything from the missing packet on, and infers nothing from the order. A duplicate is
-//!   acknowledged, which NICs whose acknowledgements are never lost need not do; timeouts stay,
-//!   which those NICs do not have.
+//!   its place. If the window is one BDP, the sender stops before another packet arrives, so only
+//!   the timeout detects a lost request or a lost retransmission. After a request the sender
+//!   retransmits everything from the missing packet on, and infers nothing from the order. Unlike
+//!   NICs whose acknowledgements are never lost, the receiver acknowledges duplicates, and the
+//!   sender keeps a timeout.
 //! * **Packets on many paths**: with `multipath` every packet has an entropy of its own, and with
 //!   `recovery = "trimmed"` a packet that arrives without its payload is requested again at once. A
 //!   packet that a switch returns without payload is lost, too. Each packet then has a timeout of
 //!   its own; nothing else counts as a loss.
-//! * **Loss** is otherwise detected by three later arrivals on a path that keeps order, by time
-//!   under spraying, and by a timeout (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`,
-//!   `initial_rto` before the first sample; doubled each time up to `max_rto`, and reset when new
-//!   data is acknowledged).
+//! * **Loss** is otherwise detected by order, by time and by a timeout. On a path that keeps order,
+//!   a packet is lost when a packet three numbers higher has arrived (RFC 9002, section 6.1.1,
+//!   packet threshold). On paths without order, a packet is lost if it is still missing a smoothed
+//!   RTT after a later packet has arrived. Such paths occur under spraying, under `multipath`, and
+//!   for two RTTs after a change of path (`plb`). A timeout detects all other losses (RFC 6298:
+//!   smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto` before the first sample;
+//!   doubled each time up to `max_rto`, and reset when new data is acknowledged).
 //! * A **window** limits the bytes in flight, all bytes on the wire or the payload
 //!   (`window_counts`): by the control's [`WindowRule`](tidegate_core::WindowRule) a packet starts
 //!   if it fits into the window, or if any of the window is left. A window below one packet means
@@ -37,7 +40,7 @@
 //!   a heap if the shortest message goes first (not from a paper; for comparison with protocols
 //!   that order messages). Paced connections are in a heap by time; retransmission timers are in a
 //!   second heap with one lazily updated entry per connection. Connections of a pool are in a heap
-//!   by messages in flight. No operation scans all connections.
+//!   by messages in flight. No operation per packet or message scans all connections.
 //!
 //! Cost of a data packet and its acknowledgement: one connection record at each end, no allocation,
 //! no hash.

@@ -84,8 +84,8 @@ params! {
         /// so that all from the missing one on are sent again (`go-back-n`), or kept in any order,
         /// so that only trimmed packets and timeouts are losses (`trimmed`).
         recovery: RecoveryRule = RecoveryRule::Selective,
-            "RFC 6675 for `selective`; rdma-hw.cc of HPCC's and PowerTCP's simulators for \
-             `go-back-n`; ultraethernet/uet-htsim, uec.cpp, for `trimmed`";
+            "RFC 9002, section 6.1.1, for `selective`; rdma-hw.cc of HPCC's and PowerTCP's \
+             simulators for `go-back-n`; ultraethernet/uet-htsim, uec.cpp, for `trimmed`";
         /// Choice of the path of a packet: the same for all (`off`), all `paths` in turn
         /// (`oblivious`), one for each flowlet (`flowlet`), all without congested ones (`bitmap`),
         /// those of good acknowledgements again (`reps`), those first and otherwise as `bitmap`

@@ -9,11 +9,12 @@
 //!   with each good sample.
 //! * `rounds` (from the paper; constants are those of Linux, `net/ipv4/tcp_plb.c`): a round trip is
 //!   congested if half of its acknowledged packets were; after 12 consecutive congested rounds, or
-//!   3 if nothing is in flight, the connection takes a new hash. After a timeout it keeps its path
-//!   for 60 to 120 s.
+//!   3 if nothing is in flight, the connection takes a new hash.
 //!
-//! Under both rules a retransmission timeout changes the path immediately. Packets on the new path
-//! overtake those on the old one, so for two round trips losses are detected by time, not by order.
+//! Under both rules a retransmission timeout changes the path immediately. Under `rounds` the
+//! connection then keeps the new path for 60 to 120 s, unless another timeout occurs. Packets on
+//! the new path overtake those on the old one, so for two round trips losses are detected by time,
+//! not by order.
 
 use tidegate_core::{Ack, Domain, Rng, Span, Time};
 

@@ -6,7 +6,8 @@ use tidegate_core::{Span, Time};
 
 use crate::kit::bits::Bits;
 
-/// Number of later arrivals after which a packet is lost on a path that keeps order.
+/// On a path that keeps order, a packet is lost when a packet with a number this much higher has
+/// arrived: kPacketThreshold (RFC 9002, section 6.1.1).
 const OVERTAKEN: u64 = 3;
 
 /// Unacknowledged packets: arrived, lost and retransmitted ones.
@@ -27,7 +28,7 @@ pub(super) struct Recovery {
     episode_end: u64,
     /// Time at which an episode of trimmed packets ends in any case.
     episode_over: Time,
-    /// Time at which holes below `marked` count as lost, under spraying.
+    /// Time at which holes below `marked` count as lost, on paths without order.
     pub(super) reorder_at: Time,
     marked: u64,
 }
@@ -139,7 +140,7 @@ impl Recovery {
         new
     }
 
-    /// Marks packets as lost that enough later ones have overtaken.
+    /// Marks packets as lost that a packet [`OVERTAKEN`] numbers higher has overtaken.
     pub(super) fn lose_overtaken(&mut self, una: u64, lost: &mut impl FnMut(u64)) {
         let end = self.high.saturating_sub(OVERTAKEN);
         for seq in self.judged.max(una)..end {

@@ -76,14 +76,15 @@ impl<C: CongestionControl> Sender<C> {
         progress
     }
 
-    /// Detects lost packets from arrivals. Returns whether a new loss episode started.
+    /// Detects lost packets from arrivals: by order, or by time if the path is `unordered`. Returns
+    /// whether a new loss episode started.
     #[cold]
     #[inline(never)]
     pub(in crate::windowed) fn detect_loss(
         &mut self,
         now: Time,
         echo: Time,
-        spraying: bool,
+        unordered: bool,
         messages: &Messages,
         mtu: u32,
     ) -> bool {
@@ -92,7 +93,7 @@ impl<C: CongestionControl> Sender<C> {
         let (head, count) = (self.head, self.counts.window);
         let mut gone = 0;
         let mut lose = |seq| gone += messages.counted(head, seq, mtu, count);
-        if spraying {
+        if unordered {
             recovery.arm_reorder(now, window);
             recovery.lose_resent_before(now.before(window.times(2)), &mut lose);
         } else {
@@ -124,8 +125,8 @@ impl<C: CongestionControl> Sender<C> {
         Some((bytes, recovery.begins_trimmed_episode(una, next, now, length)))
     }
 
-    /// Under spraying: marks packets as lost that have been missing for a reordering window.
-    /// Returns whether a new episode started.
+    /// On paths without order: marks packets as lost that have been missing for a reordering
+    /// window. Returns whether a new episode started.
     pub(in crate::windowed) fn reorder_expired(
         &mut self,
         now: Time,
