@@ -2,10 +2,10 @@
 //!
 //! A message begins with a window of credit, so its first packets leave at once. Every data packet
 //! states the sum of credit that its sender requests (pull target). A receiver serves the messages
-//! whose requests exceed their credit round-robin: it sends pulls, which grant a few packets each,
-//! at nearly the rate of its link. If none requests more, it grants the others up to a window in
-//! advance. Switches trim packets that do not fit; receivers request these again, and senders
-//! resend them on the next credit.
+//! whose requests exceed their credit round-robin. It sends pulls at nearly the rate of its link,
+//! and each grants `pull_packets` packets (EQDS 1, RCCC 4). If no message requests more, the
+//! receiver grants the others up to a window in advance. Switches trim packets that do not fit;
+//! receivers request these again, and senders resend them on the next credit.
 //!
 //! The transport is shared with RCCC (`rccc.rs`), which adapts the rate of pulls to congestion
 //! between switches, with NDP (`ndp.rs`), whose arriving packets request credit themselves, and
@@ -39,8 +39,8 @@
 //! # Differences from the sources
 //!
 //! * Credit is counted in bytes, not in units of 256 or 512. In csg-htsim a pull grants 4,096 B of
-//!   packets of 4,150 B, and the next one follows after 0.99 times 4,198 B: 98.6 % of the link,
-//!   which is `pull_rate` here.
+//!   packets of 4,150 B, and the next one follows after 0.99 times 4,198 B: 98.6 % of the link.
+//!   `pull_rate = 0.986` gives that rate here; the default is 0.99.
 //! * Every packet is acknowledged by itself. The sources acknowledge every 16 KB, marked packets
 //!   and requested ones. With data in both directions, acknowledgements and pulls take 3 % of a
 //!   link here and 2 % in csg-htsim.
