@@ -23,9 +23,10 @@
 //!   a packet is lost when a packet three numbers higher has arrived (RFC 9002, section 6.1.1,
 //!   packet threshold). On paths without order, a packet is lost if it is still missing a smoothed
 //!   RTT after a later packet has arrived. Such paths occur under spraying, under `multipath`, and
-//!   for two RTTs after a change of path (`plb`). A timeout detects all other losses (RFC 6298:
-//!   smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto` before the first sample;
-//!   doubled each time up to `max_rto`, and reset when new data is acknowledged).
+//!   for two RTTs after a change of path (`plb`). Losses of retransmissions are detected by time on
+//!   every path. A timeout detects all other losses (RFC 6298: smoothed RTT + 4 deviations, at
+//!   least `min_rto`, `initial_rto` before the first sample; doubled each time up to `max_rto`, and
+//!   reset when new data is acknowledged).
 //! * A **window** limits the bytes in flight, all bytes on the wire or the payload
 //!   (`window_counts`): by the control's [`WindowRule`](tidegate_core::WindowRule) a packet starts
 //!   if it fits into the window, or if any of the window is left. A window below one packet means

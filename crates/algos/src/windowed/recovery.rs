@@ -7,7 +7,7 @@ use tidegate_core::{Span, Time};
 use crate::kit::bits::Bits;
 
 /// On a path that keeps order, a packet is lost when a packet with a number this much higher has
-/// arrived: kPacketThreshold (RFC 9002, section 6.1.1).
+/// arrived: `kPacketThreshold` (RFC 9002, section 6.1.1).
 const OVERTAKEN: u64 = 3;
 
 /// Unacknowledged packets: arrived, lost and retransmitted ones.
