@@ -47,7 +47,9 @@ pub(crate) static KEYS: &[Key] = &[
         "resume_offset",
         BYTES,
         Default("3072B"),
-        "The neighbour resumes when its class holds this much less than the threshold.",
+        "Distance below the threshold at which the neighbour resumes: its bytes above the reserve \
+         plus this are at most the threshold, or none are above the reserve. Its headroom must be \
+         empty in either case.",
     ),
     key(
         "classes",

@@ -51,9 +51,10 @@ static SECTIONS: &[Key] = &[
         "until",
         Shape::Word(&["duration", "done"]),
         Optional,
-        "End of the run: duration (default), or done: as soon as jobs, collectives, chains, flows \
-         with a size, traces, permutations, all-to-all and single incasts are complete. Other \
-         traffic does not delay the end. The run ends after warmup and at duration at the latest.",
+        "End of the run: duration (default), or done: the next microsecond after warmup at which \
+         all senders of jobs, collectives, chains, flows with a size, traces, permutations, \
+         all-to-all and single incasts have their acknowledgements. Other traffic does not delay \
+         the end. The run ends at duration at the latest.",
     ),
     key(
         "warmup",
