@@ -282,10 +282,10 @@ fn cut(plan: &Plan, jobs: &[JobSummary]) -> Vec<String> {
 fn awaited(end: &End<'_>) -> Option<String> {
     let End { plan, awaited, .. } = *end;
     (awaited > 0).then(|| {
-        let messages = if awaited == 1 { "message" } else { "messages" };
+        let (messages, were) = if awaited == 1 { ("message", "was") } else { ("messages", "were") };
         format!(
             "until = \"done\": {awaited} {messages} of collectives, jobs, chains and listed flows \
-             were unfinished at the end: increase `duration`, which is {}",
+             {were} unfinished at the end: increase `duration`, which is {}",
             plan.duration
         )
     })
