@@ -1,12 +1,12 @@
 //! Packets that cross from one partition to another.
 //!
 //! Partitions run independently for a window. No packet can cross a boundary within a window,
-//! because its length is at most the shortest time from the start of a transmission to its landing
-//! in another partition. At the end of a window each partition commits its boundary ports, removes
-//! the started packets from their links and hands them over. They land in a later window. The
-//! receiving partition stores only the link of such a port, not its queue. The link keeps the
-//! port's global ID, which breaks ties between events at equal times, so a run gives the same bytes
-//! in any partitioning.
+//! because the window is shorter than the lookahead: the shortest time from the start of a
+//! transmission to its landing in another partition. It is at most the lookahead minus 1 ps. At the
+//! end of a window each partition commits its boundary ports, removes the started packets from
+//! their links and hands them over. They land in a later window. The receiving partition stores
+//! only the link of such a port, not its queue. The link keeps the port's global ID, which breaks
+//! ties between events at equal times, so a run gives the same bytes in any partitioning.
 
 use std::ops::{DerefMut, Range};
 

@@ -3,8 +3,9 @@
 //! Per ingress port and class: bytes, and how many of them are in headroom. Per switch: bytes of
 //! the shared pool in use. These are the bytes that ingresses hold above their reserves, and all
 //! bytes of classes that cannot be paused. Because ports are committed lazily, the counts may be
-//! too high. A packet that fits and triggers no pause by these counts does so by the exact counts,
-//! too. In every other case the caller commits the ports up to now and checks again.
+//! too high. A packet that fits by these counts, and triggers no pause, also fits, and triggers no
+//! pause, by the exact counts. In every other case the caller commits the ports up to now and
+//! checks again.
 
 use tidegate_core::Frame;
 use tidegate_core::fabric::{Buffer, Fabric, Node, Pausing, Switch};

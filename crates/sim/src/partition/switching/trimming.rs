@@ -1,9 +1,11 @@
-//! Packet trimming: a port whose queue for data is full keeps the headers of a packet and drops its
-//! payload. Headers and control packets have a queue of their own before data. With return to
-//! sender, headers that find no room there travel back.
+//! Packet trimming: if a packet does not fit into its queue at a port, or into the buffer of the
+//! switch, the switch keeps the headers and drops the payload. With return to sender, headers that
+//! find no room either travel back.
 //!
-//! The queue for data has the lowest priority. Its packets are counted only when the whole port
-//! holds more than the capacity in question.
+//! Each priority has a FIFO of its own. The lowest priority is the queue for data and has a limit
+//! of its own. One limit applies to all higher priorities together: headers, control packets, and
+//! data that protocols send there, such as unscheduled data. The packets of the queue for data are
+//! counted only when the whole port holds more than the limit in question.
 
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Switch, TrimVictim, Trimming};
