@@ -5,8 +5,8 @@
 //!
 //! * A mark or a packet trimmed in the core: the entropy is skipped once. A packet that would take
 //!   it restores it and takes the next good one. A packet restores one entropy at most.
-//! * The timeout of a packet: switches trim packets that they cannot queue, so its path is taken
-//!   for failed. The entropy is assumed bad, and its backup takes its place in the rotation.
+//! * The timeout of a packet: switches trim packets that they cannot queue, so its path is assumed
+//!   to have failed. The entropy is assumed bad, and its backup takes its place in the rotation.
 //! * An entropy that is assumed bad is probed at an interval. The first acknowledgement of a probe
 //!   or of a late packet makes it good, or to be skipped if it reports a mark.
 //!

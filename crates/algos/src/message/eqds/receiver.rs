@@ -15,7 +15,7 @@ use crate::kit::slab::{Key, Slab};
 use crate::kit::window::Window;
 
 /// Largest number of messages that are received at a time. Others are ignored, and their senders
-/// ask again.
+/// repeat the request.
 const MAX_MESSAGES: usize = 1 << 16;
 /// A pull that grants nothing takes the time of this many bytes.
 const EMPTY_PULL: u64 = 1024;

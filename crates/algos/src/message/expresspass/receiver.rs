@@ -15,7 +15,7 @@ use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 
 /// Largest number of messages that are received at a time. Others are ignored, and their senders
-/// ask again.
+/// repeat the request.
 const MAX_MESSAGES: usize = 1 << 16;
 /// Number of consecutive credits without data after which a sender that has been silent for long
 /// gets no more. If thousands of messages share a link, nearly all credits of a message are lost on

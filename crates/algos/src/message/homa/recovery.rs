@@ -1,5 +1,5 @@
 //! Loss recovery at both ends: missing packets are requested again, and an end without a response
-//! asks for the reason.
+//! requests the peer's state.
 //!
 //! Packets take different paths, so their order indicates nothing, and only time indicates losses.
 //! Four rules apply:

@@ -20,7 +20,7 @@ use crate::kit::timers::Timers;
 use crate::kit::window::Window;
 
 /// Largest number of messages that are received at a time. Others are ignored, and their senders
-/// ask again.
+/// repeat the request.
 const MAX_MESSAGES: usize = 1 << 16;
 /// Largest distance beyond the first missing packet that is accepted; credit stops there, too.
 pub(super) const MAX_AHEAD: u64 = 1 << 16;
