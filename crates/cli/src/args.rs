@@ -42,7 +42,7 @@ pub(crate) enum Command {
     /// Run one scenario
     Run {
         #[command(flatten)]
-        scenario: Scenario,
+        scenario: SeededScenario,
         #[command(flatten)]
         how: RunArgs,
         #[command(flatten)]
@@ -54,7 +54,7 @@ pub(crate) enum Command {
     /// Run one scenario under several protocols, side by side
     Compare {
         #[command(flatten)]
-        scenario: Scenario,
+        scenario: SeededScenario,
         /// Protocols, separated by commas, or `all` for every protocol that can run the scenario;
         /// see `tidegate protocols`
         #[arg(
@@ -138,6 +138,13 @@ pub(crate) enum Command {
     #[cfg(all(feature = "kernel", target_os = "linux"))]
     #[command(subcommand)]
     Kernel(crate::kernel::Kernel),
+    /// Load congestion controls and telemetry into the Linux kernel (not in this build)
+    #[cfg(not(all(feature = "kernel", target_os = "linux")))]
+    #[command(hide = true, disable_help_flag = true)]
+    Kernel {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Print a Wireshark dissector for captured packets
     Dissector,
     /// Print the JSON Schema of scenario files

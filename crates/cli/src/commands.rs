@@ -11,7 +11,7 @@ use crate::format::{bytes, shown};
 use crate::grid::prose;
 use crate::interrupt::interrupt_flag;
 use crate::options::{
-    ALL, Exchanged, Packets, RunArgs, Scenario, Verbosity, check_force, runnable,
+    ALL, Exchanged, Packets, RunArgs, SeededScenario, Verbosity, check_force, runnable,
 };
 use crate::output::{done, ended, json, one_run, pretty};
 use crate::progress::{Bars, Total};
@@ -44,7 +44,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             check_force(&how, false)?;
             let overrides = scenario.overrides()?;
             let result = observed(&how, &protocols, |options| {
-                workbench::compare(&scenario.path, &overrides, &protocols, options)
+                workbench::compare(scenario.path(), &overrides, &protocols, options)
             });
             let take = |results| match results {
                 Results::Comparison(comparison) => Some(comparison),
@@ -84,10 +84,6 @@ pub(crate) fn run(command: Command) -> Result<String> {
             Ok(exchanged(&made) + &run.unwrap_or_default())
         }
         Command::Export { scenario, exchanged: Exchanged { format, out, force } } => {
-            if scenario.several_seeds().is_some() {
-                let message = "an export has one seed: use --seed".to_owned();
-                return Err(Error::Usage { option: "--seeds", message });
-            }
             let overrides = scenario.overrides()?;
             workbench::export(format, &scenario.path, &overrides, &out, force)
                 .map(|made| exchanged(&made))
@@ -103,6 +99,12 @@ pub(crate) fn run(command: Command) -> Result<String> {
         Command::Switch(switch) => switch.run(),
         #[cfg(all(feature = "kernel", target_os = "linux"))]
         Command::Kernel(kernel) => kernel.run(),
+        #[cfg(not(all(feature = "kernel", target_os = "linux")))]
+        Command::Kernel { .. } => Err(Error::Alone(
+            "this program was built without the programs for the Linux kernel: build it on Linux \
+             with `cargo build --release -p tidegate-cli --features kernel`"
+                .to_owned(),
+        )),
         Command::Dissector => Ok(workbench::dissector()),
         Command::Schema => Ok(pretty(&workbench::schema())),
         Command::Man { out: None } => Ok(man::page()),
@@ -143,13 +145,13 @@ pub(crate) fn run_among(command: Command, ranks: Ranks) -> (bool, Result<String>
 
 /// Forecasts the cost of runs.
 fn forecast(
-    scenario: &Scenario,
+    scenario: &SeededScenario,
     protocols: Option<&[String]>,
     how: &RunArgs,
     packets: &Packets,
 ) -> Result<String> {
     let seeds = scenario.several_seeds();
-    let plans = workbench::seeded_plans(&scenario.path, &scenario.overrides()?, protocols, seeds)?;
+    let plans = workbench::seeded_plans(scenario.path(), &scenario.overrides()?, protocols, seeds)?;
     let options = options(how, None);
     let options = RunOptions { capture: packets.capture(), ..options };
     let forecast = workbench::forecast_runs(&plans, &options)?;
@@ -180,14 +182,14 @@ fn warn_of_size(plan: &Plan, options: &RunOptions<'_>, warn: &dyn Fn(&str)) -> R
 }
 
 fn run_one(
-    scenario: &Scenario,
+    scenario: &SeededScenario,
     how: &RunArgs,
     packets: &Packets,
     ranks: Option<&Ranks>,
 ) -> Result<String> {
     let Packets { pcap, .. } = packets;
     check_force(how, pcap.is_some())?;
-    let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
+    let plan = workbench::load(scenario.path(), &scenario.overrides()?)?;
     let warn = |warning: &str| how.verbosity.warn(warning);
     if pcap.is_some() && !how.verbosity.quiet && ranks.is_none() {
         let options = RunOptions { capture: packets.capture(), ..options(how, None) };
@@ -221,7 +223,7 @@ fn exchanged(made: &Written) -> String {
 /// Runs a scenario under several seeds; with `protocols`, under each of them, compared with the
 /// baseline.
 fn run_several(
-    scenario: &Scenario,
+    scenario: &SeededScenario,
     (protocols, baseline): (Option<&[String]>, Option<&str>),
     seeds: &SeedList,
     how: &RunArgs,
@@ -232,7 +234,7 @@ fn run_several(
     let total = Total::of(runs, how.verbosity);
     let update = |number: usize, progress: &workbench::Progress| total.update(number, progress);
     let result = workbench::run_seeds(
-        &scenario.path,
+        scenario.path(),
         &overrides,
         protocols,
         baseline,
@@ -255,9 +257,13 @@ fn run_several(
 
 /// The protocols to compare. `all` selects those that can run the scenario; a warning names the
 /// others.
-fn compared(scenario: &Scenario, named: Vec<String>, verbosity: Verbosity) -> Result<Vec<String>> {
+fn compared(
+    scenario: &SeededScenario,
+    named: Vec<String>,
+    verbosity: Verbosity,
+) -> Result<Vec<String>> {
     match &named[..] {
-        [all] if all == ALL => runnable(&scenario.path, &scenario.overrides()?, verbosity),
+        [all] if all == ALL => runnable(scenario.path(), &scenario.overrides()?, verbosity),
         names if names.iter().any(|name| name == ALL) => {
             let message = format!("`{ALL}` cannot be combined with other names");
             Err(Error::Usage { option: "--protocols", message })
@@ -267,8 +273,8 @@ fn compared(scenario: &Scenario, named: Vec<String>, verbosity: Verbosity) -> Re
 }
 
 /// Takes part in the run of the first rank.
-fn serve(scenario: &Scenario, how: &RunArgs, ranks: &Ranks) -> Result<String> {
-    let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
+fn serve(scenario: &SeededScenario, how: &RunArgs, ranks: &Ranks) -> Result<String> {
+    let plan = workbench::load(scenario.path(), &scenario.overrides()?)?;
     let threads = how.threads.map(|threads| threads as usize);
     let interrupted = Some(interrupt_flag());
     let options = RunOptions { threads, interrupted, ranks: Some(ranks), ..RunOptions::default() };

@@ -23,26 +23,49 @@ pub(crate) struct Scenario {
         value_parser = whole::<0, SEED_MAX>
     )]
     seed: Option<u64>,
+}
+
+impl Scenario {
+    /// The overrides of the file. `--seed` takes precedence over `--set seed=`.
+    pub(crate) fn overrides(&self) -> Result<Vec<Override>> {
+        let mut set = self.set()?;
+        set.extend(self.seed.map(|seed| of_seed("--seed", seed)));
+        Ok(set)
+    }
+
+    fn set(&self) -> Result<Vec<Override>> {
+        self.set.iter().map(|argument| workbench::set(argument)).collect()
+    }
+}
+
+fn of_seed(option: &str, seed: u64) -> Override {
+    Override::option(option, "seed", &seed.to_string())
+}
+
+/// The scenario and its overrides, perhaps under several seeds.
+#[derive(Debug, Group)]
+pub(crate) struct SeededScenario {
+    #[command(flatten)]
+    one: Scenario,
     /// Run under several seeds and show means with 95 % intervals: a count (`5`: seeds 1 to 5), an
     /// inclusive range (`1..5`), or a list (`1,4,7`)
     #[arg(long, value_name = "SEEDS", allow_hyphen_values = true, conflicts_with = "seed")]
     seeds: Option<SeedList>,
 }
 
-impl Scenario {
-    /// The overrides of the file. `--seed` takes precedence over `--set seed=`; `--seeds` together
-    /// with `--set seed=` is an error.
+impl SeededScenario {
+    pub(crate) fn path(&self) -> &Path {
+        &self.one.path
+    }
+
+    /// The overrides of the file. `--seeds` together with `--set seed=` is an error.
     pub(crate) fn overrides(&self) -> Result<Vec<Override>> {
-        let mut set: Vec<Override> =
-            self.set.iter().map(|argument| workbench::set(argument)).collect::<Result<_>>()?;
-        if self.seeds.is_some() {
-            workbench::only_seeds(&set)?;
+        let Some(seeds) = &self.seeds else { return self.one.overrides() };
+        let mut set = self.one.set()?;
+        workbench::only_seeds(&set)?;
+        if let [seed] = seeds.seeds() {
+            set.push(of_seed("--seeds", *seed));
         }
-        let one = match self.seeds.as_ref().map(SeedList::seeds) {
-            Some([seed]) => Some(("--seeds", *seed)),
-            _ => self.seed.map(|seed| ("--seed", seed)),
-        };
-        set.extend(one.map(|(option, seed)| Override::option(option, "seed", &seed.to_string())));
         Ok(set)
     }
 
@@ -106,7 +129,7 @@ impl RunArgs {
     }
 }
 
-/// RunArgs much is printed on stderr.
+/// Amount of output on stderr.
 #[derive(Clone, Copy, Debug, Group)]
 pub(crate) struct Verbosity {
     /// Print errors only: no progress, no warnings

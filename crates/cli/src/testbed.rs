@@ -56,10 +56,6 @@ pub(crate) fn program() -> Result<PathBuf> {
 /// Runs a scenario on a testbed and returns the output for stdout.
 pub(crate) fn testbed(args: &Testbed) -> Result<String> {
     let Testbed { scenario, dilation, out, force, json: as_json, verbosity } = args;
-    if scenario.several_seeds().is_some() {
-        let message = "a testbed runs one seed: run it once per seed with --seed".to_owned();
-        return Err(Error::Usage { option: "--seeds", message });
-    }
     if *force && out.is_none() {
         let message = "replaces results, but this run writes none: name a folder with --out";
         return Err(Error::Usage { option: "--force", message: message.to_owned() });

@@ -85,7 +85,7 @@ fn import_and_export_errors() {
     assert!(!place.path("in").exists());
     let scenario = place.arg("scenario.toml");
     answer(&["export", "--as", "ns3", &scenario, "--out", &out, "--seeds", "3"])
-        .refused(2, &["--seeds", "one seed"]);
+        .refused(2, &["unexpected", "--seeds"]);
     answer(&["export", "--as", "ns3", &scenario, "--out", &out]).refused(2, &["unlimited"]);
     assert!(!place.path("in").exists());
 }

@@ -20,6 +20,8 @@ mod follow;
 mod jobs;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod kernel;
+#[cfg(not(all(feature = "kernel", target_os = "linux")))]
+mod kernel_feature;
 mod memory;
 mod metadata;
 mod mpi;

@@ -264,7 +264,7 @@ fn testbed_refuses_unsupported_scenarios() {
         (&["--set", "hosts.stack_delay=1us"], &["hosts.stack_delay"]),
         (&["--set", "fabric.mtu=500B"], &["fabric.mtu", "512 B"]),
         (&["--set", "flows[0].protocol=dctcp"], &["several protocols"]),
-        (&["--seeds", "2"], &["--seeds", "one seed"]),
+        (&["--seeds", "2"], &["unexpected", "--seeds"]),
         (&["--dilation", "0"], &["--dilation", "1..=1000000"]),
         (&["--set", "fabric.kind=nothing"], &["fabric.kind"]),
     ] {
