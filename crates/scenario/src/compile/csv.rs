@@ -51,8 +51,16 @@ fn rows<const N: usize>(
             continue;
         }
         let texts: Vec<&str> = line.split(',').map(str::trim).collect();
-        if std::mem::take(&mut first) && texts == headings {
-            continue;
+        if std::mem::take(&mut first) {
+            if texts == headings {
+                continue;
+            }
+            // A heading has no number in any column.
+            if texts.len() == N && texts.iter().all(|text| text.parse::<f64>().is_err()) {
+                let place = Cell { file, line: number + 1, heading: "", text: line };
+                let expected = format!("the heading {}, or none", headings.join(","));
+                return Err(place.error(expected));
+            }
         }
         let cell = |heading, text| Cell { file, line: number + 1, heading, text };
         let texts: [&str; N] = texts.try_into().map_err(|texts: Vec<&str>| {
