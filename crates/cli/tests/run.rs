@@ -88,6 +88,14 @@ fn manifest_runs_again() {
 }
 
 #[test]
+fn json_without_a_scenario_is_refused() {
+    let place = Place::usual();
+    place.run(&["--out", &place.arg("out")]).ok();
+    let summary = place.arg("out/summary.json");
+    answer(&["run", &summary]).refused(2, &[&summary, "without a scenario", "manifest of a run"]);
+}
+
+#[test]
 fn run_is_deterministic_over_threads() {
     let place =
         Place::usual().on("kind = \"leaf-spine\"\nracks = 3\nhosts_per_rack = 1\nspines = 2\n");

@@ -317,6 +317,20 @@ fn sweep_needs_force_to_overwrite() {
 }
 
 #[test]
+fn manifests_of_runs_vary_and_those_of_sweeps_do_not_run() {
+    let place = place();
+    let args = ["--vary", "fabric.spines=1,2", "--out", &place.arg("sweep")];
+    sweep(&place, &args).ok();
+    answer(&["run", &place.arg("sweep/manifest.json")])
+        .refused(2, &["sweep/manifest.json", "a sweep of 2 points", "`tidegate sweep`"]);
+    place.run(&["--out", &place.arg("run")]).ok();
+    let manifest = place.arg("run/manifest.json");
+    let csv = |folder: &str| fs::read_to_string(place.path(folder).join("sweep.csv")).unwrap();
+    answer(&["sweep", &manifest, "--vary", "fabric.spines=1,2", "--out", &place.arg("again")]).ok();
+    assert_eq!(csv("sweep"), csv("again"));
+}
+
+#[test]
 fn unwritable_cache() {
     let place = place();
     fs::write(place.path("file"), "").unwrap();

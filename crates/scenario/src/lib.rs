@@ -80,21 +80,25 @@ fn document(
     origin: &str,
     overrides: &[Override],
 ) -> Result<(Node, Option<PathBuf>), Error> {
-    let text = files::without_mark(text);
-    let (source, folder) = match manifest::scenario(text) {
-        None => (Source::file(origin, text), None),
-        Some(Ok((toml, folder))) => (Source::without_lines(origin, &toml), folder),
-        Some(Err(why)) => {
-            let found = format!("JSON with an error ({why})");
-            return Err(Error::whole(origin, found, "the manifest of a run, or TOML"));
-        }
-    };
-    let mut document = Node::document(&source)?;
+    let (mut document, folder) = parsed(text, origin)?;
     sweep::refuse(&document)?;
     for change in overrides {
         document.set(change)?;
     }
     Ok((document, folder))
+}
+
+/// Parses a scenario or a manifest. Also returns the folder that a manifest records.
+fn parsed(text: &str, origin: &str) -> Result<(Node, Option<PathBuf>), Error> {
+    let text = files::without_mark(text);
+    let (source, folder) = match manifest::scenario(text) {
+        None => (Source::file(origin, text), None),
+        Some(Ok((toml, folder))) => (Source::without_lines(origin, &toml), folder),
+        Some(Err(found)) => {
+            return Err(Error::whole(origin, found, "the manifest of a run, or TOML"));
+        }
+    };
+    Ok((Node::document(&source)?, folder))
 }
 
 /// Returns the name of a file without its extension, or `unnamed` if it has no name.

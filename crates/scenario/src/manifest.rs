@@ -3,20 +3,28 @@
 use core::fmt::Write;
 use std::path::PathBuf;
 
-use serde_json::{Error, Value};
+use serde_json::Value;
 
 /// Returns the scenario of a manifest as TOML, and the folder of the files that it names; `None` if
 /// the text is TOML. A manifest holds them under the keys `scenario` and `folder`; the scenario
-/// alone is accepted, too.
-pub(crate) fn scenario(text: &str) -> Option<Result<(String, Option<PathBuf>), Error>> {
+/// alone is accepted, too. An error describes the text.
+pub(crate) fn scenario(text: &str) -> Option<Result<(String, Option<PathBuf>), String>> {
     if !text.trim_start().starts_with('{') {
         return None;
     }
-    let read = |text| -> Result<_, Error> {
-        let json: Value = serde_json::from_str(text)?;
-        let mut toml = String::new();
+    let read = |text| {
+        let json: Value =
+            serde_json::from_str(text).map_err(|why| format!("JSON with an error ({why})"))?;
+        if let Some(points) = json.get("points").and_then(Value::as_array) {
+            let count = points.len();
+            return Err(format!("a sweep of {count} points, which `tidegate sweep` repeats"));
+        }
         let scenario = json.get("scenario");
         let folder = scenario.and_then(|_| json.get("folder")).and_then(Value::as_str);
+        if scenario.or(json.get("fabric")).is_none() {
+            return Err("JSON without a scenario".to_owned());
+        }
+        let mut toml = String::new();
         for (key, value) in scenario.unwrap_or(&json).as_object().into_iter().flatten() {
             entry(&mut toml, key, value);
             toml.push('\n');

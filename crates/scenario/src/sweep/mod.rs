@@ -11,9 +11,7 @@ use std::collections::BTreeSet;
 use tidegate_core::mix64;
 
 use crate::error::{Error, shortened};
-use crate::files::without_mark;
 use crate::overrides::Override;
-use crate::read::tree::{Node, Source};
 
 pub use axis::{Axis, AxisValue};
 pub use failures::{FAILURE, with_failures};
@@ -149,7 +147,7 @@ fn drawn(all: u64, count: u64, seed: u64) -> Vec<u64> {
 /// # Errors
 /// If two changes concern the same value, or one concerns a part of the other's value.
 pub fn check(scenario: &str, point: &Point, all: &[Override]) -> Result<(), Error> {
-    let document = Node::document(&Source::file("", without_mark(scenario)))?;
+    let (document, _) = crate::parsed(scenario, "")?;
     let axes: Vec<&Override> = point.iter().map(|value| &value.change).collect();
     for (i, axis) in axes.iter().enumerate() {
         let ways = document.places(&axis.key);
