@@ -44,8 +44,8 @@ struct Endpoint {
     /// Maximum number of switches on the path
     #[arg(long, value_name = "N", default_value_t = 1)]
     hops: u32,
-    /// Functions of the switches that the protocol may use: ecn, core-ecn, peak, hops, pfc,
-    /// credit-queues, trimming, circuits, same-clock
+    /// Functions of the switches that the protocol may use: ecn, core-ecn, peak, core-peak, hops,
+    /// pfc, credit-queues, trimming, circuits, same-clock
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     switches: Vec<String>,
     /// Number of strict priorities of the network (IP class selectors)

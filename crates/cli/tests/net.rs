@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
+use tidegate_workbench::net::SWITCHES;
 
 /// A server process with its address.
 struct Server(Child, String);
@@ -192,6 +193,11 @@ fn wrong_options() {
     let wrong = |args: &[&str]| error_of(&send(&server, args), 2);
     for (args, expected) in [
         (&["--protocol", "hpcc"][..], "hpcc needs per-hop records of the network"),
+        (&["--protocol", "smartt"], "add --switches ecn,trimming --priorities 3"),
+        (
+            &["--protocol", "smartt", "--switches", "ecn,trimming", "--priorities", "2"],
+            "add --priorities 3",
+        ),
         (&["--protocol", "swft"], "did you mean \"swift\"?"),
         (&["--rate", "fast"], "tidegate: --rate: found fast, expected a rate such as"),
         (&["--param", "nothing"], "expected name=value"),
@@ -228,6 +234,17 @@ fn wrong_options() {
     let nowhere = tidegate(&["send", "127.0.0.1:0"]).output().unwrap();
     let said = error_of(&nowhere, 2);
     assert!(said.contains("ADDRESS: found \"127.0.0.1:0\""), "{said}");
+}
+
+#[test]
+fn help_lists_all_functions_of_switches() {
+    let help = tidegate(&["serve", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let words: Vec<&str> = help.split_whitespace().collect();
+    let line = words.join(" ");
+    let (_, list) = line.split_once("the protocol may use: ").unwrap();
+    let names = SWITCHES.map(|(name, _)| name).join(", ");
+    assert!(list.starts_with(&format!("{names} ")), "{names}: {list}");
 }
 
 /// Runs without privileges; root drops them.

@@ -218,19 +218,26 @@ fn live_params(stack: &Stack) -> impl Iterator<Item = (&'static str, &'static st
     LIVE_PARAMS.into_iter().filter(move |(name, _)| names.contains(name))
 }
 
+/// Number of strict priorities that protocols with a class of their own need: data has the lowest,
+/// and switches that trim have one each for headers and for control packets above it.
+fn least_priorities(trims: bool) -> u8 {
+    if trims { 3 } else { 2 }
+}
+
 /// Error for options that no node can be built from, with a correction.
-fn misconfigured(why: &ConfigError) -> Error {
+fn misconfigured(why: &ConfigError, named: &[Need]) -> Error {
     match why {
         ConfigError::Needs { needs, .. } => {
-            let named = SWITCHES.iter().filter(|(_, need)| needs.contains(need));
-            let names: Vec<_> = named.map(|(name, _)| *name).collect();
+            let missing = SWITCHES.iter().filter(|(_, need)| needs.contains(need));
+            let names: Vec<_> = missing.map(|(name, _)| *name).collect();
+            let trims = [needs, named].iter().any(|all| all.contains(&Need::Trimming));
             let switches = match names.is_empty() {
                 true => String::new(),
                 false => format!(" --switches {}", names.join(",")),
             };
             let priorities = match needs.contains(&Need::Priorities) {
-                true => " --priorities 2",
-                false => "",
+                true => format!(" --priorities {}", least_priorities(trims)),
+                false => String::new(),
             };
             let options = format!("if the network provides it, add{switches}{priorities}");
             usage("--protocol", format!("{why}: {options}"))
@@ -273,10 +280,12 @@ impl Endpoint {
             ..Config::real(stack.clone(), key(options.key.as_deref())?, *rate)
         };
         config.limits.silence = SILENCE;
-        if options.priorities > 1 {
+        let trims = options.switches.contains(&Need::Trimming);
+        if options.priorities >= least_priorities(trims) {
             config.switches.push(Need::Priorities);
         }
-        config.fit(&SizeMix::of(sizes)).map_err(|why| misconfigured(&why))?;
+        let misconfigured = |why| misconfigured(&why, &options.switches);
+        config.fit(&SizeMix::of(sizes)).map_err(misconfigured)?;
         let settings = Settings {
             rate_gbps: rate.as_bps() as f64 / 1e9,
             datagram_bytes: config.datagram as u64,
@@ -285,7 +294,7 @@ impl Endpoint {
             base_rtt_measured: options.base_rtt.is_none(),
         };
         let entropy = node::entropy().map_err(|why| Error::Run(why.to_string()))?;
-        let node = Node::new(config, entropy).map_err(|why| misconfigured(&why))?;
+        let node = Node::new(config, entropy).map_err(misconfigured)?;
         let socket_options = SocketOptions {
             segment: !options.no_offloads,
             coalesce: !options.no_offloads,
