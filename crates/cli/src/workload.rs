@@ -327,9 +327,9 @@ fn completions(found: &Completions) -> String {
     text += "A measured slowdown is the measured time over the ideal one of the simulator.\n";
     if found.without_ideal > 0 {
         text += &format!(
-            "{} measured flows have no counterpart of the same size and hosts in the runs, so \
-             slowdowns of their sizes are omitted.\n",
-            found.without_ideal
+            "{} of {} measured flows have no counterpart of the same size and hosts in the runs, \
+             so slowdowns of their sizes are omitted.\n",
+            found.without_ideal, found.measured
         );
     }
     prose(&text)

@@ -161,6 +161,16 @@ fn measured_completions_are_compared_with_runs() {
     let slowdown = measured.slowdown_p50.unwrap() / simulated.slowdown_p50.unwrap();
     let completion = measured.p50_us.unwrap() / simulated.p50_us.unwrap();
     assert!((slowdown / completion - 1.0).abs() < 0.2, "{slowdown} {completion}");
+    assert_eq!(compared.measured, 300);
+    let other = dir.path().join("other");
+    let star = "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 4\n\
+                [[flows]]\nsrc = 'h1'\ndst = 'h0'\nbytes = '1KB'\n";
+    let file = dir.path().join("other.toml");
+    std::fs::write(&file, star).unwrap();
+    let plan = load(&file, &[]).unwrap();
+    run(&plan, &RunOptions { out: Some(&other), ..RunOptions::default() }).unwrap();
+    let error = compare_completions(&out, &[other]).unwrap_err().to_string();
+    assert!(error.contains("none of the 300 measured flows"), "{error}");
     let error = compare_completions(dir.path(), &[results]).unwrap_err().to_string();
     assert!(error.contains("completions.csv"), "{error}");
 }

@@ -52,6 +52,8 @@ pub struct Completions {
     pub protocols: Vec<Option<String>>,
     /// Classes with flows.
     pub classes: Vec<CompletedClass>,
+    /// Number of measured flows.
+    pub measured: u64,
     /// Number of measured flows without an ideal completion time, because no run has a flow with
     /// the same size between the same hosts. They have no slowdown.
     pub without_ideal: u64,
@@ -65,7 +67,8 @@ type Times = (Option<f64>, Option<f64>);
 /// run computed for the same size between the same hosts.
 ///
 /// # Errors
-/// If the workload has no measured completion times, or a folder has no readable results.
+/// If the workload has no measured completion times, a folder has no readable results, or no
+/// measured flow has a counterpart in the runs.
 pub fn compare_completions(folder: &Path, runs: &[PathBuf]) -> Result<Completions, Error> {
     let measured = measured(folder)?;
     let mut ideals: BTreeMap<(u32, u32, u64), f64> = BTreeMap::new();
@@ -87,11 +90,19 @@ pub fn compare_completions(folder: &Path, runs: &[PathBuf]) -> Result<Completion
             classes[class(bytes)].push((flow.fct_us.map(|us| us.as_f64()), ideal));
         })?;
     }
-    let mut without_ideal = 0;
+    let (mut without_ideal, count) = (0, measured.len() as u64);
     for (src, dst, bytes, us) in measured {
         let ideal = ideals.get(&(src, dst, bytes)).copied();
         without_ideal += u64::from(ideal.is_none());
         all[0][class(bytes)].push((Some(us), ideal));
+    }
+    if count > 0 && without_ideal == count {
+        let message = format!(
+            "none of the {count} measured flows of {} has a counterpart of the same size between \
+             the same hosts in the runs: name results of this workload's scenarios",
+            folder.display()
+        );
+        return Err(Error::Usage { option: "workload compare", message });
     }
     let limits = |i: usize| {
         (i.checked_sub(1).map_or(0, |below| SIZE_BOUNDS[below]), SIZE_BOUNDS.get(i).copied())
@@ -102,7 +113,7 @@ pub fn compare_completions(folder: &Path, runs: &[PathBuf]) -> Result<Completion
         CompletedClass { min_bytes, below_bytes, series }
     });
     let classes = classes.filter(|of| of.series.iter().any(|series| series.count > 0)).collect();
-    Ok(Completions { series, protocols, classes, without_ideal })
+    Ok(Completions { series, protocols, classes, measured: count, without_ideal })
 }
 
 fn class(bytes: u64) -> usize {
