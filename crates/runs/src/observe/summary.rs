@@ -340,8 +340,10 @@ fn stuck(unfinished: &[FlowRecord], last_start: Time, end: Time) -> Option<Strin
     let messages = if count == 1 { "message is" } else { "messages are" };
     is_stuck.then(|| {
         format!(
-            "{count} {messages} unfinished, but nothing was submitted in the last {} of the run",
-            rounded(quiet)
+            "{count} {messages} unfinished, but nothing was submitted in the last {} of the run: \
+             increase `drain` if {} queued behind others; otherwise the transport has stalled",
+            rounded(quiet),
+            if count == 1 { "it is" } else { "they are" }
         )
     })
 }

@@ -17,13 +17,16 @@ const layoutOf = (label) => ({
 const drawLive = (id, label, lines) =>
   Plotly.react(id, lines, layoutOf(label), { displayModeBar: false, responsive: true });
 
+// Every run has the empty label, most have no flow with it.
+const hasFlows = ([label, gbps]) => label || gbps.some((value) => value > 0);
+
 const show = (runs) => {
   const names = runs.map((run) => (runs.length > 1 ? `${run.folder} ` : ""));
   document.getElementById("state").textContent = runs.map((run, i) =>
     `${names[i]}${run.name}: ${(100 * run.share).toFixed(0)} %`).join(", ");
   drawLive("goodput", "goodput (Gbit/s)", runs.flatMap((run, i) => [
     lineOf(`${names[i]}all flows`, run.time_ms, run.goodput_gbps),
-    ...Object.entries(run.completed_gbps).map(([label, gbps]) =>
+    ...Object.entries(run.completed_gbps).filter(hasFlows).map(([label, gbps]) =>
       lineOf(`${names[i]}${label || "no label"}, completed`, run.time_ms, gbps)),
   ]));
   drawLive("queue", "longest queue (KB)",
