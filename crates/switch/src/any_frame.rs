@@ -4,7 +4,8 @@ use tidegate_core::wire::{forwarding, telemetry};
 use tidegate_core::{Frame, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, Rate, Span, frame_flag};
 
 use crate::datagram::{Datagram, Reader, is_trimmed};
-use crate::ethernet::{self, BESIDE_BYTES, Ip};
+use crate::ethernet::{self, BESIDE_BYTES, Ip, word};
+use crate::tcp::{CHECKSUM, TcpTelemetry};
 
 const READER: Reader =
     Reader { priorities: 8, stamps: true, sized: false, sprays: false, trimmed_bytes: Some(192) };
@@ -101,6 +102,14 @@ fn without(frame: &[u8], readable: usize) -> Vec<u8> {
         all[ip.at + 2..ip.at + 4].fill(0);
         all[ip.at + 10..ip.at + 12].fill(0);
     }
+    let (content, _) = ethernet::content(frame);
+    if content.is_segment
+        && let Some(telemetry) = TcpTelemetry::find(content.payload)
+    {
+        let (TcpTelemetry::Delay(values) | TcpTelemetry::Records(values)) = telemetry;
+        all[ip.end..][values].fill(0);
+        all[ip.end + CHECKSUM..][..2].fill(0);
+    }
     if readable > 0 {
         let payload = ip.end + 8;
         all[ip.end + 4..payload].fill(0);
@@ -116,19 +125,26 @@ fn without(frame: &[u8], readable: usize) -> Vec<u8> {
     all
 }
 
-/// Whether the checksums of IPv4 and UDP are correct, if present; computed in full.
-fn right(frame: &[u8]) -> [Option<bool>; 2] {
-    let Some(ip) = Ip::of(frame) else { return [None; 2] };
+/// Whether the checksums of IPv4, UDP and TCP are correct, if present; computed in full.
+fn right(frame: &[u8]) -> [Option<bool>; 3] {
+    let Some(ip) = Ip::of(frame) else { return [None; 3] };
     let Ip { at, end, is_six } = ip;
-    let readable = ethernet::content(frame).0.readable;
-    let has_udp = ethernet::content(frame).0.head.len() == end + 8;
-    let udp = (has_udp && frame[end + 6..end + 8] != [0; 2]).then(|| {
+    let (content, _) = ethernet::content(frame);
+    let is_right = |length: usize, protocol: u8| {
         let addresses = if is_six { &frame[at + 8..at + 40] } else { &frame[at + 12..at + 20] };
-        let length = (readable as u16 + 8).to_be_bytes();
-        let pseudo = [addresses, &length, &[0, 17]].concat();
-        sum(&[&pseudo, &frame[end..end + 8 + readable]]) == RIGHT
-    });
-    [(!is_six).then(|| sum(&[&frame[at..end]]) == RIGHT), udp]
+        let pseudo = [addresses, &(length as u16).to_be_bytes(), &[0, protocol]].concat();
+        sum(&[&pseudo, &frame[end..end + length]]) == RIGHT
+    };
+    let has_udp = content.head.len() == end + 8;
+    let udp =
+        (has_udp && frame[end + 6..end + 8] != [0; 2]).then(|| is_right(content.readable + 8, 17));
+    let whole = match is_six {
+        true => end + usize::from(word(frame, at + 4)),
+        false => at + usize::from(word(frame, at + 2)),
+    };
+    let is_whole = content.is_segment && (end + 20..=frame.len()).contains(&whole);
+    let tcp = is_whole.then(|| is_right(whole - end, 6));
+    [(!is_six).then(|| sum(&[&frame[at..end]]) == RIGHT), udp, tcp]
 }
 
 /// The sum of words that include a correct checksum.
@@ -165,16 +181,23 @@ fn frame(choice: &[u8; 8], rest: &[u8]) -> Vec<u8> {
     if is_udp {
         transport.extend((payload.len() as u16 + 8).to_be_bytes());
         transport.extend([0; 2]);
+        transport.extend(payload);
+    } else {
+        let options = requests(shape, records, by);
+        transport.extend([by; 8]);
+        transport.extend([(5 + options.len() as u8 / 4) << 4, 0x10, 1, 0, 0, 0, 0, 0]);
+        transport.extend(options);
+        transport.extend_from_slice(rest);
     }
-    transport.extend(payload);
     let protocol = if is_udp { 17 } else { 6 };
     let addresses: Vec<u8> = (0..if is_six { 32 } else { 8 }).map(|i: u8| i ^ by).collect();
-    if is_udp && has_checksum {
+    if has_checksum {
         let length = (transport.len() as u16).to_be_bytes();
-        let pseudo = [&addresses[..], &length, &[0, 17]].concat();
+        let pseudo = [&addresses[..], &length, &[0, protocol]].concat();
         let check = !sum(&[&pseudo, &transport]);
-        let check = if check == 0 { u16::MAX } else { check };
-        transport[6..8].copy_from_slice(&check.to_be_bytes());
+        let check = if is_udp && check == 0 { u16::MAX } else { check };
+        let place = if is_udp { 6 } else { CHECKSUM };
+        transport[place..place + 2].copy_from_slice(&check.to_be_bytes());
     }
     let mut frame: Vec<u8> = (1..=12).collect();
     if is(4) {
@@ -208,6 +231,22 @@ fn frame(choice: &[u8; 8], rest: &[u8]) -> Vec<u8> {
         frame.truncate(usize::from(at));
     }
     frame
+}
+
+/// Options of TCP with paddings, and with requests for telemetry by `shape`.
+fn requests(shape: u8, records: u8, by: u8) -> Vec<u8> {
+    let mut options = vec![1; usize::from(by % 4)];
+    if shape & 4 != 0 {
+        options.extend([253, 8, 0x74, 0x64, 0, by, 0, 0]);
+    }
+    if shape & 8 != 0 {
+        let words = records % 4;
+        options.extend([253, 4 + 8 * words, 0x74, 0x66]);
+        // Some records are filled.
+        options.extend((0..8 * words).map(|at| if at < records / 4 { by } else { 0 }));
+    }
+    options.resize(options.len().next_multiple_of(4).min(40), 0);
+    options
 }
 
 /// Telemetry with requests by `shape`, and a number of hop records.

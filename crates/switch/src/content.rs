@@ -11,6 +11,8 @@ pub struct Content<'a> {
     pub payload: &'a [u8],
     /// Length of the UDP payload in it, which may begin with telemetry.
     pub readable: usize,
+    /// Whether the bytes after the headers are a TCP segment.
+    pub is_segment: bool,
     /// Further bytes on the wire.
     pub beside: usize,
 }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | DSCP | a class selector: 8 · (7 − priority); lowest three bits 011: a credit, 111: trimmed |
 //! | ECN | ECN-capable, and congestion experienced |
-//! | telemetry | [headers](tidegate_core::wire::telemetry) at the beginning of the UDP payload |
+//! | telemetry | [headers](tidegate_core::wire::telemetry) before the UDP payload; TCP options |
 //! | path entropy, place to cut | [in the header of a session](tidegate_core::wire::forwarding) |
 //!
 //! A datagram without valid telemetry is forwarded unchanged, and one without a place to cut is
@@ -19,6 +19,7 @@ use tidegate_sim::Packet;
 
 pub use crate::content::Content;
 use crate::ethernet;
+use crate::tcp::TcpTelemetry;
 
 /// Bytes of a datagram on the wire in addition to the UDP payload: 8 UDP, 20 IP, 18 Ethernet, 20
 /// preamble and gap.
@@ -79,7 +80,8 @@ pub struct Reader {
 impl<'a> Content<'a> {
     /// A UDP payload with its type of service.
     pub fn datagram(tos: u8, payload: &'a [u8]) -> Content<'a> {
-        Content { head: &[], tos, payload, readable: payload.len(), beside: AROUND_BYTES }
+        let (readable, beside) = (payload.len(), AROUND_BYTES);
+        Content { head: &[], tos, payload, readable, is_segment: false, beside }
     }
 }
 
@@ -93,6 +95,9 @@ pub struct Datagram {
     readable: usize,
     /// Further bytes on the wire.
     beside: usize,
+    /// Whether the bytes are a TCP segment, and its request for telemetry.
+    is_segment: bool,
+    tcp: Option<TcpTelemetry>,
     /// Telemetry that replaces the first bytes on departure.
     telemetry: Vec<u8>,
     /// Number of replaced bytes.
@@ -106,8 +111,9 @@ pub struct Datagram {
 impl Datagram {
     /// Sets the content, reusing the memory.
     pub fn fill(&mut self, content: Content<'_>) {
-        let Content { head, tos, payload, readable, beside } = content;
+        let Content { head, tos, payload, readable, is_segment, beside } = content;
         (self.tos, self.readable, self.beside) = (tos, readable, beside);
+        (self.is_segment, self.tcp) = (is_segment, None);
         self.head.clear();
         self.head.extend_from_slice(head);
         self.bytes.clear();
@@ -152,7 +158,10 @@ impl Datagram {
         let entropy = own_entropy.filter(|_| !reader.sprays).unwrap_or(entropy);
         let mut frame = Frame::default();
         let mut hops = HopTrace::default();
-        if reader.stamps {
+        if reader.stamps && self.is_segment {
+            self.tcp = TcpTelemetry::find(&self.bytes);
+            self.tcp.iter().for_each(|tcp| tcp.request(&self.bytes, &mut frame));
+        } else if reader.stamps {
             match telemetry::parse(&self.bytes[..self.readable], &mut frame, &mut hops) {
                 Ok(rest) => self.replaced = self.readable - rest.len(),
                 Err(_) => (frame, hops) = Default::default(),
@@ -193,9 +202,13 @@ impl Datagram {
             self.tos |= ECN;
         }
         let requested = frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
+        if let Some(tcp) = &self.tcp {
+            tcp.write(&mut self.bytes, frame.peak_hop_delay, hops.as_slice());
+        }
         self.telemetry.resize(telemetry::MOST_BYTES, 0);
         let written = match requested {
             0 => None,
+            _ if self.tcp.is_some() => None,
             _ => telemetry::emit(frame, hops, &mut self.telemetry).ok(),
         };
         self.telemetry.truncate(written.unwrap_or(0));

@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | IPv4, IPv6 | DSCP and ECN, as in [datagrams](crate::datagram) |
 //! | UDP | the payload may begin with telemetry, which may grow |
-//! | lengths and checksums of both | updated |
+//! | TCP | options of telemetry, in place |
+//! | lengths and checksums | updated |
 //! | addresses, protocol, ports | identify connections |
 //!
 //! Other and invalid frames are best effort and leave unchanged. Checksums are updated
@@ -29,10 +30,11 @@ pub(crate) const TAG_BYTES: usize = 4;
 const ADDRESSES_BYTES: usize = 12;
 /// EtherTypes of tags: IEEE 802.1Q and 802.1ad.
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
+const TCP: u8 = 6;
 const UDP: u8 = 17;
 const UDP_BYTES: usize = 8;
 /// Protocols that begin with two ports: TCP, UDP, DCCP, SCTP.
-const WITH_PORTS: [u8; 4] = [6, UDP, 33, 132];
+const WITH_PORTS: [u8; 4] = [TCP, UDP, 33, 132];
 
 /// Destination and source of a frame; `None` if it is too short.
 pub(crate) fn addresses(frame: &[u8]) -> Option<[Address; 2]> {
@@ -55,13 +57,16 @@ pub(crate) fn tagged(frame: &[u8], [kind, content]: [u16; 2], out: &mut Vec<u8>)
 pub(crate) fn content(frame: &[u8]) -> (Content<'_>, u64) {
     let beside = BESIDE_BYTES;
     let Some(ip) = Ip::of(frame) else {
-        return (Content { head: &[], tos: 0, payload: frame, readable: 0, beside }, 0);
+        let payload = frame;
+        let (head, tos, readable, is_segment) = (&[][..], 0, 0, false);
+        return (Content { head, tos, payload, readable, is_segment, beside }, 0);
     };
     let readable = ip.udp_payload(frame);
     let end = if readable.is_some() { ip.end + UDP_BYTES } else { ip.end };
     let (head, payload) = frame.split_at(end);
     let readable = readable.unwrap_or(0);
-    (Content { head, tos: ip.tos(frame), payload, readable, beside }, ip.flow(frame))
+    let (tos, is_segment) = (ip.tos(frame), ip.protocol(frame) == Some(TCP));
+    (Content { head, tos, payload, readable, is_segment, beside }, ip.flow(frame))
 }
 
 /// Updates the headers for a new type of service, and for `new`, in two pieces, in place of `old`
@@ -184,19 +189,19 @@ impl Ip {
 }
 
 /// Updates a checksum for words whose sum changes from `before` to `after` (RFC 1624, eq. 3).
-fn follow(checksum: u16, before: u64, after: u64) -> u16 {
+pub(crate) fn follow(checksum: u16, before: u64, after: u64) -> u16 {
     !fold(u64::from(!checksum) + u64::from(!fold(before)) + after)
 }
 
 /// Sum of 16-bit words.
-fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks();
     let words = words.iter().map(|&word| u64::from(u16::from_be_bytes(word)));
     words.sum::<u64>() + rest.first().map_or(0, |&last| u64::from(last) << 8)
 }
 
 /// Folds a sum to 16 bits in ones' complement.
-fn fold(mut sum: u64) -> u16 {
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > u64::from(u16::MAX) {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -207,11 +212,11 @@ fn checked(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn word(bytes: &[u8], at: usize) -> u16 {
+pub(crate) fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn put(bytes: &mut [u8], at: usize, word: u16) {
+pub(crate) fn put(bytes: &mut [u8], at: usize, word: u16) {
     bytes[at..at + 2].copy_from_slice(&word.to_be_bytes());
 }
 

@@ -38,6 +38,7 @@ mod slots;
 mod sockets;
 mod software_switch;
 mod stations;
+mod tcp;
 mod uplinks;
 
 use std::net::SocketAddrV4;
