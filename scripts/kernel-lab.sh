@@ -8,10 +8,14 @@
 # q0 is a port of a Linux box: a queue with the rate RATE (tbf). q0 and q1 are the ends of a veth
 # pair inside the box, which stand for the link; a packet's delay is known at q1. Acknowledgements
 # return through a software switch that only adds DELAY, because many kernels lack netem.
+#
+# With `switch`, the queue is that of the software switch, which writes telemetry:
+#
+#   tgk-a  eth0 -> a  switch (tgk-d)  b -> eth0  tgk-b
 set -euo pipefail
 
 usage() {
-  echo "usage: $0 up [RATE_MBITS=200] [DELAY=4ms] [QUEUE_BYTES=600000] | down" >&2
+  echo "usage: $0 up [RATE_MBITS=200] [DELAY=4ms] [QUEUE_BYTES=600000] [box|switch] | down" >&2
   exit 2
 }
 
@@ -33,13 +37,8 @@ link() { # NETNS NAME NETNS NAME
   done
 }
 
-up() {
-  rate=$1 delay=$2 queue=$3
-  for name in a s d b; do
-    ip netns add tgk-$name
-    ip netns exec tgk-$name sysctl -qw net.ipv6.conf.all.disable_ipv6=1
-    ip -n tgk-$name link set dev lo up
-  done
+# The queue of a Linux box; acknowledgements take another path.
+box() {
   link tgk-a eth0 tgk-s a
   link tgk-s q0 tgk-s q1
   link tgk-s b tgk-b eth0
@@ -59,16 +58,40 @@ up() {
   ip -n tgk-a addr add 10.77.9.1/24 dev eth1
   ip -n tgk-b addr add 10.77.9.2/24 dev eth1
   ip netns exec tgk-a sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth1.rp_filter=0
-  # One packet at a time: pacing otherwise sends the packets of a millisecond at once.
-  ip -n tgk-a link set dev eth0 gso_max_segs 1
   # An acknowledgement for every packet, at once: delay is the signal.
   ip -n tgk-b route add 10.77.0.1 via 10.77.9.1 dev eth1 src 10.77.0.2 quickack 1
+}
+
+# The queue of the software switch.
+switch() {
+  link tgk-a eth0 tgk-d a
+  link tgk-d b tgk-b eth0
+  ip -n tgk-a addr add 10.77.0.1/24 dev eth0
+  ip -n tgk-b addr add 10.77.0.2/24 dev eth0
+  ip -n tgk-b route add 10.77.0.1 dev eth0 src 10.77.0.2 quickack 1
+}
+
+up() {
+  rate=$1 delay=$2 queue=$3 kind=$4
+  case $kind in box | switch) ;; *) usage ;; esac
+  for name in a s d b; do
+    ip netns add tgk-$name
+    ip netns exec tgk-$name sysctl -qw net.ipv6.conf.all.disable_ipv6=1
+    ip -n tgk-$name link set dev lo up
+  done
+  case $kind in
+    box) box; forward=10Gbps there=$delay buffer=8MB ;;
+    switch) switch; forward=${rate}Mbps there=0s buffer=${queue}B ;;
+  esac
+  # One packet at a time: pacing otherwise sends the packets of a millisecond at once.
+  ip -n tgk-a link set dev eth0 gso_max_segs 1
   for name in a b; do
     ip netns exec tgk-$name sysctl -qw net.ipv4.tcp_no_metrics_save=1
   done
   cat > /run/tgk-switch.toml <<TOML
 [switch]
-buffer = "8MB"
+buffer = "$buffer"
+sharing = "complete"
 [[port]]
 name = "a"
 rate = "10Gbps"
@@ -76,8 +99,8 @@ delay = "$delay"
 interface = "a"
 [[port]]
 name = "b"
-rate = "10Gbps"
-delay = "$delay"
+rate = "$forward"
+delay = "$there"
 interface = "b"
 TOML
   # Other load on the machine must not add to the delay.
@@ -96,7 +119,7 @@ TOML
 }
 
 case "${1:-}" in
-  up) down; up "${2:-200}" "${3:-4ms}" "${4:-600000}" ;;
+  up) down; up "${2:-200}" "${3:-4ms}" "${4:-600000}" "${5:-box}" ;;
   down) down ;;
   *) usage ;;
 esac

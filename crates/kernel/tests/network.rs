@@ -32,10 +32,11 @@ fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-fn script(argument: &str) {
+fn script(argument: &str, queue: &str) {
     let tidegate = std::env::var_os("TIDEGATE").unwrap_or(root("target/debug/tidegate").into());
     let mut command = Command::new(root("scripts/kernel-lab.sh"));
-    command.args([argument, "200", "4ms", &QUEUE_BYTES.to_string()]).env("TIDEGATE", tidegate);
+    command.args([argument, "200", "4ms", &QUEUE_BYTES.to_string(), queue]);
+    command.env("TIDEGATE", tidegate);
     // The switch keeps the descriptors of the script, so they must not be pipes.
     assert!(command.stdout(Stdio::null()).status().unwrap().success(), "{argument}");
 }
@@ -48,22 +49,27 @@ fn python(netns: &str, arguments: &[&str]) -> Command {
 }
 
 impl Lab {
-    /// The network with a control; `None` unless requested.
+    /// The network whose queue is that of a Linux box, with a control; `None` unless requested.
     fn new(name: &str, params: &[(&str, Param)]) -> Option<Lab> {
+        let lab = Lab::with_queue("box", name, params)?;
+        let port = Port { interface: "q0".into(), peer: "q1".into(), netns: Some("tgk-s".into()) };
+        stamp(&port, Some(RATE), &lab.pins).unwrap();
+        Some(lab)
+    }
+
+    fn with_queue(queue: &str, name: &str, params: &[(&str, Param)]) -> Option<Lab> {
         if std::env::var_os("TIDEGATE_KERNEL_NETWORK").is_none() {
             eprintln!("SKIPPED: TIDEGATE_KERNEL_NETWORK is not set");
             return None;
         }
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-        script("up");
+        script("up", queue);
         let pins = PathBuf::from("/sys/fs/bpf/tidegate-dev");
         let control = Control::named(name).unwrap();
         let mut stack: Stack = control.protocol.stack();
         params.iter().for_each(|(name, value)| stack.set(name, *value).unwrap());
         let fabric = Fabric { base_rtt: BASE_RTT, rate: RATE, hops: 1 };
         load(control, &Control::params(&stack, &fabric).unwrap(), &pins).unwrap();
-        let port = Port { interface: "q0".into(), peer: "q1".into(), netns: Some("tgk-s".into()) };
-        stamp(&port, Some(RATE), &pins).unwrap();
         let receiver = python("tgk-b", &["serve", "5001"]).spawn().unwrap();
         std::thread::sleep(Duration::from_secs(1));
         Some(Lab { _one: one, pins, receiver })
@@ -122,7 +128,7 @@ impl Drop for Lab {
             let _ = unload(status.control, &self.pins);
         }
         let _ = unstamp(&self.pins);
-        script("down");
+        script("down", "");
     }
 }
 
@@ -184,6 +190,47 @@ fn stamped_delay_is_that_of_the_queue() {
     println!("{longest:.0} us by stamps, {full:.0} us by the queue's limit");
     // 8 % more were measured on an idle machine, of unknown cause.
     assert!((longest / full - 1.0).abs() < 0.1, "{longest} {full}");
+}
+
+/// Share of acknowledgements with telemetry, of the controls that are loaded.
+fn stamped(pins: &Path) -> f64 {
+    let all = controls(pins).unwrap();
+    let counter = |name: &str| {
+        let counters = all[0].counters.iter();
+        counters.clone().find(|(is, _)| *is == name).map_or(0, |(_, count)| *count) as f64
+    };
+    counter("stamped") / (counter("stamped") + counter("unstamped"))
+}
+
+/// Median over the flows of the smoothed RTT, in us.
+fn srtt(result: &Value) -> f64 {
+    let mut all = numbers(&result["srtt_us"]);
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+/// The queue is that of `tidegate switch`, which writes into the options of TCP segments.
+#[test]
+fn poseidon_reads_the_telemetry_of_a_switch() {
+    let Some(lab) = Lab::with_queue("switch", "poseidon", POSEIDON) else { return };
+    let result = lab.send("tg_poseidon", 18, 2);
+    let (share, stamped) = (total(&result) / FULL_MBPS, stamped(&lab.pins));
+    let (delay, full) = (srtt(&result) - 4_100.0, f64::from(QUEUE_BYTES) / 25.0);
+    let cubic = srtt(&lab.send("cubic", 27, 2)) - 4_100.0;
+    println!("{share:.3} of the port, {stamped:.3} stamped, {delay:.0} us; cubic {cubic:.0} us");
+    assert!(share > 0.8 && stamped > 0.95, "{share} {stamped}");
+    assert!((delay / target(100.0) - 1.0).abs() < 0.3, "{delay}");
+    assert!(cubic > 0.5 * full, "{cubic} of {full}");
+}
+
+#[test]
+fn powertcp_reads_the_records_of_a_switch() {
+    let Some(lab) = Lab::with_queue("switch", "powertcp", BETA) else { return };
+    let result = lab.send("tg_powertcp", 18, 2);
+    let (share, stamped) = (total(&result) / FULL_MBPS, stamped(&lab.pins));
+    let delay = srtt(&result) - 4_100.0;
+    println!("{share:.3} of the port, {stamped:.3} stamped, {delay:.0} us");
+    assert!(share > 0.8 && stamped > 0.95 && delay < 2_000.0, "{share} {stamped} {delay}");
 }
 
 /// Two packets; and a window that covers more than the base RTT, because processes are late.
