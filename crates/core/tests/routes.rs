@@ -12,7 +12,6 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
         buffer: Buffer::Unlimited,
         ecn: None,
         priorities: 8,
-        discipline: None,
         pausing: None,
         credit_queue: None,
         trimming: None,

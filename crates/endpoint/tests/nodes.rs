@@ -106,7 +106,6 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: PRIORITIES,
-            discipline: None,
             pausing: None,
             credit_queue: None,
             trimming: None,

@@ -312,7 +312,6 @@ mod tests {
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 1,
-            discipline: None,
             pausing: None,
             credit_queue: None,
             trimming: None,

@@ -9,7 +9,7 @@ use tidegate_core::{FabricProperties, Span};
 
 use crate::events::{FAR, MAX_SOURCES};
 use crate::host::MAX_STACKS;
-use crate::ports::disciplines;
+use crate::ports::checks;
 use crate::ports::marking::Markings;
 use crate::ports::port::longest_flight;
 use crate::setup::Setup;
@@ -28,8 +28,8 @@ impl RunContext {
     /// If the fabric cannot carry the workload.
     pub(crate) fn of(setup: Setup) -> Result<RunContext, String> {
         let fabric = &setup.fabric;
-        let scheduled = fabric.circuits.is_some()
-            || fabric.switches.iter().any(|s| s.discipline.is_some() || s.pausing.is_some());
+        let scheduled =
+            fabric.circuits.is_some() || fabric.switches.iter().any(|s| s.pausing.is_some());
         let each = if scheduled { 4 } else { 2 };
         let sources = fabric.links.len() * each + fabric.hosts.len() + 3;
         if sources > MAX_SOURCES {
@@ -44,9 +44,9 @@ impl RunContext {
                 "the run has {stacks} protocols; at most {MAX_STACKS} are supported"
             ));
         }
-        disciplines::check(fabric)?;
+        checks::check_fabric(fabric)?;
         refuse_slow_links(&setup)?;
-        disciplines::check_circuits(&setup)?;
+        checks::check_circuits(&setup)?;
         let routes = Arc::new(Routes::of_sizes(fabric, setup.largest_sizes())?);
         let markings = Markings::of(fabric)?;
         let properties = FabricProperties::of(fabric, routes.reach(), setup.bdp_bytes);

@@ -48,7 +48,6 @@ pub(crate) fn config(choice: u8) -> Config {
         },
         ecn: is(2).then(|| Marking::step(Extent::Bytes(3_000.0)).resolved(0.0)),
         priorities: if is(3) { 8 } else { 2 },
-        discipline: None,
         pausing: None,
         credit_queue: is(4).then_some(credit_queue),
         trimming: (is(3) && !is(4)).then_some(TRIMMING),

@@ -232,7 +232,6 @@ impl Topology {
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 8,
-            discipline: None,
             pausing: None,
             credit_queue: None,
             trimming: None,

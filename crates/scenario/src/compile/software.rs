@@ -230,7 +230,6 @@ fn plain(name: &str) -> Switch {
         buffer: Buffer::Unlimited,
         ecn: None,
         priorities: 8,
-        discipline: None,
         pausing: None,
         credit_queue: None,
         trimming: None,

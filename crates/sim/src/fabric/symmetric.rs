@@ -186,7 +186,6 @@ mod tests {
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 8,
-            discipline: None,
             pausing: None,
             credit_queue: None,
             trimming: None,

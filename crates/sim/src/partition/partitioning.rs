@@ -255,7 +255,6 @@ mod tests {
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 1,
-            discipline: None,
             pausing: None,
             credit_queue: None,
             trimming: None,

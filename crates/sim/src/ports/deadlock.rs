@@ -222,7 +222,6 @@ mod tests {
             buffer: Buffer::Shared { bytes: 4_200, alpha: 1.0 },
             ecn: None,
             priorities: 1,
-            discipline: None,
             pausing: Some(pausing),
             credit_queue: None,
             trimming: None,

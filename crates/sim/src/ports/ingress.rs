@@ -279,7 +279,6 @@ mod tests {
             buffer: Buffer::Shared { bytes: 2_000 + 3 * 1_100, alpha: 1.0 },
             ecn: None,
             priorities: 1,
-            discipline: None,
             pausing: Some(pausing),
             credit_queue: None,
             trimming: None,

@@ -1,8 +1,8 @@
 //! Switch ports: queues, scheduling, marking, shared buffers, PFC, credits, circuits.
 
+pub(crate) mod checks;
 pub(crate) mod credits;
 pub(crate) mod deadlock;
-pub(crate) mod disciplines;
 pub(crate) mod fifo;
 pub(crate) mod ingress;
 pub(crate) mod marking;

@@ -34,7 +34,6 @@ pub fn switch(name: &str) -> Switch {
         buffer: Buffer::Unlimited,
         ecn: None,
         priorities: 8,
-        discipline: None,
         pausing: None,
         credit_queue: None,
         trimming: None,

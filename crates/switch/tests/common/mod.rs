@@ -148,7 +148,6 @@ pub fn switch() -> Switch {
         buffer: Buffer::Shared { bytes: 10_000_000, alpha: 8.0 },
         ecn: None,
         priorities: 8,
-        discipline: None,
         pausing: None,
         credit_queue: None,
         trimming: None,

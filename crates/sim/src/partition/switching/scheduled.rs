@@ -62,13 +62,6 @@ impl Switching {
             }
             return self.start(links, index, packet, now, Span::ZERO);
         }
-        if self.scheduler(index).is_some_and(|scheduler| scheduler.refuses(&frame)) {
-            // The count may be stale: queued packets may have left by now.
-            self.commit_scheduled(links, pausing, index);
-            if self.scheduler(index).is_some_and(|scheduler| scheduler.refuses(&frame)) {
-                return self.drop_packet(links, switch, index, packet);
-            }
-        }
         if !pausing.admits(links, self, switch, packet) {
             return self.drop_packet(links, switch, index, packet);
         }

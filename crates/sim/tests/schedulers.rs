@@ -1,40 +1,29 @@
-//! Queue disciplines other than strict priority: each has its specified effect, equals explicit
-//! dequeues record by record, and does not depend on partitions.
+//! Ports with pauses, credit queues or rates that change: each has its specified effect, equals
+//! explicit dequeues record by record, and does not depend on partitions.
 
 use crate::common::busy::{Record, Recorder, busy};
 use crate::common::{
     goodputs, lossless, open_loop, over_one_link, run, setup, stack, star, unlimited,
 };
 use tidegate_algos::Protocol;
-use tidegate_core::fabric::{
-    Buffer, CreditQueue, Discipline, PortRate, QueueLimit, Queues, RateChange, ServiceOrder,
-};
+use tidegate_core::fabric::{Buffer, CreditQueue, PortRate, RateChange};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Engine, FlowRecord, Setup};
 
-/// A change that gives a plain fabric a discipline.
+/// A change of a plain fabric.
 type Change = fn(&mut Setup);
 
-const DISCIPLINES: [(&str, Change); 11] = [
+const CHANGES: [(&str, Change); 8] = [
     ("credits apart", credits_apart),
     ("credit queues with outages", credits_with_outages),
-    ("shaped", shaped),
-    ("weighted", weighted),
-    ("by destination", by_destination),
     ("pausing", pausing),
     ("pausing by other traffic", pausing_for_others),
     ("changing rates", changing_rates),
     ("changing rates of hosts", changing_rates_of_hosts),
     ("slow in one direction", slow_in_one_direction),
-    ("all with outages", all_with_outages),
+    ("pausing with outages", pausing_with_outages),
 ];
-
-fn shaped(setup: &mut Setup) {
-    let limit =
-        |queue| QueueLimit { queue, rate: Rate::gbps(5), burst_bytes: 2_000, most_bytes: 20_000 };
-    each(setup, |discipline| discipline.limits = vec![limit(0), limit(1)]);
-}
 
 /// Less than protocols need, so credits wait and are dropped.
 fn credits_apart(setup: &mut Setup) {
@@ -45,24 +34,8 @@ fn credits_apart(setup: &mut Setup) {
 
 fn credits_with_outages(setup: &mut Setup) {
     credits_apart(setup);
-    shaped(setup);
     changing_rates(setup);
     outages(setup);
-}
-
-fn weighted(setup: &mut Setup) {
-    each(setup, |discipline| {
-        discipline.service =
-            ServiceOrder::Weighted(vec![300, 9_000, 1, 700, 2_000, 1_500, 1_000, 4_000]);
-    });
-}
-
-fn by_destination(setup: &mut Setup) {
-    let hosts = setup.fabric.hosts.len() as u16;
-    each(setup, |discipline| {
-        discipline.queues = Queues::ByDestination((0..hosts).map(|host| host / 2).collect());
-        discipline.service = ServiceOrder::Weighted(vec![1_500; hosts as usize / 2]);
-    });
 }
 
 fn pausing(setup: &mut Setup) {
@@ -103,9 +76,7 @@ fn slow_in_one_direction(setup: &mut Setup) {
     setup.fabric.port_rates = links.map(port).collect();
 }
 
-fn all_with_outages(setup: &mut Setup) {
-    shaped(setup);
-    weighted(setup);
+fn pausing_with_outages(setup: &mut Setup) {
     pausing_for_others(setup);
     changing_rates(setup);
     // Headroom is for the highest rate.
@@ -122,16 +93,6 @@ fn outages(setup: &mut Setup) {
         outage(Failing::Link(15), Time::us(60), Time::us(160)),
         outage(Failing::Host(2), Time::us(100), Time::us(130)),
     ];
-}
-
-fn each(setup: &mut Setup, change: impl Fn(&mut Discipline)) {
-    for switch in &mut setup.fabric.switches {
-        change(switch.discipline.get_or_insert(Discipline {
-            queues: Queues::ByPriority,
-            service: ServiceOrder::Strict,
-            limits: Vec::new(),
-        }));
-    }
 }
 
 fn recorded<const EXPLICIT: bool>(
@@ -156,7 +117,7 @@ fn recorded<const EXPLICIT: bool>(
 
 #[test]
 fn lazy_commits_equal_dequeues_and_partitions() {
-    for (name, change) in DISCIPLINES {
+    for (name, change) in CHANGES {
         for &protocol in Protocol::ALL {
             let setup = || {
                 let mut setup = busy(protocol.stack(), 3);
@@ -217,39 +178,6 @@ fn rate_changes_scale_the_throughput() {
 }
 
 #[test]
-fn weighted_queues_share_by_their_weights() {
-    let (rates, _) = over_one_link(|setup| {
-        each(setup, |discipline| {
-            discipline.queues = Queues::ByDestination(vec![0, 0, 0, 1]);
-            discipline.service = ServiceOrder::Weighted(vec![600, 1_800]);
-        });
-    });
-    assert!((rates[1] / rates[0] - 3.0).abs() < 0.03, "{rates:?}");
-    let all = (rates[0] + rates[1]) / (100e9 * 1000.0 / 1080.0);
-    assert!((all - 1.0).abs() < 0.01, "{rates:?}");
-}
-
-#[test]
-fn shaped_queue_takes_only_its_rate() {
-    let (rates, outcome) = over_one_link(|setup| {
-        each(setup, |discipline| {
-            discipline.queues = Queues::ByDestination(vec![0, 0, 0, 1]);
-            discipline.limits = vec![QueueLimit {
-                queue: 0,
-                rate: Rate::gbps(20),
-                burst_bytes: 1_080,
-                most_bytes: 5_400,
-            }];
-        });
-    });
-    let payload = 1000.0 / 1080.0;
-    assert!((rates[0] / (20e9 * payload) - 1.0).abs() < 0.01, "{rates:?}");
-    assert!((rates[1] / (80e9 * payload) - 1.0).abs() < 0.01, "{rates:?}");
-    let link = &outcome.links[8];
-    assert!(link.drops > 1_000 && link.queue_bytes.max > 5_000.0, "{link:?}");
-}
-
-#[test]
 fn credit_drops_are_counted_separately() {
     // Hosts 0 and 1 send to 2 and 3, so credits return over one link, which they exceed.
     let run_at = |share: f64| {
@@ -278,40 +206,13 @@ fn credit_drops_are_counted_separately() {
 }
 
 #[test]
-fn invalid_disciplines_are_refused() {
+fn invalid_ports_are_refused() {
     let error = |change: &dyn Fn(&mut Setup)| {
         let mut setup = busy(stack("swift"), 1);
         change(&mut setup);
         Engine::new(setup, ()).err().expect("refused")
     };
-    let with = |change: fn(&mut Discipline)| error(&move |setup: &mut Setup| each(setup, change));
     let cases = [
-        (with(|d| d.service = ServiceOrder::Weighted(vec![1; 3])), "3 weights for 8 queues"),
-        (
-            with(|d| d.queues = Queues::ByDestination(vec![0; 3])),
-            "3 queue indices by destination for 12 hosts",
-        ),
-        (
-            with(|d| {
-                let (rate, burst_bytes, most_bytes) = (Rate::gbps(1), 1, 1);
-                d.limits = vec![QueueLimit { queue: 8, rate, burst_bytes, most_bytes }];
-            }),
-            "limit for queue 8: there are 8 queues",
-        ),
-        (
-            with(|d| {
-                let (rate, burst_bytes, most_bytes) = (Rate::default(), 1, 1);
-                d.limits = vec![QueueLimit { queue: 0, rate, burst_bytes, most_bytes }];
-            }),
-            "limit for queue 0: the rate must be above zero",
-        ),
-        (
-            error(&|setup| {
-                by_destination(setup);
-                pausing(setup);
-            }),
-            "switch tor0 uses PFC and switch tor0 has queues by destination",
-        ),
         (
             error(&|setup| {
                 pausing(setup);

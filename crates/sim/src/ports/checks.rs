@@ -1,41 +1,19 @@
-//! Validation of the queue disciplines of a fabric. Nothing that the engine cannot simulate is
-//! ignored silently.
+//! Validation of PFC, credit queues, rates and circuits of a fabric. Nothing that the engine cannot
+//! simulate is ignored silently.
 
-use tidegate_core::fabric::{
-    Buffer, CreditQueue, Discipline, Fabric, Node, Pausing, PortEnds, Queues, ServiceOrder, Switch,
-};
+use tidegate_core::fabric::{Buffer, CreditQueue, Fabric, Node, Pausing, PortEnds, Switch};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::{MIN_WIRE_BYTES, Rate};
 
 use crate::setup::Setup;
 
 /// # Errors
-/// If a discipline refers to a queue that does not exist; if it has weights for another number of
-/// queues; if a shaped queue cannot send a byte; if destinations do not match the fabric's hosts;
-/// if PFC could never pause, has too small a buffer, or is combined with queues by destination,
-/// which it cannot distinguish; if credit queues let nothing through or are combined with PFC; or
-/// if rate changes are not in order of time; or if a port has no rate, or the directions of a
-/// host's link have different rates.
-pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
-    for switch in &fabric.switches {
-        if let Some(discipline) = &switch.discipline {
-            check_queues(discipline, fabric.hosts.len())
-                .map_err(|why| format!("switch {}: {why}", switch.name))?;
-        }
-    }
+/// If PFC could never pause or has too small a buffer; if credit queues let nothing through or are
+/// combined with PFC; if rate changes are not in order of time; or if a port has no rate, or the
+/// directions of a host's link have different rates.
+pub(crate) fn check_fabric(fabric: &Fabric) -> Result<(), String> {
     check_pauses(fabric)?;
     check_credit_queues(fabric)?;
-    let by_destination = |switch: &&Switch| {
-        let queues = switch.discipline.as_ref().map(|discipline| &discipline.queues);
-        matches!(queues, Some(Queues::ByDestination(_)))
-    };
-    let pauses = fabric.switches.iter().find(|switch| switch.pausing.is_some());
-    if let (Some(pauses), Some(other)) = (pauses, fabric.switches.iter().find(by_destination)) {
-        return Err(format!(
-            "switch {} uses PFC and switch {} has queues by destination: these cannot be combined",
-            pauses.name, other.name
-        ));
-    }
     if !fabric.rate_changes.is_sorted_by_key(|change| change.at) {
         return Err("rate changes are not in order of time: sort them".to_owned());
     }
@@ -129,19 +107,16 @@ fn check_credit_queues(fabric: &Fabric) -> Result<(), String> {
 }
 
 /// # Errors
-/// If circuits do not fit their fabric, or are combined with other queue disciplines, PFC, credit
-/// queues, rate changes or failing links between switches.
+/// If circuits do not fit their fabric, or are combined with PFC, credit queues, rate changes or
+/// failing links between switches.
 pub(crate) fn check_circuits(setup: &Setup) -> Result<(), String> {
     let fabric = &setup.fabric;
     let Some(circuits) = &fabric.circuits else { return Ok(()) };
     circuits.check(fabric)?;
-    let queues = |switch: &Switch| {
-        let Switch { discipline, pausing, credit_queue, .. } = switch;
-        discipline.is_some() || pausing.is_some() || credit_queue.is_some()
-    };
-    if let Some(switch) = fabric.switches.iter().find(|switch| queues(switch)) {
+    let schedules = |switch: &&Switch| switch.pausing.is_some() || switch.credit_queue.is_some();
+    if let Some(switch) = fabric.switches.iter().find(schedules) {
         return Err(format!(
-            "switch {} has a queue discipline, PFC or a credit queue: not supported with circuits",
+            "switch {} has PFC or a credit queue: not supported with circuits",
             switch.name
         ));
     }
@@ -159,37 +134,4 @@ pub(crate) fn check_circuits(setup: &Setup) -> Result<(), String> {
         }
         None => Ok(()),
     }
-}
-
-fn check_queues(discipline: &Discipline, hosts: usize) -> Result<(), String> {
-    let queues = match &discipline.queues {
-        Queues::ByPriority => 8,
-        Queues::ByDestination(of) if of.len() != hosts => {
-            return Err(format!(
-                "{} queue indices by destination for {hosts} hosts: one per host is needed",
-                of.len()
-            ));
-        }
-        Queues::ByDestination(of) => of.iter().max().map_or(0, |&most| most as usize + 1),
-    };
-    if let ServiceOrder::Weighted(weights) = &discipline.service
-        && weights.len() != queues
-    {
-        return Err(format!(
-            "{} weights for {queues} queues: one per queue is needed",
-            weights.len()
-        ));
-    }
-    for limit in &discipline.limits {
-        if limit.queue as usize >= queues {
-            return Err(format!(
-                "limit for queue {}: there are {queues} queues, numbered from 0",
-                limit.queue
-            ));
-        }
-        if limit.rate == Rate::default() {
-            return Err(format!("limit for queue {}: the rate must be above zero", limit.queue));
-        }
-    }
-    Ok(())
 }
