@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::thread;
 
 use tidegate_core::routes::Routes;
-use tidegate_core::{PathOracle, Rate, Span, Time, mix64};
+use tidegate_core::{PathOracle, Rate, Span, Time};
 
 use crate::bytes::Bytes;
 use crate::engine::failure::Failure;
+use crate::measures::digest;
 use crate::measures::iterations::IterationTime;
 use crate::measures::outcome::{
     FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Sample, SwitchRecord, Window,
@@ -33,7 +34,8 @@ use crate::ports::deadlock::{Deadlock, Waits};
 use crate::run_context::RunContext;
 use crate::setup::Setup;
 use crate::traffic::feed::Feed;
-use crate::traffic::flows::{Done, Rows};
+use crate::traffic::flows::Done;
+use crate::traffic::rows::Rows;
 
 /// Interval of the search for deadlocks, if any switch uses PFC.
 const LOOK: Span = Span::us(100);
@@ -476,10 +478,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 [link.wire_bytes, link.packets, link.drops, link.ecn_marks, byte_ps as u64];
             // Without dropped credits, the digest is the same as before credit queues existed.
             let credits = Some(link.credit_drops).filter(|&drops| drops > 0);
-            digest = counts
-                .iter()
-                .chain(&credits)
-                .fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
+            digest = digest::extended(digest, counts.into_iter().chain(credits));
         }
         debug_assert!(finished.iter().chain(&unfinished).all(|row| self.is_within_links(row)));
         debug_assert!((0..).zip(received).all(|(host, bytes)| self.carries(host, bytes)));

@@ -20,7 +20,8 @@ use crate::setup::Setup;
 use crate::traffic::agenda::{Action, Agenda};
 use crate::traffic::dependents::Dependents;
 use crate::traffic::feed::Feed;
-use crate::traffic::flows::{Done, Flows, Rows};
+use crate::traffic::flows::{Done, Flows};
+use crate::traffic::rows::Rows;
 use crate::traffic::submission::Submission;
 
 /// Header at the start of a message's payload, by which the destination identifies the message.

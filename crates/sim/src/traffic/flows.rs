@@ -1,14 +1,15 @@
-//! Flow records of a run. The sending and the receiving end of a message are kept apart, because
-//! they may be in different partitions. Rows combine the two.
+//! Ends of flows. The sending and the receiving end of a message are kept apart, because they may
+//! be in different partitions. [`Rows`](super::rows::Rows) join them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use tidegate_core::workload::Flow;
-use tidegate_core::{Handle, Message, MessageId, Span, Time, mix64};
+use tidegate_core::{Handle, Message, MessageId, Span, Time};
 
 use crate::bytes::bytes;
-use crate::ids::{FIRST_DEPENDENT, step};
-use crate::measures::outcome::{Exchange, FlowRecord, Window};
+use crate::ids::FIRST_DEPENDENT;
+use crate::measures::outcome::Window;
+use crate::traffic::numbers::Numbers;
 use crate::traffic::submission::{Asked, Submission};
 
 /// The sending end of a flow.
@@ -18,10 +19,10 @@ pub(crate) struct Sending {
     pub(crate) id: u64,
     pub(crate) handle: Handle,
     /// Time of submission.
-    start: Time,
-    acked: Option<Time>,
-    retransmitted_bytes: u64,
-    ideal: Span,
+    pub(super) start: Time,
+    pub(super) acked: Option<Time>,
+    pub(super) retransmitted_bytes: u64,
+    pub(super) ideal: Span,
     listed: bool,
 }
 
@@ -32,22 +33,22 @@ pub(crate) struct Receiving {
     /// Its message.
     pub(crate) message: MessageId,
     /// Serialisation time of a full packet on the slowest link of the path.
-    packet_time: Span,
+    pub(super) packet_time: Span,
     /// Payload delivered.
     pub(crate) delivered_bytes: u64,
     /// Payload delivered in the measured window.
-    window_bytes: u64,
+    pub(super) window_bytes: u64,
     /// Last delivery in the measured window; `NEVER` if none.
-    last_delivery: Time,
-    completed: Option<Time>,
+    pub(super) last_delivery: Time,
+    pub(super) completed: Option<Time>,
     bytes: u64,
 }
 
 /// Flow ends that are done.
 #[derive(Default)]
 pub(crate) struct Done {
-    sent: Vec<Sending>,
-    received: Vec<Receiving>,
+    pub(super) sent: Vec<Sending>,
+    pub(super) received: Vec<Receiving>,
     /// Replies that have started.
     pub(crate) asked: Vec<Asked>,
 }
@@ -313,176 +314,6 @@ impl Receiving {
     }
 }
 
-/// Rows of a run: joins both ends of each flow, and orders the rows.
-pub(crate) struct Rows {
-    /// Messages that have arrived and whose sender does not know it yet, by ID.
-    arrived: BTreeMap<u64, Receiving>,
-    /// The same by completion time: later rows wait for them.
-    waiting: BTreeSet<(Time, u64)>,
-    /// Sending ends that are done and whose receiving ends have not been collected.
-    ahead: Vec<Sending>,
-    done: BTreeMap<(Time, u64), FlowRecord>,
-    /// Replies without a row, by ID.
-    asked: BTreeMap<u64, Asked>,
-    digest: u64,
-    window: Window,
-    /// By receiving host: payload delivered in the measured window, of the rows that were returned.
-    received: Vec<u64>,
-}
-
-impl Rows {
-    pub(crate) fn new(hosts: usize, window: Window) -> Rows {
-        Rows {
-            arrived: BTreeMap::new(),
-            waiting: BTreeSet::new(),
-            ahead: Vec::new(),
-            done: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            digest: 0,
-            window,
-            received: vec![0; hosts],
-        }
-    }
-
-    /// Takes the ends that are done, of every partition.
-    pub(crate) fn collect<'a>(
-        &mut self,
-        partitions: impl Iterator<Item = &'a mut Done>,
-        now: Time,
-    ) {
-        let mut sent = std::mem::take(&mut self.ahead);
-        for done in partitions {
-            for end in done.received.drain(..) {
-                let at = end.completed.unwrap_or(Time::NEVER);
-                self.waiting.insert((at, end.id));
-                self.arrived.insert(end.id, end);
-            }
-            sent.append(&mut done.sent);
-            self.asked.extend(done.asked.drain(..).map(|asked| (asked.id, asked)));
-        }
-        for end in sent {
-            let Some(other) = self.arrived.remove(&end.id) else {
-                self.ahead.push(end);
-                continue;
-            };
-            let key = (other.completed.unwrap_or(Time::NEVER), other.id);
-            self.waiting.remove(&key);
-            let record = self.record(&end, &other, now);
-            self.done.insert(key, record);
-        }
-    }
-
-    /// Appends the rows that no later row can precede, in order of completion, then ID.
-    pub(crate) fn take(&mut self, out: &mut Vec<FlowRecord>) {
-        let first = self.waiting.first().map_or(Time::NEVER, |&(at, _)| at);
-        // A row that completed at the same time as a waiting one waits with it, so ties come out in
-        // order.
-        while let Some(entry) = self.done.first_entry()
-            && entry.key().0 < first
-        {
-            let record = entry.remove();
-            self.count(&record);
-            out.push(record);
-        }
-    }
-
-    /// Ends the measured window at `end`.
-    pub(crate) fn close_window(&mut self, end: Time) {
-        self.window.until = end;
-    }
-
-    /// Number of rows that wait.
-    pub(crate) fn held(&self) -> usize {
-        self.done.len()
-    }
-
-    /// Every remaining row, of `rest` and the ends collected before: first completed flows, then
-    /// unfinished ones by ID. Also returns the digest of all rows and the received payload.
-    pub(crate) fn take_rest(
-        mut self,
-        rest: Vec<Done>,
-        now: Time,
-    ) -> (Vec<FlowRecord>, Vec<FlowRecord>, u64, Vec<u64>) {
-        let mut senders = std::mem::take(&mut self.ahead);
-        let mut receivers = std::mem::take(&mut self.arrived);
-        for Done { sent, received, asked } in rest {
-            senders.extend(sent);
-            self.asked.extend(asked.into_iter().map(|asked| (asked.id, asked)));
-            receivers.extend(received.into_iter().map(|end| (end.id, end)));
-        }
-        senders.sort_unstable_by_key(|end| end.id);
-        let mut unfinished = Vec::new();
-        for end in &senders {
-            let Some(other) = receivers.get(&end.id) else { continue };
-            let record = self.record(end, other, now);
-            match record.completed {
-                Some(at) => _ = self.done.insert((at, record.id), record),
-                None => unfinished.push(record),
-            }
-        }
-        let done: Vec<FlowRecord> = std::mem::take(&mut self.done).into_values().collect();
-        for record in done.iter().chain(&unfinished) {
-            self.count(record);
-        }
-        (done, unfinished, self.digest, self.received)
-    }
-
-    fn count(&mut self, record: &FlowRecord) {
-        self.digest = digest(self.digest, record);
-        self.received[record.dst as usize] += record.window_bytes;
-    }
-
-    /// The record of a flow by `now`, from both ends.
-    fn record(&mut self, sent: &Sending, received: &Receiving, now: Time) -> FlowRecord {
-        let (Window { from: warmup, until: end }, flow) = (self.window, &sent.flow);
-        let last_delivery = received.last_delivery;
-        let from = sent.start.max(warmup);
-        let until = match received.completed {
-            Some(at) if at <= end => last_delivery,
-            None if flow.bytes == Message::UNLIMITED && flow.stop < now.min(end) => {
-                if last_delivery == Time::NEVER { flow.stop } else { last_delivery }
-            }
-            _ => now,
-        };
-        FlowRecord {
-            id: sent.id,
-            label: flow.label,
-            stack: flow.stack,
-            src: flow.src,
-            dst: flow.dst,
-            start: sent.start,
-            bytes: flow.bytes,
-            delivered_bytes: received.delivered_bytes,
-            window_bytes: received.window_bytes,
-            measured: Window { from, until: until.min(now).min(end).max(from) },
-            packet_time: received.packet_time,
-            completed: received.completed,
-            acked: sent.acked,
-            retransmitted_bytes: sent.retransmitted_bytes,
-            ideal: sent.ideal,
-            exchange: (sent.id >= FIRST_DEPENDENT && step(sent.id).is_none()).then(|| {
-                match self.asked.remove(&sent.id) {
-                    Some(Asked { at, label, .. }) => Exchange { asked: at, label, is_reply: true },
-                    None => Exchange { asked: sent.start, label: flow.label, is_reply: false },
-                }
-            }),
-        }
-    }
-}
-
-fn digest(so_far: u64, record: &FlowRecord) -> u64 {
-    let done = record.completed.map_or(u64::MAX, Time::as_ps);
-    let acked = record.acked.map_or(u64::MAX, Time::as_ps);
-    let FlowRecord {
-        id, start, delivered_bytes, window_bytes, measured, retransmitted_bytes, ..
-    } = *record;
-    let Window { from, until } = measured;
-    let (from, to) = (from.as_ps(), until.as_ps());
-    [id, start.as_ps(), done, acked, delivered_bytes, retransmitted_bytes, window_bytes, from, to]
-        .iter()
-        .fold(so_far, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15))
-}
-
 /// Live flow ends, by slot and by message.
 struct Ends<T> {
     slots: Vec<T>,
@@ -547,148 +378,5 @@ impl<T: Copy> Ends<T> {
 
     fn iter(&self) -> impl Iterator<Item = &T> {
         self.occupied().map(|(_, end)| end)
-    }
-}
-
-/// An empty place.
-const NONE: u32 = u32::MAX;
-
-/// Hash table of the live messages of a host by number: a ring with at least twice as many places
-/// as entries. Each number is at its home or at the next free place. Homes of consecutive numbers
-/// are far apart; if they were adjacent, [`remove`](Numbers::remove) would visit all messages of a
-/// burst.
-#[derive(Default)]
-struct Numbers {
-    live: usize,
-    /// (number, slot); the length is a power of two.
-    places: Vec<(u32, u32)>,
-}
-
-/// 2^32 over the golden ratio: its multiples stay far apart, however many there are.
-const APART: u32 = 0x9e37_79b9;
-
-impl Numbers {
-    /// Adds a number with its slot.
-    fn add(&mut self, number: u32, slot: u32) {
-        self.live += 1;
-        if self.places.len() < 2 * self.live {
-            let larger = vec![(0, NONE); (2 * self.places.len()).max(4)];
-            let places = std::mem::replace(&mut self.places, larger);
-            for (number, slot) in places.into_iter().filter(|&(_, slot)| slot != NONE) {
-                self.put(number, slot);
-            }
-        }
-        self.put(number, slot);
-    }
-
-    /// Home of a number. The table must not be empty.
-    #[inline]
-    fn home(&self, number: u32) -> usize {
-        // The high bits, as many as the index has.
-        let bits = self.places.len().trailing_zeros();
-        (number.wrapping_mul(APART) >> (u32::BITS - bits)) as usize
-    }
-
-    fn put(&mut self, number: u32, slot: u32) {
-        let mask = self.places.len() - 1;
-        let mut at = self.home(number);
-        while self.places[at].1 != NONE {
-            at = (at + 1) & mask;
-        }
-        self.places[at] = (number, slot);
-    }
-
-    /// The slot of the message with this number.
-    #[inline]
-    fn find(&self, number: u32) -> Option<u32> {
-        self.place(number).map(|at| self.places[at].1)
-    }
-
-    #[inline]
-    fn place(&self, number: u32) -> Option<usize> {
-        let mask = self.places.len().checked_sub(1)?;
-        let mut at = self.home(number);
-        loop {
-            match self.places[at] {
-                (_, NONE) => return None,
-                (same, _) if same == number => return Some(at),
-                _ => at = (at + 1) & mask,
-            }
-        }
-    }
-
-    /// Removes a number, and moves up the entries that it had displaced.
-    fn remove(&mut self, number: u32) {
-        let Some(mut hole) = self.place(number) else { return };
-        let mask = self.places.len() - 1;
-        self.live -= 1;
-        let mut at = hole;
-        loop {
-            at = (at + 1) & mask;
-            let (number, slot) = self.places[at];
-            if slot == NONE {
-                break;
-            }
-            let from_home = at.wrapping_sub(self.home(number)) & mask;
-            if from_home >= at.wrapping_sub(hole) & mask {
-                self.places[hole] = self.places[at];
-                hole = at;
-            }
-        }
-        self.places[hole].1 = NONE;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeMap;
-    use tidegate_core::{Domain, Rng};
-
-    #[test]
-    fn numbers_are_found_while_they_live() {
-        let mut rng = Rng::stream(1, Domain::Faults, 0);
-        let (mut numbers, mut model) = (Numbers::default(), BTreeMap::new());
-        let mut next = u32::MAX - 5_000;
-        for step in 0..20_000u32 {
-            if model.len() < 3 || rng.below(100) < 50 && model.len() < 300 {
-                numbers.add(next, step);
-                assert!(model.insert(next, step).is_none());
-                next = next.wrapping_add(1);
-            } else {
-                // Young numbers are removed more often than old ones, so some live long.
-                let nth =
-                    model.len() - 1 - rng.below(model.len() as u64).min(rng.below(300)) as usize;
-                let number = *model.keys().nth(nth).unwrap();
-                numbers.remove(number);
-                model.remove(&number);
-                assert_eq!(numbers.find(number), None);
-            }
-            assert!(model.iter().all(|(&number, &slot)| numbers.find(number) == Some(slot)));
-        }
-        assert!(numbers.places.len() <= 1024);
-    }
-
-    #[test]
-    fn burst_is_removed_in_linear_time() {
-        // Oldest first, in a step or two each. It takes minutes if each removal visits all entries.
-        let (mut numbers, most) = (Numbers::default(), 1_000_000);
-        (0..most).for_each(|number| numbers.add(number, number));
-        for number in 0..most {
-            assert_eq!(numbers.find(number), Some(number));
-            numbers.remove(number);
-        }
-        assert_eq!(numbers.live, 0);
-    }
-
-    #[test]
-    fn old_number_does_not_grow_the_table() {
-        let mut numbers = Numbers::default();
-        numbers.add(0, 7);
-        for number in 1..3_000_000 {
-            numbers.add(number, 8);
-            numbers.remove(number);
-        }
-        assert_eq!((numbers.find(0), numbers.places.len()), (Some(7), 4));
     }
 }
