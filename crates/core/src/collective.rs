@@ -117,7 +117,7 @@ pub const NUMBERS: u64 = 1 << 30;
 
 /// Position of a message in an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// Sending rank.
     pub rank: u32,
     /// Round in which it is sent.
@@ -195,9 +195,9 @@ impl Collective {
         }
     }
 
-    /// The message at `place`: receiving rank and bytes; `None` if there is none.
-    pub fn message(&self, place: Place) -> Option<(u32, u64)> {
-        let Place { rank, round, nth, chunk } = place;
+    /// The message at `position`: receiving rank and bytes; `None` if there is none.
+    pub fn message(&self, position: Position) -> Option<(u32, u64)> {
+        let Position { rank, round, nth, chunk } = position;
         if round >= self.sending_rounds() || nth >= self.fan_out() {
             return None;
         }
@@ -227,9 +227,9 @@ impl Collective {
         Some((to, share(bytes, self.chunks, chunk)))
     }
 
-    /// Receiving rank and round of the message at `place`.
-    pub fn landing(&self, place: Place) -> Option<(u32, u32)> {
-        self.message(place).map(|(to, _)| (to, place.round + self.lag()))
+    /// Receiving rank and round of the message at `position`.
+    pub fn landing(&self, position: Position) -> Option<(u32, u32)> {
+        self.message(position).map(|(to, _)| (to, position.round + self.lag()))
     }
 
     /// Upper bound of the message numbers of an iteration.
@@ -238,19 +238,19 @@ impl Collective {
         u64::from(self.ranks()) * u64::from(self.sending_rounds()) * in_round
     }
 
-    /// Number of the message at `place`. The numbers of a rank are consecutive.
-    pub fn number(&self, place: Place) -> u32 {
-        let Place { rank, round, nth, chunk } = place;
+    /// Number of the message at `position`. The numbers of a rank are consecutive.
+    pub fn number(&self, position: Position) -> u32 {
+        let Position { rank, round, nth, chunk } = position;
         let round = rank * self.sending_rounds() + round;
         (round * self.fan_out() + nth) * self.chunks + chunk
     }
 
     /// Position of the message with this number.
-    pub fn place(&self, number: u32) -> Place {
+    pub fn position(&self, number: u32) -> Position {
         let (rest, chunk) = (number / self.chunks, number % self.chunks);
         let (rest, nth) = (rest / self.fan_out(), rest % self.fan_out());
         let rounds = self.sending_rounds();
-        Place { rank: rest / rounds, round: rest % rounds, nth, chunk }
+        Position { rank: rest / rounds, round: rest % rounds, nth, chunk }
     }
 
     /// Number of messages in an iteration.
@@ -341,12 +341,12 @@ mod tests {
     }
 
     /// All messages, by number.
-    fn messages(of: &Collective) -> Vec<(Place, u32, u64)> {
+    fn messages(of: &Collective) -> Vec<(Position, u32, u64)> {
         (0..of.numbers() as u32)
             .filter_map(|number| {
-                let place = of.place(number);
-                assert_eq!(of.number(place), number);
-                of.message(place).map(|(to, bytes)| (place, to, bytes))
+                let position = of.position(number);
+                assert_eq!(of.number(position), number);
+                of.message(position).map(|(to, bytes)| (position, to, bytes))
             })
             .collect()
     }
@@ -362,11 +362,11 @@ mod tests {
                 };
                 let messages = messages(&of);
                 assert_eq!(messages.len() as u64, of.messages(), "{:?}", of.op);
-                for &(place, to, bytes) in &messages {
-                    assert!(to != place.rank && bytes > 0);
-                    let (rank, round) = of.landing(place).unwrap();
+                for &(position, to, bytes) in &messages {
+                    assert!(to != position.rank && bytes > 0);
+                    let (rank, round) = of.landing(position).unwrap();
                     assert_eq!(rank, to);
-                    landed[at(rank, round, place.chunk)] += 1;
+                    landed[at(rank, round, position.chunk)] += 1;
                 }
                 for rank in 0..ranks {
                     for round in 0..of.rounds() {
@@ -424,7 +424,7 @@ mod tests {
             let before = has.clone();
             for rank in 0..ranks {
                 let block = ((rank + ranks - round % ranks) % ranks) as usize;
-                let (to, bytes) = of.message(Place { rank, round, nth: 0, chunk: 0 }).unwrap();
+                let (to, bytes) = of.message(Position { rank, round, nth: 0, chunk: 0 }).unwrap();
                 assert_eq!(bytes, [2, 2, 2, 2, 1][block]);
                 has[to as usize][block] |= before[rank as usize][block];
             }
@@ -448,7 +448,7 @@ mod tests {
             messages(of).iter().filter(|(_, to, _)| *to == 3).map(|(.., bytes)| *bytes).collect();
         assert_eq!(to_last, [1; 3], "the block of the last rank is shorter");
         let of = &all(4, 2_500, 1)[6];
-        for (Place { rank, round, .. }, to, bytes) in messages(of) {
+        for (Position { rank, round, .. }, to, bytes) in messages(of) {
             // The first round carries the input of the receiver's experts, the second their
             // results.
             let expert = if round == 0 { to } else { rank };

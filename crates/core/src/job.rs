@@ -12,7 +12,7 @@ use core::fmt;
 use core::ops::Range;
 
 use crate::Span;
-use crate::collective::{Collective, Place};
+use crate::collective::{Collective, Position};
 
 /// Operations of the ranks of a job.
 pub trait Schedule {
@@ -156,7 +156,7 @@ impl Program {
     }
 
     /// Rank and number of the operation at `index`.
-    pub fn place(&self, index: u32) -> (u32, u32) {
+    pub fn position(&self, index: u32) -> (u32, u32) {
         let rank = self.first.partition_point(|&first| first <= index) as u32 - 1;
         (rank, index - self.first[rank as usize])
     }
@@ -202,7 +202,7 @@ impl Schedule for Job {
         let index = self.program.index(rank, operation);
         let of = &self.program.operations[index];
         if of.bytes > 0 {
-            let (to, _) = self.program.place(of.landing);
+            let (to, _) = self.program.position(of.landing);
             each(Sent { number: index as u32, to, bytes: of.bytes });
         }
     }
@@ -218,7 +218,7 @@ impl Schedule for Job {
 
     fn landing_of(&self, number: u32) -> Option<(u32, u32)> {
         let sender = self.program.operations.get(number as usize)?;
-        (sender.bytes > 0).then(|| self.program.place(sender.landing))
+        (sender.bytes > 0).then(|| self.program.position(sender.landing))
     }
 
     fn numbers(&self) -> u64 {
@@ -268,9 +268,9 @@ impl Schedule for Collective {
     fn messages(&self, rank: u32, operation: u32, each: &mut dyn FnMut(Sent)) {
         let (chunk, round) = (operation / self.rounds(), operation % self.rounds());
         for nth in 0..self.fan_out() {
-            let place = Place { rank, round, nth, chunk };
-            if let Some((to, bytes)) = self.message(place) {
-                each(Sent { number: self.number(place), to, bytes });
+            let position = Position { rank, round, nth, chunk };
+            if let Some((to, bytes)) = self.message(position) {
+                each(Sent { number: self.number(position), to, bytes });
             }
         }
     }
@@ -282,9 +282,9 @@ impl Schedule for Collective {
     }
 
     fn landing_of(&self, number: u32) -> Option<(u32, u32)> {
-        let place = self.place(number);
-        let (rank, round) = self.landing(place)?;
-        Some((rank, place.chunk * self.rounds() + round))
+        let position = self.position(number);
+        let (rank, round) = self.landing(position)?;
+        Some((rank, position.chunk * self.rounds() + round))
     }
 
     fn numbers(&self) -> u64 {
@@ -336,7 +336,7 @@ mod tests {
     fn operations_belong_to_their_ranks() {
         let job = Job { program: Arc::new(program()), hosts: vec![4, 5, 6], iterations: 2 };
         assert_eq!([0, 1, 2].map(|rank| job.operations(rank)), [2, 0, 1]);
-        assert_eq!([0, 1, 2].map(|index| job.program.place(index)), [(0, 0), (0, 1), (2, 0)]);
+        assert_eq!([0, 1, 2].map(|index| job.program.position(index)), [(0, 0), (0, 1), (2, 0)]);
         assert_eq!(job.landing_of(1), Some((2, 0)));
         assert_eq!([0, 2, 3].map(|number| job.landing_of(number)), [None; 3]);
         let mut sent = Vec::new();

@@ -39,7 +39,7 @@ use tidegate_endpoint::Packet;
 use tidegate_endpoint::node::{Arrival, Config, Event, Node, PeerId, Terms};
 use tidegate_endpoint::session::header::{Data, Header, Multipath, Trimmable};
 use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
-use tidegate_sim::simulation::heard;
+use tidegate_sim::simulation::observed;
 use tidegate_sim::{Departure, Observer, OpenFabric, Setup};
 use tidegate_switch::datagram::{Content, Datagram, Reader, is_trimmed, tos};
 
@@ -453,7 +453,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
         histograms: false,
     };
     let recorder = Recorder(Arc::new(Mutex::new(vec![VecDeque::new(); hosts])));
-    let mut engine = heard(setup, Box::new(recorder.clone())).unwrap();
+    let mut engine = observed(setup, Box::new(recorder.clone())).unwrap();
     let path = engine.paths().path(0, 1);
     while !engine.advance_some(END, u64::MAX).unwrap() {}
     let expected = recorder.0.lock().unwrap().clone();

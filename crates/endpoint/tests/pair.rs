@@ -11,7 +11,7 @@ use tidegate_core::{
     PacketSizes, Rate, Rng, Role, Span, Time,
 };
 use tidegate_endpoint::{Link, Packet, Submission, pair};
-use tidegate_sim::simulation::heard;
+use tidegate_sim::simulation::observed;
 use tidegate_sim::{Departure as SimDeparture, Observer, Setup};
 
 /// The compared fields of a departure: time, host, and the packet except fields of the drivers.
@@ -133,7 +133,7 @@ fn endpoints_match_the_simulator() {
                 histograms: false,
             };
             let recorder = Recorder::default();
-            let mut engine = heard(setup, Box::new(recorder.clone())).unwrap();
+            let mut engine = observed(setup, Box::new(recorder.clone())).unwrap();
             let path = engine.paths().path(0, 1);
             let context = |host| HostContext {
                 host,

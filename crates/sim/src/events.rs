@@ -103,9 +103,9 @@ pub(crate) struct Common {
     pub(crate) for_hosts: u32,
 }
 
-/// Position of a group in the tree.
+/// The subtree of a group.
 #[derive(Clone, Copy)]
-struct Place {
+struct Subtree {
     /// Lowest node above all its leaves, and above no others.
     root: u32,
     /// Levels between its leaves and the root.
@@ -123,9 +123,9 @@ pub(crate) struct EventList<N> {
     walk: Walk,
     /// By source: node of its leaf, and its group.
     leaf_of: Vec<(u32, u32)>,
-    groups: Vec<Place>,
+    groups: Vec<Subtree>,
     /// Group of the current batch. Nodes above its root are stale during the batch.
-    open: Place,
+    open: Subtree,
     /// First key that is beyond the current batch.
     bound: u64,
     epoch: u64,
@@ -133,9 +133,9 @@ pub(crate) struct EventList<N> {
     naming: N,
 }
 
-/// Position of groups that are handled one event at a time. Node 0 is outside the tree: no leaf is
+/// Subtree of groups that are handled one event at a time. Node 0 is outside the tree: no leaf is
 /// below it, and no node above.
-const SHUT: Place = Place { root: 0, levels: 0, lookahead: 0, limit: 0 };
+const SHUT: Subtree = Subtree { root: 0, levels: 0, lookahead: 0, limit: 0 };
 
 impl<N: Naming> EventList<N> {
     /// Builds the list for these groups and the common sources. Each source belongs to exactly one
@@ -150,7 +150,7 @@ impl<N: Naming> EventList<N> {
         let leaves = groups.iter().map(width).sum::<usize>().max(2).next_power_of_two();
         let sources = groups.iter().map(|group| group.sources.len()).sum();
         let mut leaf_of = vec![(0, 0); sources];
-        let mut places = vec![SHUT; groups.len()];
+        let mut subtrees = vec![SHUT; groups.len()];
         // Wide groups come first, so that each begins at a multiple of its width.
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|&group| std::cmp::Reverse(width(&groups[group])));
@@ -162,21 +162,22 @@ impl<N: Naming> EventList<N> {
             }
             let levels = width(&groups[group]).ilog2();
             let lookahead = (*lookahead).min(FAR).as_ps();
-            places[group] = Place { root: (next >> levels) as u32, levels, lookahead, limit: 0 };
+            subtrees[group] =
+                Subtree { root: (next >> levels) as u32, levels, lookahead, limit: 0 };
             next += 1 << levels;
         }
-        let common = places[groups.len() - 1].root;
-        for (place, group) in places.iter_mut().zip(&groups) {
-            place.limit = if group.is_host { common } else { 2 * common };
-            if place.lookahead == 0 {
-                *place = SHUT;
+        let common = subtrees[groups.len() - 1].root;
+        for (subtree, group) in subtrees.iter_mut().zip(&groups) {
+            subtree.limit = if group.is_host { common } else { 2 * common };
+            if subtree.lookahead == 0 {
+                *subtree = SHUT;
             }
         }
         EventList {
             tree: vec![NONE; 2 * leaves],
             walk: WALKS[leaves.ilog2() as usize],
             leaf_of,
-            groups: places,
+            groups: subtrees,
             open: SHUT,
             bound: 0,
             epoch: 0,
@@ -263,7 +264,7 @@ impl<N: Naming> EventList<N> {
     #[inline(always)]
     fn write(&mut self, source: u32, key: u64) {
         let (leaf, _) = self.leaf_of[source as usize];
-        let Place { root, levels, .. } = self.open;
+        let Subtree { root, levels, .. } = self.open;
         if leaf >> levels == root {
             let (mut node, mut key) = (leaf as usize, key);
             self.tree[node] = key;

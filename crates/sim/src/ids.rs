@@ -21,7 +21,7 @@ pub struct Step {
 
 /// The iteration that the message with this ID belongs to.
 pub(crate) fn step(id: u64) -> Option<Step> {
-    let place = id.checked_sub(FIRST_JOB)?;
-    let iteration = (place >> ITERATION_BIT) % MOST_ITERATIONS;
-    Some(Step { job: (place >> JOB_BIT) as u32, iteration: iteration as u32 })
+    let bits = id.checked_sub(FIRST_JOB)?;
+    let iteration = (bits >> ITERATION_BIT) % MOST_ITERATIONS;
+    Some(Step { job: (bits >> JOB_BIT) as u32, iteration: iteration as u32 })
 }

@@ -93,16 +93,16 @@ fn boxed(engine: Engine) -> Box<dyn Simulation> {
 ///
 /// # Errors
 /// As [`Engine::in_partitions`].
-pub fn silent(setup: Setup, partitions: usize) -> Result<Box<dyn Simulation>, String> {
+pub fn unobserved(setup: Setup, partitions: usize) -> Result<Box<dyn Simulation>, String> {
     Ok(boxed(Engine::in_partitions(setup, vec![(); partitions])?))
 }
 
-/// A run in one partition that reports to `listener`.
+/// A run in one partition that reports to `observer`.
 ///
 /// # Errors
 /// As [`Engine::new`].
-pub fn heard(setup: Setup, listener: Box<dyn Observer>) -> Result<Box<dyn Simulation>, String> {
-    Ok(Box::new(Engine::whole(setup, listener)?))
+pub fn observed(setup: Setup, observer: Box<dyn Observer>) -> Result<Box<dyn Simulation>, String> {
+    Ok(Box::new(Engine::whole(setup, observer)?))
 }
 
 /// A run without an observer in several processes, with at most `partitions` partitions in each.

@@ -10,7 +10,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Ecn, MarkAt};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Message, Rate, Span, Time};
-use tidegate_sim::simulation::silent;
+use tidegate_sim::simulation::unobserved;
 
 struct Counting;
 
@@ -70,7 +70,7 @@ fn steady_state_allocates_nothing_per_packet() {
                 switch.trimming = needs.trimming.map(|rule| rule.resolved(100e3));
             }
         }
-        let mut engine = silent(setup, 1).unwrap();
+        let mut engine = unobserved(setup, 1).unwrap();
         while !engine.advance_some(Time::ms(2), u64::MAX).unwrap() {}
         let (before, hops) = (ALLOCATIONS.load(Ordering::Relaxed), engine.packet_hops());
         while !engine.advance_some(Time::ms(4), u64::MAX).unwrap() {}

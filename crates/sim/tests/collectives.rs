@@ -261,7 +261,7 @@ fn jobs_on_the_same_hosts_stay_separate() {
 fn obeys(of: &Collective, job: u32, rows: &[FlowRecord], what: &str) {
     /// An iteration, and a rank's chunk and round in it.
     type Node = (u32, u32, u32, u32);
-    let place = |row: &FlowRecord| of.place((row.id % MOST_MESSAGES) as u32);
+    let place = |row: &FlowRecord| of.position((row.id % MOST_MESSAGES) as u32);
     let iteration = |row: &FlowRecord| row.step().unwrap().iteration;
     let mut lands: BTreeMap<Node, Time> = BTreeMap::new();
     for row in rows {

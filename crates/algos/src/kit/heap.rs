@@ -18,12 +18,15 @@ pub(crate) fn shortest_first(bytes_left: u64, order: u64) -> u128 {
 
 /// Positions of the members of one or several disjoint heaps, by number.
 #[derive(Default)]
-pub(crate) struct Places(Vec<u32>);
+pub(crate) struct Positions(Vec<u32>);
 
-impl Places {
+impl Positions {
     #[inline]
     fn of(&self, id: u32) -> Option<usize> {
-        self.0.get(id as usize).filter(|&&place| place != NONE).map(|&place| place as usize)
+        self.0
+            .get(id as usize)
+            .filter(|&&position| position != NONE)
+            .map(|&position| position as usize)
     }
 
     #[inline]
@@ -33,11 +36,11 @@ impl Places {
 
     /// Sets the position of a new member.
     #[inline]
-    fn add(&mut self, id: u32, place: usize) {
+    fn add(&mut self, id: u32, position: usize) {
         if self.0.len() <= id as usize {
             self.grow(id);
         }
-        self.put(id, place);
+        self.put(id, position);
     }
 
     #[cold]
@@ -47,8 +50,8 @@ impl Places {
     }
 
     #[inline]
-    fn put(&mut self, id: u32, place: usize) {
-        self.0[id as usize] = place as u32;
+    fn put(&mut self, id: u32, position: usize) {
+        self.0[id as usize] = position as u32;
     }
 }
 
@@ -78,98 +81,98 @@ impl<K: Copy + Ord> Pile<K> {
 
     /// Adds `id`, or moves it.
     #[inline]
-    pub(crate) fn set(&mut self, places: &mut Places, id: u32, key: K) {
-        let Some(place) = places.of(id) else { return self.add(places, id, key) };
-        let before = core::mem::replace(&mut self.entries[place].0, key);
+    pub(crate) fn set(&mut self, positions: &mut Positions, id: u32, key: K) {
+        let Some(position) = positions.of(id) else { return self.add(positions, id, key) };
+        let before = core::mem::replace(&mut self.entries[position].0, key);
         if before != key && self.entries.len() > 1 {
-            self.sift(places, place);
+            self.sift(positions, position);
         }
     }
 
     /// Operations that are not needed for every packet are separate, so that the rest stays small.
     #[inline(never)]
-    fn add(&mut self, places: &mut Places, id: u32, key: K) {
-        let place = self.entries.len();
+    fn add(&mut self, positions: &mut Positions, id: u32, key: K) {
+        let position = self.entries.len();
         self.entries.push((key, id));
-        places.add(id, place);
-        if place > 0 {
-            self.sift(places, place);
+        positions.add(id, position);
+        if position > 0 {
+            self.sift(positions, position);
         }
     }
 
     /// Removes `id`, if present.
     #[inline]
-    pub(crate) fn remove(&mut self, places: &mut Places, id: u32) {
-        if let Some(place) = places.of(id) {
-            self.take_out(places, id, place);
+    pub(crate) fn remove(&mut self, positions: &mut Positions, id: u32) {
+        if let Some(position) = positions.of(id) {
+            self.take_out(positions, id, position);
         }
     }
 
     #[inline(never)]
-    fn take_out(&mut self, places: &mut Places, id: u32, place: usize) {
-        places.0[id as usize] = NONE;
+    fn take_out(&mut self, positions: &mut Positions, id: u32, position: usize) {
+        positions.0[id as usize] = NONE;
         let Some(last) = self.entries.pop() else { return };
-        if place < self.entries.len() {
-            self.entries[place] = last;
-            places.put(last.1, place);
-            self.sift(places, place);
+        if position < self.entries.len() {
+            self.entries[position] = last;
+            positions.put(last.1, position);
+            self.sift(positions, position);
         }
     }
 
-    /// Moves the entry at `place` to its position.
+    /// Moves the entry at `position` up or down, to where it belongs.
     #[inline(never)]
-    fn sift(&mut self, places: &mut Places, place: usize) {
-        let parent = place.saturating_sub(1) / 2;
-        if self.entries[place] < self.entries[parent] {
-            self.rise(places, place);
+    fn sift(&mut self, positions: &mut Positions, position: usize) {
+        let parent = position.saturating_sub(1) / 2;
+        if self.entries[position] < self.entries[parent] {
+            self.rise(positions, position);
         } else {
-            self.sink(places, place);
+            self.sink(positions, position);
         }
     }
 
-    fn rise(&mut self, places: &mut Places, mut place: usize) {
-        let entry = self.entries[place];
-        while place > 0 {
-            let parent = (place - 1) / 2;
+    fn rise(&mut self, positions: &mut Positions, mut position: usize) {
+        let entry = self.entries[position];
+        while position > 0 {
+            let parent = (position - 1) / 2;
             if self.entries[parent] <= entry {
                 break;
             }
-            self.entries[place] = self.entries[parent];
-            places.put(self.entries[place].1, place);
-            place = parent;
+            self.entries[position] = self.entries[parent];
+            positions.put(self.entries[position].1, position);
+            position = parent;
         }
-        self.entries[place] = entry;
-        places.put(entry.1, place);
+        self.entries[position] = entry;
+        positions.put(entry.1, position);
     }
 
-    fn sink(&mut self, places: &mut Places, mut place: usize) {
-        let entry = self.entries[place];
+    fn sink(&mut self, positions: &mut Positions, mut position: usize) {
+        let entry = self.entries[position];
         loop {
-            let mut child = 2 * place + 1;
+            let mut child = 2 * position + 1;
             if child + 1 < self.entries.len() && self.entries[child + 1] < self.entries[child] {
                 child += 1;
             }
             if child >= self.entries.len() || entry <= self.entries[child] {
                 break;
             }
-            self.entries[place] = self.entries[child];
-            places.put(self.entries[place].1, place);
-            place = child;
+            self.entries[position] = self.entries[child];
+            positions.put(self.entries[position].1, position);
+            position = child;
         }
-        self.entries[place] = entry;
-        places.put(entry.1, place);
+        self.entries[position] = entry;
+        positions.put(entry.1, position);
     }
 }
 
 /// A heap with its own positions.
 pub(crate) struct Heap<K> {
     pile: Pile<K>,
-    places: Places,
+    positions: Positions,
 }
 
 impl<K> Default for Heap<K> {
     fn default() -> Self {
-        Heap { pile: Pile::default(), places: Places::default() }
+        Heap { pile: Pile::default(), positions: Positions::default() }
     }
 }
 
@@ -184,22 +187,22 @@ impl<K: Copy + Ord> Heap<K> {
     }
     #[inline]
     pub(crate) fn contains(&self, id: u32) -> bool {
-        self.places.contain(id)
+        self.positions.contain(id)
     }
     /// The key of a member.
     #[inline]
     pub(crate) fn key(&self, id: u32) -> Option<K> {
-        self.places.of(id).map(|place| self.pile.entries[place].0)
+        self.positions.of(id).map(|position| self.pile.entries[position].0)
     }
     /// Adds `id`, or moves it.
     #[inline]
     pub(crate) fn set(&mut self, id: u32, key: K) {
-        self.pile.set(&mut self.places, id, key);
+        self.pile.set(&mut self.positions, id, key);
     }
     /// Removes `id`, if present.
     #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
-        self.pile.remove(&mut self.places, id);
+        self.pile.remove(&mut self.positions, id);
     }
 }
 
@@ -236,17 +239,18 @@ mod tests {
     #[test]
     fn disjoint_piles_share_their_places() {
         let mut rng = Rng::stream(2, Domain::Transport, 0);
-        let (mut piles, mut places) = ([(); 3].map(|_| Pile::<u128>::default()), Places::default());
+        let (mut piles, mut positions) =
+            ([(); 3].map(|_| Pile::<u128>::default()), Positions::default());
         let mut expected = BTreeMap::new();
         for _ in 0..20_000 {
             let id = rng.below(30) as u32;
             let number = id as usize % 3;
             if rng.below(3) == 0 {
-                piles[number].remove(&mut places, id);
+                piles[number].remove(&mut positions, id);
                 expected.remove(&(number, id));
             } else {
                 let key = shortest_first(rng.below(3), rng.below(3));
-                piles[number].set(&mut places, id, key);
+                piles[number].set(&mut positions, id, key);
                 expected.insert((number, id), key);
             }
             for (number, pile) in piles.iter().enumerate() {
@@ -254,7 +258,7 @@ mod tests {
                 let first = members.clone().map(|(&(_, id), &key)| (key, id)).min();
                 assert_eq!((pile.first(), pile.len()), (first, members.count()));
             }
-            assert_eq!(places.contain(id), expected.contains_key(&(number, id)));
+            assert_eq!(positions.contain(id), expected.contains_key(&(number, id)));
         }
     }
 

@@ -75,7 +75,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::kit::by_host::ByHost;
-use crate::kit::heap::{Pile, Places};
+use crate::kit::heap::{Pile, Positions};
 use crate::kit::slab::Key;
 use counts::counted;
 use header::Header;
@@ -113,8 +113,8 @@ pub struct Windowed<C: CongestionControl> {
     receivers: Receivers,
     /// Outgoing connections of each destination host.
     peers: ByHost<Peer>,
-    /// Places of connections in the pools of their peers.
-    places: Places,
+    /// Positions of connections in the pools of their peers.
+    positions: Positions,
     /// Unused recovery records.
     spare: Vec<Box<Recovery>>,
     backlog_bytes: u64,
@@ -155,7 +155,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
             timers: Due::default(),
             receivers: Receivers::new(&params.connection, (classes > 0).then_some(0)),
             peers: ByHost::default(),
-            places: Places::default(),
+            positions: Positions::default(),
             spare: Vec::new(),
             backlog_bytes: 0,
         }
@@ -228,7 +228,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         let mut pool = self.peers.take(peer).pool;
         for (connection, sender) in (0..).zip(&mut self.senders) {
             if sender.dst == peer {
-                pool.remove(&mut self.places, connection);
+                pool.remove(&mut self.positions, connection);
                 self.backlog_bytes -= self.outgoing.forget(sender, self.host.mtu);
                 self.spare.extend(sender.recovery.take());
                 sender.close();

@@ -7,22 +7,24 @@ use tidegate_core::{CongestionControl, ConnectionPolicy, Time};
 
 use super::messages::Messages;
 use super::sender::Sender;
-use crate::kit::heap::{Pile, Places};
+use crate::kit::heap::{Pile, Positions};
 use crate::kit::ring::{Linked, Ring};
 
 /// Connections that may send now.
 pub(super) enum Ready {
-    /// Round-robin.
-    Turns(Ring),
+    /// In the order in which they became ready.
+    RoundRobin(Ring),
     /// The one with the fewest bytes left is first.
-    Shortest(Pile<u64>, Places),
+    Shortest(Pile<u64>, Positions),
 }
 
 impl Ready {
     pub(super) fn new(policy: ConnectionPolicy) -> Ready {
         match policy {
-            ConnectionPolicy::ShortestFirst => Ready::Shortest(Pile::default(), Places::default()),
-            _ => Ready::Turns(Ring::default()),
+            ConnectionPolicy::ShortestFirst => {
+                Ready::Shortest(Pile::default(), Positions::default())
+            }
+            _ => Ready::RoundRobin(Ring::default()),
         }
     }
 
@@ -35,10 +37,10 @@ impl Ready {
         mtu: u32,
     ) {
         match self {
-            Ready::Turns(ring) => ring.push(connection, senders),
-            Ready::Shortest(pile, places) => {
+            Ready::RoundRobin(ring) => ring.push(connection, senders),
+            Ready::Shortest(pile, positions) => {
                 let left = messages.left(&senders[connection as usize], mtu);
-                pile.set(places, connection, left);
+                pile.set(positions, connection, left);
             }
         }
     }
@@ -49,10 +51,10 @@ impl Ready {
         C: CongestionControl,
     {
         match self {
-            Ready::Turns(ring) => ring.retain(senders, |sender| sender.dst != dst),
-            Ready::Shortest(pile, places) => {
+            Ready::RoundRobin(ring) => ring.retain(senders, |sender| sender.dst != dst),
+            Ready::Shortest(pile, positions) => {
                 let all = (0..).zip(senders).filter(|(_, sender)| sender.dst == dst);
-                all.for_each(|(connection, _)| pile.remove(places, connection));
+                all.for_each(|(connection, _)| pile.remove(positions, connection));
             }
         }
     }
@@ -61,10 +63,10 @@ impl Ready {
     #[inline]
     pub(super) fn pop(&mut self, senders: &mut [impl Linked]) -> Option<u32> {
         match self {
-            Ready::Turns(ring) => ring.pop(senders),
-            Ready::Shortest(pile, places) => {
+            Ready::RoundRobin(ring) => ring.pop(senders),
+            Ready::Shortest(pile, positions) => {
                 let (_, connection) = pile.first()?;
-                pile.remove(places, connection);
+                pile.remove(positions, connection);
                 Some(connection)
             }
         }

@@ -69,7 +69,7 @@ pub(super) struct Sender<C> {
     room: u32,
     /// Time of a full packet on the NIC's link.
     pub(super) nic_gap: Span,
-    pub(super) turn: Link,
+    pub(super) ring_link: Link,
     /// Oldest message not fully acknowledged.
     pub(super) head: u32,
     pub(super) tail: u32,
@@ -112,7 +112,7 @@ pub(super) struct Progress {
 impl<C> Linked for Sender<C> {
     #[inline]
     fn link(&mut self) -> &mut Link {
-        &mut self.turn
+        &mut self.ring_link
     }
 }
 
@@ -157,7 +157,7 @@ impl<C: CongestionControl> Sender<C> {
                 WindowRule::Below => 1,
             },
             nic_gap,
-            turn: Link::default(),
+            ring_link: Link::default(),
             head: NONE,
             tail: NONE,
             sending: NONE,

@@ -96,7 +96,7 @@ pub fn drive(
     let (mut most, before) = (1, watch.wall());
     let engine = if observers.has_subscriptions() {
         let (setup, listener) = (plan.setup.clone(), Box::new(observers.clone()));
-        build(control.is_interrupted, || simulation::heard(setup, listener))?
+        build(control.is_interrupted, || simulation::observed(setup, listener))?
     } else if let Some(among) = control.ranks {
         build_among(plan, among, control.is_interrupted)?
     } else if let Some(partitions) = control.partitions {
@@ -116,7 +116,7 @@ fn build_silent(
     is_interrupted: interrupt::InterruptCheck<'_>,
 ) -> Result<Box<dyn Simulation>, Error> {
     let setup = plan.setup.clone();
-    build(is_interrupted, move || simulation::silent(setup, partitions))
+    build(is_interrupted, move || simulation::unobserved(setup, partitions))
 }
 
 /// Builds the run in another number of partitions and advances it to `now`. The caller drops the

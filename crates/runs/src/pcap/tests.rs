@@ -11,7 +11,7 @@ use crate::tshark::{self, Fields};
 use tidegate_core::wire::{Shown, telemetry};
 use tidegate_core::{Body, Frame, HopTrace, PacketMut, frame_flag};
 use tidegate_sim::Observer;
-use tidegate_sim::simulation::heard;
+use tidegate_sim::simulation::observed;
 
 /// Without loss, every protocol finishes; with loss, some show their recovery.
 const LOSSES: [f64; 2] = [0.0, 0.1];
@@ -84,7 +84,7 @@ impl Observer for Watch {
 /// All departures of the run, by time, then port.
 fn watched(plan: &Plan) -> Vec<Departed> {
     let (to, departures) = channel();
-    let mut engine = heard(plan.setup.clone(), Box::new(Watch(to))).unwrap();
+    let mut engine = observed(plan.setup.clone(), Box::new(Watch(to))).unwrap();
     assert!(engine.advance_some(plan.duration, u64::MAX).unwrap());
     drop(engine);
     let mut left: Vec<Departed> = departures.into_iter().collect();

@@ -276,7 +276,7 @@ fn check_order(program: &Program, places: &[u64]) -> Result<(), Fault> {
     }
     let (start, mut cycle) = (at, Vec::new());
     loop {
-        let (rank, _) = program.place(at);
+        let (rank, _) = program.position(at);
         cycle.push(At { rank, place: places[at as usize] });
         at = before[at as usize];
         if at == start {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use tidegate_core::Span;
-use tidegate_core::collective::{Collective, Op, Place, Stragglers};
+use tidegate_core::collective::{Collective, Op, Position, Stragglers};
 
 use super::chakra::Operation;
 use super::draft::Draft;
@@ -99,9 +99,9 @@ impl Expansion {
             for round in self.rounds.clone() {
                 let from = self.operation(rank, round);
                 let extra = self.extra(rank, round);
-                for (nth, (place, bytes)) in (0..).zip(self.sent(rank, round)) {
+                for (nth, (position, bytes)) in (0..).zip(self.sent(rank, round)) {
                     let sender = if extra == 0 { from } else { from + 1 + nth };
-                    let Some((to, landing)) = self.of.landing(place) else { continue };
+                    let Some((to, landing)) = self.of.landing(position) else { continue };
                     draft.link(sender, self.operation(to, landing), bytes);
                 }
             }
@@ -109,11 +109,11 @@ impl Expansion {
     }
 
     /// Messages that a rank sends in a round.
-    fn sent(&self, rank: u32, round: u32) -> impl Iterator<Item = (Place, u64)> {
+    fn sent(&self, rank: u32, round: u32) -> impl Iterator<Item = (Position, u64)> {
         let all = if self.of.ranks() > 1 { 0..self.of.fan_out() } else { 0..0 };
         all.filter_map(move |nth| {
-            let place = Place { rank, round, nth, chunk: 0 };
-            self.of.message(place).map(|(_, bytes)| (place, bytes))
+            let position = Position { rank, round, nth, chunk: 0 };
+            self.of.message(position).map(|(_, bytes)| (position, bytes))
         })
     }
 

@@ -24,7 +24,7 @@ use crate::naming::Naming;
 use crate::parallel::barrier::PanicGuard;
 use crate::parallel::boundary_exchange::{BoundaryExchange, WindowState};
 use crate::parallel::communicator::{Communicator, RankFailure};
-use crate::parallel::place::Place;
+use crate::parallel::process_partitions::ProcessPartitions;
 use crate::parallel::ranks::{Order, Ranks};
 use crate::parallel::reports::{Completions, FinalState, Snapshot};
 use crate::parallel::run_interval::{Awaits, Coordinator, RunInterval, SharedRun};
@@ -38,7 +38,7 @@ use crate::traffic::flows::Done;
 use crate::traffic::rows::Rows;
 
 /// Interval of the search for deadlocks, if any switch uses PFC.
-const LOOK: Span = Span::us(100);
+const DEADLOCK_INTERVAL: Span = Span::us(100);
 
 /// Records of links, by port, and of switches.
 type Measured = (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>);
@@ -48,7 +48,8 @@ pub(crate) struct Run<P, N> {
     now: Time,
     /// Partitions of this process.
     partitions: Vec<Partition<P, N>>,
-    place: Place,
+    /// Position of these partitions among those of all processes.
+    process: ProcessPartitions,
     /// The other processes, if any.
     ranks: Option<Ranks>,
     /// Least time that a packet takes from one partition to another.
@@ -72,7 +73,7 @@ pub(crate) struct Run<P, N> {
     /// End of a window in which a partition that runs alone has work left.
     undone: Option<Time>,
     /// Time of the next search for deadlocks; never if no switch uses PFC.
-    next_look: Time,
+    next_detection: Time,
     /// By host: start of its first long pause of its switch.
     storms: BTreeMap<u32, Time>,
     setup: Arc<Setup>,
@@ -86,29 +87,29 @@ impl<P: Probe, N: Naming> Run<P, N> {
         probes: Vec<P>,
         communicator: Option<Box<dyn Communicator>>,
     ) -> Run<P, N> {
-        let place =
-            communicator.as_ref().map_or(Place::alone(partitioning.partitions), |communicator| {
-                Place {
-                    rank: communicator.rank(),
-                    ranks: communicator.count(),
-                    partitions: partitioning.partitions / communicator.count(),
-                }
-            });
+        let process = communicator.as_ref().map_or(
+            ProcessPartitions::alone(partitioning.partitions),
+            |communicator| ProcessPartitions {
+                rank: communicator.rank(),
+                ranks: communicator.count(),
+                partitions: partitioning.partitions / communicator.count(),
+            },
+        );
         let fabric = &ground.setup.fabric;
         let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
         let partition = |(number, probe)| Partition::new(&ground, &partitioning, number, probe);
         Run {
             now: Time::ZERO,
-            partitions: (place.first()..)
+            partitions: (process.first()..)
                 .zip(probes)
-                .take(place.partitions)
+                .take(process.partitions)
                 .map(partition)
                 .collect(),
-            place,
-            ranks: communicator.map(|communicator| Ranks::new(communicator, place)),
+            process,
+            ranks: communicator.map(|communicator| Ranks::new(communicator, process)),
             lookahead: partitioning.lookahead,
-            exchange: BoundaryExchange::new(place),
-            threads: place.partitions,
+            exchange: BoundaryExchange::new(process),
+            threads: process.partitions,
             feed: Feed::new(&ground.setup, partitioning.of_host),
             rows: Rows::new(fabric.hosts.len(), Window::of(&ground.setup)),
             routes: ground.routes,
@@ -118,7 +119,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             awaited: ground.setup.awaited().unwrap_or(0),
             reached: false,
             undone: None,
-            next_look: if pauses { Time::ZERO + LOOK } else { Time::NEVER },
+            next_detection: if pauses { Time::ZERO + DEADLOCK_INTERVAL } else { Time::NEVER },
             storms: BTreeMap::new(),
             setup: ground.setup,
         }
@@ -140,7 +141,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
 
     /// Number of processes.
     pub(crate) fn ranks(&self) -> usize {
-        self.place.ranks
+        self.process.ranks
     }
 
     pub(crate) fn packet_hops(&self) -> u64 {
@@ -168,7 +169,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.partitions.iter().map(Partition::packets_in_flight).sum()
     }
 
-    /// When what is measured ends, as far as is known.
+    /// End of the measured window; it can become earlier.
     pub(crate) fn end(&self) -> Time {
         self.end
     }
@@ -187,7 +188,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         while let Some(ranks) = &mut self.ranks {
             match ranks.next_order()? {
                 Order::Advance(until, work) => _ = self.advance_to(until, work)?,
-                Order::Look => {
+                Order::DetectDeadlocks => {
                     let waits = self.waits();
                     self.answer(&waits)?;
                 }
@@ -220,7 +221,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
 
     pub(crate) fn advance_some(&mut self, until: Time, mut work: u64) -> Result<bool, Failure> {
         loop {
-            let end = until.min(self.next_look);
+            let end = until.min(self.next_detection);
             let measuring = self.measured.is_none();
             self.order(Order::Advance(end, work))?;
             match self.advance_to(end, work)? {
@@ -228,11 +229,11 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 Some(left) => work = left,
             }
             // The run, and its measured window, may have ended earlier.
-            if self.now < self.next_look {
+            if self.now < self.next_detection {
                 return Ok(true);
             }
-            self.look()?;
-            self.next_look = self.now.after(LOOK);
+            self.detect_deadlocks()?;
+            self.next_detection = self.now.after(DEADLOCK_INTERVAL);
             if measuring && self.measured.is_some() {
                 return Ok(true);
             }
@@ -242,9 +243,9 @@ impl<P: Probe, N: Naming> Run<P, N> {
         }
     }
 
-    /// Looks for deadlocks and for hosts that pause their switches.
-    fn look(&mut self) -> Result<(), Failure> {
-        self.order(Order::Look)?;
+    /// Detects deadlocks and hosts that pause their switches.
+    fn detect_deadlocks(&mut self) -> Result<(), Failure> {
+        self.order(Order::DetectDeadlocks)?;
         let mut waits = self.waits();
         if let Some(ranks) = &mut self.ranks {
             ranks.answers(|others| waits.join(others))?;
@@ -262,7 +263,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         let mut all = Waits::default();
         self.partitions
             .iter()
-            .for_each(|partition| all.join(partition.waits(self.now.before(LOOK))));
+            .for_each(|partition| all.join(partition.waits(self.now.before(DEADLOCK_INTERVAL))));
         all
     }
 
@@ -285,7 +286,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 self.warm_up();
             }
             interval.until = until;
-            // It is over only once there is something to measure.
+            // The run cannot end before warm-up ends.
             if self.warm
                 && let Some(count) = self.setup.awaited()
             {
@@ -301,7 +302,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             if self.now == self.end {
                 self.close_window();
             }
-            // Its driver looks at it then.
+            // The driver samples the run at this time.
             if ends_early {
                 return Ok(Some(interval.work));
             }
@@ -318,7 +319,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
     /// Runs the partitions over `interval` and deducts the work done. Returns `false` if the work
     /// did not suffice.
     fn run(&mut self, interval: &mut RunInterval) -> Result<bool, RankFailure> {
-        if self.place.partitions * self.place.ranks == 1 {
+        if self.process.partitions * self.process.ranks == 1 {
             Ok(self.run_alone(interval))
         } else {
             self.run_together(interval)
@@ -350,17 +351,17 @@ impl<P: Probe, N: Naming> Run<P, N> {
         true
     }
 
-    /// Sees whether what a stretch waits for has come by now.
+    /// Records whether the awaited condition holds at `now`.
     fn conclude(&mut self, interval: &RunInterval, state: &WindowState) {
         self.reached = interval.is_reached(self.now, state);
         self.awaited = self.setup.awaited().map_or(0, |count| count - state.listed_done);
     }
 
     fn run_together(&mut self, interval: &mut RunInterval) -> Result<bool, RankFailure> {
-        let Run { partitions, feed, exchange, ranks, place, threads, .. } = self;
+        let Run { partitions, feed, exchange, ranks, process, threads, .. } = self;
         if feed.known() <= self.now {
             feed.hand_out(self.now.after(interval.ahead()), |partition, submission| {
-                if let Some(partition) = partitions.get_mut(place.index_of(partition)) {
+                if let Some(partition) = partitions.get_mut(process.index_of(partition)) {
                     partition.submit(submission);
                 }
             });
@@ -383,8 +384,14 @@ impl<P: Probe, N: Naming> Run<P, N> {
             return Ok(self.now >= interval.until || self.reached);
         };
         let threads = *threads;
-        let shared =
-            SharedRun { exchange, boundary, place: *place, threads, interval: *interval, first };
+        let shared = SharedRun {
+            exchange,
+            boundary,
+            process: *process,
+            threads,
+            interval: *interval,
+            first,
+        };
         let count = partitions.len();
         let first_of = |thread| thread * count / threads;
         let (leading, mut others) = partitions.split_at_mut(first_of(1));

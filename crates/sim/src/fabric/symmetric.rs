@@ -19,11 +19,11 @@ use std::collections::{BTreeMap, VecDeque};
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::routes::{NO_PORT, Ways};
 
-/// Keys by which a port is chosen.
+/// Colour of a port, by which it is chosen.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rank {
+struct Colour {
     /// Colour of the next switch, scrambled.
-    colour: u32,
+    switch: u32,
     /// Index of its link among those between the same two switches, scrambled.
     link: u32,
 }
@@ -31,7 +31,7 @@ struct Rank {
 /// Keys of symmetric choices.
 #[derive(Debug)]
 pub(crate) struct Symmetric {
-    by_port: Vec<Rank>,
+    by_port: Vec<Colour>,
 }
 
 impl Symmetric {
@@ -45,10 +45,11 @@ impl Symmetric {
             let number = alongside.entry((link.a.min(link.b), link.a.max(link.b))).or_default();
             for to in [link.b, link.a] {
                 by_port.push(match to {
-                    Node::Host(_) => Rank::default(),
-                    Node::Switch(to) => {
-                        Rank { colour: scattered(colours[to as usize]), link: !scattered(*number) }
-                    }
+                    Node::Host(_) => Colour::default(),
+                    Node::Switch(to) => Colour {
+                        switch: scattered(colours[to as usize]),
+                        link: !scattered(*number),
+                    },
                 });
             }
             *number += 1;
@@ -58,7 +59,7 @@ impl Symmetric {
 
     /// Returns the port that a connection takes.
     pub(crate) fn choose(&self, entropy: u32, ways: Ways<'_>) -> u32 {
-        let of_colour = |port: u32| mixed(entropy ^ self.by_port[port as usize].colour);
+        let of_colour = |port: u32| mixed(entropy ^ self.by_port[port as usize].switch);
         let (mut best, mut highest, mut tied) = (NO_PORT, 0, false);
         for port in ways.ports() {
             let hash = of_colour(port);
@@ -100,19 +101,19 @@ fn colours(fabric: &Fabric) -> Vec<u32> {
     for s in downwards {
         top[s] = tiers.above(s).map(|above| top[above]).min().unwrap_or(top[s]);
     }
-    let mut place = vec![0; number];
+    let mut position = vec![0; number];
     for below in 0..number {
         let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
         for above in tiers.above(below) {
             let before = counts.entry(top[above]).or_default();
-            place[above] = (*before).max(place[above]);
+            position[above] = (*before).max(position[above]);
             *before += 1;
         }
     }
     let mut known = BTreeMap::new();
     let colour = |s: usize| {
         let next = known.len() as u32;
-        *known.entry((tiers.tier[s], top[s], place[s])).or_insert(next)
+        *known.entry((tiers.tier[s], top[s], position[s])).or_insert(next)
     };
     (0..number).map(colour).collect()
 }

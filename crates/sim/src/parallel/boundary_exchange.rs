@@ -15,7 +15,7 @@ use tidegate_core::Time;
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
 use crate::parallel::barrier::Barrier;
-use crate::parallel::place::Place;
+use crate::parallel::process_partitions::ProcessPartitions;
 use crate::partition::{Mailbox, Partition};
 
 /// State that a thread publishes to all others at the end of a window. Has a cache line of its own.
@@ -87,8 +87,8 @@ pub(crate) struct BoundaryExchange {
 
 impl BoundaryExchange {
     /// For the partitions of this process.
-    pub(crate) fn new(place: Place) -> BoundaryExchange {
-        let (partitions, all) = (place.partitions, place.partitions * place.ranks);
+    pub(crate) fn new(process: ProcessPartitions) -> BoundaryExchange {
+        let (partitions, all) = (process.partitions, process.partitions * process.ranks);
         BoundaryExchange {
             partitions,
             all,
@@ -106,9 +106,9 @@ impl BoundaryExchange {
     /// Mailbox from partition `from` of this process to partition `to`, numbered among all
     /// processes.
     pub(crate) fn mail(&self, phase: usize, from: usize, to: usize) -> MutexGuard<'_, Mailbox> {
-        let place = (phase * self.all + to) * self.partitions + from;
+        let index = (phase * self.all + to) * self.partitions + from;
         // A thread that panicked while it held the lock ends the run anyway.
-        self.mail[place].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.mail[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Publishes the combined state of a thread's partitions.

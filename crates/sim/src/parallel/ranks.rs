@@ -16,7 +16,7 @@ use tidegate_core::Time;
 use crate::bytes::{Bytes, bytes};
 use crate::parallel::boundary_exchange::WindowState;
 use crate::parallel::communicator::{Communicator, RankFailure};
-use crate::parallel::place::Place;
+use crate::parallel::process_partitions::ProcessPartitions;
 use crate::parallel::reports::Completions;
 use crate::partition::Mailbox;
 use crate::traffic::flows::Done;
@@ -30,8 +30,8 @@ pub(crate) enum Order {
     Rows,
     /// Sample. The answer is [`Snapshot`](crate::parallel::reports::Snapshot).
     Sample,
-    /// Look for deadlocks. The answer is [`Waits`](crate::ports::deadlock::Waits).
-    Look,
+    /// Detect deadlocks. The answer is [`Waits`](crate::ports::deadlock::Waits).
+    DetectDeadlocks,
     /// Finish. The answer is [`FinalState`](crate::parallel::reports::FinalState).
     Finish,
 }
@@ -45,7 +45,7 @@ impl Bytes for Order {
             }
             Order::Rows => 1u8.put(to),
             Order::Sample => 2u8.put(to),
-            Order::Look => 3u8.put(to),
+            Order::DetectDeadlocks => 3u8.put(to),
             Order::Finish => 4u8.put(to),
         }
     }
@@ -57,7 +57,7 @@ impl Bytes for Order {
             }
             1 => Order::Rows,
             2 => Order::Sample,
-            3 => Order::Look,
+            3 => Order::DetectDeadlocks,
             4 => Order::Finish,
             _ => return None,
         })
@@ -71,7 +71,7 @@ bytes! {
 /// Buffers that the threads of a rank share for the exchange with other ranks. A barrier precedes
 /// and follows each exchange, so no thread waits for these locks.
 pub(crate) struct RankBoundary {
-    place: Place,
+    process: ProcessPartitions,
     /// By rank and local partition: packets to each partition of that rank, each block preceded by
     /// its length.
     out: Vec<Mutex<Vec<u8>>>,
@@ -82,25 +82,25 @@ pub(crate) struct RankBoundary {
 }
 
 impl RankBoundary {
-    pub(crate) fn new(place: Place) -> RankBoundary {
+    pub(crate) fn new(process: ProcessPartitions) -> RankBoundary {
         RankBoundary {
-            place,
-            out: (0..place.ranks * place.partitions).map(|_| Mutex::default()).collect(),
-            into: (0..place.ranks).map(|_| RwLock::default()).collect(),
+            process,
+            out: (0..process.ranks * process.partitions).map(|_| Mutex::default()).collect(),
+            into: (0..process.ranks).map(|_| RwLock::default()).collect(),
             state: Mutex::new(Ok(WindowState::default())),
         }
     }
 
     fn out(&self, rank: usize, partition: usize) -> MutexGuard<'_, Vec<u8>> {
-        let place = rank * self.place.partitions + partition;
-        self.out[place].lock().unwrap_or_else(PoisonError::into_inner)
+        let index = rank * self.process.partitions + partition;
+        self.out[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Packs the packets that partition `from` of this rank has for the partitions of other ranks.
     pub(crate) fn pack<'a>(&self, from: usize, mail: impl Fn(usize) -> MutexGuard<'a, Mailbox>) {
-        for rank in self.place.others() {
+        for rank in self.process.others() {
             let mut out = self.out(rank, from);
-            for partition in self.place.partitions_of(rank) {
+            for partition in self.process.partitions_of(rank) {
                 let start = out.len();
                 0u64.put(&mut out);
                 mail(partition).write(&mut out);
@@ -123,15 +123,15 @@ impl RankBoundary {
         own: WindowState,
     ) -> Result<WindowState, RankFailure> {
         let mut message = Vec::new();
-        for rank in self.place.others() {
+        for rank in self.process.others() {
             own.put(&mut message);
-            for partition in 0..self.place.partitions {
+            for partition in 0..self.process.partitions {
                 message.append(&mut self.out(rank, partition));
             }
             communicator.send(rank, &mut message)?;
         }
         let mut all = own;
-        for rank in self.place.others() {
+        for rank in self.process.others() {
             let mut into = self.into[rank].write().unwrap_or_else(PoisonError::into_inner);
             communicator.receive(rank, &mut into)?;
             all = all.with(&WindowState::take(&mut &into[..]).ok_or(RankFailure::unread(rank))?);
@@ -146,7 +146,7 @@ impl RankBoundary {
 
     /// Adds to `mail` what other ranks have sent to the partition `to` of this rank.
     pub(crate) fn unpack(&self, to: usize, mail: &mut Mailbox) -> Result<(), RankFailure> {
-        for rank in self.place.others() {
+        for rank in self.process.others() {
             let into = self.into[rank].read().unwrap_or_else(PoisonError::into_inner);
             self.unpack_from(&into, to, mail).ok_or(RankFailure::unread(rank))?;
         }
@@ -155,11 +155,11 @@ impl RankBoundary {
 
     fn unpack_from(&self, mut message: &[u8], to: usize, mail: &mut Mailbox) -> Option<()> {
         WindowState::take(&mut message)?;
-        for section in 0..self.place.partitions * self.place.partitions {
+        for section in 0..self.process.partitions * self.process.partitions {
             let length = u64::take(&mut message)? as usize;
             let (packets, rest) = message.split_at_checked(length)?;
             message = rest;
-            if section % self.place.partitions == to {
+            if section % self.process.partitions == to {
                 mail.read(packets)?;
             }
         }
@@ -177,10 +177,10 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    pub(crate) fn new(communicator: Box<dyn Communicator>, place: Place) -> Ranks {
+    pub(crate) fn new(communicator: Box<dyn Communicator>, process: ProcessPartitions) -> Ranks {
         Ranks {
             communicator,
-            boundary: RankBoundary::new(place),
+            boundary: RankBoundary::new(process),
             buffer: Vec::new(),
             packet_hops: 0,
         }
@@ -188,7 +188,7 @@ impl Ranks {
 
     /// Sends an order to all other ranks. Only rank 0 does this.
     pub(crate) fn order(&mut self, order: Order) -> Result<(), RankFailure> {
-        for rank in self.boundary.place.others() {
+        for rank in self.boundary.process.others() {
             self.send(rank, &order)?;
         }
         Ok(())
@@ -206,7 +206,7 @@ impl Ranks {
 
     /// Receives the answers of all other ranks, in order of rank.
     pub(crate) fn answers<T: Bytes>(&mut self, mut each: impl FnMut(T)) -> Result<(), RankFailure> {
-        for rank in self.boundary.place.others() {
+        for rank in self.boundary.process.others() {
             each(self.receive(rank)?);
         }
         Ok(())

@@ -8,7 +8,7 @@ use crate::naming::Naming;
 use crate::parallel::barrier::PanicGuard;
 use crate::parallel::boundary_exchange::{BoundaryExchange, WindowState};
 use crate::parallel::communicator::{Communicator, RankFailure};
-use crate::parallel::place::Place;
+use crate::parallel::process_partitions::ProcessPartitions;
 use crate::parallel::ranks::RankBoundary;
 use crate::partition::{Mailbox, Partition};
 use crate::traffic::feed::Feed;
@@ -50,7 +50,7 @@ pub(crate) struct Coordinator<'a> {
 pub(crate) struct SharedRun<'a> {
     pub(crate) exchange: &'a BoundaryExchange,
     pub(crate) boundary: Option<&'a RankBoundary>,
-    pub(crate) place: Place,
+    pub(crate) process: ProcessPartitions,
     pub(crate) threads: usize,
     pub(crate) interval: RunInterval,
     /// End of the first window.
@@ -68,7 +68,7 @@ impl SharedRun<'_> {
         partitions: &mut [Partition<P, N>],
         mut lead: Option<Coordinator<'_>>,
     ) -> Result<(Time, WindowState), RankFailure> {
-        let SharedRun { exchange, place, interval, threads, .. } = *self;
+        let SharedRun { exchange, process, interval, threads, .. } = *self;
         let _present = PanicGuard(&exchange.barrier);
         let before: u64 = partitions.iter().map(|partition| partition.handled).sum();
         let mut from_ranks = Mailbox::default();
@@ -90,7 +90,7 @@ impl SharedRun<'_> {
             own.work -= before;
             if let Some(lead) = &mut lead {
                 let next = lead.feed.hand_out(end.after(interval.ahead()), |to, submission| {
-                    if place.index_of(to) < place.partitions {
+                    if process.index_of(to) < process.partitions {
                         exchange.mail(phase, first, to as usize).submissions.push(submission);
                     }
                 });
@@ -105,7 +105,7 @@ impl SharedRun<'_> {
                 boundary.trade(&mut **communicator, state);
             }
             for (to, partition) in (first..).zip(&mut *partitions) {
-                let to = place.first() as usize + to;
+                let to = process.first() as usize + to;
                 for from in 0..exchange.partitions() {
                     partition.take_in(&mut exchange.mail(phase, from, to));
                 }

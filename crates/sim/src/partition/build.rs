@@ -9,7 +9,7 @@ use super::Partition;
 use super::boundary::Boundary;
 use super::clock::{Clock, Source};
 use super::generator::Generator;
-use super::landing::LinkEffects;
+use super::link_effects::LinkEffects;
 use super::links::Links;
 use super::measures::Measures;
 use super::partitioning::Partitioning;
@@ -96,13 +96,13 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             boundary.put_sentinel(&mut links, port, sentinel);
         }
         let sprays = setup.routing == Choice::Spray;
-        let effects = LinkEffects::new(setup, &own_hosts, pausing.is_on());
+        let link_effects = LinkEffects::new(setup, &own_hosts, pausing.is_on());
         let mut partition = Partition {
             links,
             switching,
             uplinks: Uplinks::new(hosts, host_names, &own_hosts, sprays, blank, setup.clone()),
             pausing,
-            effects,
+            link_effects,
             injector: Injector::new(
                 (&setup.faults, setup.convergence),
                 fabric,

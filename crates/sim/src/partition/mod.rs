@@ -15,14 +15,14 @@
 //! states that they need, so their signatures show what they can touch:
 //!
 //! ```text
-//! data    links       ports, packets, rates, the clock, the probe        ◄── all others
-//!         switching   buffers, queues with schedulers, ECN, routes       links, pausing
-//!         uplinks     hosts: their transports and uplinks                links, flows
-//!         pausing     PFC by ingress port                                links, switching
-//!         generator   submissions to come                                links' clock, flows
-//!         effects     what changes, delays or drops packets at the end of a link
-//!         boundary    own ports, links to other partitions               links
-//!         measures    baselines of the measured window                   links, switching
+//! data    links         ports, packets, rates, the clock, the probe        ◄── all others
+//!         switching     buffers, queues with schedulers, ECN, routes       links, pausing
+//!         uplinks       hosts: their transports and uplinks                links, flows
+//!         pausing       PFC by ingress port                                links, switching
+//!         generator     submissions to come                                links' clock, flows
+//!         link_effects  what changes, delays or drops packets at the end of a link
+//!         boundary      own ports, links to other partitions               links
+//!         measures      baselines of the measured window                   links, switching
 //! flow    land ─► link effects, if any ─► switching.arrive ─► links.launch
 //!                                    └──► uplinks.deliver  ─► links.launch
 //!         link is empty ─► switching.commit_port or uplinks.pull, for its sender
@@ -41,7 +41,7 @@ mod boundary;
 mod build;
 mod clock;
 mod generator;
-mod landing;
+mod link_effects;
 mod links;
 mod measures;
 mod open;
@@ -61,7 +61,7 @@ use crate::traffic::flows::Flows;
 use boundary::Boundary;
 use clock::Source;
 use generator::Generator;
-use landing::LinkEffects;
+use link_effects::LinkEffects;
 use links::{Landed, Links};
 use measures::Measures;
 use pausing::Pausing;
@@ -80,7 +80,7 @@ pub(crate) struct Partition<P, N> {
     switching: Switching,
     uplinks: Uplinks<N>,
     pausing: Pausing,
-    effects: LinkEffects,
+    link_effects: LinkEffects,
     injector: Injector,
     generator: Generator,
     pub(crate) flows: Flows,
@@ -170,7 +170,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.links.schedule_explicit(index);
         }
         self.packet_hops += 1;
-        if !self.effects.are_none() {
+        if !self.link_effects.are_none() {
             self.apply_link_effects(index, to, packet)
         } else if to & HOST == 0 {
             self.switching.arrive(&mut self.links, &mut self.pausing, to, packet)

@@ -63,7 +63,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         for name in [2 * link, 2 * link + 1] {
             let Some(index) = self.links.find(name) else { continue };
             if down && name % 2 == 0 && self.boundary.is_own(index) {
-                self.effects.count_outage();
+                self.link_effects.count_outage();
             }
             self.commit(index);
             self.forget_pauses(index);

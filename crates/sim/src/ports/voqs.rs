@@ -1,5 +1,5 @@
-//! Virtual output queues: the queues of a rack's switch for other racks, which circuits and the
-//! uplink to the packet network serve.
+//! Queues by destination rack (virtual output queues) of a rack's switch. Circuits and the uplink
+//! to the packet network serve them.
 //!
 //! While a circuit is up, it alone serves its rack's queue. A packet whose transmission would not
 //! end before the day ends does not start, nor do those behind it. The uplink serves all other

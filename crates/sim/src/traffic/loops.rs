@@ -76,7 +76,7 @@ impl Loops {
 
     /// Registers a message that is about to arrive here.
     pub(crate) fn expect(&mut self, submission: &Submission) {
-        if let Some((.., false)) = self.place(submission.id) {
+        if let Some((.., false)) = self.exchange(submission.id) {
             self.asked.insert(submission.id, submission.flow.start);
         }
     }
@@ -89,7 +89,7 @@ impl Loops {
         now: Time,
         asked: &mut Vec<Asked>,
     ) -> Option<Submission> {
-        let (client, round, is_reply) = self.place(id)?;
+        let (client, round, is_reply) = self.exchange(id)?;
         if is_reply {
             if self.message(client).is_some() {
                 return None;
@@ -106,7 +106,7 @@ impl Loops {
 
     /// Role of the message with this ID for its sender and receiver.
     pub(crate) fn role(&self, id: u64) -> Role {
-        match self.place(id) {
+        match self.exchange(id) {
             None => Role::Alone,
             Some((.., false)) => Role::Request,
             Some((client, round, true)) => {
@@ -137,10 +137,10 @@ impl Loops {
 
     /// IDs rise with the rounds of a client. No two messages in flight have the same number.
     fn submission(&self, client: u64, round: u64, is_reply: bool, flow: Flow) -> Submission {
-        let place = self.position(client, round) + u64::from(is_reply);
+        let position = self.position(client, round) + u64::from(is_reply);
         let hosts = self.setup.fabric.hosts.len() as u32;
         let listed = self.block(client).messages(hosts).is_some();
-        Submission { flow, id: FIRST_DEPENDENT + place, number: number(place), listed }
+        Submission { flow, id: FIRST_DEPENDENT + position, number: number(position), listed }
     }
 
     /// Position of a request among the messages of all loops. The reply has the next position.
@@ -150,10 +150,10 @@ impl Loops {
 
     /// Client, round, and whether it is a reply, of the message with this ID; `None` if it belongs
     /// to no loop.
-    fn place(&self, id: u64) -> Option<(u64, u64, bool)> {
-        let place = id.checked_sub(FIRST_DEPENDENT).filter(|_| step(id).is_none())?;
+    fn exchange(&self, id: u64) -> Option<(u64, u64, bool)> {
+        let position = id.checked_sub(FIRST_DEPENDENT).filter(|_| step(id).is_none())?;
         let clients = self.clients.len() as u64;
-        Some((place / 2 % clients, place / 2 / clients, place % 2 == 1))
+        Some((position / 2 % clients, position / 2 / clients, position % 2 == 1))
     }
 
     fn block(&self, client: u64) -> &Traffic {
@@ -196,8 +196,8 @@ impl Loops {
 }
 
 /// Number of the message with this position at its host.
-fn number(place: u64) -> u32 {
-    NUMBER | place as u32
+fn number(position: u64) -> u32 {
+    NUMBER | position as u32
 }
 
 fn template(block: &Traffic, start: Time) -> Flow {

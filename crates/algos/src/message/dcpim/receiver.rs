@@ -10,7 +10,7 @@ use super::tokens::Clock;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
-use crate::kit::heap::{Pile, Places, shortest_first};
+use crate::kit::heap::{Pile, Positions, shortest_first};
 use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
@@ -116,7 +116,7 @@ pub(super) struct Inbox {
     by_host: ByHost<u32>,
     pub(super) sources: Vec<Source>,
     pub(super) messages: Slab<Incoming>,
-    pub(super) places: Places,
+    pub(super) positions: Positions,
     /// By message: time at which it competes (again) for tokens.
     pub(super) timers: Timers,
     /// By source: time at which a silent one gets requests again.
@@ -166,7 +166,7 @@ impl Inbox {
     pub(super) fn forget(&mut self, step: &Step<'_>, host: u32) {
         let Some(number) = self.by_host.get(host).copied() else { return };
         for slot in self.messages.slots(|message| message.source == number) {
-            self.sources[number as usize].messages.remove(&mut self.places, slot);
+            self.sources[number as usize].messages.remove(&mut self.positions, slot);
             self.timers.remove(slot);
             self.messages.remove(slot);
         }
@@ -241,13 +241,13 @@ impl Inbox {
     pub(super) fn rank(&mut self, slot: u32) {
         let message = &self.messages[slot];
         let source = &mut self.sources[message.source as usize];
-        source.messages.set(&mut self.places, slot, message.key());
+        source.messages.set(&mut self.positions, slot, message.key());
     }
 
     /// Stops tokens for a message for now.
     pub(super) fn withdraw(&mut self, step: &Step<'_>, slot: u32) {
         let number = self.messages[slot].source;
-        self.sources[number as usize].messages.remove(&mut self.places, slot);
+        self.sources[number as usize].messages.remove(&mut self.positions, slot);
         self.reschedule(step, number);
     }
 
@@ -257,7 +257,7 @@ impl Inbox {
         let ended = settings.segments.of_ended(size, message.window.high());
         let (Message::UNLIMITED, Some(packets)) = (message.size, ended) else { return };
         (message.size, message.packets) = (size, packets);
-        if self.places.contain(slot) {
+        if self.positions.contain(slot) {
             self.rank(slot);
         }
     }
@@ -316,7 +316,7 @@ impl Inbox {
                 message.received += 1;
                 let id = MessageId { src: self.sources[source as usize].host, id: message.id };
                 app.delivered(step.now, id, data.offset, payload_bytes);
-                if self.places.contain(slot) {
+                if self.positions.contain(slot) {
                     self.rank(slot);
                 }
             }

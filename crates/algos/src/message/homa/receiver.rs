@@ -10,7 +10,7 @@ use super::incast::{Exchanges, Part};
 use super::schedule::Schedule;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
-use crate::kit::heap::{Pile, Places, shortest_first};
+use crate::kit::heap::{Pile, Positions, shortest_first};
 use crate::kit::horizon::Horizon;
 use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
@@ -114,7 +114,7 @@ pub(super) struct Source {
 pub(super) struct Inbox {
     pub(super) sources: Vec<Source>,
     pub(super) messages: Slab<Incoming>,
-    places: Places,
+    positions: Positions,
     pub(super) schedule: Schedule,
     /// By message: time to look for missing packets.
     pub(super) timers: Timers,
@@ -133,7 +133,7 @@ impl Inbox {
         Inbox {
             sources: Vec::new(),
             messages: Slab::default(),
-            places: Places::default(),
+            positions: Positions::default(),
             schedule: Schedule::new(settings.overcommitment),
             timers: Timers::default(),
             grants: Timers::default(),
@@ -180,7 +180,7 @@ impl Inbox {
         let host = source.host;
         let gone = self.messages.slots(|message| message.source == number);
         for &slot in &gone {
-            source.messages.remove(&mut self.places, slot);
+            source.messages.remove(&mut self.positions, slot);
             self.timers.remove(slot);
             self.messages.remove(slot);
         }
@@ -249,9 +249,9 @@ impl Inbox {
         let message = &self.messages[slot];
         let source = &mut self.sources[message.source as usize];
         if message.wants() {
-            source.messages.set(&mut self.places, slot, message.key(settings));
+            source.messages.set(&mut self.positions, slot, message.key(settings));
         } else {
-            source.messages.remove(&mut self.places, slot);
+            source.messages.remove(&mut self.positions, slot);
         }
     }
 
@@ -396,7 +396,7 @@ impl Inbox {
         let name = pair(message.lane, message.generation);
         let was_granted = message.needs_grants();
         let source = &mut self.sources[number as usize];
-        source.messages.remove(&mut self.places, slot);
+        source.messages.remove(&mut self.positions, slot);
         source.lanes.close(message.lane, ());
         // Before the call of the application, which may submit a reply.
         self.exchanges.arrived(source.host, id, message.part);

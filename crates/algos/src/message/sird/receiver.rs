@@ -11,7 +11,7 @@ use super::target::TargetLaw;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
-use crate::kit::heap::{Heap, Pile, Places};
+use crate::kit::heap::{Heap, Pile, Positions};
 use crate::kit::horizon::Horizon;
 use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
@@ -123,7 +123,7 @@ pub(super) struct Inbox {
     by_host: ByHost<u32>,
     pub(super) sources: Vec<Source>,
     pub(super) messages: Slab<Incoming>,
-    places: Places,
+    positions: Positions,
     /// Senders that need credit and may get it, by their first message.
     pub(super) ready: Heap<u128>,
     pub(super) timers: Timers,
@@ -145,7 +145,7 @@ impl Inbox {
             by_host: ByHost::default(),
             sources: Vec::new(),
             messages: Slab::default(),
-            places: Places::default(),
+            positions: Positions::default(),
             ready: Heap::default(),
             timers: Timers::default(),
             outstanding: 0,
@@ -205,7 +205,7 @@ impl Inbox {
         let Some(number) = self.by_host.get(host).copied() else { return };
         let source = &mut self.sources[number as usize];
         for slot in self.messages.slots(|message| message.source == number) {
-            source.messages.remove(&mut self.places, slot);
+            source.messages.remove(&mut self.positions, slot);
             self.timers.remove(slot);
             self.messages.remove(slot);
         }
@@ -331,9 +331,9 @@ impl Inbox {
         let message = &self.messages[slot];
         let source = &mut self.sources[message.source as usize];
         if message.wants() {
-            source.messages.set(&mut self.places, slot, message.key(settings));
+            source.messages.set(&mut self.positions, slot, message.key(settings));
         } else {
-            source.messages.remove(&mut self.places, slot);
+            source.messages.remove(&mut self.positions, slot);
         }
     }
 

@@ -9,7 +9,7 @@ use super::header::{Ack, Data, Header, Request};
 use super::{LONG, NetworkSignal, Policy, Rules, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
-use crate::kit::heap::{Pile, Places, shortest_first};
+use crate::kit::heap::{Pile, Positions, shortest_first};
 use crate::kit::lanes::Lanes;
 use crate::kit::resends::Resends;
 use crate::kit::slab::{Key, Slab};
@@ -109,7 +109,7 @@ pub(super) struct Outbox {
     pub(super) destinations: Vec<Destination>,
     by_host: ByHost<u32>,
     pub(super) messages: Slab<Outgoing>,
-    places: Places,
+    positions: Positions,
     schedule: DestinationSchedule,
     /// Unused credit over all destinations.
     available: i64,
@@ -197,9 +197,9 @@ impl Outbox {
     /// Removes a message, whether or not it has been sent.
     fn remove(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
-        if self.places.contain(slot) {
+        if self.positions.contain(slot) {
             let destination = &mut self.destinations[message.destination as usize];
-            destination.messages.remove(&mut self.places, slot);
+            destination.messages.remove(&mut self.positions, slot);
             self.unsent -= 1;
         }
         if message.size != Message::UNLIMITED {
@@ -235,7 +235,7 @@ impl Outbox {
             step.send(destination.host, Header::Request(request(message, slot)));
         }
         if message.packets > 0 {
-            destination.messages.set(&mut self.places, slot, message.key(settings));
+            destination.messages.set(&mut self.positions, slot, message.key(settings));
             self.unsent += 1;
         }
         self.timers.set(slot, step.now.after(settings.timeout));
@@ -257,7 +257,7 @@ impl Outbox {
         }
         let number = message.destination;
         let destination = &mut self.destinations[number as usize];
-        destination.messages.remove(&mut self.places, slot);
+        destination.messages.remove(&mut self.positions, slot);
         self.unsent -= 1;
         message.backoff.end();
         step.send(destination.host, Header::Request(request(message, slot)));
@@ -360,10 +360,10 @@ impl Outbox {
             self.backlog_bytes -= settings.segments.payload(message.size, packet);
         }
         if message.next == message.packets {
-            destination.messages.remove(&mut self.places, slot);
+            destination.messages.remove(&mut self.positions, slot);
             self.unsent -= 1;
         } else {
-            destination.messages.set(&mut self.places, slot, message.key(settings));
+            destination.messages.set(&mut self.positions, slot, message.key(settings));
         }
         self.reschedule(settings, number);
         Some((slot, packet, csn))

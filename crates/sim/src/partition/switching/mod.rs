@@ -35,7 +35,7 @@ pub(super) struct Switching {
     routing: Routing,
     /// Schedulers by port. Empty if no port has one.
     schedulers: Vec<Option<Box<Scheduler>>>,
-    /// Virtual output queues of racks, if the fabric has circuits.
+    /// Queues by destination rack, if the fabric has circuits.
     racks: Option<Box<Racks>>,
     /// By port, if the run keeps histograms.
     histograms: Vec<PortHistograms>,

@@ -1,18 +1,18 @@
-//! Positions of processes and partitions.
+//! The partitions of a process among those of all processes.
 
 /// Position of this process's partitions among all partitions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ProcessPartitions {
     pub(crate) rank: usize,
     pub(crate) ranks: usize,
     /// Partitions per rank.
     pub(crate) partitions: usize,
 }
 
-impl Place {
+impl ProcessPartitions {
     /// All partitions are in this process.
-    pub(crate) fn alone(partitions: usize) -> Place {
-        Place { rank: 0, ranks: 1, partitions }
+    pub(crate) fn alone(partitions: usize) -> ProcessPartitions {
+        ProcessPartitions { rank: 0, ranks: 1, partitions }
     }
 
     /// Number of the first partition of this process.

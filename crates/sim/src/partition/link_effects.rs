@@ -91,14 +91,14 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 self.links.packets.frames[packet as usize].flags |= frame_flag::CORRUPT;
             }
             Impairment::Duplicated => {
-                self.effects.counts.duplicated += 1;
+                self.link_effects.counts.duplicated += 1;
                 let copy = self.links.packets.copy(packet);
                 self.pausing.came_in(index, copy);
                 self.reach(to, packet, now);
                 packet = copy;
             }
             Impairment::Late(by) => {
-                self.effects.counts.reordered += 1;
+                self.link_effects.counts.reordered += 1;
                 return self.hold(now + by, Held { packet, to, landed: now, received: None });
             }
         }
@@ -121,7 +121,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     fn passes_nic(&mut self, host: u32, packet: u32, landed: Time) -> bool {
         let now = self.links.now();
         let corrupt = self.links.packets.frames[packet as usize].flags & frame_flag::CORRUPT != 0;
-        self.effects.counts.corrupted += corrupt as u64;
+        self.link_effects.counts.corrupted += corrupt as u64;
         if self.uplinks.host(host).uplink.is_stopped() {
             self.links.lose(packet);
             return false;
@@ -130,7 +130,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.links.packets.free(packet);
             return false;
         }
-        let Some(until) = self.effects.delivery(now, host) else { return true };
+        let Some(until) = self.link_effects.delivery(now, host) else { return true };
         self.hold(until, Held { packet, to: host | HOST, landed, received: Some(now) });
         false
     }
@@ -164,6 +164,6 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
     /// Counts of faults so far.
     pub(crate) fn fault_counts(&self) -> FaultCounts {
-        FaultCounts { lost: self.links.lost(), ..self.effects.counts }
+        FaultCounts { lost: self.links.lost(), ..self.link_effects.counts }
     }
 }
