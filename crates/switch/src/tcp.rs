@@ -116,8 +116,8 @@ fn record(segment: &[u8], at: usize) -> u64 {
 }
 
 fn record_of(hop: &Hop) -> u64 {
-    let time = hop.at.as_ps() / Span::ns(64).as_ps() & 0xf_ffff;
-    let sent = hop.tx_bytes / 64 & 0xffff;
+    let time = (hop.at.as_ps() / Span::ns(64).as_ps()) & 0xf_ffff;
+    let sent = (hop.tx_bytes / 64) & 0xffff;
     let queue = u64::from(hop.queue_bytes / 128).min(0x7fff);
     rate_word(hop.rate) << 52 | time << 32 | sent << 16 | queue
 }
@@ -126,7 +126,7 @@ fn record_of(hop: &Hop) -> u64 {
 fn rate_word(rate: Rate) -> u64 {
     let kbps = (rate.as_bps() / 1_000).max(1);
     let exponent = kbps.ilog2().min(31);
-    let mantissa = (kbps * 128 >> exponent).min(255) - 128;
+    let mantissa = ((kbps * 128) >> exponent).min(255) - 128;
     u64::from(exponent) << 7 | mantissa
 }
 
@@ -154,7 +154,7 @@ mod tests {
         let mut segment = vec![7; HEADER_BYTES];
         segment.extend_from_slice(options);
         segment.resize(segment.len().next_multiple_of(4), 0);
-        segment[12] = (segment.len() / 4 << 4) as u8;
+        segment[12] = ((segment.len() / 4) << 4) as u8;
         segment.extend_from_slice(b"abc");
         put(&mut segment, CHECKSUM, 0);
         let checksum = !fold(sum(&segment));
@@ -230,7 +230,7 @@ mod tests {
         let far = Hop { tx_bytes: 64 * 0x1_0001, queue_bytes: u32::MAX, ..hop(1 << 20) };
         let word = record_of(&far);
         assert_eq!((word >> 16 & 0xffff, word & 0xffff), (1, 0x7fff));
-        assert_eq!(word >> 32 & 0xf_ffff, (1 << 20) * 1_000 / 64 & 0xf_ffff);
+        assert_eq!(word >> 32 & 0xf_ffff, ((1 << 20) * 1_000 / 64) & 0xf_ffff);
         let kbps = |rate: Rate| {
             let word = rate_word(rate);
             (128 + (word & 127)) << (word >> 7) >> 7
