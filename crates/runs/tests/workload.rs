@@ -163,8 +163,9 @@ fn measured_completions_are_compared_with_runs() {
     assert!((slowdown / completion - 1.0).abs() < 0.2, "{slowdown} {completion}");
     assert_eq!(compared.measured, 300);
     let other = dir.path().join("other");
-    let star = "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 4\n\
-                [[flows]]\nsrc = 'h1'\ndst = 'h0'\nbytes = '1KB'\n";
+    let star = "duration = '1ms'\nfabric = { kind = 'star', hosts = 4 }\n\
+                transport = { protocol = 'swift' }\n\
+                [[flows]]\nsrc = 'h1'\ndst = 'h0'\nsize = '7KB'\n";
     let file = dir.path().join("other.toml");
     std::fs::write(&file, star).unwrap();
     let plan = load(&file, &[]).unwrap();
