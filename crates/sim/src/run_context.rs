@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_algos::Stack;
-use tidegate_core::fabric::Node;
+use tidegate_core::fabric::{Node, Switch};
 use tidegate_core::routes::Routes;
 use tidegate_core::{FabricProperties, Span};
 
@@ -28,9 +28,12 @@ impl RunContext {
     /// If the fabric cannot carry the workload.
     pub(crate) fn of(setup: Setup) -> Result<RunContext, String> {
         let fabric = &setup.fabric;
-        let scheduled =
-            fabric.circuits.is_some() || fabric.switches.iter().any(|s| s.pausing.is_some());
-        let each = if scheduled { 4 } else { 2 };
+        // Ports with a scheduler have wake-ups of their own.
+        let scheduled = |switch: &Switch| switch.pausing.is_some() || switch.credit_queue.is_some();
+        let wakes = fabric.circuits.is_some()
+            || !fabric.rate_changes.is_empty()
+            || fabric.switches.iter().any(scheduled);
+        let each = if wakes { 4 } else { 2 };
         let sources = fabric.links.len() * each + fabric.hosts.len() + 3;
         if sources > MAX_SOURCES {
             return Err(format!(

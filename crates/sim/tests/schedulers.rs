@@ -243,6 +243,14 @@ fn invalid_ports_are_refused() {
         ),
         (
             error(&|setup| {
+                // Without wake-ups of ports, the fabric would have few enough sources.
+                setup.fabric = star(300_000, Rate::gbps(100), Span::us(1), 1_000);
+                credits_apart(setup);
+            }),
+            "the fabric needs 1500003 event sources",
+        ),
+        (
+            error(&|setup| {
                 setup.fabric.port_rates = vec![PortRate { port: 1, rate: Rate::gbps(1) }];
             }),
             "port 1 has a rate of its own: only links between switches",
