@@ -203,14 +203,20 @@ pub(crate) fn hop(at_ns: u64, tx_bytes: u64, queue_bytes: u32) -> Hop {
     Hop { at: Time::ns(at_ns), tx_bytes, rate: Rate::gbps(100), queue_bytes, port: 7 }
 }
 
-/// An acknowledgement with these records, 20 packets before the next new one.
+/// An acknowledgement 20 packets before the next new one, which leaves at its arrival.
+pub(crate) fn ack_of(seq: u64) -> Ack<'static> {
+    let now = Time::us(10).after(Span::ns(300 * seq));
+    Ack { seq, next_seq: seq + 20, ..ack(now) }
+}
+
+/// The same with these records.
 pub(crate) fn on_hops<C: CongestionControl>(
     flow: &mut C,
     params: &C::Params,
     seq: u64,
     hops: &[Hop],
 ) {
-    flow.on_ack(params, &Ack { seq, next_seq: seq + 20, hops, ..ack(Time::us(10)) });
+    flow.on_ack(params, &Ack { hops, ..ack_of(seq) });
 }
 
 #[track_caller]

@@ -59,8 +59,8 @@ pub struct Ack<'a> {
     pub marked: bool,
     /// When the packet left its rack, a circuit to the receiver was up or would soon be.
     pub circuit: bool,
-    /// The control, by its window or pace, limited sending at some time since the last
-    /// acknowledgement; the limit was not the NIC or the application.
+    /// The control, by its window or pace, limited sending at some time since the departure of the
+    /// data packet, so within the last round trip; the limit was not the NIC or the application.
     pub window_limited: bool,
     /// Largest queueing delay on the forward path, if stamped.
     pub peak_hop_delay: Span,
@@ -171,9 +171,8 @@ pub struct Trim {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     /// Bytes that may be in flight, subject to the connection's [`WindowRule`] and counted as it
-    /// does: by default on the wire. Below one full packet the transport sends one packet every
-    /// `rtt · full packet / window`, or
-    /// [at the pace](CongestionControl::paces_small_windows). Infinite without a window.
+    /// does: by default on the wire. Below one full packet, one packet is in flight, sent at the
+    /// pace, or without one every `rtt · full packet / window`. Infinite without a window.
     pub window_bytes: f64,
     /// Pace in bit/s of the bytes that the connection's pace counts, by default on the wire;
     /// infinite without pacing.
@@ -210,12 +209,6 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     /// Operating point of a flow that sends `rate_bps` on this path.
     fn operating_point(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> OperatingPoint {
         OperatingPoint::DEFAULT
-    }
-
-    /// Whether a window below one packet means one packet in flight, sent at the pace, instead of
-    /// one packet every `rtt · full packet / window`.
-    fn paces_small_windows(_params: &Self::Params) -> bool {
-        false
     }
 
     /// Creates the state of a new connection.

@@ -72,6 +72,9 @@ pub struct ProtocolInfo {
     pub name: &'static str,
     /// Name in papers.
     pub title: &'static str,
+    /// Version of its rules: raised by each correction that changes its results under one version
+    /// of the engine's semantics. 0 with a new version of those.
+    pub revision: u32,
     /// Publication.
     pub citation: &'static str,
     /// Function in one sentence.

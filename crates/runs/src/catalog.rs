@@ -17,6 +17,8 @@ pub struct ProtocolEntry {
     pub family: &'static str,
     /// Its mechanism, in one sentence.
     pub summary: &'static str,
+    /// Version of its rules under this version of the engine's semantics.
+    pub revision: u32,
     /// Its publication.
     pub citation: &'static str,
     /// Colour in plots.
@@ -117,6 +119,7 @@ fn describe(protocol: Protocol) -> ProtocolEntry {
         title: info.title,
         family: protocol.family(),
         summary: info.summary,
+        revision: info.revision,
         citation: info.citation,
         color: info.color,
         marker: info.marker.name(),

@@ -18,8 +18,8 @@ impl Write for Hasher {
 }
 
 /// Returns the SHA-256, in hexadecimal, of a plan with every link, parameter and point of a
-/// distribution. Two plans with the same hash give the same results under the same version of the
-/// engine.
+/// distribution, and the revisions of its protocols. Two plans with the same hash give the same
+/// results under the same version of the engine.
 pub fn content_hash(plan: &Plan) -> String {
     let mut hasher = Hasher(Sha256::new());
     // Destructured, so that the compiler reports a new field. Warnings do not change a run, the
@@ -62,6 +62,10 @@ pub fn content_hash(plan: &Plan) -> String {
     }
     if *until_done {
         hasher.0.update("until done");
+    }
+    for info in stacks.iter().map(|stack| stack.protocol().info()).filter(|info| info.revision > 0)
+    {
+        _ = write!(hasher, "{} revision {}", info.name, info.revision);
     }
     hasher.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

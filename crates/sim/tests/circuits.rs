@@ -370,8 +370,8 @@ fn powertcp_fills_a_circuit_within_a_round_trip() {
     let (with, without) = (used(true), used(false));
     // No flow can react to the circuit before a base RTT of 23.6 us has passed. Then the higher
     // rate moves pending packets at once, which fills part of the last microseconds.
-    assert!(with[0] < 0.4 && with[1] > 0.7 && with[2] > 0.95, "{with:?}");
-    assert!(without[1] < 0.55, "{without:?}");
+    assert!(with[0] < 0.4 && with[1] > 0.9 && with[2] > 0.95, "{with:?}");
+    assert!(without[1] < 0.75, "{without:?}");
     let all = with.iter().sum::<f64>() / 9.0;
     assert!(all > 0.8, "{all}");
 }

@@ -4,8 +4,9 @@
 use crate::common::*;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::Fabric;
+use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::params::Value;
-use tidegate_core::{Path, Rate, Span, Time};
+use tidegate_core::{Extent, Path, Rate, Span, Time};
 use tidegate_sim::{Engine, Setup};
 
 /// Results of a single flow.
@@ -81,4 +82,69 @@ fn window_rule_limits_short_paths() {
     };
     assert!(utilisation("fits") < 0.9, "{}", utilisation("fits"));
     assert!(utilisation("below") > 0.99, "{}", utilisation("below"));
+}
+
+/// Starts at a window of two packets and is measured between two times, in base RTTs. Acknowledgements
+/// return at the rate of the NIC.
+fn growing(stack: &Stack, rtts: [u64; 2]) -> f64 {
+    let (rate, delay) = (Rate::gbps(100), Span::us(10));
+    let mut stack = stack.clone();
+    stack.set("initial_window", Value::Extent(Extent::Bytes(2.0 * 4176.0))).unwrap();
+    let [warmup, end] = rtts.map(|n| Time::ZERO + delay.times(4 * n));
+    let flows = vec![unlimited(0, 1, Time::ZERO)];
+    let fabric = star(2, rate, delay, 4096);
+    let setup = Setup { warmup, ..setup(fabric, stack, flows, end) };
+    let mut engine = Engine::new(equipped(setup, 625_000.0), ()).unwrap();
+    engine.advance(end);
+    engine.finish().unwrap().links[3].utilisation
+}
+
+/// Slow start doubles the window in a round trip (RFC 5681, section 3.1); Poseidon and PowerTCP
+/// multiply it, too. From two packets to the 121 of a BDP, that takes six round trips; two packets
+/// more in each would take sixty.
+#[test]
+fn lone_flow_grows_by_a_factor_per_round_trip() {
+    for name in ["dctcp", "reno", "retcp", "poseidon", "powertcp"] {
+        let of = stack(name);
+        assert!(growing(&of, [0, 4]) < 0.3, "{name} starts with {}", growing(&of, [0, 4]));
+        assert!(growing(&of, [10, 20]) > 0.9, "{name} has {}", growing(&of, [10, 20]));
+    }
+}
+
+/// A timeout leaves a window of lost packets. Round trips do not last until the reduced rate has
+/// sent all of them again.
+#[test]
+fn flow_recovers_after_an_outage() {
+    for name in ["hpcc", "powertcp", "poseidon", "dctcp", "reno"] {
+        let (rate, delay) = (Rate::gbps(100), Span::us(10));
+        let flows = vec![unlimited(0, 1, Time::ZERO)];
+        let mut setup = setup(star(2, rate, delay, 4096), stack(name), flows, Time::ms(6));
+        let (of, down, up) = (Failing::Link(1), Time::us(500), Time::us(2_500));
+        setup.faults = Faults { outages: vec![Outage { of, down, up }], ..Faults::default() };
+        // After the doubled timeouts, the first retransmission leaves at 3.5 ms.
+        setup.warmup = Time::ms(5);
+        let mut engine = Engine::new(setup, ()).unwrap();
+        engine.advance(Time::ms(6));
+        let utilisation = engine.finish().unwrap().links[3].utilisation;
+        assert!(utilisation > 0.9, "{name}: {utilisation}");
+    }
+}
+
+/// Shares below a packet: one packet of each flow is in flight, sent at the window over the base
+/// RTT.
+#[test]
+fn flows_with_windows_below_a_packet_are_equal() {
+    for name in ["powertcp", "theta-powertcp"] {
+        for (flows, mtu) in [(20, 4096), (40, 4096), (160, 1000)] {
+            let fabric = star(flows + 1, Rate::gbps(25), Span::us(1), mtu);
+            let all = (0..flows).map(|host| unlimited(host, flows, Time::ZERO)).collect();
+            let mut setup = setup(fabric, stack(name), all, Time::ms(15));
+            setup.warmup = Time::ms(5);
+            let (finished, outcome) = run(setup, ());
+            let rates = goodputs(&finished, &outcome);
+            assert!(jain(&rates) > 0.98, "{name}, {flows} of {mtu} B: {}", jain(&rates));
+            let sum = rates.iter().sum::<f64>() / 25e9;
+            assert!(sum > 0.8, "{name}, {flows} of {mtu} B: {sum} of the link");
+        }
+    }
 }

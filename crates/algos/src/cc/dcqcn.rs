@@ -172,6 +172,7 @@ impl CongestionControl for Dcqcn {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "dcqcn",
         title: "DCQCN",
+        revision: 0,
         citation: "Zhu et al., \"Congestion Control for Large-Scale RDMA Deployments\", SIGCOMM \
             2015",
         summary: "Cuts its rate by an estimate of congestion when notified of marks, and \

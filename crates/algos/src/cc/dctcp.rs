@@ -14,7 +14,7 @@
 //! * every window of data (eq. 1): `alpha = (1 − g) · alpha + g · F`, where `F` is the marked share
 //!   of the acknowledged bytes
 //! * mark, at most once a window of data (eq. 2): `cwnd *= 1 − alpha / 2`
-//! * otherwise `cwnd += acked` in slow start, later `cwnd += packet · acked / cwnd`: one packet a
+//! * otherwise `cwnd += acked` in slow start, up to the threshold, later `cwnd += packet · acked / cwnd`: one packet a
 //!   round trip
 //! * a loss halves the window, a timeout restarts from one packet; further marks in the same window
 //!   of data do not cut it, but count for `alpha`
@@ -34,10 +34,11 @@
 //! * `alpha` starts at 1, as in Linux: the first mark halves the window, before any estimate
 //!   exists.
 //! * In the round trip after a cut the window does not grow, as in Linux.
-//! * The window grows only if it limited sending since the last acknowledgement. It persists over
-//!   idle times.
+//! * The window grows only if it limited sending in the last round trip. It persists over idle
+//!   times.
 //! * The window is never below one packet.
 
+use super::reno::grown;
 use tidegate_core::{
     Ack, CongestionControl, Dash, Extent, FabricProperties, FabricRequirements, Limit, Loss,
     LossKind, Marker, Marking, Path, ProtocolInfo, TelemetryBytes, Time, params,
@@ -91,6 +92,7 @@ impl CongestionControl for Dctcp {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "dctcp",
         title: "DCTCP",
+        revision: 1,
         citation: "Alizadeh et al., \"Data Center TCP (DCTCP)\", SIGCOMM 2010",
         summary: "Cuts its window in proportion to the share of packets that switches mark.",
         color: "#cc79a7",
@@ -144,9 +146,7 @@ impl CongestionControl for Dctcp {
             self.threshold = self.cwnd;
             self.cut_end = ack.next_seq;
         } else if ack.window_limited && (may_cut || self.cwnd < self.threshold) {
-            let acked = ack.acked_bytes as f64;
-            self.cwnd +=
-                if self.cwnd < self.threshold { acked } else { self.packet * acked / self.cwnd };
+            self.cwnd = grown(self.cwnd, self.threshold, self.packet, ack);
             self.settle();
         }
     }

@@ -27,7 +27,7 @@
 //!
 //! * The share refers to the packets that are acknowledged in the round trip. The source divides by
 //!   the packets in flight at its start; the two are equal without losses.
-//! * The rate grows only if it limited sending in this round trip or the previous one.
+//! * The rate grows only if it limited sending in the last round trip.
 //! * `R_AI` is a packet per base RTT, whatever the packet size and RTT; the source's 615 Mbit/s is
 //!   that for 1,000 B and 13 µs.
 //! * A loss halves the rate; the source assumes a lossless fabric. Retransmission is that of NICs
@@ -107,14 +107,13 @@ pub struct DctcpRate {
     round: RoundTrip,
     /// The round trip since the last cut: no second cut and no growth in it.
     cut: RoundTrip,
-    /// Whether the rate limited sending in this round trip, and in the previous one.
-    limited: (bool, bool),
 }
 
 impl CongestionControl for DctcpRate {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "dctcp-rate",
         title: "DCTCP (NIC)",
+        revision: 1,
         citation: "Alizadeh et al., \"Data Center TCP (DCTCP)\", SIGCOMM 2010, as in HPCC's \
             simulator",
         summary: "Cuts its rate, not a window, in proportion to the share of packets that switches \
@@ -149,12 +148,10 @@ impl CongestionControl for DctcpRate {
             marked: 0,
             round: RoundTrip::FIRST,
             cut: RoundTrip::FIRST,
-            limited: (false, false),
         }
     }
 
     fn on_ack(&mut self, params: &DctcpRateParams, ack: &Ack<'_>) {
-        self.limited.0 |= ack.window_limited;
         let ends_round = self.round.is_over(ack);
         if ends_round && self.acked > 0 {
             let share = self.marked as f64 / self.acked as f64;
@@ -167,13 +164,12 @@ impl CongestionControl for DctcpRate {
         if ack.marked && may_cut {
             self.pace.set(self.pace.bps() * (1.0 - self.alpha / 2.0)); // DCTCP eq. 2
             self.cut = RoundTrip { began: ack.now };
-        } else if ends_round && may_cut && (self.limited.0 || self.limited.1) {
+        } else if ends_round && may_cut && ack.window_limited {
             self.pace.set(self.pace.bps() + self.step_bps);
         }
         if ends_round {
             self.round = RoundTrip { began: ack.now };
-            self.limited = (false, self.limited.0);
-        }
+                    }
     }
 
     fn on_loss(&mut self, _params: &DctcpRateParams, loss: &Loss) {

@@ -54,9 +54,12 @@
 //! * Records of another path replace the stored ones and change nothing else. The paper detects a
 //!   path change by a path ID; here the ports in the records identify the path. Records older than
 //!   the stored ones are ignored.
-//! * The window grows only if it limited sending in this round trip or the previous one. A finer
-//!   test would suppress growth at some acknowledgements but decreases at none, and `additive` is
-//!   too small to compensate.
+//! * The window grows only if it limited sending in the last round trip. A finer test would
+//!   suppress growth at some acknowledgements but decreases at none, and `additive` is too small
+//!   to compensate.
+//! * A round trip ends with the acknowledgement of a packet that left after its start. Algorithm 1
+//!   compares packet numbers, which is the same without losses. After a timeout, a round trip by
+//!   numbers would last until the whole old window has been sent again at `min_rate`.
 //! * `T` is the fabric's largest base RTT, or the BDP over the NIC's rate if the scenario sets the
 //!   BDP; the paper rounds it up manually.
 //! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the
@@ -84,7 +87,7 @@ use alloc::string::String;
 use alloc::boxed::Box;
 
 use crate::hops::{Interval, PreviousHops, Standing};
-use crate::law::{Pipe, Reaction, Tau};
+use crate::law::{Pipe, Reaction, RoundTrip, Tau};
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
     Hop, Limit, Loss, LossKind, MAX_HOPS, Marker, OperatingPoint, Path, ProtocolInfo, Rate,
@@ -144,10 +147,7 @@ pub struct Hpcc {
     link: Link,
     /// State of each hop, if each has a window.
     by_hop: Option<Box<[Link; MAX_HOPS]>>,
-    /// The round trip ends with an acknowledgement of this packet or a later one.
-    round_end: u64,
-    /// Whether the window limited sending in this round trip, and in the previous one.
-    limited: (bool, bool),
+    round: RoundTrip,
     additive: f64,
     min_window: f64,
     max_window: f64,
@@ -161,6 +161,7 @@ impl CongestionControl for Hpcc {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "hpcc",
         title: "HPCC",
+        revision: 1,
         citation: "Li et al., \"HPCC: High Precision Congestion Control\", SIGCOMM 2019",
         summary: "Divides its window by the utilisation of the busiest link, from records that \
             every switch adds.",
@@ -185,10 +186,6 @@ impl CongestionControl for Hpcc {
         }
     }
 
-    fn paces_small_windows(params: &HpccParams) -> bool {
-        params.pacing
-    }
-
     fn start(params: &HpccParams, path: &Path, _now: Time, _seed: u64) -> Hpcc {
         let Pipe { tau, bdp } = Pipe::of(params.tau, path);
         let min_window = params.min_rate.as_bps() as f64 * tau / 8e12;
@@ -199,8 +196,7 @@ impl CongestionControl for Hpcc {
             window,
             link,
             by_hop: (params.windows == Windows::Hop).then(|| Box::new([link; MAX_HOPS])),
-            round_end: 0,
-            limited: (false, false),
+            round: RoundTrip::FIRST,
             additive: params.additive.bytes(bdp),
             min_window,
             max_window,
@@ -215,8 +211,7 @@ impl CongestionControl for Hpcc {
         if standing == Standing::Older {
             return;
         }
-        let ends_round = ack.seq >= self.round_end;
-        self.limited.0 |= ack.window_limited;
+        let ends_round = self.round.is_over(ack);
         if params.reaction == Reaction::Round && !ends_round {
             return;
         }
@@ -224,12 +219,12 @@ impl CongestionControl for Hpcc {
         match self.by_hop.take() {
             None => {
                 if comparable && self.measure(ack.hops) {
-                    self.update(params, ends_round);
+                    self.update(params, ends_round, ack.window_limited);
                 }
             }
             Some(mut links) => {
                 if comparable {
-                    self.update_by_hop(params, ack.hops, &mut links, ends_round);
+                    self.update_by_hop(params, ack, &mut links, ends_round);
                 } else {
                     // Measurements of another path do not apply to this one.
                     links.fill(Link { reference: self.window, utilisation: 1.0, stage: 0 });
@@ -238,8 +233,7 @@ impl CongestionControl for Hpcc {
             }
         }
         if ends_round {
-            self.round_end = ack.next_seq;
-            self.limited = (false, self.limited.0);
+            self.round = RoundTrip { began: ack.now };
         }
         self.previous.replace(ack.hops);
     }
@@ -340,9 +334,9 @@ impl Hpcc {
     }
 
     /// HPCC algorithm 1, ComputeWind.
-    fn update(&mut self, params: &HpccParams, ends_round: bool) {
+    fn update(&mut self, params: &HpccParams, ends_round: bool, limited: bool) {
         let (window, divides) = self.link.window(params, self.additive);
-        self.settle(window);
+        self.settle(window, limited);
         if ends_round {
             self.link.end_round(self.window, divides);
         }
@@ -353,12 +347,12 @@ impl Hpcc {
     fn update_by_hop(
         &mut self,
         params: &HpccParams,
-        hops: &[Hop],
+        ack: &Ack<'_>,
         links: &mut [Link; MAX_HOPS],
         ends_round: bool,
     ) {
         let (mut smallest, mut reported) = (f64::INFINITY, 0u32);
-        for interval in self.previous.until(hops) {
+        for interval in self.previous.until(ack.hops) {
             let link = &mut links[interval.place];
             let (utilisation, share) = self.sample(&interval);
             link.take(utilisation, share);
@@ -373,18 +367,18 @@ impl Hpcc {
         if reported == 0 {
             return;
         }
-        for (place, link) in links.iter().enumerate().take(hops.len()) {
+        for (place, link) in links.iter().enumerate().take(ack.hops.len()) {
             if reported & 1 << place == 0 {
                 smallest = smallest.min(link.reference);
             }
         }
-        self.settle(smallest);
+        self.settle(smallest, ack.window_limited);
     }
 
     /// Sets the window, limited to the allowed range.
     #[inline]
-    fn settle(&mut self, window: f64) {
-        let most = if self.limited.0 || self.limited.1 { self.max_window } else { self.window };
+    fn settle(&mut self, window: f64, limited: bool) {
+        let most = if limited { self.max_window } else { self.window };
         self.window = window.clamp(self.min_window, most);
     }
 }

@@ -165,6 +165,7 @@ impl CongestionControl for Nscc {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "nscc",
         title: "NSCC",
+        revision: 0,
         citation: "Ultra Ethernet Consortium, \"Ultra Ethernet Specification v1.0\", 2025",
         summary: "Combines delay and marks over many paths; adapts to what is delivered when \
                   packets are trimmed.",

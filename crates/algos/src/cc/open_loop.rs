@@ -67,6 +67,7 @@ impl CongestionControl for OpenLoop {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "open-loop",
         title: "Open loop",
+        revision: 0,
         citation: "L. Kleinrock, \"Queueing Systems, Volume 1: Theory\", Wiley 1975",
         summary: "Sends at a fixed mean rate, evenly or as a Poisson process, and ignores the \
             network.",

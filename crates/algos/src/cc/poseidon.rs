@@ -50,9 +50,10 @@
 //!
 //! # Differences from the paper
 //!
-//! * The window grows only if it limited sending since the last acknowledgement. A flow limited by
-//!   its NIC or its application observes no delay; otherwise it would grow to the cap and send a
-//!   burst later.
+//! * The window grows only if it limited sending in the last round trip. A flow limited by its NIC
+//!   or its application observes no delay; otherwise it would grow to the cap and send a burst
+//!   later. An acknowledgement counts for one window at most: if earlier ones were lost, it covers
+//!   more.
 //! * `U` is clamped to \[min_md, max_mi\]. Algorithm 1 lists both bounds but never applies the
 //!   second, and applies the first to losses only.
 //! * Below one packet `cwnd += (U − 1) · acked` is implemented literally: additive in this range,
@@ -224,6 +225,7 @@ impl CongestionControl for Poseidon {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "poseidon",
         title: "Poseidon",
+        revision: 1,
         citation: "Wang et al., \"Poseidon: Efficient, Robust, and Practical Datacenter CC via \
             Deployable INT\", NSDI 2023",
         summary: "Steers the largest per-hop queueing delay to a target that falls with the flow's \
@@ -279,7 +281,10 @@ impl CongestionControl for Poseidon {
         let target = self.target(params, ack.rtt);
         if delay <= target {
             if ack.window_limited {
-                self.increase(params, target, delay, ack.acked_packets as f64);
+                // No acknowledgement covers more than the window of a round trip, unless
+                // earlier ones were lost.
+                let acked = (ack.acked_packets as f64).min(self.cwnd.max(1.0));
+                self.increase(params, target, delay, acked);
             }
         } else if self.may_decrease(ack.now, ack.rtt) {
             self.cwnd *= match params.update {
@@ -585,6 +590,10 @@ mod tests {
         assert_near(flow.cwnd, 10.0 * ratio, 1e-9);
         flow.on_ack(&params, &Ack { window_limited: false, ..ack(8.0, 6.0, 0.0) });
         assert_near(flow.cwnd, 10.0 * ratio, 1e-9);
+        // One acknowledgement counts for one window at most.
+        flow.cwnd = 2.0;
+        flow.on_ack(&params, &Ack { acked_packets: 60, ..ack(9.0, 6.0, 2.0) });
+        assert_near(flow.cwnd, 2.0 * ratio, 1e-9);
     }
 
     #[test]

@@ -54,12 +54,15 @@ pub struct Reno {
     max_window: f64,
     /// The window does not grow before this packet is acknowledged.
     loss_end: u64,
+    /// No packet has been acknowledged since the last timeout.
+    timed_out: bool,
 }
 
 impl CongestionControl for Reno {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "reno",
         title: "Reno",
+        revision: 1,
         citation: "Jacobson, \"Congestion Avoidance and Control\", SIGCOMM 1988; Allman, Paxson, \
             Blanton, RFC 5681",
         summary: "Halves its window after a loss, and adds a packet in every round trip without \
@@ -100,22 +103,23 @@ impl Reno {
             packet,
             max_window,
             loss_end: 0,
+            timed_out: false,
         }
     }
 
     pub(super) fn grow(&mut self, ack: &Ack<'_>) {
-        if !ack.window_limited || ack.seq < self.loss_end {
-            return;
+        self.timed_out &= ack.acked_packets == 0;
+        if ack.window_limited && ack.seq >= self.loss_end {
+            self.set(grown(self.cwnd, self.threshold, self.packet, ack));
         }
-        let acked = ack.acked_bytes as f64;
-        // RFC 5681 eq. 2 and 3.
-        let more = if self.cwnd < self.threshold { acked } else { self.packet * acked / self.cwnd };
-        self.set(self.cwnd + more);
     }
 
     pub(super) fn cut(&mut self, loss: &Loss) {
-        // RFC 5681 eq. 4.
-        self.threshold = (self.cwnd / 2.0).max(self.packet);
+        // RFC 5681 eq. 4 and section 3.1: the timeout of a retransmission keeps the threshold.
+        if !(self.timed_out && loss.kind == LossKind::Timeout) {
+            self.threshold = (self.cwnd / 2.0).max(self.packet);
+        }
+        self.timed_out = loss.kind == LossKind::Timeout;
         self.loss_end = loss.next_seq;
         self.cwnd = match loss.kind {
             LossKind::Recovery => self.threshold,
@@ -130,6 +134,14 @@ impl Reno {
     pub(super) fn set(&mut self, cwnd: f64) {
         self.cwnd = cwnd.clamp(self.packet, self.max_window);
     }
+}
+
+/// The window after an acknowledgement (RFC 5681 eq. 2 and 3). Slow start ends at `threshold`. An
+/// acknowledgement counts for one window at most; if earlier ones were lost, it covers more.
+#[inline]
+pub(super) fn grown(cwnd: f64, threshold: f64, packet: f64, ack: &Ack<'_>) -> f64 {
+    let acked = (ack.acked_bytes as f64).min(cwnd);
+    if cwnd < threshold { (cwnd + acked).min(threshold) } else { cwnd + packet * acked / cwnd }
 }
 
 #[cfg(test)]
@@ -186,5 +198,32 @@ mod tests {
         assert_eq!((flow.cwnd, flow.threshold), (flow.packet, 10.0 * flow.packet));
         (20..31).for_each(|seq| flow.on_ack(&params, &ack(seq)));
         assert!(flow.cwnd > 10.0 * flow.packet && flow.cwnd < 10.3 * flow.packet);
+    }
+
+    #[test]
+    fn timeout_of_a_retransmission_keeps_the_threshold() {
+        let params = RenoParams::default();
+        let mut flow = start();
+        flow.cwnd = 20.0 * flow.packet;
+        for _ in 0..3 {
+            flow.on_loss(&params, &loss(LossKind::Timeout, 40));
+            assert_eq!((flow.cwnd, flow.threshold), (flow.packet, 10.0 * flow.packet));
+            // Duplicates acknowledge nothing.
+            flow.on_ack(&params, &Ack { acked_packets: 0, acked_bytes: 0, ..ack(20) });
+        }
+        (20..23).for_each(|seq| flow.on_ack(&params, &ack(seq)));
+        flow.on_loss(&params, &loss(LossKind::Timeout, 40));
+        assert_eq!(flow.threshold, 2.0 * flow.packet);
+        flow.on_loss(&params, &loss(LossKind::Recovery, 40));
+        assert_eq!(flow.threshold, flow.packet);
+    }
+
+    #[test]
+    fn acknowledgement_of_many_packets_at_most_doubles_the_window() {
+        let many = Ack { acked_packets: 60, acked_bytes: 60 * 4200, ..ack(0) };
+        let packet = 4200.0;
+        assert_eq!(grown(2.0 * packet, f64::INFINITY, packet, &many), 4.0 * packet);
+        assert_eq!(grown(2.0 * packet, 3.0 * packet, packet, &many), 3.0 * packet);
+        assert_eq!(grown(3.0 * packet, 3.0 * packet, packet, &many), 4.0 * packet);
     }
 }

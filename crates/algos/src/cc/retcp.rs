@@ -64,6 +64,7 @@ impl CongestionControl for ReTcp {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "retcp",
         title: "reTCP",
+        revision: 1,
         citation: "Mukerjee et al., \"Adapting TCP for Reconfigurable Datacenter Networks\", NSDI \
             2020",
         summary: "Reno that doubles its window when a circuit comes up and halves it when it goes \

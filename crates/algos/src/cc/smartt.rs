@@ -168,6 +168,7 @@ impl CongestionControl for Smartt {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "smartt",
         title: "SMaRTT",
+        revision: 0,
         citation: "Bonato et al., \"SMaRTT-REPS: Sender-based Marked Rapidly-adapting Trimmed & \
                    Timed Transport with Recycled Entropies\", arXiv 2404.01630, 2024",
         summary: "Steps by mark and delay for every packet over many paths; adapts to what is \

@@ -31,7 +31,8 @@
 //!
 //! * Only the fabric window is implemented: simulated hosts take no time, so the endpoint window
 //!   would never be the smaller one. The paper's public simulators compute it and ignore it.
-//! * The window grows only if it limited sending since the last acknowledgement.
+//! * The window grows only if it limited sending in the last round trip. An acknowledgement counts
+//!   for one window at most.
 //! * The clock of the once-a-round-trip guard restarts when the window falls, not when it stays
 //!   constant (as in one of the public simulators).
 //! * The hop count is the path's, known from the start; it costs one byte in every acknowledgement.
@@ -106,6 +107,7 @@ impl CongestionControl for Swift {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "swift",
         title: "Swift",
+        revision: 1,
         citation: "Kumar et al., \"Swift: Delay is Simple and Effective for Congestion Control in \
             the Datacenter\", SIGCOMM 2020",
         summary: "Keeps the round-trip time near a target: grows by steps, falls in proportion to \
@@ -153,7 +155,8 @@ impl CongestionControl for Swift {
         let target = self.target(params);
         if delay < target {
             if ack.window_limited {
-                self.cwnd += params.ai * ack.acked_packets as f64 / self.cwnd.max(1.0);
+                let window = self.cwnd.max(1.0);
+                self.cwnd += params.ai * (ack.acked_packets as f64 / window).min(1.0);
             }
         } else if self.may_decrease(ack.now, ack.rtt) {
             self.cwnd *= (1.0 - params.beta * (delay - target) / delay).max(1.0 - params.max_mdf);
@@ -297,6 +300,8 @@ mod tests {
         assert_eq!(cwnd(Some(20.0), &ack(10, 27)), 20.05);
         assert_eq!(cwnd(Some(0.5), &ack(11, 27)), 1.5);
         assert_eq!(cwnd(Some(20.0), &Ack { window_limited: false, ..ack(12, 27) }), 20.0);
+        assert_eq!(cwnd(Some(2.0), &Ack { acked_packets: 60, ..ack(13, 27) }), 3.0);
+        assert_eq!(cwnd(Some(20.0), &Ack { acked_packets: 0, ..ack(14, 27) }), 20.0);
         // Target 28 us, delay 35 us: the excess is a fifth of the delay.
         assert_near(cwnd(None, &ack(100, 35)), 20.0 * (1.0 - 0.8 * 0.2), 1e-12);
         assert_near(cwnd(None, &ack(134, 35)), 16.8, 1e-12);

@@ -24,6 +24,7 @@ impl CongestionControl for Gentle {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "gentle",
         title: "Gentle",
+        revision: 0,
         citation: "nobody, \"An example\", in this document",
         summary: "Halves after a mark, once a round trip, and else grows by a packet.",
         color: "#117733",

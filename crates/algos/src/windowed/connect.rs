@@ -98,7 +98,6 @@ impl<C: CongestionControl> Windowed<C> {
         let params = &self.params.connection;
         let cc = C::start(&self.params.control, &counted(params, &path), now, seed);
         let mut sender = Sender::new(cc, dst, lane, seed, single_use, path, params);
-        sender.small_windows_gap = !C::paces_small_windows(&self.params.control);
         sender.plb = self.path_memory(seed);
         sender.multipath = self.multipath(seed);
         sender.departures =

@@ -24,7 +24,7 @@ impl<C: CongestionControl> Windowed<C> {
             return;
         }
         if !sender.window_open() {
-            sender.limited = true;
+            sender.limit_at(now);
             return;
         }
         // The connection was blocked or without data until now: the pacing schedule restarts.
@@ -42,7 +42,7 @@ impl<C: CongestionControl> Windowed<C> {
             return;
         }
         if !sender.window_open() {
-            sender.limited = true;
+            sender.limit_at(now);
             return;
         }
         self.enqueue(now, connection);
@@ -57,7 +57,9 @@ impl<C: CongestionControl> Windowed<C> {
             self.ready.push(connection, &mut self.senders, &self.outgoing, self.host.mtu);
         } else {
             // A pace that the NIC could not exceed does not count as limited by the control.
-            sender.limited |= at > now + sender.nic_gap;
+            if at > now + sender.nic_gap {
+                sender.limit_at(now);
+            }
             if sender.schedule != Schedule::Paced(at) {
                 sender.schedule = Schedule::Paced(at);
                 self.paced.push(at, connection);
@@ -79,7 +81,7 @@ impl<C: CongestionControl> Windowed<C> {
                     if sender.window_open() {
                         self.enqueue(now, connection)
                     } else {
-                        sender.limited = true
+                        sender.limit_at(now)
                     }
                 }
             }

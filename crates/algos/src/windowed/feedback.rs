@@ -86,7 +86,7 @@ impl<C: CongestionControl> Windowed<C> {
             next_seq: sender.next,
             marked: echo.marked,
             circuit: echo.circuit,
-            window_limited: core::mem::take(&mut sender.limited),
+            window_limited: sender.limited_since(echo.sent_at),
             peak_hop_delay: echo.peak_hop_delay,
             reverse_peak_hop_delay: packet.frame.peak_hop_delay,
             hops: packet.hops.as_slice(),

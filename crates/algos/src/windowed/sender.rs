@@ -53,6 +53,8 @@ pub(super) struct Sender<C> {
     pub(super) wake_at: Time,
     /// Earliest entry of this connection in the timer heap.
     pub(super) timer_armed_at: Time,
+    /// End of the last time at which the control, not the NIC or the application, limited sending.
+    limited_until: Time,
     /// Time of the last packet sent or acknowledgement received; `NEVER`: none.
     pub(super) last_activity: Time,
     pub(super) schedule: Schedule,
@@ -79,14 +81,10 @@ pub(super) struct Sender<C> {
     /// Number of times that the connection's control was started.
     pub(super) uses: u32,
     pub(super) backoff: Backoff,
-    /// The control, not the NIC or the application, limited sending since the last acknowledgement.
-    pub(super) limited: bool,
     /// Returns to the peer's idle list when its message is done.
     pub(super) single_use: bool,
     /// Whether a new pace moves the pending packet.
     shifts: bool,
-    /// Whether a window below one packet becomes a gap that grows with the RTT.
-    pub(super) small_windows_gap: bool,
     /// Path state, if connections leave congested paths.
     pub(super) plb: Option<Box<Plb>>,
     /// Paths of its packets, if they take many.
@@ -143,6 +141,7 @@ impl<C: CongestionControl> Sender<C> {
             rto_at: Time::NEVER,
             wake_at: Time::NEVER,
             timer_armed_at: Time::NEVER,
+            limited_until: Time::ZERO,
             last_activity: Time::NEVER,
             schedule: Schedule::Idle,
             recovery: None,
@@ -164,9 +163,7 @@ impl<C: CongestionControl> Sender<C> {
             queued_messages: 0,
             uses: 1,
             backoff: Backoff::default(),
-            limited: false,
             single_use,
-            small_windows_gap: true,
             shifts: params.pending_packet == PendingRule::Shift,
             plb: None,
             multipath: None,
@@ -192,7 +189,7 @@ impl<C: CongestionControl> Sender<C> {
         self.last_rtt = self.cold.path.base_rtt;
         (self.srtt, self.rttvar) = (Span::ZERO, Span::ZERO);
         debug_assert!(self.backoff == Backoff::default(), "the previous message ended by progress");
-        self.limited = false;
+        self.limited_until = Time::ZERO;
         self.last_activity = Time::NEVER;
     }
 
@@ -229,20 +226,30 @@ impl<C: CongestionControl> Sender<C> {
         (self.in_flight + self.room as u64) as f64 <= self.window || self.in_flight == 0
     }
 
+    /// Records that the control limits sending at `now`.
+    #[inline]
+    pub(super) fn limit_at(&mut self, now: Time) {
+        self.limited_until = now.after(Span::ps(1));
+    }
+
+    /// Whether the control limited sending since a packet left at `sent_at`. All packets in flight
+    /// left before a closed window blocked the next one, so each of their acknowledgements counts.
+    #[inline]
+    pub(super) fn limited_since(&self, sent_at: Time) -> bool {
+        sent_at < self.limited_until
+    }
+
     /// Departure time of the next packet if the window is open.
     #[inline]
     pub(super) fn send_time(&self) -> Time {
-        if self.window < self.full as f64 && self.small_windows_gap && self.last_send != Time::NEVER
-        {
-            let gap = self.last_rtt.scale(self.full as f64 / self.window.max(1e-3));
-            return self.last_send.after(gap).max(self.paced_time());
+        if self.pace_ps_per_byte != 0.0 {
+            return self.next_send;
         }
-        self.paced_time()
-    }
-
-    #[inline]
-    fn paced_time(&self) -> Time {
-        if self.pace_ps_per_byte == 0.0 { Time::ZERO } else { self.next_send }
+        if self.window < self.full as f64 && self.last_send != Time::NEVER {
+            let gap = self.last_rtt.scale(self.full as f64 / self.window.max(1e-3));
+            return self.last_send.after(gap);
+        }
+        Time::ZERO
     }
 
     #[inline]

@@ -411,27 +411,19 @@ fn pending_packet_keeps_its_time_under_nic_rates() {
     }
 }
 
-/// rdma-hw.cc of HPCC's simulator: one packet in flight, at the window over T.
+/// rdma-hw.cc of HPCC's and PowerTCP's simulators: one packet in flight, at the window over T.
 #[test]
-fn small_windows_of_hpcc_follow_its_pace() {
-    fn gap<C: CongestionControl>(params: &WindowedParams<C>) -> f64 {
-        let mut windowed = Windowed::<C>::new(params, &harness::context(0));
-        let connection = windowed.connect(Time::ZERO, 1, false, &OnePath);
-        let sender = &mut windowed.senders[connection as usize];
-        let full = sender.cold.path.full_wire_bytes;
+fn small_windows_follow_the_pace_if_there_is_one() {
+    let full = path().full_wire_bytes;
+    let gap = |pace_bps: f64| {
+        let mut sender = sender();
         sender.sample_rtt(Span::us(900));
-        sender.set_limit(&Limit { pace_bps: 1e8, ..Limit::window(f64::from(full) / 71.0) });
+        sender.set_limit(&Limit { pace_bps, ..Limit::window(f64::from(full) / 71.0) });
         sender.advance_pacing(Time::ZERO, full);
-        let bytes_per_us = 1e8 / 8e6;
-        sender.send_time().as_ps() as f64 * 1e-6 * bytes_per_us / f64::from(full)
-    }
-    let mut hpcc = WindowedParams::<Hpcc>::default();
-    assert!((gap(&hpcc) - 1.0).abs() < 1e-6);
-    // Without a pace, and for windows that allow no queue of a packet a flow.
-    hpcc.control.pacing = false;
-    for gap in [gap(&hpcc), gap(&WindowedParams::<PowerTcp>::default())] {
-        assert!(gap > 100.0, "{gap}");
-    }
+        sender.send_time().as_us_f64()
+    };
+    assert!((gap(1e8) - f64::from(full) * 8.0 / 100.0).abs() < 1e-6);
+    assert!((gap(f64::INFINITY) - 71.0 * 900.0).abs() < 0.01);
 }
 
 /// A connection that has sent ten packets, of which all but the first arrived up to the fifth.

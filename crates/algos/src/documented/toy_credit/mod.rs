@@ -127,6 +127,7 @@ impl Endpoint for ToyCredit {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "toy-credit",
         title: "Toy credit",
+        revision: 0,
         citation: "an example; credits at line rate are from Cho et al., SIGCOMM 2017",
         summary: "Receivers issue one credit per packet at the pace of their own link.",
         color: "#a6761d",

@@ -274,6 +274,7 @@ impl Endpoint for Dcpim {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "dcpim",
         title: "dcPIM",
+        revision: 0,
         citation: "Cai, Tahmasbi Arashloo and Agarwal, SIGCOMM 2022",
         summary: "Hosts are matched in rounds of requests and grants, then receivers send \
             tokens to their matched senders.",

@@ -247,6 +247,7 @@ impl Endpoint for Eqds {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "eqds",
         title: "EQDS",
+        revision: 0,
         citation: "Olteanu et al., NSDI 2022",
         summary: "Receivers pull data at the rate of their link after a window without credit, and \
             switches trim.",

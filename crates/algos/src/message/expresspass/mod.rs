@@ -261,6 +261,7 @@ impl Endpoint for ExpressPass {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "expresspass",
         title: "ExpressPass",
+        revision: 0,
         citation: "Cho et al., SIGCOMM 2017",
         summary: "Receivers send a credit for each packet, and switches drop credits whose data \
             would not fit on the reverse path.",

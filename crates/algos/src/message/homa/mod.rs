@@ -343,6 +343,7 @@ impl Endpoint for Homa {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "homa",
         title: "Homa",
+        revision: 0,
         citation: "Montazeri et al., SIGCOMM 2018",
         summary: "Receivers grant to the shortest messages of a few senders at a time, and choose \
             their priorities in switches.",

@@ -413,6 +413,7 @@ impl Endpoint for Sird {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "sird",
         title: "SIRD",
+        revision: 0,
         citation: "Prasopoulos et al., NSDI 2025",
         summary: "Receivers schedule their own link by credit, and reduce the credit of senders \
             that cannot use it.",
