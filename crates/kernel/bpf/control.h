@@ -129,7 +129,7 @@ TG_INLINE void tg_apply(struct sock *sk, const struct tg_params *p, const struct
 
 	if (p->round_up && (window & (TG_ONE - 1)))
 		packets++;
-	if (window < TG_ONE && flow->rtt)
+	if (window < TG_ONE && flow->rtt && pace == TG_MAX)
 		pace = tg_div_shift(tg_mul_shift(flow->packet * 1000000000, window, 30),
 				    flow->rtt, 0);
 	tp->snd_cwnd = tg_min(tg_max(packets, 1), tp->snd_cwnd_clamp);
@@ -191,8 +191,6 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 	/* A paced connection may wait for its pace instead of its window. */
 	ack.limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) ||
 		      (sk->sk_pacing_rate != ~0UL && !rs->is_app_limited);
-	ack.seq = tp->snd_una - 1;
-	ack.next = tp->snd_nxt;
 	tg_on_ack(p, flow, &ack);
 	tg_apply(sk, p, flow);
 	TG_COUNT(acks);

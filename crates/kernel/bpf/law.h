@@ -25,9 +25,7 @@ struct tg_ack {
 	__u64 rtt;	/* the packet's round-trip time */
 	__u64 delay;	/* largest queueing delay of a hop on the forward path */
 	__u64 acked;	/* packets newly acknowledged */
-	__u64 limited;	/* whether the window or the pace limited sending */
-	__u64 seq;	/* 32 bits: number of the acknowledged packet or byte; wraps */
-	__u64 next;	/* 32 bits: number of the next new one; wraps */
+	__u64 limited;	/* whether the window or the pace limited sending in the last round trip */
 	__u64 hops;	/* number of records; 0 if there are none */
 	struct tg_hop hop[TG_HOPS];
 };
@@ -37,12 +35,6 @@ struct tg_loss {
 	__u64 rtt;	/* the latest round-trip time */
 	__u64 timeout;	/* nothing has arrived for a retransmission timeout */
 };
-
-/* Whether the 32-bit number a is at or after b. */
-TG_INLINE int tg_at_or_after(__u64 a, __u64 b)
-{
-	return (__s32)((__u32)a - (__u32)b) >= 0;
-}
 
 /* a + (b - a) * weight, with a weight in Q30 of at most one. */
 TG_INLINE __u64 tg_mix(__u64 a, __u64 b, __u64 weight)

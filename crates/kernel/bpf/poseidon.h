@@ -95,9 +95,11 @@ TG_INLINE void tg_poseidon_ack(const struct tg_poseidon_params *p, struct tg_pos
 
 	s->timeouts = 0;
 	if (delay <= target) {
+		/* One acknowledgement counts for one window at most. */
+		__u64 acked = tg_min(tg_shift_left(ack->acked, 30), tg_max(s->cwnd, TG_ONE));
+
 		if (ack->limited)
-			s->cwnd = tg_add(s->cwnd,
-					 tg_mul_shift(tg_sub(ratio, TG_ONE), ack->acked, 0));
+			s->cwnd = tg_add(s->cwnd, tg_mul_shift(tg_sub(ratio, TG_ONE), acked, 30));
 	} else if (tg_poseidon_may_decrease(s, ack->now, ack->rtt)) {
 		s->cwnd = tg_mul_shift(s->cwnd, ratio, 30);
 	}

@@ -39,12 +39,11 @@ struct tg_powertcp {
 	__u64 cwnd;		/* bytes, Q16 */
 	__u64 old;		/* the window of a round trip ago */
 	__u64 power;		/* smoothed, Q30 */
-	__u32 round_end;	/* the round trip ends with an acknowledgement of this number */
-	__u32 hops;		/* stored records; the highest bit: the first round trip has ended */
+	__u64 began;		/* start of the round trip */
+	__u64 hops;		/* stored records */
 	struct tg_powertcp_hop hop[TG_HOPS];
 };
 
-#define TG_STARTED (1U << 31)
 /* Powers beyond 2^20 are equal. */
 #define TG_MAX_POWER (1ULL << 50)
 
@@ -55,7 +54,7 @@ TG_INLINE void tg_powertcp_start(const struct tg_powertcp_params *p, struct tg_p
 	s->cwnd = tg_clamp(p->initial, p->min_window, p->max_window);
 	s->old = s->cwnd;
 	s->power = TG_ONE;
-	s->round_end = 0;
+	s->began = 0;
 	s->hops = 0;
 	for (i = 0; i < TG_HOPS; i++) {
 		s->hop[i].at = 0;
@@ -105,9 +104,10 @@ TG_INLINE void tg_powertcp_update(const struct tg_powertcp_params *p, struct tg_
 TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_powertcp *s,
 			       const struct tg_ack *ack)
 {
-	__u32 stored = s->hops & ~TG_STARTED, count = tg_min(ack->hops, TG_HOPS), i;
-	__u64 worst = 0, worst_dt = 0, other = stored != count, older = 0;
-	int ends = !(s->hops & TG_STARTED) || tg_at_or_after(ack->seq, s->round_end);
+	__u64 count = tg_min(ack->hops, TG_HOPS), other = s->hops != count, older = 0;
+	__u64 worst = 0, worst_dt = 0;
+	int ends = tg_sub(ack->now, ack->rtt) >= s->began;
+	__u32 i;
 
 	for (i = 0; i < TG_HOPS && i < count; i++) {
 		__u64 dt, power;
@@ -131,7 +131,7 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 				  tg_div_shift(tg_min(worst_dt, p->tau), tg_max(p->tau, 1), 30));
 		tg_powertcp_update(p, s, ack->limited);
 	}
-	s->hops = count | TG_STARTED;
+	s->hops = count;
 	for (i = 0; i < TG_HOPS && i < count; i++) {
 		s->hop[i].at = ack->hop[i].at;
 		s->hop[i].tx = ack->hop[i].tx;
@@ -139,7 +139,7 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 		s->hop[i].rate = ack->hop[i].rate / 1000;
 	}
 	if (ends) {
-		s->round_end = ack->next;
+		s->began = ack->now;
 		s->old = s->cwnd;
 	}
 }

@@ -4,7 +4,7 @@
  * crates/algos/src/cc/swift.rs:
  *
  *   target       base + hops * h + clamp(alpha / sqrt(cwnd) + beta, 0, fs_range)
- *   below it     cwnd += ai * acked / max(cwnd, 1)
+ *   below it     cwnd += ai * min(acked / max(cwnd, 1), 1)
  *   otherwise    cwnd *= max(1 - gain * (delay - target) / delay, 1 - max_mdf), once a round trip
  *
  * The root is computed with binary logarithms. Windows are packets in Q30. Error of flow scaling:
@@ -79,9 +79,10 @@ TG_INLINE void tg_swift_ack(const struct tg_swift_params *p, struct tg_swift *s,
 
 	s->timeouts = 0;
 	if (delay < target) {
+		__u64 share = tg_div_shift(tg_shift_left(ack->acked, 30), tg_max(s->cwnd, TG_ONE), 30);
+
 		if (ack->limited)
-			s->cwnd = tg_add(s->cwnd, tg_div_shift(tg_mul_shift(p->ai, ack->acked, 0),
-							       tg_max(s->cwnd, TG_ONE), 30));
+			s->cwnd = tg_add(s->cwnd, tg_mul_shift(p->ai, tg_min(share, TG_ONE), 30));
 	} else if (tg_swift_may_decrease(s, ack->now, ack->rtt)) {
 		__u64 excess = tg_div_shift(delay - target, delay, 30);
 		__u64 factor = tg_sub(TG_ONE, tg_mul_shift(p->gain, excess, 30));

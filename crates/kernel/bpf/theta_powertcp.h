@@ -31,9 +31,7 @@ struct tg_theta {
 	__u64 last;		/* arrival of the last acknowledgement */
 	__u64 last_rtt;
 	__u64 began;		/* start of the round trip */
-	__u32 first;		/* no acknowledgement yet */
-	__u16 limited;		/* the window limited sending in this round trip */
-	__u16 was_limited;	/* in the previous one */
+	__u64 first;		/* no acknowledgement yet */
 };
 
 TG_INLINE void tg_theta_start(const struct tg_theta_params *p, struct tg_theta *s)
@@ -44,8 +42,6 @@ TG_INLINE void tg_theta_start(const struct tg_theta_params *p, struct tg_theta *
 	s->last_rtt = 0;
 	s->began = 0;
 	s->first = 1;
-	s->limited = 0;
-	s->was_limited = 0;
 }
 
 /* normPower of algorithm 2. */
@@ -65,14 +61,14 @@ TG_INLINE void tg_theta_measure(const struct tg_theta_params *p, struct tg_theta
 }
 
 /* updateWindow of algorithm 2. */
-TG_INLINE void tg_theta_update(const struct tg_theta_params *p, struct tg_theta *s)
+TG_INLINE void tg_theta_update(const struct tg_theta_params *p, struct tg_theta *s,
+			       __u64 limited)
 {
 	__u64 target = tg_add(tg_div_shift(s->cwnd, tg_max(s->power, 1), 30), p->beta);
 	__u64 cwnd = tg_add(tg_mul_shift(target, p->gamma, 30),
 			    tg_mul_shift(s->cwnd, TG_ONE - tg_min(p->gamma, TG_ONE), 30));
 
-	s->cwnd = tg_clamp(cwnd, p->min_window,
-			   s->limited || s->was_limited ? p->max_window : s->cwnd);
+	s->cwnd = tg_clamp(cwnd, p->min_window, limited ? p->max_window : s->cwnd);
 }
 
 /* newAck of algorithm 2. */
@@ -81,20 +77,16 @@ TG_INLINE void tg_theta_ack(const struct tg_theta_params *p, struct tg_theta *s,
 {
 	int ends = tg_sub(ack->now, ack->rtt) >= s->began;
 
-	if (ack->limited)
-		s->limited = 1;
 	if (!s->first) {
 		tg_theta_measure(p, s, ack->now, ack->rtt);
 		if (ends)
-			tg_theta_update(p, s);
+			tg_theta_update(p, s, ack->limited);
 	}
 	s->first = 0;
 	s->last = ack->now;
 	s->last_rtt = ack->rtt;
 	if (ends) {
 		s->began = ack->now;
-		s->was_limited = s->limited;
-		s->limited = 0;
 	}
 }
 

@@ -14,7 +14,7 @@ pub static PROBE_PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prob
 /// Words of the state of a law.
 const STATE: usize = 16;
 /// Words of an acknowledgement, with three hop records.
-const ACK: usize = 8 + 3 * 4;
+const ACK: usize = 6 + 3 * 4;
 
 /// `struct tg_step` in `bpf/step.h`: one call of one function.
 #[repr(C)]

@@ -11,9 +11,6 @@ use tidegate_kernel::{Control, Params, Step};
 
 use super::random::{Event, Setting};
 
-/// The protocol's numbers of packets begin here in C, where they have 32 bits.
-const FIRST: u64 = (1 << 32) - 1000;
-
 /// A protocol and its law.
 pub(super) trait Law: CongestionControl {
     /// The first of its operations.
@@ -154,7 +151,7 @@ impl<L: Law> Pair<L> {
     pub(super) fn write(&mut self, event: &Event) -> bool {
         match event {
             Event::Start => self.step.op = L::OP,
-            Event::Ack { now, rtt, delay, acked, limited, seq, next_seq, hops } => {
+            Event::Ack { now, rtt, delay, acked, limited, hops } => {
                 let margin = self.flow.margin(&self.params, &self.setting.path(), *rtt, *delay);
                 // 1e-5 octaves of the slope, and the rounding of the slope.
                 if margin < 0.01 + 0.2 * self.setting.scale {
@@ -162,20 +159,17 @@ impl<L: Law> Pair<L> {
                     return false;
                 }
                 self.step.op = L::OP + 1;
-                let number = |x: u64| (x + FIRST) & 0xffff_ffff;
                 let ack = &mut self.step.ack;
                 ack.fill(0);
-                ack[..8].copy_from_slice(&[
+                ack[..6].copy_from_slice(&[
                     *now,
                     *rtt,
                     *delay,
                     (*acked).into(),
                     (*limited).into(),
-                    number(*seq),
-                    number(*next_seq),
                     hops.len() as u64,
                 ]);
-                for (hop, words) in hops.iter().zip(ack[8..].chunks_exact_mut(4)) {
+                for (hop, words) in hops.iter().zip(ack[6..].chunks_exact_mut(4)) {
                     words.copy_from_slice(&[
                         (hop.at.as_ps() / 1_000) & 0xffff_ffff,
                         hop.tx_bytes & 0xffff_ffff,
@@ -203,15 +197,15 @@ impl<L: Law> Pair<L> {
             Event::Start => {
                 self.flow = L::start(&self.params, &self.setting.path(), Time::ZERO, 0);
             }
-            Event::Ack { now, rtt, delay, acked, limited, seq, next_seq, hops } => {
+            Event::Ack { now, rtt, delay, acked, limited, hops } => {
                 let ack = Ack {
                     now: at(*now),
                     rtt: Span::ns(*rtt),
                     acked_packets: *acked,
                     acked_bytes: u64::from(*acked) * u64::from(self.setting.wire_bytes),
                     in_flight_bytes: 0,
-                    seq: *seq,
-                    next_seq: *next_seq,
+                    seq: 0,
+                    next_seq: 1,
                     marked: false,
                     circuit: false,
                     window_limited: *limited,

@@ -38,8 +38,6 @@ pub(super) enum Event {
         delay: u64,
         acked: u32,
         limited: bool,
-        seq: u64,
-        next_seq: u64,
         hops: Vec<Hop>,
     },
     Loss {
@@ -115,7 +113,6 @@ pub(super) struct Events {
     random: Random,
     setting: Setting,
     now: u64,
-    seq: u64,
     /// Share of the queue's range that is full.
     congestion: f64,
     ports: Vec<Port>,
@@ -129,7 +126,6 @@ impl Events {
             random: Random(seed),
             setting,
             now: 1_000_000_000,
-            seq: 0,
             congestion: 0.2,
             ports: Vec::new(),
             paths: 0,
@@ -217,12 +213,11 @@ impl Iterator for Events {
         // Targets are a multiple of the defaults in slower settings.
         let scaled = self.setting.scale * 12_000.0 * 2.0;
         let delay = (scaled * self.congestion.min(1.0) * random.unit()) as u64;
-        let acked = random.below(4) as u32;
+        // More than a window, if earlier acknowledgements were lost.
+        let most = if random.chance(0.01) { 1000 } else { 4 };
+        let acked = random.below(most) as u32;
         let limited = random.chance(0.9);
-        self.seq += u64::from(acked);
-        let seq = self.seq.saturating_sub(random.below(3));
         let hops = self.records(dt);
-        let next_seq = self.seq + 1 + self.random.below(200);
-        Some(Event::Ack { now: self.now, rtt, delay, acked, limited, seq, next_seq, hops })
+        Some(Event::Ack { now: self.now, rtt, delay, acked, limited, hops })
     }
 }
