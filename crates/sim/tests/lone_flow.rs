@@ -84,8 +84,8 @@ fn window_rule_limits_short_paths() {
     assert!(utilisation("below") > 0.99, "{}", utilisation("below"));
 }
 
-/// Starts at a window of two packets and is measured between two times, in base RTTs. Acknowledgements
-/// return at the rate of the NIC.
+/// Starts at a window of two packets and is measured between two times, in base RTTs.
+/// Acknowledgements return at the rate of the NIC.
 fn growing(stack: &Stack, rtts: [u64; 2]) -> f64 {
     let (rate, delay) = (Rate::gbps(100), Span::us(10));
     let mut stack = stack.clone();

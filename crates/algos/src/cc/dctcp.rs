@@ -14,8 +14,8 @@
 //! * every window of data (eq. 1): `alpha = (1 − g) · alpha + g · F`, where `F` is the marked share
 //!   of the acknowledged bytes
 //! * mark, at most once a window of data (eq. 2): `cwnd *= 1 − alpha / 2`
-//! * otherwise `cwnd += acked` in slow start, up to the threshold, later `cwnd += packet · acked / cwnd`: one packet a
-//!   round trip
+//! * otherwise `cwnd += acked` in slow start, up to the threshold, later `cwnd += packet · acked /
+//!   cwnd`: one packet a round trip
 //! * a loss halves the window, a timeout restarts from one packet; further marks in the same window
 //!   of data do not cut it, but count for `alpha`
 //!

@@ -76,8 +76,8 @@
 //! * A loss halves the window, and a timeout sets it to its minimum; the paper does not treat
 //!   losses.
 //! * Below one packet the window becomes one packet in flight, sent at `cwnd / τ`, at no less than
-//!   `min_rate`, as in the authors' simulator. If the gap grew with the RTT, 40 flows would use 0.71
-//!   to 0.81 of 10 and 25 Gbit/s instead of 0.79 to 0.93 (links of 1 µs).
+//!   `min_rate`, as in the authors' simulator. If the gap grew with the RTT, 40 flows would use
+//!   0.71 to 0.81 of 10 and 25 Gbit/s instead of 0.79 to 0.93 (links of 1 µs).
 //!
 //! The authors' simulator differs from the paper; the preset `as-published-code` follows it.
 //! `minimum_rtt` lets τ fall to the smallest RTT that the flow has measured; `tolerance` ignores 5

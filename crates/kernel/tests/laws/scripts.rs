@@ -102,14 +102,7 @@ fn poseidon_target_at_rates_of_the_paper() {
             pair.step.state[0] = (rate * 1e9 * 10e-6 / 8.0 / 4200.0 * 2f64.powi(30)) as u64;
             let before = pair.window();
             pair.step.op = <Poseidon as Law>::OP + 1;
-            pair.step.ack[..6].copy_from_slice(&[
-                100_000,
-                10_000,
-                (delay * 1e3) as u64,
-                1,
-                1,
-                0,
-            ]);
+            pair.step.ack[..6].copy_from_slice(&[100_000, 10_000, (delay * 1e3) as u64, 1, 1, 0]);
             pair.step.run();
             assert_eq!(pair.window() > before, grows, "{rate} Gbit/s, {delay} us");
         }
