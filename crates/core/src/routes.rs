@@ -159,6 +159,9 @@ pub struct Reach {
     pub base_rtt: Span,
     /// Largest round trip of minimum frames on the same paths.
     pub control_rtt: Span,
+    /// Largest difference between the base RTTs of two paths of a pair, both with the fewest
+    /// switches.
+    pub spread: Span,
     /// Most switches on the path of any pair.
     pub most_switches: u32,
 }
@@ -296,6 +299,8 @@ impl Routes {
                     apart = apart.or(Some((class, other)));
                 } else {
                     reach.widen(rtt.plus(found.cost[from]), found.distance[from] + 1 - nics);
+                    let spread = found.slowest[from].beyond(found.cost[from].base);
+                    reach.spread = reach.spread.max(spread);
                 }
             }
         });

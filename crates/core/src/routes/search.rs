@@ -22,6 +22,8 @@ pub(super) struct Found {
     pub(super) distance: Vec<u32>,
     /// Round trip to the root.
     pub(super) cost: Vec<Trip>,
+    /// Base RTT to the root on the slowest path with as few links.
+    pub(super) slowest: Vec<Span>,
     /// First port of the quickest path. The root's own port leads to its twins.
     pub(super) best: Vec<u32>,
 }
@@ -31,6 +33,7 @@ impl Found {
         let mut found = Found {
             distance: vec![UNREACHABLE; switches],
             cost: vec![Trip::FOREVER; switches],
+            slowest: vec![Span::ZERO; switches],
             best: vec![NO_PORT; switches],
         };
         found.begin(root);
@@ -39,7 +42,7 @@ impl Found {
 
     fn begin(&mut self, root: usize) {
         (self.distance[root], self.cost[root]) = (0, Trip::default());
-        self.best[root] = NO_PORT;
+        (self.slowest[root], self.best[root]) = (Span::ZERO, NO_PORT);
     }
 
     fn forget(&mut self, switch: usize) {
@@ -266,6 +269,9 @@ impl<'a> Search<'a> {
             |exit: &Exit| (found.cost[exit.to()].plus(self.trips[exit.trip as usize]), exit.port);
         if let Some(quickest) = self.nearer.iter().map(priced).min() {
             (found.cost[at], found.best[at]) = quickest;
+            let slow =
+                |exit: &Exit| found.slowest[exit.to()].plus(self.trips[exit.trip as usize].base);
+            found.slowest[at] = self.nearer.iter().map(slow).max().unwrap_or_default();
         }
     }
 

@@ -297,6 +297,9 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     requirements.paths(&fabric, routing, || routes.have_choices(), &mut warnings);
     requirements.overtaking(&fabric, routing, || routes.have_choices(), &mut warnings);
     requirements.provide(&fabric, &properties, switch_table)?;
+    if set_bdp.is_none() {
+        domain::uneven(routes.reach(), &mut warnings);
+    }
     domain::outside(&stacks, &workload, &properties, &fabric, &routes, &mut warnings);
     let stack_time = hosts::stack_time(root.get("hosts"));
     hosts::uncovered(stack_time, properties.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
