@@ -175,10 +175,13 @@ pub(crate) fn takes(forecast: &SweepForecast) -> String {
         0.0 => String::new(),
         seconds => format!(", without the drain of at most {} ms", digits(seconds * 1e3)),
     };
+    let hops = match forecast.packet_hops / 1e6 {
+        0.0..1.0 => "less than a million packet-hops".to_owned(),
+        millions => format!("about {millions:.0} M packet-hops"),
+    };
     format!(
-        "about {:.0} M packet-hops, {time} on {threads}, and {} of memory; estimated from the \
-         beginning of {tried}{drain}",
-        forecast.packet_hops / 1e6,
+        "{hops}, {time} on {threads}, and {} of memory; estimated from the beginning of \
+         {tried}{drain}",
         bytes(forecast.memory_bytes.map(|bytes| bytes as f64)),
     )
 }
@@ -246,6 +249,8 @@ mod tests {
              threads, and 120 MB of memory; estimated from the beginning of 6 runs, \
              without the drain of at most 20.0 ms.\n"
         );
+        let short = SweepForecast { packet_hops: 999_999.0, ..forecast };
+        assert!(takes(&short).starts_with("less than a million packet-hops, 3:05"));
         let done = SweepForecast { kept: 84, probes: 0, ..forecast };
         assert!(forecast_text(&done).ends_with("84 of them cached: nothing remains to run.\n"));
     }

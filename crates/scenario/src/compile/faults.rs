@@ -162,8 +162,24 @@ pub(crate) fn faults(
 }
 
 /// Time from a change of a link until routing follows.
-pub(crate) fn convergence(section: Option<&Table>) -> Span {
-    section.map_or(Span::ZERO, |table| table.get("convergence"))
+pub(crate) fn convergence(
+    section: Option<&Table>,
+    faults: &Faults,
+    warnings: &mut Vec<String>,
+) -> Span {
+    let Some(table) = section else { return Span::ZERO };
+    let time: Span = table.get("convergence");
+    // A sweep over failures also has `failure = "none"`.
+    let fails = !faults.outages.is_empty()
+        || faults.flaps.is_some()
+        || table.find::<&str>("failure").is_some();
+    if time > Span::ZERO && !fails {
+        warnings.push(format!(
+            "faults.convergence = \"{time}\" has no effect: no link fails; set faults.link, failure \
+             or flaps"
+        ));
+    }
+    time
 }
 
 /// Returns start and end of a fault. The default start is 0.
@@ -237,15 +253,17 @@ mod tests {
     use super::*;
 
     fn load(faults: &str) -> Result<Faults, String> {
+        plan(faults).map(|plan| plan.setup.faults)
+    }
+
+    fn plan(faults: &str) -> Result<crate::Plan, String> {
         let text = format!(
             "duration = '10ms'\nfabric = {{ kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, \
              spines = 2 }}\n\
              transport = {{ protocol = 'swift' }}\nflows = [{{ src = 'h0', dst = 'h3' \
              }}]\n[faults]\n{faults}"
         );
-        crate::load(&text, "x.toml", &[])
-            .map(|plan| plan.setup.faults)
-            .map_err(|error| error.to_string())
+        crate::load(&text, "x.toml", &[]).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -290,6 +308,21 @@ mod tests {
             .chain(parallel().map(|link| outage(link, Time::ms(3), Time::NEVER)))
             .collect();
         assert_eq!((plan.faults.outages.len(), &plan.faults.outages), (6, &expected));
+    }
+
+    #[test]
+    fn convergence_without_failures_is_reported() {
+        let warned = |text: &str| {
+            let warnings = plan(text).unwrap().warnings;
+            warnings.iter().any(|warning| warning.contains("faults.convergence = \"1ms\" has no"))
+        };
+        assert!(warned("convergence = '1ms'"));
+        assert!(!warned("loss = 0.1"));
+        assert!(!warned("convergence = '1ms'\nfailure = 'none'"));
+        assert!(!warned("convergence = '1ms'\nflaps = { mean_up = '1ms', mean_down = '1ms' }"));
+        assert!(!warned(
+            "convergence = '1ms'\nlink = [{ a = 'tor0', b = 'spine0', down = '1ms' }]"
+        ));
     }
 
     #[test]

@@ -292,6 +292,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     trimming::resolve(switch_table, &mut fabric, required, properties.port_bdp_bytes(), largest)?;
     credit_queue::check_room(switch_table, requirements.largest_credit())?;
     faults::check_storms(root.find("faults"), &faults, &fabric)?;
+    let convergence = faults::convergence(root.find("faults"), &faults, &mut warnings);
     requirements.classes(&fabric, &mut warnings);
     requirements.queues_of_racks(&fabric, &mut warnings);
     requirements.paths(&fabric, routing, || routes.have_choices(), &mut warnings);
@@ -333,7 +334,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
             drain: root.get("drain"),
             weights,
             faults,
-            convergence: faults::convergence(root.find("faults")),
+            convergence,
             stack_time,
         },
         labels,
