@@ -1,7 +1,7 @@
 //! Common parts of window laws: the pipe that they use, which is a base RTT and the bytes that the
 //! NIC sends in it, and their reaction times.
 
-use tidegate_core::{Ack, Path, Time, choice};
+use tidegate_core::{Ack, Loss, Path, Time, choice};
 
 choice! {
     /// Base RTT of a law and its windows.
@@ -42,22 +42,45 @@ impl Pipe {
     }
 }
 
-/// A round trip: it ends when a packet is acknowledged that left after its start. It uses times
-/// instead of packet numbers, because retransmissions have their old numbers, and a round trip that
-/// waited for a higher number would last until all of them are through.
+/// A round trip: it ends when a packet is acknowledged that left after its start. Packets that were
+/// not sent before have higher numbers. A retransmission has its old number, so departure times
+/// decide after a loss: a round trip that waited for a higher number would last until all lost
+/// packets of a window have been sent again. They do not decide otherwise, because RTTs exclude the
+/// time in which hosts hold packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RoundTrip {
-    pub(crate) began: Time,
+    began: Time,
+    /// Number of the next new packet at the start.
+    pub(crate) end: u64,
+    /// Packets below this number may be retransmissions.
+    lost_end: u64,
 }
 
 impl RoundTrip {
     /// The first round trip: any acknowledgement ends it.
-    pub(crate) const FIRST: RoundTrip = RoundTrip { began: Time::ZERO };
+    pub(crate) const FIRST: RoundTrip = RoundTrip { began: Time::ZERO, end: 0, lost_end: 0 };
+
+    /// The round trip that begins at the detection of a loss.
+    pub(crate) fn after(loss: &Loss) -> RoundTrip {
+        RoundTrip { began: loss.now, end: u64::MAX, lost_end: u64::MAX }
+    }
 
     /// Whether `ack` is of a packet that left after the start.
     #[inline]
-    pub(crate) fn is_over(self, ack: &Ack<'_>) -> bool {
-        ack.now.before(ack.rtt) >= self.began
+    pub(crate) fn is_over(&self, ack: &Ack<'_>) -> bool {
+        ack.seq >= self.end || (ack.seq < self.lost_end && ack.now.before(ack.rtt) >= self.began)
+    }
+
+    /// Begins the next round trip.
+    #[inline]
+    pub(crate) fn begin(&mut self, ack: &Ack<'_>) {
+        (self.began, self.end) = (ack.now, ack.next_seq);
+    }
+
+    /// Packets of this round trip are lost.
+    pub(crate) fn lose(&mut self, loss: &Loss) {
+        // Under go-back-N the next new packet is the first lost one.
+        self.lost_end = self.lost_end.max(self.end).max(loss.next_seq);
     }
 }
 
@@ -68,14 +91,25 @@ mod tests {
     use tidegate_core::Span;
 
     #[test]
-    fn round_trip_ends_by_departure_time() {
-        let round = RoundTrip { began: Time::us(10) };
-        let over = |now, seq| {
-            round.is_over(&Ack { rtt: Span::us(6), seq, ..contract::ack(Time::us(now)) })
+    fn round_trip_ends_by_number_or_after_a_loss_by_departure_time() {
+        let ack = |now, seq| Ack { rtt: Span::us(6), seq, ..contract::ack(Time::us(now)) };
+        let mut round = RoundTrip::FIRST;
+        assert!(round.is_over(&ack(6, 0)));
+        round.begin(&Ack { next_seq: 20, ..ack(10, 0) });
+        assert_eq!([19, 20].map(|seq| round.is_over(&ack(11, seq))), [false, true]);
+        assert!(!round.is_over(&ack(100, 19)), "its departure seems later if hosts held it");
+        // Under go-back-N, packet 5 is the next one.
+        let loss = |next_seq| {
+            let (now, rtt) = (Time::us(12), Span::us(6));
+            Loss { now, kind: tidegate_core::LossKind::Recovery, rtt, next_seq }
         };
-        for seq in [0, 1000] {
-            assert_eq!((over(15, seq), over(16, seq)), (false, true), "{seq}");
+        for next_seq in [5, 20] {
+            round.lose(&loss(next_seq));
+            assert_eq!([15, 16].map(|now| round.is_over(&ack(now, 7))), [false, true]);
         }
-        assert!(RoundTrip::FIRST.is_over(&contract::ack(Time::us(6))));
+        let round = RoundTrip::after(&loss(20));
+        for seq in [0, 1000] {
+            assert_eq!([17, 18].map(|now| round.is_over(&ack(now, seq))), [false, true]);
+        }
     }
 }

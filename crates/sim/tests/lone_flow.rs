@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::fabric::Fabric;
+use tidegate_core::fabric::{Fabric, StackTime};
 use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::{Extent, Path, Rate, Span, Time};
@@ -108,6 +108,30 @@ fn lone_flow_grows_by_a_factor_per_round_trip() {
         let of = stack(name);
         assert!(growing(&of, [0, 4]) < 0.3, "{name} starts with {}", growing(&of, [0, 4]));
         assert!(growing(&of, [10, 20]) > 0.9, "{name} has {}", growing(&of, [10, 20]));
+    }
+}
+
+/// RTTs exclude the time in which hosts hold packets and in which a receiver waits for more of them
+/// to acknowledge. A window that blocked the sender then still counts as the limit.
+#[test]
+fn held_packets_keep_no_window_small() {
+    for name in ["dctcp", "reno", "poseidon", "swift", "powertcp", "theta-powertcp", "hpcc"] {
+        for (stack_us, ack_every) in [(0, 4), (2, 1), (5, 1), (5, 4)] {
+            let (rate, delay) = (Rate::gbps(100), Span::us(1));
+            let mut stack = stack(name);
+            stack.set("initial_window", Value::Extent(Extent::Bytes(4_000.0))).unwrap();
+            stack.set("ack_every", Value::Integer(ack_every)).unwrap();
+            let flows = vec![unlimited(0, 1, Time::ZERO)];
+            let mut setup = setup(star(2, rate, delay, 1000), stack, flows, Time::ms(8));
+            setup.warmup = Time::ms(6);
+            setup.stack_time = StackTime { delay: Span::us(stack_us), ..StackTime::default() };
+            setup.bdp_bytes = Some(rate.bytes_in(Span::us(10 + 2 * stack_us)) as f64);
+            let mut engine = Engine::new(equipped(setup, 1e6), ()).unwrap();
+            engine.advance(Time::ms(8));
+            let utilisation = engine.finish().unwrap().links[3].utilisation;
+            println!("{name}, {stack_us} us, {ack_every}: {utilisation:.3}");
+            assert!(utilisation > 0.6, "{name}, {stack_us} us, {ack_every}: {utilisation}");
+        }
     }
 }
 

@@ -163,18 +163,19 @@ impl CongestionControl for DctcpRate {
         let may_cut = self.cut.is_over(ack);
         if ack.marked && may_cut {
             self.pace.set(self.pace.bps() * (1.0 - self.alpha / 2.0)); // DCTCP eq. 2
-            self.cut = RoundTrip { began: ack.now };
+            self.cut.begin(ack);
         } else if ends_round && may_cut && ack.window_limited {
             self.pace.set(self.pace.bps() + self.step_bps);
         }
         if ends_round {
-            self.round = RoundTrip { began: ack.now };
+            self.round.begin(ack);
                     }
     }
 
     fn on_loss(&mut self, _params: &DctcpRateParams, loss: &Loss) {
         self.pace.set(self.pace.bps() / 2.0);
-        self.cut = RoundTrip { began: loss.now };
+        self.round.lose(loss);
+        self.cut = RoundTrip::after(loss);
     }
 
     fn limit(&self, _params: &DctcpRateParams) -> Limit {
@@ -204,7 +205,7 @@ mod tests {
         for seq in from..from + 10 {
             let marked = seq < from + marked;
             let (now, rtt) = (Time::us(10 + seq), Span::us(10));
-            flow.on_ack(params, &Ack { rtt, marked, ..contract::ack(now) });
+            flow.on_ack(params, &Ack { rtt, marked, seq, next_seq: seq + 10, ..contract::ack(now) });
         }
         flow.pace.bps() / GBPS
     }

@@ -57,9 +57,9 @@
 //! * The window grows only if it limited sending in the last round trip. A finer test would
 //!   suppress growth at some acknowledgements but decreases at none, and `additive` is too small
 //!   to compensate.
-//! * A round trip ends with the acknowledgement of a packet that left after its start. Algorithm 1
-//!   compares packet numbers, which is the same without losses. After a timeout, a round trip by
-//!   numbers would last until the whole old window has been sent again at `min_rate`.
+//! * After a loss, a round trip ends with the acknowledgement of a packet that left after its
+//!   start. By packet numbers, as in Algorithm 1, it would last until the whole old window has been
+//!   sent again, after a timeout at `min_rate`.
 //! * `T` is the fabric's largest base RTT, or the BDP over the NIC's rate if the scenario sets the
 //!   BDP; the paper rounds it up manually.
 //! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the
@@ -233,12 +233,13 @@ impl CongestionControl for Hpcc {
             }
         }
         if ends_round {
-            self.round = RoundTrip { began: ack.now };
+            self.round.begin(ack);
         }
         self.previous.replace(ack.hops);
     }
 
     fn on_loss(&mut self, _params: &HpccParams, loss: &Loss) {
+        self.round.lose(loss);
         self.window = match loss.kind {
             LossKind::Recovery => (self.window / 2.0).max(self.min_window),
             LossKind::Timeout => self.min_window,

@@ -85,8 +85,9 @@
 //!   oscillate, too.
 //! * A loss halves the window, and a timeout sets it to its minimum; the paper does not treat
 //!   losses.
-//! * A round trip ends with the acknowledgement of a packet that left after its start. Algorithm 1
-//!   compares packet numbers, which is the same without losses.
+//! * After a loss, a round trip ends with the acknowledgement of a packet that left after its
+//!   start. By packet numbers, as in Algorithm 1, it would last until the whole old window has been
+//!   sent again.
 //! * Below one packet the window becomes one packet in flight, sent at `cwnd / τ`, at no less than
 //!   `min_rate`, as in the authors' simulator. The paper does not treat such windows. Flows that
 //!   share a link have a packet each in its queue, and equal shares. If the gap grows with the RTT,
@@ -265,12 +266,13 @@ impl CongestionControl for PowerTcp {
         }
         self.previous.replace(ack.hops);
         if ends_round {
-            self.round = RoundTrip { began: ack.now };
+            self.round.begin(ack);
             self.old_cwnd = self.cwnd;
         }
     }
 
     fn on_loss(&mut self, _params: &PowerTcpParams, loss: &Loss) {
+        self.round.lose(loss);
         self.cwnd = match loss.kind {
             LossKind::Recovery => (self.cwnd / 2.0).max(self.min_window),
             LossKind::Timeout => self.min_window,

@@ -217,12 +217,13 @@ impl CongestionControl for ThetaPowerTcp {
             self.update(params, ack.window_limited);
         }
         if ends_round {
-            self.round = RoundTrip { began: ack.now };
+            self.round.begin(ack);
             self.reference = self.cwnd;
         }
     }
 
     fn on_loss(&mut self, _params: &ThetaPowerTcpParams, loss: &Loss) {
+        self.round.lose(loss);
         self.cwnd = match loss.kind {
             LossKind::Recovery => (self.cwnd / 2.0).max(self.min_window),
             LossKind::Timeout => self.min_window,
@@ -353,7 +354,7 @@ mod tests {
         ack_at(&mut flow, &params, 20, 30.0, 10.0);
         assert_near(flow.power, 1.25, 1e-12);
         assert_near(flow.cwnd, 0.9 * (PIPE / 1.25 + 1000.0) + 0.1 * PIPE, 1e-6);
-        assert_eq!((flow.reference, flow.round.began), (flow.cwnd, Time::us(30)));
+        assert_eq!((flow.reference, flow.round.end), (flow.cwnd, 40));
     }
 
     #[test]
@@ -510,7 +511,7 @@ mod tests {
         for (i, flow) in flows.iter_mut().enumerate() {
             flow.cwnd = PIPE * first * (1.0 + i as f64);
             flow.reference = flow.cwnd;
-            flow.round.began = Time::us(10);
+            flow.round.end = 20;
         }
         let total =
             |flows: &[ThetaPowerTcp]| flows.iter().map(|flow| flow.cwnd).sum::<f64>() / PIPE;

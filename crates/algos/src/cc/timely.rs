@@ -204,7 +204,7 @@ impl CongestionControl for Timely {
         if !self.round.is_over(ack) {
             return;
         }
-        self.round = RoundTrip { began: ack.now };
+        self.round.begin(ack);
         let rtt = ack.rtt.as_ps() as f64;
         if let Some(before) = self.rtt.replace(rtt) {
             self.difference =
@@ -213,7 +213,8 @@ impl CongestionControl for Timely {
         }
             }
 
-    fn on_loss(&mut self, _params: &TimelyParams, _loss: &Loss) {
+    fn on_loss(&mut self, _params: &TimelyParams, loss: &Loss) {
+        self.round.lose(loss);
         self.pace.set(self.pace.bps() / 2.0);
         self.increases = 0;
     }
@@ -321,11 +322,10 @@ mod tests {
     fn rounds(flow: &mut Timely, params: &TimelyParams, rtts_us: &[u64]) -> alloc::vec::Vec<f64> {
         let measure = |&rtt: &u64| {
             let rtt = Span::us(rtt);
-            let ack = Ack { rtt, ..contract::ack(flow.round.began.after(rtt)) };
+            let ack = Ack { rtt, ..contract::ack_of(flow.round.end) };
             flow.on_ack(params, &ack);
             // An acknowledgement of a packet from before the round trip changes nothing.
-            let now = ack.now.after(rtt).before(Span::ps(1));
-            flow.on_ack(params, &Ack { now, ..ack });
+            flow.on_ack(params, &ack);
             flow.pace.bps() / GBPS
         };
         rtts_us.iter().map(measure).collect()

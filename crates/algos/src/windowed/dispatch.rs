@@ -24,7 +24,7 @@ impl<C: CongestionControl> Windowed<C> {
             return;
         }
         if !sender.window_open() {
-            sender.limit_at(now);
+            sender.note_limit();
             return;
         }
         // The connection was blocked or without data until now: the pacing schedule restarts.
@@ -42,7 +42,7 @@ impl<C: CongestionControl> Windowed<C> {
             return;
         }
         if !sender.window_open() {
-            sender.limit_at(now);
+            sender.note_limit();
             return;
         }
         self.enqueue(now, connection);
@@ -58,7 +58,7 @@ impl<C: CongestionControl> Windowed<C> {
         } else {
             // A pace that the NIC could not exceed does not count as limited by the control.
             if at > now + sender.nic_gap {
-                sender.limit_at(now);
+                sender.note_limit();
             }
             if sender.schedule != Schedule::Paced(at) {
                 sender.schedule = Schedule::Paced(at);
@@ -81,7 +81,7 @@ impl<C: CongestionControl> Windowed<C> {
                     if sender.window_open() {
                         self.enqueue(now, connection)
                     } else {
-                        sender.limit_at(now)
+                        sender.note_limit()
                     }
                 }
             }

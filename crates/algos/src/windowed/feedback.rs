@@ -68,7 +68,8 @@ impl<C: CongestionControl> Windowed<C> {
                     || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
                 // Lower bound of the departure time of the data packet, however long it and its
                 // reply were held.
-                let left = echo.sent_at.before(self.host.most_held.times(2));
+                let held = self.host.most_held.times(2).plus(self.params.connection.ack_hold());
+                let left = echo.sent_at.before(held);
                 sender.detect_loss(now, left, unordered, &self.outgoing, self.host.mtu)
             }
         };
@@ -86,7 +87,7 @@ impl<C: CongestionControl> Windowed<C> {
             next_seq: sender.next,
             marked: echo.marked,
             circuit: echo.circuit,
-            window_limited: sender.limited_since(echo.sent_at),
+            window_limited: sender.limited_since(echo.seq),
             peak_hop_delay: echo.peak_hop_delay,
             reverse_peak_hop_delay: packet.frame.peak_hop_delay,
             hops: packet.hops.as_slice(),

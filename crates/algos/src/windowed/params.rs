@@ -167,6 +167,12 @@ impl ConnectionParams {
         })
     }
 
+    /// Longest time for which a receiver holds an acknowledgement.
+    #[inline]
+    pub(super) fn ack_hold(&self) -> Span {
+        if self.ack_every > 1 { self.ack_delay } else { Span::ZERO }
+    }
+
     pub(super) fn early_timeouts(&self, path: &Path) -> Option<String> {
         (path.base_rtt >= self.initial_rto).then(|| {
             format!(

@@ -53,8 +53,8 @@ pub(super) struct Sender<C> {
     pub(super) wake_at: Time,
     /// Earliest entry of this connection in the timer heap.
     pub(super) timer_armed_at: Time,
-    /// End of the last time at which the control, not the NIC or the application, limited sending.
-    limited_until: Time,
+    /// The next new packet when the control, not the NIC or the application, last limited sending.
+    limited_next: u64,
     /// Time of the last packet sent or acknowledgement received; `NEVER`: none.
     pub(super) last_activity: Time,
     pub(super) schedule: Schedule,
@@ -141,7 +141,7 @@ impl<C: CongestionControl> Sender<C> {
             rto_at: Time::NEVER,
             wake_at: Time::NEVER,
             timer_armed_at: Time::NEVER,
-            limited_until: Time::ZERO,
+            limited_next: 0,
             last_activity: Time::NEVER,
             schedule: Schedule::Idle,
             recovery: None,
@@ -189,7 +189,7 @@ impl<C: CongestionControl> Sender<C> {
         self.last_rtt = self.cold.path.base_rtt;
         (self.srtt, self.rttvar) = (Span::ZERO, Span::ZERO);
         debug_assert!(self.backoff == Backoff::default(), "the previous message ended by progress");
-        self.limited_until = Time::ZERO;
+        self.limited_next = 0;
         self.last_activity = Time::NEVER;
     }
 
@@ -226,17 +226,17 @@ impl<C: CongestionControl> Sender<C> {
         (self.in_flight + self.room as u64) as f64 <= self.window || self.in_flight == 0
     }
 
-    /// Records that the control limits sending at `now`.
+    /// Records that the control limits sending now.
     #[inline]
-    pub(super) fn limit_at(&mut self, now: Time) {
-        self.limited_until = now.after(Span::ps(1));
+    pub(super) fn note_limit(&mut self) {
+        self.limited_next = self.next;
     }
 
-    /// Whether the control limited sending since a packet left at `sent_at`. All packets in flight
-    /// left before a closed window blocked the next one, so each of their acknowledgements counts.
+    /// Whether the control limited sending since this packet left. All packets in flight left before
+    /// a closed window blocked the next one, so each of their acknowledgements counts.
     #[inline]
-    pub(super) fn limited_since(&self, sent_at: Time) -> bool {
-        sent_at < self.limited_until
+    pub(super) fn limited_since(&self, seq: u64) -> bool {
+        seq < self.limited_next
     }
 
     /// Departure time of the next packet if the window is open.
