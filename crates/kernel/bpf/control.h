@@ -11,8 +11,8 @@
  *   tg_pace(params, law)              bytes/s, or TG_MAX without pacing
  *
  * The window is in whole packets and packets are not paced unless the law says so. Below one packet
- * the window is one packet, and pacing sends one every rtt / window. Losses are those that the
- * kernel detects; ECN is left to the kernel.
+ * the window is one packet, sent at the pace of the law, or without one every rtt / window. Losses
+ * are those that the kernel detects; ECN is left to the kernel.
  */
 #ifndef TG_CONTROL_H
 #define TG_CONTROL_H
@@ -113,7 +113,8 @@ TG_INLINE __u64 tg_pace(const struct tg_params *p, const struct tg_law *law);
 
 /*
  * A window in bytes, Q16, per tau, and a quarter more: timers are late, and the kernel does not
- * make up for it, so that the pace alone would keep a link idle. The window limits the rate.
+ * make up for it, so that the pace alone would keep a link idle. The window limits the rate; below
+ * a packet nothing does, and the law settles at smaller windows.
  */
 TG_INLINE __u64 tg_pace_of(__u64 window, __u64 tau)
 {

@@ -31,12 +31,12 @@
 //!
 //! Flows leave a queue of `Σβ`, and only this queue keeps a link busy while windows oscillate. The
 //! law is a fluid model; a real queue changes by whole packets, and power includes each of them. If
-//! β is less than a packet, a few flows therefore leave a link idle for 2 to 9 per cent of the time
-//! (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs, 4, 10 and 20 flows: 0.954, 0.963 and 1.000 of the
-//! link; an independent simulator: 0.970, 0.944 and 1.000), and longer if the share of a flow is
-//! below a packet (10 Gbit/s, 4,096 B, 20 flows: 0.82). With β of one packet, utilisation is at
-//! least 0.95 from 10 to 400 Gbit/s; with two packets it is at least 0.98 if the BDP is at most 200
-//! packets. A single flow fills its link.
+//! β is less than a packet, a few flows therefore leave a link idle for up to 6 per cent of the
+//! time (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs, 4, 10 and 20 flows: 0.966, 0.977 and 1.000 of
+//! the link; an independent simulator, in which pending packets keep their time: 0.970, 0.944 and
+//! 1.000), and longer if the share of a flow is below a packet (10 Gbit/s, 4,096 B, 20 flows:
+//! 0.89). With β of one packet, utilisation is at least 0.95 from 10 to 400 Gbit/s; with two
+//! packets it is at least 0.98 if the BDP is at most 200 packets. A single flow fills its link.
 //!
 //! If the share of a flow is a window of one or two packets, the queue is longer than Σβ, because a
 //! packet starts while less than the window is in flight, so that up to two packets are: 276 KB for
@@ -89,9 +89,11 @@
 //!   start. By packet numbers, as in Algorithm 1, it would last until the whole old window has been
 //!   sent again.
 //! * Below one packet the window becomes one packet in flight, sent at `cwnd / τ`, at no less than
-//!   `min_rate`, as in the authors' simulator. The paper does not treat such windows. Flows that
-//!   share a link have a packet each in its queue, and equal shares. If the gap grows with the RTT,
-//!   Jain's index of 20 and 40 flows is 0.5 to 0.7 (10 to 100 Gbit/s, links of 1 µs).
+//!   `min_rate`, as in the authors' simulator. The paper does not treat such windows. If β exceeds
+//!   the share of a flow, each flow has a packet in flight, and the queue is these packets minus a
+//!   BDP: 779 KB for a Σβ of 117 (100 Gbit/s, 4,096 B, 200 flows). Jain's index of 20 and 40 flows
+//!   is at least 0.94 (10 to 100 Gbit/s, links of 1 µs). If the gap grows with the RTT, it is 0.5
+//!   to 0.8 where shares are below a packet.
 
 use alloc::format;
 use alloc::string::String;

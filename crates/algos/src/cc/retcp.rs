@@ -27,8 +27,8 @@
 //!
 //! * The mark is a separate bit, which acknowledgements return; the code uses ECE for it, and so
 //!   cannot use ECN. Packets are marked when they leave their rack.
-//! * The window is multiplied at the first marked acknowledgement at which it limited sending,
-//!   since windows here grow only then, and divided only if it was multiplied.
+//! * The window is multiplied at the first marked acknowledgement for which it limited sending in
+//!   the last round trip, since windows here grow only then, and divided only if it was multiplied.
 
 use super::reno::Reno;
 use tidegate_core::{

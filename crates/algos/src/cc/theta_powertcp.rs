@@ -37,8 +37,8 @@
 //! packet for each link of the path:
 //!
 //! * A queue that keeps a link busy changes by whole packets. With β of 0.07 packets two flows use
-//!   0.65 of a link (10 Gbit/s, 1,000 B, a base RTT of 5.9 µs), with 0.14 it is 0.86 to 0.96, with
-//!   a quarter at least 0.95, with 0.38 and more at least 0.98 (2 to 10 flows, 10 to 400 Gbit/s).
+//!   0.65 of a link (10 Gbit/s, 1,000 B, a base RTT of 5.9 µs), with 0.14 it is 0.86 to 1.00, with
+//!   a quarter at least 0.90, with 0.38 and more at least 0.98 (2 to 10 flows, 10 to 400 Gbit/s).
 //! * If a receiver also sends, its acknowledgements wait behind its data packets. Two lone flows
 //!   over one switch, one in each direction, get 0.39 to 0.74 of the free capacity with half a
 //!   packet if the BDP is below 300 packets, 0.54 to 1.00 with one packet and 0.78 to 1.00 with one
@@ -76,8 +76,9 @@
 //! * A loss halves the window, and a timeout sets it to its minimum; the paper does not treat
 //!   losses.
 //! * Below one packet the window becomes one packet in flight, sent at `cwnd / τ`, at no less than
-//!   `min_rate`, as in the authors' simulator. If the gap grew with the RTT, 40 flows would use
-//!   0.71 to 0.81 of 10 and 25 Gbit/s instead of 0.79 to 0.93 (links of 1 µs).
+//!   `min_rate`, as in the authors' simulator. 40 flows use 0.81 and 0.91 of 10 and 25 Gbit/s
+//!   (4,096 B, links of 1 µs) and all of them with 1,000 B. If the gap grew with the RTT, they
+//!   would use 0.73 and 0.76, and 0.79 and 0.87.
 //!
 //! The authors' simulator differs from the paper; the preset `as-published-code` follows it.
 //! `minimum_rtt` lets τ fall to the smallest RTT that the flow has measured; `tolerance` ignores 5

@@ -232,8 +232,8 @@ impl<C: CongestionControl> Sender<C> {
         self.limited_next = self.next;
     }
 
-    /// Whether the control limited sending since this packet left. All packets in flight left before
-    /// a closed window blocked the next one, so each of their acknowledgements counts.
+    /// Whether the control limited sending since this packet left. All packets in flight left
+    /// before a closed window blocked the next one, so each of their acknowledgements counts.
     #[inline]
     pub(super) fn limited_since(&self, seq: u64) -> bool {
         seq < self.limited_next

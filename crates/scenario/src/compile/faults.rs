@@ -175,8 +175,8 @@ pub(crate) fn convergence(
         || table.find::<&str>("failure").is_some();
     if time > Span::ZERO && !fails {
         warnings.push(format!(
-            "faults.convergence = \"{time}\" has no effect: no link fails; set faults.link, failure \
-             or flaps"
+            "faults.convergence = \"{time}\" has no effect: no link fails; set faults.link, \
+             failure or flaps"
         ));
     }
     time
