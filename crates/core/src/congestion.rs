@@ -59,8 +59,9 @@ pub struct Ack<'a> {
     pub marked: bool,
     /// When the packet left its rack, a circuit to the receiver was up or would soon be.
     pub circuit: bool,
-    /// The control, by its window or pace, limited sending at some time since the first departure of
-    /// the data packet, so within the last round trip; the limit was not the NIC or the application.
+    /// The control, by its window or pace, limited sending at some time since the first departure
+    /// of the data packet, so within the last round trip; the limit was not the NIC or the
+    /// application.
     pub window_limited: bool,
     /// Largest queueing delay on the forward path, if stamped.
     pub peak_hop_delay: Span,

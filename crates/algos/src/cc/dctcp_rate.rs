@@ -205,7 +205,8 @@ mod tests {
         for seq in from..from + 10 {
             let marked = seq < from + marked;
             let (now, rtt) = (Time::us(10 + seq), Span::us(10));
-            flow.on_ack(params, &Ack { rtt, marked, seq, next_seq: seq + 10, ..contract::ack(now) });
+            let next_seq = seq + 10;
+            flow.on_ack(params, &Ack { rtt, marked, seq, next_seq, ..contract::ack(now) });
         }
         flow.pace.bps() / GBPS
     }
