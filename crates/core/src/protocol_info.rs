@@ -72,8 +72,8 @@ pub struct ProtocolInfo {
     pub name: &'static str,
     /// Name in papers.
     pub title: &'static str,
-    /// Version of its rules: raised by each correction that changes its results under one version
-    /// of the engine's semantics. 0 with a new version of those.
+    /// Version of its rules: raised by each correction that changes its results. A new version of
+    /// the engine's semantics resets it to 0.
     pub revision: u32,
     /// Publication.
     pub citation: &'static str,
