@@ -140,7 +140,7 @@ fn dry_run_writes_nothing_and_is_close() {
         place.call(subcommand, &[&long[..], more].concat())
     };
     let text = call("run", &["--dry-run", "--out", &out]).ok();
-    assert!(text.starts_with("1 run: about "), "{text}");
+    assert!(text.starts_with("1 run: less than a million packet-hops, "), "{text}");
     assert!(text.ends_with("estimated from the beginning of 1 run.\n"), "{text}");
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
     let expected = call("run", &["--dry-run", "--json"]).json()["packet_hops"].as_f64().unwrap();
@@ -148,7 +148,7 @@ fn dry_run_writes_nothing_and_is_close() {
     assert!((0.7..1.4).contains(&(expected / ran)), "{expected} expected, {ran} counted");
     let names = protocols()[..2].join(",");
     let text = call("compare", &["--protocols", &names, "--seeds", "2", "--dry-run"]).ok();
-    assert!(text.starts_with("4 runs: about "), "{text}");
+    assert!(text.starts_with("4 runs: less than a million packet-hops, "), "{text}");
 }
 
 #[test]
