@@ -204,8 +204,9 @@ impl<L: Law> Pair<L> {
                     acked_packets: *acked,
                     acked_bytes: u64::from(*acked) * u64::from(self.setting.wire_bytes),
                     in_flight_bytes: 0,
-                    seq: 0,
-                    next_seq: 1,
+                    // In C, round trips end by departure time. These numbers are times.
+                    seq: now.saturating_sub(*rtt),
+                    next_seq: *now,
                     marked: false,
                     circuit: false,
                     window_limited: *limited,
