@@ -600,6 +600,7 @@ class Protocol:
     title: str
     family: str
     summary: str
+    revision: int
     citation: str
     color: str
     marker: str
