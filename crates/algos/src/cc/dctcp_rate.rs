@@ -169,7 +169,7 @@ impl CongestionControl for DctcpRate {
         }
         if ends_round {
             self.round.begin(ack);
-                    }
+        }
     }
 
     fn on_loss(&mut self, _params: &DctcpRateParams, loss: &Loss) {

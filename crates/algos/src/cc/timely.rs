@@ -191,13 +191,7 @@ impl CongestionControl for Timely {
     fn start(params: &TimelyParams, path: &Path, _now: Time, _seed: u64) -> Timely {
         let mut pace = Pace::of_line(params.min_rate, params.max_window, path);
         pace.set(params.initial_rate * pace.line_bps());
-        Timely {
-            pace,
-            rtt: None,
-            difference: 0.0,
-            increases: 0,
-            round: RoundTrip::FIRST,
-        }
+        Timely { pace, rtt: None, difference: 0.0, increases: 0, round: RoundTrip::FIRST }
     }
 
     fn on_ack(&mut self, params: &TimelyParams, ack: &Ack<'_>) {
@@ -211,7 +205,7 @@ impl CongestionControl for Timely {
                 (1.0 - params.alpha) * self.difference + params.alpha * (rtt - before);
             self.update(params, rtt, ack.window_limited);
         }
-            }
+    }
 
     fn on_loss(&mut self, _params: &TimelyParams, loss: &Loss) {
         self.round.lose(loss);
