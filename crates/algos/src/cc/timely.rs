@@ -407,6 +407,17 @@ mod tests {
     }
 
     #[test]
+    fn retransmission_ends_a_round_trip() {
+        let params = TimelyParams::default();
+        let mut flow = start(&params, 10.0);
+        rounds(&mut flow, &params, &[20]);
+        let (now, rtt) = (Time::us(40), Span::us(20));
+        flow.on_loss(&params, &Loss { now, kind: LossKind::Recovery, rtt, next_seq: 20 });
+        flow.on_ack(&params, &Ack { rtt, seq: 5, next_seq: 20, ..contract::ack(Time::us(70)) });
+        assert_near(flow.pace.bps() / GBPS, 5.1, 1e-9);
+    }
+
+    #[test]
     fn decrease_resets_the_count_of_increases() {
         let params = TimelyParams::default();
         let mut flow = start(&params, 10.0);
