@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args as Group, Subcommand};
 use serde_json::{Map, Value, json};
 use tidegate_kernel::{self as kernel, Control, Fabric, Loaded, PINS, Port};
-use tidegate_workbench::options;
+use tidegate_workbench::{ControlLoader, KernelNetwork, Plan, options};
 
 use crate::output::pretty;
 use crate::{Error, Result};
@@ -139,6 +139,41 @@ impl Kernel {
                 kernel::stamp(&port, rate.transpose()?, &place.pins).map_err(failed)?;
                 Ok(format!("{} is stamped\n", place_of(&port)))
             }
+        }
+    }
+}
+
+/// Loads controls for the length of a run, beside those that the user has loaded.
+pub(crate) struct Loader;
+
+impl Loader {
+    fn pins() -> PathBuf {
+        format!("{PINS}-run").into()
+    }
+
+    fn control(name: &str) -> Option<Control> {
+        Control::ALL.into_iter().find(|control| control.name == name)
+    }
+}
+
+impl ControlLoader for Loader {
+    fn has(&self, name: &str) -> bool {
+        Loader::control(name).is_some()
+    }
+
+    fn load(&self, name: &str, plan: &Plan, network: &KernelNetwork) -> Result<()> {
+        let unknown = || Error::Run(format!("{name}: no such congestion control"));
+        let control = Loader::control(name).ok_or_else(unknown)?;
+        let KernelNetwork { base_rtt, rate, hops } = *network;
+        let words = Control::params(&plan.stacks[0], &Fabric { base_rtt, rate, hops });
+        let words = words.map_err(|why| Error::Run(format!("{name}: {why}")))?;
+        kernel::load(control, &words, &Loader::pins()).map(drop).map_err(failed)
+    }
+
+    fn unload(&self, name: &str) {
+        // A failure leaves it loaded, and the next run replaces its parameters.
+        if let Some(control) = Loader::control(name) {
+            let _ = kernel::unload(control, &Loader::pins());
         }
     }
 }

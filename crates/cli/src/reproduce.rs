@@ -145,9 +145,9 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     };
     let forecast = |all: &workbench::Forecast| print_stderr(&forecast_text(all));
     #[cfg(target_os = "linux")]
-    let host = crate::testbed::program().ok();
+    let (host, controls) = (crate::testbed::program().ok(), crate::testbed::controls());
     #[cfg(not(target_os = "linux"))]
-    let host: Option<std::path::PathBuf> = None;
+    let (host, controls) = (None::<std::path::PathBuf>, None);
     let options = ReproduceOptions {
         forecast: (!args.verbosity.quiet).then_some(&forecast),
         quick: args.quick,
@@ -155,6 +155,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
         threads: args.threads.map(usize::from),
         cache: cache.as_deref(),
         host: host.as_deref(),
+        controls,
         progress: Some(&update),
         interrupted: Some(interrupt_flag()),
     };

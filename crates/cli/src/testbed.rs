@@ -1,10 +1,10 @@
-//! `tidegate testbed`: a scenario over UDP.
+//! `tidegate testbed`: a scenario over UDP, or over the kernel's TCP.
 
 use std::path::PathBuf;
 
 use clap::Args as Group;
-use tidegate_workbench::testbed::{self, MOST_DILATION};
-use tidegate_workbench::{self as workbench, Error, Progress, RunOptions};
+use tidegate_workbench::testbed::{self, Carrier, MOST_DILATION};
+use tidegate_workbench::{self as workbench, ControlLoader, Error, Progress, RunOptions};
 
 use crate::engine::Threads;
 use crate::interrupt::interrupt_flag;
@@ -25,6 +25,10 @@ pub(crate) struct Testbed {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DILATION))
     )]
     dilation: Option<u32>,
+    /// Use the kernel's TCP under this congestion control, in place of UDP and the scenario's
+    /// protocol; needs root, and rates of at most some 200 Mbit/s
+    #[arg(long, value_name = "CONTROL", conflicts_with = "dilation")]
+    tcp: Option<String>,
     /// Write results to this folder; it is created
     #[arg(long, value_name = "DIR", value_parser = folder())]
     out: Option<PathBuf>,
@@ -53,20 +57,33 @@ pub(crate) fn program() -> Result<PathBuf> {
     )))
 }
 
+/// The congestion controls of this build for the kernel.
+pub(crate) fn controls() -> Option<&'static dyn ControlLoader> {
+    #[cfg(feature = "kernel")]
+    return Some(&crate::kernel::Loader);
+    #[cfg(not(feature = "kernel"))]
+    None
+}
+
 /// Runs a scenario on a testbed and returns the output for stdout.
 pub(crate) fn testbed(args: &Testbed) -> Result<String> {
-    let Testbed { scenario, dilation, out, force, json: as_json, verbosity } = args;
+    let Testbed { scenario, dilation, tcp, out, force, json: as_json, verbosity } = args;
     if *force && out.is_none() {
         let message = "replaces results, but this run writes none: name a folder with --out";
         return Err(Error::Usage { option: "--force", message: message.to_owned() });
     }
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
-    let program = program()?;
-    let dilation = match dilation {
-        Some(dilation) => *dilation,
-        None => testbed::usual_dilation(&plan)?,
+    let program = if tcp.is_some() { PathBuf::new() } else { program()? };
+    let carrier = match (tcp, dilation) {
+        (Some(congestion), _) => Carrier::Tcp { congestion, loader: controls() },
+        (None, Some(dilation)) => Carrier::Udp { program: &program, dilation: *dilation },
+        (None, None) => {
+            Carrier::Udp { program: &program, dilation: testbed::usual_dilation(&plan)? }
+        }
     };
-    if !verbosity.quiet {
+    if let Carrier::Udp { dilation, .. } = carrier
+        && !verbosity.quiet
+    {
         let seconds = plan.duration.as_s_f64() * f64::from(dilation);
         print_stderr(&format!(
             "{} take at least {seconds:.0} s: time is dilated by a factor of {dilation}",
@@ -85,7 +102,7 @@ pub(crate) fn testbed(args: &Testbed) -> Result<String> {
         interrupted: Some(interrupt_flag()),
         ..RunOptions::default()
     };
-    let result = testbed::testbed(&plan, &options, &program, dilation);
+    let result = testbed::testbed(&plan, &options, carrier);
     bars.clear();
     let (summary, unwritten) = done(result, one_run)?;
     summary.warnings[plan.warnings.len()..].iter().for_each(|warning| warn(warning));

@@ -312,3 +312,43 @@ fn testbed_host_without_testbed() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("must assign the host's role"), "{said}");
 }
+
+/// The kernel's TCP in network namespaces. It needs root, iproute2 and ethtool.
+#[test]
+fn testbed_over_tcp() {
+    let traffic = "[[flows]]\nsrc = 'h1'\ndst = 'h0'\nsize = '1MB'\nlabel = 'long'\n\
+                   [[flows]]\nsrc = 'h2'\ndst = 'h0'\nsize = '8B'\nstart = '20ms'\n\
+                   [[flows]]\nsrc = 'h3'\ndst = 'h2'\nstart = '10ms'\nstop = '100ms'\n";
+    let slow = STAR.replace("10Gbps", "50Mbps").replace("2us", "1ms");
+    let slow =
+        slow.replace("drain = \"20ms\"", "drain = \"5s\"").replace("= \"2ms\"", "= \"200ms\"");
+    let place = place(&(slow + traffic));
+    let tcp = |control: &str| place.call("testbed", &["--tcp", control, "--json", "-q"]);
+    let unknown = tcp("tide-none");
+    unknown.refused(1, &["the kernel has no congestion control \"tide-none\"; expected one of"]);
+    let answer = tcp("reno");
+    if ["namespace", "cannot run", "Operation not permitted"]
+        .iter()
+        .any(|why| answer.stderr.contains(why))
+    {
+        return eprintln!("SKIPPED: {}", answer.stderr);
+    }
+    let summary = answer.json();
+    assert_eq!(sent(&summary), sent(&json(&place, "run", &[])));
+    let flows = summary["flows"].as_array().unwrap();
+    let flow = |host: &str| flows.iter().find(|flow| flow["src"] == host).unwrap();
+    assert_eq!(flow("h1")["delivered_bytes"], 1_000_000);
+    assert_eq!(flow("h2")["delivered_bytes"], 8);
+    // 1 MB takes 160 ms at 50 Mbit/s, the handshake an RTT of 4 ms.
+    let fct = flow("h1")["fct_us"].as_f64().unwrap();
+    assert!((160e3..2e6).contains(&fct), "{fct}");
+    // The flow that is stopped sends for 90 ms, and what its socket holds.
+    let stopped = flow("h3")["delivered_bytes"].as_u64().unwrap();
+    assert!((30_000..700_000).contains(&stopped), "{stopped}");
+    let real = &summary["real"];
+    assert_eq!((&real["tcp"], &real["dilation"]), (&"reno".into(), &1.into()));
+    let links = summary["links"].as_array().unwrap();
+    let to_receiver = links.iter().find(|link| link["to"] == "h0").unwrap();
+    // Segments, acknowledgements, and the opening of connections.
+    assert!(to_receiver["packets"].as_u64().unwrap() >= 1_000, "{to_receiver}");
+}

@@ -4,10 +4,10 @@ use tidegate_results::{MarkedAt, Summary, SwitchSettings};
 
 use tidegate_runs::numbers::with_unit;
 
-/// Routing, circuits, priorities, buffers, marking, drain and fixed rates of named runs. The names
+/// TCP, routing, circuits, priorities, buffers, marking, drain and fixed rates of named runs. The names
 /// are included where the runs differ.
 pub fn conditions(runs: &[(&str, &Summary)]) -> String {
-    let all = [routing, circuits, priorities, buffers, marks, drain, fixed_rates];
+    let all = [tcp, routing, circuits, priorities, buffers, marks, drain, fixed_rates];
     let texts = all.map(|of| together(runs, of));
     texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
@@ -50,6 +50,11 @@ fn of_switches(summary: &Summary, of: fn(SwitchSettings) -> String) -> Option<St
         }
     }
     (!kinds.is_empty()).then(|| kinds.join(" or "))
+}
+
+fn tcp(summary: &Summary) -> Option<String> {
+    let control = summary.real.as_ref()?.tcp.as_ref()?;
+    Some(format!("the kernel's TCP under {control} in place of the protocol"))
 }
 
 fn routing(summary: &Summary) -> Option<String> {

@@ -167,6 +167,7 @@ pub(crate) fn reproduce(
                 threads: at_least_one(threads)?,
                 cache: cache.as_deref(),
                 host: None,
+                controls: None,
                 forecast: None,
                 progress: Some(&update),
                 interrupted: Some(&watch.interrupted),

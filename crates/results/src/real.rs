@@ -1,4 +1,4 @@
-//! Measurements of the machine in live UDP mode.
+//! Measurements of the machine in live UDP mode, and of runs over the kernel's TCP.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +10,12 @@ const MOST_LOST: f64 = 1e-4;
 /// Largest 99th percentile of lateness, as a share of the base RTT, without a warning.
 const MOST_LATE: f64 = 0.05;
 
-/// A run in live UDP mode: its size, and effects of the machine that a network does not have.
+/// A run over real packets: its size, and effects of the machine that a network does not have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RealSummary {
     /// Dilation: ratio of wall-clock time to the time of the run.
     pub dilation: u32,
-    /// Number of host processes.
+    /// Number of hosts: processes, or network namespaces.
     pub hosts: u32,
     /// Datagrams that arrived at the switches.
     pub datagrams: u64,
@@ -30,6 +30,10 @@ pub struct RealSummary {
     pub hosts_late_us: Option<QueueDelay>,
     /// Largest base RTT of the fabric, with which lateness should be compared.
     pub base_rtt_us: Option<Fixed>,
+    /// Congestion control of the kernel's TCP, if it carried the messages. Missing in older
+    /// results.
+    #[serde(default)]
+    pub tcp: Option<String>,
 }
 
 impl RealSummary {
@@ -55,10 +59,11 @@ impl RealSummary {
                 })
             })?
         };
-        Some(format!(
-            "{what}: the machine is too slow or too busy for a dilation of {dilation}; increase \
-             --dilation"
-        ))
+        let remedy = match &self.tcp {
+            None => format!("for a dilation of {dilation}; increase --dilation"),
+            Some(_) => "for these rates; lower them, or end other programs".to_owned(),
+        };
+        Some(format!("{what}: the machine is too slow or too busy {remedy}"))
     }
 }
 
@@ -78,6 +83,7 @@ mod tests {
             late_us: late_us.clone(),
             hosts_late_us: Some(late_us.clone()),
             base_rtt_us: fixed(10.0),
+            tcp: None,
         };
         assert_eq!(good.warning(), None);
         let lossy = RealSummary { lost: 11, ..good.clone() }.warning().unwrap();
@@ -88,7 +94,9 @@ mod tests {
             at_hosts.warning().unwrap().contains("were read by their hosts at least 0.5 us late")
         );
         let late_us = QueueDelay { p99: fixed(0.51), ..late_us };
-        let late = RealSummary { late_us, ..good }.warning().unwrap();
+        let late = RealSummary { late_us, ..good.clone() }.warning().unwrap();
         assert!(late.contains("0.5 us late") && late.contains("dilation of 400"), "{late}");
+        let tcp = RealSummary { tcp: Some("reno".into()), lost: 1_000, ..good }.warning().unwrap();
+        assert!(tcp.ends_with("lower them, or end other programs"), "{tcp}");
     }
 }

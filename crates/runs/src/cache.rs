@@ -22,6 +22,18 @@ pub const BUILD: &str = env!("TIDEGATE_SOURCES");
 /// Age of a partial file after which its writer must have died.
 const ABANDONED: Duration = Duration::from_hours(24);
 
+/// Carrier of a run's packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Medium {
+    /// The simulator.
+    #[default]
+    Simulated,
+    /// Live UDP.
+    Udp,
+    /// The kernel's TCP under the congestion control of this name.
+    Tcp(String),
+}
+
 /// Measurements to record in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
@@ -29,8 +41,8 @@ pub struct Recording {
     pub interval: Option<Span>,
     /// Recorded data.
     pub parts: BTreeSet<Measurement>,
-    /// The run uses live UDP.
-    pub real: bool,
+    /// Carrier of the packets.
+    pub medium: Medium,
 }
 
 impl Recording {
@@ -66,8 +78,12 @@ struct Kept<'a> {
 
 fn key(plan: &Plan, recording: &Recording) -> String {
     let interval = recording.interval.map_or(0, Span::as_ps);
-    let real = if recording.real { "real-" } else { "" };
-    format!("{real}{}-{interval}-{BUILD}", content_hash(plan))
+    let medium = match &recording.medium {
+        Medium::Simulated => String::new(),
+        Medium::Udp => "real-".to_owned(),
+        Medium::Tcp(control) => format!("tcp-{control}-"),
+    };
+    format!("{medium}{}-{interval}-{BUILD}", content_hash(plan))
 }
 
 impl Cache {

@@ -4,7 +4,8 @@
 //! [`results`].
 
 pub use tidegate_live::{
-    Datagrams, SwitchEntrance, SwitchOptions, SwitchPath, SwitchReport, load_switch, run_switch,
+    ControlLoader, Datagrams, KernelNetwork, SwitchEntrance, SwitchOptions, SwitchPath,
+    SwitchReport, load_switch, run_switch,
 };
 #[cfg(target_os = "linux")]
 pub use tidegate_live::{net, testbed};

@@ -1,32 +1,34 @@
-//! Emulates a scenario with real processes. Its hosts are processes with sockets that run the
-//! transports. Its switches are [one software switch](tidegate_switch), which also emulates all
-//! links.
+//! Emulates a scenario with real packets. Its switches are [one software switch](tidegate_switch),
+//! which also emulates all links. Its hosts are processes with UDP sockets that run the transports,
+//! or network namespaces with the kernel's TCP.
 //!
-//! The scenario is unchanged; only the clock differs. Time passes more slowly by one factor for all
+//! With UDP, the scenario is unchanged; only the clock differs. Time passes more slowly by one factor for all
 //! processes, so that they keep up: rates, delays and parameters keep their meaning, and the
 //! wake-up time of a process is short compared with a round trip. The events are replayed to the
 //! same measures as in a simulated run.
 
+mod course;
 mod host;
 mod hosts;
 mod messages;
+mod tcp;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::Path;
 use std::time::Duration;
 
 use hdrhistogram::{CreationError, Histogram};
 use nix::time::{ClockId, clock_gettime};
-use tidegate_core::fabric::{Node, Switch};
+use tidegate_core::fabric::Switch;
 use tidegate_core::faults::Faults;
 use tidegate_core::{Dilation, HEADER_BYTES, PacketSizes, PathOracle, Span, Time};
 use tidegate_endpoint::node::entropy;
 use tidegate_results::{Fixed, QueueDelay, RealSummary, Summary};
 use tidegate_scenario::Plan;
-use tidegate_sim::{LinkRecord, OpenRows, Outcome};
+use tidegate_sim::OpenRows;
 use tidegate_switch::{Config, Counts, Places, Report, SoftwareSwitch};
 
 use tidegate_runs::machine::Stopwatch;
@@ -34,9 +36,12 @@ use tidegate_runs::observe::{LiveRun, Measure, Progress, Replay, RunOutput};
 use tidegate_runs::{Destination, Error, Results, RunOptions, interrupt};
 use tidegate_runs::{publish, recorded};
 
+use crate::ControlLoader;
+use course::{Course, Queues, forward, outcome};
 pub use host::testbed_host;
 use hosts::{HostReport, Hosts};
 use messages::{FromHost, Role, ToHost};
+pub use tcp::usual_time as tcp_time;
 
 /// The single argument that makes a process a host.
 pub const HOST_COMMAND: &str = "testbed-host";
@@ -60,12 +65,29 @@ const NOTICE: Duration = Duration::from_millis(50);
 /// Interval of polling the hosts when there is nothing else to do.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Carrier of the packets.
+#[derive(Clone, Copy)]
+pub enum Carrier<'a> {
+    /// Live UDP.
+    Udp {
+        /// Program that becomes a host with [`HOST_COMMAND`].
+        program: &'a Path,
+        /// Factor by which time passes more slowly.
+        dilation: u32,
+    },
+    /// The kernel's TCP.
+    Tcp {
+        /// Name of the congestion control in the kernel.
+        congestion: &'a str,
+        /// Loads congestion controls that the kernel lacks.
+        loader: Option<&'a dyn ControlLoader>,
+    },
+}
+
 /// Control of a run.
 pub struct Control<'a> {
-    /// Program that becomes a host with [`HOST_COMMAND`].
-    pub program: &'a Path,
-    /// Factor by which time passes more slowly.
-    pub dilation: u32,
+    /// Carrier of the packets.
+    pub carrier: Carrier<'a>,
     /// Returns whether an interrupt was requested.
     pub is_interrupted: interrupt::InterruptCheck<'a>,
     /// Receives the progress of the run.
@@ -75,8 +97,8 @@ pub struct Control<'a> {
 /// Emulates a plan under these measures.
 ///
 /// # Errors
-/// When the plan needs a feature that is only simulated, a process fails, or an interrupt is
-/// requested.
+/// When the plan needs a feature that is only simulated, a process fails, the machine lacks a
+/// congestion control, a tool or a permission, or an interrupt is requested.
 pub fn emulate(
     plan: &Plan,
     measures: Vec<Box<dyn Measure>>,
@@ -86,46 +108,68 @@ pub fn emulate(
     refuse(plan)?;
     let mut rows = OpenRows::new(plan.setup.clone()).map_err(Error::Run)?;
     let replay = Replay::new(plan, rows.paths(), measures)?;
-    let there = participants(plan);
-    let (mut emulation, mut switch) = Emulation::build(plan, &there, control)?;
-    let base_rtt = base_rtt(&there, rows.paths());
-    let sessions = base_rtt.times(SESSION_RTTS * there.len() as u64);
-    let patience = emulation.dilation.real(sessions);
-    emulation.open(&mut switch, patience)?;
-    let (report, queues) = emulation.measure(&mut switch, &replay.sample_times())?;
-    let drained = emulation.drain(&mut switch)?;
-    let hosts = emulation.collect(&mut rows)?;
-    let real = emulation.real(base_rtt, &switch.report(), &hosts);
-    let seen = rows.finish(plan.duration.after(drained));
-    let outcome = Outcome {
-        finished: seen.finished,
-        unfinished: seen.unfinished,
-        packet_hops: report.ports.iter().chain(&report.uplinks).map(|link| link.packets).sum(),
-        links: links(plan, &report),
-        switches: report.switches,
-        iterations: Vec::new(),
-        faults: Default::default(),
-        storms: Vec::new(),
-        digest: seen.digest,
-        events: 0,
+    let (there, samples) = (participants(plan), replay.sample_times());
+    let task = Task { plan, control, there: &there, paths: rows.paths(), samples: &samples };
+    let Recorded { report, queues, drained, records, real } = match control.carrier {
+        Carrier::Udp { program, dilation } => emulate_udp(&task, program, dilation)?,
+        Carrier::Tcp { congestion, loader } => tcp::emulate(&task, congestion, loader)?,
     };
-    let deliveries = seen.deliveries;
+    if !records.iter().all(|records| rows.add(records)) {
+        return Err(Error::Run("the recording of a host is invalid".to_owned()));
+    }
+    let (outcome, deliveries) = outcome(plan, report, rows.finish(plan.duration.after(drained)));
     replay.run(LiveRun { outcome, deliveries, queues, drained, real, watch: &watch })
 }
 
+/// A plan to be emulated.
+struct Task<'a> {
+    plan: &'a Plan,
+    control: &'a Control<'a>,
+    /// Hosts that take part.
+    there: &'a BTreeSet<u32>,
+    paths: &'a dyn PathOracle,
+    /// Times at which queues are sampled.
+    samples: &'a BTreeSet<Time>,
+}
+
+/// Records of a run.
+struct Recorded {
+    report: Report,
+    queues: Queues,
+    drained: Span,
+    /// Records of each host.
+    records: Vec<Vec<u8>>,
+    real: RealSummary,
+}
+
+fn emulate_udp(task: &Task<'_>, program: &Path, dilation: u32) -> Result<Recorded, Error> {
+    let Task { plan, control, there, paths, samples } = *task;
+    let (mut emulation, mut switch) = Emulation::build(plan, there, control, program, dilation)?;
+    let base_rtt = base_rtt(there, paths);
+    let sessions = base_rtt.times(SESSION_RTTS * there.len() as u64);
+    let patience = emulation.dilation.real(sessions);
+    emulation.open(&mut switch, patience)?;
+    let course = emulation.course();
+    let (report, queues) = course.measure(&mut switch, samples, || emulation.poll_hosts())?;
+    let drained = course.drain(&mut switch, || {
+        emulation.poll_hosts()?;
+        Ok(emulation.done == emulation.hosts.count())
+    })?;
+    let (records, hosts) = emulation.collect()?;
+    let real = emulation.real(base_rtt, &switch.report(), &hosts);
+    Ok(Recorded { report, queues, drained, records, real })
+}
+
 /// Emulates a plan and writes its results, if a folder is set, as [`run`](tidegate_runs::run())
-/// does. `program` becomes a host when it is started with [`HOST_COMMAND`]. Time passes more slowly
-/// by the factor `dilation`.
+/// does.
 ///
 /// # Errors
-/// When the folder for results is occupied or cannot be written, the plan needs a feature that is
-/// only simulated, a process fails, or the run is interrupted. In these cases no file is left under
-/// its final name.
+/// As [`emulate`], and when the folder for results is occupied or cannot be written. In these cases
+/// no file is left under its final name.
 pub fn testbed(
     plan: &Plan,
     options: &RunOptions<'_>,
-    program: &Path,
-    dilation: u32,
+    carrier: Carrier<'_>,
 ) -> Result<Summary, Error> {
     tidegate_runs::guarded::guarded(|| {
         refuse(plan)?;
@@ -140,8 +184,7 @@ pub fn testbed(
                 listener(0, progress);
             }
         };
-        let control =
-            Control { program, dilation, is_interrupted: &is_interrupted, progress: &progress };
+        let control = Control { carrier, is_interrupted: &is_interrupted, progress: &progress };
         let happen = |measures| emulate(plan, measures, &control);
         let (summary, kept) = recorded(plan, options, (0, out), Vec::new(), happen)?;
         match publish(kept) {
@@ -247,9 +290,6 @@ struct Lateness {
     lost: u64,
 }
 
-/// Queue sizes by sampling time.
-type Queues = BTreeMap<Time, Vec<(u64, u32)>>;
-
 /// The hosts of a run, and its control.
 struct Emulation<'a> {
     plan: &'a Plan,
@@ -270,8 +310,10 @@ impl<'a> Emulation<'a> {
         plan: &'a Plan,
         there: &BTreeSet<u32>,
         control: &'a Control<'a>,
+        program: &Path,
+        dilation: u32,
     ) -> Result<(Emulation<'a>, SoftwareSwitch), Error> {
-        let dilation = Dilation { origin: monotonic(), factor: control.dilation };
+        let dilation = Dilation { origin: monotonic(), factor: dilation };
         let mut key = [0; 32];
         entropy().map_err(|why| Error::Run(why.to_string()))?(&mut key);
         // As in a manifest, with the folder of the files that the scenario names.
@@ -288,7 +330,7 @@ impl<'a> Emulation<'a> {
             };
             (plan.fabric.hosts[host as usize].clone(), role)
         };
-        let mut hosts = Hosts::start(control.program, there.iter().map(role))?;
+        let mut hosts = Hosts::start(program, there.iter().map(role))?;
         let bound = bound(&mut hosts, control)?;
         let mut receive = vec![Vec::new(); plan.fabric.hosts.len()];
         for (host, address) in there.iter().zip(&bound) {
@@ -323,123 +365,57 @@ impl<'a> Emulation<'a> {
     fn open(&mut self, switch: &mut SoftwareSwitch, patience: Duration) -> Result<(), Error> {
         let watch = Stopwatch::start();
         let most = TIMEOUT.max(patience);
-        self.run(switch, |emulation, _| {
-            check_timeout(&watch, most, emulation.control)?;
-            Ok(emulation.ready < emulation.hosts.count())
+        forward(switch, |_| {
+            self.poll_hosts()?;
+            check_timeout(&watch, most, self.control)?;
+            Ok(self.ready < self.hosts.count())
         })?;
         self.start = switch.now().after(self.dilation.span(NOTICE));
         self.hosts.send_all(&ToHost::Start { at_ps: self.start.as_ps() })
     }
 
-    /// Runs up to `duration`. Returns the switch's report since warm-up, and the samples.
-    fn measure(
-        &mut self,
-        switch: &mut SoftwareSwitch,
-        samples: &BTreeSet<Time>,
-    ) -> Result<(Report, Queues), Error> {
-        let (warmup, duration) = (self.plan.warmup, self.plan.duration);
-        let mut queues = Queues::new();
-        let mut samples = samples.iter().copied().peekable();
-        let mut warm = false;
-        let watch = Stopwatch::start();
-        self.run(switch, |emulation, switch| {
-            let Some(now) = emulation.now(switch) else { return Ok(true) };
-            if !warm && now >= warmup {
-                warm = true;
-                switch.measure_anew();
-            }
-            while let Some(at) = samples.next_if(|at| *at <= now) {
-                queues.insert(at, switch.queues().collect());
-            }
-            (emulation.control.progress)(&Progress {
-                now: now.min(duration),
-                duration,
-                packet_hops: 0,
-                wall: watch.wall(),
-            });
-            Ok(now < duration)
-        })?;
-        Ok((switch.report(), queues))
-    }
-
-    /// Lets messages finish, and returns how long that took.
-    fn drain(&mut self, switch: &mut SoftwareSwitch) -> Result<Span, Error> {
-        let (duration, drain) = (self.plan.duration, self.plan.drain);
-        let mut took = Span::ZERO;
-        self.run(switch, |emulation, switch| {
-            let now = emulation.now(switch).unwrap_or(Time::ZERO);
-            took = now.since(duration).min(drain);
-            Ok(took < drain && emulation.done < emulation.hosts.count())
-        })?;
-        Ok(took)
+    /// The course of the run after its start.
+    fn course(&self) -> Course<'a> {
+        Course { plan: self.plan, start: self.start, progress: self.control.progress }
     }
 
     /// Collects the recordings of all hosts.
-    fn collect(&mut self, rows: &mut OpenRows) -> Result<Lateness, Error> {
+    fn collect(&mut self) -> Result<(Vec<Vec<u8>>, Lateness), Error> {
         self.hosts.send_all(&ToHost::Finish)?;
         let watch = Stopwatch::start();
-        let wrong = || Error::Run("the recording of a host is invalid".to_owned());
-        let mut left = self.hosts.count();
+        let mut records = Vec::new();
         let mut late_ns = lateness().map_err(|why| Error::Run(why.to_string()))?;
         let mut all_lost = 0;
-        while left > 0 {
+        while records.len() < self.hosts.count() {
             check_timeout(&watch, TIMEOUT, self.control)?;
             if let Some((_, HostReport::Seen { bytes, late, lost })) =
                 self.hosts.receive(POLL_INTERVAL)?
             {
-                left -= 1;
+                records.push(bytes);
                 all_lost += u64::from(lost);
                 late.iter().for_each(|&(ns, times)| late_ns.saturating_record_n(ns, times));
-                if !rows.add(&bytes) {
-                    return Err(wrong());
-                }
             }
         }
-        Ok(Lateness { late_ns, lost: all_lost })
+        Ok((records, Lateness { late_ns, lost: all_lost }))
     }
 
     /// Quality of the emulation.
     fn real(&self, base_rtt: Span, report: &Report, hosts: &Lateness) -> RealSummary {
-        let late = &report.late_us;
         let us = |ns: u64| Fixed::nearest(ns as f64 / 1e3);
         RealSummary {
             dilation: self.dilation.factor,
             hosts: self.hosts.count() as u32,
             datagrams: report.counts.received,
             lost: lost(&report.counts, hosts),
-            late_us: QueueDelay {
-                mean: Fixed::nearest(late.mean),
-                p99: late.p99.and_then(Fixed::nearest),
-                max: Fixed::nearest(late.max),
-            },
+            late_us: lateness_of(report),
             hosts_late_us: Some(QueueDelay {
                 mean: Fixed::nearest(hosts.late_ns.mean() / 1e3),
                 p99: us(hosts.late_ns.value_at_quantile(0.99)),
                 max: us(hosts.late_ns.max()),
             }),
             base_rtt_us: Fixed::nearest(base_rtt.as_us_f64()),
+            tcp: None,
         }
-    }
-
-    /// The time of the run, once it has started.
-    fn now(&self, switch: &SoftwareSwitch) -> Option<Time> {
-        let now = switch.now();
-        (now >= self.start).then(|| Time::ZERO.after(now.since(self.start)))
-    }
-
-    /// Forwards for as long as `goes_on` returns true, and handles messages of hosts.
-    fn run(
-        &mut self,
-        switch: &mut SoftwareSwitch,
-        mut goes_on: impl FnMut(&mut Self, &mut SoftwareSwitch) -> Result<bool, Error>,
-    ) -> Result<(), Error> {
-        let mut result = Ok(true);
-        let ran = switch.run(|switch| {
-            result = self.poll_hosts().and_then(|()| goes_on(self, switch));
-            matches!(result, Ok(true))
-        });
-        ran.map_err(|why| Error::Run(format!("the switches: {why}")))?;
-        result.map(|_| ())
     }
 
     fn poll_hosts(&mut self) -> Result<(), Error> {
@@ -454,6 +430,16 @@ impl<'a> Emulation<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Delay between the computed and the actual departure of packets from the switches.
+fn lateness_of(report: &Report) -> QueueDelay {
+    let late = &report.late_us;
+    QueueDelay {
+        mean: Fixed::nearest(late.mean),
+        p99: late.p99.and_then(Fixed::nearest),
+        max: Fixed::nearest(late.max),
     }
 }
 
@@ -488,16 +474,6 @@ fn check_timeout(since: &Stopwatch, most: Duration, control: &Control<'_>) -> Re
         return Err(Error::Run(message.to_owned()));
     }
     Ok(())
-}
-
-/// The links of a plan in order, both directions of each, as the switches saw them.
-fn links(plan: &Plan, report: &Report) -> Vec<LinkRecord> {
-    let mut seen: BTreeMap<(Node, Node), VecDeque<LinkRecord>> = BTreeMap::new();
-    for record in report.ports.iter().chain(&report.uplinks) {
-        seen.entry((record.from, record.to)).or_default().push_back(record.clone());
-    }
-    let ends = plan.fabric.links.iter().flat_map(|link| [(link.a, link.b), (link.b, link.a)]);
-    ends.filter_map(|ends| seen.get_mut(&ends)?.pop_front()).collect()
 }
 
 fn monotonic() -> Duration {

@@ -8,7 +8,7 @@ use parquet::record::Row;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tidegate_results::Summary;
+use tidegate_results::{RealSummary, Summary};
 use tidegate_scenario::files;
 
 use super::differences::{LACKING, differences, follows_protocol};
@@ -172,8 +172,12 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
     let folders = folders(runs);
     let mut additions: Vec<Vec<String>> =
         vec![runs.iter().map(|run| run.summary.name.clone()).collect()];
-    let packets = |run: &Run| if run.summary.real.is_some() { "live UDP" } else { "simulated" };
-    additions.push(runs.iter().map(|run| packets(run).to_owned()).collect());
+    let packets = |run: &Run| match &run.summary.real {
+        None => "simulated".to_owned(),
+        Some(RealSummary { tcp: None, .. }) => "live UDP".to_owned(),
+        Some(RealSummary { tcp: Some(control), .. }) => format!("TCP under {control}"),
+    };
+    additions.push(runs.iter().map(packets).collect());
     if are_mixed {
         additions.push(folders.clone());
     } else {

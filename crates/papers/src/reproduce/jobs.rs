@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use serde::Serialize;
 use tidegate_core::{Span, Time};
 #[cfg(target_os = "linux")]
-use tidegate_live::testbed;
-use tidegate_runs::cache::{Cache, Recording};
+use tidegate_live::testbed::{self, Carrier};
+use tidegate_runs::cache::{Cache, Medium, Recording};
 use tidegate_runs::in_parallel;
 use tidegate_runs::observe::{Control, Measure, Observations, RunOutput, adapt, drive};
 use tidegate_runs::{Error, machine};
@@ -42,7 +42,7 @@ pub struct Forecast {
     /// CPU seconds of the other runs together, on the machine on which costs were measured. All
     /// runs of a paper are assumed to cost the same per simulated second and host.
     pub cpu_s: f64,
-    /// Wall-clock seconds of the live UDP runs, one after the other, with dilation.
+    /// Wall-clock seconds of the runs over real packets, one after the other, with dilation.
     pub clock_s: f64,
     /// Threads that make the other runs.
     pub threads: usize,
@@ -60,8 +60,15 @@ pub(super) struct Job {
     work: Work,
     recording: Recording,
     name: String,
-    /// Approximate cost: CPU seconds, or wall-clock seconds for live UDP.
+    /// Approximate cost: CPU seconds, or wall-clock seconds for runs over real packets.
     seconds: f64,
+}
+
+impl Job {
+    /// Whether the run uses real packets.
+    fn is_real(&self) -> bool {
+        self.recording.medium != Medium::Simulated
+    }
 }
 
 /// The work of a run.
@@ -76,9 +83,8 @@ pub(super) enum Work {
 #[derive(Default)]
 pub(super) struct Jobs {
     pub(super) jobs: Vec<Job>,
-    /// Keys: hash of the plan, interval, and whether the run uses live UDP; for a model, its
-    /// source.
-    known: BTreeMap<(String, Option<Span>, bool), usize>,
+    /// Keys: hash of the plan, interval, and carrier of packets; for a model, its source.
+    known: BTreeMap<(String, Option<Span>, Medium), usize>,
 }
 
 impl Jobs {
@@ -93,13 +99,16 @@ impl Jobs {
         let mut number = |run: &Run, seed| {
             let recording = figure.recording(run);
             let (work, key) = match &run.model {
-                Some(model) => (Work::Model(model.clone()), (model.source.clone(), None, false)),
+                Some(model) => {
+                    let key = (model.source.clone(), None, Medium::Simulated);
+                    (Work::Model(model.clone()), key)
+                }
                 None => {
                     // Runs that no claim uses are made as chosen.
                     let choice = choice.filter(|_| figure.is_claimed(run));
                     let plan = figure.plan(paper, run, seed, choice)?;
                     let hash = tidegate_scenario::content_hash(&plan);
-                    let key = (hash, recording.interval, recording.real);
+                    let key = (hash, recording.interval, recording.medium.clone());
                     (Work::Packets(Box::new(plan)), key)
                 }
             };
@@ -109,8 +118,10 @@ impl Jobs {
             } else {
                 let name = format!("{}/{} {}", paper.name, figure.name, run.name);
                 let seconds = match &work {
-                    Work::Packets(plan) if recording.real => clock_s(plan)?,
-                    Work::Packets(plan) => paper.cpu_s(plan),
+                    Work::Packets(plan) => match &recording.medium {
+                        Medium::Simulated => paper.cpu_s(plan),
+                        medium => clock_s(plan, medium)?,
+                    },
                     Work::Model(_) => 0.0,
                 };
                 self.jobs.push(Job { work, recording, name, seconds });
@@ -141,7 +152,7 @@ pub(super) fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast
     let kept = kept(jobs, options);
     let left: Vec<&Job> = jobs.iter().zip(kept).filter(|(_, is)| !is).map(|(job, _)| job).collect();
     let seconds = |real: bool| {
-        let those = left.iter().filter(|job| job.recording.real == real);
+        let those = left.iter().filter(|job| job.is_real() == real);
         those.map(|job| job.seconds).fold(0.0, |sum, seconds| sum + seconds)
     };
     Forecast {
@@ -165,7 +176,7 @@ pub(super) fn make(
     let one = |i: usize, threads: usize| {
         let Job { work, recording, name, seconds } = &jobs[i];
         // Simulated runs share the threads.
-        let threads_each = if recording.real { 1.0 } else { forecast.threads as f64 };
+        let threads_each = if jobs[i].is_real() { 1.0 } else { forecast.threads as f64 };
         let mut spent = 0.0;
         let seen = match work {
             Work::Model(model) => {
@@ -176,8 +187,8 @@ pub(super) fn make(
                 None => {
                     spent = *seconds / threads_each;
                     cache.make(plan, recording, |measures| {
-                        if recording.real {
-                            return run_live(plan, measures, options);
+                        if recording.medium != Medium::Simulated {
+                            return run_live(plan, &recording.medium, measures, options);
                         }
                         let control = Control {
                             partitions: None,
@@ -204,8 +215,8 @@ pub(super) fn make(
         }
         Ok(seen)
     };
-    // Live UDP runs depend on clocks: nothing else runs at the same time.
-    let is_real = |i: &usize| jobs[*i].recording.real;
+    // Runs over real packets depend on clocks: nothing else runs at the same time.
+    let is_real = |i: &usize| jobs[*i].is_real();
     let (real, simulated): (Vec<usize>, Vec<usize>) = (0..jobs.len()).partition(is_real);
     let first = in_parallel(simulated.len(), threads(options), |n, all| one(simulated[n], all));
     let then = in_parallel(real.len(), 1, |n, all| one(real[n], all));
@@ -215,34 +226,41 @@ pub(super) fn make(
     seen.into_iter().map(|(_, seen)| seen).collect()
 }
 
-/// Wall-clock time of a live UDP run.
+/// Wall-clock time of a run over real packets.
 #[cfg(target_os = "linux")]
-fn clock_s(plan: &Plan) -> Result<f64, Error> {
+fn clock_s(plan: &Plan, medium: &Medium) -> Result<f64, Error> {
+    if let Medium::Tcp(_) = medium {
+        return Ok(testbed::tcp_time(plan).as_secs_f64());
+    }
     let dilation = testbed::usual_dilation(plan)?;
     Ok(f64::from(dilation) * plan.duration.since(Time::ZERO).as_s_f64())
 }
 
 #[cfg(not(target_os = "linux"))]
-fn clock_s(_: &Plan) -> Result<f64, Error> {
+fn clock_s(_: &Plan, _: &Medium) -> Result<f64, Error> {
     Ok(0.0)
 }
 
-/// Makes a live UDP run.
+/// Makes a run over real packets.
 #[cfg(target_os = "linux")]
 fn run_live(
     plan: &Plan,
+    medium: &Medium,
     measures: Vec<Box<dyn Measure>>,
     options: &ReproduceOptions<'_>,
 ) -> Result<RunOutput, Error> {
-    let Some(program) = options.host else {
-        let message = "live UDP runs need the binary `tidegate` under this name: it starts one \
-                       process per host";
-        return Err(Error::Run(message.to_owned()));
-    };
-    let dilation = testbed::usual_dilation(plan)?;
     let is_interrupted = || options.is_interrupted();
-    let control =
-        testbed::Control { program, dilation, is_interrupted: &is_interrupted, progress: &|_| {} };
+    let carrier = if let Medium::Tcp(congestion) = medium {
+        Carrier::Tcp { congestion, loader: options.controls }
+    } else {
+        let Some(program) = options.host else {
+            let message = "live UDP runs need the binary `tidegate` under this name: it starts one \
+                           process per host";
+            return Err(Error::Run(message.to_owned()));
+        };
+        Carrier::Udp { program, dilation: testbed::usual_dilation(plan)? }
+    };
+    let control = testbed::Control { carrier, is_interrupted: &is_interrupted, progress: &|_| {} };
     let output = testbed::emulate(plan, measures, &control)?;
     // Measurements on an overloaded machine are invalid. Cached runs need not be repeated.
     match output.real.as_ref().and_then(tidegate_results::RealSummary::warning) {
@@ -254,8 +272,9 @@ fn run_live(
 #[cfg(not(target_os = "linux"))]
 fn run_live(
     plan: &Plan,
+    _: &Medium,
     _: Vec<Box<dyn Measure>>,
     _: &ReproduceOptions<'_>,
 ) -> Result<RunOutput, Error> {
-    Err(Error::Run(format!("{}: live UDP runs require Linux", plan.name)))
+    Err(Error::Run(format!("{}: runs over real packets require Linux", plan.name)))
 }

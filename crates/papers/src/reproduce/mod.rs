@@ -41,6 +41,7 @@ use judge::{Measured, Varied};
 use record::Record;
 use registry::{Choice, Fact, Figure};
 pub use sensitivity::{Alternative, Sensitivity};
+use tidegate_live::ControlLoader;
 use tidegate_runs::Error;
 use tidegate_runs::observe::Observations;
 
@@ -57,6 +58,8 @@ pub struct ReproduceOptions<'a> {
     pub cache: Option<&'a Path>,
     /// Program that becomes a host of a testbed, for live UDP runs.
     pub host: Option<&'a Path>,
+    /// Loads congestion controls into the kernel, for runs over its TCP.
+    pub controls: Option<&'a dyn ControlLoader>,
     /// Receives the forecast.
     pub forecast: Option<&'a (dyn Fn(&Forecast) + Sync)>,
     /// Receives every finished run.
@@ -215,7 +218,7 @@ pub struct Reproduction {
     pub records: Vec<PaperRecord>,
 }
 
-/// Lists the figures of `selection`: a paper, `paper/figure`, or all figures without live UDP.
+/// Lists the figures of `selection`: a paper, `paper/figure`, or all figures without real packets.
 ///
 /// # Errors
 /// When the paper or figure does not exist.

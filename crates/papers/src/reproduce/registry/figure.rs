@@ -12,7 +12,7 @@ use super::comparison::Comparison;
 use super::grid::Grid;
 use super::{Ask, Chart, Choice, Claim, Model, Paper, SCENARIOS, Table};
 use tidegate_runs::Error;
-use tidegate_runs::cache::Recording;
+use tidegate_runs::cache::{Medium, Recording};
 use tidegate_runs::estimate::Estimate;
 use tidegate_runs::observe::Observations;
 
@@ -82,6 +82,8 @@ pub(crate) struct Run {
     /// Whether the run uses live UDP instead of simulation.
     #[serde(default)]
     pub(super) real: bool,
+    /// Congestion control of the kernel's TCP, which the run uses instead of simulation.
+    pub(super) tcp: Option<String>,
     /// Sampling interval, in place of the figure's.
     pub(super) trace_us: Option<f64>,
     /// Position on the x axis of a sweep.
@@ -95,6 +97,16 @@ pub(crate) struct Run {
 
 const fn yes() -> bool {
     true
+}
+
+impl Run {
+    fn medium(&self) -> Medium {
+        match &self.tcp {
+            Some(control) => Medium::Tcp(control.clone()),
+            None if self.real => Medium::Udp,
+            None => Medium::Simulated,
+        }
+    }
 }
 
 impl Figure {
@@ -138,10 +150,10 @@ impl Figure {
         rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// Whether any of its runs uses live UDP. Such figures run only when named, because they need
-    /// the whole machine.
+    /// Whether any of its runs uses real packets. Such figures run only when named, because they
+    /// need the whole machine.
     pub(crate) fn is_real(&self) -> bool {
-        self.runs.iter().any(|run| run.real)
+        self.runs.iter().any(|run| run.medium() != Medium::Simulated)
     }
 
     /// Whether a claim's value can depend on the seed. Values of models cannot.
@@ -216,7 +228,7 @@ impl Figure {
         Recording {
             interval: run.trace_us.or(self.trace_us).map(Span::from_us_f64),
             parts: parts.chain(drawn.flat_map(Chart::needs)).collect(),
-            real: run.real,
+            medium: run.medium(),
         }
     }
 

@@ -139,6 +139,7 @@ impl Grid {
             set: self.set.iter().chain(with).map(fill).collect::<Result<_, _>>()?,
             model: None,
             real: false,
+            tcp: None,
             trace_us: self.trace_us,
             x,
             line: self.line.as_ref().map(fill).transpose()?,

@@ -388,7 +388,8 @@ mod tests {
         assert_eq!((paper.name.as_str(), figure.name.as_str()), ("x", "7a"));
         let recording = figure.recording(&figure.runs[0]);
         let parts = [Measurement::Traces, Measurement::Windows, Measurement::Queues];
-        let expected = Recording { interval: Some(Span::us(10)), parts: parts.into(), real: false };
+        let expected =
+            Recording { interval: Some(Span::us(10)), parts: parts.into(), ..Recording::default() };
         assert_eq!(recording, expected);
         let hidden = FIGURE.replace("name = 'a'\n", "name = 'a'\ndrawn = false\n");
         let paper = Paper::read("x", &[("figure-1", &hidden), ("paper", PAPER)], false).unwrap();

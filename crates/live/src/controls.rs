@@ -1,0 +1,31 @@
+//! Congestion controls for the kernel, from outside of this crate.
+
+use tidegate_core::{Rate, Span};
+use tidegate_runs::Error;
+use tidegate_scenario::Plan;
+
+/// Properties of a network that a congestion control in the kernel needs and cannot measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KernelNetwork {
+    /// The largest base RTT.
+    pub base_rtt: Span,
+    /// Rate of the hosts' network cards.
+    pub rate: Rate,
+    /// Switches on the longest path.
+    pub hops: u32,
+}
+
+/// Loads congestion controls into the kernel for the length of a run.
+pub trait ControlLoader: Sync {
+    /// Whether it has a control of this name.
+    fn has(&self, control: &str) -> bool;
+
+    /// Loads the control with the parameters of a plan's first protocol.
+    ///
+    /// # Errors
+    /// If that protocol has other parameters, or the kernel refuses.
+    fn load(&self, control: &str, plan: &Plan, network: &KernelNetwork) -> Result<(), Error>;
+
+    /// Unloads the control. Connections that use it continue under the kernel's default.
+    fn unload(&self, control: &str);
+}

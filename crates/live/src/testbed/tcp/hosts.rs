@@ -1,0 +1,394 @@
+//! The sockets of all hosts, on one thread: the same traffic code as a simulated host, over TCP.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::prctl::set_timerslack;
+use nix::sys::time::TimeSpec;
+use tidegate_core::{Dilation, Span, Time};
+use tidegate_scenario::Plan;
+use tidegate_sim::{HostAction, MessageStart, NAME_BYTES, OpenHost};
+
+use super::super::monotonic;
+use super::namespaces::{Network, Place};
+use super::sockets::{self, UNSENT_BYTES};
+
+/// Bytes before the payload, which begins with the name: number and length.
+const PREAMBLE_BYTES: usize = 4 + 8;
+const HEAD_BYTES: usize = PREAMBLE_BYTES + NAME_BYTES;
+/// Longest wait for the next action.
+const MAX_SLEEP: Duration = Duration::from_millis(20);
+/// Interval at which senders' sockets are examined for acknowledged messages.
+const EXAMINE_EVERY: Span = Span::us(500);
+/// Bytes that are read at once.
+const READ_BYTES: usize = 1 << 16;
+
+/// The beginning of a connection's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Head {
+    /// Number of the message at its sender.
+    number: u32,
+    /// Payload, with the name.
+    length: u64,
+    name: [u8; NAME_BYTES],
+}
+
+impl Head {
+    fn bytes(&self) -> [u8; HEAD_BYTES] {
+        let mut bytes = [0; HEAD_BYTES];
+        let (number, rest) = bytes.split_at_mut(4);
+        let (length, name) = rest.split_at_mut(8);
+        number.copy_from_slice(&self.number.to_be_bytes());
+        length.copy_from_slice(&self.length.to_be_bytes());
+        name.copy_from_slice(&self.name);
+        bytes
+    }
+
+    fn of(bytes: &[u8; HEAD_BYTES]) -> Head {
+        let (number, rest) = bytes.split_at(4);
+        let (length, name) = rest.split_at(8);
+        // The lengths are exact.
+        Head {
+            number: u32::from_be_bytes(number.try_into().unwrap_or_default()),
+            length: u64::from_be_bytes(length.try_into().unwrap_or_default()),
+            name: name.try_into().unwrap_or_default(),
+        }
+    }
+}
+
+/// Communication with the thread of the switch.
+#[derive(Default)]
+pub(super) struct Flags {
+    /// The hosts have sent all messages, and all are acknowledged.
+    pub(super) done: AtomicBool,
+    /// The run is over.
+    pub(super) finish: AtomicBool,
+}
+
+/// A host.
+struct Host<'a> {
+    share: OpenHost,
+    place: &'a Place,
+    listener: TcpListener,
+}
+
+/// A message on its way out.
+struct Outgoing {
+    /// Index of its host.
+    host: usize,
+    number: u32,
+    stream: TcpStream,
+    head: [u8; HEAD_BYTES],
+    /// Bytes of head and payload that the socket has accepted.
+    written: u64,
+    /// Bytes of head and payload; unlimited messages have no end until they are stopped.
+    length: u64,
+}
+
+/// A connection that delivers a message.
+struct Incoming {
+    /// Index of its host.
+    host: usize,
+    /// Number of the sending host.
+    from: u32,
+    stream: TcpStream,
+    head: [u8; HEAD_BYTES],
+    /// Bytes of head and payload that arrived.
+    received: u64,
+    is_over: bool,
+}
+
+/// All hosts that take part.
+pub(super) struct Hosts<'a> {
+    hosts: Vec<Host<'a>>,
+    congestion: &'a str,
+    clock: Dilation,
+    outgoing: Vec<Outgoing>,
+    incoming: Vec<Incoming>,
+    scratch: Vec<u8>,
+    zeros: Vec<u8>,
+    /// End of submissions, in the time of the run.
+    duration: Time,
+}
+
+impl<'a> Hosts<'a> {
+    /// Opens the sockets that accept connections.
+    pub(super) fn open(
+        plan: &Plan,
+        network: &'a Network,
+        congestion: &'a str,
+        clock: Dilation,
+    ) -> io::Result<Hosts<'a>> {
+        let host = |place: &'a Place| {
+            let _there = place.namespace.enter()?;
+            let share = OpenHost::new(plan.setup.clone(), place.host);
+            Ok(Host {
+                share: share.map_err(io::Error::other)?,
+                place,
+                listener: sockets::listen(place.address)?,
+            })
+        };
+        Ok(Hosts {
+            hosts: network.places.iter().map(host).collect::<io::Result<_>>()?,
+            congestion,
+            clock,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            scratch: vec![0; READ_BYTES],
+            zeros: vec![0; UNSENT_BYTES],
+            duration: plan.duration,
+        })
+    }
+
+    /// Sends and receives until the run is over. Returns the records of each host.
+    pub(super) fn run(mut self, start: Time, flags: &Flags) -> io::Result<Vec<Vec<u8>>> {
+        // Timer slack of this thread in nanoseconds; the default of the kernel is 50 us.
+        set_timerslack(1)?;
+        let mut is_closed = false;
+        let mut examined = Time::ZERO;
+        while !flags.finish.load(Ordering::Relaxed) {
+            let clock = self.clock.time(monotonic());
+            if clock < start {
+                std::thread::sleep(self.clock.real(start.since(clock)));
+                continue;
+            }
+            let now = Time::ZERO.after(clock.since(start));
+            if !is_closed {
+                self.act(now.min(self.duration))?;
+            }
+            if !is_closed && now >= self.duration {
+                is_closed = true;
+                self.close()?;
+            }
+            self.accept()?;
+            self.receive(now)?;
+            self.send()?;
+            if now.since(examined) >= EXAMINE_EVERY {
+                examined = now;
+                self.examine(now)?;
+            }
+            if is_closed && self.hosts.iter().all(|host| host.share.open() == 0) {
+                flags.done.store(true, Ordering::Relaxed);
+            }
+            self.wait(now)?;
+        }
+        for outgoing in &self.outgoing {
+            let share = &mut self.hosts[outgoing.host].share;
+            share.resent(outgoing.number, sockets::send_state(&outgoing.stream)?.resent_bytes());
+        }
+        Ok(self.hosts.into_iter().map(|host| host.share.leave()).collect())
+    }
+
+    /// Takes the actions that are due.
+    fn act(&mut self, now: Time) -> io::Result<()> {
+        for host in 0..self.hosts.len() {
+            while let Some(action) = self.hosts[host].share.next(now) {
+                match action {
+                    HostAction::Send(start) => self.start(host, start)?,
+                    HostAction::Stop(number) => self.stop(host, number)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, host: usize, start: MessageStart) -> io::Result<()> {
+        let MessageStart { to, bytes, name, number, .. } = start;
+        let known = |host: &&Host<'_>| host.place.host == to;
+        let Some(to) = self.hosts.iter().find(known).map(|host| host.place.address) else {
+            return Err(io::Error::other(format!("host {to} does not take part")));
+        };
+        let stream = {
+            let _there = self.hosts[host].place.namespace.enter()?;
+            sockets::open(to, self.congestion)?
+        };
+        let head = Head { number, length: bytes, name }.bytes();
+        // Unlimited messages have the greatest length.
+        let length = bytes.saturating_add(PREAMBLE_BYTES as u64);
+        self.outgoing.push(Outgoing { host, number, stream, head, written: 0, length });
+        Ok(())
+    }
+
+    /// Ends an unlimited message. What its socket holds is still sent.
+    fn stop(&mut self, host: usize, number: u32) -> io::Result<()> {
+        let is_meant = |one: &&mut Outgoing| (one.host, one.number) == (host, number);
+        match self.outgoing.iter_mut().find(is_meant) {
+            Some(outgoing) => outgoing.stop(),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends submissions and unlimited messages.
+    fn close(&mut self) -> io::Result<()> {
+        for host in 0..self.hosts.len() {
+            for number in self.hosts[host].share.close() {
+                self.stop(host, number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        for (index, host) in self.hosts.iter().enumerate() {
+            while let Some((stream, from)) = unless_blocked(host.listener.accept())? {
+                stream.set_nonblocking(true)?;
+                let sender = |host: &&Host<'_>| IpAddr::V4(host.place.address) == from.ip();
+                let Some(from) = self.hosts.iter().find(sender) else { continue };
+                self.incoming.push(Incoming {
+                    host: index,
+                    from: from.place.host,
+                    stream,
+                    head: [0; HEAD_BYTES],
+                    received: 0,
+                    is_over: false,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, now: Time) -> io::Result<()> {
+        for incoming in &mut self.incoming {
+            while !incoming.is_over {
+                let read = unless_blocked(incoming.stream.read(&mut self.scratch))?;
+                let Some(bytes) = read else { break };
+                incoming.is_over = bytes == 0;
+                let share = &mut self.hosts[incoming.host].share;
+                if !incoming.take(now, &self.scratch[..bytes], share) {
+                    return Err(io::Error::other("received a message of another run"));
+                }
+                if bytes < READ_BYTES {
+                    break;
+                }
+            }
+        }
+        self.incoming.retain(|incoming| !incoming.is_over);
+        Ok(())
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        for outgoing in &mut self.outgoing {
+            outgoing.send(&self.zeros)?;
+        }
+        Ok(())
+    }
+
+    /// Records messages that are acknowledged, and what was retransmitted.
+    fn examine(&mut self, now: Time) -> io::Result<()> {
+        let hosts = &mut self.hosts;
+        let mut result = Ok(());
+        self.outgoing.retain(|outgoing| {
+            if outgoing.written < outgoing.length {
+                return true;
+            }
+            match sockets::send_state(&outgoing.stream) {
+                Ok(state) if !state.is_acked => true,
+                Ok(state) => {
+                    let share = &mut hosts[outgoing.host].share;
+                    share.resent(outgoing.number, state.resent_bytes());
+                    share.acked(now, outgoing.number);
+                    false
+                }
+                Err(why) => {
+                    result = Err(why);
+                    true
+                }
+            }
+        });
+        result
+    }
+
+    /// Sleeps until a socket is ready or an action is due.
+    fn wait(&self, now: Time) -> io::Result<()> {
+        let next = self.hosts.iter().map(|host| host.share.next_at()).min();
+        let left = self.clock.real(next.unwrap_or(Time::NEVER).since(now)).min(MAX_SLEEP);
+        let unanswered = self.outgoing.iter().any(|outgoing| outgoing.written >= outgoing.length);
+        let left = if unanswered { left.min(self.clock.real(EXAMINE_EVERY)) } else { left };
+        let input = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut polled: Vec<PollFd<'_>> =
+            self.hosts.iter().map(|host| input(host.listener.as_fd())).collect();
+        polled.extend(self.incoming.iter().map(|incoming| input(incoming.stream.as_fd())));
+        let writing = self.outgoing.iter().filter(|outgoing| outgoing.written < outgoing.length);
+        let streams = writing.map(|outgoing| outgoing.stream.as_fd());
+        polled.extend(streams.map(|fd| PollFd::new(fd, PollFlags::POLLOUT)));
+        match ppoll(&mut polled, Some(TimeSpec::from(left)), None) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(why) => Err(why.into()),
+        }
+    }
+}
+
+impl Outgoing {
+    /// Writes as much as the socket takes, at most once its limit of unsent data.
+    fn send(&mut self, zeros: &[u8]) -> io::Result<()> {
+        if self.written == self.length {
+            return Ok(());
+        }
+        let data = match self.head.get(self.written as usize..) {
+            Some(head) if !head.is_empty() => head,
+            _ => zeros,
+        };
+        let most = (self.length - self.written).min(data.len() as u64);
+        match self.stream.write(&data[..most as usize]) {
+            Ok(bytes) => self.written += bytes as u64,
+            // The connection is not open yet.
+            Err(why) if why.kind() == ErrorKind::NotConnected => {}
+            Err(why) if is_blocked(&why) => {}
+            Err(why) => return Err(io::Error::new(why.kind(), format!("a connection: {why}"))),
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        self.length = self.written;
+        match self.stream.shutdown(Shutdown::Write) {
+            // It never opened.
+            Err(why) if why.kind() == ErrorKind::NotConnected => Ok(()),
+            result => result,
+        }
+    }
+}
+
+impl Incoming {
+    /// Takes what arrived. Returns `false` if it cannot belong to this run.
+    fn take(&mut self, now: Time, bytes: &[u8], share: &mut OpenHost) -> bool {
+        let before = self.received;
+        self.received += bytes.len() as u64;
+        let (head, body) = match usize::try_from(before).ok().filter(|at| *at < HEAD_BYTES) {
+            Some(at) => {
+                let (head, body) = bytes.split_at(bytes.len().min(HEAD_BYTES - at));
+                self.head[at..at + head.len()].copy_from_slice(head);
+                (head, body)
+            }
+            None => (&[][..], bytes),
+        };
+        if self.received < HEAD_BYTES as u64 {
+            return true;
+        }
+        let Head { number, length, name } = Head::of(&self.head);
+        let is_known = head.is_empty() || share.delivered(now, self.from, number, 0, &name);
+        if !body.is_empty() {
+            share.delivered(now, self.from, number, NAME_BYTES as u64, body);
+        }
+        if self.received - PREAMBLE_BYTES as u64 == length && !bytes.is_empty() {
+            share.completed(now, self.from, number);
+        }
+        is_known
+    }
+}
+
+fn is_blocked(why: &io::Error) -> bool {
+    matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(why) if is_blocked(&why) => Ok(None),
+        Err(why) => Err(why),
+    }
+}

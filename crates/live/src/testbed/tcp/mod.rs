@@ -1,0 +1,150 @@
+//! Emulates a scenario with the TCP of this machine's kernel under a named congestion control.
+//!
+//! Each host is a network namespace with an interface at the rate of the host's link. The switches
+//! are [one software switch](tidegate_switch) between the interfaces; it writes telemetry into TCP
+//! options. Each message has a connection of its own. Time is not dilated, because the kernel's
+//! clock cannot be: scenarios have links of at most some 200 Mbit/s, and base RTTs of milliseconds.
+//!
+//! One thread has the switch, and one has the sockets of all hosts: a socket stays in the namespace
+//! in which it was opened.
+
+mod hosts;
+mod namespaces;
+mod sockets;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tidegate_core::{Dilation, Span, Time};
+use tidegate_results::{Fixed, RealSummary};
+use tidegate_runs::Error;
+use tidegate_scenario::Plan;
+use tidegate_switch::{Config, Places, Report, SoftwareSwitch};
+
+use super::course::Course;
+use super::{NOTICE, Recorded, Task, base_rtt, lateness_of, monotonic, participants};
+use crate::{ControlLoader, KernelNetwork};
+use hosts::{Flags, Hosts};
+use namespaces::Network;
+
+pub(super) fn emulate(
+    task: &Task<'_>,
+    congestion: &str,
+    loader: Option<&dyn ControlLoader>,
+) -> Result<Recorded, Error> {
+    let Task { plan, control, there, .. } = *task;
+    let _loaded = Loaded::new(task, congestion, loader)?;
+    let failed = |why: std::io::Error| Error::Run(format!("{}: {why}", plan.name));
+    let network = Network::build(plan, there).map_err(failed)?;
+    let clock = Dilation::none(monotonic());
+    let config = Config {
+        fabric: plan.fabric.clone(),
+        routing: plan.routing,
+        places: Places::Interfaces(network.interfaces()),
+        uplinks: true,
+        sized: false,
+        clock: Some(clock),
+        seed: plan.seed,
+    };
+    let _in_switch = network.enter_switch().map_err(failed)?;
+    let mut switch = SoftwareSwitch::open(&config)
+        .map_err(|why| Error::Run(format!("cannot emulate the fabric: {why}")))?;
+    let hosts = Hosts::open(plan, &network, congestion, clock).map_err(failed)?;
+    prefer_this_thread();
+    let start = switch.now().after(clock.span(NOTICE));
+    let course = Course { plan, start, progress: control.progress };
+    record(&course, &mut switch, hosts, task, congestion)
+}
+
+/// Runs the switch on this thread, and the hosts on another.
+fn record(
+    course: &Course<'_>,
+    switch: &mut SoftwareSwitch,
+    hosts: Hosts<'_>,
+    task: &Task<'_>,
+    congestion: &str,
+) -> Result<Recorded, Error> {
+    let (start, flags) = (course.start, Flags::default());
+    let failed = |why: std::io::Error| Error::Run(format!("{}: {why}", course.plan.name));
+    std::thread::scope(|scope| {
+        let flags = &flags;
+        let hosts = scope.spawn(move || {
+            prefer_this_thread();
+            hosts.run(start, flags)
+        });
+        let poll = || match (task.control.is_interrupted)() {
+            true => Err(Error::Interrupted),
+            // Hosts end early only with an error, which is returned below.
+            false if hosts.is_finished() => Err(Error::Interrupted),
+            false => Ok(()),
+        };
+        let ran = course.measure(switch, task.samples, poll).and_then(|measured| {
+            let is_done = || poll().map(|()| flags.done.load(Ordering::Relaxed));
+            Ok((measured, course.drain(switch, is_done)?))
+        });
+        flags.finish.store(true, Ordering::Relaxed);
+        let records = hosts.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let records = records.map_err(failed)?;
+        let ((report, queues), drained) = ran?;
+        let base_rtt = base_rtt(task.there, task.paths);
+        let real = real(congestion, task.there.len(), base_rtt, &switch.report());
+        Ok(Recorded { report, queues, drained, records, real })
+    })
+}
+
+/// Wall-clock time of a run, with the time to set up and remove the network.
+pub fn usual_time(plan: &Plan) -> Duration {
+    let scenario = plan.duration.since(Time::ZERO).as_s_f64();
+    Duration::from_secs_f64(scenario + 0.1 * participants(plan).len() as f64)
+}
+
+/// A congestion control that is unloaded at the end of the run.
+struct Loaded<'a>(Option<(&'a dyn ControlLoader, &'a str)>);
+
+impl<'a> Loaded<'a> {
+    fn new(
+        task: &Task<'_>,
+        name: &'a str,
+        loader: Option<&'a dyn ControlLoader>,
+    ) -> Result<Loaded<'a>, Error> {
+        let Task { plan, there, paths, .. } = *task;
+        let Some(loader) = loader.filter(|loader| loader.has(name)) else {
+            return sockets::check(name).map(|()| Loaded(None));
+        };
+        let (Some(&a), Some(&b)) = (there.first(), there.last()) else { return Ok(Loaded(None)) };
+        let others = there.iter().filter(|&&host| host != a);
+        let hops = others.map(|&host| paths.path(a, host).hops).max();
+        let path = paths.path(a, b);
+        let (base_rtt, rate) = (path.fabric_base_rtt, path.nic_rate);
+        loader.load(name, plan, &KernelNetwork { base_rtt, rate, hops: hops.unwrap_or(1) })?;
+        Ok(Loaded(Some((loader, name))))
+    }
+}
+
+impl Drop for Loaded<'_> {
+    fn drop(&mut self) {
+        if let Some((loader, name)) = self.0 {
+            loader.unload(name);
+        }
+    }
+}
+
+/// Other programs on the machine must not delay packets. Without the permission, they do.
+fn prefer_this_thread() {
+    let _ = rustix::process::setpriority_process(None, -20);
+}
+
+/// Quality of the emulation.
+fn real(congestion: &str, hosts: usize, base_rtt: Span, report: &Report) -> RealSummary {
+    let counts = &report.counts;
+    RealSummary {
+        dilation: 1,
+        hosts: hosts as u32,
+        datagrams: counts.received,
+        lost: counts.too_fast + counts.unsent + counts.overrun + counts.unfinished,
+        late_us: lateness_of(report),
+        hosts_late_us: None,
+        base_rtt_us: Fixed::nearest(base_rtt.as_us_f64()),
+        tcp: Some(congestion.to_owned()),
+    }
+}

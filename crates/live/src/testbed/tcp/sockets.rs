@@ -1,0 +1,144 @@
+//! TCP sockets under a congestion control.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::sockopt::{GetStruct, SetStruct, TcpCongestion, TcpNoDelay};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, connect, getsockopt, setsockopt, socket,
+};
+use tidegate_runs::Error;
+
+/// Port of all hosts.
+const PORT: u16 = 5_001;
+/// Data that a socket holds unsent: little, because it leaves even after a flow has stopped.
+pub(super) const UNSENT_BYTES: usize = 16 << 10;
+
+/// Socket option: unsent data above which a socket is not writable.
+#[derive(Clone)]
+struct UnsentLimit;
+nix::setsockopt_impl!(
+    UnsentLimit,
+    libc::IPPROTO_TCP,
+    libc::TCP_NOTSENT_LOWAT,
+    u32,
+    SetStruct<'_, u32>
+);
+
+/// Socket option: state of the connection (`struct tcp_info`).
+#[derive(Clone, Copy)]
+struct Info;
+nix::getsockopt_impl!(Info, libc::IPPROTO_TCP, libc::TCP_INFO, TcpInfo, GetStruct<TcpInfo>);
+
+/// The beginning of the kernel's `struct tcp_info`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct TcpInfo {
+    _before_unacked: [u32; 6],
+    /// Segments in flight.
+    unacked: u32,
+    _before_notsent: [u32; 29],
+    notsent_bytes: u32,
+    _before_retrans: [u32; 15],
+    bytes_retrans: u64,
+}
+
+/// Progress of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SendState {
+    /// All data is acknowledged.
+    pub(super) is_acked: bool,
+    resent: u64,
+}
+
+impl SendState {
+    /// Retransmitted payload.
+    pub(super) fn resent_bytes(self) -> u32 {
+        u32::try_from(self.resent).unwrap_or(u32::MAX)
+    }
+}
+
+/// Checks that the kernel has a congestion control.
+///
+/// # Errors
+/// If it lacks the control, with those that it has.
+pub(super) fn check(congestion: &str) -> Result<(), Error> {
+    let list = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let list = fs::read_to_string(list).map_err(|why| Error::Run(format!("{list}: {why}")))?;
+    if list.split_whitespace().any(|name| name == congestion) {
+        return Ok(());
+    }
+    Err(Error::Run(format!(
+        "the kernel has no congestion control {congestion:?}; expected one of {}; controls that \
+         begin with tg_ need a build with the feature kernel (docs/kernel.md)",
+        list.trim()
+    )))
+}
+
+/// Listens in this thread's namespace.
+pub(super) fn listen(address: Ipv4Addr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(SocketAddrV4::new(address, PORT))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Opens a connection from this thread's namespace.
+pub(super) fn open(to: Ipv4Addr, congestion: &str) -> io::Result<TcpStream> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
+    setsockopt(&socket, TcpCongestion, &OsString::from(congestion))?;
+    setsockopt(&socket, TcpNoDelay, &true)?;
+    setsockopt(&socket, UnsentLimit, &(UNSENT_BYTES as u32))?;
+    match connect(socket.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(to, PORT))) {
+        Ok(()) | Err(Errno::EINPROGRESS) => Ok(TcpStream::from(socket)),
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// The progress of a connection that sends.
+pub(super) fn send_state(stream: &TcpStream) -> io::Result<SendState> {
+    let info = getsockopt(stream, Info)?;
+    Ok(SendState {
+        is_acked: info.unacked == 0 && info.notsent_bytes == 0,
+        resent: info.bytes_retrans,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::mem::offset_of;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_where_the_kernel_has_them() {
+        assert_eq!(offset_of!(TcpInfo, unacked), 24);
+        assert_eq!(offset_of!(TcpInfo, notsent_bytes), 144);
+        assert_eq!(offset_of!(TcpInfo, bytes_retrans), 208);
+    }
+
+    #[test]
+    fn unread_data_is_acknowledged_and_unsent_data_is_not() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut receiver, _) = listener.accept().unwrap();
+        sender.write_all(b"abc").unwrap();
+        receiver.read_exact(&mut [0; 3]).unwrap();
+        while !send_state(&sender).unwrap().is_acked {}
+        sender.set_nonblocking(true).unwrap();
+        while sender.write(&[0; 1 << 16]).is_ok() {}
+        assert!(!send_state(&sender).unwrap().is_acked);
+    }
+
+    #[test]
+    fn unknown_control_is_refused() {
+        let message = check("no-such-control").unwrap_err().to_string();
+        assert!(message.contains("no-such-control") && message.contains("reno"), "{message}");
+    }
+}
