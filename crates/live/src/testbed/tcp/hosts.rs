@@ -87,6 +87,8 @@ struct Outgoing {
     written: u64,
     /// Bytes of head and payload; unlimited messages have no end until they are stopped.
     length: u64,
+    /// The socket takes data.
+    is_ready: bool,
 }
 
 /// A connection that delivers a message.
@@ -99,6 +101,8 @@ struct Incoming {
     head: [u8; HEAD_BYTES],
     /// Bytes of head and payload that arrived.
     received: u64,
+    /// The socket has data.
+    is_ready: bool,
     is_over: bool,
 }
 
@@ -209,7 +213,15 @@ impl<'a> Hosts<'a> {
         let head = Head { number, length: bytes, name }.bytes();
         // Unlimited messages have the greatest length.
         let length = bytes.saturating_add(PREAMBLE_BYTES as u64);
-        self.outgoing.push(Outgoing { host, number, stream, head, written: 0, length });
+        self.outgoing.push(Outgoing {
+            host,
+            number,
+            stream,
+            head,
+            written: 0,
+            length,
+            is_ready: false,
+        });
         Ok(())
     }
 
@@ -244,6 +256,7 @@ impl<'a> Hosts<'a> {
                     stream,
                     head: [0; HEAD_BYTES],
                     received: 0,
+                    is_ready: false,
                     is_over: false,
                 });
             }
@@ -252,7 +265,7 @@ impl<'a> Hosts<'a> {
     }
 
     fn receive(&mut self, now: Time) -> io::Result<()> {
-        for incoming in &mut self.incoming {
+        for incoming in self.incoming.iter_mut().filter(|incoming| incoming.is_ready) {
             while !incoming.is_over {
                 let read = unless_blocked(incoming.stream.read(&mut self.scratch))?;
                 let Some(bytes) = read else { break };
@@ -271,10 +284,8 @@ impl<'a> Hosts<'a> {
     }
 
     fn send(&mut self) -> io::Result<()> {
-        for outgoing in &mut self.outgoing {
-            outgoing.send(&self.zeros)?;
-        }
-        Ok(())
+        let mut ready = self.outgoing.iter_mut().filter(|outgoing| outgoing.is_ready);
+        ready.try_for_each(|outgoing| outgoing.send(&self.zeros))
     }
 
     /// Records messages that are acknowledged, and what was retransmitted.
@@ -282,7 +293,7 @@ impl<'a> Hosts<'a> {
         let hosts = &mut self.hosts;
         let mut result = Ok(());
         self.outgoing.retain(|outgoing| {
-            if outgoing.written < outgoing.length {
+            if outgoing.is_writing() {
                 return true;
             }
             match sockets::send_state(&outgoing.stream) {
@@ -303,31 +314,44 @@ impl<'a> Hosts<'a> {
     }
 
     /// Sleeps until a socket is ready or an action is due.
-    fn wait(&self, now: Time) -> io::Result<()> {
+    fn wait(&mut self, now: Time) -> io::Result<()> {
         let next = self.hosts.iter().map(|host| host.share.next_at()).min();
         let left = self.clock.real(next.unwrap_or(Time::NEVER).since(now)).min(MAX_SLEEP);
-        let unanswered = self.outgoing.iter().any(|outgoing| outgoing.written >= outgoing.length);
+        let unanswered = self.outgoing.iter().any(|outgoing| !outgoing.is_writing());
         let left = if unanswered { left.min(self.clock.real(EXAMINE_EVERY)) } else { left };
         let input = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut polled: Vec<PollFd<'_>> =
             self.hosts.iter().map(|host| input(host.listener.as_fd())).collect();
         polled.extend(self.incoming.iter().map(|incoming| input(incoming.stream.as_fd())));
-        let writing = self.outgoing.iter().filter(|outgoing| outgoing.written < outgoing.length);
+        let writing = self.outgoing.iter().filter(|outgoing| outgoing.is_writing());
         let streams = writing.map(|outgoing| outgoing.stream.as_fd());
         polled.extend(streams.map(|fd| PollFd::new(fd, PollFlags::POLLOUT)));
         match ppoll(&mut polled, Some(TimeSpec::from(left)), None) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-            Err(why) => Err(why.into()),
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(why) => return Err(why.into()),
         }
+        // Errors and ends count as ready, so that the next access reports them.
+        let ready: Vec<bool> = polled.iter().map(|one| one.any().unwrap_or(false)).collect();
+        let mut ready = ready.into_iter().skip(self.hosts.len());
+        for (incoming, is_ready) in self.incoming.iter_mut().zip(&mut ready) {
+            incoming.is_ready = is_ready;
+        }
+        let writing = self.outgoing.iter_mut().filter(|outgoing| outgoing.is_writing());
+        for (outgoing, is_ready) in writing.zip(&mut ready) {
+            outgoing.is_ready = is_ready;
+        }
+        Ok(())
     }
 }
 
 impl Outgoing {
+    /// Whether the socket has not accepted all data.
+    fn is_writing(&self) -> bool {
+        self.written < self.length
+    }
+
     /// Writes as much as the socket takes, at most once its limit of unsent data.
     fn send(&mut self, zeros: &[u8]) -> io::Result<()> {
-        if self.written == self.length {
-            return Ok(());
-        }
         let data = match self.head.get(self.written as usize..) {
             Some(head) if !head.is_empty() => head,
             _ => zeros,
