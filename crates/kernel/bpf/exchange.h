@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * TCP options of telemetry by sock_ops. A file that includes this defines tg_reserve, tg_write,
- * tg_parse and tg_keep. A connection under the control sends the option; its peer answers if it has
- * received one, whatever its own control is. An option that is missing, of another length or
- * without room is normal.
+ * tg_parse, tg_keep and tg_forget. A connection under the control sends the option; its peer
+ * answers if it has received one, whatever its own control is. An option that is missing, of
+ * another length or without room is normal.
  */
 #ifndef TG_EXCHANGE_H
 #define TG_EXCHANGE_H
@@ -19,6 +19,9 @@ TG_INLINE int tg_write(struct bpf_sock_ops *ops, struct tg_flow *flow);
 TG_INLINE int tg_parse(struct bpf_sock_ops *ops, struct tg_telemetry *seen);
 /* Keeps what was read. */
 TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *seen, int parsed);
+
+/* Drops telemetry that this end would return. */
+TG_INLINE void tg_forget(struct tg_telemetry *kept);
 
 #define TG_SEEN 1
 /* The peer sends options, so this end returns them. */
@@ -46,6 +49,31 @@ TG_INLINE int tg_is_own(struct bpf_sock_ops *ops)
 	return 1;
 }
 
+/* Notes the sequence number behind the packet. Its length includes the header: 60 bytes at most. */
+TG_INLINE void tg_note(struct bpf_sock_ops *ops, struct tg_telemetry *t)
+{
+	__be32 *word = ops->skb_data;
+	__u32 end;
+
+	if ((void *)(word + 2) > ops->skb_data_end)
+		return;
+	end = bpf_ntohl(word[1]) + ops->skb_len;
+	if (!t->until || (__s32)(end - t->until) > 0)
+		t->until = end;
+}
+
+/*
+ * Drops telemetry if later data came without the option: a sender must not act on the last delay of
+ * a path that no longer stamps.
+ */
+TG_INLINE void tg_forget_old(struct bpf_sock_ops *ops, struct tg_telemetry *t)
+{
+	if (t->until && (__s32)(ops->rcv_nxt - t->until) > 0) {
+		tg_forget(t);
+		t->until = 0;
+	}
+}
+
 SEC("sockops")
 int telemetry(struct bpf_sock_ops *ops)
 {
@@ -66,8 +94,10 @@ int telemetry(struct bpf_sock_ops *ops)
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		flow = bpf_sk_storage_get(&flows, sk, 0, 0);
-		if (flow)
-			tg_reserve(ops, flow);
+		if (!flow)
+			break;
+		tg_forget_old(ops, &flow->telemetry);
+		tg_reserve(ops, flow);
 		break;
 	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
 		flow = bpf_sk_storage_get(&flows, sk, 0, 0);
@@ -82,6 +112,8 @@ int telemetry(struct bpf_sock_ops *ops)
 		if (!flow)
 			break;
 		tg_keep(&flow->telemetry, &seen, parsed);
+		if (parsed & TG_ASKED)
+			tg_note(ops, &flow->telemetry);
 		if ((parsed & TG_ASKED) && (flags & TG_SENDS) != TG_SENDS)
 			bpf_sock_ops_cb_flags_set(ops, flags | TG_SENDS);
 		break;

@@ -14,6 +14,7 @@ struct tg_law {
 struct tg_telemetry {
 	__u16 arrived;	/* forward field of the latest data packet, host byte order */
 	__u16 echo;	/* echo field of this acknowledgement */
+	__u32 until;	/* sequence number behind it; 0: none has arrived */
 };
 
 struct tg_flow;
@@ -100,7 +101,13 @@ TG_INLINE int tg_parse(struct bpf_sock_ops *ops, struct tg_telemetry *seen)
 
 TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *seen, int parsed)
 {
-	*kept = *seen;
+	kept->arrived = seen->arrived;
+	kept->echo = seen->echo;
+}
+
+TG_INLINE void tg_forget(struct tg_telemetry *kept)
+{
+	kept->arrived = 0;
 }
 
 TG_CONTROL;

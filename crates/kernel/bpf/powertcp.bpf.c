@@ -19,6 +19,7 @@ struct tg_telemetry {
 	__u64 echo[TG_RECORDS];		/* records of this acknowledgement */
 	__u32 arrivals;			/* how many of each */
 	__u32 echoes;
+	__u32 until;			/* sequence number behind that packet; 0: none */
 	__u32 fits;			/* records that the next option has room for */
 	__u8 forward;			/* the next option is for this end's packets */
 	__u8 turn;			/* data packets of both ends carry both kinds in turns */
@@ -212,6 +213,11 @@ TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *see
 			kept->arrived[i] = seen->arrived[i];
 		kept->arrivals = seen->arrivals;
 	}
+}
+
+TG_INLINE void tg_forget(struct tg_telemetry *kept)
+{
+	kept->arrivals = 0;
 }
 
 TG_CONTROL;
