@@ -20,7 +20,9 @@ mod kernel {
             compile(program, program, &[]);
         }
         if env::var_os("CARGO_FEATURE_TESTING").is_some() {
-            compile("step", "step", &[]);
+            for program in ["step", "fault"] {
+                compile(program, program, &[]);
+            }
             compile("stamp", "probe", &["-DTG_TESTING"]);
             cc::Build::new().file("bpf/native.c").warnings(true).compile("tidegate_laws");
         }

@@ -11,6 +11,10 @@ pub static STEP_PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/step.
 /// and the queue in its priority.
 pub static PROBE_PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.bpf.o"));
 
+/// Programs `forward` and `backward` for the data packets and the acknowledgements of a connection:
+/// faults of the path. Their maps are `fault` and `seen`.
+pub static FAULT_PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/fault.bpf.o"));
+
 /// Words of the state of a law.
 const STATE: usize = 16;
 /// Words of an acknowledgement, with three hop records.

@@ -21,7 +21,7 @@ use tidegate_kernel::{Control, Error, Fabric, Loaded, Params, controls, load, pr
 static ONE: Mutex<()> = Mutex::new(());
 
 /// A folder for pins, and the right to use names. `None` if the machine cannot load programs.
-fn place(name: &str) -> Option<(MutexGuard<'static, ()>, PathBuf)> {
+pub(super) fn place(name: &str) -> Option<(MutexGuard<'static, ()>, PathBuf)> {
     let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let pins = PathBuf::from(format!("/sys/fs/bpf/tidegate-dev-{}-{name}", std::process::id()));
     let unmet = preflight(&pins).into_iter().filter(|check| !check.met);
@@ -160,7 +160,7 @@ fn crashes_between_steps_leave_nothing_behind() {
 }
 
 /// Whether `ip` is installed, which tests with connections need.
-fn has_ip() -> bool {
+pub(super) fn has_ip() -> bool {
     let has = Command::new("ip").arg("-V").output().is_ok();
     assert!(has || std::env::var_os("TIDEGATE_KERNEL").is_none(), "ip is not installed");
     if !has {
@@ -193,7 +193,7 @@ fn connection(control: &str) -> (TcpStream, impl FnMut()) {
     (client, send)
 }
 
-fn counter(pins: &Path, name: &str) -> u64 {
+pub(super) fn counter(pins: &Path, name: &str) -> u64 {
     let status = controls(pins).unwrap().remove(0);
     status.counters.iter().find(|(is, _)| *is == name).unwrap().1
 }

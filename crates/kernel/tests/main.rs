@@ -2,6 +2,7 @@
 
 #![cfg(all(feature = "kernel", target_os = "linux"))]
 
+mod faults;
 mod laws;
 mod loading;
 mod network;

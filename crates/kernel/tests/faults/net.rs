@@ -1,0 +1,305 @@
+//! Two network namespaces joined by one link, with faults of the link, and connections over it.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, TC_INGRESS, TcHookBuilder};
+use nix::net::if_::if_nametoindex;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::TcpCongestion;
+use tidegate_kernel::FAULT_PROGRAM;
+
+use crate::loading::has_ip;
+
+/// `struct tg_fault` of bpf/fault.bpf.c.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Fault {
+    pub(super) forward: u64,
+    pub(super) backward: u64,
+    pub(super) delay_ns: u64,
+    pub(super) loss: f64,
+    pub(super) pipe_bytes: u64,
+}
+
+pub(super) const STAMP: u64 = 1;
+pub(super) const STRIP: u64 = 2;
+pub(super) const CORRUPT: u64 = 3;
+
+/// `struct tg_seen`, the words that tests use.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) bytes: u64,
+    pub(super) dropped: u64,
+    pub(super) changed: u64,
+    pub(super) largest: u64,
+    pub(super) flight: u64,
+}
+
+/// Reports why a test is skipped; where the programs must work it fails.
+fn skip(reason: &str) {
+    assert!(std::env::var_os("TIDEGATE_KERNEL").is_none(), "{reason}");
+    eprintln!("SKIPPED: {reason}");
+}
+
+fn run(program: &str, arguments: &[&str]) -> Output {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+    output
+}
+
+/// Namespaces `a`, which sends, and `b`; removed when dropped.
+pub(super) struct Network {
+    pub(super) a: String,
+    pub(super) b: String,
+    maps: Vec<MapHandle>,
+}
+
+impl Network {
+    /// A link without offloads, whose segments the programs receive one by one. `None` if the
+    /// machine lacks something.
+    pub(super) fn new(test: &str) -> Option<Network> {
+        if !has_ip() {
+            return None;
+        }
+        if Command::new("ethtool").arg("--version").output().is_err() {
+            skip("ethtool is not installed");
+            return None;
+        }
+        let name = |end| format!("tgf-{}-{test}-{end}", std::process::id());
+        let mut network = Network { a: name("a"), b: name("b"), maps: Vec::new() };
+        let (a, b) = (network.a.as_str(), network.b.as_str());
+        run("ip", &["netns", "add", a]);
+        run("ip", &["netns", "add", b]);
+        let link = ["link", "add", "name", "v0", "type", "veth", "peer", "name", "v1", "netns", b];
+        run("ip", &[&["-n", a][..], &link].concat());
+        for (netns, interface, address) in [(a, "v0", "10.78.0.1/24"), (b, "v1", "10.78.0.2/24")] {
+            run("ip", &["-n", netns, "addr", "add", address, "dev", interface]);
+            run("ip", &["-n", netns, "link", "set", "dev", interface, "up"]);
+        }
+        network.offloads(false);
+        match network.attach() {
+            Ok(maps) => network.maps = maps,
+            Err(error) => {
+                skip(&format!("the kernel refuses BPF in traffic control: {error}"));
+                return None;
+            }
+        }
+        Some(network)
+    }
+
+    /// Segmentation, merging and checksums by the network card.
+    pub(super) fn offloads(&self, on: bool) {
+        let value = if on { "on" } else { "off" };
+        for (netns, interface) in [(&self.a, "v0"), (&self.b, "v1")] {
+            let head = ["netns", "exec", netns, "ethtool", "-K", interface];
+            let features = ["tx", "gso", "tso", "gro"].into_iter().flat_map(|name| [name, value]);
+            run("ip", &head.into_iter().chain(features).collect::<Vec<_>>());
+        }
+    }
+
+    /// Queues acknowledgements for this rate; false if the machine cannot.
+    pub(super) fn limit_acks(&self, rate: &str) -> bool {
+        let queue = ["qdisc", "add", "dev", "v1", "root", "tbf", "rate", rate];
+        let sizes = ["burst", "1600", "limit", "1000000"];
+        let mut tc = Command::new("tc");
+        tc.args(["-n", &self.b]).args(queue).args(sizes);
+        let done = tc.output().is_ok_and(|output| output.status.success());
+        if !done {
+            skip("the machine lacks tc or the queueing discipline tbf");
+        }
+        done
+    }
+
+    fn attach(&self) -> Result<Vec<MapHandle>, libbpf_rs::Error> {
+        let object = ObjectBuilder::default().open_memory(FAULT_PROGRAM)?.load()?;
+        for (netns, interface, name) in [(&self.b, "v1", "forward"), (&self.a, "v0", "backward")] {
+            let program = program(&object, name);
+            within(netns, || {
+                let index = if_nametoindex(interface).unwrap() as i32;
+                let mut hook = TcHookBuilder::new(program.as_fd());
+                hook.ifindex(index)
+                    .handle(1)
+                    .priority(1)
+                    .hook(TC_INGRESS)
+                    .create()?
+                    .attach()
+                    .map(drop)
+            })?;
+        }
+        let map = |name| object.maps().find(|map| map.name() == name).expect("it has the map");
+        ["fault", "seen"].into_iter().map(|name| MapHandle::try_from(&map(name))).collect()
+    }
+
+    /// Replaces the faults, and sets the counts to zero.
+    pub(super) fn fault(&self, fault: Fault) {
+        let loss = (fault.loss * 2f64.powi(32)) as u64;
+        let Fault { forward, backward, delay_ns, pipe_bytes, .. } = fault;
+        let words = [forward, backward, delay_ns, loss, pipe_bytes];
+        self.write(0, &words.map(u64::to_ne_bytes).concat());
+        let mut seen = self.words();
+        seen[..6].fill(0);
+        self.write(1, &seen.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>());
+    }
+
+    fn write(&self, map: usize, value: &[u8]) {
+        self.maps[map].update(&[0; 4], value, MapFlags::ANY).unwrap();
+    }
+
+    fn words(&self) -> Vec<u64> {
+        let value = self.maps[1].lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
+        value.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        let words = self.words();
+        let [bytes, dropped, changed, largest, flight] = words[1..6] else { unreachable!() };
+        Seen { bytes, dropped, changed, largest, flight }
+    }
+
+    /// Sets the sizes of the buffers of sockets, each of which grows from the first to the second.
+    pub(super) fn buffers(&self, first: u32, most: u32) {
+        for name in ["tcp_rmem", "tcp_wmem"] {
+            self.sysctl(name, &format!("4096 {first} {most}"));
+        }
+    }
+
+    /// Sets a sysctl of IPv4 in both namespaces.
+    pub(super) fn sysctl(&self, name: &str, value: &str) {
+        for netns in [&self.a, &self.b] {
+            within(netns, || fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap());
+        }
+    }
+
+    /// Sockets of TCP except listeners and those in TIME_WAIT, which have no storage.
+    pub(super) fn sockets(&self) -> usize {
+        let count = |netns| {
+            // The same path without `thread-self` shows the namespace of the main thread.
+            let table = within(netns, || fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
+            let states = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3));
+            states.filter(|state| !["06", "0A"].contains(state)).count()
+        };
+        count(&self.a) + count(&self.b)
+    }
+
+    /// Removes the link and the names; sockets keep the namespaces.
+    pub(super) fn delete(&self) {
+        run("ip", &["-n", &self.a, "link", "del", "v0"]);
+        run("ip", &["netns", "del", &self.a]);
+        run("ip", &["netns", "del", &self.b]);
+    }
+
+    pub(super) fn listen(&self) -> TcpListener {
+        within(&self.b, || TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap())
+    }
+
+    /// A connection from `a` to a listener in `b`.
+    pub(super) fn connect(&self, listener: &TcpListener) -> Connection {
+        let port = listener.local_addr().unwrap().port();
+        let client = within(&self.a, || TcpStream::connect(("10.78.0.2", port)).unwrap());
+        let server = listener.accept().unwrap().0;
+        for end in [&client, &server] {
+            end.set_read_timeout(Some(STALLED)).unwrap();
+            end.set_write_timeout(Some(STALLED)).unwrap();
+        }
+        Connection { client, server, sent: 0 }
+    }
+
+    /// Connections one after the other, with a byte in both directions.
+    pub(super) fn open_and_close(&self, listener: &TcpListener, count: u64) {
+        let address = ("10.78.0.2", listener.local_addr().unwrap().port());
+        within(&self.a, || {
+            for _ in 0..count {
+                let mut client = TcpStream::connect(address).unwrap();
+                let mut server = listener.accept().unwrap().0;
+                client.write_all(&[0]).unwrap();
+                server.read_exact(&mut [0]).unwrap();
+                server.write_all(&[0]).unwrap();
+                client.read_exact(&mut [0]).unwrap();
+            }
+        });
+    }
+
+    /// A connection whose sender is under a control.
+    pub(super) fn connection(&self, control: &str) -> Connection {
+        let connection = self.connect(&self.listen());
+        setsockopt(&connection.client, TcpCongestion, &control.into()).unwrap();
+        connection
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in [&self.a, &self.b] {
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+        }
+    }
+}
+
+fn program(object: &Object, name: &str) -> std::os::fd::OwnedFd {
+    let program = object.progs_mut().find(|program| program.name() == name);
+    program.expect("it has the program").as_fd().try_clone_to_owned().unwrap()
+}
+
+/// Calls `f` in a namespace, in a thread of its own.
+pub(super) fn within<T: Send>(netns: &str, f: impl FnOnce() -> T + Send) -> T {
+    let file = File::open(format!("/run/netns/{netns}")).unwrap();
+    let enter = || {
+        setns(&file, CloneFlags::CLONE_NEWNET).unwrap();
+        f()
+    };
+    thread::scope(|scope| scope.spawn(enter).join()).unwrap()
+}
+
+/// A transfer without progress for this time has failed.
+const STALLED: Duration = Duration::from_secs(30);
+
+pub(super) struct Connection {
+    pub(super) client: TcpStream,
+    pub(super) server: TcpStream,
+    sent: usize,
+}
+
+/// Bytes of a stream from a position on.
+fn stream(from: usize, bytes: usize) -> Vec<u8> {
+    (from..from + bytes).map(|at| (at % 251) as u8).collect()
+}
+
+impl Connection {
+    /// Sends bytes and compares them at the receiver. After `stop` of them the receiver stops
+    /// reading and calls the function.
+    pub(super) fn send_and(&mut self, bytes: usize, stop: usize, f: impl FnOnce(&TcpStream)) {
+        let data = stream(self.sent, bytes);
+        self.sent += bytes;
+        let (mut client, mut server) = (&self.client, &self.server);
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| client.write_all(&data).unwrap());
+            let mut arrived = vec![0; bytes];
+            server.read_exact(&mut arrived[..stop]).unwrap();
+            if stop < bytes {
+                assert!(!writer.is_finished(), "the buffers hold the whole transfer");
+                f(&self.client);
+            }
+            server.read_exact(&mut arrived[stop..]).unwrap();
+            assert!(arrived == data, "other bytes arrived");
+        });
+        // The sender has processed all acknowledgements when it has this byte.
+        server.write_all(&[0]).unwrap();
+        client.read_exact(&mut [0]).unwrap();
+    }
+
+    /// Sends until the buffers are full.
+    pub(super) fn fill(&self) {
+        self.client.set_nonblocking(true).unwrap();
+        while (&self.client).write(&[0; 1 << 16]).is_ok() {}
+    }
+
+    pub(super) fn send(&mut self, bytes: usize) {
+        self.send_and(bytes, bytes, |_| ());
+    }
+}
