@@ -112,8 +112,8 @@ int telemetry(struct bpf_sock_ops *ops)
 		if (!flow)
 			break;
 		tg_keep(&flow->telemetry, &seen, parsed);
-		if (parsed & TG_ASKED)
-			tg_note(ops, &flow->telemetry);
+		/* Data of both directions may carry either option in turn. */
+		tg_note(ops, &flow->telemetry);
 		if ((parsed & TG_ASKED) && (flags & TG_SENDS) != TG_SENDS)
 			bpf_sock_ops_cb_flags_set(ops, flags | TG_SENDS);
 		break;
