@@ -22,8 +22,13 @@ const DECISIVE: [&str; 11] = [
     "src/observe",
 ];
 
+/// Sources that also determine the observations of runs over real packets.
+const DECISIVE_FOR_REAL: [&str; 5] =
+    ["../endpoint/src", "../switch/src", "../live/src", "../kernel/src", "../kernel/bpf"];
+
 fn main() {
-    println!("cargo:rustc-env=TIDEGATE_SOURCES={:016x}", sources());
+    println!("cargo:rustc-env=TIDEGATE_SOURCES={:016x}", sources(&DECISIVE));
+    println!("cargo:rustc-env=TIDEGATE_REAL_SOURCES={:016x}", sources(&DECISIVE_FOR_REAL));
     println!("cargo:rustc-env=TIDEGATE_COMPILER={}", compiler());
 }
 
@@ -38,9 +43,9 @@ fn compiler() -> String {
 }
 
 /// A hash of these sources, names included.
-fn sources() -> u64 {
+fn sources(decisive: &[&str]) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
-    let mut open: Vec<PathBuf> = DECISIVE.iter().rev().map(PathBuf::from).collect();
+    let mut open: Vec<PathBuf> = decisive.iter().rev().map(PathBuf::from).collect();
     while let Some(path) = open.pop() {
         if path.is_dir() {
             open.extend(entries(&path).into_iter().rev());

@@ -1,7 +1,7 @@
 //! `tidegate kernel`: congestion controls in the Linux kernel.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args as Group, Subcommand};
 use serde_json::{Map, Value, json};
@@ -143,14 +143,11 @@ impl Kernel {
     }
 }
 
-/// Loads controls for the length of a run, beside those that the user has loaded.
+/// Loads controls for the length of a run, in the usual place, so that `unload` finds one that a
+/// killed run has left.
 pub(crate) struct Loader;
 
 impl Loader {
-    fn pins() -> PathBuf {
-        format!("{PINS}-run").into()
-    }
-
     fn control(name: &str) -> Option<Control> {
         Control::ALL.into_iter().find(|control| control.name == name)
     }
@@ -164,16 +161,33 @@ impl ControlLoader for Loader {
     fn load(&self, name: &str, plan: &Plan, network: &KernelNetwork) -> Result<()> {
         let unknown = || Error::Run(format!("{name}: no such congestion control"));
         let control = Loader::control(name).ok_or_else(unknown)?;
+        let protocol = control.protocol.info().name;
+        if plan.stacks[0].protocol() != control.protocol {
+            return Err(Error::Scenario(format!(
+                "{}: transport.protocol: found {:?}, but {name} takes the parameters of \
+                 {protocol}; add --set transport.protocol={protocol}",
+                plan.name,
+                plan.stacks[0].protocol().info().name
+            )));
+        }
         let KernelNetwork { base_rtt, rate, hops } = *network;
         let words = Control::params(&plan.stacks[0], &Fabric { base_rtt, rate, hops });
         let words = words.map_err(|why| Error::Run(format!("{name}: {why}")))?;
-        kernel::load(control, &words, &Loader::pins()).map(drop).map_err(failed)
+        // Another run, or the user, may depend on the parameters of a loaded control.
+        let loaded = kernel::controls(Path::new(PINS)).map_err(failed)?;
+        if loaded.iter().any(|status| status.control == control) {
+            return Err(Error::Run(format!(
+                "{name} is loaded already, by another run or by `tidegate kernel load`; unload it \
+                 with `tidegate kernel unload {protocol}`"
+            )));
+        }
+        kernel::load(control, &words, Path::new(PINS)).map(drop).map_err(failed)
     }
 
     fn unload(&self, name: &str) {
-        // A failure leaves it loaded, and the next run replaces its parameters.
+        // A failure leaves it loaded, which the next run reports.
         if let Some(control) = Loader::control(name) {
-            let _ = kernel::unload(control, &Loader::pins());
+            let _ = kernel::unload(control, Path::new(PINS));
         }
     }
 }

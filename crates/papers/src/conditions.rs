@@ -4,8 +4,8 @@ use tidegate_results::{MarkedAt, Summary, SwitchSettings};
 
 use tidegate_runs::numbers::with_unit;
 
-/// TCP, routing, circuits, priorities, buffers, marking, drain and fixed rates of named runs. The names
-/// are included where the runs differ.
+/// TCP, routing, circuits, priorities, buffers, marking, drain and fixed rates of named runs. The
+/// names are included where the runs differ.
 pub fn conditions(runs: &[(&str, &Summary)]) -> String {
     let all = [tcp, routing, circuits, priorities, buffers, marks, drain, fixed_rates];
     let texts = all.map(|of| together(runs, of));

@@ -105,6 +105,12 @@ fn idle_of(stat: &str) -> Option<usize> {
     Some(all.saturating_sub(others))
 }
 
+/// Release of the running kernel; empty if it is unknown.
+pub fn kernel() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().to_owned()
+}
+
 /// The machine.
 pub fn host() -> Host {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

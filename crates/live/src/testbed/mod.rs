@@ -2,10 +2,10 @@
 //! which also emulates all links. Its hosts are processes with UDP sockets that run the transports,
 //! or network namespaces with the kernel's TCP.
 //!
-//! With UDP, the scenario is unchanged; only the clock differs. Time passes more slowly by one factor for all
-//! processes, so that they keep up: rates, delays and parameters keep their meaning, and the
-//! wake-up time of a process is short compared with a round trip. The events are replayed to the
-//! same measures as in a simulated run.
+//! With UDP, the scenario is unchanged; only the clock differs. Time passes more slowly by one
+//! factor for all processes, so that they keep up: rates, delays and parameters keep their meaning,
+//! and the wake-up time of a process is short compared with a round trip. The events are replayed
+//! to the same measures as in a simulated run.
 
 mod course;
 mod host;
@@ -401,18 +401,13 @@ impl<'a> Emulation<'a> {
 
     /// Quality of the emulation.
     fn real(&self, base_rtt: Span, report: &Report, hosts: &Lateness) -> RealSummary {
-        let us = |ns: u64| Fixed::nearest(ns as f64 / 1e3);
         RealSummary {
             dilation: self.dilation.factor,
             hosts: self.hosts.count() as u32,
             datagrams: report.counts.received,
             lost: lost(&report.counts, hosts),
             late_us: lateness_of(report),
-            hosts_late_us: Some(QueueDelay {
-                mean: Fixed::nearest(hosts.late_ns.mean() / 1e3),
-                p99: us(hosts.late_ns.value_at_quantile(0.99)),
-                max: us(hosts.late_ns.max()),
-            }),
+            hosts_late_us: Some(spread_of(&hosts.late_ns)),
             base_rtt_us: Fixed::nearest(base_rtt.as_us_f64()),
             tcp: None,
         }
@@ -430,6 +425,16 @@ impl<'a> Emulation<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Mean, 99th percentile and maximum in microseconds.
+fn spread_of(ns: &Histogram<u64>) -> QueueDelay {
+    let us = |ns: u64| Fixed::nearest(ns as f64 / 1e3);
+    QueueDelay {
+        mean: Fixed::nearest(ns.mean() / 1e3),
+        p99: us(ns.value_at_quantile(0.99)),
+        max: us(ns.max()),
     }
 }
 

@@ -188,7 +188,7 @@ pub(super) fn make(
                     spent = *seconds / threads_each;
                     cache.make(plan, recording, |measures| {
                         if recording.medium != Medium::Simulated {
-                            return run_live(plan, &recording.medium, measures, options);
+                            return run_live((name, plan), &recording.medium, measures, options);
                         }
                         let control = Control {
                             partitions: None,
@@ -244,7 +244,7 @@ fn clock_s(_: &Plan, _: &Medium) -> Result<f64, Error> {
 /// Makes a run over real packets.
 #[cfg(target_os = "linux")]
 fn run_live(
-    plan: &Plan,
+    (name, plan): (&str, &Plan),
     medium: &Medium,
     measures: Vec<Box<dyn Measure>>,
     options: &ReproduceOptions<'_>,
@@ -264,17 +264,17 @@ fn run_live(
     let output = testbed::emulate(plan, measures, &control)?;
     // Measurements on an overloaded machine are invalid. Cached runs need not be repeated.
     match output.real.as_ref().and_then(tidegate_results::RealSummary::warning) {
-        Some(warning) => Err(Error::Run(format!("{}: {warning}", plan.name))),
+        Some(warning) => Err(Error::Run(format!("{name}: {warning}"))),
         None => Ok(output),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn run_live(
-    plan: &Plan,
+    (name, _): (&str, &Plan),
     _: &Medium,
     _: Vec<Box<dyn Measure>>,
     _: &ReproduceOptions<'_>,
 ) -> Result<RunOutput, Error> {
-    Err(Error::Run(format!("{}: runs over real packets require Linux", plan.name)))
+    Err(Error::Run(format!("{name}: runs over real packets require Linux")))
 }

@@ -13,13 +13,18 @@ use tidegate_core::{Dilation, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{HostAction, MessageStart, NAME_BYTES, OpenHost};
 
-use super::super::monotonic;
+use hdrhistogram::Histogram;
+
+use super::super::{lateness, monotonic};
 use super::namespaces::{Network, Place};
 use super::sockets::{self, UNSENT_BYTES};
 
 /// Bytes before the payload, which begins with the name: number and length.
 const PREAMBLE_BYTES: usize = 4 + 8;
 const HEAD_BYTES: usize = PREAMBLE_BYTES + NAME_BYTES;
+/// Shortest time between two passes over the sockets: with a pass for every packet, the hosts would
+/// take the processor from the switch. The kernel acknowledges without them.
+const PASS_EVERY: Span = Span::us(250);
 /// Longest wait for the next action.
 const MAX_SLEEP: Duration = Duration::from_millis(20);
 /// Interval at which senders' sockets are examined for acknowledged messages.
@@ -74,6 +79,8 @@ struct Host<'a> {
     share: OpenHost,
     place: &'a Place,
     listener: TcpListener,
+    /// A connection waits.
+    is_ready: bool,
 }
 
 /// A message on its way out.
@@ -117,10 +124,15 @@ pub(super) struct Hosts<'a> {
     zeros: Vec<u8>,
     /// End of submissions, in the time of the run.
     duration: Time,
+    /// How late this thread woke up, in nanoseconds.
+    late_ns: Histogram<u64>,
 }
 
+/// Records of each host, and how late the hosts' thread woke up, in nanoseconds.
+pub(super) type HostRecords = (Vec<Vec<u8>>, Histogram<u64>);
+
 impl<'a> Hosts<'a> {
-    /// Opens the sockets that accept connections.
+    /// Opens the sockets that accept connections, once the switch receives.
     pub(super) fn open(
         plan: &Plan,
         network: &'a Network,
@@ -133,11 +145,17 @@ impl<'a> Hosts<'a> {
             Ok(Host {
                 share: share.map_err(io::Error::other)?,
                 place,
-                listener: sockets::listen(place.address)?,
+                listener: sockets::listen(place.address, congestion)?,
+                is_ready: false,
             })
         };
+        let hosts: Vec<Host<'a>> = network.places.iter().map(host).collect::<io::Result<_>>()?;
+        for (host, next) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
+            let _there = host.place.namespace.enter()?;
+            sockets::announce(host.place.address, next.place.address)?;
+        }
         Ok(Hosts {
-            hosts: network.places.iter().map(host).collect::<io::Result<_>>()?,
+            hosts,
             congestion,
             clock,
             outgoing: Vec::new(),
@@ -145,11 +163,12 @@ impl<'a> Hosts<'a> {
             scratch: vec![0; READ_BYTES],
             zeros: vec![0; UNSENT_BYTES],
             duration: plan.duration,
+            late_ns: lateness().map_err(io::Error::other)?,
         })
     }
 
     /// Sends and receives until the run is over. Returns the records of each host.
-    pub(super) fn run(mut self, start: Time, flags: &Flags) -> io::Result<Vec<Vec<u8>>> {
+    pub(super) fn run(mut self, start: Time, flags: &Flags) -> io::Result<HostRecords> {
         // Timer slack of this thread in nanoseconds; the default of the kernel is 50 us.
         set_timerslack(1)?;
         let mut is_closed = false;
@@ -160,7 +179,8 @@ impl<'a> Hosts<'a> {
                 std::thread::sleep(self.clock.real(start.since(clock)));
                 continue;
             }
-            let now = Time::ZERO.after(clock.since(start));
+            let time = |clock: Dilation| Time::ZERO.after(clock.time(monotonic()).since(start));
+            let now = time(self.clock);
             if !is_closed {
                 self.act(now.min(self.duration))?;
             }
@@ -169,7 +189,7 @@ impl<'a> Hosts<'a> {
                 self.close()?;
             }
             self.accept()?;
-            self.receive(now)?;
+            self.receive(time(self.clock))?;
             self.send()?;
             if now.since(examined) >= EXAMINE_EVERY {
                 examined = now;
@@ -178,13 +198,15 @@ impl<'a> Hosts<'a> {
             if is_closed && self.hosts.iter().all(|host| host.share.open() == 0) {
                 flags.done.store(true, Ordering::Relaxed);
             }
-            self.wait(now)?;
+            self.wait(now, time(self.clock))?;
         }
         for outgoing in &self.outgoing {
             let share = &mut self.hosts[outgoing.host].share;
-            share.resent(outgoing.number, sockets::send_state(&outgoing.stream)?.resent_bytes());
+            let state = sockets::send_state(&outgoing.stream, self.congestion)?;
+            share.resent(outgoing.number, state.resent_bytes());
         }
-        Ok(self.hosts.into_iter().map(|host| host.share.leave()).collect())
+        let records = self.hosts.into_iter().map(|host| host.share.leave()).collect();
+        Ok((records, self.late_ns))
     }
 
     /// Takes the actions that are due.
@@ -245,7 +267,7 @@ impl<'a> Hosts<'a> {
     }
 
     fn accept(&mut self) -> io::Result<()> {
-        for (index, host) in self.hosts.iter().enumerate() {
+        for (index, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.is_ready) {
             while let Some((stream, from)) = unless_blocked(host.listener.accept())? {
                 stream.set_nonblocking(true)?;
                 let sender = |host: &&Host<'_>| IpAddr::V4(host.place.address) == from.ip();
@@ -284,19 +306,19 @@ impl<'a> Hosts<'a> {
     }
 
     fn send(&mut self) -> io::Result<()> {
-        let mut ready = self.outgoing.iter_mut().filter(|outgoing| outgoing.is_ready);
-        ready.try_for_each(|outgoing| outgoing.send(&self.zeros))
+        let is_due = |outgoing: &&mut Outgoing| outgoing.is_ready && outgoing.is_writing();
+        self.outgoing.iter_mut().filter(is_due).try_for_each(|outgoing| outgoing.send(&self.zeros))
     }
 
     /// Records messages that are acknowledged, and what was retransmitted.
     fn examine(&mut self, now: Time) -> io::Result<()> {
-        let hosts = &mut self.hosts;
+        let (hosts, congestion) = (&mut self.hosts, self.congestion);
         let mut result = Ok(());
         self.outgoing.retain(|outgoing| {
             if outgoing.is_writing() {
                 return true;
             }
-            match sockets::send_state(&outgoing.stream) {
+            match sockets::send_state(&outgoing.stream, congestion) {
                 Ok(state) if !state.is_acked => true,
                 Ok(state) => {
                     let share = &mut hosts[outgoing.host].share;
@@ -313,10 +335,19 @@ impl<'a> Hosts<'a> {
         result
     }
 
-    /// Sleeps until a socket is ready or an action is due.
-    fn wait(&mut self, now: Time) -> io::Result<()> {
+    /// Sleeps until a socket is ready or an action is due. The last pass over the sockets began at
+    /// `passed`.
+    fn wait(&mut self, passed: Time, now: Time) -> io::Result<()> {
         let next = self.hosts.iter().map(|host| host.share.next_at()).min();
-        let left = self.clock.real(next.unwrap_or(Time::NEVER).since(now)).min(MAX_SLEEP);
+        let next = next.unwrap_or(Time::NEVER);
+        let pause = self.clock.real(passed.after(PASS_EVERY).min(next).since(now));
+        let before = monotonic();
+        std::thread::sleep(pause);
+        let slept = monotonic().saturating_sub(before);
+        if pause > Duration::ZERO {
+            self.late_ns.saturating_record(slept.saturating_sub(pause).as_nanos() as u64);
+        }
+        let left = self.clock.real(next.since(now)).saturating_sub(slept).min(MAX_SLEEP);
         let unanswered = self.outgoing.iter().any(|outgoing| !outgoing.is_writing());
         let left = if unanswered { left.min(self.clock.real(EXAMINE_EVERY)) } else { left };
         let input = |fd| PollFd::new(fd, PollFlags::POLLIN);
@@ -332,7 +363,10 @@ impl<'a> Hosts<'a> {
         }
         // Errors and ends count as ready, so that the next access reports them.
         let ready: Vec<bool> = polled.iter().map(|one| one.any().unwrap_or(false)).collect();
-        let mut ready = ready.into_iter().skip(self.hosts.len());
+        let mut ready = ready.into_iter();
+        for (host, is_ready) in self.hosts.iter_mut().zip(&mut ready) {
+            host.is_ready = is_ready;
+        }
         for (incoming, is_ready) in self.incoming.iter_mut().zip(&mut ready) {
             incoming.is_ready = is_ready;
         }

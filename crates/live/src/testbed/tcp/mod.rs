@@ -12,9 +12,10 @@ mod hosts;
 mod namespaces;
 mod sockets;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use tidegate_core::{Dilation, Span, Time};
 use tidegate_results::{Fixed, RealSummary};
 use tidegate_runs::Error;
@@ -22,7 +23,9 @@ use tidegate_scenario::Plan;
 use tidegate_switch::{Config, Places, Report, SoftwareSwitch};
 
 use super::course::Course;
-use super::{NOTICE, Recorded, Task, base_rtt, lateness_of, monotonic, participants};
+use super::{
+    MOST_HOSTS, NOTICE, Recorded, Task, base_rtt, lateness_of, monotonic, participants, spread_of,
+};
 use crate::{ControlLoader, KernelNetwork};
 use hosts::{Flags, Hosts};
 use namespaces::Network;
@@ -35,7 +38,11 @@ pub(super) fn emulate(
     let Task { plan, control, there, .. } = *task;
     let _loaded = Loaded::new(task, congestion, loader)?;
     let failed = |why: std::io::Error| Error::Run(format!("{}: {why}", plan.name));
+    refuse_over_tcp(plan)?;
     let network = Network::build(plan, there).map_err(failed)?;
+    if (control.is_interrupted)() {
+        return Err(Error::Interrupted);
+    }
     let clock = Dilation::none(monotonic());
     let config = Config {
         fabric: plan.fabric.clone(),
@@ -50,7 +57,7 @@ pub(super) fn emulate(
     let mut switch = SoftwareSwitch::open(&config)
         .map_err(|why| Error::Run(format!("cannot emulate the fabric: {why}")))?;
     let hosts = Hosts::open(plan, &network, congestion, clock).map_err(failed)?;
-    prefer_this_thread();
+    let _preferred = Preferred::new();
     let start = switch.now().after(clock.span(NOTICE));
     let course = Course { plan, start, progress: control.progress };
     record(&course, &mut switch, hosts, task, congestion)
@@ -68,8 +75,9 @@ fn record(
     let failed = |why: std::io::Error| Error::Run(format!("{}: {why}", course.plan.name));
     std::thread::scope(|scope| {
         let flags = &flags;
+        let finish = Finish(&flags.finish);
         let hosts = scope.spawn(move || {
-            prefer_this_thread();
+            let _preferred = Preferred::new();
             hosts.run(start, flags)
         });
         let poll = || match (task.control.is_interrupted)() {
@@ -82,14 +90,33 @@ fn record(
             let is_done = || poll().map(|()| flags.done.load(Ordering::Relaxed));
             Ok((measured, course.drain(switch, is_done)?))
         });
-        flags.finish.store(true, Ordering::Relaxed);
+        drop(finish);
         let records = hosts.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let records = records.map_err(failed)?;
+        let (records, late_ns) = records.map_err(failed)?;
         let ((report, queues), drained) = ran?;
         let base_rtt = base_rtt(task.there, task.paths);
-        let real = real(congestion, task.there.len(), base_rtt, &switch.report());
+        let hosts = task.there.len();
+        let real = real(congestion, hosts, base_rtt, &switch.report(), &late_ns);
         Ok(Recorded { report, queues, drained, records, real })
     })
+}
+
+/// # Errors
+/// When the plan needs a feature that the kernel's TCP does not have.
+fn refuse_over_tcp(plan: &Plan) -> Result<(), Error> {
+    let trims = plan.fabric.switches.iter().any(|switch| switch.trimming.is_some());
+    let refused = [
+        (trims, "switches that trim packets (switch.trimming)"),
+        (plan.weights.iter().any(|&weight| weight != 1), "weights of messages (traffic.weight)"),
+        (plan.fabric.hosts.len() > MOST_HOSTS, "more than 250 hosts (fabric)"),
+    ];
+    match refused.iter().find(|(is_so, _)| *is_so) {
+        Some((_, what)) => Err(Error::Scenario(format!(
+            "{}: found {what}, which is not supported over the kernel's TCP",
+            plan.name
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Wall-clock time of a run, with the time to set up and remove the network.
@@ -115,6 +142,16 @@ impl<'a> Loaded<'a> {
         let others = there.iter().filter(|&&host| host != a);
         let hops = others.map(|&host| paths.path(a, host).hops).max();
         let path = paths.path(a, b);
+        if there
+            .iter()
+            .any(|&host| paths.path(host, if host == a { b } else { a }).nic_rate != path.nic_rate)
+        {
+            return Err(Error::Scenario(format!(
+                "{}: found hosts with links of different rates, but {name} is loaded for one rate; \
+                 use equal rates (fabric.host_link)",
+                plan.name
+            )));
+        }
         let (base_rtt, rate) = (path.fabric_base_rtt, path.nic_rate);
         loader.load(name, plan, &KernelNetwork { base_rtt, rate, hops: hops.unwrap_or(1) })?;
         Ok(Loaded(Some((loader, name))))
@@ -129,21 +166,53 @@ impl Drop for Loaded<'_> {
     }
 }
 
-/// Other programs on the machine must not delay packets. Without the permission, they do.
-fn prefer_this_thread() {
-    let _ = rustix::process::setpriority_process(None, -20);
+/// Ends the hosts, also after a panic: their thread would run for ever.
+struct Finish<'a>(&'a AtomicBool);
+
+impl Drop for Finish<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Gives this thread the highest priority until it is dropped: other programs on the machine must
+/// not delay packets. Without the permission they do, and the lateness shows it.
+struct Preferred(Option<i32>);
+
+impl Preferred {
+    fn new() -> Preferred {
+        let before = rustix::process::getpriority_process(None).ok();
+        let _ = rustix::process::setpriority_process(None, -20);
+        Preferred(before)
+    }
+}
+
+impl Drop for Preferred {
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            let _ = rustix::process::setpriority_process(None, before);
+        }
+    }
 }
 
 /// Quality of the emulation.
-fn real(congestion: &str, hosts: usize, base_rtt: Span, report: &Report) -> RealSummary {
+fn real(
+    congestion: &str,
+    hosts: usize,
+    base_rtt: Span,
+    report: &Report,
+    late_ns: &Histogram<u64>,
+) -> RealSummary {
     let counts = &report.counts;
     RealSummary {
         dilation: 1,
         hosts: hosts as u32,
         datagrams: counts.received,
-        lost: counts.too_fast + counts.unsent + counts.overrun + counts.unfinished,
+        lost: [counts.too_fast, counts.unsent, counts.overrun, counts.unfinished, counts.too_long]
+            .into_iter()
+            .sum(),
         late_us: lateness_of(report),
-        hosts_late_us: None,
+        hosts_late_us: Some(spread_of(late_ns)),
         base_rtt_us: Fixed::nearest(base_rtt.as_us_f64()),
         tcp: Some(congestion.to_owned()),
     }

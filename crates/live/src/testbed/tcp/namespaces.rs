@@ -32,13 +32,14 @@ pub(super) struct Entered(File);
 impl Namespace {
     fn new() -> io::Result<Namespace> {
         let made = thread::spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNET)?;
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|why| {
+                let message = format!("cannot make a network namespace ({why}); run as root");
+                io::Error::new(io::Error::from(why).kind(), message)
+            })?;
+            no_six()?;
             own().map(Namespace)
         });
-        made.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|why| {
-            let message = format!("cannot make a network namespace, which needs root: {why}");
-            io::Error::new(why.kind(), message)
-        })
+        made.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Moves this thread into the namespace: sockets that it opens belong there.
@@ -92,7 +93,7 @@ impl Network {
             places: there.iter().map(place).collect::<io::Result<_>>()?,
             hosts: plan.fabric.hosts.len(),
         };
-        network.link_all()?;
+        network.link_all(plan.fabric.mtu + SEGMENT_HEADERS_BYTES)?;
         let neighbours: String = network.places.iter().map(neighbour).collect();
         for place in &network.places {
             let rate = nic_rate(plan, place.host).map_err(io::Error::other)?;
@@ -112,9 +113,8 @@ impl Network {
     }
 
     /// Makes an interface of the switch for every host. Hosts that do not take part are absent.
-    fn link_all(&self) -> io::Result<()> {
+    fn link_all(&self, mtu: u32) -> io::Result<()> {
         let _there = self.switch.enter()?;
-        no_six()?;
         let mut batch = String::new();
         for name in self.interfaces() {
             let place = self.places.iter().find(|place| format!("h{}", place.host) == name);
@@ -122,7 +122,9 @@ impl Network {
                 Some(place) => format!("eth0 netns {}", place.namespace.path()),
                 None => format!("absent-{name}"),
             };
-            batch += &format!("link add {name} type veth peer name {peer}\nlink set {name} up\n");
+            batch += &format!(
+                "link add {name} type veth peer name {peer}\nlink set {name} mtu {mtu} up\n"
+            );
         }
         ip(&batch)?;
         self.places.iter().try_for_each(|place| offloads_off(&format!("h{}", place.host)))
@@ -131,8 +133,7 @@ impl Network {
     /// Configures a host's namespace.
     fn set_up(&self, place: &Place, rate: Rate, mtu: u32, neighbours: &str) -> io::Result<()> {
         let _there = place.namespace.enter()?;
-        no_six()?;
-        std::fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1")?;
+        set("/proc/sys/net/ipv4/tcp_no_metrics_save")?;
         let (address, mac) = (place.address, mac(place.address));
         let bytes = mtu + SEGMENT_HEADERS_BYTES;
         // One packet at a time, because pacing otherwise sends the packets of a millisecond at
@@ -155,7 +156,7 @@ impl Network {
     }
 }
 
-/// Address of a host; there are at most 250.
+/// Address of a host; the fabric has at most 250.
 fn address(host: u32) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 77, 0, 1)) + host)
 }
@@ -175,13 +176,18 @@ fn nic_rate(plan: &Plan, host: u32) -> Result<Rate, String> {
     OpenHost::new(plan.setup.clone(), host).map(|share| share.context().nic_rate)
 }
 
-/// Switches off IPv6, whose packets would cross the fabric unasked.
+/// Disables IPv6 for interfaces to come: its own packets would cross the fabric.
 fn no_six() -> io::Result<()> {
-    match std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1") {
+    match set("/proc/sys/net/ipv6/conf/default/disable_ipv6") {
         // A kernel without IPv6.
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
     }
+}
+
+/// Sets a setting of this thread's namespace.
+fn set(path: &str) -> io::Result<()> {
+    std::fs::write(path, "1").map_err(|why| io::Error::new(why.kind(), format!("{path}: {why}")))
 }
 
 /// The switch forwards frames as they are on a wire.
@@ -196,7 +202,11 @@ fn ip(batch: &str) -> io::Result<()> {
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|why| missing("ip", &why))?;
     if let Some(mut input) = child.stdin.take() {
-        input.write_all(batch.as_bytes())?;
+        match input.write_all(batch.as_bytes()) {
+            // It ended early; its message says why.
+            Err(why) if why.kind() == io::ErrorKind::BrokenPipe => {}
+            result => result?,
+        }
     }
     check("ip", &child.wait_with_output()?)
 }

@@ -3,17 +3,20 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::sockopt::{GetStruct, SetStruct, TcpCongestion, TcpNoDelay};
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrIn, connect, getsockopt, setsockopt, socket,
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, connect, getsockopt, setsockopt,
+    socket,
 };
 use tidegate_runs::Error;
 
+/// Beginning of the names of controls that a loader provides.
+pub(super) const OURS: &str = "tg_";
 /// Port of all hosts.
 const PORT: u16 = 5_001;
 /// Data that a socket holds unsent: little, because it leaves even after a flow has stopped.
@@ -63,16 +66,22 @@ impl SendState {
     }
 }
 
-/// Checks that the kernel has a congestion control.
+/// Checks that the kernel has a congestion control of its own of this name, and loads its module if
+/// necessary.
 ///
 /// # Errors
-/// If it lacks the control, with those that it has.
+/// If it lacks the control, with those that it has; also for [`OURS`], whose parameters would be
+/// unknown.
 pub(super) fn check(congestion: &str) -> Result<(), Error> {
-    let list = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-    let list = fs::read_to_string(list).map_err(|why| Error::Run(format!("{list}: {why}")))?;
-    if list.split_whitespace().any(|name| name == congestion) {
+    let is_there = || {
+        let socket = tcp()?;
+        setsockopt(&socket, TcpCongestion, &OsString::from(congestion))
+    };
+    if !congestion.starts_with(OURS) && is_there().is_ok() {
         return Ok(());
     }
+    let list = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let list = fs::read_to_string(list).map_err(|why| Error::Run(format!("{list}: {why}")))?;
     Err(Error::Run(format!(
         "the kernel has no congestion control {congestion:?}; expected one of {}; controls that \
          begin with tg_ need a build with the feature kernel (docs/kernel.md)",
@@ -80,18 +89,33 @@ pub(super) fn check(congestion: &str) -> Result<(), Error> {
     )))
 }
 
-/// Listens in this thread's namespace.
-pub(super) fn listen(address: Ipv4Addr) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(SocketAddrV4::new(address, PORT))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+/// Listens in this thread's namespace, under the congestion control of the senders, because some
+/// controls negotiate ECN and the receiver has to agree.
+pub(super) fn listen(address: Ipv4Addr, congestion: &str) -> io::Result<TcpListener> {
+    let socket = tcp()?;
+    setsockopt(&socket, TcpCongestion, &OsString::from(congestion))?;
+    bind(socket.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(address, PORT)))?;
+    // As many as the kernel permits: all flows of an incast connect at once.
+    nix::sys::socket::listen(&socket, Backlog::MAXCONN)?;
+    Ok(TcpListener::from(socket))
+}
+
+/// Sends a datagram, from which the switch learns where this thread's namespace is. Nobody receives
+/// it.
+pub(super) fn announce(from: Ipv4Addr, to: Ipv4Addr) -> io::Result<()> {
+    UdpSocket::bind((from, 0))?.send_to(&[0], (to, PORT)).map(drop)
+}
+
+fn tcp() -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    socket(AddressFamily::Inet, SockType::Stream, flags, None)
 }
 
 /// Opens a connection from this thread's namespace.
 pub(super) fn open(to: Ipv4Addr, congestion: &str) -> io::Result<TcpStream> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let socket = socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
-    setsockopt(&socket, TcpCongestion, &OsString::from(congestion))?;
+    let socket = tcp()?;
+    setsockopt(&socket, TcpCongestion, &OsString::from(congestion))
+        .map_err(|why| io::Error::other(format!("congestion control {congestion}: {why}")))?;
     setsockopt(&socket, TcpNoDelay, &true)?;
     setsockopt(&socket, UnsentLimit, &(UNSENT_BYTES as u32))?;
     match connect(socket.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(to, PORT))) {
@@ -101,7 +125,20 @@ pub(super) fn open(to: Ipv4Addr, congestion: &str) -> io::Result<TcpStream> {
 }
 
 /// The progress of a connection that sends.
-pub(super) fn send_state(stream: &TcpStream) -> io::Result<SendState> {
+///
+/// # Errors
+/// If the connection has failed, or left its congestion control.
+pub(super) fn send_state(stream: &TcpStream, congestion: &str) -> io::Result<SendState> {
+    if let Some(why) = stream.take_error()? {
+        return Err(io::Error::new(why.kind(), format!("a connection: {why}")));
+    }
+    let used = getsockopt(stream, TcpCongestion)?;
+    let used = used.to_string_lossy();
+    let used = used.trim_end_matches('\0');
+    if used != congestion {
+        let message = format!("a connection moved from {congestion} to {used} during the run");
+        return Err(io::Error::other(message));
+    }
     let info = getsockopt(stream, Info)?;
     Ok(SendState {
         is_acked: info.unacked == 0 && info.notsent_bytes == 0,
@@ -128,17 +165,23 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut receiver, _) = listener.accept().unwrap();
+        setsockopt(&sender, TcpCongestion, &OsString::from("reno")).unwrap();
         sender.write_all(b"abc").unwrap();
         receiver.read_exact(&mut [0; 3]).unwrap();
-        while !send_state(&sender).unwrap().is_acked {}
+        while !send_state(&sender, "reno").unwrap().is_acked {}
         sender.set_nonblocking(true).unwrap();
         while sender.write(&[0; 1 << 16]).is_ok() {}
-        assert!(!send_state(&sender).unwrap().is_acked);
+        assert!(!send_state(&sender, "reno").unwrap().is_acked);
+        let message = send_state(&sender, "cubic").unwrap_err().to_string();
+        assert!(message.contains("moved from cubic to reno"), "{message}");
     }
 
     #[test]
     fn unknown_control_is_refused() {
-        let message = check("no-such-control").unwrap_err().to_string();
-        assert!(message.contains("no-such-control") && message.contains("reno"), "{message}");
+        assert!(check("reno").is_ok());
+        for name in ["no-such-control", "tg_none"] {
+            let message = check(name).unwrap_err().to_string();
+            assert!(message.contains(name) && message.contains("reno"), "{message}");
+        }
     }
 }

@@ -307,6 +307,9 @@ impl Figure {
                 ));
             }
         }
+        if let Some(run) = self.runs.iter().find(|run| run.real && run.tcp.is_some()) {
+            return Some(format!("run {}: set `real` or `tcp`, not both", run.name));
+        }
         for chart in &self.charts {
             let missing = chart.runs.iter().find(|name| !self.knows(name));
             let missing = missing.map(|name| self.no_run(name));
