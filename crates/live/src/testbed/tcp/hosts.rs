@@ -247,7 +247,7 @@ impl<'a> Hosts<'a> {
         Ok(())
     }
 
-    /// Ends an unlimited message. What its socket holds is still sent.
+    /// Ends an unlimited message. Data that its socket holds is still sent.
     fn stop(&mut self, host: usize, number: u32) -> io::Result<()> {
         let is_meant = |one: &&mut Outgoing| (one.host, one.number) == (host, number);
         match self.outgoing.iter_mut().find(is_meant) {
