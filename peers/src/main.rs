@@ -41,8 +41,9 @@ struct Cli {
 enum Command {
     /// Measure goodput, and goodput per CPU second
     Bulk {
-        /// Systems: tcp-cubic, tcp-bbr, quinn, or a protocol of the catalog without switch
-        /// requirements; with +poll it polls its socket before it sleeps
+        /// Systems: tcp- and a congestion control of the kernel, such as tcp-cubic or, if `tidegate
+        /// kernel load` has loaded it, tcp-tg_poseidon; quinn; or a protocol of the catalog without
+        /// switch requirements, which polls its socket before it sleeps with +poll
         #[arg(long, value_delimiter = ',', value_name = "A,B,…")]
         #[arg(default_value = "tcp-cubic,tcp-bbr,quinn,swift,theta-powertcp")]
         systems: Vec<Choice>,

@@ -146,7 +146,6 @@ pub(crate) fn switch(hosts: u8, marks: bool, trims: bool, seed: u64) -> Config {
         buffer: Buffer::Shared { bytes: BUFFER_BYTES, alpha: 1.0 },
         ecn: marks.then_some(ecn),
         priorities: PRIORITIES,
-        discipline: None,
         pausing: None,
         credit_queue: None,
         trimming: trims.then_some(TRIMMING),

@@ -59,8 +59,9 @@ enum Kind {
     Endpoint(Protocol),
 }
 
-/// Congestion controls of the kernel.
-const OF_KERNEL: [&str; 2] = ["cubic", "bbr"];
+/// Congestion controls of the kernel, and those that `tidegate kernel load` adds to it.
+const OF_KERNEL: [&str; 7] =
+    ["cubic", "bbr", "reno", "tg_poseidon", "tg_powertcp", "tg_theta", "tg_swift"];
 const POLLS: &str = "+poll";
 
 impl FromStr for Choice {
@@ -84,7 +85,8 @@ impl FromStr for Choice {
             }
             Some(kind) => Ok(Choice { kind, busy }),
             None => {
-                Err("expected udp, tcp-cubic, tcp-bbr, quinn or a protocol of the catalog".into())
+                let controls = OF_KERNEL.map(|control| format!("tcp-{control}")).join(", ");
+                Err(format!("expected udp, {controls}, quinn or a protocol of the catalog"))
             }
         }
     }

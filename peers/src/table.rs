@@ -92,8 +92,16 @@ pub(crate) fn bulk(rows: &[Row]) -> String {
 
 /// Times of messages.
 pub(crate) fn latency(rows: &[Row]) -> String {
-    let mut grid =
-        grid(&["MTU", "system", "p50 us", "p99 us", "p50 over udp", "p50 over udp+poll", "CPU us"]);
+    let mut grid = grid(&[
+        "MTU",
+        "system",
+        "p50 us",
+        "p99 us",
+        "p50 over udp",
+        "p50 over udp+poll",
+        "p50 over tcp-cubic",
+        "CPU us",
+    ]);
     let p50: Measure = |sample| sample.figures.p50_us;
     for row in rows {
         grid.add_row([
@@ -103,6 +111,7 @@ pub(crate) fn latency(rows: &[Row]) -> String {
             spread(row, |sample| sample.figures.p99_us, 1),
             over(rows, row, "udp", p50),
             over(rows, row, "udp+poll", p50),
+            over(rows, row, "tcp-cubic", p50),
             spread(row, |sample| sample.cpu_seconds * 1e6 / sample.figures.messages as f64, 1),
         ]);
     }
