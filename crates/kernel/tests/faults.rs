@@ -7,6 +7,7 @@ mod lies;
 mod net;
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
@@ -120,6 +121,31 @@ fn transfers_continue_after_options_disappear() {
             assert!(network.seen().changed > 100, "{name:?}");
         }
         assert_eq!(lab.counter("foreign"), 0, "{}", control.name);
+    }
+}
+
+/// Data packets of both directions carry requests and answers in turn, so up to half of the
+/// acknowledgements bring nothing.
+#[test]
+fn both_directions_keep_their_telemetry() {
+    for control in readers() {
+        let Some(lab) = Lab::new(control, "both") else { return };
+        let Some(network) = Network::new("both") else { return };
+        let stamps =
+            Fault { forward: STAMP, backward: STAMP, delay_ns: 1_000_000, ..Fault::default() };
+        network.fault(stamps);
+        let connection = network.connection(control.name);
+        setsockopt(&connection.server, TcpCongestion, &control.name.into()).unwrap();
+        thread::scope(|scope| {
+            let Connection { client, server, .. } = &connection;
+            for (mut from, mut to) in [(client, server), (server, client)] {
+                scope.spawn(move || from.write_all(&vec![0; 1_000_000]).unwrap());
+                scope.spawn(move || to.read_exact(&mut vec![0; 1_000_000]).unwrap());
+            }
+        });
+        let [stamped, unstamped] = ["stamped", "unstamped"].map(|name| lab.counter(name));
+        println!("{}: {stamped} stamped, {unstamped} not", control.name);
+        assert!(stamped > unstamped / 2, "{}: {stamped} {unstamped}", control.name);
     }
 }
 
