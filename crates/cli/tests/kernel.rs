@@ -37,7 +37,7 @@ fn wrong_arguments_name_the_option_and_what_is_allowed() {
         (&["load", "reno"][..], "NAME: found \"reno\", expected one of poseidon, powertcp"),
         (&["load", "swift", "--param", "beta=9"], "beta"),
         (&["load", "swift", "--rate", "9"], "--rate"),
-        (&["load", "swift", "--base-rtt", "soon"], "--base-rtt: found \"soon\""),
+        (&["load", "swift", "--base-rtt", "soon"], "--base-rtt: found soon, expected a duration"),
         (
             &["load", "poseidon", "--param", "update=aimd"],
             "--param: update: the kernel's law supports only exponential",
