@@ -1,5 +1,6 @@
-//! Faults of paths, peers and machines. The tests need root, iproute2 and ethtool, and depend on
-//! counts and not on times: a transfer fails only if it makes no progress for half a minute.
+//! Faults of paths, peers and machines. The tests need root, iproute2 and ethtool. They depend on
+//! counts and not on times, except that a transfer fails if it makes no progress for half a minute,
+//! and beside losses below 1 Mbit/s.
 
 #![allow(clippy::disallowed_types, reason = "a test waits for the kernel with a limit")]
 

@@ -100,8 +100,8 @@ pub(super) fn listen(address: Ipv4Addr, congestion: &str) -> io::Result<TcpListe
     Ok(TcpListener::from(socket))
 }
 
-/// Sends a datagram, from which the switch learns where this thread's namespace is. Nobody receives
-/// it.
+/// Sends a datagram, from which the switch learns the port of this thread's namespace. No socket
+/// receives it.
 pub(super) fn announce(from: Ipv4Addr, to: Ipv4Addr) -> io::Result<()> {
     UdpSocket::bind((from, 0))?.send_to(&[0], (to, PORT)).map(drop)
 }
