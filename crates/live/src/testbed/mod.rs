@@ -450,8 +450,12 @@ fn lateness_of(report: &Report) -> QueueDelay {
 
 /// Datagrams lost by the machine, as opposed to the emulated network.
 fn lost(switches: &Counts, hosts: &Lateness) -> u64 {
-    let Counts { too_fast, unsent, overrun, .. } = switches;
-    too_fast + unsent + overrun + hosts.lost
+    lost_in(switches) + hosts.lost
+}
+
+/// Packets that the emulation of the switches lost because the machine was too slow.
+fn lost_in(switches: &Counts) -> u64 {
+    switches.too_fast + switches.unsent + switches.overrun
 }
 
 /// Receiving addresses of the hosts, in order, once all have reported theirs.

@@ -24,7 +24,8 @@ use tidegate_switch::{Config, Places, Report, SoftwareSwitch};
 
 use super::course::Course;
 use super::{
-    MOST_HOSTS, NOTICE, Recorded, Task, base_rtt, lateness_of, monotonic, participants, spread_of,
+    MOST_HOSTS, NOTICE, Recorded, Task, base_rtt, lateness_of, lost_in, monotonic, participants,
+    spread_of,
 };
 use crate::{ControlLoader, KernelNetwork};
 use hosts::{Flags, Hosts};
@@ -36,9 +37,9 @@ pub(super) fn emulate(
     loader: Option<&dyn ControlLoader>,
 ) -> Result<Recorded, Error> {
     let Task { plan, control, there, .. } = *task;
+    refuse_over_tcp(plan)?;
     let _loaded = Loaded::new(task, congestion, loader)?;
     let failed = |why: std::io::Error| Error::Run(format!("{}: {why}", plan.name));
-    refuse_over_tcp(plan)?;
     let network = Network::build(plan, there).map_err(failed)?;
     if (control.is_interrupted)() {
         return Err(Error::Interrupted);
@@ -208,9 +209,7 @@ fn real(
         dilation: 1,
         hosts: hosts as u32,
         datagrams: counts.received,
-        lost: [counts.too_fast, counts.unsent, counts.overrun, counts.unfinished, counts.too_long]
-            .into_iter()
-            .sum(),
+        lost: lost_in(counts) + counts.unfinished + counts.too_long,
         late_us: lateness_of(report),
         hosts_late_us: Some(spread_of(late_ns)),
         base_rtt_us: Fixed::nearest(base_rtt.as_us_f64()),
