@@ -8,7 +8,7 @@ APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
 # Protocols of the demo. `tidegate protocols` lists all.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
-.PHONY: help demo test test-mpi test-kernel test-kernel-command test-python test-book lint fmt docs \
+.PHONY: help demo test test-mpi test-kernel test-kernel-command test-p4 test-python test-book lint fmt docs \
   pictures book bench reproduction dist test-dist
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make test-mpi   test runs in several processes over MPI (docs/mpi.md)"
 	@echo "make test-kernel   test the programs for the Linux kernel (docs/kernel.md)"
 	@echo "make test-kernel-command   test the command tidegate kernel"
+	@echo "make test-p4   test the P4 programs under the kernel's TCP (docs/kernel.md)"
 	@echo "make test-python   check and test the Python package (docs/python.md)"
 	@echo "make lint    check formatting and run clippy"
 	@echo "make fmt     format the code"
@@ -61,6 +62,11 @@ test-kernel:
 test-kernel-command:
 	cargo clippy --features tidegate-cli/kernel --all-targets -- -D warnings
 	cargo test --features tidegate-cli/kernel -p tidegate-cli --test main kernel:: -- --show-output
+
+# Needs root, p4c and the behavioral model; without them it reports SKIPPED. Takes two minutes.
+test-p4:
+	cargo build -p tidegate-cli --features kernel
+	python3 scripts/p4_lab.py
 
 # Needs python3 with venv, and a network. The wheel is built with the profile of the tests, to share
 # build artefacts.

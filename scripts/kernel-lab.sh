@@ -12,18 +12,24 @@
 # With `switch`, the queue is that of the software switch, which writes telemetry:
 #
 #   tgk-a  eth0 -> a  switch (tgk-d)  b -> eth0  tgk-b
+#
+# With a P4 program, simple_switch of the behavioral model runs it in place of the box; p4c-bm2-ss
+# compiles it. Its port towards tgk-b has the rate RATE in packets of 1,514 bytes:
+#
+#   tgk-a  eth0 -> a  simple_switch (tgk-s)  b -> eth0  tgk-b
 set -euo pipefail
 
 usage() {
-  echo "usage: $0 up [RATE_MBITS=200] [DELAY=4ms] [QUEUE_BYTES=600000] [box|switch] | down" >&2
+  echo "usage: $0 up [RATE_MBITS=200] [DELAY=4ms] [QUEUE_BYTES=600000] \
+[box|switch|PROGRAM.p4] | down" >&2
   exit 2
 }
 
 down() {
-  if [ -f /run/tgk-switch.pid ]; then
-    kill "$(cat /run/tgk-switch.pid)" 2>/dev/null || true
-    rm -f /run/tgk-switch.pid /run/tgk-switch.toml /run/tgk-switch.log
-  fi
+  for name in switch p4; do
+    [ ! -f /run/tgk-$name.pid ] || kill "$(cat /run/tgk-$name.pid)" 2>/dev/null || true
+    rm -f /run/tgk-$name.*
+  done
   for name in a s d b; do ip netns del tgk-$name 2>/dev/null || true; done
 }
 
@@ -37,13 +43,25 @@ link() { # NETNS NAME NETNS NAME
   done
 }
 
-# The queue of a Linux box; acknowledgements take another path.
-box() {
+# Data passes tgk-s; acknowledgements take another path.
+paths() {
   link tgk-a eth0 tgk-s a
-  link tgk-s q0 tgk-s q1
   link tgk-s b tgk-b eth0
   link tgk-a eth1 tgk-d a
   link tgk-d b tgk-b eth1
+  ip -n tgk-a addr add 10.77.0.1/24 dev eth0
+  ip -n tgk-b addr add 10.77.0.2/24 dev eth0
+  ip -n tgk-a addr add 10.77.9.1/24 dev eth1
+  ip -n tgk-b addr add 10.77.9.2/24 dev eth1
+  ip netns exec tgk-a sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth1.rp_filter=0
+  # An acknowledgement for every packet, at once: delay is the signal.
+  ip -n tgk-b route add 10.77.0.1 via 10.77.9.1 dev eth1 src 10.77.0.2 quickack 1
+}
+
+# The queue of a Linux box.
+box() {
+  paths
+  link tgk-s q0 tgk-s q1
   for bridge in "br0 a q0" "br1 q1 b"; do
     # shellcheck disable=SC2086
     set -- $bridge
@@ -53,13 +71,38 @@ box() {
     ip -n tgk-s link set dev "$1" up
   done
   ip netns exec tgk-s tc qdisc add dev q0 root tbf rate "${rate}mbit" burst 3100 limit "$queue"
-  ip -n tgk-a addr add 10.77.0.1/24 dev eth0
-  ip -n tgk-b addr add 10.77.0.2/24 dev eth0
-  ip -n tgk-a addr add 10.77.9.1/24 dev eth1
-  ip -n tgk-b addr add 10.77.9.2/24 dev eth1
-  ip netns exec tgk-a sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth1.rp_filter=0
-  # An acknowledgement for every packet, at once: delay is the signal.
-  ip -n tgk-b route add 10.77.0.1 via 10.77.9.1 dev eth1 src 10.77.0.2 quickack 1
+}
+
+# The rate of a record: 5 bits of exponent e, 7 of mantissa m, (128 + m) * 2^e / 128 kbit/s.
+rate_code() {
+  local kbits=$((rate * 1000)) e=0
+  while [ $((kbits >> (e + 1))) -gt 0 ]; do e=$((e + 1)); done
+  echo $(((e << 7) + ((kbits * 128 + (1 << e) / 2) >> e) - 128))
+}
+
+# The queue of a switch that runs a P4 program.
+p4() {
+  paths
+  p4c-bm2-ss --arch v1model -o /run/tgk-p4.json "$program"
+  nice -n -20 ip netns exec tgk-s simple_switch -i 1@a -i 2@b /run/tgk-p4.json \
+    >/run/tgk-p4.log 2>&1 &
+  echo $! > /run/tgk-p4.pid
+  local mac
+  mac=$(ip netns exec tgk-b cat /sys/class/net/eth0/address)
+  ip -n tgk-a neigh add 10.77.0.2 lladdr "$mac" dev eth0
+  {
+    echo "table_add IngressBlock.forward.destinations forward $mac => 2"
+    echo "set_queue_rate $((rate * 1000000 / 8 / 1514)) 2"
+    echo "set_queue_depth $((queue / 1514)) 2"
+    ! grep -q has_rate "$program" || echo "table_add EgressBlock.rates has_rate 2 => $(rate_code)"
+  } > /run/tgk-p4.commands
+  for _ in $(seq 50); do
+    ip netns exec tgk-s simple_switch_CLI < /run/tgk-p4.commands > /run/tgk-p4.setup 2>&1 &&
+      ! grep -qE 'Error|Invalid|Could not' /run/tgk-p4.setup && return
+    sleep 0.1
+  done
+  cat /run/tgk-p4.setup >&2
+  exit 1
 }
 
 # The queue of the software switch.
@@ -73,14 +116,18 @@ switch() {
 
 up() {
   rate=$1 delay=$2 queue=$3 kind=$4
-  case $kind in box | switch) ;; *) usage ;; esac
+  case $kind in
+    box | switch) ;;
+    *.p4) program=$kind kind=p4 ;;
+    *) usage ;;
+  esac
   for name in a s d b; do
     ip netns add tgk-$name
     ip netns exec tgk-$name sysctl -qw net.ipv6.conf.all.disable_ipv6=1
     ip -n tgk-$name link set dev lo up
   done
   case $kind in
-    box) box; forward=10Gbps there=$delay buffer=8MB ;;
+    box | p4) $kind; forward=10Gbps there=$delay buffer=8MB ;;
     switch) switch; forward=${rate}Mbps there=0s buffer=${queue}B ;;
   esac
   # One packet at a time: pacing otherwise sends the packets of a millisecond at once.

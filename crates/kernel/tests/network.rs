@@ -233,10 +233,12 @@ fn powertcp_reads_the_records_of_a_switch() {
     assert!(share > 0.8 && stamped > 0.95 && delay < 2_000.0, "{share} {stamped} {delay}");
 }
 
-/// Two packets; and a window that covers more than the base RTT, because processes are late.
+/// Two packets; a window that covers more than the base RTT, because processes are late; and a
+/// minimum far below the port's rate.
 const BETA: &[(&str, Param)] = &[
     ("beta", Param::Extent(Extent::Bytes(3_000.0))),
     ("max_window", Param::Extent(Extent::Bdp(2.0))),
+    ("min_rate", Param::Rate(Rate::mbps(1))),
 ];
 
 fn short_queue(name: &str, control: &str) {
