@@ -3,7 +3,7 @@
 //!
 //! A claim is *reproduced* only if it is within its tolerance for every seed (with seeds that lead
 //! to different runs) and for every alternative (each with one seed). It is *conditional* if it is
-//! within the tolerance for some of these only. For *direction*, all of these must be in the
+//! within the tolerance for some of these only. For *direction*, all of these must be measured, in the
 //! paper's direction. If the control passes the same check under the same alternative, the claim is
 //! inconclusive.
 
@@ -106,7 +106,7 @@ pub(crate) fn judge(claim: &Claim, chosen: &Measured, varied: &[Varied], seeds: 
         Verdict::Reproduced
     } else if each.contains(&Verdict::Reproduced) || chosen.is_within(claim) {
         Verdict::Conditional
-    } else if all_are(Verdict::Direction) {
+    } else if all_are(Verdict::Direction) && missing == 0 {
         Verdict::Direction
     } else {
         Verdict::Deviates
@@ -337,6 +337,8 @@ mod tests {
     fn direction_needs_every_seed_and_alternative() {
         let way = seen(2.5, 3.0, 4.0);
         assert_eq!(verdict(way, &[Some(way)]).0, Verdict::Direction);
+        let (held, why) = verdict(way, &[Some(way), None]);
+        assert!(held == Verdict::Deviates && why.contains("has not been measured"), "{why}");
         assert_eq!(verdict(seen(1.0, 3.0, 4.0), &[Some(way)]).0, Verdict::Deviates);
         let (held, why) = verdict(way, &[Some(seen(0.5, 0.6, 0.7))]);
         assert!(held == Verdict::Deviates && why.contains("not with open: 0 (0.6)"), "{why}");
