@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use tidegate_kernel::{self as kernel, Control, Fabric, Loaded, PINS, Port};
 use tidegate_workbench::{ControlLoader, KernelNetwork, Plan, options};
 
+use crate::format::digits;
 use crate::output::pretty;
 use crate::{Error, Result};
 
@@ -226,7 +227,17 @@ fn status(place: &Place) -> Result<Value> {
         .map(|status| {
             let counters: Map<String, Value> = map(&status.counters);
             let protocol = status.control.protocol.info().name;
-            json!({ "name": status.control.name, "protocol": protocol, "counters": counters })
+            let parameters = status.control.readable(&status.params);
+            let parameters: Map<String, Value> = parameters
+                .into_iter()
+                .map(|(name, value, unit)| (name.into(), json!({ "value": value, "unit": unit })))
+                .collect();
+            json!({
+                "name": status.control.name,
+                "protocol": protocol,
+                "parameters": parameters,
+                "counters": counters,
+            })
         })
         .collect();
     let ports = kernel::ports(&place.pins).map_err(failed)?;
@@ -256,6 +267,11 @@ fn shown(place: &Place) -> Result<String> {
     }
     for status in kernel::controls(&place.pins).map_err(failed)? {
         let _ = writeln!(out, "{}", status.control.name);
+        for (name, value, unit) in status.control.readable(&status.params) {
+            // Gains are small.
+            let value = if value > 0.0 && value < 1e-3 { format!("{value:.3e}") } else { digits(value) };
+            let _ = writeln!(out, "  {}", format!("{name:16} {value} {unit}").trim_end());
+        }
         counters(&mut out, &status.counters);
     }
     for status in kernel::ports(&place.pins).map_err(failed)? {

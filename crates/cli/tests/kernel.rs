@@ -3,7 +3,7 @@
 
 use std::process::Output;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::tidegate;
 
@@ -84,6 +84,9 @@ fn controls_are_loaded_shown_and_unloaded() {
     let status = status(PINS);
     assert_eq!(status["controls"][0]["name"], "tg_poseidon");
     assert_eq!(status["controls"][0]["counters"]["acks"], 0);
+    let parameters = &status["controls"][0]["parameters"];
+    assert_eq!(parameters["max_mi"], json!({ "value": 2.5, "unit": "" }));
+    assert_eq!(parameters["initial"], json!({ "value": 62_500.0, "unit": "bytes" }));
     let output = kernel(&["stamp", "nowhere0", "--peer", "nowhere1"], PINS);
     assert_eq!(text(&output.stderr), "tidegate: there is no interface nowhere0\n");
     assert_eq!(text(&kernel(&["unload"], PINS).stdout), "tg_poseidon unloaded\n");

@@ -59,6 +59,70 @@ impl Fabric {
     }
 }
 
+/// A word of a law's parameters: name, bits behind the point, and unit.
+type Field = (&'static str, i32, &'static str);
+
+/// As `struct tg_poseidon_params` in `poseidon.h`.
+const POSEIDON: [Field; 11] = [
+    ("k", 8, "ns"),
+    ("slope", 8, "ns"),
+    ("gain", 56, "per ns"),
+    ("max_rate", 31, "log2 of bit/s"),
+    ("span", 31, "octaves"),
+    ("min_cwnd", 30, "packets"),
+    ("max_cwnd", 30, "packets"),
+    ("min_md", 30, ""),
+    ("max_mi", 30, ""),
+    ("reset_after", 0, "timeouts"),
+    ("initial", 0, "bytes"),
+];
+
+/// As `struct tg_swift_params` in `swift.h`.
+const SWIFT: [Field; 11] = [
+    ("base", 8, "ns"),
+    ("alpha", 8, "ns"),
+    ("minus_beta", 8, "ns"),
+    ("fs_range", 8, "ns"),
+    ("ai", 30, "packets"),
+    ("gain", 30, ""),
+    ("min_factor", 30, ""),
+    ("min_cwnd", 30, "packets"),
+    ("max_cwnd", 30, "packets"),
+    ("reset_after", 0, "timeouts"),
+    ("initial", 0, "bytes"),
+];
+
+/// As `struct tg_powertcp_params` in `powertcp.h`.
+const POWERTCP: [Field; 10] = [
+    ("gamma", 30, ""),
+    ("beta", 16, "bytes"),
+    ("eta", 30, ""),
+    ("floor", 30, ""),
+    ("tau", 0, "ns"),
+    ("min_window", 16, "bytes"),
+    ("max_window", 16, "bytes"),
+    ("initial", 16, "bytes"),
+    ("time_mask", 0, "ns"),
+    ("tx_mask", 0, "bytes"),
+];
+
+/// As `struct tg_theta_params` in `theta_powertcp.h`.
+const THETA: [Field; 8] = [
+    ("gamma", 30, ""),
+    ("beta", 16, "bytes"),
+    ("floor", 30, ""),
+    ("tau", 0, "ns"),
+    ("normal", 0, "ns"),
+    ("min_window", 16, "bytes"),
+    ("max_window", 16, "bytes"),
+    ("initial", 16, "bytes"),
+];
+
+/// The parameters of a connection, behind those of any law.
+const CONNECTION: [Field; 2] = [("round_up", 0, ""), ("restart_after", 0, "ns")];
+const ROUND_UP: usize = PARAMS - CONNECTION.len();
+const RESTART_AFTER: usize = ROUND_UP + 1;
+
 /// `x` in units of `2^-bits`.
 fn fixed(x: f64, bits: i32) -> u64 {
     (x * f64::powi(2.0, bits)).round() as u64
@@ -68,9 +132,11 @@ fn nanoseconds(span: Span) -> f64 {
     span.as_ps() as f64 / 1e3
 }
 
-fn words<const N: usize>(words: [u64; N]) -> Params {
+fn words<const N: usize>(fields: &[Field; N], values: [f64; N]) -> Params {
     let mut all = [0; PARAMS];
-    all[..N].copy_from_slice(&words);
+    for (word, (value, (_, bits, _))) in all.iter_mut().zip(values.into_iter().zip(fields)) {
+        *word = fixed(value, *bits);
+    }
     all
 }
 
@@ -92,10 +158,6 @@ pub(crate) fn params(stack: &Stack, fabric: &Fabric) -> Result<Params, String> {
     Ok(words)
 }
 
-/// Places of a connection's parameters, behind those of any law.
-const ROUND_UP: usize = 14;
-const RESTART_AFTER: usize = 15;
-
 impl Control {
     /// The law's parameters.
     ///
@@ -103,6 +165,21 @@ impl Control {
     /// If a parameter selects a variant that the kernel does not have.
     pub fn params(stack: &Stack, fabric: &Fabric) -> Result<Params, String> {
         params(stack, fabric)
+    }
+
+    /// Name, value and unit of each of the law's parameters.
+    pub fn readable(self, params: &Params) -> Vec<(&'static str, f64, &'static str)> {
+        let law: &[Field] = match self.protocol {
+            Protocol::Poseidon => &POSEIDON,
+            Protocol::PowerTcp => &POWERTCP,
+            Protocol::Swift => &SWIFT,
+            _ => &THETA,
+        };
+        let value = |((name, bits, unit), word): (&Field, &u64)| {
+            (*name, *word as f64 / f64::powi(2.0, *bits), *unit)
+        };
+        let of_law = law.iter().zip(params);
+        of_law.chain(CONNECTION.iter().zip(&params[ROUND_UP..])).map(value).collect()
     }
 }
 
@@ -129,41 +206,41 @@ fn of_poseidon(params: &PoseidonParams, fabric: &Fabric) -> Result<Params, Strin
     let max_rate = (params.max_rate.as_bps() as f64).log2();
     let span = max_rate - (params.min_rate.as_bps() as f64).log2();
     let slope = nanoseconds(params.p) / span;
-    Ok(words([
-        fixed(nanoseconds(params.k), 8),
-        fixed(slope, 8),
-        fixed(params.m / slope, 56),
-        fixed(max_rate, 31),
-        fixed(span, 31),
-        fixed(params.min_cwnd, 30),
-        fixed(params.max_cwnd, 30),
-        fixed(params.min_md, 30),
-        fixed(params.max_mi, 30),
-        params.retx_reset_threshold,
-        fabric.bytes(params.initial_window).round() as u64,
-    ]))
+    let values = [
+        nanoseconds(params.k),
+        slope,
+        params.m / slope,
+        max_rate,
+        span,
+        params.min_cwnd,
+        params.max_cwnd,
+        params.min_md,
+        params.max_mi,
+        params.retx_reset_threshold as f64,
+        fabric.bytes(params.initial_window),
+    ];
+    Ok(words(&POSEIDON, values))
 }
 
 fn of_swift(params: &SwiftParams, fabric: &Fabric) -> Params {
     let range = nanoseconds(params.fs_range);
     // Swift section 3.5
     let alpha = range / (params.fs_min.sqrt().recip() - params.fs_max.sqrt().recip());
-    words([
-        fixed(
-            nanoseconds(params.base_target) + fabric.hops as f64 * nanoseconds(params.per_hop),
-            8,
-        ),
-        fixed(alpha, 8),
-        fixed(alpha / params.fs_max.sqrt(), 8),
-        fixed(range, 8),
-        fixed(params.ai, 30),
-        fixed(params.beta, 30),
-        fixed(1.0 - params.max_mdf, 30),
-        fixed(params.min_cwnd, 30),
-        fixed(params.max_cwnd, 30),
-        params.retx_reset_threshold,
-        fabric.bytes(params.initial_window).round() as u64,
-    ])
+    let base = nanoseconds(params.base_target) + fabric.hops as f64 * nanoseconds(params.per_hop);
+    let values = [
+        base,
+        alpha,
+        alpha / params.fs_max.sqrt(),
+        range,
+        params.ai,
+        params.beta,
+        1.0 - params.max_mdf,
+        params.min_cwnd,
+        params.max_cwnd,
+        params.retx_reset_threshold as f64,
+        fabric.bytes(params.initial_window),
+    ];
+    words(&SWIFT, values)
 }
 
 /// Largest values of the fields of hop records in TCP options.
@@ -181,18 +258,19 @@ fn of_powertcp(params: &PowerTcpParams, fabric: &Fabric) -> Result<Params, Strin
     ])?;
     let [min, max, initial] =
         windows(params.min_rate, params.max_window, params.initial_window, fabric);
-    Ok(words([
-        fixed(params.gamma, 30),
-        fixed(fabric.bytes(params.beta), 16),
-        fixed(params.eta, 30),
-        fixed(params.current_floor, 30),
-        nanoseconds(fabric.base_rtt).round() as u64,
+    let values = [
+        params.gamma,
+        fabric.bytes(params.beta),
+        params.eta,
+        params.current_floor,
+        nanoseconds(fabric.base_rtt),
         min,
         max,
         initial,
-        TIME_MASK,
-        TX_MASK,
-    ]))
+        TIME_MASK as f64,
+        TX_MASK as f64,
+    ];
+    Ok(words(&POWERTCP, values))
 }
 
 fn of_theta(params: &ThetaPowerTcpParams, fabric: &Fabric) -> Result<Params, String> {
@@ -204,22 +282,23 @@ fn of_theta(params: &ThetaPowerTcpParams, fabric: &Fabric) -> Result<Params, Str
     let [min, max, initial] =
         windows(params.min_rate, params.max_window, params.initial_window, fabric);
     let tau = nanoseconds(fabric.base_rtt);
-    Ok(words([
-        fixed(params.gamma, 30),
-        fixed(fabric.bytes(params.beta), 16),
-        fixed(params.gradient_floor, 30),
-        tau.round() as u64,
-        (params.tolerance * tau).round() as u64,
+    let values = [
+        params.gamma,
+        fabric.bytes(params.beta),
+        params.gradient_floor,
+        tau,
+        params.tolerance * tau,
         min,
         max,
         initial,
-    ]))
+    ];
+    Ok(words(&THETA, values))
 }
 
-/// Smallest, largest and initial window in bytes, Q16.
-fn windows(min_rate: Rate, max: Extent, initial: Extent, fabric: &Fabric) -> [u64; 3] {
+/// Smallest, largest and initial window in bytes.
+fn windows(min_rate: Rate, max: Extent, initial: Extent, fabric: &Fabric) -> [f64; 3] {
     let min = min_rate.as_bps() as f64 * fabric.base_rtt.as_ps() as f64 / 8e12;
     let max = fabric.bytes(max).max(min);
     let initial = fabric.bytes(initial).clamp(min, max);
-    [min, max, initial].map(|bytes| fixed(bytes, 16))
+    [min, max, initial]
 }
