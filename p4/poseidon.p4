@@ -3,6 +3,7 @@
  * queueing delay. docs/kernel.md has a run of it.
  *
  * Units of 256 ns: the queueing time is in microseconds, and 1 us is 3.90625 units, here 125 / 32.
+ * A code is the units, shifted right until they have at most 14 bits; each shift adds 2^13.
  */
 #include <core.p4>
 #include <v1model.p4>
@@ -39,7 +40,14 @@ control EgressBlock(inout headers_t h, inout metadata_t m, inout standard_metada
     apply {
         if (h.delay.isValid()) {
             bit<48> units = ((bit<48>)standard.deq_timedelta * 125) >> 5;
-            bit<16> own = units > 0xffff ? 16w0xffff : units[15:0];
+            bit<16> own = 0xffff; /* from 268 ms on */
+            if (units < 0x4000) { own = units[15:0]; }
+            else if (units < 0x8000) { own = 0x2000 + units[16:1]; }
+            else if (units < 0x10000) { own = 0x4000 + units[17:2]; }
+            else if (units < 0x20000) { own = 0x6000 + units[18:3]; }
+            else if (units < 0x40000) { own = 0x8000 + units[19:4]; }
+            else if (units < 0x80000) { own = 0xa000 + units[20:5]; }
+            else if (units < 0x100000) { own = 0xc000 + units[21:6]; }
             /* 0 means that no switch has stamped. */
             if (own == 0) { own = 1; }
             if (own > h.delay.forward) {

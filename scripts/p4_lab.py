@@ -55,6 +55,12 @@ def options(segment: bytes) -> Iterator[tuple[int, bytes]]:
         at += max(length, 2)
 
 
+def delay(code: int) -> float:
+    """Microseconds of a code of crates/kernel/bpf/delay.h."""
+    shift = max((code >> 13) - 1, 0)
+    return ((code - (shift << 13)) << shift) * 0.256
+
+
 def record(word: int) -> tuple[float, float, int, int]:
     """Rate in Mbit/s, time in us modulo 67 ms, bytes sent modulo 4 MiB, bytes of queue."""
     code = word >> 52
@@ -104,7 +110,7 @@ def capture(seconds: float) -> None:
         passages.append(at - joined)
         for exid, content in options(packet[34:]):
             if exid == EXID_DELAY:
-                stamps.append(struct.unpack_from("!H", content)[0] * 0.256)
+                stamps.append(delay(struct.unpack_from("!H", content)[0]))
             elif exid == EXID_FORWARD:
                 rate, clock, total, queue = record(struct.unpack_from("!Q", content)[0])
                 rates.append(rate)

@@ -3,7 +3,7 @@
  * TCP options of telemetry, in network byte order. Kind 253 (RFC 4727) with an experiment's
  * identifier (RFC 6994). A receiver without them ignores them.
  *
- * Delay, 8 bytes: the largest queueing delay of a hop in units of 256 ns, written by switches on
+ * Delay, 8 bytes: the largest queueing delay of a hop as a code of delay.h, written by switches on
  * the forward path, and the one that the receiver returns. 0: no switch has stamped; a switch
  * writes at least 1.
  *
@@ -19,7 +19,7 @@
 #ifndef TG_OPTION_H
 #define TG_OPTION_H
 
-#include "fixed.h"
+#include "delay.h"
 #include <bpf/bpf_endian.h>
 
 #define TG_KIND 253

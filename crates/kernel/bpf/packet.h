@@ -104,13 +104,13 @@ TG_INLINE int tg_raise(struct __sk_buff *skb, __u32 tcp, const struct tg_found *
 		       __u64 delay)
 {
 	__u32 at = option->at + __builtin_offsetof(struct tg_option_delay, forward);
-	__u16 units = tg_clamp(delay >> 8, 1, 0xffff), before;
+	__u16 code = tg_max(tg_delay_code(delay), 1), before;
 
 	if (option->length != sizeof(struct tg_option_delay) ||
 	    bpf_skb_load_bytes(skb, at, &before, sizeof(before)))
 		return 0;
-	if (units > bpf_ntohs(before))
-		tg_replace(skb, tcp, at, before, bpf_htons(units));
+	if (code > bpf_ntohs(before))
+		tg_replace(skb, tcp, at, before, bpf_htons(code));
 	return 1;
 }
 

@@ -36,7 +36,7 @@ TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct
 	__u16 echo = flow->telemetry.echo;
 
 	if (echo) {
-		ack->delay = (__u64)echo << 8;
+		ack->delay = tg_delay_ns(echo);
 		TG_COUNT(stamped);
 	} else {
 		ack->delay = tg_sub(ack->rtt, flow->min_rtt);

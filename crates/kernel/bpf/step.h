@@ -6,6 +6,7 @@
 #ifndef TG_STEP_H
 #define TG_STEP_H
 
+#include "delay.h"
 #include "poseidon.h"
 #include "powertcp.h"
 #include "swift.h"
@@ -16,6 +17,8 @@ enum {
 	TG_DIV_SHIFT,
 	TG_LOG2,
 	TG_EXP2,
+	TG_DELAY_CODE,
+	TG_DELAY_NS,
 	/* start, ack, loss of each law */
 	TG_POSEIDON = 16,
 	TG_SWIFT = 32,
@@ -62,6 +65,12 @@ TG_INLINE void tg_step(struct tg_step *s)
 		break;
 	case TG_EXP2:
 		s->out = tg_exp2((__s64)s->a);
+		break;
+	case TG_DELAY_CODE:
+		s->out = tg_delay_code(s->a);
+		break;
+	case TG_DELAY_NS:
+		s->out = tg_delay_ns(s->a);
 		break;
 	case TG_POSEIDON + TG_START:
 		tg_poseidon_start(&s->poseidon_params, &s->poseidon, s->a);

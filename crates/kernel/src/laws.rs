@@ -201,7 +201,7 @@ fn of_poseidon(params: &PoseidonParams, fabric: &Fabric) -> Result<Params, Strin
         ("update", params.update == Update::Exponential, "exponential"),
         ("brownfield", !params.brownfield, "false"),
     ])?;
-    // Packets carry units of 256 ns whatever the parameter.
+    // Packets carry the delay in the format of the option whatever the parameter.
     let (Quantum::Exact | Quantum::Ns256) = params.quantum;
     let max_rate = (params.max_rate.as_bps() as f64).log2();
     let span = max_rate - (params.min_rate.as_bps() as f64).log2();

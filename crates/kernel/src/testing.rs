@@ -51,6 +51,10 @@ impl Step {
     pub const LOG2: u64 = 2;
     /// Exponential.
     pub const EXP2: u64 = 3;
+    /// Code of a delay in the option.
+    pub const DELAY_CODE: u64 = 4;
+    /// Delay of a code.
+    pub const DELAY_NS: u64 = 5;
     /// First of a law's operations: start, acknowledgement, loss.
     pub const POSEIDON: u64 = 16;
     /// The same.

@@ -4,10 +4,11 @@
 //!
 //! | option | values after kind, length and identifier |
 //! | --- | --- |
-//! | delay, 8 bytes | two of 16 bits, in units of 256 ns: largest queueing delay, returned delay |
+//! | delay, 8 bytes | two codes of 16 bits: largest queueing delay, returned delay |
 //! | records, 4 + 8 n bytes | one of 64 bits per hop |
 //!
-//! Zero means not stamped, so a switch writes a delay of at least 1. A record has 12 bits of rate
+//! A delay is a number of 256 ns, shifted right until it has at most 14 bits; each shift adds 2^13 to
+//! its code. Zero means not stamped, so a switch writes at least 1. A record has 12 bits of rate
 //! ((128 + m) · 2^e / 128 kbit/s; 5 bits e, 7 bits m), 20 bits of time (64 ns), 16 bits of bytes
 //! sent (64 B), one bit for a later hop without a free record, and 15 bits of queue (128 B). Values
 //! are written in place, and the checksum is updated incrementally.
@@ -30,6 +31,9 @@ const HEADER_BYTES: usize = 20;
 pub(crate) const CHECKSUM: usize = 16;
 /// One unit of delay.
 const DELAY_UNIT: Span = Span::ns(256);
+/// Bits of a code below its shift, and the largest shift.
+const DELAY_BITS: u32 = 13;
+const MOST_SHIFT: u32 = 6;
 /// A later hop found no free record.
 const MORE: u64 = 1 << 15;
 
@@ -76,7 +80,7 @@ impl TcpTelemetry {
         match self {
             TcpTelemetry::Delay(at) => {
                 frame.flags |= frame_flag::STAMP_PEAK;
-                frame.peak_hop_delay = DELAY_UNIT.times(word(segment, at.start).into());
+                frame.peak_hop_delay = delay_of(word(segment, at.start));
             }
             TcpTelemetry::Records(_) => frame.flags |= frame_flag::STAMP_HOPS,
         }
@@ -86,9 +90,8 @@ impl TcpTelemetry {
     pub(crate) fn write(&self, segment: &mut [u8], delay: Span, hops: &[Hop]) {
         match self {
             TcpTelemetry::Delay(at) => {
-                let units = delay.as_ps() / DELAY_UNIT.as_ps();
-                let units = units.clamp(1, u16::MAX.into()) as u16;
-                replace(segment, at.start, &units.max(word(segment, at.start)).to_be_bytes());
+                let code = delay_code(delay).max(1).max(word(segment, at.start));
+                replace(segment, at.start, &code.to_be_bytes());
             }
             TcpTelemetry::Records(at) => {
                 let mut hops = hops.iter();
@@ -109,6 +112,19 @@ impl TcpTelemetry {
             }
         }
     }
+}
+
+/// The code of a delay, rounded down; the largest one from 268 ms on.
+fn delay_code(delay: Span) -> u16 {
+    let units = delay.as_ps() / DELAY_UNIT.as_ps();
+    let shift = units.checked_ilog2().unwrap_or(0).saturating_sub(DELAY_BITS).min(MOST_SHIFT);
+    let code = (units >> shift) + (u64::from(shift) << DELAY_BITS);
+    code.min(u16::MAX.into()) as u16
+}
+
+fn delay_of(code: u16) -> Span {
+    let shift = (code >> DELAY_BITS).saturating_sub(1);
+    DELAY_UNIT.times(u64::from(code - (shift << DELAY_BITS)) << shift)
 }
 
 fn record(segment: &[u8], at: usize) -> u64 {
@@ -185,10 +201,10 @@ mod tests {
                 (Span::ns(1024), frame_flag::STAMP_PEAK)
             );
             let at = HEADER_BYTES + before.len() + START_BYTES;
-            for (delay, units) in [(0, 4), (1_100, 4), (1_280, 5), (20_000_000, u16::MAX)] {
+            for (delay, code) in [(0, 4), (1_100, 4), (1_280, 5), (20_000_000, 34_341)] {
                 let mut segment = whole.clone();
                 telemetry.write(&mut segment, Span::ns(delay), &[]);
-                assert_eq!((word(&segment, at), word(&segment, at + 2)), (units, 9));
+                assert_eq!((word(&segment, at), word(&segment, at + 2)), (code, 9));
                 assert!(is_valid(&segment), "{before:?}, {delay}");
             }
         }
@@ -196,6 +212,33 @@ mod tests {
         TcpTelemetry::find(&unstamped).unwrap().write(&mut unstamped, Span::ZERO, &[]);
         assert_eq!(word(&unstamped, HEADER_BYTES + START_BYTES), 1, "stamped without a delay");
     }
+
+    #[test]
+    fn codes_of_delays_are_ordered_and_accurate() {
+        for code in 0..=u16::MAX {
+            let delay = delay_of(code);
+            assert_eq!(delay_code(delay), code);
+            let Some(next) = code.checked_add(1) else { break };
+            let step = delay_of(next).beyond(delay);
+            assert!(step == DELAY_UNIT || delay >= step.times(1 << DELAY_BITS), "{code}");
+            assert_eq!(delay_code(delay_of(next).beyond(Span::ps(1))), code, "rounded down");
+        }
+        // The same values are in crates/kernel/tests/laws/fixed.rs.
+        for (ns, code, read_ns) in DELAYS {
+            assert_eq!(delay_code(Span::ns(ns)), code, "{ns}");
+            assert_eq!(delay_of(code), Span::ns(read_ns), "{ns}");
+        }
+    }
+
+    /// Delays in ns, their codes, and what these mean in ns.
+    const DELAYS: [(u64, u16, u64); 6] = [
+        (255, 0, 0),
+        (4_194_303, 16_383, 4_194_048),
+        (4_194_304, 16_384, 4_194_304),
+        (25_200_000, 36_880, 25_198_592),
+        (110_000_000, 54_387, 109_993_984),
+        (u32::MAX as u64, u16::MAX, 268_419_072),
+    ];
 
     fn hop(us: u64) -> Hop {
         let (at, rate) = (Time::us(us), Rate::gbps(100));

@@ -64,6 +64,29 @@ fn extremes_saturate() {
 }
 
 #[test]
+fn codes_of_delays_cover_the_targets_of_all_parameters() {
+    for code in 0..=0xffff {
+        let delay = call(Step::DELAY_NS, code, 0, 0);
+        assert_eq!(call(Step::DELAY_CODE, delay, 0, 0), code);
+        assert_eq!(call(Step::DELAY_CODE, delay + 255, 0, 0), code);
+    }
+    // The same values are in crates/switch/src/tcp.rs. 25.2 ms is the largest target of
+    // scenarios/kernel/figure-p13.toml, 110 ms that of the largest p and k.
+    for (ns, code, read_ns) in [
+        (255, 0, 0),
+        (4_194_303, 16_383, 4_194_048),
+        (4_194_304, 16_384, 4_194_304),
+        (25_200_000, 36_880, 25_198_592),
+        (110_000_000, 54_387, 109_993_984),
+        (u32::MAX.into(), 0xffff, 268_419_072),
+        (u64::MAX, 0xffff, 268_419_072),
+    ] {
+        assert_eq!(call(Step::DELAY_CODE, ns, 0, 0), code, "{ns}");
+        assert_eq!(call(Step::DELAY_NS, code, 0, 0), read_ns, "{ns}");
+    }
+}
+
+#[test]
 fn products_are_exact() {
     let random = &mut Random(2);
     for _ in 0..100_000 {
