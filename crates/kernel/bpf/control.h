@@ -13,6 +13,10 @@
  * The window is in whole packets and packets are not paced unless the law says so. Below one packet
  * the window is one packet, sent at the pace of the law, or without one every rtt / window. Losses
  * are those that the kernel detects; ECN is left to the kernel.
+ *
+ * The kernel keeps about a millisecond of the pacing rate in the queue of the sender's interface,
+ * also if a connection is not paced (TCP small queues). Without a rate, the whole window would wait
+ * there, where no switch stamps.
  */
 #ifndef TG_CONTROL_H
 #define TG_CONTROL_H
@@ -24,6 +28,7 @@
 #ifndef SK_PACING_NEEDED
 #define SK_PACING_NONE 0
 #define SK_PACING_NEEDED 1
+#define SK_PACING_FQ 2
 #endif
 #define TG_NAME_BYTES 16
 
@@ -59,6 +64,7 @@ struct tg_counters {
 struct tg_flow {
 	struct tg_law law;
 	__u64 started;		/* the control runs; otherwise only telemetry is returned */
+	__u64 paced;		/* packets wait for a pace */
 	__u64 packet;		/* wire bytes */
 	__u64 last_ack;
 	__u64 rtt;		/* ns; 0 before the first sample */
@@ -122,11 +128,12 @@ TG_INLINE __u64 tg_pace_of(__u64 window, __u64 tau)
 }
 
 /* Sets the window and the pace of the socket. */
-TG_INLINE void tg_apply(struct sock *sk, const struct tg_params *p, const struct tg_flow *flow)
+TG_INLINE void tg_apply(struct sock *sk, const struct tg_params *p, struct tg_flow *flow)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	__u64 window = tg_window(p, &flow->law, flow->packet), pace = tg_pace(p, &flow->law);
-	__u64 packets = tg_min(window >> 30, 1 << 30);
+	__u64 packets = tg_min(window >> 30, 1 << 30), srtt = (__u64)(tp->srtt_us >> 3) * 1000;
+	__u32 status;
 
 	if (p->round_up && (window & (TG_ONE - 1)))
 		packets++;
@@ -134,6 +141,14 @@ TG_INLINE void tg_apply(struct sock *sk, const struct tg_params *p, const struct
 		pace = tg_div_shift(tg_mul_shift(flow->packet * 1000000000, window, 30),
 				    flow->rtt, 0);
 	tp->snd_cwnd = tg_min(tg_max(packets, 1), tp->snd_cwnd_clamp);
+	flow->paced = pace != TG_MAX;
+	status = flow->paced || sk->sk_max_pacing_rate != ~0UL ? SK_PACING_NEEDED : SK_PACING_NONE;
+	/* fq paces by itself. */
+	if (sk->sk_pacing_status != SK_PACING_FQ && sk->sk_pacing_status != status)
+		sk->sk_pacing_status = status;
+	/* Twice the window per RTT, as in the kernel's slow start: only for small queues. */
+	if (!flow->paced && srtt)
+		pace = tg_div_shift(tg_mul_shift(flow->packet * 2000000000, window, 30), srtt, 0);
 	sk->sk_pacing_rate = tg_min(tg_max(pace, 1), sk->sk_max_pacing_rate);
 }
 
@@ -154,8 +169,6 @@ void BPF_PROG(tg_init, struct sock *sk)
 	flow->rtt = (__u64)(tp->srtt_us >> 3) * 1000;
 	flow->min_rtt = TG_MAX;
 	tg_start(p, &flow->law, flow->packet);
-	if (sk->sk_pacing_status == SK_PACING_NONE)
-		sk->sk_pacing_status = SK_PACING_NEEDED;
 	tg_apply(sk, p, flow);
 	tg_telemetry_init(sk, flow);
 	TG_COUNT(connections);
@@ -191,7 +204,7 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 	ack.acked = rs->acked_sacked;
 	/* A paced connection may wait for its pace instead of its window. */
 	ack.limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) ||
-		      (sk->sk_pacing_rate != ~0UL && !rs->is_app_limited);
+		      (flow->paced && !rs->is_app_limited);
 	tg_on_ack(p, flow, &ack);
 	tg_apply(sk, p, flow);
 	TG_COUNT(acks);

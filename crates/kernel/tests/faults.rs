@@ -221,6 +221,36 @@ fn transfers_complete_with_and_without_offloads() {
     }
 }
 
+/// No switch stamps the queue of the sender's own interface: windows that wait there would grow.
+#[test]
+fn few_packets_wait_at_the_interface_of_the_sender() {
+    let is_paced = |control: &Control| {
+        matches!(control.protocol, Protocol::PowerTcp | Protocol::ThetaPowerTcp)
+    };
+    for control in Control::ALL.into_iter().filter(|control| !is_paced(control)) {
+        let Some(lab) = Lab::new(control, "wait") else { return };
+        let Some(network) = Network::new("wait") else { return };
+        // Only the kernel limits the data at the interface.
+        network.buffers(4_000_000, 8_000_000);
+        if !network.limit_data("20mbit") {
+            return;
+        }
+        network.fault(Fault { forward: STAMP, ..Fault::default() });
+        let mut connection = network.connection(lab.control.name);
+        let most = thread::scope(|scope| {
+            let transfer = scope.spawn(|| connection.send(2_000_000));
+            let mut most = 0;
+            while !transfer.is_finished() {
+                most = most.max(network.waiting());
+                thread::sleep(Duration::from_millis(5));
+            }
+            most
+        });
+        println!("{}: at most {most} packets", control.name);
+        assert!(most > 0 && most < 40, "{}: {most}", control.name);
+    }
+}
+
 /// Transfers with random losses. The share of the sent bytes that are not sent again does not
 /// depend on the machine's load; a floor of the goodput excludes a connection that only sends after
 /// timeouts.

@@ -105,10 +105,29 @@ impl Network {
 
     /// Queues acknowledgements for this rate; false if the machine cannot.
     pub(super) fn limit_acks(&self, rate: &str) -> bool {
-        let queue = ["qdisc", "add", "dev", "v1", "root", "tbf", "rate", rate];
+        Network::limit(&self.b, "v1", rate)
+    }
+
+    /// Queues data at the sender's interface, packet by packet, for this rate; false if the machine
+    /// cannot.
+    pub(super) fn limit_data(&self, rate: &str) -> bool {
+        run("ip", &["-n", &self.a, "link", "set", "dev", "v0", "gso_max_segs", "1"]);
+        Network::limit(&self.a, "v0", rate)
+    }
+
+    /// Packets that wait at the sender's interface.
+    pub(super) fn waiting(&self) -> u64 {
+        let output = run("tc", &["-n", &self.a, "-j", "-s", "qdisc", "show", "dev", "v0"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let (_, after) = text.split_once("\"qlen\":").unwrap();
+        after[..after.find([',', '}']).unwrap()].trim().parse().unwrap()
+    }
+
+    fn limit(netns: &str, interface: &str, rate: &str) -> bool {
+        let queue = ["qdisc", "add", "dev", interface, "root", "tbf", "rate", rate];
         let sizes = ["burst", "1600", "limit", "1000000"];
         let mut tc = Command::new("tc");
-        tc.args(["-n", &self.b]).args(queue).args(sizes);
+        tc.args(["-n", netns]).args(queue).args(sizes);
         let done = tc.output().is_ok_and(|output| output.status.success());
         if !done {
             skip("the machine lacks tc or the queueing discipline tbf");
