@@ -269,7 +269,8 @@ fn shown(place: &Place) -> Result<String> {
         let _ = writeln!(out, "{}", status.control.name);
         for (name, value, unit) in status.control.readable(&status.params) {
             // Gains are small.
-            let value = if value > 0.0 && value < 1e-3 { format!("{value:.3e}") } else { digits(value) };
+            let value =
+                if value > 0.0 && value < 1e-3 { format!("{value:.3e}") } else { digits(value) };
             let _ = writeln!(out, "  {}", format!("{name:16} {value} {unit}").trim_end());
         }
         counters(&mut out, &status.counters);

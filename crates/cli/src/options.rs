@@ -132,10 +132,10 @@ impl RunArgs {
 /// Amount of output on stderr.
 #[derive(Clone, Copy, Debug, Group)]
 pub(crate) struct Verbosity {
-    /// Print errors only: no progress, no warnings
+    /// Print no progress and no warnings
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Also print the resolved settings of the scenario, and each step of the run
+    /// If the command runs scenarios, also print their resolved settings and each step
     #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }
@@ -193,7 +193,7 @@ pub(crate) struct Packets {
     #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
     pub(crate) pcap: Option<PathBuf>,
     /// Capture packets that enter these links: the name of a host, a switch or a link (`h0->s0`),
-    /// with `*` and `?`; repeatable (default: all links of hosts)
+    /// with `*`, `?` and ranges such as `[0-3]`; repeatable (default: all links of hosts)
     #[arg(long, value_name = "GLOB", requires = "pcap")]
     pub(crate) pcap_of: Vec<String>,
 }

@@ -30,7 +30,7 @@ pub(crate) struct Switch {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Print errors only: neither addresses nor the line per second
+    /// Print neither addresses nor the line per second
     #[arg(short, long)]
     quiet: bool,
 }

@@ -62,7 +62,7 @@ pub(crate) struct FromArgs {
     /// Smallest number of sources of an incast (default: 8)
     #[arg(long, value_name = "N", value_parser = whole::<2, 100_000>)]
     incast_sources: Option<u64>,
-    /// Print errors only: no warnings
+    /// Print no warnings
     #[arg(short, long)]
     quiet: bool,
 }

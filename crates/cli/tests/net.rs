@@ -209,7 +209,7 @@ fn wrong_options() {
         (&["--protocol", "dcpim"], "tidegate: --base-rtt: found none, expected the same on all"),
         (&["--switches", "magic"], "expected some of ecn, core-ecn"),
         (&["--size", "huge"], "tidegate: --size: found huge, expected a size such as"),
-        (&["--key", "/nowhere/key"], "--key: /nowhere/key"),
+        (&["--key", "/nowhere/key"], "make one with `head -c 32 /dev/urandom > /nowhere/key`"),
         (&["--size", "100MB"], "--size: found messages of up to 100000000 bytes"),
         (&["--streams", "0"], "--streams"),
         (&["--count", "0"], "--count"),
@@ -229,6 +229,7 @@ fn wrong_options() {
     let taken = tidegate(&["serve", "--listen", &server.1]).output().unwrap();
     let said = error_of(&taken, 2);
     assert!(said.contains(&format!("--listen: {}", server.1)), "{said}");
+    assert!(said.contains("choose another port"), "{said}");
     let taken = wrong(&["--from", &server.1]);
     assert!(taken.contains(&format!("--from: {}", server.1)), "{taken}");
     let nowhere = tidegate(&["send", "127.0.0.1:0"]).output().unwrap();

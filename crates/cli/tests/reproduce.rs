@@ -84,5 +84,6 @@ fn report_is_made_of_a_run() {
     answer(&["report", &out, "--out", &page]).ok();
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.contains("<figure class=\"plot\"") && text.contains("Slowdown of messages"));
-    answer(&["report", &place.arg("nothing-here")]).refused(2, &["report", "nothing-here"]);
+    let words = ["report", "nothing-here", "name a folder of results"];
+    answer(&["report", &place.arg("nothing-here")]).refused(2, &words);
 }

@@ -189,8 +189,16 @@ pub fn no_address(host: &str) -> Error {
 /// The key in a file; without one, [`NO_KEY`].
 fn key(path: Option<&Path>) -> Result<Key, Error> {
     let Some(path) = path else { return Ok(Key::new(NO_KEY)) };
-    let bytes = tidegate_scenario::files::read(path, 1 << 20)
-        .map_err(|why| usage("--key", format!("{}: {why}", path.display())))?;
+    let bytes = tidegate_scenario::files::read(path, 1 << 20).map_err(|why| {
+        let file = path.display();
+        let remedy = match why.kind() {
+            io::ErrorKind::NotFound => {
+                format!(": make one with `head -c 32 /dev/urandom > {file}`, for all endpoints")
+            }
+            _ => String::new(),
+        };
+        usage("--key", format!("{file}: {why}{remedy}"))
+    })?;
     let secret = unhex(&bytes).unwrap_or(bytes);
     if secret.len() < MIN_KEY_BYTES {
         let found = format!("{}: found a key of {} bytes", path.display(), secret.len());
@@ -301,8 +309,13 @@ impl Endpoint {
             busy_poll: options.busy_poll,
             ..SocketOptions::default()
         };
-        let socket = Socket::bind(address, socket_options)
-            .map_err(|why| usage(option, format!("{address}: {why}")))?;
+        let socket = Socket::bind(address, socket_options).map_err(|why| {
+            let remedy = match why.kind() {
+                io::ErrorKind::AddrInUse => ": stop the other process, or choose another port",
+                _ => "",
+            };
+            usage(option, format!("{address}: {why}{remedy}"))
+        })?;
         let protocol = stack.protocol().info().name;
         Ok(Endpoint { driver: Driver::new(node, socket), protocol, rate: *rate, settings })
     }

@@ -21,6 +21,9 @@ use tidegate_runs::destination::{CLAIMS, FIGURES, PLOTS, compared};
 
 /// Largest accepted file.
 const MOST_BYTES: u64 = 4 << 30;
+/// Remedy for a folder that does not exist.
+const RESULTS_EXPECTED: &str =
+    "name a folder of results, which --out of run, compare, sweep or reproduce writes";
 
 /// A run in a folder.
 pub(crate) struct Run {
@@ -103,7 +106,10 @@ pub(crate) fn runs(folder: &Path, lacking: &mut Vec<PathBuf>) -> Result<Vec<Run>
     // The order of the comparison; without one, all subfolders.
     let mut below: Vec<PathBuf> = compared(folder).iter().map(|name| folder.join(name)).collect();
     if below.is_empty() {
-        let entries = fs::read_dir(folder).map_err(|error| wrong(folder, error))?;
+        let entries = fs::read_dir(folder).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => wrong(folder, format!("{error}: {RESULTS_EXPECTED}")),
+            _ => wrong(folder, error),
+        })?;
         below = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
         below.sort();
     }

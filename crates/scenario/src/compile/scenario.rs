@@ -252,8 +252,8 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         return Err(root.error_found(
             "until",
             "\"done\" without finite traffic",
-            "\"duration\", or finite traffic: a job, a collective, a chain, flows with a size, or \
-             a trace",
+            "\"duration\", or finite traffic: a job, a collective, a chain, flows with a size, a \
+             trace, a permutation, all-to-all traffic or a single incast",
         ));
     }
 
