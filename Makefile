@@ -63,10 +63,10 @@ test-kernel-command:
 	cargo clippy --features tidegate-cli/kernel --all-targets -- -D warnings
 	cargo test --features tidegate-cli/kernel -p tidegate-cli --test main kernel:: -- --show-output
 
-# Needs root, p4c and the behavioral model; without them it reports SKIPPED. Takes two minutes.
+# Needs root, p4c, the behavioral model and the needs of test-kernel; without them it reports
+# SKIPPED before it builds the command line. Takes two minutes.
 test-p4:
-	cargo build -p tidegate-cli --features kernel
-	python3 scripts/p4_lab.py
+	python3 scripts/p4_lab.py --build
 
 # Needs python3 with venv, and a network. The wheel is built with the profile of the tests, to share
 # build artefacts.

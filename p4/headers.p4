@@ -1,6 +1,14 @@
 /*
  * Headers of TCP over IPv4 with an option of telemetry. Format: crates/kernel/bpf/option.h.
- * The option must be the first after the timestamps (NOP, NOP, timestamps), as Linux sends it.
+ *
+ * The TCP options must begin with NOP, NOP, timestamps, and the option of telemetry must follow at
+ * once; PowerTCP's must have three records. Linux writes options of BPF programs last, behind SACK
+ * blocks. These packets therefore pass without a stamp:
+ *
+ *   - data packets with SACK blocks
+ *   - packets of connections without timestamps
+ *   - packets with fewer than three of PowerTCP's records
+ *   - IPv6, IPv4 with options, fragments, and frames with a VLAN tag
  */
 header ethernet_t { bit<48> dst; bit<48> src; bit<16> kind; }
 header ipv4_t {

@@ -2,8 +2,8 @@
  * PowerTCP's switch for v1model: each switch fills the first free hop record in the option of a TCP
  * packet. docs/kernel.md has a run of it.
  *
- * The option must have three records, as Linux sends it. v1model counts queues in packets: here a
- * packet has 1,514 bytes. Its clock has microseconds, of which 125 / 8 are 64 ns.
+ * v1model counts queues in packets: here a packet has 1,514 bytes. Its clock has microseconds, of
+ * which 125 / 8 are 64 ns.
  */
 #include <core.p4>
 #include <v1model.p4>
@@ -46,7 +46,7 @@ control EgressBlock(inout headers_t h, inout metadata_t m, inout standard_metada
     Checksum() checksum;
     bit<12> rate = 0;
 
-    /* The rate of a port: 5 bits of exponent, 7 of mantissa. Ports without an entry do not stamp. */
+    /* A port's rate: 5 bits of exponent, 7 of mantissa. Ports without an entry do not stamp. */
     action has_rate(bit<12> code) { rate = code; }
     table rates {
         key = { standard.egress_port: exact; }
@@ -59,7 +59,8 @@ control EgressBlock(inout headers_t h, inout metadata_t m, inout standard_metada
         sent.read(before, (bit<32>)standard.egress_port);
         sent.write((bit<32>)standard.egress_port, before + (bit<48>)standard.packet_length);
         rates.apply();
-        if (h.option.isValid() && rate != 0) {
+        /* If the frame ends inside the option, not all records are valid. */
+        if (h.third.isValid() && rate != 0) {
             bit<48> time = (standard.egress_global_timestamp * 125) >> 3;
             bit<48> bytes = (bit<48>)standard.deq_qdepth * 1514;
             bit<15> queue = bytes >> 7 > 0x7fff ? 15w0x7fff : bytes[21:7];

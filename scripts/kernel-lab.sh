@@ -25,12 +25,18 @@ usage() {
   exit 2
 }
 
-down() {
+# Ends the processes and deletes the namespaces; logs remain.
+stop() {
   for name in switch p4; do
     [ ! -f /run/tgk-$name.pid ] || kill "$(cat /run/tgk-$name.pid)" 2>/dev/null || true
-    rm -f /run/tgk-$name.*
+    rm -f /run/tgk-$name.pid
   done
   for name in a s d b; do ip netns del tgk-$name 2>/dev/null || true; done
+}
+
+down() {
+  stop
+  rm -f /run/tgk-switch.* /run/tgk-p4.*
 }
 
 link() { # NETNS NAME NETNS NAME
@@ -96,13 +102,18 @@ p4() {
     echo "set_queue_depth $((queue / 1514)) 2"
     ! grep -q has_rate "$program" || echo "table_add EgressBlock.rates has_rate 2 => $(rate_code)"
   } > /run/tgk-p4.commands
+  # An empty list of commands shows whether the switch answers. Then commands are sent once, because
+  # a repeated `table_add` fails.
   for _ in $(seq 50); do
-    ip netns exec tgk-s simple_switch_CLI < /run/tgk-p4.commands > /run/tgk-p4.setup 2>&1 &&
-      ! grep -qE 'Error|Invalid|Could not' /run/tgk-p4.setup && return
+    ip netns exec tgk-s simple_switch_CLI </dev/null >/dev/null 2>&1 && break
     sleep 0.1
   done
-  cat /run/tgk-p4.setup >&2
-  exit 1
+  if ! ip netns exec tgk-s simple_switch_CLI < /run/tgk-p4.commands > /run/tgk-p4.setup 2>&1 ||
+    grep -qE 'Error|Invalid|Could not' /run/tgk-p4.setup; then
+    cat /run/tgk-p4.setup >&2
+    echo "simple_switch is not configured: see /run/tgk-p4.log" >&2
+    exit 1
+  fi
 }
 
 # The queue of the software switch.
@@ -115,10 +126,10 @@ switch() {
 }
 
 up() {
-  rate=$1 delay=$2 queue=$3 kind=$4
+  rate=$1 delay=$2 queue=$3 kind=$4 logs=/run/tgk-switch.log
   case $kind in
     box | switch) ;;
-    *.p4) program=$kind kind=p4 ;;
+    *.p4) program=$kind kind=p4 logs="$logs and /run/tgk-p4.log" ;;
     *) usage ;;
   esac
   for name in a s d b; do
@@ -156,17 +167,22 @@ TOML
     >/run/tgk-switch.log 2>&1 &
   echo $! > /run/tgk-switch.pid
   for _ in $(seq 50); do
-    # A refusal is an answer.
+    # A refused connection shows that packets pass.
     answer=$(ip netns exec tgk-a timeout 1 bash -c '</dev/tcp/10.77.0.2/1' 2>&1 || true)
     case $answer in *refused*) return ;; esac
     sleep 0.1
   done
-  echo "no packet passes: see /run/tgk-switch.log" >&2
+  echo "no packet passes: see $logs" >&2
   exit 1
 }
 
 case "${1:-}" in
-  up) down; up "${2:-200}" "${3:-4ms}" "${4:-600000}" "${5:-box}" ;;
+  up)
+    down
+    trap stop EXIT
+    up "${2:-200}" "${3:-4ms}" "${4:-600000}" "${5:-box}"
+    trap - EXIT
+    ;;
   down) down ;;
   *) usage ;;
 esac

@@ -1,15 +1,20 @@
 """Kernel TCP over a switch that runs the P4 programs: what the switch writes, and its effect.
 
-python3 scripts/p4_lab.py [--rate MBITS] [--seconds SECONDS]
+python3 scripts/p4_lab.py [--build] [--rate MBITS] [--seconds SECONDS]
 
-It needs root, p4c-bm2-ss, simple_switch and simple_switch_CLI in PATH, and the program `tidegate`
-with the feature `kernel` (TIDEGATE, default target/debug/tidegate). Without one of them it reports
-SKIPPED. For each program it makes the network of scripts/kernel-lab.sh, sends over the kernel's
-TCP, and captures packets before and behind the switch, whose passage is the reference for the
-telemetry. It prints a table and fails if a bound is missed. docs/kernel.md has a result.
+It needs root; ip, tc, ethtool, p4c-bm2-ss, simple_switch and simple_switch_CLI in PATH; the program
+`tidegate` with the feature `kernel` (TIDEGATE, default target/debug/tidegate), or, with --build,
+what builds it there: cargo, clang, pkg-config, libelf and zlib; and all that `tidegate kernel
+status` lists. Without one of them it reports SKIPPED. It refuses to run beside loaded controls,
+stamped queues, or another network of scripts/kernel-lab.sh.
+
+For each program it makes such a network, sends over the kernel's TCP, and captures packets before
+and behind the switch, whose passage is the reference for the telemetry. It prints a table and fails
+if a bound is missed. docs/kernel.md has a result.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -24,8 +29,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+LAB = str(ROOT / "scripts/kernel-lab.sh")
 TIDEGATE = os.environ.get("TIDEGATE", str(ROOT / "target/debug/tidegate"))
 FRAME = 1514
+# Payload of such a frame, with timestamps and the option of the control.
+PAYLOAD = {"tg_poseidon": 1440, "tg_powertcp": 1420, "cubic": 1448}
 QUEUE_BYTES = 600_000
 SO_TIMESTAMPNS, SO_RCVBUFFORCE, ETH_P_ALL = 35, 33, 3
 EXID_DELAY, EXID_FORWARD = 0x7464, 0x7466
@@ -94,54 +102,57 @@ def capture(seconds: float) -> None:
             time.sleep(0.001)
     # Packets that arrived, by IP identification and sequence number, with the time.
     entered: dict[tuple[bytes, bytes], float] = {}
-    passages, stamps, rates, clocks, queues, sent = [], [], [], [], [], []
-    arrivals = []
     for at, packet in seen[0]:
         if packet[12:14] == b"\x08\x00" and packet[23] == 6 and len(packet) > 90:
             entered[packet[18:20], packet[38:42]] = at
-            arrivals.append(at)
-    arrivals.sort()
-    left, before, first = 0, None, None
+    passages, rates, clocks, queues, sent = [], [], [], [], []
+    # Stamped delays, each with the passage of its packet.
+    stamps: list[tuple[float, float]] = []
+    before = None
     for at, packet in seen[1]:
         joined = entered.get((packet[18:20], packet[38:42]))
         if joined is None:
             continue
-        left += 1
         passages.append(at - joined)
         for exid, content in options(packet[34:]):
-            if exid == EXID_DELAY:
-                stamps.append(delay(struct.unpack_from("!H", content)[0]))
-            elif exid == EXID_FORWARD:
-                rate, clock, total, queue = record(struct.unpack_from("!Q", content)[0])
+            # 0: no switch has stamped.
+            if exid == EXID_DELAY and (code := struct.unpack_from("!H", content)[0]):
+                stamps.append((delay(code), at - joined))
+            elif exid == EXID_FORWARD and (word := struct.unpack_from("!Q", content)[0]):
+                rate, clock, total, queue = record(word)
                 rates.append(rate)
                 queues.append(queue)
                 if before:
                     clocks.append((clock - before[1]) % 67108.864 - (at - before[0]))
                     sent.append((total - before[2]) % (1 << 22))
                 before = (at, clock, total)
-        first = first or at
     print(
         json.dumps(
             {
-                "packets": left,
+                "packets": len(passages),
                 "passage_us": quartiles(passages),
                 "stamps": len(stamps) + len(rates),
-                "stamp_us": quartiles(stamps),
-                "stamp_less_passage_us": quartiles(
-                    [s - p for s, p in zip(stamps, passages, strict=False)]
-                ),
+                "stamp_us": quartiles([stamp for stamp, _ in stamps]),
+                "stamp_less_passage_us": quartiles([stamp - own for stamp, own in stamps]),
                 "rate_mbps": quartiles(rates),
                 "queue_bytes": quartiles(queues),
                 "clock_error_us": quartiles(clocks),
-                "sent_bytes": sum(sent) / max(len(sent), 1),
+                "sent_bytes": ratio(sum(sent), len(sent)),
             }
         )
     )
 
 
 def quartiles(values: list[float]) -> list[float]:
-    """Quartiles, or nothing without values."""
-    return [round(q, 2) for q in statistics.quantiles(values, n=4)] if len(values) > 1 else []
+    """Quartiles. Without values they are no numbers, which are within no bound."""
+    if len(values) < 2:
+        return [math.nan] * 3
+    return [round(q, 2) for q in statistics.quantiles(values, n=4)]
+
+
+def ratio(part: float, whole: float) -> float:
+    """Without a whole it is no number, which is within no bound."""
+    return part / whole if whole else math.nan
 
 
 def netns(name: str, *command: str) -> list[str]:
@@ -149,10 +160,14 @@ def netns(name: str, *command: str) -> list[str]:
     return ["nice", "-n", "-20", "ip", "netns", "exec", name, *command]
 
 
-def counters() -> dict[str, int]:
-    """Counters of the control that is loaded."""
-    status = json.loads(subprocess.check_output([TIDEGATE, "kernel", "status", "--json"]))
-    return status["controls"][0]["counters"] if status["controls"] else {}
+def status() -> dict:
+    """Requirements, loaded controls and stamped queues."""
+    return json.loads(subprocess.check_output([TIDEGATE, "kernel", "status", "--json"]))
+
+
+def counters(name: str) -> dict[str, int]:
+    """Counters of the control of this protocol."""
+    return next(of["counters"] for of in status()["controls"] if of["protocol"] == name)
 
 
 def checksum_errors() -> int:
@@ -182,25 +197,22 @@ def transfer(control: str, seconds: int, flows: int) -> dict:
 def experiment(name: str, rate: int, seconds: int) -> list[tuple[str, str, bool]]:
     """The control beside cubic over the program of its name: measure, value, within the bound."""
     params = POSEIDON if name == "poseidon" else POWERTCP
-    lab = str(ROOT / "scripts/kernel-lab.sh")
-    up = [lab, "up", str(rate), "4ms", str(QUEUE_BYTES), str(ROOT / f"p4/{name}.p4")]
-    receiver = None
-    try:
+    up = [LAB, "up", str(rate), "4ms", str(QUEUE_BYTES), str(ROOT / f"p4/{name}.p4")]
+    load = [TIDEGATE, "kernel", "load", name, "--rate", f"{rate}Mbps", "--base-rtt", "5ms"]
+    load += [word for param in params for word in ("--param", param)]
+    # What has begun is undone, in reverse order.
+    with contextlib.ExitStack() as undo:
         subprocess.run(up, check=True, env=os.environ | {"TIDEGATE": TIDEGATE})
-        load = [TIDEGATE, "kernel", "load", name, "--rate", f"{rate}Mbps", "--base-rtt", "5ms"]
-        load += [word for param in params for word in ("--param", param)]
+        undo.callback(subprocess.run, [LAB, "down"], check=False)
         subprocess.run(load, check=True)
+        undo.callback(subprocess.run, [TIDEGATE, "kernel", "unload", name], check=False)
         serve = netns("tgk-b", sys.executable, str(ROOT / "scripts/kernel_flow.py"))
-        receiver = subprocess.Popen([*serve, "serve", "5001"])
+        receiver = undo.enter_context(subprocess.Popen([*serve, "serve", "5001"]))
+        undo.callback(receiver.kill)
         time.sleep(1)
         ours = transfer(f"tg_{name}", seconds, 2)
-        count, errors = counters(), checksum_errors()
+        count, errors = counters(name), checksum_errors()
         cubic = transfer("cubic", seconds, 2)
-    finally:
-        if receiver:
-            receiver.kill()
-        subprocess.run([TIDEGATE, "kernel", "unload"], check=False)
-        subprocess.run([lab, "down"], check=False)
     return judge(name, rate, ours, cubic, count, errors)
 
 
@@ -209,17 +221,20 @@ def judge(
 ) -> list[tuple[str, str, bool]]:
     """Compares what was measured with what the programs and the laws promise."""
     print(json.dumps({"ours": ours, "cubic": cubic, "counters": count}), file=sys.stderr)
-    full = rate * 1440 / FRAME
-    share = ours["median_mbps"] / full
-    echoed = count["stamped"] / (count["stamped"] + count["unstamped"])
+    share, share_cubic = (
+        run["median_mbps"] / (rate * PAYLOAD[run["control"]] / FRAME) for run in (ours, cubic)
+    )
+    written = ratio(ours["stamps"], ours["packets"])
+    echoed = ratio(count["stamped"], count["stamped"] + count["unstamped"])
     passage, slow = ours["passage_us"][1], cubic["passage_us"][1]
     rows = [
         ("share of the port", f"{share:.3f}", share > 0.8),
-        ("packets with telemetry", f"{ours['stamps'] / ours['packets']:.3f}", True),
+        ("share of the port under cubic", f"{share_cubic:.3f}", True),
+        ("packets with telemetry", f"{written:.3f}", written > 0.95),
         ("acknowledgements with telemetry", f"{echoed:.3f}", echoed > 0.95),
         ("segments with a wrong checksum", str(errors), errors == 0),
         ("passage of the switch, median", f"{passage / 1e3:.2f} ms", True),
-        ("the same under cubic", f"{slow / 1e3:.2f} ms", slow > 3 * passage),
+        ("passage under cubic, median", f"{slow / 1e3:.2f} ms", slow > 3 * passage),
     ]
     if name == "poseidon":
         goal, stamp = target_us(rate / 2), ours["stamp_us"][1]
@@ -250,25 +265,60 @@ def judge(
     return rows
 
 
+def missing(build: bool) -> list[str]:
+    """Tools that are not found."""
+    tools = ["ip", "tc", "ethtool", "p4c-bm2-ss", "simple_switch", "simple_switch_CLI"]
+    tools += ["cargo", "clang", "pkg-config"] if build else [TIDEGATE]
+    lacking = [tool for tool in tools if not shutil.which(tool)]
+    if build and "pkg-config" not in lacking:
+        libraries = ("libelf", "zlib")
+        lacking += [
+            of for of in libraries if subprocess.run(["pkg-config", "--exists", of]).returncode
+        ]
+    return lacking + (["root"] if os.geteuid() else [])
+
+
+def unmet() -> list[str]:
+    """Requirements of the controls that this machine or the program does not meet."""
+    try:
+        return [of["found"] for of in status()["requirements"] if not of["met"]]
+    except subprocess.CalledProcessError as error:
+        if error.returncode != 2:
+            raise
+        return [f"{TIDEGATE} was built without the feature `kernel`"]
+
+
+def in_use() -> list[str]:
+    """What a run would disturb, with the command that removes it."""
+    found = status()
+    used = [f"{of['name']} (tidegate kernel unload {of['protocol']})" for of in found["controls"]]
+    used += [f"stamped queue {of['interface']} (tidegate kernel unload)" for of in found["queues"]]
+    spaces = subprocess.check_output(["ip", "netns", "list"], text=True).splitlines()
+    names = [line.split()[0] for line in spaces if line.startswith("tgk-")]
+    return used + [f"namespace {name} (scripts/kernel-lab.sh down)" for name in names]
+
+
 def main() -> None:
     """Runs both programs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", action="store_true", help="build target/debug/tidegate first")
     parser.add_argument("--rate", type=int, default=100, help="of the port, in Mbit/s")
     parser.add_argument("--seconds", type=int, default=18, help="of each transfer")
     parser.add_argument("--capture", type=float, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.capture:
         return capture(args.capture)
-    missing = [
-        tool
-        for tool in ("p4c-bm2-ss", "simple_switch", "simple_switch_CLI", TIDEGATE)
-        if not shutil.which(tool)
-    ]
-    if os.geteuid():
-        missing.append("root")
-    if missing:
-        print(f"SKIPPED: not found: {', '.join(missing)}")
+    if lacking := missing(args.build):
+        print(f"SKIPPED: not found: {', '.join(lacking)}")
         return None
+    if args.build:
+        build = ["cargo", "build", "-p", "tidegate-cli", "--features", "kernel"]
+        subprocess.run(build, check=True, cwd=ROOT)
+    if reasons := unmet():
+        print(f"SKIPPED: {'; '.join(reasons)}")
+        return None
+    if used := in_use():
+        sys.exit(f"a run would disturb these; remove them first: {'; '.join(used)}")
     failed = False
     for name in ("poseidon", "powertcp"):
         print(f"p4/{name}.p4, two flows, {args.rate} Mbit/s")

@@ -1,5 +1,9 @@
 /* Ingress of a TNA switch that forwards by the destination's address; both protocols share it. */
-struct ingress_headers_t { ethernet_t ethernet; }
+
+/* The time in ns, for the egress. The deparser sends it before the packet if it is valid. */
+header arrival_t { bit<48> time; }
+
+struct ingress_headers_t { arrival_t arrival; ethernet_t ethernet; }
 struct ingress_metadata_t { }
 
 parser IngressParse(packet_in packet, out ingress_headers_t h, out ingress_metadata_t m,

@@ -57,7 +57,7 @@ control EgressBlock(inout headers_t h, inout metadata_t m, in egress_intrinsic_m
     };
     bit<12> rate = 0;
 
-    /* The rate of a port: 5 bits of exponent, 7 of mantissa. Ports without an entry do not stamp. */
+    /* A port's rate: 5 bits of exponent, 7 of mantissa. Ports without an entry do not stamp. */
     action has_rate(bit<12> code) { rate = code; }
     table rates {
         key = { intrinsic.egress_port: exact; }
@@ -69,7 +69,8 @@ control EgressBlock(inout headers_t h, inout metadata_t m, in egress_intrinsic_m
     apply {
         bit<32> before = count.execute(intrinsic.egress_port);
         rates.apply();
-        if (h.option.isValid() && rate != 0) {
+        /* If the frame ends inside the option, not all records are valid. */
+        if (h.third.isValid() && rate != 0) {
             bit<20> time = from_parser.global_tstamp[25:6];
             bit<19> units = (intrinsic.deq_qdepth >> 1) + (intrinsic.deq_qdepth >> 3);
             bit<15> queue = min(units, 0x7fff)[14:0];
@@ -93,7 +94,7 @@ control Deparse(packet_out packet, inout headers_t h, in metadata_t m,
     Checksum() checksum;
 
     apply {
-        if (h.option.isValid()) {
+        if (h.third.isValid()) {
             h.base.tcp.checksum = checksum.update({ h.first, h.second, h.third, m.rest });
         }
         packet.emit(h);

@@ -88,7 +88,8 @@ TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct
 		TG_COUNT(unstamped);
 	}
 	if (law->stamped) {
-		tg_powertcp_ack(TG_PARAMS(p), &law->powertcp, ack);
+		if (ack->hops)
+			tg_powertcp_ack(TG_PARAMS(p), &law->powertcp, ack);
 	} else {
 		struct tg_theta_params theta = tg_theta_of(TG_PARAMS(p));
 

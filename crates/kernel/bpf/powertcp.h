@@ -8,6 +8,10 @@
  *   window    gamma * (old / power + beta) + (1 - gamma) * cwnd, paced at cwnd / tau
  *
  * Windows are bytes in Q16, powers Q30. Relative error of power: 2^-18 for b * dt above 1 byte.
+ *
+ * The fields of records wrap. After a pause of half the clock's range, the next records are only
+ * stored. If the count of bytes may have wrapped between two records, the port has sent the most
+ * that its rate permits: the window then grows too little rather than too much.
  */
 #ifndef TG_POWERTCP_H
 #define TG_POWERTCP_H
@@ -27,10 +31,10 @@ struct tg_powertcp_params {
 	__u64 tx_mask;
 };
 
-/* The previous records: at and tx, queue and rate, in 32 bits each; the rate in kbit/s. */
+/* The previous record; the rate in kbit/s. */
 struct tg_powertcp_hop {
-	__u32 at;
-	__u32 tx;
+	__u64 at;
+	__u64 tx;
 	__u32 queue;
 	__u32 rate;
 };
@@ -40,7 +44,8 @@ struct tg_powertcp {
 	__u64 old;		/* the window of a round trip ago */
 	__u64 power;		/* smoothed, Q30 */
 	__u64 began;		/* start of the round trip */
-	__u64 hops;		/* stored records */
+	__u64 stored;		/* arrival of the stored records */
+	__u64 hops;		/* how many */
 	struct tg_powertcp_hop hop[TG_HOPS];
 };
 
@@ -55,6 +60,7 @@ TG_INLINE void tg_powertcp_start(const struct tg_powertcp_params *p, struct tg_p
 	s->old = s->cwnd;
 	s->power = TG_ONE;
 	s->began = 0;
+	s->stored = 0;
 	s->hops = 0;
 	for (i = 0; i < TG_HOPS; i++) {
 		s->hop[i].at = 0;
@@ -79,8 +85,9 @@ TG_INLINE __u64 tg_powertcp_power(const struct tg_powertcp_params *p,
 	/* Bytes per ns, Q32: bit/s times 2^32 / 8e9. */
 	__u64 rate = tg_mul_shift(now->rate, 9223372037ULL, 34);
 	__u64 sent = (now->tx - before->tx) & p->tx_mask;
-	__u64 arrived = tg_sub(tg_add(sent, now->queue), before->queue);
 	__u64 could = tg_mul_shift(rate, dt, 12);
+	__u64 wrapped = tg_sub(could >> 20, sent) & ~p->tx_mask;
+	__u64 arrived = tg_sub(tg_add(sent + wrapped, now->queue), before->queue);
 	__u64 current = tg_max(tg_div_shift(arrived, could, 50), p->floor);
 	__u64 queue = tg_div_shift(now->queue, tg_mul_shift(rate, p->tau, 12), 50);
 	__u64 voltage = tg_add(TG_ONE, queue);
@@ -107,6 +114,7 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 	__u64 count = tg_min(ack->hops, TG_HOPS), other = s->hops != count, older = 0;
 	__u64 worst = 0, worst_dt = 0;
 	int ends = tg_sub(ack->now, ack->rtt) >= s->began;
+	int paused = tg_sub(ack->now, s->stored) > p->time_mask / 2;
 	__u32 i;
 
 	for (i = 0; i < TG_HOPS && i < count; i++) {
@@ -124,13 +132,14 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 			worst_dt = dt;
 		}
 	}
-	if (!other && older)
+	if (!other && !paused && older)
 		return;
-	if (!other && worst_dt) {
+	if (!other && !paused && worst_dt) {
 		s->power = tg_mix(s->power, worst,
 				  tg_div_shift(tg_min(worst_dt, p->tau), tg_max(p->tau, 1), 30));
 		tg_powertcp_update(p, s, ack->limited);
 	}
+	s->stored = ack->now;
 	s->hops = count;
 	for (i = 0; i < TG_HOPS && i < count; i++) {
 		s->hop[i].at = ack->hop[i].at;

@@ -100,6 +100,8 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
     if set.exists() {
         own(control, &set)?;
         write_params(&map(&set, "params")?, params)?;
+        // An `unload` may have died after this.
+        drain(&set, false)?;
         return Ok(Loaded::Updated);
     }
     if control.is_registered() {
@@ -206,16 +208,22 @@ pub fn unload(control: Control, pins: &Path) -> Result<(), Error> {
         return Err(Error::Usage(format!("{} is not loaded", control.name)));
     }
     own(control, &set)?;
-    let mut settings = bytes(&[1]);
-    let mut fallback = default_control().into_bytes();
-    fallback.resize(NAME_BYTES, 0);
-    settings.extend(fallback);
-    let drain = map(&set, "settings")?.update(&KEY, &settings, MapFlags::ANY);
-    drain.map_err(Error::kernel("write the settings"))?;
+    drain(&set, true)?;
+    crash_point("drain");
     // From here on no connection can choose it, and the pins are out of sight.
     let taken = pins::take(pins, control.name)?;
     crash_point("unload");
     pins::remove(&taken)
+}
+
+/// Whether connections move to the kernel's default control.
+fn drain(set: &Path, moves: bool) -> Result<(), Error> {
+    let mut settings = bytes(&[moves.into()]);
+    let mut fallback = default_control().into_bytes();
+    fallback.resize(NAME_BYTES, 0);
+    settings.extend(fallback);
+    let written = map(set, "settings")?.update(&KEY, &settings, MapFlags::ANY);
+    written.map_err(Error::kernel("write the settings"))
 }
 
 /// The control of new connections; one that is not of this crate.

@@ -59,7 +59,8 @@ impl Fabric {
     }
 }
 
-/// A word of a law's parameters: name, bits behind the point, and unit.
+/// A word of a law's parameters: name, bits behind the point, and unit. The law computes some of
+/// them from several parameters of the protocol.
 type Field = (&'static str, i32, &'static str);
 
 /// As `struct tg_poseidon_params` in `poseidon.h`.
@@ -67,8 +68,8 @@ const POSEIDON: [Field; 11] = [
     ("k", 8, "ns"),
     ("slope", 8, "ns"),
     ("gain", 56, "per ns"),
-    ("max_rate", 31, "log2 of bit/s"),
-    ("span", 31, "octaves"),
+    ("log2_max_rate", 31, ""),
+    ("log2_span", 31, ""),
     ("min_cwnd", 30, "packets"),
     ("max_cwnd", 30, "packets"),
     ("min_md", 30, ""),
@@ -84,7 +85,7 @@ const SWIFT: [Field; 11] = [
     ("minus_beta", 8, "ns"),
     ("fs_range", 8, "ns"),
     ("ai", 30, "packets"),
-    ("gain", 30, ""),
+    ("beta", 30, ""),
     ("min_factor", 30, ""),
     ("min_cwnd", 30, "packets"),
     ("max_cwnd", 30, "packets"),

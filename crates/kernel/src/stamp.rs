@@ -127,10 +127,13 @@ pub fn stamp(port: &Port, rate: Option<Rate>, pins: &Path) -> Result<(), Error> 
     let indexes = port.within(|| port.indexes())?;
     let set = pins.join(&name);
     if set.exists() {
-        if Link::open(set.join(PROGRAMS[0].0)).is_ok_and(|link| attached_to(&link, indexes[0])) {
+        let mut links = PROGRAMS.iter().zip(indexes);
+        if links.all(|((name, _), index)| {
+            Link::open(set.join(name)).is_ok_and(|link| attached_to(&link, index))
+        }) {
             return configure(&map(&set, "port")?, port, rate);
         }
-        // Its interface is gone, and this one has its name.
+        // Another peer, or another interface that has the name of one that is gone.
         pins::remove(&pins::take(pins, &name)?)?;
     }
     let what = "load the stamping programs";

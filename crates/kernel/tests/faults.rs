@@ -7,6 +7,7 @@
 mod lies;
 mod net;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -126,7 +127,7 @@ fn transfers_continue_after_options_disappear() {
 }
 
 /// Data packets of both directions carry requests and answers in turn, so up to half of the
-/// acknowledgements bring nothing.
+/// acknowledgements bring nothing. Windows follow the others.
 #[test]
 fn both_directions_keep_their_telemetry() {
     for control in readers() {
@@ -137,16 +138,24 @@ fn both_directions_keep_their_telemetry() {
         network.fault(stamps);
         let connection = network.connection(control.name);
         setsockopt(&connection.server, TcpCongestion, &control.name.into()).unwrap();
-        thread::scope(|scope| {
+        let windows = thread::scope(|scope| {
             let Connection { client, server, .. } = &connection;
-            for (mut from, mut to) in [(client, server), (server, client)] {
-                scope.spawn(move || from.write_all(&vec![0; 1_000_000]).unwrap());
-                scope.spawn(move || to.read_exact(&mut vec![0; 1_000_000]).unwrap());
+            let transfers = [(client, server), (server, client)].map(|(mut from, mut to)| {
+                scope.spawn(move || from.write_all(&vec![0; 4_000_000]).unwrap());
+                scope.spawn(move || to.read_exact(&mut vec![0; 4_000_000]).unwrap())
+            });
+            let mut windows = BTreeSet::new();
+            while !transfers.iter().all(|transfer| transfer.is_finished()) {
+                windows.extend(network.windows());
             }
+            windows
         });
         let [stamped, unstamped] = ["stamped", "unstamped"].map(|name| lab.counter(name));
-        println!("{}: {stamped} stamped, {unstamped} not", control.name);
+        println!("{}: {stamped} stamped, {unstamped} not, {windows:?}", control.name);
         assert!(stamped > unstamped / 2, "{}: {stamped} {unstamped}", control.name);
+        // The stamps of Poseidon are equal.
+        let moves = control.protocol == Protocol::Poseidon || windows.len() > 3;
+        assert!(moves, "{}: {windows:?}", control.name);
     }
 }
 
@@ -194,8 +203,8 @@ fn losses_limit_poseidon_without_telemetry() {
     let (seen, losses) = (network.seen(), lab.counter("losses") - before);
     println!("{seen:?}, {losses} losses, {} timeouts", lab.counter("timeouts"));
     assert!(seen.dropped > 0 && losses > 0, "{seen:?}, {losses} losses");
-    // Windows grow by a quarter in a round trip, also while losses are repaired.
-    assert!(seen.flight < 3 * PIPE as u64, "{seen:?}");
+    // If losses did not reduce the window, a half to two thirds would be dropped; a quarter is.
+    assert!(seen.dropped * (SEGMENT as u64) < seen.bytes * 2 / 5, "{seen:?}");
 }
 
 #[test]
@@ -221,7 +230,8 @@ fn transfers_complete_with_and_without_offloads() {
     }
 }
 
-/// No switch stamps the queue of the sender's own interface: windows that wait there would grow.
+/// No switch stamps the queue of the sender's own interface, so windows would grow with the packets
+/// that wait there. Two milliseconds of the rate are four packets.
 #[test]
 fn few_packets_wait_at_the_interface_of_the_sender() {
     let is_paced = |control: &Control| {
@@ -240,6 +250,8 @@ fn few_packets_wait_at_the_interface_of_the_sender() {
         let most = thread::scope(|scope| {
             let transfer = scope.spawn(|| connection.send(2_000_000));
             let mut most = 0;
+            // Until there is a sample of the RTT, nothing is limited.
+            thread::sleep(Duration::from_millis(200));
             while !transfer.is_finished() {
                 most = most.max(network.waiting());
                 thread::sleep(Duration::from_millis(5));
@@ -247,7 +259,7 @@ fn few_packets_wait_at_the_interface_of_the_sender() {
             most
         });
         println!("{}: at most {most} packets", control.name);
-        assert!(most > 0 && most < 40, "{}: {most}", control.name);
+        assert!(most > 0 && most < 12, "{}: {most}", control.name);
     }
 }
 

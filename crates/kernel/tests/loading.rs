@@ -11,6 +11,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sys::socket::sockopt::TcpCongestion;
 use nix::sys::socket::{getsockopt, setsockopt};
 use tidegate_core::params::Value;
@@ -133,7 +134,7 @@ fn load_for_another_process() {
     let (name, pins) = task.split_once(' ').unwrap();
     let control = Control::ALL.into_iter().find(|control| control.name == name).unwrap();
     match std::env::var("TIDEGATE_KERNEL_CRASH").as_deref() {
-        Ok("unload") => unload(control, Path::new(pins)).unwrap(),
+        Ok("drain" | "unload") => unload(control, Path::new(pins)).unwrap(),
         _ => {
             load(control, &params(control), Path::new(pins)).unwrap();
         }
@@ -152,6 +153,14 @@ fn crashes_between_steps_leave_nothing_behind() {
         unload(control, &pins).unwrap();
     }
     load(control, &params(control), &pins).unwrap();
+    let drains = || {
+        let settings = MapHandle::from_pinned_path(pins.join(control.name).join("settings"));
+        settings.unwrap().lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap()[0] == 1
+    };
+    assert_eq!(load_elsewhere(control, &pins, Some("drain")), None);
+    assert!(drains());
+    assert_eq!(load(control, &params(control), &pins).unwrap(), Loaded::Updated);
+    assert!(!drains());
     assert_eq!(load_elsewhere(control, &pins, Some("unload")), None);
     assert!(controls(&pins).unwrap().is_empty());
     assert_eq!(load(control, &params(control), &pins).unwrap(), Loaded::New);

@@ -138,7 +138,7 @@ fn record_of(hop: &Hop) -> u64 {
     rate_word(hop.rate) << 52 | time << 32 | sent << 16 | queue
 }
 
-/// The 12 bits of a rate, rounded down; the largest value beyond 549 Tbit/s.
+/// The 12 bits of a rate, rounded down; the largest value from 4.28 Tbit/s on.
 fn rate_word(rate: Rate) -> u64 {
     let kbps = (rate.as_bps() / 1_000).max(1);
     let exponent = kbps.ilog2().min(31);

@@ -9,6 +9,7 @@ use tidegate_kernel::{STEP_PROGRAM, Step};
 
 use super::pair::{Law, Pair};
 use super::random::{Events, Random, SETTINGS};
+use super::scripts::scripts;
 
 /// The program and its map, or the reason why the kernel refuses it.
 fn program() -> Result<(Object, MapHandle), libbpf_rs::Error> {
@@ -39,6 +40,15 @@ fn random_events<L: Law>(program: &(Object, MapHandle)) {
     for (seed, setting) in SETTINGS.into_iter().enumerate() {
         let mut pair = Pair::<L>::new(setting);
         for event in Events::new(setting, 100 + seed as u64).take(2_000) {
+            if pair.write(&event) {
+                compare(program, &pair.step);
+            }
+            pair.apply(&event);
+        }
+    }
+    for (setting, events) in scripts() {
+        let mut pair = Pair::<L>::new(setting);
+        for event in events {
             if pair.write(&event) {
                 compare(program, &pair.step);
             }

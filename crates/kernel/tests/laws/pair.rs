@@ -9,7 +9,7 @@ use tidegate_algos::{Protocol, Stack};
 use tidegate_core::{Ack, CongestionControl, Loss, LossKind, Path, Span, Time};
 use tidegate_kernel::{Control, Params, Step};
 
-use super::random::{Event, Setting};
+use super::random::{Event, Setting, WRAP};
 
 /// A protocol and its law.
 pub(super) trait Law: CongestionControl {
@@ -104,6 +104,8 @@ impl Law for ThetaPowerTcp {
 /// Both connections.
 pub(super) struct Pair<L: Law> {
     pub(super) setting: Setting,
+    /// Largest values of the fields of hop records.
+    masks: [u64; 2],
     params: L::Params,
     flow: L,
     pub(super) step: Step,
@@ -113,26 +115,30 @@ pub(super) struct Pair<L: Law> {
     pub(super) skipped: usize,
 }
 
-/// Parameters of the law; those of hop records are 32 bits wide.
-fn words(stack: &Stack, setting: &Setting) -> Params {
+/// The fields of hop records in the option.
+pub(super) const OPTION: [u64; 2] = [(1 << 26) - 1, (1 << 22) - 1];
+
+/// Parameters of the law, with these widths of hop records.
+fn words(stack: &Stack, setting: &Setting, masks: [u64; 2]) -> Params {
     let mut words = Control::params(stack, &setting.fabric).unwrap();
     if stack.protocol() == Protocol::PowerTcp {
-        words[8..10].fill(u32::MAX.into());
+        assert_eq!(words[8..10], OPTION);
+        words[8..10].copy_from_slice(&masks);
     }
     words
 }
 
 impl<L: Law> Pair<L> {
     pub(super) fn new(setting: Setting) -> Pair<L> {
-        Pair::with(setting, L::params(&setting), L::params(&setting))
+        Pair::with_records(setting, [WRAP - 1; 2])
     }
 
-    /// `params` twice, because they need not be `Clone`.
-    pub(super) fn with(setting: Setting, params: L::Params, same: L::Params) -> Pair<L> {
-        let words = words(&L::stack(same), &setting);
+    pub(super) fn with_records(setting: Setting, masks: [u64; 2]) -> Pair<L> {
+        let words = words(&L::stack(L::params(&setting)), &setting, masks);
+        let params = L::params(&setting);
         let flow = L::start(&params, &setting.path(), Time::ZERO, 0);
         let step = Step { a: setting.wire_bytes.into(), params: words, ..Step::default() };
-        let mut pair = Pair { setting, params, flow, step, worst: 0.0, skipped: 0 };
+        let mut pair = Pair { setting, masks, params, flow, step, worst: 0.0, skipped: 0 };
         pair.apply(&Event::Start);
         pair
     }
@@ -171,8 +177,8 @@ impl<L: Law> Pair<L> {
                 ]);
                 for (hop, words) in hops.iter().zip(ack[6..].chunks_exact_mut(4)) {
                     words.copy_from_slice(&[
-                        (hop.at.as_ps() / 1_000) & 0xffff_ffff,
-                        hop.tx_bytes & 0xffff_ffff,
+                        (hop.at.as_ps() / 1_000) & self.masks[0],
+                        hop.tx_bytes & self.masks[1],
                         hop.queue_bytes.into(),
                         hop.rate.as_bps(),
                     ]);

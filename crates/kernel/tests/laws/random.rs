@@ -99,6 +99,49 @@ pub(super) fn count() -> usize {
     set.map_or(50_000, |count| count.parse().expect("TIDEGATE_KERNEL_EVENTS is a number"))
 }
 
+/// Counters of hop records wrap here.
+pub(super) const WRAP: u64 = 1 << 40;
+
+/// Shares of events that are rare in [`Odds::REAL`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Odds {
+    start: f64,
+    path: f64,
+    /// Of a thousand: no time between two events; rarely an idle time.
+    at_once: u64,
+    idle: u64,
+    unstamped: f64,
+    older: f64,
+    lost: f64,
+    timeout: f64,
+}
+
+impl Odds {
+    const REAL: Odds = Odds {
+        start: 0.0005,
+        path: 0.001,
+        at_once: 200,
+        idle: 1,
+        unstamped: 0.02,
+        older: 0.01,
+        lost: 0.01,
+        timeout: 0.3,
+    };
+
+    /// A script of one theme: loss, timeouts, reordering, idle times, zero intervals, changes of
+    /// path, missing telemetry, short connections.
+    pub(super) const THEMES: [Odds; 8] = [
+        Odds { lost: 0.3, timeout: 0.0, ..Odds::REAL },
+        Odds { lost: 0.3, timeout: 1.0, ..Odds::REAL },
+        Odds { older: 0.4, ..Odds::REAL },
+        Odds { idle: 300, ..Odds::REAL },
+        Odds { at_once: 900, ..Odds::REAL },
+        Odds { path: 0.3, ..Odds::REAL },
+        Odds { unstamped: 0.5, ..Odds::REAL },
+        Odds { start: 0.2, ..Odds::REAL },
+    ];
+}
+
 /// A hop whose queue and counters move at random.
 struct Port {
     rate: Rate,
@@ -112,6 +155,7 @@ struct Port {
 pub(super) struct Events {
     random: Random,
     setting: Setting,
+    odds: Odds,
     now: u64,
     /// Share of the queue's range that is full.
     congestion: f64,
@@ -122,9 +166,14 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) fn new(setting: Setting, seed: u64) -> Events {
+        Events::with(setting, seed, Odds::REAL)
+    }
+
+    pub(super) fn with(setting: Setting, seed: u64, odds: Odds) -> Events {
         let mut events = Events {
             random: Random(seed),
             setting,
+            odds,
             now: 1_000_000_000,
             congestion: 0.2,
             ports: Vec::new(),
@@ -135,7 +184,7 @@ impl Events {
     }
 
     /// Other ports. Their rates, by which the law in C recognises them, are unique. Their counters
-    /// are about to wrap at 32 bits.
+    /// are about to wrap.
     fn change_path(&mut self) {
         self.paths += 1;
         let (random, paths) = (&mut self.random, self.paths);
@@ -144,8 +193,8 @@ impl Events {
         let port = |_| Port {
             rate: Rate::bps(base * (1 + random.below(4)) + paths * 1_000_000),
             port: random.next() as u32,
-            at: (1 << 32) - random.below(1_000_000),
-            tx: (1 << 32) - random.below(1_000_000),
+            at: WRAP - random.below(1_000_000),
+            tx: WRAP - random.below(1_000_000),
             queue: 0.0,
         };
         self.ports = (0..count).map(port).collect();
@@ -154,10 +203,10 @@ impl Events {
     /// The ports' records a moment later.
     fn records(&mut self, dt: u64) -> Vec<Hop> {
         let (random, bdp) = (&mut self.random, self.setting.bdp());
-        if random.chance(0.02) {
+        if random.chance(self.odds.unstamped) {
             return Vec::new();
         }
-        let older = random.chance(0.01);
+        let older = random.chance(self.odds.older);
         let congestion = self.congestion;
         let records = self.ports.iter_mut().map(|port| {
             let before = (port.at, port.tx);
@@ -186,28 +235,28 @@ impl Iterator for Events {
 
     fn next(&mut self) -> Option<Event> {
         let base = self.setting.fabric.base_rtt.as_ps() / 1_000;
-        let random = &mut self.random;
-        if random.chance(0.0005) {
+        let (random, odds) = (&mut self.random, self.odds);
+        if random.chance(odds.start) {
             return Some(Event::Start);
         }
-        if random.chance(0.001) {
+        if random.chance(odds.path) {
             self.change_path();
         }
         let random = &mut self.random;
         // Several acknowledgements at once, some apart, and rarely an idle time.
         let dt = match random.below(1000) {
-            0..200 => 0,
-            200..990 => random.below(base / 10),
-            990..999 => random.below(base * 3),
-            _ => random.below(base * 100).min(1_000_000_000),
+            at if at < odds.at_once => 0,
+            at if at >= 1000 - odds.idle => random.below(base * 100).min(1_000_000_000),
+            at if at >= 990 - odds.idle => random.below(base * 3),
+            _ => random.below(base / 10),
         };
         self.now += dt;
         let drift = (random.unit() - 0.5) * 0.2;
         self.congestion = (self.congestion + drift).clamp(0.0, 2.0);
         let queue = base as f64 * self.congestion * random.unit();
         let rtt = base + queue as u64;
-        if random.chance(0.01) {
-            let timeout = random.chance(0.3);
+        if random.chance(odds.lost) {
+            let timeout = random.chance(odds.timeout);
             return Some(Event::Loss { now: self.now, rtt, timeout });
         }
         // Targets are a multiple of the defaults in slower settings.
