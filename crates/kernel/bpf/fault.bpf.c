@@ -28,7 +28,6 @@ struct tg_seen {
 	__u64 dropped;	/* data packets */
 	__u64 changed;	/* options */
 	__u64 largest;	/* bytes of a packet */
-	__u64 flight;	/* largest amount of unacknowledged data, bytes */
 	__u64 sent;	/* sequence number behind the data */
 	__u64 acked;
 };
@@ -161,7 +160,6 @@ int forward(struct __sk_buff *skb)
 		count->largest = tg_max(count->largest, skb->len);
 		if ((__s32)(end - (__u32)count->sent) > 0)
 			count->sent = end;
-		count->flight = tg_max(count->flight, (__u32)(count->sent - count->acked));
 		if (tg_random(count->packets) >> 32 < set->loss ||
 		    (set->pipe && (__s32)(end - (__u32)count->acked) > (__s64)set->pipe)) {
 			count->dropped++;

@@ -4,11 +4,9 @@
  * `leave` notes the time in the packet's metadata before it joins the queue. At the other end
  * `arrive` computes the delay, which includes serialisation, and writes it into the TCP option of
  * telemetry, with the checksum.
- *
- * The bytes behind a packet are those that joined the queue after it. A ring has the count of bytes
- * at the time of each packet; the entries of packets that the queue has dropped are skipped.
  */
 #include "packet.h"
+#include "ring.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -18,20 +16,6 @@ struct tg_port {
 	char interface[16];
 	char peer[16];
 	char netns[64];
-};
-
-#define TG_RING 4096
-
-struct tg_entry {
-	__u64 time;
-	__u64 joined;	/* bytes that joined the queue before */
-};
-
-struct tg_queue {
-	__u64 joined;
-	__u64 head;	/* next entry to write */
-	__u64 tail;	/* entry of the latest packet that left */
-	struct tg_entry ring[TG_RING];
 };
 
 struct tg_port_counters {
@@ -66,25 +50,6 @@ struct {
 } queue SEC(".maps");
 
 static const __u32 tg_zero;
-
-/* Bytes that joined the queue after the packet that joined at `time`; 0 if it has no entry. */
-TG_INLINE __u64 tg_behind(struct tg_queue *queue, __u64 time, __u32 length)
-{
-	__u64 at = queue->tail;
-	int i;
-
-	for (i = 0; i < 256 && at < queue->head; i++, at++) {
-		struct tg_entry *entry = &queue->ring[at & (TG_RING - 1)];
-
-		if (entry->time == time) {
-			queue->tail = at;
-			return tg_sub(queue->joined - entry->joined, length);
-		}
-	}
-	/* The entries are overwritten, or of more drops than the loop skips. */
-	queue->tail = at;
-	return 0;
-}
 
 /* Fills the first free record. */
 TG_INLINE int tg_record(struct __sk_buff *skb, __u32 tcp, const struct tg_found *option,
@@ -147,15 +112,12 @@ int leave(struct __sk_buff *skb)
 	struct tg_port_counters *count = bpf_map_lookup_elem(&counters, &tg_zero);
 
 	struct tg_queue *to = bpf_map_lookup_elem(&queue, &tg_zero);
-	__u64 now = bpf_ktime_get_ns(), joined, at;
+	__u64 now = bpf_ktime_get_ns();
 
 	if (!count || !to || bpf_skb_set_tstamp(skb, now, BPF_SKB_TSTAMP_DELIVERY_MONO))
 		return TC_ACT_UNSPEC;
 	__sync_fetch_and_add(&count->marked, 1);
-	joined = __sync_fetch_and_add(&to->joined, skb->len);
-	at = __sync_fetch_and_add(&to->head, 1);
-	to->ring[at & (TG_RING - 1)].time = now;
-	to->ring[at & (TG_RING - 1)].joined = joined;
+	tg_join(to, now, skb->len);
 	return TC_ACT_UNSPEC;
 }
 

@@ -25,4 +25,4 @@ pub use pins::PINS;
 pub use preflight::{Check, preflight};
 pub use stamp::{Port, PortStatus, peer, ports, stamp, unstamp};
 #[cfg(feature = "testing")]
-pub use testing::{FAULT_PROGRAM, PROBE_PROGRAM, STEP_PROGRAM, Step, native_table};
+pub use testing::{FAULT_PROGRAM, PROBE_PROGRAM, Ring, STEP_PROGRAM, Step, native_table};

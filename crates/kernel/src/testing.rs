@@ -40,6 +40,35 @@ unsafe extern "C" {
     fn tg_native_step(step: *mut Step);
     fn tg_native_size() -> std::ffi::c_ulong;
     fn tg_native_table(which: u32, at: u32) -> u32;
+    fn tg_native_queue_size() -> std::ffi::c_ulong;
+    fn tg_native_join(queue: *mut u64, time: u64, length: u64);
+    fn tg_native_behind(queue: *mut u64, time: u64, length: u64) -> u64;
+}
+
+/// `struct tg_queue` in `bpf/ring.h`.
+#[derive(Clone, Debug)]
+pub struct Ring(Box<[u64]>);
+
+impl Ring {
+    /// A queue that no packet has joined.
+    #[allow(clippy::new_without_default, reason = "only tests use it")]
+    pub fn new() -> Ring {
+        // SAFETY: a plain function of C.
+        let bytes = unsafe { tg_native_queue_size() } as usize;
+        Ring(vec![0; bytes / size_of::<u64>()].into())
+    }
+
+    /// A packet joins.
+    pub fn join(&mut self, time: u64, length: u64) {
+        // SAFETY: the memory has the size of the structure, which consists of words.
+        unsafe { tg_native_join(self.0.as_mut_ptr(), time, length) }
+    }
+
+    /// Bytes behind the packet that joined at `time`.
+    pub fn behind(&mut self, time: u64, length: u64) -> u64 {
+        // SAFETY: the same.
+        unsafe { tg_native_behind(self.0.as_mut_ptr(), time, length) }
+    }
 }
 
 impl Step {

@@ -2,12 +2,51 @@
 //! through `BPF_PROG_TEST_RUN`.
 
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
-use tidegate_kernel::PROBE_PROGRAM;
+use tidegate_kernel::{PROBE_PROGRAM, Ring};
 
 const ETHERNET: usize = 14;
 /// Identifiers of the experiments in bpf/option.h.
 const DELAY: u16 = 0x7464;
 const FORWARD: u16 = 0x7466;
+
+const PACKET: u64 = 1_500;
+
+/// Packets join and leave a queue of `waiting` packets, with the bytes behind those that leave;
+/// `order` changes the place of a packet in the queue, and a third of the packets after number
+/// 3,000 are dropped.
+fn behind(waiting: u64, order: fn(u64) -> u64) -> Vec<u64> {
+    let mut ring = Ring::new();
+    let mut behind = Vec::new();
+    let time = |packet: u64| 1_000 + 10 * packet;
+    for packet in 0..10_000 {
+        ring.join(time(packet), PACKET);
+        let Some(leaves) = packet.checked_sub(waiting).map(order) else { continue };
+        if leaves < 3_000 || leaves % 3 > 0 {
+            behind.push(ring.behind(time(leaves), PACKET));
+        }
+    }
+    behind
+}
+
+#[test]
+fn bytes_behind_a_packet_are_those_that_joined_later() {
+    assert!(behind(100, |packet| packet).iter().all(|bytes| *bytes == 100 * PACKET));
+    // Neighbours leave in the other order.
+    let swapped = behind(200, |packet| packet ^ 1);
+    assert!(swapped.iter().all(|bytes| bytes.abs_diff(200 * PACKET) <= 2 * PACKET), "{swapped:?}");
+}
+
+#[test]
+fn bytes_behind_a_packet_are_known_again_after_many_drops() {
+    let mut ring = Ring::new();
+    for packet in 1..=2_000 {
+        ring.join(packet, PACKET);
+    }
+    // The first 1,000 were dropped.
+    let behind: Vec<u64> = (1_001..=1_010).map(|packet| ring.behind(packet, PACKET)).collect();
+    assert_eq!(behind[..3], [0; 3]);
+    assert!((0..7).all(|n| behind[3 + n] == (996 - n as u64) * PACKET), "{behind:?}");
+}
 
 /// The programs, or `None` where the kernel refuses them.
 fn object() -> Option<Object> {

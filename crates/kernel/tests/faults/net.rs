@@ -38,7 +38,6 @@ pub(super) struct Seen {
     pub(super) dropped: u64,
     pub(super) changed: u64,
     pub(super) largest: u64,
-    pub(super) flight: u64,
 }
 
 /// Reports why a test is skipped; where the programs must work it fails.
@@ -170,7 +169,7 @@ impl Network {
         let words = [forward, backward, delay_ns, loss, pipe_bytes];
         self.write(0, &words.map(u64::to_ne_bytes).concat());
         let mut seen = self.words();
-        seen[..6].fill(0);
+        seen[..5].fill(0);
         self.write(1, &seen.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>());
     }
 
@@ -185,8 +184,8 @@ impl Network {
 
     pub(super) fn seen(&self) -> Seen {
         let words = self.words();
-        let [bytes, dropped, changed, largest, flight] = words[1..6] else { unreachable!() };
-        Seen { bytes, dropped, changed, largest, flight }
+        let [bytes, dropped, changed, largest] = words[1..5] else { unreachable!() };
+        Seen { bytes, dropped, changed, largest }
     }
 
     /// Sets the sizes of the buffers of sockets, each of which grows from the first to the second.

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Bytes behind a packet that leaves a queue: those that joined the queue after it. A ring has the
+ * time and the count of bytes of each packet that joined. Packets join on several processors, so
+ * neighbours may stand in the ring in the other order than in the queue, or be written late. Times
+ * only order packets: the first entry that is not earlier than a packet stands for it, which errs
+ * by such neighbours. Entries of packets that the queue has dropped are passed.
+ */
+#ifndef TG_RING_H
+#define TG_RING_H
+
+#include "fixed.h"
+
+#define TG_RING 4096
+/* Entries that one packet passes at most. */
+#define TG_PASSED 256
+
+struct tg_entry {
+	__u64 time;
+	__u64 joined;	/* bytes that joined the queue before */
+};
+
+struct tg_queue {
+	__u64 joined;
+	__u64 head;	/* next entry to write */
+	__u64 tail;	/* no packet that is still in the queue has an earlier entry */
+	struct tg_entry ring[TG_RING];
+};
+
+TG_INLINE void tg_join(struct tg_queue *queue, __u64 time, __u64 length)
+{
+	__u64 joined = __sync_fetch_and_add(&queue->joined, length);
+	__u64 at = __sync_fetch_and_add(&queue->head, 1) & (TG_RING - 1);
+
+	queue->ring[at].time = time;
+	queue->ring[at].joined = joined;
+}
+
+/* Bytes that joined after the packet that joined at `time`; 0 if more than TG_PASSED are passed. */
+TG_INLINE __u64 tg_behind(struct tg_queue *queue, __u64 time, __u64 length)
+{
+	__u64 at = queue->tail;
+	int i;
+
+	for (i = 0; i < TG_PASSED && at < queue->head; i++, at++) {
+		struct tg_entry *entry = &queue->ring[at & (TG_RING - 1)];
+
+		if (entry->time >= time) {
+			queue->tail = at;
+			return tg_sub(queue->joined - entry->joined,
+				      entry->time == time ? length : 0);
+		}
+	}
+	queue->tail = at;
+	return 0;
+}
+
+#endif
