@@ -231,7 +231,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::reproduce::{image, verdicts};
+    use crate::reproduce::{image, recorded, sensitivity_markdown, verdicts};
 
     fn documents() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers")
@@ -290,6 +290,11 @@ mod tests {
             let kept = Kept::read(&folder).unwrap();
             assert!(!kept.figures.is_empty(), "{} has no results", paper.name);
             check(&folder.join(DOCUMENTS[0]), &kept.page(&paper).unwrap());
+            if !paper.opens.is_empty() {
+                let opens = recorded(&paper, &kept.claims).unwrap();
+                let text = sensitivity_markdown(&[(paper.title.clone(), opens)], false);
+                check(&folder.join(DOCUMENTS[1]), &wrapped(&text));
+            }
             all.push_str(&gallery(&kept, &paper));
             // Without pictures, there is no folder.
             let files = fs::read_dir(folder.join(FIGURES)).into_iter().flatten().flatten();

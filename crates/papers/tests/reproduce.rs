@@ -111,13 +111,17 @@ fn claims_are_measured_under_all_alternatives() {
         assert_eq!(names, result.claims.iter().map(|claim| &claim.claim).collect::<Vec<_>>());
         for (chosen, varied) in &open.claims {
             assert_eq!(varied.len(), open.instead.len(), "{}", open.name);
-            assert!(varied.iter().all(|other| other.value.is_some()), "{}", chosen.claim);
+            assert!(
+                varied.iter().all(|other| other.is_some_and(|of| of.value.is_some())),
+                "{}",
+                chosen.claim
+            );
         }
     }
     let moved = |open: &Sensitivity| {
-        open.claims
-            .iter()
-            .any(|(chosen, varied)| varied.iter().any(|other| other.value != chosen.measured))
+        open.claims.iter().any(|(chosen, varied)| {
+            varied.iter().any(|other| other.is_some_and(|of| of.value != chosen.measured))
+        })
     };
     assert!(opens.iter().any(moved), "an alternative changes nothing: it is not set");
     let (name, text) = &result.documents()[1];

@@ -41,6 +41,8 @@ use judge::{Measured, Varied};
 use record::Record;
 use registry::{Choice, Fact, Figure};
 pub use sensitivity::{Alternative, Sensitivity};
+#[cfg(test)]
+pub(crate) use sensitivity::{markdown as sensitivity_markdown, recorded};
 use tidegate_live::ControlLoader;
 use tidegate_runs::Error;
 use tidegate_runs::observe::Observations;
@@ -348,9 +350,9 @@ pub fn reproduce(
             let singles = claim.singles(|ask, run| figure.answer(ask, run, |run| &runs[run]));
             let claimed = ClaimResult::of(paper, figure, claim, &chosen, &varied, seeds, singles);
             if let Some((_, opens)) = result.sensitivity.last_mut() {
-                sensitivity::take(opens, &claimed, claim, |choice| {
+                sensitivity::take(opens, &claimed, |choice| {
                     let runs = &others.iter().find(|(other, _)| *other == choice)?.1;
-                    Some(Measured::of(figure, claim, runs))
+                    Some(Alternative::of(&Measured::of(figure, claim, runs), claim))
                 });
             }
             result.claims.push(claimed);
@@ -457,7 +459,8 @@ impl Reproduction {
         };
         let claims = (DOCUMENTS[0], wrapped(&document.markdown()));
         let moves = (!self.sensitivity.is_empty())
-            .then(|| (DOCUMENTS[1], wrapped(&sensitivity::markdown(self))));
+            .then(|| sensitivity::markdown(&self.sensitivity, self.quick))
+            .map(|text| (DOCUMENTS[1], wrapped(&text)));
         std::iter::once(claims).chain(moves).collect()
     }
 }

@@ -74,7 +74,7 @@ impl Record {
 }
 
 /// Six significant digits: more than a verdict needs.
-fn short(value: f64) -> f64 {
+pub(crate) fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 

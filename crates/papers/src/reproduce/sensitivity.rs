@@ -7,7 +7,7 @@ use tidegate_runs::numbers::digits;
 use super::document::paper_value;
 use super::judge::Measured;
 use super::registry::{Choice, Claim, Open, Paper};
-use super::{ClaimResult, Reproduction, Verdict};
+use super::{ClaimResult, Verdict};
 
 /// An open value, and the claims under each alternative.
 #[derive(Clone, Debug)]
@@ -20,8 +20,9 @@ pub struct Sensitivity {
     pub why: String,
     /// The alternatives.
     pub instead: Vec<String>,
-    /// Every claim, as chosen and under each alternative.
-    pub claims: Vec<(ClaimResult, Vec<Alternative>)>,
+    /// Every claim, as chosen and under each alternative; `None` if that has not been measured with
+    /// this version.
+    pub claims: Vec<(ClaimResult, Vec<Option<Alternative>>)>,
 }
 
 /// A claim under an alternative.
@@ -33,6 +34,13 @@ pub struct Alternative {
     pub range: Option<(f64, f64)>,
     /// The verdict on this value alone.
     pub verdict: Verdict,
+}
+
+impl Alternative {
+    pub(super) fn of(measured: &Measured, claim: &Claim) -> Alternative {
+        let (value, range) = (measured.value, measured.range);
+        Alternative { value, range, verdict: measured.verdict(claim) }
+    }
 }
 
 /// All open values of a paper, without claims.
@@ -51,17 +59,50 @@ pub(super) fn of(paper: &Paper) -> Vec<Sensitivity> {
 pub(super) fn take(
     opens: &mut [Sensitivity],
     chosen: &ClaimResult,
-    claim: &Claim,
-    measured: impl Fn(Choice) -> Option<Measured>,
+    under: impl Fn(Choice) -> Option<Alternative>,
 ) {
     for (i, open) in opens.iter_mut().enumerate() {
-        let under = |j: usize| {
-            let measured = measured((i, j)).unwrap_or_default();
-            let (value, range) = (measured.value, measured.range);
-            Alternative { value, range, verdict: measured.verdict(claim) }
-        };
-        open.claims.push((chosen.clone(), (0..open.instead.len()).map(under).collect()));
+        let varied = (0..open.instead.len()).map(|j| under((i, j))).collect();
+        open.claims.push((chosen.clone(), varied));
     }
+}
+
+/// The sensitivity of these claims by the recorded values, for the documents in the repository.
+#[cfg(test)]
+pub(crate) fn recorded(
+    paper: &Paper,
+    claims: &[ClaimResult],
+) -> Result<Vec<Sensitivity>, tidegate_runs::Error> {
+    use super::Seeds;
+    use super::record::{self, Record};
+    let record = Record::of(&paper.name)?;
+    let mut opens = of(paper);
+    for figure in &paper.figures {
+        let plans = record::plans(paper, figure)?;
+        for claim in &figure.claims {
+            let Some(mut chosen) = claims.iter().find(|of| of.claim == claim.name).cloned() else {
+                continue;
+            };
+            // Recorded values are rounded.
+            let Seeds { least, most, .. } = &mut chosen.seeds;
+            for value in [&mut chosen.measured, least, most] {
+                *value = value.map(record::short);
+            }
+            // An alternative that changes none of the claim's runs.
+            let same = Alternative {
+                value: chosen.measured,
+                range: chosen.seeds.least.zip(chosen.seeds.most),
+                verdict: chosen.as_chosen,
+            };
+            take(&mut opens, &chosen, |choice| {
+                match record::key(paper, figure, claim, Some(choice), &plans, 1) {
+                    None => Some(same),
+                    Some(key) => record.get(&key).map(|measured| Alternative::of(&measured, claim)),
+                }
+            });
+        }
+    }
+    Ok(opens)
 }
 
 /// Claims that every alternative moves by at most this share are not listed.
@@ -78,6 +119,9 @@ fn moves(chosen: &ClaimResult, varied: &Alternative) -> bool {
     apart && (chosen.as_chosen != varied.verdict || (a - b).abs() > STILL * a.abs().max(b.abs()))
 }
 
+/// The cell of an alternative that has not been measured.
+const UNKNOWN: &str = "–";
+
 fn cell(value: Option<f64>, verdict: Verdict) -> String {
     let mark = match verdict {
         Verdict::Reproduced => "●",
@@ -87,19 +131,20 @@ fn cell(value: Option<f64>, verdict: Verdict) -> String {
     value.map_or_else(|| "none".to_owned(), |value| format!("{} {mark}", digits(value)))
 }
 
-/// Markdown with a table for each open value.
-pub(super) fn markdown(result: &Reproduction) -> String {
-    let quick = if result.quick { " --quick" } else { "" };
+/// Markdown with a table for each open value of papers by title. With `quick`, each claim has one
+/// seed.
+pub(crate) fn markdown(papers: &[(String, Vec<Sensitivity>)], quick: bool) -> String {
+    let option = if quick { " --quick" } else { "" };
     let mut text = format!(
-        "# Sensitivity\n\nWritten by `tidegate reproduce --sensitivity{quick} --out DIR`. Papers \
-         leave values open. The choice for each holds in every figure; here the choices are \
-         varied, one at a time. The tables list the claims that move by more than {:.0} %, or to \
-         another verdict, and by more than single seeds differ{}: ● reproduced, ◐ in the paper's \
-         direction, ○ deviates.\n",
+        "# Sensitivity\n\nMeasured by `tidegate reproduce --sensitivity{option}`. Papers leave \
+         values open. The choice for each holds in every figure; here the choices are varied, one \
+         at a time. The tables list the claims that move by more than {:.0} %, or to another \
+         verdict, and by more than single seeds differ{}: ● reproduced, ◐ in the paper's \
+         direction, ○ deviates, {UNKNOWN} not measured with this version.\n",
         100.0 * STILL,
-        if result.quick { " (with one seed, part of this is chance)" } else { "" }
+        if quick { " (with one seed, part of this is chance)" } else { "" }
     );
-    for (paper, opens) in &result.sensitivity {
+    for (paper, opens) in papers {
         let _ = write!(text, "\n## {paper}\n");
         for open in opens {
             let _ =
@@ -107,7 +152,7 @@ pub(super) fn markdown(result: &Reproduction) -> String {
             let moving: Vec<_> = open
                 .claims
                 .iter()
-                .filter(|(chosen, varied)| varied.iter().any(|varied| moves(chosen, varied)))
+                .filter(|(chosen, varied)| varied.iter().flatten().any(|one| moves(chosen, one)))
                 .collect();
             if !moving.is_empty() {
                 let heads = open.instead.join(" | ");
@@ -119,8 +164,12 @@ pub(super) fn markdown(result: &Reproduction) -> String {
                 );
             }
             for (chosen, varied) in &moving {
-                let cells: Vec<String> =
-                    varied.iter().map(|other| cell(other.value, other.verdict)).collect();
+                let cells: Vec<String> = varied
+                    .iter()
+                    .map(|other| {
+                        other.map_or_else(|| UNKNOWN.to_owned(), |of| cell(of.value, of.verdict))
+                    })
+                    .collect();
                 let (name, what) = (&chosen.claim, &chosen.text);
                 let _ = writeln!(
                     text,
@@ -130,9 +179,19 @@ pub(super) fn markdown(result: &Reproduction) -> String {
                     cells.join(" | ")
                 );
             }
-            let still = open.claims.len() - moving.len();
             let others = if moving.is_empty() { "" } else { "other " };
-            let _ = write!(text, "\n{still} {others}claims do not move.\n");
+            let still: Vec<_> = open
+                .claims
+                .iter()
+                .filter(|(chosen, varied)| !varied.iter().flatten().any(|one| moves(chosen, one)))
+                .collect();
+            let unknown =
+                still.iter().filter(|(_, varied)| varied.iter().any(Option::is_none)).count();
+            let _ = write!(text, "\n{} {others}claims do not move", still.len() - unknown);
+            if unknown > 0 {
+                let _ = write!(text, "; {unknown} have not been measured with this version");
+            }
+            text.push_str(".\n");
         }
     }
     text
