@@ -7,8 +7,8 @@
 //! | delay, 8 bytes | two codes of 16 bits: largest queueing delay, returned delay |
 //! | records, 4 + 8 n bytes | one of 64 bits per hop |
 //!
-//! A delay is a number of 256 ns, shifted right until it has at most 14 bits; each shift adds 2^13 to
-//! its code. Zero means not stamped, so a switch writes at least 1. A record has 12 bits of rate
+//! A delay is a number of 256 ns, shifted right until it has at most 14 bits; each shift adds 2^13
+//! to its code. Zero means not stamped, so a switch writes at least 1. A record has 12 bits of rate
 //! ((128 + m) · 2^e / 128 kbit/s; 5 bits e, 7 bits m), 20 bits of time (64 ns), 16 bits of bytes
 //! sent (64 B), one bit for a later hop without a free record, and 15 bits of queue (128 B). Values
 //! are written in place, and the checksum is updated incrementally.
