@@ -48,8 +48,8 @@ parser Base(packet_in packet, out base_t h, out bit<4> words) {
     }
     state ipv4 {
         packet.extract(h.ipv4);
-        transition select(h.ipv4.ihl, h.ipv4.fragment, h.ipv4.protocol) {
-            (5, 0, 6): tcp;
+        transition select(h.ipv4.ihl, h.ipv4.flags[0:0], h.ipv4.fragment, h.ipv4.protocol) {
+            (5, 0, 0, 6): tcp;
             default: accept;
         }
     }

@@ -15,8 +15,8 @@
  * are those that the kernel detects; ECN is left to the kernel.
  *
  * The kernel keeps about a millisecond of the pacing rate in the queue of the sender's interface,
- * also if a connection is not paced (TCP small queues); that rate is twice the window per RTT.
- * Without one, the whole window would wait there, where no switch stamps.
+ * also if a connection is not paced (TCP small queues); without a pace, that rate is twice the
+ * window per RTT. Without a rate, the whole window would wait there, where no switch stamps.
  */
 #ifndef TG_CONTROL_H
 #define TG_CONTROL_H
@@ -146,8 +146,8 @@ TG_INLINE void tg_apply(struct sock *sk, const struct tg_params *p, struct tg_fl
 	/* fq paces by itself. */
 	if (sk->sk_pacing_status != SK_PACING_FQ && sk->sk_pacing_status != status)
 		sk->sk_pacing_status = status;
-	/* Twice the window per RTT, as in the kernel's slow start. Nothing is paced: this rate only
-	 * sets the limit of TCP small queues.
+	/* Twice the window per RTT, as in the kernel's slow start. Except under fq, nothing is paced:
+	 * this rate only sets the limit of TCP small queues.
 	 */
 	if (!flow->paced && srtt)
 		pace = tg_div_shift(tg_mul_shift(flow->packet * 2000000000, window, 30), srtt, 0);

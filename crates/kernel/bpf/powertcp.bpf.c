@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PowerTCP with hop records. Until the first record arrives, the window follows theta-PowerTCP. An
- * acknowledgement without records afterwards changes nothing.
+ * PowerTCP with hop records. Until the first record arrives, also after an idle restart, the window
+ * follows theta-PowerTCP. An acknowledgement without records afterwards changes nothing.
  */
 #include "powertcp.h"
 #include "theta_powertcp.h"

@@ -11,7 +11,8 @@
  *
  * The fields of records wrap. After a pause of half the clock's range, the next records are only
  * stored. If the count of bytes may have wrapped between two records, the port has sent the most
- * that its rate permits: the window then grows too little rather than too much.
+ * that its rate permits, with a margin for bursts and for a rate that is rounded down: the window
+ * then grows too little rather than too much.
  */
 #ifndef TG_POWERTCP_H
 #define TG_POWERTCP_H
@@ -86,7 +87,8 @@ TG_INLINE __u64 tg_powertcp_power(const struct tg_powertcp_params *p,
 	__u64 rate = tg_mul_shift(now->rate, 9223372037ULL, 34);
 	__u64 sent = (now->tx - before->tx) & p->tx_mask;
 	__u64 could = tg_mul_shift(rate, dt, 12);
-	__u64 wrapped = tg_sub(could >> 20, sent) & ~p->tx_mask;
+	__u64 most = (could >> 20) + (could >> 26) + 4096;
+	__u64 wrapped = tg_sub(most, sent) & ~p->tx_mask;
 	__u64 arrived = tg_sub(tg_add(sent + wrapped, now->queue), before->queue);
 	__u64 current = tg_max(tg_div_shift(arrived, could, 50), p->floor);
 	__u64 queue = tg_div_shift(now->queue, tg_mul_shift(rate, p->tau, 12), 50);

@@ -4,7 +4,11 @@
  * time and the count of bytes of each packet that joined. Packets join on several processors, so
  * neighbours may stand in the ring in the other order than in the queue, or be written late. Times
  * only order packets: the first entry that is not earlier than a packet stands for it, which errs
- * by such neighbours. Entries of packets that the queue has dropped are passed.
+ * by such neighbours.
+ *
+ * The queue must serve packets in the order of their arrival. It drops packets after they have
+ * joined: these count as queued until the packets before them have left. A packet passes at most
+ * TG_PASSED entries of dropped packets; if there are more, its result is an upper bound.
  */
 #ifndef TG_RING_H
 #define TG_RING_H
@@ -32,17 +36,21 @@ TG_INLINE void tg_join(struct tg_queue *queue, __u64 time, __u64 length)
 	__u64 joined = __sync_fetch_and_add(&queue->joined, length);
 	__u64 at = __sync_fetch_and_add(&queue->head, 1) & (TG_RING - 1);
 
-	queue->ring[at].time = time;
 	queue->ring[at].joined = joined;
+	/* After the count, for readers on other processors. */
+	__sync_lock_test_and_set(&queue->ring[at].time, time);
 }
 
-/* Bytes that joined after the packet that joined at `time`; 0 if more than TG_PASSED are passed. */
+/* Bytes that joined after the packet that joined at `time`. */
 TG_INLINE __u64 tg_behind(struct tg_queue *queue, __u64 time, __u64 length)
 {
-	__u64 at = queue->tail;
+	__u64 head = queue->head, at = queue->tail;
 	int i;
 
-	for (i = 0; i < TG_PASSED && at < queue->head; i++, at++) {
+	/* Older entries are overwritten. */
+	if (head - at > TG_RING)
+		at = head - TG_RING;
+	for (i = 0; i < TG_PASSED && at < head; i++, at++) {
 		struct tg_entry *entry = &queue->ring[at & (TG_RING - 1)];
 
 		if (entry->time >= time) {
@@ -52,7 +60,7 @@ TG_INLINE __u64 tg_behind(struct tg_queue *queue, __u64 time, __u64 length)
 		}
 	}
 	queue->tail = at;
-	return 0;
+	return at < head ? tg_sub(queue->joined, queue->ring[at & (TG_RING - 1)].joined) : 0;
 }
 
 #endif

@@ -102,6 +102,12 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
         write_params(&map(&set, "params")?, params)?;
         // An `unload` may have died after this.
         drain(&set, false)?;
+        if !set.exists() {
+            return Err(Error::Usage(format!(
+                "{} is being unloaded by another command: repeat this one",
+                control.name
+            )));
+        }
         return Ok(Loaded::Updated);
     }
     if control.is_registered() {
@@ -212,6 +218,8 @@ pub fn unload(control: Control, pins: &Path) -> Result<(), Error> {
     crash_point("drain");
     // From here on no connection can choose it, and the pins are out of sight.
     let taken = pins::take(pins, control.name)?;
+    // A `load` may have undone it.
+    drain(&taken, true)?;
     crash_point("unload");
     pins::remove(&taken)
 }

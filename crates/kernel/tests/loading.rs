@@ -11,12 +11,15 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::query::LinkTypeInfo;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use nix::sys::socket::sockopt::TcpCongestion;
 use nix::sys::socket::{getsockopt, setsockopt};
 use tidegate_core::params::Value;
 use tidegate_core::{Rate, Span};
-use tidegate_kernel::{Control, Error, Fabric, Loaded, Params, controls, load, preflight, unload};
+use tidegate_kernel::{
+    Control, Error, Fabric, Loaded, Params, Port, controls, load, preflight, stamp, unload, unstamp,
+};
 
 /// Names of controls are global: one test at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -184,6 +187,38 @@ fn isolate() {
     assert!(
         Command::new("ip").args(["link", "set", "dev", "lo", "up"]).status().unwrap().success()
     );
+}
+
+#[test]
+fn stamping_again_attaches_to_another_peer() {
+    if !has_ip() {
+        return;
+    }
+    let Some((_guard, pins)) = place("peer") else { return };
+    let netns = format!("tidegate-peer-{}", std::process::id());
+    let ip = |arguments: &[&str]| {
+        let output = Command::new("ip").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    ip(&["netns", "add", &netns]);
+    for (name, peer) in [("q0", "q1"), ("x0", "x1")] {
+        ip(&["-n", &netns, "link", "add", "name", name, "type", "veth", "peer", "name", peer]);
+    }
+    let attached = ["x1", "q1", "q1"].map(|peer| {
+        let port = Port { interface: "q0".into(), peer: peer.into(), netns: Some(netns.clone()) };
+        stamp(&port, None, &pins).unwrap();
+        let set = fs::read_dir(&pins).unwrap().next().unwrap().unwrap().path();
+        let info = Link::open(set.join("arrive")).unwrap().info().unwrap().info;
+        let LinkTypeInfo::Tcx(tcx) = info else { panic!("{info:?}") };
+        let shown = ip(&["-n", &netns, "-o", "link", "show", "dev", peer]);
+        (tcx.ifindex.to_string(), shown.split(':').next().unwrap().to_owned())
+    });
+    let stamped = unstamp(&pins).unwrap();
+    ip(&["netns", "del", &netns]);
+    fs::remove_dir(pins).unwrap();
+    assert!(attached.iter().all(|(is, expected)| is == expected), "{attached:?}");
+    assert_eq!(stamped.len(), 1);
 }
 
 /// A connection to itself under a control, and the function to send a megabyte over it.

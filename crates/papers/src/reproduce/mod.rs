@@ -320,13 +320,18 @@ pub fn reproduce(
             if !options.quick {
                 fresh.put(key(None, SEEDS).unwrap_or_default(), chosen);
             }
+            // Recorded alternatives count only beside the value as chosen that they were measured
+            // with; one seed cannot tell.
+            let beside = key(None, SEEDS).and_then(|key| record.get(&key));
+            let is_current = options.quick
+                || beside.is_some_and(|beside| beside.value == chosen.value.map(record::short));
             let mut varied: Vec<Varied> = Vec::new();
             for choice in paper.choices() {
                 // An alternative that changes none of the claim's runs does not count.
                 let Some(kept) = key(Some(choice), 1) else { continue };
                 let measured = match others.iter().find(|(other, _)| *other == choice) {
                     Some((_, runs)) => Some(Measured::of(figure, claim, runs)),
-                    None => record.get(&kept),
+                    None => record.get(&kept).filter(|_| is_current),
                 };
                 if let Some(measured) = measured.filter(|_| options.sensitivity && !options.quick) {
                     fresh.put(kept, measured);

@@ -94,10 +94,15 @@ pub(crate) fn recorded(
                 range: chosen.seeds.least.zip(chosen.seeds.most),
                 verdict: chosen.as_chosen,
             };
-            take(&mut opens, &chosen, |choice| {
-                match record::key(paper, figure, claim, Some(choice), &plans, 1) {
-                    None => Some(same),
-                    Some(key) => record.get(&key).map(|measured| Alternative::of(&measured, claim)),
+            let key = |choice, seeds| record::key(paper, figure, claim, choice, &plans, seeds);
+            // Values that were measured beside another one as chosen are outdated.
+            let beside = key(None, super::SEEDS).and_then(|key| record.get(&key));
+            let is_current = beside.is_some_and(|beside| beside.value == chosen.measured);
+            take(&mut opens, &chosen, |choice| match key(Some(choice), 1) {
+                None => Some(same),
+                Some(key) => {
+                    let measured = record.get(&key).filter(|_| is_current);
+                    measured.map(|measured| Alternative::of(&measured, claim))
                 }
             });
         }
