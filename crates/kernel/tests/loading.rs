@@ -60,6 +60,8 @@ fn controls_load_and_unload() {
     let Some((_guard, pins)) = place("all") else { return };
     for control in Control::ALL {
         let params = params(control);
+        let rounds_up = ["tg_powertcp", "tg_theta"].contains(&control.name);
+        assert_eq!(params[14], u64::from(rounds_up), "{}: whole packets", control.name);
         assert_eq!(load(control, &params, &pins).unwrap(), Loaded::New, "{}", control.name);
         assert!(available().contains(control.name));
         // A repetition replaces the parameters.
