@@ -49,15 +49,16 @@ unsafe extern "C" {
 #[derive(Clone, Debug)]
 pub struct Ring(Box<[u64]>);
 
-impl Ring {
+impl Default for Ring {
     /// A queue that no packet has joined.
-    #[allow(clippy::new_without_default, reason = "only tests use it")]
-    pub fn new() -> Ring {
+    fn default() -> Ring {
         // SAFETY: a plain function of C.
         let bytes = unsafe { tg_native_queue_size() } as usize;
         Ring(vec![0; bytes / size_of::<u64>()].into())
     }
+}
 
+impl Ring {
     /// A packet joins.
     pub fn join(&mut self, time: u64, length: u64) {
         // SAFETY: the memory has the size of the structure, which consists of words.

@@ -7,7 +7,6 @@
 mod lies;
 mod net;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -127,7 +126,7 @@ fn transfers_continue_after_options_disappear() {
 }
 
 /// Data packets of both directions carry requests and answers in turn, so up to half of the
-/// acknowledgements bring nothing. Windows follow the others.
+/// acknowledgements bring nothing.
 #[test]
 fn both_directions_keep_their_telemetry() {
     for control in readers() {
@@ -138,24 +137,16 @@ fn both_directions_keep_their_telemetry() {
         network.fault(stamps);
         let connection = network.connection(control.name);
         setsockopt(&connection.server, TcpCongestion, &control.name.into()).unwrap();
-        let windows = thread::scope(|scope| {
+        thread::scope(|scope| {
             let Connection { client, server, .. } = &connection;
-            let transfers = [(client, server), (server, client)].map(|(mut from, mut to)| {
-                scope.spawn(move || from.write_all(&vec![0; 4_000_000]).unwrap());
-                scope.spawn(move || to.read_exact(&mut vec![0; 4_000_000]).unwrap())
-            });
-            let mut windows = BTreeSet::new();
-            while !transfers.iter().all(|transfer| transfer.is_finished()) {
-                windows.extend(network.windows());
+            for (mut from, mut to) in [(client, server), (server, client)] {
+                scope.spawn(move || from.write_all(&vec![0; 1_000_000]).unwrap());
+                scope.spawn(move || to.read_exact(&mut vec![0; 1_000_000]).unwrap());
             }
-            windows
         });
         let [stamped, unstamped] = ["stamped", "unstamped"].map(|name| lab.counter(name));
-        println!("{}: {stamped} stamped, {unstamped} not, {windows:?}", control.name);
+        println!("{}: {stamped} stamped, {unstamped} not", control.name);
         assert!(stamped > unstamped / 2, "{}: {stamped} {unstamped}", control.name);
-        // The stamps of Poseidon are equal.
-        let moves = control.protocol == Protocol::Poseidon || windows.len() > 3;
-        assert!(moves, "{}: {windows:?}", control.name);
     }
 }
 

@@ -15,7 +15,7 @@ const PACKET: u64 = 1_500;
 /// that leave. `order` changes the place of a packet in the queue. A third of the packets after
 /// number 3,000 are dropped and count as queued.
 fn behind(waiting: u64, order: fn(u64) -> u64) -> Vec<u64> {
-    let mut ring = Ring::new();
+    let mut ring = Ring::default();
     let mut behind = Vec::new();
     let time = |packet: u64| 1_000 + 10 * packet;
     for packet in 0..10_000 {
@@ -43,7 +43,7 @@ fn bytes_behind_a_packet_are_at_least_those_of_the_ring() {
 
 #[test]
 fn bytes_behind_a_packet_are_an_upper_bound_after_many_drops() {
-    let mut ring = Ring::new();
+    let mut ring = Ring::default();
     for packet in 1..=2_000 {
         ring.join(packet, PACKET);
     }

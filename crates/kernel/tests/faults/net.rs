@@ -114,14 +114,6 @@ impl Network {
         Network::limit(&self.a, "v0", rate)
     }
 
-    /// Windows of the sender's connections, in packets.
-    pub(super) fn windows(&self) -> Vec<u32> {
-        let output = run("ip", &["netns", "exec", &self.a, "ss", "-Hti"]);
-        let text = String::from_utf8(output.stdout).unwrap();
-        let values = text.split_whitespace().filter_map(|word| word.strip_prefix("cwnd:"));
-        values.map(|value| value.parse().unwrap()).collect()
-    }
-
     /// Packets that wait at the sender's interface.
     pub(super) fn waiting(&self) -> u64 {
         let output = run("tc", &["-n", &self.a, "-j", "-s", "qdisc", "show", "dev", "v0"]);

@@ -320,11 +320,8 @@ pub fn reproduce(
             if !options.quick {
                 fresh.put(key(None, SEEDS).unwrap_or_default(), chosen);
             }
-            // Recorded alternatives count only beside the value as chosen that they were measured
-            // with; one seed cannot tell.
-            let beside = key(None, SEEDS).and_then(|key| record.get(&key));
-            let is_current = options.quick
-                || beside.is_some_and(|beside| beside.value == chosen.value.map(record::short));
+            // One seed does not show whether the record is current.
+            let is_current = options.quick || record.is_current(key(None, SEEDS), chosen.value);
             let mut varied: Vec<Varied> = Vec::new();
             for choice in paper.choices() {
                 // An alternative that changes none of the claim's runs does not count.

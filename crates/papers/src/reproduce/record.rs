@@ -41,6 +41,13 @@ impl Record {
         self.0.get(key).copied()
     }
 
+    /// Whether the value as chosen, under `key`, is this one. If it is not, its alternatives are
+    /// outdated: they were measured beside another value.
+    pub(crate) fn is_current(&self, key: Option<String>, chosen: Option<f64>) -> bool {
+        let recorded = key.and_then(|key| self.get(&key));
+        recorded.is_some_and(|recorded| recorded.value.map(short) == chosen.map(short))
+    }
+
     pub(crate) fn put(&mut self, key: String, measured: Measured) {
         self.0.insert(key, measured);
     }

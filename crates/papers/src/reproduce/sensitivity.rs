@@ -95,9 +95,7 @@ pub(crate) fn recorded(
                 verdict: chosen.as_chosen,
             };
             let key = |choice, seeds| record::key(paper, figure, claim, choice, &plans, seeds);
-            // Values that were measured beside another one as chosen are outdated.
-            let beside = key(None, super::SEEDS).and_then(|key| record.get(&key));
-            let is_current = beside.is_some_and(|beside| beside.value == chosen.measured);
+            let is_current = record.is_current(key(None, super::SEEDS), chosen.measured);
             take(&mut opens, &chosen, |choice| match key(Some(choice), 1) {
                 None => Some(same),
                 Some(key) => {
