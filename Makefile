@@ -74,7 +74,7 @@ PYTHON := target/python
 test-python: export PATH := $(CURDIR)/$(PYTHON)/bin:$(PATH)
 test-python:
 	python3 -m venv $(PYTHON)
-	MATURIN_PEP517_ARGS="--profile dev" pip install --quiet '.[plot,dask,test]'
+	MATURIN_PEP517_ARGS="--profile dev" pip install --quiet --no-compile '.[plot,dask,test]'
 	cargo clippy -p tidegate-python -- -D warnings
 	ruff check python scripts docs/notebooks
 	ruff format --check python scripts docs/notebooks
