@@ -20,8 +20,8 @@ fn left(setup: Setup, partitions: usize) -> Left {
     Left::of(engine, duration, partitions as u64)
 }
 
-/// Asserts that numbers of partitions give the same results: two partitions and, in turn, one of the
-/// larger numbers. Few setups have them all.
+/// Asserts that numbers of partitions give the same results: two and, in turn, one of the larger
+/// numbers. Few setups run in all of them.
 fn same(cuts: Cuts) {
     let (two, larger) = PARTS[1..].split_first().unwrap();
     let few = cuts.len() < larger.len();
