@@ -43,13 +43,27 @@ def info(flow: socket.socket) -> tuple[int, int, int]:
     return srtt, cwnd, struct.unpack_from("=Q", raw, ACKED)[0]
 
 
+def connect(host: str, port: int, control: str) -> socket.socket:
+    """Connects under a control. A receiver that starts at the same time has two seconds."""
+    patience = time.monotonic() + 2
+    while True:
+        flow = socket.socket()
+        flow.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+        try:
+            flow.connect((host, port))
+            return flow
+        except ConnectionRefusedError:
+            flow.close()
+            if time.monotonic() > patience:
+                raise
+            time.sleep(0.05)
+
+
 def send(host: str, port: int, control: str, seconds: float, count: int) -> None:
     """Sends over `count` connections for some seconds."""
     flows = []
     for _ in range(count):
-        flow = socket.socket()
-        flow.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
-        flow.connect((host, port))
+        flow = connect(host, port, control)
         flow.setblocking(False)
         flows.append(flow)
     data = bytes(1 << 16)
