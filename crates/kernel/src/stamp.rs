@@ -92,17 +92,25 @@ fn rate_word(rate: Rate) -> u64 {
     exponent.min(31) << 7 | mantissa
 }
 
-/// The other end of a veth pair in the caller's namespace.
+/// The number that the kernel reports for the other end of a veth pair, in that end's namespace.
+fn other_end(interface: &str) -> Option<u32> {
+    let path = PathBuf::from("/sys/class/net").join(interface).join("iflink");
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The other end of a veth pair in the caller's namespace. An interface that has the number of an
+/// end in another namespace does not refer back.
 ///
 /// # Errors
 /// If the interface has none there.
 pub fn peer(interface: &str) -> Result<String, Error> {
-    let path = PathBuf::from("/sys/class/net").join(interface).join("iflink");
-    let index = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
-    let own = if_nametoindex(interface).ok();
-    let name =
-        index.filter(|index| Some(*index) != own).and_then(|index| if_indextoname(index).ok());
-    name.and_then(|name| name.into_string().ok()).ok_or_else(|| {
+    let own = if_nametoindex(interface)
+        .map_err(|_| Error::Usage(format!("there is no interface {interface}")))?;
+    let name = other_end(interface)
+        .filter(|index| *index != own)
+        .and_then(|index| if_indextoname(index).ok()?.into_string().ok())
+        .filter(|name| other_end(name) == Some(own));
+    name.ok_or_else(|| {
         Error::Usage(format!(
             "{interface}: no other end of a veth pair is in this namespace: name it with --peer"
         ))

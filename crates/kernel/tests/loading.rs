@@ -223,6 +223,33 @@ fn stamping_again_attaches_to_another_peer() {
     assert_eq!(stamped.len(), 1);
 }
 
+#[test]
+fn peers_are_ends_of_one_pair() {
+    if !has_ip() {
+        return;
+    }
+    let Some((_guard, _)) = place("pairs") else { return };
+    let id = std::process::id().to_string();
+    let [netns, near, far, out] = ["tgp-", "tgn", "tgf", "tgo"].map(|name| format!("{name}{id}"));
+    let ip = |arguments: &[&str]| {
+        let output = Command::new("ip").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}");
+    };
+    let veth = ["type", "veth", "peer", "name"];
+    ip(&["netns", "add", &netns]);
+    ip(&[&["link", "add", "name", &near], &veth[..], &[&far]].concat());
+    // The other end of `out` has the number of `near` in its namespace.
+    let index = fs::read_to_string(format!("/sys/class/net/{near}/ifindex")).unwrap();
+    let add = ["-n", &netns, "link", "add", "index", index.trim(), "name", "v", "type", "veth"];
+    ip(&[&add[..], &["peer", "name", &out, "netns", &id]].concat());
+    let found = [&near, &out].map(|name| tidegate_kernel::peer(name).ok());
+    ip(&["link", "del", &near]);
+    ip(&["netns", "del", &netns]);
+    let missing = tidegate_kernel::peer(&near).unwrap_err().to_string();
+    assert_eq!(found, [Some(far), None]);
+    assert!(missing.contains("no interface"), "{missing}");
+}
+
 /// A connection to itself under a control, and the function to send a megabyte over it.
 fn connection(control: &str) -> (TcpStream, impl FnMut()) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
