@@ -215,6 +215,7 @@ fn configure(map: &MapHandle, port: &Port, rate: Option<Rate>) -> Result<(), Err
 /// # Errors
 /// If pins cannot be removed.
 pub fn unstamp(pins: &Path) -> Result<Vec<Port>, Error> {
+    pins::remove_abandoned(pins)?;
     let ports = ports(pins)?;
     for name in pins::sets(pins)?.iter().filter(|name| name.starts_with(PREFIX)) {
         pins::remove(&pins::take(pins, name)?)?;

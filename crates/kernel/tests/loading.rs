@@ -224,6 +224,17 @@ fn stamping_again_attaches_to_another_peer() {
 }
 
 #[test]
+fn unstamping_removes_what_a_dead_process_has_left() {
+    let Some((_guard, pins)) = place("abandoned") else { return };
+    // No process has this number.
+    let left = pins.join("tmp-4294967295-tg_swift");
+    fs::create_dir_all(&left).unwrap();
+    assert!(unstamp(&pins).unwrap().is_empty());
+    assert!(!left.exists());
+    fs::remove_dir(pins).unwrap();
+}
+
+#[test]
 fn peers_are_ends_of_one_pair() {
     if !has_ip() {
         return;
