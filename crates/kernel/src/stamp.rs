@@ -210,7 +210,7 @@ fn configure(map: &MapHandle, port: &Port, rate: Option<Rate>) -> Result<(), Err
     map.update(&KEY, &value, MapFlags::ANY).map_err(Error::kernel("write the port"))
 }
 
-/// Ends all stamping, and returns the queues.
+/// Ends all stamping, and returns the queues. Removes what ended processes have left.
 ///
 /// # Errors
 /// If pins cannot be removed.

@@ -183,12 +183,17 @@ pub(super) fn has_ip() -> bool {
     has
 }
 
+/// Calls `ip` and returns its output.
+fn ip(arguments: &[&str]) -> String {
+    let output = Command::new("ip").args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// Enters a network namespace of its own with a loopback interface.
 fn isolate() {
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-    assert!(
-        Command::new("ip").args(["link", "set", "dev", "lo", "up"]).status().unwrap().success()
-    );
+    ip(&["link", "set", "dev", "lo", "up"]);
 }
 
 #[test]
@@ -198,11 +203,6 @@ fn stamping_again_attaches_to_another_peer() {
     }
     let Some((_guard, pins)) = place("peer") else { return };
     let netns = format!("tidegate-peer-{}", std::process::id());
-    let ip = |arguments: &[&str]| {
-        let output = Command::new("ip").args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
     ip(&["netns", "add", &netns]);
     for (name, peer) in [("q0", "q1"), ("x0", "x1")] {
         ip(&["-n", &netns, "link", "add", "name", name, "type", "veth", "peer", "name", peer]);
@@ -242,10 +242,6 @@ fn peers_are_ends_of_one_pair() {
     let Some((_guard, _)) = place("pairs") else { return };
     let id = std::process::id().to_string();
     let [netns, near, far, out] = ["tgp-", "tgn", "tgf", "tgo"].map(|name| format!("{name}{id}"));
-    let ip = |arguments: &[&str]| {
-        let output = Command::new("ip").args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}");
-    };
     let veth = ["type", "veth", "peer", "name"];
     ip(&["netns", "add", &netns]);
     ip(&[&["link", "add", "name", &near], &veth[..], &[&far]].concat());
