@@ -5,6 +5,7 @@
  *   TG_NAME                           the control's name
  *   struct tg_law                     the state of the law in a connection
  *   tg_start(params, law, packet)     the law of a new connection; packet in wire bytes
+ *   tg_resize(law, packet)            packets have another size, because the path's MTU changed
  *   tg_on_ack(params, flow, ack)
  *   tg_on_loss(params, law, loss)
  *   tg_window(params, law, packet)    packets, Q30
@@ -65,7 +66,8 @@ struct tg_flow {
 	struct tg_law law;
 	__u64 started;		/* the control runs; otherwise only telemetry is returned */
 	__u64 paced;		/* packets wait for a pace */
-	__u64 packet;		/* wire bytes */
+	__u64 headers;		/* bytes of a packet on the wire beside its segment */
+	__u64 packet;		/* wire bytes of a full packet */
 	__u64 last_ack;
 	__u64 rtt;		/* ns; 0 before the first sample */
 	__u64 min_rtt;
@@ -111,6 +113,7 @@ static const __u32 tg_zero;
 
 /* Defined by the including file. */
 TG_INLINE void tg_start(const struct tg_params *p, struct tg_law *law, __u64 packet);
+TG_INLINE void tg_resize(struct tg_law *law, __u64 packet);
 TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct tg_ack *ack);
 TG_INLINE void tg_on_loss(const struct tg_params *p, struct tg_law *law,
 			  const struct tg_loss *loss);
@@ -164,8 +167,9 @@ void BPF_PROG(tg_init, struct sock *sk)
 	/* Without memory the connection keeps the kernel's first window, without growth. */
 	if (!p || !flow)
 		return;
-	/* IPv4, Ethernet with its preamble and gap. */
-	flow->packet = tp->mss_cache + tp->tcp_header_len + 20 + 38;
+	/* With IP, and Ethernet's header, preamble and gap. */
+	flow->headers = tp->tcp_header_len + tp->inet_conn.icsk_af_ops->net_header_len + 38;
+	flow->packet = tp->mss_cache + flow->headers;
 	flow->started = 1;
 	flow->last_ack = 0;
 	flow->rtt = (__u64)(tp->srtt_us >> 3) * 1000;
@@ -174,6 +178,18 @@ void BPF_PROG(tg_init, struct sock *sk)
 	tg_apply(sk, p, flow);
 	tg_telemetry_init(sk, flow);
 	TG_COUNT(connections);
+}
+
+/*
+ * Moves the connection to the fallback, or, if that is gone, to the control that every kernel has.
+ * If neither is possible, the law continues.
+ */
+TG_INLINE int tg_moves(struct sock *sk, struct tg_settings *set)
+{
+	char reno[TG_NAME_BYTES] = "reno";
+
+	return !bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, set->fallback, TG_NAME_BYTES) ||
+	       !bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, TG_NAME_BYTES);
 }
 
 SEC("struct_ops")
@@ -186,13 +202,18 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 	struct tg_flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 	struct tg_ack ack = {};
 	long rtt_us = rs->rtt_us;
+	__u64 packet;
 
 	if (!p || !set || !flow || !flow->started)
 		return;
-	if (set->draining) {
-		if (!bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, set->fallback, TG_NAME_BYTES))
-			TG_COUNT(drained);
+	if (set->draining && tg_moves(sk, set)) {
+		TG_COUNT(drained);
 		return;
+	}
+	packet = tp->mss_cache + flow->headers;
+	if (packet != flow->packet) {
+		flow->packet = packet;
+		tg_resize(&flow->law, packet);
 	}
 	ack.now = bpf_ktime_get_ns();
 	flow->last_ack = ack.now;

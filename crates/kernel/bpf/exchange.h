@@ -30,8 +30,11 @@ TG_INLINE void tg_forget(struct tg_telemetry *kept);
 /* A connection that chose the control after it was established sends options, too. */
 TG_INLINE void tg_telemetry_init(struct sock *sk, struct tg_flow *flow)
 {
-	int flags = TG_SENDS;
+	int flags = 0;
 
+	/* Other programs may have set flags of their own. */
+	bpf_getsockopt(sk, SOL_TCP, TG_CB_FLAGS, &flags, sizeof(flags));
+	flags |= TG_SENDS;
 	bpf_setsockopt(sk, SOL_TCP, TG_CB_FLAGS, &flags, sizeof(flags));
 }
 

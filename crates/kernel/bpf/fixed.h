@@ -140,7 +140,8 @@ TG_MATH __u64 tg_log2(__u64 x)
 /* 2^x in Q30, for x in Q31. */
 TG_MATH __u64 tg_exp2(__s64 x)
 {
-	__u64 biased = (__u64)(x + (64LL << 31)), low, high, value;
+	/* Unsigned, because the sum of a large number overflows. */
+	__u64 biased = (__u64)x + (64ULL << 31), low, high, value;
 	__u32 at, up;
 
 	if (x >= 33LL << 31)

@@ -19,7 +19,16 @@ struct sock {
 	__u32 sk_pacing_status;
 };
 
+struct inet_connection_sock_af_ops {
+	__u16 net_header_len;
+};
+
+struct inet_connection_sock {
+	const struct inet_connection_sock_af_ops *icsk_af_ops;
+};
+
 struct tcp_sock {
+	struct inet_connection_sock inet_conn;
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_clamp;
 	__u32 snd_ssthresh;

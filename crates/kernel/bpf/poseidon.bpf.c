@@ -31,6 +31,11 @@ TG_INLINE void tg_start(const struct tg_params *p, struct tg_law *law, __u64 pac
 	tg_poseidon_start(TG_PARAMS(p), &law->poseidon, packet);
 }
 
+TG_INLINE void tg_resize(struct tg_law *law, __u64 packet)
+{
+	tg_poseidon_resize(&law->poseidon, packet);
+}
+
 TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct tg_ack *ack)
 {
 	__u16 echo = flow->telemetry.echo;

@@ -39,6 +39,12 @@ struct tg_poseidon {
 /* log2(8e9), Q31. */
 #define TG_BITS_NS (70646527316ULL)
 
+/* The window remains the same number of packets, of another size. */
+TG_INLINE void tg_poseidon_resize(struct tg_poseidon *s, __u64 packet_bytes)
+{
+	s->packet = tg_log2(packet_bytes) + TG_BITS_NS;
+}
+
 TG_INLINE void tg_poseidon_start(const struct tg_poseidon_params *p, struct tg_poseidon *s,
 				 __u64 packet_bytes)
 {
@@ -46,7 +52,7 @@ TG_INLINE void tg_poseidon_start(const struct tg_poseidon_params *p, struct tg_p
 	s->last_decrease = 0;
 	s->decreased = 0;
 	s->timeouts = 0;
-	s->packet = tg_log2(packet_bytes) + TG_BITS_NS;
+	tg_poseidon_resize(s, packet_bytes);
 }
 
 /* Target in ns, Q8 (eq. 3). */

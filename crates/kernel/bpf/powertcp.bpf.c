@@ -57,15 +57,8 @@ TG_INLINE void tg_start(const struct tg_params *p, struct tg_law *law, __u64 pac
 	law->stamped = 0;
 }
 
-/* The record of a word of the option. */
-TG_INLINE void tg_read_record(__u64 word, struct tg_hop *hop)
+TG_INLINE void tg_resize(struct tg_law *law, __u64 packet)
 {
-	__u64 rate = 128 + (word >> 52 & 127);
-
-	hop->rate = (rate << (word >> 59) >> 7) * 1000;
-	hop->at = (word >> 32 & 0xfffff) << 6;
-	hop->tx = (word >> 16 & 0xffff) << 6;
-	hop->queue = (word & 0x7fff) << 7;
 }
 
 TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct tg_ack *ack)
@@ -83,7 +76,7 @@ TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct
 			law->powertcp.old = law->theta.cwnd;
 		}
 		for (i = 0; i < TG_RECORDS; i++)
-			tg_read_record(flow->telemetry.echo[i], &ack->hop[i]);
+			tg_powertcp_record(flow->telemetry.echo[i], &ack->hop[i]);
 	} else {
 		TG_COUNT(unstamped);
 	}

@@ -50,6 +50,17 @@ struct tg_powertcp {
 	struct tg_powertcp_hop hop[TG_HOPS];
 };
 
+/* The record of a word of the option (option.h). */
+TG_INLINE void tg_powertcp_record(__u64 word, struct tg_hop *hop)
+{
+	__u64 rate = 128 + (word >> 52 & 127);
+
+	hop->rate = (rate << (word >> 59) >> 7) * 1000;
+	hop->at = (word >> 32 & 0xfffff) << 6;
+	hop->tx = (word >> 16 & 0xffff) << 6;
+	hop->queue = (word & 0x7fff) << 7;
+}
+
 /* Powers beyond 2^20 are equal. */
 #define TG_MAX_POWER (1ULL << 50)
 

@@ -19,6 +19,7 @@ enum {
 	TG_EXP2,
 	TG_DELAY_CODE,
 	TG_DELAY_NS,
+	TG_RECORD,
 	/* start, ack, loss of each law */
 	TG_POSEIDON = 16,
 	TG_SWIFT = 32,
@@ -71,6 +72,9 @@ TG_INLINE void tg_step(struct tg_step *s)
 		break;
 	case TG_DELAY_NS:
 		s->out = tg_delay_ns(s->a);
+		break;
+	case TG_RECORD:
+		tg_powertcp_record(s->a, &s->ack.hop[0]);
 		break;
 	case TG_POSEIDON + TG_START:
 		tg_poseidon_start(&s->poseidon_params, &s->poseidon, s->a);

@@ -17,6 +17,10 @@ TG_INLINE void tg_start(const struct tg_params *p, struct tg_law *law, __u64 pac
 	tg_theta_start(TG_PARAMS(p), &law->theta);
 }
 
+TG_INLINE void tg_resize(struct tg_law *law, __u64 packet)
+{
+}
+
 TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct tg_ack *ack)
 {
 	tg_theta_ack(TG_PARAMS(p), &flow->law.theta, ack);

@@ -85,6 +85,8 @@ impl Step {
     pub const DELAY_CODE: u64 = 4;
     /// Delay of a code.
     pub const DELAY_NS: u64 = 5;
+    /// Fields of a hop record.
+    pub const RECORD: u64 = 6;
     /// First of a law's operations: start, acknowledgement, loss.
     pub const POSEIDON: u64 = 16;
     /// The same.

@@ -22,8 +22,9 @@ fn random(state: &mut u64) -> u64 {
 
 /// A hop of an acknowledgement, as the control reads it from a word of the option.
 fn hop(word: u64) -> [u64; 4] {
-    let rate = ((128 + (word >> 52 & 127)) << (word >> 59) >> 7) * 1_000;
-    [(word >> 32 & 0xfffff) << 6, (word >> 16 & 0xffff) << 6, (word & 0x7fff) << 7, rate]
+    let mut step = Step { op: Step::RECORD, a: word, ..Step::default() };
+    step.run();
+    *step.ack[6..].first_chunk().unwrap()
 }
 
 /// One law on native C whose receiver returns what it wants.
