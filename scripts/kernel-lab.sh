@@ -25,13 +25,13 @@ usage() {
   exit 2
 }
 
-# Ends the processes and deletes the namespaces; logs remain.
+# Ends the processes in the namespaces and deletes these; logs remain.
 stop() {
-  for name in switch p4; do
-    [ ! -f /run/tgk-$name.pid ] || kill "$(cat /run/tgk-$name.pid)" 2>/dev/null || true
-    rm -f /run/tgk-$name.pid
+  for name in a s d b; do
+    # shellcheck disable=SC2046
+    kill $(ip netns pids tgk-$name 2>/dev/null) 2>/dev/null || true
+    ip netns del tgk-$name 2>/dev/null || true
   done
-  for name in a s d b; do ip netns del tgk-$name 2>/dev/null || true; done
 }
 
 down() {
@@ -79,11 +79,12 @@ box() {
   ip netns exec tgk-s tc qdisc add dev q0 root tbf rate "${rate}mbit" burst 3100 limit "$queue"
 }
 
-# The rate of a record: 5 bits of exponent e, 7 of mantissa m, (128 + m) * 2^e / 128 kbit/s.
+# The rate of a record, rounded down: 5 bits of exponent e, 7 of mantissa m, (128 + m) * 2^e / 128
+# kbit/s.
 rate_code() {
   local kbits=$((rate * 1000)) e=0
   while [ $((kbits >> (e + 1))) -gt 0 ]; do e=$((e + 1)); done
-  echo $(((e << 7) + ((kbits * 128 + (1 << e) / 2) >> e) - 128))
+  echo $(((e << 7) + (kbits * 128 >> e) - 128))
 }
 
 # The queue of a switch that runs a P4 program.
@@ -92,7 +93,6 @@ p4() {
   p4c-bm2-ss --arch v1model -o /run/tgk-p4.json "$program"
   nice -n -20 ip netns exec tgk-s simple_switch -i 1@a -i 2@b /run/tgk-p4.json \
     >/run/tgk-p4.log 2>&1 &
-  echo $! > /run/tgk-p4.pid
   local mac
   mac=$(ip netns exec tgk-b cat /sys/class/net/eth0/address)
   ip -n tgk-a neigh add 10.77.0.2 lladdr "$mac" dev eth0
@@ -165,7 +165,6 @@ TOML
   program=${TIDEGATE:-target/debug/tidegate}
   nice -n -20 ip netns exec tgk-d "$program" switch /run/tgk-switch.toml -q \
     >/run/tgk-switch.log 2>&1 &
-  echo $! > /run/tgk-switch.pid
   for _ in $(seq 50); do
     # A refused connection shows that packets pass.
     answer=$(ip netns exec tgk-a timeout 1 bash -c '</dev/tcp/10.77.0.2/1' 2>&1 || true)
