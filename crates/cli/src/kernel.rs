@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args as Group, Subcommand};
 use serde_json::{Map, Value, json};
-use tidegate_kernel::{self as kernel, Control, Fabric, Loaded, PINS, Port};
+use tidegate_kernel::{self as kernel, Check, Control, ControlStatus, Fabric, Loaded, PINS, Port};
+use tidegate_kernel::{Params, PortStatus};
 use tidegate_workbench::{ControlLoader, KernelNetwork, Plan, options};
 
 use crate::format::digits;
 use crate::output::pretty;
-use crate::{Error, Result};
+use crate::{Error, Result, emit, print_stderr};
 
 /// Place of what is loaded.
 #[derive(Debug, Group)]
@@ -35,9 +36,9 @@ pub(crate) enum Kernel {
         /// Largest RTT between hosts, without queueing
         #[arg(long, value_name = "TIME", default_value = "50us")]
         base_rtt: String,
-        /// Number of switches on a path
-        #[arg(long, value_name = "N", default_value_t = 1)]
-        hops: u32,
+        /// Number of switches on a path, for Swift's target (default: 1)
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+        hops: Option<u32>,
         #[command(flatten)]
         place: Place,
     },
@@ -60,13 +61,13 @@ pub(crate) enum Kernel {
     Stamp {
         /// The interface of the queue: one end of a veth pair inside the machine
         interface: String,
-        /// The other end (default: as the kernel reports it, without --netns)
+        /// The other end (default: as the kernel reports it)
         #[arg(long, value_name = "INTERFACE")]
         peer: Option<String>,
         /// Network namespace of both, by its name in `ip netns`
-        #[arg(long, value_name = "NAME", requires = "peer")]
+        #[arg(long, value_name = "NAME")]
         netns: Option<String>,
-        /// Rate of the queue, for hop records
+        /// Rate of the queue, for hop records (default: that of its queueing discipline tbf)
         #[arg(long, value_name = "RATE")]
         rate: Option<String>,
         #[command(flatten)]
@@ -106,15 +107,11 @@ impl Kernel {
         match self {
             Kernel::Load { name, params, rate, base_rtt, hops, place } => {
                 let control = control(&name)?;
-                let mut stack = control.protocol.stack();
-                let values = params.iter().map(|param| assignment(param));
-                let values: Vec<_> = values.collect::<Result<_>>()?;
-                options::parameters("--param", &mut stack, values)?;
                 let rate = options::rate("--rate", &rate)?;
                 let base_rtt = options::interval("--base-rtt", &base_rtt)?;
-                let fabric = Fabric { base_rtt, rate, hops };
-                let words = Control::params(&stack, &fabric)
-                    .map_err(|message| usage("--param", message))?;
+                let fabric = Fabric { base_rtt, rate, hops: hops.unwrap_or(1) };
+                let (words, warnings) = law(control, &params, &fabric, hops.is_some())?;
+                warnings.iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
                 let loaded = kernel::load(control, &words, &place.pins).map_err(failed)?;
                 let done = match loaded {
                     Loaded::New => "loaded",
@@ -131,17 +128,54 @@ impl Kernel {
                 Ok(format!("{} unloaded\n", control.name))
             }
             Kernel::Unload { name: None, place } => unload_all(&place),
-            Kernel::Status { json: true, place } => Ok(pretty(&status(&place)?)),
-            Kernel::Status { json: false, place } => shown(&place),
+            Kernel::Status { json, place } => status(json, &place),
             Kernel::Stamp { interface, peer, netns, rate, place } => {
-                let rate = rate.map(|rate| options::rate("--rate", &rate));
-                let peer = peer.map_or_else(|| kernel::peer(&interface), Ok).map_err(failed)?;
-                let port = Port { interface, peer, netns };
-                kernel::stamp(&port, rate.transpose()?, &place.pins).map_err(failed)?;
-                Ok(format!("{} is stamped\n", place_of(&port)))
+                let rate = rate.map(|rate| options::rate("--rate", &rate)).transpose()?;
+                let peer = peer.map_or_else(|| kernel::peer(&interface, netns.as_deref()), Ok);
+                let port = Port { interface, peer: peer.map_err(failed)?, netns };
+                let rate = kernel::stamp(&port, rate, &place.pins).map_err(failed)?;
+                let records = match rate {
+                    Some(rate) => format!("with hop records for {rate}"),
+                    None => "without hop records, which need --rate".into(),
+                };
+                Ok(format!("{} is stamped, {records}\n", place_of(&port)))
             }
         }
     }
+}
+
+/// The law's parameters for options of the command line, and reasons why they are outside their
+/// design range.
+fn law(
+    control: Control,
+    params: &[String],
+    fabric: &Fabric,
+    has_hops: bool,
+) -> Result<(Params, Vec<String>)> {
+    let mut stack = control.protocol.stack();
+    let values: Vec<_> = params.iter().map(|param| assignment(param)).collect::<Result<_>>()?;
+    let names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
+    let is_repeated = |(at, name): (usize, &&str)| names[..at].contains(name);
+    if let Some(at) = names.iter().enumerate().position(is_repeated) {
+        return Err(usage("--param", format!("{}: given twice; give it once", names[at])));
+    }
+    options::parameters("--param", &mut stack, values)?;
+    let words = Control::params(&stack, fabric).map_err(|message| usage("--param", message))?;
+    if let Some(name) = Control::ineffective(&stack, fabric, names).first() {
+        let protocol = control.protocol.info().name;
+        return Err(usage(
+            "--param",
+            format!(
+                "{name}: this value does not change the law of {protocol} in the kernel; leave it out"
+            ),
+        ));
+    }
+    if has_hops && !Control::depends_on_hops(&stack, fabric) {
+        let why = format!("the law of {} does not use it; leave it out", control.name);
+        return Err(usage("--hops", why));
+    }
+    let warnings = Control::warnings(&stack, fabric).map_err(|message| usage("NAME", message))?;
+    Ok((words, warnings))
 }
 
 /// Loads controls for the length of a run, in the usual place, so that `unload` finds one that a
@@ -176,7 +210,7 @@ impl ControlLoader for Loader {
         let words = words.map_err(|why| Error::Run(format!("{name}: {why}")))?;
         // Another run, or the user, may depend on the parameters of a loaded control.
         let loaded = kernel::controls(Path::new(PINS)).map_err(failed)?;
-        if loaded.iter().any(|status| status.control == control) {
+        if loaded.iter().flatten().any(|status| status.control == control) {
             return Err(Error::Run(format!(
                 "{name} is loaded already, by another run or by `tidegate kernel load`; unload it \
                  with `tidegate kernel unload {protocol}`"
@@ -200,84 +234,175 @@ fn place_of(port: &Port) -> String {
     }
 }
 
+/// Unloads what can be unloaded. A set that is not of this program, and a control that was loaded
+/// elsewhere, are errors afterwards.
 fn unload_all(place: &Place) -> Result<String> {
+    let pins = &place.pins;
     let mut out = String::new();
-    for status in kernel::controls(&place.pins).map_err(failed)? {
-        kernel::unload(status.control, &place.pins).map_err(failed)?;
-        let _ = writeln!(out, "{} unloaded", status.control.name);
-    }
-    for port in kernel::unstamp(&place.pins).map_err(failed)? {
+    let mut errors = Vec::new();
+    for port in kernel::unstamp(pins).map_err(failed)? {
         let _ = writeln!(out, "{} is no longer stamped", place_of(&port));
+    }
+    for control in kernel::controls(pins).map_err(failed)? {
+        match control.and_then(|status| kernel::unload(status.control, pins).map(|()| status)) {
+            Ok(status) => drop(writeln!(out, "{} unloaded", status.control.name)),
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
+    if kernel::remove_abandoned(pins).map_err(failed)? {
+        out += "removed what an interrupted command has left\n";
+    }
+    let unpinned = kernel::unpinned(pins).map_err(failed)?;
+    errors.extend(unpinned.into_iter().map(|control| elsewhere(control, place)));
+    if !errors.is_empty() {
+        emit(&out);
+        return Err(Error::Run(errors.join("; ")));
     }
     Ok(if out.is_empty() { "nothing is loaded\n".to_owned() } else { out })
 }
 
-/// The status as JSON.
-fn status(place: &Place) -> Result<Value> {
-    let map = |counters: &[(&str, u64)]| {
-        counters.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
-    };
-    let checks: Vec<_> = kernel::preflight(&place.pins)
-        .into_iter()
-        .map(|check| json!({ "name": check.name, "met": check.met, "found": check.found }))
-        .collect();
-    let controls = kernel::controls(&place.pins).map_err(failed)?;
-    let controls: Vec<_> = controls
-        .iter()
-        .map(|status| {
-            let counters: Map<String, Value> = map(&status.counters);
-            let protocol = status.control.protocol.info().name;
-            let parameters = status.control.readable(&status.params);
-            let parameters: Map<String, Value> = parameters
-                .into_iter()
-                .map(|(name, value, unit)| (name.into(), json!({ "value": value, "unit": unit })))
-                .collect();
-            json!({
-                "name": status.control.name,
-                "protocol": protocol,
-                "parameters": parameters,
-                "counters": counters,
-            })
-        })
-        .collect();
-    let ports = kernel::ports(&place.pins).map_err(failed)?;
-    let ports: Vec<_> = ports
-        .iter()
-        .map(|status| {
-            let counters: Map<String, Value> = map(&status.counters);
-            let Port { interface, peer, netns } = &status.port;
-            json!({ "interface": interface, "peer": peer, "netns": netns, "counters": counters })
-        })
-        .collect();
-    Ok(json!({ "requirements": checks, "controls": controls, "queues": ports }))
+fn elsewhere(control: Control, place: &Place) -> String {
+    format!(
+        "{} is registered, but not by a pin in {}: unload it where it was loaded",
+        control.name,
+        place.pins.display()
+    )
 }
 
-/// The status for people.
-fn shown(place: &Place) -> Result<String> {
-    let mut out = String::new();
-    let counters = |out: &mut String, counters: &[(&str, u64)]| {
-        for (name, value) in counters.iter().filter(|(_, value)| *value > 0) {
-            let _ = writeln!(out, "  {name:16} {value}");
+/// State of what is loaded.
+struct State {
+    controls: Vec<std::result::Result<ControlStatus, kernel::Error>>,
+    unpinned: Vec<Control>,
+    ports: Vec<PortStatus>,
+}
+
+impl State {
+    fn read(place: &Place) -> Result<State> {
+        Ok(State {
+            controls: kernel::controls(&place.pins).map_err(failed)?,
+            unpinned: kernel::unpinned(&place.pins).map_err(failed)?,
+            ports: kernel::ports(&place.pins).map_err(failed)?,
+        })
+    }
+}
+
+/// Requirements, then what is loaded. Without the permission to read it, the requirements are
+/// printed before the error.
+fn status(json: bool, place: &Place) -> Result<String> {
+    let checks = kernel::preflight(&place.pins);
+    let state = State::read(place);
+    let text = match json {
+        true => pretty(&as_json(&checks, state.as_ref().ok(), place)),
+        false => {
+            shown_checks(&checks)
+                + &state.as_ref().map_or_else(|_| String::new(), |s| shown(s, place))
         }
     };
-    for check in kernel::preflight(&place.pins) {
-        let remedy = if check.met { String::new() } else { format!("; {}", check.remedy) };
-        let mark = if check.met { "yes" } else { "NO" };
+    match state {
+        Ok(_) => Ok(text),
+        Err(error) => {
+            emit(&text);
+            Err(error)
+        }
+    }
+}
+
+fn counters(counters: &[(&str, u64)]) -> Map<String, Value> {
+    counters.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
+}
+
+/// The status as JSON; without `state`, what is loaded is null.
+fn as_json(checks: &[Check], state: Option<&State>, place: &Place) -> Value {
+    let check = |Check { name, met, found, remedy }: &Check| {
+        let remedy = (*met == Some(false)).then_some(remedy);
+        json!({ "name": name, "met": met, "found": found, "remedy": remedy })
+    };
+    let control = |status: &ControlStatus| {
+        let parameters = status.control.readable(&status.params).into_iter();
+        let parameters: Map<String, Value> = parameters
+            .map(|(name, value, unit)| (name.into(), json!({ "value": value, "unit": unit })))
+            .collect();
+        json!({
+            "name": status.control.name,
+            "protocol": status.control.protocol.info().name,
+            "parameters": parameters,
+            "counters": counters(&status.counters),
+        })
+    };
+    let port = |status: &PortStatus| {
+        let Port { interface, peer, netns } = &status.port;
+        json!({
+            "interface": interface,
+            "peer": peer,
+            "netns": netns,
+            "rate_bps": status.rate.map(|rate| rate.as_bps()),
+            "attached": status.is_attached,
+            "counters": counters(&status.counters),
+        })
+    };
+    let controls = |state: &State| state.controls.iter().flatten().map(control).collect::<Vec<_>>();
+    let errors = |state: &State| {
+        let failed = state.controls.iter().filter_map(|status| status.as_ref().err());
+        let unpinned = state.unpinned.iter().map(|control| elsewhere(*control, place));
+        failed.map(ToString::to_string).chain(unpinned).collect::<Vec<_>>()
+    };
+    json!({
+        "requirements": checks.iter().map(check).collect::<Vec<_>>(),
+        "controls": state.map(controls),
+        "queues": state.map(|state| state.ports.iter().map(port).collect::<Vec<_>>()),
+        "errors": state.map(errors),
+    })
+}
+
+fn shown_checks(checks: &[Check]) -> String {
+    let mut out = String::new();
+    for check in checks {
+        let (mark, remedy) = match check.met {
+            Some(true) => ("yes", String::new()),
+            Some(false) => ("NO", format!("; {}", check.remedy)),
+            None => ("?", String::new()),
+        };
         let _ = writeln!(out, "{:20} {mark:4} {}{remedy}", check.name, check.found);
     }
-    for status in kernel::controls(&place.pins).map_err(failed)? {
+    out
+}
+
+/// What is loaded, for people.
+fn shown(state: &State, place: &Place) -> String {
+    let mut out = String::new();
+    let line = |out: &mut String, name: &str, value: &str, unit: &str| {
+        let _ = writeln!(out, "  {}", format!("{name:16} {value} {unit}").trim_end());
+    };
+    let counters = |out: &mut String, counters: &[(&str, u64)]| {
+        counters.iter().for_each(|(name, value)| line(out, name, &value.to_string(), ""));
+    };
+    for status in &state.controls {
+        let status = match status {
+            Ok(status) => status,
+            Err(error) => {
+                let _ = writeln!(out, "{error}");
+                continue;
+            }
+        };
         let _ = writeln!(out, "{}", status.control.name);
         for (name, value, unit) in status.control.readable(&status.params) {
             // Gains are small.
             let value =
                 if value > 0.0 && value < 1e-3 { format!("{value:.3e}") } else { digits(value) };
-            let _ = writeln!(out, "  {}", format!("{name:16} {value} {unit}").trim_end());
+            line(&mut out, name, &value, unit);
         }
         counters(&mut out, &status.counters);
     }
-    for status in kernel::ports(&place.pins).map_err(failed)? {
-        let _ = writeln!(out, "{}", place_of(&status.port));
+    for control in &state.unpinned {
+        let _ = writeln!(out, "{}", elsewhere(*control, place));
+    }
+    for status in &state.ports {
+        let detached = if status.is_attached { "" } else { ": detached, an interface was deleted" };
+        let _ = writeln!(out, "{}{detached}", place_of(&status.port));
+        line(&mut out, "peer", &status.port.peer, "");
+        let rate = status.rate.map_or("none: no hop records".into(), |rate| rate.to_string());
+        line(&mut out, "rate", &rate, "");
         counters(&mut out, &status.counters);
     }
-    Ok(out)
+    out
 }

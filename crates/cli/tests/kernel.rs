@@ -42,7 +42,20 @@ fn wrong_arguments_name_the_option_and_what_is_allowed() {
             &["load", "poseidon", "--param", "update=aimd"],
             "--param: update: the kernel's law supports only exponential",
         ),
-        (&["unload", "swift"], "tg_swift is not loaded"),
+        (
+            &["load", "powertcp", "--rate", "100Mbps", "--base-rtt", "4ms"],
+            "--param: min_rate: found 100Mbps, but the smallest window",
+        ),
+        (
+            &["load", "poseidon", "--param", "min_rto=1ms"],
+            "--param: min_rto: this value does not change the law of poseidon",
+        ),
+        (
+            &["load", "poseidon", "--param", "k=1us", "--param", "k=2us"],
+            "--param: k: given twice; give it once",
+        ),
+        (&["load", "poseidon", "--hops", "2"], "--hops: the law of tg_poseidon does not use it"),
+        (&["load", "swift", "--hops", "65"], "65 is not in 1..=64"),
     ] {
         let output = kernel(arguments, PINS);
         let error = text(&output.stderr);
@@ -62,6 +75,10 @@ fn missing_requirements_are_named_with_remedies() {
     let output = kernel(&["status"], "/tmp/tidegate-pins");
     let table = text(&output.stdout);
     assert!(output.status.success() && table.contains("BPF file system      NO"), "{table}");
+    let output = kernel(&["unload", "swift"], "/tmp/tidegate-pins");
+    let error = text(&output.stderr);
+    assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+    assert!(error.contains("BPF file system: no BPF file system is mounted above"), "{error}");
 }
 
 #[test]
@@ -78,8 +95,16 @@ fn controls_are_loaded_shown_and_unloaded() {
     let done = ["loaded", "was loaded; its parameters are replaced"];
     for done in done {
         let output = kernel(&load, PINS);
-        let expected = format!("tg_poseidon {done}, for 25Gbps and a base RTT of 20us\n");
-        assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+        let (expected, error) = (
+            format!("tg_poseidon {done}, for 25Gbps and a base RTT of 20us\n"),
+            text(&output.stderr),
+        );
+        assert_eq!(text(&output.stdout), expected, "{error}");
+        assert!(
+            error.starts_with("warning: ")
+                && error.contains("the base RTT of 20.00 us is above 3 p/A"),
+            "{error}"
+        );
     }
     let status = status(PINS);
     assert_eq!(status["controls"][0]["name"], "tg_poseidon");
@@ -89,6 +114,19 @@ fn controls_are_loaded_shown_and_unloaded() {
     assert_eq!(parameters["initial"], json!({ "value": 62_500.0, "unit": "bytes" }));
     let output = kernel(&["stamp", "nowhere0", "--peer", "nowhere1"], PINS);
     assert_eq!(text(&output.stderr), "tidegate: there is no interface nowhere0\n");
+    // A folder of another program does not hide the control, nor keep it loaded.
+    let folder = std::path::Path::new(PINS).join("tg_swift");
+    std::fs::create_dir(&folder).unwrap();
+    assert_eq!(self::status(PINS)["controls"][0]["name"], "tg_poseidon");
+    let output = kernel(&["unload"], PINS);
+    let error = text(&output.stderr);
+    assert!(error.contains("tg_swift: params is not a pin of tg_swift"), "{error}");
+    assert_eq!(
+        (output.status.code(), text(&output.stdout).as_str()),
+        (Some(1), "tg_poseidon unloaded\n")
+    );
+    std::fs::remove_dir(&folder).unwrap();
+    kernel(&load, PINS);
     assert_eq!(text(&kernel(&["unload"], PINS).stdout), "tg_poseidon unloaded\n");
     assert_eq!(text(&kernel(&["unload"], PINS).stdout), "nothing is loaded\n");
     assert!(!std::fs::read_to_string(available).unwrap().contains("tg_poseidon"));

@@ -6,7 +6,8 @@
  * only order packets: the first entry that is not earlier than a packet stands for it, which errs
  * by such neighbours.
  *
- * The queue must serve packets in the order of their arrival. It drops packets after they have
+ * The queue must serve packets in the order of their arrival. It may segment a packet: the segments
+ * have the packet's time, and those that have left are subtracted. It drops packets after they have
  * joined: these count as queued until the packets before them have left. A packet passes at most
  * TG_PASSED entries of dropped packets; if there are more, its result is an upper bound.
  */
@@ -28,6 +29,8 @@ struct tg_queue {
 	__u64 joined;
 	__u64 head;	/* next entry to write */
 	__u64 tail;	/* no packet that is still in the queue has an earlier entry */
+	__u64 leaving;	/* time of the packet that left last */
+	__u64 left;	/* bytes of it that have left */
 	struct tg_entry ring[TG_RING];
 };
 
@@ -41,12 +44,14 @@ TG_INLINE void tg_join(struct tg_queue *queue, __u64 time, __u64 length)
 	__sync_lock_test_and_set(&queue->ring[at].time, time);
 }
 
-/* Bytes that joined after the packet that joined at `time`. */
+/* Bytes behind the packet, or the segment of it, that joined at `time` and leaves. */
 TG_INLINE __u64 tg_behind(struct tg_queue *queue, __u64 time, __u64 length)
 {
 	__u64 head = queue->head, at = queue->tail;
 	int i;
 
+	queue->left = queue->leaving == time ? queue->left + length : length;
+	queue->leaving = time;
 	/* Older entries are overwritten. */
 	if (head - at > TG_RING)
 		at = head - TG_RING;
@@ -56,7 +61,7 @@ TG_INLINE __u64 tg_behind(struct tg_queue *queue, __u64 time, __u64 length)
 		if (entry->time >= time) {
 			queue->tail = at;
 			return tg_sub(queue->joined - entry->joined,
-				      entry->time == time ? length : 0);
+				      entry->time == time ? queue->left : 0);
 		}
 	}
 	queue->tail = at;

@@ -13,6 +13,7 @@ char LICENSE[] SEC("license") = "GPL";
 struct tg_port {
 	__u64 rate;		/* bit/s of the queue; 0: no records */
 	__u64 rate_word;	/* its 12 bits in a record */
+	__u64 netns_inode;	/* the programs do not read the identity of the interfaces */
 	char interface[16];
 	char peer[16];
 	char netns[64];
@@ -106,18 +107,31 @@ TG_INLINE int tg_stamp(struct __sk_buff *skb, const struct tg_port *config,
 	return done;
 }
 
+/* Bytes of the packet on the wire: with offloads, each segment has the headers. */
+TG_INLINE __u32 tg_wire_bytes(struct __sk_buff *skb)
+{
+	__u32 segments = skb->gso_segs, tcp;
+	__u8 words;
+
+	if (segments < 2)
+		return skb->len;
+	tcp = tg_tcp(skb);
+	if (!tcp || bpf_skb_load_bytes(skb, tcp + 12, &words, 1))
+		return skb->len;
+	return skb->len + (segments - 1) * (tcp + (words >> 4) * 4);
+}
+
 SEC("tc")
 int leave(struct __sk_buff *skb)
 {
 	struct tg_port_counters *count = bpf_map_lookup_elem(&counters, &tg_zero);
-
 	struct tg_queue *to = bpf_map_lookup_elem(&queue, &tg_zero);
 	__u64 now = bpf_ktime_get_ns();
 
 	if (!count || !to || bpf_skb_set_tstamp(skb, now, BPF_SKB_TSTAMP_DELIVERY_MONO))
 		return TC_ACT_UNSPEC;
 	__sync_fetch_and_add(&count->marked, 1);
-	tg_join(to, now, skb->len);
+	tg_join(to, now, tg_wire_bytes(skb));
 	return TC_ACT_UNSPEC;
 }
 
@@ -127,13 +141,14 @@ int arrive(struct __sk_buff *skb)
 	struct tg_port_counters *count = bpf_map_lookup_elem(&counters, &tg_zero);
 	struct tg_port *config = bpf_map_lookup_elem(&port, &tg_zero);
 	struct tg_queue *from = bpf_map_lookup_elem(&queue, &tg_zero);
-	__u64 delay, tx, behind;
+	__u64 delay, tx, behind, bytes;
 
 	if (!count || !config || !from || skb->tstamp_type != BPF_SKB_TSTAMP_DELIVERY_MONO)
 		return TC_ACT_UNSPEC;
 	delay = tg_sub(bpf_ktime_get_ns(), skb->tstamp);
-	behind = tg_behind(from, skb->tstamp, skb->len);
-	tx = __sync_fetch_and_add(&count->bytes, skb->len);
+	bytes = tg_wire_bytes(skb);
+	behind = tg_behind(from, skb->tstamp, bytes);
+	tx = __sync_fetch_and_add(&count->bytes, bytes);
 	__sync_fetch_and_add(&count->packets, 1);
 	__sync_fetch_and_add(&count->delay, delay);
 	if (delay > count->max_delay)

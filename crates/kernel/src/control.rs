@@ -153,12 +153,16 @@ fn taken(control: Control) -> Error {
 
 /// Fails unless the set is one that [`load`] has made.
 fn own(control: Control, set: &Path) -> Result<(), Error> {
-    let missing =
-        MAPS.into_iter().find(|name| MapHandle::from_pinned_path(set.join(name)).is_err());
-    let missing = missing.or_else(|| Link::open(set.join(LINK)).is_err().then_some(LINK));
-    match missing {
+    let opened = MAPS.map(|name| (name, MapHandle::from_pinned_path(set.join(name)).err()));
+    let link = (LINK, Link::open(set.join(LINK)).err());
+    let failed = opened.into_iter().chain([link]).find_map(|(name, error)| Some((name, error?)));
+    match failed {
         None => Ok(()),
-        Some(name) => Err(Error::Foreign(format!(
+        Some((_, error)) if error.kind() == libbpf_rs::ErrorKind::PermissionDenied => {
+            let set = set.display();
+            Err(Error::Usage(format!("{set}: permission denied; run the command as root")))
+        }
+        Some((name, _)) => Err(Error::Foreign(format!(
             "{}: {name} is not a pin of {}; nothing was changed; remove this folder if nothing \
              else uses it",
             set.display(),
@@ -208,10 +212,18 @@ fn write_params(map: &MapHandle, params: &Params) -> Result<(), Error> {
 /// If it is not loaded, or the kernel refuses.
 pub fn unload(control: Control, pins: &Path) -> Result<(), Error> {
     log::begin();
+    preflight::require_pins(pins)?;
     pins::remove_abandoned(pins)?;
     let set = pins.join(control.name);
     if !set.exists() {
-        return Err(Error::Usage(format!("{} is not loaded", control.name)));
+        let name = control.name;
+        return Err(Error::Usage(match control.is_registered() {
+            true => format!(
+                "{name} is registered, but not by a pin in {}: unload it where it was loaded",
+                pins.display()
+            ),
+            false => format!("{name} is not loaded"),
+        }));
     }
     own(control, &set)?;
     drain(&set, true)?;
@@ -237,21 +249,36 @@ fn drain(set: &Path, moves: bool) -> Result<(), Error> {
 /// The control of new connections; one that is not of this crate.
 fn default_control() -> String {
     let default = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
-    let default = default.unwrap_or_default().trim().to_owned();
-    let own = Control::ALL.iter().any(|control| control.name == default);
-    if own || default.is_empty() { "reno".into() } else { default }
+    fallback(default.unwrap_or_default().trim())
 }
 
-/// Loaded controls.
+fn fallback(default: &str) -> String {
+    let is_own = Control::ALL.iter().any(|control| control.name == default);
+    if is_own || default.is_empty() { "reno".into() } else { default.to_owned() }
+}
+
+/// Loaded controls. The error of one set does not hide the others.
 ///
 /// # Errors
-/// If pins cannot be read.
-pub fn controls(pins: &Path) -> Result<Vec<ControlStatus>, Error> {
+/// If the folder of pins cannot be read.
+pub fn controls(pins: &Path) -> Result<Vec<Result<ControlStatus, Error>>, Error> {
     log::begin();
     let sets = pins::sets(pins)?;
     let loaded =
         Control::ALL.into_iter().filter(|control| sets.iter().any(|set| set == control.name));
-    loaded.map(|control| status(control, &pins.join(control.name))).collect()
+    Ok(loaded.map(|control| status(control, &pins.join(control.name))).collect())
+}
+
+/// Controls that are registered without pins in this folder: loaded from elsewhere, or by a process
+/// that ended.
+///
+/// # Errors
+/// If the folder of pins cannot be read.
+pub fn unpinned(pins: &Path) -> Result<Vec<Control>, Error> {
+    let sets = pins::sets(pins)?;
+    let is_unpinned =
+        |control: &Control| control.is_registered() && !sets.iter().any(|set| set == control.name);
+    Ok(Control::ALL.into_iter().filter(is_unpinned).collect())
 }
 
 fn status(control: Control, set: &Path) -> Result<ControlStatus, Error> {
@@ -266,4 +293,18 @@ fn status(control: Control, set: &Path) -> Result<ControlStatus, Error> {
     params.iter_mut().zip(found).for_each(|(to, from)| *to = from);
     let counters = COUNTERS.iter().enumerate().map(|(at, name)| (*name, sum(at))).collect();
     Ok(ControlStatus { control, params, counters })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_fall_back_to_controls_of_others() {
+        for (default, expected) in
+            [("cubic", "cubic"), ("tg_swift", "reno"), ("tg_other", "tg_other"), ("", "reno")]
+        {
+            assert_eq!(fallback(default), expected);
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Reason why a command failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The kernel or the machine lacks something: each line names it and the remedy.
+    /// The kernel or the machine lacks something: each text names it and the remedy.
     Missing(Vec<String>),
     /// Another program owns the name or the path; nothing was changed.
     Foreign(String),
@@ -29,7 +29,7 @@ impl Error {
         let what = what.into();
         move |error| {
             let log = crate::log::last();
-            let why = if log.is_empty() { error.to_string() } else { format!("{error}\n{log}") };
+            let why = if log.is_empty() { error.to_string() } else { format!("{error}: {log}") };
             Error::Kernel { what, why }
         }
     }
@@ -43,9 +43,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Missing(lines) => {
-                write!(f, "this machine lacks what the command needs:")?;
-                lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
+            Error::Missing(what) => {
+                write!(f, "this machine lacks what the command needs: {}", what.join("; "))
             }
             Error::Foreign(message) | Error::Usage(message) => f.write_str(message),
             Error::Kernel { what, why } => write!(f, "the kernel refuses to {what}: {why}"),

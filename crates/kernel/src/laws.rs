@@ -1,12 +1,12 @@
 //! Parameters of protocols as the laws in the kernel use them: integers in fixed point.
 
-use tidegate_algos::cc::poseidon::{self, PoseidonParams};
-use tidegate_algos::cc::powertcp::{self, PowerTcpParams};
-use tidegate_algos::cc::swift::SwiftParams;
-use tidegate_algos::cc::theta_powertcp::ThetaPowerTcpParams;
+use tidegate_algos::cc::poseidon::{self, Poseidon, PoseidonParams};
+use tidegate_algos::cc::powertcp::{self, PowerTcp, PowerTcpParams};
+use tidegate_algos::cc::swift::{Swift, SwiftParams};
+use tidegate_algos::cc::theta_powertcp::{ThetaPowerTcp, ThetaPowerTcpParams};
 use tidegate_algos::law::{Reaction, Tau};
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::{Extent, Rate, Span, WindowRule};
+use tidegate_core::{CongestionControl, Extent, OperatingPoint, Path, Rate, Span, WindowRule};
 
 /// Words of the parameters of a law.
 pub const PARAMS: usize = 16;
@@ -56,6 +56,21 @@ impl Fabric {
 
     fn bytes(&self, extent: Extent) -> f64 {
         extent.bytes(self.bdp())
+    }
+
+    /// The longest path, with packets for Ethernet's usual MTU.
+    fn path(&self) -> Path {
+        let Fabric { base_rtt, rate, hops } = *self;
+        Path {
+            base_rtt,
+            fabric_base_rtt: base_rtt,
+            nic_rate: rate,
+            bottleneck_rate: rate,
+            bdp_bytes: self.bdp(),
+            mtu: 1_448,
+            full_wire_bytes: 1_538,
+            hops,
+        }
     }
 }
 
@@ -141,31 +156,73 @@ fn words<const N: usize>(fields: &[Field; N], values: [f64; N]) -> Params {
     all
 }
 
-/// The law's parameters for a protocol's.
-///
-/// # Errors
-/// If a parameter selects a variant that the kernel does not have, with the parameter's name and
-/// what is allowed.
-pub(crate) fn params(stack: &Stack, fabric: &Fabric) -> Result<Params, String> {
+fn params(stack: &Stack, fabric: &Fabric) -> Result<Params, String> {
     let (mut words, connection) = match stack {
         Stack::Poseidon(params) => (of_poseidon(&params.control, fabric)?, &params.connection),
         Stack::Swift(params) => (of_swift(&params.control, fabric), &params.connection),
         Stack::PowerTcp(params) => (of_powertcp(&params.control, fabric)?, &params.connection),
         Stack::ThetaPowerTcp(params) => (of_theta(&params.control, fabric)?, &params.connection),
-        _ => return Err(format!("{} has no law for the kernel", stack.protocol().info().name)),
+        _ => return Err(lawless(stack)),
     };
     words[ROUND_UP] = (connection.window_rule == WindowRule::Below).into();
     words[RESTART_AFTER] = nanoseconds(connection.restart_after) as u64;
     Ok(words)
 }
 
+fn lawless(stack: &Stack) -> String {
+    format!("{} has no law for the kernel", stack.protocol().info().name)
+}
+
 impl Control {
-    /// The law's parameters.
+    /// The law's parameters for a protocol's.
     ///
     /// # Errors
-    /// If a parameter selects a variant that the kernel does not have.
+    /// If a parameter selects a variant that the kernel does not have, or leaves no room for the
+    /// window: the parameter's name and what is allowed.
     pub fn params(stack: &Stack, fabric: &Fabric) -> Result<Params, String> {
         params(stack, fabric)
+    }
+
+    /// Those of the named parameters that have other values than the defaults and do not change the
+    /// law in the kernel.
+    pub fn ineffective<'a>(
+        stack: &Stack,
+        fabric: &Fabric,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<&'a str> {
+        let defaults = stack.protocol().stack().values();
+        let is_ineffective = |name: &&str| {
+            let default = defaults.iter().find(|(is, _)| is == name).map(|(_, value)| *value);
+            let mut other = stack.clone();
+            let was_set = default.is_some_and(|default| other.set(name, default).is_ok());
+            was_set && other != *stack && params(&other, fabric) == params(stack, fabric)
+        };
+        names.into_iter().filter(is_ineffective).collect()
+    }
+
+    /// Whether the number of switches changes the law.
+    pub fn depends_on_hops(stack: &Stack, fabric: &Fabric) -> bool {
+        let further = Fabric { hops: fabric.hops + 1, ..*fabric };
+        params(stack, fabric) != params(stack, &further)
+    }
+
+    /// Reasons why the law's parameters are outside their design range in this network.
+    ///
+    /// # Errors
+    /// If the protocol has no law for the kernel.
+    pub fn warnings(stack: &Stack, fabric: &Fabric) -> Result<Vec<String>, String> {
+        let path = fabric.path();
+        let rate = fabric.rate.as_bps() as f64;
+        let point: OperatingPoint = match stack {
+            Stack::Poseidon(params) => Poseidon::operating_point(&params.control, &path, rate),
+            Stack::Swift(params) => Swift::operating_point(&params.control, &path, rate),
+            Stack::PowerTcp(params) => PowerTcp::operating_point(&params.control, &path, rate),
+            Stack::ThetaPowerTcp(params) => {
+                ThetaPowerTcp::operating_point(&params.control, &path, rate)
+            }
+            _ => return Err(lawless(stack)),
+        };
+        Ok(point.domain_warnings)
     }
 
     /// Name, value and unit of each of the law's parameters.
@@ -258,7 +315,7 @@ fn of_powertcp(params: &PowerTcpParams, fabric: &Fabric) -> Result<Params, Strin
         ("first_sample", params.first_sample == FirstSample::Stored, "stored"),
     ])?;
     let [min, max, initial] =
-        windows(params.min_rate, params.max_window, params.initial_window, fabric);
+        windows(params.min_rate, params.max_window, params.initial_window, fabric)?;
     let values = [
         params.gamma,
         fabric.bytes(params.beta),
@@ -281,7 +338,7 @@ fn of_theta(params: &ThetaPowerTcpParams, fabric: &Fabric) -> Result<Params, Str
         ("reaction", params.reaction == Reaction::Round, "round"),
     ])?;
     let [min, max, initial] =
-        windows(params.min_rate, params.max_window, params.initial_window, fabric);
+        windows(params.min_rate, params.max_window, params.initial_window, fabric)?;
     let tau = nanoseconds(fabric.base_rtt);
     let values = [
         params.gamma,
@@ -297,9 +354,68 @@ fn of_theta(params: &ThetaPowerTcpParams, fabric: &Fabric) -> Result<Params, Str
 }
 
 /// Smallest, largest and initial window in bytes.
-fn windows(min_rate: Rate, max: Extent, initial: Extent, fabric: &Fabric) -> [f64; 3] {
+fn windows(
+    min_rate: Rate,
+    max: Extent,
+    initial: Extent,
+    fabric: &Fabric,
+) -> Result<[f64; 3], String> {
     let min = min_rate.as_bps() as f64 * fabric.base_rtt.as_ps() as f64 / 8e12;
-    let max = fabric.bytes(max).max(min);
-    let initial = fabric.bytes(initial).clamp(min, max);
-    [min, max, initial]
+    let largest = fabric.bytes(max);
+    if min >= largest {
+        return Err(format!(
+            "min_rate: found {min_rate}, but the smallest window (min_rate times the base RTT, \
+             {min:.0} B) must be below the largest (max_window, {largest:.0} B): set a lower \
+             min_rate, e.g. a hundredth of the network card's rate ({})",
+            fabric.rate
+        ));
+    }
+    Ok([min, largest, fabric.bytes(initial).clamp(min, largest)])
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::params::Value;
+
+    use super::*;
+
+    const FABRIC: Fabric = Fabric { base_rtt: Span::us(50), rate: Rate::gbps(10), hops: 2 };
+
+    #[test]
+    fn parameters_that_laws_do_not_read_are_found() {
+        for control in Control::ALL {
+            let mut stack = control.protocol.stack();
+            stack.set("min_rto", Value::Span(Span::ms(77))).unwrap();
+            stack.set("initial_window", Value::Extent(Extent::Bdp(0.5))).unwrap();
+            let names = ["min_rto", "initial_window", "restart_after"];
+            let found = Control::ineffective(&stack, &FABRIC, names);
+            assert_eq!(found, ["min_rto"], "{}", control.name);
+            let is_swift = control.protocol == Protocol::Swift;
+            assert_eq!(Control::depends_on_hops(&stack, &FABRIC), is_swift, "{}", control.name);
+        }
+    }
+
+    #[test]
+    fn windows_have_room_above_their_minimum() {
+        for protocol in [Protocol::PowerTcp, Protocol::ThetaPowerTcp] {
+            let params = |rate| {
+                Control::params(&protocol.stack(), &Fabric { rate: Rate::mbps(rate), ..FABRIC })
+            };
+            let error = params(100).unwrap_err();
+            assert!(
+                error.starts_with("min_rate: found 100Mbps, but the smallest window"),
+                "{error}"
+            );
+            assert!(params(101).is_ok());
+        }
+    }
+
+    #[test]
+    fn fabrics_outside_the_design_range_cause_warnings() {
+        let warnings = |base_rtt| {
+            let fabric = Fabric { base_rtt, rate: Rate::gbps(100), ..FABRIC };
+            Control::warnings(&Protocol::Poseidon.stack(), &fabric).unwrap()
+        };
+        assert_eq!((warnings(Span::us(50)).len(), warnings(Span::us(5)).len()), (1, 0));
+    }
 }

@@ -10,6 +10,7 @@
 
 mod control;
 mod error;
+mod interface;
 mod laws;
 mod log;
 mod pins;
@@ -18,10 +19,10 @@ mod stamp;
 #[cfg(feature = "testing")]
 mod testing;
 
-pub use control::{ControlStatus, Counters, Loaded, controls, load, unload};
+pub use control::{ControlStatus, Counters, Loaded, controls, load, unload, unpinned};
 pub use error::Error;
 pub use laws::{Control, Fabric, PARAMS, Params};
-pub use pins::PINS;
+pub use pins::{PINS, remove_abandoned};
 pub use preflight::{Check, preflight};
 pub use stamp::{Port, PortStatus, peer, ports, stamp, unstamp};
 #[cfg(feature = "testing")]

@@ -32,5 +32,5 @@ pub(crate) fn begin() {
 /// The last messages.
 pub(crate) fn last() -> String {
     let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
-    log.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    log.iter().map(|line| line.trim()).collect::<Vec<_>>().join("; ")
 }

@@ -41,15 +41,24 @@ fn names(pins: &Path) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Removes what processes have left that ended between two steps.
-pub(crate) fn remove_abandoned(pins: &Path) -> Result<(), Error> {
-    for name in names(pins)? {
+/// Removes what processes have left that ended between two steps. Returns whether there was any.
+///
+/// # Errors
+/// If pins cannot be removed.
+pub fn remove_abandoned(pins: &Path) -> Result<bool, Error> {
+    let abandoned = abandoned(pins)?;
+    abandoned.iter().try_for_each(|name| remove(&pins.join(name)))?;
+    Ok(!abandoned.is_empty())
+}
+
+/// Folders of processes that ended between two steps.
+fn abandoned(pins: &Path) -> Result<Vec<String>, Error> {
+    let mut names = names(pins)?;
+    names.retain(|name| {
         let process = name.strip_prefix(TEMPORARY).and_then(|rest| rest.split('-').next());
-        if process.is_some_and(|number| !Path::new("/proc").join(number).exists()) {
-            remove(&pins.join(&name))?;
-        }
-    }
-    Ok(())
+        process.is_some_and(|number| !Path::new("/proc").join(number).exists())
+    });
+    Ok(names)
 }
 
 /// Removes a set; one that is absent is removed. Links are detached first: a link whose pin is

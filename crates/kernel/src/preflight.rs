@@ -10,8 +10,8 @@ use crate::Error;
 pub struct Check {
     /// The requirement.
     pub name: &'static str,
-    /// Whether it is met.
-    pub met: bool,
+    /// Whether it is met; `None`: this cannot be observed from here.
+    pub met: Option<bool>,
     /// The machine's state.
     pub found: String,
     /// Remedy if it is not met.
@@ -38,12 +38,20 @@ pub fn preflight(pins: &Path) -> Vec<Check> {
 
 /// Fails with all unmet requirements.
 pub(crate) fn require(pins: &Path) -> Result<(), Error> {
-    let unmet: Vec<_> = preflight(pins).into_iter().filter(|check| !check.met).collect();
-    if unmet.is_empty() {
-        return Ok(());
-    }
-    let line = |check: &Check| format!("{}: {}; {}", check.name, check.found, check.remedy);
-    Err(Error::Missing(unmet.iter().map(line).collect()))
+    refuse_unmet(preflight(pins))
+}
+
+/// Fails with the unmet requirements of commands that only read and remove pins.
+pub(crate) fn require_pins(pins: &Path) -> Result<(), Error> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    refuse_unmet(vec![capabilities(&status), bpffs(&mounts(), pins)])
+}
+
+fn refuse_unmet(checks: Vec<Check>) -> Result<(), Error> {
+    let unmet = checks.into_iter().filter(|check| check.met == Some(false));
+    let unmet: Vec<_> =
+        unmet.map(|check| format!("{}: {} ({})", check.name, check.found, check.remedy)).collect();
+    if unmet.is_empty() { Ok(()) } else { Err(Error::Missing(unmet)) }
 }
 
 fn mounts() -> String {
@@ -68,7 +76,7 @@ fn capabilities(status: &str) -> Check {
     let missing: Vec<_> = CAPABILITIES.iter().filter(lacks).map(|(name, _)| *name).collect();
     Check {
         name: "capabilities",
-        met: missing.is_empty(),
+        met: Some(missing.is_empty()),
         found: match &missing[..] {
             [] => "sufficient".into(),
             missing => format!("{} missing", missing.join(", ")),
@@ -82,7 +90,7 @@ fn kernel(release: &str) -> Check {
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     Check {
         name: "kernel",
-        met: version >= OLDEST,
+        met: Some(version >= OLDEST),
         found: format!("Linux {}", release.trim()),
         remedy: format!("Linux {}.{} or later is needed", OLDEST.0, OLDEST.1),
     }
@@ -102,16 +110,16 @@ fn btf(path: &Path) -> Check {
     };
     let remedy =
         "build the kernel with CONFIG_DEBUG_INFO_BTF, CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT";
-    Check { name: "BTF and struct_ops", met, found, remedy: remedy.into() }
+    Check { name: "BTF and struct_ops", met: Some(met), found, remedy: remedy.into() }
 }
 
-/// struct_ops needs compiled programs.
+/// struct_ops needs compiled programs. Only the initial network namespace shows the setting.
 fn jit(enabled: Option<&str>) -> Check {
-    let met = enabled.is_some_and(|value| value.trim() != "0");
-    let found = match enabled {
-        None => "the kernel has no BPF compiler",
-        Some(_) if met => "enabled",
-        Some(_) => "disabled",
+    let met = enabled.map(|value| value.trim() != "0");
+    let found = match met {
+        None => "unknown: net.core.bpf_jit_enable is not visible in this network namespace",
+        Some(true) => "enabled",
+        Some(false) => "disabled",
     };
     let remedy = "set sysctl net.core.bpf_jit_enable=1; it needs CONFIG_BPF_JIT";
     Check { name: "BPF JIT", met, found: found.into(), remedy: remedy.into() }
@@ -123,15 +131,16 @@ fn bpffs(mounts: &str, pins: &Path) -> Check {
         true => format!("mounted above {}", pins.display()),
         false => format!("no BPF file system is mounted above {}", pins.display()),
     };
-    let remedy = "mount one: mount -t bpf bpf /sys/fs/bpf";
-    Check { name: "BPF file system", met, found, remedy: remedy.into() }
+    let remedy = "mount one: mount -t bpf bpf /sys/fs/bpf; `ip netns exec` hides that of the initial \
+                  namespace";
+    Check { name: "BPF file system", met: Some(met), found, remedy: remedy.into() }
 }
 
 fn cgroup(mounts: &str) -> Check {
     let folder = mounted(mounts, "cgroup2").next();
     Check {
         name: "cgroup2",
-        met: folder.is_some(),
+        met: Some(folder.is_some()),
         found: folder.map_or("not mounted".into(), |folder| format!("mounted at {folder}")),
         remedy: "mount it: mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup".into(),
     }
@@ -143,11 +152,11 @@ mod tests {
 
     #[test]
     fn capabilities_of_root_and_of_users() {
-        assert!(capabilities("CapEff:\t000001ffffffffff\n").met);
+        assert_eq!(capabilities("CapEff:\t000001ffffffffff\n").met, Some(true));
         let user = capabilities("CapEff:\t0000000000000000\n");
         assert_eq!(user.found, "CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON missing");
         // CAP_SYS_ADMIN and CAP_NET_ADMIN.
-        assert!(capabilities("CapEff:\t0000000000201000\n").met);
+        assert_eq!(capabilities("CapEff:\t0000000000201000\n").met, Some(true));
     }
 
     #[test]
@@ -155,21 +164,24 @@ mod tests {
         for (release, met) in
             [("6.18.44-fc\n", true), ("6.10", true), ("6.9.3", false), ("7.0", true), ("", false)]
         {
-            assert_eq!(kernel(release).met, met, "{release}");
+            assert_eq!(kernel(release).met, Some(met), "{release}");
         }
     }
 
     #[test]
     fn missing_functions_are_named_with_remedies() {
         let no_types = btf(Path::new("/nowhere"));
-        assert!(!no_types.met && no_types.found.contains("no BTF"), "{no_types:?}");
+        assert!(no_types.found.contains("no BTF"), "{no_types:?}");
         let other = btf(Path::new("/proc/self/status"));
-        assert!(!other.met && other.found.contains("no struct_ops"), "{other:?}");
-        assert!(jit(Some("1\n")).met && !jit(Some("0\n")).met && !jit(None).met);
-        let mounts = "bpf /sys/fs/bpf bpf rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
-        assert!(bpffs(mounts, Path::new("/sys/fs/bpf/tidegate")).met);
+        assert!(other.found.contains("no struct_ops"), "{other:?}");
         let unmounted = bpffs("", Path::new("/sys/fs/bpf/tidegate"));
-        assert!(!unmounted.met && unmounted.remedy.contains("mount -t bpf"), "{unmounted:?}");
-        assert!(cgroup(mounts).met && !cgroup("").met);
+        assert!(unmounted.remedy.contains("mount -t bpf"), "{unmounted:?}");
+        for check in [no_types, other, unmounted, cgroup(""), jit(Some("0\n"))] {
+            assert_eq!(check.met, Some(false), "{check:?}");
+        }
+        assert_eq!([jit(Some("1\n")).met, jit(None).met], [Some(true), None]);
+        let mounts = "bpf /sys/fs/bpf bpf rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        assert_eq!(bpffs(mounts, Path::new("/sys/fs/bpf/tidegate")).met, Some(true));
+        assert_eq!(cgroup(mounts).met, Some(true));
     }
 }

@@ -2,16 +2,17 @@
 
 #![allow(unsafe_code, reason = "links of traffic control have no safe binding")]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
-use nix::net::if_::{if_indextoname, if_nametoindex};
 use nix::sched::{CloneFlags, setns};
 use tidegate_core::Rate;
 
+use crate::interface::{Interface, interfaces};
 use crate::pins::{self, Draft};
 use crate::{Error, log, preflight};
 
@@ -34,11 +35,15 @@ pub struct Port {
     pub netns: Option<String>,
 }
 
-/// Counters of a queue.
+/// State of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortStatus {
     /// The queue.
     pub port: Port,
+    /// Rate in hop records; `None`: there are none.
+    pub rate: Option<Rate>,
+    /// Whether the programs are attached: they are detached when an interface is deleted.
+    pub is_attached: bool,
     /// Counters, in the order of `struct tg_port_counters`: names and values.
     pub counters: Vec<(&'static str, u64)>,
 }
@@ -46,100 +51,188 @@ pub struct PortStatus {
 const COUNTERS: [&str; 7] =
     ["marked", "packets", "bytes", "delay_ns", "max_delay_ns", "stamped", "full"];
 
+/// Bytes of the names of interfaces and of namespaces in `struct tg_port`, with a zero.
+const INTERFACE_BYTES: usize = 16;
+const NETNS_BYTES: usize = 64;
+
 impl Port {
-    /// Name of its set of pins. The BPF file system forbids dots.
+    /// Name of its set of pins. The BPF file system forbids dots; the hyphen divides both names.
     fn set(&self) -> String {
+        let escaped = |name: &str| {
+            let escape = |c| match c {
+                '%' | '-' | '.' => format!("%{:02x}", u32::from(c)),
+                c => c.to_string(),
+            };
+            name.chars().map(escape).collect::<String>()
+        };
         let netns = self.netns.as_deref().unwrap_or("");
-        format!("{PREFIX}{netns}-{}", self.interface).replace('.', "%")
+        format!("{PREFIX}{}-{}", escaped(netns), escaped(&self.interface))
     }
 
-    /// Numbers of the interfaces at which the programs attach.
-    fn indexes(&self) -> Result<[u32; 2], Error> {
-        let place = self.netns.as_ref().map(|netns| format!(" in {netns}")).unwrap_or_default();
-        let index = |name: &str| {
-            let missing = |_| Error::Usage(format!("there is no interface {name}{place}"));
-            if_nametoindex(name).map_err(missing)
+    /// Fails unless the names are possible ones.
+    fn check_names(&self) -> Result<(), Error> {
+        let is_name = |name: &str, bytes: usize| {
+            !["", ".", ".."].contains(&name) && name.len() < bytes && !name.contains('/')
         };
-        Ok([index(&self.interface)?, index(&self.peer)?])
+        let interfaces = [&self.interface, &self.peer];
+        if let Some(name) = interfaces.into_iter().find(|name| !is_name(name, INTERFACE_BYTES)) {
+            return Err(Error::Usage(format!("{name:?} is no name of an interface")));
+        }
+        match self.netns.as_ref().filter(|name| !is_name(name, NETNS_BYTES)) {
+            None => Ok(()),
+            Some(name) => Err(Error::Usage(format!(
+                "{name:?} is no name of a network namespace: expected one in /run/netns of at most \
+                 {} bytes",
+                NETNS_BYTES - 1
+            ))),
+        }
     }
 
     /// Calls `f` in the network namespace of the interface.
     fn within<T: Send>(&self, f: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
-        let Some(name) = &self.netns else { return f() };
-        let path = PathBuf::from("/run/netns").join(name);
-        let netns = File::open(&path)
-            .map_err(|error| Error::Usage(format!("network namespace {name}: {error}")))?;
-        // A thread of its own: it does not return to the namespace.
-        let enter = || {
-            setns(&netns, CloneFlags::CLONE_NEWNET)
-                .map_err(Error::kernel(format!("enter {}", path.display())))?;
-            f()
-        };
-        thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| {
-            std::panic::resume_unwind(panic);
-        })
+        within(self.netns.as_deref(), f)
     }
 }
 
-/// `rate` as a record contains it: 5 bits of exponent, 7 of mantissa.
+/// Calls `f` in a network namespace, by its name in `/run/netns`; `None`: the caller's.
+fn within<T: Send>(
+    netns: Option<&str>,
+    f: impl FnOnce() -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    let Some(name) = netns else { return f() };
+    let path = PathBuf::from("/run/netns").join(name);
+    let netns = File::open(&path)
+        .map_err(|error| Error::Usage(format!("network namespace {name}: {error}")))?;
+    // A thread of its own: it does not return to the namespace.
+    let enter = || {
+        setns(&netns, CloneFlags::CLONE_NEWNET)
+            .map_err(Error::kernel(format!("enter {}", path.display())))?;
+        f()
+    };
+    thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| {
+        std::panic::resume_unwind(panic);
+    })
+}
+
+/// `rate` as a record contains it, rounded down: 5 bits of exponent, 7 of mantissa; the largest
+/// value from 4.28 Tbit/s on.
 fn rate_word(rate: Rate) -> u64 {
-    let kbps = (rate.as_bps() / 1000).clamp(2, (1 << 32) - 1);
-    let mut exponent = kbps.ilog2() as u64;
-    let mut mantissa = ((kbps as f64 / (1u64 << exponent) as f64 - 1.0) * 128.0).round() as u64;
-    if mantissa == 128 {
-        (exponent, mantissa) = (exponent + 1, 0);
-    }
-    exponent.min(31) << 7 | mantissa
+    let kbps = (rate.as_bps() / 1_000).max(1);
+    let exponent = kbps.ilog2().min(31);
+    let mantissa = ((kbps * 128) >> exponent).min(255) - 128;
+    u64::from(exponent) << 7 | mantissa
 }
 
-/// The number that the kernel reports for the other end of a veth pair, in that end's namespace.
-fn other_end(interface: &str) -> Option<u32> {
-    let path = PathBuf::from("/sys/class/net").join(interface).join("iflink");
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+/// Number of this thread's network namespace.
+fn netns_inode() -> Result<u64, Error> {
+    let path = Path::new("/proc/thread-self/ns/net");
+    let inode = fs::metadata(path).map(|metadata| metadata.ino());
+    inode.map_err(|error| Error::File(path.to_owned(), error))
 }
 
-/// The other end of a veth pair in the caller's namespace. An interface that has the number of an
-/// end in another namespace does not refer back.
+fn find<'a>(all: &'a [Interface], name: &str, place: &str) -> Result<&'a Interface, Error> {
+    let interface = all.iter().find(|interface| interface.name == name);
+    interface.ok_or_else(|| Error::Usage(format!("there is no interface {name}{place}")))
+}
+
+/// The other end of a veth pair, by the name of the network namespace of both in `/run/netns`.
 ///
 /// # Errors
-/// If the interface has none there.
-pub fn peer(interface: &str) -> Result<String, Error> {
-    let own = if_nametoindex(interface)
-        .map_err(|_| Error::Usage(format!("there is no interface {interface}")))?;
-    let name = other_end(interface)
-        .filter(|index| *index != own)
-        .and_then(|index| if_indextoname(index).ok()?.into_string().ok())
-        .filter(|name| other_end(name) == Some(own));
-    name.ok_or_else(|| {
+/// If there is no such interface, or its other end is not there.
+pub fn peer(interface: &str, netns: Option<&str>) -> Result<String, Error> {
+    let all = within(netns, || interfaces().map_err(Error::kernel("list interfaces")))?;
+    let place = netns.map(|netns| format!(" in {netns}")).unwrap_or_default();
+    let near = find(&all, interface, &place)?;
+    let far = near.other_end.and_then(|index| all.iter().find(|other| other.index == index));
+    far.map(|far| far.name.clone()).ok_or_else(|| {
         Error::Usage(format!(
-            "{interface}: no other end of a veth pair is in this namespace: name it with --peer"
+            "{interface}{place} is not an end of a veth pair with both ends in one namespace"
         ))
     })
 }
 
+/// What [`stamp`] needs to know of the interfaces.
+struct Place {
+    indexes: [u32; 2],
+    netns_inode: u64,
+    /// Rate of the queue.
+    rate: Option<Rate>,
+}
+
+impl Place {
+    /// Examines the interfaces of this thread's namespace.
+    fn find(port: &Port, rate: Option<Rate>) -> Result<Place, Error> {
+        let all = interfaces().map_err(Error::kernel("list interfaces"))?;
+        let place = port.netns.as_ref().map(|netns| format!(" in {netns}")).unwrap_or_default();
+        let near = find(&all, &port.interface, &place)?;
+        let far = find(&all, &port.peer, &place)?;
+        if !far.is_veth || near.other_end != Some(far.index) {
+            return Err(Error::Usage(format!(
+                "{} and {}{place} are not the ends of one veth pair",
+                near.name, far.name
+            )));
+        }
+        check_queue(near, &place)?;
+        Ok(Place {
+            indexes: [near.index, far.index],
+            netns_inode: netns_inode()?,
+            rate: rate_of_queue(near, rate)?,
+        })
+    }
+}
+
+/// Fails unless packets wait at the interface in the order of their arrival.
+fn check_queue(near: &Interface, place: &str) -> Result<(), Error> {
+    let name = &near.name;
+    if near.queues.iter().all(|kind| kind == "noqueue" || kind == "ingress" || kind == "clsact") {
+        return Err(Error::Usage(format!(
+            "{name}{place} has no queueing discipline, so packets do not wait there: add one, e.g. \
+             `tc qdisc add dev {name} root tbf rate 200mbit burst 3100 limit 600000`; if it is at \
+             the other end, exchange both"
+        )));
+    }
+    match near.queues.iter().find(|kind| ["fq", "etf", "taprio"].contains(&kind.as_str())) {
+        None => Ok(()),
+        Some(kind) => Err(Error::Usage(format!(
+            "{name}{place} has the queueing discipline {kind}, which interprets the times that \
+             stamping writes into packets: use one that serves packets in the order of their \
+             arrival (tbf, htb with one class)"
+        ))),
+    }
+}
+
+/// The rate that the user gives, or that of tbf.
+fn rate_of_queue(near: &Interface, rate: Option<Rate>) -> Result<Option<Rate>, Error> {
+    let (Some(rate), Some(tbf)) = (rate, near.tbf_rate) else { return Ok(rate.or(near.tbf_rate)) };
+    // tc rounds to bytes per second, users to their units.
+    match (rate.as_bps() as f64 / tbf.as_bps() as f64 - 1.0).abs() < 0.02 {
+        true => Ok(Some(rate)),
+        false => Err(Error::Usage(format!(
+            "--rate: found {rate}, but the queueing discipline tbf of {} has {tbf}",
+            near.name
+        ))),
+    }
+}
+
 /// Begins to stamp the delays of a queue: notes the time of packets that leave the interface, and
-/// writes the delay at its peer. `rate` is that of the queue; without it there are no hop records.
-/// Repeating it replaces the rate.
+/// writes the delay at its peer. `rate` is that of the queue, by default that of tbf; without a rate
+/// there are no hop records. Returns the rate. Repeating it replaces the rate.
 ///
 /// # Errors
-/// If there is no such interface, the machine lacks something, or the kernel refuses.
-pub fn stamp(port: &Port, rate: Option<Rate>, pins: &Path) -> Result<(), Error> {
+/// If the interfaces are not a pair with a queue of this rate, the machine lacks something, or the
+/// kernel refuses.
+pub fn stamp(port: &Port, rate: Option<Rate>, pins: &Path) -> Result<Option<Rate>, Error> {
     log::begin();
+    port.check_names()?;
     preflight::require(pins)?;
     pins::remove_abandoned(pins)?;
+    let place = port.within(|| Place::find(port, rate))?;
     let name = port.set();
-    let too_long = |name: &&String| name.is_empty() || name.len() > 15 || name.contains('/');
-    if let Some(name) = [&port.interface, &port.peer].into_iter().find(too_long) {
-        return Err(Error::Usage(format!("{name:?} is no name of an interface")));
-    }
-    let indexes = port.within(|| port.indexes())?;
     let set = pins.join(&name);
     if set.exists() {
-        let mut links = PROGRAMS.iter().zip(indexes);
-        if links.all(|((name, _), index)| {
-            Link::open(set.join(name)).is_ok_and(|link| attached_to(&link, index))
-        }) {
-            return configure(&map(&set, "port")?, port, rate);
+        if is_stamped(&set, &place)? {
+            configure(&map(&set, "port")?, port, &place)?;
+            return Ok(place.rate);
         }
         // Another peer, or another interface that has the name of one that is gone.
         pins::remove(&pins::take(pins, &name)?)?;
@@ -152,18 +245,36 @@ pub fn stamp(port: &Port, rate: Option<Rate>, pins: &Path) -> Result<(), Error> 
         let mut found = object.maps_mut().find(|found| found.name() == map).expect("it has it");
         if map == "port" {
             let handle = MapHandle::try_from(&*found).map_err(Error::kernel("open a map"))?;
-            configure(&handle, port, rate)?;
+            configure(&handle, port, &place)?;
         }
         found.pin(draft.path(map)).map_err(Error::kernel("pin a map"))?;
     }
-    port.within(|| attach(&object, indexes, &draft))?;
-    draft.publish()
+    port.within(|| attach(&object, place.indexes, &draft))?;
+    draft.publish()?;
+    Ok(place.rate)
 }
 
-fn attached_to(link: &Link, index: u32) -> bool {
+/// Whether the programs of a set are attached to these interfaces. Namespaces have the same numbers
+/// of interfaces, so the namespace counts, too.
+fn is_stamped(set: &Path, place: &Place) -> Result<bool, Error> {
+    let config = map(set, "port")?.lookup(&KEY, MapFlags::ANY);
+    let config = config.map_err(Error::kernel(format!("read {}", set.display())))?;
+    let inode = config.unwrap_or_default().get(NETNS_INODE).map(<[u8]>::to_vec);
+    let attached = PROGRAMS
+        .iter()
+        .zip(place.indexes)
+        .all(|((name, _), index)| attached_to(set, name) == index);
+    Ok(attached && inode == Some(place.netns_inode.to_ne_bytes().into()))
+}
+
+/// Number of the interface to which a program is attached; 0 if to none.
+fn attached_to(set: &Path, program: &str) -> u32 {
     use libbpf_rs::query::LinkTypeInfo;
-    link.info()
-        .is_ok_and(|info| matches!(info.info, LinkTypeInfo::Tcx(tcx) if tcx.ifindex == index))
+    let info = Link::open(set.join(program)).and_then(|link| link.info());
+    match info.map(|info| info.info) {
+        Ok(LinkTypeInfo::Tcx(tcx)) => tcx.ifindex,
+        _ => 0,
+    }
 }
 
 fn attach(object: &Object, indexes: [u32; 2], draft: &Draft<'_>) -> Result<(), Error> {
@@ -196,13 +307,19 @@ fn map(set: &Path, name: &str) -> Result<MapHandle, Error> {
     MapHandle::from_pinned_path(&path).map_err(Error::kernel(format!("open {}", path.display())))
 }
 
-fn configure(map: &MapHandle, port: &Port, rate: Option<Rate>) -> Result<(), Error> {
-    let mut value: Vec<u8> = [rate.map_or(0, Rate::as_bps), rate.map_or(0, rate_word)]
-        .into_iter()
-        .flat_map(u64::to_ne_bytes)
-        .collect();
+/// Place of `netns_inode` in `struct tg_port`.
+const NETNS_INODE: std::ops::Range<usize> = 16..24;
+
+fn configure(map: &MapHandle, port: &Port, place: &Place) -> Result<(), Error> {
+    let words =
+        [place.rate.map_or(0, Rate::as_bps), place.rate.map_or(0, rate_word), place.netns_inode];
+    let mut value: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
     let netns = port.netns.as_deref().unwrap_or("");
-    for (text, bytes) in [(port.interface.as_str(), 16), (port.peer.as_str(), 16), (netns, 64)] {
+    for (text, bytes) in [
+        (port.interface.as_str(), INTERFACE_BYTES),
+        (port.peer.as_str(), INTERFACE_BYTES),
+        (netns, NETNS_BYTES),
+    ] {
         let mut text = text.as_bytes().to_vec();
         text.resize(bytes, 0);
         value.extend(text);
@@ -210,12 +327,12 @@ fn configure(map: &MapHandle, port: &Port, rate: Option<Rate>) -> Result<(), Err
     map.update(&KEY, &value, MapFlags::ANY).map_err(Error::kernel("write the port"))
 }
 
-/// Ends all stamping, and returns the queues. Removes what ended processes have left.
+/// Ends all stamping, and returns the queues.
 ///
 /// # Errors
 /// If pins cannot be removed.
 pub fn unstamp(pins: &Path) -> Result<Vec<Port>, Error> {
-    pins::remove_abandoned(pins)?;
+    preflight::require_pins(pins)?;
     let ports = ports(pins)?;
     for name in pins::sets(pins)?.iter().filter(|name| name.starts_with(PREFIX)) {
         pins::remove(&pins::take(pins, name)?)?;
@@ -242,15 +359,21 @@ fn status(set: &Path) -> Result<PortStatus, Error> {
             .map(Option::unwrap_or_default)
     };
     let (config, counters) = (read("port")?, read("counters")?);
-    let text = |from: usize, to: usize| {
-        let bytes = config.get(from..to).unwrap_or_default();
-        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    let mut texts = config.get(NETNS_INODE.end..).unwrap_or_default();
+    let mut text = |bytes: usize| {
+        let (head, tail) = texts.split_at_checked(bytes).unwrap_or_default();
+        texts = tail;
+        let text = head.split(|byte| *byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(text).into_owned()
     };
-    let netns = Some(text(48, 112)).filter(|netns| !netns.is_empty());
+    let (interface, peer) = (text(INTERFACE_BYTES), text(INTERFACE_BYTES));
+    let netns = Some(text(NETNS_BYTES)).filter(|netns| !netns.is_empty());
+    let rate = config.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
     let words = counters.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word));
     Ok(PortStatus {
-        port: Port { interface: text(16, 32), peer: text(32, 48), netns },
+        port: Port { interface, peer, netns },
+        rate: (rate > 0).then(|| Rate::bps(rate)),
+        is_attached: PROGRAMS.iter().all(|(name, _)| attached_to(set, name) > 0),
         counters: COUNTERS.into_iter().zip(words).collect(),
     })
 }
@@ -260,18 +383,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_in_records_are_half_a_per_cent_off() {
+    fn rates_in_records_are_at_most_a_128th_too_small() {
         for kbps in [2u64, 100, 1_000, 200_000, 1_000_000, 100_000_000, 400_000_000, 1 << 31] {
             let word = rate_word(Rate::bps(kbps * 1000));
             let shown = ((128 + (word & 127)) << (word >> 7)) >> 7;
-            let error = (shown as f64 / kbps as f64 - 1.0).abs();
-            assert!(error < 0.005 && word < 1 << 12, "{kbps}: {shown}");
+            let error = shown as f64 / kbps as f64 - 1.0;
+            assert!((-1.0 / 128.0..=0.0).contains(&error) && word < 1 << 12, "{kbps}: {shown}");
         }
+        let largest = rate_word(Rate::bps(u64::MAX));
+        assert_eq!((largest, rate_word(Rate::bps(0))), (0xfff, 0));
+        assert_eq!(rate_word(Rate::gbps(4_290)), largest);
     }
 
     #[test]
-    fn names_of_sets_have_no_dots() {
-        let port = Port { interface: "eth0.7".into(), peer: "x".into(), netns: Some("a".into()) };
-        assert_eq!(port.set(), "stamp-a-eth0%7");
+    fn names_of_sets_have_no_dots_and_differ() {
+        let set = |netns: &str, interface: &str| {
+            let netns = Some(netns.to_owned());
+            Port { interface: interface.into(), peer: "x".into(), netns }.set()
+        };
+        assert_eq!(set("a", "eth0.7"), "stamp-a-eth0%2e7");
+        assert_ne!(set("rk3-x", "q"), set("rk3", "x-q"));
+    }
+
+    #[test]
+    fn impossible_names_are_refused() {
+        let check = |interface: &str, netns: &str| {
+            let netns = Some(netns.to_owned());
+            Port { interface: interface.into(), peer: "x".into(), netns }.check_names()
+        };
+        assert!(check("q0", "a-b").is_ok());
+        let long = "n".repeat(64);
+        for (interface, netns) in
+            [("", "a"), ("q/0", "a"), ("interface-of-16b", "a"), ("q0", "../a"), ("q0", &long)]
+        {
+            let error = check(interface, netns).unwrap_err().to_string();
+            assert!(error.contains("is no name of"), "{error}");
+        }
     }
 }

@@ -5,7 +5,7 @@
 #![allow(clippy::disallowed_types, reason = "a test waits for the kernel with a limit")]
 
 mod lies;
-mod net;
+pub(super) mod net;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -35,9 +35,9 @@ const SEGMENT: usize = 1_440;
 const MAX_MI: f64 = 1.25;
 
 /// A loaded control, which is unloaded when dropped.
-struct Lab {
+pub(super) struct Lab {
     control: Control,
-    pins: PathBuf,
+    pub(super) pins: PathBuf,
     _guard: MutexGuard<'static, ()>,
 }
 
@@ -45,30 +45,54 @@ impl Lab {
     /// Targets far above the delays of a busy machine: of the faults of a test, only losses reduce
     /// windows. `None` if the machine lacks something.
     fn new(control: Control, test: &str) -> Option<Lab> {
+        Lab::with(control, test, &generous(control), &GENEROUS)
+    }
+
+    /// Parameters of one's own.
+    pub(super) fn with(
+        control: Control,
+        test: &str,
+        values: &[(&str, Value)],
+        fabric: &Fabric,
+    ) -> Option<Lab> {
         let (guard, pins) = place(test)?;
-        load_generous(control, &pins);
+        load_with(control, &pins, values, fabric);
         Some(Lab { control, pins, _guard: guard })
     }
 
-    fn counter(&self, name: &str) -> u64 {
+    pub(super) fn counter(&self, name: &str) -> u64 {
         counter(&self.pins, name)
+    }
+
+    /// Moves connections to another control with their next acknowledgement.
+    pub(super) fn drain_to(&self, name: &str) {
+        let mut settings = [1u64.to_ne_bytes(), [0; 8], [0; 8]].concat();
+        settings[8..8 + name.len()].copy_from_slice(name.as_bytes());
+        let map = MapHandle::from_pinned_path(self.pins.join(self.control.name).join("settings"));
+        map.unwrap().update(&[0; 4], &settings, MapFlags::ANY).unwrap();
     }
 }
 
-fn load_generous(control: Control, pins: &Path) {
+const GENEROUS: Fabric = Fabric { base_rtt: Span::ms(10), rate: Rate::gbps(1), hops: 1 };
+
+fn generous(control: Control) -> Vec<(&'static str, Value)> {
+    let mut values = vec![("initial_window", Value::Extent(Extent::Bytes(15_000.0)))];
+    values.extend(match control.protocol {
+        Protocol::Poseidon => vec![
+            ("max_mi", Value::Number(MAX_MI)),
+            ("p", Value::Span(Span::ms(100))),
+            ("k", Value::Span(Span::ms(10))),
+        ],
+        Protocol::Swift => vec![("base_target", Value::Span(Span::ms(100)))],
+        _ => vec![],
+    });
+    values
+}
+
+fn load_with(control: Control, pins: &Path, values: &[(&str, Value)], fabric: &Fabric) {
     let mut stack = control.protocol.stack();
-    if control.protocol == Protocol::Poseidon {
-        stack.set("max_mi", Value::Number(MAX_MI)).unwrap();
-    }
-    let targets: &[(&str, Span)] = match control.protocol {
-        Protocol::Poseidon => &[("p", Span::ms(100)), ("k", Span::ms(10))],
-        Protocol::Swift => &[("base_target", Span::ms(100))],
-        _ => &[],
-    };
-    targets.iter().for_each(|(name, span)| stack.set(name, Value::Span(*span)).unwrap());
-    stack.set("initial_window", Value::Extent(Extent::Bytes(15_000.0))).unwrap();
-    let fabric = Fabric { base_rtt: Span::ms(10), rate: Rate::gbps(1), hops: 1 };
-    let params = Control::params(&stack, &fabric).unwrap();
+    values.iter().for_each(|(name, value)| stack.set(name, *value).unwrap());
+    let params = Control::params(&stack, fabric).unwrap();
     assert_eq!(load(control, &params, pins).unwrap(), Loaded::New, "{}", control.name);
 }
 
@@ -89,7 +113,7 @@ fn readers() -> impl Iterator<Item = Control> {
 }
 
 /// Waits until a condition holds.
-fn wait(what: &str, mut holds: impl FnMut() -> bool) {
+pub(super) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
         assert!(begin.elapsed() < Duration::from_secs(30), "{what}");
@@ -302,7 +326,7 @@ fn kept_counters(lab: &Lab) -> impl Fn(usize) -> u64 {
     }
 }
 
-fn control_of(end: &TcpStream) -> String {
+pub(super) fn control_of(end: &TcpStream) -> String {
     getsockopt(end, TcpCongestion).unwrap().to_string_lossy().trim_end_matches('\0').into()
 }
 
@@ -417,7 +441,7 @@ fn controls_outlive_namespaces_with_connections() {
         connections.iter().for_each(Connection::fill);
         network.delete();
         unload(control, &lab.pins).unwrap();
-        load_generous(control, &lab.pins);
+        load_with(control, &lab.pins, &generous(control), &GENEROUS);
         others = others.or_else(|| Network::new("other"));
         let Some(other) = &others else { return };
         other.connection(control.name).send(1_000_000);

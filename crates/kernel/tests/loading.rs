@@ -11,14 +11,14 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use libbpf_rs::query::LinkTypeInfo;
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sys::socket::sockopt::TcpCongestion;
 use nix::sys::socket::{getsockopt, setsockopt};
 use tidegate_core::params::Value;
 use tidegate_core::{Rate, Span};
 use tidegate_kernel::{
-    Control, Error, Fabric, Loaded, Params, Port, controls, load, preflight, stamp, unload, unstamp,
+    Control, Error, Fabric, Loaded, Params, controls, load, preflight, remove_abandoned, unload,
+    unpinned,
 };
 
 /// Names of controls are global: one test at a time.
@@ -28,7 +28,7 @@ static ONE: Mutex<()> = Mutex::new(());
 pub(super) fn place(name: &str) -> Option<(MutexGuard<'static, ()>, PathBuf)> {
     let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let pins = PathBuf::from(format!("/sys/fs/bpf/tidegate-dev-{}-{name}", std::process::id()));
-    let unmet = preflight(&pins).into_iter().filter(|check| !check.met);
+    let unmet = preflight(&pins).into_iter().filter(|check| check.met == Some(false));
     let mut reasons: Vec<_> =
         unmet.map(|check| format!("{}: {}", check.name, check.found)).collect();
     if available().contains("tg_") {
@@ -68,8 +68,9 @@ fn controls_load_and_unload() {
         let mut other = params;
         other[15] = 7;
         assert_eq!(load(control, &other, &pins).unwrap(), Loaded::Updated);
-        let status = controls(&pins).unwrap();
-        assert_eq!((status.len(), status[0].params), (1, other));
+        let mut status = controls(&pins).unwrap();
+        assert_eq!(status.len(), 1);
+        assert_eq!(status.remove(0).unwrap().params, other);
         unload(control, &pins).unwrap();
         assert!(!available().contains(control.name) && is_empty(&pins));
         assert!(matches!(unload(control, &pins), Err(Error::Usage(_))));
@@ -88,6 +89,9 @@ fn names_of_others_are_errors_and_nothing_remains() {
     assert!(matches!(error, Error::Foreign(_)), "{error}");
     assert!(error.to_string().starts_with("tg_poseidon: a congestion control of this name"));
     assert!(is_empty(&pins));
+    assert_eq!((unpinned(&pins).unwrap(), unpinned(&others).unwrap()), (vec![control], vec![]));
+    let error = unload(control, &pins).unwrap_err().to_string();
+    assert!(error.contains("registered, but not by a pin in"), "{error}");
     unload(control, &others).unwrap();
     fs::remove_dir(&others).unwrap();
     // A folder that is not a set of this program.
@@ -98,6 +102,11 @@ fn names_of_others_are_errors_and_nothing_remains() {
         assert!(error.to_string().contains("params is not a pin of tg_poseidon"), "{error}");
     }
     assert!(!available().contains(control.name));
+    // It does not hide other controls.
+    load(Control::ALL[2], &params(Control::ALL[2]), &pins).unwrap();
+    let loaded: Vec<_> = controls(&pins).unwrap().iter().map(Result::is_ok).collect();
+    assert_eq!(loaded, [false, true]);
+    unload(Control::ALL[2], &pins).unwrap();
     fs::remove_dir(pins.join(control.name)).unwrap();
     fs::remove_dir(pins).unwrap();
 }
@@ -184,7 +193,7 @@ pub(super) fn has_ip() -> bool {
 }
 
 /// Calls `ip` and returns its output.
-fn ip(arguments: &[&str]) -> String {
+pub(super) fn ip(arguments: &[&str]) -> String {
     let output = Command::new("ip").args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -197,64 +206,14 @@ fn isolate() {
 }
 
 #[test]
-fn stamping_again_attaches_to_another_peer() {
-    if !has_ip() {
-        return;
-    }
-    let Some((_guard, pins)) = place("peer") else { return };
-    let netns = format!("tidegate-peer-{}", std::process::id());
-    ip(&["netns", "add", &netns]);
-    for (name, peer) in [("q0", "q1"), ("x0", "x1")] {
-        ip(&["-n", &netns, "link", "add", "name", name, "type", "veth", "peer", "name", peer]);
-    }
-    let attached = ["x1", "q1", "q1"].map(|peer| {
-        let port = Port { interface: "q0".into(), peer: peer.into(), netns: Some(netns.clone()) };
-        stamp(&port, None, &pins).unwrap();
-        let set = fs::read_dir(&pins).unwrap().next().unwrap().unwrap().path();
-        let info = Link::open(set.join("arrive")).unwrap().info().unwrap().info;
-        let LinkTypeInfo::Tcx(tcx) = info else { panic!("{info:?}") };
-        let shown = ip(&["-n", &netns, "-o", "link", "show", "dev", peer]);
-        (tcx.ifindex.to_string(), shown.split(':').next().unwrap().to_owned())
-    });
-    let stamped = unstamp(&pins).unwrap();
-    ip(&["netns", "del", &netns]);
-    fs::remove_dir(pins).unwrap();
-    assert!(attached.iter().all(|(is, expected)| is == expected), "{attached:?}");
-    assert_eq!(stamped.len(), 1);
-}
-
-#[test]
-fn unstamping_removes_what_a_dead_process_has_left() {
+fn folders_of_dead_processes_are_removed() {
     let Some((_guard, pins)) = place("abandoned") else { return };
     // No process has this number.
     let left = pins.join("tmp-4294967295-tg_swift");
     fs::create_dir_all(&left).unwrap();
-    assert!(unstamp(&pins).unwrap().is_empty());
+    assert_eq!([(); 2].map(|()| remove_abandoned(&pins).unwrap()), [true, false]);
     assert!(!left.exists());
     fs::remove_dir(pins).unwrap();
-}
-
-#[test]
-fn peers_are_ends_of_one_pair() {
-    if !has_ip() {
-        return;
-    }
-    let Some((_guard, _)) = place("pairs") else { return };
-    let id = std::process::id().to_string();
-    let [netns, near, far, out] = ["tgp-", "tgn", "tgf", "tgo"].map(|name| format!("{name}{id}"));
-    let veth = ["type", "veth", "peer", "name"];
-    ip(&["netns", "add", &netns]);
-    ip(&[&["link", "add", "name", &near], &veth[..], &[&far]].concat());
-    // The other end of `out` has the number of `near` in its namespace.
-    let index = fs::read_to_string(format!("/sys/class/net/{near}/ifindex")).unwrap();
-    let add = ["-n", &netns, "link", "add", "index", index.trim(), "name", "v", "type", "veth"];
-    ip(&[&add[..], &["peer", "name", &out, "netns", &id]].concat());
-    let found = [&near, &out].map(|name| tidegate_kernel::peer(name).ok());
-    ip(&["link", "del", &near]);
-    ip(&["netns", "del", &netns]);
-    let missing = tidegate_kernel::peer(&near).unwrap_err().to_string();
-    assert_eq!(found, [Some(far), None]);
-    assert!(missing.contains("no interface"), "{missing}");
 }
 
 /// A connection to itself under a control, and the function to send a megabyte over it.
@@ -274,7 +233,7 @@ fn connection(control: &str) -> (TcpStream, impl FnMut()) {
 }
 
 pub(super) fn counter(pins: &Path, name: &str) -> u64 {
-    let status = controls(pins).unwrap().remove(0);
+    let status = controls(pins).unwrap().remove(0).unwrap();
     status.counters.iter().find(|(is, _)| *is == name).unwrap().1
 }
 

@@ -6,4 +6,6 @@ mod faults;
 mod laws;
 mod loading;
 mod network;
+mod ports;
 mod stamping;
+mod windows;

@@ -123,7 +123,7 @@ impl Drop for Lab {
     fn drop(&mut self) {
         let _ = self.receiver.kill();
         let _ = self.receiver.wait();
-        for status in controls(&self.pins).unwrap_or_default() {
+        for status in controls(&self.pins).unwrap_or_default().into_iter().flatten() {
             println!("{} {:?}", status.control.name, status.counters);
             let _ = unload(status.control, &self.pins);
         }
@@ -224,9 +224,9 @@ fn backlog() -> f64 {
 
 /// Share of acknowledgements with telemetry, of the controls that are loaded.
 fn stamped(pins: &Path) -> f64 {
-    let all = controls(pins).unwrap();
+    let status = controls(pins).unwrap().remove(0).unwrap();
     let counter = |name: &str| {
-        let counters = all[0].counters.iter();
+        let counters = status.counters.iter();
         counters.clone().find(|(is, _)| *is == name).map_or(0, |(_, count)| *count) as f64
     };
     counter("stamped") / (counter("stamped") + counter("unstamped"))

@@ -2,7 +2,7 @@
 //! through `BPF_PROG_TEST_RUN`.
 
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
-use tidegate_kernel::{PROBE_PROGRAM, Ring};
+use tidegate_kernel::{PROBE_PROGRAM, Ring, Step};
 
 const ETHERNET: usize = 14;
 /// Identifiers of the experiments in bpf/option.h.
@@ -51,6 +51,18 @@ fn bytes_behind_a_packet_are_an_upper_bound_after_many_drops() {
     let behind: Vec<u64> = (1_001..=1_010).map(|packet| ring.behind(packet, PACKET)).collect();
     let most = |n: u64| if n < 3 { 2_000 - 256 * (n + 1) } else { 999 - n };
     assert!((0..).zip(&behind).all(|(n, bytes)| *bytes == most(n) * PACKET), "{behind:?}");
+}
+
+#[test]
+fn segments_of_a_packet_that_have_left_are_not_behind_it() {
+    let mut ring = Ring::default();
+    // The queue segments the second of three packets into four.
+    for (time, packets) in [(1, 1), (2, 4), (3, 1)] {
+        ring.join(time, packets * PACKET);
+    }
+    let leaves = [1, 2, 2, 2, 2, 3];
+    let behind = leaves.map(|time| ring.behind(time, PACKET) / PACKET);
+    assert_eq!(behind, [5, 4, 3, 2, 1, 0]);
 }
 
 /// The programs, or `None` where the kernel refuses them.
@@ -243,6 +255,12 @@ fn records_fill_in_order_and_the_rest_is_counted() {
     // The last record says that a hop is missing.
     let expected = [&words(&options)[..2], &[words(&options)[2] | 0x8000]].concat();
     assert_eq!((words(&full), count(6)), (expected, 1));
+    // The control reads what was written: time, bytes sent, queue and rate.
+    let mut step = Step { op: Step::RECORD, a: words(&options)[1], ..Step::default() };
+    step.run();
+    let [at, tx, queue, rate] = *step.ack[6..].first_chunk().unwrap();
+    assert_eq!(at >> 6, words(&options)[1] >> 32 & 0xfffff);
+    assert_eq!((tx, queue, rate), (64, 256, 199_680_000));
     // A large queue saturates.
     let large = stamped(&object, &records(&[0]), false, 0, u32::MAX);
     assert_eq!(words(&large)[0] & 0xffff, 0x7fff);

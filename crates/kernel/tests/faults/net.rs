@@ -19,25 +19,25 @@ use crate::loading::has_ip;
 
 /// `struct tg_fault` of bpf/fault.bpf.c.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Fault {
-    pub(super) forward: u64,
-    pub(super) backward: u64,
-    pub(super) delay_ns: u64,
-    pub(super) loss: f64,
-    pub(super) pipe_bytes: u64,
+pub(crate) struct Fault {
+    pub(crate) forward: u64,
+    pub(crate) backward: u64,
+    pub(crate) delay_ns: u64,
+    pub(crate) loss: f64,
+    pub(crate) pipe_bytes: u64,
 }
 
-pub(super) const STAMP: u64 = 1;
-pub(super) const STRIP: u64 = 2;
-pub(super) const CORRUPT: u64 = 3;
+pub(crate) const STAMP: u64 = 1;
+pub(crate) const STRIP: u64 = 2;
+pub(crate) const CORRUPT: u64 = 3;
 
 /// `struct tg_seen`, the words that tests use.
 #[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) bytes: u64,
-    pub(super) dropped: u64,
-    pub(super) changed: u64,
-    pub(super) largest: u64,
+pub(crate) struct Seen {
+    pub(crate) bytes: u64,
+    pub(crate) dropped: u64,
+    pub(crate) changed: u64,
+    pub(crate) largest: u64,
 }
 
 /// Reports why a test is skipped; where the programs must work it fails.
@@ -53,16 +53,16 @@ fn run(program: &str, arguments: &[&str]) -> Output {
 }
 
 /// Namespaces `a`, which sends, and `b`; removed when dropped.
-pub(super) struct Network {
-    pub(super) a: String,
-    pub(super) b: String,
+pub(crate) struct Network {
+    pub(crate) a: String,
+    pub(crate) b: String,
     maps: Vec<MapHandle>,
 }
 
 impl Network {
     /// A link without offloads, whose segments the programs receive one by one. `None` if the
     /// machine lacks something.
-    pub(super) fn new(test: &str) -> Option<Network> {
+    pub(crate) fn new(test: &str) -> Option<Network> {
         if !has_ip() {
             return None;
         }
@@ -93,7 +93,7 @@ impl Network {
     }
 
     /// Segmentation, merging and checksums by the network card.
-    pub(super) fn offloads(&self, on: bool) {
+    pub(crate) fn offloads(&self, on: bool) {
         let value = if on { "on" } else { "off" };
         for (netns, interface) in [(&self.a, "v0"), (&self.b, "v1")] {
             let head = ["netns", "exec", netns, "ethtool", "-K", interface];
@@ -102,20 +102,27 @@ impl Network {
         }
     }
 
+    /// Sets the MTU of both ends.
+    pub(crate) fn mtu(&self, bytes: u32) {
+        for (netns, interface) in [(&self.a, "v0"), (&self.b, "v1")] {
+            run("ip", &["-n", netns, "link", "set", "dev", interface, "mtu", &bytes.to_string()]);
+        }
+    }
+
     /// Queues acknowledgements for this rate; false if the machine cannot.
-    pub(super) fn limit_acks(&self, rate: &str) -> bool {
+    pub(crate) fn limit_acks(&self, rate: &str) -> bool {
         Network::limit(&self.b, "v1", rate)
     }
 
     /// Queues data at the sender's interface, packet by packet, for this rate; false if the machine
     /// cannot.
-    pub(super) fn limit_data(&self, rate: &str) -> bool {
+    pub(crate) fn limit_data(&self, rate: &str) -> bool {
         run("ip", &["-n", &self.a, "link", "set", "dev", "v0", "gso_max_segs", "1"]);
         Network::limit(&self.a, "v0", rate)
     }
 
     /// Packets that wait at the sender's interface.
-    pub(super) fn waiting(&self) -> u64 {
+    pub(crate) fn waiting(&self) -> u64 {
         let output = run("tc", &["-n", &self.a, "-j", "-s", "qdisc", "show", "dev", "v0"]);
         let text = String::from_utf8(output.stdout).unwrap();
         let (_, after) = text.split_once("\"qlen\":").unwrap();
@@ -155,7 +162,7 @@ impl Network {
     }
 
     /// Replaces the faults, and sets the counts to zero.
-    pub(super) fn fault(&self, fault: Fault) {
+    pub(crate) fn fault(&self, fault: Fault) {
         let loss = (fault.loss * 2f64.powi(32)) as u64;
         let Fault { forward, backward, delay_ns, pipe_bytes, .. } = fault;
         let words = [forward, backward, delay_ns, loss, pipe_bytes];
@@ -174,28 +181,28 @@ impl Network {
         value.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
     }
 
-    pub(super) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Seen {
         let words = self.words();
         let [bytes, dropped, changed, largest] = words[1..5] else { unreachable!() };
         Seen { bytes, dropped, changed, largest }
     }
 
     /// Sets the sizes of the buffers of sockets, each of which grows from the first to the second.
-    pub(super) fn buffers(&self, first: u32, most: u32) {
+    pub(crate) fn buffers(&self, first: u32, most: u32) {
         for name in ["tcp_rmem", "tcp_wmem"] {
             self.sysctl(name, &format!("4096 {first} {most}"));
         }
     }
 
     /// Sets a sysctl of IPv4 in both namespaces.
-    pub(super) fn sysctl(&self, name: &str, value: &str) {
+    pub(crate) fn sysctl(&self, name: &str, value: &str) {
         for netns in [&self.a, &self.b] {
             within(netns, || fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap());
         }
     }
 
     /// Sockets of TCP except listeners and those in TIME_WAIT, which have no storage.
-    pub(super) fn sockets(&self) -> usize {
+    pub(crate) fn sockets(&self) -> usize {
         let count = |netns| {
             // The same path without `thread-self` shows the namespace of the main thread.
             let table = within(netns, || fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
@@ -206,18 +213,18 @@ impl Network {
     }
 
     /// Removes the link and the names; sockets keep the namespaces.
-    pub(super) fn delete(&self) {
+    pub(crate) fn delete(&self) {
         run("ip", &["-n", &self.a, "link", "del", "v0"]);
         run("ip", &["netns", "del", &self.a]);
         run("ip", &["netns", "del", &self.b]);
     }
 
-    pub(super) fn listen(&self) -> TcpListener {
+    pub(crate) fn listen(&self) -> TcpListener {
         within(&self.b, || TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap())
     }
 
     /// A connection from `a` to a listener in `b`.
-    pub(super) fn connect(&self, listener: &TcpListener) -> Connection {
+    pub(crate) fn connect(&self, listener: &TcpListener) -> Connection {
         let port = listener.local_addr().unwrap().port();
         let client = within(&self.a, || TcpStream::connect(("10.78.0.2", port)).unwrap());
         let server = listener.accept().unwrap().0;
@@ -229,7 +236,7 @@ impl Network {
     }
 
     /// Connections one after the other, with a byte in both directions.
-    pub(super) fn open_and_close(&self, listener: &TcpListener, count: u64) {
+    pub(crate) fn open_and_close(&self, listener: &TcpListener, count: u64) {
         let address = ("10.78.0.2", listener.local_addr().unwrap().port());
         within(&self.a, || {
             for _ in 0..count {
@@ -244,7 +251,7 @@ impl Network {
     }
 
     /// A connection whose sender is under a control.
-    pub(super) fn connection(&self, control: &str) -> Connection {
+    pub(crate) fn connection(&self, control: &str) -> Connection {
         let connection = self.connect(&self.listen());
         setsockopt(&connection.client, TcpCongestion, &control.into()).unwrap();
         connection
@@ -265,7 +272,7 @@ fn program(object: &Object, name: &str) -> std::os::fd::OwnedFd {
 }
 
 /// Calls `f` in a namespace, in a thread of its own.
-pub(super) fn within<T: Send>(netns: &str, f: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn within<T: Send>(netns: &str, f: impl FnOnce() -> T + Send) -> T {
     let file = File::open(format!("/run/netns/{netns}")).unwrap();
     let enter = || {
         setns(&file, CloneFlags::CLONE_NEWNET).unwrap();
@@ -277,9 +284,9 @@ pub(super) fn within<T: Send>(netns: &str, f: impl FnOnce() -> T + Send) -> T {
 /// A transfer without progress for this time has failed.
 const STALLED: Duration = Duration::from_secs(30);
 
-pub(super) struct Connection {
-    pub(super) client: TcpStream,
-    pub(super) server: TcpStream,
+pub(crate) struct Connection {
+    pub(crate) client: TcpStream,
+    pub(crate) server: TcpStream,
     sent: usize,
 }
 
@@ -291,7 +298,7 @@ fn stream(from: usize, bytes: usize) -> Vec<u8> {
 impl Connection {
     /// Sends bytes and compares them at the receiver. After `stop` of them the receiver stops
     /// reading and calls the function.
-    pub(super) fn send_and(&mut self, bytes: usize, stop: usize, f: impl FnOnce(&TcpStream)) {
+    pub(crate) fn send_and(&mut self, bytes: usize, stop: usize, f: impl FnOnce(&TcpStream)) {
         let data = stream(self.sent, bytes);
         self.sent += bytes;
         let (mut client, mut server) = (&self.client, &self.server);
@@ -312,12 +319,12 @@ impl Connection {
     }
 
     /// Sends until the buffers are full.
-    pub(super) fn fill(&self) {
+    pub(crate) fn fill(&self) {
         self.client.set_nonblocking(true).unwrap();
         while (&self.client).write(&[0; 1 << 16]).is_ok() {}
     }
 
-    pub(super) fn send(&mut self, bytes: usize) {
+    pub(crate) fn send(&mut self, bytes: usize) {
         self.send_and(bytes, bytes, |_| ());
     }
 }

@@ -1,0 +1,175 @@
+//! Stamping of a queue between two interfaces, in network namespaces, as root.
+
+use std::fs::{self, File};
+use std::net::UdpSocket;
+use std::process::Command;
+
+use tidegate_core::Rate;
+use tidegate_kernel::{Port, PortStatus, peer, ports, stamp, unstamp};
+
+use crate::faults::net::within;
+use crate::faults::wait;
+use crate::loading::{has_ip, ip, place};
+
+/// A network namespace, removed when dropped.
+struct Netns(String);
+
+impl Netns {
+    fn new(name: &str) -> Netns {
+        let name = format!("tgp-{}-{name}", std::process::id());
+        ip(&["netns", "add", &name]);
+        Netns(name)
+    }
+
+    fn ip(&self, arguments: &[&str]) {
+        ip(&[&["-n", &self.0], arguments].concat());
+    }
+
+    /// Two ends of a link.
+    fn pair(&self, near: &str, far: &str) {
+        self.ip(&["link", "add", "name", near, "type", "veth", "peer", "name", far]);
+    }
+
+    /// Sets a queueing discipline; false if the machine lacks it.
+    fn queue(&self, interface: &str, queue: &[&str]) -> bool {
+        let mut tc = Command::new("tc");
+        tc.args(["-n", &self.0, "qdisc", "replace", "dev", interface, "root"]).args(queue);
+        let done = tc.output().is_ok_and(|output| output.status.success());
+        if !done {
+            eprintln!("SKIPPED: the machine lacks tc or the queueing discipline {}", queue[0]);
+        }
+        done
+    }
+
+    /// Sends packets of 1,042 bytes from `q0` to an address that `q1` does not have.
+    fn send(&self, packets: usize) {
+        self.ip(&["addr", "replace", "10.79.0.1/24", "dev", "q0"]);
+        ["q0", "q1"].iter().for_each(|end| self.ip(&["link", "set", "dev", end, "up"]));
+        let neighbour = ["neigh", "replace", "10.79.0.2", "lladdr", "02:00:00:00:00:01"];
+        self.ip(&[&neighbour[..], &["dev", "q0"]].concat());
+        within(&self.0, || {
+            let socket = UdpSocket::bind("10.79.0.1:0").unwrap();
+            for _ in 0..packets {
+                socket.send_to(&[0; 1_000], "10.79.0.2:9").unwrap();
+            }
+        });
+    }
+
+    fn port(&self, interface: &str, peer: &str) -> Port {
+        Port { interface: interface.into(), peer: peer.into(), netns: Some(self.0.clone()) }
+    }
+}
+
+impl Drop for Netns {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).output();
+    }
+}
+
+const TBF: [&str; 7] = ["tbf", "rate", "8mbit", "burst", "1600", "limit", "1000000"];
+
+fn count(status: &PortStatus, name: &str) -> u64 {
+    status.counters.iter().find(|(is, _)| *is == name).unwrap().1
+}
+
+#[test]
+fn delays_of_a_queue_are_counted() {
+    const PACKETS: usize = 20;
+    if !has_ip() {
+        return;
+    }
+    let Some((_guard, pins)) = place("delays") else { return };
+    let netns = Netns::new("delays");
+    netns.pair("q0", "q1");
+    netns.ip(&["link", "set", "dev", "q0", "addrgenmode", "none"]);
+    if !netns.queue("q0", &TBF) {
+        return;
+    }
+    assert_eq!(peer("q0", Some(&netns.0)).unwrap(), "q1");
+    assert_eq!(stamp(&netns.port("q0", "q1"), None, &pins).unwrap(), Some(Rate::mbps(8)));
+    netns.send(PACKETS);
+    let status = || ports(&pins).unwrap().remove(0);
+    wait("packets are missing", || count(&status(), "packets") >= PACKETS as u64);
+    let status = status();
+    assert_eq!((status.is_attached, status.rate), (true, Some(Rate::mbps(8))));
+    let [marked, packets, bytes] = ["marked", "packets", "bytes"].map(|name| count(&status, name));
+    assert_eq!((marked, packets, bytes), (20, 20, 20 * 1_042), "{status:?}");
+    // A packet takes 1.04 ms at this rate; the bucket holds one and a half.
+    let (sum, longest) = (count(&status, "delay_ns"), count(&status, "max_delay_ns"));
+    assert!(longest > 15_000_000 && sum > 150_000_000, "{status:?}");
+    assert!(sum < longest * packets, "{status:?}");
+    // The programs are detached with the interface; the set remains until it is removed.
+    netns.ip(&["link", "del", "q0"]);
+    assert!(!ports(&pins).unwrap()[0].is_attached);
+    assert_eq!(unstamp(&pins).unwrap(), [netns.port("q0", "q1")]);
+    fs::remove_dir(pins).unwrap();
+}
+
+#[test]
+fn interfaces_without_a_queue_between_them_are_refused() {
+    if !has_ip() {
+        return;
+    }
+    let Some((_guard, pins)) = place("refused") else { return };
+    let netns = Netns::new("refused");
+    netns.pair("q0", "q1");
+    netns.pair("x0", "x1");
+    netns.ip(&["link", "add", "name", "br0", "type", "bridge"]);
+    let far = Netns::new("far");
+    netns.ip(&["link", "add", "name", "y0", "type", "veth", "peer", "name", "y1", "netns", &far.0]);
+    let refused = |interface: &str, peer: &str, rate: Option<Rate>| {
+        stamp(&netns.port(interface, peer), rate, &pins).unwrap_err().to_string()
+    };
+    for (interface, peer, expected) in [
+        ("q0", "q1", "has no queueing discipline"),
+        ("q0", "q0", "are not the ends of one veth pair"),
+        ("q0", "x1", "are not the ends of one veth pair"),
+        ("br0", "q0", "are not the ends of one veth pair"),
+        ("q0", "nowhere", "there is no interface nowhere in"),
+    ] {
+        let error = refused(interface, peer, None);
+        assert!(error.contains(expected), "{interface} {peer}: {error}");
+    }
+    let elsewhere = peer("y0", Some(&netns.0)).unwrap_err().to_string();
+    assert!(elsewhere.contains("with both ends in one namespace"), "{elsewhere}");
+    if netns.queue("q0", &["fq"]) {
+        let error = refused("q0", "q1", None);
+        assert!(error.contains("fq, which interprets the times"), "{error}");
+    }
+    if netns.queue("q0", &TBF) {
+        let error = refused("q0", "q1", Some(Rate::mbps(9)));
+        assert!(error.contains("found 9Mbps, but the queueing discipline tbf"), "{error}");
+        assert!(refused("q1", "q0", None).contains("has no queueing discipline"));
+    }
+    assert!(ports(&pins).unwrap().is_empty());
+}
+
+/// The interfaces of a namespace that was deleted and made again have the same numbers.
+#[test]
+fn stamping_follows_a_namespace_that_was_made_again() {
+    if !has_ip() {
+        return;
+    }
+    let Some((_guard, pins)) = place("again") else { return };
+    let mut netns = Netns::new("again");
+    // The first namespace lives on.
+    let _held = File::open(format!("/run/netns/{}", netns.0)).unwrap();
+    for again in [false, true] {
+        if again {
+            drop(netns);
+            netns = Netns::new("again");
+        }
+        netns.pair("q0", "q1");
+        if !netns.queue("q0", &TBF) {
+            return;
+        }
+        for _ in 0..2 {
+            stamp(&netns.port("q0", "q1"), None, &pins).unwrap();
+        }
+        netns.send(3);
+        let status = ports(&pins).unwrap().remove(0);
+        assert!(count(&status, "marked") >= 3, "{again} {status:?}");
+    }
+    unstamp(&pins).unwrap();
+    fs::remove_dir(pins).unwrap();
+}

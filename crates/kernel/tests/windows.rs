@@ -1,0 +1,245 @@
+//! Windows and paces of sockets, as the kernel reports them.
+
+use std::net::TcpStream;
+use std::thread::sleep;
+use std::time::Duration;
+
+use nix::libc;
+use nix::sys::socket::sockopt::{GetStruct, SetStruct};
+use nix::sys::socket::{getsockopt, setsockopt};
+use tidegate_algos::Protocol;
+use tidegate_core::params::Value;
+use tidegate_core::{Extent, Rate, Span};
+use tidegate_kernel::{Control, Fabric, unload};
+
+use crate::faults::net::{Connection, Fault, Network, STAMP};
+use crate::faults::{Lab, control_of, wait};
+
+/// Bytes of a full packet on the wire: MTU, and Ethernet with its preamble and gap.
+const PACKET: u64 = 1_538;
+const INITIAL_BYTES: u64 = 10 * PACKET;
+const BASE_RTT: Span = Span::ms(10);
+
+/// Socket option: state of the connection (`struct tcp_info`).
+#[derive(Clone, Copy)]
+struct Info;
+nix::getsockopt_impl!(Info, libc::IPPROTO_TCP, libc::TCP_INFO, TcpInfo, GetStruct<TcpInfo>);
+
+/// The beginning of the kernel's `struct tcp_info`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct TcpInfo {
+    _before_mss: [u32; 4],
+    mss: u32,
+    _before_rtt: [u32; 12],
+    rtt_us: u32,
+    _before_window: [u32; 2],
+    /// Packets.
+    window: u32,
+    _before_pacing_rate: [u32; 5],
+    /// Bytes per second.
+    pacing_rate: u64,
+}
+
+/// Socket option: largest pacing rate in bytes per second.
+#[derive(Clone)]
+struct MaxPacingRate;
+nix::setsockopt_impl!(
+    MaxPacingRate,
+    libc::SOL_SOCKET,
+    libc::SO_MAX_PACING_RATE,
+    u64,
+    SetStruct<'_, u64>
+);
+
+fn info(end: &TcpStream) -> TcpInfo {
+    getsockopt(end, Info).unwrap()
+}
+
+/// A control with an initial window of ten packets, and targets far above the delays of a busy
+/// machine.
+fn lab(control: Control, test: &str, more: &[(&str, Value)]) -> Option<(Lab, Network)> {
+    let mut values = vec![("initial_window", Value::Extent(Extent::Bytes(INITIAL_BYTES as f64)))];
+    values.extend(match control.protocol {
+        Protocol::Poseidon => vec![("p", Value::Span(Span::ms(100)))],
+        Protocol::Swift => vec![("base_target", Value::Span(Span::ms(100)))],
+        _ => vec![("min_rate", Value::Rate(Rate::mbps(1)))],
+    });
+    values.extend_from_slice(more);
+    let fabric = Fabric { base_rtt: BASE_RTT, rate: Rate::gbps(1), hops: 1 };
+    Some((Lab::with(control, test, &values, &fabric)?, Network::new(test)?))
+}
+
+fn is_paced(control: Control) -> bool {
+    matches!(control.protocol, Protocol::PowerTcp | Protocol::ThetaPowerTcp)
+}
+
+#[test]
+fn windows_grow_only_if_they_limit_sending() {
+    for control in Control::ALL {
+        let Some((_lab, network)) = lab(control, "limited", &[]) else { return };
+        let mut connection = network.connection(control.name);
+        (0..50).for_each(|_| connection.send(1));
+        let small = info(&connection.client).window;
+        assert!(small <= 10, "{}: {small} packets after single bytes", control.name);
+        connection.send(1_000_000);
+        let large = info(&connection.client).window;
+        assert!(large > 10, "{}: {large} packets", control.name);
+    }
+}
+
+/// PowerTCP and theta-PowerTCP pace at 5/4 of the window per base RTT. The others do not pace: the
+/// rate that limits the queue at the sender's interface is twice the window per RTT.
+#[test]
+fn paces_follow_windows_and_their_limit() {
+    for control in Control::ALL {
+        let Some((_lab, network)) = lab(control, "paces", &[]) else { return };
+        let mut connection = network.connection(control.name);
+        connection.send(500_000);
+        let state = info(&connection.client);
+        let bytes = match is_paced(control) {
+            true => state.pacing_rate as f64 * BASE_RTT.as_s_f64() / 1.25,
+            false => state.pacing_rate as f64 * f64::from(state.rtt_us) * 1e-6 / 2.0,
+        };
+        let (packets, shown) = (bytes / PACKET as f64, f64::from(state.window));
+        // Windows are rounded to packets, and the smoothed RTT to microseconds.
+        assert!((packets - shown).abs() < 1.0 + 0.01 * shown, "{}: {state:?}", control.name);
+        setsockopt(&connection.client, MaxPacingRate, &1_000_000).unwrap();
+        connection.send(10_000);
+        let limited = info(&connection.client).pacing_rate;
+        assert_eq!(limited, 1_000_000, "{}", control.name);
+    }
+}
+
+#[test]
+fn idle_connections_restart_with_the_initial_window() {
+    for control in Control::ALL {
+        for (restart_after, restarts) in [(Span::ms(1), 1), (Span::ms(900_000), 0)] {
+            let restart_after = [("restart_after", Value::Span(restart_after))];
+            let Some((lab, network)) = lab(control, "idle", &restart_after) else { return };
+            let mut connection = network.connection(control.name);
+            connection.send(1_000_000);
+            let before = (lab.counter("restarts"), info(&connection.client).window);
+            // The kernel's variance of the RTT, which counts as well, is at least 200 ms.
+            sleep(Duration::from_millis(700));
+            connection.send(1);
+            let after = (lab.counter("restarts"), info(&connection.client).window);
+            let name = (control.name, restart_after);
+            assert_eq!(after.0 - before.0, restarts, "{name:?}: {before:?} {after:?}");
+            assert!(before.1 > 10, "{name:?}: {before:?}");
+            assert_eq!(after.1 <= 10, restarts == 1, "{name:?}: {before:?} {after:?}");
+        }
+    }
+}
+
+#[test]
+fn timeouts_are_counted_apart_from_losses() {
+    for control in Control::ALL {
+        let Some((lab, network)) = lab(control, "timeout", &[]) else { return };
+        let mut connection = network.connection(control.name);
+        connection.send(100_000);
+        let before = ["losses", "timeouts"].map(|name| lab.counter(name));
+        network.fault(Fault { loss: 1.0, ..Fault::default() });
+        std::thread::scope(|scope| {
+            let transfer = scope.spawn(|| connection.send(1_000));
+            wait("no timeout is counted", || lab.counter("timeouts") > before[1]);
+            network.fault(Fault::default());
+            transfer.join().unwrap();
+        });
+        assert_eq!(lab.counter("losses"), before[0], "{}", control.name);
+    }
+}
+
+/// The window of PowerTCP and theta-PowerTCP is in bytes, so it becomes more packets if the path's
+/// MTU falls.
+#[test]
+fn windows_in_bytes_survive_a_change_of_the_mtu() {
+    for control in Control::ALL.into_iter().filter(|control| is_paced(*control)) {
+        let Some((_lab, network)) = lab(control, "mtu", &[]) else { return };
+        network.mtu(9_000);
+        let mut connection = network.connection(control.name);
+        connection.send(1_000_000);
+        let bytes = |state: TcpInfo| u64::from(state.window) * u64::from(state.mss);
+        let large = info(&connection.client);
+        network.mtu(600);
+        connection.send(1_000);
+        let small = info(&connection.client);
+        let name = control.name;
+        assert!(small.mss < 600 && large.mss > 8_000, "{name}: {large:?} {small:?}");
+        assert!(bytes(small) * 2 > bytes(large), "{name}: {large:?} {small:?}");
+    }
+}
+
+/// The first records continue the window that PowerTCP had without them.
+#[test]
+fn first_records_keep_the_window() {
+    let control = Control::named("powertcp").unwrap();
+    let Some((lab, network)) = lab(control, "first", &[]) else { return };
+    let mut connection = network.connection(control.name);
+    connection.send(1_000_000);
+    let (before, stamped) = (info(&connection.client), lab.counter("stamped"));
+    network.fault(Fault { forward: STAMP, ..Fault::default() });
+    // The acknowledgement of the first brings the first record.
+    (0..2).for_each(|_| connection.send(1));
+    let after = info(&connection.client);
+    assert_eq!((stamped, lab.counter("stamped") > 0), (0, true));
+    assert!(before.window > 30 && after.window * 5 > before.window * 4, "{before:?} {after:?}");
+}
+
+/// Without telemetry, Poseidon reacts to the RTT less its minimum. The queue of acknowledgements
+/// holds 2 s.
+#[test]
+fn round_trips_limit_poseidon_without_telemetry() {
+    let control = Control::named("poseidon").unwrap();
+    let targets = [
+        ("p", Value::Span(Span::ms(20))),
+        ("k", Value::Span(Span::ms(5))),
+        ("m", Value::Number(0.1)),
+        ("max_mi", Value::Number(1.25)),
+    ];
+    let Some((lab, network)) = lab(control, "rtt", &targets) else { return };
+    network.buffers(4_000_000, 8_000_000);
+    if !network.limit_acks("200kbit") {
+        return;
+    }
+    let mut connection = network.connection(control.name);
+    let client = connection.client.try_clone().unwrap();
+    let mut rtts = std::thread::scope(|scope| {
+        let transfer = scope.spawn(|| connection.send(4_000_000));
+        let mut rtts = Vec::new();
+        while !transfer.is_finished() {
+            rtts.push(info(&client).rtt_us);
+            sleep(Duration::from_millis(5));
+        }
+        rtts
+    });
+    rtts.sort_unstable();
+    let median = rtts[rtts.len() / 2];
+    println!("{median} us, at most {} us", rtts[rtts.len() - 1]);
+    assert!(median < 60_000 && lab.counter("losses") == 0, "{rtts:?}");
+}
+
+#[test]
+fn connections_move_to_reno_if_the_default_is_gone() {
+    for control in Control::ALL {
+        let Some((lab, network)) = lab(control, "gone", &[]) else { return };
+        let mut connection = network.connection(control.name);
+        lab.drain_to("tg_nonesuch");
+        connection.send(100_000);
+        assert_eq!(control_of(&connection.client), "reno", "{}", control.name);
+        assert_eq!(lab.counter("drained"), 1, "{}", control.name);
+        unload(control, &lab.pins).unwrap();
+    }
+}
+
+/// Acknowledgements with SACK blocks have room for fewer records.
+#[test]
+fn records_without_room_are_counted() {
+    let control = Control::named("powertcp").unwrap();
+    let Some((lab, network)) = lab(control, "room", &[]) else { return };
+    network.fault(Fault { forward: STAMP, loss: 0.05, ..Fault::default() });
+    let mut connection: Connection = network.connection(control.name);
+    connection.send(1_000_000);
+    let [dropped, stamped] = ["dropped_records", "stamped"].map(|name| lab.counter(name));
+    assert!(dropped > 0 && stamped > dropped, "{dropped} {stamped}");
+}
