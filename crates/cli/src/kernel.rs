@@ -183,19 +183,33 @@ fn law(
 pub(crate) struct Loader;
 
 impl Loader {
-    fn control(name: &str) -> Option<Control> {
-        Control::ALL.into_iter().find(|control| control.name == name)
+    fn control(name: &str) -> Result<Control> {
+        let control = Control::ALL.into_iter().find(|control| control.name == name);
+        control.ok_or_else(|| Error::Run(format!("{name}: no such congestion control")))
     }
 }
 
 impl ControlLoader for Loader {
-    fn has(&self, name: &str) -> bool {
-        Loader::control(name).is_some()
+    fn names(&self) -> Vec<&'static str> {
+        Control::ALL.iter().map(|control| control.name).collect()
+    }
+
+    fn check(&self, name: &str) -> Result<()> {
+        let control = Loader::control(name)?;
+        kernel::require(Path::new(PINS)).map_err(failed)?;
+        // Another run, or the user, may depend on the parameters of a loaded control.
+        if control.is_registered() {
+            return Err(Error::Run(format!(
+                "{name} is loaded already, by another run or by `tidegate kernel load`; unload it \
+                 with `tidegate kernel unload {}`",
+                control.protocol.info().name
+            )));
+        }
+        Ok(())
     }
 
     fn load(&self, name: &str, plan: &Plan, network: &KernelNetwork) -> Result<()> {
-        let unknown = || Error::Run(format!("{name}: no such congestion control"));
-        let control = Loader::control(name).ok_or_else(unknown)?;
+        let control = Loader::control(name)?;
         let protocol = control.protocol.info().name;
         if plan.stacks[0].protocol() != control.protocol {
             return Err(Error::Scenario(format!(
@@ -208,20 +222,23 @@ impl ControlLoader for Loader {
         let KernelNetwork { base_rtt, rate, hops } = *network;
         let words = Control::params(&plan.stacks[0], &Fabric { base_rtt, rate, hops });
         let words = words.map_err(|why| Error::Run(format!("{name}: {why}")))?;
-        // Another run, or the user, may depend on the parameters of a loaded control.
-        let loaded = kernel::controls(Path::new(PINS)).map_err(failed)?;
-        if loaded.iter().flatten().any(|status| status.control == control) {
-            return Err(Error::Run(format!(
-                "{name} is loaded already, by another run or by `tidegate kernel load`; unload it \
-                 with `tidegate kernel unload {protocol}`"
-            )));
-        }
+        self.check(name)?;
         kernel::load(control, &words, Path::new(PINS)).map(drop).map_err(failed)
+    }
+
+    fn telemetry(&self, name: &str) -> Option<[u64; 2]> {
+        let control = Loader::control(name).ok()?;
+        let loaded = kernel::controls(Path::new(PINS)).ok()?;
+        let status = loaded.into_iter().flatten().find(|status| status.control == control)?;
+        let counter = |name: &str| status.counters.iter().find(|(is, _)| *is == name);
+        let acks =
+            ["stamped", "unstamped"].map(|name| counter(name).map_or(0, |(_, count)| *count));
+        acks.iter().any(|count| *count > 0).then_some(acks)
     }
 
     fn unload(&self, name: &str) {
         // A failure leaves it loaded, which the next run reports.
-        if let Some(control) = Loader::control(name) {
+        if let Ok(control) = Loader::control(name) {
             let _ = kernel::unload(control, Path::new(PINS));
         }
     }

@@ -72,7 +72,10 @@ pub(crate) fn testbed(args: &Testbed) -> Result<String> {
         let message = "replaces results, but this run writes none: name a folder with --out";
         return Err(Error::Usage { option: "--force", message: message.to_owned() });
     }
-    let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
+    let mut plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
+    if let Some(congestion) = tcp {
+        testbed::adapt_warnings(&mut plan, congestion, controls());
+    }
     let program = if tcp.is_some() { PathBuf::new() } else { program()? };
     let carrier = match (tcp, dilation) {
         (Some(congestion), _) => Carrier::Tcp { congestion, loader: controls() },

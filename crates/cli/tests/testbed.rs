@@ -332,7 +332,15 @@ fn testbed_over_tcp() {
         return eprintln!("SKIPPED: {}", answer.stderr);
     }
     let summary = answer.json();
-    assert_eq!(sent(&summary), sent(&json(&place, "run", &[])));
+    let simulated = json(&place, "run", &[]);
+    assert_eq!(sent(&summary), sent(&simulated));
+    // Warnings of the simulated protocol do not apply to another control.
+    let warns = |summary: &Value, text: &str| {
+        let warnings = summary["warnings"].as_array().unwrap();
+        warnings.iter().any(|warning| warning.as_str().unwrap().contains(text))
+    };
+    let of_protocol = [&simulated, &summary].map(|summary| warns(summary, "poseidon: "));
+    assert_eq!(of_protocol, [true, false], "{}", simulated["warnings"]);
     let flows = summary["flows"].as_array().unwrap();
     let flow = |host: &str| flows.iter().find(|flow| flow["src"] == host).unwrap();
     assert_eq!(flow("h1")["delivered_bytes"], 1_000_000);
@@ -345,6 +353,7 @@ fn testbed_over_tcp() {
     assert!((30_000..700_000).contains(&stopped), "{stopped}");
     let real = &summary["real"];
     assert_eq!((&real["tcp"], &real["dilation"]), (&"reno".into(), &1.into()));
+    assert_eq!(real["tcp_acks"], Value::Null);
     let links = summary["links"].as_array().unwrap();
     let to_receiver = links.iter().find(|link| link["to"] == "h0").unwrap();
     // Segments, acknowledgements, and the opening of connections.
@@ -356,6 +365,8 @@ fn testbed_over_tcp() {
     let flows = jumbo["flows"].as_array().unwrap();
     let long = flows.iter().find(|flow| flow["src"] == "h1").unwrap();
     assert_eq!(long["delivered_bytes"], 1_000_000);
+    let fast = [&args[..], &["--set", "fabric.host_link.rate=201Mbps"]].concat();
+    assert!(warns(&place.call("testbed", &fast).json(), "two cores carry some 200Mbps a port"));
     let trimming = [&args[..], &["--set", "switch.trimming.data=30KB"]].concat();
     place.call("testbed", &trimming).refused(2, &["switches that trim packets"]);
 }

@@ -72,7 +72,8 @@ impl Control {
         }
     }
 
-    fn is_registered(self) -> bool {
+    /// Whether a control of this name is registered in the kernel.
+    pub fn is_registered(self) -> bool {
         let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
         let list = fs::read_to_string(available).unwrap_or_default();
         list.split_whitespace().any(|name| name == self.name)

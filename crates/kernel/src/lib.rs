@@ -23,7 +23,7 @@ pub use control::{ControlStatus, Counters, Loaded, controls, load, unload, unpin
 pub use error::Error;
 pub use laws::{Control, Fabric, PARAMS, Params};
 pub use pins::{PINS, remove_abandoned};
-pub use preflight::{Check, preflight};
+pub use preflight::{Check, preflight, require};
 pub use stamp::{Port, PortStatus, peer, ports, stamp, unstamp};
 #[cfg(feature = "testing")]
 pub use testing::{FAULT_PROGRAM, PROBE_PROGRAM, Ring, STEP_PROGRAM, Step, native_table};

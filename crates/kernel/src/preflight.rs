@@ -37,7 +37,10 @@ pub fn preflight(pins: &Path) -> Vec<Check> {
 }
 
 /// Fails with all unmet requirements.
-pub(crate) fn require(pins: &Path) -> Result<(), Error> {
+///
+/// # Errors
+/// If there are any.
+pub fn require(pins: &Path) -> Result<(), Error> {
     refuse_unmet(preflight(pins))
 }
 

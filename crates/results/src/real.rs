@@ -34,6 +34,19 @@ pub struct RealSummary {
     /// results.
     #[serde(default)]
     pub tcp: Option<String>,
+    /// Acknowledgements under a control of this project that reads telemetry. Missing in older
+    /// results.
+    #[serde(default)]
+    pub tcp_acks: Option<TcpAcks>,
+}
+
+/// Acknowledgements that a control of the kernel has received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpAcks {
+    /// With telemetry of switches.
+    pub with_telemetry: u64,
+    /// Without.
+    pub without_telemetry: u64,
 }
 
 impl RealSummary {
@@ -84,6 +97,7 @@ mod tests {
             hosts_late_us: Some(late_us.clone()),
             base_rtt_us: fixed(10.0),
             tcp: None,
+            tcp_acks: None,
         };
         assert_eq!(good.warning(), None);
         let lossy = RealSummary { lost: 11, ..good.clone() }.warning().unwrap();

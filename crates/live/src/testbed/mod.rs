@@ -41,7 +41,7 @@ use course::{Course, Queues, forward, outcome};
 pub use host::testbed_host;
 use hosts::{HostReport, Hosts};
 use messages::{FromHost, Role, ToHost};
-pub use tcp::usual_time as tcp_time;
+pub use tcp::{adapt_warnings, usual_time as tcp_time};
 
 /// The single argument that makes a process a host.
 pub const HOST_COMMAND: &str = "testbed-host";
@@ -410,6 +410,7 @@ impl<'a> Emulation<'a> {
             hosts_late_us: Some(spread_of(&hosts.late_ns)),
             base_rtt_us: Fixed::nearest(base_rtt.as_us_f64()),
             tcp: None,
+            tcp_acks: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The runs of a reproduction: which are needed, what they cost, and their results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use serde::Serialize;
@@ -164,12 +164,25 @@ pub(super) fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast
     }
 }
 
+/// Checks that the kernel's controls of all runs to be made can be loaded, before the first run.
+fn check_controls(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<(), Error> {
+    let Some(loader) = options.controls else { return Ok(()) };
+    let left = jobs.iter().zip(kept(jobs, options)).filter(|(_, is_kept)| !is_kept);
+    let names = left.filter_map(|(job, _)| match &job.recording.medium {
+        Medium::Tcp(name) => Some(name.as_str()),
+        _ => None,
+    });
+    let names: BTreeSet<_> = names.filter(|name| loader.has(name)).collect();
+    names.into_iter().try_for_each(|name| loader.check(name))
+}
+
 pub(super) fn make(
     jobs: &[Job],
     forecast: &Forecast,
     options: &ReproduceOptions<'_>,
 ) -> Result<Vec<Observations>, Error> {
     let cache = Cache::new(options.cache);
+    check_controls(jobs, options)?;
     // Number of finished runs, and cost of those that were not cached.
     let state = Mutex::new((0, 0.0));
     let is_interrupted = || options.is_interrupted();

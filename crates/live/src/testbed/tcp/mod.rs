@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use tidegate_core::{Dilation, Span, Time};
-use tidegate_results::{Fixed, RealSummary};
+use tidegate_core::{Dilation, Rate, Span, Time};
+use tidegate_results::{Fixed, RealSummary, TcpAcks};
 use tidegate_runs::Error;
 use tidegate_scenario::Plan;
 use tidegate_switch::{Config, Places, Report, SoftwareSwitch};
@@ -38,7 +38,7 @@ pub(super) fn emulate(
 ) -> Result<Recorded, Error> {
     let Task { plan, control, there, .. } = *task;
     refuse_over_tcp(plan)?;
-    let _loaded = Loaded::new(task, congestion, loader)?;
+    let loaded = Loaded::new(task, congestion, loader)?;
     let failed = |why: std::io::Error| Error::Run(format!("{}: {why}", plan.name));
     let network = Network::build(plan, there).map_err(failed)?;
     if (control.is_interrupted)() {
@@ -61,7 +61,9 @@ pub(super) fn emulate(
     let _preferred = Preferred::new();
     let start = switch.now().after(clock.span(NOTICE));
     let course = Course { plan, start, progress: control.progress };
-    record(&course, &mut switch, hosts, task, congestion)
+    let mut recorded = record(&course, &mut switch, hosts, task, congestion)?;
+    recorded.real.tcp_acks = loaded.acks();
+    Ok(recorded)
 }
 
 /// Runs the switch on this thread, and the hosts on another.
@@ -120,6 +122,28 @@ fn refuse_over_tcp(plan: &Plan) -> Result<(), Error> {
     }
 }
 
+/// Largest rate of a port that two cores carry in real time.
+const USUAL_RATE: Rate = Rate::mbps(200);
+
+/// Removes warnings that do not apply over the kernel's TCP: those of the scenario's protocol,
+/// unless its control is loaded. Adds one if the machine will probably be too slow.
+pub fn adapt_warnings(plan: &mut Plan, congestion: &str, loader: Option<&dyn ControlLoader>) {
+    if !loader.is_some_and(|loader| loader.has(congestion)) {
+        let of_protocols = |warning: &str| {
+            let mut names = plan.setup.stacks.iter().map(|stack| stack.protocol().info().name);
+            names.any(|name| warning.starts_with(&format!("{name}: ")))
+        };
+        plan.warnings = plan.warnings.iter().filter(|text| !of_protocols(text)).cloned().collect();
+    }
+    let fastest = plan.setup.fabric.links.iter().map(|link| link.rate).max();
+    if let Some(rate) = fastest.filter(|rate| *rate > USUAL_RATE) {
+        plan.warnings.push(format!(
+            "found links of {rate}; two cores carry some {USUAL_RATE} a port in real time: use \
+             lower rates, or see in `real` whether the machine kept up"
+        ));
+    }
+}
+
 /// Wall-clock time of a run, with the time to set up and remove the network.
 pub fn usual_time(plan: &Plan) -> Duration {
     let scenario = plan.duration.since(Time::ZERO).as_s_f64();
@@ -137,7 +161,8 @@ impl<'a> Loaded<'a> {
     ) -> Result<Loaded<'a>, Error> {
         let Task { plan, there, paths, .. } = *task;
         let Some(loader) = loader.filter(|loader| loader.has(name)) else {
-            return sockets::check(name).map(|()| Loaded(None));
+            let others = loader.map(ControlLoader::names);
+            return sockets::check(name, others).map(|()| Loaded(None));
         };
         let (Some(&a), Some(&b)) = (there.first(), there.last()) else { return Ok(Loaded(None)) };
         let others = there.iter().filter(|&&host| host != a);
@@ -156,6 +181,12 @@ impl<'a> Loaded<'a> {
         let (base_rtt, rate) = (path.fabric_base_rtt, path.nic_rate);
         loader.load(name, plan, &KernelNetwork { base_rtt, rate, hops: hops.unwrap_or(1) })?;
         Ok(Loaded(Some((loader, name))))
+    }
+
+    fn acks(&self) -> Option<TcpAcks> {
+        let (loader, name) = self.0?;
+        let [with_telemetry, without_telemetry] = loader.telemetry(name)?;
+        Some(TcpAcks { with_telemetry, without_telemetry })
     }
 }
 
@@ -214,5 +245,6 @@ fn real(
         hosts_late_us: Some(spread_of(late_ns)),
         base_rtt_us: Fixed::nearest(base_rtt.as_us_f64()),
         tcp: Some(congestion.to_owned()),
+        tcp_acks: None,
     }
 }

@@ -66,26 +66,43 @@ impl SendState {
     }
 }
 
-/// Checks that the kernel has a congestion control of its own of this name, and loads its module if
-/// necessary.
+/// Checks that this process can select a congestion control of the kernel's own, and loads its
+/// module if necessary. `loadable` are the controls of this build.
 ///
 /// # Errors
-/// If it lacks the control, with those that it has; also for [`OURS`], whose parameters would be
+/// If the kernel lacks it or restricts it; also for names with [`OURS`], whose parameters would be
 /// unknown.
-pub(super) fn check(congestion: &str) -> Result<(), Error> {
-    let is_there = || {
+pub(super) fn check(congestion: &str, loadable: Option<Vec<&str>>) -> Result<(), Error> {
+    let select = || {
         let socket = tcp()?;
         setsockopt(&socket, TcpCongestion, &OsString::from(congestion))
     };
-    if !congestion.starts_with(OURS) && is_there().is_ok() {
-        return Ok(());
+    if !congestion.starts_with(OURS) {
+        match select() {
+            Ok(()) => return Ok(()),
+            Err(Errno::EPERM) => {
+                return Err(Error::Run(format!(
+                    "this user may not select the congestion control {congestion:?}: run as root, \
+                     or add it to sysctl net.ipv4.tcp_allowed_congestion_control"
+                )));
+            }
+            Err(_) => {}
+        }
     }
     let list = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let list = fs::read_to_string(list).map_err(|why| Error::Run(format!("{list}: {why}")))?;
+    let list = list.split_whitespace().filter(|name| !name.starts_with(OURS));
+    let expected: Vec<_> = list.chain(loadable.iter().flatten().copied()).collect();
+    let feature = match loadable {
+        Some(_) => "",
+        None => {
+            "; controls that begin with tg_ need a build with the feature kernel \
+                 (docs/kernel.md)"
+        }
+    };
     Err(Error::Run(format!(
-        "the kernel has no congestion control {congestion:?}; expected one of {}; controls that \
-         begin with tg_ need a build with the feature kernel (docs/kernel.md)",
-        list.trim()
+        "the kernel has no congestion control {congestion:?}; expected one of {}{feature}",
+        expected.join(" ")
     )))
 }
 
@@ -178,10 +195,13 @@ mod tests {
 
     #[test]
     fn unknown_control_is_refused() {
-        assert!(check("reno").is_ok());
+        assert!(check("reno", None).is_ok());
         for name in ["no-such-control", "tg_none"] {
-            let message = check(name).unwrap_err().to_string();
+            let message = check(name, None).unwrap_err().to_string();
             assert!(message.contains(name) && message.contains("reno"), "{message}");
+            assert!(message.contains("the feature kernel"), "{message}");
         }
+        let message = check("tg_none", Some(vec!["tg_swift"])).unwrap_err().to_string();
+        assert!(message.ends_with(" tg_swift"), "{message}");
     }
 }
