@@ -3,6 +3,7 @@
  * A congestion control of TCP around a law. A file that includes this defines before:
  *
  *   TG_NAME                           the control's name
+ *   TG_OPTION_BYTES                   of telemetry in a data packet
  *   struct tg_law                     the state of the law in a connection
  *   tg_start(params, law, packet)     the law of a new connection; packet in wire bytes
  *   tg_resize(law, packet)            packets have another size, because the path's MTU changed
@@ -120,14 +121,10 @@ TG_INLINE void tg_on_loss(const struct tg_params *p, struct tg_law *law,
 TG_INLINE __u64 tg_window(const struct tg_params *p, const struct tg_law *law, __u64 packet);
 TG_INLINE __u64 tg_pace(const struct tg_params *p, const struct tg_law *law);
 
-/*
- * A window in bytes, Q16, per tau, and a quarter more: timers are late, and the kernel does not
- * make up for it, so that the pace alone would keep a link idle. The window limits the rate; below
- * a packet nothing does, and the law settles at smaller windows.
- */
+/* A window in bytes, Q16, per tau. */
 TG_INLINE __u64 tg_pace_of(__u64 window, __u64 tau)
 {
-	return tg_div_shift(tg_mul_shift(window, 1250000000, 16), tg_max(tau, 1), 0);
+	return tg_div_shift(tg_mul_shift(window, 1000000000, 16), tg_max(tau, 1), 0);
 }
 
 /* Sets the window and the pace of the socket. */
@@ -154,6 +151,10 @@ TG_INLINE void tg_apply(struct sock *sk, const struct tg_params *p, struct tg_fl
 	 */
 	if (!flow->paced && srtt)
 		pace = tg_div_shift(tg_mul_shift(flow->packet * 2000000000, window, 30), srtt, 0);
+	/* The kernel counts payload only. */
+	if (pace != TG_MAX)
+		pace = tg_div_shift(tg_mul_shift(pace, tg_sub(tp->mss_cache, TG_OPTION_BYTES), 0),
+				    tg_max(flow->packet, 1), 0);
 	sk->sk_pacing_rate = tg_min(tg_max(pace, 1), sk->sk_max_pacing_rate);
 }
 

@@ -21,6 +21,7 @@ struct tg_flow;
 TG_INLINE void tg_telemetry_init(struct sock *sk, struct tg_flow *flow);
 
 #define TG_NAME "tg_poseidon"
+#define TG_OPTION_BYTES sizeof(struct tg_option_delay)
 #include "control.h"
 #include "exchange.h"
 

@@ -9,10 +9,14 @@
  *
  * Windows are bytes in Q16, powers Q30. Relative error of power: 2^-18 for b * dt above 1 byte.
  *
- * The fields of records wrap. After a pause of half the clock's range, the next records are only
- * stored. If the count of bytes may have wrapped between two records, the port has sent the most
- * that its rate permits, with a margin for bursts and for a rate that is rounded down: the window
- * then grows too little rather than too much.
+ * The fields of records wrap. The time between two records is the one nearest to the time between
+ * their acknowledgements. If the count of bytes may have wrapped between two records, the port has
+ * sent the most that its rate permits, with a margin for bursts and for a rate that is rounded down:
+ * the window then grows too little rather than too much.
+ *
+ * Records have no identity of the port. A path is another one if the number of ports or a rate
+ * differs, or if these two times differ by more than a round trip: between ports of equal rate, the
+ * rest, a share of two round trips in the range of the clock, is compared as one port.
  */
 #ifndef TG_POWERTCP_H
 #define TG_POWERTCP_H
@@ -46,6 +50,7 @@ struct tg_powertcp {
 	__u64 power;		/* smoothed, Q30 */
 	__u64 began;		/* start of the round trip */
 	__u64 stored;		/* arrival of the stored records */
+	__u64 rtt;		/* with them */
 	__u64 hops;		/* how many */
 	struct tg_powertcp_hop hop[TG_HOPS];
 };
@@ -73,6 +78,7 @@ TG_INLINE void tg_powertcp_start(const struct tg_powertcp_params *p, struct tg_p
 	s->power = TG_ONE;
 	s->began = 0;
 	s->stored = 0;
+	s->rtt = 0;
 	s->hops = 0;
 	for (i = 0; i < TG_HOPS; i++) {
 		s->hop[i].at = 0;
@@ -82,11 +88,18 @@ TG_INLINE void tg_powertcp_start(const struct tg_powertcp_params *p, struct tg_p
 	}
 }
 
-/* Time between two records of a hop; above half the field's range if the second is older. */
-TG_INLINE __u64 tg_powertcp_dt(const struct tg_powertcp_params *p,
-			       const struct tg_powertcp_hop *before, const struct tg_hop *now)
+/*
+ * Time between two records of a hop less that between their acknowledgements: in magnitude, at most
+ * half the range of the clock, and on one path at most the longer round trip, because the
+ * acknowledgement of a record takes between nothing and a round trip.
+ */
+TG_INLINE __s64 tg_powertcp_shift(const struct tg_powertcp_params *p,
+				  const struct tg_powertcp_hop *before, const struct tg_hop *now,
+				  __u64 elapsed)
 {
-	return (now->at - before->at) & p->time_mask;
+	__u64 shift = (now->at - before->at - elapsed) & p->time_mask;
+
+	return (__s64)(shift > p->time_mask / 2 ? shift - p->time_mask - 1 : shift);
 }
 
 /* Power of a hop (normPower of algorithm 1). */
@@ -125,18 +138,20 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 			       const struct tg_ack *ack)
 {
 	__u64 count = tg_min(ack->hops, TG_HOPS), other = s->hops != count, older = 0;
+	__u64 elapsed = tg_sub(ack->now, s->stored), rtt = tg_max(ack->rtt, s->rtt);
 	__u64 worst = 0, worst_dt = 0;
 	int ends = tg_sub(ack->now, ack->rtt) >= s->began;
-	int paused = tg_sub(ack->now, s->stored) > p->time_mask / 2;
 	__u32 i;
 
 	for (i = 0; i < TG_HOPS && i < count; i++) {
-		__u64 dt, power;
+		__s64 shift = tg_powertcp_shift(p, &s->hop[i], &ack->hop[i], elapsed);
+		__s64 dt = (__s64)elapsed + shift;
+		__u64 power;
 
 		other |= s->hop[i].rate != (__u32)(ack->hop[i].rate / 1000);
-		dt = tg_powertcp_dt(p, &s->hop[i], &ack->hop[i]);
-		older |= dt > p->time_mask / 2;
-		if (!dt)
+		other |= (shift < 0 ? -shift : shift) > (__s64)rtt;
+		older |= dt < 0;
+		if (dt <= 0)
 			continue;
 		power = tg_powertcp_power(p, &s->hop[i], &ack->hop[i], dt);
 		/* The first of equal powers counts. */
@@ -145,14 +160,15 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 			worst_dt = dt;
 		}
 	}
-	if (!other && !paused && older)
+	if (!other && older)
 		return;
-	if (!other && !paused && worst_dt) {
+	if (!other && worst_dt) {
 		s->power = tg_mix(s->power, worst,
 				  tg_div_shift(tg_min(worst_dt, p->tau), tg_max(p->tau, 1), 30));
 		tg_powertcp_update(p, s, ack->limited);
 	}
 	s->stored = ack->now;
+	s->rtt = ack->rtt;
 	s->hops = count;
 	for (i = 0; i < TG_HOPS && i < count; i++) {
 		s->hop[i].at = ack->hop[i].at;

@@ -8,6 +8,7 @@ struct tg_law {
 };
 
 #define TG_NAME "tg_theta"
+#define TG_OPTION_BYTES 0
 #include "control.h"
 
 #define TG_PARAMS(p) ((const struct tg_theta_params *)(p)->law)

@@ -146,6 +146,8 @@ impl Odds {
 struct Port {
     rate: Rate,
     port: u32,
+    /// Its clock less that of the sender.
+    offset: u64,
     at: u64,
     tx: u64,
     queue: f64,
@@ -162,6 +164,8 @@ pub(super) struct Events {
     ports: Vec<Port>,
     /// Paths so far.
     paths: u64,
+    /// Time of the latest records, and of those that were not older.
+    recorded: [u64; 2],
 }
 
 impl Events {
@@ -178,39 +182,58 @@ impl Events {
             congestion: 0.2,
             ports: Vec::new(),
             paths: 0,
+            recorded: [0; 2],
         };
         events.change_path();
         events
     }
 
-    /// Other ports. Their rates, by which the law in C recognises them, are unique. Their counters
-    /// are about to wrap.
+    /// Other ports, whose counters are about to wrap. The law in C recognises them by their rates,
+    /// or, if these are equal, by their clocks, if these differ by more than a round trip.
     fn change_path(&mut self) {
         self.paths += 1;
-        let (random, paths) = (&mut self.random, self.paths);
+        let (random, paths, now) = (&mut self.random, self.paths, self.now);
+        let base = self.setting.fabric.base_rtt.as_ps() / 1_000;
+        let rate = self.setting.fabric.rate.as_bps();
         let count = 1 + random.below(3);
-        let base = self.setting.fabric.rate.as_bps();
-        let port = |_| Port {
-            rate: Rate::bps(base * (1 + random.below(4)) + paths * 1_000_000),
+        let mut port = |rate, offset| Port {
+            rate,
             port: random.next() as u32,
-            at: WRAP - random.below(1_000_000),
+            offset,
+            at: now + offset,
             tx: WRAP - random.below(1_000_000),
             queue: 0.0,
         };
-        self.ports = (0..count).map(port).collect();
+        if paths % 4 > 1 {
+            // The longest round trip is three base RTTs.
+            let further = |before: &Port| before.offset + (4 + paths % 3) * base;
+            self.ports = self.ports.iter().map(|old| port(old.rate, further(old))).collect();
+            return;
+        }
+        let offset = WRAP - now - 1_000_000 * (paths % 8);
+        let rates =
+            (0..count).map(|hop| Rate::bps(rate * (1 + (paths + hop) % 4) + paths * 1_000_000));
+        self.ports = rates.map(|rate| port(rate, offset)).collect();
     }
 
-    /// The ports' records a moment later.
-    fn records(&mut self, dt: u64) -> Vec<Hop> {
+    /// The ports' records now.
+    fn records(&mut self) -> Vec<Hop> {
         let (random, bdp) = (&mut self.random, self.setting.bdp());
         if random.chance(self.odds.unstamped) {
             return Vec::new();
         }
-        let older = random.chance(self.odds.older);
+        let (now, base) = (self.now, self.setting.fabric.base_rtt.as_ps() / 1_000);
+        let [latest, newest] = self.recorded;
+        // A packet that was overtaken arrives less than a round trip late.
+        let older = random.chance(self.odds.older) && now - newest < base / 2;
+        self.recorded = [now, if older { newest } else { now }];
         let congestion = self.congestion;
         let records = self.ports.iter_mut().map(|port| {
             let before = (port.at, port.tx);
-            port.at += dt + if dt > 0 { random.below(dt / 4 + 1) } else { 0 };
+            // The record returns within half a round trip.
+            if now > latest {
+                port.at = port.at.max(now + port.offset - random.below(base / 2));
+            }
             let could = port.rate.as_bps() as f64 * (port.at - before.0) as f64 / 8e9;
             port.tx += (could * random.unit()) as u64;
             // Never empty: hops without queues have the same power, up to the last bit.
@@ -266,7 +289,7 @@ impl Iterator for Events {
         let most = if random.chance(0.01) { 1000 } else { 4 };
         let acked = random.below(most) as u32;
         let limited = random.chance(0.9);
-        let hops = self.records(dt);
+        let hops = self.records();
         Some(Event::Ack { now: self.now, rtt, delay, acked, limited, hops })
     }
 }

@@ -200,6 +200,47 @@ fn powertcp_pauses_beyond_the_wrap_of_records() {
     }
 }
 
+/// After a timeout, at the smallest window, packets are further apart than half the range of the
+/// clock of records. The port is idle.
+#[test]
+fn powertcp_windows_grow_however_rare_the_records() {
+    let setting = SETTINGS[2];
+    for pause in [30, 34, 40, 67, 100, 500, 5_000] {
+        let mut pair = Pair::<PowerTcp>::with_records(setting, OPTION);
+        pair.apply(&loss(1_000, true));
+        let before = pair.window();
+        for n in 1..60 {
+            let at = n * pause * 1_000_000;
+            let hop = Hop { rate: Rate::mbps(200), ..hop(at, n * 1_542, 0) };
+            // The protocol in Rust has counts that do not wrap.
+            assert!(pair.write(&ack(at + 2_500_000, 5_000_000, 0, vec![hop])));
+            pair.step.run();
+        }
+        // The largest window is twice the smallest.
+        assert!(pair.window() > 1.5 * before, "{pause} ms: {before} to {}", pair.window());
+    }
+}
+
+/// A port of equal rate is another port if its clock disagrees by more than a round trip.
+#[test]
+fn powertcp_paths_of_equal_rate_differ_by_their_clocks() {
+    let records = |shift: u64, tx| {
+        let mut pair = Pair::<PowerTcp>::with_records(SETTINGS[2], OPTION);
+        let before = pair.window();
+        let hops = [hop(1_000_000_000, 0, 2_000), hop(1_001_000_000 + shift, tx, 90_000)];
+        for (now, hop) in [1_002_500_000, 1_003_500_000].into_iter().zip(hops) {
+            let hop = Hop { rate: Rate::mbps(200), ..hop };
+            assert!(pair.write(&ack(now, 5_000_000, 0, vec![hop])));
+            pair.step.run();
+        }
+        pair.window() / before
+    };
+    assert!(records(0, 25_000) < 1.0);
+    for shift in [5_100_000, 20_000_000, 50_000_000, 62_000_000] {
+        assert_eq!(records(shift, 3_000_000), 1.0, "{shift} ns");
+    }
+}
+
 /// 10 Gbit/s send 4 MiB in 3.4 ms. Beyond that the count is ambiguous: the port counts as busy,
 /// also if bursts and the rounding of its rate make it send more than the rate in the record.
 #[test]
@@ -249,7 +290,8 @@ fn losses_halve_and_timeouts_reset_windows() {
 fn idle_times_of_seconds_keep_laws_equal() {
     fn check<L: Law>() {
         let later = |n: u64, delay| {
-            ack(1_000_000_000 * (n + 1), 10_000 + delay, delay, vec![hop(n * 1000, n * 900, 0)])
+            let now = 1_000_000_000 * (n + 1);
+            ack(now, 10_000 + delay, delay, vec![hop(now - 5_000, n * 900, 0)])
         };
         windows::<L>(&[later(0, 0), later(1, 90_000), later(2, 0), later(9, 500), later(60, 0)]);
     }
