@@ -88,9 +88,9 @@ fn windows_grow_only_if_they_limit_sending() {
     }
 }
 
-/// PowerTCP and theta-PowerTCP pace at the window per base RTT. The others do not pace: the rate
-/// that limits the queue at the sender's interface is twice the window per RTT. The kernel counts
-/// payload only.
+/// PowerTCP paces at the window per base RTT, theta-PowerTCP at 5/4 of it. The others do not pace:
+/// the rate that limits the queue at the sender's interface is twice the window per RTT. The kernel
+/// counts payload only.
 #[test]
 fn paces_follow_windows_and_their_limit() {
     for control in Control::ALL {
@@ -104,9 +104,10 @@ fn paces_follow_windows_and_their_limit() {
             _ => 0,
         };
         let rate = state.pacing_rate as f64 * PACKET as f64 / f64::from(state.mss - options);
-        let bytes = match is_paced(control) {
-            true => rate * BASE_RTT.as_s_f64(),
-            false => rate * f64::from(state.rtt_us) * 1e-6 / 2.0,
+        let bytes = match control.protocol {
+            Protocol::PowerTcp => rate * BASE_RTT.as_s_f64(),
+            Protocol::ThetaPowerTcp => rate * BASE_RTT.as_s_f64() / 1.25,
+            _ => rate * f64::from(state.rtt_us) * 1e-6 / 2.0,
         };
         let (packets, shown) = (bytes / PACKET as f64, f64::from(state.window));
         // Windows are rounded to packets, and the smoothed RTT to microseconds.
