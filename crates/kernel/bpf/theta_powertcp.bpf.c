@@ -39,13 +39,13 @@ TG_INLINE __u64 tg_window(const struct tg_params *p, const struct tg_law *law, _
 }
 
 /*
- * A quarter more than the paper's pace, because timers are late and the kernel makes up for half of
- * a packet's time at most: at the paper's, one flow leaves 7 % of 200 Mbit/s idle. PowerTCP has the
+ * A third more than the paper's pace, because timers are late and the kernel makes up for half of a
+ * packet's time at most: at the paper's, one flow leaves 7 % of 200 Mbit/s idle. PowerTCP has the
  * paper's pace: with more, its windows and its queue oscillate.
  */
 TG_INLINE __u64 tg_pace(const struct tg_params *p, const struct tg_law *law)
 {
-	return tg_pace_of(law->theta.cwnd + law->theta.cwnd / 4, TG_PARAMS(p)->tau);
+	return tg_pace_of(law->theta.cwnd + law->theta.cwnd / 3, TG_PARAMS(p)->tau);
 }
 
 TG_CONTROL;
