@@ -43,14 +43,18 @@ demo:
 	@echo
 	@echo "Open results/demo/report.html in a browser."
 
-test: lint
-	cargo test --no-fail-fast
+# What cargo selects instead of the default members. Cargo unites the features of all that it
+# selects, so `.ci/run` selects the same in all phases: then each crate is compiled once for all.
+SELECT :=
 
-# Needs mpirun, mpicc and libclang. All default members select the same features as `make test`, so
-# that only the command line is built again.
+test: lint
+	cargo test --no-fail-fast $(SELECT)
+
+# Needs mpirun, mpicc and libclang.
 test-mpi:
-	cargo clippy --features tidegate-cli/mpi --all-targets -- -D warnings
-	TIDEGATE_MPI=required cargo test --features tidegate-cli/mpi -p tidegate-cli --test main mpi::
+	cargo clippy --features tidegate-cli/mpi --all-targets $(SELECT) -- -D warnings
+	TIDEGATE_MPI=required cargo test --features tidegate-cli/mpi $(or $(SELECT),-p tidegate-cli) \
+	  --test main mpi::
 
 # Needs clang, libelf and zlib with headers, and pkg-config. As root on a kernel with BPF, programs
 # are loaded; elsewhere these tests report that they are skipped.
@@ -68,14 +72,15 @@ test-kernel-command:
 test-p4:
 	python3 scripts/p4_lab.py --build
 
-# Needs python3 with venv, and a network. The wheel is built with the profile of the tests, to share
-# build artefacts.
+# Needs python3 with venv, and a network. The wheel is built with the profile of the tests, and with
+# the features that `.ci/run` selects in them, to share build artefacts.
 PYTHON := target/python
 test-python: export PATH := $(CURDIR)/$(PYTHON)/bin:$(PATH)
 test-python:
 	python3 -m venv $(PYTHON)
-	MATURIN_PEP517_ARGS="--profile dev" pip install --quiet --no-compile '.[plot,dask,test]'
-	cargo clippy -p tidegate-python -- -D warnings
+	MATURIN_PEP517_ARGS="--profile dev --features as-with-mpi" \
+	  pip install --quiet --no-compile '.[plot,dask,test]'
+	cargo clippy -p tidegate-python --features as-with-mpi -- -D warnings
 	ruff check python scripts docs/notebooks
 	ruff format --check python scripts docs/notebooks
 	mypy python/tidegate
@@ -88,7 +93,7 @@ lint:
 	  echo "cargo fmt --all --check"; cargo fmt --all --check && rustfmt --check $(APART); \
 	else echo "rustfmt is not installed: formatting is not checked"; fi
 	@if cargo clippy --version >/dev/null 2>&1; then \
-	  echo "cargo clippy"; cargo clippy --all-targets -- -D warnings; \
+	  echo "cargo clippy"; cargo clippy --all-targets $(SELECT) -- -D warnings; \
 	else echo "clippy is not installed: lints are not checked"; fi
 
 fmt:
