@@ -83,9 +83,9 @@ test-python:
 	cargo clippy -p tidegate-python --features as-with-mpi -- -D warnings
 	ruff check python scripts docs/notebooks
 	ruff format --check python scripts docs/notebooks
-	mypy python/tidegate
-	python -m mypy.stubtest tidegate._native
-	pytest -q
+	mypy python/tidegate & types=$$!; python -m mypy.stubtest tidegate._native; stubs=$$?; \
+	  wait $$types && exit $$stubs
+	pytest -q -n 2
 
 # Without these components of the toolchain, the tests still run.
 lint:
