@@ -384,7 +384,7 @@ fn shown_checks(checks: &[Check]) -> String {
     out
 }
 
-/// What is loaded, for people.
+/// Controls and queues, for people.
 fn shown(state: &State, place: &Place) -> String {
     let mut out = String::new();
     let line = |out: &mut String, name: &str, value: &str, unit: &str| {

@@ -134,8 +134,8 @@ fn bpffs(mounts: &str, pins: &Path) -> Check {
         true => format!("mounted above {}", pins.display()),
         false => format!("no BPF file system is mounted above {}", pins.display()),
     };
-    let remedy = "mount one: mount -t bpf bpf /sys/fs/bpf; `ip netns exec` hides that of the initial \
-                  namespace";
+    let remedy = "mount one: mount -t bpf bpf /sys/fs/bpf; `ip netns exec` hides that of the \
+                  initial namespace";
     Check { name: "BPF file system", met: Some(met), found, remedy: remedy.into() }
 }
 

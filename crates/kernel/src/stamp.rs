@@ -151,7 +151,7 @@ pub fn peer(interface: &str, netns: Option<&str>) -> Result<String, Error> {
     })
 }
 
-/// What [`stamp`] needs to know of the interfaces.
+/// Properties of the interfaces of a [`Port`].
 struct Place {
     indexes: [u32; 2],
     netns_inode: u64,
@@ -215,7 +215,7 @@ fn rate_of_queue(near: &Interface, rate: Option<Rate>) -> Result<Option<Rate>, E
 }
 
 /// Begins to stamp the delays of a queue: notes the time of packets that leave the interface, and
-/// writes the delay at its peer. `rate` is that of the queue, by default that of tbf; without a rate
+/// writes the delay at its peer. `rate` is that of the queue, by default that of tbf; without one,
 /// there are no hop records. Returns the rate. Repeating it replaces the rate.
 ///
 /// # Errors
