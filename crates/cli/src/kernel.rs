@@ -162,13 +162,9 @@ fn law(
     options::parameters("--param", &mut stack, values)?;
     let words = Control::params(&stack, fabric).map_err(|message| usage("--param", message))?;
     if let Some(name) = Control::ineffective(&stack, fabric, names).first() {
-        let protocol = control.protocol.info().name;
-        return Err(usage(
-            "--param",
-            format!(
-                "{name}: this value does not change the law of {protocol} in the kernel; leave it out"
-            ),
-        ));
+        let law = control.protocol.info().name;
+        let why = format!("{name}: this value does not change the law of {law}; leave it out");
+        return Err(usage("--param", why));
     }
     if has_hops && !Control::depends_on_hops(&stack, fabric) {
         let why = format!("the law of {} does not use it; leave it out", control.name);

@@ -339,7 +339,7 @@ fn testbed_over_tcp() {
         let warnings = summary["warnings"].as_array().unwrap();
         warnings.iter().any(|warning| warning.as_str().unwrap().contains(text))
     };
-    let of_protocol = [&simulated, &summary].map(|summary| warns(summary, "poseidon: "));
+    let of_protocol = [&simulated, &summary].map(|summary| warns(summary, "swift: "));
     assert_eq!(of_protocol, [true, false], "{}", simulated["warnings"]);
     let flows = summary["flows"].as_array().unwrap();
     let flow = |host: &str| flows.iter().find(|flow| flow["src"] == host).unwrap();

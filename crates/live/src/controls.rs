@@ -37,8 +37,8 @@ pub trait ControlLoader: Sync {
     /// If that protocol has other parameters, or the kernel refuses.
     fn load(&self, control: &str, plan: &Plan, network: &KernelNetwork) -> Result<(), Error>;
 
-    /// Acknowledgements of the loaded control with telemetry of switches, and without. `None` if its
-    /// law reads no telemetry.
+    /// Acknowledgements of the loaded control with telemetry of switches, and without. `None` if
+    /// its law reads no telemetry.
     fn telemetry(&self, control: &str) -> Option<[u64; 2]>;
 
     /// Unloads the control. Connections that use it continue under the kernel's default.
