@@ -131,6 +131,7 @@ impl Kernel {
             Kernel::Status { json, place } => status(json, &place),
             Kernel::Stamp { interface, peer, netns, rate, place } => {
                 let rate = rate.map(|rate| options::rate("--rate", &rate)).transpose()?;
+                kernel::require(&place.pins).map_err(failed)?;
                 let peer = peer.map_or_else(|| kernel::peer(&interface, netns.as_deref()), Ok);
                 let port = Port { interface, peer: peer.map_err(failed)?, netns };
                 let rate = kernel::stamp(&port, rate, &place.pins).map_err(failed)?;
@@ -247,31 +248,37 @@ fn place_of(port: &Port) -> String {
     }
 }
 
-/// Unloads what can be unloaded. A set that is not of this program, and a control that was loaded
-/// elsewhere, are errors afterwards.
+/// Unloads everything that can be unloaded. A set that is not of this program, and a control that
+/// was loaded elsewhere, are errors afterwards.
 fn unload_all(place: &Place) -> Result<String> {
     let pins = &place.pins;
-    let mut out = String::new();
+    let has_abandoned = kernel::remove_abandoned(pins).map_err(failed)?;
+    let mut done = Vec::new();
     let mut errors = Vec::new();
     for port in kernel::unstamp(pins).map_err(failed)? {
-        let _ = writeln!(out, "{} is no longer stamped", place_of(&port));
-    }
-    for control in kernel::controls(pins).map_err(failed)? {
-        match control.and_then(|status| kernel::unload(status.control, pins).map(|()| status)) {
-            Ok(status) => drop(writeln!(out, "{} unloaded", status.control.name)),
+        match port {
+            Ok(port) => done.push(format!("{} is no longer stamped\n", place_of(&port))),
             Err(error) => errors.push(error.to_string()),
         }
     }
-    if kernel::remove_abandoned(pins).map_err(failed)? {
-        out += "removed what an interrupted command has left\n";
+    for control in kernel::controls(pins).map_err(failed)? {
+        match control.and_then(|status| kernel::unload(status.control, pins).map(|()| status)) {
+            Ok(status) => done.push(format!("{} unloaded\n", status.control.name)),
+            Err(error) => errors.push(error.to_string()),
+        }
     }
-    let unpinned = kernel::unpinned(pins).map_err(failed)?;
-    errors.extend(unpinned.into_iter().map(|control| elsewhere(control, place)));
+    if has_abandoned {
+        done.push("removed what an interrupted command has left\n".into());
+    }
+    match kernel::unpinned(pins) {
+        Ok(controls) => errors.extend(controls.into_iter().map(|other| elsewhere(other, place))),
+        Err(error) => errors.push(error.to_string()),
+    }
     if !errors.is_empty() {
-        emit(&out);
+        emit(&done.concat());
         return Err(Error::Run(errors.join("; ")));
     }
-    Ok(if out.is_empty() { "nothing is loaded\n".to_owned() } else { out })
+    Ok(if done.is_empty() { "nothing is loaded\n".to_owned() } else { done.concat() })
 }
 
 fn elsewhere(control: Control, place: &Place) -> String {
@@ -286,7 +293,7 @@ fn elsewhere(control: Control, place: &Place) -> String {
 struct State {
     controls: Vec<std::result::Result<ControlStatus, kernel::Error>>,
     unpinned: Vec<Control>,
-    ports: Vec<PortStatus>,
+    ports: Vec<std::result::Result<PortStatus, kernel::Error>>,
 }
 
 impl State {
@@ -355,14 +362,15 @@ fn as_json(checks: &[Check], state: Option<&State>, place: &Place) -> Value {
     };
     let controls = |state: &State| state.controls.iter().flatten().map(control).collect::<Vec<_>>();
     let errors = |state: &State| {
-        let failed = state.controls.iter().filter_map(|status| status.as_ref().err());
+        let controls = state.controls.iter().filter_map(|status| status.as_ref().err());
+        let failed = controls.chain(state.ports.iter().filter_map(|status| status.as_ref().err()));
         let unpinned = state.unpinned.iter().map(|control| elsewhere(*control, place));
         failed.map(ToString::to_string).chain(unpinned).collect::<Vec<_>>()
     };
     json!({
         "requirements": checks.iter().map(check).collect::<Vec<_>>(),
         "controls": state.map(controls),
-        "queues": state.map(|state| state.ports.iter().map(port).collect::<Vec<_>>()),
+        "queues": state.map(|state| state.ports.iter().flatten().map(port).collect::<Vec<_>>()),
         "errors": state.map(errors),
     })
 }
@@ -410,6 +418,13 @@ fn shown(state: &State, place: &Place) -> String {
         let _ = writeln!(out, "{}", elsewhere(*control, place));
     }
     for status in &state.ports {
+        let status = match status {
+            Ok(status) => status,
+            Err(error) => {
+                let _ = writeln!(out, "{error}");
+                continue;
+            }
+        };
         let detached = if status.is_attached { "" } else { ": detached, an interface was deleted" };
         let _ = writeln!(out, "{}{detached}", place_of(&status.port));
         line(&mut out, "peer", &status.port.peer, "");

@@ -282,8 +282,13 @@ void BPF_PROG(tg_release, struct sock *sk)
 {
 	struct tg_flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 
-	if (flow)
-		flow->started = 0;
+	if (!flow)
+		return;
+	/* The next control paces if it wants to. */
+	if (flow->paced && sk->sk_pacing_status == SK_PACING_NEEDED &&
+	    sk->sk_max_pacing_rate == ~0UL)
+		sk->sk_pacing_status = SK_PACING_NONE;
+	flow->started = 0;
 }
 
 SEC("struct_ops")

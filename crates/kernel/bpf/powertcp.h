@@ -9,14 +9,15 @@
  *
  * Windows are bytes in Q16, powers Q30. Relative error of power: 2^-18 for b * dt above 1 byte.
  *
- * The fields of records wrap. The time between two records is the one nearest to the time between
- * their acknowledgements. If the count of bytes may have wrapped between two records, the port has
+ * The fields of records wrap. The time between two records follows from that between their
+ * acknowledgements and from the round trips. If the count of bytes may have wrapped between two records, the port has
  * sent the most that its rate permits, with a margin for bursts and for a rate that is rounded down:
  * the window then grows too little rather than too much.
  *
  * Records have no identity of the port. A path is another one if the number of ports or a rate
- * differs, or if these two times differ by more than a round trip: between ports of equal rate, the
- * rest, a share of two round trips in the range of the clock, is compared as one port.
+ * differs, or if these times are impossible: between ports of equal rate, the rest, a share of two
+ * round trips in the range of the clock, is compared as one port. If two round trips together exceed
+ * that range (67 ms), the time is ambiguous, and the records are only stored.
  */
 #ifndef TG_POWERTCP_H
 #define TG_POWERTCP_H
@@ -89,17 +90,20 @@ TG_INLINE void tg_powertcp_start(const struct tg_powertcp_params *p, struct tg_p
 }
 
 /*
- * Time between two records of a hop less that between their acknowledgements: in magnitude, at most
- * half the range of the clock, and on one path at most the longer round trip, because the
- * acknowledgement of a record takes between nothing and a round trip.
+ * Time between two records of a hop. A record returns between nothing and a round trip after it was
+ * taken, so this time exceeds that between the acknowledgements by at most the earlier round trip,
+ * and falls short of it by at most the later one. Returns 0 if that holds for no value, or for two.
  */
-TG_INLINE __s64 tg_powertcp_shift(const struct tg_powertcp_params *p,
-				  const struct tg_powertcp_hop *before, const struct tg_hop *now,
-				  __u64 elapsed)
+TG_INLINE int tg_powertcp_dt(const struct tg_powertcp_params *p, const struct tg_powertcp *s,
+			     const struct tg_ack *ack, __u32 hop, __s64 *dt)
 {
-	__u64 shift = (now->at - before->at - elapsed) & p->time_mask;
+	__u64 elapsed = tg_sub(ack->now, s->stored);
+	__u64 more = (ack->hop[hop].at - s->hop[hop].at - elapsed) & p->time_mask;
+	__u64 less = p->time_mask - more + 1;
+	int exceeds = more <= s->rtt, falls_short = less <= ack->rtt;
 
-	return (__s64)(shift > p->time_mask / 2 ? shift - p->time_mask - 1 : shift);
+	*dt = (__s64)(elapsed + (exceeds ? more : -less));
+	return exceeds != falls_short;
 }
 
 /* Power of a hop (normPower of algorithm 1). */
@@ -138,18 +142,16 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 			       const struct tg_ack *ack)
 {
 	__u64 count = tg_min(ack->hops, TG_HOPS), other = s->hops != count, older = 0;
-	__u64 elapsed = tg_sub(ack->now, s->stored), rtt = tg_max(ack->rtt, s->rtt);
 	__u64 worst = 0, worst_dt = 0;
 	int ends = tg_sub(ack->now, ack->rtt) >= s->began;
 	__u32 i;
 
 	for (i = 0; i < TG_HOPS && i < count; i++) {
-		__s64 shift = tg_powertcp_shift(p, &s->hop[i], &ack->hop[i], elapsed);
-		__s64 dt = (__s64)elapsed + shift;
 		__u64 power;
+		__s64 dt;
 
 		other |= s->hop[i].rate != (__u32)(ack->hop[i].rate / 1000);
-		other |= (shift < 0 ? -shift : shift) > (__s64)rtt;
+		other |= !tg_powertcp_dt(p, s, ack, i, &dt);
 		older |= dt < 0;
 		if (dt <= 0)
 			continue;

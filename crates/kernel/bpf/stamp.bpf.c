@@ -107,7 +107,7 @@ TG_INLINE int tg_stamp(struct __sk_buff *skb, const struct tg_port *config,
 	return done;
 }
 
-/* Bytes of the packet on the wire: with offloads, each segment has the headers. */
+/* Bytes of the packet on the wire: with offloads, each segment of TCP has the headers. */
 TG_INLINE __u32 tg_wire_bytes(struct __sk_buff *skb)
 {
 	__u32 segments = skb->gso_segs, tcp;

@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload, Nla, NlasIterator,
+    NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload, Nla,
+    NlasIterator,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
@@ -106,8 +107,19 @@ fn tbf_rate(options: &[TcOption]) -> Option<Rate> {
     rate.map(|bytes| Rate::bps(bytes.saturating_mul(8)))
 }
 
-/// All answers to a request.
+/// All answers to a request. If another program changes interfaces meanwhile, some can be missing:
+/// the request is repeated.
 fn dump(request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+    for _ in 0..10 {
+        if let Some(answers) = dump_once(request.clone())? {
+            return Ok(answers);
+        }
+    }
+    Err(io::Error::other("interfaces change all the time: repeat the command later"))
+}
+
+/// The answers; `None` if they are not of one time.
+fn dump_once(request: RouteNetlinkMessage) -> io::Result<Option<Vec<RouteNetlinkMessage>>> {
     let socket = open()?;
     let mut request = NetlinkMessage::new(NetlinkHeader::default(), request.into());
     request.header.flags = NLM_F_DUMP | NLM_F_REQUEST;
@@ -115,7 +127,7 @@ fn dump(request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
     let mut bytes = vec![0; request.buffer_len()];
     request.serialize(&mut bytes);
     send(socket.as_raw_fd(), &bytes, MsgFlags::empty())?;
-    let mut answers = Vec::new();
+    let (mut answers, mut is_torn) = (Vec::new(), false);
     // The kernel fills at most this much.
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -126,9 +138,10 @@ fn dump(request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
                 .map_err(io::Error::other)?;
             let length = (message.header.length as usize).next_multiple_of(4);
             rest = rest.get(length.max(4)..).unwrap_or_default();
+            is_torn |= message.header.flags & NLM_F_DUMP_INTR != 0;
             match message.payload {
                 NetlinkPayload::InnerMessage(answer) => answers.push(answer),
-                NetlinkPayload::Done(_) => return Ok(answers),
+                NetlinkPayload::Done(_) => return Ok((!is_torn).then_some(answers)),
                 NetlinkPayload::Error(error) => return Err(error.to_io()),
                 _ => {}
             }

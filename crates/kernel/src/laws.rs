@@ -190,11 +190,11 @@ impl Control {
         fabric: &Fabric,
         names: impl IntoIterator<Item = &'a str>,
     ) -> Vec<&'a str> {
-        let defaults = stack.protocol().stack().values();
+        let table = stack.protocol().table();
         let is_ineffective = |name: &&str| {
-            let default = defaults.iter().find(|(is, _)| is == name).map(|(_, value)| *value);
+            let info = table.iter().find(|info| info.name == *name);
             let mut other = stack.clone();
-            let was_set = default.is_some_and(|default| other.set(name, default).is_ok());
+            let was_set = info.is_some_and(|info| other.set(name, info.default).is_ok());
             was_set && other != *stack && params(&other, fabric) == params(stack, fabric)
         };
         names.into_iter().filter(is_ineffective).collect()
@@ -366,8 +366,8 @@ fn windows(
         return Err(format!(
             "min_rate: found {min_rate}, but the smallest window (min_rate times the base RTT, \
              {min:.0} B) must be below the largest (max_window, {largest:.0} B): set a lower \
-             min_rate, e.g. a hundredth of the network card's rate ({})",
-            fabric.rate
+             min_rate, e.g. {}, a hundredth of the network card's rate",
+            Rate::bps(fabric.rate.as_bps() / 100)
         ));
     }
     Ok([min, largest, fabric.bytes(initial).clamp(min, largest)])
@@ -386,10 +386,11 @@ mod tests {
         for control in Control::ALL {
             let mut stack = control.protocol.stack();
             stack.set("min_rto", Value::Span(Span::ms(77))).unwrap();
+            stack.set("multipath", Value::Choice("oblivious")).unwrap();
             stack.set("initial_window", Value::Extent(Extent::Bdp(0.5))).unwrap();
-            let names = ["min_rto", "initial_window", "restart_after"];
+            let names = ["min_rto", "initial_window", "restart_after", "multipath"];
             let found = Control::ineffective(&stack, &FABRIC, names);
-            assert_eq!(found, ["min_rto"], "{}", control.name);
+            assert_eq!(found, ["min_rto", "multipath"], "{}", control.name);
             let is_swift = control.protocol == Protocol::Swift;
             assert_eq!(Control::depends_on_hops(&stack, &FABRIC), is_swift, "{}", control.name);
         }

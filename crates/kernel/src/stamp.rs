@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
 use tidegate_core::Rate;
 
@@ -76,7 +77,10 @@ impl Port {
         };
         let interfaces = [&self.interface, &self.peer];
         if let Some(name) = interfaces.into_iter().find(|name| !is_name(name, INTERFACE_BYTES)) {
-            return Err(Error::Usage(format!("{name:?} is no name of an interface")));
+            return Err(Error::Usage(format!(
+                "{name:?} is no name of an interface: expected 1 to {} bytes without a slash",
+                INTERFACE_BYTES - 1
+            )));
         }
         match self.netns.as_ref().filter(|name| !is_name(name, NETNS_BYTES)) {
             None => Ok(()),
@@ -105,8 +109,12 @@ fn within<T: Send>(
         .map_err(|error| Error::Usage(format!("network namespace {name}: {error}")))?;
     // A thread of its own: it does not return to the namespace.
     let enter = || {
-        setns(&netns, CloneFlags::CLONE_NEWNET)
-            .map_err(Error::kernel(format!("enter {}", path.display())))?;
+        setns(&netns, CloneFlags::CLONE_NEWNET).map_err(|error| match error {
+            Errno::EPERM => Error::Usage(format!(
+                "this user may not enter the network namespace {name}: run the command as root"
+            )),
+            error => Error::kernel(format!("enter {}", path.display()))(error),
+        })?;
         f()
     };
     thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| {
@@ -140,13 +148,20 @@ fn find<'a>(all: &'a [Interface], name: &str, place: &str) -> Result<&'a Interfa
 /// # Errors
 /// If there is no such interface, or its other end is not there.
 pub fn peer(interface: &str, netns: Option<&str>) -> Result<String, Error> {
+    let names = Port {
+        interface: interface.into(),
+        peer: interface.into(),
+        netns: netns.map(ToOwned::to_owned),
+    };
+    names.check_names()?;
     let all = within(netns, || interfaces().map_err(Error::kernel("list interfaces")))?;
     let place = netns.map(|netns| format!(" in {netns}")).unwrap_or_default();
     let near = find(&all, interface, &place)?;
     let far = near.other_end.and_then(|index| all.iter().find(|other| other.index == index));
     far.map(|far| far.name.clone()).ok_or_else(|| {
         Error::Usage(format!(
-            "{interface}{place} is not an end of a veth pair with both ends in one namespace"
+            "{interface}{place} is not an end of a veth pair with both ends in one namespace: put \
+             the queue on such a pair"
         ))
     })
 }
@@ -181,7 +196,8 @@ impl Place {
     }
 }
 
-/// Fails unless packets wait at the interface in the order of their arrival.
+/// Fails if packets do not wait at the interface, or their times are interpreted. The order in
+/// which they leave is not checked.
 fn check_queue(near: &Interface, place: &str) -> Result<(), Error> {
     let name = &near.name;
     if near.queues.iter().all(|kind| kind == "noqueue" || kind == "ingress" || kind == "clsact") {
@@ -204,11 +220,12 @@ fn check_queue(near: &Interface, place: &str) -> Result<(), Error> {
 /// The rate that the user gives, or that of tbf.
 fn rate_of_queue(near: &Interface, rate: Option<Rate>) -> Result<Option<Rate>, Error> {
     let (Some(rate), Some(tbf)) = (rate, near.tbf_rate) else { return Ok(rate.or(near.tbf_rate)) };
-    // tc rounds to bytes per second, users to their units.
+    // tc rounds to bytes per second, users to their units. Records have the queue's own rate.
     match (rate.as_bps() as f64 / tbf.as_bps() as f64 - 1.0).abs() < 0.02 {
-        true => Ok(Some(rate)),
+        true => Ok(Some(tbf)),
         false => Err(Error::Usage(format!(
-            "--rate: found {rate}, but the queueing discipline tbf of {} has {tbf}",
+            "--rate: found {rate}, but the queueing discipline tbf of {} has {tbf}: leave out \
+             --rate, or give that rate",
             near.name
         ))),
     }
@@ -327,28 +344,34 @@ fn configure(map: &MapHandle, port: &Port, place: &Place) -> Result<(), Error> {
     map.update(&KEY, &value, MapFlags::ANY).map_err(Error::kernel("write the port"))
 }
 
-/// Ends all stamping, and returns the queues.
+/// Ends all stamping, and returns the queues. The error of one set does not keep the others.
 ///
 /// # Errors
-/// If pins cannot be removed.
-pub fn unstamp(pins: &Path) -> Result<Vec<Port>, Error> {
+/// If the folder of pins cannot be read.
+pub fn unstamp(pins: &Path) -> Result<Vec<Result<Port, Error>>, Error> {
     preflight::require_pins(pins)?;
-    let ports = ports(pins)?;
-    for name in pins::sets(pins)?.iter().filter(|name| name.starts_with(PREFIX)) {
+    let remove = |name: &String| {
+        let status = status(&pins.join(name))?;
         pins::remove(&pins::take(pins, name)?)?;
-    }
-    Ok(ports.into_iter().map(|status| status.port).collect())
+        Ok(status.port)
+    };
+    Ok(stamp_sets(pins)?.iter().map(remove).collect())
 }
 
-/// Queues that are stamped.
+/// Queues that are stamped. The error of one set does not hide the others.
 ///
 /// # Errors
-/// If pins cannot be read.
-pub fn ports(pins: &Path) -> Result<Vec<PortStatus>, Error> {
+/// If the folder of pins cannot be read.
+pub fn ports(pins: &Path) -> Result<Vec<Result<PortStatus, Error>>, Error> {
     log::begin();
-    let sets = pins::sets(pins)?;
-    let sets = sets.iter().filter(|name| name.starts_with(PREFIX));
-    sets.map(|name| status(&pins.join(name))).collect()
+    Ok(stamp_sets(pins)?.iter().map(|name| status(&pins.join(name))).collect())
+}
+
+/// Names of the sets of queues.
+fn stamp_sets(pins: &Path) -> Result<Vec<String>, Error> {
+    let mut sets = pins::sets(pins)?;
+    sets.retain(|name| name.starts_with(PREFIX));
+    Ok(sets)
 }
 
 fn status(set: &Path) -> Result<PortStatus, Error> {

@@ -92,8 +92,8 @@ impl Lab {
     }
 
     fn counter(&self, name: &str) -> u64 {
-        let all = ports(&self.pins).unwrap();
-        all[0].counters.iter().find(|(is, _)| *is == name).unwrap().1
+        let port = ports(&self.pins).unwrap().remove(0).unwrap();
+        port.counters.iter().find(|(is, _)| *is == name).unwrap().1
     }
 
     /// Sends, and measures the delay in the queue after the first third, in us: the median of the

@@ -221,6 +221,21 @@ fn powertcp_windows_grow_however_rare_the_records() {
     }
 }
 
+/// A round trip of 44 ms, with a delayed acknowledgement, and one of 5 ms: their records are 50 ms
+/// apart and return within 11 ms.
+#[test]
+fn powertcp_round_trips_of_unequal_length() {
+    let mut pair = Pair::<PowerTcp>::with_records(SETTINGS[2], OPTION);
+    let records = [(1_000_000_000, 0), (1_050_000_000, 1_250_000), (1_051_000_000, 1_275_000)];
+    let arrivals =
+        [(1_042_000_000, 44_000_000), (1_053_000_000, 5_000_000), (1_054_000_000, 5_000_000)];
+    for ((at, tx), (now, rtt)) in records.into_iter().zip(arrivals) {
+        let hop = Hop { rate: Rate::mbps(200), ..hop(at, tx, 30_000) };
+        pair.apply(&ack(now, rtt, 0, vec![hop]));
+    }
+    assert!(pair.window() < 0.99 * pair.setting.bdp() / 1_542.0, "{}", pair.window());
+}
+
 /// A port of equal rate is another port if its clock disagrees by more than a round trip.
 #[test]
 fn powertcp_paths_of_equal_rate_differ_by_their_clocks() {

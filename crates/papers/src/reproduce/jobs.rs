@@ -164,16 +164,22 @@ pub(super) fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast
     }
 }
 
-/// Checks that the kernel's controls of all runs to be made can be loaded, before the first run.
+/// Checks that the kernel has, or can load, the congestion controls of all runs to be made, before
+/// the first run.
+#[cfg(target_os = "linux")]
 fn check_controls(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<(), Error> {
-    let Some(loader) = options.controls else { return Ok(()) };
     let left = jobs.iter().zip(kept(jobs, options)).filter(|(_, is_kept)| !is_kept);
     let names = left.filter_map(|(job, _)| match &job.recording.medium {
         Medium::Tcp(name) => Some(name.as_str()),
         _ => None,
     });
-    let names: BTreeSet<_> = names.filter(|name| loader.has(name)).collect();
-    names.into_iter().try_for_each(|name| loader.check(name))
+    let names: BTreeSet<_> = names.collect();
+    names.into_iter().try_for_each(|name| testbed::check_control(name, options.controls))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_controls(_: &[Job], _: &ReproduceOptions<'_>) -> Result<(), Error> {
+    Ok(())
 }
 
 pub(super) fn make(

@@ -150,6 +150,17 @@ pub fn usual_time(plan: &Plan) -> Duration {
     Duration::from_secs_f64(scenario + 0.1 * participants(plan).len() as f64)
 }
 
+/// Checks that runs can have a congestion control.
+///
+/// # Errors
+/// If the kernel lacks it and the loader cannot load it, or this user may not select it.
+pub fn check_control(name: &str, loader: Option<&dyn ControlLoader>) -> Result<(), Error> {
+    match loader.filter(|loader| loader.has(name)) {
+        Some(loader) => loader.check(name),
+        None => sockets::check(name, loader.map(ControlLoader::names)),
+    }
+}
+
 /// A congestion control that is unloaded at the end of the run.
 struct Loaded<'a>(Option<(&'a dyn ControlLoader, &'a str)>);
 
@@ -161,8 +172,7 @@ impl<'a> Loaded<'a> {
     ) -> Result<Loaded<'a>, Error> {
         let Task { plan, there, paths, .. } = *task;
         let Some(loader) = loader.filter(|loader| loader.has(name)) else {
-            let others = loader.map(ControlLoader::names);
-            return sockets::check(name, others).map(|()| Loaded(None));
+            return check_control(name, loader).map(|()| Loaded(None));
         };
         let (Some(&a), Some(&b)) = (there.first(), there.last()) else { return Ok(Loaded(None)) };
         let others = there.iter().filter(|&&host| host != a);
