@@ -43,8 +43,8 @@ demo:
 	@echo
 	@echo "Open results/demo/report.html in a browser."
 
-# What cargo selects instead of the default members. Cargo unites the features of all that it
-# selects, so `.ci/run` selects the same in all phases: then each crate is compiled once for all.
+# The packages that cargo selects; empty: the default members. Cargo unites the features of all that
+# it selects, so `.ci/run` selects the same in all phases: then each crate is compiled once for all.
 SELECT :=
 
 test: lint

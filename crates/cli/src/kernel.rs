@@ -297,6 +297,14 @@ struct State {
 }
 
 impl State {
+    /// Folders and controls of other programs.
+    fn errors(&self, place: &Place) -> Vec<String> {
+        let controls = self.controls.iter().filter_map(|status| status.as_ref().err());
+        let ports = self.ports.iter().filter_map(|status| status.as_ref().err());
+        let unpinned = self.unpinned.iter().map(|control| elsewhere(*control, place));
+        controls.chain(ports).map(ToString::to_string).chain(unpinned).collect()
+    }
+
     fn read(place: &Place) -> Result<State> {
         Ok(State {
             controls: kernel::controls(&place.pins).map_err(failed)?,
@@ -361,17 +369,11 @@ fn as_json(checks: &[Check], state: Option<&State>, place: &Place) -> Value {
         })
     };
     let controls = |state: &State| state.controls.iter().flatten().map(control).collect::<Vec<_>>();
-    let errors = |state: &State| {
-        let controls = state.controls.iter().filter_map(|status| status.as_ref().err());
-        let failed = controls.chain(state.ports.iter().filter_map(|status| status.as_ref().err()));
-        let unpinned = state.unpinned.iter().map(|control| elsewhere(*control, place));
-        failed.map(ToString::to_string).chain(unpinned).collect::<Vec<_>>()
-    };
     json!({
         "requirements": checks.iter().map(check).collect::<Vec<_>>(),
         "controls": state.map(controls),
         "queues": state.map(|state| state.ports.iter().flatten().map(port).collect::<Vec<_>>()),
-        "errors": state.map(errors),
+        "errors": state.map(|state| state.errors(place)),
     })
 }
 
@@ -397,14 +399,7 @@ fn shown(state: &State, place: &Place) -> String {
     let counters = |out: &mut String, counters: &[(&str, u64)]| {
         counters.iter().for_each(|(name, value)| line(out, name, &value.to_string(), ""));
     };
-    for status in &state.controls {
-        let status = match status {
-            Ok(status) => status,
-            Err(error) => {
-                let _ = writeln!(out, "{error}");
-                continue;
-            }
-        };
+    for status in state.controls.iter().flatten() {
         let _ = writeln!(out, "{}", status.control.name);
         for (name, value, unit) in status.control.readable(&status.params) {
             // Gains are small.
@@ -414,23 +409,16 @@ fn shown(state: &State, place: &Place) -> String {
         }
         counters(&mut out, &status.counters);
     }
-    for control in &state.unpinned {
-        let _ = writeln!(out, "{}", elsewhere(*control, place));
-    }
-    for status in &state.ports {
-        let status = match status {
-            Ok(status) => status,
-            Err(error) => {
-                let _ = writeln!(out, "{error}");
-                continue;
-            }
-        };
+    for status in state.ports.iter().flatten() {
         let detached = if status.is_attached { "" } else { ": detached, an interface was deleted" };
         let _ = writeln!(out, "{}{detached}", place_of(&status.port));
         line(&mut out, "peer", &status.port.peer, "");
         let rate = status.rate.map_or("none: no hop records".into(), |rate| rate.to_string());
         line(&mut out, "rate", &rate, "");
         counters(&mut out, &status.counters);
+    }
+    for error in state.errors(place) {
+        let _ = writeln!(out, "{error}");
     }
     out
 }

@@ -10,14 +10,14 @@
  * Windows are bytes in Q16, powers Q30. Relative error of power: 2^-18 for b * dt above 1 byte.
  *
  * The fields of records wrap. The time between two records follows from that between their
- * acknowledgements and from the round trips. If the count of bytes may have wrapped between two records, the port has
- * sent the most that its rate permits, with a margin for bursts and for a rate that is rounded down:
- * the window then grows too little rather than too much.
+ * acknowledgements and from the round trips. If the count of bytes may have wrapped between two
+ * records, the port has sent the most that its rate permits, with a margin for bursts and for a
+ * rate that is rounded down: the window then grows too little rather than too much.
  *
  * Records have no identity of the port. A path is another one if the number of ports or a rate
  * differs, or if these times are impossible: between ports of equal rate, the rest, a share of two
- * round trips in the range of the clock, is compared as one port. If two round trips together exceed
- * that range (67 ms), the time is ambiguous, and the records are only stored.
+ * round trips in the range of the clock, is compared as one port. If two round trips together
+ * exceed that range (67 ms), the time is ambiguous, and the records are only stored.
  */
 #ifndef TG_POWERTCP_H
 #define TG_POWERTCP_H
