@@ -10,6 +10,8 @@
 
 #define ENOMSG 42
 #define TG_SENDS (BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG)
+/* Two times no operation, then the kind and the length of the timestamps. */
+#define TG_TIMESTAMPS 0x0101080a
 /* TCP_BPF_SOCK_OPS_CB_FLAGS, since Linux 6.13. */
 #define TG_CB_FLAGS 1008
 
@@ -26,6 +28,20 @@ TG_INLINE void tg_forget(struct tg_telemetry *kept);
 #define TG_SEEN 1
 /* The peer sends options, so this end returns them. */
 #define TG_ASKED 2
+
+/*
+ * The option at its usual place, which is behind the timestamps; 0 if the packet has other options
+ * there. The search of bpf_load_hdr_opt costs several times as much.
+ */
+TG_INLINE const void *tg_usual(struct bpf_sock_ops *ops, __u32 bytes)
+{
+	const __be32 *word = ops->skb_data;
+
+	if ((const void *)word + 32 + bytes > ops->skb_data_end ||
+	    word[5] != bpf_htonl(TG_TIMESTAMPS))
+		return 0;
+	return word + 8;
+}
 
 /* A connection that chose the control after it was established sends options, too. */
 TG_INLINE void tg_telemetry_init(struct sock *sk, struct tg_flow *flow)

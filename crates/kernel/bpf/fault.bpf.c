@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Faults of the path of one connection, for tests: `forward` receives its data packets, `backward`
- * their acknowledgements. Faults depend on counts and not on time.
+ * their acknowledgements. Faults depend on counts and not on time. `samples` is a program beside
+ * the telemetry: it counts the RTT samples of all connections that were established after it.
  */
 #include "packet.h"
 
@@ -185,4 +186,30 @@ int backward(struct __sk_buff *skb)
 		count->acked = ack;
 	tg_change(skb, tcp, set->backward, set, count);
 	return TC_ACT_UNSPEC;
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} rtts SEC(".maps");
+
+SEC("sockops")
+int samples(struct bpf_sock_ops *ops)
+{
+	__u64 *count = bpf_map_lookup_elem(&rtts, &tg_zero);
+
+	switch (ops->op) {
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags |
+					       BPF_SOCK_OPS_RTT_CB_FLAG);
+		break;
+	case BPF_SOCK_OPS_RTT_CB:
+		if (count)
+			__sync_fetch_and_add(count, 1);
+		break;
+	}
+	return 1;
 }

@@ -92,8 +92,14 @@ TG_INLINE int tg_parse(struct bpf_sock_ops *ops, struct tg_telemetry *seen)
 		.length = 4,
 		.exid = bpf_htons(TG_EXID_DELAY),
 	};
-	long length = bpf_load_hdr_opt(ops, &option, sizeof(option), 0);
+	const struct tg_option_delay *usual = tg_usual(ops, sizeof(*usual));
+	long length = sizeof(option);
 
+	if (usual && usual->kind == TG_KIND && usual->length == sizeof(*usual) &&
+	    usual->exid == option.exid)
+		option = *usual;
+	else
+		length = bpf_load_hdr_opt(ops, &option, sizeof(option), 0);
 	if (length == -ENOMSG)
 		return 0;
 	if (length != sizeof(option)) {

@@ -156,8 +156,26 @@ TG_INLINE int tg_write(struct bpf_sock_ops *ops, struct tg_flow *flow)
 	return bpf_store_hdr_opt(ops, &option, TG_RECORDS_BYTES(records), 0);
 }
 
-/* Reads an option and returns its filled records. */
-TG_INLINE int tg_load(struct bpf_sock_ops *ops, __u16 exid, __u64 *record)
+/* Reads the records of an option and returns how many are filled; -1 if it has another length. */
+TG_INLINE int tg_read(const struct tg_option_records *option, long length, __u64 *record)
+{
+	int i, filled = 0;
+
+	if (length < TG_RECORDS_BYTES(1) || length > (long)sizeof(*option) || (length & 7) != 4) {
+		TG_COUNT(foreign);
+		return -1;
+	}
+	for (i = 0; i < TG_RECORDS; i++) {
+		record[i] = TG_RECORDS_BYTES(i + 1) <= length ?
+			    bpf_be64_to_cpu(option->record[i]) : 0;
+		if (record[i] && filled == i)
+			filled++;
+	}
+	return filled;
+}
+
+/* Searches an option: its filled records, or -1. */
+TG_INLINE int tg_search(struct bpf_sock_ops *ops, __u16 exid, __u64 *record)
 {
 	struct tg_option_records option = {
 		.kind = TG_KIND,
@@ -165,30 +183,43 @@ TG_INLINE int tg_load(struct bpf_sock_ops *ops, __u16 exid, __u64 *record)
 		.exid = bpf_htons(exid),
 	};
 	long length = bpf_load_hdr_opt(ops, &option, sizeof(option), 0);
-	int i, filled = 0;
 
-	if (length == -ENOMSG)
-		return -1;
-	if (length < TG_RECORDS_BYTES(1) || length > (long)sizeof(option) || (length & 7) != 4) {
-		TG_COUNT(foreign);
-		return -1;
-	}
-	for (i = 0; i < TG_RECORDS; i++) {
-		record[i] = TG_RECORDS_BYTES(i + 1) <= length ?
-			    bpf_be64_to_cpu(option.record[i]) : 0;
-		if (record[i] && filled == i)
-			filled++;
-	}
-	return filled;
+	return length == -ENOMSG ? -1 : tg_read(&option, length, record);
+}
+
+/* Copies the option behind the timestamps if it is the last: its length, or 0. */
+TG_INLINE long tg_last(struct bpf_sock_ops *ops, struct tg_option_records *option)
+{
+	const struct tg_option_records *usual = tg_usual(ops, TG_RECORDS_BYTES(1));
+	const void *end = ops->skb_data_end;
+	int i;
+
+	if (!usual || usual->kind != TG_KIND || (const void *)usual + usual->length > end ||
+	    (const void *)usual + usual->length + 1 <= end)
+		return 0;
+	option->exid = usual->exid;
+	for (i = 0; i < TG_RECORDS; i++)
+		if ((const void *)usual + TG_RECORDS_BYTES(i + 1) <= end)
+			option->record[i] = usual->record[i];
+	return usual->length;
 }
 
 #define TG_ECHOED 4
 
 TG_INLINE int tg_parse(struct bpf_sock_ops *ops, struct tg_telemetry *seen)
 {
-	int echoes = tg_load(ops, TG_EXID_ECHO, seen->echo);
-	int arrivals = tg_load(ops, TG_EXID_FORWARD, seen->arrived);
+	struct tg_option_records option = {};
+	long length = tg_last(ops, &option);
+	int echoes = -1, arrivals = -1;
 
+	if (length && option.exid == bpf_htons(TG_EXID_ECHO))
+		echoes = tg_read(&option, length, seen->echo);
+	else if (length && option.exid == bpf_htons(TG_EXID_FORWARD))
+		arrivals = tg_read(&option, length, seen->arrived);
+	else {
+		echoes = tg_search(ops, TG_EXID_ECHO, seen->echo);
+		arrivals = tg_search(ops, TG_EXID_FORWARD, seen->arrived);
+	}
 	seen->echoes = echoes < 0 ? 0 : echoes;
 	seen->arrivals = arrivals < 0 ? 0 : arrivals;
 	return (echoes < 0 ? 0 : TG_SEEN | TG_ECHOED) | (arrivals < 0 ? 0 : TG_SEEN | TG_ASKED);

@@ -158,7 +158,10 @@ int arrive(struct __sk_buff *skb)
 }
 
 #ifdef TG_TESTING
-/* For tests, which cannot set a packet's time: its mark is the delay, its priority the queue. */
+/*
+ * For tests, which cannot set a packet's time: its mark is the delay, its priority the queue, and
+ * the bytes sent are its own.
+ */
 SEC("tc")
 int probe(struct __sk_buff *skb)
 {
@@ -167,6 +170,6 @@ int probe(struct __sk_buff *skb)
 
 	if (!count || !config)
 		return TC_ACT_SHOT;
-	return tg_stamp(skb, config, count, 64, skb->mark, skb->priority);
+	return tg_stamp(skb, config, count, tg_wire_bytes(skb), skb->mark, skb->priority);
 }
 #endif

@@ -26,7 +26,7 @@ use tidegate_core::{Extent, Rate, Span};
 use tidegate_kernel::{Control, Fabric, Loaded, controls, load, unload};
 
 use crate::loading::{counter, place};
-use net::{CORRUPT, Connection, Fault, Network, STAMP, STRIP};
+use net::{CORRUPT, Connection, Fault, Network, STAMP, STRIP, Samples};
 
 /// Payload of a segment with timestamps and the option of 8 bytes.
 const SEGMENT: usize = 1_440;
@@ -150,12 +150,13 @@ fn transfers_continue_after_options_disappear() {
 }
 
 /// Data packets of both directions carry requests and answers in turn, so up to half of the
-/// acknowledgements bring nothing.
+/// acknowledgements bring nothing. Without timestamps the options have another place.
 #[test]
 fn both_directions_keep_their_telemetry() {
-    for control in readers() {
+    for (control, timestamps) in readers().flat_map(|control| [(control, "1"), (control, "0")]) {
         let Some(lab) = Lab::new(control, "both") else { return };
         let Some(network) = Network::new("both") else { return };
+        network.sysctl("tcp_timestamps", timestamps);
         let stamps =
             Fault { forward: STAMP, backward: STAMP, delay_ns: 1_000_000, ..Fault::default() };
         network.fault(stamps);
@@ -169,8 +170,35 @@ fn both_directions_keep_their_telemetry() {
             }
         });
         let [stamped, unstamped] = ["stamped", "unstamped"].map(|name| lab.counter(name));
-        println!("{}: {stamped} stamped, {unstamped} not", control.name);
+        println!("{} {timestamps}: {stamped} stamped, {unstamped} not", control.name);
         assert!(stamped > unstamped / 2, "{}: {stamped} {unstamped}", control.name);
+    }
+}
+
+#[test]
+fn callbacks_of_other_programs_continue() {
+    for control in readers() {
+        let Some((guard, pins)) = place("samples") else { return };
+        let Some(network) = Network::new("samples") else { return };
+        let samples = Samples::attach();
+        load_with(control, &pins, &generous(control), &GENEROUS);
+        let lab = Lab { control, pins, _guard: guard };
+        // The control from the beginning, and one that is chosen later.
+        for first in [control.name, "reno"] {
+            network.sysctl("tcp_congestion_control", first);
+            let mut connection = network.connection(control.name);
+            network.sysctl("tcp_congestion_control", "reno");
+            for end in ["sender", "receiver"] {
+                connection.send(SEGMENT);
+                let before = samples.count();
+                (0..50).for_each(|_| connection.send(SEGMENT));
+                let more = samples.count() - before;
+                // Both ends have an acknowledgement of each exchange.
+                assert!(more > 90, "{}, {first}, {end}: {more}", control.name);
+                connection = connection.reversed();
+            }
+        }
+        assert!(lab.counter("sent_options") > 0, "{}", control.name);
     }
 }
 

@@ -133,12 +133,26 @@ fn place_of_addresses(v6: bool) -> std::ops::Range<usize> {
 
 /// Stamps a packet with these options and returns them. The checksum must be right afterwards.
 fn stamped(object: &Object, options: &[u8], v6: bool, delay_ns: u32, queue: u32) -> Vec<u8> {
+    stamped_segments(object, options, v6, delay_ns, queue, 0)
+}
+
+/// The packet stands for several segments, with offloads.
+fn stamped_segments(
+    object: &Object,
+    options: &[u8],
+    v6: bool,
+    delay_ns: u32,
+    queue: u32,
+    segments: u32,
+) -> Vec<u8> {
     let before = packet(options, v6);
     let mut after = vec![0; before.len()];
-    // `mark` and `priority` of `struct __sk_buff`.
+    // `mark`, `priority`, `gso_segs` and `gso_size` of `struct __sk_buff`.
     let mut context = vec![0; 192];
     context[8..12].copy_from_slice(&delay_ns.to_ne_bytes());
     context[32..36].copy_from_slice(&queue.to_ne_bytes());
+    context[164..168].copy_from_slice(&segments.to_ne_bytes());
+    context[176..180].copy_from_slice(&(100 / segments.max(1)).to_ne_bytes());
     let probe = object.progs_mut().find(|program| program.name() == "probe").unwrap();
     let input = ProgramInput {
         data_in: Some(&before),
@@ -232,6 +246,23 @@ fn words(options: &[u8]) -> Vec<u64> {
     options[4..].as_chunks().0.iter().map(|word| u64::from_be_bytes(*word)).collect()
 }
 
+/// Bytes of a packet over IPv4 with three records, whose headers have 82 of them.
+const PROBE: u64 = 182;
+
+#[test]
+fn records_count_the_headers_of_all_segments() {
+    let Some(object) = object() else { return };
+    for (v6, network) in [(false, 0), (true, 20)] {
+        let mut bytes = Vec::new();
+        for segments in [0, 1, 2, 10, 50] {
+            let options = stamped_segments(&object, &records(&[0; 3]), v6, 0, 0, segments);
+            bytes.push(words(&options)[0] >> 16 & 0xffff);
+        }
+        let expected = [0, 0, 1, 9, 49].map(|more| (PROBE + network + more * (82 + network)) / 64);
+        assert_eq!(bytes, expected);
+    }
+}
+
 #[test]
 fn records_fill_in_order_and_the_rest_is_counted() {
     let Some(object) = object() else { return };
@@ -248,7 +279,7 @@ fn records_fill_in_order_and_the_rest_is_counted() {
         let word = words[hop as usize];
         assert_eq!(
             (word >> 52, word >> 16 & 0xffff, word & 0xffff),
-            (17 << 7 | 67, 1, hop as u64 + 1)
+            (17 << 7 | 67, PROBE / 64, hop as u64 + 1)
         );
     }
     let full = stamped(&object, &options, false, 0, 0);
@@ -260,7 +291,7 @@ fn records_fill_in_order_and_the_rest_is_counted() {
     step.run();
     let [at, tx, queue, rate] = *step.ack[6..].first_chunk().unwrap();
     assert_eq!(at >> 6, words(&options)[1] >> 32 & 0xfffff);
-    assert_eq!((tx, queue, rate), (64, 256, 199_680_000));
+    assert_eq!((tx, queue, rate), (PROBE / 64 * 64, 256, 199_680_000));
     // A large queue saturates.
     let large = stamped(&object, &records(&[0]), false, 0, u32::MAX);
     assert_eq!(words(&large)[0] & 0xffff, 0x7fff);

@@ -3,12 +3,14 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, TC_INGRESS, TcHookBuilder};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, TC_INGRESS, TcHookBuilder,
+};
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::setsockopt;
@@ -271,6 +273,30 @@ fn program(object: &Object, name: &str) -> std::os::fd::OwnedFd {
     program.expect("it has the program").as_fd().try_clone_to_owned().unwrap()
 }
 
+/// Another program with callbacks from connections; detached when dropped.
+pub(crate) struct Samples {
+    count: MapHandle,
+    _link: Link,
+}
+
+impl Samples {
+    pub(crate) fn attach() -> Samples {
+        let object = ObjectBuilder::default().open_memory(FAULT_PROGRAM).unwrap().load().unwrap();
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let cgroup = mounts.find(|fields| fields[2] == "cgroup2").unwrap()[1];
+        let program = object.progs_mut().find(|program| program.name() == "samples").unwrap();
+        let link = program.attach_cgroup(File::open(cgroup).unwrap().as_raw_fd()).unwrap();
+        let count = object.maps().find(|map| map.name() == "rtts").unwrap();
+        Samples { count: MapHandle::try_from(&count).unwrap(), _link: link }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        let value = self.count.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
+        u64::from_ne_bytes(value.try_into().unwrap())
+    }
+}
+
 /// Calls `f` in a namespace, in a thread of its own.
 pub(crate) fn within<T: Send>(netns: &str, f: impl FnOnce() -> T + Send) -> T {
     let file = File::open(format!("/run/netns/{netns}")).unwrap();
@@ -316,6 +342,11 @@ impl Connection {
         // The sender has processed all acknowledgements when it has this byte.
         server.write_all(&[0]).unwrap();
         client.read_exact(&mut [0]).unwrap();
+    }
+
+    /// The same connection, whose former receiver sends.
+    pub(crate) fn reversed(self) -> Connection {
+        Connection { client: self.server, server: self.client, sent: 0 }
     }
 
     /// Sends until the buffers are full.
