@@ -38,15 +38,9 @@ TG_INLINE __u64 tg_window(const struct tg_params *p, const struct tg_law *law, _
 	return tg_div_shift(law->theta.cwnd, packet, 14);
 }
 
-/*
- * A calibration: a third more than the paper's pace, because timers are late and the kernel makes
- * up for half of a packet's time at most. At the paper's pace, one flow leaves 7 % of 200 Mbit/s
- * idle; at a quarter more, the queue of two flows is 24 % below its equilibrium (docs/kernel.md).
- * PowerTCP has the paper's pace: with more, its windows and its queue oscillate.
- */
 TG_INLINE __u64 tg_pace(const struct tg_params *p, const struct tg_law *law)
 {
-	return tg_pace_of(law->theta.cwnd + law->theta.cwnd / 3, TG_PARAMS(p)->tau);
+	return tg_pace_of(law->theta.cwnd, TG_PARAMS(p)->tau);
 }
 
 TG_CONTROL;

@@ -88,9 +88,9 @@ fn windows_grow_only_if_they_limit_sending() {
     }
 }
 
-/// PowerTCP paces at the window per base RTT, theta-PowerTCP at 4/3 of it. The others do not pace:
-/// the rate that limits the queue at the sender's interface is twice the window per RTT. The kernel
-/// counts payload only.
+/// PowerTCP and theta-PowerTCP pace at the window per base RTT. The others do not pace: the rate
+/// that limits the queue at the sender's interface is twice the window per RTT. The kernel counts
+/// payload only.
 #[test]
 fn paces_follow_windows_and_their_limit() {
     for control in Control::ALL {
@@ -105,8 +105,7 @@ fn paces_follow_windows_and_their_limit() {
         };
         let rate = state.pacing_rate as f64 * PACKET as f64 / f64::from(state.mss - options);
         let bytes = match control.protocol {
-            Protocol::PowerTcp => rate * BASE_RTT.as_s_f64(),
-            Protocol::ThetaPowerTcp => rate * BASE_RTT.as_s_f64() * 0.75,
+            Protocol::PowerTcp | Protocol::ThetaPowerTcp => rate * BASE_RTT.as_s_f64(),
             _ => rate * f64::from(state.rtt_us) * 1e-6 / 2.0,
         };
         let (packets, shown) = (bytes / PACKET as f64, f64::from(state.window));
