@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as Group;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tidegate_workbench::{
-    self as workbench, ClaimResult, Counts, Error, FigureScheme, FigureWidth, ReproduceOptions,
+    self as workbench, ClaimResult, Error, FigureScheme, FigureWidth, ReproduceOptions,
     Reproduction, Verdict,
 };
 
@@ -287,14 +287,9 @@ fn table(result: &Reproduction) -> String {
     let is_same = |a: &ClaimResult, b: &ClaimResult| (&a.paper, &a.figure) == (&b.paper, &b.figure);
     let tables: String =
         result.claims.chunk_by(is_same).map(|claims| figure(result, claims)).collect();
-    let Counts { numbers, others } = result.counts();
     let is_any_derived = result.claims.iter().any(|claim| claim.derived);
     let derived = if is_any_derived { format!("{}\n", workbench::DERIVED) } else { String::new() };
-    let text = prose(&format!(
-        "{tables}{derived}Of {} that the papers print: {numbers}.\nOf {}: {others}.\n",
-        numbers.named("number", "numbers"),
-        others.named("ordering or trend", "orderings and trends"),
-    ));
+    let text = prose(&format!("{tables}{derived}{}\n", result.counts()));
     style::verdicts(&text)
 }
 

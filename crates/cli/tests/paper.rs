@@ -30,7 +30,7 @@ fn text(name: &str) -> String {
     fs::read_to_string(root(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The ten counts at the head of a page: numbers and orderings, in all and by verdict.
+/// The ten counts at the head of a page: numbers and orderings of papers, in all and by verdict.
 fn counts(page: &str) -> Vec<u32> {
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     let (before, after) = page.split_once(" that the papers print").expect("the first count");

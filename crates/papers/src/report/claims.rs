@@ -70,17 +70,15 @@ fn totals(claims: &[ClaimResult]) -> String {
              class=\"{name}\">{count}</b> {name}</button> "
         );
     }
-    let Counts { numbers, others } = Counts::of(claims);
     // A claim on which the seed has no effect counts one seed.
     let seeds = claims.iter().map(|claim| claim.seeds.count).max().unwrap_or_default();
     let derived = if claims.iter().any(|claim| claim.derived) { DERIVED } else { "" };
     let _ = writeln!(
         html,
-        "of {} claims</p>\n<p>Of {} that the papers print: {numbers}. Of {}: {others}. Several \
-         readings of a sentence count once here, and so do its parts. {} {derived}</p>",
+        "of {} claims</p>\n<p>{} Several readings of a sentence count once here, and so do its \
+         parts. {} {derived}</p>",
         claims.len(),
-        numbers.named("number", "numbers"),
-        others.named("ordering or trend", "orderings and trends"),
+        Counts::of(claims),
         values(seeds),
     );
     html
@@ -181,6 +179,7 @@ mod tests {
             text: "it is so".to_owned(),
             paper_value: Some(1.0),
             derived,
+            own: false,
             measured: Some(2.0),
             unit: String::new(),
             verdict: Verdict::Direction,

@@ -30,6 +30,9 @@ pub struct ClaimResult {
     /// Whether the value is not printed in the paper but follows from its words.
     #[serde(default)]
     pub derived: bool,
+    /// Whether the claim is a comparison of this project and no statement of a paper.
+    #[serde(default)]
+    pub own: bool,
     /// The measured value; null if a run gave no value.
     pub measured: Option<f64>,
     /// Unit of both values.
@@ -85,6 +88,7 @@ impl ClaimResult {
             text: claim.text.clone(),
             paper_value: claim.paper,
             derived: claim.derived,
+            own: claim.own,
             measured: chosen.value,
             unit: claim.unit.clone(),
             verdict,
@@ -121,21 +125,42 @@ impl From<Seeds> for (u64, Option<f64>, Option<f64>) {
     }
 }
 
-/// Totals of the verdicts on sentences of papers.
+/// Totals of the verdicts on sentences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Sentences with a number.
+    /// Sentences of papers with a number.
     pub numbers: Count,
-    /// Sentences without a number.
+    /// Sentences of papers without a number.
     pub others: Count,
+    /// Comparisons that are no statements of papers.
+    pub own: Count,
 }
 
 impl Counts {
     /// Totals of claims. Several readings or parts of one sentence count once.
     pub(crate) fn of(claims: &[ClaimResult]) -> Counts {
-        let (numbers, others): (Vec<&ClaimResult>, Vec<&ClaimResult>) =
-            claims.iter().partition(|claim| claim.paper_value.is_some() && !claim.derived);
-        Counts { numbers: Count::of(&numbers), others: Count::of(&others) }
+        let (own, papers): (Vec<_>, Vec<_>) = claims.iter().partition(|claim| claim.own);
+        let (numbers, others): (Vec<_>, Vec<_>) =
+            papers.into_iter().partition(|claim| claim.paper_value.is_some() && !claim.derived);
+        let [numbers, others, own] = [numbers, others, own].map(|claims| Count::of(&claims));
+        Counts { numbers, others, own }
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Counts { numbers, others, own } = self;
+        write!(
+            f,
+            "Of the {} that the papers print, {numbers}. Of {} without a number, {others}.",
+            numbers.named("number", "numbers"),
+            others.named("ordering or trend", "orderings and trends"),
+        )?;
+        if own.all > 0 {
+            let named = own.named("comparison", "comparisons");
+            write!(f, " Of {named} that are ours and no statements of a paper, {own}.")?;
+        }
+        Ok(())
     }
 }
 
@@ -156,7 +181,7 @@ pub struct Count {
 
 impl Count {
     /// The number with its noun: `1 number`, `24 numbers`.
-    pub fn named(&self, one: &str, several: &str) -> String {
+    pub(super) fn named(&self, one: &str, several: &str) -> String {
         format!("{} {}", self.all, if self.all == 1 { one } else { several })
     }
 

@@ -231,7 +231,7 @@ pub const DERIVED: &str = "Values in parentheses are not printed in the paper. T
                                   from its words, such as a fair share, and count as orderings.";
 
 /// Totals of the verdicts, and the meaning of each verdict.
-fn legend(Counts { numbers, others }: Counts) -> String {
+fn legend(counts: Counts) -> String {
     let meaning = format!(
         "* *Reproduced*: within the tolerance for every seed and, with one seed, for every \
          alternative to what the paper leaves open.\n\
@@ -242,10 +242,8 @@ fn legend(Counts { numbers, others }: Counts) -> String {
          {DERIVED}"
     );
     format!(
-        "Of the {} that the papers print, {numbers}. Of {} without a number, {others}. \
-         Several readings of a sentence count once, and so do its parts, by the worst.\n\n{}",
-        numbers.named("number", "numbers"),
-        others.named("ordering or trend", "orderings and trends"),
+        "{counts} Several readings of a sentence count once, and so do its parts, by the \
+         worst.\n\n{}",
         folded("Meaning of the verdicts", &meaning),
     )
 }
@@ -296,6 +294,16 @@ mod tests {
     }
 
     #[test]
+    fn comparisons_of_our_own_count_apart() {
+        let own = |name: &str| ClaimResult { own: true, ..claim(name, Verdict::Deviates, "") };
+        let claims = [claim("a", Verdict::Reproduced, ""), own("b"), own("c")];
+        let text = Counts::of(&claims).to_string();
+        assert!(text.contains("Of 2 comparisons that are ours"), "{text}");
+        assert!(text.ends_with("0 in direction, 2 deviate."), "{text}");
+        assert!(!Counts::of(&claims[..1]).to_string().contains("ours"));
+    }
+
+    #[test]
     fn a_single_figure_omits_the_history() {
         let figure = |name: &str| FigureText {
             figure: name.to_owned(),
@@ -338,6 +346,7 @@ mod tests {
             text: "it is so".to_owned(),
             paper_value: Some(2.0),
             derived: false,
+            own: false,
             measured: Some(3.0),
             unit: "us".to_owned(),
             verdict,

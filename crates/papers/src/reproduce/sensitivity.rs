@@ -215,6 +215,7 @@ mod tests {
             text: String::new(),
             paper_value: None,
             derived: false,
+            own: false,
             measured: Some(value),
             unit: String::new(),
             verdict,

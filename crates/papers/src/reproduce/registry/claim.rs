@@ -20,6 +20,9 @@ pub(crate) struct Claim {
     /// a rate).
     #[serde(default)]
     pub(crate) derived: bool,
+    /// The claim is a comparison of this project and no statement of the paper.
+    #[serde(default)]
+    pub(crate) own: bool,
     pub(crate) unit: String,
     #[serde(default)]
     form: Form,
@@ -365,6 +368,7 @@ impl Claim {
             part_of: None,
             paper: Some(paper),
             derived: false,
+            own: false,
             unit,
             form: Form::Value,
             several: Several::Mean,
