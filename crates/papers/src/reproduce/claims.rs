@@ -30,8 +30,9 @@ pub struct ClaimResult {
     /// Whether the value is not printed in the paper but follows from its words.
     #[serde(default)]
     pub derived: bool,
-    /// Whether the claim is a comparison of this project and no statement of a paper.
-    #[serde(default)]
+    /// Whether the claim is a comparison of this project and no statement of a paper; absent in
+    /// files if it is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own: bool,
     /// The measured value; null if a run gave no value.
     pub measured: Option<f64>,
