@@ -13,8 +13,11 @@
  *   tg_pace(params, law)              bytes/s, or TG_MAX without pacing
  *
  * The window is in whole packets and packets are not paced unless the law says so. Below one packet
- * the window is one packet, sent at the pace of the law, or without one every rtt / window. Losses
- * are those that the kernel detects; ECN is left to the kernel.
+ * the window is one packet, sent at the pace of the law, or without one every rtt / window.
+ *
+ * Losses are those that the kernel detects. It reports one that a tail loss probe repairs as a
+ * reduction without loss (CWR), as it does marks: the law counts this unless the connection has
+ * negotiated ECN, whose marks are left to the kernel.
  *
  * The kernel keeps about a millisecond of the pacing rate in the queue of the sender's interface,
  * also if a connection is not paced (TCP small queues); without a pace, that rate is twice the
@@ -67,6 +70,7 @@ struct tg_flow {
 	struct tg_law law;
 	__u64 started;		/* the control runs; otherwise only telemetry is returned */
 	__u64 paced;		/* packets wait for a pace */
+	__u64 app_limited;	/* the application limited the latest delivered packet */
 	__u64 headers;		/* bytes of a packet on the wire beside its segment */
 	__u64 packet;		/* wire bytes of a full packet */
 	__u64 last_ack;
@@ -173,6 +177,8 @@ void BPF_PROG(tg_init, struct sock *sk)
 	flow->packet = tp->mss_cache + flow->headers;
 	flow->started = 1;
 	flow->last_ack = 0;
+	/* Until a packet is delivered. */
+	flow->app_limited = 1;
 	flow->rtt = (__u64)(tp->srtt_us >> 3) * 1000;
 	flow->min_rtt = TG_MAX;
 	tg_start(p, &flow->law, flow->packet);
@@ -226,9 +232,12 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 		return;
 	ack.rtt = flow->rtt;
 	ack.acked = rs->acked_sacked;
+	/* An acknowledgement that delivers nothing has no sample. */
+	if (rs->delivered > 0)
+		flow->app_limited = rs->is_app_limited;
 	/* A paced connection may wait for its pace instead of its window. */
 	ack.limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) ||
-		      (flow->paced && !rs->is_app_limited);
+		      (flow->paced && !flow->app_limited);
 	tg_on_ack(p, flow, &ack);
 	tg_apply(sk, p, flow);
 	TG_COUNT(acks);
@@ -237,15 +246,22 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 SEC("struct_ops")
 void BPF_PROG(tg_set_state, struct sock *sk, __u8 state)
 {
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct tg_params *p = bpf_map_lookup_elem(&params, &tg_zero);
 	struct tg_flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	int reduces = !(tp->ecn_flags & TCP_ECN_OK), before;
 	struct tg_loss loss = {};
 
-	if (!p || !flow || !flow->started || (state != TCP_CA_RECOVERY && state != TCP_CA_LOSS))
+	if (!p || !flow || !flow->started)
+		return;
+	before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	/* A loss counts once: the kernel enters recovery after a reduction for the same packets. */
+	if (state != TG_CA_LOSS && !(state == TG_CA_CWR && reduces) &&
+	    !(state == TG_CA_RECOVERY && !(before == TG_CA_CWR && reduces)))
 		return;
 	loss.now = bpf_ktime_get_ns();
 	loss.rtt = flow->rtt;
-	loss.timeout = state == TCP_CA_LOSS;
+	loss.timeout = state == TG_CA_LOSS;
 	tg_on_loss(p, &flow->law, &loss);
 	tg_apply(sk, p, flow);
 	if (loss.timeout)
@@ -265,7 +281,8 @@ void BPF_PROG(tg_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	if (event != CA_EVENT_TX_START)
 		return;
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
-	if (!p || !flow || !flow->started || !flow->last_ack)
+	/* Packets that wait for a retransmission are not in flight, but the connection is not idle. */
+	if (!p || !flow || !flow->started || !flow->last_ack || tp->snd_una != tp->snd_nxt)
 		return;
 	/* The retransmission timeout is what Swift allows; the kernel computes it like this. */
 	rto = ((__u64)(tp->srtt_us >> 3) + tp->rttvar_us) * 1000;

@@ -25,6 +25,7 @@ struct inet_connection_sock_af_ops {
 
 struct inet_connection_sock {
 	const struct inet_connection_sock_af_ops *icsk_af_ops;
+	__u8 icsk_ca_state : 5;
 };
 
 struct tcp_sock {
@@ -39,10 +40,12 @@ struct tcp_sock {
 	__u32 rttvar_us;
 	__u16 tcp_header_len;
 	__u8 is_cwnd_limited : 1;
+	__u8 ecn_flags;
 };
 
 struct rate_sample {
 	long rtt_us;
+	__s32 delivered;
 	__u32 acked_sacked;
 	bool is_app_limited;
 };
@@ -54,9 +57,13 @@ enum tcp_ca_event {
 };
 
 enum {
-	TCP_CA_RECOVERY = 3,
-	TCP_CA_LOSS = 4,
+	TG_CA_CWR = 2,
+	TG_CA_RECOVERY = 3,
+	TG_CA_LOSS = 4,
 };
+
+/* The connection has negotiated ECN. */
+#define TCP_ECN_OK 1
 
 struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);

@@ -11,6 +11,7 @@
 #include <linux/ipv6.h>
 #include <linux/pkt_cls.h>
 #include <linux/tcp.h>
+#include <linux/udp.h>
 
 /* Bytes of options, and options (with padding) that are searched. */
 #define TG_OPTIONS 40
@@ -29,14 +30,14 @@ TG_INLINE void tg_replace(struct __sk_buff *skb, __u32 tcp, __u32 at, __u16 from
 	bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
 }
 
-/* Offset of the TCP header; 0 for other packets and for later fragments. */
-TG_INLINE __u32 tg_tcp(struct __sk_buff *skb)
+/* Offset of the header of a transport; 0 for other packets and for later fragments. */
+TG_INLINE __u32 tg_header(struct __sk_buff *skb, __u8 transport)
 {
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		struct iphdr ip;
 
 		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) ||
-		    ip.protocol != IPPROTO_TCP || ip.ihl < 5 || (ip.frag_off & bpf_htons(0x1fff)))
+		    ip.protocol != transport || ip.ihl < 5 || (ip.frag_off & bpf_htons(0x1fff)))
 			return 0;
 		return ETH_HLEN + ip.ihl * 4;
 	}
@@ -44,11 +45,16 @@ TG_INLINE __u32 tg_tcp(struct __sk_buff *skb)
 		struct ipv6hdr ip;
 
 		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) ||
-		    ip.nexthdr != IPPROTO_TCP)
+		    ip.nexthdr != transport)
 			return 0;
 		return ETH_HLEN + sizeof(ip);
 	}
 	return 0;
+}
+
+TG_INLINE __u32 tg_tcp(struct __sk_buff *skb)
+{
+	return tg_header(skb, IPPROTO_TCP);
 }
 
 /* Fields of an option that was found. */

@@ -122,7 +122,10 @@ TG_INLINE void tg_reserve(struct bpf_sock_ops *ops, struct tg_flow *flow)
 	int data = ops->skb_len > 0, echo = 0;
 
 	/* Without a packet, the kernel computes the largest segment: the largest option counts. */
-	if (ops->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS) {
+	if (ops->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS) {
+		if (!flow->started && !t->arrivals)
+			return;
+	} else {
 		/* A connection under another control only answers. */
 		echo = t->arrivals && (!data || !flow->started || (t->turn ^= 1));
 		t->forward = !echo;

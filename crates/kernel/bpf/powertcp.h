@@ -17,7 +17,11 @@
  * Records have no identity of the port. A path is another one if the number of ports or a rate
  * differs, or if these times are impossible: between ports of equal rate, the rest, a share of two
  * round trips in the range of the clock, is compared as one port. If two round trips together
- * exceed that range (67 ms), the time is ambiguous, and the records are only stored.
+ * exceed that range (67 ms), two times are possible, and the one nearer to that between the
+ * acknowledgements counts; beyond that range, ports of equal rate are always compared as one.
+ *
+ * Records of one time, whose clock is too coarse for the rate, count as the first of them: the
+ * bytes of all packets count in the interval that follows.
  */
 #ifndef TG_POWERTCP_H
 #define TG_POWERTCP_H
@@ -92,7 +96,7 @@ TG_INLINE void tg_powertcp_start(const struct tg_powertcp_params *p, struct tg_p
 /*
  * Time between two records of a hop. A record returns between nothing and a round trip after it was
  * taken, so this time exceeds that between the acknowledgements by at most the earlier round trip,
- * and falls short of it by at most the later one. Returns 0 if that holds for no value, or for two.
+ * and falls short of it by at most the later one. Returns 0 if that holds for no value.
  */
 TG_INLINE int tg_powertcp_dt(const struct tg_powertcp_params *p, const struct tg_powertcp *s,
 			     const struct tg_ack *ack, __u32 hop, __s64 *dt)
@@ -102,8 +106,8 @@ TG_INLINE int tg_powertcp_dt(const struct tg_powertcp_params *p, const struct tg
 	__u64 less = p->time_mask - more + 1;
 	int exceeds = more <= s->rtt, falls_short = less <= ack->rtt;
 
-	*dt = (__s64)(elapsed + (exceeds ? more : -less));
-	return exceeds != falls_short;
+	*dt = (__s64)(elapsed + (exceeds && !(falls_short && less < more) ? more : -less));
+	return exceeds || falls_short;
 }
 
 /* Power of a hop (normPower of algorithm 1). */
@@ -142,7 +146,7 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 			       const struct tg_ack *ack)
 {
 	__u64 count = tg_min(ack->hops, TG_HOPS), other = s->hops != count, older = 0;
-	__u64 worst = 0, worst_dt = 0;
+	__u64 worst = 0, worst_dt = 0, same = 0;
 	int ends = tg_sub(ack->now, ack->rtt) >= s->began;
 	__u32 i;
 
@@ -153,6 +157,7 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 		other |= s->hop[i].rate != (__u32)(ack->hop[i].rate / 1000);
 		other |= !tg_powertcp_dt(p, s, ack, i, &dt);
 		older |= dt < 0;
+		same |= (__u64)!dt << i;
 		if (dt <= 0)
 			continue;
 		power = tg_powertcp_power(p, &s->hop[i], &ack->hop[i], dt);
@@ -173,6 +178,8 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 	s->rtt = ack->rtt;
 	s->hops = count;
 	for (i = 0; i < TG_HOPS && i < count; i++) {
+		if (!other && (same >> i & 1))
+			continue;
 		s->hop[i].at = ack->hop[i].at;
 		s->hop[i].tx = ack->hop[i].tx;
 		s->hop[i].queue = ack->hop[i].queue;

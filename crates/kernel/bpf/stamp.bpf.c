@@ -107,18 +107,26 @@ TG_INLINE int tg_stamp(struct __sk_buff *skb, const struct tg_port *config,
 	return done;
 }
 
-/* Bytes of the packet on the wire: with offloads, each segment of TCP has the headers. */
+/* Bytes of the packet on the wire: with offloads, each segment of TCP or UDP has the headers. */
 TG_INLINE __u32 tg_wire_bytes(struct __sk_buff *skb)
 {
-	__u32 segments = skb->gso_segs, tcp;
+	__u32 segments = skb->gso_segs, headers;
 	__u8 words;
 
 	if (segments < 2)
 		return skb->len;
-	tcp = tg_tcp(skb);
-	if (!tcp || bpf_skb_load_bytes(skb, tcp + 12, &words, 1))
-		return skb->len;
-	return skb->len + (segments - 1) * (tcp + (words >> 4) * 4);
+	headers = tg_header(skb, IPPROTO_TCP);
+	if (headers) {
+		if (bpf_skb_load_bytes(skb, headers + 12, &words, 1))
+			return skb->len;
+		headers += (words >> 4) * 4;
+	} else {
+		headers = tg_header(skb, IPPROTO_UDP);
+		if (!headers)
+			return skb->len;
+		headers += sizeof(struct udphdr);
+	}
+	return skb->len + (segments - 1) * headers;
 }
 
 SEC("tc")
@@ -167,9 +175,11 @@ int probe(struct __sk_buff *skb)
 {
 	struct tg_port_counters *count = bpf_map_lookup_elem(&counters, &tg_zero);
 	struct tg_port *config = bpf_map_lookup_elem(&port, &tg_zero);
+	__u64 bytes = tg_wire_bytes(skb);
 
 	if (!count || !config)
 		return TC_ACT_SHOT;
-	return tg_stamp(skb, config, count, tg_wire_bytes(skb), skb->mark, skb->priority);
+	count->bytes += bytes;
+	return tg_stamp(skb, config, count, bytes, skb->mark, skb->priority);
 }
 #endif

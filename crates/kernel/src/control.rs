@@ -102,8 +102,10 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
         own(control, &set)?;
         write_params(&map(&set, "params")?, params)?;
         // An `unload` may have died after this.
-        drain(&set, false)?;
+        let settings = map(&set, "settings")?;
+        drain(&settings, false)?;
         if !set.exists() {
+            drain(&settings, true)?;
             return Err(Error::Usage(format!(
                 "{} is being unloaded by another command: repeat this one",
                 control.name
@@ -227,23 +229,24 @@ pub fn unload(control: Control, pins: &Path) -> Result<(), Error> {
         }));
     }
     own(control, &set)?;
-    drain(&set, true)?;
+    let settings = map(&set, "settings")?;
+    drain(&settings, true)?;
     crash_point("drain");
     // From here on no connection can choose it, and the pins are out of sight.
     let taken = pins::take(pins, control.name)?;
-    // A `load` may have undone it.
-    drain(&taken, true)?;
+    // A `load` may have undone it. One that does so later repeats this.
+    drain(&settings, true)?;
     crash_point("unload");
     pins::remove(&taken)
 }
 
 /// Whether connections move to the kernel's default control.
-fn drain(set: &Path, moves: bool) -> Result<(), Error> {
-    let mut settings = bytes(&[moves.into()]);
+fn drain(settings: &MapHandle, moves: bool) -> Result<(), Error> {
+    let mut value = bytes(&[moves.into()]);
     let mut fallback = default_control().into_bytes();
     fallback.resize(NAME_BYTES, 0);
-    settings.extend(fallback);
-    let written = map(set, "settings")?.update(&KEY, &settings, MapFlags::ANY);
+    value.extend(fallback);
+    let written = settings.update(&KEY, &value, MapFlags::ANY);
     written.map_err(Error::kernel("write the settings"))
 }
 

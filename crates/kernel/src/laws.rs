@@ -156,7 +156,14 @@ fn words<const N: usize>(fields: &[Field; N], values: [f64; N]) -> Params {
     all
 }
 
+/// Base RTTs for which the laws are defined: the kernel's samples are in microseconds.
+const BASE_RTTS: [Span; 2] = [Span::us(1), Span::ms(1_000)];
+
 fn params(stack: &Stack, fabric: &Fabric) -> Result<Params, String> {
+    let [least, most] = BASE_RTTS;
+    if !(least..=most).contains(&fabric.base_rtt) {
+        return Err(format!("base RTT: found {}; expected 1us to 1s", fabric.base_rtt));
+    }
     let (mut words, connection) = match stack {
         Stack::Poseidon(params) => (of_poseidon(&params.control, fabric)?, &params.connection),
         Stack::Swift(params) => (of_swift(&params.control, fabric), &params.connection),

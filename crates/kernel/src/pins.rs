@@ -1,8 +1,8 @@
 //! The folder in the BPF file system that holds what is loaded.
 //!
 //! A set of pins (links and maps) is made in a temporary folder and renamed to its name: it is
-//! complete or absent. The temporary folder's name has the number of the process, so that what a
-//! process has left that ended between two steps can be recognised and removed.
+//! complete or absent. The temporary folder's name has the number of the process and its start, so
+//! that what a process has left that ended between two steps can be recognised and removed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -55,10 +55,25 @@ pub fn remove_abandoned(pins: &Path) -> Result<bool, Error> {
 fn abandoned(pins: &Path) -> Result<Vec<String>, Error> {
     let mut names = names(pins)?;
     names.retain(|name| {
-        let process = name.strip_prefix(TEMPORARY).and_then(|rest| rest.split('-').next());
-        process.is_some_and(|number| !Path::new("/proc").join(number).exists())
+        maker(name).is_some_and(|(process, start)| start_of(process) != Some(start))
     });
     Ok(names)
+}
+
+/// Number and start of the process that has made a temporary folder; `None` for other folders.
+fn maker(name: &str) -> Option<(u32, u64)> {
+    let mut numbers = name.strip_prefix(TEMPORARY)?.splitn(3, '-');
+    let process = numbers.next()?.parse().ok()?;
+    let start = numbers.next()?.parse().ok()?;
+    numbers.next().map(|_| (process, start))
+}
+
+/// Start of a process in ticks since that of the machine; `None` if there is no such process.
+/// Numbers of processes are used again, with another start.
+fn start_of(process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may contain spaces. The start is field 22.
+    stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// Removes a set; one that is absent is removed. Links are detached first: a link whose pin is
@@ -83,7 +98,9 @@ pub(crate) fn take(pins: &Path, name: &str) -> Result<PathBuf, Error> {
 }
 
 fn temporary(pins: &Path, name: &str) -> PathBuf {
-    pins.join(format!("{TEMPORARY}{}-{name}", std::process::id()))
+    let process = std::process::id();
+    let start = start_of(process).unwrap_or_default();
+    pins.join(format!("{TEMPORARY}{process}-{start}-{name}"))
 }
 
 /// A set in preparation. It is removed unless it is published.
@@ -165,12 +182,15 @@ mod tests {
     #[test]
     fn folders_of_dead_processes_are_removed() {
         let pins = folder("dead");
-        let own = format!("tmp-{}-b", std::process::id());
-        for name in ["tmp-4294967295-a", &own, "c"] {
+        let process = std::process::id();
+        let own = temporary(&pins, "b").file_name().unwrap().to_str().unwrap().to_owned();
+        // Of an earlier process with the number of this one.
+        let reused = format!("tmp-{process}-1-c");
+        for name in ["tmp-4294967295-1-a", &reused, &own, "d", "tmp-other", "tmp-1-other"] {
             fs::create_dir(pins.join(name)).unwrap();
         }
         remove_abandoned(&pins).unwrap();
-        assert_eq!(names(&pins).unwrap(), ["c", own.as_str()]);
+        assert_eq!(names(&pins).unwrap(), ["d", "tmp-1-other", own.as_str(), "tmp-other"]);
         fs::remove_dir_all(pins).unwrap();
     }
 }

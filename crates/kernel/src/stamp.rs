@@ -12,6 +12,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
 use tidegate_core::Rate;
+use tidegate_core::wire::tcp_option::rate_code;
 
 use crate::interface::{Interface, interfaces};
 use crate::pins::{self, Draft};
@@ -120,15 +121,6 @@ fn within<T: Send>(
     thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| {
         std::panic::resume_unwind(panic);
     })
-}
-
-/// `rate` as a record contains it, rounded down: 5 bits of exponent, 7 of mantissa; the largest
-/// value from 4.28 Tbit/s on.
-fn rate_word(rate: Rate) -> u64 {
-    let kbps = (rate.as_bps() / 1_000).max(1);
-    let exponent = kbps.ilog2().min(31);
-    let mantissa = ((kbps * 128) >> exponent).min(255) - 128;
-    u64::from(exponent) << 7 | mantissa
 }
 
 /// Number of this thread's network namespace.
@@ -246,13 +238,18 @@ pub fn stamp(port: &Port, rate: Option<Rate>, pins: &Path) -> Result<Option<Rate
     let place = port.within(|| Place::find(port, rate))?;
     let name = port.set();
     let set = pins.join(&name);
-    if set.exists() {
-        if is_stamped(&set, &place)? {
-            configure(&map(&set, "port")?, port, &place)?;
-            return Ok(place.rate);
-        }
+    if set.exists() && !is_stamped(&set, &place)? {
         // Another peer, or another interface that has the name of one that is gone.
         pins::remove(&pins::take(pins, &name)?)?;
+    }
+    let sets = stamp_sets(pins)?.into_iter().map(|name| pins.join(name));
+    // The interface may have had another name. A foreign set is not one of this interface.
+    if let Some(same) = sets.into_iter().find(|set| is_stamped(set, &place).unwrap_or(false)) {
+        configure(&map(&same, "port")?, port, &place)?;
+        if same != set {
+            fs::rename(&same, &set).map_err(|error| Error::File(same, error))?;
+        }
+        return Ok(place.rate);
     }
     let what = "load the stamping programs";
     let object = ObjectBuilder::default().open_memory(OBJECT);
@@ -329,7 +326,7 @@ const NETNS_INODE: std::ops::Range<usize> = 16..24;
 
 fn configure(map: &MapHandle, port: &Port, place: &Place) -> Result<(), Error> {
     let words =
-        [place.rate.map_or(0, Rate::as_bps), place.rate.map_or(0, rate_word), place.netns_inode];
+        [place.rate.map_or(0, Rate::as_bps), place.rate.map_or(0, rate_code), place.netns_inode];
     let mut value: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
     let netns = port.netns.as_deref().unwrap_or("");
     for (text, bytes) in [
@@ -404,19 +401,6 @@ fn status(set: &Path) -> Result<PortStatus, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rates_in_records_are_at_most_a_128th_too_small() {
-        for kbps in [2u64, 100, 1_000, 200_000, 1_000_000, 100_000_000, 400_000_000, 1 << 31] {
-            let word = rate_word(Rate::bps(kbps * 1000));
-            let shown = ((128 + (word & 127)) << (word >> 7)) >> 7;
-            let error = shown as f64 / kbps as f64 - 1.0;
-            assert!((-1.0 / 128.0..=0.0).contains(&error) && word < 1 << 12, "{kbps}: {shown}");
-        }
-        let largest = rate_word(Rate::bps(u64::MAX));
-        assert_eq!((largest, rate_word(Rate::bps(0))), (0xfff, 0));
-        assert_eq!(rate_word(Rate::gbps(4_290)), largest);
-    }
 
     #[test]
     fn names_of_sets_have_no_dots_and_differ() {

@@ -209,7 +209,7 @@ fn isolate() {
 fn folders_of_dead_processes_are_removed() {
     let Some((_guard, pins)) = place("abandoned") else { return };
     // No process has this number.
-    let left = pins.join("tmp-4294967295-tg_swift");
+    let left = pins.join("tmp-4294967295-1-tg_swift");
     fs::create_dir_all(&left).unwrap();
     assert_eq!([(); 2].map(|()| remove_abandoned(&pins).unwrap()), [true, false]);
     assert!(!left.exists());

@@ -153,6 +153,31 @@ fn interfaces_without_a_queue_between_them_are_refused() {
     assert!(ports(&pins).unwrap().is_empty());
 }
 
+#[test]
+fn stamping_follows_a_renamed_interface() {
+    if !has_ip() {
+        return;
+    }
+    let Some((_guard, pins)) = place("renamed") else { return };
+    let netns = Netns::new("renamed");
+    netns.pair("q0", "q1");
+    if !netns.queue("q0", &TBF) {
+        return;
+    }
+    stamp(&netns.port("q0", "q1"), None, &pins).unwrap();
+    netns.send(3);
+    netns.ip(&["link", "set", "dev", "q0", "down"]);
+    netns.ip(&["link", "set", "dev", "q0", "name", "x0"]);
+    let port = netns.port("x0", "q1");
+    stamp(&port, None, &pins).unwrap();
+    let all = ports(&pins).unwrap();
+    let [Ok(status)] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((&status.port, status.is_attached), (&port, true));
+    assert!(count(status, "marked") >= 3, "{status:?}");
+    assert_eq!(unstamp(&pins).unwrap().len(), 1);
+    fs::remove_dir(pins).unwrap();
+}
+
 /// The interfaces of a namespace that was deleted and made again have the same numbers.
 #[test]
 fn stamping_follows_a_namespace_that_was_made_again() {

@@ -246,6 +246,37 @@ fn words(options: &[u8]) -> Vec<u64> {
     options[4..].as_chunks().0.iter().map(|word| u64::from_be_bytes(*word)).collect()
 }
 
+#[test]
+fn bytes_of_udp_count_the_headers_of_all_segments() {
+    let Some(object) = object() else { return };
+    for (v6, network) in [(false, 20), (true, 40)] {
+        // A segment of TCP without options becomes a datagram by the number of its protocol.
+        let mut datagram = packet(&[], v6);
+        datagram[ETHERNET + if v6 { 6 } else { 9 }] = 17;
+        let mut context = vec![0; 192];
+        context[164..168].copy_from_slice(&5u32.to_ne_bytes());
+        context[176..180].copy_from_slice(&20u32.to_ne_bytes());
+        let input = ProgramInput {
+            data_in: Some(&datagram),
+            context_in: Some(&mut context),
+            repeat: 1,
+            ..ProgramInput::default()
+        };
+        let before = counter(&object, 2);
+        let probe = object.progs_mut().find(|program| program.name() == "probe").unwrap();
+        probe.test_run(input).unwrap();
+        let expected = datagram.len() + 4 * (ETHERNET + network + 8);
+        assert_eq!(counter(&object, 2) - before, expected as u64);
+    }
+}
+
+/// One of the counters of the port.
+fn counter(object: &Object, at: usize) -> u64 {
+    let counters = object.maps().find(|map| map.name() == "counters").unwrap();
+    let value = counters.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
+    u64::from_ne_bytes(value[at * 8..at * 8 + 8].try_into().unwrap())
+}
+
 /// Bytes of a packet over IPv4 with three records, whose headers have 82 of them.
 const PROBE: u64 = 182;
 
@@ -266,11 +297,6 @@ fn records_count_the_headers_of_all_segments() {
 #[test]
 fn records_fill_in_order_and_the_rest_is_counted() {
     let Some(object) = object() else { return };
-    let count = |at: usize| {
-        let counters = object.maps().find(|map| map.name() == "counters").unwrap();
-        let value = counters.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
-        u64::from_ne_bytes(value[at * 8..at * 8 + 8].try_into().unwrap())
-    };
     let mut options = records(&[0; 3]);
     for hop in 0..3 {
         options = stamped(&object, &options, false, 0, 128 * (hop + 1) + 5);
@@ -285,7 +311,7 @@ fn records_fill_in_order_and_the_rest_is_counted() {
     let full = stamped(&object, &options, false, 0, 0);
     // The last record says that a hop is missing.
     let expected = [&words(&options)[..2], &[words(&options)[2] | 0x8000]].concat();
-    assert_eq!((words(&full), count(6)), (expected, 1));
+    assert_eq!((words(&full), counter(&object, 6)), (expected, 1));
     // The control reads what was written: time, bytes sent, queue and rate.
     let mut step = Step { op: Step::RECORD, a: words(&options)[1], ..Step::default() };
     step.run();

@@ -1,11 +1,12 @@
 //! Windows and paces of sockets, as the kernel reports them.
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::Duration;
 
 use nix::libc;
-use nix::sys::socket::sockopt::{GetStruct, SetStruct};
+use nix::sys::socket::sockopt::{GetStruct, SetStruct, TcpCongestion};
 use nix::sys::socket::{getsockopt, setsockopt};
 use tidegate_algos::Protocol;
 use tidegate_core::params::Value;
@@ -59,6 +60,15 @@ fn info(end: &TcpStream) -> TcpInfo {
 /// A control with an initial window of ten packets, and targets far above the delays of a busy
 /// machine.
 fn lab(control: Control, test: &str, more: &[(&str, Value)]) -> Option<(Lab, Network)> {
+    lab_with(control, test, more, BASE_RTT)
+}
+
+fn lab_with(
+    control: Control,
+    test: &str,
+    more: &[(&str, Value)],
+    base_rtt: Span,
+) -> Option<(Lab, Network)> {
     let mut values = vec![("initial_window", Value::Extent(Extent::Bytes(INITIAL_BYTES as f64)))];
     values.extend(match control.protocol {
         Protocol::Poseidon => vec![("p", Value::Span(Span::ms(100)))],
@@ -66,7 +76,7 @@ fn lab(control: Control, test: &str, more: &[(&str, Value)]) -> Option<(Lab, Net
         _ => vec![("min_rate", Value::Rate(Rate::mbps(1)))],
     });
     values.extend_from_slice(more);
-    let fabric = Fabric { base_rtt: BASE_RTT, rate: Rate::gbps(1), hops: 1 };
+    let fabric = Fabric { base_rtt, rate: Rate::gbps(1), hops: 1 };
     Some((Lab::with(control, test, &values, &fabric)?, Network::new(test)?))
 }
 
@@ -139,22 +149,99 @@ fn idle_connections_restart_with_the_initial_window() {
     }
 }
 
+/// Nothing is in flight at the time of a retransmission, but the connection is not idle.
 #[test]
-fn timeouts_are_counted_apart_from_losses() {
+fn timeouts_reduce_windows_and_are_no_idle_times() {
     for control in Control::ALL {
-        let Some((lab, network)) = lab(control, "timeout", &[]) else { return };
+        let restart_after = [("restart_after", Value::Span(Span::ms(1)))];
+        let Some((lab, network)) = lab(control, "timeout", &restart_after) else { return };
         let mut connection = network.connection(control.name);
-        connection.send(100_000);
+        connection.send(1_000_000);
+        let client = connection.client.try_clone().unwrap();
+        let before = ["losses", "restarts", "timeouts"].map(|name| lab.counter(name));
+        let window = info(&client).window;
+        network.fault(Fault { loss: 1.0, ..Fault::default() });
+        let reduced = std::thread::scope(|scope| {
+            let transfer = scope.spawn(|| connection.send(1_000));
+            wait("timeouts are missing", || lab.counter("timeouts") >= before[2] + 2);
+            let reduced = info(&client).window;
+            network.fault(Fault::default());
+            transfer.join().unwrap();
+            reduced
+        });
+        let after = ["losses", "restarts"].map(|name| lab.counter(name));
+        assert_eq!(after, before[..2], "{}: losses and restarts", control.name);
+        assert!(reduced * 2 < window, "{}: {window} to {reduced}", control.name);
+    }
+}
+
+/// A tail loss probe repairs the loss of a last packet before the timeout. With ECN, the kernel
+/// reports it like a mark.
+#[test]
+fn losses_that_probes_repair_count_without_ecn() {
+    for (control, ecn) in Control::ALL.into_iter().flat_map(|one| [(one, "0"), (one, "1")]) {
+        let Some((lab, network)) = lab(control, "probe", &[]) else { return };
+        network.sysctl("tcp_ecn", ecn);
+        let mut connection = network.connection(control.name);
+        connection.send(1_000_000);
+        let window = info(&connection.client).window;
         let before = ["losses", "timeouts"].map(|name| lab.counter(name));
         network.fault(Fault { loss: 1.0, ..Fault::default() });
         std::thread::scope(|scope| {
             let transfer = scope.spawn(|| connection.send(1_000));
-            wait("no timeout is counted", || lab.counter("timeouts") > before[1]);
+            wait("nothing is dropped", || network.seen().dropped > 0);
             network.fault(Fault::default());
             transfer.join().unwrap();
         });
-        assert_eq!(lab.counter("losses"), before[0], "{}", control.name);
+        // The acknowledgement of later data shows that the probe was needed.
+        connection.send(1);
+        let after = ["losses", "timeouts"].map(|name| lab.counter(name));
+        let losses = u64::from(ecn == "0");
+        assert_eq!(after, [before[0] + losses, before[1]], "{}, ECN {ecn}", control.name);
+        let now = info(&connection.client).window;
+        assert_eq!(now < window, ecn == "0", "{}, ECN {ecn}: {window} to {now}", control.name);
     }
+}
+
+/// The peer sends data while packets of the connection are in flight: these acknowledgements
+/// deliver nothing. The base RTT is above all delays, so that windows may grow.
+#[test]
+fn data_of_the_peer_does_not_raise_unused_windows() {
+    for control in Control::ALL {
+        let slow = [("min_rate", Value::Rate(Rate::bps(100_000)))];
+        let more = if is_paced(control) { &slow[..] } else { &[] };
+        let Some((lab, network)) = lab_with(control, "unused", more, Span::ms(900)) else { return };
+        // Acknowledgements wait behind data of the peer.
+        if !network.limit_acks("1mbit") {
+            return;
+        }
+        let connection = network.connection(control.name);
+        let (mut from, mut to) = (&connection.client, &connection.server);
+        from.set_nodelay(true).unwrap();
+        to.write_all(&[0; 30_000]).unwrap();
+        for _ in 0..8 {
+            from.write_all(&[0]).unwrap();
+            sleep(Duration::from_millis(30));
+        }
+        let window = info(&connection.client).window;
+        assert!(window <= 10, "{}: {window} packets", control.name);
+        assert!(lab.counter("acks") > 8, "{}: {}", control.name, lab.counter("acks"));
+    }
+}
+
+/// The options of PowerTCP take 28 bytes of each segment.
+#[test]
+fn segments_are_full_after_a_change_to_another_control() {
+    let control = Control::named("powertcp").unwrap();
+    let Some((_lab, network)) = lab(control, "full", &[]) else { return };
+    let mut connection = network.connection(control.name);
+    let mut largest = |name: &str| {
+        setsockopt(&connection.client, TcpCongestion, &name.into()).unwrap();
+        network.fault(Fault::default());
+        connection.send(1_000_000);
+        network.seen().largest
+    };
+    assert_eq!([control.name, "reno"].map(&mut largest), [1_514, 1_514]);
 }
 
 /// The window of PowerTCP and theta-PowerTCP is in bytes, so it becomes more packets if the path's

@@ -15,6 +15,7 @@
 
 use std::ops::Range;
 
+use tidegate_core::wire::tcp_option::rate_code;
 use tidegate_core::{Frame, Hop, Rate, Span, frame_flag};
 
 use crate::ethernet::{follow, put, sum, word};
@@ -135,15 +136,7 @@ fn record_of(hop: &Hop) -> u64 {
     let time = (hop.at.as_ps() / Span::ns(64).as_ps()) & 0xf_ffff;
     let sent = (hop.tx_bytes / 64) & 0xffff;
     let queue = u64::from(hop.queue_bytes / 128).min(0x7fff);
-    rate_word(hop.rate) << 52 | time << 32 | sent << 16 | queue
-}
-
-/// The 12 bits of a rate, rounded down; the largest value from 4.28 Tbit/s on.
-fn rate_word(rate: Rate) -> u64 {
-    let kbps = (rate.as_bps() / 1_000).max(1);
-    let exponent = kbps.ilog2().min(31);
-    let mantissa = ((kbps * 128) >> exponent).min(255) - 128;
-    u64::from(exponent) << 7 | mantissa
+    rate_code(hop.rate) << 52 | time << 32 | sent << 16 | queue
 }
 
 /// Replaces bytes of a segment and updates its checksum. In ones' complement, a word at an odd
@@ -274,15 +267,6 @@ mod tests {
         let word = record_of(&far);
         assert_eq!((word >> 16 & 0xffff, word & 0xffff), (1, 0x7fff));
         assert_eq!(word >> 32 & 0xf_ffff, ((1 << 20) * 1_000 / 64) & 0xf_ffff);
-        let kbps = |rate: Rate| {
-            let word = rate_word(rate);
-            (128 + (word & 127)) << (word >> 7) >> 7
-        };
-        for mbps in [1, 10, 100, 200, 1_000, 25_000, 100_000, 800_000] {
-            let error = kbps(Rate::mbps(mbps)) as f64 / (mbps as f64 * 1e3) - 1.0;
-            assert!((-1.0 / 128.0..=0.0).contains(&error), "{mbps}: {error}");
-        }
-        assert_eq!(rate_word(Rate::bps(1)), 0);
     }
 
     #[test]

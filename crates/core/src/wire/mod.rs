@@ -17,6 +17,7 @@
 
 mod format;
 pub mod forwarding;
+pub mod tcp_option;
 pub mod telemetry;
 
 pub use format::{Field, Flag, Format, Kind, Shown, meaning};

@@ -151,6 +151,8 @@ struct Port {
     at: u64,
     tx: u64,
     queue: f64,
+    /// Time, bytes and queue of the latest record and of the latest that was older.
+    shown: [(u64, u64, u32); 2],
 }
 
 /// Events of one connection: mostly acknowledgements, with congestion that comes and goes.
@@ -203,6 +205,7 @@ impl Events {
             at: now + offset,
             tx: WRAP - random.below(1_000_000),
             queue: 0.0,
+            shown: [(0, 0, 0); 2],
         };
         if paths % 4 > 1 {
             // The longest round trip is three base RTTs.
@@ -241,13 +244,15 @@ impl Events {
             port.queue = port.queue.max(1.0 + random.below(1_000) as f64);
             // An overtaken packet has an older record.
             let at = if older { before.0 - 1 } else { port.at };
-            Hop {
-                at: Time::ZERO.after(Span::ns(at)),
-                tx_bytes: port.tx,
-                rate: port.rate,
-                queue_bytes: port.queue as u32,
-                port: port.port,
+            // A record of the same time is the same record: a simulated port sends one packet at a
+            // time.
+            if !port.shown.iter().any(|shown| shown.0 == at) {
+                port.shown[usize::from(older)] = (at, port.tx, port.queue as u32);
             }
+            let shown = port.shown.iter().find(|shown| shown.0 == at);
+            let (at, tx_bytes, queue_bytes) = *shown.expect("it is there");
+            let at = Time::ZERO.after(Span::ns(at));
+            Hop { at, tx_bytes, rate: port.rate, queue_bytes, port: port.port }
         });
         records.collect()
     }

@@ -256,6 +256,45 @@ fn powertcp_paths_of_equal_rate_differ_by_their_clocks() {
     }
 }
 
+/// At 400 Gbit/s, two packets have the same time. The port is busy and has no queue, so that power
+/// is 1.
+#[test]
+fn powertcp_packets_of_one_time_count_together() {
+    let mut pair = Pair::<PowerTcp>::with_records(SETTINGS[1], OPTION);
+    let write = |pair: &mut Pair<PowerTcp>, event: &Event| {
+        assert!(pair.write(event));
+        pair.step.run();
+    };
+    write(&mut pair, &loss(1_000, false));
+    for n in 0..200 {
+        let hop = Hop { rate: Rate::gbps(400), ..hop((n * 32) & !63, n * 1_600, 0) };
+        write(&mut pair, &ack(10_000 + n * 32, 10_000, 0, vec![hop]));
+    }
+    let before = pair.window();
+    for n in 200..1_000 {
+        let hop = Hop { rate: Rate::gbps(400), ..hop((n * 32) & !63, n * 1_600, 0) };
+        write(&mut pair, &ack(10_000 + n * 32, 10_000, 0, vec![hop]));
+    }
+    // It grows by beta in each of 2.6 round trips.
+    assert!((0.9..1.2).contains(&(pair.window() / before)), "{before} to {}", pair.window());
+}
+
+/// A queue of 84 ms: the clock of records wraps in 67 ms.
+#[test]
+fn powertcp_reduces_windows_beyond_the_range_of_the_clock() {
+    for rtt in [30, 50, 60, 66, 68, 70, 84, 140, 300] {
+        let mut pair = Pair::<PowerTcp>::with_records(SETTINGS[2], OPTION);
+        let before = pair.window();
+        for n in 0..200 {
+            let (at, queue) = (n * 3_000_000, 25_000 * (rtt as u32 - 4));
+            let hop = Hop { rate: Rate::mbps(200), ..hop(at, n * 75_000, queue) };
+            assert!(pair.write(&ack(at + rtt * 1_000_000, rtt * 1_000_000, 0, vec![hop])));
+            pair.step.run();
+        }
+        assert!(pair.window() < 0.6 * before, "{rtt} ms: {before} to {}", pair.window());
+    }
+}
+
 /// 10 Gbit/s send 4 MiB in 3.4 ms. Beyond that the count is ambiguous: the port counts as busy,
 /// also if bursts and the rounding of its rate make it send more than the rate in the record.
 #[test]
