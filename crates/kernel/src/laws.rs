@@ -58,6 +58,11 @@ impl Fabric {
         extent.bytes(self.bdp())
     }
 
+    /// A hundredth of the rate: a smallest rate for a hundred flows.
+    fn hundredth(&self) -> Rate {
+        Rate::bps(self.rate.as_bps() / 100)
+    }
+
     /// The longest path, with packets for Ethernet's usual MTU.
     fn path(&self) -> Path {
         let Fabric { base_rtt, rate, hops } = *self;
@@ -229,7 +234,20 @@ impl Control {
             }
             _ => return Err(lawless(stack)),
         };
-        Ok(point.domain_warnings)
+        let min_rate = match stack {
+            Stack::PowerTcp(params) => Some(params.control.min_rate),
+            Stack::ThetaPowerTcp(params) => Some(params.control.min_rate),
+            _ => None,
+        };
+        let large = min_rate.filter(|min| min.as_bps() > fabric.rate.as_bps() / 10).map(|min| {
+            format!(
+                "min_rate = {min} is above a tenth of the network card's rate: several flows of a \
+                 port build a queue, because windows do not fall below min_rate times the base \
+                 RTT; set min_rate = \"{}\"",
+                fabric.hundredth()
+            )
+        });
+        Ok(point.domain_warnings.into_iter().chain(large).collect())
     }
 
     /// Name, value and unit of each of the law's parameters.
@@ -374,7 +392,7 @@ fn windows(
             "min_rate: found {min_rate}, but the smallest window (min_rate times the base RTT, \
              {min:.0} B) must be below the largest (max_window, {largest:.0} B): set a lower \
              min_rate, e.g. {}, a hundredth of the network card's rate",
-            Rate::bps(fabric.rate.as_bps() / 100)
+            fabric.hundredth()
         ));
     }
     Ok([min, largest, fabric.bytes(initial).clamp(min, largest)])
@@ -400,6 +418,20 @@ mod tests {
             assert_eq!(found, ["min_rto", "multipath"], "{}", control.name);
             let is_swift = control.protocol == Protocol::Swift;
             assert_eq!(Control::depends_on_hops(&stack, &FABRIC), is_swift, "{}", control.name);
+        }
+    }
+
+    #[test]
+    fn smallest_rates_that_build_queues_are_named() {
+        let slow = Fabric { rate: Rate::mbps(200), ..FABRIC };
+        for control in Control::ALL {
+            let stack = control.protocol.stack();
+            let named = |fabric| {
+                let warnings = Control::warnings(&stack, fabric).unwrap();
+                warnings.iter().any(|text| text.contains("set min_rate = \"2Mbps\""))
+            };
+            let has_rate = matches!(stack, Stack::PowerTcp(_) | Stack::ThetaPowerTcp(_));
+            assert_eq!((named(&slow), named(&FABRIC)), (has_rate, false), "{}", control.name);
         }
     }
 

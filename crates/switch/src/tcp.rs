@@ -16,7 +16,7 @@
 use std::ops::Range;
 
 use tidegate_core::wire::tcp_option::rate_code;
-use tidegate_core::{Frame, Hop, Rate, Span, frame_flag};
+use tidegate_core::{Frame, Hop, Span, frame_flag};
 
 use crate::ethernet::{follow, put, sum, word};
 
@@ -156,7 +156,7 @@ fn replace(segment: &mut [u8], at: usize, new: &[u8]) {
 mod tests {
     use super::*;
     use crate::ethernet::fold;
-    use tidegate_core::Time;
+    use tidegate_core::{Rate, Time};
 
     /// A segment with these options, 3 bytes of data, and the checksum of a pseudo-header of zeros.
     fn segment(options: &[u8]) -> Vec<u8> {

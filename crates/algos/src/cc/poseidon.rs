@@ -138,14 +138,18 @@ choice! {
     }
 }
 
+/// Largest values of `p` and `k`.
+const MAX_P: Span = Span::ms(100);
+const MAX_K: Span = Span::ms(10);
+
 params! {
     /// Parameters of Poseidon.
     pub struct PoseidonParams {
         /// Range of the target: the slowest flow's target minus the fastest flow's.
-        p: Span = Span::us(40), within Span::ns(100) => Span::ms(100), "Poseidon (NSDI'23), \
+        p: Span = Span::us(40), within Span::ns(100) => MAX_P, "Poseidon (NSDI'23), \
             section 5.6.2";
         /// Target of the fastest flow.
-        k: Span = Span::us(2), within Span::ns(1) => Span::ms(10), "Poseidon (NSDI'23), section \
+        k: Span = Span::us(2), within Span::ns(1) => MAX_K, "Poseidon (NSDI'23), section \
             5.6.2";
         /// Exponent of the update: with 1, one round trip reaches the rate whose target equals the
         /// delay. Fair below 2.
@@ -475,11 +479,17 @@ fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
     }
     if !reasons.is_empty() {
         let scale = (packet / (0.1 * grain)).max(base_rtt / (3.0 * grain));
-        let (p, k) = (params.p.as_us_f64() * scale, params.k.as_us_f64() * scale);
-        reasons += &format!(
-            "delay and shares deviate from the theory; multiply p and k by {scale:.1} (p = \
-             {p:.0} us, k = {k:.1} us)"
-        );
+        // Rounded up, so that the values pass this check.
+        let scaled = |span: Span| Span::us(1 + (span.as_us_f64() * scale) as u64);
+        let (p, k) = (scaled(params.p), scaled(params.k));
+        reasons += "delay and shares deviate from the theory; ";
+        reasons += &match p <= MAX_P && k <= MAX_K {
+            true => format!("set p = \"{p}\" and k = \"{k}\""),
+            false => format!(
+                "no values suit this path: p and k would be {p} and {k}, above the largest, \
+                 {MAX_P} and {MAX_K}"
+            ),
+        };
     }
     if path.nic_rate > params.max_rate {
         let separator = if reasons.is_empty() { "" } else { "; " };
@@ -740,18 +750,29 @@ mod tests {
         let slow = warning(&params, 10, Span::us(6)).unwrap();
         assert!(
             slow.contains("3.342 us on the slowest link")
-                && slow.contains("by 7.7 (p = 308 us, k = 15.4 us)"),
+                && slow.contains(r#"set p = "308us" and k = "16us""#),
             "{slow}"
         );
         let long = warning(&params, 100, Span::us(24)).unwrap();
         assert!(
-            long.contains("24.00 us is above 3 p/A = 13.03 us") && long.contains("by 1.8"),
+            long.contains("24.00 us is above 3 p/A = 13.03 us") && long.contains(r#""74us""#),
             "{long}"
         );
         let fast = warning(&params, 400, Span::us(6)).unwrap();
         assert!(fast.contains("400Gbps is above max_rate = 200Gbps"), "{fast}");
-        let scaled = PoseidonParams { p: Span::us(308), k: Span::ns(15_400), ..params };
-        assert_eq!(warning(&scaled, 10, Span::us(6)), None);
+        for (gbps, us) in [1, 10, 40, 100].into_iter().flat_map(|gbps| [3, 6, 70, 500].map(|us| (gbps, us))) {
+            let Some(text) = warning(&params, gbps, Span::us(us)) else { continue };
+            let mut spans = text.split('"').skip(1).step_by(2).map(|text| {
+                let (number, unit) = text.split_at(text.find(char::is_alphabetic).unwrap());
+                let us = if unit == "ms" { 1e3 } else { 1.0 };
+                Span::from_us_f64(us * number.parse::<f64>().unwrap())
+            });
+            let [p, k] = [(); 2].map(|()| spans.next().unwrap());
+            let scaled = PoseidonParams { p, k, ..params };
+            assert_eq!(warning(&scaled, gbps, Span::us(us)), None, "{gbps} {us}");
+        }
+        let far = warning(&params, 100, Span::ms(40)).unwrap();
+        assert!(far.contains("no values suit this path"), "{far}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The sockets of all hosts, on one thread: the same traffic code as a simulated host, over TCP.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -403,11 +403,7 @@ impl Outgoing {
 
     fn stop(&mut self) -> io::Result<()> {
         self.length = self.written;
-        match self.stream.shutdown(Shutdown::Write) {
-            // It never opened.
-            Err(why) if why.kind() == ErrorKind::NotConnected => Ok(()),
-            result => result,
-        }
+        sockets::stop(&self.stream)
     }
 }
 

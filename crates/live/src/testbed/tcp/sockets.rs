@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -141,6 +141,15 @@ pub(super) fn open(to: Ipv4Addr, congestion: &str) -> io::Result<TcpStream> {
     }
 }
 
+/// Ends sending. A connection that is not open yet has sent nothing and remains: to shut it down
+/// would reset it.
+pub(super) fn stop(stream: &TcpStream) -> io::Result<()> {
+    match stream.peer_addr() {
+        Err(why) if why.kind() == io::ErrorKind::NotConnected => Ok(()),
+        _ => stream.shutdown(Shutdown::Write),
+    }
+}
+
 /// The progress of a connection that sends.
 ///
 /// # Errors
@@ -168,6 +177,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::mem::offset_of;
 
+    use nix::sys::socket::{getsockname, listen};
+
     use super::*;
 
     #[test]
@@ -191,6 +202,27 @@ mod tests {
         assert!(!send_state(&sender, "reno").unwrap().is_acked);
         let message = send_state(&sender, "cubic").unwrap_err().to_string();
         assert!(message.contains("moved from cubic to reno"), "{message}");
+    }
+
+    #[test]
+    fn connections_stop_before_they_are_open() {
+        let listener = tcp().unwrap();
+        bind(listener.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+        listen(&listener, Backlog::new(0).unwrap()).unwrap();
+        let address: SockaddrIn = getsockname(listener.as_raw_fd()).unwrap();
+        // The listener holds one connection and ignores the others.
+        let streams = [(); 3].map(|()| {
+            let stream = tcp().unwrap();
+            assert_eq!(connect(stream.as_raw_fd(), &address), Err(Errno::EINPROGRESS));
+            setsockopt(&stream, TcpCongestion, &OsString::from("reno")).unwrap();
+            TcpStream::from(stream)
+        });
+        assert!(streams[2].peer_addr().is_err());
+        for stream in &streams {
+            stop(stream).unwrap();
+            send_state(stream, "reno").unwrap();
+        }
+        assert!(!send_state(&streams[2], "reno").unwrap().is_acked);
     }
 
     #[test]
