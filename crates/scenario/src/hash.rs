@@ -8,11 +8,34 @@ use tidegate_core::Span;
 
 use crate::plan::Plan;
 
-struct Hasher(Sha256);
+/// Number of bytes that are hashed at once.
+const BLOCK: usize = 1 << 16;
+
+/// Hashes in large blocks, because `Debug` writes a few bytes at a time.
+#[derive(Default)]
+struct Hasher {
+    hash: Sha256,
+    block: Vec<u8>,
+}
+
+impl Hasher {
+    fn update(&mut self, bytes: &[u8]) {
+        self.block.extend_from_slice(bytes);
+        if self.block.len() >= BLOCK {
+            self.hash.update(&self.block);
+            self.block.clear();
+        }
+    }
+
+    fn hexadecimal(mut self) -> String {
+        self.hash.update(&self.block);
+        self.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
 
 impl Write for Hasher {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        self.0.update(text.as_bytes());
+        self.update(text.as_bytes());
         Ok(())
     }
 }
@@ -21,7 +44,7 @@ impl Write for Hasher {
 /// distribution, and the revisions of its protocols. Two plans with the same hash give the same
 /// results under the same version of the engine.
 pub fn content_hash(plan: &Plan) -> String {
-    let mut hasher = Hasher(Sha256::new());
+    let mut hasher = Hasher::default();
     // Destructured, so that the compiler reports a new field. Warnings do not change a run, the
     // resolved file and `histograms` are derived from the other fields, and the content of files
     // is in the workload.
@@ -55,17 +78,17 @@ pub fn content_hash(plan: &Plan) -> String {
     debug_assert!(written.is_ok());
     // Hashed only if present, so that the hashes of plans without weights stay the same.
     if !weights.is_empty() {
-        hasher.0.update(weights);
+        hasher.update(weights);
     }
     if *convergence > Span::ZERO {
         _ = write!(hasher, "{convergence:?}");
     }
     if *until_done {
-        hasher.0.update("until done");
+        hasher.update(b"until done");
     }
     for info in stacks.iter().map(|stack| stack.protocol().info()).filter(|info| info.revision > 0)
     {
         _ = write!(hasher, "{} revision {}", info.name, info.revision);
     }
-    hasher.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hasher.hexadecimal()
 }
