@@ -231,7 +231,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::reproduce::{image, recorded, sensitivity_markdown, verdicts};
+    use crate::reproduce::{image, recorded, sensitivity_markdown, shared_papers, verdicts};
 
     fn documents() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers")
@@ -285,17 +285,17 @@ mod tests {
                        to be measured again.\n"
             .to_owned();
         let mut bytes = 0;
-        for paper in papers(false).unwrap() {
+        for paper in shared_papers() {
             let folder = documents().join(&paper.name);
             let kept = Kept::read(&folder).unwrap();
             assert!(!kept.figures.is_empty(), "{} has no results", paper.name);
-            check(&folder.join(DOCUMENTS[0]), &kept.page(&paper).unwrap());
+            check(&folder.join(DOCUMENTS[0]), &kept.page(paper).unwrap());
             if !paper.opens.is_empty() {
-                let opens = recorded(&paper, &kept.claims).unwrap();
+                let opens = recorded(paper, &kept.claims).unwrap();
                 let text = sensitivity_markdown(&[(paper.title.clone(), opens)], false);
                 check(&folder.join(DOCUMENTS[1]), &wrapped(&text));
             }
-            all.push_str(&gallery(&kept, &paper));
+            all.push_str(&gallery(&kept, paper));
             // Without pictures, there is no folder.
             let files = fs::read_dir(folder.join(FIGURES)).into_iter().flatten().flatten();
             let mut names = BTreeSet::new();

@@ -31,6 +31,8 @@ pub(crate) use document::{image, verdicts};
 pub use jobs::{Forecast, Step, StepListener};
 pub(crate) use record::figure_key;
 pub use registry::Verdict;
+#[cfg(test)]
+pub(crate) use registry::shared_papers;
 pub(crate) use registry::{Paper, SEEDS, papers};
 use tidegate_runs::destination::DOCUMENTS;
 
@@ -299,7 +301,9 @@ pub fn reproduce(
         if result.papers.last().is_none_or(|last| last.paper != paper.name) {
             record = Record::of(&paper.name)?;
             fresh = Record::default();
-            for other in &paper.figures {
+            // Only these runs write a record.
+            let others = paper.figures.iter().filter(|_| options.sensitivity && !options.quick);
+            for other in others {
                 let is_made = figures.iter().any(|&(_, figure)| std::ptr::eq(figure, other));
                 if !is_made {
                     fresh.take(&record, paper, other)?;
@@ -315,7 +319,7 @@ pub fn reproduce(
             others.iter().map(|(choice, requested)| (*choice, observed(requested))).collect();
         let plans = record::plans(paper, figure)?;
         for claim in &figure.claims {
-            let key = |choice, seeds| record::key(paper, figure, claim, choice, &plans, seeds);
+            let key = |choice, seeds| record::key(paper, figure, claim, choice, plans, seeds);
             let chosen = Measured::of(figure, claim, &runs);
             if !options.quick {
                 fresh.put(key(None, SEEDS).unwrap_or_default(), chosen);

@@ -87,7 +87,10 @@ pub(crate) fn short(value: f64) -> f64 {
 
 /// Hashes of the plans of a figure's runs, as chosen, with the first seed, and their sampling
 /// intervals; for models, their whole source.
-pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
+pub(crate) fn plans<'a>(paper: &Paper, figure: &'a Figure) -> Result<&'a [String], Error> {
+    if let Some(known) = figure.plans.get() {
+        return Ok(known);
+    }
     let hash = |run: &Run| {
         if let Some(model) = &run.model {
             return Ok(model.source.clone());
@@ -96,7 +99,8 @@ pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error
         let interval = figure.recording(run).interval.map_or(0, Span::as_ps);
         Ok(format!("{} {interval}", tidegate_scenario::content_hash(&plan)))
     };
-    figure.runs.iter().map(hash).collect()
+    let plans = figure.runs.iter().map(hash).collect::<Result<_, Error>>()?;
+    Ok(figure.plans.get_or_init(|| plans))
 }
 
 /// Hash of everything that a figure's results depend on.
@@ -114,7 +118,6 @@ fn asked(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
     let plans = plans(paper, figure)?;
     let choices = || std::iter::once(None).chain(paper.choices().map(Some));
     let keys = figure.claims.iter().flat_map(|claim| {
-        let plans = &plans;
         choices().filter_map(move |choice| {
             let seeds = choice.map_or(SEEDS, |_| 1);
             key(paper, figure, claim, choice, plans, seeds)
@@ -150,18 +153,18 @@ pub(crate) fn key(
 
 #[cfg(test)]
 mod tests {
-    use super::super::registry::papers;
+    use super::super::registry::shared_papers;
     use super::*;
 
     /// A new or changed claim has no entries; its verdict and its page report that. `UPDATE=1`
     /// removes entries that belong to no claim.
     #[test]
     fn every_claim_is_recorded_for_all_alternatives() {
-        for paper in papers(false).unwrap() {
+        for paper in shared_papers() {
             let record = Record::of(&paper.name).unwrap();
             let mut known = Record::default();
             for figure in &paper.figures {
-                let wanted = asked(&paper, figure).unwrap();
+                let wanted = asked(paper, figure).unwrap();
                 let claim_of =
                     |key: &String| key.rsplit_once(' ').map(|(claim, _)| claim.to_owned());
                 for keys in wanted.chunk_by(|a, b| claim_of(a) == claim_of(b)) {

@@ -94,7 +94,7 @@ pub(crate) fn recorded(
                 range: chosen.seeds.least.zip(chosen.seeds.most),
                 verdict: chosen.as_chosen,
             };
-            let key = |choice, seeds| record::key(paper, figure, claim, choice, &plans, seeds);
+            let key = |choice, seeds| record::key(paper, figure, claim, choice, plans, seeds);
             let is_current = record.is_current(key(None, super::SEEDS), chosen.measured);
             take(&mut opens, &chosen, |choice| match key(Some(choice), 1) {
                 None => Some(same),

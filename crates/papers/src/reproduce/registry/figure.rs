@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 use tidegate_core::Span;
@@ -53,6 +54,9 @@ pub(crate) struct Figure {
     pub(crate) facts: Vec<Fact>,
     #[serde(default, rename = "table")]
     pub(crate) tables: Vec<Table>,
+    /// Hashes of its plans, once they are known.
+    #[serde(skip)]
+    pub(crate) plans: OnceLock<Vec<String>>,
 }
 
 /// A measured value for which the paper gives no number.

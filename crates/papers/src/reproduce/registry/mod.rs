@@ -219,6 +219,14 @@ pub(crate) fn papers(quick: bool) -> Result<Vec<Paper>, Error> {
     folders.map(paper).collect()
 }
 
+/// All papers with all runs, for tests: their plans are made and hashed once.
+#[cfg(test)]
+pub(crate) fn shared_papers() -> &'static [Paper] {
+    static PAPERS: std::sync::LazyLock<Vec<Paper>> =
+        std::sync::LazyLock::new(|| papers(false).unwrap());
+    &PAPERS
+}
+
 /// The registry's text about a figure without what has no effect on its results: titles, remarks
 /// and explanations.
 pub(crate) fn questions(paper: &Paper, figure: &Figure) -> Result<String, Error> {
@@ -261,7 +269,10 @@ mod tests {
         for paper in &papers {
             for figure in &paper.figures {
                 for run in figure.runs.iter().filter(|run| run.model.is_none()) {
-                    let choices = std::iter::once(None).chain(paper.choices().map(Some));
+                    // Other alternatives leave the plan as chosen.
+                    let concerns = |choice: &Choice| paper.opens[choice.0].concerns(figure, run);
+                    let varied = paper.choices().filter(concerns).map(Some);
+                    let choices = std::iter::once(None).chain(varied);
                     requested.extend(choices.map(|choice| (paper, figure, run, choice)));
                 }
             }
