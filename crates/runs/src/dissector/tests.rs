@@ -13,6 +13,7 @@ use tidegate_endpoint::node::{Arrival, Config, Event, Node, Terms};
 use tidegate_endpoint::session::header::{Data, Header, Refuse, Reset};
 use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
 
+use crate::headers::{Place, formats};
 use crate::tshark::{self, Fields};
 
 /// Ports by host: an unregistered one, and the default.
@@ -132,20 +133,22 @@ fn expected(transport: Option<&Format>, datagram: &[u8]) -> Fields {
     found
 }
 
-/// Asserts that tshark shows exactly the expected fields.
-fn assert_seen(protocol: Protocol, sent: &[Sent], is_known: bool) -> BTreeSet<String> {
+/// Asserts that tshark shows exactly the expected fields of these sessions, which are in one file,
+/// because tshark takes long to start.
+fn assert_seen(sessions: &[(Protocol, Vec<Sent>)], is_known: bool) -> BTreeSet<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("endpoints.pcap");
-    write(&file, sent);
-    let transport = protocol.headers();
-    let mut asked: Vec<_> =
-        [&telemetry::FORMAT, transport, SESSION].into_iter().flat_map(tshark::fields).collect();
+    let sent: Vec<Sent> = sessions.iter().flat_map(|(_, sent)| sent).cloned().collect();
+    write(&file, &sent);
+    let readable = formats().into_iter().filter(|(_, place)| !matches!(place, Place::Sealed));
+    let mut asked: Vec<_> = readable.flat_map(|(format, _)| tshark::fields(format)).collect();
     let whole = ["transport", "sealed", "tag"].map(|name| format!("tidegate_session.{name}"));
     asked.extend(whole.map(|name| (name, Shown::Bytes)));
     let seen = tshark::seen(&file, &asked);
     assert_eq!(seen.len(), sent.len());
-    for (seen, (_, datagram)) in seen.iter().zip(sent) {
-        let known = is_known.then_some(transport);
+    let protocols = sessions.iter().flat_map(|(protocol, sent)| sent.iter().map(move |_| protocol));
+    for ((seen, (_, datagram)), protocol) in seen.iter().zip(&sent).zip(protocols) {
+        let known = is_known.then(|| protocol.headers());
         assert_eq!(*seen, expected(known, datagram), "{}", protocol.info().name);
     }
     seen.into_iter().flat_map(Fields::into_keys).collect()
@@ -156,7 +159,7 @@ fn tshark_decodes_sessions() {
     if !tshark::has_tshark() {
         return;
     }
-    let mut names = BTreeSet::new();
+    let (mut whole, mut without_handshake) = (Vec::new(), Vec::new());
     for &protocol in Protocol::ALL {
         let mut sent = session(protocol);
         // A kind that these peers do not send.
@@ -172,13 +175,15 @@ fn tshark_decodes_sessions() {
             Some((*from, bytes[..kept].to_vec()))
         });
         sent.extend(cut);
-        names.extend(assert_seen(protocol, &sent, true));
-        // Without the handshake, the dissector does not know the transport of the headers.
         let is_session = |(_, bytes): &&Sent| SESSION.kinds.iter().any(|k| k.number == bytes[1]);
         let asked = sent.iter().take_while(is_session).count();
         assert!(asked > 3 && sent.len() > asked + 20);
-        names.extend(assert_seen(protocol, &sent[asked..], false));
+        without_handshake.push((protocol, sent[asked..].to_vec()));
+        whole.push((protocol, sent));
     }
+    let mut names = assert_seen(&whole, true);
+    // Without the handshake, the dissector does not know the transport of the headers.
+    names.extend(assert_seen(&without_handshake, false));
     for (name, _) in tshark::fields(SESSION) {
         assert!(names.contains(&name), "{name} is in no datagram");
     }

@@ -8,7 +8,7 @@ use super::*;
 use crate::headers::{Place, formats};
 use crate::run::{RunOptions, run};
 use crate::tshark::{self, Fields};
-use tidegate_core::wire::{Shown, telemetry};
+use tidegate_core::wire::{Format, Shown, telemetry};
 use tidegate_core::{Body, Frame, HopTrace, PacketMut, frame_flag};
 use tidegate_sim::Observer;
 use tidegate_sim::simulation::observed;
@@ -286,12 +286,12 @@ fn fields(protocol: Protocol, mut bytes: &[u8], payload: u32) -> Fields {
     }
     let rest = tshark::header(protocol.headers(), bytes, &mut found);
     assert!(rest.is_empty());
-    found.insert(payload_bytes(protocol), vec![payload.to_string()]);
+    found.insert(payload_bytes(protocol.headers()), vec![payload.to_string()]);
     found
 }
 
-fn payload_bytes(protocol: Protocol) -> String {
-    format!("tidegate_{}.payload_bytes", protocol.headers().name)
+fn payload_bytes(format: &Format) -> String {
+    format!("tidegate_{}.payload_bytes", format.name)
 }
 
 #[test]
@@ -301,25 +301,30 @@ fn tshark_decodes_departures() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.pcapng");
-    let mut seen = BTreeSet::new();
+    // All captures are sections of one file, because tshark takes long to start.
+    let (mut sections, mut packets_of) = (Vec::new(), Vec::new());
     for (protocol, loss) in anywhere().flat_map(|all| LOSSES.map(|loss| (all, loss))) {
         let bytes = captured(&plan(protocol, loss), &["*"]);
-        fs::write(&file, &bytes).unwrap();
-        let mut asked = tshark::fields(&telemetry::FORMAT);
-        asked.extend(tshark::fields(protocol.headers()));
-        asked.push((payload_bytes(protocol), Shown::Number));
-        let (shown, packets) = (tshark::seen(&file, &asked), packets(&bytes));
-        assert_eq!(shown.len(), packets.len());
-        for (shown, packet) in shown.into_iter().zip(&packets) {
-            let payload = packet.length - packet.bytes.len() as u32;
-            let expected = fields(protocol, &packet.bytes[42..], payload);
-            assert_eq!(shown, expected, "{}", protocol.info().name);
-            seen.extend(shown.into_keys());
-        }
+        packets_of.extend(packets(&bytes).into_iter().map(|packet| (protocol, packet)));
+        sections.extend(bytes);
+    }
+    fs::write(&file, &sections).unwrap();
+    let simulated = |place: &Place| matches!(place, Place::Telemetry | Place::Transport(_));
+    let formats: Vec<&Format> =
+        formats().into_iter().filter(|(_, place)| simulated(place)).map(|(of, _)| of).collect();
+    let mut asked: Vec<_> = formats.iter().flat_map(|format| tshark::fields(format)).collect();
+    asked.extend(formats.iter().map(|format| (payload_bytes(format), Shown::Number)));
+    let shown = tshark::seen(&file, &asked);
+    assert_eq!(shown.len(), packets_of.len());
+    let mut seen = BTreeSet::new();
+    for (shown, (protocol, packet)) in shown.into_iter().zip(packets_of) {
+        let payload = packet.length - packet.bytes.len() as u32;
+        let expected = fields(protocol, &packet.bytes[42..], payload);
+        assert_eq!(shown, expected, "{}", protocol.info().name);
+        seen.extend(shown.into_keys());
     }
     // All kinds of headers must occur.
-    let simulated = |place: &Place| matches!(place, Place::Telemetry | Place::Transport(_));
-    for (format, _) in formats().into_iter().filter(|(_, place)| simulated(place)) {
+    for format in formats {
         for kind in format.kinds {
             let own = format!("tidegate_{}.{}.", format.name, kind.name.to_lowercase());
             let is_seen = seen.iter().any(|name| name.starts_with(&own));
