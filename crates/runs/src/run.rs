@@ -394,7 +394,7 @@ sizes = "inf"
     }
 
     #[test]
-    fn chunks_series_and_partitions_change_no_output() {
+    fn chunks_series_and_partitions_change_no_output_of_protocols() {
         let dir = tempfile::tempdir().unwrap();
         let mut plans = Vec::new();
         for protocol in crate::samples::anywhere() {
@@ -403,6 +403,13 @@ sizes = "inf"
             let name = crate::set(&format!("name=mixed, {}", protocol.name)).unwrap();
             plans.push(crate::load(&path, &[name]).unwrap());
         }
+        same_output(&plans);
+    }
+
+    #[test]
+    fn chunks_series_and_partitions_change_no_output_of_scenarios() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut plans = Vec::new();
         let waiting = dir.path().join("waiting.toml");
         std::fs::write(&waiting, WAITING).unwrap();
         plans.push(crate::load(&waiting, &[]).unwrap());
@@ -415,7 +422,12 @@ sizes = "inf"
                 changes.iter().map(|change| crate::set(change).unwrap()).collect();
             plans.push(crate::load(Path::new(SCENARIOS).join(file), &changes).unwrap());
         }
-        for plan in &plans {
+        same_output(&plans);
+    }
+
+    /// Asserts that chunks, series and partitions change no output of these plans.
+    fn same_output(plans: &[Plan]) {
+        for plan in plans {
             let rng = RefCell::new(Rng::stream(plan.seed, Domain::Faults, 0));
             let random = || Some(Span::ps(1 + rng.borrow_mut().below(plan.duration.as_ps() / 20)));
             assert!(racks(plan) > 1, "{} has one partition", plan.name);
