@@ -16,6 +16,9 @@ use crate::{Error, interrupt};
 /// Desired range of the engine's working time between two checks of the interrupt flag.
 const CHUNK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
 
+/// Maximum length of the first chunk, so that a run of hours reports progress early.
+const FIRST_CHUNK: Span = Span::ms(1);
+
 /// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -166,7 +169,7 @@ fn pass(
     measures.lock().begin(&Start { plan, paths: engine.paths() })?;
     let lost = interrupt::lost(control.is_interrupted);
     let (mut finished, mut samples) = (Vec::new(), Vec::new());
-    let mut chunk = Span::ps((plan.duration.as_ps() / 1000).max(1));
+    let mut chunk = Span::ps((plan.duration.as_ps() / 1000).max(1)).min(FIRST_CHUNK);
     // The plan as it would be for a run that ends by itself, once it is known when.
     let mut ended: Option<Plan> = None;
     let mut most = engine.partitions();
