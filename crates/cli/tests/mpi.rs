@@ -135,18 +135,31 @@ load = 0.5
         let protocol = &protocols()[0];
         let place = place(protocol, "600us");
         let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
-        let call = |ranks, args: &[&str]| mpirun(ranks, args).output().unwrap();
         let pcap = place.arg("run.pcapng");
-        refused(call(2, &["run", &scenario, "--pcap", &pcap]), &["--pcap", "without mpirun"]);
-        let compare = ["compare", &scenario, "--protocols", protocol];
-        refused(call(2, &compare), &["tidegate run", "without mpirun"]);
-        refused(call(6, &["run", &scenario, "--out", &out]), &["6 processes", "at most 5"]);
-        let mut two = mpirun(1, &["run", &scenario, "--out", &out]);
-        two.args([":", "-n", "1", env!("CARGO_BIN_EXE_tidegate"), "run", &scenario, "--seed", "7"]);
-        refused(two.output().unwrap(), &["process 1", "scenario"]);
-        let mut two = mpirun(1, &["run", &scenario, "--out", &out]);
-        two.args([":", "-n", "1", env!("CARGO_BIN_EXE_tidegate"), "run", "none.toml"]);
-        refused(two.output().unwrap(), &["process 1", "none.toml"]);
+        let run = ["run", &scenario, "--out", &out];
+        let beside = |args: &[&str]| {
+            let mut two = mpirun(1, &run);
+            two.args([":", "-n", "1", env!("CARGO_BIN_EXE_tidegate"), "run"]).args(args);
+            two
+        };
+        let calls = [
+            (mpirun(2, &["run", &scenario, "--pcap", &pcap]), ["--pcap", "without mpirun"]),
+            (
+                mpirun(2, &["compare", &scenario, "--protocols", protocol]),
+                ["tidegate run", "without mpirun"],
+            ),
+            (mpirun(6, &run), ["6 processes", "at most 5"]),
+            (beside(&[&scenario, "--seed", "7"]), ["process 1", "scenario"]),
+            (beside(&["none.toml"]), ["process 1", "none.toml"]),
+        ];
+        // At once, because mpirun pauses for seconds before it ends processes.
+        let started = calls.map(|(mut call, words)| {
+            call.stdout(Stdio::piped()).stderr(Stdio::piped());
+            (call.spawn().unwrap(), words)
+        });
+        for (child, words) in started {
+            refused(child.wait_with_output().unwrap(), &words);
+        }
         assert_eq!(files(&place.path("")), ["scenario.toml"]);
     }
 
