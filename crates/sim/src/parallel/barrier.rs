@@ -1,14 +1,19 @@
 //! Barrier of the threads of one process.
 //!
 //! A window takes some ten microseconds, so a thread first waits busily. A thread that waits longer
-//! sleeps: the thread that it waits for may need its core. Only sleeping threads cost a system
-//! call.
+//! sleeps: the thread that it waits for may need its core. With more threads than cores it does, so
+//! threads sleep at once. Only sleeping threads cost a system call.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::thread::available_parallelism;
 
 /// Rounds of busy waiting before a thread sleeps: 40 to 300 us, more than most windows differ.
 const SPINS: u32 = 4_000;
+
+/// Cores of this process; unlimited if the system does not report them.
+static CORES: LazyLock<usize> =
+    LazyLock::new(|| available_parallelism().map_or(usize::MAX, usize::from));
 
 #[derive(Default)]
 pub(crate) struct Barrier {
@@ -42,7 +47,7 @@ impl Barrier {
             assert!(!self.broken.load(SeqCst), "another thread of the run has panicked");
             self.passed.load(SeqCst) != passed
         };
-        for _ in 0..SPINS {
+        for _ in 0..if threads > *CORES { 0 } else { SPINS } {
             if self.passed.load(Acquire) != passed {
                 return;
             }
