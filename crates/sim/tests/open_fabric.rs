@@ -4,7 +4,7 @@
 
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, Headroom, MarkAt, Node, Pausing, Routing};
-use tidegate_core::{Domain, Frame, Hop, Rate, Rng, Span, Time};
+use tidegate_core::{Domain, Frame, Hop, HopTrace, Rate, Rng, Span, Time};
 use tidegate_sim::{Engine, LinkRecord, OpenFabric, Packet, Setup};
 
 use crate::common::busy::{Record, Recorder, busy};
@@ -36,7 +36,7 @@ fn marking(setup: &mut Setup, at: MarkAt) {
 type Contents = (Time, (Span, u16, u8, u8), Vec<Hop>);
 
 fn contents(record: &Record) -> Contents {
-    (record.at, record.frame, record.hops.as_slice().to_vec())
+    (record.at, record.frame, record.hops.clone())
 }
 
 /// Records by port of a switch, in order of the ports.
@@ -73,7 +73,9 @@ fn both(name: &str, mut setup: Setup) -> [u64; 4] {
     let (mut left, mut dropped) = (Vec::new(), Vec::new());
     for (number, &(at, host, record)) in (0..).zip(&arrivals) {
         let (peak_hop_delay, wire_bytes, priority, flags) = record.frame;
-        let Record { dst, entropy, hops, .. } = *record;
+        let Record { dst, entropy, .. } = *record;
+        let mut hops = HopTrace::default();
+        hops.set(&record.hops);
         let frame =
             Frame { peak_hop_delay, dst, entropy, wire_bytes, priority, flags, at, next: 0 };
         // The times of intermediate calls have no effect.

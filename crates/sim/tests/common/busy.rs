@@ -3,7 +3,7 @@
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Ecn, MarkAt};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
-use tidegate_core::{Body, ConnectionPolicy, Frame, HopTrace, Rate, Span, Time};
+use tidegate_core::{Body, ConnectionPolicy, Frame, Hop, Rate, Span, Time};
 use tidegate_sim::{Departure, Probe, Setup};
 
 use super::{leaf_spine, setup, unlimited};
@@ -19,7 +19,7 @@ pub struct Record {
     pub entropy: u32,
     pub frame: (Span, u16, u8, u8),
     pub body: Body,
-    pub hops: HopTrace,
+    pub hops: Vec<Hop>,
 }
 
 /// Records every departure, by port and in order.
@@ -48,7 +48,7 @@ impl<const EXPLICIT: bool> Probe for Recorder<EXPLICIT> {
             entropy: d.frame.entropy,
             frame: (d.frame.peak_hop_delay, d.frame.wire_bytes, d.frame.priority, d.frame.flags),
             body: *d.body,
-            hops: *d.hops,
+            hops: d.hops.as_slice().to_vec(),
         });
     }
 }
