@@ -134,11 +134,12 @@ load = 0.5
         }
         let protocol = &protocols()[0];
         let place = place(protocol, "600us");
-        let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
-        let pcap = place.arg("run.pcapng");
-        let run = ["run", &scenario, "--out", &out];
-        let beside = |args: &[&str]| {
-            let mut two = mpirun(1, &run);
+        let (scenario, pcap) = (place.arg("scenario.toml"), place.arg("run.pcapng"));
+        let run = |ranks, out: &str| {
+            mpirun(ranks, &["run", &place.arg("scenario.toml"), "--out", &place.arg(out)])
+        };
+        let beside = |out: &str, args: &[&str]| {
+            let mut two = run(1, out);
             two.args([":", "-n", "1", env!("CARGO_BIN_EXE_tidegate"), "run"]).args(args);
             two
         };
@@ -148,13 +149,13 @@ load = 0.5
                 mpirun(2, &["compare", &scenario, "--protocols", protocol]),
                 ["tidegate run", "without mpirun"],
             ),
-            (mpirun(6, &run), ["6 processes", "at most 5"]),
-            (beside(&[&scenario, "--seed", "7"]), ["process 1", "scenario"]),
-            (beside(&["none.toml"]), ["process 1", "none.toml"]),
+            (run(6, "six"), ["6 processes", "at most 5"]),
+            (beside("seed", &[&scenario, "--seed", "7"]), ["process 1", "scenario"]),
+            (beside("none", &["none.toml"]), ["process 1", "none.toml"]),
         ];
         // At once, because mpirun pauses for seconds before it ends processes.
         let started = calls.map(|(mut call, words)| {
-            call.stdout(Stdio::piped()).stderr(Stdio::piped());
+            call.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             (call.spawn().unwrap(), words)
         });
         for (child, words) in started {
