@@ -331,6 +331,7 @@ mod tests {
             text: "it is so".to_owned(),
             paper_value: Some(paper_value),
             derived,
+            own: false,
             measured: Some(2.0),
             unit: String::new(),
             verdict: workbench::Verdict::Direction,
@@ -343,7 +344,7 @@ mod tests {
         let of = |claims| table(&Reproduction { claims, ..Reproduction::default() });
         let both = of(vec![claim(1.77, true), claim(3.5, false)]);
         assert!(both.contains("(1.77)") && both.contains(workbench::DERIVED), "{both}");
-        assert!(both.contains(" 3.50 ") && both.contains("Of 1 number"), "{both}");
+        assert!(both.contains(" 3.50 ") && both.contains("Of the 1 number"), "{both}");
         assert!(both.starts_with("p/1\nclaim  verdict"), "{both}");
         assert!(!of(vec![claim(3.5, false)]).contains('('));
     }
