@@ -127,6 +127,11 @@ switch() {
 
 up() {
   rate=$1 delay=$2 queue=$3 kind=$4 logs=/run/tgk-switch.log
+  tidegate=${TIDEGATE:-target/debug/tidegate}
+  if ! command -v "$tidegate" >/dev/null; then
+    echo "$tidegate is not a program: build it, or name another one by TIDEGATE=PATH" >&2
+    exit 1
+  fi
   case $kind in
     box | switch) ;;
     *.p4) program=$kind kind=p4 logs="$logs and /run/tgk-p4.log" ;;
@@ -162,8 +167,7 @@ delay = "$there"
 interface = "b"
 TOML
   # Other load on the machine must not add to the delay.
-  program=${TIDEGATE:-target/debug/tidegate}
-  nice -n -20 ip netns exec tgk-d "$program" switch /run/tgk-switch.toml -q \
+  nice -n -20 ip netns exec tgk-d "$tidegate" switch /run/tgk-switch.toml -q \
     >/run/tgk-switch.log 2>&1 &
   for _ in $(seq 50); do
     # A refused connection shows that packets pass.

@@ -134,8 +134,8 @@ fn bpffs(mounts: &str, pins: &Path) -> Check {
         true => format!("mounted above {}", pins.display()),
         false => format!("no BPF file system is mounted above {}", pins.display()),
     };
-    let remedy = "mount one: mount -t bpf bpf /sys/fs/bpf; `ip netns exec` hides that of the \
-                  initial namespace";
+    let remedy = "mount one: mount -t bpf bpf /sys/fs/bpf; inside `ip netns exec`, which hides \
+                  that of the initial namespace, run the command outside instead";
     Check { name: "BPF file system", met: Some(met), found, remedy: remedy.into() }
 }
 
@@ -145,7 +145,11 @@ fn cgroup(mounts: &str) -> Check {
         name: "cgroup2",
         met: Some(folder.is_some()),
         found: folder.map_or("not mounted".into(), |folder| format!("mounted at {folder}")),
-        remedy: "mount it: mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup".into(),
+        // A folder of its own: at /sys/fs/cgroup it would hide the hierarchies of version 1.
+        remedy:
+            "mount it: mkdir -p /run/cgroup2 && mount -t cgroup2 none /run/cgroup2; inside `ip \
+                 netns exec`, which hides it, run the command outside instead"
+                .into(),
     }
 }
 

@@ -106,8 +106,13 @@ fn within<T: Send>(
 ) -> Result<T, Error> {
     let Some(name) = netns else { return f() };
     let path = PathBuf::from("/run/netns").join(name);
-    let netns = File::open(&path)
-        .map_err(|error| Error::Usage(format!("network namespace {name}: {error}")))?;
+    let netns = File::open(&path).map_err(|error| {
+        let error = match error.kind() {
+            std::io::ErrorKind::NotFound => "there is none of this name (`ip netns list`)".into(),
+            _ => error.to_string(),
+        };
+        Error::Usage(format!("--netns {name}: {error}"))
+    })?;
     // A thread of its own: it does not return to the namespace.
     let enter = || {
         setns(&netns, CloneFlags::CLONE_NEWNET).map_err(|error| match error {
@@ -132,7 +137,8 @@ fn netns_inode() -> Result<u64, Error> {
 
 fn find<'a>(all: &'a [Interface], name: &str, place: &str) -> Result<&'a Interface, Error> {
     let interface = all.iter().find(|interface| interface.name == name);
-    interface.ok_or_else(|| Error::Usage(format!("there is no interface {name}{place}")))
+    let elsewhere = if place.is_empty() { "; --netns names another network namespace" } else { "" };
+    interface.ok_or_else(|| Error::Usage(format!("there is no interface {name}{place}{elsewhere}")))
 }
 
 /// The other end of a veth pair, by the name of the network namespace of both in `/run/netns`.

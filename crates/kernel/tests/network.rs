@@ -272,10 +272,10 @@ const BETA: &[(&str, Param)] = &[
 ];
 
 /// Single RTTs of processes that are late move the power of theta-PowerTCP: with the paper's weight
-/// of the new window, 0.9, one flow leaves 8 % of the port idle (docs/kernel.md).
+/// of the new window, 0.9, one flow leaves 7 % of the port idle (docs/kernel.md).
 const STEADY: (&str, Param) = ("gamma", Param::Number(0.5));
 
-fn short_queue(name: &str, control: &str, params: &[(&str, Param)], expected: f64, tolerance: f64) {
+fn short_queue(name: &str, control: &str, params: &[(&str, Param)], expected: f64) {
     let Some(lab) = Lab::new(name, params) else { return };
     let one = share(&lab.send(control, 12, 1));
     println!("{control}: one flow has {one:.3} of the port");
@@ -283,20 +283,19 @@ fn short_queue(name: &str, control: &str, params: &[(&str, Param)], expected: f6
     let (share, unfair) = (share(&result), unfair(&result));
     println!("{control}: {share:.3} of the port, {unfair:.3} from fair, {delay:.0} us");
     assert!(one > 0.95 && share > 0.95, "{one} {share}");
-    assert!(unfair < 0.05 && (delay / expected - 1.0).abs() < tolerance, "{unfair} {delay}");
+    assert!(unfair < 0.05 && (delay / expected - 1.0).abs() < 0.2, "{unfair} {delay}");
 }
 
 #[test]
 fn powertcp_keeps_the_queue_short() {
     // In equilibrium (base + q) q / (tau + q) is two packets of each flow, 240 us; base is 4.1 ms.
-    short_queue("powertcp", "tg_powertcp", BETA, 262.0, 0.2);
+    short_queue("powertcp", "tg_powertcp", BETA, 262.0);
 }
 
 #[test]
 fn theta_powertcp_keeps_the_queue_short() {
-    // These, and the 400 us by which tau exceeds the base RTT. The queue was 23 % shorter: the aim
-    // of a fifth is missed (docs/kernel.md), and the bound only detects changes.
-    short_queue("theta-powertcp", "tg_theta", &[BETA, &[STEADY]].concat(), 640.0, 0.3);
+    // These, and the 400 us by which tau exceeds the base RTT.
+    short_queue("theta-powertcp", "tg_theta", &[BETA, &[STEADY]].concat(), 640.0);
 }
 
 #[test]
