@@ -180,6 +180,17 @@ fn law(
 pub(crate) struct Loader;
 
 impl Loader {
+    fn words(name: &str, plan: &Plan, network: &KernelNetwork) -> Result<Params> {
+        let KernelNetwork { base_rtt, rate, hops } = *network;
+        let words = Control::params(&plan.stacks[0], &Fabric { base_rtt, rate, hops });
+        words.map_err(|why| Error::Run(format!("{name}: {why}")))
+    }
+
+    fn status(name: &str) -> Option<ControlStatus> {
+        let loaded = kernel::controls(Path::new(PINS)).ok()?;
+        loaded.into_iter().flatten().find(|status| status.control.name == name)
+    }
+
     fn control(name: &str) -> Result<Control> {
         let control = Control::ALL.into_iter().find(|control| control.name == name);
         control.ok_or_else(|| Error::Run(format!("{name}: no such congestion control")))
@@ -216,17 +227,25 @@ impl ControlLoader for Loader {
                 plan.stacks[0].protocol().info().name
             )));
         }
-        let KernelNetwork { base_rtt, rate, hops } = *network;
-        let words = Control::params(&plan.stacks[0], &Fabric { base_rtt, rate, hops });
-        let words = words.map_err(|why| Error::Run(format!("{name}: {why}")))?;
+        let words = Loader::words(name, plan, network)?;
         self.check(name)?;
         kernel::load(control, &words, Path::new(PINS)).map(drop).map_err(failed)
     }
 
+    fn check_kept(&self, name: &str, plan: &Plan, network: &KernelNetwork) -> Result<()> {
+        let words = Loader::words(name, plan, network)?;
+        match Loader::status(name).is_some_and(|status| status.params == words) {
+            true => Ok(()),
+            false => Err(Error::Run(format!(
+                "{}: the parameters of {name} were replaced during the run; repeat it without \
+                 `tidegate kernel` beside it",
+                plan.name
+            ))),
+        }
+    }
+
     fn telemetry(&self, name: &str) -> Option<[u64; 2]> {
-        let control = Loader::control(name).ok()?;
-        let loaded = kernel::controls(Path::new(PINS)).ok()?;
-        let status = loaded.into_iter().flatten().find(|status| status.control == control)?;
+        let status = Loader::status(name)?;
         let counter = |name: &str| status.counters.iter().find(|(is, _)| *is == name);
         let acks =
             ["stamped", "unstamped"].map(|name| counter(name).map_or(0, |(_, count)| *count));

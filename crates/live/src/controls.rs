@@ -37,6 +37,12 @@ pub trait ControlLoader: Sync {
     /// If that protocol has other parameters, or the kernel refuses.
     fn load(&self, control: &str, plan: &Plan, network: &KernelNetwork) -> Result<(), Error>;
 
+    /// Checks that the control still has the parameters with which it was loaded.
+    ///
+    /// # Errors
+    /// If another command has replaced them.
+    fn check_kept(&self, control: &str, plan: &Plan, network: &KernelNetwork) -> Result<(), Error>;
+
     /// Acknowledgements of the loaded control with telemetry of switches, and without. `None` if
     /// its law reads no telemetry.
     fn telemetry(&self, control: &str) -> Option<[u64; 2]>;

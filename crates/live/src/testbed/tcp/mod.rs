@@ -63,6 +63,7 @@ pub(super) fn emulate(
     let course = Course { plan, start, progress: control.progress };
     let mut recorded = record(&course, &mut switch, hosts, task, congestion)?;
     recorded.real.tcp_acks = loaded.acks();
+    loaded.check_kept(plan)?;
     Ok(recorded)
 }
 
@@ -162,7 +163,7 @@ pub fn check_control(name: &str, loader: Option<&dyn ControlLoader>) -> Result<(
 }
 
 /// A congestion control that is unloaded at the end of the run.
-struct Loaded<'a>(Option<(&'a dyn ControlLoader, &'a str)>);
+struct Loaded<'a>(Option<(&'a dyn ControlLoader, &'a str, KernelNetwork)>);
 
 impl<'a> Loaded<'a> {
     fn new(
@@ -189,12 +190,19 @@ impl<'a> Loaded<'a> {
             )));
         }
         let (base_rtt, rate) = (path.fabric_base_rtt, path.nic_rate);
-        loader.load(name, plan, &KernelNetwork { base_rtt, rate, hops: hops.unwrap_or(1) })?;
-        Ok(Loaded(Some((loader, name))))
+        let network = KernelNetwork { base_rtt, rate, hops: hops.unwrap_or(1) };
+        loader.load(name, plan, &network)?;
+        Ok(Loaded(Some((loader, name, network))))
+    }
+
+    fn check_kept(&self, plan: &Plan) -> Result<(), Error> {
+        self.0
+            .as_ref()
+            .map_or(Ok(()), |(loader, name, network)| loader.check_kept(name, plan, network))
     }
 
     fn acks(&self) -> Option<TcpAcks> {
-        let (loader, name) = self.0?;
+        let (loader, name, _) = self.0?;
         let [with_telemetry, without_telemetry] = loader.telemetry(name)?;
         Some(TcpAcks { with_telemetry, without_telemetry })
     }
@@ -202,7 +210,7 @@ impl<'a> Loaded<'a> {
 
 impl Drop for Loaded<'_> {
     fn drop(&mut self) {
-        if let Some((loader, name)) = self.0 {
+        if let Some((loader, name, _)) = self.0 {
             loader.unload(name);
         }
     }
