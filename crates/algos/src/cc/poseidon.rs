@@ -760,8 +760,8 @@ mod tests {
         );
         let fast = warning(&params, 400, Span::us(6)).unwrap();
         assert!(fast.contains("400Gbps is above max_rate = 200Gbps"), "{fast}");
-        let far = |gbps| [3, 6, 70, 500].map(|us| (gbps, us));
-        for (gbps, us) in [1, 10, 40, 100].into_iter().flat_map(far) {
+        let paths = |gbps| [3, 6, 70, 500].map(|us| (gbps, us));
+        for (gbps, us) in [1, 10, 40, 100].into_iter().flat_map(paths) {
             let Some(text) = warning(&params, gbps, Span::us(us)) else { continue };
             let mut spans = text.split('"').skip(1).step_by(2).map(|text| {
                 let (number, unit) = text.split_at(text.find(char::is_alphabetic).unwrap());
