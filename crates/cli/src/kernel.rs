@@ -95,10 +95,12 @@ fn assignment(param: &str) -> Result<(&str, &str)> {
 }
 
 fn control(name: &str) -> Result<Control> {
-    Control::named(name).ok_or_else(|| {
-        let names = Control::ALL.map(|control| control.protocol.info().name);
-        usage("NAME", format!("found {name:?}, expected one of {}", names.join(", ")))
-    })
+    const fn name_of(at: usize) -> &'static str {
+        Control::ALL[at].protocol.info().name
+    }
+    const NAMES: &[&str] = &[name_of(0), name_of(1), name_of(2), name_of(3)];
+    let name = options::word("NAME", name, NAMES)?;
+    Control::named(name).ok_or_else(|| usage("NAME", format!("{name} has no law for the kernel")))
 }
 
 impl Kernel {
@@ -124,8 +126,9 @@ impl Kernel {
             }
             Kernel::Unload { name: Some(name), place } => {
                 let control = control(&name)?;
-                kernel::unload(control, &place.pins).map_err(failed)?;
-                Ok(format!("{} unloaded\n", control.name))
+                let was_loaded = kernel::unload(control, &place.pins).map_err(failed)?;
+                let done = if was_loaded { "unloaded" } else { "is not loaded" };
+                Ok(format!("{} {done}\n", control.name))
             }
             Kernel::Unload { name: None, place } => unload_all(&place),
             Kernel::Status { json, place } => status(json, &place),
@@ -183,7 +186,12 @@ impl Loader {
     fn words(name: &str, plan: &Plan, network: &KernelNetwork) -> Result<Params> {
         let KernelNetwork { base_rtt, rate, hops } = *network;
         let words = Control::params(&plan.stacks[0], &Fabric { base_rtt, rate, hops });
-        words.map_err(|why| Error::Run(format!("{name}: {why}")))
+        words.map_err(|why| {
+            Error::Scenario(format!(
+                "{}: transport.params.{why}, because of --tcp {name}",
+                plan.name
+            ))
+        })
     }
 
     fn status(name: &str) -> Option<ControlStatus> {
@@ -281,7 +289,7 @@ fn unload_all(place: &Place) -> Result<String> {
         }
     }
     for control in kernel::controls(pins).map_err(failed)? {
-        match control.and_then(|status| kernel::unload(status.control, pins).map(|()| status)) {
+        match control.and_then(|status| kernel::unload(status.control, pins).map(|_| status)) {
             Ok(status) => done.push(format!("{} unloaded\n", status.control.name)),
             Err(error) => errors.push(error.to_string()),
         }
@@ -289,8 +297,8 @@ fn unload_all(place: &Place) -> Result<String> {
     if has_abandoned {
         done.push("removed what an interrupted command has left\n".into());
     }
-    match kernel::unpinned(pins) {
-        Ok(controls) => errors.extend(controls.into_iter().map(|other| elsewhere(other, place))),
+    match kernel::foreign(pins) {
+        Ok(others) => errors.extend(others.iter().map(ToString::to_string)),
         Err(error) => errors.push(error.to_string()),
     }
     if !errors.is_empty() {
@@ -300,34 +308,25 @@ fn unload_all(place: &Place) -> Result<String> {
     Ok(if done.is_empty() { "nothing is loaded\n".to_owned() } else { done.concat() })
 }
 
-fn elsewhere(control: Control, place: &Place) -> String {
-    format!(
-        "{} is registered, but not by a pin in {}: unload it where it was loaded",
-        control.name,
-        place.pins.display()
-    )
-}
-
 /// State of what is loaded.
 struct State {
     controls: Vec<std::result::Result<ControlStatus, kernel::Error>>,
-    unpinned: Vec<Control>,
+    foreign: Vec<kernel::Error>,
     ports: Vec<std::result::Result<PortStatus, kernel::Error>>,
 }
 
 impl State {
     /// Folders and controls of other programs.
-    fn errors(&self, place: &Place) -> Vec<String> {
+    fn errors(&self) -> Vec<String> {
         let controls = self.controls.iter().filter_map(|status| status.as_ref().err());
         let ports = self.ports.iter().filter_map(|status| status.as_ref().err());
-        let unpinned = self.unpinned.iter().map(|control| elsewhere(*control, place));
-        controls.chain(ports).map(ToString::to_string).chain(unpinned).collect()
+        controls.chain(ports).chain(&self.foreign).map(ToString::to_string).collect()
     }
 
     fn read(place: &Place) -> Result<State> {
         Ok(State {
             controls: kernel::controls(&place.pins).map_err(failed)?,
-            unpinned: kernel::unpinned(&place.pins).map_err(failed)?,
+            foreign: kernel::foreign(&place.pins).map_err(failed)?,
             ports: kernel::ports(&place.pins).map_err(failed)?,
         })
     }
@@ -339,11 +338,8 @@ fn status(json: bool, place: &Place) -> Result<String> {
     let checks = kernel::preflight(&place.pins);
     let state = State::read(place);
     let text = match json {
-        true => pretty(&as_json(&checks, state.as_ref().ok(), place)),
-        false => {
-            shown_checks(&checks)
-                + &state.as_ref().map_or_else(|_| String::new(), |s| shown(s, place))
-        }
+        true => pretty(&as_json(&checks, state.as_ref().ok())),
+        false => shown_checks(&checks) + &state.as_ref().map_or_else(|_| String::new(), shown),
     };
     match state {
         Ok(_) => Ok(text),
@@ -359,7 +355,7 @@ fn counters(counters: &[(&str, u64)]) -> Map<String, Value> {
 }
 
 /// The status as JSON; without `state`, what is loaded is null.
-fn as_json(checks: &[Check], state: Option<&State>, place: &Place) -> Value {
+fn as_json(checks: &[Check], state: Option<&State>) -> Value {
     let check = |Check { name, met, found, remedy }: &Check| {
         let remedy = (*met == Some(false)).then_some(remedy);
         json!({ "name": name, "met": met, "found": found, "remedy": remedy })
@@ -383,6 +379,7 @@ fn as_json(checks: &[Check], state: Option<&State>, place: &Place) -> Value {
             "peer": peer,
             "netns": netns,
             "rate_bps": status.rate.map(|rate| rate.as_bps()),
+            "queue_rate_bps": status.queue_rate.map(|rate| rate.as_bps()),
             "attached": status.is_attached,
             "counters": counters(&status.counters),
         })
@@ -392,7 +389,7 @@ fn as_json(checks: &[Check], state: Option<&State>, place: &Place) -> Value {
         "requirements": checks.iter().map(check).collect::<Vec<_>>(),
         "controls": state.map(controls),
         "queues": state.map(|state| state.ports.iter().flatten().map(port).collect::<Vec<_>>()),
-        "errors": state.map(|state| state.errors(place)),
+        "errors": state.map(State::errors),
     })
 }
 
@@ -410,7 +407,7 @@ fn shown_checks(checks: &[Check]) -> String {
 }
 
 /// Controls and queues, for people.
-fn shown(state: &State, place: &Place) -> String {
+fn shown(state: &State) -> String {
     let mut out = String::new();
     let line = |out: &mut String, name: &str, value: &str, unit: &str| {
         let _ = writeln!(out, "  {}", format!("{name:16} {value} {unit}").trim_end());
@@ -433,10 +430,12 @@ fn shown(state: &State, place: &Place) -> String {
         let _ = writeln!(out, "{}{detached}", place_of(&status.port));
         line(&mut out, "peer", &status.port.peer, "");
         let rate = status.rate.map_or("none: no hop records".into(), |rate| rate.to_string());
-        line(&mut out, "rate", &rate, "");
+        let changed = status.queue_rate.filter(|now| status.rate.is_some_and(|rate| rate != *now));
+        let changed = changed.map(|now| format!("; the queue now has {now}: repeat `stamp`"));
+        line(&mut out, "rate", &rate, &changed.unwrap_or_default());
         counters(&mut out, &status.counters);
     }
-    for error in state.errors(place) {
+    for error in state.errors() {
         let _ = writeln!(out, "{error}");
     }
     out

@@ -34,7 +34,8 @@ fn unmet(pins: &str) -> Vec<String> {
 #[test]
 fn wrong_arguments_name_the_option_and_what_is_allowed() {
     for (arguments, expected) in [
-        (&["load", "reno"][..], "NAME: found \"reno\", expected one of poseidon, powertcp"),
+        (&["load", "reno"][..], "NAME: found reno, expected \"poseidon\", \"powertcp\", \"swift\""),
+        (&["unload", "tg_poseidon"], "(did you mean \"poseidon\"?)"),
         (&["load", "swift", "--param", "beta=9"], "beta"),
         (&["load", "swift", "--rate", "9"], "--rate"),
         (&["load", "swift", "--base-rtt", "soon"], "--base-rtt: found soon, expected a duration"),
@@ -112,6 +113,9 @@ fn controls_are_loaded_shown_and_unloaded() {
     let parameters = &status["controls"][0]["parameters"];
     assert_eq!(parameters["max_mi"], json!({ "value": 2.5, "unit": "" }));
     assert_eq!(parameters["initial"], json!({ "value": 62_500.0, "unit": "bytes" }));
+    assert_eq!(parameters["rate"], json!({ "value": 25e9, "unit": "bit/s" }));
+    assert_eq!(parameters["base_rtt"], json!({ "value": 20_000.0, "unit": "ns" }));
+    assert_eq!(text(&kernel(&["unload", "swift"], PINS).stdout), "tg_swift is not loaded\n");
     let output = kernel(&["stamp", "nowhere0", "--peer", "nowhere1"], PINS);
     let error = text(&output.stderr);
     assert!(

@@ -7,6 +7,7 @@ use std::path::Path;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
 
 use crate::pins::{self, Draft};
+use crate::stamp::PREFIX;
 use crate::{Control, Error, Params, log, preflight};
 
 macro_rules! object {
@@ -209,24 +210,20 @@ fn write_params(map: &MapHandle, params: &Params) -> Result<(), Error> {
 }
 
 /// Unregisters a control. Its connections continue and move to the kernel's default control with
-/// their next acknowledgement.
+/// their next acknowledgement. Returns whether it was loaded.
 ///
 /// # Errors
-/// If it is not loaded, or the kernel refuses.
-pub fn unload(control: Control, pins: &Path) -> Result<(), Error> {
+/// If it was loaded elsewhere, or the kernel refuses.
+pub fn unload(control: Control, pins: &Path) -> Result<bool, Error> {
     log::begin();
     preflight::require_pins(pins)?;
     pins::remove_abandoned(pins)?;
     let set = pins.join(control.name);
     if !set.exists() {
-        let name = control.name;
-        return Err(Error::Usage(match control.is_registered() {
-            true => format!(
-                "{name} is registered, but not by a pin in {}: unload it where it was loaded",
-                pins.display()
-            ),
-            false => format!("{name} is not loaded"),
-        }));
+        return match control.is_registered() {
+            true => Err(elsewhere(control, pins)),
+            false => Ok(false),
+        };
     }
     own(control, &set)?;
     let settings = map(&set, "settings")?;
@@ -237,7 +234,18 @@ pub fn unload(control: Control, pins: &Path) -> Result<(), Error> {
     // A `load` may have undone it. One that does so later repeats this.
     drain(&settings, true)?;
     crash_point("unload");
-    pins::remove(&taken)
+    pins::remove(&taken)?;
+    Ok(true)
+}
+
+/// The error for a control that is registered without pins in this folder.
+fn elsewhere(control: Control, pins: &Path) -> Error {
+    Error::Usage(format!(
+        "{} is registered, but has no pins in {}: unload it where it was loaded, in the same \
+         mount namespace, or end the process that holds it",
+        control.name,
+        pins.display()
+    ))
 }
 
 /// Whether connections move to the kernel's default control.
@@ -273,16 +281,25 @@ pub fn controls(pins: &Path) -> Result<Vec<Result<ControlStatus, Error>>, Error>
     Ok(loaded.map(|control| status(control, &pins.join(control.name))).collect())
 }
 
-/// Controls that are registered without pins in this folder: loaded from elsewhere, or by a process
-/// that ended.
+/// Controls that are registered without pins in this folder, and folders of other programs in it.
 ///
 /// # Errors
 /// If the folder of pins cannot be read.
-pub fn unpinned(pins: &Path) -> Result<Vec<Control>, Error> {
-    let sets = pins::sets(pins)?;
+pub fn foreign(pins: &Path) -> Result<Vec<Error>, Error> {
+    let mut sets = pins::sets(pins)?;
     let is_unpinned =
         |control: &Control| control.is_registered() && !sets.iter().any(|set| set == control.name);
-    Ok(Control::ALL.into_iter().filter(is_unpinned).collect())
+    let controls = Control::ALL.into_iter().filter(is_unpinned);
+    let mut errors: Vec<_> = controls.map(|control| elsewhere(control, pins)).collect();
+    let is_name = |set: &str| Control::ALL.iter().any(|control| control.name == set);
+    sets.retain(|set| !is_name(set) && !set.starts_with(PREFIX));
+    errors.extend(sets.iter().map(|set| {
+        Error::Foreign(format!(
+            "{}: not of tidegate; remove it if nothing else uses it",
+            pins.join(set).display()
+        ))
+    }));
+    Ok(errors)
 }
 
 fn status(control: Control, set: &Path) -> Result<ControlStatus, Error> {

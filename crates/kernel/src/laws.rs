@@ -139,10 +139,13 @@ const THETA: [Field; 8] = [
     ("initial", 16, "bytes"),
 ];
 
-/// The parameters of a connection, behind those of any law.
-const CONNECTION: [Field; 2] = [("round_up", 0, ""), ("restart_after", 0, "ns")];
-const ROUND_UP: usize = PARAMS - CONNECTION.len();
-const RESTART_AFTER: usize = ROUND_UP + 1;
+/// Behind the parameters of any law: the network, which laws do not read, and the connection's.
+const COMMON: [Field; 4] =
+    [("rate", 0, "bit/s"), ("base_rtt", 0, "ns"), ("round_up", 0, ""), ("restart_after", 0, "ns")];
+const RATE: usize = PARAMS - COMMON.len();
+const BASE_RTT: usize = RATE + 1;
+const ROUND_UP: usize = RATE + 2;
+const RESTART_AFTER: usize = RATE + 3;
 
 /// `x` in units of `2^-bits`.
 fn fixed(x: f64, bits: i32) -> u64 {
@@ -176,6 +179,8 @@ fn params(stack: &Stack, fabric: &Fabric) -> Result<Params, String> {
         Stack::ThetaPowerTcp(params) => (of_theta(&params.control, fabric)?, &params.connection),
         _ => return Err(lawless(stack)),
     };
+    words[RATE] = fabric.rate.as_bps();
+    words[BASE_RTT] = nanoseconds(fabric.base_rtt) as u64;
     words[ROUND_UP] = (connection.window_rule == WindowRule::Below).into();
     words[RESTART_AFTER] = nanoseconds(connection.restart_after) as u64;
     Ok(words)
@@ -250,7 +255,7 @@ impl Control {
         Ok(point.domain_warnings.into_iter().chain(large).collect())
     }
 
-    /// Name, value and unit of each of the law's parameters.
+    /// Name, value and unit of each of the law's parameters, and of its network's.
     pub fn readable(self, params: &Params) -> Vec<(&'static str, f64, &'static str)> {
         let law: &[Field] = match self.protocol {
             Protocol::Poseidon => &POSEIDON,
@@ -262,7 +267,7 @@ impl Control {
             (*name, *word as f64 / f64::powi(2.0, *bits), *unit)
         };
         let of_law = law.iter().zip(params);
-        of_law.chain(CONNECTION.iter().zip(&params[ROUND_UP..])).map(value).collect()
+        of_law.chain(COMMON.iter().zip(&params[RATE..])).map(value).collect()
     }
 }
 

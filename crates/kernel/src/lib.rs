@@ -19,7 +19,7 @@ mod stamp;
 #[cfg(feature = "testing")]
 mod testing;
 
-pub use control::{ControlStatus, Counters, Loaded, controls, load, unload, unpinned};
+pub use control::{ControlStatus, Counters, Loaded, controls, foreign, load, unload};
 pub use error::Error;
 pub use laws::{Control, Fabric, PARAMS, Params};
 pub use pins::{PINS, remove_abandoned};

@@ -61,15 +61,18 @@ fn mounts() -> String {
     fs::read_to_string("/proc/mounts").unwrap_or_default()
 }
 
-/// Folders at which file systems of a type are mounted.
-fn mounted<'a>(mounts: &'a str, kind: &'a str) -> impl Iterator<Item = &'a str> {
-    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    fields.filter(move |fields| fields.get(2) == Some(&kind)).filter_map(|f| f.get(1).copied())
+/// Folders at which file systems of a type are mounted, and the options of the mounts.
+fn mounted<'a>(mounts: &'a str, kind: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    mounts.lines().filter_map(move |line| {
+        let mut fields = line.split(' ').skip(1);
+        let (folder, found, options) = (fields.next()?, fields.next()?, fields.next()?);
+        (found == kind).then_some((folder, options))
+    })
 }
 
 /// The folder of the cgroup hierarchy (version 2).
 pub(crate) fn cgroup_folder() -> Option<PathBuf> {
-    mounted(&mounts(), "cgroup2").next().map(PathBuf::from)
+    mounted(&mounts(), "cgroup2").next().map(|(folder, _)| folder.into())
 }
 
 fn capabilities(status: &str) -> Check {
@@ -129,18 +132,26 @@ fn jit(enabled: Option<&str>) -> Check {
 }
 
 fn bpffs(mounts: &str, pins: &Path) -> Check {
-    let met = mounted(mounts, "bpf").any(|folder| pins.starts_with(folder));
-    let found = match met {
-        true => format!("mounted above {}", pins.display()),
-        false => format!("no BPF file system is mounted above {}", pins.display()),
+    let name = "BPF file system";
+    let above = mounted(mounts, "bpf").filter(|(folder, _)| pins.starts_with(folder));
+    let Some((folder, options)) = above.last() else {
+        let remedy = "mount one: mount -t bpf bpf /sys/fs/bpf; inside `ip netns exec`, which hides \
+                      that of the initial namespace, run the command outside instead";
+        let found = format!("no BPF file system is mounted above {}", pins.display());
+        return Check { name, met: Some(false), found, remedy: remedy.into() };
     };
-    let remedy = "mount one: mount -t bpf bpf /sys/fs/bpf; inside `ip netns exec`, which hides \
-                  that of the initial namespace, run the command outside instead";
-    Check { name: "BPF file system", met: Some(met), found, remedy: remedy.into() }
+    let is_writable = options.split(',').all(|option| option != "ro");
+    let state = if is_writable { "mounted" } else { "mounted read-only" };
+    Check {
+        name,
+        met: Some(is_writable),
+        found: format!("{state} above {}", pins.display()),
+        remedy: format!("make it writable: mount -o remount,rw {folder}"),
+    }
 }
 
 fn cgroup(mounts: &str) -> Check {
-    let folder = mounted(mounts, "cgroup2").next();
+    let folder = mounted(mounts, "cgroup2").next().map(|(folder, _)| folder);
     Check {
         name: "cgroup2",
         met: Some(folder.is_some()),
@@ -190,5 +201,10 @@ mod tests {
         let mounts = "bpf /sys/fs/bpf bpf rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
         assert_eq!(bpffs(mounts, Path::new("/sys/fs/bpf/tidegate")).met, Some(true));
         assert_eq!(cgroup(mounts).met, Some(true));
+        // The last mount hides the others.
+        let read_only = format!("{mounts}bpf /sys/fs/bpf bpf ro,relatime 0 0\n");
+        let read_only = bpffs(&read_only, Path::new("/sys/fs/bpf/tidegate"));
+        assert_eq!(read_only.met, Some(false), "{read_only:?}");
+        assert!(read_only.remedy.contains("remount,rw /sys/fs/bpf"), "{read_only:?}");
     }
 }

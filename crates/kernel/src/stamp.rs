@@ -21,7 +21,8 @@ use crate::{Error, log, preflight};
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stamp.bpf.o"));
 /// The only key of maps with one entry.
 const KEY: [u8; 4] = [0; 4];
-const PREFIX: &str = "stamp-";
+/// Prefix of the sets of stamped queues.
+pub(crate) const PREFIX: &str = "stamp-";
 /// Programs, and where they attach.
 const PROGRAMS: [(&str, u32); 2] =
     [("leave", libbpf_sys::BPF_TCX_EGRESS), ("arrive", libbpf_sys::BPF_TCX_INGRESS)];
@@ -44,6 +45,8 @@ pub struct PortStatus {
     pub port: Port,
     /// Rate in hop records; `None`: there are none.
     pub rate: Option<Rate>,
+    /// Rate of the queue now, if it is tbf.
+    pub queue_rate: Option<Rate>,
     /// Whether the programs are attached: they are detached when an interface is deleted.
     pub is_attached: bool,
     /// Counters, in the order of `struct tg_port_counters`: names and values.
@@ -396,9 +399,18 @@ fn status(set: &Path) -> Result<PortStatus, Error> {
     let netns = Some(text(NETNS_BYTES)).filter(|netns| !netns.is_empty());
     let rate = config.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
     let words = counters.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word));
+    let index = attached_to(set, PROGRAMS[0].0);
+    let inode = config.get(NETNS_INODE).unwrap_or_default().to_vec();
+    // Another namespace of this name has other interfaces.
+    let queue = within(netns.as_deref(), || {
+        let is_same = inode == netns_inode()?.to_ne_bytes();
+        let all = interfaces().map_err(Error::kernel("list interfaces"))?;
+        Ok(all.into_iter().find(|other| is_same && other.index == index))
+    });
     Ok(PortStatus {
         port: Port { interface, peer, netns },
         rate: (rate > 0).then(|| Rate::bps(rate)),
+        queue_rate: queue.ok().flatten().and_then(|interface| interface.tbf_rate),
         is_attached: PROGRAMS.iter().all(|(name, _)| attached_to(set, name) > 0),
         counters: COUNTERS.into_iter().zip(words).collect(),
     })

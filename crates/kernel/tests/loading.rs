@@ -17,8 +17,8 @@ use nix::sys::socket::{getsockopt, setsockopt};
 use tidegate_core::params::Value;
 use tidegate_core::{Rate, Span};
 use tidegate_kernel::{
-    Control, Error, Fabric, Loaded, Params, controls, load, preflight, remove_abandoned, unload,
-    unpinned,
+    Control, Error, Fabric, Loaded, Params, controls, foreign, load, preflight, remove_abandoned,
+    unload,
 };
 
 /// Names of controls are global: one test at a time.
@@ -71,9 +71,9 @@ fn controls_load_and_unload() {
         let mut status = controls(&pins).unwrap();
         assert_eq!(status.len(), 1);
         assert_eq!(status.remove(0).unwrap().params, other);
-        unload(control, &pins).unwrap();
+        assert!(unload(control, &pins).unwrap());
         assert!(!available().contains(control.name) && is_empty(&pins));
-        assert!(matches!(unload(control, &pins), Err(Error::Usage(_))));
+        assert!(!unload(control, &pins).unwrap());
     }
     fs::remove_dir(pins).unwrap();
 }
@@ -89,9 +89,10 @@ fn names_of_others_are_errors_and_nothing_remains() {
     assert!(matches!(error, Error::Foreign(_)), "{error}");
     assert!(error.to_string().starts_with("tg_poseidon: a congestion control of this name"));
     assert!(is_empty(&pins));
-    assert_eq!((unpinned(&pins).unwrap(), unpinned(&others).unwrap()), (vec![control], vec![]));
+    let reported = |pins| foreign(pins).unwrap().iter().map(Error::to_string).collect::<Vec<_>>();
     let error = unload(control, &pins).unwrap_err().to_string();
-    assert!(error.contains("registered, but not by a pin in"), "{error}");
+    assert!(error.starts_with("tg_poseidon is registered, but has no pins in"), "{error}");
+    assert_eq!((reported(&pins), reported(&others)), (vec![error], vec![]));
     unload(control, &others).unwrap();
     fs::remove_dir(&others).unwrap();
     // A folder that is not a set of this program.
@@ -106,6 +107,11 @@ fn names_of_others_are_errors_and_nothing_remains() {
     load(Control::ALL[2], &params(Control::ALL[2]), &pins).unwrap();
     let loaded: Vec<_> = controls(&pins).unwrap().iter().map(Result::is_ok).collect();
     assert_eq!(loaded, [false, true]);
+    // Folders with other names are reported.
+    fs::create_dir(pins.join("other")).unwrap();
+    let expected = format!("{}/other: not of tidegate; remove it if", pins.display());
+    assert!(matches!(&reported(&pins)[..], [error] if error.starts_with(&expected)));
+    fs::remove_dir(pins.join("other")).unwrap();
     unload(Control::ALL[2], &pins).unwrap();
     fs::remove_dir(pins.join(control.name)).unwrap();
     fs::remove_dir(pins).unwrap();
@@ -148,7 +154,9 @@ fn load_for_another_process() {
     let (name, pins) = task.split_once(' ').unwrap();
     let control = Control::ALL.into_iter().find(|control| control.name == name).unwrap();
     match std::env::var("TIDEGATE_KERNEL_CRASH").as_deref() {
-        Ok("drain" | "unload") => unload(control, Path::new(pins)).unwrap(),
+        Ok("drain" | "unload") => {
+            unload(control, Path::new(pins)).unwrap();
+        }
         _ => {
             load(control, &params(control), Path::new(pins)).unwrap();
         }

@@ -102,6 +102,12 @@ fn delays_of_a_queue_are_counted() {
     let (sum, longest) = (count(&status, "delay_ns"), count(&status, "max_delay_ns"));
     assert!(longest > 15_000_000 && sum > 150_000_000, "{status:?}");
     assert!(sum < longest * packets, "{status:?}");
+    // The rate of the queue changes without stamping.
+    let rate = [&["tbf", "rate", "4mbit"], &TBF[3..]].concat();
+    assert_eq!(status.queue_rate, Some(Rate::mbps(8)));
+    assert!(netns.queue("q0", &rate));
+    let changed = ports(&pins).unwrap().remove(0).unwrap();
+    assert_eq!((changed.rate, changed.queue_rate), (status.rate, Some(Rate::mbps(4))));
     // The programs are detached with the interface; the set remains until it is removed.
     netns.ip(&["link", "del", "q0"]);
     assert!(!ports(&pins).unwrap()[0].as_ref().unwrap().is_attached);

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::inputs::Reader;
 use crate::read::check;
 use crate::read::keys::{INTERVAL, Key, LINK_RATE, Required, Shape, key};
-use crate::read::table::{FromDatum, Item};
+use crate::read::table::{FromDatum, Item, Word};
 use crate::read::tree::{Entries, Node, Place, Raw, Source};
 
 /// Longest time of an option: eleven days.
@@ -66,6 +66,18 @@ pub fn load(option: &str, text: &str) -> Result<f64, Error> {
 /// If no protocol has this name.
 pub fn protocol(option: &str, name: &str) -> Result<Protocol, Error> {
     value(&item(option, name, Shape::Protocol)?)
+}
+
+/// One of `words`.
+///
+/// # Errors
+/// If the text is none of them.
+pub fn word(
+    option: &str,
+    text: &str,
+    words: &'static [&'static str],
+) -> Result<&'static str, Error> {
+    value(&item(option, text, Shape::Word(words))?).map(|Word(word)| word)
 }
 
 /// Sizes of messages: a size such as `1MB`, the name of a distribution, or the path of a CSV file.
