@@ -74,7 +74,7 @@ pub(crate) fn testbed(args: &Testbed) -> Result<String> {
     }
     let mut plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
     if let Some(congestion) = tcp {
-        testbed::adapt_warnings(&mut plan, congestion, controls());
+        testbed::adapt(&mut plan, congestion, controls());
     }
     let program = if tcp.is_some() { PathBuf::new() } else { program()? };
     let carrier = match (tcp, dilation) {

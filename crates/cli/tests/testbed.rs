@@ -1,6 +1,7 @@
 //! Testbeds: processes over loopback, compared with the simulator.
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ fn json(place: &Place, subcommand: &str, args: &[&str]) -> Value {
 fn sent(summary: &Value) -> Vec<Value> {
     let flows = summary["flows"].as_array().unwrap().iter();
     let of = |flow: &Value| {
-        let keys = ["id", "label", "src", "dst", "protocol", "size_bytes", "start_us"];
+        let keys = ["id", "label", "src", "dst", "size_bytes", "start_us"];
         keys.iter().map(|key| flow[key].clone()).collect()
     };
     flows.map(of).collect()
@@ -53,6 +54,7 @@ fn testbed_delivers_all_messages() {
         let real = json(&place, "testbed", &["--out", &out]);
         let simulated = json(&place, "run", &[]);
         assert_eq!(sent(&real), sent(&simulated), "{protocol}");
+        assert_eq!(real["protocols"], simulated["protocols"]);
         let of = |summary: &Value, key: &str| summary["fct"]["all"][key].clone();
         assert_eq!(of(&real, "count"), of(&simulated, "count"));
         assert_eq!(of(&real, "unfinished"), 0, "{protocol}");
@@ -325,7 +327,7 @@ fn testbed_over_tcp() {
     let place = place(&(slow + traffic));
     let tcp = |control: &str| place.call("testbed", &["--tcp", control, "--json", "-q"]);
     let unknown = tcp("tide-none");
-    unknown.refused(1, &["the kernel has no congestion control \"tide-none\"; expected one of"]);
+    unknown.refused(2, &["the kernel has no congestion control \"tide-none\"; expected one of"]);
     let answer = tcp("reno");
     let missing = ["cannot make a network namespace", "cannot run", "/proc/sys/net"];
     if missing.iter().any(|why| answer.stderr.contains(why)) {
@@ -341,6 +343,14 @@ fn testbed_over_tcp() {
     };
     let of_protocol = [&simulated, &summary].map(|summary| warns(summary, "swift: "));
     assert_eq!(of_protocol, [true, false], "{}", simulated["warnings"]);
+    // Results have the name of the control, and no target of the protocol.
+    assert_eq!(summary["protocols"], serde_json::json!(["reno"]));
+    let of_groups = |summary: &Value, key: &str| {
+        let groups = summary["groups"].as_array().unwrap();
+        groups.iter().map(|group| group[key].to_string()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(of_groups(&summary, "protocol"), ["\"reno\"".to_owned()].into());
+    assert_eq!(of_groups(&summary, "queue_target_us"), ["null".to_owned()].into());
     let flows = summary["flows"].as_array().unwrap();
     let flow = |host: &str| flows.iter().find(|flow| flow["src"] == host).unwrap();
     assert_eq!(flow("h1")["delivered_bytes"], 1_000_000);

@@ -54,7 +54,7 @@ fn of_switches(summary: &Summary, of: fn(SwitchSettings) -> String) -> Option<St
 
 fn tcp(summary: &Summary) -> Option<String> {
     let control = summary.real.as_ref()?.tcp.as_ref()?;
-    Some(format!("the kernel's TCP under {control} in place of the protocol"))
+    Some(format!("the kernel's TCP under {control}"))
 }
 
 fn routing(summary: &Summary) -> Option<String> {

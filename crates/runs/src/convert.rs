@@ -49,10 +49,8 @@ pub fn names(plan: &Plan) -> Names {
         hosts: plan.fabric.hosts.clone(),
         switches: plan.fabric.switches.iter().map(|switch| switch.name.clone()).collect(),
         labels: plan.labels.clone(),
-        protocols: plan
-            .stacks
-            .iter()
-            .map(|stack| stack.protocol().info().name.to_owned())
+        protocols: (0..plan.stacks.len() as u16)
+            .map(|stack| plan.protocol_name(stack).to_owned())
             .collect(),
     }
 }

@@ -156,14 +156,15 @@ impl FairShares {
     ) -> Option<QueueAim> {
         let of_group = |flow: &&Flow| {
             plan.labels[usize::from(flow.label)] == label
-                && plan.stacks[usize::from(flow.stack)].protocol().info().name == protocol
+                && plan.protocol_name(flow.stack) == protocol
         };
         let (mut flows, mut delays, mut targets) = (0.0, 0.0, Some(0.0));
         for flow in plan.workload.flows.iter().filter(of_group) {
             let share = self.shares.get(&(flow.src, flow.dst, flow.stack))?;
             let waits = share.path.iter().map(|&port| links[port].queue_delay_us.mean);
             delays += waits.fold(0.0, f64::max);
-            targets = targets.zip(share.target).map(|(sum, target)| sum + target.as_us_f64());
+            let target = share.target.filter(|_| plan.output.carried_by.is_none());
+            targets = targets.zip(target).map(|(sum, target)| sum + target.as_us_f64());
             flows += 1.0;
         }
         (flows > 0.0).then(|| QueueAim {

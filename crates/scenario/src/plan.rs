@@ -43,6 +43,14 @@ impl DerefMut for Plan {
     }
 }
 
+impl Plan {
+    /// Name of the protocol that carries the messages of a stack.
+    pub fn protocol_name(&self, stack: u16) -> &str {
+        let own = || self.stacks[usize::from(stack)].protocol().info().name;
+        self.output.carried_by.as_deref().unwrap_or_else(own)
+    }
+}
+
 /// Recorded results.
 #[derive(Clone, PartialEq)]
 pub struct Output {
@@ -57,6 +65,8 @@ pub struct Output {
     pub ports: Option<Vec<u32>>,
     /// Messages whose completion times count.
     pub messages: Counted,
+    /// Protocol that carries the messages in place of the scenario's; `None`: the scenario's.
+    pub carried_by: Option<String>,
 }
 
 /// Which messages completion times are of.
@@ -71,13 +81,16 @@ pub enum Counted {
 
 impl fmt::Debug for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Output { histograms, timeseries, quantities, ports, messages } = self;
+        let Output { histograms, timeseries, quantities, ports, messages, carried_by } = self;
         let mut shown = f.debug_struct("Output");
         shown.field("histograms", histograms).field("timeseries", timeseries);
         shown.field("quantities", quantities).field("ports", ports);
         // A later field is named only if it is not the default, so that hashes of plans stay.
         if *messages != Counted::default() {
             shown.field("messages", messages);
+        }
+        if let Some(protocol) = carried_by {
+            shown.field("carried_by", protocol);
         }
         shown.finish()
     }

@@ -41,7 +41,7 @@ use course::{Course, Queues, forward, outcome};
 pub use host::testbed_host;
 use hosts::{HostReport, Hosts};
 use messages::{FromHost, Role, ToHost};
-pub use tcp::{adapt_warnings, check_control, usual_time as tcp_time};
+pub use tcp::{adapt, check_control, usual_time as tcp_time};
 
 /// The single argument that makes a process a host.
 pub const HOST_COMMAND: &str = "testbed-host";

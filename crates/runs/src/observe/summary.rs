@@ -162,8 +162,7 @@ fn engine(end: &End<'_>) -> EngineSummary {
 /// belong to traffic without a rate.
 fn asked(plan: &Plan, label: &str, protocol: &str) -> Option<f64> {
     let is_its = |(of, stack): (u16, u16)| {
-        plan.labels[usize::from(of)] == label
-            && plan.stacks[usize::from(stack)].protocol().info().name == protocol
+        plan.labels[usize::from(of)] == label && plan.protocol_name(stack) == protocol
     };
     let messages = plan.workload.flows.iter().filter(|flow| flow.bytes != Message::UNLIMITED);
     if messages.into_iter().any(|flow| is_its((flow.label, flow.stack))) {

@@ -350,6 +350,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
                 Some(Word("completed")) => Counted::Completed,
                 _ => Counted::Submitted,
             },
+            carried_by: None,
         },
         warnings,
         resolved,

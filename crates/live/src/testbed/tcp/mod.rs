@@ -126,15 +126,17 @@ fn refuse_over_tcp(plan: &Plan) -> Result<(), Error> {
 /// Largest rate of a port that two cores carry in real time.
 const USUAL_RATE: Rate = Rate::mbps(200);
 
-/// Removes warnings that do not apply over the kernel's TCP: those of the scenario's protocol,
-/// unless its control is loaded. Adds one if the machine will probably be too slow.
-pub fn adapt_warnings(plan: &mut Plan, congestion: &str, loader: Option<&dyn ControlLoader>) {
+/// Prepares a plan for the kernel's TCP. Unless the control is one of the loader's, results have
+/// its name in place of the scenario's protocol, and that protocol's warnings are removed. Adds a
+/// warning if the machine will probably be too slow.
+pub fn adapt(plan: &mut Plan, congestion: &str, loader: Option<&dyn ControlLoader>) {
     if !loader.is_some_and(|loader| loader.has(congestion)) {
         let of_protocols = |warning: &str| {
             let mut names = plan.setup.stacks.iter().map(|stack| stack.protocol().info().name);
             names.any(|name| warning.starts_with(&format!("{name}: ")))
         };
         plan.warnings = plan.warnings.iter().filter(|text| !of_protocols(text)).cloned().collect();
+        plan.output.carried_by = Some(congestion.to_owned());
     }
     let fastest = plan.setup.fabric.links.iter().map(|link| link.rate).max();
     if let Some(rate) = fastest.filter(|rate| *rate > USUAL_RATE) {

@@ -81,7 +81,7 @@ pub(super) fn check(congestion: &str, loadable: Option<Vec<&str>>) -> Result<(),
         match select() {
             Ok(()) => return Ok(()),
             Err(Errno::EPERM) => {
-                return Err(Error::Run(format!(
+                return Err(Error::Alone(format!(
                     "this user may not select the congestion control {congestion:?}: run as root, \
                      or add it to sysctl net.ipv4.tcp_allowed_congestion_control"
                 )));
@@ -100,7 +100,7 @@ pub(super) fn check(congestion: &str, loadable: Option<Vec<&str>>) -> Result<(),
                  (docs/kernel.md)"
         }
     };
-    Err(Error::Run(format!(
+    Err(Error::Alone(format!(
         "the kernel has no congestion control {congestion:?}; expected one of {}{feature}",
         expected.join(" ")
     )))
