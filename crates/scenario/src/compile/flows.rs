@@ -34,6 +34,13 @@ pub(crate) static KEYS: &[Key] = &[
         Default("1"),
         "Number of parallel flows, each with its own connection.",
     ),
+    key(
+        "pairs",
+        Shape::Count { min: 1, max: 100_000 },
+        Optional,
+        "Number of pairs of hosts that have these flows: src and dst, the next host after src and \
+         the next after dst, and so on, in order of number. Default: 1.",
+    ),
     key("label", Shape::Text, Optional, "Label of these flows in results."),
     super::WEIGHT,
 ];
@@ -43,6 +50,11 @@ const MOST_FLOWS: u64 = 1_000_000;
 /// Offset of the random streams of start times, which keeps them apart from those of generated
 /// traffic.
 const JITTER_STREAM: u64 = 1 << 63;
+
+/// Number of pairs of hosts that have the flows of a table.
+pub(crate) fn pairs(table: &Table) -> u64 {
+    table.find("pairs").unwrap_or(1)
+}
 
 /// Builds the flows.
 pub(crate) fn flows<'a>(
@@ -70,8 +82,13 @@ pub(crate) fn flows<'a>(
                 "a jitter with which every flow starts before stop and before the end of the run",
             ));
         }
-        let count: u64 = table.get("count");
-        if flows.len() as u64 + count > MOST_FLOWS {
+        let (count, pairs) = (table.get::<u64>("count"), pairs(table));
+        let room = hosts.len() as u64 - u64::from(src.max(dst));
+        if pairs > room {
+            let expected = format!("at most {room}, because the fabric has {} hosts", hosts.len());
+            return Err(table.error("pairs", expected));
+        }
+        if flows.len() as u64 + count * pairs > MOST_FLOWS {
             return Err(table.error("count", format!("at most {MOST_FLOWS} flows in total")));
         }
         let bytes = match table.get("size") {
@@ -80,9 +97,10 @@ pub(crate) fn flows<'a>(
         };
         let (stack, label) = (stacks.number(table)?, labels.weighed(table)?);
         let mut rng = Rng::stream(course.seed, Domain::Traffic, JITTER_STREAM | block as u64);
-        flows.extend((0..count).map(|_| Flow {
-            src,
-            dst,
+        let pairs = (0..pairs as u32).flat_map(|pair| (0..count).map(move |_| pair));
+        flows.extend(pairs.map(|pair| Flow {
+            src: src + pair,
+            dst: dst + pair,
             bytes,
             start: if jitter > Span::ZERO { start + jitter.scale(rng.unit()) } else { start },
             stop: stop.unwrap_or(Time::NEVER),

@@ -417,7 +417,7 @@ fn resolved(
         if ["protocol", "preset", "params"].iter().any(|key| table.item(key).is_some()) {
             complete(&mut json["flows"][i], stacks.stack(workload.flows[flow].stack));
         }
-        flow += table.get::<u64>("count") as usize;
+        flow += (table.get::<u64>("count") * flows::pairs(table)) as usize;
     }
     for (i, traffic) in workload.traffic.iter().enumerate() {
         let table = &root.tables("traffic")[i];

@@ -41,6 +41,28 @@ fn loads_refer_to_their_base() {
 }
 
 #[test]
+fn flows_repeat_for_consecutive_pairs() {
+    let text = |more: &str| {
+        format!(
+            "duration = '1ms'\n[fabric]\nkind = 'leaf-spine'\nracks = 2\nhosts_per_rack = 3\n\
+             [transport]\nprotocol = 'swift'\n\
+             [[flows]]\nsrc = 'h0'\ndst = 'h3'\ncount = 2\n{more}\n\
+             [[flows]]\nsrc = 'h5'\ndst = 'h0'\nprotocol = 'dctcp'\n"
+        )
+    };
+    let plan = plan(&text("pairs = 3"));
+    let ends: Vec<_> = plan.workload.flows.iter().map(|flow| (flow.src, flow.dst)).collect();
+    assert_eq!(ends, [(0, 3), (0, 3), (1, 4), (1, 4), (2, 5), (2, 5), (5, 0)]);
+    // The parameters of a later flow are its own.
+    assert_eq!(plan.resolved["flows"][1]["params"]["g"], 0.0625);
+    let error = load(&text("pairs = 4"), "x.toml", &[]).unwrap_err().to_string();
+    assert!(
+        error.contains("pairs: found 4, expected at most 3, because the fabric has 6"),
+        "{error}"
+    );
+}
+
+#[test]
 fn requests_and_closed_loops_are_compiled() {
     let text = "duration = '1ms'\n[fabric]\nkind = 'leaf-spine'\nracks = 2\nhosts_per_rack = 3\n\
                 [transport]\nprotocol = 'swift'\n\
