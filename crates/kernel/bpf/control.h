@@ -64,6 +64,7 @@ struct tg_counters {
 	__u64 foreign;		/* options of another length */
 	__u64 dropped_records;	/* for which an acknowledgement had no room */
 	__u64 sent_options;
+	__u64 lost_packets;
 };
 
 struct tg_flow {
@@ -71,6 +72,8 @@ struct tg_flow {
 	__u64 started;		/* the control runs; otherwise only telemetry is returned */
 	__u64 paced;		/* packets wait for a pace */
 	__u64 app_limited;	/* the application limited the latest delivered packet */
+	__u64 has_data;		/* data waited for the pace or the receiver at the latest ack */
+	__u64 lost;		/* packets that the kernel has counted as lost */
 	__u64 headers;		/* bytes of a packet on the wire beside its segment */
 	__u64 packet;		/* wire bytes of a full packet */
 	__u64 last_ack;
@@ -109,12 +112,13 @@ struct {
 
 static const __u32 tg_zero;
 
-#define TG_COUNT(field)                                                                         \
+#define TG_COUNT_MORE(field, more)                                                              \
 	do {                                                                                    \
 		struct tg_counters *all = bpf_map_lookup_elem(&counters, &tg_zero);             \
 		if (all)                                                                        \
-			all->field++;                                                           \
+			all->field += (more);                                                   \
 	} while (0)
+#define TG_COUNT(field) TG_COUNT_MORE(field, 1)
 
 /* Defined by the including file. */
 TG_INLINE void tg_start(const struct tg_params *p, struct tg_law *law, __u64 packet);
@@ -181,6 +185,8 @@ void BPF_PROG(tg_init, struct sock *sk)
 	flow->app_limited = 1;
 	flow->rtt = (__u64)(tp->srtt_us >> 3) * 1000;
 	flow->min_rtt = TG_MAX;
+	flow->has_data = 0;
+	flow->lost = tp->lost;
 	tg_start(p, &flow->law, flow->packet);
 	tg_apply(sk, p, flow);
 	tg_telemetry_init(sk, flow);
@@ -197,6 +203,16 @@ TG_INLINE int tg_moves(struct sock *sk, struct tg_settings *set)
 
 	return !bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, set->fallback, TG_NAME_BYTES) ||
 	       !bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, TG_NAME_BYTES);
+}
+
+/*
+ * Whether a paced connection waits for its pace, and not for its receiver, which has limited it
+ * until now or has no room for another packet.
+ */
+TG_INLINE int tg_receiver_permits(const struct tcp_sock *tp)
+{
+	return BPF_CORE_READ_BITFIELD(tp, chrono_type) != TG_CHRONO_RWND_LIMITED &&
+	       tg_sub(tp->snd_wnd, tp->snd_nxt - tp->snd_una) >= tp->mss_cache;
 }
 
 SEC("struct_ops")
@@ -224,6 +240,11 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 	}
 	ack.now = bpf_ktime_get_ns();
 	flow->last_ack = ack.now;
+	flow->has_data = tp->write_seq != tp->snd_nxt;
+	if (flow->lost != tp->lost) {
+		TG_COUNT_MORE(lost_packets, (__u32)(tp->lost - flow->lost));
+		flow->lost = tp->lost;
+	}
 	if (rtt_us > 0) {
 		flow->rtt = (__u64)rtt_us * 1000;
 		flow->min_rtt = tg_min(flow->min_rtt, flow->rtt);
@@ -235,9 +256,8 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 	/* An acknowledgement that delivers nothing has no sample. */
 	if (rs->delivered > 0)
 		flow->app_limited = rs->is_app_limited;
-	/* A paced connection may wait for its pace instead of its window. */
 	ack.limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) ||
-		      (flow->paced && !flow->app_limited);
+		      (flow->paced && !flow->app_limited && tg_receiver_permits(tp));
 	tg_on_ack(p, flow, &ack);
 	tg_apply(sk, p, flow);
 	TG_COUNT(acks);
@@ -281,13 +301,18 @@ void BPF_PROG(tg_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	if (event != CA_EVENT_TX_START)
 		return;
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
-	/* Packets that wait for a retransmission are not in flight, but the connection is not idle. */
-	if (!p || !flow || !flow->started || !flow->last_ack || tp->snd_una != tp->snd_nxt)
+	/*
+	 * Nothing is in flight while packets wait for a retransmission or, with a window below one
+	 * packet, for the pace: the connection is not idle.
+	 */
+	if (!p || !flow || !flow->started || !flow->last_ack || flow->has_data ||
+	    tp->snd_una != tp->snd_nxt)
 		return;
 	/* The retransmission timeout is what Swift allows; the kernel computes it like this. */
 	rto = ((__u64)(tp->srtt_us >> 3) + tp->rttvar_us) * 1000;
 	if (tg_sub(bpf_ktime_get_ns(), flow->last_ack) > tg_max(p->restart_after, rto)) {
 		tg_start(p, &flow->law, flow->packet);
+		flow->min_rtt = TG_MAX;
 		tg_apply(sk, p, flow);
 		TG_COUNT(restarts);
 	}

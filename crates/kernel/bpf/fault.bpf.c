@@ -195,10 +195,21 @@ struct {
 	__type(value, __u64);
 } rtts SEC(".maps");
 
+/* The state of pacing of the client that had the last sample. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} pacing SEC(".maps");
+
 SEC("sockops")
 int samples(struct bpf_sock_ops *ops)
 {
 	__u64 *count = bpf_map_lookup_elem(&rtts, &tg_zero);
+	__u64 *status = bpf_map_lookup_elem(&pacing, &tg_zero);
+	struct bpf_sock *sk = ops->sk;
+	struct sock *full;
 
 	switch (ops->op) {
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
@@ -209,6 +220,12 @@ int samples(struct bpf_sock_ops *ops)
 	case BPF_SOCK_OPS_RTT_CB:
 		if (count)
 			__sync_fetch_and_add(count, 1);
+		/* Of the client, 10.78.0.1. */
+		if (!sk || !status || bpf_ntohl(ops->local_ip4) != 0x0a4e0001)
+			break;
+		full = (struct sock *)bpf_skc_to_tcp_sock(sk);
+		if (full)
+			*status = full->sk_pacing_status;
 		break;
 	}
 	return 1;

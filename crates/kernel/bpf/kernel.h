@@ -35,11 +35,15 @@ struct tcp_sock {
 	__u32 snd_ssthresh;
 	__u32 snd_una;
 	__u32 snd_nxt;
+	__u32 snd_wnd;
+	__u32 write_seq;
+	__u32 lost;
 	__u32 mss_cache;
 	__u32 srtt_us;
 	__u32 rttvar_us;
 	__u16 tcp_header_len;
 	__u8 is_cwnd_limited : 1;
+	__u8 chrono_type : 2;
 	__u8 ecn_flags;
 };
 
@@ -61,6 +65,9 @@ enum {
 	TG_CA_RECOVERY = 3,
 	TG_CA_LOSS = 4,
 };
+
+/* What sending waits for (chrono_type): the receiver's window. */
+#define TG_CHRONO_RWND_LIMITED 2
 
 /* The connection has negotiated ECN. */
 #define TCP_ECN_OK 1

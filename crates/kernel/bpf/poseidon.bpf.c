@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Poseidon with the delay option. While no switch on the path stamps, an acknowledgement counts
- * with its RTT minus the connection's smallest: all queues of both directions.
+ * with its RTT minus the connection's smallest: all queues of both directions. With a window below
+ * one packet, the rest of the RTT is not a queue of this connection: the path may have become
+ * longer. The smallest RTT then approaches the present one, so that the window does not stay there.
  */
 #include "poseidon.h"
 
@@ -45,6 +47,8 @@ TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct
 		ack->delay = tg_delay_ns(echo);
 		TG_COUNT(stamped);
 	} else {
+		if (flow->law.poseidon.cwnd < TG_ONE)
+			flow->min_rtt += tg_sub(ack->rtt, flow->min_rtt) / 2;
 		ack->delay = tg_sub(ack->rtt, flow->min_rtt);
 		TG_COUNT(unstamped);
 	}

@@ -35,7 +35,11 @@ fn names(pins: &Path) -> Result<Vec<String>, Error> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::File(pins.to_owned(), error)),
     };
-    let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
+    // Links to folders elsewhere are not folders.
+    let name = |entry: fs::DirEntry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        entry.file_name().into_string().ok().filter(|_| is_folder)
+    };
     let mut names: Vec<_> = entries.flatten().filter_map(name).collect();
     names.sort();
     Ok(names)
@@ -89,12 +93,21 @@ pub(crate) fn remove(set: &Path) -> Result<(), Error> {
     }
 }
 
-/// Moves a set out of the way before its removal, so that it is never seen in part.
-pub(crate) fn take(pins: &Path, name: &str) -> Result<PathBuf, Error> {
+/// Moves a set out of the way before its removal, so that it is never seen in part. `None` if
+/// another process has removed it.
+pub(crate) fn take(pins: &Path, name: &str) -> Result<Option<PathBuf>, Error> {
     let to = temporary(pins, name);
     let from = pins.join(name);
-    fs::rename(&from, &to).map_err(file(&from))?;
-    Ok(to)
+    match fs::rename(&from, &to) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        moved => moved.map(|()| Some(to)).map_err(file(&from)),
+    }
+}
+
+/// Removes a set if it is there. Returns whether it was.
+pub(crate) fn remove_named(pins: &Path, name: &str) -> Result<bool, Error> {
+    let taken = take(pins, name)?;
+    taken.map_or(Ok(false), |taken| remove(&taken).map(|()| true))
 }
 
 fn temporary(pins: &Path, name: &str) -> PathBuf {
@@ -189,7 +202,10 @@ mod tests {
         for name in ["tmp-4294967295-1-a", &reused, &own, "d", "tmp-other", "tmp-1-other"] {
             fs::create_dir(pins.join(name)).unwrap();
         }
+        fs::write(pins.join("d").join("link"), "").unwrap();
+        std::os::unix::fs::symlink(pins.join("d"), pins.join("tmp-4294967295-1-e")).unwrap();
         remove_abandoned(&pins).unwrap();
+        assert!(pins.join("d").join("link").exists(), "the folder of a link is not removed");
         assert_eq!(names(&pins).unwrap(), ["d", "tmp-1-other", own.as_str(), "tmp-other"]);
         fs::remove_dir_all(pins).unwrap();
     }

@@ -475,3 +475,32 @@ fn controls_outlive_namespaces_with_connections() {
         other.connection(control.name).send(1_000_000);
     }
 }
+
+/// SACK blocks stand before the option.
+#[test]
+fn options_behind_sack_blocks_are_read() {
+    for control in readers() {
+        let Some(lab) = Lab::new(control, "sack") else { return };
+        let Some(network) = Network::new("sack") else { return };
+        network.fault(Fault { forward: STAMP, loss: 0.02, ..Fault::default() });
+        network.connection(control.name).send(2_000_000);
+        let [stamped, unstamped] = ["stamped", "unstamped"].map(|name| lab.counter(name));
+        println!("{}: {stamped} stamped, {unstamped} not", control.name);
+        // Three blocks leave no room.
+        assert!(stamped > 3 * unstamped, "{}: {stamped} {unstamped}", control.name);
+    }
+}
+
+/// A receiver under another control returns the records with each of its own data packets.
+#[test]
+fn peers_that_only_answer_return_all_records() {
+    let control = Control::named("powertcp").unwrap();
+    let Some(lab) = Lab::new(control, "answer") else { return };
+    let Some(network) = Network::new("answer") else { return };
+    network.fault(Fault { forward: STAMP, ..Fault::default() });
+    let mut connection = network.connection(control.name);
+    // Each has an answer of a byte.
+    (0..200).for_each(|_| connection.send(1));
+    let [stamped, unstamped] = ["stamped", "unstamped"].map(|name| lab.counter(name));
+    assert!(stamped > 3 * unstamped, "{stamped} {unstamped}");
+}

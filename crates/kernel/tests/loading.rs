@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -20,6 +20,8 @@ use tidegate_kernel::{
     Control, Error, Fabric, Loaded, Params, controls, foreign, load, preflight, remove_abandoned,
     unload,
 };
+
+use crate::faults::wait;
 
 /// Names of controls are global: one test at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -138,13 +140,18 @@ fn two_loads_at_once_leave_one() {
 
 /// Loads in a process of its own, which ends at a step. Returns its exit status.
 fn load_elsewhere(control: Control, pins: &Path, crash: Option<&str>) -> Option<i32> {
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "loading::load_for_another_process", "--ignored", "--quiet"]);
-    child.env("TIDEGATE_KERNEL_LOAD", format!("{} {}", control.name, pins.display()));
+    let mut child = elsewhere(control, pins);
     if let Some(step) = crash {
         child.env("TIDEGATE_KERNEL_CRASH", step);
     }
     child.output().unwrap().status.code()
+}
+
+fn elsewhere(control: Control, pins: &Path) -> Command {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "loading::load_for_another_process", "--ignored", "--quiet"]);
+    child.env("TIDEGATE_KERNEL_LOAD", format!("{} {}", control.name, pins.display()));
+    child
 }
 
 #[test]
@@ -337,4 +344,36 @@ fn windows_below_one_packet_are_paced() {
     let (Some(one), Some(less)) = (time(1.0), time(0.01)) else { return };
     println!("{one:?} with one packet, {less:?} with a hundredth");
     assert!(less > 3 * one, "{one:?} {less:?}");
+}
+
+/// `unload` waits before it moves the set, or `load` before it ends the draining.
+#[test]
+fn unloading_beside_loading_moves_connections() {
+    let Some((_guard, pins)) = place("beside") else { return };
+    let control = Control::ALL[2];
+    for step in ["drain", "undrain"] {
+        let mut first = params(control);
+        first[0] += 1;
+        load(control, &first, &pins).unwrap();
+        let settings = pins.join(control.name).join("settings");
+        let settings = MapHandle::from_pinned_path(settings).unwrap();
+        let drains = || settings.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap()[0] == 1;
+        let go = std::env::temp_dir().join(format!("tidegate-go-{}-{step}", std::process::id()));
+        let mut child = elsewhere(control, &pins);
+        child.env("TIDEGATE_KERNEL_CRASH", step).env("TIDEGATE_KERNEL_GO", &go);
+        let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        if step == "drain" {
+            wait("unload does not begin", drains);
+            assert_eq!(load(control, &params(control), &pins).unwrap(), Loaded::Updated);
+        } else {
+            let now = || controls(&pins).unwrap().remove(0).unwrap().params;
+            wait("load does not begin", || now() != first);
+            unload(control, &pins).unwrap();
+        }
+        fs::write(&go, "").unwrap();
+        assert_eq!(child.wait().unwrap().success(), step == "drain");
+        assert!(drains() && is_empty(&pins), "{step}");
+        fs::remove_file(go).unwrap();
+    }
+    fs::remove_dir(pins).unwrap();
 }

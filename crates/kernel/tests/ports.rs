@@ -2,9 +2,17 @@
 
 use std::fs::{self, File};
 use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
 use std::process::Command;
 
+use nix::sys::socket::sockopt::ReceiveTimeout;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto,
+    setsockopt, socket,
+};
+use nix::sys::time::TimeVal;
 use tidegate_core::Rate;
+use tidegate_core::wire::tcp_option::rate_code;
 use tidegate_kernel::{Port, PortStatus, peer, ports, stamp, unstamp};
 
 use crate::faults::net::within;
@@ -52,6 +60,20 @@ impl Netns {
             for _ in 0..packets {
                 socket.send_to(&[0; 1_000], "10.79.0.2:9").unwrap();
             }
+        });
+    }
+
+    /// Sends a segment with an option from `q0`. [`Netns::send`] has set the addresses.
+    fn send_option(&self, option: &[u8]) {
+        within(&self.0, || {
+            let (kind, flags) = (SockType::Raw, SockFlag::empty());
+            let raw = socket(AddressFamily::Inet, kind, flags, SockProtocol::Tcp).unwrap();
+            let words = (20 + option.len() as u8) / 4;
+            let head =
+                [0x12, 0x34, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2, words << 4, 0x10, 1, 0, 0, 0, 0, 0];
+            let to = SockaddrIn::new(10, 79, 0, 2, 0);
+            let segment = [&head, option].concat();
+            sendto(raw.as_raw_fd(), &segment, &to, MsgFlags::empty()).unwrap();
         });
     }
 
@@ -118,6 +140,62 @@ fn delays_of_a_queue_are_counted() {
     assert!(ports(&pins).unwrap().iter().all(Result::is_err));
     fs::remove_dir(pins.join("stamp-x")).unwrap();
     fs::remove_dir(pins).unwrap();
+}
+
+#[test]
+fn options_that_pass_a_queue_are_stamped() {
+    if !has_ip() {
+        return;
+    }
+    let Some((_guard, pins)) = place("stamped") else { return };
+    let netns = Netns::new("stamped");
+    netns.ip(&["link", "add", "name", "br0", "type", "bridge"]);
+    for (near, far, port) in [("q0", "q1", "q1"), ("x0", "x1", "x0")] {
+        netns.pair(near, far);
+        netns.ip(&["link", "set", "dev", near, "addrgenmode", "none"]);
+        netns.ip(&["link", "set", "dev", port, "master", "br0"]);
+    }
+    ["br0", "x0", "x1"].iter().for_each(|name| netns.ip(&["link", "set", "dev", name, "up"]));
+    // Beyond 2^32 bytes per second, the kernel reports the rate in another attribute.
+    if !netns.queue("q0", &["tbf", "rate", "40gbit", "burst", "1mb", "limit", "10mb"]) {
+        return;
+    }
+    // A folder of another program does not prevent it.
+    fs::create_dir_all(pins.join("stamp-x")).unwrap();
+    assert_eq!(stamp(&netns.port("q0", "q1"), None, &pins).unwrap(), Some(Rate::gbps(40)));
+    let (kind, flags) = (SockType::Raw, SockFlag::empty());
+    // Receives the frames of all interfaces: at `x1` with the stamps.
+    let open = || socket(AddressFamily::Packet, kind, flags, SockProtocol::EthAll).unwrap();
+    let frames = within(&netns.0, open);
+    setsockopt(&frames, ReceiveTimeout, &TimeVal::new(10, 0)).unwrap();
+    netns.send(1);
+    // A delay, a free record, and one that another switch has filled.
+    netns.send_option(&[253, 8, 0x74, 0x64, 0, 0, 0, 0]);
+    for word in [0, 1] {
+        netns.send_option(&[253, 12, 0x74, 0x66, 0, 0, 0, 0, 0, 0, 0, word]);
+    }
+    let mut frame = [0; 2_000];
+    let record = loop {
+        let length = recv(frames.as_raw_fd(), &mut frame, MsgFlags::empty()).unwrap();
+        let option = frame[..length].get(54..).unwrap_or_default();
+        if let Some(word) = option.strip_prefix(&[253, 12, 0x74, 0x66])
+            && word[0] != 0
+        {
+            break u64::from_be_bytes(*word.first_chunk().unwrap());
+        }
+    };
+    // The bytes before it: a datagram of 1,042 and a segment of 62. Nothing is behind it.
+    assert_eq!(
+        (record >> 52, record >> 16 & 0xffff, record & 0xffff),
+        (rate_code(Rate::gbps(40)), 1_104 / 64, 0)
+    );
+    let status = || ports(&pins).unwrap().remove(0).unwrap();
+    wait("packets are missing", || count(&status(), "packets") >= 4);
+    let counts = ["stamped", "full"].map(|name| count(&status(), name));
+    unstamp(&pins).unwrap();
+    fs::remove_dir(pins.join("stamp-x")).unwrap();
+    fs::remove_dir(pins).unwrap();
+    assert_eq!(counts, [2, 1]);
 }
 
 #[test]

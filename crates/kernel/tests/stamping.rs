@@ -1,6 +1,11 @@
 //! Stamps in packets: the option that is found, its value and the checksum. The packets pass
 //! through `BPF_PROG_TEST_RUN`.
 
+#![allow(clippy::disallowed_types, reason = "a test compares the clock of records")]
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
 use tidegate_kernel::{PROBE_PROGRAM, Ring, Step};
 
@@ -249,10 +254,14 @@ fn words(options: &[u8]) -> Vec<u64> {
 #[test]
 fn bytes_of_udp_count_the_headers_of_all_segments() {
     let Some(object) = object() else { return };
-    for (v6, network) in [(false, 20), (true, 40)] {
+    let probe = object.progs_mut().find(|program| program.name() == "probe").unwrap();
+    // Segments of other protocols (47: GRE) have headers of unknown size, which do not count.
+    for (v6, protocol, headers) in
+        [(false, 17, ETHERNET + 28), (true, 17, ETHERNET + 48), (false, 47, 0)]
+    {
         // A segment of TCP without options becomes a datagram by the number of its protocol.
         let mut datagram = packet(&[], v6);
-        datagram[ETHERNET + if v6 { 6 } else { 9 }] = 17;
+        datagram[ETHERNET + if v6 { 6 } else { 9 }] = protocol;
         let mut context = vec![0; 192];
         context[164..168].copy_from_slice(&5u32.to_ne_bytes());
         context[176..180].copy_from_slice(&20u32.to_ne_bytes());
@@ -263,10 +272,9 @@ fn bytes_of_udp_count_the_headers_of_all_segments() {
             ..ProgramInput::default()
         };
         let before = counter(&object, 2);
-        let probe = object.progs_mut().find(|program| program.name() == "probe").unwrap();
         probe.test_run(input).unwrap();
-        let expected = datagram.len() + 4 * (ETHERNET + network + 8);
-        assert_eq!(counter(&object, 2) - before, expected as u64);
+        let expected = datagram.len() + 4 * headers;
+        assert_eq!(counter(&object, 2) - before, expected as u64, "{protocol}");
     }
 }
 
@@ -321,4 +329,49 @@ fn records_fill_in_order_and_the_rest_is_counted() {
     // A large queue saturates.
     let large = stamped(&object, &records(&[0]), false, 0, u32::MAX);
     assert_eq!(words(&large)[0] & 0xffff, 0x7fff);
+}
+
+/// At most 16 options are searched.
+#[test]
+fn options_behind_padding_are_found() {
+    let Some(object) = object() else { return };
+    for (padding, after) in [(15, 3906), (16, 3)] {
+        let options = [vec![1; padding], delay(3)].concat();
+        let result = stamped(&object, &options, false, 1_000_000, 0);
+        assert_eq!(result[padding..], delay(after), "{padding}");
+    }
+}
+
+/// Only the first fragment has the header of TCP; payload of others may look like one.
+#[test]
+fn later_fragments_are_left() {
+    let Some(object) = object() else { return };
+    let probe = object.progs_mut().find(|program| program.name() == "probe").unwrap();
+    for (place, stamps) in [(0u16, 1), (0x2000, 1), (1, 0), (0x3000, 0)] {
+        let mut fragment = packet(&delay(0), false);
+        fragment[ETHERNET + 6..ETHERNET + 8].copy_from_slice(&place.to_be_bytes());
+        let input = ProgramInput { data_in: Some(&fragment), repeat: 1, ..Default::default() };
+        assert_eq!(probe.test_run(input).unwrap().return_value, stamps, "{place:#x}");
+    }
+}
+
+#[test]
+fn records_have_the_time_in_nanoseconds() {
+    let Some(object) = object() else { return };
+    let at = || (words(&stamped(&object, &records(&[0]), false, 0, 0))[0] >> 32 & 0xfffff) << 6;
+    let (least, passed, most) = loop {
+        let begin = Instant::now();
+        let (first, between) = (at(), Instant::now());
+        sleep(Duration::from_millis(10));
+        let (least, last, most) = (between.elapsed(), at(), begin.elapsed());
+        // The field wraps after 67 ms.
+        if most < Duration::from_millis(60) {
+            break (
+                least.as_nanos() as u64,
+                last.wrapping_sub(first) & 0x3ff_ffff,
+                most.as_nanos() as u64,
+            );
+        }
+    };
+    assert!((least - 64..=most + 64).contains(&passed), "{least} {passed} {most}");
 }

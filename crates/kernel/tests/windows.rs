@@ -1,9 +1,12 @@
 //! Windows and paces of sockets, as the kernel reports them.
 
-use std::io::Write;
-use std::net::TcpStream;
+#![allow(clippy::disallowed_types, reason = "a test measures how long a paced transfer takes")]
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::libc;
 use nix::sys::socket::sockopt::{GetStruct, SetStruct, TcpCongestion};
@@ -13,8 +16,9 @@ use tidegate_core::params::Value;
 use tidegate_core::{Extent, Rate, Span};
 use tidegate_kernel::{Control, Fabric, unload};
 
-use crate::faults::net::{Connection, Fault, Network, STAMP};
+use crate::faults::net::{Connection, Fault, Network, STAMP, STRIP, Samples, within};
 use crate::faults::{Lab, control_of, wait};
+use crate::loading::ip;
 
 /// Bytes of a full packet on the wire: MTU, and Ethernet with its preamble and gap.
 const PACKET: u64 = 1_538;
@@ -125,23 +129,30 @@ fn paces_follow_windows_and_their_limit() {
         connection.send(10_000);
         let limited = info(&connection.client).pacing_rate;
         assert_eq!(limited, 1_000_000, "{}", control.name);
+        // The limit also applies to controls that do not pace.
+        let begin = Instant::now();
+        connection.send(300_000);
+        let time = begin.elapsed();
+        assert!(time > Duration::from_millis(200), "{}: {time:?}", control.name);
     }
 }
 
 #[test]
 fn idle_connections_restart_with_the_initial_window() {
     for control in Control::ALL {
-        for (restart_after, restarts) in [(Span::ms(1), 1), (Span::ms(900_000), 0)] {
+        // The kernel's variance of the RTT, which counts as well, is at least 200 ms.
+        for (restart_after, idle_ms, restarts) in
+            [(Span::ms(1), 700, 1), (Span::ms(1), 50, 0), (Span::ms(900_000), 700, 0)]
+        {
             let restart_after = [("restart_after", Value::Span(restart_after))];
             let Some((lab, network)) = lab(control, "idle", &restart_after) else { return };
             let mut connection = network.connection(control.name);
             connection.send(1_000_000);
             let before = (lab.counter("restarts"), info(&connection.client).window);
-            // The kernel's variance of the RTT, which counts as well, is at least 200 ms.
-            sleep(Duration::from_millis(700));
+            sleep(Duration::from_millis(idle_ms));
             connection.send(1);
             let after = (lab.counter("restarts"), info(&connection.client).window);
-            let name = (control.name, restart_after);
+            let name = (control.name, restart_after, idle_ms);
             assert_eq!(after.0 - before.0, restarts, "{name:?}: {before:?} {after:?}");
             assert!(before.1 > 10, "{name:?}: {before:?}");
             assert_eq!(after.1 <= 10, restarts == 1, "{name:?}: {before:?} {after:?}");
@@ -233,7 +244,7 @@ fn data_of_the_peer_does_not_raise_unused_windows() {
 #[test]
 fn segments_are_full_after_a_change_to_another_control() {
     let control = Control::named("powertcp").unwrap();
-    let Some((_lab, network)) = lab(control, "full", &[]) else { return };
+    let Some((lab, network)) = lab(control, "full", &[]) else { return };
     let mut connection = network.connection(control.name);
     let mut largest = |name: &str| {
         setsockopt(&connection.client, TcpCongestion, &name.into()).unwrap();
@@ -242,6 +253,10 @@ fn segments_are_full_after_a_change_to_another_control() {
         network.seen().largest
     };
     assert_eq!([control.name, "reno"].map(&mut largest), [1_514, 1_514]);
+    // Without records to return, reno's packets have no options.
+    let before = lab.counter("sent_options");
+    connection.send(100_000);
+    assert_eq!((before > 0, lab.counter("sent_options")), (true, before));
 }
 
 /// The window of PowerTCP and theta-PowerTCP is in bytes, so it becomes more packets if the path's
@@ -310,7 +325,8 @@ fn round_trips_limit_poseidon_without_telemetry() {
     rtts.sort_unstable();
     let median = rtts[rtts.len() / 2];
     println!("{median} us, at most {} us", rtts[rtts.len() - 1]);
-    assert!(median < 60_000 && lab.counter("losses") == 0, "{rtts:?}");
+    // The target is 25 ms at most, the queue without a law 2 s; other programs add delays.
+    assert!(median < 200_000 && lab.counter("losses") == 0, "{rtts:?}");
 }
 
 #[test]
@@ -336,4 +352,167 @@ fn records_without_room_are_counted() {
     connection.send(1_000_000);
     let [dropped, stamped] = ["dropped_records", "stamped"].map(|name| lab.counter(name));
     assert!(dropped > 0 && stamped > dropped, "{dropped} {stamped}");
+}
+
+/// The route's locked metric is the largest window of a connection.
+#[test]
+fn windows_have_the_limit_of_the_route() {
+    for control in Control::ALL {
+        let Some((_lab, network)) = lab(control, "route", &[]) else { return };
+        let route = ["route", "change", "10.78.0.0/24", "dev", "v0", "cwnd", "lock", "20"];
+        ip(&[&["-n", &network.a][..], &route].concat());
+        // The kernel takes the metrics of the route at the end of a first connection.
+        network.connection("reno").send(1_000);
+        wait("sockets remain", || network.sockets() == 0);
+        let mut connection = network.connection(control.name);
+        connection.send(1_000_000);
+        assert_eq!(info(&connection.client).window, 20, "{}", control.name);
+    }
+}
+
+/// After an idle time PowerTCP follows RTTs until the next record.
+#[test]
+fn restarts_without_records_follow_round_trips() {
+    let control = Control::named("powertcp").unwrap();
+    let restart_after = [("restart_after", Value::Span(Span::ms(1)))];
+    let Some((lab, network)) = lab(control, "restart", &restart_after) else { return };
+    network.fault(Fault { forward: STAMP, ..Fault::default() });
+    let mut connection = network.connection(control.name);
+    connection.send(100_000);
+    assert!(lab.counter("stamped") > 0);
+    network.fault(Fault { forward: STRIP, backward: STRIP, ..Fault::default() });
+    connection.send(1);
+    sleep(Duration::from_millis(700));
+    connection.send(1_000_000);
+    let window = info(&connection.client).window;
+    assert!(lab.counter("restarts") > 0 && window > 10, "{window} packets");
+}
+
+/// fq paces by itself. A control that leaves ends the pacing that it began.
+#[test]
+fn pacing_of_the_kernel_is_that_of_the_control() {
+    let [none, needed, fq] = [0, 1, 2];
+    for control in Control::ALL {
+        let Some((_lab, network)) = lab(control, "pacing", &[]) else { return };
+        let samples = Samples::attach();
+        let status = |connection: &mut Connection| {
+            connection.send(1);
+            samples.pacing()
+        };
+        let mut connection = network.connection(control.name);
+        let paced = if is_paced(control) { needed } else { none };
+        assert_eq!(status(&mut connection), paced, "{}", control.name);
+        setsockopt(&connection.client, TcpCongestion, &"reno".into()).unwrap();
+        assert_eq!(status(&mut connection), none, "{}: after it", control.name);
+        if !network.queue_data("fq") {
+            continue;
+        }
+        let mut connection = network.connection(control.name);
+        (0..2).for_each(|_| connection.send(1));
+        assert_eq!(status(&mut connection), fq, "{}: with fq", control.name);
+    }
+}
+
+/// With a window far below one packet, nothing is in flight for longer than the retransmission
+/// timeout. The kernel does not pace the first ten packets.
+#[test]
+fn paced_windows_are_no_idle_times() {
+    let control = Control::named("swift").unwrap();
+    let small = [
+        ("restart_after", Value::Span(Span::ms(1))),
+        ("initial_window", Value::Extent(Extent::Bytes(0.2))),
+        ("min_cwnd", Value::Number(0.0001)),
+        ("base_target", Value::Span(Span::us(1))),
+        ("per_hop", Value::Span(Span::ZERO)),
+        ("fs_range", Value::Span(Span::ZERO)),
+    ];
+    let Some((lab, network)) = lab(control, "gap", &small) else { return };
+    // A delayed acknowledgement would lengthen the gaps to minutes.
+    let route = ["route", "change", "10.78.0.0/24", "dev", "v1", "quickack", "1"];
+    ip(&[&["-n", &network.b][..], &route].concat());
+    let mut connection = network.connection(control.name);
+    connection.send(10 * 1_448);
+    let begin = Instant::now();
+    connection.send(3 * 1_448);
+    assert!(begin.elapsed() > Duration::from_millis(300), "{:?}", begin.elapsed());
+    assert_eq!(lab.counter("restarts"), 0);
+}
+
+/// Calls `f` while datagrams of the peer keep the queue of acknowledgements long: what a socket may
+/// hold, some 140 KB, waits there. `None` if the machine cannot.
+fn behind_datagrams<T>(network: &Network, rate: &str, f: impl FnOnce() -> T) -> Option<T> {
+    network.limit_acks(rate).then_some(())?;
+    let datagrams = within(&network.b, || UdpSocket::bind("10.78.0.2:0").unwrap());
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Relaxed) {
+                let _ = datagrams.send_to(&[0; 1_400], "10.78.0.1:9");
+            }
+        });
+        sleep(Duration::from_millis(300));
+        let result = f();
+        is_done.store(true, Relaxed);
+        Some(result)
+    })
+}
+
+/// A receiver that reads slowly limits sending, and not the window. Round trips of some 11 ms are
+/// below the base RTT, so that windows may grow.
+#[test]
+fn slow_receivers_do_not_raise_unused_windows() {
+    for control in Control::ALL {
+        let Some((lab, network)) = lab_with(control, "slow", &[], Span::ms(20)) else { return };
+        network.sysctl("tcp_rmem", "4096 16000 16000");
+        let connection = network.connection(control.name);
+        let (mut client, mut server) = (&connection.client, &connection.server);
+        let window = behind_datagrams(&network, "100mbit", || {
+            client.set_nonblocking(true).unwrap();
+            for _ in 0..100 {
+                let _ = client.write(&[0; 10_000]);
+                let _ = server.read(&mut [0; 2_000]);
+                sleep(Duration::from_millis(10));
+            }
+            info(&connection.client).window
+        });
+        let Some(window) = window else { return };
+        // Acknowledgements of the first packets, which are not paced, still raise it; otherwise it
+        // would reach its maximum of 1,626 packets.
+        assert!(window <= 100, "{}: {window} packets", control.name);
+        assert!(lab.counter("acks") > 20, "{}: {}", control.name, lab.counter("acks"));
+    }
+}
+
+/// Without stamps, a longer way of acknowledgements looks like a queue, first of all.
+#[test]
+fn longer_paths_do_not_starve_poseidon_without_telemetry() {
+    let control = Control::named("poseidon").unwrap();
+    let targets = [
+        ("p", Value::Span(Span::ms(5))),
+        ("k", Value::Span(Span::ms(1))),
+        // A restart forgets the smallest RTT.
+        ("restart_after", Value::Span(Span::ms(900_000))),
+    ];
+    let Some((lab, network)) = lab(control, "longer", &targets) else { return };
+    let mut connection = network.connection(control.name);
+    connection.send(100_000);
+    let (mut client, mut server) = (&connection.client, &connection.server);
+    client.set_nonblocking(true).unwrap();
+    server.set_nonblocking(true).unwrap();
+    let mut arrived = |time: Duration| {
+        let (begin, mut bytes) = (Instant::now(), 0);
+        while begin.elapsed() < time {
+            let _ = client.write(&[0; 10_000]);
+            bytes += server.read(&mut [0; 100_000]).unwrap_or(0);
+            sleep(Duration::from_millis(1));
+        }
+        (bytes, info(&connection.client).rtt_us)
+    };
+    let time = Duration::from_secs(4);
+    let results = behind_datagrams(&network, "20mbit", || (arrived(time), arrived(time)));
+    let Some((least, most)) = results else { return };
+    println!("{least:?} {most:?}");
+    // Windows below one packet send one in hundreds of round trips.
+    assert!(most.0 > 50_000 && most.1 > 20_000, "{least:?} {most:?}");
+    assert_eq!(lab.counter("stamped"), 0);
 }

@@ -123,6 +123,17 @@ impl Network {
         Network::limit(&self.a, "v0", rate)
     }
 
+    /// Sets the queueing discipline of the sender's interface; false if the machine lacks it.
+    pub(crate) fn queue_data(&self, kind: &str) -> bool {
+        let mut tc = Command::new("tc");
+        tc.args(["-n", &self.a, "qdisc", "replace", "dev", "v0", "root", kind]);
+        let done = tc.output().is_ok_and(|output| output.status.success());
+        if !done {
+            eprintln!("SKIPPED: the machine lacks tc or the queueing discipline {kind}");
+        }
+        done
+    }
+
     /// Packets that wait at the sender's interface.
     pub(crate) fn waiting(&self) -> u64 {
         let output = run("tc", &["-n", &self.a, "-j", "-s", "qdisc", "show", "dev", "v0"]);
@@ -276,6 +287,7 @@ fn program(object: &Object, name: &str) -> std::os::fd::OwnedFd {
 /// Another program with callbacks from connections; detached when dropped.
 pub(crate) struct Samples {
     count: MapHandle,
+    pacing: MapHandle,
     _link: Link,
 }
 
@@ -287,12 +299,24 @@ impl Samples {
         let cgroup = mounts.find(|fields| fields[2] == "cgroup2").unwrap()[1];
         let program = object.progs_mut().find(|program| program.name() == "samples").unwrap();
         let link = program.attach_cgroup(File::open(cgroup).unwrap().as_raw_fd()).unwrap();
-        let count = object.maps().find(|map| map.name() == "rtts").unwrap();
-        Samples { count: MapHandle::try_from(&count).unwrap(), _link: link }
+        let map = |name| {
+            let map = object.maps().find(|map| map.name() == name).unwrap();
+            MapHandle::try_from(&map).unwrap()
+        };
+        Samples { count: map("rtts"), pacing: map("pacing"), _link: link }
     }
 
     pub(crate) fn count(&self) -> u64 {
-        let value = self.count.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
+        Samples::word(&self.count)
+    }
+
+    /// State of pacing (`sk_pacing_status`) of the client that had the last sample.
+    pub(crate) fn pacing(&self) -> u64 {
+        Samples::word(&self.pacing)
+    }
+
+    fn word(map: &MapHandle) -> u64 {
+        let value = map.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
         u64::from_ne_bytes(value.try_into().unwrap())
     }
 }

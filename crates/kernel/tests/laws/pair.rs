@@ -6,7 +6,7 @@ use tidegate_algos::cc::swift::{Swift, SwiftParams};
 use tidegate_algos::cc::theta_powertcp::{ThetaPowerTcp, ThetaPowerTcpParams};
 use tidegate_algos::windowed::WindowedParams;
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::{Ack, CongestionControl, Loss, LossKind, Path, Span, Time};
+use tidegate_core::{Ack, CongestionControl, Extent, Loss, LossKind, Path, Rate, Span, Time};
 use tidegate_kernel::{Control, Params, Step};
 
 use super::random::{Event, Setting, WRAP};
@@ -36,7 +36,24 @@ impl Law for Poseidon {
     }
     fn params(setting: &Setting) -> PoseidonParams {
         let default = PoseidonParams::default();
-        PoseidonParams { p: scaled(default.p, setting), k: scaled(default.k, setting), ..default }
+        let (p, k) = (scaled(default.p, setting), scaled(default.k, setting));
+        match setting.varied {
+            false => PoseidonParams { p, k, ..default },
+            true => PoseidonParams {
+                p: p.scale(1.5),
+                k: k.scale(0.5),
+                m: 0.1,
+                min_rate: Rate::mbps(300),
+                max_rate: Rate::gbps(80),
+                min_md: 0.6,
+                max_mi: 1.3,
+                min_cwnd: 0.2,
+                max_cwnd: 150.0,
+                retx_reset_threshold: 2,
+                initial_window: Extent::Bdp(0.4),
+                ..default
+            },
+        }
     }
     fn stack(control: PoseidonParams) -> Stack {
         Stack::Poseidon(Box::new(WindowedParams { control, ..Default::default() }))
@@ -55,10 +72,25 @@ impl Law for Swift {
     }
     fn params(setting: &Setting) -> SwiftParams {
         let default = SwiftParams::default();
-        SwiftParams {
-            base_target: setting.fabric.base_rtt.scale(1.5),
-            fs_range: scaled(default.fs_range, setting),
-            ..default
+        let fs_range = scaled(default.fs_range, setting);
+        match setting.varied {
+            false => {
+                SwiftParams { base_target: setting.fabric.base_rtt.scale(1.5), fs_range, ..default }
+            }
+            true => SwiftParams {
+                base_target: setting.fabric.base_rtt.scale(1.2),
+                per_hop: Span::ns(300),
+                fs_range: fs_range.scale(0.5),
+                fs_min: 0.3,
+                fs_max: 60.0,
+                ai: 0.4,
+                beta: 0.5,
+                max_mdf: 0.3,
+                min_cwnd: 0.2,
+                max_cwnd: 150.0,
+                retx_reset_threshold: 2,
+                initial_window: Extent::Bdp(0.4),
+            },
         }
     }
     fn stack(control: SwiftParams) -> Stack {
@@ -81,7 +113,20 @@ impl Law for PowerTcp {
         word as f64 / 2f64.powi(16) / f64::from(setting.wire_bytes)
     }
     fn params(setting: &Setting) -> PowerTcpParams {
-        PowerTcpParams { beta: setting.beta(), ..PowerTcpParams::default() }
+        let default = PowerTcpParams { beta: setting.beta(), ..PowerTcpParams::default() };
+        match setting.varied {
+            false => default,
+            true => PowerTcpParams {
+                gamma: 0.4,
+                beta: Extent::Bdp(0.05),
+                eta: 0.7,
+                current_floor: 0.3,
+                min_rate: Rate::mbps(500),
+                max_window: Extent::Bdp(1.7),
+                initial_window: Extent::Bdp(0.4),
+                ..default
+            },
+        }
     }
     fn stack(control: PowerTcpParams) -> Stack {
         Stack::PowerTcp(Box::new(WindowedParams { control, ..Default::default() }))
@@ -94,7 +139,20 @@ impl Law for ThetaPowerTcp {
         word as f64 / 2f64.powi(16) / f64::from(setting.wire_bytes)
     }
     fn params(setting: &Setting) -> ThetaPowerTcpParams {
-        ThetaPowerTcpParams { beta: setting.beta(), ..ThetaPowerTcpParams::default() }
+        let default = ThetaPowerTcpParams { beta: setting.beta(), ..Default::default() };
+        match setting.varied {
+            false => default,
+            true => ThetaPowerTcpParams {
+                gamma: 0.4,
+                beta: Extent::Bdp(0.05),
+                gradient_floor: 0.2,
+                tolerance: 1.1,
+                min_rate: Rate::mbps(500),
+                max_window: Extent::Bdp(1.7),
+                initial_window: Extent::Bdp(0.4),
+                ..default
+            },
+        }
     }
     fn stack(control: ThetaPowerTcpParams) -> Stack {
         Stack::ThetaPowerTcp(Box::new(WindowedParams { control, ..Default::default() }))
