@@ -30,7 +30,7 @@ pub(crate) enum Kernel {
         /// A parameter of the protocol, e.g. `min_cwnd=0.01`; repeatable
         #[arg(long = "param", value_name = "NAME=VALUE")]
         params: Vec<String>,
-        /// Rate of the network card; sizes in BDP use it
+        /// Rate of the network card, or of the slowest port if that is less; sizes in BDP use it
         #[arg(long, value_name = "RATE", default_value = "10Gbps")]
         rate: String,
         /// Largest RTT between hosts, without queueing
@@ -111,10 +111,15 @@ impl Kernel {
                 let control = control(&name)?;
                 let rate = options::rate("--rate", &rate)?;
                 let base_rtt = options::interval("--base-rtt", &base_rtt)?;
+                let [least, most] = kernel::BASE_RTTS;
+                if !(least..=most).contains(&base_rtt) {
+                    let message = format!("found {base_rtt}, expected a duration from 1us to 1s");
+                    return Err(usage("--base-rtt", message));
+                }
                 let fabric = Fabric { base_rtt, rate, hops: hops.unwrap_or(1) };
-                let (words, warnings) = law(control, &params, &fabric, hops.is_some())?;
-                warnings.iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
+                let (words, notes) = law(control, &params, &fabric, hops.is_some())?;
                 let loaded = kernel::load(control, &words, &place.pins).map_err(failed)?;
+                notes.iter().for_each(|note| print_stderr(note));
                 let done = match loaded {
                     Loaded::New => "loaded",
                     Loaded::Updated => "was loaded; its parameters are replaced",
@@ -134,7 +139,7 @@ impl Kernel {
             Kernel::Status { json, place } => status(json, &place),
             Kernel::Stamp { interface, peer, netns, rate, place } => {
                 let rate = rate.map(|rate| options::rate("--rate", &rate)).transpose()?;
-                kernel::require(&place.pins).map_err(failed)?;
+                kernel::require_stamping(&place.pins).map_err(failed)?;
                 let peer = peer.map_or_else(|| kernel::peer(&interface, netns.as_deref()), Ok);
                 let port = Port { interface, peer: peer.map_err(failed)?, netns };
                 let rate = kernel::stamp(&port, rate, &place.pins).map_err(failed)?;
@@ -148,8 +153,8 @@ impl Kernel {
     }
 }
 
-/// The law's parameters for options of the command line, and reasons why they are outside their
-/// design range.
+/// The law's parameters for options of the command line, and notes about them: the queues that they
+/// cause, and reasons why they are outside their design range.
 fn law(
     control: Control,
     params: &[String],
@@ -164,6 +169,9 @@ fn law(
         return Err(usage("--param", format!("{}: given twice; give it once", names[at])));
     }
     options::parameters("--param", &mut stack, values)?;
+    let advice = control.advice(fabric);
+    let advice = advice.iter().map(|(name, value)| format!("--param {name}={value}"));
+    let advice = advice.collect::<Vec<_>>().join(" ");
     let words = Control::params(&stack, fabric).map_err(|message| usage("--param", message))?;
     if let Some(name) = Control::ineffective(&stack, fabric, names).first() {
         let law = control.protocol.info().name;
@@ -175,7 +183,23 @@ fn law(
         return Err(usage("--hops", why));
     }
     let warnings = Control::warnings(&stack, fabric).map_err(|message| usage("NAME", message))?;
-    Ok((words, warnings))
+    let mut notes = Vec::new();
+    if let Some([one, ten, most]) = Control::queues(&stack, fabric) {
+        notes.push(format!(
+            "a port of {} keeps a queue of {} with one flow and of {} with ten; it needs a buffer \
+             for {}",
+            fabric.rate, one, ten, most
+        ));
+    }
+    if !warnings.is_empty() {
+        notes.push(format!(
+            "warning: {}; for --rate {} and --base-rtt {} use: {advice}",
+            warnings.join("; "),
+            fabric.rate,
+            fabric.base_rtt
+        ));
+    }
+    Ok((words, notes))
 }
 
 /// Loads controls for the length of a run, in the usual place, so that `unload` finds one that a
@@ -183,15 +207,10 @@ fn law(
 pub(crate) struct Loader;
 
 impl Loader {
-    fn words(name: &str, plan: &Plan, network: &KernelNetwork) -> Result<Params> {
+    fn words(plan: &Plan, network: &KernelNetwork) -> Result<Params> {
         let KernelNetwork { base_rtt, rate, hops } = *network;
         let words = Control::params(&plan.stacks[0], &Fabric { base_rtt, rate, hops });
-        words.map_err(|why| {
-            Error::Scenario(format!(
-                "{}: transport.params.{why}, because of --tcp {name}",
-                plan.name
-            ))
-        })
+        words.map_err(|why| Error::Scenario(format!("{}: transport.params.{why}", plan.name)))
     }
 
     fn status(name: &str) -> Option<ControlStatus> {
@@ -235,13 +254,13 @@ impl ControlLoader for Loader {
                 plan.stacks[0].protocol().info().name
             )));
         }
-        let words = Loader::words(name, plan, network)?;
+        let words = Loader::words(plan, network)?;
         self.check(name)?;
         kernel::load(control, &words, Path::new(PINS)).map(drop).map_err(failed)
     }
 
     fn check_kept(&self, name: &str, plan: &Plan, network: &KernelNetwork) -> Result<()> {
-        let words = Loader::words(name, plan, network)?;
+        let words = Loader::words(plan, network)?;
         match Loader::status(name).is_some_and(|status| status.params == words) {
             true => Ok(()),
             false => Err(Error::Run(format!(

@@ -1,13 +1,37 @@
 //! `tidegate kernel`. As root on a kernel with BPF it loads and unloads; elsewhere it reports what
 //! is missing.
 
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::common::tidegate;
+use crate::common::{Answer, Place, tidegate};
 
 const PINS: &str = "/sys/fs/bpf/tidegate-dev-cli";
+/// The place of `testbed --tcp`.
+const USUAL_PINS: &str = "/sys/fs/bpf/tidegate";
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// Names of controls are global: one test at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// The right to load controls; `None` if that is impossible here.
+fn right(pins: &str) -> Option<MutexGuard<'static, ()>> {
+    let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (unmet, taken) = (unmet(pins), registered("tg_"));
+    if !taken && unmet.is_empty() {
+        return Some(one);
+    }
+    assert!(std::env::var_os("TIDEGATE_KERNEL").is_none(), "{taken} {unmet:?}");
+    eprintln!("SKIPPED: controls cannot be loaded here: loaded: {taken}, unmet: {unmet:?}");
+    None
+}
+
+fn registered(name: &str) -> bool {
+    std::fs::read_to_string(AVAILABLE).unwrap().contains(name)
+}
 
 fn kernel(arguments: &[&str], pins: &str) -> Output {
     let mut command = tidegate(&["kernel"]);
@@ -84,14 +108,7 @@ fn missing_requirements_are_named_with_remedies() {
 
 #[test]
 fn controls_are_loaded_shown_and_unloaded() {
-    let unmet = unmet(PINS);
-    let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-    let taken = std::fs::read_to_string(available).unwrap().contains("tg_");
-    if taken || !unmet.is_empty() {
-        assert!(std::env::var_os("TIDEGATE_KERNEL").is_none(), "{taken} {unmet:?}");
-        eprintln!("SKIPPED: controls cannot be loaded here: loaded: {taken}, unmet: {unmet:?}");
-        return;
-    }
+    let Some(_one) = right(PINS) else { return };
     let load = ["load", "poseidon", "--rate", "25Gbps", "--base-rtt", "20us"];
     let done = ["loaded", "was loaded; its parameters are replaced"];
     for done in done {
@@ -102,8 +119,9 @@ fn controls_are_loaded_shown_and_unloaded() {
         );
         assert_eq!(text(&output.stdout), expected, "{error}");
         assert!(
-            error.starts_with("warning: ")
-                && error.contains("the base RTT of 20.00 us is above 3 p/A"),
+            error.starts_with("a port of 25Gbps keeps a queue of ")
+                && error.contains("; the base RTT of 20.00 us is above 0.75 p/(A m)")
+                && error.contains("for --rate 25Gbps and --base-rtt 20us use: --param m=0.1 "),
             "{error}"
         );
     }
@@ -137,6 +155,58 @@ fn controls_are_loaded_shown_and_unloaded() {
     kernel(&load, PINS);
     assert_eq!(text(&kernel(&["unload"], PINS).stdout), "tg_poseidon unloaded\n");
     assert_eq!(text(&kernel(&["unload"], PINS).stdout), "nothing is loaded\n");
-    assert!(!std::fs::read_to_string(available).unwrap().contains("tg_poseidon"));
+    assert!(!registered("tg_poseidon"));
     std::fs::remove_dir(PINS).unwrap();
+}
+
+/// A scenario for the kernel's TCP.
+fn scenario(protocol: &str, duration: &str) -> Place {
+    let place = Place::usual();
+    let text = format!(
+        "name = 'tcp'\nduration = '{duration}'\ndrain = '5s'\n\
+         [fabric]\nkind = 'star'\nhosts = 2\nmtu = '1500B'\n\
+         host_link = {{ rate = '50Mbps', delay = '1ms' }}\n\
+         [switch]\nbuffer = '1MB'\n[transport]\nprotocol = '{protocol}'\n\
+         [[flows]]\nsrc = 'h1'\ndst = 'h0'\nsize = '1MB'\n"
+    );
+    std::fs::write(place.path("scenario.toml"), text).unwrap();
+    place
+}
+
+fn over_tcp(place: &Place, control: &str) -> Answer {
+    place.call("testbed", &["--tcp", control, "--json", "-q"])
+}
+
+#[test]
+fn testbeds_load_controls_for_a_run() {
+    let Some(_one) = right(USUAL_PINS) else { return };
+    let wrong = over_tcp(&scenario("swift", "200ms"), "tg_poseidon");
+    wrong.refused(2, &["transport.protocol: found \"swift\", but tg_poseidon takes"]);
+    let place = scenario("poseidon", "200ms");
+    let acks = over_tcp(&place, "tg_poseidon").json()["real"]["tcp_acks"].clone();
+    let count = |key: &str| acks[key].as_u64().unwrap();
+    assert!(count("with_telemetry") > 10 * count("without_telemetry"), "{acks}");
+    assert!(!registered("tg_"), "the run has not unloaded it");
+    // Parameters of others are not replaced.
+    assert!(kernel(&["load", "poseidon"], USUAL_PINS).status.success());
+    over_tcp(&place, "tg_poseidon").refused(1, &["tg_poseidon is loaded already"]);
+    assert!(registered("tg_poseidon"));
+    assert!(kernel(&["unload"], USUAL_PINS).status.success());
+}
+
+#[test]
+fn runs_whose_parameters_were_replaced_are_refused() {
+    let Some(_one) = right(USUAL_PINS) else { return };
+    let place = scenario("poseidon", "2s");
+    let mut run = tidegate(&["testbed", "--tcp", "tg_poseidon", "-q", &place.arg("scenario.toml")]);
+    let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !std::path::Path::new(USUAL_PINS).join("tg_poseidon").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(kernel(&["load", "poseidon", "--param", "k=9us"], USUAL_PINS).status.success());
+    let output = run.wait_with_output().unwrap();
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("of tg_poseidon were replaced during the run"), "{error}");
+    assert!(!registered("tg_"), "the run has not unloaded it");
 }

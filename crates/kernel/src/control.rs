@@ -4,6 +4,7 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
 
 use crate::pins::{self, Draft};
@@ -28,7 +29,7 @@ const MAPS: [&str; 3] = ["params", "settings", "counters"];
 /// Counters of a control, in the order of `struct tg_counters`: names and values.
 pub type Counters = Vec<(&'static str, u64)>;
 
-const COUNTERS: [&str; 11] = [
+const COUNTERS: [&str; 12] = [
     "connections",
     "drained",
     "acks",
@@ -40,6 +41,7 @@ const COUNTERS: [&str; 11] = [
     "foreign",
     "dropped_records",
     "sent_options",
+    "lost_packets",
 ];
 
 /// Result of [`load`].
@@ -81,11 +83,14 @@ impl Control {
     }
 }
 
-/// Ends the process at a step if a test demands it, as a crash would.
+/// Ends the process at a step if a test demands it, as a crash would, or waits there for a file.
 fn crash_point(_step: &str) {
     #[cfg(feature = "testing")]
     if std::env::var("TIDEGATE_KERNEL_CRASH").is_ok_and(|step| step == _step) {
-        std::process::abort();
+        let Ok(file) = std::env::var("TIDEGATE_KERNEL_GO") else { std::process::abort() };
+        while !Path::new(&file).exists() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 }
 
@@ -104,6 +109,7 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
         write_params(&map(&set, "params")?, params)?;
         // An `unload` may have died after this.
         let settings = map(&set, "settings")?;
+        crash_point("undrain");
         drain(&settings, false)?;
         if !set.exists() {
             drain(&settings, true)?;
@@ -149,8 +155,8 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
 
 fn taken(control: Control) -> Error {
     Error::Foreign(format!(
-        "{}: a congestion control of this name is registered by another program or is being \
-         loaded now; nothing was changed; unload that one first",
+        "{}: a congestion control of this name is registered by another program, in another mount \
+         namespace, or is being loaded now; nothing was changed; unload that one first",
         control.name
     ))
 }
@@ -158,13 +164,17 @@ fn taken(control: Control) -> Error {
 /// Fails unless the set is one that [`load`] has made.
 fn own(control: Control, set: &Path) -> Result<(), Error> {
     let opened = MAPS.map(|name| (name, MapHandle::from_pinned_path(set.join(name)).err()));
-    let link = (LINK, Link::open(set.join(LINK)).err());
+    let link = (LINK, check_link(control, &set.join(LINK)).err());
     let failed = opened.into_iter().chain([link]).find_map(|(name, error)| Some((name, error?)));
     match failed {
         None => Ok(()),
         Some((_, error)) if error.kind() == libbpf_rs::ErrorKind::PermissionDenied => {
             let set = set.display();
             Err(Error::Usage(format!("{set}: permission denied; run the command as root")))
+        }
+        // The type of the object is not the reason.
+        Some((name, error)) if error.kind() == libbpf_rs::ErrorKind::Other => {
+            Err(Error::kernel(format!("open {}", set.join(name).display()))(error))
         }
         Some((name, _)) => Err(Error::Foreign(format!(
             "{}: {name} is not a pin of {}; nothing was changed; remove this folder if nothing \
@@ -173,6 +183,20 @@ fn own(control: Control, set: &Path) -> Result<(), Error> {
             control.name
         ))),
     }
+}
+
+/// Fails unless the link registers this control. Its map has the kernel's table of the control.
+fn check_link(control: Control, path: &Path) -> Result<(), libbpf_rs::Error> {
+    let link = Link::open(path)?.info()?;
+    let LinkTypeInfo::StructOps(ops) = link.info else { return Err(invalid()) };
+    let table = MapHandle::from_map_id(ops.map_id)?.lookup(&KEY, MapFlags::ANY)?;
+    let name = [control.name.as_bytes(), &[0]].concat();
+    let has_name = table.unwrap_or_default().windows(name.len()).any(|bytes| bytes == name);
+    if has_name { Ok(()) } else { Err(invalid()) }
+}
+
+fn invalid() -> libbpf_rs::Error {
+    std::io::Error::from(std::io::ErrorKind::InvalidInput).into()
 }
 
 fn open(control: Control) -> Result<Object, Error> {
@@ -230,7 +254,7 @@ pub fn unload(control: Control, pins: &Path) -> Result<bool, Error> {
     drain(&settings, true)?;
     crash_point("drain");
     // From here on no connection can choose it, and the pins are out of sight.
-    let taken = pins::take(pins, control.name)?;
+    let Some(taken) = pins::take(pins, control.name)? else { return Ok(false) };
     // A `load` may have undone it. One that does so later repeats this.
     drain(&settings, true)?;
     crash_point("unload");

@@ -6,6 +6,7 @@ use tidegate_algos::cc::swift::{Swift, SwiftParams};
 use tidegate_algos::cc::theta_powertcp::{ThetaPowerTcp, ThetaPowerTcpParams};
 use tidegate_algos::law::{Reaction, Tau};
 use tidegate_algos::{Protocol, Stack};
+use tidegate_core::params::Value;
 use tidegate_core::{CongestionControl, Extent, OperatingPoint, Path, Rate, Span, WindowRule};
 
 /// Words of the parameters of a law.
@@ -165,7 +166,7 @@ fn words<const N: usize>(fields: &[Field; N], values: [f64; N]) -> Params {
 }
 
 /// Base RTTs for which the laws are defined: the kernel's samples are in microseconds.
-const BASE_RTTS: [Span; 2] = [Span::us(1), Span::ms(1_000)];
+pub const BASE_RTTS: [Span; 2] = [Span::us(1), Span::ms(1_000)];
 
 fn params(stack: &Stack, fabric: &Fabric) -> Result<Params, String> {
     let [least, most] = BASE_RTTS;
@@ -244,15 +245,61 @@ impl Control {
             Stack::ThetaPowerTcp(params) => Some(params.control.min_rate),
             _ => None,
         };
-        let large = min_rate.filter(|min| min.as_bps() > fabric.rate.as_bps() / 10).map(|min| {
+        let large = min_rate.filter(|min| *min > fabric.hundredth()).map(|min| {
             format!(
-                "min_rate = {min} is above a tenth of the network card's rate: several flows of a \
-                 port build a queue, because windows do not fall below min_rate times the base \
-                 RTT; set min_rate = \"{}\"",
-                fabric.hundredth()
+                "min_rate = {min} is above a hundredth of the rate: flows of a port build a queue, \
+                 because windows do not fall below min_rate times the base RTT"
             )
         });
-        Ok(point.domain_warnings.into_iter().chain(large).collect())
+        // Each law's remedy is one of several parameters: `advice` has them all.
+        let reason = |text: String| {
+            let remedy = ["; set ", ": set "].iter().find_map(|set| text.rfind(set));
+            remedy.map_or(text.clone(), |at| text[..at].to_owned())
+        };
+        Ok(point.domain_warnings.into_iter().map(reason).chain(large).collect())
+    }
+
+    /// Parameters that suit this network, by name, with their values.
+    pub fn advice(self, fabric: &Fabric) -> Vec<(&'static str, Value)> {
+        let packet = f64::from(fabric.path().full_wire_bytes);
+        let slowest = ("min_rate", Value::Rate(fabric.hundredth()));
+        let power = |links: f64| {
+            let beta = ("beta", Value::Extent(Extent::Bytes(links * packet)));
+            vec![beta, slowest, ("max_window", Value::Extent(Extent::Bdp(2.0)))]
+        };
+        let micros = |span: Span| Value::Span(Span::us(1 + (span.as_us_f64() * MARGIN) as u64));
+        match self.protocol {
+            Protocol::Poseidon => {
+                // In the ranges of the parameters.
+                let min = fabric.hundredth().clamp(Rate::mbps(1), Rate::gbps(1));
+                let max = Rate::bps(fabric.rate.as_bps() * 10).max(Rate::gbps(2));
+                let p = shortest_p(fabric, (max.as_bps() as f64 / min.as_bps() as f64).ln());
+                vec![
+                    ("m", Value::Number(STEP)),
+                    ("min_rate", Value::Rate(min)),
+                    ("max_rate", Value::Rate(max)),
+                    ("p", micros(p)),
+                    ("k", micros(p.scale(0.05))),
+                ]
+            }
+            Protocol::Swift => vec![("base_target", micros(fabric.base_rtt.scale(1.1)))],
+            Protocol::PowerTcp => power(2.0),
+            _ => power(f64::from(fabric.hops) + 1.0),
+        }
+    }
+
+    /// Queueing delays that the law keeps at a port of the network card's rate, with one flow and
+    /// with ten, and the largest, for which the port needs a buffer; `None` if these do not depend
+    /// on the rate of a flow.
+    pub fn queues(stack: &Stack, fabric: &Fabric) -> Option<[Span; 3]> {
+        let Stack::Poseidon(params) = stack else { return None };
+        let target = |flows| {
+            let rate = fabric.rate.as_bps() as f64 / flows;
+            Poseidon::operating_point(&params.control, &fabric.path(), rate).queue_target
+        };
+        let most = params.control.p.plus(params.control.k);
+        let rounded = |span: Span| Span::us(span.as_us_f64().round() as u64);
+        Some([target(1.0)?, target(10.0)?, most].map(rounded))
     }
 
     /// Name, value and unit of each of the law's parameters, and of its network's.
@@ -269,6 +316,18 @@ impl Control {
         let of_law = law.iter().zip(params);
         of_law.chain(COMMON.iter().zip(&params[RATE..])).map(value).collect()
     }
+}
+
+/// Margin above the bounds of Poseidon's design range, within which a base RTT may be inexact.
+const MARGIN: f64 = 1.05;
+/// `m` of the advice for Poseidon: the law is steady without a long `p`.
+const STEP: f64 = 0.1;
+
+/// The shortest `p` in Poseidon's design range, for targets over `a` e-folds of the rate. The
+/// largest rate is ten times that of a port, so that also a single flow has a queue.
+fn shortest_p(fabric: &Fabric, a: f64) -> Span {
+    let packet = fabric.rate.serialise(u64::from(fabric.path().full_wire_bytes));
+    fabric.base_rtt.scale(a * STEP / 0.75).max(packet.scale(10.0 * a))
 }
 
 /// Refuses variants: the laws in the kernel have one each.
@@ -405,8 +464,6 @@ fn windows(
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::params::Value;
-
     use super::*;
 
     const FABRIC: Fabric = Fabric { base_rtt: Span::us(50), rate: Rate::gbps(10), hops: 2 };
@@ -427,16 +484,49 @@ mod tests {
     }
 
     #[test]
+    fn parameters_of_connections_are_behind_those_of_laws() {
+        for control in Control::ALL {
+            let mut stack = control.protocol.stack();
+            stack.set("restart_after", Value::Span(Span::ms(7))).unwrap();
+            let words = Control::params(&stack, &FABRIC).unwrap();
+            assert_eq!(words[RESTART_AFTER], 7_000_000, "{}", control.name);
+        }
+    }
+
+    #[test]
     fn smallest_rates_that_build_queues_are_named() {
-        let slow = Fabric { rate: Rate::mbps(200), ..FABRIC };
+        let slow = Fabric { rate: Rate::mbps(9_999), ..FABRIC };
         for control in Control::ALL {
             let stack = control.protocol.stack();
             let named = |fabric| {
                 let warnings = Control::warnings(&stack, fabric).unwrap();
-                warnings.iter().any(|text| text.contains("set min_rate = \"2Mbps\""))
+                warnings.iter().any(|text| text.starts_with("min_rate = 100Mbps is above"))
             };
             let has_rate = matches!(stack, Stack::PowerTcp(_) | Stack::ThetaPowerTcp(_));
             assert_eq!((named(&slow), named(&FABRIC)), (has_rate, false), "{}", control.name);
+        }
+    }
+
+    #[test]
+    fn advice_suits_its_network_and_replaces_single_remedies() {
+        let networks = [10, 50, 100, 1_000, 10_000, 100_000].into_iter().flat_map(|mbps| {
+            [10, 50, 500, 5_000, 20_000, 60_000].map(|us| (Rate::mbps(mbps), Span::us(us)))
+        });
+        for (rate, base_rtt) in networks {
+            let fabric = Fabric { base_rtt, rate, hops: 2 };
+            for control in Control::ALL {
+                let mut stack = control.protocol.stack();
+                for warning in Control::warnings(&stack, &fabric).unwrap() {
+                    assert!(!warning.contains("set "), "{warning}");
+                }
+                let advice = control.advice(&fabric);
+                advice.iter().for_each(|(name, value)| stack.set(name, *value).unwrap());
+                let warnings = Control::warnings(&stack, &fabric).unwrap();
+                assert_eq!(warnings, [""; 0], "{}: {rate} {base_rtt} {advice:?}", control.name);
+                let words = Control::params(&stack, &fabric);
+                // A packet of a slow link may take longer than a short base RTT.
+                assert!(fabric.bdp() < 4.0 * 1_538.0 || words.is_ok(), "{words:?} {advice:?}");
+            }
         }
     }
 

@@ -21,9 +21,9 @@ mod testing;
 
 pub use control::{ControlStatus, Counters, Loaded, controls, foreign, load, unload};
 pub use error::Error;
-pub use laws::{Control, Fabric, PARAMS, Params};
+pub use laws::{BASE_RTTS, Control, Fabric, PARAMS, Params};
 pub use pins::{PINS, remove_abandoned};
-pub use preflight::{Check, preflight, require};
+pub use preflight::{Check, preflight, require, require_stamping};
 pub use stamp::{Port, PortStatus, peer, ports, stamp, unstamp};
 #[cfg(feature = "testing")]
 pub use testing::{FAULT_PROGRAM, PROBE_PROGRAM, Ring, STEP_PROGRAM, Step, native_table};

@@ -44,6 +44,16 @@ pub fn require(pins: &Path) -> Result<(), Error> {
     refuse_unmet(preflight(pins))
 }
 
+/// Fails with the unmet requirements of stamping, which attaches nothing to cgroups.
+///
+/// # Errors
+/// If there are any.
+pub fn require_stamping(pins: &Path) -> Result<(), Error> {
+    let mut checks = preflight(pins);
+    checks.retain(|check| check.name != CGROUP);
+    refuse_unmet(checks)
+}
+
 /// Fails with the unmet requirements of commands that only read and remove pins.
 pub(crate) fn require_pins(pins: &Path) -> Result<(), Error> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -150,10 +160,12 @@ fn bpffs(mounts: &str, pins: &Path) -> Check {
     }
 }
 
+const CGROUP: &str = "cgroup2";
+
 fn cgroup(mounts: &str) -> Check {
     let folder = mounted(mounts, "cgroup2").next().map(|(folder, _)| folder);
     Check {
-        name: "cgroup2",
+        name: CGROUP,
         met: Some(folder.is_some()),
         found: folder.map_or("not mounted".into(), |folder| format!("mounted at {folder}")),
         // A folder of its own: at /sys/fs/cgroup it would hide the hierarchies of version 1.

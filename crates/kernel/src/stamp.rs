@@ -242,14 +242,14 @@ fn rate_of_queue(near: &Interface, rate: Option<Rate>) -> Result<Option<Rate>, E
 pub fn stamp(port: &Port, rate: Option<Rate>, pins: &Path) -> Result<Option<Rate>, Error> {
     log::begin();
     port.check_names()?;
-    preflight::require(pins)?;
+    preflight::require_stamping(pins)?;
     pins::remove_abandoned(pins)?;
     let place = port.within(|| Place::find(port, rate))?;
     let name = port.set();
     let set = pins.join(&name);
     if set.exists() && !is_stamped(&set, &place)? {
         // Another peer, or another interface that has the name of one that is gone.
-        pins::remove(&pins::take(pins, &name)?)?;
+        pins::remove_named(pins, &name)?;
     }
     let sets = stamp_sets(pins)?.into_iter().map(|name| pins.join(name));
     // The interface may have had another name. A foreign set is not one of this interface.
@@ -358,7 +358,7 @@ pub fn unstamp(pins: &Path) -> Result<Vec<Result<Port, Error>>, Error> {
     preflight::require_pins(pins)?;
     let remove = |name: &String| {
         let status = status(&pins.join(name))?;
-        pins::remove(&pins::take(pins, name)?)?;
+        pins::remove_named(pins, name)?;
         Ok(status.port)
     };
     Ok(stamp_sets(pins)?.iter().map(remove).collect())
@@ -428,6 +428,24 @@ mod tests {
         };
         assert_eq!(set("a", "eth0.7"), "stamp-a-eth0%2e7");
         assert_ne!(set("rk3-x", "q"), set("rk3", "x-q"));
+    }
+
+    #[test]
+    fn queues_that_read_times_are_refused() {
+        for kind in ["fq", "etf", "taprio"] {
+            let near = Interface { queues: vec![kind.into()], ..Interface::default() };
+            let error = check_queue(&near, "").unwrap_err().to_string();
+            assert!(error.contains(&format!("{kind}, which interprets the times")), "{error}");
+        }
+    }
+
+    #[test]
+    fn rates_are_those_of_tbf_within_two_per_cent() {
+        let near = Interface { tbf_rate: Some(Rate::mbps(100)), ..Interface::default() };
+        for (mbps, is_ok) in [(97, false), (99, true), (101, true), (103, false)] {
+            let rate = rate_of_queue(&near, Some(Rate::mbps(mbps)));
+            assert_eq!(rate.ok(), is_ok.then_some(near.tbf_rate), "{mbps}");
+        }
     }
 
     #[test]

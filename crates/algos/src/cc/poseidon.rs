@@ -34,10 +34,11 @@
 //! # Domain
 //!
 //! Delay equals `T(fair share)` and shares are max-min while one packet time stays below `0.1 p/A`
-//! and the base RTT below `3 p/A` (p/A is 4.34 µs by default): a packet time is the granularity of
-//! the signal, and long control loops overshoot. Outside this range, multiply `p` and `k` by the
-//! same `s = max(packet time / (0.1 p/A), base RTT / (3 p/A))`; this keeps the shape of the target
-//! and costs `s` times the delay. The rule is conservative: at 10 Gbit/s with 4,096 B packets `s`
+//! and the base RTT below `3 p/A` (p/A is 4.34 µs by default; `0.75 p/(A m)` with another `m`): a
+//! packet time is the granularity of the signal, and long control loops overshoot. Outside this
+//! range, multiply `p` and `k` by the same `s = max(packet time / (0.1 p/A), base RTT / (3 p/A))`;
+//! this keeps the shape of the target and costs `s` times the delay. A smaller `m` allows longer
+//! base RTTs without it. The rule is conservative: at 10 Gbit/s with 4,096 B packets `s`
 //! is 7.7, and p = 160 µs, k = 8 µs (a factor of 4) already bring a flow over two congested hops
 //! within a tenth of its share. `max_rate` is one value for a fabric, at least its fastest NIC.
 //!
@@ -466,6 +467,9 @@ fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
     let grain = p_over_a(params) * 1e-6;
     let packet = path.bottleneck_rate.serialise(path.full_wire_bytes as u64).as_us_f64();
     let base_rtt = path.base_rtt.as_us_f64();
+    // A window changes by RTT * A * m / p of the distance to the target in a round trip: three
+    // quarters at most.
+    let longest = 0.75 * grain / params.m;
     let mut reasons = String::new();
     if packet > 0.1 * grain {
         reasons += &format!(
@@ -473,12 +477,12 @@ fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
             0.1 * grain
         );
     }
-    if base_rtt > 3.0 * grain {
+    if base_rtt > longest {
         reasons +=
-            &format!("the base RTT of {base_rtt:.2} us is above 3 p/A = {:.2} us; ", 3.0 * grain);
+            &format!("the base RTT of {base_rtt:.2} us is above 0.75 p/(A m) = {longest:.2} us; ");
     }
     if !reasons.is_empty() {
-        let scale = (packet / (0.1 * grain)).max(base_rtt / (3.0 * grain));
+        let scale = (packet / (0.1 * grain)).max(base_rtt / longest);
         // Rounded up, so that the values pass this check.
         let scaled = |span: Span| Span::us(1 + (span.as_us_f64() * scale) as u64);
         let (p, k) = (scaled(params.p), scaled(params.k));
@@ -755,8 +759,15 @@ mod tests {
         );
         let long = warning(&params, 100, Span::us(24)).unwrap();
         assert!(
-            long.contains("24.00 us is above 3 p/A = 13.03 us") && long.contains(r#""74us""#),
+            long.contains("24.00 us is above 0.75 p/(A m) = 13.03 us")
+                && long.contains(r#""74us""#),
             "{long}"
+        );
+        // A smaller step per round trip suits a longer path.
+        let small = PoseidonParams { m: 0.1, ..params };
+        assert_eq!(warning(&small, 100, Span::us(24)), None);
+        assert!(
+            warning(&small, 100, Span::us(40)).unwrap().contains("above 0.75 p/(A m) = 32.57 us")
         );
         let fast = warning(&params, 400, Span::us(6)).unwrap();
         assert!(fast.contains("400Gbps is above max_rate = 200Gbps"), "{fast}");

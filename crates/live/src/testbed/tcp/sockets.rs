@@ -82,8 +82,7 @@ pub(super) fn check(congestion: &str, loadable: Option<Vec<&str>>) -> Result<(),
             Ok(()) => return Ok(()),
             Err(Errno::EPERM) => {
                 return Err(Error::Alone(format!(
-                    "this user may not select the congestion control {congestion:?}: run as root, \
-                     or add it to sysctl net.ipv4.tcp_allowed_congestion_control"
+                    "this user may not select the congestion control {congestion:?}: run as root"
                 )));
             }
             Err(_) => {}
