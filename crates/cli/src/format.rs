@@ -47,6 +47,16 @@ pub(crate) fn digits(x: f64) -> String {
     format!("{x:.decimals$}")
 }
 
+/// Formats a rate in Gbit/s, or [`NONE`]: also below 0.1 with three significant digits, because
+/// rates over the kernel's TCP are of some Mbit/s.
+pub(crate) fn rate(gbps: Option<f64>) -> String {
+    match gbps {
+        Some(x) if (9.995e-3..0.09995).contains(&x) => format!("{x:.4}"),
+        Some(x) if x > 0.0 && x < 0.09995 => format!("{x:.5}"),
+        x => number(x),
+    }
+}
+
 /// Formats a number, or [`NONE`].
 pub(crate) fn number(x: Option<f64>) -> String {
     x.map_or_else(|| NONE.to_owned(), digits)
@@ -229,6 +239,12 @@ mod tests {
         let shown =
             [0.0, 0.001234, 0.99949, 0.9996, 9.994, 9.996, 99.94, 99.96, 12345.0].map(digits);
         assert_eq!(shown, ["0", "0.001", "0.999", "1.00", "9.99", "10.0", "99.9", "100", "12345"]);
+    }
+
+    #[test]
+    fn rates_have_three_significant_digits() {
+        let shown = [0.0, 0.00123, 0.009996, 0.0123, 0.0996, 0.1234, 12.3].map(|x| rate(Some(x)));
+        assert_eq!(shown, ["0", "0.00123", "0.0100", "0.0123", "0.0996", "0.123", "12.3"]);
     }
 
     #[test]

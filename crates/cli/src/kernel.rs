@@ -36,7 +36,7 @@ pub(crate) enum Kernel {
         /// Largest RTT between hosts, without queueing
         #[arg(long, value_name = "TIME", default_value = "50us")]
         base_rtt: String,
-        /// Number of switches on a path, for Swift's target (default: 1)
+        /// Number of switches on a path, for Swift and θ-PowerTCP (default: 1)
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
         hops: Option<u32>,
         #[command(flatten)]
@@ -100,7 +100,7 @@ fn control(name: &str) -> Result<Control> {
     }
     const NAMES: &[&str] = &[name_of(0), name_of(1), name_of(2), name_of(3)];
     let name = options::word("NAME", name, NAMES)?;
-    Control::named(name).ok_or_else(|| usage("NAME", format!("{name} has no law for the kernel")))
+    Ok(Control::named(name).expect("it is one of the names"))
 }
 
 impl Kernel {
@@ -169,9 +169,6 @@ fn law(
         return Err(usage("--param", format!("{}: given twice; give it once", names[at])));
     }
     options::parameters("--param", &mut stack, values)?;
-    let advice = control.advice(fabric);
-    let advice = advice.iter().map(|(name, value)| format!("--param {name}={value}"));
-    let advice = advice.collect::<Vec<_>>().join(" ");
     let words = Control::params(&stack, fabric).map_err(|message| usage("--param", message))?;
     if let Some(name) = Control::ineffective(&stack, fabric, names).first() {
         let law = control.protocol.info().name;
@@ -192,12 +189,23 @@ fn law(
         ));
     }
     if !warnings.is_empty() {
-        notes.push(format!(
-            "warning: {}; for --rate {} and --base-rtt {} use: {advice}",
-            warnings.join("; "),
-            fabric.rate,
-            fabric.base_rtt
-        ));
+        let of = |(name, value)| format!(" --param {name}={value}");
+        let advice = control.advice(fabric).map(|advice| advice.into_iter().map(of).collect());
+        let (rate, base_rtt) = (fabric.rate, fabric.base_rtt);
+        notes.push(match advice {
+            Some(advice) => {
+                let advice: String = advice;
+                format!(
+                    "warning: {}; for --rate {rate} and --base-rtt {base_rtt} use:{advice}",
+                    warnings.join("; ")
+                )
+            }
+            None => format!(
+                "warning: {}; no parameters in their ranges suit --rate {rate} and --base-rtt \
+                 {base_rtt}",
+                warnings.join("; ")
+            ),
+        });
     }
     Ok((words, notes))
 }

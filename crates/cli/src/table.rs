@@ -9,8 +9,8 @@ use tidegate_workbench::{Comparison, conditions};
 
 use crate::engine::{Threads, engine_line};
 use crate::format::{
-    NONE, bound, bytes, finished, label, micros, number, offered, percent, protocol, ratio, shown,
-    signs, tail,
+    NONE, bound, bytes, finished, label, micros, number, offered, percent, protocol, rate, ratio,
+    shown, signs, tail,
 };
 use crate::grid::{Grid, drawn, new, prose, width};
 use crate::jobs;
@@ -156,11 +156,11 @@ fn goodput_table(rows: &[Row<'_>]) -> String {
             label(&group.label),
             protocol(run, &group.protocol),
             group.flows.to_string(),
-            number(goodput.mean),
-            number(share),
+            rate(goodput.mean),
+            rate(share),
             percent(of_it),
-            number(goodput.min),
-            number(goodput.max),
+            rate(goodput.min),
+            rate(goodput.max),
             number(goodput.jain),
             micros(group.hop_delay_us),
             micros(group.queue_target_us),
@@ -191,8 +191,8 @@ fn message_table(rows: &[Row<'_>]) -> String {
             protocol(run, &group.protocol),
             fct.count.to_string(),
             fct.unfinished.to_string(),
-            offered(number(group.offered_gbps), group.offered_gbps, group.asked_gbps),
-            number(group.goodput_gbps.total),
+            offered(rate(group.offered_gbps), group.offered_gbps, group.asked_gbps),
+            rate(group.goodput_gbps.total),
             finished(fct),
             bound(fct.hides(500), micros(fct.p50_us)),
             tail((fct.count, 10), fct.hides(10), micros(fct.p99_us)),
@@ -356,8 +356,8 @@ fn flow_table(flows: &[FlowSummary]) -> String {
             shown(&flow.dst),
             flow.protocol.clone(),
             flow.size_bytes.map_or_else(|| "inf".to_owned(), |size| bytes(Some(size as f64))),
-            number(flow.goodput_gbps),
-            number(flow.fair_share_gbps),
+            rate(flow.goodput_gbps),
+            rate(flow.fair_share_gbps),
             micros(flow.fct_us),
             ratio(flow.slowdown),
             bytes(Some(flow.retransmitted_bytes as f64)),
@@ -402,7 +402,7 @@ pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
         let mut row = vec![
             shown(&link.from),
             shown(&link.to),
-            number(Some(link.rate_gbps)),
+            rate(Some(link.rate_gbps)),
             percent(link.utilization),
             link.packets.to_string(),
             micros(link.queue_delay_us.mean),
@@ -543,7 +543,7 @@ fn pauses(runs: &[(&str, &Summary)], most: usize) -> String {
                 shown(&link.from),
                 shown(&link.to),
                 (*protocol).to_owned(),
-                number(Some(link.rate_gbps)),
+                rate(Some(link.rate_gbps)),
                 percent(link.utilization),
                 link.pfc_pauses.to_string(),
                 micros(link.paused_us),

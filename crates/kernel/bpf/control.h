@@ -39,9 +39,11 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Parameters of the law, and of connections at the end. */
+/* Parameters of the law, the network, which laws do not read, and parameters of connections. */
 struct tg_params {
-	__u64 law[14];
+	__u64 law[12];
+	__u64 rate;
+	__u64 base_rtt;
 	__u64 round_up;		/* a packet starts while any part of the window is left */
 	__u64 restart_after;	/* idle time in ns after which a connection starts again, at least */
 };
@@ -72,11 +74,10 @@ struct tg_flow {
 	__u64 started;		/* the control runs; otherwise only telemetry is returned */
 	__u64 paced;		/* packets wait for a pace */
 	__u64 app_limited;	/* the application limited the latest delivered packet */
-	__u64 has_data;		/* data waited for the pace or the receiver at the latest ack */
 	__u64 lost;		/* packets that the kernel has counted as lost */
 	__u64 headers;		/* bytes of a packet on the wire beside its segment */
 	__u64 packet;		/* wire bytes of a full packet */
-	__u64 last_ack;
+	__u64 last_ack;		/* or the time at which the pace permits the next packet, if later */
 	__u64 rtt;		/* ns; 0 before the first sample */
 	__u64 min_rtt;
 	struct tg_telemetry telemetry;
@@ -166,6 +167,16 @@ TG_INLINE void tg_apply(struct sock *sk, const struct tg_params *p, struct tg_fl
 	sk->sk_pacing_rate = tg_min(tg_max(pace, 1), sk->sk_max_pacing_rate);
 }
 
+/* Counts packets that the kernel has counted as lost since the last call. */
+TG_INLINE void tg_count_lost(const struct tcp_sock *tp, struct tg_flow *flow)
+{
+	__u32 lost = tp->lost;
+
+	if (flow->lost != lost)
+		TG_COUNT_MORE(lost_packets, (__u32)(lost - flow->lost));
+	flow->lost = lost;
+}
+
 SEC("struct_ops")
 void BPF_PROG(tg_init, struct sock *sk)
 {
@@ -185,7 +196,6 @@ void BPF_PROG(tg_init, struct sock *sk)
 	flow->app_limited = 1;
 	flow->rtt = (__u64)(tp->srtt_us >> 3) * 1000;
 	flow->min_rtt = TG_MAX;
-	flow->has_data = 0;
 	flow->lost = tp->lost;
 	tg_start(p, &flow->law, flow->packet);
 	tg_apply(sk, p, flow);
@@ -229,6 +239,7 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 
 	if (!p || !set || !flow || !flow->started)
 		return;
+	tg_count_lost(tp, flow);
 	if (set->draining && tg_moves(sk, set)) {
 		TG_COUNT(drained);
 		return;
@@ -239,12 +250,8 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 		tg_resize(&flow->law, packet);
 	}
 	ack.now = bpf_ktime_get_ns();
-	flow->last_ack = ack.now;
-	flow->has_data = tp->write_seq != tp->snd_nxt;
-	if (flow->lost != tp->lost) {
-		TG_COUNT_MORE(lost_packets, (__u32)(tp->lost - flow->lost));
-		flow->lost = tp->lost;
-	}
+	/* With a window below one packet, nothing is in flight until the pace permits the next. */
+	flow->last_ack = tg_max(ack.now, tp->tcp_wstamp_ns);
 	if (rtt_us > 0) {
 		flow->rtt = (__u64)rtt_us * 1000;
 		flow->min_rtt = tg_min(flow->min_rtt, flow->rtt);
@@ -301,12 +308,8 @@ void BPF_PROG(tg_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	if (event != CA_EVENT_TX_START)
 		return;
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
-	/*
-	 * Nothing is in flight while packets wait for a retransmission or, with a window below one
-	 * packet, for the pace: the connection is not idle.
-	 */
-	if (!p || !flow || !flow->started || !flow->last_ack || flow->has_data ||
-	    tp->snd_una != tp->snd_nxt)
+	/* Packets that wait for a retransmission are not in flight, but the connection is not idle. */
+	if (!p || !flow || !flow->started || !flow->last_ack || tp->snd_una != tp->snd_nxt)
 		return;
 	/* The retransmission timeout is what Swift allows; the kernel computes it like this. */
 	rto = ((__u64)(tp->srtt_us >> 3) + tp->rttvar_us) * 1000;
@@ -326,6 +329,7 @@ void BPF_PROG(tg_release, struct sock *sk)
 
 	if (!flow)
 		return;
+	tg_count_lost((struct tcp_sock *)sk, flow);
 	/* The next control paces if it wants to. */
 	if (flow->paced && sk->sk_pacing_status == SK_PACING_NEEDED &&
 	    sk->sk_max_pacing_rate == ~0UL)

@@ -36,8 +36,8 @@ struct tcp_sock {
 	__u32 snd_una;
 	__u32 snd_nxt;
 	__u32 snd_wnd;
-	__u32 write_seq;
 	__u32 lost;
+	__u64 tcp_wstamp_ns;
 	__u32 mss_cache;
 	__u32 srtt_us;
 	__u32 rttvar_us;

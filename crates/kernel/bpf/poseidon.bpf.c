@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Poseidon with the delay option. While no switch on the path stamps, an acknowledgement counts
- * with its RTT minus the connection's smallest: all queues of both directions. With a window below
- * one packet, the rest of the RTT is not a queue of this connection: the path may have become
- * longer. The smallest RTT then approaches the present one, so that the window does not stay there.
+ * with its RTT minus the connection's smallest: all queues of both directions. If this delay stays
+ * above the largest target while the window is below one packet, it does not react to the law: the
+ * path has become longer, or others fill the queue. The smallest RTT is then measured again.
  */
 #include "poseidon.h"
 
@@ -11,7 +11,11 @@
 
 struct tg_law {
 	struct tg_poseidon poseidon;
+	__u64 beyond;	/* acknowledgements in a row with such a delay and window */
 };
+
+/* Of these, one follows a round trip or more after the other. */
+#define TG_BEYOND 4
 
 struct tg_telemetry {
 	__u16 arrived;	/* forward field of the latest data packet, host byte order */
@@ -32,6 +36,7 @@ TG_INLINE void tg_telemetry_init(struct sock *sk, struct tg_flow *flow);
 TG_INLINE void tg_start(const struct tg_params *p, struct tg_law *law, __u64 packet)
 {
 	tg_poseidon_start(TG_PARAMS(p), &law->poseidon, packet);
+	law->beyond = 0;
 }
 
 TG_INLINE void tg_resize(struct tg_law *law, __u64 packet)
@@ -47,9 +52,12 @@ TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct
 		ack->delay = tg_delay_ns(echo);
 		TG_COUNT(stamped);
 	} else {
-		if (flow->law.poseidon.cwnd < TG_ONE)
-			flow->min_rtt += tg_sub(ack->rtt, flow->min_rtt) / 2;
 		ack->delay = tg_sub(ack->rtt, flow->min_rtt);
+		if (flow->law.poseidon.cwnd >= TG_ONE ||
+		    tg_shift_left(ack->delay, 8) <= tg_poseidon_longest(TG_PARAMS(p)))
+			flow->law.beyond = 0;
+		else if (++flow->law.beyond >= TG_BEYOND)
+			flow->min_rtt = TG_MAX;
 		TG_COUNT(unstamped);
 	}
 	flow->telemetry.echo = 0;

@@ -66,6 +66,12 @@ TG_INLINE __u64 tg_poseidon_target(const struct tg_poseidon_params *p,
 	return tg_add(p->k, tg_mul_shift(below, p->slope, 31));
 }
 
+/* The target of the slowest rate, in Q8. */
+TG_INLINE __u64 tg_poseidon_longest(const struct tg_poseidon_params *p)
+{
+	return tg_add(p->k, tg_mul_shift(p->span, p->slope, 31));
+}
+
 /* U in Q30 (eq. 4), for a target and a delay in Q8. */
 TG_INLINE __u64 tg_poseidon_ratio(const struct tg_poseidon_params *p, __u64 target, __u64 delay)
 {

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use libbpf_rs::query::LinkTypeInfo;
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
 
 use crate::pins::{self, Draft};
 use crate::stamp::PREFIX;
@@ -144,7 +144,7 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
     let mut ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
     let link = ops.as_mut().expect("it has a control").attach_struct_ops();
     let mut link = link.map_err(|error| match error.kind() {
-        libbpf_rs::ErrorKind::AlreadyExists => taken(control),
+        ErrorKind::AlreadyExists => taken(control),
         _ => Error::kernel(format!("register {}", control.name))(error),
     })?;
     link.pin(draft.path(LINK)).map_err(Error::kernel("pin the control"))?;
@@ -164,16 +164,23 @@ fn taken(control: Control) -> Error {
 /// Fails unless the set is one that [`load`] has made.
 fn own(control: Control, set: &Path) -> Result<(), Error> {
     let opened = MAPS.map(|name| (name, MapHandle::from_pinned_path(set.join(name)).err()));
+    // The folder behind a symbolic link is somebody else's.
+    if !fs::symlink_metadata(set).is_ok_and(|set| set.is_dir()) {
+        return Err(Error::Foreign(format!(
+            "{}: not a folder of pins; nothing was changed; remove it if nothing else uses it",
+            set.display()
+        )));
+    }
     let link = (LINK, check_link(control, &set.join(LINK)).err());
     let failed = opened.into_iter().chain([link]).find_map(|(name, error)| Some((name, error?)));
     match failed {
         None => Ok(()),
-        Some((_, error)) if error.kind() == libbpf_rs::ErrorKind::PermissionDenied => {
+        Some((_, error)) if error.kind() == ErrorKind::PermissionDenied => {
             let set = set.display();
             Err(Error::Usage(format!("{set}: permission denied; run the command as root")))
         }
         // The type of the object is not the reason.
-        Some((name, error)) if error.kind() == libbpf_rs::ErrorKind::Other => {
+        Some((name, error)) if error.kind() == ErrorKind::Other => {
             Err(Error::kernel(format!("open {}", set.join(name).display()))(error))
         }
         Some((name, _)) => Err(Error::Foreign(format!(
@@ -185,12 +192,16 @@ fn own(control: Control, set: &Path) -> Result<(), Error> {
     }
 }
 
-/// Fails unless the link registers this control. Its map has the kernel's table of the control.
+/// Fails unless the link registers this control. Its map has the kernel's table of the control,
+/// which only CAP_SYS_ADMIN may open: without it, any control counts.
 fn check_link(control: Control, path: &Path) -> Result<(), libbpf_rs::Error> {
     let link = Link::open(path)?.info()?;
     let LinkTypeInfo::StructOps(ops) = link.info else { return Err(invalid()) };
-    let table = MapHandle::from_map_id(ops.map_id)?.lookup(&KEY, MapFlags::ANY)?;
-    let name = [control.name.as_bytes(), &[0]].concat();
+    let table = match MapHandle::from_map_id(ops.map_id) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(()),
+        table => table?.lookup(&KEY, MapFlags::ANY)?,
+    };
+    let name = [&[0], control.name.as_bytes(), &[0]].concat();
     let has_name = table.unwrap_or_default().windows(name.len()).any(|bytes| bytes == name);
     if has_name { Ok(()) } else { Err(invalid()) }
 }

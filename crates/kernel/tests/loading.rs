@@ -114,6 +114,16 @@ fn names_of_others_are_errors_and_nothing_remains() {
     let expected = format!("{}/other: not of tidegate; remove it if", pins.display());
     assert!(matches!(&reported(&pins)[..], [error] if error.starts_with(&expected)));
     fs::remove_dir(pins.join("other")).unwrap();
+    // The pins of one control under the name of another, and behind a link.
+    let (own, link) = (Control::ALL[2], pins.join("tg_powertcp"));
+    std::os::unix::fs::symlink(pins.join(own.name), &link).unwrap();
+    let error = unload(Control::ALL[1], &pins).unwrap_err().to_string();
+    assert!(error.contains("not a folder of pins"), "{error}");
+    fs::remove_file(&link).unwrap();
+    fs::rename(pins.join(own.name), &link).unwrap();
+    let error = unload(Control::ALL[1], &pins).unwrap_err().to_string();
+    assert!(error.contains("control is not a pin of tg_powertcp"), "{error}");
+    fs::rename(&link, pins.join(own.name)).unwrap();
     unload(Control::ALL[2], &pins).unwrap();
     fs::remove_dir(pins.join(control.name)).unwrap();
     fs::remove_dir(pins).unwrap();

@@ -34,11 +34,10 @@
 //! # Domain
 //!
 //! Delay equals `T(fair share)` and shares are max-min while one packet time stays below `0.1 p/A`
-//! and the base RTT below `3 p/A` (p/A is 4.34 µs by default; `0.75 p/(A m)` with another `m`): a
-//! packet time is the granularity of the signal, and long control loops overshoot. Outside this
-//! range, multiply `p` and `k` by the same `s = max(packet time / (0.1 p/A), base RTT / (3 p/A))`;
-//! this keeps the shape of the target and costs `s` times the delay. A smaller `m` allows longer
-//! base RTTs without it. The rule is conservative: at 10 Gbit/s with 4,096 B packets `s`
+//! and the base RTT below `0.75 p/(A m)` (3 p/A by default, where p/A is 4.34 µs): a packet time is
+//! the granularity of the signal, and long control loops overshoot. Outside this range, multiply
+//! `p` and `k` by the same `s`, the larger ratio of a value to its bound; this keeps the shape of
+//! the target and costs `s` times the delay. A smaller `m` allows longer base RTTs without it. The rule is conservative: at 10 Gbit/s with 4,096 B packets `s`
 //! is 7.7, and p = 160 µs, k = 8 µs (a factor of 4) already bring a flow over two congested hops
 //! within a tenth of its share. `max_rate` is one value for a fabric, at least its fastest NIC.
 //!
@@ -257,10 +256,14 @@ impl CongestionControl for Poseidon {
     fn operating_point(params: &PoseidonParams, path: &Path, rate_bps: f64) -> OperatingPoint {
         OperatingPoint {
             queue_target: Some(queue_target(params, path, rate_bps)),
-            domain_warnings: [domain_warning(params, path), small_share(params, path, rate_bps)]
-                .into_iter()
-                .flatten()
-                .collect(),
+            domain_warnings: [
+                domain_warning(params, path),
+                fast_nic(params, path),
+                small_share(params, path, rate_bps),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
             ..OperatingPoint::DEFAULT
         }
     }
@@ -495,15 +498,17 @@ fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
             ),
         };
     }
-    if path.nic_rate > params.max_rate {
-        let separator = if reasons.is_empty() { "" } else { "; " };
-        let (nic, max) = (path.nic_rate, params.max_rate);
-        reasons += &format!(
-            "{separator}the NIC's {nic} is above max_rate = {max}, where all targets are equal: \
-             set max_rate to at least the NIC's rate"
-        );
-    }
     (!reasons.is_empty()).then_some(reasons)
+}
+
+fn fast_nic(params: &PoseidonParams, path: &Path) -> Option<String> {
+    let (nic, max) = (path.nic_rate, params.max_rate);
+    (nic > max).then(|| {
+        format!(
+            "the NIC's {nic} is above max_rate = {max}, where all targets are equal: set max_rate \
+             to at least the NIC's rate"
+        )
+    })
 }
 
 #[cfg(test)]

@@ -162,9 +162,9 @@ fn run(folder: &Path) -> Result<Option<Run>, Error> {
 }
 
 /// Extends titles until they are unique. This applies to runs with equal titles, and to all runs if
-/// their scenarios differ. The added parts are, in order: the scenario's name, simulated or live,
-/// the differing keys, the seed, the folder. If some scenarios lack keys that others have, the
-/// folder replaces the differing keys.
+/// their scenarios differ; if some are simulated and others not, all titles say it. The added parts
+/// are, in order: the scenario's name, simulated or live, the differing keys, the seed, the folder.
+/// If some scenarios lack keys that others have, the folder replaces the differing keys.
 pub(crate) fn name_apart(runs: &mut [Run]) {
     let settings: Vec<_> =
         differences(runs).0.into_iter().filter(|(key, _)| !follows_protocol(key)).collect();
@@ -183,6 +183,7 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
         Some(RealSummary { tcp: None, .. }) => "live UDP".to_owned(),
         Some(RealSummary { tcp: Some(control), .. }) => format!("TCP under {control}"),
     };
+    let packets_at = additions.len();
     additions.push(runs.iter().map(packets).collect());
     if are_mixed {
         additions.push(folders.clone());
@@ -204,7 +205,8 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
             kinds.clone_from(&suffixes);
         }
         let apart = |i: usize, j: usize| {
-            let differ = number < told_by_settings && settings_of[i] != settings_of[j];
+            let differ = number == packets_at
+                || number < told_by_settings && settings_of[i] != settings_of[j];
             (titles[i] == titles[j] || differ)
                 && suffixes[i] == suffixes[j]
                 && addition[i] != addition[j]

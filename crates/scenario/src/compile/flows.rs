@@ -89,7 +89,8 @@ pub(crate) fn flows<'a>(
             return Err(table.error("pairs", expected));
         }
         if flows.len() as u64 + count * pairs > MOST_FLOWS {
-            return Err(table.error("count", format!("at most {MOST_FLOWS} flows in total")));
+            let key = if pairs > 1 { "pairs" } else { "count" };
+            return Err(table.error(key, format!("at most {MOST_FLOWS} flows in total")));
         }
         let bytes = match table.get("size") {
             Or::Word(_) => Message::UNLIMITED,
