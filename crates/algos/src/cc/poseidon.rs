@@ -37,9 +37,10 @@
 //! and the base RTT below `0.75 p/(A m)` (3 p/A by default, where p/A is 4.34 µs): a packet time is
 //! the granularity of the signal, and long control loops overshoot. Outside this range, multiply
 //! `p` and `k` by the same `s`, the larger ratio of a value to its bound; this keeps the shape of
-//! the target and costs `s` times the delay. A smaller `m` allows longer base RTTs without it. The rule is conservative: at 10 Gbit/s with 4,096 B packets `s`
-//! is 7.7, and p = 160 µs, k = 8 µs (a factor of 4) already bring a flow over two congested hops
-//! within a tenth of its share. `max_rate` is one value for a fabric, at least its fastest NIC.
+//! the target and costs `s` times the delay. A smaller `m` allows longer base RTTs without it. The
+//! rule is conservative: at 10 Gbit/s with 4,096 B packets `s` is 7.7, and p = 160 µs, k = 8 µs (a
+//! factor of 4) already bring a flow over two congested hops within a tenth of its share.
+//! `max_rate` is one value for a fabric, at least its fastest NIC.
 //!
 //! A window far below one packet recovers slowly: it grows with each acknowledgement, and with the
 //! default `min_cwnd` of 0.001 packets the next acknowledgement can be 1,000 RTTs away. If the fair
@@ -774,7 +775,8 @@ mod tests {
         assert!(
             warning(&small, 100, Span::us(40)).unwrap().contains("above 0.75 p/(A m) = 32.57 us")
         );
-        let fast = warning(&params, 400, Span::us(6)).unwrap();
+        let fast = Path { nic_rate: Rate::gbps(400), ..contract::path() };
+        let fast = fast_nic(&params, &fast).unwrap();
         assert!(fast.contains("400Gbps is above max_rate = 200Gbps"), "{fast}");
         let paths = |gbps| [3, 6, 70, 500].map(|us| (gbps, us));
         for (gbps, us) in [1, 10, 40, 100].into_iter().flat_map(paths) {
