@@ -190,22 +190,17 @@ fn law(
     }
     if !warnings.is_empty() {
         let of = |(name, value)| format!(" --param {name}={value}");
-        let advice = control.advice(fabric).map(|advice| advice.into_iter().map(of).collect());
-        let (rate, base_rtt) = (fabric.rate, fabric.base_rtt);
-        notes.push(match advice {
+        let (reasons, rate, base_rtt) = (warnings.join("; "), fabric.rate, fabric.base_rtt);
+        let remedy = match control.advice(fabric) {
             Some(advice) => {
-                let advice: String = advice;
-                format!(
-                    "warning: {}; for --rate {rate} and --base-rtt {base_rtt} use:{advice}",
-                    warnings.join("; ")
-                )
+                let params: String = advice.into_iter().map(of).collect();
+                format!("for --rate {rate} and --base-rtt {base_rtt} use:{params}")
             }
             None => format!(
-                "warning: {}; no parameters in their ranges suit --rate {rate} and --base-rtt \
-                 {base_rtt}",
-                warnings.join("; ")
+                "no parameters in their ranges suit --rate {rate} and --base-rtt {base_rtt}"
             ),
-        });
+        };
+        notes.push(format!("warning: {reasons}; {remedy}"));
     }
     Ok((words, notes))
 }

@@ -163,7 +163,6 @@ fn taken(control: Control) -> Error {
 
 /// Fails unless the set is one that [`load`] has made.
 fn own(control: Control, set: &Path) -> Result<(), Error> {
-    let opened = MAPS.map(|name| (name, MapHandle::from_pinned_path(set.join(name)).err()));
     // The folder behind a symbolic link is somebody else's.
     if !fs::symlink_metadata(set).is_ok_and(|set| set.is_dir()) {
         return Err(Error::Foreign(format!(
@@ -171,6 +170,7 @@ fn own(control: Control, set: &Path) -> Result<(), Error> {
             set.display()
         )));
     }
+    let opened = MAPS.map(|name| (name, MapHandle::from_pinned_path(set.join(name)).err()));
     let link = (LINK, check_link(control, &set.join(LINK)).err());
     let failed = opened.into_iter().chain([link]).find_map(|(name, error)| Some((name, error?)));
     match failed {

@@ -104,10 +104,9 @@ pub(crate) fn take(pins: &Path, name: &str) -> Result<Option<PathBuf>, Error> {
     }
 }
 
-/// Removes a set if it is there. Returns whether it was.
-pub(crate) fn remove_named(pins: &Path, name: &str) -> Result<bool, Error> {
-    let taken = take(pins, name)?;
-    taken.map_or(Ok(false), |taken| remove(&taken).map(|()| true))
+/// Removes a set if it is there.
+pub(crate) fn remove_named(pins: &Path, name: &str) -> Result<(), Error> {
+    take(pins, name)?.map_or(Ok(()), |taken| remove(&taken))
 }
 
 fn temporary(pins: &Path, name: &str) -> PathBuf {

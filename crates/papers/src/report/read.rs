@@ -257,6 +257,7 @@ pub(crate) fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Erro
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::samples::summary;
 
     /// A run with only a summary, as if its scenario contained only the seed.
     pub(crate) fn of_summary(summary: Summary) -> Run {
@@ -270,6 +271,31 @@ pub(super) mod tests {
             series: None,
             folder: PathBuf::new(),
         }
+    }
+
+    #[test]
+    fn titles_of_real_and_simulated_runs_say_what_they_are() {
+        let run = |name: &str, tcp: Option<&str>| {
+            let real = tcp.map(|control| {
+                let late = serde_json::json!({ "mean": 0.1, "p99": 0.2, "max": 0.3 });
+                serde_json::from_value(serde_json::json!({
+                    "dilation": 1, "hosts": 2, "datagrams": 9, "lost": 0, "late_us": late,
+                    "hosts_late_us": null, "base_rtt_us": 10.0, "tcp": control, "tcp_acks": null,
+                }))
+                .unwrap()
+            });
+            let title = name.to_owned();
+            Run { title, ..of_summary(Summary { real, ..summary(1) }) }
+        };
+        let titles = |mut runs: Vec<Run>| -> Vec<String> {
+            name_apart(&mut runs);
+            runs.into_iter().map(|run| run.title).collect()
+        };
+        assert_eq!(
+            titles(vec![run("swift", None), run("cubic", Some("cubic"))]),
+            ["swift, simulated", "cubic, TCP under cubic"]
+        );
+        assert_eq!(titles(vec![run("swift", None), run("dctcp", None)]), ["swift", "dctcp"]);
     }
 
     #[test]
