@@ -276,15 +276,13 @@ void BPF_PROG(tg_set_state, struct sock *sk, __u8 state)
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct tg_params *p = bpf_map_lookup_elem(&params, &tg_zero);
 	struct tg_flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
-	int reduces = !(tp->ecn_flags & TCP_ECN_OK), before;
 	struct tg_loss loss = {};
+	__u32 before;
 
 	if (!p || !flow || !flow->started)
 		return;
 	before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
-	/* A loss counts once: the kernel enters recovery after a reduction for the same packets. */
-	if (state != TG_CA_LOSS && !(state == TG_CA_CWR && reduces) &&
-	    !(state == TG_CA_RECOVERY && !(before == TG_CA_CWR && reduces)))
+	if (!tg_is_loss(before, state, tp->ecn_flags & TCP_ECN_OK))
 		return;
 	loss.now = bpf_ktime_get_ns();
 	loss.rtt = flow->rtt;

@@ -77,7 +77,7 @@ TG_INLINE void tg_note(struct bpf_sock_ops *ops, struct tg_telemetry *t)
 	if ((void *)(word + 2) > ops->skb_data_end)
 		return;
 	end = bpf_ntohl(word[1]) + ops->skb_len;
-	if (!t->until || (__s32)(end - t->until) > 0)
+	if (!t->until || tg_is_later(end, t->until))
 		t->until = end;
 }
 
@@ -87,7 +87,7 @@ TG_INLINE void tg_note(struct bpf_sock_ops *ops, struct tg_telemetry *t)
  */
 TG_INLINE void tg_forget_old(struct bpf_sock_ops *ops, struct tg_telemetry *t)
 {
-	if (t->until && (__s32)(ops->rcv_nxt - t->until) > 0) {
+	if (t->until && tg_is_later(ops->rcv_nxt, t->until)) {
 		tg_forget(t);
 		t->until = 0;
 	}

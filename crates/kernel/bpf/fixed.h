@@ -57,6 +57,12 @@ TG_INLINE __u64 tg_sub(__u64 a, __u64 b)
 	return a > b ? a - b : 0;
 }
 
+/* Whether a sequence number follows another one; they wrap. */
+TG_INLINE int tg_is_later(__u32 sequence, __u32 other)
+{
+	return (__s32)(sequence - other) > 0;
+}
+
 TG_MATH __u64 tg_shift_left(__u64 x, __u32 by)
 {
 	if (!x)

@@ -60,12 +60,6 @@ enum tcp_ca_event {
 	CA_EVENT_TX_START = 0,
 };
 
-enum {
-	TG_CA_CWR = 2,
-	TG_CA_RECOVERY = 3,
-	TG_CA_LOSS = 4,
-};
-
 /* What sending waits for (chrono_type): the receiver's window. */
 #define TG_CHRONO_RWND_LIMITED 2
 

@@ -36,6 +36,24 @@ struct tg_loss {
 	__u64 timeout;	/* nothing has arrived for a retransmission timeout */
 };
 
+/* States of the kernel's congestion avoidance that may be losses. */
+enum {
+	TG_CA_CWR = 2,
+	TG_CA_RECOVERY = 3,
+	TG_CA_LOSS = 4,
+};
+
+/*
+ * Whether a change of the state is a loss for the law. A reduction (CWR) is one if marks do not
+ * cause it. A loss counts once: the kernel enters recovery after a reduction for the same packets.
+ */
+TG_INLINE int tg_is_loss(__u32 before, __u32 state, int marks)
+{
+	if (state == TG_CA_RECOVERY)
+		return marks || before != TG_CA_CWR;
+	return state == TG_CA_LOSS || (state == TG_CA_CWR && !marks);
+}
+
 /* a + (b - a) * weight, with a weight in Q30 of at most one. */
 TG_INLINE __u64 tg_mix(__u64 a, __u64 b, __u64 weight)
 {

@@ -20,6 +20,8 @@ enum {
 	TG_DELAY_CODE,
 	TG_DELAY_NS,
 	TG_RECORD,
+	TG_IS_LATER,
+	TG_IS_LOSS,	/* a, b: states before and after; by: marks */
 	/* start, ack, loss of each law */
 	TG_POSEIDON = 16,
 	TG_SWIFT = 32,
@@ -75,6 +77,12 @@ TG_INLINE void tg_step(struct tg_step *s)
 		break;
 	case TG_RECORD:
 		tg_powertcp_record(s->a, &s->ack.hop[0]);
+		break;
+	case TG_IS_LATER:
+		s->out = tg_is_later(s->a, s->b);
+		break;
+	case TG_IS_LOSS:
+		s->out = tg_is_loss(s->a, s->b, s->by);
 		break;
 	case TG_POSEIDON + TG_START:
 		tg_poseidon_start(&s->poseidon_params, &s->poseidon, s->a);

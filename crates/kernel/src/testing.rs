@@ -87,6 +87,10 @@ impl Step {
     pub const DELAY_NS: u64 = 5;
     /// Fields of a hop record.
     pub const RECORD: u64 = 6;
+    /// Whether a sequence number follows another one.
+    pub const IS_LATER: u64 = 7;
+    /// Whether a change of the kernel's state is a loss.
+    pub const IS_LOSS: u64 = 8;
     /// First of a law's operations: start, acknowledgement, loss.
     pub const POSEIDON: u64 = 16;
     /// The same.

@@ -87,6 +87,31 @@ fn codes_of_delays_cover_the_targets_of_all_parameters() {
 }
 
 #[test]
+fn order_of_sequence_numbers_survives_their_wrap() {
+    let pairs = [(5, 4, 1), (4, 5, 0), (4, 4, 0), (3, u32::MAX - 3, 1), (u32::MAX - 3, 3, 0)];
+    for (sequence, other, later) in pairs {
+        let found = call(Step::IS_LATER, sequence.into(), other.into(), 0);
+        assert_eq!(found, later, "{sequence} after {other}");
+    }
+}
+
+/// States of the kernel: open, disorder, reduction (CWR), recovery, loss (timeout).
+#[test]
+fn a_loss_counts_once() {
+    let counts = |before, state, marks| call(Step::IS_LOSS, before, state, marks) == 1;
+    for before in 0..5 {
+        for marks in 0..2 {
+            assert!(!counts(before, 0, marks) && !counts(before, 1, marks));
+            assert!(counts(before, 4, marks), "each timeout");
+        }
+        assert!(counts(before, 2, 0), "a loss that a tail loss probe repaired");
+        assert!(!counts(before, 2, 1), "a mark");
+        assert_eq!(counts(before, 3, 0), before != 2, "recovery after such a reduction");
+        assert!(counts(before, 3, 1), "recovery after a mark");
+    }
+}
+
+#[test]
 fn products_are_exact() {
     let random = &mut Random(2);
     for _ in 0..100_000 {
