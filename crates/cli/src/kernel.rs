@@ -169,7 +169,11 @@ fn law(
         return Err(usage("--param", format!("{}: given twice; give it once", names[at])));
     }
     options::parameters("--param", &mut stack, values)?;
-    let words = Control::params(&stack, fabric).map_err(|message| usage("--param", message))?;
+    let words = Control::params(&stack, fabric).map_err(|message| {
+        // The defaults are refused because of the network.
+        let remedy = params.is_empty().then(|| format!("; {}", remedy(control, fabric)));
+        usage("--param", message + &remedy.unwrap_or_default())
+    })?;
     if let Some(name) = Control::ineffective(&stack, fabric, names).first() {
         let law = control.protocol.info().name;
         let why = format!("{name}: this value does not change the law of {law}; leave it out");
@@ -189,20 +193,25 @@ fn law(
         ));
     }
     if !warnings.is_empty() {
-        let of = |(name, value)| format!(" --param {name}={value}");
-        let (reasons, rate, base_rtt) = (warnings.join("; "), fabric.rate, fabric.base_rtt);
-        let remedy = match control.advice(fabric) {
-            Some(advice) => {
-                let params: String = advice.into_iter().map(of).collect();
-                format!("for --rate {rate} and --base-rtt {base_rtt} use:{params}")
-            }
-            None => format!(
-                "no parameters in their ranges suit --rate {rate} and --base-rtt {base_rtt}"
-            ),
-        };
+        let (reasons, remedy) = (warnings.join("; "), remedy(control, fabric));
         notes.push(format!("warning: {reasons}; {remedy}"));
     }
     Ok((words, notes))
+}
+
+/// All options that suit the network.
+fn remedy(control: Control, fabric: &Fabric) -> String {
+    let (rate, base_rtt) = (fabric.rate, fabric.base_rtt);
+    let of = |(name, value)| format!(" --param {name}={value}");
+    match control.advice(fabric) {
+        Some(advice) => {
+            let params: String = advice.into_iter().map(of).collect();
+            format!("for --rate {rate} and --base-rtt {base_rtt} use:{params}")
+        }
+        None => {
+            format!("no parameters in their ranges suit --rate {rate} and --base-rtt {base_rtt}")
+        }
+    }
 }
 
 /// Loads controls for the length of a run, in the usual place, so that `unload` finds one that a

@@ -1,7 +1,7 @@
 //! `tidegate kernel`. As root on a kernel with BPF it loads and unloads; elsewhere it reports what
 //! is missing.
 
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -70,6 +70,11 @@ fn wrong_arguments_name_the_option_and_what_is_allowed() {
         (
             &["load", "powertcp", "--rate", "100Mbps", "--base-rtt", "4ms"],
             "--param: min_rate: found 100Mbps, but the smallest window",
+        ),
+        (
+            &["load", "theta-powertcp", "--rate", "50Mbps", "--base-rtt", "20ms"],
+            "; for --rate 50Mbps and --base-rtt 20ms use: --param beta=3076B --param \
+             min_rate=500kbps --param max_window=2BDP",
         ),
         (
             &["load", "poseidon", "--param", "min_rto=1ms"],
@@ -160,6 +165,53 @@ fn controls_are_loaded_shown_and_unloaded() {
 }
 
 /// A scenario for the kernel's TCP.
+/// Runs a script with namespaces of mounts and interfaces of its own. `$T` is the program, `$P` a
+/// place of pins in a file system that the script mounts at `$M`.
+fn isolated(script: &str) -> Output {
+    let place = Place::usual();
+    let setup = "M=$PWD/bpf && P=$M/tidegate-test && mkdir $M && ";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--net", "sh", "-ec", &[setup, script].concat()]);
+    command.current_dir(place.path("")).env("T", env!("CARGO_BIN_EXE_tidegate")).output().unwrap()
+}
+
+#[test]
+fn read_only_file_system_of_pins_is_named() {
+    let Some(_one) = right(PINS) else { return };
+    let output = isolated("mount -t bpf -o ro bpf $M; $T kernel status --pins $P");
+    let table = text(&output.stdout);
+    assert!(table.contains("BPF file system      NO   mounted read-only above"), "{table}");
+    assert!(table.contains("make it writable: mount -o remount,rw "), "{table}");
+}
+
+#[test]
+fn loading_needs_no_sys_admin() {
+    let Some(_one) = right(PINS) else { return };
+    let output = isolated(
+        "mount -t bpf bpf $M; without='setpriv --bounding-set -sys_admin'; \
+         $without $T kernel load swift --pins $P && $without $T kernel status --pins $P; \
+         $without $T kernel unload --pins $P",
+    );
+    let (shown, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{error}");
+    assert!(shown.contains("tg_swift loaded") && shown.contains("tg_swift unloaded"), "{shown}");
+}
+
+#[test]
+fn stamping_needs_no_cgroup2() {
+    let Some(_one) = right(PINS) else { return };
+    let output = isolated(
+        "mount -t bpf bpf $M; umount -l /sys/fs/cgroup; \
+         ip link add q0 type veth peer name q1; ip link set q0 up; ip link set q1 up; \
+         tc qdisc add dev q0 root tbf rate 90mbit burst 16kb limit 600000; \
+         $T kernel stamp q0 --pins $P; $T kernel status --pins $P; $T kernel unload --pins $P",
+    );
+    let (shown, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{error}");
+    assert!(shown.contains("q0 is stamped, with hop records for 90Mbps"), "{shown}");
+    assert!(shown.contains("cgroup2              NO   not mounted"), "{shown}");
+}
+
 fn scenario(protocol: &str, duration: &str) -> Place {
     let place = Place::usual();
     let text = format!(
