@@ -119,7 +119,7 @@ impl Jobs {
                 let name = format!("{}/{} {}", paper.name, figure.name, run.name);
                 let seconds = match &work {
                     Work::Packets(plan) => match &recording.medium {
-                        Medium::Simulated => paper.cpu_s(plan),
+                        Medium::Simulated => paper.cpu_s(figure, plan),
                         medium => clock_s(plan, medium)?,
                     },
                     Work::Model(_) => 0.0,

@@ -31,6 +31,8 @@ pub(crate) struct Figure {
     /// Introduction to its claims.
     #[serde(default)]
     pub(crate) about: String,
+    /// CPU seconds per simulated second and host, if they differ much from the paper's.
+    pub(super) cost: Option<f64>,
     /// Sampling interval of flows and queues, in microseconds.
     trace_us: Option<f64>,
     /// `key=value` overrides for all runs.
