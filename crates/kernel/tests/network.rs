@@ -272,7 +272,7 @@ const BETA: &[(&str, Param)] = &[
 ];
 
 /// Single RTTs of processes that are late move the power of theta-PowerTCP: with the paper's weight
-/// of the new window, 0.9, one flow leaves 7 % of the port idle (docs/kernel.md).
+/// of the new window, 0.9, one flow leaves 6 % of the port idle (docs/kernel.md).
 const STEADY: (&str, Param) = ("gamma", Param::Number(0.5));
 
 fn short_queue(name: &str, control: &str, params: &[(&str, Param)], expected: f64) {
