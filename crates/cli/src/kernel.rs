@@ -463,7 +463,7 @@ fn shown(state: &State) -> String {
         let rate = status.rate.map_or("none: no hop records".into(), |rate| rate.to_string());
         let changed = status.queue_rate.filter(|now| status.rate.is_some_and(|rate| rate != *now));
         let changed = changed.map(|now| format!("; the queue now has {now}: repeat `stamp`"));
-        line(&mut out, "rate", &rate, &changed.unwrap_or_default());
+        line(&mut out, "rate", &(rate + &changed.unwrap_or_default()), "");
         counters(&mut out, &status.counters);
     }
     for error in state.errors() {
