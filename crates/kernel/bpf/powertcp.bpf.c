@@ -135,7 +135,8 @@ TG_INLINE void tg_reserve(struct bpf_sock_ops *ops, struct tg_flow *flow)
 		if (echo)
 			records = tg_min(t->arrivals, TG_RECORDS);
 	}
-	for (; records; records--)
+	/* Some of a path's records would pass for a shorter path: an echo has all of them or none. */
+	for (; records; records = echo ? 0 : records - 1)
 		if (!bpf_reserve_hdr_opt(ops, TG_RECORDS_BYTES(records), 0))
 			break;
 	if (echo && records < t->arrivals)

@@ -342,7 +342,7 @@ fn connections_move_to_reno_if_the_default_is_gone() {
     }
 }
 
-/// Acknowledgements with SACK blocks have room for fewer records.
+/// Acknowledgements with SACK blocks may have no room for records.
 #[test]
 fn records_without_room_are_counted() {
     let control = Control::named("powertcp").unwrap();
