@@ -164,7 +164,6 @@ fn controls_are_loaded_shown_and_unloaded() {
     std::fs::remove_dir(PINS).unwrap();
 }
 
-/// A scenario for the kernel's TCP.
 /// Runs a script with namespaces of mounts and interfaces of its own. `$T` is the program, `$P` a
 /// place of pins in a file system that the script mounts at `$M`.
 fn isolated(script: &str) -> Output {
@@ -212,6 +211,7 @@ fn stamping_needs_no_cgroup2() {
     assert!(shown.contains("cgroup2              NO   not mounted"), "{shown}");
 }
 
+/// A scenario for the kernel's TCP.
 fn scenario(protocol: &str, duration: &str) -> Place {
     let place = Place::usual();
     let text = format!(
