@@ -21,6 +21,7 @@ struct tg_fault {
 	__u64 delay;	/* of stamps, ns */
 	__u64 loss;	/* share of data packets that are dropped, Q32 */
 	__u64 pipe;	/* bytes that the path holds: later data is dropped; 0: no limit */
+	__u64 hops;	/* that write records: 0 as 1 */
 };
 
 struct tg_seen {
@@ -31,6 +32,7 @@ struct tg_seen {
 	__u64 largest;	/* bytes of a packet */
 	__u64 sent;	/* sequence number behind the data */
 	__u64 acked;
+	__u64 shortest;	/* bytes of the shortest option that returns records; 0: none has passed */
 };
 
 struct {
@@ -84,19 +86,25 @@ TG_INLINE __u64 tg_random(__u64 count)
 	return z ^ (z >> 31);
 }
 
-/* Fills the first free record: 200 Mbit/s, without a queue. */
-TG_INLINE void tg_fill(struct __sk_buff *skb, __u32 tcp, const struct tg_found *option, __u64 tx)
+/* Fills free records: 200 Mbit/s, without a queue. The last reports hops without a record. */
+TG_INLINE void tg_fill(struct __sk_buff *skb, __u32 tcp, const struct tg_found *option, __u64 hops,
+		       __u64 tx)
 {
 	__u64 word = (17ULL << 7 | 67) << 52 | (bpf_ktime_get_ns() >> 6 & 0xfffff) << 32 |
 		     (tx >> 6 & 0xffff) << 16;
+	__u32 records = tg_min(option->length / 8, TG_RECORDS), i;
 	__u64 before;
 	int k;
 
 	if (bpf_skb_load_bytes(skb, option->at + TG_RECORDS_BYTES(0), &before, 8) || before)
 		return;
-	for (k = 0; k < 4; k++)
-		tg_replace(skb, tcp, option->at + TG_RECORDS_BYTES(0) + 2 * k, 0,
-			   bpf_htons(word >> (48 - 16 * k) & 0xffff));
+	for (i = 0; i < TG_RECORDS && i < records && i < tg_max(hops, 1); i++) {
+		if (i + 1 == records && hops > records)
+			word |= TG_MORE;
+		for (k = 0; k < 4; k++)
+			tg_replace(skb, tcp, option->at + TG_RECORDS_BYTES(i) + 2 * k, 0,
+				   bpf_htons(word >> (48 - 16 * k) & 0xffff));
+	}
 }
 
 TG_INLINE void tg_change(struct __sk_buff *skb, __u32 tcp, __u64 how, const struct tg_fault *set,
@@ -117,7 +125,7 @@ TG_INLINE void tg_change(struct __sk_buff *skb, __u32 tcp, __u64 how, const stru
 		if (option.exid == TG_EXID_DELAY)
 			tg_raise(skb, tcp, &option, set->delay);
 		else if (option.exid == TG_EXID_FORWARD)
-			tg_fill(skb, tcp, &option, count->bytes);
+			tg_fill(skb, tcp, &option, set->hops, count->bytes);
 		return;
 	}
 	switch (tg_random(count->changed) & 3) {
@@ -177,13 +185,18 @@ int backward(struct __sk_buff *skb)
 	struct tg_fault *set = bpf_map_lookup_elem(&fault, &tg_zero);
 	struct tg_seen *count = bpf_map_lookup_elem(&seen, &tg_zero);
 	struct tcphdr header;
-	__u32 tcp = tg_tcp(skb), ack;
+	__u32 tcp = tg_tcp(skb), ack, length;
+	__u64 place;
 
 	if (!set || !count || !tcp || bpf_skb_load_bytes(skb, tcp, &header, sizeof(header)))
 		return TC_ACT_UNSPEC;
 	ack = bpf_ntohl(header.ack_seq);
 	if (header.ack && (__s32)(ack - (__u32)count->acked) > 0)
 		count->acked = ack;
+	place = tg_locate(skb, tcp);
+	length = place >> 16 & 0xffff;
+	if (place >> 32 == TG_EXID_ECHO && (!count->shortest || length < count->shortest))
+		count->shortest = length;
 	tg_change(skb, tcp, set->backward, set, count);
 	return TC_ACT_UNSPEC;
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PowerTCP with hop records. Until the first record arrives, also after an idle restart, the window
- * follows theta-PowerTCP. An acknowledgement without records afterwards changes nothing.
+ * PowerTCP with hop records. The window follows theta-PowerTCP until the first records arrive, also
+ * after an idle restart, and again while acknowledgements have had none for more than a round trip:
+ * SACK blocks take their room as long as losses go on, and a window that changed with nothing would
+ * cause further losses. Records of a part of a path count as none, because they would pass for
+ * those of a shorter path without the bottleneck.
  */
 #include "powertcp.h"
 #include "theta_powertcp.h"
@@ -11,7 +14,7 @@
 struct tg_law {
 	struct tg_powertcp powertcp;
 	struct tg_theta theta;
-	__u64 stamped;	/* a record has arrived */
+	__u64 stamped;	/* the window is PowerTCP's, otherwise theta-PowerTCP's */
 };
 
 struct tg_telemetry {
@@ -62,12 +65,25 @@ TG_INLINE void tg_resize(struct tg_law *law, __u64 packet)
 {
 }
 
+/* A global function: the verifier examines it once, and not with each state of its caller. */
+__noinline int tg_records(const struct tg_powertcp_params *p, struct tg_powertcp *law,
+			  const struct tg_ack *ack)
+{
+	if (p && law && ack)
+		tg_powertcp_ack(p, law, ack);
+	return 0;
+}
+
 TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct tg_ack *ack)
 {
 	struct tg_law *law = &flow->law;
+	struct tg_theta_params theta;
+	__u64 words = 0;
 	__u32 i;
 
-	ack->hops = tg_min(flow->telemetry.echoes, TG_RECORDS);
+	for (i = 0; i < TG_RECORDS; i++)
+		words |= flow->telemetry.echo[i];
+	ack->hops = words & TG_MORE ? 0 : tg_min(flow->telemetry.echoes, TG_RECORDS);
 	flow->telemetry.echoes = 0;
 	if (ack->hops) {
 		TG_COUNT(stamped);
@@ -78,17 +94,18 @@ TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct
 		}
 		for (i = 0; i < TG_RECORDS; i++)
 			tg_powertcp_record(flow->telemetry.echo[i], &ack->hop[i]);
-	} else {
-		TG_COUNT(unstamped);
+		tg_records(TG_PARAMS(p), &law->powertcp, ack);
+		return;
 	}
-	if (law->stamped) {
-		if (ack->hops)
-			tg_powertcp_ack(TG_PARAMS(p), &law->powertcp, ack);
-	} else {
-		struct tg_theta_params theta = tg_theta_of(TG_PARAMS(p));
-
+	TG_COUNT(unstamped);
+	theta = tg_theta_of(TG_PARAMS(p));
+	if (law->stamped && tg_sub(ack->now, law->powertcp.stored) > ack->rtt) {
+		law->stamped = 0;
+		tg_theta_start(&theta, &law->theta);
+		law->theta.cwnd = law->powertcp.cwnd;
+	}
+	if (!law->stamped)
 		tg_theta_ack(&theta, &law->theta, ack);
-	}
 }
 
 TG_INLINE void tg_on_loss(const struct tg_params *p, struct tg_law *law,

@@ -342,18 +342,66 @@ fn connections_move_to_reno_if_the_default_is_gone() {
     }
 }
 
-/// Acknowledgements with SACK blocks may have no room for records.
+/// Acknowledgements with SACK blocks may have no room for records. Beside one block, there is room
+/// for one record of two, which would pass for a path of one hop.
 #[test]
-fn records_without_room_are_counted() {
+fn acknowledgements_return_all_records_or_none() {
     let control = Control::named("powertcp").unwrap();
-    let Some((lab, network)) = lab(control, "room", &[]) else { return };
-    network.fault(Fault { forward: STAMP, loss: 0.05, ..Fault::default() });
-    let mut connection: Connection = network.connection(control.name);
+    for hops in [1, 2, 3] {
+        let Some((lab, network)) = lab(control, "room", &[]) else { return };
+        network.fault(Fault { forward: STAMP, loss: 0.05, hops, ..Fault::default() });
+        let mut connection: Connection = network.connection(control.name);
+        connection.send(1_000_000);
+        let [dropped, stamped] = ["dropped_records", "stamped"].map(|name| lab.counter(name));
+        assert!(dropped > 0 && stamped > 20, "{hops} hops: {dropped} {stamped}");
+        let seen = network.seen();
+        assert_eq!(seen.shortest, 4 + 8 * hops, "{hops} hops");
+        let lost = lab.counter("lost_packets");
+        assert!(lost > 0 && lost <= 2 * seen.dropped, "{lost} of {seen:?}");
+    }
+}
+
+/// The bottleneck may be the hop for which the option had no room.
+#[test]
+fn records_of_a_part_of_a_path_are_not_used() {
+    let control = Control::named("powertcp").unwrap();
+    for (hops, used) in [(3, true), (4, false)] {
+        let Some((lab, network)) = lab(control, "part", &[]) else { return };
+        network.fault(Fault { forward: STAMP, hops, ..Fault::default() });
+        let mut connection = network.connection(control.name);
+        connection.send(1_000_000);
+        let counts = ["stamped", "unstamped"].map(|name| lab.counter(name) > 20);
+        assert_eq!((counts, network.seen().shortest), ([used, !used], 28), "{hops} hops");
+        // Round trips are shorter than the base RTT.
+        assert!(info(&connection.client).window > 10, "{hops} hops");
+    }
+}
+
+/// A window that only losses changed would remain at its minimum.
+#[test]
+fn windows_follow_round_trips_after_the_last_records() {
+    let control = Control::named("powertcp").unwrap();
+    let Some((lab, network)) = lab(control, "last", &[]) else { return };
+    network.fault(Fault { forward: STAMP, ..Fault::default() });
+    let mut connection = network.connection(control.name);
+    connection.send(100_000);
+    let client = connection.client.try_clone().unwrap();
+    network.fault(Fault { loss: 1.0, ..Fault::default() });
+    let reduced = std::thread::scope(|scope| {
+        let transfer = scope.spawn(|| connection.send(1_000));
+        wait("a timeout is missing", || lab.counter("timeouts") > 0);
+        let reduced = info(&client).window;
+        network.fault(Fault { forward: STRIP, backward: STRIP, ..Fault::default() });
+        transfer.join().unwrap();
+        reduced
+    });
+    let stamped = lab.counter("stamped");
     connection.send(1_000_000);
-    let [dropped, stamped] = ["dropped_records", "stamped"].map(|name| lab.counter(name));
-    assert!(dropped > 0 && stamped > dropped, "{dropped} {stamped}");
-    let (lost, seen) = (lab.counter("lost_packets"), network.seen().dropped);
-    assert!(lost > 0 && lost <= 2 * seen, "{lost} of {seen}");
+    let grown = info(&client).window;
+    assert!(reduced <= 2 && grown > 10, "{reduced} to {grown} packets");
+    // The receiver may return the last record once more.
+    assert!(stamped > 0 && lab.counter("stamped") <= stamped + 1, "{stamped}");
+    assert_eq!(lab.counter("restarts"), 0);
 }
 
 /// The route's locked metric is the largest window of a connection.

@@ -27,6 +27,8 @@ pub(crate) struct Fault {
     pub(crate) delay_ns: u64,
     pub(crate) loss: f64,
     pub(crate) pipe_bytes: u64,
+    /// That write records; 0 as 1.
+    pub(crate) hops: u64,
 }
 
 pub(crate) const STAMP: u64 = 1;
@@ -40,6 +42,8 @@ pub(crate) struct Seen {
     pub(crate) dropped: u64,
     pub(crate) changed: u64,
     pub(crate) largest: u64,
+    /// Bytes of the shortest option that returned records; 0 without any.
+    pub(crate) shortest: u64,
 }
 
 /// Reports why a test is skipped; where the programs must work it fails.
@@ -177,11 +181,12 @@ impl Network {
     /// Replaces the faults, and sets the counts to zero.
     pub(crate) fn fault(&self, fault: Fault) {
         let loss = (fault.loss * 2f64.powi(32)) as u64;
-        let Fault { forward, backward, delay_ns, pipe_bytes, .. } = fault;
-        let words = [forward, backward, delay_ns, loss, pipe_bytes];
+        let Fault { forward, backward, delay_ns, pipe_bytes, hops, .. } = fault;
+        let words = [forward, backward, delay_ns, loss, pipe_bytes, hops];
         self.write(0, &words.map(u64::to_ne_bytes).concat());
         let mut seen = self.words();
         seen[..5].fill(0);
+        seen[7] = 0;
         self.write(1, &seen.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>());
     }
 
@@ -196,8 +201,8 @@ impl Network {
 
     pub(crate) fn seen(&self) -> Seen {
         let words = self.words();
-        let [bytes, dropped, changed, largest] = words[1..5] else { unreachable!() };
-        Seen { bytes, dropped, changed, largest }
+        let [bytes, dropped, changed, largest, _, _, shortest] = words[1..] else { unreachable!() };
+        Seen { bytes, dropped, changed, largest, shortest }
     }
 
     /// Sets the sizes of the buffers of sockets, each of which grows from the first to the second.
