@@ -57,17 +57,21 @@ impl Liar {
         while left > 0 {
             let acked = if best { 1 } else { left.min(1 + random(&mut self.seed) % 8) };
             left -= acked;
-            self.now += self.rtt / packets;
-            let delay = if best { 256 } else { (random(&mut self.seed) & 0xffff) << 8 };
-            // 200 Mbit/s of which nothing is used.
-            let at = self.now >> 6 & 0xfffff;
-            let word = if best { (17 << 7 | 67) << 52 | at << 32 } else { random(&mut self.seed) };
-            self.step.op = self.op + 1;
-            self.step.ack.fill(0);
-            self.step.ack[..6].copy_from_slice(&[self.now, self.rtt, delay, acked, 1, 1]);
-            self.step.ack[6..10].copy_from_slice(&hop(word));
-            self.step.run();
+            self.ack(acked, self.rtt / packets, best);
         }
+    }
+
+    fn ack(&mut self, acked: u64, after: u64, best: bool) {
+        self.now += after;
+        let delay = if best { 256 } else { (random(&mut self.seed) & 0xffff) << 8 };
+        // 200 Mbit/s of which nothing is used.
+        let at = self.now >> 6 & 0xfffff;
+        let word = if best { (17 << 7 | 67) << 52 | at << 32 } else { random(&mut self.seed) };
+        self.step.op = self.op + 1;
+        self.step.ack.fill(0);
+        self.step.ack[..6].copy_from_slice(&[self.now, self.rtt, delay, acked, 1, 1]);
+        self.step.ack[6..10].copy_from_slice(&hop(word));
+        self.step.run();
     }
 
     fn lose(&mut self) {
@@ -115,7 +119,44 @@ fn lies_raise_windows_by_the_largest_increase_at_most() {
     }
 }
 
-/// PowerTCP bounds no round trip; both laws bound the window by `max_window`.
+/// The floor of the current bounds the growth from the window of a round trip ago. The RTT of
+/// theta-PowerTCP is no telemetry.
+#[test]
+fn lies_at_most_double_windows_of_powertcp_in_a_round_trip() {
+    let (control, mut tightest) = (Control::named("powertcp").unwrap(), f64::INFINITY);
+    for (fabric, packet) in FABRICS {
+        for best in [true, false] {
+            let mut liar = Liar::new(control, Step::POWERTCP, &fabric, packet);
+            let params = liar.step.params;
+            let (beta, floor) = (params[1], params[3]);
+            assert_eq!(floor as f64 / Q30, 0.5);
+            let mut begun = None;
+            for at in 0..20_000 {
+                if at % 500 == 0 {
+                    (0..3).for_each(|_| liar.lose());
+                }
+                // The second word is the window of a round trip ago.
+                let [before, old] = *liar.step.state.first_chunk().unwrap();
+                liar.ack(1, liar.rtt / 10, best);
+                let bound = (2 * old + beta).max(before);
+                // Fixed point rounds each of the operations.
+                let grown = (liar.window() as f64 - bound as f64) / bound as f64;
+                assert!(grown < 1e-6, "{before}, from {old} to {}", liar.window());
+                if liar.window() > before {
+                    tightest = tightest.min(-grown);
+                }
+                if liar.step.state[1] != old {
+                    let apart = begun.map_or(liar.rtt, |begun| liar.now - begun);
+                    assert!(apart >= liar.rtt, "rounds are {apart} ns apart");
+                    begun = Some(liar.now);
+                }
+            }
+        }
+    }
+    assert!(tightest < 0.1, "no lie comes near to the bound: {tightest}");
+}
+
+/// Both laws bound the window by `max_window`.
 #[test]
 fn lies_raise_windows_to_max_window_at_most() {
     for (name, op) in [("powertcp", Step::POWERTCP), ("theta-powertcp", Step::THETA)] {

@@ -8,7 +8,7 @@ use tidegate_algos::cc::theta_powertcp::ThetaPowerTcp;
 use tidegate_kernel::{STEP_PROGRAM, Step};
 
 use super::pair::{Law, Pair};
-use super::random::{Events, Random, SETTINGS, count};
+use super::random::{Events, Odds, Random, SETTINGS, count};
 use super::scripts::scripts;
 
 /// The program and its map, or the reason why the kernel refuses it.
@@ -39,7 +39,8 @@ fn compare((object, steps): &(Object, MapHandle), before: &Step) {
 fn random_events<L: Law>(program: &(Object, MapHandle)) {
     for (seed, setting) in SETTINGS.into_iter().enumerate() {
         let mut pair = Pair::<L>::new(setting);
-        for event in Events::new(setting, 100 + seed as u64).take(count() / SETTINGS.len()) {
+        let events = Events::with(setting, 100 + seed as u64, Odds::REAL);
+        for event in events.take(count() / SETTINGS.len()) {
             if pair.write(&event) {
                 compare(program, &pair.step);
             }

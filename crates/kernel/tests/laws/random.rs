@@ -122,7 +122,7 @@ pub(super) struct Odds {
 }
 
 impl Odds {
-    const REAL: Odds = Odds {
+    pub(super) const REAL: Odds = Odds {
         start: 0.0005,
         path: 0.001,
         at_once: 200,
@@ -132,6 +132,9 @@ impl Odds {
         lost: 0.01,
         timeout: 0.3,
     };
+
+    /// Pauses are shorter than the times in which the counters of the option wrap.
+    pub(super) const BUSY: Odds = Odds { idle: 0, ..Odds::REAL };
 
     /// A script of one theme: loss, timeouts, reordering, idle times, zero intervals, changes of
     /// path, missing telemetry, short connections.
@@ -176,10 +179,6 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub(super) fn new(setting: Setting, seed: u64) -> Events {
-        Events::with(setting, seed, Odds::REAL)
-    }
-
     pub(super) fn with(setting: Setting, seed: u64, odds: Odds) -> Events {
         let mut events = Events {
             random: Random(seed),

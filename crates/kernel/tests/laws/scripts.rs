@@ -10,9 +10,15 @@ use super::pair::{Law, OPTION, Pair};
 use super::random::{Event, Events, Odds, SETTINGS, Setting, WRAP, count};
 
 fn random_events<L: Law>() {
+    random_events_of::<L>([WRAP - 1; 2], Odds::REAL);
+}
+
+/// With these largest values of the clock and the count of bytes in hop records.
+fn random_events_of<L: Law>(records: [u64; 2], odds: Odds) {
     for (seed, setting) in SETTINGS.into_iter().enumerate() {
-        let mut pair = Pair::<L>::new(setting);
-        Events::new(setting, seed as u64).take(count()).for_each(|event| pair.apply(&event));
+        let mut pair = Pair::<L>::with_records(setting, records);
+        let events = Events::with(setting, seed as u64, odds);
+        events.take(count()).for_each(|event| pair.apply(&event));
         let name = L::INFO.name;
         println!("{name}, {}: {:e} apart, {} skipped", seed, pair.worst, pair.skipped);
         assert!(pair.skipped <= count() / 500, "{name}: {} skipped", pair.skipped);
@@ -28,6 +34,12 @@ fn poseidon_random_events() {
 #[test]
 fn powertcp_random_events() {
     random_events::<PowerTcp>();
+}
+
+/// The clock and the count of bytes are as wide as those of the option.
+#[test]
+fn powertcp_random_events_at_the_widths_of_the_option() {
+    random_events_of::<PowerTcp>(OPTION, Odds::BUSY);
 }
 
 #[test]
