@@ -110,12 +110,7 @@ impl Kernel {
             Kernel::Load { name, params, rate, base_rtt, hops, place } => {
                 let control = control(&name)?;
                 let rate = options::rate("--rate", &rate)?;
-                let base_rtt = options::interval("--base-rtt", &base_rtt)?;
-                let [least, most] = kernel::BASE_RTTS;
-                if !(least..=most).contains(&base_rtt) {
-                    let message = format!("found {base_rtt}, expected a duration from 1us to 1s");
-                    return Err(usage("--base-rtt", message));
-                }
+                let base_rtt = options::span("--base-rtt", &base_rtt, kernel::BASE_RTTS)?;
                 let fabric = Fabric { base_rtt, rate, hops: hops.unwrap_or(1) };
                 let (words, notes) = law(control, &params, &fabric, hops.is_some())?;
                 let loaded = kernel::load(control, &words, &place.pins).map_err(failed)?;

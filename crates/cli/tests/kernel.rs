@@ -62,7 +62,14 @@ fn wrong_arguments_name_the_option_and_what_is_allowed() {
         (&["unload", "tg_poseidon"], "(did you mean \"poseidon\"?)"),
         (&["load", "swift", "--param", "beta=9"], "beta"),
         (&["load", "swift", "--rate", "9"], "--rate"),
-        (&["load", "swift", "--base-rtt", "soon"], "--base-rtt: found soon, expected a duration"),
+        (
+            &["load", "swift", "--base-rtt", "soon"],
+            "--base-rtt: found soon, expected a duration from 1us to 1s",
+        ),
+        (
+            &["load", "swift", "--base-rtt", "0us"],
+            "--base-rtt: found 0us, expected a duration from 1us to 1s",
+        ),
         (
             &["load", "poseidon", "--param", "update=aimd"],
             "--param: update: the kernel's law supports only exponential",
@@ -149,9 +156,15 @@ fn controls_are_loaded_shown_and_unloaded() {
     let folder = std::path::Path::new(PINS).join("tg_swift");
     std::fs::create_dir(&folder).unwrap();
     assert_eq!(self::status(PINS)["controls"][0]["name"], "tg_poseidon");
+    let expected = "tg_swift: params is not a pin of tg_swift; remove this folder if";
+    for arguments in [&["load", "swift"][..], &["unload", "swift"]] {
+        let output = kernel(arguments, PINS);
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && error.contains(expected), "{error}");
+    }
     let output = kernel(&["unload"], PINS);
     let error = text(&output.stderr);
-    assert!(error.contains("tg_swift: params is not a pin of tg_swift"), "{error}");
+    assert!(error.contains(expected), "{error}");
     assert_eq!(
         (output.status.code(), text(&output.stdout).as_str()),
         (Some(1), "tg_poseidon unloaded\n")

@@ -156,7 +156,7 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
 fn taken(control: Control) -> Error {
     Error::Foreign(format!(
         "{}: a congestion control of this name is registered by another program, in another mount \
-         namespace, or is being loaded now; nothing was changed; unload that one first",
+         namespace, or is being loaded now; unload that one first",
         control.name
     ))
 }
@@ -166,7 +166,7 @@ fn own(control: Control, set: &Path) -> Result<(), Error> {
     // The folder behind a symbolic link is somebody else's.
     if !fs::symlink_metadata(set).is_ok_and(|set| set.is_dir()) {
         return Err(Error::Foreign(format!(
-            "{}: not a folder of pins; nothing was changed; remove it if nothing else uses it",
+            "{}: not a folder of pins; remove it if nothing else uses it",
             set.display()
         )));
     }
@@ -184,8 +184,7 @@ fn own(control: Control, set: &Path) -> Result<(), Error> {
             Err(Error::kernel(format!("open {}", set.join(name).display()))(error))
         }
         Some((name, _)) => Err(Error::Foreign(format!(
-            "{}: {name} is not a pin of {}; nothing was changed; remove this folder if nothing \
-             else uses it",
+            "{}: {name} is not a pin of {}; remove this folder if nothing else uses it",
             set.display(),
             control.name
         ))),

@@ -36,7 +36,7 @@ impl Error {
 
     /// Whether the caller can correct it by other arguments or another machine.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Error::Kernel { .. } | Error::File(..))
+        matches!(self, Error::Missing(_) | Error::Usage(_))
     }
 }
 

@@ -141,10 +141,9 @@ impl<'a> Draft<'a> {
     pub(crate) fn publish(mut self) -> Result<(), Error> {
         let to = self.pins.join(self.name);
         fs::rename(&self.folder, &to).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => Error::Foreign(format!(
-                "{}: another process has loaded it meanwhile; nothing was changed",
-                to.display()
-            )),
+            ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => {
+                Error::Foreign(format!("{}: another process has loaded it meanwhile", to.display()))
+            }
             _ => Error::File(to.clone(), error),
         })?;
         self.published = true;

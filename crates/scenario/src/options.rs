@@ -44,6 +44,14 @@ pub fn interval(option: &str, text: &str) -> Result<Span, Error> {
     value(&item(option, text, INTERVAL)?)
 }
 
+/// A span of network time in a range, such as `20us`.
+///
+/// # Errors
+/// If the text is something else.
+pub fn span(option: &str, text: &str, [min, max]: [Span; 2]) -> Result<Span, Error> {
+    value(&item(option, text, Shape::Span { min, max })?)
+}
+
 /// A size, such as `1472B`.
 ///
 /// # Errors
