@@ -80,6 +80,7 @@ struct tg_flow {
 	__u64 last_ack;		/* or the time at which the pace permits the next packet, if later */
 	__u64 rtt;		/* ns; 0 before the first sample */
 	__u64 min_rtt;
+	struct tg_ack ack;	/* the latest; here because the stack is short */
 	struct tg_telemetry telemetry;
 };
 
@@ -167,14 +168,15 @@ TG_INLINE void tg_apply(struct sock *sk, const struct tg_params *p, struct tg_fl
 	sk->sk_pacing_rate = tg_min(tg_max(pace, 1), sk->sk_max_pacing_rate);
 }
 
-/* Counts packets that the kernel has counted as lost since the last call. */
-TG_INLINE void tg_count_lost(const struct tcp_sock *tp, struct tg_flow *flow)
+/* Packets that the kernel has counted as lost since the last call. */
+TG_INLINE __u32 tg_count_lost(const struct tcp_sock *tp, struct tg_flow *flow)
 {
-	__u32 lost = tp->lost;
+	__u32 lost = tp->lost, more = lost - flow->lost;
 
-	if (flow->lost != lost)
-		TG_COUNT_MORE(lost_packets, (__u32)(lost - flow->lost));
+	if (more)
+		TG_COUNT_MORE(lost_packets, more);
 	flow->lost = lost;
+	return more;
 }
 
 SEC("struct_ops")
@@ -233,13 +235,14 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 	struct tg_params *p = bpf_map_lookup_elem(&params, &tg_zero);
 	struct tg_settings *set = bpf_map_lookup_elem(&settings, &tg_zero);
 	struct tg_flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
-	struct tg_ack ack = {};
+	struct tg_ack *ack;
 	long rtt_us = rs->rtt_us;
 	__u64 packet;
 
 	if (!p || !set || !flow || !flow->started)
 		return;
-	tg_count_lost(tp, flow);
+	ack = &flow->ack;
+	ack->lost = tg_count_lost(tp, flow);
 	if (set->draining && tg_moves(sk, set)) {
 		TG_COUNT(drained);
 		return;
@@ -249,23 +252,26 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 		flow->packet = packet;
 		tg_resize(&flow->law, packet);
 	}
-	ack.now = bpf_ktime_get_ns();
+	ack->now = bpf_ktime_get_ns();
 	/* With a window below one packet, nothing is in flight until the pace permits the next. */
-	flow->last_ack = tg_max(ack.now, tp->tcp_wstamp_ns);
+	flow->last_ack = tg_max(ack->now, tp->tcp_wstamp_ns);
 	if (rtt_us > 0) {
 		flow->rtt = (__u64)rtt_us * 1000;
 		flow->min_rtt = tg_min(flow->min_rtt, flow->rtt);
 	}
 	if (!flow->rtt)
 		return;
-	ack.rtt = flow->rtt;
-	ack.acked = rs->acked_sacked;
+	ack->rtt = flow->rtt;
+	ack->delay = 0;
+	ack->hops = 0;
+	ack->acked = rs->acked_sacked;
 	/* An acknowledgement that delivers nothing has no sample. */
 	if (rs->delivered > 0)
 		flow->app_limited = rs->is_app_limited;
-	ack.limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) ||
-		      (flow->paced && !flow->app_limited && tg_receiver_permits(tp));
-	tg_on_ack(p, flow, &ack);
+	ack->limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) ||
+		       (flow->paced && !flow->app_limited && tg_receiver_permits(tp));
+	ack->state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	tg_on_ack(p, flow, ack);
 	tg_apply(sk, p, flow);
 	TG_COUNT(acks);
 }

@@ -59,8 +59,12 @@ __noinline int tg_overwrite(struct __sk_buff *skb, __u32 tcp, __u32 at, __u32 en
 	int i;
 
 	for (i = 0; i < TG_OPTIONS / 2 && at < end; i++, at += 2) {
-		__u16 before, after = word == TG_RANDOM ? bpf_get_prandom_u32() : word;
+		__u32 random = bpf_get_prandom_u32();
+		__u16 before, after = word;
 
+		/* Half of the words cannot report omitted records, which would not be read. */
+		if (word == TG_RANDOM)
+			after = random & (random >> 16 & 1 ? ~bpf_htons(TG_MORE) : ~0);
 		if (bpf_skb_load_bytes(skb, at, &before, sizeof(before)))
 			break;
 		tg_replace(skb, tcp, at, before, after);

@@ -23,9 +23,9 @@
 #define TG_INLINE static inline __attribute__((always_inline))
 /* The verifier checks a global function once, not once per call. */
 #ifdef __bpf__
-#define TG_MATH __attribute__((noinline))
+#define TG_GLOBAL __attribute__((noinline))
 #else
-#define TG_MATH static inline
+#define TG_GLOBAL static inline
 #endif
 #define TG_MAX (~0ULL)
 /* One, in Q30. */
@@ -63,7 +63,7 @@ TG_INLINE int tg_is_later(__u32 sequence, __u32 other)
 	return (__s32)(sequence - other) > 0;
 }
 
-TG_MATH __u64 tg_shift_left(__u64 x, __u32 by)
+TG_GLOBAL __u64 tg_shift_left(__u64 x, __u32 by)
 {
 	if (!x)
 		return 0;
@@ -71,7 +71,7 @@ TG_MATH __u64 tg_shift_left(__u64 x, __u32 by)
 }
 
 /* Number of leading zero bits; 63 for 0. */
-TG_MATH __u32 tg_leading_zeros(__u64 x)
+TG_GLOBAL __u32 tg_leading_zeros(__u64 x)
 {
 	__u32 zeros = 0;
 
@@ -86,7 +86,7 @@ TG_MATH __u32 tg_leading_zeros(__u64 x)
 }
 
 /* a * b / 2^by, to the nearest; by is 0 to 63. */
-TG_MATH __u64 tg_mul_shift(__u64 a, __u64 b, __u32 by)
+TG_GLOBAL __u64 tg_mul_shift(__u64 a, __u64 b, __u32 by)
 {
 	__u64 a0 = a & 0xffffffff, a1 = a >> 32, b0 = b & 0xffffffff, b1 = b >> 32;
 	__u64 low = a0 * b0, middle = a1 * b0 + (low >> 32), high, half;
@@ -107,7 +107,7 @@ TG_MATH __u64 tg_mul_shift(__u64 a, __u64 b, __u32 by)
 }
 
 /* a * 2^by / b; saturates if b is 0. by is at most 64. */
-TG_MATH __u64 tg_div_shift(__u64 a, __u64 b, __u32 by)
+TG_GLOBAL __u64 tg_div_shift(__u64 a, __u64 b, __u32 by)
 {
 	__u32 up = tg_leading_zeros(a), zeros = tg_leading_zeros(b), down = 0, shift;
 	__u64 quotient;
@@ -128,7 +128,7 @@ TG_MATH __u64 tg_div_shift(__u64 a, __u64 b, __u32 by)
 }
 
 /* Binary logarithm in Q31; 0 for 0. */
-TG_MATH __u64 tg_log2(__u64 x)
+TG_GLOBAL __u64 tg_log2(__u64 x)
 {
 	__u32 zeros = tg_leading_zeros(x), at;
 	__u64 low, high, rest;
@@ -144,7 +144,7 @@ TG_MATH __u64 tg_log2(__u64 x)
 }
 
 /* 2^x in Q30, for x in Q31. */
-TG_MATH __u64 tg_exp2(__s64 x)
+TG_GLOBAL __u64 tg_exp2(__s64 x)
 {
 	/* Unsigned, because the sum of a large number overflows. */
 	__u64 biased = (__u64)x + (64ULL << 31), low, high, value;

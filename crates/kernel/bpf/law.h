@@ -28,6 +28,8 @@ struct tg_ack {
 	__u64 limited;	/* whether the window or the pace limited sending in the last round trip */
 	__u64 hops;	/* number of records; 0 if there are none */
 	struct tg_hop hop[TG_HOPS];
+	__u64 lost;	/* packets newly counted as lost */
+	__u64 state;	/* TG_CA_RECOVERY or TG_CA_LOSS while losses are repaired */
 };
 
 struct tg_loss {

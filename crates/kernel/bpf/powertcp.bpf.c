@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * PowerTCP with hop records. The window follows theta-PowerTCP until the first records arrive, also
- * after an idle restart, and again while acknowledgements have had none for more than a round trip:
- * SACK blocks take their room as long as losses go on, and a window that changed with nothing would
- * cause further losses. Records of a part of a path count as none, because they would pass for
- * those of a shorter path without the bottleneck.
- */
-#include "powertcp.h"
-#include "theta_powertcp.h"
+/* PowerTCP with hop records. */
+#include "powertcp_flow.h"
 
 #include "option.h"
 
 struct tg_law {
-	struct tg_powertcp powertcp;
-	struct tg_theta theta;
-	__u64 stamped;	/* the window is PowerTCP's, otherwise theta-PowerTCP's */
+	struct tg_powertcp_flow flow;
 };
 
 struct tg_telemetry {
@@ -38,98 +29,47 @@ TG_INLINE void tg_telemetry_init(struct sock *sk, struct tg_flow *flow);
 
 #define TG_PARAMS(p) ((const struct tg_powertcp_params *)(p)->law)
 
-TG_INLINE struct tg_theta_params tg_theta_of(const struct tg_powertcp_params *p)
-{
-	return (struct tg_theta_params){
-		.gamma = p->gamma,
-		.beta = p->beta,
-		.floor = p->floor,
-		.tau = p->tau,
-		.normal = p->tau,
-		.min_window = p->min_window,
-		.max_window = p->max_window,
-		.initial = p->initial,
-	};
-}
-
 TG_INLINE void tg_start(const struct tg_params *p, struct tg_law *law, __u64 packet)
 {
-	struct tg_theta_params theta = tg_theta_of(TG_PARAMS(p));
-
-	tg_powertcp_start(TG_PARAMS(p), &law->powertcp);
-	tg_theta_start(&theta, &law->theta);
-	law->stamped = 0;
+	tg_powertcp_flow_start(TG_PARAMS(p), &law->flow);
 }
 
 TG_INLINE void tg_resize(struct tg_law *law, __u64 packet)
 {
 }
 
-/* A global function: the verifier examines it once, and not with each state of its caller. */
-__noinline int tg_records(const struct tg_powertcp_params *p, struct tg_powertcp *law,
-			  const struct tg_ack *ack)
-{
-	if (p && law && ack)
-		tg_powertcp_ack(p, law, ack);
-	return 0;
-}
-
 TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct tg_ack *ack)
 {
-	struct tg_law *law = &flow->law;
-	struct tg_theta_params theta;
 	__u64 words = 0;
 	__u32 i;
 
-	for (i = 0; i < TG_RECORDS; i++)
+	for (i = 0; i < TG_RECORDS; i++) {
 		words |= flow->telemetry.echo[i];
+		tg_powertcp_record(flow->telemetry.echo[i], &ack->hop[i]);
+	}
 	ack->hops = words & TG_MORE ? 0 : tg_min(flow->telemetry.echoes, TG_RECORDS);
 	flow->telemetry.echoes = 0;
-	if (ack->hops) {
+	if (ack->hops)
 		TG_COUNT(stamped);
-		if (!law->stamped) {
-			law->stamped = 1;
-			law->powertcp.cwnd = law->theta.cwnd;
-			law->powertcp.old = law->theta.cwnd;
-		}
-		for (i = 0; i < TG_RECORDS; i++)
-			tg_powertcp_record(flow->telemetry.echo[i], &ack->hop[i]);
-		tg_records(TG_PARAMS(p), &law->powertcp, ack);
-		return;
-	}
-	TG_COUNT(unstamped);
-	theta = tg_theta_of(TG_PARAMS(p));
-	if (law->stamped && tg_sub(ack->now, law->powertcp.stored) > ack->rtt) {
-		law->stamped = 0;
-		tg_theta_start(&theta, &law->theta);
-		law->theta.cwnd = law->powertcp.cwnd;
-	}
-	if (!law->stamped)
-		tg_theta_ack(&theta, &law->theta, ack);
+	else
+		TG_COUNT(unstamped);
+	tg_powertcp_flow_ack(TG_PARAMS(p), &flow->law.flow, ack);
 }
 
 TG_INLINE void tg_on_loss(const struct tg_params *p, struct tg_law *law,
 			  const struct tg_loss *loss)
 {
-	struct tg_theta_params theta = tg_theta_of(TG_PARAMS(p));
-
-	tg_powertcp_loss(TG_PARAMS(p), &law->powertcp, loss);
-	tg_theta_loss(&theta, &law->theta, loss);
-}
-
-TG_INLINE __u64 tg_bytes(const struct tg_law *law)
-{
-	return law->stamped ? law->powertcp.cwnd : law->theta.cwnd;
+	tg_powertcp_flow_loss(TG_PARAMS(p), &law->flow, loss);
 }
 
 TG_INLINE __u64 tg_window(const struct tg_params *p, const struct tg_law *law, __u64 packet)
 {
-	return tg_div_shift(tg_bytes(law), packet, 14);
+	return tg_div_shift(tg_powertcp_flow_window(&law->flow), packet, 14);
 }
 
 TG_INLINE __u64 tg_pace(const struct tg_params *p, const struct tg_law *law)
 {
-	return tg_pace_of(tg_bytes(law), TG_PARAMS(p)->tau);
+	return tg_pace_of(tg_powertcp_flow_window(&law->flow), TG_PARAMS(p)->tau);
 }
 
 TG_INLINE void tg_reserve(struct bpf_sock_ops *ops, struct tg_flow *flow)
@@ -152,12 +92,12 @@ TG_INLINE void tg_reserve(struct bpf_sock_ops *ops, struct tg_flow *flow)
 		if (echo)
 			records = tg_min(t->arrivals, TG_RECORDS);
 	}
-	/* Some of a path's records would pass for a shorter path: an echo has all of them or none. */
-	for (; records; records = echo ? 0 : records - 1)
-		if (!bpf_reserve_hdr_opt(ops, TG_RECORDS_BYTES(records), 0))
-			break;
-	if (echo && records < t->arrivals)
-		TG_COUNT(dropped_records);
+	/* Some of a path's records would pass for a shorter path: an option has room for all or none. */
+	if (bpf_reserve_hdr_opt(ops, TG_RECORDS_BYTES(records), 0)) {
+		if (echo)
+			TG_COUNT(dropped_records);
+		records = 0;
+	}
 	t->fits = records;
 }
 

@@ -57,6 +57,7 @@ struct tg_powertcp {
 	__u64 stored;		/* arrival of the stored records */
 	__u64 rtt;		/* with them */
 	__u64 hops;		/* how many */
+	__u64 compared;		/* latest acknowledgement whose records were compared with these */
 	struct tg_powertcp_hop hop[TG_HOPS];
 };
 
@@ -85,12 +86,22 @@ TG_INLINE void tg_powertcp_start(const struct tg_powertcp_params *p, struct tg_p
 	s->stored = 0;
 	s->rtt = 0;
 	s->hops = 0;
+	s->compared = 0;
 	for (i = 0; i < TG_HOPS; i++) {
 		s->hop[i].at = 0;
 		s->hop[i].tx = 0;
 		s->hop[i].queue = 0;
 		s->hop[i].rate = 0;
 	}
+}
+
+/* Continues with a window that another law has reached. */
+TG_INLINE void tg_powertcp_resume(struct tg_powertcp *s, __u64 cwnd, __u64 now)
+{
+	s->cwnd = cwnd;
+	s->old = cwnd;
+	s->power = TG_ONE;
+	s->began = now;
 }
 
 /*
@@ -141,15 +152,23 @@ TG_INLINE void tg_powertcp_update(const struct tg_powertcp_params *p, struct tg_
 	s->cwnd = tg_clamp(cwnd, p->min_window, limited ? p->max_window : s->cwnd);
 }
 
-/* newAck of algorithm 1. */
-TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_powertcp *s,
-			       const struct tg_ack *ack)
+/*
+ * newAck of algorithm 1. Returns whether records were compared. The verifier examines a global
+ * function once, and not with each state of its callers.
+ */
+TG_GLOBAL int tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_powertcp *s,
+			      const struct tg_ack *ack)
 {
-	__u64 count = tg_min(ack->hops, TG_HOPS), other = s->hops != count, older = 0;
-	__u64 worst = 0, worst_dt = 0, same = 0;
-	int ends = tg_sub(ack->now, ack->rtt) >= s->began;
+	__u64 count, other, older = 0, worst = 0, worst_dt = 0, same = 0;
+	int ends;
 	__u32 i;
 
+	/* The verifier requires it. */
+	if (!p || !s || !ack)
+		return 0;
+	count = tg_min(ack->hops, TG_HOPS);
+	other = s->hops != count;
+	ends = tg_sub(ack->now, ack->rtt) >= s->began;
 	for (i = 0; i < TG_HOPS && i < count; i++) {
 		__u64 power;
 		__s64 dt;
@@ -168,14 +187,20 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 		}
 	}
 	if (!other && older)
-		return;
+		return 0;
 	if (!other && worst_dt) {
 		s->power = tg_mix(s->power, worst,
 				  tg_div_shift(tg_min(worst_dt, p->tau), tg_max(p->tau, 1), 30));
 		tg_powertcp_update(p, s, ack->limited);
+		s->compared = ack->now;
 	}
-	s->stored = ack->now;
-	s->rtt = ack->rtt;
+	/* Records that are returned again leave the time of the first, so that the next differ by
+	 * the time that has passed.
+	 */
+	if (other || worst_dt) {
+		s->stored = ack->now;
+		s->rtt = ack->rtt;
+	}
 	s->hops = count;
 	for (i = 0; i < TG_HOPS && i < count; i++) {
 		if (!other && (same >> i & 1))
@@ -189,6 +214,7 @@ TG_INLINE void tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_pow
 		s->began = ack->now;
 		s->old = s->cwnd;
 	}
+	return !other && worst_dt;
 }
 
 TG_INLINE void tg_powertcp_loss(const struct tg_powertcp_params *p, struct tg_powertcp *s,

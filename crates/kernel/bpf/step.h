@@ -8,9 +8,8 @@
 
 #include "delay.h"
 #include "poseidon.h"
-#include "powertcp.h"
+#include "powertcp_flow.h"
 #include "swift.h"
-#include "theta_powertcp.h"
 
 enum {
 	TG_MUL_SHIFT,
@@ -27,6 +26,7 @@ enum {
 	TG_SWIFT = 32,
 	TG_POWERTCP = 48,
 	TG_THETA = 64,
+	TG_POWERTCP_FLOW = 80,
 	TG_START = 0,
 	TG_ACK,
 	TG_LOSS,
@@ -44,11 +44,12 @@ struct tg_step {
 		struct tg_theta_params theta_params;
 	};
 	union {
-		__u64 state[16];
+		__u64 state[25];
 		struct tg_poseidon poseidon;
 		struct tg_swift swift;
 		struct tg_powertcp powertcp;
 		struct tg_theta theta;
+		struct tg_powertcp_flow powertcp_flow;
 	};
 	struct tg_ack ack;
 	struct tg_loss loss;
@@ -115,10 +116,19 @@ TG_INLINE void tg_step(struct tg_step *s)
 		tg_theta_start(&s->theta_params, &s->theta);
 		break;
 	case TG_THETA + TG_ACK:
-		tg_theta_ack(&s->theta_params, &s->theta, &s->ack);
+		tg_theta_ack(&s->theta_params, &s->theta, &s->ack, s->ack.limited);
 		break;
 	case TG_THETA + TG_LOSS:
 		tg_theta_loss(&s->theta_params, &s->theta, &s->loss);
+		break;
+	case TG_POWERTCP_FLOW + TG_START:
+		tg_powertcp_flow_start(&s->powertcp_params, &s->powertcp_flow);
+		break;
+	case TG_POWERTCP_FLOW + TG_ACK:
+		tg_powertcp_flow_ack(&s->powertcp_params, &s->powertcp_flow, &s->ack);
+		break;
+	case TG_POWERTCP_FLOW + TG_LOSS:
+		tg_powertcp_flow_loss(&s->powertcp_params, &s->powertcp_flow, &s->loss);
 		break;
 	}
 }

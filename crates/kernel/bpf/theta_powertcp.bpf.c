@@ -24,7 +24,7 @@ TG_INLINE void tg_resize(struct tg_law *law, __u64 packet)
 
 TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct tg_ack *ack)
 {
-	tg_theta_ack(TG_PARAMS(p), &flow->law.theta, ack);
+	tg_theta_ack(TG_PARAMS(p), &flow->law.theta, ack, ack->limited);
 }
 
 TG_INLINE void tg_on_loss(const struct tg_params *p, struct tg_law *law,

@@ -73,21 +73,20 @@ TG_INLINE void tg_theta_update(const struct tg_theta_params *p, struct tg_theta 
 
 /* newAck of algorithm 2. */
 TG_INLINE void tg_theta_ack(const struct tg_theta_params *p, struct tg_theta *s,
-			    const struct tg_ack *ack)
+			    const struct tg_ack *ack, __u64 limited)
 {
 	int ends = tg_sub(ack->now, ack->rtt) >= s->began;
 
 	if (!s->first) {
 		tg_theta_measure(p, s, ack->now, ack->rtt);
 		if (ends)
-			tg_theta_update(p, s, ack->limited);
+			tg_theta_update(p, s, limited);
 	}
 	s->first = 0;
 	s->last = ack->now;
 	s->last_rtt = ack->rtt;
-	if (ends) {
+	if (ends)
 		s->began = ack->now;
-	}
 }
 
 TG_INLINE void tg_theta_loss(const struct tg_theta_params *p, struct tg_theta *s,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The kernel or the machine lacks something: each text names it and the remedy.
     Missing(Vec<String>),
-    /// Another program owns the name or the path; nothing was changed.
+    /// Another program owns the name or the path.
     Foreign(String),
     /// An argument is wrong: what, and what is allowed.
     Usage(String),

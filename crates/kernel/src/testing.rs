@@ -16,9 +16,9 @@ pub static PROBE_PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/prob
 pub static FAULT_PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/fault.bpf.o"));
 
 /// Words of the state of a law.
-const STATE: usize = 16;
-/// Words of an acknowledgement, with three hop records.
-const ACK: usize = 6 + 3 * 4;
+const STATE: usize = 25;
+/// Words of an acknowledgement, with three hop records, new losses and the kernel's state.
+const ACK: usize = 6 + 3 * 4 + 2;
 
 /// `struct tg_step` in `bpf/step.h`: one call of one function.
 #[repr(C)]
@@ -99,6 +99,8 @@ impl Step {
     pub const POWERTCP: u64 = 48;
     /// The same.
     pub const THETA: u64 = 64;
+    /// The same, of PowerTCP with acknowledgements that may lack records.
+    pub const POWERTCP_FLOW: u64 = 80;
 
     /// Bytes of a step.
     pub const BYTES: usize = size_of::<Step>();

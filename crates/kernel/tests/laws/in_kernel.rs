@@ -7,6 +7,7 @@ use tidegate_algos::cc::swift::Swift;
 use tidegate_algos::cc::theta_powertcp::ThetaPowerTcp;
 use tidegate_kernel::{STEP_PROGRAM, Step};
 
+use super::flow::{Flow, LOSS, OPEN, RECOVERY};
 use super::pair::{Law, Pair};
 use super::random::{Events, Odds, Random, SETTINGS, count};
 use super::scripts::scripts;
@@ -58,6 +59,23 @@ fn random_events<L: Law>(program: &(Object, MapHandle)) {
     }
 }
 
+/// PowerTCP with acknowledgements without records.
+fn random_flows(program: &(Object, MapHandle)) {
+    let odds = Odds::without_records(0.3);
+    for (seed, setting) in SETTINGS.into_iter().enumerate() {
+        let mut flow = Flow::new(setting);
+        let events = Events::with(setting, 200 + seed as u64, odds);
+        let random = &mut Random(seed as u64);
+        for event in events.take(count() / SETTINGS.len()) {
+            flow.state = [OPEN, RECOVERY, LOSS][random.below(30).saturating_sub(27) as usize];
+            flow.lost = random.below(2);
+            let step = flow.write(&event);
+            compare(program, step);
+            step.run();
+        }
+    }
+}
+
 #[test]
 fn laws_in_the_kernel_equal_native_ones() {
     let program = match program() {
@@ -73,6 +91,7 @@ fn laws_in_the_kernel_equal_native_ones() {
     random_events::<Swift>(&program);
     random_events::<PowerTcp>(&program);
     random_events::<ThetaPowerTcp>(&program);
+    random_flows(&program);
     let random = &mut Random(9);
     for _ in 0..4_000 {
         let [a, b] = [0; 2].map(|_| random.next() >> random.below(64));

@@ -119,6 +119,8 @@ pub(super) struct Odds {
     older: f64,
     lost: f64,
     timeout: f64,
+    /// Whether counters of ports wrap within the first events of a path.
+    pub(super) wraps: bool,
 }
 
 impl Odds {
@@ -131,14 +133,20 @@ impl Odds {
         older: 0.01,
         lost: 0.01,
         timeout: 0.3,
+        wraps: false,
     };
 
     /// Pauses are shorter than the times in which the counters of the option wrap.
     pub(super) const BUSY: Odds = Odds { idle: 0, ..Odds::REAL };
 
+    /// This share of acknowledgements lacks records.
+    pub(super) const fn without_records(share: f64) -> Odds {
+        Odds { unstamped: share, ..Odds::REAL }
+    }
+
     /// A script of one theme: loss, timeouts, reordering, idle times, zero intervals, changes of
-    /// path, missing telemetry, short connections.
-    pub(super) const THEMES: [Odds; 8] = [
+    /// path, missing telemetry, short connections, counters that wrap.
+    pub(super) const THEMES: [Odds; 9] = [
         Odds { lost: 0.3, timeout: 0.0, ..Odds::REAL },
         Odds { lost: 0.3, timeout: 1.0, ..Odds::REAL },
         Odds { older: 0.4, ..Odds::REAL },
@@ -147,6 +155,7 @@ impl Odds {
         Odds { path: 0.3, ..Odds::REAL },
         Odds { unstamped: 0.5, ..Odds::REAL },
         Odds { start: 0.2, ..Odds::REAL },
+        Odds { wraps: true, ..Odds::REAL },
     ];
 }
 
@@ -199,6 +208,7 @@ impl Events {
     fn change_path(&mut self) {
         self.paths += 1;
         let (random, paths, now) = (&mut self.random, self.paths, self.now);
+        let wraps = self.odds.wraps;
         let base = self.setting.fabric.base_rtt.as_ps() / 1_000;
         let rate = self.setting.fabric.rate.as_bps();
         let count = 1 + random.below(3);
@@ -207,7 +217,7 @@ impl Events {
             port: random.next() as u32,
             offset,
             at: now + offset,
-            tx: WRAP - random.below(1_000_000),
+            tx: WRAP - random.below(if wraps { 5_000 } else { 1_000_000 }),
             queue: 0.0,
             shown: [(0, 0, 0); 2],
         };
@@ -217,7 +227,7 @@ impl Events {
             self.ports = self.ports.iter().map(|old| port(old.rate, further(old))).collect();
             return;
         }
-        let offset = WRAP - now - 1_000_000 * (paths % 8);
+        let offset = WRAP - now - if wraps { base } else { 1_000_000 * (paths % 8) };
         let rates =
             (0..count).map(|hop| Rate::bps(rate * (1 + (paths + hop) % 4) + paths * 1_000_000));
         self.ports = rates.map(|rate| port(rate, offset)).collect();
