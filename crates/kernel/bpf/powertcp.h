@@ -174,6 +174,10 @@ TG_GLOBAL int tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_powe
 		__s64 dt;
 
 		other |= s->hop[i].rate != (__u32)(ack->hop[i].rate / 1000);
+		if (ack->hop[i].at == s->hop[i].at && ack->hop[i].tx == s->hop[i].tx) {
+			same |= 1ULL << i;
+			continue;
+		}
 		other |= !tg_powertcp_dt(p, s, ack, i, &dt);
 		older |= dt < 0;
 		same |= (__u64)!dt << i;
@@ -194,9 +198,7 @@ TG_GLOBAL int tg_powertcp_ack(const struct tg_powertcp_params *p, struct tg_powe
 		tg_powertcp_update(p, s, ack->limited);
 		s->compared = ack->now;
 	}
-	/* Records that are returned again leave the time of the first, so that the next differ by
-	 * the time that has passed.
-	 */
+	/* Records that return again leave the time of their first return. */
 	if (other || worst_dt) {
 		s->stored = ack->now;
 		s->rtt = ack->rtt;

@@ -342,7 +342,7 @@ fn connections_move_to_reno_if_the_default_is_gone() {
     }
 }
 
-/// Acknowledgements with SACK blocks may have no room for records. Beside one block, there is room
+/// Acknowledgements with SACK blocks may have no room for records. With one block, there is room
 /// for one record of two, which would pass for a path of one hop.
 #[test]
 fn acknowledgements_return_all_records_or_none() {

@@ -99,8 +99,9 @@ fn without_records_it_is_theta_powertcp() {
     }
 }
 
-/// Without records, the window does not grow in a recovery, and further losses halve it once a round
-/// trip, also after a timeout. The path is shorter than tau, so that theta-PowerTCP would grow.
+/// Without records, the window does not grow in a recovery, and further losses halve it once a
+/// round trip, also after a timeout. The path is shorter than tau, so that theta-PowerTCP would
+/// grow.
 #[test]
 fn repairs_without_records_bound_the_window() {
     let (setting, rounds) = (SETTINGS[0], 5);

@@ -265,6 +265,23 @@ fn powertcp_round_trips_of_unequal_length() {
     assert!(pair.window() < 0.99 * pair.setting.bdp() / 1_542.0, "{}", pair.window());
 }
 
+/// A receiver whose own data returns the same records several times: the next records are 25 ms
+/// later than these, not later than their last return.
+#[test]
+fn powertcp_records_that_return_again_keep_their_time() {
+    let mut pair = Pair::<PowerTcp>::with_records(SETTINGS[2], OPTION);
+    let record = |ms: u64, queue| Hop {
+        rate: Rate::mbps(200),
+        ..hop(1_000_000_000 + ms * 1_000_000, ms * 25_000, queue)
+    };
+    for ms in 0..25 {
+        pair.apply(&ack(1_002_500_000 + ms * 1_000_000, 5_000_000, 0, vec![record(0, 2_000)]));
+    }
+    let before = pair.window();
+    pair.apply(&ack(1_027_500_000, 5_000_000, 0, vec![record(25, 60_000)]));
+    assert!(pair.window() < 0.9 * before, "{before} to {}", pair.window());
+}
+
 /// A port of equal rate is another port if its clock disagrees by more than a round trip.
 #[test]
 fn powertcp_paths_of_equal_rate_differ_by_their_clocks() {
