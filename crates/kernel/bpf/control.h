@@ -64,7 +64,7 @@ struct tg_counters {
 	__u64 stamped;		/* acknowledgements with telemetry of a switch */
 	__u64 unstamped;	/* without */
 	__u64 foreign;		/* options of another length */
-	__u64 dropped_records;	/* for which an acknowledgement had no room */
+	__u64 dropped_records;	/* acknowledgements without room for their records */
 	__u64 sent_options;
 	__u64 lost_packets;
 };
@@ -290,6 +290,8 @@ void BPF_PROG(tg_set_state, struct sock *sk, __u8 state)
 	before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	if (!tg_is_loss(before, state, tp->ecn_flags & TCP_ECN_OK))
 		return;
+	/* This reduction is for them. */
+	tg_count_lost(tp, flow);
 	loss.now = bpf_ktime_get_ns();
 	loss.rtt = flow->rtt;
 	loss.timeout = state == TG_CA_LOSS;

@@ -5,11 +5,11 @@
  * an idle restart, and if the last comparison is older than a round trip.
  *
  * SACK blocks take the room of records as long as losses go on: a window that nothing reduces would
- * cause further losses. In a recovery, the window without records does not grow, and further losses
- * halve it once a round trip, also after a timeout. theta-PowerTCP alone would let it grow in a full
- * buffer if the path is shorter than tau.
+ * cause further losses. In a recovery, the window without records does not grow. Further losses
+ * halve it once a round trip, also after a timeout, and it does not grow in the round trip after
+ * them. theta-PowerTCP alone would let it grow in a full buffer if the path is shorter than tau.
  *
- * Records of a part of a path count as none (the caller sets `hops` to 0): they would pass for
+ * Records of some of the hops count as none (the caller sets `hops` to 0): they would pass for
  * those of a shorter path, without the bottleneck.
  */
 #ifndef TG_POWERTCP_FLOW_H
@@ -61,23 +61,28 @@ TG_INLINE void tg_powertcp_flow_loss(const struct tg_powertcp_params *p,
 	struct tg_theta_params theta = tg_powertcp_theta(p);
 
 	s->reduced = loss->now;
-	tg_powertcp_loss(p, &s->powertcp, loss);
-	tg_theta_loss(&theta, &s->theta, loss);
+	if (s->records)
+		tg_powertcp_loss(p, &s->powertcp, loss);
+	else
+		tg_theta_loss(&theta, &s->theta, loss);
 }
 
-/* An acknowledgement without records. */
+/* An acknowledgement without records that can be compared. */
 TG_INLINE void tg_powertcp_flow_theta(const struct tg_powertcp_params *p,
 				      struct tg_powertcp_flow *s, const struct tg_ack *ack)
 {
 	struct tg_theta_params theta = tg_powertcp_theta(p);
+	int repairs = ack->state >= TG_CA_RECOVERY;
+	int apart = tg_sub(ack->now, s->reduced) >= ack->rtt;
 
-	tg_theta_ack(&theta, &s->theta, ack, ack->limited && ack->state != TG_CA_RECOVERY);
-	if (ack->state >= TG_CA_RECOVERY && ack->lost &&
-	    tg_sub(ack->now, s->reduced) >= ack->rtt) {
+	if (repairs && apart && ack->lost) {
 		struct tg_loss loss = {.now = ack->now, .rtt = ack->rtt};
 
 		tg_powertcp_flow_loss(p, s, &loss);
+		apart = 0;
 	}
+	tg_theta_ack(&theta, &s->theta, ack, ack->limited && ack->state != TG_CA_RECOVERY &&
+						      (!repairs || apart));
 }
 
 TG_INLINE void tg_powertcp_flow_ack(const struct tg_powertcp_params *p,

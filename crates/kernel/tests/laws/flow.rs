@@ -112,6 +112,7 @@ fn repairs_without_records_bound_the_window() {
         (RECOVERY, 0, 1.0..1.001),
         (RECOVERY, 1, 0.5f64.powi(rounds)..0.5f64.powi(rounds - 1)),
         (LOSS, 0, 1.5..f64::INFINITY),
+        (LOSS, 1, 0.5f64.powi(rounds)..0.5f64.powi(rounds - 1)),
     ] {
         let mut flow = Flow::new(setting);
         // No bounds.
