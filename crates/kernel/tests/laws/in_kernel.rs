@@ -9,7 +9,7 @@ use tidegate_kernel::{STEP_PROGRAM, Step};
 
 use super::flow::{Flow, LOSS, OPEN, RECOVERY};
 use super::pair::{Law, Pair};
-use super::random::{Events, Odds, Random, SETTINGS, count};
+use super::random::{Event, Events, Odds, Random, SETTINGS, count};
 use super::scripts::scripts;
 
 /// The program and its map, or the reason why the kernel refuses it.
@@ -59,21 +59,30 @@ fn random_events<L: Law>(program: &(Object, MapHandle)) {
     }
 }
 
-/// PowerTCP with acknowledgements without records.
+/// PowerTCP with acknowledgements that mostly lack records, and recoveries of 50 events.
 fn random_flows(program: &(Object, MapHandle)) {
-    let odds = Odds::without_records(0.3);
+    let odds = Odds::without_records(0.95);
+    let (mut switches, mut halvings) = (0, 0);
     for (seed, setting) in SETTINGS.into_iter().enumerate() {
         let mut flow = Flow::new(setting);
         let events = Events::with(setting, 200 + seed as u64, odds);
         let random = &mut Random(seed as u64);
-        for event in events.take(count() / SETTINGS.len()) {
-            flow.state = [OPEN, RECOVERY, LOSS][random.below(30).saturating_sub(27) as usize];
+        for (at, event) in events.take(count() / SETTINGS.len()).enumerate() {
+            if at % 50 == 0 {
+                flow.state = [OPEN, RECOVERY, LOSS][random.below(3) as usize];
+            }
             flow.lost = random.below(2);
             let step = flow.write(&event);
             compare(program, step);
+            let before = step.state;
             step.run();
+            switches += usize::from(step.state[0] != before[0]);
+            let counts = matches!(event, Event::Ack { .. }) && step.state[24] != before[24];
+            halvings += usize::from(counts);
         }
     }
+    println!("{switches} changes of the law, {halvings} further reductions");
+    assert!(switches > 100 && halvings > 100, "{switches} {halvings}");
 }
 
 #[test]
