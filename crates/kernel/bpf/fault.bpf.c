@@ -21,7 +21,7 @@ struct tg_fault {
 	__u64 delay;	/* of stamps, ns */
 	__u64 loss;	/* share of data packets that are dropped, Q32 */
 	__u64 pipe;	/* bytes that the path holds: later data is dropped; 0: no limit */
-	__u64 hops;	/* that write records: 0 as 1 */
+	__u64 hops;	/* number of those that write records; 0 as 1 */
 };
 
 struct tg_seen {

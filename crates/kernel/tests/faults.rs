@@ -243,18 +243,15 @@ fn losses_limit_poseidon_without_telemetry() {
     network.fault(strips);
     // The window of the first transfer shrinks.
     connection.send(500_000);
-    // If losses did not reduce the window, up to two thirds would be dropped; a quarter to a half
-    // is, by the timing of the machine, so one of several transfers counts.
-    let is_limited = (0..4).any(|_| {
-        network.fault(strips);
-        let before = lab.counter("losses");
-        connection.send(4_000_000);
-        let (seen, losses) = (network.seen(), lab.counter("losses") - before);
-        println!("{seen:?}, {losses} losses, {} timeouts", lab.counter("timeouts"));
-        assert!(seen.dropped > 0 && losses > 0, "{seen:?}, {losses} losses");
-        seen.dropped * (SEGMENT as u64) < seen.bytes / 2
-    });
-    assert!(is_limited, "losses do not limit the window");
+    network.fault(strips);
+    let before = lab.counter("losses");
+    connection.send(4_000_000);
+    let (seen, losses) = (network.seen(), lab.counter("losses") - before);
+    println!("{seen:?}, {losses} losses, {} timeouts", lab.counter("timeouts"));
+    assert!(seen.dropped > 0 && losses > 0, "{seen:?}, {losses} losses");
+    // 0.22 to 0.58 are dropped, by the timing of the machine; 0.95 if losses do not reduce the
+    // window.
+    assert!(seen.dropped * (SEGMENT as u64) < seen.bytes * 3 / 4, "{seen:?}");
 }
 
 #[test]

@@ -363,7 +363,7 @@ fn acknowledgements_return_all_records_or_none() {
 
 /// The bottleneck may be the hop for which the option had no room.
 #[test]
-fn records_of_a_part_of_a_path_are_not_used() {
+fn records_of_some_of_the_hops_are_not_used() {
     let control = Control::named("powertcp").unwrap();
     for (hops, used) in [(3, true), (4, false)] {
         let Some((lab, network)) = lab(control, "part", &[]) else { return };

@@ -27,7 +27,7 @@ pub(crate) struct Fault {
     pub(crate) delay_ns: u64,
     pub(crate) loss: f64,
     pub(crate) pipe_bytes: u64,
-    /// That write records; 0 as 1.
+    /// Hops that write records; 0 as 1.
     pub(crate) hops: u64,
 }
 
