@@ -8,6 +8,7 @@
  *   tg_start(params, law, packet)     the law of a new connection; packet in wire bytes
  *   tg_resize(law, packet)            packets have another size, because the path's MTU changed
  *   tg_on_ack(params, flow, ack)
+ *   tg_drop_echo(telemetry)           telemetry that has returned belongs to no acknowledgement
  *   tg_on_loss(params, law, loss)
  *   tg_window(params, law, packet)    packets, Q30
  *   tg_pace(params, law)              bytes/s, or TG_MAX without pacing
@@ -259,8 +260,10 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 		flow->rtt = (__u64)rtt_us * 1000;
 		flow->min_rtt = tg_min(flow->min_rtt, flow->rtt);
 	}
-	if (!flow->rtt)
+	if (!flow->rtt) {
+		tg_drop_echo(&flow->telemetry);
 		return;
+	}
 	ack->rtt = flow->rtt;
 	ack->delay = 0;
 	ack->hops = 0;
@@ -314,8 +317,12 @@ void BPF_PROG(tg_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	if (event != CA_EVENT_TX_START)
 		return;
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	if (!flow)
+		return;
+	/* It has returned with data while nothing was in flight. */
+	tg_drop_echo(&flow->telemetry);
 	/* Packets that wait for a retransmission are not in flight, but the connection is not idle. */
-	if (!p || !flow || !flow->started || !flow->last_ack || tp->snd_una != tp->snd_nxt)
+	if (!p || !flow->started || !flow->last_ack || tp->snd_una != tp->snd_nxt)
 		return;
 	/* The retransmission timeout is what Swift allows; the kernel computes it like this. */
 	rto = ((__u64)(tp->srtt_us >> 3) + tp->rttvar_us) * 1000;

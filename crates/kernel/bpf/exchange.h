@@ -22,7 +22,7 @@ TG_INLINE int tg_parse(struct bpf_sock_ops *ops, struct tg_telemetry *seen);
 /* Keeps what was read. */
 TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *seen, int parsed);
 
-/* Drops telemetry that this end would return. */
+/* Drops telemetry that this end would return to its peer. */
 TG_INLINE void tg_forget(struct tg_telemetry *kept);
 
 #define TG_SEEN 1

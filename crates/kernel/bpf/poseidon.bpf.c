@@ -25,6 +25,7 @@ struct tg_telemetry {
 
 struct tg_flow;
 TG_INLINE void tg_telemetry_init(struct sock *sk, struct tg_flow *flow);
+TG_INLINE void tg_drop_echo(struct tg_telemetry *telemetry);
 
 #define TG_NAME "tg_poseidon"
 #define TG_OPTION_BYTES sizeof(struct tg_option_delay)
@@ -52,15 +53,18 @@ TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct
 		ack->delay = tg_delay_ns(echo);
 		TG_COUNT(stamped);
 	} else {
+		TG_COUNT(unstamped);
+		/* Without a sample since the start, there is no signal. */
+		if (flow->min_rtt == TG_MAX)
+			return;
 		ack->delay = tg_sub(ack->rtt, flow->min_rtt);
 		if (flow->law.poseidon.cwnd >= TG_ONE ||
 		    tg_shift_left(ack->delay, 8) <= tg_poseidon_longest(TG_PARAMS(p)))
 			flow->law.beyond = 0;
 		else if (++flow->law.beyond >= TG_BEYOND)
 			flow->min_rtt = TG_MAX;
-		TG_COUNT(unstamped);
 	}
-	flow->telemetry.echo = 0;
+	tg_drop_echo(&flow->telemetry);
 	tg_poseidon_ack(TG_PARAMS(p), &flow->law.poseidon, ack);
 }
 
@@ -127,6 +131,11 @@ TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *see
 {
 	kept->arrived = seen->arrived;
 	kept->echo = seen->echo;
+}
+
+TG_INLINE void tg_drop_echo(struct tg_telemetry *telemetry)
+{
+	telemetry->echo = 0;
 }
 
 TG_INLINE void tg_forget(struct tg_telemetry *kept)

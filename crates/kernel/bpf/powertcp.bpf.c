@@ -21,6 +21,7 @@ struct tg_telemetry {
 
 struct tg_flow;
 TG_INLINE void tg_telemetry_init(struct sock *sk, struct tg_flow *flow);
+TG_INLINE void tg_drop_echo(struct tg_telemetry *telemetry);
 
 #define TG_NAME "tg_powertcp"
 #define TG_OPTION_BYTES sizeof(struct tg_option_records)
@@ -48,7 +49,7 @@ TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct
 		tg_powertcp_record(flow->telemetry.echo[i], &ack->hop[i]);
 	}
 	ack->hops = words & TG_MORE ? 0 : tg_min(flow->telemetry.echoes, TG_RECORDS);
-	flow->telemetry.echoes = 0;
+	tg_drop_echo(&flow->telemetry);
 	if (ack->hops)
 		TG_COUNT(stamped);
 	else
@@ -200,6 +201,11 @@ TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *see
 			kept->arrived[i] = seen->arrived[i];
 		kept->arrivals = seen->arrivals;
 	}
+}
+
+TG_INLINE void tg_drop_echo(struct tg_telemetry *telemetry)
+{
+	telemetry->echoes = 0;
 }
 
 TG_INLINE void tg_forget(struct tg_telemetry *kept)

@@ -6,8 +6,10 @@
  *
  * SACK blocks take the room of records as long as losses go on: a window that nothing reduces would
  * cause further losses. In a recovery, the window without records does not grow. Further losses
- * halve it once a round trip, also after a timeout, and it does not grow in the round trip after
- * them. theta-PowerTCP alone would let it grow in a full buffer if the path is shorter than tau.
+ * halve it, also after a timeout, and it does not grow until the effect of the latest reduction can
+ * be seen. That takes a round trip and the quarter of one for which the kernel waits before it
+ * counts a packet as lost (RACK): until then, the lost packets are of the window before.
+ * theta-PowerTCP alone would let the window grow in a full buffer if the path is shorter than tau.
  *
  * Records of some of the hops count as none (the caller sets `hops` to 0): they would pass for
  * those of a shorter path, without the bottleneck.
@@ -73,7 +75,7 @@ TG_INLINE void tg_powertcp_flow_theta(const struct tg_powertcp_params *p,
 {
 	struct tg_theta_params theta = tg_powertcp_theta(p);
 	int repairs = ack->state >= TG_CA_RECOVERY;
-	int apart = tg_sub(ack->now, s->reduced) >= ack->rtt;
+	int apart = tg_sub(ack->now, s->reduced) >= tg_add(ack->rtt, ack->rtt / 4);
 
 	if (repairs && apart && ack->lost) {
 		struct tg_loss loss = {.now = ack->now, .rtt = ack->rtt};

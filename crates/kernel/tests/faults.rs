@@ -137,8 +137,7 @@ fn transfers_continue_after_options_disappear() {
             connection.send(400_000);
             assert!(counts()[0] > before[0], "{name:?}");
             network.fault(Fault { forward, backward, ..stamps });
-            // The sender has kept a stamp from the end of the first transfer.
-            connection.send(SEGMENT);
+            // The last stamp returned with a byte of the receiver, while nothing was in flight.
             let before = counts();
             connection.send(400_000);
             let after = counts();
