@@ -14,6 +14,7 @@ if a bound is missed. docs/kernel.md has a result.
 """
 
 import argparse
+import bisect
 import contextlib
 import json
 import math
@@ -102,10 +103,18 @@ def capture(seconds: float) -> None:
             time.sleep(0.001)
     # Packets that arrived, by IP identification and sequence number, with the time.
     entered: dict[tuple[bytes, bytes], float] = {}
+    # Arrivals in order, and the bytes of all packets up to each.
+    times, totals = [0.0], [0]
     for at, packet in seen[0]:
-        if packet[12:14] == b"\x08\x00" and packet[23] == 6 and len(packet) > 90:
+        if packet[12:14] != b"\x08\x00":
+            continue
+        times.append(at)
+        totals.append(totals[-1] + 14 + struct.unpack_from("!H", packet, 16)[0])
+        if packet[23] == 6 and len(packet) > 90:
             entered[packet[18:20], packet[38:42]] = at
     passages, rates, clocks, queues, sent = [], [], [], [], []
+    # Queues in records less the bytes that arrived during the packet's passage.
+    queue_errors = []
     # Stamped delays, each with the passage of its packet.
     stamps: list[tuple[float, float]] = []
     before = None
@@ -122,6 +131,8 @@ def capture(seconds: float) -> None:
                 rate, clock, total, queue = record(word)
                 rates.append(rate)
                 queues.append(queue)
+                behind = [totals[bisect.bisect_right(times, of) - 1] for of in (joined, at)]
+                queue_errors.append(queue - (behind[1] - behind[0]))
                 if before:
                     clocks.append((clock - before[1]) % 67108.864 - (at - before[0]))
                     sent.append((total - before[2]) % (1 << 22))
@@ -136,6 +147,7 @@ def capture(seconds: float) -> None:
                 "stamp_less_passage_us": quartiles([stamp - own for stamp, own in stamps]),
                 "rate_mbps": quartiles(rates),
                 "queue_bytes": quartiles(queues),
+                "queue_error_bytes": quartiles(queue_errors),
                 "clock_error_us": quartiles(clocks),
                 "sent_bytes": ratio(sum(sent), len(sent)),
             }
@@ -251,10 +263,15 @@ def judge(
     else:
         code, queue = ours["rate_mbps"][1], ours["queue_bytes"][1]
         low, error, high = ours["clock_error_us"]
-        mean = ours["sent_bytes"]
+        mean, wrong = ours["sent_bytes"], ours["queue_error_bytes"]
         rows += [
             ("rate in records", f"{code:.1f} Mbit/s", abs(code / rate - 1) < 0.005),
             ("queue in records, median", f"{queue / 1e3:.1f} KB", queue < 12_000),
+            (
+                "queue of records less arrivals during the passage, quartiles",
+                "{:.0f}, {:.0f}, {:.0f} B".format(*wrong),
+                abs(wrong[1]) < FRAME,
+            ),
             (
                 "clock of records against the capture, quartiles",
                 f"{low:.0f}, {error:.0f}, {high:.0f} us",

@@ -314,9 +314,9 @@ fn unload_all(place: &Place) -> Result<String> {
             Err(error) => errors.push(error.to_string()),
         }
     }
-    for control in kernel::controls(pins).map_err(failed)? {
-        match control.and_then(|status| kernel::unload(status.control, pins).map(|_| status)) {
-            Ok(status) => done.push(format!("{} unloaded\n", status.control.name)),
+    for control in Control::ALL.into_iter().filter(|control| pins.join(control.name).exists()) {
+        match kernel::unload(control, pins) {
+            Ok(_) => done.push(format!("{} unloaded\n", control.name)),
             Err(error) => errors.push(error.to_string()),
         }
     }

@@ -53,6 +53,7 @@ struct tg_settings {
 	/* Connections move to the control `fallback` with their next acknowledgement. */
 	__u64 draining;
 	char fallback[TG_NAME_BYTES];
+	__u64 version;	/* digest of this object, written when it is loaded */
 };
 
 struct tg_counters {
@@ -253,10 +254,15 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 		flow->packet = packet;
 		tg_resize(&flow->law, packet);
 	}
+	/* Data of the peer acknowledges nothing: the next acknowledgement has its telemetry. */
+	if (!rs->acked_sacked && !ack->lost)
+		return;
 	ack->now = bpf_ktime_get_ns();
 	/* With a window below one packet, nothing is in flight until the pace permits the next. */
 	flow->last_ack = tg_max(ack->now, tp->tcp_wstamp_ns);
-	if (rtt_us > 0) {
+	/* Of retransmitted packets, the timestamps only have whole milliseconds. */
+	ack->sampled = rtt_us > 0 && !(flag & FLAG_RETRANS_DATA_ACKED);
+	if (ack->sampled) {
 		flow->rtt = (__u64)rtt_us * 1000;
 		flow->min_rtt = tg_min(flow->min_rtt, flow->rtt);
 	}
@@ -287,14 +293,17 @@ void BPF_PROG(tg_set_state, struct sock *sk, __u8 state)
 	struct tg_flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 	struct tg_loss loss = {};
 	__u32 before;
+	int counts;
 
 	if (!p || !flow || !flow->started)
 		return;
 	before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
-	if (!tg_is_loss(before, state, tp->ecn_flags & TCP_ECN_OK))
+	counts = tg_is_loss(before, state, tp->ecn_flags & TCP_ECN_OK, tp->undo_marker != 0);
+	/* The reduction is for all packets that are lost now; packets that are too long need none. */
+	if (counts || state == TG_CA_LOSS)
+		tg_count_lost(tp, flow);
+	if (!counts)
 		return;
-	/* This reduction is for them. */
-	tg_count_lost(tp, flow);
 	loss.now = bpf_ktime_get_ns();
 	loss.rtt = flow->rtt;
 	loss.timeout = state == TG_CA_LOSS;

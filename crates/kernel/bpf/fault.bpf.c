@@ -13,6 +13,7 @@ enum {
 	TG_STAMP,	/* a switch writes into the option */
 	TG_STRIP,	/* the option becomes padding */
 	TG_CORRUPT,	/* each option in one of four ways */
+	TG_LIE,		/* the receiver reports a path without queues */
 };
 
 struct tg_fault {
@@ -90,12 +91,33 @@ TG_INLINE __u64 tg_random(__u64 count)
 	return z ^ (z >> 31);
 }
 
-/* Fills free records: 200 Mbit/s, without a queue. The last reports hops without a record. */
+/* The record of a port of 200 Mbit/s without a queue. */
+TG_INLINE __u64 tg_empty(__u64 tx)
+{
+	return (17ULL << 7 | 67) << 52 | (bpf_ktime_get_ns() >> 6 & 0xfffff) << 32 |
+	       (tx >> 6 & 0xffff) << 16;
+}
+
+/* Replaces the records that return by one of a port that sends nothing. */
+TG_INLINE void tg_lie(struct __sk_buff *skb, __u32 tcp, const struct tg_found *option)
+{
+	__u64 word = tg_empty(0);
+	__u32 i;
+
+	if (option->exid == TG_EXID_DELAY)
+		tg_overwrite(skb, tcp, option->at + 6, option->at + 8, bpf_htons(1));
+	else if (option->exid == TG_EXID_ECHO)
+		for (i = 0; i < 4; i++)
+			tg_overwrite(skb, tcp, option->at + TG_RECORDS_BYTES(0) + 2 * i,
+				     option->at + TG_RECORDS_BYTES(0) + 2 * i + 2,
+				     bpf_htons(word >> (48 - 16 * i) & 0xffff));
+}
+
+/* Fills free records. The last reports hops without a record. */
 TG_INLINE void tg_fill(struct __sk_buff *skb, __u32 tcp, const struct tg_found *option, __u64 hops,
 		       __u64 tx)
 {
-	__u64 word = (17ULL << 7 | 67) << 52 | (bpf_ktime_get_ns() >> 6 & 0xfffff) << 32 |
-		     (tx >> 6 & 0xffff) << 16;
+	__u64 word = tg_empty(tx);
 	__u32 records = tg_min(option->length / 8, TG_RECORDS), i;
 	__u64 before;
 	int k;
@@ -123,6 +145,10 @@ TG_INLINE void tg_change(struct __sk_buff *skb, __u32 tcp, __u64 how, const stru
 	count->changed++;
 	if (how == TG_STRIP) {
 		tg_overwrite(skb, tcp, option.at, end, 0x0101);
+		return;
+	}
+	if (how == TG_LIE) {
+		tg_lie(skb, tcp, &option);
 		return;
 	}
 	if (how == TG_STAMP) {

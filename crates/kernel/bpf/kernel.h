@@ -37,6 +37,7 @@ struct tcp_sock {
 	__u32 snd_nxt;
 	__u32 snd_wnd;
 	__u32 lost;
+	__u32 undo_marker;
 	__u64 tcp_wstamp_ns;
 	__u32 mss_cache;
 	__u32 srtt_us;
@@ -63,8 +64,11 @@ enum tcp_ca_event {
 /* What sending waits for (chrono_type): the receiver's window. */
 #define TG_CHRONO_RWND_LIMITED 2
 
-/* The connection has negotiated ECN. */
-#define TCP_ECN_OK 1
+/* The connection has negotiated ECN (bit 0) or accurate ECN (bit 4), which Linux 6.18 does not. */
+#define TCP_ECN_OK (1 | 1 << 4)
+
+/* A flag of cong_control: retransmitted packets are acknowledged. */
+#define FLAG_RETRANS_DATA_ACKED 8
 
 struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);

@@ -30,6 +30,7 @@ struct tg_ack {
 	struct tg_hop hop[TG_HOPS];
 	__u64 lost;	/* packets newly counted as lost */
 	__u64 state;	/* TG_CA_RECOVERY or TG_CA_LOSS while losses are repaired */
+	__u64 sampled;	/* whether rtt is of this acknowledgement; otherwise of an earlier one */
 };
 
 struct tg_loss {
@@ -38,8 +39,9 @@ struct tg_loss {
 	__u64 timeout;	/* nothing has arrived for a retransmission timeout */
 };
 
-/* States of the kernel's congestion avoidance that may be losses. */
+/* States of the kernel's congestion avoidance. */
 enum {
+	TG_CA_DISORDER = 1,
 	TG_CA_CWR = 2,
 	TG_CA_RECOVERY = 3,
 	TG_CA_LOSS = 4,
@@ -48,12 +50,16 @@ enum {
 /*
  * Whether a change of the state is a loss for the law. A reduction (CWR) is one if marks do not
  * cause it. A loss counts once: the kernel enters recovery after a reduction for the same packets.
+ * The kernel also enters the state of a timeout if packets are too long for the path: without a
+ * loss before, it then has not noted what it could undo.
  */
-TG_INLINE int tg_is_loss(__u32 before, __u32 state, int marks)
+TG_INLINE int tg_is_loss(__u32 before, __u32 state, int marks, int undoable)
 {
 	if (state == TG_CA_RECOVERY)
 		return marks || before != TG_CA_CWR;
-	return state == TG_CA_LOSS || (state == TG_CA_CWR && !marks);
+	if (state == TG_CA_LOSS)
+		return undoable || before > TG_CA_DISORDER;
+	return state == TG_CA_CWR && !marks;
 }
 
 /* a + (b - a) * weight, with a weight in Q30 of at most one. */

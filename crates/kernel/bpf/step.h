@@ -20,7 +20,7 @@ enum {
 	TG_DELAY_NS,
 	TG_RECORD,
 	TG_IS_LATER,
-	TG_IS_LOSS,	/* a, b: states before and after; by: marks */
+	TG_IS_LOSS,	/* a, b: states before and after; by: marks, and 2 if undoable */
 	/* start, ack, loss of each law */
 	TG_POSEIDON = 16,
 	TG_SWIFT = 32,
@@ -83,7 +83,7 @@ TG_INLINE void tg_step(struct tg_step *s)
 		s->out = tg_is_later(s->a, s->b);
 		break;
 	case TG_IS_LOSS:
-		s->out = tg_is_loss(s->a, s->b, s->by);
+		s->out = tg_is_loss(s->a, s->b, s->by & 1, s->by & 2);
 		break;
 	case TG_POSEIDON + TG_START:
 		tg_poseidon_start(&s->poseidon_params, &s->poseidon, s->a);

@@ -7,6 +7,8 @@ use std::path::Path;
 use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
 
+use tidegate_core::mix64;
+
 use crate::pins::{self, Draft};
 use crate::stamp::PREFIX;
 use crate::{Control, Error, Params, log, preflight};
@@ -75,6 +77,16 @@ impl Control {
         }
     }
 
+    /// Digest of the object, which differs between versions of this crate.
+    fn version(self) -> u64 {
+        let words = self.object().chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        });
+        words.fold(0, |digest, word| mix64(digest ^ word).wrapping_add(1))
+    }
+
     /// Whether a control of this name is registered in the kernel.
     pub fn is_registered(self) -> bool {
         let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -106,6 +118,7 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
     let set = pins.join(control.name);
     if set.exists() {
         own(control, &set)?;
+        require_version(control, &set)?;
         write_params(&map(&set, "params")?, params)?;
         // An `unload` may have died after this.
         let settings = map(&set, "settings")?;
@@ -127,11 +140,11 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
     let draft = Draft::new(pins, control.name)?;
     for name in MAPS {
         let mut map = object.maps_mut().find(|map| map.name() == name).expect("it has the map");
-        if name == "params" {
-            write_params(
-                &MapHandle::try_from(&*map).map_err(Error::kernel("open a map"))?,
-                params,
-            )?;
+        let handle = MapHandle::try_from(&*map).map_err(Error::kernel("open a map"))?;
+        match name {
+            "params" => write_params(&handle, params)?,
+            "settings" => write_settings(&handle, false, &[control.version()])?,
+            _ => {}
         }
         map.pin(draft.path(name)).map_err(Error::kernel("pin a map"))?;
     }
@@ -284,12 +297,34 @@ fn elsewhere(control: Control, pins: &Path) -> Error {
 
 /// Whether connections move to the kernel's default control.
 fn drain(settings: &MapHandle, moves: bool) -> Result<(), Error> {
+    write_settings(settings, moves, &read_version(settings)?)
+}
+
+/// The words of the settings behind the fallback's name; none of an early version.
+fn read_version(settings: &MapHandle) -> Result<Vec<u64>, Error> {
+    let value = settings.lookup(&KEY, MapFlags::ANY).map_err(Error::kernel("read the settings"))?;
+    Ok(words(value.unwrap_or_default().get(8 + NAME_BYTES..).unwrap_or_default()))
+}
+
+fn write_settings(settings: &MapHandle, moves: bool, version: &[u64]) -> Result<(), Error> {
     let mut value = bytes(&[moves.into()]);
     let mut fallback = default_control().into_bytes();
     fallback.resize(NAME_BYTES, 0);
     value.extend(fallback);
+    value.extend(bytes(version));
     let written = settings.update(&KEY, &value, MapFlags::ANY);
     written.map_err(Error::kernel("write the settings"))
+}
+
+/// Fails if another version has loaded the control: its words may have other meanings.
+fn require_version(control: Control, set: &Path) -> Result<(), Error> {
+    if read_version(&map(set, "settings")?)? == [control.version()] {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "{}: loaded by another version of tidegate; unload it and load it again",
+        control.name
+    )))
 }
 
 /// The control of new connections; one that is not of this crate.
@@ -338,6 +373,7 @@ pub fn foreign(pins: &Path) -> Result<Vec<Error>, Error> {
 
 fn status(control: Control, set: &Path) -> Result<ControlStatus, Error> {
     own(control, set)?;
+    require_version(control, set)?;
     let read = |error| Error::kernel(format!("read {}", set.display()))(error);
     let all = map(set, "counters")?.lookup_percpu(&KEY, MapFlags::ANY).map_err(read)?;
     let all: Vec<_> = all.unwrap_or_default().iter().map(|cpu| words(cpu)).collect();

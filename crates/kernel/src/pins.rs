@@ -1,11 +1,13 @@
 //! The folder in the BPF file system that holds what is loaded.
 //!
 //! A set of pins (links and maps) is made in a temporary folder and renamed to its name: it is
-//! complete or absent. The temporary folder's name has the number of the process and its start, so
-//! that what a process has left that ended between two steps can be recognised and removed.
+//! complete or absent. The temporary folder's name has the PID namespace, the number of the process
+//! and its start, so that what a process has left that ended between two steps can be recognised
+//! and removed. Processes of other PID namespaces are not visible: their folders remain.
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::Link;
@@ -55,21 +57,30 @@ pub fn remove_abandoned(pins: &Path) -> Result<bool, Error> {
     Ok(!abandoned.is_empty())
 }
 
-/// Folders of processes that ended between two steps.
+/// Folders of processes of this PID namespace that ended between two steps.
 fn abandoned(pins: &Path) -> Result<Vec<String>, Error> {
-    let mut names = names(pins)?;
+    let (mut names, own) = (names(pins)?, pid_namespace());
     names.retain(|name| {
-        maker(name).is_some_and(|(process, start)| start_of(process) != Some(start))
+        maker(name).is_some_and(|(namespace, process, start)| {
+            namespace == own && start_of(process) != Some(start)
+        })
     });
     Ok(names)
 }
 
-/// Number and start of the process that has made a temporary folder; `None` for other folders.
-fn maker(name: &str) -> Option<(u32, u64)> {
-    let mut numbers = name.strip_prefix(TEMPORARY)?.splitn(3, '-');
+/// Inode of the PID namespace of this process; 0 if it is unknown.
+fn pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
+/// PID namespace, number and start of the process that has made a temporary folder; `None` for
+/// other folders.
+fn maker(name: &str) -> Option<(u64, u32, u64)> {
+    let mut numbers = name.strip_prefix(TEMPORARY)?.splitn(4, '-');
+    let namespace = numbers.next()?.parse().ok()?;
     let process = numbers.next()?.parse().ok()?;
     let start = numbers.next()?.parse().ok()?;
-    numbers.next().map(|_| (process, start))
+    numbers.next().map(|_| (namespace, process, start))
 }
 
 /// Start of a process in ticks since that of the machine; `None` if there is no such process.
@@ -112,7 +123,7 @@ pub(crate) fn remove_named(pins: &Path, name: &str) -> Result<(), Error> {
 fn temporary(pins: &Path, name: &str) -> PathBuf {
     let process = std::process::id();
     let start = start_of(process).unwrap_or_default();
-    pins.join(format!("{TEMPORARY}{process}-{start}-{name}"))
+    pins.join(format!("{TEMPORARY}{}-{process}-{start}-{name}", pid_namespace()))
 }
 
 /// A set in preparation. It is removed unless it is published.
@@ -193,18 +204,22 @@ mod tests {
     #[test]
     fn folders_of_dead_processes_are_removed() {
         let pins = folder("dead");
-        let process = std::process::id();
+        let (namespace, process) = (pid_namespace(), std::process::id());
         let own = temporary(&pins, "b").file_name().unwrap().to_str().unwrap().to_owned();
         // Of an earlier process with the number of this one.
-        let reused = format!("tmp-{process}-1-c");
-        for name in ["tmp-4294967295-1-a", &reused, &own, "d", "tmp-other", "tmp-1-other"] {
+        let reused = format!("tmp-{namespace}-{process}-1-c");
+        let ended = |name| format!("tmp-{namespace}-4294967295-1-{name}");
+        let elsewhere = "tmp-7-4294967295-1-a";
+        for name in [&ended("a"), &reused, &own, "d", "tmp-other", "tmp-1-other", elsewhere] {
             fs::create_dir(pins.join(name)).unwrap();
         }
         fs::write(pins.join("d").join("link"), "").unwrap();
-        std::os::unix::fs::symlink(pins.join("d"), pins.join("tmp-4294967295-1-e")).unwrap();
+        std::os::unix::fs::symlink(pins.join("d"), pins.join(ended("e"))).unwrap();
         remove_abandoned(&pins).unwrap();
         assert!(pins.join("d").join("link").exists(), "the folder of a link is not removed");
-        assert_eq!(names(&pins).unwrap(), ["d", "tmp-1-other", own.as_str(), "tmp-other"]);
+        let mut left = ["d", "tmp-1-other", elsewhere, own.as_str(), "tmp-other"];
+        left.sort();
+        assert_eq!(names(&pins).unwrap(), left);
         fs::remove_dir_all(pins).unwrap();
     }
 }

@@ -26,7 +26,8 @@ use tidegate_core::{Extent, Rate, Span};
 use tidegate_kernel::{Control, Fabric, Loaded, controls, load, unload};
 
 use crate::loading::{counter, place};
-use net::{CORRUPT, Connection, Fault, Network, STAMP, STRIP, Samples};
+use crate::windows::info;
+use net::{CORRUPT, Connection, Fault, LIE, Network, STAMP, STRIP, Samples};
 
 /// Payload of a segment with timestamps and the option of 8 bytes.
 const SEGMENT: usize = 1_440;
@@ -66,10 +67,13 @@ impl Lab {
 
     /// Moves connections to another control with their next acknowledgement.
     pub(super) fn drain_to(&self, name: &str) {
-        let mut settings = [1u64.to_ne_bytes(), [0; 8], [0; 8]].concat();
-        settings[8..8 + name.len()].copy_from_slice(name.as_bytes());
         let map = MapHandle::from_pinned_path(self.pins.join(self.control.name).join("settings"));
-        map.unwrap().update(&[0; 4], &settings, MapFlags::ANY).unwrap();
+        let map = map.unwrap();
+        let mut settings = map.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
+        settings[..24].fill(0);
+        settings[0] = 1;
+        settings[8..8 + name.len()].copy_from_slice(name.as_bytes());
+        map.update(&[0; 4], &settings, MapFlags::ANY).unwrap();
     }
 }
 
@@ -222,11 +226,26 @@ fn transfers_continue_with_corrupted_options() {
     }
 }
 
-/// The path holds 20 segments and drops the rest, like a queue that no switch stamps.
+/// Without stamps.
 #[test]
 fn losses_limit_poseidon_without_telemetry() {
+    drops_in_a_short_pipe("poseidon", &GENEROUS, STRIP);
+}
+
+/// Receivers report idle ports, whatever the data packets report. PowerTCP may double its window in
+/// a round trip, up to `max_window`, which is twice the pipe here.
+#[test]
+fn losses_limit_senders_whose_receivers_lie() {
+    drops_in_a_short_pipe("poseidon", &GENEROUS, LIE);
+    let fabric = Fabric { base_rtt: Span::ms(1), rate: Rate::mbps(460), hops: 1 };
+    drops_in_a_short_pipe("powertcp", &fabric, LIE);
+}
+
+/// The path holds 20 segments and drops the rest, like a queue that no switch stamps.
+fn drops_in_a_short_pipe(name: &str, fabric: &Fabric, backward: u64) {
     const PIPE: usize = 20 * SEGMENT;
-    let Some(lab) = Lab::new(Control::named("poseidon").unwrap(), "pipe") else { return };
+    let control = Control::named(name).unwrap();
+    let Some(lab) = Lab::with(control, "pipe", &generous(control), fabric) else { return };
     let Some(network) = Network::new("pipe") else { return };
     // Only the window limits the data in flight.
     network.buffers(4_000_000, 8_000_000);
@@ -235,14 +254,15 @@ fn losses_limit_poseidon_without_telemetry() {
         return;
     }
     let stamps = Fault { forward: STAMP, delay_ns: 1_000_000, ..Fault::default() };
-    let strips = Fault { forward: STRIP, backward: STRIP, pipe_bytes: PIPE as u64, ..stamps };
+    let forward = if backward == LIE { STAMP } else { backward };
+    let pipe = Fault { forward, backward, pipe_bytes: PIPE as u64, ..stamps };
     network.fault(stamps);
     let mut connection = network.connection(lab.control.name);
     connection.send(500_000);
-    network.fault(strips);
+    network.fault(pipe);
     // The window of the first transfer shrinks.
     connection.send(500_000);
-    network.fault(strips);
+    network.fault(pipe);
     let before = lab.counter("losses");
     connection.send(4_000_000);
     let (seen, losses) = (network.seen(), lab.counter("losses") - before);
@@ -333,6 +353,13 @@ fn lossy(loss: f64, bytes: usize) {
         assert!(losses > 0, "{}", control.name);
         assert!(useful > 0.9 - loss, "{}: {useful} {seen:?}", control.name);
         assert!(mbps > 1.0, "{}: {mbps} Mbit/s", control.name);
+        // Without losses the window returns to its first value at least.
+        network.fault(Fault::default());
+        let lowest = info(&connection.client).window;
+        connection.send(4_000_000);
+        let window = info(&connection.client).window;
+        println!("window of {lowest} packets, later {window}");
+        assert!(window >= 10, "{}: {lowest}, then {window}", control.name);
     }
 }
 
@@ -414,7 +441,7 @@ fn storages() -> impl Iterator<Item = u32> {
 }
 
 /// That of the control that was loaded last. The kernel frees those of others some time later.
-fn storage() -> u32 {
+pub(super) fn storage() -> u32 {
     storages().max().expect("a control is loaded")
 }
 

@@ -10,3 +10,5 @@ mod in_kernel;
 mod pair;
 mod random;
 mod scripts;
+
+pub(crate) use random::Random;

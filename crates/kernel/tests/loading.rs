@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -129,6 +130,29 @@ fn names_of_others_are_errors_and_nothing_remains() {
     fs::remove_dir(pins).unwrap();
 }
 
+/// Of another version, only the settings are known.
+#[test]
+fn controls_of_another_version_can_only_be_unloaded() {
+    let Some((_guard, pins)) = place("version") else { return };
+    let control = Control::ALL[0];
+    load(control, &params(control), &pins).unwrap();
+    let settings = MapHandle::from_pinned_path(pins.join(control.name).join("settings")).unwrap();
+    let mut value = settings.lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap();
+    *value.last_mut().unwrap() ^= 1;
+    settings.update(&[0; 4], &value, MapFlags::ANY).unwrap();
+    let errors = [
+        load(control, &params(control), &pins).unwrap_err(),
+        controls(&pins).unwrap().remove(0).unwrap_err(),
+    ];
+    for error in errors.map(|error| error.to_string()) {
+        assert!(error.contains("loaded by another version of tidegate; unload it"), "{error}");
+    }
+    assert!(unload(control, &pins).unwrap());
+    assert_eq!(load(control, &params(control), &pins).unwrap(), Loaded::New);
+    unload(control, &pins).unwrap();
+    fs::remove_dir(pins).unwrap();
+}
+
 #[test]
 fn two_loads_at_once_leave_one() {
     let Some((_guard, pins)) = place("race") else { return };
@@ -234,7 +258,8 @@ fn isolate() {
 fn folders_of_dead_processes_are_removed() {
     let Some((_guard, pins)) = place("abandoned") else { return };
     // No process has this number.
-    let left = pins.join("tmp-4294967295-1-tg_swift");
+    let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    let left = pins.join(format!("tmp-{namespace}-4294967295-1-tg_swift"));
     fs::create_dir_all(&left).unwrap();
     assert_eq!([(); 2].map(|()| remove_abandoned(&pins).unwrap()), [true, false]);
     assert!(!left.exists());

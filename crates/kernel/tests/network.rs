@@ -287,7 +287,8 @@ fn powertcp_reads_the_records_of_a_switch() {
     let (share, stamped) = (lab.share(&result), stamped(&lab.pins));
     let delay = srtt(&result) - 4_100.0;
     println!("{share:.3} of the port, {stamped:.3} stamped, {delay:.0} us");
-    assert!(share > 0.8 && stamped > 0.95 && delay < 2_000.0, "{share} {stamped} {delay}");
+    assert!(share > 0.8 && stamped > 0.95, "{share} {stamped}");
+    assert!((delay / 240.0 - 1.0).abs() < 0.2, "{delay}");
 }
 
 /// Two packets; a window that covers more than the base RTT, because processes are late; and a

@@ -4,21 +4,14 @@
 use tidegate_core::{Rate, Span};
 use tidegate_kernel::{Control, Fabric, Params, Step};
 
+use crate::laws::Random;
+
 /// Fabrics of a rack, a campus, and namespaces.
 const FABRICS: [(Fabric, u64); 3] = [
     (Fabric { base_rtt: Span::us(10), rate: Rate::gbps(100), hops: 2 }, 4_200),
     (Fabric { base_rtt: Span::us(100), rate: Rate::gbps(10), hops: 2 }, 1_542),
     (Fabric { base_rtt: Span::ms(5), rate: Rate::mbps(200), hops: 2 }, 1_542),
 ];
-
-/// SplitMix64.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 /// A hop of an acknowledgement, as the control reads it from a word of the option.
 fn hop(word: u64) -> [u64; 4] {
@@ -34,7 +27,7 @@ struct Liar {
     /// Of the next packet.
     now: u64,
     rtt: u64,
-    seed: u64,
+    random: Random,
 }
 
 impl Liar {
@@ -43,7 +36,7 @@ impl Liar {
         let mut step = Step { op, a: packet, params, ..Step::default() };
         step.run();
         let rtt = fabric.base_rtt.as_ps() / 1_000;
-        Liar { step, op, now: 1_000_000_000, rtt, seed: 7 }
+        Liar { step, op, now: 1_000_000_000, rtt, random: Random(7) }
     }
 
     fn window(&self) -> u64 {
@@ -59,7 +52,7 @@ impl Liar {
     fn round(&mut self, packets: u64, best: bool) {
         let mut left = packets;
         while left > 0 {
-            let acked = if best { 1 } else { left.min(1 + random(&mut self.seed) % 8) };
+            let acked = if best { 1 } else { left.min(1 + self.random.below(8)) };
             left -= acked;
             self.ack(acked, self.rtt / packets, best);
         }
@@ -67,12 +60,13 @@ impl Liar {
 
     fn ack(&mut self, acked: u64, after: u64, best: bool) {
         self.now += after;
-        let delay = if best { 256 } else { (random(&mut self.seed) & 0xffff) << 8 };
+        let delay = if best { 256 } else { self.random.below(1 << 16) << 8 };
         // 200 Mbit/s of which nothing is used.
         let at = self.now >> 6 & 0xfffff;
-        let word = if best { (17 << 7 | 67) << 52 | at << 32 } else { random(&mut self.seed) };
+        let word = if best { (17 << 7 | 67) << 52 | at << 32 } else { self.random.next() };
         self.step.op = self.op + 1;
         self.step.ack.fill(0);
+        self.step.ack[20] = 1;
         self.step.ack[..6].copy_from_slice(&[self.now, self.rtt, delay, acked, 1, 1]);
         self.step.ack[6..10].copy_from_slice(&hop(word));
         self.step.run();

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Output};
 use std::thread;
@@ -13,8 +13,11 @@ use libbpf_rs::{
 };
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
-use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpCongestion;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, setsockopt,
+    socket,
+};
 use tidegate_kernel::FAULT_PROGRAM;
 
 use crate::loading::has_ip;
@@ -34,6 +37,7 @@ pub(crate) struct Fault {
 pub(crate) const STAMP: u64 = 1;
 pub(crate) const STRIP: u64 = 2;
 pub(crate) const CORRUPT: u64 = 3;
+pub(crate) const LIE: u64 = 4;
 
 /// `struct tg_seen`, the words that tests use.
 #[derive(Debug)]
@@ -217,6 +221,36 @@ impl Network {
         for netns in [&self.a, &self.b] {
             within(netns, || fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap());
         }
+    }
+
+    /// Reports the largest MTU of the path (ICMP "fragmentation needed") for the oldest packet in
+    /// flight of a connection of `a`.
+    pub(crate) fn report_mtu(&self, client: &TcpStream, bytes: u16) {
+        let (SocketAddr::V4(from), SocketAddr::V4(to)) =
+            (client.local_addr().unwrap(), client.peer_addr().unwrap())
+        else {
+            unreachable!("the network has IPv4 only")
+        };
+        let acked = self.words()[6] as u32;
+        let mut report = vec![3, 4, 0, 0, 0, 0];
+        report.extend(bytes.to_be_bytes());
+        // Header of the packet, without options: version, length, protocol, addresses.
+        report.extend([0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, 6, 0, 0]);
+        report.extend(from.ip().octets());
+        report.extend(to.ip().octets());
+        // The first 8 bytes of TCP's.
+        report.extend([from.port(), to.port()].map(u16::to_be_bytes).concat());
+        report.extend(acked.to_be_bytes());
+        let sum: u32 =
+            report.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        report[2..4].copy_from_slice(&sum.to_be_bytes());
+        within(&self.b, || {
+            let icmp =
+                socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Icmp);
+            let address = SockaddrIn::from(SocketAddrV4::new(*from.ip(), 0));
+            sendto(icmp.unwrap().as_raw_fd(), &report, &address, MsgFlags::empty()).unwrap();
+        });
     }
 
     /// Sockets of TCP except listeners and those in TIME_WAIT, which have no storage.

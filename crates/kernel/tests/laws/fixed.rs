@@ -99,10 +99,12 @@ fn order_of_sequence_numbers_survives_their_wrap() {
 #[test]
 fn a_loss_counts_once() {
     let counts = |before, state, marks| call(Step::IS_LOSS, before, state, marks) == 1;
+    let undoable = 2;
     for before in 0..5 {
         for marks in 0..2 {
             assert!(!counts(before, 0, marks) && !counts(before, 1, marks));
-            assert!(counts(before, 4, marks), "each timeout");
+            assert!(counts(before, 4, marks | undoable), "each timeout");
+            assert_eq!(counts(before, 4, marks), before > 1, "packets too long for the path");
         }
         assert!(counts(before, 2, 0), "a loss that a tail loss probe repaired");
         assert!(!counts(before, 2, 1), "a mark");

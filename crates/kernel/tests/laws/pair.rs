@@ -159,11 +159,25 @@ impl Law for ThetaPowerTcp {
     }
 }
 
+/// Rounds the fields of a record as the option does: 64 ns, 64 B, 128 B, and eight bits of the rate.
+fn round(words: &mut [u64]) {
+    for (word, unit) in words.iter_mut().zip([64, 64, 128]) {
+        *word -= *word % unit;
+    }
+    let kbps = words[3] / 1_000;
+    let unit = 1 << kbps.ilog2().saturating_sub(7);
+    words[3] = (kbps - kbps % unit) * 1_000;
+}
+
 /// Both connections.
 pub(super) struct Pair<L: Law> {
     pub(super) setting: Setting,
     /// Largest values of the fields of hop records.
     masks: [u64; 2],
+    /// Whether fields of hop records are rounded as in the option.
+    pub(super) rounds: bool,
+    /// Largest permitted difference of the windows.
+    pub(super) tolerance: f64,
     params: L::Params,
     flow: L,
     pub(super) step: Step,
@@ -196,7 +210,17 @@ impl<L: Law> Pair<L> {
         let params = L::params(&setting);
         let flow = L::start(&params, &setting.path(), Time::ZERO, 0);
         let step = Step { a: setting.wire_bytes.into(), params: words, ..Step::default() };
-        let mut pair = Pair { setting, masks, params, flow, step, worst: 0.0, skipped: 0 };
+        let mut pair = Pair {
+            setting,
+            masks,
+            rounds: false,
+            tolerance: 0.005,
+            params,
+            flow,
+            step,
+            worst: 0.0,
+            skipped: 0,
+        };
         pair.apply(&Event::Start);
         pair
     }
@@ -233,13 +257,18 @@ impl<L: Law> Pair<L> {
                     (*limited).into(),
                     hops.len() as u64,
                 ]);
+                ack[20] = 1;
                 for (hop, words) in hops.iter().zip(ack[6..].chunks_exact_mut(4)) {
+                    let [at, tx] = [hop.at.as_ps() / 1_000, hop.tx_bytes];
                     words.copy_from_slice(&[
-                        (hop.at.as_ps() / 1_000) & self.masks[0],
-                        hop.tx_bytes & self.masks[1],
+                        at & self.masks[0],
+                        tx & self.masks[1],
                         hop.queue_bytes.into(),
                         hop.rate.as_bps(),
                     ]);
+                    if self.rounds {
+                        round(words);
+                    }
                 }
             }
             Event::Loss { now, rtt, timeout } => {
@@ -289,7 +318,7 @@ impl<L: Law> Pair<L> {
         let (window, expected) = (self.window(), self.expected());
         let difference = (window - expected).abs() / expected.max(0.001);
         assert!(
-            difference < 0.005,
+            difference < self.tolerance,
             "{window} packets in C, {expected} in Rust after {event:?}\n{:?}",
             self.flow
         );

@@ -4,10 +4,10 @@ use tidegate_core::{Extent, Hop, Rate, Span, Time};
 use tidegate_kernel::Fabric;
 
 /// SplitMix64.
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -15,7 +15,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
@@ -138,6 +138,9 @@ impl Odds {
 
     /// Pauses are shorter than the times in which the counters of the option wrap.
     pub(super) const BUSY: Odds = Odds { idle: 0, ..Odds::REAL };
+
+    /// One path.
+    pub(super) const STEADY: Odds = Odds { start: 0.0, path: 0.0, ..Odds::BUSY };
 
     /// This share of acknowledgements lacks records.
     pub(super) const fn without_records(share: f64) -> Odds {

@@ -42,6 +42,24 @@ fn powertcp_random_events_at_the_widths_of_the_option() {
     random_events_of::<PowerTcp>(OPTION, Odds::BUSY);
 }
 
+/// The fields are rounded as in the option: single intervals of some 64 ns differ, the mean hardly.
+#[test]
+fn powertcp_random_events_with_rounded_records() {
+    for (seed, setting) in SETTINGS.into_iter().enumerate() {
+        let mut pair = Pair::<PowerTcp>::with_records(setting, OPTION);
+        (pair.rounds, pair.tolerance) = (true, f64::INFINITY);
+        let mut sums = [0.0; 2];
+        for event in Events::with(setting, seed as u64, Odds::STEADY).take(count()) {
+            pair.apply(&event);
+            sums[0] += pair.window();
+            sums[1] += pair.expected();
+        }
+        let ratio = sums[0] / sums[1];
+        println!("{seed}: mean window {ratio:.4} of the exact one, {:.3} apart", pair.worst);
+        assert!((ratio - 1.0).abs() < 0.02, "{seed}: {ratio}");
+    }
+}
+
 #[test]
 fn swift_random_events() {
     random_events::<Swift>();
@@ -90,6 +108,23 @@ fn scripts_of_wraps_have_counters_that_wrap() {
         !is_theme || (crosses(&time) && crosses(&bytes))
     };
     assert!(scripts().enumerate().all(wraps));
+}
+
+/// The RTT of an earlier acknowledgement has no derivative.
+#[test]
+fn acknowledgements_without_a_sample_do_not_change_theta() {
+    let mut pair = Pair::<ThetaPowerTcp>::new(RACK);
+    for event in Events::with(RACK, 5, Odds::REAL).take(5_000) {
+        if let Event::Ack { now, .. } = event {
+            let before = pair.step.state;
+            let same = ack(now.saturating_sub(1), 20_000, 0, vec![]);
+            assert!(pair.write(&same));
+            pair.step.ack[20] = 0;
+            pair.step.run();
+            assert_eq!(pair.step.state, before);
+        }
+        pair.apply(&event);
+    }
 }
 
 const RACK: Setting = SETTINGS[0];
