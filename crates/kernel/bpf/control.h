@@ -17,8 +17,9 @@
  * the window is one packet, sent at the pace of the law, or without one every rtt / window.
  *
  * Losses are those that the kernel detects. It reports one that a tail loss probe repairs as a
- * reduction without loss (CWR), as it does marks: the law counts this unless the connection has
- * negotiated ECN, whose marks are left to the kernel.
+ * reduction without loss (CWR), as it does marks and packets that the queue of the own interface
+ * drops: the law counts this unless the connection has negotiated ECN, whose marks are left to the
+ * kernel.
  *
  * The kernel keeps about a millisecond of the pacing rate in the queue of the sender's interface,
  * also if a connection is not paced (TCP small queues); without a pace, that rate is twice the
@@ -181,28 +182,35 @@ TG_INLINE __u32 tg_count_lost(const struct tcp_sock *tp, struct tg_flow *flow)
 	return more;
 }
 
+/* Starts the law, with the size of packets and the sample of the RTT of this time. */
+TG_INLINE void tg_begin(struct sock *sk, const struct tg_params *p, struct tg_flow *flow)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+
+	/* With IP, and Ethernet's header, preamble and gap. */
+	flow->headers = tp->tcp_header_len + tp->inet_conn.icsk_af_ops->net_header_len + 38;
+	flow->packet = tp->mss_cache + flow->headers;
+	flow->rtt = (__u64)(tp->srtt_us >> 3) * 1000;
+	tg_start(p, &flow->law, flow->packet);
+	tg_apply(sk, p, flow);
+}
+
 SEC("struct_ops")
 void BPF_PROG(tg_init, struct sock *sk)
 {
-	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct tg_params *p = bpf_map_lookup_elem(&params, &tg_zero);
 	struct tg_flow *flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
 	/* Without memory the connection keeps the kernel's first window, without growth. */
 	if (!p || !flow)
 		return;
-	/* With IP, and Ethernet's header, preamble and gap. */
-	flow->headers = tp->tcp_header_len + tp->inet_conn.icsk_af_ops->net_header_len + 38;
-	flow->packet = tp->mss_cache + flow->headers;
 	flow->started = 1;
 	flow->last_ack = 0;
 	/* Until a packet is delivered. */
 	flow->app_limited = 1;
-	flow->rtt = (__u64)(tp->srtt_us >> 3) * 1000;
 	flow->min_rtt = TG_MAX;
-	flow->lost = tp->lost;
-	tg_start(p, &flow->law, flow->packet);
-	tg_apply(sk, p, flow);
+	flow->lost = ((struct tcp_sock *)sk)->lost;
+	tg_begin(sk, p, flow);
 	tg_telemetry_init(sk, flow);
 	TG_COUNT(connections);
 }
@@ -254,8 +262,10 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 		flow->packet = packet;
 		tg_resize(&flow->law, packet);
 	}
-	/* Data of the peer acknowledges nothing: the next acknowledgement has its telemetry. */
-	if (!rs->acked_sacked && !ack->lost)
+	/* Data of the peer acknowledges nothing: the next acknowledgement has its telemetry. The answer
+	 * to the connection request acknowledges no data, and the first window follows it.
+	 */
+	if ((!rs->acked_sacked && !ack->lost) || sk->__sk_common.skc_state == TG_SYN_SENT)
 		return;
 	ack->now = bpf_ktime_get_ns();
 	/* With a window below one packet, nothing is in flight until the pace permits the next. */
@@ -330,8 +340,15 @@ void BPF_PROG(tg_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		return;
 	/* It has returned with data while nothing was in flight. */
 	tg_drop_echo(&flow->telemetry);
+	if (!p || !flow->started)
+		return;
+	/* If the control was chosen while the socket connected, packets had another size, and the
+	 * kernel has set its own first window since.
+	 */
+	if (!flow->last_ack)
+		tg_begin(sk, p, flow);
 	/* Packets that wait for a retransmission are not in flight, but the connection is not idle. */
-	if (!p || !flow->started || !flow->last_ack || tp->snd_una != tp->snd_nxt)
+	if (!flow->last_ack || tp->snd_una != tp->snd_nxt)
 		return;
 	/* The retransmission timeout is what Swift allows; the kernel computes it like this. */
 	rto = ((__u64)(tp->srtt_us >> 3) + tp->rttvar_us) * 1000;

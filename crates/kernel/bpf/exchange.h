@@ -107,6 +107,12 @@ int telemetry(struct bpf_sock_ops *ops)
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		flags |= BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG;
+		/* A socket that was disconnected has another peer now. */
+		flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+		if (flow) {
+			tg_forget(&flow->telemetry);
+			flow->telemetry.until = 0;
+		}
 		if (tg_is_own(ops) && bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE))
 			flags |= TG_SENDS;
 		bpf_sock_ops_cb_flags_set(ops, flags);

@@ -13,7 +13,12 @@ typedef _Bool bool;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct sock_common {
+	volatile unsigned char skc_state;
+};
+
 struct sock {
+	struct sock_common __sk_common;
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
 	__u32 sk_pacing_status;
@@ -61,10 +66,13 @@ enum tcp_ca_event {
 	CA_EVENT_TX_START = 0,
 };
 
+/* States of a connection. */
+#define TG_SYN_SENT 2
+
 /* What sending waits for (chrono_type): the receiver's window. */
 #define TG_CHRONO_RWND_LIMITED 2
 
-/* The connection has negotiated ECN (bit 0) or accurate ECN (bit 4), which Linux 6.18 does not. */
+/* ECN is negotiated (bit 0), or accurate ECN (bit 4), which Linux 6.18 does not negotiate. */
 #define TCP_ECN_OK (1 | 1 << 4)
 
 /* A flag of cong_control: retransmitted packets are acknowledged. */

@@ -7,6 +7,7 @@ use std::path::Path;
 use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
 
+use tidegate_algos::Protocol;
 use tidegate_core::mix64;
 
 use crate::pins::{self, Draft};
@@ -68,13 +69,17 @@ pub struct ControlStatus {
 
 impl Control {
     fn object(self) -> &'static [u8] {
-        use tidegate_algos::Protocol;
         match self.protocol {
             Protocol::Poseidon => object!("poseidon"),
             Protocol::PowerTcp => object!("powertcp"),
             Protocol::ThetaPowerTcp => object!("theta_powertcp"),
             _ => object!("swift"),
         }
+    }
+
+    /// Whether it has a program for TCP options.
+    fn has_telemetry(self) -> bool {
+        matches!(self.protocol, Protocol::Poseidon | Protocol::PowerTcp)
     }
 
     /// Digest of the object, which differs between versions of this crate.
@@ -118,7 +123,7 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
     let set = pins.join(control.name);
     if set.exists() {
         own(control, &set)?;
-        require_version(control, &set)?;
+        require_current(control, &set)?;
         write_params(&map(&set, "params")?, params)?;
         // An `unload` may have died after this.
         let settings = map(&set, "settings")?;
@@ -316,15 +321,24 @@ fn write_settings(settings: &MapHandle, moves: bool, version: &[u64]) -> Result<
     written.map_err(Error::kernel("write the settings"))
 }
 
-/// Fails if another version has loaded the control: its words may have other meanings.
-fn require_version(control: Control, set: &Path) -> Result<(), Error> {
-    if read_version(&map(set, "settings")?)? == [control.version()] {
+/// Fails if another version has loaded the control, because its words may have other meanings, or
+/// if its telemetry was removed.
+fn require_current(control: Control, set: &Path) -> Result<(), Error> {
+    let fault = if read_version(&map(set, "settings")?)? != [control.version()] {
+        "loaded by another version of tidegate"
+    } else if control.has_telemetry() && !is_attached(&set.join(TELEMETRY)) {
+        "its program for TCP options is no longer attached"
+    } else {
         return Ok(());
-    }
-    Err(Error::Usage(format!(
-        "{}: loaded by another version of tidegate; unload it and load it again",
-        control.name
-    )))
+    };
+    let name = control.name;
+    Err(Error::Usage(format!("{name}: {fault}; unload the control and load it again")))
+}
+
+/// Whether this is a link of a cgroup; one that was detached has none.
+fn is_attached(path: &Path) -> bool {
+    let info = Link::open(path).and_then(|link| link.info());
+    matches!(info.map(|info| info.info), Ok(LinkTypeInfo::Cgroup(of)) if of.cgroup_id != 0)
 }
 
 /// The control of new connections; one that is not of this crate.
@@ -373,7 +387,7 @@ pub fn foreign(pins: &Path) -> Result<Vec<Error>, Error> {
 
 fn status(control: Control, set: &Path) -> Result<ControlStatus, Error> {
     own(control, set)?;
-    require_version(control, set)?;
+    require_current(control, set)?;
     let read = |error| Error::kernel(format!("read {}", set.display()))(error);
     let all = map(set, "counters")?.lookup_percpu(&KEY, MapFlags::ANY).map_err(read)?;
     let all: Vec<_> = all.unwrap_or_default().iter().map(|cpu| words(cpu)).collect();

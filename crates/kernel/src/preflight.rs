@@ -115,12 +115,23 @@ fn kernel(release: &str) -> Check {
 /// The kernel describes its types, among them the table of congestion controls by BPF.
 fn btf(path: &Path) -> Check {
     const STRUCT_OPS: &[u8] = b"bpf_struct_ops_tcp_congestion_ops\0";
+    // Since Linux 7.1 the kernel reports the start of sending here, and not to `cwnd_event`.
+    const OTHER_EVENT: &[u8] = b"cwnd_event_tx_start\0";
     let types = fs::read(path).ok();
-    let has = |types: &Vec<u8>| types.windows(STRUCT_OPS.len()).any(|text| text == STRUCT_OPS);
+    let has = |types: &[u8], name: &[u8]| types.windows(name.len()).any(|text| text == name);
     let (met, found) = match types {
         None => (false, "the kernel has no BTF".to_owned()),
-        Some(types) if !has(&types) => {
+        Some(types) if !has(&types, STRUCT_OPS) => {
             (false, "the kernel has no struct_ops for TCP congestion controls".into())
+        }
+        Some(types) if has(&types, OTHER_EVENT) => {
+            let found = "the kernel reports idle times by cwnd_event_tx_start (Linux 7.1)";
+            return Check {
+                name: "BTF and struct_ops",
+                met: Some(false),
+                found: found.into(),
+                remedy: "use Linux 6.10 to 7.0: the controls do not support this interface".into(),
+            };
         }
         Some(_) => (true, "BTF, with struct_ops for TCP congestion controls".into()),
     };
@@ -204,9 +215,14 @@ mod tests {
         assert!(no_types.found.contains("no BTF"), "{no_types:?}");
         let other = btf(Path::new("/proc/self/status"));
         assert!(other.found.contains("no struct_ops"), "{other:?}");
+        let later = std::env::temp_dir().join(format!("tidegate-btf-{}", std::process::id()));
+        let names = "bpf_struct_ops_tcp_congestion_ops\0cwnd_event_tx_start\0";
+        fs::write(&later, names).unwrap();
+        let later = (btf(&later), fs::remove_file(&later)).0;
+        assert!(later.remedy.contains("Linux 6.10 to 7.0"), "{later:?}");
         let unmounted = bpffs("", Path::new("/sys/fs/bpf/tidegate"));
         assert!(unmounted.remedy.contains("mount -t bpf"), "{unmounted:?}");
-        for check in [no_types, other, unmounted, cgroup(""), jit(Some("0\n"))] {
+        for check in [no_types, other, later, unmounted, cgroup(""), jit(Some("0\n"))] {
             assert_eq!(check.met, Some(false), "{check:?}");
         }
         assert_eq!([jit(Some("1\n")).met, jit(None).met], [Some(true), None]);

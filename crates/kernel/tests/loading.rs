@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use nix::sys::socket::sockopt::TcpCongestion;
 use nix::sys::socket::{getsockopt, setsockopt};
 use tidegate_core::params::Value;
@@ -132,7 +132,7 @@ fn names_of_others_are_errors_and_nothing_remains() {
 
 /// Of another version, only the settings are known.
 #[test]
-fn controls_of_another_version_can_only_be_unloaded() {
+fn controls_of_another_version_or_without_telemetry_can_only_be_unloaded() {
     let Some((_guard, pins)) = place("version") else { return };
     let control = Control::ALL[0];
     load(control, &params(control), &pins).unwrap();
@@ -145,10 +145,14 @@ fn controls_of_another_version_can_only_be_unloaded() {
         controls(&pins).unwrap().remove(0).unwrap_err(),
     ];
     for error in errors.map(|error| error.to_string()) {
-        assert!(error.contains("loaded by another version of tidegate; unload it"), "{error}");
+        assert!(error.contains("loaded by another version of tidegate; unload"), "{error}");
     }
     assert!(unload(control, &pins).unwrap());
     assert_eq!(load(control, &params(control), &pins).unwrap(), Loaded::New);
+    // The telemetry of a control whose other pins are there.
+    Link::open(pins.join(control.name).join("telemetry")).unwrap().detach().unwrap();
+    let error = load(control, &params(control), &pins).unwrap_err().to_string();
+    assert!(error.contains("its program for TCP options is no longer attached"), "{error}");
     unload(control, &pins).unwrap();
     fs::remove_dir(pins).unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 
 use nix::sys::socket::sockopt::ReceiveTimeout;
@@ -77,6 +77,26 @@ impl Netns {
         });
     }
 
+    /// A bridge that joins a link `q0` to `q1` and one `x0` to `x1`.
+    fn bridge(&self) {
+        self.ip(&["link", "add", "name", "br0", "type", "bridge"]);
+        for (near, far, port) in [("q0", "q1", "q1"), ("x0", "x1", "x0")] {
+            self.pair(near, far);
+            self.ip(&["link", "set", "dev", near, "addrgenmode", "none"]);
+            self.ip(&["link", "set", "dev", port, "master", "br0"]);
+        }
+        ["br0", "x0", "x1"].iter().for_each(|name| self.ip(&["link", "set", "dev", name, "up"]));
+    }
+
+    /// Receives the frames of all interfaces: at `x1` with the stamps.
+    fn frames(&self) -> OwnedFd {
+        let (kind, flags) = (SockType::Raw, SockFlag::empty());
+        let open = || socket(AddressFamily::Packet, kind, flags, SockProtocol::EthAll).unwrap();
+        let frames = within(&self.0, open);
+        setsockopt(&frames, ReceiveTimeout, &TimeVal::new(10, 0)).unwrap();
+        frames
+    }
+
     fn port(&self, interface: &str, peer: &str) -> Port {
         Port { interface: interface.into(), peer: peer.into(), netns: Some(self.0.clone()) }
     }
@@ -142,6 +162,44 @@ fn delays_of_a_queue_are_counted() {
     fs::remove_dir(pins).unwrap();
 }
 
+/// The first record that a switch has filled.
+fn first_record(frames: &OwnedFd) -> u64 {
+    let mut frame = [0; 2_000];
+    loop {
+        let length = recv(frames.as_raw_fd(), &mut frame, MsgFlags::empty()).unwrap();
+        let option = frame[..length].get(54..).unwrap_or_default();
+        if let Some(word) = option.strip_prefix(&[253, 12, 0x74, 0x66])
+            && word[0] != 0
+        {
+            return u64::from_be_bytes(*word.first_chunk().unwrap());
+        }
+    }
+}
+
+#[test]
+fn records_have_the_bytes_behind_their_packet() {
+    if !has_ip() {
+        return;
+    }
+    let Some((_guard, pins)) = place("behind") else { return };
+    let netns = Netns::new("behind");
+    netns.bridge();
+    // 50 ms for the first packet, which all others join before it has left.
+    if !netns.queue("q0", &["tbf", "rate", "160kbit", "burst", "1600", "limit", "1000000"]) {
+        return;
+    }
+    assert!(stamp(&netns.port("q0", "q1"), None, &pins).unwrap().is_some());
+    let frames = netns.frames();
+    // The second waits: together they exceed the burst.
+    netns.send(2);
+    netns.send_option(&[253, 12, 0x74, 0x66, 0, 0, 0, 0, 0, 0, 0, 0]);
+    netns.send(5);
+    let record = first_record(&frames);
+    unstamp(&pins).unwrap();
+    fs::remove_dir(pins).unwrap();
+    assert_eq!(record & 0xffff, 5 * 1_042 / 128);
+}
+
 #[test]
 fn options_that_pass_a_queue_are_stamped() {
     if !has_ip() {
@@ -149,13 +207,7 @@ fn options_that_pass_a_queue_are_stamped() {
     }
     let Some((_guard, pins)) = place("stamped") else { return };
     let netns = Netns::new("stamped");
-    netns.ip(&["link", "add", "name", "br0", "type", "bridge"]);
-    for (near, far, port) in [("q0", "q1", "q1"), ("x0", "x1", "x0")] {
-        netns.pair(near, far);
-        netns.ip(&["link", "set", "dev", near, "addrgenmode", "none"]);
-        netns.ip(&["link", "set", "dev", port, "master", "br0"]);
-    }
-    ["br0", "x0", "x1"].iter().for_each(|name| netns.ip(&["link", "set", "dev", name, "up"]));
+    netns.bridge();
     // Beyond 2^32 bytes per second, the kernel reports the rate in another attribute.
     if !netns.queue("q0", &["tbf", "rate", "40gbit", "burst", "1mb", "limit", "10mb"]) {
         return;
@@ -163,27 +215,14 @@ fn options_that_pass_a_queue_are_stamped() {
     // A folder of another program does not prevent it.
     fs::create_dir_all(pins.join("stamp-x")).unwrap();
     assert_eq!(stamp(&netns.port("q0", "q1"), None, &pins).unwrap(), Some(Rate::gbps(40)));
-    let (kind, flags) = (SockType::Raw, SockFlag::empty());
-    // Receives the frames of all interfaces: at `x1` with the stamps.
-    let open = || socket(AddressFamily::Packet, kind, flags, SockProtocol::EthAll).unwrap();
-    let frames = within(&netns.0, open);
-    setsockopt(&frames, ReceiveTimeout, &TimeVal::new(10, 0)).unwrap();
+    let frames = netns.frames();
     netns.send(1);
     // A delay, a free record, and one that another switch has filled.
     netns.send_option(&[253, 8, 0x74, 0x64, 0, 0, 0, 0]);
     for word in [0, 1] {
         netns.send_option(&[253, 12, 0x74, 0x66, 0, 0, 0, 0, 0, 0, 0, word]);
     }
-    let mut frame = [0; 2_000];
-    let record = loop {
-        let length = recv(frames.as_raw_fd(), &mut frame, MsgFlags::empty()).unwrap();
-        let option = frame[..length].get(54..).unwrap_or_default();
-        if let Some(word) = option.strip_prefix(&[253, 12, 0x74, 0x66])
-            && word[0] != 0
-        {
-            break u64::from_be_bytes(*word.first_chunk().unwrap());
-        }
-    };
+    let record = first_record(&frames);
     // The bytes before it: a datagram of 1,042 and a segment of 62. Nothing is behind it.
     assert_eq!(
         (record >> 52, record >> 16 & 0xffff, record & 0xffff),

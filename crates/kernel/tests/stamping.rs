@@ -342,6 +342,28 @@ fn options_behind_padding_are_found() {
     }
 }
 
+/// A header of IPv4 with options of its own is longer.
+#[test]
+fn options_behind_options_of_ip_are_found() {
+    let Some(object) = object() else { return };
+    let probe = object.progs_mut().find(|program| program.name() == "probe").unwrap();
+    let mut packet = packet(&delay(0), false);
+    packet[ETHERNET] = 0x46;
+    packet.splice(ETHERNET + 20..ETHERNET + 20, [1; 4]);
+    let input = ProgramInput { data_in: Some(&packet), repeat: 1, ..Default::default() };
+    assert_eq!(probe.test_run(input).unwrap().return_value, 1);
+}
+
+/// A queue of unknown rate only stamps delays.
+#[test]
+fn records_need_a_rate() {
+    let Some(object) = object() else { return };
+    let port = object.maps().find(|map| map.name() == "port").unwrap();
+    port.update(&[0; 4], &vec![0; port.value_size() as usize], MapFlags::ANY).unwrap();
+    assert_eq!(words(&stamped(&object, &records(&[0]), false, 0, 0)), [0]);
+    assert_ne!(stamped(&object, &delay(0), false, 1_000_000, 0), delay(0));
+}
+
 /// Only the first fragment has the header of TCP; payload of others may look like one.
 #[test]
 fn later_fragments_are_left() {

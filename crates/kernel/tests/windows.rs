@@ -10,9 +10,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::sockopt::{GetStruct, SetStruct, TcpCongestion};
-use nix::sys::socket::{getsockopt, setsockopt};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, connect, getsockopt, setsockopt, socket,
+};
 use tidegate_algos::Protocol;
 use tidegate_core::params::Value;
 use tidegate_core::{Extent, Rate, Span};
@@ -36,7 +39,9 @@ nix::getsockopt_impl!(Info, libc::IPPROTO_TCP, libc::TCP_INFO, TcpInfo, GetStruc
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct TcpInfo {
-    _before_mss: [u32; 4],
+    /// The first byte.
+    state: u8,
+    _before_mss: [u8; 15],
     mss: u32,
     _before_rtt: [u32; 12],
     rtt_us: u32,
@@ -58,6 +63,9 @@ nix::setsockopt_impl!(
     u64,
     SetStruct<'_, u64>
 );
+
+const ESTABLISHED: u8 = 1;
+const SYN_SENT: u8 = 2;
 
 pub(super) fn info(end: &TcpStream) -> TcpInfo {
     getsockopt(end, Info).unwrap()
@@ -109,9 +117,12 @@ fn windows_grow_only_if_they_limit_sending() {
 /// payload only.
 #[test]
 fn paces_follow_windows_and_their_limit() {
-    for control in Control::ALL {
+    let addresses = ["10.78.0.2", "fd00::2"];
+    for (control, address) in Control::ALL.into_iter().flat_map(|one| addresses.map(|at| (one, at)))
+    {
         let Some((_lab, network)) = lab(control, "paces", &[]) else { return };
-        let mut connection = network.connection(control.name);
+        let mut connection = network.connect(&network.listen_at(address));
+        setsockopt(&connection.client, TcpCongestion, &control.name.into()).unwrap();
         connection.send(500_000);
         let state = info(&connection.client);
         let options = match control.protocol {
@@ -188,8 +199,8 @@ fn timeouts_reduce_windows_and_are_no_idle_times() {
     }
 }
 
-/// Packets that are longer than the path permits are sent again, shorter. The kernel then enters the
-/// state of a timeout, without one.
+/// Packets that are longer than the path permits are sent again, shorter. The kernel then enters
+/// the state of a timeout, without one.
 #[test]
 fn a_shorter_path_mtu_is_no_loss() {
     for control in Control::ALL {
@@ -212,6 +223,33 @@ fn a_shorter_path_mtu_is_no_loss() {
         assert_eq!(after.0, before.0, "{}: losses and timeouts", control.name);
         assert!(after.1.window >= before.1.window, "{}: {before:?} {after:?}", control.name);
     }
+}
+
+/// The kernel sets its own first window when a connection is established, also if the control was
+/// chosen before.
+#[test]
+fn controls_that_are_chosen_early_have_their_first_window() {
+    let control = Control::named("swift").unwrap();
+    let two = [("initial_window", Value::Extent(Extent::Bytes(2.0 * PACKET as f64)))];
+    let Some((_lab, network)) = lab(control, "early", &two) else { return };
+    let listener = network.listen();
+    let to = SockaddrIn::new(10, 78, 0, 2, listener.local_addr().unwrap().port());
+    // The answer to the connection request waits for half a second.
+    let client = behind_datagrams(&network, "2mbit", || {
+        within(&network.a, || {
+            let (kind, flags) = (SockType::Stream, SockFlag::SOCK_NONBLOCK);
+            let client = socket(AddressFamily::Inet, kind, flags, None).unwrap();
+            assert_eq!(connect(client.as_raw_fd(), &to), Err(Errno::EINPROGRESS));
+            setsockopt(&client, TcpCongestion, &control.name.into()).unwrap();
+            let client = TcpStream::from(client);
+            assert_eq!(info(&client).state, SYN_SENT);
+            client
+        })
+    });
+    let Some(mut client) = client else { return };
+    wait("the connection is not established", || info(&client).state == ESTABLISHED);
+    client.write_all(&[0]).unwrap();
+    assert_eq!(info(&client).window, 2);
 }
 
 /// The acknowledgement of a retransmitted packet has timestamps in place of an RTT, in whole

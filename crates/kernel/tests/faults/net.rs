@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Output};
 use std::thread;
@@ -89,6 +89,8 @@ impl Network {
         run("ip", &[&["-n", a][..], &link].concat());
         for (netns, interface, address) in [(a, "v0", "10.78.0.1/24"), (b, "v1", "10.78.0.2/24")] {
             run("ip", &["-n", netns, "addr", "add", address, "dev", interface]);
+            let v6 = format!("fd00::{}", address.replace("10.78.0.", "").replace("/24", "/64"));
+            run("ip", &["-n", netns, "addr", "add", &v6, "dev", interface, "nodad"]);
             run("ip", &["-n", netns, "link", "set", "dev", interface, "up"]);
         }
         network.offloads(false);
@@ -272,13 +274,19 @@ impl Network {
     }
 
     pub(crate) fn listen(&self) -> TcpListener {
-        within(&self.b, || TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap())
+        self.listen_at("0.0.0.0")
+    }
+
+    /// Listens at an address of `b`.
+    pub(crate) fn listen_at(&self, address: &str) -> TcpListener {
+        within(&self.b, || TcpListener::bind((address, 0)).unwrap())
     }
 
     /// A connection from `a` to a listener in `b`.
     pub(crate) fn connect(&self, listener: &TcpListener) -> Connection {
-        let port = listener.local_addr().unwrap().port();
-        let client = within(&self.a, || TcpStream::connect(("10.78.0.2", port)).unwrap());
+        let at = listener.local_addr().unwrap();
+        let to = if at.is_ipv6() { "fd00::2" } else { "10.78.0.2" };
+        let client = within(&self.a, || TcpStream::connect((to, at.port())).unwrap());
         let server = listener.accept().unwrap().0;
         for end in [&client, &server] {
             end.set_read_timeout(Some(STALLED)).unwrap();

@@ -159,7 +159,7 @@ impl Law for ThetaPowerTcp {
     }
 }
 
-/// Rounds the fields of a record as the option does: 64 ns, 64 B, 128 B, and eight bits of the rate.
+/// Rounds the fields of a record as the option does: 64 ns, 64 B, 128 B, eight bits of the rate.
 fn round(words: &mut [u64]) {
     for (word, unit) in words.iter_mut().zip([64, 64, 128]) {
         *word -= *word % unit;
