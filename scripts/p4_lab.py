@@ -270,7 +270,8 @@ def judge(
             (
                 "queue of records less arrivals during the passage, quartiles",
                 "{:.0f}, {:.0f}, {:.0f} B".format(*wrong),
-                abs(wrong[1]) < FRAME,
+                # One frame may arrive between the queue and the capture; queues are rounded down.
+                abs(wrong[1]) <= FRAME + 128,
             ),
             (
                 "clock of records against the capture, quartiles",
