@@ -33,7 +33,14 @@
 //!   compared with.
 //! * `alpha` starts at 1, as in Linux: the first mark halves the window, before any estimate
 //!   exists.
-//! * In the round trip after a cut the window does not grow, as in Linux.
+//! * In the round trip after a cut the window does not grow, as in Linux. In slow start after a
+//!   timeout it grows with marks, too, until the packets that were sent before are acknowledged.
+//! * The acknowledgement that ends a window of data counts in the next one (RFC 8257, section 3.3,
+//!   counts it in the one that it ends).
+//! * The threshold of slow start is at least one packet, as the window, where RFC 5681 has two. An
+//!   acknowledgement of several packets counts for all of them in slow start.
+//! * The loss of a retransmission does not begin another reduction (RFC 5681, section 4.3, has one)
+//!   unless a timeout detects it.
 //! * The window grows only if it limited sending in the last round trip. It persists over idle
 //!   times.
 //! * The window is never below one packet.
@@ -86,6 +93,8 @@ pub struct Dctcp {
     cut_end: u64,
     /// Window before the marks of the current window of data cut it.
     uncut: f64,
+    /// No packet has been acknowledged since the last timeout.
+    timed_out: bool,
 }
 
 impl CongestionControl for Dctcp {
@@ -124,6 +133,7 @@ impl CongestionControl for Dctcp {
             round_end: 0,
             cut_end: 0,
             uncut: 0.0,
+            timed_out: false,
         }
     }
 
@@ -132,6 +142,7 @@ impl CongestionControl for Dctcp {
             self.end_round(params);
             self.round_end = ack.next_seq;
         }
+        self.timed_out &= ack.acked_packets == 0;
         self.acked += ack.acked_bytes;
         if ack.marked {
             self.marked += ack.acked_bytes;
@@ -153,17 +164,18 @@ impl CongestionControl for Dctcp {
 
     fn on_loss(&mut self, _params: &DctcpParams, loss: &Loss) {
         // Half of the window before marks cut it in this window of data; further marks do not cut
-        // (RFC 8257, section 3.5; by RFC 5681, section 3.1, consecutive timeouts keep the threshold
-        // of the first).
-        self.threshold = (self.uncut.max(self.cwnd) / 2.0).max(self.packet);
+        // (RFC 8257, section 3.5). Consecutive timeouts keep the threshold of the first (RFC 5681,
+        // section 3.1).
+        if !(self.timed_out && loss.kind == LossKind::Timeout) {
+            self.threshold = (self.uncut.max(self.cwnd) / 2.0).max(self.packet);
+        }
+        self.timed_out = loss.kind == LossKind::Timeout;
         self.cut_end = loss.next_seq;
         self.cwnd = match loss.kind {
-            LossKind::Recovery => {
-                self.uncut = self.threshold;
-                self.threshold
-            }
+            LossKind::Recovery => self.threshold,
             LossKind::Timeout => self.packet,
         };
+        self.uncut = self.cwnd;
     }
 
     fn limit(&self, _params: &DctcpParams) -> Limit {
@@ -342,6 +354,33 @@ mod tests {
             flow.on_ack(&params, &Ack { seq, next_seq: 16, ..contract::ack(Time::us(10 + seq)) });
         }
         assert_eq!(flow.cwnd, 8.0 * flow.packet);
+    }
+
+    #[test]
+    fn consecutive_timeouts_keep_the_threshold_of_the_first() {
+        let params = DctcpParams::default();
+        let kind = LossKind::Timeout;
+        let loss = Loss { now: Time::us(9), kind, rtt: Span::us(6), next_seq: 16 };
+        // Before any acknowledgement, and after one.
+        for acked in [0, 1] {
+            let mut flow = start(&params, 16.0);
+            flow.threshold = f64::INFINITY;
+            let packet = flow.packet;
+            let ack = |flow: &mut Dctcp, seq| {
+                let ack = Ack { seq, next_seq: 16, ..contract::ack(Time::us(10 + seq)) };
+                flow.on_ack(&params, &ack);
+            };
+            (0..acked).for_each(|seq| ack(&mut flow, seq));
+            let half = flow.cwnd / 2.0;
+            for _ in 0..3 {
+                flow.on_loss(&params, &loss);
+                assert_eq!((flow.cwnd, flow.threshold), (packet, half));
+            }
+            // An acknowledgement between them begins anew.
+            (acked..acked + 3).for_each(|seq| ack(&mut flow, seq));
+            flow.on_loss(&params, &loss);
+            assert_eq!((flow.cwnd, flow.threshold), (packet, 2.0 * packet));
+        }
     }
 
     #[test]

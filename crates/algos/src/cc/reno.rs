@@ -20,12 +20,14 @@
 //!
 //! # Differences from the paper
 //!
-//! * The transport detects losses, packet by packet; one episode halves the window once. The window
-//!   does not grow until all packets sent before the loss are acknowledged.
+//! * The transport detects losses, packet by packet; one episode halves the window once, also if
+//!   retransmissions are lost (RFC 5681, section 4.3, halves it again) unless a timeout detects it.
+//!   The window does not grow until a packet sent after the loss is acknowledged.
 //! * The window is halved, where RFC 5681 halves the bytes in flight: the two differ only for a
 //!   sender that does not use its window, and such a window does not grow here.
 //! * A new connection has a window of one BDP instead of a few packets, as under DCTCP.
-//! * The window persists over idle times, and is never below one packet.
+//! * The window persists over idle times. It and the threshold are never below one packet (eq. 4
+//!   has two). An acknowledgement of several packets counts for all of them in slow start.
 
 use tidegate_core::{
     Ack, CongestionControl, Dash, Extent, Limit, Loss, LossKind, Marker, Path, ProtocolInfo,

@@ -6,10 +6,11 @@
 //!
 //! * `htsim` (Broadcom/csg-htsim, `swift.cpp`): a connection without a good sample for a random 5
 //!   to 7 round trips takes a new ECMP hash and restarts the count; the interval is drawn again
-//!   with each good sample.
+//!   with each good sample. A first sample starts the clock, also if it is not good.
 //! * `rounds` (from the paper; constants are those of Linux, `net/ipv4/tcp_plb.c`): a round trip is
 //!   congested if half of its acknowledged packets were; after 12 consecutive congested rounds, or
-//!   3 if nothing is in flight, the connection takes a new hash.
+//!   3 if nothing is in flight, the connection takes a new hash. A round ends with the
+//!   acknowledgement of the last packet that was sent before it began.
 //!
 //! Under both rules a retransmission timeout changes the path immediately. Under `rounds` the
 //! connection then keeps the new path for 60 to 120 s, unless another timeout occurs. Packets on
@@ -33,7 +34,7 @@ pub(super) struct Plb {
     /// `rounds`: packets acknowledged in this round, and the congested ones among them.
     acked: u32,
     congested: u32,
-    /// The round ends with an acknowledgement of this packet or a later one.
+    /// The round ends when all packets before this one are acknowledged; 0 before the first.
     round_end: u64,
     /// Consecutive congested rounds.
     rounds: u64,
@@ -95,7 +96,12 @@ impl Plb {
         ack: &Ack<'_>,
         congested: bool,
     ) -> bool {
-        if ack.seq >= self.round_end {
+        if self.round_end == 0 {
+            self.round_end = ack.next_seq;
+        }
+        self.acked += ack.acked_packets;
+        self.congested += if congested { ack.acked_packets } else { 0 };
+        if ack.seq + 1 >= self.round_end {
             if self.acked > 0 {
                 let is_congested =
                     self.congested as f64 >= params.plb_threshold * self.acked as f64;
@@ -103,8 +109,6 @@ impl Plb {
             }
             (self.acked, self.congested, self.round_end) = (0, 0, ack.next_seq);
         }
-        self.acked += ack.acked_packets;
-        self.congested += if congested { ack.acked_packets } else { 0 };
         let enough =
             if ack.in_flight_bytes == 0 { params.plb_idle_rounds } else { params.plb_rounds };
         self.rounds >= enough.min(params.plb_rounds) && ack.now >= self.suspended_until
@@ -119,7 +123,8 @@ impl Plb {
     }
 
     fn leave(&mut self, now: Time, rtt: Span) -> u32 {
-        self.since = Some(now);
+        // Before the first sample, there is no interval.
+        self.since = self.since.map(|_| now);
         self.rounds = 0;
         self.unordered_until = now.after(rtt.times(2));
         self.rng.bits() as u32
@@ -168,7 +173,7 @@ mod tests {
                 let seq = 20 * round + i;
                 let ack = Ack {
                     seq,
-                    next_seq: seq + 20,
+                    next_seq: 20 * (round + 1 + u64::from(last)),
                     in_flight_bytes: if idle && last { 0 } else { 80_000 },
                     ..ack(Time::us(10 * round))
                 };
@@ -184,15 +189,14 @@ mod tests {
     fn path_changes_after_12_congested_rounds_or_3_idle() {
         let params = with(PlbRule::Rounds);
         let left = |congested, idle| left_in(&mut Plb::new(1), &params, 0..36, congested, idle);
-        // The first packet of the next round ends a round.
-        assert_eq!(left(10, false), [12, 24]);
+        assert_eq!(left(10, false), [11, 23, 35]);
         assert_eq!(left(9, false), []);
-        assert_eq!(left(20, true)[..4], [3, 6, 9, 12]);
+        assert_eq!(left(20, true)[..4], [2, 5, 8, 11]);
         // A good round restarts the count.
         let mut plb = Plb::new(1);
         assert_eq!(left_in(&mut plb, &params, 0..11, 20, false), []);
         assert_eq!(left_in(&mut plb, &params, 11..13, 0, false), []);
-        assert_eq!(left_in(&mut plb, &params, 13..36, 20, false), [25]);
+        assert_eq!(left_in(&mut plb, &params, 13..36, 20, false), [24]);
     }
 
     #[test]
@@ -214,18 +218,20 @@ mod tests {
             let ack = Ack { seq, next_seq: seq + 1, in_flight_bytes: 0, ..ack(Time::us(10 * seq)) };
             plb.sample(&params, &ack, RTT, true).is_some()
         });
-        assert_eq!(left.collect::<Vec<_>>(), [3, 6, 9]);
+        assert_eq!(left.collect::<Vec<_>>(), [2, 5, 8]);
     }
 
     #[test]
     fn round_is_congested_from_the_threshold() {
         let params = with(PlbRule::Rounds);
-        for (congested, expected) in [(4_999, &[][..]), (5_000, &[12, 24][..])] {
+        for (congested, expected) in [(4_999, &[][..]), (5_000, &[11, 23][..])] {
             let mut plb = Plb::new(1);
             let left = (0..30).filter(|&round| {
                 let ack = Ack { next_seq: 2 * round + 2, ..ack(Time::us(10 * round)) };
                 let bad = Ack { seq: 2 * round, acked_packets: congested, ..ack };
-                let good = Ack { seq: 2 * round + 1, acked_packets: 10_000 - congested, ..ack };
+                let acked_packets = 10_000 - congested;
+                let next_seq = 2 * round + 4;
+                let good = Ack { seq: 2 * round + 1, next_seq, acked_packets, ..ack };
                 plb.sample(&params, &bad, RTT, true)
                     .or(plb.sample(&params, &good, RTT, false))
                     .is_some()
@@ -246,9 +252,17 @@ mod tests {
         // Rounds before the timeout do not count after it.
         let params = ConnectionParams { plb_suspend: Span::ZERO, ..with(PlbRule::Rounds) };
         let mut plb = Plb::new(1);
-        assert_eq!(left_in(&mut plb, &params, 0..12, 20, false), []);
-        plb.time_out(&params, Time::us(120), RTT);
-        assert_eq!(left_in(&mut plb, &params, 12..25, 20, false), [23]);
+        assert_eq!(left_in(&mut plb, &params, 0..11, 20, false), []);
+        plb.time_out(&params, Time::us(110), RTT);
+        assert_eq!(left_in(&mut plb, &params, 11..24, 20, false), [22]);
+    }
+
+    #[test]
+    fn timeout_before_the_first_sample_sets_no_interval() {
+        let mut plb = Plb::new(1);
+        plb.time_out(&with(PlbRule::Htsim), Time::us(40), RTT);
+        let left = congested_until_path_change(&mut plb, 100);
+        assert!((150..=171).contains(&left), "{left}");
     }
 
     #[test]
