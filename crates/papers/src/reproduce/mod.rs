@@ -356,7 +356,8 @@ pub fn reproduce(
             let singles = claim.singles(|ask, run| figure.answer(ask, run, |run| &runs[run]));
             let claimed = ClaimResult::of(paper, figure, claim, &chosen, &varied, seeds, singles);
             if let Some((_, opens)) = result.sensitivity.last_mut() {
-                sensitivity::take(opens, &claimed, |choice| {
+                let changes = |choice| paper.changes(figure, claim, choice);
+                sensitivity::take(opens, &claimed, changes, |choice| {
                     let runs = &others.iter().find(|(other, _)| *other == choice)?.1;
                     Some(Alternative::of(&Measured::of(figure, claim, runs), claim))
                 });

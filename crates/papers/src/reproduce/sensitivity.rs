@@ -20,9 +20,11 @@ pub struct Sensitivity {
     pub why: String,
     /// The alternatives.
     pub instead: Vec<String>,
-    /// Every claim, as chosen and under each alternative; `None` if that has not been measured with
-    /// this version.
+    /// Claims that depend on the choice, as chosen and under each alternative; `None` if that has
+    /// not been measured with this version.
     pub claims: Vec<(ClaimResult, Vec<Option<Alternative>>)>,
+    /// Number of claims that do not depend on it.
+    pub independent: usize,
 }
 
 /// A claim under an alternative.
@@ -51,19 +53,25 @@ pub(super) fn of(paper: &Paper) -> Vec<Sensitivity> {
         why: open.why.trim().to_owned(),
         instead: open.instead.iter().map(|other| other.name.clone()).collect(),
         claims: Vec::new(),
+        independent: 0,
     };
     paper.opens.iter().map(sensitivity).collect()
 }
 
-/// Adds a claim under every alternative.
+/// Adds a claim under every alternative of the choices that change one of its runs.
 pub(super) fn take(
     opens: &mut [Sensitivity],
     chosen: &ClaimResult,
+    changes: impl Fn(Choice) -> bool,
     under: impl Fn(Choice) -> Option<Alternative>,
 ) {
     for (i, open) in opens.iter_mut().enumerate() {
-        let varied = (0..open.instead.len()).map(|j| under((i, j))).collect();
-        open.claims.push((chosen.clone(), varied));
+        let choices = (0..open.instead.len()).map(|j| (i, j));
+        if choices.clone().any(&changes) {
+            open.claims.push((chosen.clone(), choices.map(&under).collect()));
+        } else {
+            open.independent += 1;
+        }
     }
 }
 
@@ -96,7 +104,8 @@ pub(crate) fn recorded(
             };
             let key = |choice, seeds| record::key(paper, figure, claim, choice, plans, seeds);
             let is_current = record.is_current(key(None, super::SEEDS), chosen.measured);
-            take(&mut opens, &chosen, |choice| match key(Some(choice), 1) {
+            let changes = |choice| key(Some(choice), 1).is_some();
+            take(&mut opens, &chosen, changes, |choice| match key(Some(choice), 1) {
                 None => Some(same),
                 Some(key) => {
                     let measured = record.get(&key).filter(|_| is_current);
@@ -190,11 +199,18 @@ pub(crate) fn markdown(papers: &[(String, Vec<Sensitivity>)], quick: bool) -> St
                 .collect();
             let unknown =
                 still.iter().filter(|(_, varied)| varied.iter().any(Option::is_none)).count();
-            let _ = write!(text, "\n{} {others}claims do not move", still.len() - unknown);
-            if unknown > 0 {
-                let _ = write!(text, "; {unknown} have not been measured with this version");
+            if open.claims.is_empty() {
+                text.push_str("\nNo claim that was measured with this version depends on it.\n");
+                continue;
             }
-            text.push_str(".\n");
+            let counts = [
+                (still.len() - unknown, "do not move"),
+                (unknown, "have not been measured with this version"),
+                (open.independent, "do not depend on it"),
+            ];
+            let counts = counts.iter().filter(|(count, _)| *count > 0);
+            let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+            let _ = writeln!(text, "\nOf the {others}claims, {}.", counts.join(", "));
         }
     }
     text
