@@ -97,6 +97,9 @@ fn a_run_until_done_ends_with_the_last_message_whatever_the_threads() {
         let out = place.arg(out);
         let args = [&set[..], &["--json", "--out", &out], more].concat();
         let summary = place.run(&args).json();
+        if let ["--partitions", partitions] = more {
+            assert_eq!(summary["engine"]["threads"].to_string(), *partitions);
+        }
         let bytes = |file| std::fs::read(place.path(&format!("{out}/{file}"))).unwrap();
         (steady(summary), bytes("flows.parquet"), bytes("timeseries.parquet"))
     };

@@ -68,7 +68,9 @@ fn partitions_do_not_affect_jobs_from_files() {
     std::fs::write(place.path("x.goal"), goal).unwrap();
     let set = ["--json", "--set", "until=done", "--set", "duration=1s", "--set", "warmup=0us"];
     let run = |partitions: &str| {
-        steady(place.run(&[&set[..], &["--partitions", partitions]].concat()).json())
+        let summary = place.run(&[&set[..], &["--partitions", partitions]].concat()).json();
+        assert_eq!(summary["engine"]["threads"].to_string(), partitions);
+        steady(summary)
     };
     let whole = run("1");
     let job = &whole["jobs"][0];
