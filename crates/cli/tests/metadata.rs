@@ -51,6 +51,17 @@ fn value<'a>(mut lines: impl Iterator<Item = &'a str>, key: &str) -> &'a str {
     line[key.len()..].trim_start_matches([' ', '=', ':']).trim_matches('"')
 }
 
+/// Archives of crates contain only files of their folders: links to the licences of the project.
+#[test]
+fn published_crates_have_the_licences() {
+    for (name, licence) in PUBLISHED
+        .iter()
+        .flat_map(|name| ["LICENSE-APACHE", "LICENSE-MIT"].map(|licence| (name, licence)))
+    {
+        assert!(text(&format!("crates/{name}/{licence}")) == text(licence), "{name}: {licence}");
+    }
+}
+
 #[test]
 fn crates_inherit_their_metadata() {
     let shared = text("Cargo.toml");
