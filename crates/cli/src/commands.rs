@@ -155,13 +155,16 @@ fn forecast(
     let options = options(how, None);
     let options = RunOptions { capture: packets.capture(), ..options };
     let forecast = workbench::forecast_runs(&plans, &options)?;
+    if options.capture.is_some() {
+        warn_of_size(&plans[0], &options, &|warning| how.verbosity.warn(warning))?;
+    }
     if how.json {
         return Ok(pretty(&forecast));
     }
     let runs =
         if forecast.runs == 1 { "1 run".to_owned() } else { format!("{} runs", forecast.runs) };
     let most = if plans.iter().any(|plan| plan.until_done) { "at most " } else { "" };
-    Ok(format!("{runs}: {most}{}.\n", sweep::takes(&forecast)))
+    Ok(prose(&format!("{runs}: {most}{}.\n", sweep::takes(&forecast))))
 }
 
 /// A larger capture is warned of.

@@ -10,6 +10,7 @@ use tidegate_kernel::{Params, PortStatus};
 use tidegate_workbench::{ControlLoader, KernelNetwork, Plan, options};
 
 use crate::format::digits;
+use crate::grid::prose;
 use crate::output::pretty;
 use crate::{Error, Result, emit, print_stderr};
 
@@ -365,7 +366,9 @@ fn status(json: bool, place: &Place) -> Result<String> {
     let state = State::read(place);
     let text = match json {
         true => pretty(&as_json(&checks, state.as_ref().ok())),
-        false => shown_checks(&checks) + &state.as_ref().map_or_else(|_| String::new(), shown),
+        false => {
+            prose(&(shown_checks(&checks) + &state.as_ref().map_or_else(|_| String::new(), shown)))
+        }
     };
     match state {
         Ok(_) => Ok(text),

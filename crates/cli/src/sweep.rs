@@ -82,7 +82,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
     };
     if args.dry_run {
         let forecast = workbench::forecast_sweep(&design, &options)?;
-        let text = if args.how.json { pretty(&forecast) } else { forecast_text(&forecast) };
+        let text = if args.how.json { pretty(&forecast) } else { prose(&forecast_text(&forecast)) };
         return Ok(text);
     }
     let out = args.how.out.as_ref();
