@@ -85,6 +85,15 @@ fn citations_are_those_of_the_bibliography() {
 }
 
 #[test]
+fn figures_of_the_paper_exist() {
+    let paper = text("paper/paper.md");
+    let files: Vec<_> =
+        paper.split("](../").skip(1).filter_map(|rest| rest.split_once(')')).collect();
+    assert!(!files.is_empty());
+    assert!(files.iter().all(|(file, _)| root(file).exists()), "{files:?}");
+}
+
+#[test]
 fn paper_has_the_length_and_sections_of_its_journal() {
     let paper = text("paper/paper.md");
     let (_, body) = paper.strip_prefix("---\n").unwrap().split_once("\n---\n").unwrap();

@@ -281,8 +281,8 @@ mod tests {
     #[test]
     fn pages_follow_from_results() {
         let mut all = "# Gallery\n\nFigures of the reproductions, with verdicts and scenarios. \
-                       Figures without a picture are not shown: their pages name those that have \
-                       to be measured again.\n"
+                       Figures without a picture are not shown: they have tables only, or have to \
+                       be measured again, which their pages state.\n"
             .to_owned();
         let mut bytes = 0;
         for paper in shared_papers() {

@@ -46,7 +46,16 @@ fn coexistence(name: &str) -> String {
     let table = mixes.lines().skip_while(|line| !line.starts_with('|'));
     let mut rows = table.take_while(|line| line.starts_with('|')).map(cells);
     let columns = rows.next().expect("a table");
-    let Some(row) = rows.find(|row| row[0] == name) else { return String::new() };
+    let Some(row) = rows.find(|row| row[0] == name) else {
+        let one_link = match name {
+            "tide" => ": [Tide's page](../papers/tide/reproduction.md) has shares beside others",
+            _ => "",
+        };
+        return format!(
+            "\n## Coexistence\n\nIt is not in the [matrix of shares beside \
+             others](../papers/beyond/reproduction.md){one_link}.\n"
+        );
+    };
     let banner = page.split_once("**Partly outdated.**").map_or("", |(_, rest)| rest);
     let outdated = if banner.split("\n\n").next().is_some_and(|names| names.contains("mixes")) {
         " The matrix is outdated."
