@@ -7,15 +7,16 @@ fn main() {
 
 #[cfg(feature = "kernel")]
 mod kernel {
-    use std::env;
     use std::path::Path;
     use std::process::Command;
+    use std::{env, fs};
 
     const PROGRAMS: &[&str] = &["poseidon", "powertcp", "swift", "theta_powertcp", "stamp"];
 
     pub(super) fn build() {
         println!("cargo::rerun-if-changed=bpf");
         println!("cargo::rerun-if-env-changed=CLANG");
+        println!("cargo::rustc-env=TG_SOURCES={}", digest());
         for program in PROGRAMS {
             compile(program, program, &[]);
         }
@@ -26,6 +27,17 @@ mod kernel {
             compile("stamp", "probe", &["-DTG_TESTING"]);
             cc::Build::new().file("bpf/native.c").warnings(true).compile("tidegate_laws");
         }
+    }
+
+    /// Digest of the sources (FNV-1a), which differs between versions of the programs.
+    fn digest() -> u64 {
+        let folder = fs::read_dir("bpf").expect("the sources are there");
+        let mut files: Vec<_> = folder.map(|file| file.expect("it is readable").path()).collect();
+        files.sort();
+        let bytes = files.iter().flat_map(|file| fs::read(file).expect("it is readable"));
+        bytes.fold(0xcbf2_9ce4_8422_2325, |digest, byte| {
+            (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        })
     }
 
     /// Compiles `bpf/NAME.bpf.c` to the object `to`. `CLANG` names another compiler.

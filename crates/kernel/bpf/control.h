@@ -54,7 +54,7 @@ struct tg_settings {
 	/* Connections move to the control `fallback` with their next acknowledgement. */
 	__u64 draining;
 	char fallback[TG_NAME_BYTES];
-	__u64 version;	/* digest of this object, written when it is loaded */
+	__u64 version;	/* digest of the sources, written when it is loaded */
 };
 
 struct tg_counters {
@@ -270,9 +270,12 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 	ack->now = bpf_ktime_get_ns();
 	/* With a window below one packet, nothing is in flight until the pace permits the next. */
 	flow->last_ack = tg_max(ack->now, tp->tcp_wstamp_ns);
-	/* Of retransmitted packets, the timestamps only have whole milliseconds. */
-	ack->sampled = rtt_us > 0 && !(flag & FLAG_RETRANS_DATA_ACKED);
-	if (ack->sampled) {
+	if (rtt_us > 0 && flag & FLAG_RETRANS_DATA_ACKED) {
+		/* Timestamps have whole milliseconds: they only bound the RTT of retransmitted packets. */
+		__u64 rtt = (__u64)rtt_us * 1000;
+
+		flow->rtt = tg_clamp(flow->rtt, tg_sub(rtt, 1000000), rtt + 1000000);
+	} else if (rtt_us > 0) {
 		flow->rtt = (__u64)rtt_us * 1000;
 		flow->min_rtt = tg_min(flow->min_rtt, flow->rtt);
 	}
@@ -340,16 +343,16 @@ void BPF_PROG(tg_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		return;
 	/* It has returned with data while nothing was in flight. */
 	tg_drop_echo(&flow->telemetry);
-	if (!p || !flow->started)
+	/* Packets that wait for a retransmission are not in flight, but the connection is not idle. */
+	if (!p || !flow->started || tp->snd_una != tp->snd_nxt)
 		return;
 	/* If the control was chosen while the socket connected, packets had another size, and the
 	 * kernel has set its own first window since.
 	 */
-	if (!flow->last_ack)
+	if (!flow->last_ack) {
 		tg_begin(sk, p, flow);
-	/* Packets that wait for a retransmission are not in flight, but the connection is not idle. */
-	if (!flow->last_ack || tp->snd_una != tp->snd_nxt)
 		return;
+	}
 	/* The retransmission timeout is what Swift allows; the kernel computes it like this. */
 	rto = ((__u64)(tp->srtt_us >> 3) + tp->rttvar_us) * 1000;
 	if (tg_sub(bpf_ktime_get_ns(), flow->last_ack) > tg_max(p->restart_after, rto)) {

@@ -30,7 +30,6 @@ struct tg_ack {
 	struct tg_hop hop[TG_HOPS];
 	__u64 lost;	/* packets newly counted as lost */
 	__u64 state;	/* TG_CA_RECOVERY or TG_CA_LOSS while losses are repaired */
-	__u64 sampled;	/* whether rtt is of this acknowledgement; otherwise of an earlier one */
 };
 
 struct tg_loss {

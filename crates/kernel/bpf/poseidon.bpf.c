@@ -54,9 +54,9 @@ TG_INLINE void tg_on_ack(const struct tg_params *p, struct tg_flow *flow, struct
 		TG_COUNT(stamped);
 	} else {
 		TG_COUNT(unstamped);
-		/* Without a sample since the start, there is no signal. */
+		/* Without a sample since the start, there is no signal, and no growth. */
 		if (flow->min_rtt == TG_MAX)
-			return;
+			ack->acked = 0;
 		ack->delay = tg_sub(ack->rtt, flow->min_rtt);
 		if (flow->law.poseidon.cwnd >= TG_ONE ||
 		    tg_shift_left(ack->delay, 8) <= tg_poseidon_longest(TG_PARAMS(p)))

@@ -71,14 +71,12 @@ TG_INLINE void tg_theta_update(const struct tg_theta_params *p, struct tg_theta 
 	s->cwnd = tg_clamp(cwnd, p->min_window, limited ? p->max_window : s->cwnd);
 }
 
-/* newAck of algorithm 2. Each has an RTT there: an earlier one has no derivative. */
+/* newAck of algorithm 2. */
 TG_INLINE void tg_theta_ack(const struct tg_theta_params *p, struct tg_theta *s,
 			    const struct tg_ack *ack, __u64 limited)
 {
 	int ends = tg_sub(ack->now, ack->rtt) >= s->began;
 
-	if (!ack->sampled)
-		return;
 	if (!s->first) {
 		tg_theta_measure(p, s, ack->now, ack->rtt);
 		if (ends)

@@ -8,7 +8,6 @@ use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
 
 use tidegate_algos::Protocol;
-use tidegate_core::mix64;
 
 use crate::pins::{self, Draft};
 use crate::stamp::PREFIX;
@@ -28,6 +27,9 @@ const KEY: [u8; 4] = [0; 4];
 const LINK: &str = "control";
 const TELEMETRY: &str = "telemetry";
 const MAPS: [&str; 3] = ["params", "settings", "counters"];
+
+/// Digest of the sources of the programs.
+const VERSION: &str = env!("TG_SOURCES");
 
 /// Counters of a control, in the order of `struct tg_counters`: names and values.
 pub type Counters = Vec<(&'static str, u64)>;
@@ -80,16 +82,6 @@ impl Control {
     /// Whether it has a program for TCP options.
     fn has_telemetry(self) -> bool {
         matches!(self.protocol, Protocol::Poseidon | Protocol::PowerTcp)
-    }
-
-    /// Digest of the object, which differs between versions of this crate.
-    fn version(self) -> u64 {
-        let words = self.object().chunks(8).map(|chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_le_bytes(word)
-        });
-        words.fold(0, |digest, word| mix64(digest ^ word).wrapping_add(1))
     }
 
     /// Whether a control of this name is registered in the kernel.
@@ -148,7 +140,7 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
         let handle = MapHandle::try_from(&*map).map_err(Error::kernel("open a map"))?;
         match name {
             "params" => write_params(&handle, params)?,
-            "settings" => write_settings(&handle, false, &[control.version()])?,
+            "settings" => write_settings(&handle, false, &[version()])?,
             _ => {}
         }
         map.pin(draft.path(name)).map_err(Error::kernel("pin a map"))?;
@@ -257,6 +249,10 @@ fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
 }
 
+fn version() -> u64 {
+    VERSION.parse().expect("the build script writes a number")
+}
+
 fn write_params(map: &MapHandle, params: &Params) -> Result<(), Error> {
     map.update(&KEY, &bytes(params), MapFlags::ANY).map_err(Error::kernel("write the parameters"))
 }
@@ -324,7 +320,7 @@ fn write_settings(settings: &MapHandle, moves: bool, version: &[u64]) -> Result<
 /// Fails if another version has loaded the control, because its words may have other meanings, or
 /// if its telemetry was removed.
 fn require_current(control: Control, set: &Path) -> Result<(), Error> {
-    let fault = if read_version(&map(set, "settings")?)? != [control.version()] {
+    let fault = if read_version(&map(set, "settings")?)? != [version()] {
         "loaded by another version of tidegate"
     } else if control.has_telemetry() && !is_attached(&set.join(TELEMETRY)) {
         "its program for TCP options is no longer attached"

@@ -62,7 +62,8 @@ fn abandoned(pins: &Path) -> Result<Vec<String>, Error> {
     let (mut names, own) = (names(pins)?, pid_namespace());
     names.retain(|name| {
         maker(name).is_some_and(|(namespace, process, start)| {
-            namespace == own && start_of(process) != Some(start)
+            // The start is 0 if it is unknown.
+            namespace == own && start > 0 && start_of(process) != Some(start)
         })
     });
     Ok(names)

@@ -17,9 +17,8 @@ pub static FAULT_PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/faul
 
 /// Words of the state of a law.
 const STATE: usize = 25;
-/// Words of an acknowledgement, with three hop records, new losses, the kernel's state, and whether
-/// it has a sample of the RTT.
-const ACK: usize = 6 + 3 * 4 + 3;
+/// Words of an acknowledgement, with three hop records, new losses and the kernel's state.
+const ACK: usize = 6 + 3 * 4 + 2;
 
 /// `struct tg_step` in `bpf/step.h`: one call of one function.
 #[repr(C)]

@@ -233,11 +233,11 @@ fn losses_limit_poseidon_without_telemetry() {
 }
 
 /// Receivers report idle ports, whatever the data packets report. PowerTCP may double its window in
-/// a round trip, up to `max_window`, which is twice the pipe here.
+/// a round trip, up to `max_window`, which is nine times the pipe here.
 #[test]
 fn losses_limit_senders_whose_receivers_lie() {
     drops_in_a_short_pipe("poseidon", &GENEROUS, LIE);
-    let fabric = Fabric { base_rtt: Span::ms(1), rate: Rate::mbps(460), hops: 1 };
+    let fabric = Fabric { base_rtt: Span::ms(1), rate: Rate::mbps(2_300), hops: 1 };
     drops_in_a_short_pipe("powertcp", &fabric, LIE);
 }
 
@@ -267,11 +267,9 @@ fn drops_in_a_short_pipe(name: &str, fabric: &Fabric, backward: u64) {
     connection.send(4_000_000);
     let (seen, losses) = (network.seen(), lab.counter("losses") - before);
     println!("{seen:?}, {losses} losses, {} timeouts", lab.counter("timeouts"));
-    // The window exceeds the pipe. Paced packets may leave late, so that it holds them.
-    let exceeds = info(&connection.client).window > 20;
-    assert!(exceeds || (seen.dropped > 0 && losses > 0), "{seen:?}, {losses} losses");
-    // 0.22 to 0.58 are dropped, by the timing of the machine; 0.95 if losses do not reduce the
-    // window.
+    assert!(seen.dropped > 0 && losses > 0, "{seen:?}, {losses} losses");
+    // 0.20 to 0.63 are dropped, by the control and the timing of the machine; 0.95 if losses do not
+    // reduce the window.
     assert!(seen.dropped * (SEGMENT as u64) < seen.bytes * 3 / 4, "{seen:?}");
 }
 

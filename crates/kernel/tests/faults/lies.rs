@@ -66,7 +66,6 @@ impl Liar {
         let word = if best { (17 << 7 | 67) << 52 | at << 32 } else { self.random.next() };
         self.step.op = self.op + 1;
         self.step.ack.fill(0);
-        self.step.ack[20] = 1;
         self.step.ack[..6].copy_from_slice(&[self.now, self.rtt, delay, acked, 1, 1]);
         self.step.ack[6..10].copy_from_slice(&hop(word));
         self.step.run();

@@ -19,8 +19,6 @@ pub(super) struct Flow {
     pub(super) lost: u64,
     /// The kernel's state of congestion avoidance.
     pub(super) state: u64,
-    /// Whether the next acknowledgement has a sample of the RTT.
-    pub(super) sampled: u64,
 }
 
 pub(super) const OPEN: u64 = 0;
@@ -30,7 +28,7 @@ pub(super) const LOSS: u64 = 4;
 impl Flow {
     pub(super) fn new(setting: Setting) -> Flow {
         let pair = Pair::with_records(setting, OPTION);
-        let mut flow = Flow { pair, lost: 0, state: OPEN, sampled: 1 };
+        let mut flow = Flow { pair, lost: 0, state: OPEN };
         flow.write(&Event::Start);
         flow.pair.step.run();
         flow
@@ -41,7 +39,7 @@ impl Flow {
         assert!(self.pair.write(event), "PowerTCP makes no decision by a delay");
         let step = &mut self.pair.step;
         step.op = step.op - <PowerTcp as Law>::OP + Step::POWERTCP_FLOW;
-        step.ack[18..].copy_from_slice(&[self.lost, self.state, self.sampled]);
+        step.ack[18..].copy_from_slice(&[self.lost, self.state]);
         step
     }
 
@@ -86,8 +84,7 @@ fn without_records_it_is_theta_powertcp() {
             .copy_from_slice(&[gamma, beta, floor, tau, tau, min_window, max_window, initial]);
         theta.run();
         let odds = Odds::without_records(1.0);
-        for (at, event) in Events::with(setting, 77, odds).take(5_000).enumerate() {
-            flow.sampled = (at % 4 != 0).into();
+        for event in Events::with(setting, 77, odds).take(5_000) {
             let step = *flow.write(&event);
             flow.pair.step.run();
             theta = Step {

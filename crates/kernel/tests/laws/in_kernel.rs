@@ -72,7 +72,6 @@ fn random_flows(program: &(Object, MapHandle)) {
                 flow.state = [OPEN, RECOVERY, LOSS][random.below(3) as usize];
             }
             flow.lost = random.below(2);
-            flow.sampled = u64::from(random.below(4) > 0);
             let step = flow.write(&event);
             compare(program, step);
             let before = step.state;

@@ -257,7 +257,6 @@ impl<L: Law> Pair<L> {
                     (*limited).into(),
                     hops.len() as u64,
                 ]);
-                ack[20] = 1;
                 for (hop, words) in hops.iter().zip(ack[6..].chunks_exact_mut(4)) {
                     let [at, tx] = [hop.at.as_ps() / 1_000, hop.tx_bytes];
                     words.copy_from_slice(&[

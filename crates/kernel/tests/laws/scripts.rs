@@ -110,23 +110,6 @@ fn scripts_of_wraps_have_counters_that_wrap() {
     assert!(scripts().enumerate().all(wraps));
 }
 
-/// The RTT of an earlier acknowledgement has no derivative.
-#[test]
-fn acknowledgements_without_a_sample_do_not_change_theta() {
-    let mut pair = Pair::<ThetaPowerTcp>::new(RACK);
-    for event in Events::with(RACK, 5, Odds::REAL).take(5_000) {
-        if let Event::Ack { now, .. } = event {
-            let before = pair.step.state;
-            let same = ack(now.saturating_sub(1), 20_000, 0, vec![]);
-            assert!(pair.write(&same));
-            pair.step.ack[20] = 0;
-            pair.step.run();
-            assert_eq!(pair.step.state, before);
-        }
-        pair.apply(&event);
-    }
-}
-
 const RACK: Setting = SETTINGS[0];
 
 /// Acknowledgement of a packet.
