@@ -455,7 +455,10 @@ fn shown(state: &State) -> String {
         counters(&mut out, &status.counters);
     }
     for status in state.ports.iter().flatten() {
-        let detached = if status.is_attached { "" } else { ": detached, an interface was deleted" };
+        let detached = match status.is_attached {
+            true => "",
+            false => ": detached, as if an interface was deleted; repeat `stamp`",
+        };
         let _ = writeln!(out, "{}{detached}", place_of(&status.port));
         line(&mut out, "peer", &status.port.peer, "");
         let rate = status.rate.map_or("none: no hop records".into(), |rate| rate.to_string());

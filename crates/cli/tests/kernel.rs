@@ -153,7 +153,7 @@ fn controls_are_loaded_shown_and_unloaded() {
     let folder = std::path::Path::new(PINS).join("tg_swift");
     std::fs::create_dir(&folder).unwrap();
     assert_eq!(self::status(PINS)["controls"][0]["name"], "tg_poseidon");
-    let expected = "tg_swift: params is not a pin of tg_swift; remove this folder if";
+    let expected = "tg_swift: the pin params is missing; remove this folder";
     for arguments in [&["load", "swift"][..], &["unload", "swift"]] {
         let output = kernel(arguments, PINS);
         let error = text(&output.stderr);

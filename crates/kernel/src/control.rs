@@ -189,6 +189,13 @@ fn own(control: Control, set: &Path) -> Result<(), Error> {
             let set = set.display();
             Err(Error::Usage(format!("{set}: permission denied; run the command as root")))
         }
+        Some((name, _)) if fs::symlink_metadata(set.join(name)).is_err() => {
+            Err(Error::Foreign(format!(
+                "{}: the pin {name} is missing; remove this folder, which unloads the control if \
+                 nothing else holds it",
+                set.display()
+            )))
+        }
         // The type of the object is not the reason.
         Some((name, error)) if error.kind() == ErrorKind::Other => {
             Err(Error::kernel(format!("open {}", set.join(name).display()))(error))

@@ -103,7 +103,10 @@ fn names_of_others_are_errors_and_nothing_remains() {
     for error in
         [load(control, &params(control), &pins).unwrap_err(), unload(control, &pins).unwrap_err()]
     {
-        assert!(error.to_string().contains("params is not a pin of tg_poseidon"), "{error}");
+        assert!(
+            error.to_string().contains("the pin params is missing; remove this folder"),
+            "{error}"
+        );
     }
     assert!(!available().contains(control.name));
     // It does not hide other controls.
