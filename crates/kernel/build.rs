@@ -7,7 +7,7 @@ fn main() {
 
 #[cfg(feature = "kernel")]
 mod kernel {
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::process::Command;
     use std::{env, fs};
 
@@ -32,7 +32,10 @@ mod kernel {
     /// Digest of the sources (FNV-1a), which differs between versions of the programs.
     fn digest() -> u64 {
         let folder = fs::read_dir("bpf").expect("the sources are there");
-        let mut files: Vec<_> = folder.map(|file| file.expect("it is readable").path()).collect();
+        let files = folder.map(|file| file.expect("it is readable").path());
+        let is_source = |file: &PathBuf| file.extension().is_some_and(|of| of == "c" || of == "h");
+        let mut files: Vec<_> = files.filter(is_source).collect();
+        files.push("build.rs".into());
         files.sort();
         let bytes = files.iter().flat_map(|file| fs::read(file).expect("it is readable"));
         bytes.fold(0xcbf2_9ce4_8422_2325, |digest, byte| {

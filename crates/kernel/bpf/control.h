@@ -271,10 +271,10 @@ void BPF_PROG(tg_cong_control, struct sock *sk, __u32 number, int flag,
 	/* With a window below one packet, nothing is in flight until the pace permits the next. */
 	flow->last_ack = tg_max(ack->now, tp->tcp_wstamp_ns);
 	if (rtt_us > 0 && flag & FLAG_RETRANS_DATA_ACKED) {
-		/* Timestamps have whole milliseconds: they only bound the RTT of retransmitted packets. */
-		__u64 rtt = (__u64)rtt_us * 1000;
-
-		flow->rtt = tg_clamp(flow->rtt, tg_sub(rtt, 1000000), rtt + 1000000);
+		/* These are timestamps in milliseconds, and perhaps those of the packet that was lost:
+		 * they only show that the RTT is not longer.
+		 */
+		flow->rtt = tg_min(flow->rtt, (__u64)rtt_us * 1000 + 1000000);
 	} else if (rtt_us > 0) {
 		flow->rtt = (__u64)rtt_us * 1000;
 		flow->min_rtt = tg_min(flow->min_rtt, flow->rtt);

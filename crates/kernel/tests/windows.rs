@@ -272,7 +272,7 @@ fn controls_that_are_chosen_early_have_their_first_window() {
 }
 
 /// The acknowledgement of a retransmitted packet has timestamps in place of an RTT, in whole
-/// milliseconds, which only bound the latest RTT.
+/// milliseconds, which are only an upper bound.
 #[test]
 fn retransmitted_packets_have_no_sample() {
     let control = Control::named("theta-powertcp").unwrap();
@@ -282,6 +282,8 @@ fn retransmitted_packets_have_no_sample() {
     let flows = MapHandle::from_map_id(storage()).unwrap();
     let mut whole = 0;
     for _ in 0..10 {
+        // A sample of its own.
+        connection.send(1);
         network.fault(Fault { loss: 1.0, ..Fault::default() });
         let client = connection.client.as_raw_fd();
         std::thread::scope(|scope| {
