@@ -184,13 +184,13 @@ fn records_have_the_bytes_behind_their_packet() {
     let Some((_guard, pins)) = place("behind") else { return };
     let netns = Netns::new("behind");
     netns.bridge();
-    // 50 ms for the first packet, which all others join before it has left.
-    if !netns.queue("q0", &["tbf", "rate", "160kbit", "burst", "1600", "limit", "1000000"]) {
+    // The second packet waits for 0.4 s, in which all others join the queue.
+    if !netns.queue("q0", &["tbf", "rate", "10kbit", "burst", "1600", "limit", "1000000"]) {
         return;
     }
     assert!(stamp(&netns.port("q0", "q1"), None, &pins).unwrap().is_some());
     let frames = netns.frames();
-    // The second waits: together they exceed the burst.
+    // Together they exceed the burst.
     netns.send(2);
     netns.send_option(&[253, 12, 0x74, 0x66, 0, 0, 0, 0, 0, 0, 0, 0]);
     netns.send(5);
