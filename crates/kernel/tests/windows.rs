@@ -229,16 +229,22 @@ fn a_shorter_path_mtu_is_no_loss() {
         let client = connection.client.try_clone().unwrap();
         let before = (["losses", "timeouts"].map(|name| lab.counter(name)), info(&client));
         network.fault(Fault { loss: 1.0, ..Fault::default() });
-        let after = std::thread::scope(|scope| {
+        let begin = Instant::now();
+        let (after, time) = std::thread::scope(|scope| {
             let transfer = scope.spawn(|| connection.send(200_000));
             wait("nothing is dropped", || network.seen().dropped > 5);
             network.report_mtu(&client, 1_000);
             wait("the segments are not shorter", || info(&client).mss < 1_000);
             let after = (["losses", "timeouts"].map(|name| lab.counter(name)), info(&client));
+            let time = begin.elapsed();
             network.fault(Fault::default());
             transfer.join().unwrap();
-            after
+            (after, time)
         });
+        if time > Duration::from_millis(150) {
+            eprintln!("SKIPPED: the machine is too slow: a retransmission timeout may have passed");
+            continue;
+        }
         assert_eq!(after.0, before.0, "{}: losses and timeouts", control.name);
         assert!(after.1.window >= before.1.window, "{}: {before:?} {after:?}", control.name);
     }
@@ -267,6 +273,8 @@ fn controls_that_are_chosen_early_have_their_first_window() {
     });
     let Some(mut client) = client else { return };
     wait("the connection is not established", || info(&client).state == ESTABLISHED);
+    // No acknowledgement changes the window.
+    network.fault(Fault { loss: 1.0, ..Fault::default() });
     client.write_all(&[0]).unwrap();
     assert_eq!(info(&client).window, 2);
 }
