@@ -457,7 +457,7 @@ fn shown(state: &State) -> String {
     for status in state.ports.iter().flatten() {
         let detached = match status.is_attached {
             true => "",
-            false => ": detached, as if an interface was deleted; repeat `stamp`",
+            false => ": detached: an interface or a link was deleted; repeat `stamp`",
         };
         let _ = writeln!(out, "{}{detached}", place_of(&status.port));
         line(&mut out, "peer", &status.port.peer, "");

@@ -17,8 +17,8 @@
  * the window is one packet, sent at the pace of the law, or without one every rtt / window.
  *
  * Losses are those that the kernel detects. It reports one that a tail loss probe repairs as a
- * reduction without loss (CWR), as it does marks and packets that the queue of the own interface
- * drops: the law counts this unless the connection has negotiated ECN, whose marks are left to the
+ * reduction without loss (CWR), as it does marks and packets that the queue of the sender's own
+ * interface drops: the law counts this unless the connection has negotiated ECN, whose marks are left to the
  * kernel.
  *
  * The kernel keeps about a millisecond of the pacing rate in the queue of the sender's interface,

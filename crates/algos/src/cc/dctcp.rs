@@ -376,7 +376,7 @@ mod tests {
                 flow.on_loss(&params, &loss);
                 assert_eq!((flow.cwnd, flow.threshold), (packet, half));
             }
-            // An acknowledgement between them begins anew.
+            // After an acknowledgement, a timeout sets another threshold.
             (acked..acked + 3).for_each(|seq| ack(&mut flow, seq));
             flow.on_loss(&params, &loss);
             assert_eq!((flow.cwnd, flow.threshold), (packet, 2.0 * packet));
