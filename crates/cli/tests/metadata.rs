@@ -140,11 +140,13 @@ fn source_distribution_is_complete() {
 }
 
 #[test]
-fn checks_on_the_server_are_those_of_a_clone() {
-    let workflow = text(".github/workflows/ci.yml");
-    assert!(workflow.lines().any(|line| line.trim_start_matches([' ', '-']) == "run: .ci/run"));
-    // The image has the oldest supported compiler.
+fn workflows_call_the_same_commands_as_a_clone() {
     let oldest = text("Cargo.toml");
     let oldest = value(section(&oldest, "workspace.package"), "rust-version");
-    assert!(workflow.contains(&format!("image: rust:{oldest}-")), "another compiler than {oldest}");
+    for (workflow, command) in [("ci", ".ci/run"), ("release", "make dist")] {
+        let workflow = text(&format!(".github/workflows/{workflow}.yml"));
+        let run = format!("run: {command}");
+        assert!(workflow.lines().any(|line| line.trim_start_matches([' ', '-']) == run), "{run}");
+        assert!(workflow.contains(&format!("image: rust:{oldest}-")), "not compiler {oldest}");
+    }
 }
