@@ -91,7 +91,7 @@ mod tests {
     use tidegate_core::Span;
 
     #[test]
-    fn round_trip_ends_by_number_or_after_a_loss_by_departure_time() {
+    fn rounds_end_by_number_or_by_departure_after_losses() {
         let ack = |now, seq| Ack { rtt: Span::us(6), seq, ..contract::ack(Time::us(now)) };
         let mut round = RoundTrip::FIRST;
         assert!(round.is_over(&ack(6, 0)));

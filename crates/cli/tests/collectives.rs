@@ -90,7 +90,7 @@ fn until_done() -> Place {
 
 /// A microsecond is how often it is looked.
 #[test]
-fn a_run_until_done_ends_with_the_last_message_whatever_the_threads() {
+fn run_until_done_ends_with_the_last_message() {
     let place = until_done();
     let set = ["--set", "until=done", "--set", "duration=1s", "--set", "output.timeseries=7us"];
     let run = |out: &str, more: &[&str]| {
@@ -134,7 +134,7 @@ fn a_run_until_done_ends_with_the_last_message_whatever_the_threads() {
 }
 
 #[test]
-fn a_run_that_is_not_done_by_its_duration_says_what_to_increase() {
+fn unfinished_run_names_the_key_to_increase() {
     let place = until_done();
     let out = place.arg("out");
     let short = ["duration=30us", "warmup=0us", "flows.0.start=20us"];

@@ -54,7 +54,7 @@ fn configured_load_is_beside_a_different_one() {
 }
 
 #[test]
-fn unsuitable_protocol_is_named_with_the_other_command() {
+fn unsuitable_protocol_names_the_other_command() {
     let place = Place::usual();
     let set = ["--protocols", "swift,hpcc,dctcp", "--set", "switch.telemetry=false"];
     let command =

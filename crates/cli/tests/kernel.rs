@@ -56,7 +56,7 @@ fn unmet(pins: &str) -> Vec<String> {
 }
 
 #[test]
-fn wrong_arguments_name_the_option_and_what_is_allowed() {
+fn wrong_arguments_name_option_and_allowed_values() {
     for (arguments, expected) in [
         (&["load", "reno"][..], "NAME: found reno, expected \"poseidon\", \"powertcp\", \"swift\""),
         (&["unload", "tg_poseidon"], "(did you mean \"poseidon\"?)"),

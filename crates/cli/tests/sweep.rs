@@ -317,7 +317,7 @@ fn sweep_needs_force_to_overwrite() {
 }
 
 #[test]
-fn manifests_of_runs_vary_and_those_of_sweeps_do_not_run() {
+fn manifests_of_runs_vary_those_of_sweeps_do_not_run() {
     let place = place();
     let args = ["--vary", "fabric.spines=1,2", "--out", &place.arg("sweep")];
     sweep(&place, &args).ok();

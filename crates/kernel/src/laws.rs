@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_suits_its_network_and_replaces_single_remedies() {
+    fn advice_suits_its_network() {
         let rates = [1, 10, 50, 100, 1_000, 10_000, 100_000, 400_000];
         let networks = rates.into_iter().flat_map(|mbps| {
             [10, 50, 500, 5_000, 20_000, 60_000, 200_000].map(|us| (Rate::mbps(mbps), Span::us(us)))

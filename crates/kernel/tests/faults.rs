@@ -415,7 +415,7 @@ fn transfers_complete_when_their_control_is_unloaded() {
 
 /// The kernel lets a namespace keep an unloaded default.
 #[test]
-fn namespaces_whose_default_was_unloaded_have_connections() {
+fn namespaces_without_their_default_have_connections() {
     for control in Control::ALL {
         let Some(lab) = Lab::new(control, "default") else { return };
         let Some(network) = Network::new("default") else { return };

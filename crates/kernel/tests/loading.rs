@@ -135,7 +135,7 @@ fn names_of_others_are_errors_and_nothing_remains() {
 
 /// Of another version, only the settings are known.
 #[test]
-fn controls_of_another_version_or_without_telemetry_can_only_be_unloaded() {
+fn unusable_controls_can_only_be_unloaded() {
     let Some((_guard, pins)) = place("version") else { return };
     let control = Control::ALL[0];
     load(control, &params(control), &pins).unwrap();

@@ -238,7 +238,7 @@ fn options_that_pass_a_queue_are_stamped() {
 }
 
 #[test]
-fn interfaces_without_a_queue_between_them_are_refused() {
+fn interfaces_without_a_queue_between_are_refused() {
     if !has_ip() {
         return;
     }

@@ -42,12 +42,12 @@ fn bytes_behind_a_packet_are_those_that_joined_later() {
 }
 
 #[test]
-fn bytes_behind_a_packet_are_at_least_those_of_the_ring() {
+fn bytes_behind_a_packet_include_the_ring() {
     assert!(behind(5_000, |packet| packet).iter().all(|bytes| *bytes >= 4_095 * PACKET));
 }
 
 #[test]
-fn bytes_behind_a_packet_are_an_upper_bound_after_many_drops() {
+fn bytes_behind_a_packet_are_a_bound_after_drops() {
     let mut ring = Ring::default();
     for packet in 1..=2_000 {
         ring.join(packet, PACKET);
@@ -59,7 +59,7 @@ fn bytes_behind_a_packet_are_an_upper_bound_after_many_drops() {
 }
 
 #[test]
-fn segments_of_a_packet_that_have_left_are_not_behind_it() {
+fn departed_segments_are_not_behind_their_packet() {
     let mut ring = Ring::default();
     // The queue segments the second of three packets into four.
     for (time, packets) in [(1, 1), (2, 4), (3, 1)] {

@@ -253,7 +253,7 @@ fn a_shorter_path_mtu_is_no_loss() {
 /// The kernel sets its own first window when a connection is established, also if the control was
 /// chosen before.
 #[test]
-fn controls_that_are_chosen_early_have_their_first_window() {
+fn early_chosen_controls_have_their_first_window() {
     let control = Control::named("swift").unwrap();
     let two = [("initial_window", Value::Extent(Extent::Bytes(2.0 * PACKET as f64)))];
     let Some((_lab, network)) = lab(control, "early", &two) else { return };
@@ -367,7 +367,7 @@ fn data_of_the_peer_does_not_raise_unused_windows() {
 
 /// The options of PowerTCP take 28 bytes of each segment.
 #[test]
-fn segments_are_full_after_a_change_to_another_control() {
+fn segments_are_full_after_a_change_of_control() {
     let control = Control::named("powertcp").unwrap();
     let Some((lab, network)) = lab(control, "full", &[]) else { return };
     let mut connection = network.connection(control.name);
@@ -663,7 +663,7 @@ fn slow_receivers_do_not_raise_unused_windows() {
 
 /// Without stamps, a longer return path looks like a queue at first.
 #[test]
-fn longer_paths_do_not_starve_poseidon_without_telemetry() {
+fn longer_paths_do_not_starve_unstamped_poseidon() {
     let control = Control::named("poseidon").unwrap();
     let targets = [
         ("p", Value::Span(Span::ms(5))),

@@ -97,7 +97,7 @@ fn a_full_server_is_tried_until_a_peer_leaves() {
 }
 
 #[test]
-fn a_server_that_stays_full_is_an_error_after_ten_seconds() {
+fn full_server_is_an_error_after_ten_seconds() {
     let (server, _first, _peer) = full();
     let begun = Instant::now();
     let (outcome, lines) = sent(server.address(), |_, _| {});
@@ -109,7 +109,7 @@ fn a_server_that_stays_full_is_an_error_after_ten_seconds() {
 }
 
 #[test]
-fn an_interrupt_ends_the_pause_before_the_next_attempt() {
+fn interrupt_ends_the_pause_before_an_attempt() {
     let (server, _first, _peer) = full();
     let (outcome, lines) = sent(server.address(), |line, interrupted| {
         interrupted.fetch_or(line.contains(AGAIN), Ordering::Relaxed);

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_figures_replace_old_ones_in_the_order_of_the_registry() {
+    fn fresh_figures_replace_old_ones_in_registry_order() {
         let papers = papers(false).unwrap();
         let paper = papers.iter().find(|paper| paper.name == "poseidon").unwrap();
         let figure = |name: &str, title: &str| KeptFigure {

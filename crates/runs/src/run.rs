@@ -394,7 +394,7 @@ sizes = "inf"
     }
 
     #[test]
-    fn chunks_series_and_partitions_change_no_output_of_protocols() {
+    fn partitions_change_no_output_of_protocols() {
         let dir = tempfile::tempdir().unwrap();
         let mut plans = Vec::new();
         for protocol in crate::samples::anywhere() {
@@ -407,7 +407,7 @@ sizes = "inf"
     }
 
     #[test]
-    fn chunks_series_and_partitions_change_no_output_of_scenarios() {
+    fn partitions_change_no_output_of_scenarios() {
         let dir = tempfile::tempdir().unwrap();
         let mut plans = Vec::new();
         let waiting = dir.path().join("waiting.toml");

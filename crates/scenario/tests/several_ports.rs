@@ -177,7 +177,7 @@ fn connections_with_one_port_are_named() {
 }
 
 #[test]
-fn faults_without_meaning_for_several_ports_are_refused() {
+fn meaningless_faults_of_several_ports_are_refused() {
     for (lines, expected) in [
         (
             "kind = 'leaf-spine'\nplanes = 2\n[faults]\nstorm = [{ host = 'h0', from = '1us' }]",

@@ -164,7 +164,7 @@ fn headroom_is_sufficient_and_minimal() {
 /// A sender pauses at `alpha` of what is free: at a ninth of the pool with `alpha` 1/8. Headroom on
 /// top of the buffer leaves the pool three times 90,000 B more, so that a ninth is 30,000 B more.
 #[test]
-fn headroom_on_top_of_the_buffer_is_not_taken_from_the_pool() {
+fn headroom_on_top_is_not_taken_from_the_pool() {
     let most = |on_top: bool| {
         let mut fabric = star(3, Rate::gbps(100), Span::us(1), 1000);
         fabric.links[1].rate = Rate::gbps(1);

@@ -124,7 +124,7 @@ fn queue_of_the_downlink_does_not_count() {
 /// One of four pairs also sends 30 Gbit/s of unscheduled messages, which overtake the queue. Their
 /// short delays must not raise the share of its long flow: it got 4 times that of the others.
 #[test]
-fn unscheduled_messages_do_not_raise_the_share_of_their_pair() {
+fn unscheduled_messages_do_not_raise_a_pairs_share() {
     let pairs: Vec<_> = (0..4).map(|i| (i, 20 + i)).collect();
     let mut setup = racks(stack("tide"), &pairs, Span::ns(500));
     let short = (0..4_500).map(|i| flow(0, 20, 10_000, Time::ZERO + Span::ns(2_667).times(i)));

@@ -160,7 +160,7 @@ fn hpcc_shares_links_with_a_sufficient_increase() {
 
 /// Host software delays every packet, which RTTs exclude but the BDP covers.
 #[test]
-fn theta_powertcp_settles_with_a_bdp_for_host_software() {
+fn theta_powertcp_settles_with_host_software_bdp() {
     let n = 4;
     let (fabric, port) = funnel(n, Rate::gbps(100), Span::us(1), 1000);
     let mut theta = stack("theta-powertcp");

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_timeouts_keep_the_threshold_of_the_first() {
+    fn consecutive_timeouts_keep_the_first_threshold() {
         let params = DctcpParams::default();
         let kind = LossKind::Timeout;
         let loss = Loss { now: Time::us(9), kind, rtt: Span::us(6), next_seq: 16 };

@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn unmarked_delay_above_the_target_increases_by_a_constant() {
+    fn unmarked_delays_increase_by_a_constant() {
         let mut flow = start(84_000.0);
         // Two adjustments of nine packets each; the rest waits.
         let grown = round(&mut flow, Span::us(7), false) - 84_000.0;

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgement_of_many_packets_at_most_doubles_the_window() {
+    fn stretch_acks_at_most_double_the_window() {
         let many = Ack { acked_packets: 60, acked_bytes: 60 * 4200, ..ack(0) };
         let packet = 4200.0;
         assert_eq!(grown(2.0 * packet, f64::INFINITY, packet, &many), 4.0 * packet);

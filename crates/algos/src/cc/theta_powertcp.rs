@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_only_the_bdp_covers_counts_as_part_of_rtts() {
+    fn host_time_in_the_bdp_counts_as_part_of_rtts() {
         let path = Path { bdp_bytes: 3.0 * PIPE, ..path() };
         for (tau, base_us) in [(Tau::Fabric, 8.0), (Tau::Path, 6.0)] {
             // Without a queue, and with one of a base RTT.

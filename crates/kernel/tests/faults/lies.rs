@@ -119,7 +119,7 @@ fn lies_raise_windows_by_the_largest_increase_at_most() {
 /// The floor of the current bounds the growth from the window of a round trip ago. The RTT of
 /// theta-PowerTCP is no telemetry.
 #[test]
-fn lies_at_most_double_windows_of_powertcp_in_a_round_trip() {
+fn lies_at_most_double_powertcp_windows_per_rtt() {
     let (control, mut tightest) = (Control::named("powertcp").unwrap(), f64::INFINITY);
     for (fabric, packet) in FABRICS {
         for best in [true, false] {

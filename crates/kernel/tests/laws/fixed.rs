@@ -64,7 +64,7 @@ fn extremes_saturate() {
 }
 
 #[test]
-fn codes_of_delays_cover_the_targets_of_all_parameters() {
+fn delay_codes_cover_the_targets_of_all_parameters() {
     for code in 0..=0xffff {
         let delay = call(Step::DELAY_NS, code, 0, 0);
         assert_eq!(call(Step::DELAY_CODE, delay, 0, 0), code);

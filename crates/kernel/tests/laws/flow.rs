@@ -170,7 +170,7 @@ fn busy(setting: &Setting, now: u64) -> Hop {
 /// Records that cannot be compared, and records that are sometimes late or repeated. The port is
 /// busy, and round trips also show its queue.
 #[test]
-fn laws_replace_each_other_without_a_step_of_the_window() {
+fn laws_replace_each_other_without_a_window_step() {
     // With a base RTT of 5 ms, the silence exceeds the range of the records' clock, 67 ms.
     let silence = 100..300;
     for setting in SETTINGS.into_iter().filter(|setting| !setting.varied) {

@@ -302,7 +302,7 @@ fn powertcp_records_that_return_again_keep_their_time() {
 
 /// A port of equal rate is another port if its clock disagrees by more than a round trip.
 #[test]
-fn powertcp_paths_of_equal_rate_differ_by_their_clocks() {
+fn powertcp_paths_of_equal_rate_differ_by_clocks() {
     let records = |shift: u64, tx| {
         let mut pair = Pair::<PowerTcp>::with_records(SETTINGS[2], OPTION);
         let before = pair.window();
@@ -345,7 +345,7 @@ fn powertcp_packets_of_one_time_count_together() {
 
 /// A queue of 84 ms: the clock of records wraps in 67 ms.
 #[test]
-fn powertcp_reduces_windows_beyond_the_range_of_the_clock() {
+fn powertcp_reduces_windows_beyond_the_clock_range() {
     for rtt in [30, 50, 60, 66, 68, 70, 84, 140, 300] {
         let mut pair = Pair::<PowerTcp>::with_records(SETTINGS[2], OPTION);
         let before = pair.window();

@@ -274,7 +274,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn titles_of_real_and_simulated_runs_say_what_they_are() {
+    fn titles_distinguish_real_and_simulated_runs() {
         let run = |name: &str, tcp: Option<&str>| {
             let real = tcp.map(|control| {
                 let late = serde_json::json!({ "mean": 0.1, "p99": 0.2, "max": 0.3 });

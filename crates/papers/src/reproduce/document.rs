@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_begins_with_the_outdated_figures_and_headline_claims() {
+    fn page_begins_with_outdated_figures_and_headlines() {
         let figures =
             ["1", "2"].map(|name| FigureText { figure: name.to_owned(), ..FigureText::default() });
         let paper = PaperText {

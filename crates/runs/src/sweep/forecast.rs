@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_goes_on_as_in_the_last_quarter_of_what_was_seen() {
+    fn forecast_extends_the_last_quarter() {
         let point = |share, seconds| Point { share, seconds, ..Point::default() };
         // A second for the first hundredth, and then two.
         let points = [point(0.0, 0.0), point(0.01, 1.0), point(0.02, 3.0)];

@@ -140,7 +140,7 @@ fn senders_get_lowest_levels_in_order() {
 /// By hand: three cut-offs make four levels, of which the last has no bound; the other four are for
 /// what was granted.
 #[test]
-fn cut_offs_that_are_listed_are_those_that_packets_have() {
+fn listed_cut_offs_are_those_of_packets() {
     let listed = |sizes: &[u64], scheduled_priorities| {
         let cutoffs = Sizes::of(sizes).unwrap();
         let params = HomaParams { cutoffs, scheduled_priorities, ..HomaParams::default() };

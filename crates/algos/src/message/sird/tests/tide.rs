@@ -52,7 +52,7 @@ fn gbps(bytes: f64, delay: Span) -> f64 {
 }
 
 #[test]
-fn constant_delay_leads_to_the_rate_whose_target_it_is() {
+fn constant_delay_leads_to_the_rate_of_that_target() {
     // T(x) = 12.5 us · ln(400 / x) / ln(4,000) + 1 us.
     for update in [Update::EveryPacket, Update::RoundTrip] {
         let law = law(&TideParams { update, ..TideParams::default() });
