@@ -28,17 +28,23 @@
 //! # Differences from the paper
 //!
 //! * An acknowledgement for every packet returns its mark exactly, so no state machine for delayed
-//!   acknowledgements is needed.
+//!   acknowledgements is needed. If `ack_every` is above one, a change of marks is acknowledged at
+//!   once, as in RFC 8257, section 3.2.
 //! * A new connection has a window of one BDP instead of a few packets, as the protocols that it is
 //!   compared with.
 //! * `alpha` starts at 1, as in Linux: the first mark halves the window, before any estimate
 //!   exists.
 //! * In the round trip after a cut the window does not grow, as in Linux. In slow start after a
 //!   timeout it grows with marks, too, until the packets that were sent before are acknowledged.
+//! * A window of data ends, for `alpha` and for cuts, with the acknowledgement of any packet that
+//!   was sent after it began. RFC 8257, section 3.3, waits until all earlier packets are
+//!   acknowledged (SND.UNA), which is later if packets are lost or reordered.
 //! * The acknowledgement that ends a window of data counts in the next one (RFC 8257, section 3.3,
 //!   counts it in the one that it ends).
 //! * The threshold of slow start is at least one packet, as the window, where RFC 5681 has two. An
 //!   acknowledgement of several packets counts for all of them in slow start.
+//! * A loss halves the window, where RFC 5681 halves the bytes in flight, as under
+//!   [`reno`](super::reno).
 //! * The loss of a retransmission does not begin another reduction (RFC 5681, section 4.3, has one)
 //!   unless a timeout detects it.
 //! * The window grows only if it limited sending in the last round trip. It persists over idle
