@@ -1,4 +1,5 @@
 //! Tests on real sockets, in one test program.
 
+mod documented;
 mod host;
 mod key_value;
