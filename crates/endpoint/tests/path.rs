@@ -178,6 +178,26 @@ fn burst_length() {
     assert_eq!(most(now + Span::us(25)), 2);
 }
 
+/// After a full burst, datagrams follow together, and never so late that the link is idle.
+#[test]
+fn full_burst_is_followed_by_a_batch() {
+    let stack = Protocol::named("reno").unwrap().stack();
+    let (rate, burst, batch) = (Rate::gbps(1), Span::us(50), Span::us(30));
+    let config = Config { burst, batch, ..Config::new(stack, Key::new(b"key"), rate) };
+    let ([mut node, _], now) = busy(config, 1, 1_000_000);
+    let mut out = vec![0; 2_048];
+    let mut most = |node: &mut Node, at| {
+        (0..100).take_while(|_| node.transmit(at, &mut out).is_some()).count()
+    };
+    // Five packets of 12.3 us are sent 61.5 us ahead, and the next ones 20 us before that ends.
+    assert_eq!(most(&mut node, now), 5);
+    assert_eq!(most(&mut node, now + Span::us(40)), 0);
+    let due = node.deadline();
+    assert!((Span::us(41)..=Span::us(42)).contains(&due.since(now)), "{due:?}");
+    assert_eq!(most(&mut node, due), 3);
+    assert_eq!(most(&mut node, due + Span::us(20)), 0);
+}
+
 #[test]
 fn limit_is_sent_without_request() {
     let stack = Protocol::named("reno").unwrap().stack();

@@ -54,6 +54,9 @@ pub struct Config {
     pub connections: ConnectionPolicy,
     /// Maximum burst, as time on the link. Larger bursts need fewer system calls.
     pub burst: Span,
+    /// Part of a full burst, as time on the link, that must have left before more datagrams follow.
+    /// They then follow together, with fewer system calls. At most `burst`.
+    pub batch: Span,
     /// Usual maximum time that a datagram waits between the kernel and the node.
     pub most_held: Span,
     /// Limits for peers.
@@ -213,6 +216,7 @@ impl Config {
             priorities: 1,
             connections: ConnectionPolicy::PerMessage,
             burst: Span::ZERO,
+            batch: Span::ZERO,
             most_held: Span::ZERO,
             limits: Limits::default(),
             delivery: Delivery::Whole,
@@ -231,8 +235,8 @@ impl Config {
     /// A configuration for sockets and threads: it allows bursts, for fewer system calls, and the
     /// time that a datagram waits for a thread to wake up.
     pub fn real(stack: Stack, key: Key, rate: Rate) -> Config {
-        let (burst, most_held) = (Span::us(200), Span::ms(1));
-        Config { burst, most_held, ..Config::new(stack, key, rate) }
+        let (burst, batch, most_held) = (Span::us(200), Span::us(100), Span::ms(1));
+        Config { burst, batch, most_held, ..Config::new(stack, key, rate) }
     }
 
     /// Adapts the protocol to the sizes of the messages that will be sent. Returns a warning if the

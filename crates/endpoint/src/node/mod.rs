@@ -141,6 +141,8 @@ pub struct Node {
     leapt_at: Time,
     /// End of the uplink's busy period.
     free_at: Time,
+    /// The last burst is full, and less than [`Config::batch`] of it has left.
+    is_full: bool,
     /// Whether the transport may have packets that were not fetched yet.
     unasked: bool,
     /// The earliest deadline of a peer.
@@ -175,6 +177,7 @@ impl Node {
             now: Time::ZERO,
             leapt_at: Time::ZERO,
             free_at: Time::ZERO,
+            is_full: false,
             unasked: false,
             timer: Time::NEVER,
             bound: Vec::new(),
@@ -325,11 +328,17 @@ impl Node {
         if !self.waiting.is_empty() {
             return self.now;
         }
-        let free_at = self.free_at.before(self.config.burst);
+        let free_at = self.free_at.before(self.ahead());
         let due = self.endpoint.as_ref().map_or(Time::NEVER, Endpoint::deadline);
         // An expired deadline of the transport waits for the uplink.
         let due = if due <= self.now { free_at.max(self.now) } else { due };
         due.min(if self.unasked { free_at } else { Time::NEVER }).min(self.timer)
+    }
+
+    /// The next datagram may be sent by this time before the uplink is free.
+    fn ahead(&self) -> Span {
+        let Config { burst, batch, .. } = self.config;
+        if self.is_full { burst.beyond(batch) } else { burst }
     }
 
     /// Handles the expired deadline.

@@ -160,7 +160,8 @@ impl Node {
             return self.append_size(departure, wire_bytes as u16, 0, out);
         }
         loop {
-            if self.free_at > now.after(self.config.burst) {
+            self.is_full = self.free_at > now.after(self.ahead());
+            if self.is_full {
                 return None;
             }
             let Some(mut packet) = self.endpoint.as_mut()?.transmit(now) else {
