@@ -50,6 +50,7 @@ def test_wrong_arguments(scenario: dict[str, Any], tmp_path: Path) -> None:
         (lambda: tidegate.run(scenario, force=True), "--force"),
         (lambda: tidegate.run(scenario, threads=0), "--threads"),
         (lambda: tidegate.run(scenario, threads=-1), "--threads: found -1"),
+        (lambda: tidegate.run(scenario, partitions=0), "--partitions: found 0"),
         (lambda: tidegate.run(scenario, threads=10**9), "--threads: found 1000000000"),
         (lambda: tidegate.run(scenario, seed=-1), "--seed: found -1"),
         (lambda: tidegate.load(scenario, seed=2**70), "--seed: found 1180591620717411303424"),

@@ -201,13 +201,33 @@ def test_seeds_means_and_intervals(scenario: dict[str, Any], tmp_path: Path) -> 
     assert tidegate.compare(scenario, names()[:2], seeds=[7]).seeds == (7,)
 
 
-def test_threads_do_not_affect_results(scenario: dict[str, Any]) -> None:
-    # Whether a run uses the second thread depends on the machine.
-    scenario["fabric"]["fabric_link"] = {"delay": "20us"}
-    one, two = (tidegate.run(scenario, threads=threads) for threads in (1, 2))
-    assert one.summary.engine.threads == 1
-    assert pa.table(one.flows).equals(pa.table(two.flows))
-    assert steady(one.summary) == steady(two.summary)
+def test_partitions_and_threads_do_not_affect_results(
+    scenario: dict[str, Any], tmp_path: Path
+) -> None:
+    # The fabric is too small for a second thread, so partitions are set explicitly.
+    scenario["fabric"]["racks"] = 3
+
+    def content(partitions: int | None, threads: int) -> dict[str, Any]:
+        out = tmp_path / f"{partitions}-{threads}"
+        run = tidegate.run(scenario, partitions=partitions, threads=threads, out=out)
+        assert run.summary.engine.threads == (partitions or 1)
+        files = ("flows.parquet", "timeseries.parquet")
+        tables = {name: (out / name).read_bytes() for name in files}
+        return {"summary": steady(run.summary), **tables}
+
+    whole = content(None, 1)
+    for partitions in (1, 2, 3):
+        for threads in (1, 2):
+            assert content(partitions, threads) == whole, (partitions, threads)
+
+    many = [
+        tidegate.compare(scenario, names()[:2], partitions=partitions, threads=2)
+        for partitions in (1, 2)
+    ]
+    for one, two in zip(*(comparison.runs for comparison in many), strict=True):
+        assert (one.summary.engine.threads, two.summary.engine.threads) == (1, 2)
+        assert steady(one.summary) == steady(two.summary)
+        assert pa.table(one.flows).equals(pa.table(two.flows))
 
 
 def test_catalog_matches_command() -> None:

@@ -28,6 +28,9 @@ Vary: TypeAlias = "Mapping[str, str | Iterable[Any]] | Iterable[str] | None"
 Path: TypeAlias = "str | os.PathLike[str]"
 """A path."""
 
+Threads: TypeAlias = "tuple[int | None, int | None]"
+"""The maximum number of threads, and the number of partitions of each run."""
+
 
 MOST = 2**63 - 1
 """The largest whole number in TOML."""
@@ -145,9 +148,13 @@ def seed_number(given: int | None) -> int | None:
     return None if given is None else whole("--seed", given, 0, MOST)
 
 
-def most_threads(given: int | None) -> int | None:
-    """Check the maximum number of threads."""
-    return None if given is None else whole("--threads", given, 1, 65_535)
+def threading(threads: int | None, partitions: int | None = None) -> Threads:
+    """Check the maximum number of threads, and the number of partitions of each run."""
+
+    def checked(option: str, given: int | None) -> int | None:
+        return None if given is None else whole(option, given, 1, 65_535)
+
+    return checked("--threads", threads), checked("--partitions", partitions)
 
 
 def folder(given: Path | None) -> str | None:
@@ -155,13 +162,15 @@ def folder(given: Path | None) -> str | None:
     return None if given is None else os.fspath(given)
 
 
-def how(threads: int | None, out: Path | None, force: bool) -> tuple[int | None, str | None, bool]:
+def how(
+    threads: int | None, out: Path | None, force: bool, partitions: int | None = None
+) -> tuple[Threads, str | None, bool]:
     """Check the options of a run."""
     if force and out is None:
         raise UsageError(
             "--force: replaces output files, but this run writes none: name a folder with --out"
         )
-    return most_threads(threads), folder(out), force
+    return threading(threads, partitions), folder(out), force
 
 
 def cache_folder(cache: Path | bool) -> str | None:

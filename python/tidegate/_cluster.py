@@ -26,7 +26,7 @@ def make(runs: list[int], asked: Asked, cache: str, build: str) -> int:
         raise RunError(
             "a worker has another version of tidegate: install the same version on all workers"
         )
-    _native.make_runs(asked, (1, cache), runs)
+    _native.make_runs(asked, ((1, None), cache), runs)
     return len(runs)
 
 
@@ -57,11 +57,11 @@ def fill(
     kind, text = asked["scenario"]
     if kind == "file":
         asked = {**asked, "scenario": (kind, os.fspath(Path(text).absolute()))}
-    missing = _native.missing_runs(asked, (None, cache))
+    missing = _native.missing_runs(asked, ((None, None), cache))
     if not missing:
         return
     try:
-        expected = json.loads(_native.forecast(asked, (1, cache)))
+        expected = json.loads(_native.forecast(asked, ((1, None), cache)))
         seconds = expected["wall_seconds"] / len(missing)
     except RunError:
         # The sweep itself reports failing runs.

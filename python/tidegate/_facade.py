@@ -14,14 +14,15 @@ from tidegate._arguments import (
     Path,
     Scenario,
     Seeds,
+    Threads,
     cache_folder,
     changes,
     folder,
     how,
-    most_threads,
     scenario,
     seed_number,
     seeds_text,
+    threading,
 )
 from tidegate._native import Table
 from tidegate._progress import Bar, warn
@@ -68,6 +69,7 @@ def run(
     seed: int | None = ...,
     seeds: None = ...,
     threads: int | None = ...,
+    partitions: int | None = ...,
     out: Path | None = ...,
     force: bool = ...,
     pcap: Path | None = ...,
@@ -81,6 +83,7 @@ def run(
     set: Changes = ...,
     seeds: Seeds,
     threads: int | None = ...,
+    partitions: int | None = ...,
     out: Path | None = ...,
     force: bool = ...,
     progress: bool | None = ...,
@@ -92,6 +95,7 @@ def run(
     seed: int | None = None,
     seeds: Seeds | None = None,
     threads: int | None = None,
+    partitions: int | None = None,
     out: Path | None = None,
     force: bool = False,
     pcap: Path | None = None,
@@ -102,17 +106,22 @@ def run(
 
     Without `out`, nothing is written and the tables are in memory; with `out`, they are read from
     that folder on demand. `progress` shows a bar; `None` shows one in terminals and notebooks.
+
+    `partitions` is for tests of determinism: each run is divided into this number of partitions, at
+    most one per rack, each on its own thread, even if that is slower and whatever `threads` is.
+    `summary.engine.threads` is their number.
     """
     captures = None if pcap is None else (os.fspath(pcap), list(pcap_of))
     if seeds is not None:
         if seed is not None or captures is not None:
             raise UsageError("--seeds: cannot be combined with seed or pcap")
-        return _seeds(given, (None, None), (set, seeds), (threads, out, force), progress)
+        options = how(threads, out, force, partitions)
+        return _seeds(given, (None, None), (set, seeds), options, progress)
     seed = seed_number(seed)
     if pcap is not None:  # The capture is a file that `force` may replace.
-        options = most_threads(threads), folder(out), force
+        options = threading(threads, partitions), folder(out), force
     else:
-        options = how(threads, out, force)
+        options = how(threads, out, force, partitions)
     with Bar(progress) as bar:
         text, tables = _native.run(scenario(given), changes(set), seed, options, captures, bar.tell)
     summary = json.loads(text)
@@ -130,6 +139,7 @@ def compare(
     seed: int | None = ...,
     seeds: None = ...,
     threads: int | None = ...,
+    partitions: int | None = ...,
     out: Path | None = ...,
     force: bool = ...,
     progress: bool | None = ...,
@@ -143,6 +153,7 @@ def compare(
     seeds: Seeds,
     baseline: str | None = ...,
     threads: int | None = ...,
+    partitions: int | None = ...,
     out: Path | None = ...,
     force: bool = ...,
     progress: bool | None = ...,
@@ -156,6 +167,7 @@ def compare(
     seeds: Seeds | None = None,
     baseline: str | None = None,
     threads: int | None = None,
+    partitions: int | None = None,
     out: Path | None = None,
     force: bool = False,
     progress: bool | None = None,
@@ -171,12 +183,14 @@ def compare(
     if seeds is not None:
         if seed is not None:
             raise UsageError("--seeds: cannot be combined with seed")
-        return _seeds(given, (names, baseline), (set, seeds), (threads, out, force), progress)
+        options = how(threads, out, force, partitions)
+        return _seeds(given, (names, baseline), (set, seeds), options, progress)
     if baseline is not None:
         raise UsageError("--baseline: compares seed by seed and needs several seeds: add seeds=5")
     with Bar(progress) as bar:
+        options = how(threads, out, force, partitions)
         text, warnings, tables = _native.compare(
-            scenario(given), names, changes(set), seed, how(threads, out, force), bar.tell
+            scenario(given), names, changes(set), seed, options, bar.tell
         )
     comparison = _comparison(json.loads(text), out, tables)
     warn(warnings)
@@ -187,15 +201,13 @@ def _seeds(
     given: Scenario,
     compared: tuple[list[str] | None, str | None],
     of: tuple[Changes, Seeds],
-    options: tuple[int | None, Path | None, bool],
+    options: tuple[Threads, str | None, bool],
     progress: bool | None,
 ) -> Aggregate:
     """Run a scenario under several seeds."""
     with Bar(progress) as bar:
         changed, seeds = changes(of[0]), seeds_text(of[1])
-        text = _native.run_seeds(
-            scenario(given), *compared, changed, seeds, how(*options), bar.tell
-        )
+        text = _native.run_seeds(scenario(given), *compared, changed, seeds, options, bar.tell)
     aggregate = made(Aggregate, json.loads(text), folder=_path(options[1]))
     warn(aggregate.warnings)
     return aggregate

@@ -37,8 +37,9 @@ __all__ = [
 ]
 
 _Scenario: TypeAlias = tuple[str, str]
-_How: TypeAlias = tuple[int | None, str | None, bool]
-_Kept: TypeAlias = tuple[int | None, str | None]
+_Threads: TypeAlias = tuple[int | None, int | None]
+_How: TypeAlias = tuple[_Threads, str | None, bool]
+_Kept: TypeAlias = tuple[_Threads, str | None]
 _Tell: TypeAlias = Callable[[int, int, float], object] | None
 _Tables: TypeAlias = list[tuple[int, str, Table]]
 

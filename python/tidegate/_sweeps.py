@@ -18,9 +18,9 @@ from tidegate._arguments import (
     cache_folder,
     changes,
     how,
-    most_threads,
     scenario,
     seeds_text,
+    threading,
     vary_texts,
     whole,
 )
@@ -63,6 +63,7 @@ def sweep(
     seeds: Seeds | None = None,
     baseline: str | None = None,
     threads: int | None = None,
+    partitions: int | None = None,
     out: Path | None = None,
     force: bool = False,
     cache: Path | bool = True,
@@ -80,16 +81,18 @@ def sweep(
 
     `client` is a Dask client, or `True` for one with workers on this machine: its workers execute
     the runs that the cache lacks. The cache must be a folder that all workers share.
+
+    `partitions` is for tests, as in `run`; runs of a cluster have one.
     """
     asked = _asked(given, vary, (zip, random, search_seed), set, seeds, baseline)
-    threads, to, force = how(threads, out, force)
+    divided, to, force = how(threads, out, force, partitions)
     at = cache_folder(cache)
     if client is not None and client is not False:
         from tidegate._cluster import fill
 
         fill(asked, at, client, progress)
     with Bar(progress) as bar:
-        text, kept, table = _native.sweep(asked, (threads, at), to, force, bar.tell)
+        text, kept, table = _native.sweep(asked, (divided, at), to, force, bar.tell)
     done = made(Sweep, json.loads(text), table=table, kept=kept, folder=to and Folder(to))
     warn(done.warnings)
     if done.failed:
@@ -113,5 +116,5 @@ def forecast(
 ) -> Forecast:
     """Estimate the cost of a sweep from the beginning of some of its runs."""
     asked = _asked(given, vary, (zip, random, search_seed), set, seeds)
-    options = most_threads(threads), cache_folder(cache)
+    options = threading(threads), cache_folder(cache)
     return made(Forecast, json.loads(_native.forecast(asked, options)))

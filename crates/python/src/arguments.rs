@@ -57,11 +57,6 @@ fn refused(error: impl ToString) -> PyErr {
     raised(Error::Scenario(error.to_string()))
 }
 
-/// Refuses zero threads, which the Python types allow.
-pub(crate) fn at_least_one(threads: Option<usize>) -> Result<Option<usize>, Error> {
-    let message = "expected a whole number of at least 1".to_owned();
-    match threads {
-        Some(0) => Err(Error::Usage { option: "--threads", message }),
-        threads => Ok(threads),
-    }
-}
+/// Maximum number of threads, and the number of partitions of each run. Python checks that both are
+/// at least 1.
+pub(crate) type Threads = (Option<usize>, Option<usize>);

@@ -9,13 +9,13 @@ use tidegate_workbench::{
     self as workbench, Capture, Error, Progress, ReproduceOptions, RunOptions, Source, Step,
 };
 
-use crate::arguments::{Scenario, at_least_one, changes, json, seed_list};
+use crate::arguments::{Scenario, Threads, changes, json, seed_list};
 use crate::attend::{Watch, attended};
 use crate::errors::raised;
 use crate::table::Table;
 
 /// Options of a run: threads, folder for results, and whether to replace existing ones.
-type How = (Option<usize>, Option<PathBuf>, bool);
+type How = (Threads, Option<PathBuf>, bool);
 
 /// Tables of runs without a folder, with the number of their run and their name.
 type Tables = Vec<(usize, &'static str, Table)>;
@@ -49,7 +49,7 @@ pub(crate) fn load(
 fn observed<T: Send>(
     py: Python<'_>,
     runs: usize,
-    (threads, out, force): &How,
+    ((threads, partitions), out, force): &How,
     tell: Option<&Bound<'_, PyAny>>,
     job: impl FnOnce(&RunOptions<'_>) -> Result<T, Error> + Send,
 ) -> PyResult<(T, Tables)> {
@@ -64,7 +64,8 @@ fn observed<T: Send>(
         job(&RunOptions {
             out: out.as_deref(),
             force: *force,
-            threads: at_least_one(*threads)?,
+            threads: *threads,
+            partitions: *partitions,
             tables: Some(&take),
             progress: Some(&update),
             interrupted: Some(&watch.interrupted),
@@ -155,7 +156,8 @@ pub(crate) fn reproduce(
     cache: Option<PathBuf>,
     tell: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let (threads, out, force) = how;
+    // Reproductions choose partitions themselves.
+    let ((threads, _), out, force) = how;
     let result = attended(py, tell.as_ref(), |watch| {
         let out = out.map(|out| workbench::Destination::open(&out, force)).transpose()?;
         let update = |step: &Step<'_>| watch.step(step);
@@ -164,7 +166,7 @@ pub(crate) fn reproduce(
             &ReproduceOptions {
                 quick,
                 sensitivity,
-                threads: at_least_one(threads)?,
+                threads,
                 cache: cache.as_deref(),
                 host: None,
                 controls: None,

@@ -7,7 +7,7 @@ use tidegate_workbench::{
     self as workbench, Axis, Design, Error, Mode, Progress, Source, SweepOptions,
 };
 
-use crate::arguments::{Scenario, at_least_one, changes, json, seed_list};
+use crate::arguments::{Scenario, Threads, changes, json, seed_list};
 use crate::attend::{Watch, attended};
 use crate::errors::raised;
 use crate::table::Table;
@@ -63,7 +63,7 @@ impl Asked {
 fn observed<T: Send>(
     py: Python<'_>,
     asked: Asked,
-    (threads, cache): &(Option<usize>, Option<PathBuf>),
+    ((threads, partitions), cache): &(Threads, Option<PathBuf>),
     tell: Option<&Bound<'_, PyAny>>,
     job: impl FnOnce(&Design, &SweepOptions<'_>) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
@@ -72,8 +72,8 @@ fn observed<T: Send>(
         let update = |number: usize, progress: &Progress| watch.update(number, progress);
         let options = SweepOptions {
             resolved: None,
-            threads: at_least_one(*threads)?,
-            partitions: None,
+            threads: *threads,
+            partitions: *partitions,
             cache: cache.as_deref(),
             begin: Some(&begin),
             progress: Some(&update),
@@ -88,7 +88,7 @@ fn observed<T: Send>(
 pub(crate) fn sweep(
     py: Python<'_>,
     asked: Asked,
-    how: (Option<usize>, Option<PathBuf>),
+    how: (Threads, Option<PathBuf>),
     out: Option<PathBuf>,
     force: bool,
     tell: Option<Bound<'_, PyAny>>,
@@ -110,7 +110,7 @@ pub(crate) fn sweep(
 pub(crate) fn forecast(
     py: Python<'_>,
     asked: Asked,
-    how: (Option<usize>, Option<PathBuf>),
+    how: (Threads, Option<PathBuf>),
 ) -> PyResult<String> {
     json(&observed(py, asked, &how, None, workbench::forecast_sweep)?)
 }
@@ -120,7 +120,7 @@ pub(crate) fn forecast(
 pub(crate) fn missing_runs(
     py: Python<'_>,
     asked: Asked,
-    how: (Option<usize>, Option<PathBuf>),
+    how: (Threads, Option<PathBuf>),
 ) -> PyResult<Vec<usize>> {
     observed(py, asked, &how, None, workbench::missing_runs)
 }
@@ -130,7 +130,7 @@ pub(crate) fn missing_runs(
 pub(crate) fn make_runs(
     py: Python<'_>,
     asked: Asked,
-    how: (Option<usize>, Option<PathBuf>),
+    how: (Threads, Option<PathBuf>),
     runs: Vec<usize>,
 ) -> PyResult<()> {
     observed(py, asked, &how, None, |design, options| workbench::make_runs(design, &runs, options))

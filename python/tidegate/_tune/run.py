@@ -13,8 +13,8 @@ from tidegate._arguments import (
     Path,
     Scenario,
     changes,
-    most_threads,
     scenario,
+    threading,
     whole,
 )
 from tidegate._facade import load
@@ -96,7 +96,7 @@ def tune(
         whole("--short-runs", short_runs, 2, 1000)
     whole("--final-seeds", final_seeds, 2, 1000)
     whole("--search-seed", search_seed, 0, 2**32 - 1)
-    most_threads(threads)
+    threading(threads)
     if force and out is None:
         raise UsageError("--force: replaces output files, but this search writes none: name --out")
     bench = Bench(given, changes(set), _over(over), threads, cache, client, progress)
