@@ -425,6 +425,27 @@ sizes = "inf"
         same_output(&plans);
     }
 
+    /// As the fuzz target `partitions`, but of whole files: small scenarios of arbitrary content.
+    /// `TIDEGATE_SEEDS=2000 cargo test -p tidegate-runs any_scenario` makes more.
+    #[test]
+    fn partitions_change_no_output_of_any_scenario() {
+        let seeds = std::env::var("TIDEGATE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+        let (seeds, mut compared, mut hops) = (seeds.unwrap_or(60), 0, 0);
+        for seed in 0..seeds {
+            let mut rng = Rng::stream(seed, Domain::Faults, 0);
+            let script: Vec<u8> = (0..100).map(|_| rng.below(256) as u8).collect();
+            let text = tidegate_scenario::any_scenario(&script);
+            let Ok(plan) = tidegate_scenario::load(&text, "any.toml", &[]) else { continue };
+            let whole = files(&plan, 1, || None, true);
+            let divided = files(&plan, 2 + seed as usize % 2, || None, true);
+            assert!(divided == whole, "seed {seed}:\n{text}");
+            let summary: serde_json::Value = serde_json::from_slice(&whole[0]).unwrap();
+            hops += summary["engine"]["packet_hops"].as_u64().unwrap();
+            compared += 1;
+        }
+        assert!(compared > seeds / 3 && hops > 1_000 * compared, "{compared} runs, {hops} hops");
+    }
+
     /// Asserts that chunks, series and partitions change no output of these plans.
     fn same_output(plans: &[Plan]) {
         for plan in plans {

@@ -1,0 +1,200 @@
+//! Small scenarios of arbitrary content, for tests and fuzz targets.
+
+use std::fmt::Write;
+
+use tidegate_algos::Protocol;
+
+/// The choices of a script, byte by byte; zeros after its end.
+struct Choices<'a>(&'a [u8]);
+
+impl Choices<'_> {
+    fn byte(&mut self) -> usize {
+        let (&first, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        first.into()
+    }
+
+    /// A number from `least` to `most`.
+    fn within(&mut self, least: usize, most: usize) -> usize {
+        least + self.byte() % (most - least + 1)
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.byte() % all.len()]
+    }
+
+    /// Yes in one of `among` cases.
+    fn once_in(&mut self, among: usize) -> bool {
+        self.byte() % among == among - 1
+    }
+}
+
+/// A scenario with a few thousand packets on a fabric of two to six racks, and with any protocols,
+/// switch functions, faults and traffic. Some combinations are refused.
+pub fn any_scenario(script: &[u8]) -> String {
+    let mut choices = Choices(script);
+    let mut text = String::new();
+    let _ = write(&mut text, &mut choices);
+    text
+}
+
+fn write(text: &mut String, choices: &mut Choices<'_>) -> std::fmt::Result {
+    let any_protocol = |choices: &mut Choices<'_>| choices.of(Protocol::ALL).info().name;
+    writeln!(text, "seed = {}", choices.byte())?;
+    let duration_us = choices.within(20, 150);
+    writeln!(text, "duration = '{duration_us}us'\nwarmup = '{}us'", duration_us / 4)?;
+    writeln!(text, "drain = '{}us'", choices.of(&[0, 30, 200]))?;
+    if choices.once_in(8) {
+        writeln!(text, "until = 'done'")?;
+    }
+
+    writeln!(text, "[fabric]\nmtu = '{}B'", choices.of(&[1_000, 4_096, 256, 1_460, 9_000]))?;
+    let host_gbps = choices.of(&[100, 25, 10, 40]);
+    let hosts_per_rack = choices.within(1, 3);
+    let hosts = match choices.of(&["leaf-spine", "leaf-spine", "fat-tree", "dumbbell", "clos"]) {
+        "leaf-spine" => {
+            let racks = choices.within(2, 6);
+            let (spines, parallel) = (choices.within(1, 3), choices.of(&[1, 1, 2]));
+            writeln!(
+                text,
+                "kind = 'leaf-spine'\nracks = {racks}\nhosts_per_rack = {hosts_per_rack}\n\
+                 spines = {spines}\nlinks_per_spine = {parallel}"
+            )?;
+            link(text, choices, "fabric_link", host_gbps)?;
+            racks * hosts_per_rack
+        }
+        "fat-tree" => {
+            writeln!(text, "kind = 'fat-tree'\nk = 4")?;
+            link(text, choices, "fabric_link", host_gbps)?;
+            16
+        }
+        "clos" => {
+            writeln!(
+                text,
+                "kind = 'clos'\npods = 2\nracks_per_pod = 2\naggs_per_pod = 2\n\
+                 cores_per_plane = 1\nhosts_per_rack = {hosts_per_rack}"
+            )?;
+            link(text, choices, "agg_link", host_gbps)?;
+            link(text, choices, "core_link", host_gbps)?;
+            4 * hosts_per_rack
+        }
+        _ => {
+            writeln!(text, "kind = 'dumbbell'\npairs = {}", hosts_per_rack + 1)?;
+            link(text, choices, "bottleneck", host_gbps)?;
+            2 * (hosts_per_rack + 1)
+        }
+    };
+    let delay_ns = choices.of(&[1_000, 500, 50, 0, 3_000]);
+    writeln!(text, "host_link = {{ rate = '{host_gbps}Gbps', delay = '{delay_ns}ns' }}")?;
+
+    writeln!(text, "[switch]")?;
+    writeln!(text, "latency = '{}ns'", choices.of(&[0, 0, 500]))?;
+    writeln!(text, "routing = '{}'", choices.of(&["ecmp", "spray", "symmetric-ecmp"]))?;
+    let buffer_kb = choices.of(&[0, 0, 400, 60, 2_000]);
+    if buffer_kb > 0 {
+        writeln!(text, "buffer = '{buffer_kb}KB'")?;
+        let headroom_kb = choices.within(5, 20);
+        match choices.byte() % 3 {
+            0 => {}
+            1 => writeln!(text, "pfc = {{ headroom = '{headroom_kb}KB' }}")?,
+            _ => writeln!(text, "pfc = 'off'\nalpha = {}", choices.of(&[1.0, 0.25, 8.0]))?,
+        }
+    }
+    if choices.once_in(3) {
+        let (kmin, more) = (choices.within(1, 60), choices.within(0, 60));
+        let (pmax, at) = (choices.of(&[1.0, 0.1]), choices.of(&["enqueue", "dequeue"]));
+        writeln!(
+            text,
+            "ecn = {{ kmin = '{kmin}KB', kmax = '{}KB', pmax = {pmax}, at = '{at}' }}",
+            kmin + more
+        )?;
+    }
+    if choices.once_in(4) {
+        let (data, victim) = (choices.within(10, 100), choices.of(&["random", "arriving"]));
+        writeln!(text, "trimming = {{ data = '{data}KB', victim = '{victim}' }}")?;
+    }
+
+    if choices.once_in(4) {
+        let (delay, jitter) = (choices.of(&[0, 100, 2_000]), choices.of(&[0, 300, 1_000]));
+        writeln!(text, "[hosts]\nstack_delay = '{delay}ns'\nstack_jitter = '{jitter}ns'")?;
+    }
+
+    writeln!(text, "[transport]\nprotocol = '{}'", any_protocol(choices))?;
+    let connections = choices.of(&["'per-message'", "'per-pair'", "'shortest-first'", "2"]);
+    writeln!(text, "connections = {connections}")?;
+
+    if choices.once_in(3) {
+        writeln!(text, "[faults]")?;
+        for (what, most) in
+            [("loss", 40), ("corruption", 20), ("duplication", 40), ("reordering", 80)]
+        {
+            if choices.once_in(2) {
+                writeln!(text, "{what} = {}e-3", choices.within(1, most))?;
+            }
+        }
+        if choices.once_in(3) {
+            let (up, down) = (choices.within(5, 60), choices.within(1, 30));
+            writeln!(text, "flaps = {{ mean_up = '{up}us', mean_down = '{down}us' }}")?;
+            writeln!(text, "convergence = '{}us'", choices.of(&[0, 5]))?;
+        }
+        if choices.once_in(3) {
+            let (host, down) = (choices.byte() % hosts, choices.within(1, 60));
+            let up = down + choices.within(1, 30);
+            writeln!(text, "[[faults.host]]\nhost = 'h{host}'\ndown = '{down}us'\nup = '{up}us'")?;
+        }
+    }
+
+    for _ in 0..choices.within(0, 3) {
+        let (src, further) = (choices.byte() % hosts, choices.within(1, hosts - 1));
+        let size = choices.of(&["'inf'", "'30KB'", "'1B'", "'200KB'"]);
+        writeln!(text, "[[flows]]\nsrc = 'h{src}'\ndst = 'h{}'", (src + further) % hosts)?;
+        writeln!(text, "size = {size}\nstart = '{}us'", choices.of(&[0, 0, 3, 20]))?;
+        if choices.once_in(4) {
+            writeln!(text, "protocol = '{}'", any_protocol(choices))?;
+        }
+    }
+    for number in 0..choices.within(1, 3) {
+        let sizes = choices.of(&["20KB", "websearch", "1KB", "wka", "150KB"]);
+        writeln!(text, "[[traffic]]\nlabel = 't{number}'")?;
+        match choices.byte() % 5 {
+            0 | 1 => {
+                let load = choices.of(&[0.3, 0.8, 0.05]);
+                writeln!(text, "kind = 'poisson'\nsizes = '{sizes}'\nload = {load}")?;
+                if choices.once_in(3) {
+                    writeln!(text, "reply = '4B'")?;
+                }
+            }
+            2 => {
+                let (fan_in, interval) = (choices.within(1, hosts - 1), choices.of(&[25, 60, 10]));
+                writeln!(
+                    text,
+                    "kind = 'incast'\nfan_in = {fan_in}\nsizes = '20KB'\ninterval = '{interval}us'"
+                )?;
+                writeln!(text, "jitter = '{}us'", choices.of(&[0, 0, 2]))?;
+            }
+            3 => writeln!(text, "kind = 'permutation'\nsizes = '150KB'")?,
+            _ => {
+                let think = choices.of(&[0, 3]);
+                writeln!(
+                    text,
+                    "kind = 'closed-loop'\nrequest = '3KB'\nreply = '20KB'\nthink = '{think}us'"
+                )?;
+            }
+        }
+        if choices.once_in(5) {
+            writeln!(text, "protocol = '{}'", any_protocol(choices))?;
+        }
+    }
+    Ok(())
+}
+
+fn link(
+    text: &mut String,
+    choices: &mut Choices<'_>,
+    name: &str,
+    host_gbps: usize,
+) -> std::fmt::Result {
+    let gbps = host_gbps * choices.of(&[1, 4, 2]);
+    let delay_ns = choices.of(&[500, 1_000, 100, 20, 5_000]);
+    writeln!(text, "{name} = {{ rate = '{gbps}Gbps', delay = '{delay_ns}ns' }}")
+}
