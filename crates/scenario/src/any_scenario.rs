@@ -195,6 +195,6 @@ fn link(
     host_gbps: usize,
 ) -> std::fmt::Result {
     let gbps = host_gbps * choices.of(&[1, 4, 2]);
-    let delay_ns = choices.of(&[500, 1_000, 100, 20, 5_000]);
+    let delay_ns = choices.of(&[500, 1_000, 100, 60, 5_000]);
     writeln!(text, "{name} = {{ rate = '{gbps}Gbps', delay = '{delay_ns}ns' }}")
 }
