@@ -430,7 +430,7 @@ sizes = "inf"
     #[test]
     fn partitions_change_no_output_of_any_scenario() {
         let seeds = std::env::var("TIDEGATE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
-        let (seeds, mut compared, mut hops) = (seeds.unwrap_or(60), 0, 0);
+        let (seeds, mut compared, mut hops) = (seeds.unwrap_or(20), 0, 0);
         for seed in 0..seeds {
             let mut rng = Rng::stream(seed, Domain::Faults, 0);
             let script: Vec<u8> = (0..100).map(|_| rng.below(256) as u8).collect();
