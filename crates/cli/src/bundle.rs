@@ -29,7 +29,7 @@ pub(crate) struct Bundle {
 /// Options of `tidegate verify`.
 #[derive(Debug, Group)]
 pub(crate) struct Verify {
-    /// Archive that `tidegate bundle` has written, or a folder of results
+    /// Archive that `tidegate bundle` has written, packed or unpacked, or a folder of results
     #[arg(value_name = "BUNDLE")]
     path: PathBuf,
     /// Maximum number of threads (default: one per core); results do not depend on it

@@ -82,7 +82,7 @@ fn bundle_contains_named_files() {
 }
 
 #[test]
-fn unpacked_bundle_runs() {
+fn unpacked_bundle_runs_and_is_verified() {
     let place = named_files();
     let (out, zip) = (place.arg("one/out"), place.arg("two/study.zip"));
     answer(&["run", &place.arg("one/mine.toml"), "--out", &out]).ok();
@@ -97,6 +97,12 @@ fn unpacked_bundle_runs() {
     let mut archive = ZipArchive::new(File::open(&zip).unwrap()).unwrap();
     archive.extract(place.path("two")).unwrap();
     assert_eq!(digest("two/results/manifest.json"), first);
+    fs::remove_file(&zip).unwrap();
+    let packed = ["flows.parquet: same", "manifest.json: same", "summary.json: same"];
+    for folder in ["two", "two/results"] {
+        let lines = answer(&["verify", &place.arg(folder)]).ok();
+        assert_eq!(lines.lines().collect::<Vec<_>>(), packed, "{folder}");
+    }
 }
 
 #[test]

@@ -101,19 +101,24 @@ pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> 
     Ok(Bundled { left_out: others(folder, &files), files: files.len(), inputs: named })
 }
 
-/// Repeats the runs of a bundle, or of a folder of results, and compares the files.
+/// Repeats the runs of a bundle, packed or unpacked, or of a folder of results, and compares the
+/// files.
 ///
 /// # Errors
-/// When `path` is neither of them; when its results have other semantics than this program; when a
+/// When `path` is none of them; when its results have other semantics than this program; when a
 /// run fails.
 pub fn verify(path: &Path, options: &RepeatOptions<'_>) -> Result<Verified, Error> {
     let place = tempfile::tempdir().map_err(Error::cannot_open(&std::env::temp_dir()))?;
-    let folder = if path.is_dir() {
+    let inside = path.join(RESULTS);
+    let folder = if path.is_dir() && results(path).is_empty() && inside.is_dir() {
+        inside
+    } else if path.is_dir() {
         path.to_owned()
     } else {
         unpack(path, place.path()).map_err(|why| {
             let message = format!(
-                "{}: {why}: name a file that `tidegate bundle` has written, or a folder of results",
+                "{}: {why}: name a file that `tidegate bundle` has written, a folder into which it \
+                 was unpacked, or a folder of results",
                 path.display()
             );
             Error::Usage { option: "verify", message }
