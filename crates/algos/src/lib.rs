@@ -60,3 +60,8 @@ impl Protocol {
     /// fabric without changes.
     pub const USUAL: Protocol = Protocol::Swift;
 }
+
+/// The examples of the file for the registry are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

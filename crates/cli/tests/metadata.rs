@@ -62,6 +62,21 @@ fn published_crates_have_the_licences() {
     }
 }
 
+/// The registry shows this file. Documentation tests compile its example.
+#[test]
+fn published_crates_have_a_readme() {
+    let shared = text("Cargo.toml");
+    let address = value(section(&shared, "workspace.package"), "repository");
+    for name in PUBLISHED {
+        let readme = text(&format!("crates/{name}/README.md"));
+        assert!(readme.starts_with(&format!("# tidegate-{name}\n")), "{name}");
+        assert!(readme.contains(&format!("[tidegate]({address})")), "{name}: {address}");
+        let include = "#[doc = include_str!(\"../README.md\")]\nstruct Readme;";
+        assert!(readme.contains("```rust"), "{name}");
+        assert!(text(&format!("crates/{name}/src/lib.rs")).contains(include), "{name}");
+    }
+}
+
 #[test]
 fn crates_inherit_their_metadata() {
     let shared = text("Cargo.toml");

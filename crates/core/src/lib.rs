@@ -51,3 +51,8 @@ pub use transport::{
     MessageId, PathOracle, Reply, Role, Transmit, Transport,
 };
 pub use units::{Extent, Pace, Rate};
+
+/// The examples of the file for the registry are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -33,3 +33,8 @@ pub use node::{hostile, versions};
 pub use pair::{Departure, Link, Submission, pair};
 #[cfg(feature = "testing")]
 pub use torment::torment;
+
+/// The examples of the file for the registry are tests.
+#[cfg(all(doctest, target_os = "linux"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

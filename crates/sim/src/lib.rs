@@ -45,3 +45,8 @@ pub use open::open_hosts::{
 pub use parallel::communicator::{Communicator, ProcessGroup, RankFailure};
 pub use partition::partitioning::{packet_hops_at_full_rate, partitions_worth};
 pub use setup::Setup;
+
+/// The examples of the file for the registry are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -140,3 +140,8 @@ pub struct Report {
     /// Lateness with which datagrams were handed to the kernel, in microseconds.
     pub late_us: Spread,
 }
+
+/// The examples of the file for the registry are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
