@@ -1,4 +1,4 @@
-//! Fits tables and prose to the width of the terminal.
+//! Fits tables, prose and messages to the width of the terminal.
 //!
 //! A wider table is folded into several blocks of columns, one below the other. Each block repeats
 //! the columns that name the rows. Text columns wrap between words; no other cell wraps, and no
@@ -6,6 +6,10 @@
 
 use std::io::IsTerminal;
 use std::ops::Range;
+#[cfg(unix)]
+use std::os::fd::AsFd as Handle;
+#[cfg(not(unix))]
+use std::os::windows::io::AsHandle as Handle;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, presets};
 
@@ -14,27 +18,31 @@ const GAP: usize = 2;
 /// Minimum width of a wrapped text column.
 const TEXT_MIN: usize = 32;
 
-/// The width of the terminal: `COLUMNS` if set, else its actual width. `None` if stdout is not a
-/// terminal; lines are then not folded.
+/// The width of the terminal on stdout: `COLUMNS` if set, else its actual width. `None` if stdout
+/// is not a terminal; lines are then not folded.
 pub(crate) fn width() -> Option<usize> {
-    if !std::io::stdout().is_terminal() {
+    width_of(&std::io::stdout())
+}
+
+fn width_of(stream: &(impl IsTerminal + Handle)) -> Option<usize> {
+    if !stream.is_terminal() {
         return None;
     }
     let set = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
-    set.filter(|columns| *columns > 0).or_else(actual_width)
+    set.filter(|columns| *columns > 0).or_else(|| actual_width(stream))
 }
 
-/// The width of the terminal on stdout, also if its height is unknown, as after `stty cols 80` on a
-/// new pseudo-terminal.
+/// The width of a terminal, also if its height is unknown, as after `stty cols 80` on a new
+/// pseudo-terminal.
 #[cfg(unix)]
-fn actual_width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+fn actual_width(stream: &impl Handle) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 #[cfg(not(unix))]
-fn actual_width() -> Option<usize> {
-    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
+fn actual_width(stream: &impl Handle) -> Option<usize> {
+    terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0))
 }
 
 /// A table with the layout of its columns.
@@ -142,6 +150,11 @@ fn lines(table: &Table) -> String {
 /// the text after the first wide gap (two blanks) of the line, if any.
 pub(crate) fn prose(text: &str) -> String {
     width().map_or_else(|| text.to_owned(), |most| broken(text, most))
+}
+
+/// The same for a message on stderr.
+pub(crate) fn message(text: &str) -> String {
+    width_of(&std::io::stderr()).map_or_else(|| text.to_owned(), |most| broken(text, most))
 }
 
 fn broken(text: &str, most: usize) -> String {

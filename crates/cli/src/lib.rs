@@ -116,9 +116,10 @@ fn emit(text: &str) -> u8 {
     }
 }
 
-/// Writes a line to stderr; a closed stderr is ignored.
+/// Writes a message to stderr, folded to the terminal; a closed stderr is ignored.
 fn print_stderr(line: &str) {
-    let _ = writeln!(anstream::stderr(), "{}", style::message(&format::shown(line)));
+    let folded = grid::message(&format::shown(line));
+    let _ = writeln!(anstream::stderr(), "{}", style::message(&folded));
 }
 
 /// Result of the workbench's functions.

@@ -26,7 +26,7 @@ impl Bars {
             return Bars::Together(Total::of(names.len(), verbosity));
         }
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-        let style = ProgressStyle::with_template("{prefix} [{bar:30}] {msg}");
+        let style = ProgressStyle::with_template("{prefix} [{bar:20}] {wide_msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ");
         let names: Vec<String> = names.iter().map(|name| format::shown(name)).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
@@ -96,7 +96,7 @@ impl Total {
         let is_terminal = io::stderr().is_terminal();
         let is_bar = is_terminal && !verbosity.quiet;
         let bar = if is_bar { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
-        let style = ProgressStyle::with_template("[{bar:30}] {msg}");
+        let style = ProgressStyle::with_template("[{bar:20}] {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         let state = State { shares: vec![0.0; runs], ..State::default() };
         Total { has_lines: !is_terminal && !verbosity.quiet, bar, state: Mutex::new(state) }

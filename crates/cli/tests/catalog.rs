@@ -133,6 +133,27 @@ fn results_fit_the_terminal() {
     }
 }
 
+/// Messages on stderr, also if stdout is not the terminal.
+#[test]
+#[cfg(target_os = "linux")]
+fn messages_fit_the_terminal() {
+    let place = Place::usual();
+    let path = place.arg("scenario.toml");
+    let lines = [
+        format!("tidegate run {path} -v"),
+        format!("tidegate run {path} -v > {}", place.arg("table.txt")),
+        format!("tidegate run {path} --set fabric.no_such_key=1"),
+        format!("tidegate verify {}", place.arg("no-such-bundle-of-results.zip")),
+    ];
+    for line in lines {
+        let Some(text) = terminal("80", &format!("NO_COLOR=1 {line}")) else { return };
+        // Bars are drawn several times on the same line.
+        let text = text.replace("\u{1b}[2K", "\n");
+        assert!(text.lines().count() > 1, "{line}: {text}");
+        assert!(!text.lines().any(|line| is_wide(&line)), "{line}: {text}");
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn colours_only_in_terminals() {
