@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +19,37 @@ from tidegate._tune.answer import Study, Tuned
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-pre { overflow-x: auto; } figure { margin: 1.5rem 0; background: #fff; padding: .5rem; }
-figure svg { width: 100%; height: auto; } figcaption { color: #333; }
+pre, figure { overflow-x: auto; } figure { margin: 1.5rem 0; }
+figure svg { width: 100%; min-width: 40rem; height: auto; }
 table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; }
 """
+
+_DARK = {"#ffffff": "#16181c", "#000000": "#dddddd"}
+"""Colours of paper and ink on a dark background, as in reports."""
+
+
+def _on_dark(color: str) -> str:
+    """Return a colour for a dark background: a dark line is lightened, but keeps its hue."""
+    channels = [int(color[at : at + 2], 16) for at in (1, 3, 5)]
+    weights = (0.2126, 0.7152, 0.0722)
+    luminance = sum(w * (c / 255) ** 2.2 for w, c in zip(weights, channels, strict=True))
+    if luminance >= 0.12:
+        return color
+    most = max(1, *channels)
+    return "#" + "".join(f"{round(0.75 * 170 * c / most + 0.25 * 255):02x}" for c in channels)
+
+
+def with_dark(svg: str) -> str:
+    """Return a picture by matplotlib with colours for readers with a dark background."""
+    # Letters inherit their colour.
+    rules = [f"svg{{fill:{_DARK['#000000']}}}"]
+    for key, light in sorted(set(re.findall(r"(fill|stroke): (#[0-9a-f]{6})", svg))):
+        dark = _DARK.get(light) or _on_dark(light)
+        if dark != light:
+            rules.append(f'[style*="{key}: {light}"]{{{key}:{dark}!important}}')
+    style = f"@media screen and (prefers-color-scheme:dark){{{''.join(rules)}}}"
+    start = svg.index(">") + 1
+    return f"{svg[:start]}\n <style>{style}</style>{svg[start:]}"
 
 
 def _figure(draw: Callable[[Axes], None], caption: str) -> str:
@@ -32,7 +60,7 @@ def _figure(draw: Callable[[Axes], None], caption: str) -> str:
         figure.savefig(file, format="svg")
         plt.close(figure)
     text = file.getvalue()
-    svg = text[text.index("<svg") :]
+    svg = with_dark(text[text.index("<svg") :])
     return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 
