@@ -129,6 +129,13 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", &size);
     }
 
+    /// Lets pages read and write the clipboard, which needs a focused window.
+    pub(crate) fn permit_clipboard(&mut self) {
+        let permissions = json!(["clipboardReadWrite", "clipboardSanitizedWrite"]);
+        self.call("Browser.grantPermissions", &json!({ "permissions": permissions }));
+        self.call("Emulation.setFocusEmulationEnabled", &json!({ "enabled": true }));
+    }
+
     /// Goes to an address and waits until it is loaded.
     pub(crate) fn navigate(&mut self, url: &str) {
         self.events.clear();

@@ -86,6 +86,14 @@
     }
   }
 
+  for (const picture of document.querySelectorAll(media === "screen" ? ".fabric svg" : "nothing")) {
+    const scale = picture.getScreenCTM().a;
+    const sizes = [...picture.querySelectorAll("text")].map((text) =>
+      scale * parseFloat(getComputedStyle(text).fontSize));
+    if (Math.min(...sizes) < 8) faults.push("fabric: names are smaller than 8 pixels");
+    const [box, names] = [boxOf(picture), [...picture.querySelectorAll("text")].map(boxOf)];
+    if (!names.every((name) => inside(name, box))) faults.push("fabric: a name is cut");
+  }
   for (const part of document.querySelectorAll("h1, h2, figcaption, p, th, td, dt, b, nav a")) {
     const style = getComputedStyle(part);
     if (style.display !== "none") legible("page", part.textContent, style.color, ground);

@@ -103,40 +103,65 @@ fn address_keeps_verdicts() {
     assert_eq!(changed, again);
 }
 
-/// Presses a button of the first plot, and returns the name and the content of the saved file.
-/// Pictures are returned as their type and size.
-const SAVE: &str = r##"async (button) => {
+/// Presses a button that saves the first plot, and returns the name and the content of the file;
+/// PNG as its size.
+const SAVE: &str = r##"async (format) => {
   dispatchEvent(new Event("beforeprint"));
-  const figure = document.querySelector("figure.plot");
   const { click } = HTMLAnchorElement.prototype;
   const saved = new Promise((then) => {
     HTMLAnchorElement.prototype.click = function () { then([this.download, this.href]); };
   });
-  if (button === "Copy") {
-    Object.defineProperty(navigator, "clipboard", { value: undefined, configurable: true });
-  }
-  [...figure.querySelectorAll(".tools button")].find((it) => it.textContent === button).click();
+  const buttons = document.querySelectorAll("figure.plot [data-act=save] button");
+  [...buttons].find((it) => it.textContent === format).click();
   const [name, url] = await saved;
   HTMLAnchorElement.prototype.click = click;
-  if (!url.startsWith("data:image/png")) return [name, await (await fetch(url)).text()];
-  const image = new Image();
-  image.src = url;
-  await image.decode();
-  return [name, [image.naturalWidth, image.naturalHeight]];
+  const blob = await (await fetch(url)).blob();
+  if (format !== "PNG") return [name, await blob.text()];
+  const { width, height } = await createImageBitmap(blob);
+  return [name, [width, height]];
+}"##;
+
+/// Presses a button that copies the first plot, and returns the report of the page, and the content
+/// of the clipboard; PNG as its size.
+const COPY: &str = r##"async (format) => {
+  const tools = document.querySelector("figure.plot .tools");
+  const report = tools.querySelector("output");
+  report.replaceChildren();
+  const buttons = tools.querySelectorAll("[data-act=copy] button");
+  [...buttons].find((it) => it.textContent === format).click();
+  while (!report.textContent) await new Promise((then) => setTimeout(then, 20));
+  if (!navigator.clipboard) return [report.textContent, report.querySelector("button").textContent];
+  const [item] = await navigator.clipboard.read();
+  const type = format === "PNG" ? "image/png" : "text/plain";
+  const blob = await item.getType(type);
+  if (format !== "PNG") return [report.textContent, await blob.text()];
+  const { width, height } = await createImageBitmap(blob);
+  return [report.textContent, [width, height]];
 }"##;
 
 #[test]
-fn plots_are_saved() {
+fn plots_are_saved_and_copied() {
     let Some(mut browser) = start() else { return };
     let place = Place::new(FLOWS);
+    browser.permit_clipboard();
     browser.open(&comparison_of(&place, "swift,dctcp"), "screen", "light");
-    let mut save = |button: &str, name: &str| {
-        let saved = browser.ask(SAVE, button);
-        assert_eq!(saved[0], name, "{button}");
-        saved[1].clone()
-    };
     let plot = "Slowdown of messages: short";
-    let csv = save("CSV", &format!("{plot}.csv"));
+    let saved = ["CSV", "SVG", "PNG"].map(|format| {
+        let saved = browser.ask(SAVE, format);
+        assert_eq!(saved[0], format!("{plot}.{}", format.to_lowercase()));
+        let copied = browser.ask(COPY, format);
+        assert_eq!(copied[0], format!("{format} copied"));
+        if format == "SVG" {
+            // The two have different names of clipping paths.
+            for svg in [&copied[1], &saved[1]].map(|svg| svg.as_str().unwrap()) {
+                assert!(svg.starts_with("<svg") && svg.contains("width=\"540\""), "{svg}");
+            }
+        } else {
+            assert_eq!(copied[1], saved[1], "{format}");
+        }
+        copied[1].clone()
+    });
+    let [csv, _, png] = &saved;
     let lines: Vec<&str> = csv.as_str().unwrap().lines().collect();
     assert!(lines[0].starts_with("line,slowdown"), "{}", lines[0]);
     for protocol in ["swift", "dctcp"] {
@@ -144,8 +169,30 @@ fn plots_are_saved() {
         let number = |cell: &str| cell.parse::<f64>().is_ok();
         assert!(own.len() > 2 && own.iter().all(|line| line.split(',').skip(1).all(number)));
     }
-    assert!(save("SVG", &format!("{plot}.svg")).as_str().unwrap().contains("width=\"540\""));
-    let png = save("PNG", &format!("{plot}.png"));
     assert_eq!(png[0], 1080, "twice the width");
-    assert_eq!(save("Copy", &format!("{plot}.png")), png, "without a clipboard, it is saved");
+    // Without a clipboard, the page offers to save.
+    let none = "() => { Object.defineProperty(navigator, 'clipboard', { value: undefined }); }";
+    browser.ask(none, "");
+    for format in ["CSV", "SVG", "PNG"] {
+        let refused = browser.ask(COPY, format);
+        assert!(refused[0].as_str().unwrap().contains("does not let this page copy"), "{refused}");
+        assert_eq!(refused[1], format!("Save {format}"));
+    }
+}
+
+/// The swatches of protocols have their colours, also if lines have those of labels.
+#[test]
+fn filters_have_the_colours_of_protocols() {
+    let Some(mut browser) = start() else { return };
+    let place = Place::new(FLOWS);
+    browser.open(&comparison_of(&place, "swift,dctcp,sird"), "screen", "light");
+    let colours = browser.ask(
+        "() => [...document.querySelectorAll('#filters .swatch')].map((it) => it.style.background)",
+        "",
+    );
+    let mut distinct: Vec<&str> =
+        colours.as_array().unwrap().iter().map(|of| of.as_str().unwrap()).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), 3, "{colours}");
 }

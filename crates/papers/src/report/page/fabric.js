@@ -33,8 +33,12 @@ const drawFabric = (at) => {
   const arc = (a, b) => (fabric.nodes[a].layer && fabric.nodes[a].layer === fabric.nodes[b].layer
     ? 0.1 * Math.abs(fabric.nodes[a].x - fabric.nodes[b].x) * (width - 2 * SIDE) : 0);
   const above = Math.max(0, ...fabric.links.map(([a, b]) => arc(a, b)) , 0);
-  const height = 2 * SIDE + LAYER * fabric.layers + 30 + above;
-  const ground = height - SIDE - 30;
+  const dense = fabric.nodes.length > 60;
+  // Space below for names of hosts, which are slanted by 30 degrees.
+  const named = dense ? [] : fabric.nodes.filter((node) => !node.layer);
+  const below = Math.max(30, ...named.map(({ name }) => measure.measureText(name).width / 2));
+  const height = 2 * SIDE + LAYER * fabric.layers + below + above;
+  const ground = height - SIDE - below;
   const place = ({ x, layer }) =>
     [SIDE + x * (width - 2 * SIDE), layer ? ground - layer * LAYER : ground + 20];
   const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
@@ -55,7 +59,6 @@ const drawFabric = (at) => {
     path.append(makeSvg("title"));
     svg.append(path);
   });
-  const dense = fabric.nodes.length > 60;
   for (const node of fabric.nodes) {
     const [x, y] = place(node);
     const r = node.layer ? 6 : dense ? 2 : 4;

@@ -27,7 +27,9 @@ const colorOf = (protocol) => {
   const ofSweep = data.sweeps.flatMap((sweep) => sweep.dimensions)
     .filter((dimension) => dimension.protocols)
     .map((dimension) => dimension.colors[dimension.values.indexOf(protocol)]);
-  return line?.color ?? ofSweep.find(Boolean);
+  // Lines of a label have the label's colour.
+  const run = data.runs.find((of) => of.protocol === protocol);
+  return run?.color ?? line?.color ?? ofSweep.find(Boolean);
 };
 
 const beginFilters = () => {

@@ -45,26 +45,13 @@ const shortest = (fabric, from, to) => {
 const nameOf = (fabric, link) =>
   link.map((node) => fabric.nodes[node].name).join(" → ");
 
-// A small plot of lines over time, {name, points, color}.
-const small = (title, label, lines) => {
-  const at = make("div", { class: "drawing" });
-  const figure = make("figure", {}, make("figcaption", {}, title), at);
-  const all = lines.map((line) => ({
-    type: "scatter", mode: "lines", name: line.name, x: line.points.map((p) => p[0]),
-    y: line.points.map((p) => p[1]), line: { color: line.color, width: 1.5 },
-    showlegend: lines.length > 1,
-  }));
-  const axis = (text) => ({
-    title: { text, standoff: 6 }, showline: true, linecolor: "#888", zeroline: false,
-    rangemode: "tozero", gridcolor: "#ddd",
-  });
-  return [figure, () => Plotly.newPlot(at, all, {
-    width: Math.min(480, figure.clientWidth), height: 210 + (lines.length > 1 ? 60 : 0),
-    margin: { l: 56, r: 12, t: 8, b: 42 },
-    font: { family: "sans-serif", size: 11, color: "#222" }, legend: { orientation: "h", y: -0.3 },
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    xaxis: axis("time (ms)"), yaxis: axis(escapedText(label)),
-  }, { displayModeBar: false })];
+// A figure of lines over time, {name, points, color}.
+const figureOf = (id, head, label, lines) => {
+  const title = `${head}, flow ${id}`;
+  const figure = make("figure", { class: "plot", "data-name": title },
+    make("figcaption", {}, head));
+  beginFigure(figure, { title, x: { label: "time (ms)" }, y: { label }, lines });
+  return figure;
 };
 
 const QUEUE_COLORS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
@@ -91,6 +78,7 @@ const panel = make("aside", { id: "flow", hidden: "", "aria-label": "A flow" });
 const showFlow = (number, id) => {
   const [run, flow] = [runOf(number), flowOf(number, id)];
   if (!flow) return;
+  hideFlow();
   const fabric = run.fabric === null ? null : data.fabrics[run.fabric];
   const way = fabric ? shortest(fabric, flow.src, flow.dst) : [];
   const facts = [
@@ -114,30 +102,32 @@ const showFlow = (number, id) => {
   const plots = [];
   if (flow.goodput) {
     const lines = [{ name: "goodput", points: flow.goodput, color: run.color }];
-    plots.push(small("Goodput", "goodput (Gbit/s)", lines));
+    plots.push(figureOf(id, "Goodput", "goodput (Gbit/s)", lines));
   }
   if (flow.window) {
     const lines = [{ name: "window", points: flow.window, color: run.color }];
-    plots.push(small("Window", "window (KB)", lines));
+    plots.push(figureOf(id, "Window", "window (KB)", lines));
   }
   const met = way.length && run.carried.times.length ? queuesOf(run, flow, way) : [];
   if (met.length) {
-    plots.push(small("Queues on its path during its lifetime", "queue (KB)", met.map((line, i) => ({
+    const title = "Queues on its path during its lifetime";
+    plots.push(figureOf(id, title, "queue (KB)", met.map((line, i) => ({
       name: nameOf(fabric, fabric.links[line.link]), points: line.points, color: QUEUE_COLORS[i],
     }))));
   }
   const close = make("button", { type: "button", onclick: hideFlow }, "Close");
-  panel.replaceChildren(close, make("h2", {}, `Flow ${id}`), list, ...plots.map(([it]) => it));
+  panel.replaceChildren(close, make("h2", {}, `Flow ${id}`), list, ...plots);
   if (!plots.length) {
     panel.append(make("p", { class: "quiet" },
       "This flow was not sampled: set `timeseries` under `[output]` in the scenario."));
   }
   panel.hidden = false;
-  plots.forEach(([, begin]) => begin());
+  plots.forEach(draw);
   markWay(number, way);
 };
 
 const hideFlow = () => {
+  panel.querySelectorAll("figure").forEach(endFigure);
   panel.hidden = true;
   markWay(null, []);
 };

@@ -28,41 +28,54 @@ const csvOf = ({ plot, ...state }) => {
 // Pixels for each unit of length.
 const SCALE = 2;
 
-// The displayed plot with its title, as a data URL, in a width that does not depend on the window.
+// The displayed plot with its title, in a width that does not depend on the window: SVG as text,
+// PNG as Base64.
 const imageOf = async (state, format) => {
   const { plot } = state;
   const { data, layout } = pictureOf({ ...state, width: WIDTH }, plot.title);
   const { width, height } = layout;
   return Plotly.toImage({ data, layout }, {
-    format, width, height, scale: format === "png" ? SCALE : 1,
+    format, width, height, scale: format === "png" ? SCALE : 1, imageDataOnly: true,
   });
 };
 
-const download = (figure, ending, href) =>
-  make("a", { href, download: `${figure.dataset.name}.${ending}` }).click();
-
-const SAVES = {
-  CSV: ["Save the displayed points as CSV", async (figure, state) => {
-    const url = URL.createObjectURL(new Blob([csvOf(state)], { type: "text/csv" }));
-    download(figure, "csv", url);
-    setTimeout(() => URL.revokeObjectURL(url), 10_000);
-  }],
-  SVG: ["Save this plot as SVG", async (figure, state) =>
-    download(figure, "svg", await imageOf(state, "svg"))],
-  PNG: ["Save this plot as PNG", async (figure, state) =>
-    download(figure, "png", await imageOf(state, "png"))],
-  Copy: ["Copy this plot as PNG; save it if the browser does not permit that",
-    async (figure, state) => {
-      const url = await imageOf(state, "png");
-      try {
-        const bytes = Uint8Array.from(atob(url.split(",")[1]), (letter) => letter.charCodeAt(0));
-        const blob = new Blob([bytes], { type: "image/png" });
-        await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
-      } catch {
-        download(figure, "png", url);
-      }
-    }],
+// Each format: its type in a file and in the clipboard, and its content. Few programs paste SVG or
+// CSV as such, but all paste text.
+const FORMATS = {
+  CSV: { inFile: "text/csv", inClipboard: "text/plain", contentOf: csvOf },
+  SVG: { inFile: "image/svg+xml", inClipboard: "text/plain",
+    contentOf: (state) => imageOf(state, "svg") },
+  PNG: { inFile: "image/png", inClipboard: "image/png", contentOf: async (state) =>
+    Uint8Array.from(atob(await imageOf(state, "png")), (letter) => letter.charCodeAt(0)) },
 };
 
-const saveTools = (figure, state) => Object.entries(SAVES).map(([name, [title, save]]) =>
-  tool(name, title, null, () => save(figure, state)));
+const blobOf = async (contentOf, state, type) => new Blob([await contentOf(state)], { type });
+
+const save = async (figure, state, format) => {
+  const { inFile, contentOf } = FORMATS[format];
+  const href = URL.createObjectURL(await blobOf(contentOf, state, inFile));
+  make("a", { href, download: `${figure.dataset.name}.${format.toLowerCase()}` }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 10_000);
+};
+
+// Copies a plot, and reports it in `report`. If the browser refuses, a button offers to save it.
+const copy = async (figure, state, format, report) => {
+  const { inClipboard, contentOf } = FORMATS[format];
+  try {
+    // The item takes a promise: some browsers permit a copy only directly after the click.
+    const content = blobOf(contentOf, state, inClipboard);
+    await navigator.clipboard.write([new ClipboardItem({ [inClipboard]: content })]);
+    report.replaceChildren(`${format} copied`);
+  } catch {
+    report.replaceChildren("The browser does not let this page copy. ",
+      tool(`Save ${format}`, "Save this plot to a file", null, () => save(figure, state, format)));
+  }
+};
+
+const saveTools = (figure, state) => {
+  const report = make("output");
+  const group = (name, title, act) => make("span", { "data-act": name }, `${name} `,
+    ...Object.keys(FORMATS).map((format) =>
+      tool(format, `${title} as ${format}`, null, () => act(figure, state, format, report))));
+  return [group("save", "Save this plot", save), group("copy", "Copy this plot", copy), report];
+};
