@@ -2,9 +2,12 @@
 //!
 //! `docs/SUMMARY.md` lists the pages, including files of the repository's root. Links that mdBook
 //! does not convert and that would be broken on the site are fixed here: links to a file of the
-//! root lead to its page, links to code and scenarios become plain text.
+//! root lead to its page. Links to scenarios, sources and folders lead to pages with their text,
+//! which the site carries, so that it is complete without a network.
 
-use std::collections::BTreeMap;
+mod files;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
@@ -20,7 +23,8 @@ const DOCS: &str = "docs";
 
 /// Builds the site of the repository at `root` in the folder `out`, whose contents are replaced.
 ///
-/// # Errors If a page of the summary cannot be read, or the site cannot be written.
+/// # Errors
+/// If a page of the summary cannot be read, a link leads to no file, or the site cannot be written.
 pub fn build(root: &Path, out: &Path) -> Result<()> {
     let mut book = MDBook::load(root.join(DOCS))?;
     book.config.build.build_dir = std::path::absolute(out)?;
@@ -30,28 +34,49 @@ pub fn build(root: &Path, out: &Path) -> Result<()> {
         let source = normal(&Path::new(DOCS).join(listed));
         let page = source.strip_prefix(DOCS).unwrap_or(&source).to_owned();
         chapter.path = Some(page.clone());
-        pages.insert(source, page);
+        pages.insert(page, source);
     });
-    let site = Site { root, pages };
+    let mut site = Site::new(root, &pages);
+    let mut broken = Vec::new();
     book.book.for_each_chapter_mut(|chapter| {
-        let from = site.pages.iter().find(|(_, page)| Some(*page) == chapter.path.as_ref());
-        if let Some((source, page)) = from {
-            chapter.content = site.relinked(&chapter.content, source, page);
+        let Some((page, source)) = chapter.path.as_ref().and_then(|page| pages.get_key_value(page))
+        else {
+            return;
+        };
+        match site.relinked(&chapter.content, source, page) {
+            Ok(text) => chapter.content = text,
+            Err(why) => broken.push(why),
         }
     });
-    Ok(book.build()?)
+    if !broken.is_empty() {
+        return Err(broken.join("\n").into());
+    }
+    book.build()?;
+    Ok(files::write(&mut site, out)?)
 }
 
 struct Site<'a> {
     root: &'a Path,
     /// Maps a file below the root to its page below the site.
     pages: BTreeMap<PathBuf, PathBuf>,
+    /// Files and folders below the root whose text the site carries.
+    carried: BTreeSet<PathBuf>,
 }
 
 impl Site<'_> {
-    /// Converts the text of the file `source` for `page`: links lead to their target on the site,
-    /// or are replaced by their label.
-    fn relinked(&self, text: &str, source: &Path, page: &Path) -> String {
+    /// A site whose pages have these sources.
+    fn new<'a>(root: &'a Path, sources: &BTreeMap<PathBuf, PathBuf>) -> Site<'a> {
+        let pages = sources.iter().map(|(page, source)| (source.clone(), page.clone())).collect();
+        Site { root, pages, carried: BTreeSet::new() }
+    }
+
+    /// Converts the text of the file `source` for `page`: links lead to their target on the site.
+    fn relinked(
+        &mut self,
+        text: &str,
+        source: &Path,
+        page: &Path,
+    ) -> std::result::Result<String, String> {
         let mut out = String::new();
         let mut done = 0;
         for (destination, at) in links(text) {
@@ -64,29 +89,40 @@ impl Site<'_> {
             let (path, anchor) =
                 destination.split_at(destination.find('#').unwrap_or(destination.len()));
             let target = normal(&source.parent().unwrap_or(Path::new("")).join(path));
-            out += &match self.place(&target) {
-                Some(place) => {
-                    let up = "../".repeat(page.components().count() - 1);
-                    let link = format!("{up}{}{anchor}", place.display());
-                    let before = whole.rfind(&destination).unwrap_or(whole.len());
-                    format!("{}{link}{}", &whole[..before], &whole[before + destination.len()..])
-                }
-                None => label(whole).to_owned(),
-            };
+            let place = self.place(&target).ok_or_else(|| {
+                format!("{}: the link {destination} leads to no file", source.display())
+            })?;
+            let link = format!("{}{}{anchor}", up(page), place.display());
+            let before = whole.rfind(&destination).unwrap_or(whole.len());
+            out += &format!("{}{link}{}", &whole[..before], &whole[before + destination.len()..]);
         }
-        out + &text[done..]
+        Ok(out + &text[done..])
     }
 
-    /// The place of a file below the root on the site, if any.
-    fn place(&self, target: &Path) -> Option<PathBuf> {
-        let page = self.pages.get(target).cloned();
+    /// The place on the site of a file or folder below the root, if it exists.
+    fn place(&mut self, target: &Path) -> Option<PathBuf> {
+        if let Some(page) = self.pages.get(target) {
+            return Some(page.clone());
+        }
+        let source = self.root.join(target);
         // mdBook copies all files beside the pages, except Markdown files that are not pages.
-        let is_text = target.extension().is_some_and(|extension| extension == "md");
-        page.or_else(|| {
-            let beside = target.strip_prefix(DOCS).ok().filter(|_| !is_text)?;
-            self.root.join(target).is_file().then(|| beside.to_owned())
+        if let Ok(beside) = target.strip_prefix(DOCS)
+            && source.is_file()
+            && !files::is_markdown(target)
+        {
+            return Some(beside.to_owned());
+        }
+        let place = files::page(target, source.is_dir());
+        source.exists().then(|| {
+            self.carried.insert(target.to_owned());
+            place
         })
     }
+}
+
+/// The relative link from a page to the root of the site.
+fn up(page: &Path) -> String {
+    "../".repeat(page.components().count() - 1)
 }
 
 /// Links and pictures of a text that lead to files: destination and position.
@@ -100,12 +136,6 @@ fn links(text: &str) -> Vec<(String, Range<usize>)> {
     });
     let is_file = |link: &String| !link.starts_with('#') && !link.contains(':');
     found.filter(|(link, _)| is_file(link)).collect()
-}
-
-/// The label of a link.
-fn label(link: &str) -> &str {
-    let end = link.rfind("](").unwrap_or(link.len());
-    link[..end].trim_start_matches('!').trim_start_matches('[')
 }
 
 /// Removes `.` and `..` from a path.
@@ -126,24 +156,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relinked_to_pages_or_plain_text() {
-        let page = |source: &str, page: &str| (PathBuf::from(source), PathBuf::from(page));
-        let site = Site {
-            root: Path::new("/nowhere"),
-            pages: [page("README.md", "README.md"), page("docs/a/b.md", "a/b.md")].into(),
-        };
-        let relinked = |text| site.relinked(text, Path::new("docs/a/b.md"), Path::new("a/b.md"));
+    fn relinked_to_pages_and_carried_files() {
+        let place = tempfile::tempdir().unwrap();
+        for folder in ["docs/a", "crates/core"] {
+            std::fs::create_dir_all(place.path().join(folder)).unwrap();
+        }
+        for file in ["LICENSE", "crates/core/lib.rs", "docs/a/data.json"] {
+            std::fs::write(place.path().join(file), "1 < 2").unwrap();
+        }
+        let page = |page: &str, source: &str| (PathBuf::from(page), PathBuf::from(source));
+        let sources = [page("README.md", "README.md"), page("a/b.md", "docs/a/b.md")].into();
+        let mut site = Site::new(place.path(), &sources);
+        let mut relinked =
+            |text| site.relinked(text, Path::new("docs/a/b.md"), Path::new("a/b.md"));
         let cases = [
             ("See [the start](../../README.md#x).", "See [the start](../README.md#x)."),
-            ("[`code`](../../crates/core) and on", "`code` and on"),
+            ("[`code`](../../crates/core) on", "[`code`](../files/crates/core/index.html) on"),
+            ("[text](../../LICENSE)", "[text](../files/LICENSE.html)"),
+            ("[data](data.json)", "[data](../a/data.json)"),
             ("[out](https://example.org/a) `[x](y)` [here](#below)", ""),
             ("|a|\n|-|\n|[b](b.md)|\n", "|a|\n|-|\n|[b](../a/b.md)|\n"),
         ];
         for (text, expected) in cases {
-            assert_eq!(relinked(text), if expected.is_empty() { text } else { expected });
+            assert_eq!(relinked(text).unwrap(), if expected.is_empty() { text } else { expected });
         }
+        let none = relinked("[none](../../crates/none.rs)").unwrap_err();
+        assert!(none.contains("docs/a/b.md") && none.contains("crates/none.rs"), "{none}");
         let start =
             site.relinked("[b](docs/a/b.md)", Path::new("README.md"), Path::new("README.md"));
-        assert_eq!(start, "[b](a/b.md)");
+        assert_eq!(start.unwrap(), "[b](a/b.md)");
+
+        files::write(&mut site, &place.path().join("site")).unwrap();
+        let read = |name: &str| std::fs::read_to_string(place.path().join("site/files").join(name));
+        assert!(read("LICENSE.html").unwrap().contains("1 &lt; 2"));
+        let folder = read("crates/core/index.html").unwrap();
+        assert!(folder.contains("href=\"../../../files/crates/core/lib.rs.html\""), "{folder}");
+        assert!(read("crates/core/lib.rs.html").is_ok());
     }
 }

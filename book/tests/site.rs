@@ -60,11 +60,22 @@ fn links_are_not_broken() {
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
     assert!(pages.len() > 30 && checked > 1000, "{} pages, {checked} links", pages.len());
+    // Each figure of the gallery leads to the text of its scenarios.
+    let place = |name: &str| out.path().join(name).canonicalize().unwrap();
+    let scenarios: Vec<&str> = values(&pages[&place("papers/gallery.html")], "href")
+        .into_iter()
+        .filter(|link| link.starts_with("../files/scenarios/"))
+        .collect();
+    assert!(scenarios.len() > 50, "{scenarios:?}");
+    for link in scenarios {
+        let page = &pages[&place(&link.replace("../", ""))];
+        assert!(page.contains("[transport]"), "{link} shows no scenario");
+    }
 }
 
 /// The test of links checks that the files exist.
 #[test]
-fn pictures_are_used_and_small() {
+fn pictures_are_used_small_and_follow_the_scheme() {
     let docs = root().join("docs");
     let start = fs::read_to_string(root().join("README.md")).unwrap();
     let pages = files(&docs, ".md").into_iter().map(|path| fs::read_to_string(path).unwrap());
@@ -74,7 +85,25 @@ fn pictures_are_used_and_small() {
     for path in pictures {
         let name = path.strip_prefix(&docs).unwrap().to_string_lossy();
         assert!(text.contains(&format!("{name})")), "no page shows docs/{name}");
-        assert!(fs::metadata(&path).unwrap().len() < 60_000, "docs/{name} is too large");
+        let picture = fs::read_to_string(&path).unwrap();
+        assert!(picture.len() < 60_000, "docs/{name} is too large");
+        assert!(picture.contains("prefers-color-scheme:dark"), "docs/{name} is only light");
+    }
+}
+
+/// On narrow screens, the style of the site selects pictures that are as wide as the page by parts
+/// of their names.
+#[test]
+fn pictures_without_a_size_are_legible_on_phones() {
+    let docs = root().join("docs");
+    let style = fs::read_to_string(docs.join("book.css")).unwrap();
+    let parts = ["pictures/", "-figure-"];
+    assert!(parts.iter().all(|part| style.contains(&format!("[src*=\"{part}\"]"))), "{style}");
+    for path in files(&docs, ".svg") {
+        let picture = fs::read_to_string(&path).unwrap();
+        let has_size = picture.split('>').next().unwrap().contains(" width=");
+        let name = path.to_string_lossy();
+        assert!(has_size || parts.iter().any(|part| name.contains(part)), "{name} has no size");
     }
 }
 
