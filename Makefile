@@ -9,7 +9,7 @@ APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
 .PHONY: help demo test test-mpi test-kernel test-kernel-command test-p4 test-python test-book lint fmt docs \
-  pictures book bench reproduction dist test-dist
+  pictures figures book bench reproduction dist test-dist
 
 help:
 	@echo "make demo    compare protocols on a two-hop congestion scenario and on a loaded cluster"
@@ -23,6 +23,7 @@ help:
 	@echo "make fmt     format the code"
 	@echo "make docs    regenerate docs/scenario.md, docs/protocols.md and docs/headers.md from the code"
 	@echo "make pictures   redraw the pictures of the documents with Chromium; make docs embeds them"
+	@echo "make figures   redraw the figures of the reproductions with Chromium from recorded plots"
 	@echo "make test-book   test the site of the documents: it builds, and its links are valid"
 	@echo "make book    build a site from the documents, in target/book"
 	@echo "make dist    build the files of a release from the last commit, in dist (docs/releasing.md)"
@@ -106,6 +107,13 @@ docs:
 pictures:
 	cargo build --release -p tidegate-cli
 	scripts/pictures.sh target/release/tidegate $(PROTOCOLS)
+
+# Draws the figures of the reproductions again from their recorded plots, with the marks of the
+# present registry.
+figures:
+	cargo build --profile demo -p tidegate-cli
+	for paper in docs/papers/*/; do \
+	  $(DEMO) report $$paper --pages $$paper --out results/figures.html || exit 1; done
 
 book:
 	cargo run --manifest-path book/Cargo.toml

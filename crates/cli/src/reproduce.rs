@@ -234,7 +234,7 @@ pub(crate) fn report(args: &Report) -> Result<String> {
             let message = format!("expected one reproduction, found {}", args.folders.len());
             return Err(Error::Usage { option: "--pages", message });
         };
-        let (width, scheme) = (FigureWidth::Page, FigureScheme::Auto);
+        let (width, scheme) = (FigureWidth::Screen, FigureScheme::Auto);
         let draw = |to: &Path| workbench::write_svg(&page, width, scheme, to).map(drop);
         workbench::publish(results, folder, draw)?;
         text.push_str(&format!("The document is in {}\n", shown(folder)));

@@ -3,6 +3,7 @@
 
 mod bundle;
 mod conditions;
+mod kept;
 pub mod markdown;
 mod pages;
 mod plot;

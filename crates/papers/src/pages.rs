@@ -1,5 +1,5 @@
 //! Documents of reproductions in a repository: a folder per paper, with its results, a page that
-//! follows from them, and pictures.
+//! follows from them, and plots with their pictures. The plots can be drawn again without runs.
 //!
 //! The results of single figures can be replaced. A figure stores a hash of everything that its
 //! results depend on, so that the page names the figures that another version measured.
@@ -9,35 +9,23 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use tidegate_results::Partial;
 
+use crate::kept::{Kept, KeptFigure, RESULTS};
 use crate::markdown::wrapped;
+use crate::plot::Plot;
 use crate::report::{Found, read_reproduction};
 use crate::reproduce::{
-    ClaimResult, Document, Drawn, FIGURES, FigureText, Paper, PaperText, SEEDS, figure_key, papers,
+    ClaimResult, Document, Drawn, FIGURES, FigureText, Paper, PaperText, SEEDS, State, figure_key,
+    papers,
 };
 use tidegate_runs::Error;
-use tidegate_runs::destination::DOCUMENTS;
+use tidegate_runs::destination::{DOCUMENTS, PLOTS};
 
-/// The file with the results.
-const RESULTS: &str = "results.json";
-
-/// Results of a paper's figures.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Kept {
-    figures: Vec<KeptFigure>,
-    claims: Vec<ClaimResult>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct KeptFigure {
-    #[serde(flatten)]
-    text: FigureText,
-    /// Names and titles of the pictures in the folder.
-    drawn: Vec<(String, String)>,
-}
+/// Maximum number of points of a line over time in the repository: more are not visible.
+const POINTS_MAX: usize = 900;
+/// Width of pictures on a wide screen, in pixels. On a narrow one, they are as wide as the page.
+const WIDTH: u32 = 600;
 
 /// Merges the figures of the reproduction in the folder `results` into the documents in `folder`:
 /// its results, its page, and the pictures, which `draw` writes as SVG to a folder.
@@ -90,9 +78,10 @@ pub fn publish(
             let Ok(svg) = fs::read_to_string(&from) else { continue };
             let to = folder.join(FIGURES).join(format!("{name}.svg"));
             write(&to, scalable(&svg).as_bytes()).map_err(output)?;
-            let plot = pictures.iter().find(|picture| picture.name == name);
-            let title = plot.map_or("Measured values relative to the paper's", |of| &of.plot.title);
+            let plot = pictures.iter().find(|picture| picture.name == name).map(|of| &of.plot);
+            let title = plot.map_or("Measured values relative to the paper's", |plot| &plot.title);
             drawn.push((name.to_owned(), title.to_owned()));
+            kept.plots.extend(plot.map(|plot| (name.to_owned(), thinned(plot))));
         }
         kept.replace(KeptFigure { text: figure.clone(), drawn });
         kept.claims.retain(|claim| claim.figure != figure.figure);
@@ -103,6 +92,7 @@ pub fn publish(
     let mut json = Vec::new();
     tidegate_results::write_json(&kept, &mut json).map_err(output)?;
     write(&folder.join(RESULTS), &json).map_err(output)?;
+    write(&folder.join(PLOTS), kept.plots_json().as_bytes()).map_err(output)?;
     write(&folder.join(DOCUMENTS[0]), kept.page(&paper)?.as_bytes()).map_err(output)
 }
 
@@ -112,69 +102,31 @@ fn write(path: &Path, content: &[u8]) -> std::io::Result<()> {
     file.publish()
 }
 
-/// The picture without its size on paper: it becomes as wide as the page that shows it.
+/// The plot with fewer points. Those of distributions and with a range belong to single values.
+fn thinned(plot: &Plot) -> Plot {
+    let mut plot = plot.clone();
+    let is_over_time = plot.distribution.is_none();
+    let lines = plot.lines.iter_mut().filter(|line| is_over_time && !line.apart);
+    lines.filter(|line| line.range.is_empty()).for_each(|line| {
+        line.points = line.points.thinned(POINTS_MAX);
+    });
+    plot
+}
+
+/// The picture with its width on a screen in place of its size on paper.
 fn scalable(svg: &str) -> String {
     let (head, rest) = svg.split_at(svg.find('>').unwrap_or(0));
     let mut head = head.to_owned();
-    for name in [" width=\"", " height=\""] {
+    for (name, now) in [(" width=\"", format!(" width=\"{WIDTH}\"")), (" height=\"", String::new())]
+    {
         let Some(start) = head.find(name) else { continue };
         let Some(length) = head[start + name.len()..].find('"') else { continue };
-        head.replace_range(start..=start + name.len() + length, "");
+        head.replace_range(start..=start + name.len() + length, &now);
     }
     head + rest
 }
 
 impl Kept {
-    /// The results in a folder; empty if there are none.
-    fn read(folder: &Path) -> Result<Kept, Error> {
-        let path = folder.join(RESULTS);
-        if !path.exists() {
-            return Ok(Kept::default());
-        }
-        let text = fs::read_to_string(&path).map_err(|error| error.to_string());
-        let kept =
-            text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
-        kept.map_err(|error| Error::Run(format!("{}: {error}", path.display())))
-    }
-
-    fn replace(&mut self, figure: KeptFigure) {
-        self.figures.retain(|other| other.text.figure != figure.text.figure);
-        self.figures.push(figure);
-    }
-
-    /// Orders figures and claims as in the registry, and removes those that it no longer has.
-    fn sort(&mut self, paper: &Paper) {
-        let place = |name: &str| paper.figures.iter().position(|figure| figure.name == name);
-        self.figures.retain(|figure| place(&figure.text.figure).is_some());
-        self.figures.sort_by_key(|figure| place(&figure.text.figure));
-        let names: Vec<&str> = paper
-            .figures
-            .iter()
-            .flat_map(|figure| figure.claims.iter().map(|claim| claim.name.as_str()))
-            .collect();
-        let place = |claim: &ClaimResult| names.iter().position(|name| *name == claim.claim);
-        self.claims.retain(|claim| place(claim).is_some());
-        self.claims.sort_by_key(place);
-    }
-
-    fn remove_other_pictures(&self, folder: &Path) -> std::io::Result<()> {
-        let names = self.pictures();
-        for entry in fs::read_dir(folder.join(FIGURES))? {
-            let path = entry?.path();
-            let name = path.file_name().and_then(|name| name.to_str());
-            if name.is_some_and(|name| name.ends_with(".svg") && !names.contains(name)) {
-                fs::remove_file(path)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Names of the files of all pictures.
-    fn pictures(&self) -> BTreeSet<String> {
-        let drawn = self.figures.iter().flat_map(|figure| &figure.drawn);
-        drawn.map(|(name, _)| format!("{name}.svg")).collect()
-    }
-
     /// The page, with the present texts of the registry.
     fn page(&self, paper: &Paper) -> Result<String, Error> {
         let mut outdated = BTreeSet::new();
@@ -185,11 +137,15 @@ impl Kept {
                 outdated.insert(kept.text.figure.as_str());
             }
         }
-        let figures = self.figures.iter().map(|kept| {
-            let figure = paper.figures.iter().find(|figure| figure.name == kept.text.figure);
-            let (title, about) = figure.map_or(("", ""), |of| (&of.title, of.about.trim()));
-            let (title, about) = (title.to_owned(), about.to_owned());
-            FigureText { title, about, ..kept.text.clone() }
+        let figures = paper.figures.iter().map(|figure| {
+            let kept = self.figures.iter().find(|kept| kept.text.figure == figure.name);
+            FigureText {
+                figure: figure.name.clone(),
+                title: figure.title.clone(),
+                about: figure.about.trim().to_owned(),
+                result: figure.result.clone(),
+                ..kept.map_or_else(FigureText::default, |kept| kept.text.clone())
+            }
         });
         let text = PaperText { figures: figures.collect(), ..PaperText::of(paper) };
         let headlines: BTreeSet<&str> = paper
@@ -218,7 +174,16 @@ impl Kept {
             claims: &claims,
             drawn: Some(Drawn {
                 of: &pictures,
-                is_outdated: &|figure| outdated.contains(figure.figure.as_str()),
+                state: &|figure| {
+                    let is_its = |kept: &KeptFigure| kept.text.figure == figure.figure;
+                    if outdated.contains(figure.figure.as_str()) {
+                        State::Outdated
+                    } else if self.figures.iter().any(is_its) {
+                        State::Current
+                    } else {
+                        State::Missing
+                    }
+                },
             }),
         };
         Ok(wrapped(&document.markdown()))
@@ -287,8 +252,16 @@ mod tests {
         let mut bytes = 0;
         for paper in shared_papers() {
             let folder = documents().join(&paper.name);
-            let kept = Kept::read(&folder).unwrap();
+            let mut kept = Kept::read(&folder).unwrap();
             assert!(!kept.figures.is_empty(), "{} has no results", paper.name);
+            for kept in &kept.figures {
+                let name = &kept.text.figure;
+                assert!(!kept.drawn.is_empty(), "{}: figure {name} has no picture", paper.name);
+            }
+            let plots = kept.plots.clone();
+            kept.mark(paper);
+            let (now, name) = (kept.plots == plots, &paper.name);
+            assert!(now, "make figures: the marks of {name} have changed");
             check(&folder.join(DOCUMENTS[0]), &kept.page(paper).unwrap());
             if !paper.opens.is_empty() {
                 let opens = recorded(paper, &kept.claims).unwrap();
@@ -296,6 +269,10 @@ mod tests {
                 check(&folder.join(DOCUMENTS[1]), &wrapped(&text));
             }
             all.push_str(&gallery(&kept, paper));
+            bytes += [RESULTS, PLOTS]
+                .map(|name| folder.join(name).metadata().unwrap().len())
+                .iter()
+                .sum::<u64>();
             // Without pictures, there is no folder.
             let files = fs::read_dir(folder.join(FIGURES)).into_iter().flatten().flatten();
             let mut names = BTreeSet::new();
@@ -309,6 +286,18 @@ mod tests {
         assert!(bytes < 10_000_000, "{bytes} bytes of pictures");
     }
 
+    /// The other papers print ratios only, or nothing that a plot shows.
+    #[test]
+    fn printed_values_are_marked() {
+        let is_marked = |paper: &&&Paper| {
+            let kept = Kept::read(&documents().join(&paper.name)).unwrap();
+            kept.plots.values().any(|plot| !plot.said.is_empty())
+        };
+        let marked = shared_papers().iter().filter(|paper| is_marked(&paper));
+        let names: Vec<&str> = marked.map(|paper| paper.name.as_str()).collect();
+        assert_eq!(names, ["dcpim", "eqds", "homa", "ndp", "poseidon", "testbeds"]);
+    }
+
     #[test]
     fn pictures_of_papers_exist() {
         for paper in papers(false).unwrap() {
@@ -320,10 +309,11 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_as_wide_as_its_page() {
+    fn a_picture_has_the_width_of_screens() {
         let svg = "<svg xmlns=\"x\" width=\"7in\" height=\"3in\" viewBox=\"0 0 840 357\"><rect \
                    width=\"8\"/></svg>";
-        let expected = "<svg xmlns=\"x\" viewBox=\"0 0 840 357\"><rect width=\"8\"/></svg>";
+        let expected =
+            "<svg xmlns=\"x\" width=\"600\" viewBox=\"0 0 840 357\"><rect width=\"8\"/></svg>";
         assert_eq!(scalable(svg), expected);
         assert_eq!(scalable(expected), expected);
     }
@@ -348,6 +338,9 @@ mod tests {
         let names: Vec<_> =
             kept.figures.iter().map(|kept| (&*kept.text.figure, &*kept.text.title)).collect();
         assert_eq!(names, [("12", "old"), ("14", "new")]);
+        let page = kept.page(paper).unwrap();
+        assert!(page.contains("**Incomplete.** Figures "), "{page}");
+        assert!(page.contains("**Not measured yet.** `tidegate reproduce poseidon/15`"), "{page}");
         // Without keys, all figures are those of another version.
         let page = kept.page(paper).unwrap();
         assert!(page.contains("**Partly outdated.** Figures 12 and 14 were measured"), "{page}");

@@ -43,6 +43,9 @@ pub struct Plot {
     /// exceed x; for shares close to one this keeps the tail exact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<Distribution>,
+    /// Values of a matrix, row by row, in place of lines. The axes have names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cells: Vec<Vec<Option<f64>>>,
     /// Values of the paper, drawn beside the measured ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<PaperMark>,
@@ -148,8 +151,11 @@ pub struct PaperMark {
     pub name: String,
     /// Position on the x axis.
     pub x: f64,
-    /// The paper's value.
+    /// The paper's value; in a distribution, the share of larger values.
     pub y: f64,
+    /// End of a level on the x axis; absent for a single point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<f64>,
     /// Colour of the corresponding line.
     pub color: String,
 }

@@ -85,7 +85,7 @@ fn totals(claims: &[ClaimResult]) -> String {
 }
 
 /// Maximum number of claims whose names fit on an axis.
-const NAMED_MAX: usize = 40;
+const NAMED_MAX: usize = 30;
 
 /// Plot of measured values divided by the paper's, for claims in which both are positive.
 fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {

@@ -32,6 +32,8 @@ pub enum FigureWidth {
     Column,
     /// Both columns: 7 inches.
     Page,
+    /// A document on a screen: 4 inches, so that text is readable on a phone, too.
+    Screen,
 }
 
 impl FigureWidth {
@@ -39,6 +41,7 @@ impl FigureWidth {
         match self {
             FigureWidth::Column => "3.33",
             FigureWidth::Page => "7",
+            FigureWidth::Screen => "4",
         }
     }
 }

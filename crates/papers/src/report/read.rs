@@ -14,8 +14,9 @@ use tidegate_scenario::files;
 use super::differences::{LACKING, differences, follows_protocol};
 use super::flows::Flows;
 use super::series::Series;
+use crate::kept::{Kept, RESULTS};
 use crate::plot::Plot;
-use crate::reproduce::{ClaimResult, PaperText, Picture};
+use crate::reproduce::{ClaimResult, PaperText, Picture, papers};
 use tidegate_runs::Error;
 use tidegate_runs::destination::{CLAIMS, FIGURES, PLOTS, compared};
 
@@ -82,9 +83,9 @@ pub(crate) struct Found {
     pub(crate) pictures: Vec<Picture>,
 }
 
-/// The reproduction in a folder.
+/// The reproduction in a folder: what `tidegate reproduce` wrote, or the documents of a paper.
 pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
-    let Some(claims) = json(&folder.join(CLAIMS))? else { return Ok(None) };
+    let Some(claims) = json(&folder.join(CLAIMS))? else { return documents(folder) };
     let papers: Vec<PaperText> = json(&folder.join(FIGURES))?.unwrap_or_default();
     let plots: Option<Vec<(String, Plot)>> = json(&folder.join(PLOTS))?;
     let is_drawn = papers.iter().flat_map(|paper| &paper.figures).any(|of| !of.pictures.is_empty());
@@ -95,6 +96,24 @@ pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
     let picture = |(name, plot): (String, Plot)| Picture { name, plot };
     let pictures = plots.unwrap_or_default().into_iter().map(picture).collect();
     Ok(Some(Found { claims, papers, pictures }))
+}
+
+/// The reproduction that a folder of documents holds, with the marks of the present registry;
+/// `None` if it holds no documents of a paper.
+fn documents(folder: &Path) -> Result<Option<Found>, Error> {
+    let name = folder.file_name().and_then(|name| name.to_str());
+    let papers = papers(false)?;
+    let paper = papers.iter().find(|paper| Some(paper.name.as_str()) == name);
+    let Some(paper) = paper.filter(|_| folder.join(RESULTS).exists()) else { return Ok(None) };
+    let mut kept = Kept::read(folder)?;
+    kept.mark(paper);
+    let figures = kept.figures.into_iter().map(|kept| kept.text).collect();
+    let pictures = kept.plots.into_iter().map(|(name, plot)| Picture { name, plot });
+    Ok(Some(Found {
+        claims: kept.claims,
+        papers: vec![PaperText { figures, ..PaperText::of(paper) }],
+        pictures: pictures.collect(),
+    }))
 }
 
 /// The runs in a folder: its own run, or those of a comparison in its subfolders. Adds the

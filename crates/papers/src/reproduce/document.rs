@@ -22,8 +22,19 @@ pub(crate) struct Document<'a> {
 pub(crate) struct Drawn<'a> {
     /// Name and title of the pictures of a figure.
     pub(crate) of: &'a dyn Fn(&FigureText) -> &'a [(String, String)],
-    /// Whether the results of a figure are those of another version.
-    pub(crate) is_outdated: &'a dyn Fn(&FigureText) -> bool,
+    /// What the results of a figure are.
+    pub(crate) state: &'a dyn Fn(&FigureText) -> State,
+}
+
+/// What the results of a figure are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Those of this version.
+    Current,
+    /// Those of another version.
+    Outdated,
+    /// Not measured yet.
+    Missing,
 }
 
 /// Folder of the pictures beside the document.
@@ -44,7 +55,18 @@ impl Document<'_> {
             _ => "Reproduction".to_owned(),
         };
         let mut text = format!("# {title}\n\n");
-        text.push_str(&self.outdated());
+        text.push_str(&self.named(
+            State::Missing,
+            "Incomplete",
+            "not been measured yet.",
+            ("has", "have", "measures"),
+        ));
+        text.push_str(&self.named(
+            State::Outdated,
+            "Partly outdated",
+            "measured with another version of the engine, of a protocol or of the scenario.",
+            ("was", "were", "measures again"),
+        ));
         for paper in *papers {
             text.push_str(&self.summary(paper));
         }
@@ -66,32 +88,37 @@ impl Document<'_> {
         text
     }
 
-    /// The figures that another version measured.
-    fn outdated(&self) -> String {
+    /// The figures whose results are in a state, with the command that changes it.
+    fn named(
+        &self,
+        state: State,
+        head: &str,
+        what_it_is: &str,
+        (singular, plural, measures): (&str, &str, &str),
+    ) -> String {
         let Some(drawn) = &self.drawn else { return String::new() };
         let mut text = String::new();
         for paper in self.papers {
-            let old = || paper.figures.iter().filter(|figure| (drawn.is_outdated)(figure));
-            let names: Vec<&str> = old().map(|figure| figure.figure.as_str()).collect();
+            let its = paper.figures.iter().filter(|figure| (drawn.state)(figure) == state);
+            let names: Vec<&str> = its.map(|figure| figure.figure.as_str()).collect();
             let Some((last, names)) = names.split_last() else { continue };
-            let (figures, measured) = match names {
-                [] => (format!("Figure {last}"), "was"),
-                names => (format!("Figures {} and {last}", names.join(", ")), "were"),
+            let (figures, verb) = match names {
+                [] => (format!("Figure {last}"), singular),
+                names => (format!("Figures {} and {last}", names.join(", ")), plural),
             };
             let name = &paper.paper;
             let what = if names.is_empty() { format!("{name}/{last}") } else { name.clone() };
             let _ = write!(
                 text,
-                "**Partly outdated.** {figures} {measured} measured with another version of the \
-                 engine, of a protocol or of the scenario. `tidegate reproduce {what}` measures \
-                 again.\n\n"
+                "**{head}.** {figures} {verb} {what_it_is} `tidegate reproduce {what}` \
+                 {measures}.\n\n"
             );
         }
         text
     }
 
     /// The picture of a paper, and its best-known claims; without such claims, the verdicts by
-    /// figure.
+    /// figure, or the results of experiments without claims.
     fn summary(&self, paper: &PaperText) -> String {
         let own = |claim: &&ClaimResult| claim.paper == paper.paper;
         let claims: Vec<&ClaimResult> = self.claims.iter().filter(own).collect();
@@ -130,7 +157,7 @@ impl Document<'_> {
                 "| figure | claims | {names} |\n|---|--:|{}\n",
                 "--:|".repeat(VERDICTS.len())
             );
-            for figure in &paper.figures {
+            for figure in paper.figures.iter().filter(|figure| !self.is_missing(figure)) {
                 let of = claims.iter().filter(|claim| claim.figure == figure.figure);
                 let verdicts: Vec<Verdict> = of.map(|claim| claim.verdict).collect();
                 let count = |of| verdicts.iter().filter(|verdict| **verdict == of).count();
@@ -138,8 +165,18 @@ impl Document<'_> {
                 let _ = writeln!(text, "| {} | {} | {cells} |", figure.title, verdicts.len());
             }
             text.push('\n');
+        } else if paper.figures.iter().any(|figure| !figure.result.is_empty()) {
+            text.push_str("| experiment | result |\n|---|---|\n");
+            for figure in paper.figures.iter().filter(|figure| !self.is_missing(figure)) {
+                let _ = writeln!(text, "| {} | {} |", figure.title, figure.result);
+            }
+            text.push('\n');
         }
         text
+    }
+
+    fn is_missing(&self, figure: &FigureText) -> bool {
+        self.drawn.as_ref().is_some_and(|drawn| (drawn.state)(figure) == State::Missing)
     }
 
     fn figure(&self, paper: &PaperText, figure: &FigureText) -> String {
@@ -157,6 +194,13 @@ impl Document<'_> {
         let mut text = format!("\n### Figure {}: {}\n\n", figure.figure, figure.title);
         if !figure.about.is_empty() {
             let _ = write!(text, "{}\n\n", figure.about);
+        }
+        if self.is_missing(figure) {
+            let (paper, figure) = (&paper.paper, &figure.figure);
+            let _ = write!(
+                text,
+                "**Not measured yet.** `tidegate reproduce {paper}/{figure}` measures it.\n\n"
+            );
         }
         pictures.iter().for_each(|picture| text.push_str(&image(FIGURES, picture)));
         if !claims.is_empty() {
@@ -393,7 +437,10 @@ mod tests {
                 claims,
                 drawn: Some(Drawn {
                     of: &|figure| if figure.figure == "1" { &pictures } else { &[] },
-                    is_outdated: &|figure| figure.figure == "2",
+                    state: &|figure| match figure.figure.as_str() {
+                        "2" => State::Outdated,
+                        _ => State::Current,
+                    },
                 }),
             }
             .markdown()

@@ -5,11 +5,9 @@ use std::ops::Range;
 use tidegate_algos::Protocol;
 
 use super::metrics::buffers::sorted;
-use super::registry::{Ask, Chart, ChartKind, Claim, Curve, Facts, Figure, Paper, Waiting};
-use super::{Picture, phase};
-use crate::plot::{
-    Axis, Distribution, Line, MARKERS, PALETTE, PaperMark, Plot, Points, equal_scales,
-};
+use super::registry::{Ask, Chart, ChartKind, Curve, Facts, Figure, Paper, Waiting};
+use super::{Picture, marks, phase, tables};
+use crate::plot::{Axis, Distribution, Line, MARKERS, PALETTE, Plot, Points, equal_scales};
 use tidegate_runs::observe::{
     CircuitTrace, FlowTrace, Observations, QueueTrace, Slowdown, Traced, quantile,
 };
@@ -20,20 +18,36 @@ pub(crate) fn pictures(
     figure: &Figure,
     runs: &[Vec<&Observations>],
 ) -> Vec<Picture> {
-    let mut pictures = Vec::new();
-    for chart in &figure.charts {
+    let of_chart = |chart: &Chart| {
         let is_drawn = |run: &usize| figure.draws(chart, &figure.runs[*run]);
         let chosen: Vec<usize> = (0..figure.runs.len()).filter(is_drawn).collect();
-        for plot in plots(chart, figure, &chosen, runs) {
-            let number = pictures.len();
-            let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
-            pictures.push(Picture {
-                name: format!("{}-figure-{}{suffix}", paper.name, figure.name),
-                plot,
-            });
-        }
+        plots(chart, figure, &chosen, runs)
+    };
+    let mut all: Vec<Plot> = figure.charts.iter().flat_map(of_chart).collect();
+    if figure.charts.is_empty() {
+        all = tables::plots(figure, runs);
     }
-    pictures
+    let picture = |(number, mut plot): (usize, Plot)| {
+        marks::mark(figure, &mut plot);
+        let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
+        Picture { name: format!("{}-figure-{}{suffix}", paper.name, figure.name), plot }
+    };
+    all.into_iter().enumerate().map(picture).collect()
+}
+
+/// Title of a plot.
+pub(super) fn title(figure: &Figure, what: &str) -> String {
+    format!("Figure {}: {what}", figure.name)
+}
+
+/// Name of a run's line in a chart.
+pub(super) fn line_name(chart: &Chart, figure: &Figure, run: usize) -> String {
+    let run = &figure.runs[run];
+    if chart.kind != ChartKind::Sweep {
+        return chart.calls(&run.name).to_owned();
+    }
+    let title = || Some(info(run.protocol.as_ref()?)?.title.to_owned());
+    run.line.clone().or_else(title).unwrap_or_default()
 }
 
 fn plots(
@@ -64,7 +78,7 @@ fn plots(
         lines.iter_mut().for_each(|line| line.points.retain(shown));
         bare(title, lines)
     };
-    let title = || format!("{} {}: {}", "Figure", figure.name, chart.title);
+    let title = || title(figure, &chart.title);
     match chart.kind {
         ChartKind::Cdf | ChartKind::Exchanges | ChartKind::Tail => {
             let line = |(place, &run): (usize, &usize)| {
@@ -127,9 +141,7 @@ fn plots(
                     ..line
                 }));
             }
-            let mut plot = plot(title(), lines);
-            plot.said = paper_marks(chart, figure, chosen, &plot.lines);
-            vec![plot]
+            vec![plot(title(), lines)]
         }
         ChartKind::Points => {
             vec![plot(title(), chart.points.iter().enumerate().map(apart).collect())]
@@ -138,7 +150,7 @@ fn plots(
         ChartKind::Reaction => vec![phase::reaction(chart, figure, chosen, runs, title())],
         ChartKind::Series => {
             let Some(of) = chart.quantity else { return Vec::new() };
-            if chart.labels.len() == 1 && !chart.each {
+            if !chart.has_panels() {
                 let line = |(place, &run): (usize, &usize)| {
                     let seen = runs[run].first()?;
                     let points = smooth(
@@ -233,7 +245,7 @@ fn styled(
     let info = protocol.and_then(info);
     let marker = MARKERS[place % MARKERS.len()];
     Line {
-        name: chart.calls(&run.name).to_owned(),
+        name: line_name(chart, figure, chosen[place]),
         color: info.map_or(PALETTE[place % PALETTE.len()], |info| info.color).to_owned(),
         dash: info.map_or(place / PALETTE.len(), |info| info.dash.index() + earlier),
         marker: Some(info.map_or(marker, |info| info.marker.name()).to_owned()),
@@ -243,7 +255,7 @@ fn styled(
     }
 }
 
-fn info(protocol: &str) -> Option<&'static tidegate_core::ProtocolInfo> {
+pub(super) fn info(protocol: &str) -> Option<&'static tidegate_core::ProtocolInfo> {
     Some(Protocol::named(protocol)?.info())
 }
 
@@ -256,11 +268,7 @@ fn sweep(
     runs: &[Vec<&Observations>],
 ) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    let name = |index: usize| {
-        let run = &figure.runs[index];
-        let title = || Some(info(run.protocol.as_ref()?)?.title.to_owned());
-        run.line.clone().or_else(title).unwrap_or_default()
-    };
+    let name = |index: usize| line_name(chart, figure, index);
     let mut firsts = chosen.to_vec();
     firsts.sort_by_key(|&index| name(index));
     firsts.dedup_by_key(|index| name(*index));
@@ -302,24 +310,6 @@ fn sweep(
         }
     }
     lines
-}
-
-/// The paper's values for runs of a sweep, from claims about single runs with the metric that is
-/// drawn.
-fn paper_marks(chart: &Chart, figure: &Figure, chosen: &[usize], lines: &[Line]) -> Vec<PaperMark> {
-    let Some(drawn) = chart.of.as_ref().filter(|_| chart.along.is_none()) else {
-        return Vec::new();
-    };
-    let one = |claim: &Claim| {
-        let (ask, y) = claim.of_one_run().zip(claim.paper)?;
-        let is_meant = |&&run: &&usize| ask.is_for(&figure.runs[run].name);
-        let mut meant = chosen.iter().filter(is_meant).filter(|_| ask.is_like(drawn));
-        let (run, None) = (&figure.runs[*meant.next()?], meant.next()) else { return None };
-        let is_its = |line: &&Line| line.protocol == run.protocol;
-        let color = lines.iter().find(is_its).map_or(PALETTE[0], |line| line.color.as_str());
-        Some(PaperMark { name: claim.name.clone(), x: run.x?, y, color: color.to_owned() })
-    };
-    figure.claims.iter().filter_map(one).collect()
 }
 
 /// Facts as single points.
@@ -445,24 +435,6 @@ mod tests {
 
     use super::super::registry::papers;
     use super::*;
-
-    #[test]
-    fn paper_marks_stand_at_claimed_points() {
-        let mut stands = 0;
-        for figure in papers(false).unwrap().iter().flat_map(|paper| &paper.figures) {
-            for chart in figure.charts.iter().filter(|chart| chart.kind == ChartKind::Sweep) {
-                let is_drawn = |run: &usize| figure.draws(chart, &figure.runs[*run]);
-                let chosen: Vec<usize> = (0..figure.runs.len()).filter(is_drawn).collect();
-                for mark in paper_marks(chart, figure, &chosen, &[]) {
-                    let claim = figure.claims.iter().find(|claim| claim.name == mark.name);
-                    assert_eq!(claim.unwrap().paper, Some(mark.y));
-                    assert!(chosen.iter().any(|&run| figure.runs[run].x == Some(mark.x)));
-                    stands += 1;
-                }
-            }
-        }
-        assert!(stands > 2, "{stands}");
-    }
 
     /// Lines of a chart differ in colour, dashes or marker. The protocol decides unless all have
     /// the same one.

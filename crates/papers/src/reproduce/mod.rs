@@ -9,11 +9,13 @@ mod document;
 mod draw;
 mod jobs;
 mod judge;
+mod marks;
 mod metrics;
 mod phase;
 mod record;
 mod registry;
 mod sensitivity;
+mod tables;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,10 +27,11 @@ use tidegate_sim::SEMANTICS;
 
 pub use claims::{ClaimResult, Count, Counts, Seeds};
 pub use document::DERIVED;
-pub(crate) use document::{Document, Drawn, FIGURES, measured, paper_value, values};
+pub(crate) use document::{Document, Drawn, FIGURES, State, measured, paper_value, values};
 #[cfg(test)]
 pub(crate) use document::{image, verdicts};
 pub use jobs::{Forecast, Step, StepListener};
+pub(crate) use marks::mark;
 pub(crate) use record::figure_key;
 pub use registry::Verdict;
 #[cfg(test)]
@@ -191,6 +194,9 @@ pub struct FigureText {
     /// Introduction to its claims, in Markdown.
     #[serde(default)]
     pub about: String,
+    /// Its result in a sentence, if it has no claims.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub result: String,
     /// Tables of measured values without a claim, in Markdown.
     #[serde(default)]
     pub values: Vec<String>,
@@ -376,6 +382,7 @@ pub fn reproduce(
                 figure: figure.name.clone(),
                 title: figure.title.clone(),
                 about: figure.about.trim().to_owned(),
+                result: figure.result.clone(),
                 values: facts(figure, &runs).into_iter().chain(tables).collect(),
                 pictures: pictures.iter().map(|picture| picture.name.clone()).collect(),
                 key,

@@ -13,7 +13,10 @@ const PROPERTIES = {
 };
 
 // Colours on a dark background of paper, ink and grid. Lines have `onDark`.
-const DARK = { "#ffffff": "#16181c", "#222222": "#dddddd", "#dddddd": "#3a3d42" };
+// Black text stays: it is in cells that stay light.
+const DARK = {
+  "#ffffff": "#16181c", "#222222": "#dddddd", "#dddddd": "#3a3d42", "#000000": "#000000",
+};
 
 const hexOf = (color) =>
   color.replace(/rgb\((\d+), ?(\d+), ?(\d+)\)/g, (_, ...parts) =>

@@ -141,12 +141,17 @@ const traces = (plot, state) => {
     });
     if (own && !line.apart) bands.push(bandOf(xs, own, color, group, state));
   });
+  // The paper's values are hollow, so that they differ from measured ones without colour.
   for (const mark of plot.said ?? []) {
+    const x = mark.to === undefined ? [mark.x] : [mark.x, mark.to];
+    const y = plot.distribution && !state.tail ? 1 - mark.y : mark.y;
+    const color = tinted(mark.color, 0);
     all.push({
-      type: "scatter", mode: "markers", x: [mark.x], y: [mark.y], name: "the paper's value",
-      legendgroup: "said", showlegend: mark === plot.said[0],
-      marker: { symbol: "x-thin-open", size: 12, color: tinted(mark.color, 0), line: { width: 2 } },
-      hovertemplate: `${mark.name}: %{y:.3~g} in the paper<extra></extra>`,
+      type: "scatter", mode: "lines+markers", x, y: x.map(() => y), name: "paper",
+      legendgroup: "said", showlegend: mark === plot.said[0], line: { color, width: 1.7, dash: "dot" },
+      marker: { symbol: "diamond-open", size: 12, color, line: { width: 2 } },
+      hovertemplate: `${mark.name}: %{${plot.distribution ? "x" : "y"}:.3~g} in the paper` +
+        "<extra></extra>",
       visible: state.off.has("said") ? "legendonly" : true, meta: "said",
     });
   }
@@ -232,6 +237,45 @@ const linesIn = (text) => text.split("<br>").length;
 const titleOf = (axis, room) =>
   wrapped(axis.label, room).split("<br>").map(escapedText).join("<br>");
 
+// Longest line of a name on an axis, in pixels.
+const NAME = 96;
+// With more names, they are vertical.
+const SLANTED = 16;
+
+const namesOf = ({ names }) => names.map((name) => wrapped(name, NAME));
+
+// Room for the names on an axis, beyond that for numbers.
+const roomOf = (axis) => {
+  if (!axis.names) return { across: 0, below: 0 };
+  const lines = namesOf(axis).map((name) => name.split("<br>"));
+  const widest = mostOf(lines.flat().map((line) => measure.measureText(line).width));
+  const part = axis.names.length > SLANTED ? 1 : Math.sin(35 * Math.PI / 180);
+  const below = part * widest + LINE * (mostOf(lines.map((of) => of.length)) - 1);
+  return { across: Math.max(0, widest - 28), below: Math.max(40, below) };
+};
+
+// Colours of the largest and smallest cells of a matrix, in which black text is readable.
+const CELL = "#3b83bd";
+const LIGHTEST = 0.94;
+
+// Cells of a matrix with their values: the darker, the larger.
+const matrixOf = ({ cells }) => {
+  const all = cells.flatMap((row, y) => row.map((value, x) => ({ x, y, value })))
+    .filter(({ value }) => value !== null);
+  const most = mostOf(all.map(({ value }) => value));
+  const fill = (value) => mixed(CELL, LIGHTEST * (1 - Math.max(0, value / most)));
+  return {
+    shapes: all.map(({ x, y, value }) => ({
+      type: "rect", x0: x - 0.5, x1: x + 0.5, y0: y - 0.5, y1: y + 0.5, line: { width: 0 },
+      fillcolor: fill(value),
+    })),
+    annotations: all.map(({ x, y, value }) => ({
+      x, y, text: value < 10 ? Number(value.toPrecision(1)) : value.toFixed(0), showarrow: false,
+      font: { size: 10, color: "#000000" },
+    })),
+  };
+};
+
 const axisOf = (axis, log, values, title, room) => {
   const shown = {
     title: { text: title, standoff: 8 }, type: log ? "log" : "linear",
@@ -239,9 +283,9 @@ const axisOf = (axis, log, values, title, room) => {
     tickcolor: "#888", gridcolor: "#ddd", exponentformat: "SI", automargin: true,
   };
   if (axis.names) {
-    Object.assign(shown, {
-      tickvals: axis.names.map((_, i) => i), ticktext: axis.names.map(escapedText), tickangle: -35,
-    });
+    const ticktext = namesOf(axis).map((name) => name.split("<br>").map(escapedText).join("<br>"));
+    const tickangle = axis.names.length > SLANTED ? -90 : -35;
+    Object.assign(shown, { tickvals: axis.names.map((_, i) => i), ticktext, tickangle });
   }
   const all = values.concat(axis.beside ?? []);
   const usable = all.filter((value) => Number.isFinite(value) && (!log || value > 0));
@@ -272,8 +316,9 @@ const layoutOf = (plot, state, all) => {
   const y = tail ? { ...plot.y, label: `${plot.y.label} that are larger`, to: undefined } : plot.y;
   const xTitle = titleOf(plot.x, state.width - MARGIN.l - MARGIN.r);
   const yTitle = titleOf(y, HEIGHT);
-  const left = MARGIN.l + LINE * (linesIn(yTitle) - 1);
-  const bottom = MARGIN.b + LINE * (linesIn(xTitle) - 1) + (plot.x.names ? 40 : 0);
+  const left = MARGIN.l + LINE * (linesIn(yTitle) - 1) + roomOf(y).across;
+  const bottom = MARGIN.b + LINE * (linesIn(xTitle) - 1) + roomOf(plot.x).below;
+  const matrix = plot.cells ? matrixOf(plot) : { shapes: [], annotations: [] };
   const legend = ROW * rows + 8;
   const values = (key) => all.filter((trace) => trace.visible === true).flatMap((t) => t[key]);
   const ends = all.filter((trace) => trace.error_y).flatMap(({ y, error_y }) =>
@@ -285,16 +330,19 @@ const layoutOf = (plot, state, all) => {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     xaxis: axisOf(plot.x, plot.x.log, values("x"), xTitle,
       state.width - MARGIN.l - MARGIN.r),
-    yaxis: axisOf(y, tail || plot.y.log, values("y").concat(ends), yTitle, HEIGHT),
+    yaxis: {
+      ...axisOf(y, tail || plot.y.log, values("y").concat(ends), yTitle, HEIGHT), tickangle: 0,
+    },
     legend: {
       orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom",
       entrywidth: widest + 8, bgcolor: "rgba(0,0,0,0)", font: { size: 12 }, tracegroupgap: 0,
     },
     hovermode: "closest", dragmode: "zoom",
+    annotations: matrix.annotations,
     shapes: (plot.bands ?? []).map(([x0, x1]) => ({
       type: "rect", xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1, layer: "below",
       line: { width: 0 }, fillcolor: "#888", opacity: 0.2,
-    })),
+    })).concat(matrix.shapes),
   };
 };
 
@@ -346,7 +394,8 @@ const drawAll = () => {
 // The displayed plot in ink on white, as Plotly's data and layout.
 const pictureOf = (state, title) => {
   const { x, note } = state.plot;
-  const plot = note ? { ...state.plot, x: { ...x, label: `${x.label}. ${note}` } } : state.plot;
+  const label = [x.label, note].filter(Boolean).join(". ");
+  const plot = { ...state.plot, x: { ...x, label } };
   const all = traces(plot, state);
   const layout = layoutOf(plot, state, all);
   if (title) {

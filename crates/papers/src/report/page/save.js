@@ -18,6 +18,9 @@ const csvOf = ({ plot, ...state }) => {
     const ranges = line.range && line.points.length === trace.x.length ? line.range : [];
     return trace.x.map((x, i) => [named?.name, xOf(x), trace.y[i], ...(ranges[i] ?? [])]);
   });
+  const cells = (plot.cells ?? []).flatMap((row, i) =>
+    row.map((value, j) => [plot.y.names[i], plot.x.names[j], value]));
+  rows.push(...cells);
   const tail = plot.distribution && state.tail ? " that are larger" : "";
   const heads = ["line", plot.x.label, plot.y.label + tail];
   if (rows.some((row) => row.length > heads.length)) heads.push("range from", "range to");

@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use super::Metric;
 use super::delays::At;
+use super::{Metric, Place};
+use crate::reproduce::registry::ChartKind;
 use tidegate_runs::observe::{BufferTrace, EVERY, Measurement, Observations};
 
 /// The longest queue of a port in KB, after warm-up.
@@ -54,6 +55,11 @@ impl Metric for Buffer {
         let rank = (self.share * held.len() as f64 - 1e-9).ceil().max(1.0) as usize;
         held.get(rank - 1).copied()
     }
+
+    fn place(&self) -> Option<Place<'_>> {
+        let place = Place::Quantile { of: ChartKind::BufferCdf, label: "", share: self.share };
+        self.maxima_us.is_none().then_some(place)
+    }
 }
 
 /// Mean of ToR buffers in KB.
@@ -99,6 +105,10 @@ impl Metric for Downlink {
         let steps = seen.downlinks_kb.len().checked_sub(1)?;
         let step = (self.share * steps as f64 - 1e-9).ceil().max(0.0) as usize;
         seen.downlinks_kb.get(step).copied().map(f64::from)
+    }
+
+    fn place(&self) -> Option<Place<'_>> {
+        Some(Place::Quantile { of: ChartKind::DownlinkCdf, label: "", share: self.share })
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use tidegate_results::LinkSummary;
 
-use super::{Flows, Metric, average, bins, flows};
+use super::{Flows, Metric, Place, average, bins, flows};
 use crate::reproduce::registry::Port;
 use tidegate_runs::observe::{Measurement, Observations, QueueTrace, Traced};
 
@@ -30,6 +30,10 @@ macro_rules! means {
 
             fn value(&self, seen: &Observations) -> Option<f64> {
                 mean(Traced::$name, &self.0, seen)
+            }
+
+            fn place(&self) -> Option<Place<'_>> {
+                self.0.level(Traced::$name)
             }
         }
     )*};
@@ -112,6 +116,10 @@ impl Metric for QueueDelay {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.find(seen)?.queue_delay_us.mean.map(|us| us.as_f64())
+    }
+
+    fn place(&self) -> Option<Place<'_>> {
+        Some(Place::Queue { link: &self.0.link })
     }
 }
 

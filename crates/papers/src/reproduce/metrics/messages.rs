@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::Metric;
+use super::{Metric, Place};
+use crate::reproduce::registry::ChartKind;
 use tidegate_runs::observe::{self, Measurement, Observations, quantile, sorted};
 
 /// Quantile of the completion times of messages, in microseconds.
@@ -23,6 +24,10 @@ impl Metric for Message {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         seen.messages.get(&self.label)?.quantile(self.share)
+    }
+
+    fn place(&self) -> Option<Place<'_>> {
+        Some(Place::Quantile { of: ChartKind::Cdf, label: &self.label, share: self.share })
     }
 }
 
@@ -70,6 +75,10 @@ impl Metric for Exchange {
     fn value(&self, seen: &Observations) -> Option<f64> {
         seen.exchanges.get(&self.label)?.quantile(self.share)
     }
+
+    fn place(&self) -> Option<Place<'_>> {
+        Some(Place::Quantile { of: ChartKind::Exchanges, label: &self.label, share: self.share })
+    }
 }
 
 /// Messages by size, and a quantile of them.
@@ -107,6 +116,11 @@ impl Sizes {
         let [low, high] = [place.floor(), place.ceil()].map(|rank| all[rank as usize]);
         Some(low + (place - place.floor()) * (high - low)).filter(|times| times.is_finite())
     }
+
+    fn place(&self, bare: bool) -> Option<Place<'_>> {
+        let sizes = (self.min_bytes, self.below_bytes);
+        Some(Place::Sizes { bare, label: &self.label, share: self.share?, sizes })
+    }
 }
 
 /// Quantile of slowdowns of messages of some sizes: completion time over the ideal one.
@@ -120,6 +134,10 @@ impl Metric for Slowdown {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.of(&seen.slowdowns)
+    }
+
+    fn place(&self) -> Option<Place<'_>> {
+        self.0.place(false)
     }
 }
 
@@ -135,6 +153,10 @@ impl Metric for BareSlowdown {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.of(&seen.bare_slowdowns)
+    }
+
+    fn place(&self) -> Option<Place<'_>> {
+        self.0.place(true)
     }
 }
 

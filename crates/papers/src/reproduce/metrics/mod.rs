@@ -20,7 +20,8 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use tidegate_runs::observe::{FlowTrace, Measurement, Observations};
+use super::registry::{ChartKind, Port};
+use tidegate_runs::observe::{FlowTrace, Measurement, Observations, Traced};
 
 /// A value computed from the observations of a run.
 trait Metric {
@@ -30,6 +31,24 @@ trait Metric {
     const NEEDS: &'static [Measurement];
     /// The value; `None` if the run has none.
     fn value(&self, seen: &Observations) -> Option<f64>;
+    /// The place of the value in charts; `None` if only a sweep or a table can show it.
+    fn place(&self) -> Option<Place<'_>> {
+        None
+    }
+}
+
+/// The place of a metric's value in a chart of its run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Place<'a> {
+    /// The quantile of a distribution of messages with a label, or of buffers.
+    Quantile { of: ChartKind, label: &'a str, share: f64 },
+    /// The quantile of slowdowns of the messages from one size up to another.
+    Sizes { bare: bool, label: &'a str, share: f64, sizes: (u64, Option<u64>) },
+    /// The level of flows with a label in periods, each with start and end in milliseconds and the
+    /// factor of the value. Without a start or end, the period is that of the line.
+    Level { of: Traced, label: &'a str, periods: Vec<(Option<f64>, Option<f64>, f64)> },
+    /// The level of the queueing delay at a port.
+    Queue { link: &'a Port },
 }
 
 macro_rules! metrics {
@@ -59,6 +78,11 @@ macro_rules! metrics {
             /// Measurements that it needs.
             pub(crate) fn needs(&self) -> &'static [Measurement] {
                 match self { $(Question::$name(_) => $module::$name::NEEDS,)* }
+            }
+
+            /// The place of the value in charts.
+            pub(crate) fn place(&self) -> Option<Place<'_>> {
+                match self { $(Question::$name(metric) => metric.place(),)* }
             }
 
             /// The value of one run; `None` if the run has none.
@@ -152,6 +176,12 @@ impl Flows {
     /// Intervals that lie completely in the selected time.
     fn bins(&self, seen: &Observations) -> Range<usize> {
         bins(seen, self.from_ms, self.to_ms)
+    }
+
+    /// The place of a mean over the selected time.
+    fn level(&self, of: Traced) -> Option<Place<'_>> {
+        let periods = vec![(self.from_ms, self.to_ms, 1.0)];
+        Some(Place::Level { of, label: self.label.as_deref()?, periods })
     }
 }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 use serde::Deserialize;
 use tidegate_results::LinkSummary;
 
-use super::{Flows, Metric, average, between, bins, flows, intervals};
+use super::{Flows, Metric, Place, average, between, bins, flows, intervals};
 use crate::reproduce::registry::Port;
-use tidegate_runs::observe::{Measurement, Observations};
+use tidegate_runs::observe::{Measurement, Observations, Traced};
 
 /// Goodput of a flow in Gbit/s, mean over the selected flows.
 #[derive(Clone, Debug, Deserialize)]
@@ -20,6 +20,10 @@ impl Metric for Goodput {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         mean(&goodputs(seen, &self.0.label, self.0.bins(seen))?)
+    }
+
+    fn place(&self) -> Option<Place<'_>> {
+        self.0.level(Traced::Goodput)
     }
 }
 
@@ -67,6 +71,12 @@ impl Metric for Worst {
             }
         }
         worst
+    }
+
+    fn place(&self) -> Option<Place<'_>> {
+        let phases = self.phases.iter();
+        let periods = phases.map(|&(from, to, share)| (Some(from), Some(to), share)).collect();
+        Some(Place::Level { of: Traced::Goodput, label: self.label.as_deref()?, periods })
     }
 }
 

@@ -254,6 +254,11 @@ impl Chart {
         part.unwrap_or(run)
     }
 
+    /// Whether each run has a plot of its own, with a line for each label or flow.
+    pub(crate) fn has_panels(&self) -> bool {
+        self.kind == ChartKind::Series && (self.each || self.labels.len() != 1)
+    }
+
     /// All questions of the chart.
     pub(super) fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.of.iter().chain(&self.along).chain(self.against.iter().map(|other| &other.of))

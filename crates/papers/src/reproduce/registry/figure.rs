@@ -31,6 +31,9 @@ pub(crate) struct Figure {
     /// Introduction to its claims.
     #[serde(default)]
     pub(crate) about: String,
+    /// Its result in a sentence, if it has no claims.
+    #[serde(default)]
+    pub(crate) result: String,
     /// CPU seconds per simulated second and host, if they differ much from the paper's.
     pub(super) cost: Option<f64>,
     /// Sampling interval of flows and queues, in microseconds.

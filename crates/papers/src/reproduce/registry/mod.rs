@@ -230,7 +230,7 @@ pub(crate) fn shared_papers() -> &'static [Paper] {
 /// The registry's text about a figure without what has no effect on its results: titles, remarks
 /// and explanations.
 pub(crate) fn questions(paper: &Paper, figure: &Figure) -> Result<String, Error> {
-    const WORDS: [&str; 6] = ["about", "headline", "note", "text", "title", "tolerance"];
+    const WORDS: [&str; 7] = ["about", "headline", "note", "result", "text", "title", "tolerance"];
     fn cut(value: &mut toml::Value) {
         match value {
             toml::Value::Table(table) => {

@@ -16,9 +16,9 @@ use tidegate_runs::observe::Observations;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
     pub(crate) title: String,
-    unit: String,
-    rows: Vec<String>,
-    columns: Vec<String>,
+    pub(crate) unit: String,
+    pub(crate) rows: Vec<String>,
+    pub(crate) columns: Vec<String>,
     /// The question of a cell; its run's name contains `{row}` and `{column}`.
     pub(crate) cells: Ask,
     /// Which value of a column is the best, if any.

@@ -1,0 +1,403 @@
+//! Plots of tables and facts, for figures without charts: means with their confidence intervals.
+//!
+//! The longer dimension of a table is the x axis, and each entry of the other has a line. If the
+//! names on the x axis are numbers, points are joined. A table with more lines than a reader can
+//! distinguish becomes a matrix.
+
+use super::draw::{info, title};
+use super::marks::Span;
+use super::registry::{Ask, Fact, Figure, Table};
+use crate::plot::{Axis, Line, MARKERS, PALETTE, Plot, short, with_unit};
+use tidegate_runs::estimate::Estimate;
+use tidegate_runs::observe::Observations;
+
+/// Largest number of lines.
+const LINES_MAX: usize = PALETTE.len();
+/// Ratio of the largest to the smallest value from which an axis is logarithmic.
+const LOG_RATIO: f64 = 20.0;
+/// Share of the distance between names over which their lines are spread.
+const SPREAD: f64 = 0.5;
+
+/// Values by row and column, row by row.
+struct Matrix {
+    title: String,
+    y: String,
+    /// What the columns are, if their names are numbers.
+    x: String,
+    rows: Vec<String>,
+    columns: Vec<String>,
+    values: Vec<Option<Estimate>>,
+    /// Names of the runs of the cells.
+    runs: Vec<String>,
+}
+
+/// All plots of a figure's tables and facts.
+pub(crate) fn plots(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<Plot> {
+    let seeds = runs.first().map_or(0, Vec::len);
+    let estimate = |ask: &Ask, name: &String| figure.estimate(ask, name, |run| &runs[run]);
+    let of_table = |table: &Table| {
+        let values = table.cells.runs.iter().map(|name| estimate(&table.cells, name)).collect();
+        Matrix::of_table(table, values)
+    };
+    let of_facts = |facts: &[Fact]| {
+        let names = &facts[0].measure.runs;
+        let cells = names.iter().flat_map(|name| facts.iter().map(move |fact| (fact, name)));
+        let values = cells.map(|(fact, name)| estimate(&fact.measure, name)).collect();
+        (names.len() > 1).then(|| Matrix::of_facts(facts, values))
+    };
+    let is_of_same =
+        |one: &Fact, other: &Fact| one.measure.runs == other.measure.runs && one.unit == other.unit;
+    let tables = figure.tables.iter().map(of_table);
+    let all = tables.chain(figure.facts.chunk_by(is_of_same).filter_map(of_facts));
+    all.map(|matrix| matrix.plot(figure, seeds)).collect()
+}
+
+/// The line of a table's plot that shows the answer to a question, and the place of a value.
+pub(super) fn spans<'a>(
+    figure: &Figure,
+    ask: &Ask,
+    value: f64,
+    plot: &'a Plot,
+) -> Option<(&'a Line, Vec<Span>)> {
+    let is_its = |table: &&Table| title(figure, &table.title) == plot.title;
+    let table = figure.tables.iter().find(is_its).filter(|table| table.cells.is_like(ask))?;
+    let matrix = Matrix::of_table(table, Vec::new());
+    let cell = matrix.runs.iter().position(|name| Some(name) == ask.runs.first())?;
+    let (series, place) = matrix.place(cell);
+    let line = plot.lines.iter().find(|line| line.name == matrix.series()[series])?;
+    Some((line, vec![(matrix.x(series, place), None, value)]))
+}
+
+impl Matrix {
+    fn of_table(table: &Table, values: Vec<Option<Estimate>>) -> Matrix {
+        Matrix {
+            title: table.title.clone(),
+            y: with_unit(table.title.clone(), &table.unit),
+            x: String::new(),
+            rows: table.rows.clone(),
+            columns: table.columns.clone(),
+            values,
+            runs: table.cells.runs.clone(),
+        }
+    }
+
+    /// Facts about the same runs, each of which is a row. The words that all facts begin with are
+    /// the title.
+    fn of_facts(facts: &[Fact], values: Vec<Option<Estimate>>) -> Matrix {
+        let first = facts[0].text.as_str();
+        let is_common =
+            |end: &usize| facts.iter().all(|fact| fact.text.starts_with(&first[..*end]));
+        let ends = first.match_indices(' ').map(|(at, _)| at + 1);
+        let end = if facts.len() > 1 { ends.filter(is_common).max() } else { None };
+        let common = first[..end.unwrap_or(0)].trim_end();
+        // `completion of all, over 50 us` is about completion, over numbers of microseconds.
+        let (about, over) = common.rsplit_once(", ").unwrap_or((common, ""));
+        let about = if end.is_none() && facts.len() == 1 { first } else { about };
+        let runs = &facts[0].measure.runs;
+        Matrix {
+            title: if about.is_empty() { "measured values" } else { about }.to_owned(),
+            y: with_unit(about.to_owned(), &facts[0].unit).trim_start().to_owned(),
+            x: over.to_owned(),
+            rows: runs.clone(),
+            columns: facts.iter().map(|fact| fact.text[end.unwrap_or(0)..].to_owned()).collect(),
+            values,
+            runs: runs.iter().flat_map(|run| vec![run.clone(); facts.len()]).collect(),
+        }
+    }
+
+    /// Whether the rows are on the x axis.
+    fn is_turned(&self) -> bool {
+        self.rows.len() > self.columns.len()
+    }
+
+    /// Names of the lines.
+    fn series(&self) -> &[String] {
+        if self.is_turned() { &self.columns } else { &self.rows }
+    }
+
+    /// Names on the x axis.
+    fn across(&self) -> &[String] {
+        if self.is_turned() { &self.rows } else { &self.columns }
+    }
+
+    /// Line and place on the x axis of a cell.
+    fn place(&self, cell: usize) -> (usize, usize) {
+        let (row, column) = (cell / self.columns.len(), cell % self.columns.len());
+        if self.is_turned() { (column, row) } else { (row, column) }
+    }
+
+    /// The numbers with which all names on the x axis begin, and their unit.
+    fn numbers(&self) -> Option<(Vec<f64>, &str)> {
+        let number = |name: &'_ String| -> Option<(f64, usize)> {
+            let end = name.find(' ').unwrap_or(name.len());
+            Some((name[..end].parse().ok()?, end))
+        };
+        let all = self.across().iter().map(number).collect::<Option<Vec<_>>>()?;
+        let unit = |i: usize| &self.across()[i][all[i].1..];
+        let is_same = (0..all.len()).all(|i| unit(i) == unit(0));
+        let is_several = all.len() > 2 && is_same;
+        is_several.then(|| (all.iter().map(|of| of.0).collect(), unit(0).trim()))
+    }
+
+    /// Position on the x axis. The lines of a name stand beside each other.
+    fn x(&self, series: usize, place: usize) -> f64 {
+        if let Some((numbers, _)) = self.numbers() {
+            return numbers[place];
+        }
+        let others = self.series().len() - 1;
+        let shift = if others > 0 { series as f64 / others as f64 - 0.5 } else { 0.0 };
+        place as f64 + SPREAD * shift
+    }
+
+    fn plot(&self, figure: &Figure, seeds: usize) -> Plot {
+        let title = title(figure, &self.title);
+        let means = || self.values.iter().flatten().map(|value| value.mean);
+        let names = |names: &[String]| Axis { names: names.to_vec(), ..Axis::default() };
+        if self.series().len() > LINES_MAX {
+            let rows = self.values.chunks(self.columns.len());
+            let mean = |value: &Option<Estimate>| value.map(|value| short(value.mean));
+            let cells = rows.map(|row| row.iter().map(mean).collect()).collect();
+            let [columns, rows] = [&self.columns, &self.rows].map(|all| all.len() as f64 - 0.5);
+            let x = Axis { from: Some(-0.5), to: Some(columns), ..names(&self.columns) };
+            // The first row is at the top.
+            let y = Axis {
+                label: self.y.clone(),
+                from: Some(rows),
+                to: Some(-0.5),
+                ..names(&self.rows)
+            };
+            return Plot { title, x, y, cells, ..Plot::default() };
+        }
+        let least = means().fold(f64::INFINITY, f64::min);
+        let log = least > 0.0 && means().fold(0.0, f64::max) > LOG_RATIO * least;
+        let lines =
+            (0..self.series().len()).map(|series| self.line(figure, series, log.then_some(least)));
+        let x = match self.numbers() {
+            None => {
+                let ends = (-0.5, self.across().len() as f64 - 0.5);
+                Axis { from: Some(ends.0), to: Some(ends.1), ..names(self.across()) }
+            }
+            Some((numbers, unit)) => {
+                let label = match (self.x.as_str(), unit) {
+                    ("", unit) => unit.to_owned(),
+                    (words, unit) => with_unit(words.to_owned(), unit),
+                };
+                let log =
+                    numbers[0] > 0.0 && numbers[numbers.len() - 1] > LOG_RATIO / 2.0 * numbers[0];
+                Axis { label, log, ..Axis::default() }
+            }
+        };
+        let note = match seeds {
+            0 | 1 => String::new(),
+            seeds => format!("Intervals: 95 % confidence over {seeds} seeds"),
+        };
+        let y = Axis { label: self.y.clone(), log, ..Axis::default() };
+        Plot { title, x, y, lines: lines.collect(), note, ..Plot::default() }
+    }
+
+    /// A line with its confidence intervals, which end at `floor`.
+    fn line(&self, figure: &Figure, series: usize, floor: Option<f64>) -> Line {
+        let mut cells: Vec<(f64, Estimate)> = Vec::new();
+        for (cell, value) in self.values.iter().enumerate() {
+            let (own, place) = self.place(cell);
+            cells.extend(
+                value.filter(|_| own == series).map(|value| (self.x(series, place), value)),
+            );
+        }
+        let range = |&(_, Estimate { mean, half }): &(f64, Estimate)| {
+            let half = half.unwrap_or(0.0);
+            (
+                (mean - half).max(floor.map_or(f64::NEG_INFINITY, |floor| floor.min(mean))),
+                mean + half,
+            )
+        };
+        let range: Vec<(f64, f64)> = cells.iter().map(range).collect();
+        let is_exact = range.iter().all(|(least, most)| least == most);
+        let protocol = self.protocols(figure).map(|all| all[series]);
+        let info = protocol.and_then(info);
+        let (color, marker) = info.map_or_else(
+            || (PALETTE[series % PALETTE.len()], MARKERS[series % MARKERS.len()]),
+            |info| (info.color, info.marker.name()),
+        );
+        Line {
+            name: self.series()[series].clone(),
+            color: color.to_owned(),
+            marker: Some(marker.to_owned()),
+            dash: info.map_or(0, |info| info.dash.index()),
+            points: cells.iter().map(|(x, value)| (*x, value.mean)).collect::<Vec<_>>().into(),
+            range: if is_exact { Vec::new() } else { range }.into(),
+            apart: self.numbers().is_none(),
+            protocol: protocol.map(str::to_owned),
+            ..Line::default()
+        }
+    }
+
+    /// The protocol of each line, if each has one of its own.
+    fn protocols<'a>(&self, figure: &'a Figure) -> Option<Vec<&'a str>> {
+        let of_line = |series: usize| {
+            let cells = (0..self.runs.len()).filter(|&cell| self.place(cell).0 == series);
+            let protocol =
+                |cell: usize| figure.runs[figure.run(&self.runs[cell])?].protocol.as_deref();
+            let mut all = cells.map(protocol);
+            let first = all.next()??;
+            all.all(|other| other == Some(first)).then_some(first)
+        };
+        let all = (0..self.series().len()).map(of_line).collect::<Option<Vec<&str>>>()?;
+        let is_own = |(i, name): (usize, &&str)| !all[..i].contains(name);
+        all.iter().enumerate().all(is_own).then_some(all.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matrix(rows: &[&str], columns: &[&str], values: &[f64]) -> Matrix {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let value = |&mean: &f64| Some(Estimate { mean, half: Some(0.5) });
+        Matrix {
+            title: "T".to_owned(),
+            y: "T (us)".to_owned(),
+            x: String::new(),
+            rows: owned(rows),
+            columns: owned(columns),
+            values: values.iter().map(value).collect(),
+            runs: vec![String::new(); values.len()],
+        }
+    }
+
+    fn figure() -> Figure {
+        Figure::read("figure-1", "title = 'x'", false).unwrap().resolved(&[]).unwrap()
+    }
+
+    #[test]
+    fn the_longer_dimension_is_the_x_axis() {
+        let plot = matrix(&["a", "b", "c"], &["in", "out"], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+            .plot(&figure(), 3);
+        assert_eq!(
+            (&plot.x.names[..], plot.title.as_str()),
+            (&["a", "b", "c"].map(str::to_owned)[..], "Figure 1: T")
+        );
+        let lines: Vec<&str> = plot.lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(lines, ["in", "out"]);
+        assert_eq!(plot.lines[1].points[..], [(0.25, 2.0), (1.25, 4.0), (2.25, 6.0)]);
+        assert_eq!(plot.lines[1].range[0], (1.5, 2.5));
+        assert!(plot.lines[0].apart && plot.note.contains("3 seeds") && !plot.y.log);
+    }
+
+    #[test]
+    fn numbers_are_joined_and_wide_values_are_logarithmic() {
+        let plot = matrix(&["a"], &["2 flows", "10 flows", "100 flows"], &[0.4, 2.0, 30.0])
+            .plot(&figure(), 3);
+        assert_eq!(plot.lines[0].points[..], [(2.0, 0.4), (10.0, 2.0), (100.0, 30.0)]);
+        assert_eq!((plot.x.label.as_str(), plot.x.log, plot.y.log), ("flows", true, true));
+        // Intervals on a logarithmic axis end at the smallest value.
+        assert_eq!(plot.lines[0].range[0], (0.4, 0.9));
+        assert!(!plot.lines[0].apart && plot.x.names.is_empty());
+    }
+
+    #[test]
+    fn many_lines_become_a_matrix() {
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let plot = matrix(&names, &names, &[1.0; 64]).plot(&figure(), 3);
+        assert_eq!((plot.cells.len(), plot.cells[0].len(), plot.lines.len()), (8, 8, 0));
+        assert_eq!((plot.y.from, plot.y.to), (Some(7.5), Some(-0.5)));
+    }
+
+    #[test]
+    fn facts_about_the_same_runs_share_a_plot() {
+        let text = "title = 'x'\ntrace_us = 1.0\n[[run]]\nname = 'a'\n[[run]]\nname = 'b'\n";
+        let fact = |text: &str| {
+            format!(
+                "[[fact]]\ntext = '{text}'\nunit = 'us'\nmeasure = {{ metric = 'goodput', runs = ['*'] }}\n"
+            )
+        };
+        let plots = |facts: &[&str]| {
+            let text = text.to_owned() + &facts.iter().map(|text| fact(text)).collect::<String>();
+            let figure = Figure::read("figure-1", &text, false).unwrap().resolved(&[]).unwrap();
+            plots(&figure, &[vec![], vec![]])
+        };
+        let of = |plot: &Plot| (plot.title.clone(), plot.y.label.clone(), plot.x.label.clone());
+        let three = plots(&["time, over 50 us", "time, over 100 us", "time, over 500 us"]);
+        let expected = ["Figure 1: time", "time (µs)", "over (µs)"].map(str::to_owned);
+        assert_eq!(of(&three[0]), expected.clone().into());
+        assert_eq!(three[0].lines.len(), 2);
+        let one = plots(&["mean goodput"]);
+        assert_eq!(of(&one[0]).1, "mean goodput (µs)");
+    }
+}
+
+#[cfg(test)]
+mod migrate {
+    use super::super::registry::papers;
+    use super::*;
+    use crate::kept::Kept;
+
+    fn cell(text: &str) -> Option<Estimate> {
+        let text = text.trim();
+        let mut words = text.split(' ');
+        let mean: f64 = words.next()?.replace(',', "").parse().ok()?;
+        let half = text.split_once("± ").and_then(|(_, half)| half.split(' ').next()?.parse().ok());
+        let ends = text.split_once('[').and_then(|(_, ends)| {
+            let (a, b) = ends.trim_end_matches(']').split_once(" to ")?;
+            let (a, b): (f64, f64) = (a.parse().ok()?, b.parse().ok()?);
+            Some((mean - a).max(b - mean))
+        });
+        Some(Estimate { mean, half: half.or(ends).or(Some(0.0)) })
+    }
+
+    fn rows(text: &str) -> Vec<Vec<Option<Estimate>>> {
+        let lines = text.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+        let lines = lines.take_while(|line| line.starts_with('|'));
+        lines.map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
+            cells[1..].iter().map(|text| cell(text)).collect()
+        }).collect()
+    }
+
+    #[test]
+    fn migrate() {
+        for paper in papers(false).unwrap() {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers").join(&paper.name);
+            let mut kept = Kept::read(&folder).unwrap();
+            let mut all = kept.plots.clone();
+            for kept in &mut kept.figures {
+                let figure = paper.figures.iter().find(|figure| figure.name == kept.text.figure).unwrap();
+                if !figure.charts.is_empty() { continue; }
+                let texts = &kept.text.values;
+                let mut plots = Vec::new();
+                for table in &figure.tables {
+                    let Some(text) = texts.iter().find(|text| text.starts_with(&format!("{}, in", table.title)) || text.starts_with(&format!("{}:", table.title))) else { println!("no table {}", table.title); continue };
+                    let values: Vec<_> = rows(text).into_iter().flatten().collect();
+                    assert_eq!(values.len(), table.cells.runs.len());
+                    plots.push(Matrix::of_table(table, values).plot(figure, 3));
+                }
+                let same_runs = |a: &Fact, b: &Fact| a.measure.runs == b.measure.runs;
+                for (facts, text) in figure.facts.chunk_by(same_runs).zip(texts) {
+                    if facts[0].measure.runs.len() < 2 { continue; }
+                    let rows = rows(text);
+                    let mut from = 0;
+                    for part in facts.chunk_by(|a, b| a.unit == b.unit) {
+                        let to = from + part.len();
+                        let values = rows.iter().flat_map(|row| row[from..to].to_vec()).collect();
+                        plots.push(Matrix::of_facts(part, values).plot(figure, 3));
+                        from = to;
+                    }
+                }
+                kept.text.pictures.clear();
+                for (number, plot) in plots.into_iter().enumerate() {
+                    let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
+                    let name = format!("{}-figure-{}{suffix}", paper.name, figure.name);
+                    println!("{name}: {} lines {:?} x {:?} log {} {}", plot.title, plot.lines.len(), plot.x.label, plot.x.log, plot.y.log);
+                    kept.text.pictures.push(name.clone());
+                    all.insert(name, plot);
+                }
+            }
+            kept.plots = all;
+            let mut json = Vec::new();
+            tidegate_results::write_json(&kept, &mut json).unwrap();
+            std::fs::write(folder.join("results.json"), json).unwrap();
+            std::fs::write(folder.join("plots.json"), kept.plots_json()).unwrap();
+        }
+    }
+}
