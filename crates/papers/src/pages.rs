@@ -295,7 +295,7 @@ mod tests {
         };
         let marked = shared_papers().iter().filter(|paper| is_marked(&paper));
         let names: Vec<&str> = marked.map(|paper| paper.name.as_str()).collect();
-        assert_eq!(names, ["dcpim", "eqds", "homa", "ndp", "poseidon", "testbeds"]);
+        assert_eq!(names, ["dcpim", "eqds", "homa", "ndp", "poseidon", "sird", "testbeds", "uet"]);
     }
 
     #[test]

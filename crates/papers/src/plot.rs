@@ -143,7 +143,7 @@ pub struct LineFlows {
     pub ids: Vec<u64>,
 }
 
-/// A value of a paper in a plot.
+/// A value of a paper, or of another simulator, in a plot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaperMark {
@@ -158,6 +158,9 @@ pub struct PaperMark {
     pub to: Option<f64>,
     /// Colour of the corresponding line.
     pub color: String,
+    /// Whether the value is that of another simulator, and not printed in the paper.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_simulated: bool,
 }
 
 /// Points (x, y). In JSON, numbers have only the digits that a plot needs, and non-finite points

@@ -59,7 +59,7 @@ impl Document<'_> {
             State::Missing,
             "Incomplete",
             "not been measured yet.",
-            ("has", "have", "measures"),
+            ("has", "have", "measures what is missing"),
         ));
         text.push_str(&self.named(
             State::Outdated,
@@ -188,6 +188,7 @@ impl Document<'_> {
             && figure.about.is_empty()
             && figure.values.is_empty()
             && pictures.is_empty()
+            && !self.is_missing(figure)
         {
             return String::new();
         }

@@ -1,4 +1,4 @@
-//! The paper's printed values in plots: marks where a plot shows what a claim judges.
+//! The paper's printed values, and those of another simulator, in plots: marks where a plot shows what a claim judges.
 //!
 //! Marks follow from the registry and from the lines of a plot, so that plots of earlier runs can
 //! be marked, too. A claim about a ratio has no mark: no axis shows its value.
@@ -28,8 +28,14 @@ fn of_claim(figure: &Figure, claim: &Claim, plot: &Plot) -> Vec<PaperMark> {
         Some((line, spans))
     });
     let Some((line, spans)) = found else { return Vec::new() };
-    let mark =
-        |(x, to, y)| PaperMark { name: claim.name.clone(), x, y, to, color: line.color.clone() };
+    let mark = |(x, to, y)| PaperMark {
+        name: claim.name.clone(),
+        x,
+        y,
+        to,
+        color: line.color.clone(),
+        is_simulated: claim.control.is_none(),
+    };
     spans.into_iter().map(mark).collect()
 }
 
@@ -75,8 +81,11 @@ fn in_chart<'a>(
             let is_drawn =
                 chart.bare == *bare && chart.label == *label && chart.share == Some(*share);
             let line = is_drawn.then(own)??;
-            let (from, to) = (*from as f64 / 1e3, below.map(|below| below as f64 / 1e3));
-            Some((line, vec![within(line, Some(from), to, value)?]))
+            // The smallest messages of a class have no bound on a logarithmic axis.
+            let (first, last) = (line.points.first()?.0, line.points.last()?.0);
+            let to = below.map_or(last, |below| below as f64 / 1e3);
+            let from = if *from == 0 { first.min(to) } else { *from as f64 / 1e3 };
+            Some((line, vec![(from, Some(to).filter(|to| from < *to), value)]))
         }
         (ChartKind::Series, Some(place)) if !chart.each && !chart.sum => {
             let is_its = |curve: &&Curve| match (curve, place) {

@@ -1,4 +1,4 @@
-//! Plots of tables and facts, for figures without charts: means with their confidence intervals.
+//! Plots of tables, or else of facts, for figures without charts: means with confidence intervals.
 //!
 //! The longer dimension of a table is the x axis, and each entry of the other has a line. If the
 //! names on the x axis are numbers, points are joined. A table with more lines than a reader can
@@ -6,7 +6,7 @@
 
 use super::draw::{info, title};
 use super::marks::Span;
-use super::registry::{Ask, Fact, Figure, Table};
+use super::registry::{Ask, Fact, Figure, Run, Table, means};
 use crate::plot::{Axis, Line, MARKERS, PALETTE, Plot, short, with_unit};
 use tidegate_runs::estimate::Estimate;
 use tidegate_runs::observe::Observations;
@@ -47,9 +47,11 @@ pub(crate) fn plots(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<Plot> {
     };
     let is_of_same =
         |one: &Fact, other: &Fact| one.measure.runs == other.measure.runs && one.unit == other.unit;
-    let tables = figure.tables.iter().map(of_table);
-    let all = tables.chain(figure.facts.chunk_by(is_of_same).filter_map(of_facts));
-    all.map(|matrix| matrix.plot(figure, seeds)).collect()
+    let mut all: Vec<Matrix> = figure.tables.iter().map(of_table).collect();
+    if all.is_empty() {
+        all = figure.facts.chunk_by(is_of_same).filter_map(of_facts).collect();
+    }
+    all.iter().map(|matrix| matrix.plot(figure, seeds)).collect()
 }
 
 /// The line of a table's plot that shows the answer to a question, and the place of a value.
@@ -96,7 +98,10 @@ impl Matrix {
         let runs = &facts[0].measure.runs;
         Matrix {
             title: if about.is_empty() { "measured values" } else { about }.to_owned(),
-            y: with_unit(about.to_owned(), &facts[0].unit).trim_start().to_owned(),
+            y: match about {
+                "" => facts[0].unit.clone(),
+                about => with_unit(about.to_owned(), &facts[0].unit),
+            },
             x: over.to_owned(),
             rows: runs.clone(),
             columns: facts.iter().map(|fact| fact.text[end.unwrap_or(0)..].to_owned()).collect(),
@@ -170,8 +175,10 @@ impl Matrix {
         }
         let least = means().fold(f64::INFINITY, f64::min);
         let log = least > 0.0 && means().fold(0.0, f64::max) > LOG_RATIO * least;
-        let lines =
-            (0..self.series().len()).map(|series| self.line(figure, series, log.then_some(least)));
+        // Intervals end at the limit of the quantity, or at the end of a logarithmic axis.
+        let floor = if log { least } else { least.min(0.0) };
+        let floor = if least < 0.0 { f64::NEG_INFINITY } else { floor };
+        let lines = (0..self.series().len()).map(|series| self.line(figure, series, floor));
         let x = match self.numbers() {
             None => {
                 let ends = (-0.5, self.across().len() as f64 - 0.5);
@@ -196,7 +203,7 @@ impl Matrix {
     }
 
     /// A line with its confidence intervals, which end at `floor`.
-    fn line(&self, figure: &Figure, series: usize, floor: Option<f64>) -> Line {
+    fn line(&self, figure: &Figure, series: usize, floor: f64) -> Line {
         let mut cells: Vec<(f64, Estimate)> = Vec::new();
         for (cell, value) in self.values.iter().enumerate() {
             let (own, place) = self.place(cell);
@@ -206,10 +213,7 @@ impl Matrix {
         }
         let range = |&(_, Estimate { mean, half }): &(f64, Estimate)| {
             let half = half.unwrap_or(0.0);
-            (
-                (mean - half).max(floor.map_or(f64::NEG_INFINITY, |floor| floor.min(mean))),
-                mean + half,
-            )
+            ((mean - half).max(floor), mean + half)
         };
         let range: Vec<(f64, f64)> = cells.iter().map(range).collect();
         let is_exact = range.iter().all(|(least, most)| least == most);
@@ -236,8 +240,10 @@ impl Matrix {
     fn protocols<'a>(&self, figure: &'a Figure) -> Option<Vec<&'a str>> {
         let of_line = |series: usize| {
             let cells = (0..self.runs.len()).filter(|&cell| self.place(cell).0 == series);
-            let protocol =
-                |cell: usize| figure.runs[figure.run(&self.runs[cell])?].protocol.as_deref();
+            let protocol = |cell: usize| {
+                let is_meant = |run: &&Run| means(&self.runs[cell], &run.name);
+                figure.runs.iter().find(is_meant)?.protocol.as_deref()
+            };
             let mut all = cells.map(protocol);
             let first = all.next()??;
             all.all(|other| other == Some(first)).then_some(first)
@@ -324,80 +330,5 @@ mod tests {
         assert_eq!(three[0].lines.len(), 2);
         let one = plots(&["mean goodput"]);
         assert_eq!(of(&one[0]).1, "mean goodput (µs)");
-    }
-}
-
-#[cfg(test)]
-mod migrate {
-    use super::super::registry::papers;
-    use super::*;
-    use crate::kept::Kept;
-
-    fn cell(text: &str) -> Option<Estimate> {
-        let text = text.trim();
-        let mut words = text.split(' ');
-        let mean: f64 = words.next()?.replace(',', "").parse().ok()?;
-        let half = text.split_once("± ").and_then(|(_, half)| half.split(' ').next()?.parse().ok());
-        let ends = text.split_once('[').and_then(|(_, ends)| {
-            let (a, b) = ends.trim_end_matches(']').split_once(" to ")?;
-            let (a, b): (f64, f64) = (a.parse().ok()?, b.parse().ok()?);
-            Some((mean - a).max(b - mean))
-        });
-        Some(Estimate { mean, half: half.or(ends).or(Some(0.0)) })
-    }
-
-    fn rows(text: &str) -> Vec<Vec<Option<Estimate>>> {
-        let lines = text.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
-        let lines = lines.take_while(|line| line.starts_with('|'));
-        lines.map(|line| {
-            let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
-            cells[1..].iter().map(|text| cell(text)).collect()
-        }).collect()
-    }
-
-    #[test]
-    fn migrate() {
-        for paper in papers(false).unwrap() {
-            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers").join(&paper.name);
-            let mut kept = Kept::read(&folder).unwrap();
-            let mut all = kept.plots.clone();
-            for kept in &mut kept.figures {
-                let figure = paper.figures.iter().find(|figure| figure.name == kept.text.figure).unwrap();
-                if !figure.charts.is_empty() { continue; }
-                let texts = &kept.text.values;
-                let mut plots = Vec::new();
-                for table in &figure.tables {
-                    let Some(text) = texts.iter().find(|text| text.starts_with(&format!("{}, in", table.title)) || text.starts_with(&format!("{}:", table.title))) else { println!("no table {}", table.title); continue };
-                    let values: Vec<_> = rows(text).into_iter().flatten().collect();
-                    assert_eq!(values.len(), table.cells.runs.len());
-                    plots.push(Matrix::of_table(table, values).plot(figure, 3));
-                }
-                let same_runs = |a: &Fact, b: &Fact| a.measure.runs == b.measure.runs;
-                for (facts, text) in figure.facts.chunk_by(same_runs).zip(texts) {
-                    if facts[0].measure.runs.len() < 2 { continue; }
-                    let rows = rows(text);
-                    let mut from = 0;
-                    for part in facts.chunk_by(|a, b| a.unit == b.unit) {
-                        let to = from + part.len();
-                        let values = rows.iter().flat_map(|row| row[from..to].to_vec()).collect();
-                        plots.push(Matrix::of_facts(part, values).plot(figure, 3));
-                        from = to;
-                    }
-                }
-                kept.text.pictures.clear();
-                for (number, plot) in plots.into_iter().enumerate() {
-                    let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
-                    let name = format!("{}-figure-{}{suffix}", paper.name, figure.name);
-                    println!("{name}: {} lines {:?} x {:?} log {} {}", plot.title, plot.lines.len(), plot.x.label, plot.x.log, plot.y.log);
-                    kept.text.pictures.push(name.clone());
-                    all.insert(name, plot);
-                }
-            }
-            kept.plots = all;
-            let mut json = Vec::new();
-            tidegate_results::write_json(&kept, &mut json).unwrap();
-            std::fs::write(folder.join("results.json"), json).unwrap();
-            std::fs::write(folder.join("plots.json"), kept.plots_json()).unwrap();
-        }
     }
 }

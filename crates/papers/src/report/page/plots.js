@@ -141,18 +141,21 @@ const traces = (plot, state) => {
     });
     if (own && !line.apart) bands.push(bandOf(xs, own, color, group, state));
   });
-  // The paper's values are hollow, so that they differ from measured ones without colour.
+  // Values of others are hollow, so that they differ from measured ones without colour.
   for (const mark of plot.said ?? []) {
+    const [name, symbol] = mark.is_simulated
+      ? ["another simulator", "square-open"] : ["paper", "diamond-open"];
     const x = mark.to === undefined ? [mark.x] : [mark.x, mark.to];
     const y = plot.distribution && !state.tail ? 1 - mark.y : mark.y;
     const color = tinted(mark.color, 0);
     all.push({
-      type: "scatter", mode: "lines+markers", x, y: x.map(() => y), name: "paper",
-      legendgroup: "said", showlegend: mark === plot.said[0], line: { color, width: 1.7, dash: "dot" },
-      marker: { symbol: "diamond-open", size: 12, color, line: { width: 2 } },
-      hovertemplate: `${mark.name}: %{${plot.distribution ? "x" : "y"}:.3~g} in the paper` +
-        "<extra></extra>",
-      visible: state.off.has("said") ? "legendonly" : true, meta: "said",
+      type: "scatter", mode: "lines+markers", x, y: x.map(() => y), name,
+      legendgroup: name, cliponaxis: false,
+      showlegend: mark === plot.said.find((of) => of.is_simulated === mark.is_simulated),
+      line: { color, width: 1.7, dash: "dot" },
+      marker: { symbol, size: mark.is_simulated ? 10 : 12, color, line: { width: 2 } },
+      hovertemplate: `${mark.name}: %{${plot.distribution ? "x" : "y"}:.3~g}, ${name}<extra></extra>`,
+      visible: state.off.has(name) ? "legendonly" : true, meta: name,
     });
   }
   return [...bands, ...all];
@@ -233,12 +236,15 @@ const logTicks = ([from, to], room) => {
 
 const linesIn = (text) => text.split("<br>").length;
 
+// Size of the titles of axes, in the unit of other texts: 14 and 12 pixels.
+const TITLE = 14 / 12;
+
 // Title of an axis, wrapped to `room` pixels.
 const titleOf = (axis, room) =>
-  wrapped(axis.label, room).split("<br>").map(escapedText).join("<br>");
+  wrapped(axis.label, room / TITLE).split("<br>").map(escapedText).join("<br>");
 
 // Longest line of a name on an axis, in pixels.
-const NAME = 96;
+const NAME = 112;
 // With more names, they are vertical.
 const SLANTED = 16;
 

@@ -10,7 +10,7 @@ const csvOf = ({ plot, ...state }) => {
   const shown = traces(plot, state).filter((trace) => trace.visible === true && !trace.fill);
   const xOf = (x) => plot.x.names?.[Math.round(x)] ?? x;
   const rows = shown.flatMap((trace) => {
-    if (trace.meta === "said") {
+    if (typeof trace.meta === "string") {
       return trace.x.map((x, i) => [trace.name, xOf(x), trace.y[i]]);
     }
     const line = plot.lines[trace.meta];

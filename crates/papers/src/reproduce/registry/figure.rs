@@ -121,7 +121,7 @@ impl Run {
 impl Figure {
     /// Parses a figure from the text of a file, with all of its runs or those of `--quick`. Runs of
     /// other figures and names are resolved later, in [`resolved`](Figure::resolved).
-    pub(super) fn read(file: &str, text: &str, quick: bool) -> Result<Figure, String> {
+    pub(crate) fn read(file: &str, text: &str, quick: bool) -> Result<Figure, String> {
         let number = file.strip_prefix("figure-").map(|number| number.trim_start_matches('0'));
         let number = number.filter(|number| !number.is_empty());
         let name = number.ok_or("expected a file name such as `figure-07a.toml`")?.to_owned();
@@ -137,7 +137,7 @@ impl Figure {
     }
 
     /// Adds the runs of another figure, and expands all names.
-    pub(super) fn resolved(mut self, others: &[Run]) -> Result<Figure, String> {
+    pub(crate) fn resolved(mut self, others: &[Run]) -> Result<Figure, String> {
         self.runs.extend_from_slice(others);
         let names: Vec<String> = self.runs.iter().map(|run| run.name.clone()).collect();
         self.tables.iter_mut().for_each(Table::spell_out);

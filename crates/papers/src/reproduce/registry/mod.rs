@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tidegate_core::Time;
 use tidegate_scenario::Plan;
 
-pub(crate) use ask::Ask;
+pub(crate) use ask::{Ask, means};
 pub(crate) use chart::{Chart, ChartKind, Curve, Facts, Port, Waiting};
 pub use claim::Verdict;
 pub(crate) use claim::{Claim, Singles};
