@@ -1,4 +1,4 @@
-//! The results of a paper's figures that a repository keeps, in the folder of the paper's documents.
+//! Results of a paper's figures that a repository keeps, in the folder of the paper's documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -5,6 +5,12 @@ async () => {
   const figures = () => [...at.querySelectorAll("figure.plot")];
   const pause = (ms) => new Promise((then) => setTimeout(then, ms));
   const title = () => figures()[0].querySelector("figcaption").textContent;
+  // A long title of an axis has several lines.
+  const unit = () => {
+    const text = figures()[0].querySelector(".ytitle");
+    const lines = [...text.querySelectorAll("tspan")].map((line) => line.textContent);
+    return lines.length ? lines.join(" ") : text.textContent;
+  };
   const drawn = () => figures()[0].querySelector(".drawing");
   const control = (name) => at.querySelector(`.controls [name="${name}"]`);
   const choose = (name, text) => {
@@ -42,7 +48,7 @@ async () => {
   choose("metric", "goodput_mean_gbps");
   const labels = [...control("label").options].map((option) => option.textContent);
   told.goodput = {
-    title: title(), labels, rows: rows(), unit: figures()[0].querySelector(".ytitle").textContent,
+    title: title(), labels, rows: rows(), unit: unit(),
   };
   choose("label", "short");
   told.short = title();

@@ -1,4 +1,5 @@
-//! The paper's printed values, and those of another simulator, in plots: marks where a plot shows what a claim judges.
+//! The paper's printed values, and those of another simulator, in plots: marks where a plot shows
+//! what a claim judges.
 //!
 //! Marks follow from the registry and from the lines of a plot, so that plots of earlier runs can
 //! be marked, too. A claim about a ratio has no mark: no axis shows its value.

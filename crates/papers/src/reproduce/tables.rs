@@ -315,7 +315,8 @@ mod tests {
         let text = "title = 'x'\ntrace_us = 1.0\n[[run]]\nname = 'a'\n[[run]]\nname = 'b'\n";
         let fact = |text: &str| {
             format!(
-                "[[fact]]\ntext = '{text}'\nunit = 'us'\nmeasure = {{ metric = 'goodput', runs = ['*'] }}\n"
+                "[[fact]]\ntext = '{text}'\nunit = 'us'\n\
+                 measure = {{ metric = 'goodput', runs = ['*'] }}\n"
             )
         };
         let plots = |facts: &[&str]| {

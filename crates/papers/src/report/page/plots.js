@@ -154,7 +154,8 @@ const traces = (plot, state) => {
       showlegend: mark === plot.said.find((of) => of.is_simulated === mark.is_simulated),
       line: { color, width: 1.7, dash: "dot" },
       marker: { symbol, size: mark.is_simulated ? 10 : 12, color, line: { width: 2 } },
-      hovertemplate: `${mark.name}: %{${plot.distribution ? "x" : "y"}:.3~g}, ${name}<extra></extra>`,
+      hovertemplate:
+        `${mark.name}: %{${plot.distribution ? "x" : "y"}:.3~g}, ${name}<extra></extra>`,
       visible: state.off.has(name) ? "legendonly" : true, meta: name,
     });
   }
