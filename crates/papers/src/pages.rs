@@ -13,7 +13,7 @@ use tidegate_results::Partial;
 
 use crate::kept::{Kept, KeptFigure, RESULTS};
 use crate::markdown::wrapped;
-use crate::plot::Plot;
+use crate::plot::{Plot, short};
 use crate::report::{Found, read_reproduction};
 use crate::reproduce::{
     ClaimResult, Document, Drawn, FIGURES, FigureText, Paper, PaperText, SEEDS, State, figure_key,
@@ -88,6 +88,7 @@ pub fn publish(
     }
     kept.claims.extend(claims);
     kept.sort(&paper);
+    kept.mark(&paper);
     kept.remove_other_pictures(folder).map_err(output)?;
     let mut json = Vec::new();
     tidegate_results::write_json(&kept, &mut json).map_err(output)?;
@@ -110,6 +111,9 @@ fn thinned(plot: &Plot) -> Plot {
     lines.filter(|line| line.range.is_empty()).for_each(|line| {
         line.points = line.points.thinned(POINTS_MAX);
     });
+    // As they are read again: marks depend on the ends of lines.
+    let points = plot.lines.iter_mut().flat_map(|line| line.points.iter_mut());
+    points.for_each(|point| *point = (short(point.0), short(point.1)));
     plot
 }
 

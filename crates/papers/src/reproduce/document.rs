@@ -55,18 +55,24 @@ impl Document<'_> {
             _ => "Reproduction".to_owned(),
         };
         let mut text = format!("# {title}\n\n");
-        text.push_str(&self.named(
-            State::Missing,
-            "Incomplete",
-            "not been measured yet.",
-            ("has", "have", "measures what is missing"),
-        ));
-        text.push_str(&self.named(
-            State::Outdated,
-            "Partly outdated",
-            "measured with another version of the engine, of a protocol or of the scenario.",
-            ("was", "were", "measures again"),
-        ));
+        for paper in *papers {
+            if let Some((figures, _, verb)) = self.named(paper, State::Missing, ["has", "have"]) {
+                let _ = write!(
+                    text,
+                    "**Incomplete.** {figures} {verb} not been measured yet: see the commands \
+                     below.\n\n"
+                );
+            }
+            if let Some((figures, what, verb)) = self.named(paper, State::Outdated, ["was", "were"])
+            {
+                let _ = write!(
+                    text,
+                    "**Partly outdated.** {figures} {verb} measured with another version of the \
+                     engine, of a protocol or of the scenario. `tidegate reproduce {what}` \
+                     measures again.\n\n"
+                );
+            }
+        }
         for paper in *papers {
             text.push_str(&self.summary(paper));
         }
@@ -88,33 +94,22 @@ impl Document<'_> {
         text
     }
 
-    /// The figures whose results are in a state, with the command that changes it.
+    /// The figures whose results are in a state: in words, as a selection, and the verb.
     fn named(
         &self,
+        paper: &PaperText,
         state: State,
-        head: &str,
-        what_it_is: &str,
-        (singular, plural, measures): (&str, &str, &str),
-    ) -> String {
-        let Some(drawn) = &self.drawn else { return String::new() };
-        let mut text = String::new();
-        for paper in self.papers {
-            let its = paper.figures.iter().filter(|figure| (drawn.state)(figure) == state);
-            let names: Vec<&str> = its.map(|figure| figure.figure.as_str()).collect();
-            let Some((last, names)) = names.split_last() else { continue };
-            let (figures, verb) = match names {
-                [] => (format!("Figure {last}"), singular),
-                names => (format!("Figures {} and {last}", names.join(", ")), plural),
-            };
-            let name = &paper.paper;
-            let what = if names.is_empty() { format!("{name}/{last}") } else { name.clone() };
-            let _ = write!(
-                text,
-                "**{head}.** {figures} {verb} {what_it_is} `tidegate reproduce {what}` \
-                 {measures}.\n\n"
-            );
-        }
-        text
+        [singular, plural]: [&'static str; 2],
+    ) -> Option<(String, String, &'static str)> {
+        let drawn = self.drawn.as_ref()?;
+        let its = paper.figures.iter().filter(|figure| (drawn.state)(figure) == state);
+        let names: Vec<&str> = its.map(|figure| figure.figure.as_str()).collect();
+        let (last, names) = names.split_last()?;
+        let name = &paper.paper;
+        Some(match names {
+            [] => (format!("Figure {last}"), format!("{name}/{last}"), singular),
+            names => (format!("Figures {} and {last}", names.join(", ")), name.clone(), plural),
+        })
     }
 
     /// The picture of a paper, and its best-known claims; without such claims, the verdicts by
