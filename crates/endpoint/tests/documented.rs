@@ -15,8 +15,10 @@ use tidegate_endpoint::session::Key;
 const DOCUMENT: &str = include_str!("../../../docs/endpoint.md");
 const HERE: &str = include_str!("documented.rs");
 
+type Outcome = Result<(), Box<dyn Error>>;
+
 #[rustfmt::skip]
-fn requests(secret: [u8; 16], address: SocketAddr, server: SocketAddr) -> Result<(), Box<dyn Error>> {
+fn requests(secret: [u8; 16], address: SocketAddr, server: SocketAddr) -> Outcome {
     // Example:
     let config = Config::real(Protocol::USUAL.stack(), Key::new(&secret), Rate::gbps(10));
     let host = Host::bind(address, config)?;          // a socket and its thread
