@@ -212,7 +212,7 @@ def experiment(name: str, rate: int, seconds: int) -> list[tuple[str, str, bool]
     up = [LAB, "up", str(rate), "4ms", str(QUEUE_BYTES), str(ROOT / f"p4/{name}.p4")]
     load = [TIDEGATE, "kernel", "load", name, "--rate", f"{rate}Mbps", "--base-rtt", "5ms"]
     load += [word for param in params for word in ("--param", param)]
-    # What has begun is undone, in reverse order.
+    # Completed steps are undone, in reverse order.
     with contextlib.ExitStack() as undo:
         subprocess.run(up, check=True, env=os.environ | {"TIDEGATE": TIDEGATE})
         undo.callback(subprocess.run, [LAB, "down"], check=False)
@@ -307,7 +307,7 @@ def unmet() -> list[str]:
 
 
 def in_use() -> list[str]:
-    """What a run would disturb, with the command that removes it."""
+    """Return things that a run would disturb, with the command that removes each."""
     found = status()
     used = [f"{of['name']} (tidegate kernel unload {of['protocol']})" for of in found["controls"]]
     used += [f"stamped queue {of['interface']} (tidegate kernel unload)" for of in found["queues"]]

@@ -239,6 +239,6 @@ def test_matplotlib_is_imported_lazily() -> None:
 
 def test_decade_labels() -> None:
     bounds = [0, 10**3, 10**4, 10**5, 10**6, 10**7, float("inf")]
-    told = [plot._decade(int(least), below) for least, below in itertools.pairwise(bounds)]
+    labels = [plot._decade(int(least), below) for least, below in itertools.pairwise(bounds)]
     expected = ["< 1 KB", "1–10 KB", "10–100 KB", "0.1–1 MB", "1–10 MB", "≥ 10 MB"]
-    assert [one.replace("\n", " ") for one in told] == expected
+    assert [one.replace("\n", " ") for one in labels] == expected

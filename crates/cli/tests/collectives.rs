@@ -38,10 +38,10 @@ fn jobs_in_summary_and_table() {
     assert!(finished > 20 && chain["measured"].as_u64().unwrap() < finished, "{chain}");
     let each = chain["iterations_us"].as_array().unwrap();
     assert_eq!(each.iter().filter(|us| us.is_number()).count() as u64, finished);
-    let told = format!("chain: {finished} of 1000 iterations finished by the end of the run");
+    let printed = format!("chain: {finished} of 1000 iterations finished by the end of the run");
     let warnings = summary["warnings"].as_array().unwrap();
-    let told = told + ": increase `duration`, which is 300us";
-    assert!(warnings.iter().any(|warning| *warning == *told), "{warnings:?}");
+    let printed = printed + ": increase `duration`, which is 300us";
+    assert!(warnings.iter().any(|warning| *warning == *printed), "{warnings:?}");
 
     let table = place.run(&[]).ok();
     for word in ["Collectives", "ring-all-reduce", "busbw", &format!("{finished} of 1000")] {

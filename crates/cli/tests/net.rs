@@ -81,9 +81,10 @@ fn send_under_all_kinds_of_protocols() {
 
         let status = server.0.wait().unwrap();
         assert!(status.success());
-        let heard: Value = serde_json::from_reader(server.0.stdout.take().unwrap()).unwrap();
-        let bytes = heard["received_gbps"].as_f64().unwrap() * heard["seconds"].as_f64().unwrap();
-        assert!((bytes / 8e-9 / (60.0 * 30_012.0) - 1.0).abs() < 0.01, "{heard}");
+        let received: Value = serde_json::from_reader(server.0.stdout.take().unwrap()).unwrap();
+        let bytes =
+            received["received_gbps"].as_f64().unwrap() * received["seconds"].as_f64().unwrap();
+        assert!((bytes / 8e-9 / (60.0 * 30_012.0) - 1.0).abs() < 0.01, "{received}");
     }
 }
 
@@ -92,9 +93,9 @@ fn send_reports_each_second() {
     let server = serve(&["--rate", "200Mbps"]);
     let args = ["--rate", "200Mbps", "--size", "30KB", "--reply", "2000", "--warmup", "100ms"];
     let output = send(&server, &[&args[..], &["--duration", "2300ms", "--json"]].concat());
-    let told = error_of(&output, 0);
-    let lines: Vec<_> = told.lines().filter(|line| line.contains("bps, ")).collect();
-    assert_eq!(lines.len(), 2, "{told}");
+    let printed = error_of(&output, 0);
+    let lines: Vec<_> = printed.lines().filter(|line| line.contains("bps, ")).collect();
+    assert_eq!(lines.len(), 2, "{printed}");
     for (line, start) in lines.iter().zip(["1 s: ", "2 s: "]) {
         assert!(line.starts_with(start) && line.contains(" back, "), "{line}");
         assert!([" p50 ", " p99 ", " p99.9 "].iter().all(|part| line.contains(part)), "{line}");
@@ -291,19 +292,22 @@ fn target_goodput_and_warning() {
     let server = serve(&["--rate", "100Mbps"]);
     let run = |rate: &str| {
         let output = send(&server, &["--rate", rate, "--duration", "1s", "--json"]);
-        let told = error_of(&output, 0);
-        (told, serde_json::from_slice::<Value>(&output.stdout).unwrap())
+        let printed = error_of(&output, 0);
+        (printed, serde_json::from_slice::<Value>(&output.stdout).unwrap())
     };
     // The default datagram length is that of the server.
-    let (told, summary) = run("100Mbps");
+    let (printed, summary) = run("100Mbps");
     assert_eq!(summary["settings"]["datagram_bytes"], 8_972);
     let [goodput, target] =
         ["goodput_gbps", "target_gbps"].map(|key| summary[key].as_f64().unwrap());
     assert!(target > 0.097 && target < 0.1 && goodput < 1.01 * target, "{summary}");
-    assert_eq!(told.contains(" of the target "), goodput < 0.95 * target, "{told}");
+    assert_eq!(printed.contains(" of the target "), goodput < 0.95 * target, "{printed}");
     // No machine reaches this rate.
-    let (told, summary) = run("1600Gbps");
-    assert!(told.contains("warning: goodput was ") && told.contains(" of the target "), "{told}");
+    let (printed, summary) = run("1600Gbps");
+    assert!(
+        printed.contains("warning: goodput was ") && printed.contains(" of the target "),
+        "{printed}"
+    );
     assert!(summary["target_gbps"].as_f64().unwrap() > 1_500.0);
 }
 

@@ -88,13 +88,13 @@ fn alike() -> Place {
 fn quiet_prints_only_errors() {
     let place = alike();
     let args = ["--seeds", "2", "--set", "transport.protocol=swift"];
-    let told = place.run(&args);
-    assert!(told.stderr.contains("warning: "), "{}", told.stderr);
+    let printed = place.run(&args);
+    assert!(printed.stderr.contains("warning: "), "{}", printed.stderr);
     let quiet = place.run(&[&args[..], &["-q"]].concat());
     assert_eq!((quiet.stderr.as_str(), quiet.code), ("", Some(0)));
-    let [told, quiet] = [told, quiet].map(|answer| answer.stdout);
+    let [printed, quiet] = [printed, quiet].map(|answer| answer.stdout);
     let table = |text: &str| text.split("Switches").next().unwrap().to_owned();
-    assert_eq!(table(&told), table(&quiet));
+    assert_eq!(table(&printed), table(&quiet));
     let all = place.call("compare", &["--protocols", "all", "--quiet"]);
     assert_eq!((all.stderr.as_str(), all.code), ("", Some(0)));
     place.run(&["-q", "--set", "fabric.mtu=1"]).refused(2, &["fabric.mtu"]);
@@ -108,7 +108,7 @@ fn quiet_prints_only_errors() {
 fn verbose_prints_resolved_settings() {
     let place = Place::usual();
     let set = ["--set", "transport.protocol=swift", "--set", "transport.params.beta=0.5"];
-    let told = place.run(&[&set[..], &["-v", "--json"]].concat());
+    let printed = place.run(&[&set[..], &["-v", "--json"]].concat());
     let plain = place.run(&[&set[..], &["--json"]].concat());
     for line in [
         "three hosts: seed 1, duration 300us, warmup 50us",
@@ -118,11 +118,11 @@ fn verbose_prints_resolved_settings() {
         "connections: per-message",
         "to send: 7 flows, 2 of them unlimited; with generated messages about 0.100 MB in 0.3 ms",
     ] {
-        assert!(told.stderr.contains(line), "{line}: {}", told.stderr);
+        assert!(printed.stderr.contains(line), "{line}: {}", printed.stderr);
         assert!(!plain.stderr.contains(line), "{}", plain.stderr);
     }
-    let [told, plain] = [told, plain].map(|answer| steady(answer.json()));
-    assert_eq!(told, plain);
+    let [printed, plain] = [printed, plain].map(|answer| steady(answer.json()));
+    assert_eq!(printed, plain);
     // With several protocols, shared settings are printed once.
     let several = place.call("compare", &["-v", "--protocols", "swift,dctcp", "--seeds", "2"]);
     assert_eq!(several.stderr.matches("fabric: ").count(), 1, "{}", several.stderr);

@@ -346,10 +346,11 @@ fn sweep_warnings_are_merged() {
     let place = place();
     // Both points offer more than the links carry.
     let args = ["--vary", "traffic.short.load=3,4", "--seeds", "2", "--set", "duration=100us"];
-    let told = sweep(&place, &args);
-    let lines = told.stderr.lines().filter(|line| line.contains("above the capacity of the links"));
-    assert_eq!(lines.count(), 1, "{}", told.stderr);
-    assert!(told.stderr.contains("and 3 similar: "), "{}", told.stderr);
+    let printed = sweep(&place, &args);
+    let lines =
+        printed.stderr.lines().filter(|line| line.contains("above the capacity of the links"));
+    assert_eq!(lines.count(), 1, "{}", printed.stderr);
+    assert!(printed.stderr.contains("and 3 similar: "), "{}", printed.stderr);
 }
 
 #[test]

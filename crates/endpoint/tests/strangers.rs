@@ -50,7 +50,7 @@ struct Scene {
     now: Time,
     nodes: [Node; 2],
     wires: [VecDeque<Vec<u8>>; 2],
-    heard: Vec<Vec<u8>>,
+    captured: Vec<Vec<u8>>,
     from_stranger: usize,
     to_stranger: usize,
     /// Destination of the last datagram of each node.
@@ -63,7 +63,7 @@ impl Scene {
             now: Time::us(1),
             nodes: [1, 2].map(|seed| node(seed, b"not theirs")),
             wires: [VecDeque::new(), VecDeque::new()],
-            heard: Vec::new(),
+            captured: Vec::new(),
             from_stranger: 0,
             to_stranger: 0,
             last_to: [None; 2],
@@ -96,7 +96,7 @@ impl Scene {
         for to in 0..2 {
             let Some(bytes) = self.wires[to].pop_front() else { continue };
             if to == 1 {
-                self.heard.push(bytes.clone());
+                self.captured.push(bytes.clone());
             }
             self.receive(to, 1 - to as u8, bytes);
         }
@@ -121,9 +121,9 @@ impl Scene {
         let bytes = match action {
             Action::Bytes(bytes) => bytes.clone(),
             Action::Header(kind, bytes) => header(kind.get(Header::FORMAT.kinds), bytes),
-            Action::Again(..) if self.heard.is_empty() => return,
+            Action::Again(..) if self.captured.is_empty() => return,
             Action::Again(which, changed) => {
-                let mut bytes = which.get(&self.heard).clone();
+                let mut bytes = which.get(&self.captured).clone();
                 if let Some((at, by)) = changed {
                     let at = at.index(bytes.len());
                     bytes[at] ^= by;
@@ -145,11 +145,11 @@ fn replayed_datagrams_are_old() {
     scene.transmit();
     (0..200).for_each(|_| scene.step());
     let before = scene.nodes[1].counters();
-    let heard = scene.heard.clone();
+    let captured = scene.captured.clone();
     let hello = Header::FORMAT.kinds[0].number;
-    let sealed = heard.iter().filter(|bytes| bytes[1] != hello).count() as u64;
+    let sealed = captured.iter().filter(|bytes| bytes[1] != hello).count() as u64;
     assert!(sealed > 30, "{sealed} datagrams");
-    for bytes in heard {
+    for bytes in captured {
         scene.from_stranger += bytes.len();
         scene.receive(1, 2, bytes);
     }
@@ -275,7 +275,7 @@ fn accept_is_not_repeated_when_established() {
     scene.transmit();
     (0..50).for_each(|_| scene.step());
     let hello = Header::FORMAT.kinds[0].number;
-    let asked = scene.heard.iter().rfind(|bytes| bytes[1] == hello).unwrap().clone();
+    let asked = scene.captured.iter().rfind(|bytes| bytes[1] == hello).unwrap().clone();
     assert!(scene.wires[0].is_empty());
     scene.receive(1, 0, asked);
     assert!(scene.wires[0].is_empty());
@@ -287,7 +287,7 @@ fn reused_peer_number() {
     scene.nodes[0].connect(scene.now, address(1)).unwrap();
     scene.transmit();
     (0..50).for_each(|_| scene.step());
-    let sealed = scene.heard.iter().rfind(|bytes| bytes[1] == CONTROL).unwrap().clone();
+    let sealed = scene.captured.iter().rfind(|bytes| bytes[1] == CONTROL).unwrap().clone();
     let before = scene.nodes[1].counters();
     // Another session with the same peer number: ids end in that number.
     let mut other = sealed;
@@ -417,8 +417,8 @@ fn clock_leap_is_not_an_rtt() {
     (0..50).for_each(|_| scene.step());
     assert_eq!(scene.nodes[0].event(), Some(Event::Opened(peer)));
     let rtt = scene.nodes[0].base_rtt(peer).expect("a later RTT was measured");
-    let told = scene.nodes[0].context().fabric_base_rtt;
-    assert!(rtt < Span::ms(1) && told < Span::ms(1), "{rtt:?}, the transport uses {told:?}");
+    let used = scene.nodes[0].context().fabric_base_rtt;
+    assert!(rtt < Span::ms(1) && used < Span::ms(1), "{rtt:?}, the transport uses {used:?}");
 }
 
 proptest! {

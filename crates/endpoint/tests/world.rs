@@ -65,7 +65,7 @@ struct World {
     wires: BTreeMap<(Time, u64), OnTheWire>,
     order: u64,
     /// Datagrams that an attacker has captured.
-    heard: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
+    captured: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
     /// Destination of each message, by key.
     messages: BTreeMap<u64, usize>,
     arrived: BTreeSet<u64>,
@@ -158,7 +158,7 @@ impl World {
             faults,
             wires: BTreeMap::new(),
             order: 0,
-            heard: Vec::new(),
+            captured: Vec::new(),
             messages: BTreeMap::new(),
             arrived: BTreeSet::new(),
             delivered: BTreeSet::new(),
@@ -211,7 +211,7 @@ impl World {
                 let (from, bytes) = (self.hosts[i].address, &out[..departure.bytes]);
                 let mut bytes = bytes.to_vec();
                 if self.chance(self.faults.replays) {
-                    self.heard.push((from, departure.to, bytes.clone()));
+                    self.captured.push((from, departure.to, bytes.clone()));
                 }
                 if self.chance(self.faults.loss) {
                     continue;
@@ -265,9 +265,9 @@ impl World {
             let from = self.hosts[(host + 1) % self.hosts.len()].address;
             self.put(from, to, 0, bytes);
         }
-        if self.chance(self.faults.replays) && !self.heard.is_empty() {
-            let which = self.rng.below(self.heard.len() as u64) as usize;
-            let (mut from, to, bytes) = self.heard[which].clone();
+        if self.chance(self.faults.replays) && !self.captured.is_empty() {
+            let which = self.rng.below(self.captured.len() as u64) as usize;
+            let (mut from, to, bytes) = self.captured[which].clone();
             if self.rng.below(2) == 0 {
                 from = SocketAddr::from(([10, 9, 9, 9], 9));
             }
@@ -328,7 +328,7 @@ impl World {
                     }
                     Event::Resent(..) => {}
                     Event::Delivered(ticket) => {
-                        let key = self.hosts[i].sent.remove(&ticket).expect("told once");
+                        let key = self.hosts[i].sent.remove(&ticket).expect("one outcome");
                         assert!(
                             self.arrived.contains(&key),
                             "message {key} was reported as delivered, but did not arrive"
@@ -336,7 +336,7 @@ impl World {
                         assert!(self.delivered.insert(key));
                     }
                     Event::Failed(ticket, why) => {
-                        let key = self.hosts[i].sent.remove(&ticket).expect("told once");
+                        let key = self.hosts[i].sent.remove(&ticket).expect("one outcome");
                         self.failed.insert(key, why);
                     }
                 }
@@ -428,8 +428,8 @@ fn live(protocol: Protocol, seed: u64, faults: Faults) -> World {
     }
     world.faults = Faults::default();
     world.run(world.now + Span::s(600), false);
-    let told = world.hosts.iter().all(|host| host.sent.is_empty());
-    assert!(told, "missing outcomes: {}", world.tell());
+    let reported = world.hosts.iter().all(|host| host.sent.is_empty());
+    assert!(reported, "missing outcomes: {}", world.tell());
     world
 }
 
@@ -492,7 +492,7 @@ fn moves_restarts_and_clock_leaps() {
         ..poor(seed)
     };
     all(faults, |world| {
-        let told = world.delivered.len() + world.failed.len();
-        assert_eq!(told, world.messages.len(), "one outcome per message");
+        let reported = world.delivered.len() + world.failed.len();
+        assert_eq!(reported, world.messages.len(), "one outcome per message");
     });
 }

@@ -6,7 +6,7 @@
 //! integrates it over time, with its delays. Windows and queues are in KB (1,000 bytes), times in
 //! microseconds, rates in Gbit/s.
 //!
-//! # What the models leave out
+//! # Omissions of the models
 //!
 //! The models have no packets, and thus none of the effects of whole packets: acknowledgements in
 //! which windows move, queue records that jump by a packet, the lower bound of a window at one

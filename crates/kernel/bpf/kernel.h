@@ -69,7 +69,7 @@ enum tcp_ca_event {
 /* States of a connection. */
 #define TG_SYN_SENT 2
 
-/* What sending waits for (chrono_type): the receiver's window. */
+/* Reason why sending waits (chrono_type): the receiver's window. */
 #define TG_CHRONO_RWND_LIMITED 2
 
 /* ECN is negotiated (bit 0), or accurate ECN (bit 4), which Linux 6.18 does not negotiate. */

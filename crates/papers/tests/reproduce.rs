@@ -42,9 +42,9 @@ fn a_figure_is_reproduced_cached_and_reported() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let what = small();
-    let told = Mutex::new(Vec::new());
+    let steps = Mutex::new(Vec::new());
     let tell = |step: &Step<'_>| {
-        told.lock().unwrap().push((step.done, step.all, step.name.to_owned(), step.share))
+        steps.lock().unwrap().push((step.done, step.all, step.name.to_owned(), step.share))
     };
     let options = ReproduceOptions {
         quick: true,
@@ -53,9 +53,9 @@ fn a_figure_is_reproduced_cached_and_reported() {
         ..ReproduceOptions::default()
     };
     let first = reproduce(Some(&what), &options).unwrap();
-    let runs = told.lock().unwrap().len();
+    let runs = steps.lock().unwrap().len();
     let share = |(_, _, _, share): &(usize, usize, String, f64)| (share - 1.0).abs() < 1e-9;
-    assert!(told.lock().unwrap().last().is_some_and(share));
+    assert!(steps.lock().unwrap().last().is_some_and(share));
     assert!(runs > 0 && std::fs::read_dir(&cache).unwrap().count() == runs);
     assert!(first.claims.iter().all(|claim| claim.measured.is_some() && !claim.why.is_empty()));
     assert_eq!(first.holds(), first.claims.iter().all(|claim| claim.verdict != Verdict::Deviates));
@@ -136,8 +136,8 @@ fn a_plain_run_repeats_a_full_run_s_verdicts() {
     let verdicts = |sensitivity| {
         let options = ReproduceOptions { sensitivity, ..ReproduceOptions::default() };
         let result = reproduce(Some(&small()), &options).unwrap();
-        let told = |claim: tidegate_papers::ClaimResult| (claim.claim, claim.verdict, claim.why);
-        result.claims.into_iter().map(told).collect::<Vec<_>>()
+        let verdict = |claim: tidegate_papers::ClaimResult| (claim.claim, claim.verdict, claim.why);
+        result.claims.into_iter().map(verdict).collect::<Vec<_>>()
     };
     assert_eq!(verdicts(false), verdicts(true));
 }

@@ -148,10 +148,10 @@ fn tcp_ecn_over_ipv4_and_ipv6() {
             transfer(namespaces, to.parse().unwrap(), 2_000_000);
             (netstat(namespaces, "b", "InCEPkts"), netstat(namespaces, "a", "TCPDeliveredCE"))
         };
-        let Some(((came, heard), report)) = between(&config, ready, job) else { return };
+        let Some(((came, echoed), report)) = between(&config, ready, job) else { return };
         let there = &report.ports[1];
         assert!(there.ecn_marks > 10, "{} marks to {to}", there.ecn_marks);
-        assert!(heard > 0, "no marks were echoed, to {to}");
+        assert!(echoed > 0, "no marks were echoed, to {to}");
         // The kernel counts marked packets only for IPv4.
         assert!(to.contains(':') || came == there.ecn_marks, "{came} of {}", there.ecn_marks);
         // The sender has slowed down: the queue stayed below 2 MB of 10 MB.
@@ -202,13 +202,13 @@ fn unfinished_frames_are_counted() {
         for _ in 0..3 {
             a.send_to(b"without a checksum", "10.9.0.2:9000").unwrap();
         }
-        let heard = b.recv(&mut [0; 100]).is_ok();
+        let echoed = b.recv(&mut [0; 100]).is_ok();
         a.set_read_timeout(Some(PATIENCE)).unwrap();
         b.send_to(b"with one", "10.9.0.1:9000").unwrap();
-        (heard, a.recv(&mut [0; 100]).unwrap())
+        (echoed, a.recv(&mut [0; 100]).unwrap())
     };
-    let Some(((heard, back), report)) = between(&config, offloads, job) else { return };
-    assert_eq!((heard, back), (false, 8), "the other direction works");
+    let Some(((echoed, back), report)) = between(&config, offloads, job) else { return };
+    assert_eq!((echoed, back), (false, 8), "the other direction works");
     assert!(report.counts.unfinished >= 3, "{:?}", report.counts);
     assert_eq!(report.unfinished, ["to-a"]);
 }

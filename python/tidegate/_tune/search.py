@@ -186,7 +186,7 @@ class Search:
             storage=storage,
             load_if_exists=True,
         )
-        # Trials of an interrupted search that were asked for and not told.
+        # Trials of an interrupted search that have no result.
         for trial in self.study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
             self.study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         if not self.study.get_trials():

@@ -159,7 +159,7 @@ pub struct Smartt {
     /// Until then there is no other quick adapt.
     adapted_until: Time,
     /// Acknowledgements and trimmed packets since the last quick adapt.
-    heard: u64,
+    feedback: u64,
     /// Packets that were in flight then.
     to_ignore: u64,
 }
@@ -220,7 +220,7 @@ impl CongestionControl for Smartt {
             interval_end: Time::ZERO,
             wants_adapt: false,
             adapted_until: Time::ZERO,
-            heard: 0,
+            feedback: 0,
             to_ignore: 0,
         };
         flow.cwnd = flow.max_window(params);
@@ -229,7 +229,7 @@ impl CongestionControl for Smartt {
     }
 
     fn on_ack(&mut self, params: &SmarttParams, ack: &Ack<'_>) {
-        self.heard += 1;
+        self.feedback += 1;
         self.marks += params.mark_weight * (f64::from(u8::from(ack.marked)) - self.marks);
         let rtt = ack.rtt.as_ps() as f64;
         if rtt <= self.unqueued_rtt && !ack.marked {
@@ -237,10 +237,10 @@ impl CongestionControl for Smartt {
         } else {
             (self.unqueued, self.to_unqueue, self.is_fast) = (0.0, self.cwnd, false);
         }
-        if self.heard >= self.to_ignore {
+        if self.feedback >= self.to_ignore {
             self.quick_adapt(params, ack.now, ack.in_flight_bytes);
         }
-        if self.heard >= self.to_ignore || !ack.marked {
+        if self.feedback >= self.to_ignore || !ack.marked {
             self.cwnd += self.step(params, rtt, ack.marked) * f64::from(ack.acked_packets);
             self.bound(params);
         }
@@ -248,20 +248,20 @@ impl CongestionControl for Smartt {
     }
 
     fn on_trim(&mut self, params: &SmarttParams, trim: &Trim) {
-        self.heard += 1;
+        self.feedback += 1;
         self.delivered += HEADER_BYTES;
-        if self.heard >= self.to_ignore && trim.now > self.adapted_until {
+        if self.feedback >= self.to_ignore && trim.now > self.adapted_until {
             self.wants_adapt = true;
             self.quick_adapt(params, trim.now, trim.in_flight_bytes);
         }
-        if self.heard > self.to_ignore {
+        if self.feedback > self.to_ignore {
             self.cwnd -= params.trim_decrease * self.packet;
             self.bound(params);
         }
     }
 
     fn on_packet_timeout(&mut self, _params: &SmarttParams, _bytes: u64) {
-        self.wants_adapt |= self.heard >= self.to_ignore;
+        self.wants_adapt |= self.feedback >= self.to_ignore;
     }
 
     fn on_loss(&mut self, _params: &SmarttParams, loss: &Loss) {
@@ -293,7 +293,7 @@ impl Smartt {
     fn step(&mut self, params: &SmarttParams, rtt: f64, marked: bool) -> f64 {
         if self.is_fast || self.unqueued > self.to_unqueue {
             self.is_fast = true;
-            let counts = self.heard > self.to_ignore;
+            let counts = self.feedback > self.to_ignore;
             return if counts { params.fast_increase * self.packet } else { 0.0 };
         }
         let target = params.target_rtts * self.base_rtt;
@@ -332,7 +332,7 @@ impl Smartt {
         self.cwnd = params.quick_adapt_gain * delivered;
         self.bound(params);
         self.to_ignore = in_flight_bytes / self.packet as u64;
-        self.heard = 0;
+        self.feedback = 0;
         self.wants_adapt = false;
     }
 }

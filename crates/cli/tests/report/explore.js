@@ -7,7 +7,7 @@ async () => {
   const titled = (title) => [...document.querySelectorAll("figure.plot")]
     .find((figure) => figure.querySelector("figcaption").textContent.startsWith(title));
   const lines = (figure) => figure.querySelectorAll(".scatterlayer .trace").length;
-  const told = {};
+  const observed = {};
 
   // A click on a name in the legend hides its line, another one shows it.
   const slowdowns = titled("Slowdown of messages");
@@ -25,18 +25,18 @@ async () => {
   const hidden = lines(slowdowns);
   press();
   await settled(() => lines(slowdowns) === all);
-  told.legend = [all, hidden, lines(slowdowns)];
+  observed.legend = [all, hidden, lines(slowdowns)];
 
   // Switch to the tail on a log axis, and back.
   const tail = slowdowns.querySelector(".tools button");
   const label = () => slowdowns.querySelector(".ytitle").textContent;
-  told.tail = [label()];
+  observed.tail = [label()];
   tail.click();
-  await settled(() => label() !== told.tail[0]);
-  told.tail.push(label(), tail.getAttribute("aria-pressed"));
+  await settled(() => label() !== observed.tail[0]);
+  observed.tail.push(label(), tail.getAttribute("aria-pressed"));
   tail.click();
-  await settled(() => label() === told.tail[0]);
-  told.tail.push(label());
+  await settled(() => label() === observed.tail[0]);
+  observed.tail.push(label());
 
   // Hide a protocol: its rows and lines disappear.
   const rows = () => [...document.querySelectorAll("main tr[data-protocol]")]
@@ -44,10 +44,10 @@ async () => {
   const box = document.querySelector("#filters input[type=checkbox]");
   const own = [...document.querySelectorAll("main tr[data-protocol]")]
     .filter((row) => row.dataset.protocol === box.closest("label").dataset.protocol).length;
-  told.rows = [rows(), own];
+  observed.rows = [rows(), own];
   box.click();
   await settled(() => lines(slowdowns) < all);
-  told.protocol = [rows(), lines(slowdowns)];
+  observed.protocol = [rows(), lines(slowdowns)];
   box.click();
   await settled(() => lines(slowdowns) === all);
 
@@ -61,20 +61,20 @@ async () => {
     return select.value;
   };
   const before = drawn();
-  told.size = [choose("size", 1)];
+  observed.size = [choose("size", 1)];
   await settled(() => drawn() !== before);
-  told.size.push(drawn() !== before);
+  observed.size.push(drawn() !== before);
   choose("size", 0);
   await settled(() => drawn() === before);
-  told.size.push(drawn() === before);
+  observed.size.push(drawn() === before);
 
   // Select one label: plots of other labels disappear.
   const shown = () => [...document.querySelectorAll("figure.plot")]
     .map((figure) => [figure.hidden, figure.querySelector("figcaption").textContent])
     .filter(([hidden, title]) => !hidden && title.startsWith("Slowdown of messages"))
     .map(([, title]) => title);
-  told.labels = shown();
-  told.label = [choose("label", -1), shown()];
+  observed.labels = shown();
+  observed.label = [choose("label", -1), shown()];
   choose("label", 0);
 
   // Sort a table by its first numeric column, in both directions.
@@ -82,10 +82,10 @@ async () => {
   const column = [...head.parentElement.cells].indexOf(head);
   const cells = () => [...head.closest("table").tBodies[0].rows]
     .map((row) => Number.parseFloat(row.cells[column].textContent));
-  told.sorted = [];
+  observed.sorted = [];
   for (let i = 0; i < 2; i++) {
     head.click();
-    told.sorted.push([head.getAttribute("aria-sort"), cells()]);
+    observed.sorted.push([head.getAttribute("aria-sort"), cells()]);
   }
 
   // Show the fabric over time.
@@ -94,25 +94,25 @@ async () => {
   const colors = () => links().map((link) => link.style.stroke).join();
   const slider = fabric.querySelector("input[type=range]");
   const quantity = fabric.querySelector("select.quantity");
-  told.fabric = { nodes: fabric.querySelectorAll(".node").length, seen: [colors()] };
+  observed.fabric = { nodes: fabric.querySelectorAll(".node").length, seen: [colors()] };
   quantity.value = "queue";
   quantity.dispatchEvent(new Event("change"));
   for (const at of [slider.min, Math.floor(slider.max / 2), slider.max]) {
     slider.value = at;
     slider.dispatchEvent(new Event("input"));
-    told.fabric.seen.push(colors());
+    observed.fabric.seen.push(colors());
   }
-  told.fabric.time = fabric.querySelector("output.time").textContent;
+  observed.fabric.time = fabric.querySelector("output.time").textContent;
 
   // The contents link to every section.
   const contents = [...document.querySelectorAll("#contents a")];
-  told.contents = contents.map((link) => document.querySelector(link.hash)?.textContent);
+  observed.contents = contents.map((link) => document.querySelector(link.hash)?.textContent);
 
   // Return the position to click for a message.
   const single = titled("Single messages");
   const point = single.querySelector(".scatterlayer .point");
   point.scrollIntoView({ block: "center", behavior: "instant" });
   const { left, right, top, bottom } = point.getBoundingClientRect();
-  told.point = [(left + right) / 2, (top + bottom) / 2];
-  return told;
+  observed.point = [(left + right) / 2, (top + bottom) / 2];
+  return observed;
 }

@@ -257,42 +257,45 @@ fn report_interaction() {
     let Some(mut browser) = start() else { return };
     let place = Place::new(FLOWS);
     browser.open(&comparison(&place), "screen", "light");
-    let told = browser.ask(EXPLORE, "");
+    let observed = browser.ask(EXPLORE, "");
     let number = |value: &Value| value.as_u64().unwrap();
-    let lines = number(&told["legend"][0]);
-    assert!(lines > 5, "{told}");
-    assert_eq!(told["legend"], serde_json::json!([lines, lines - 1, lines]));
-    let tail = &told["tail"];
+    let lines = number(&observed["legend"][0]);
+    assert!(lines > 5, "{observed}");
+    assert_eq!(observed["legend"], serde_json::json!([lines, lines - 1, lines]));
+    let tail = &observed["tail"];
     assert!(tail[1].as_str().unwrap().contains("larger") && tail[2] == "true", "{tail}");
     assert_eq!(tail[0], tail[3]);
-    let [all, own] = [0, 1].map(|i| number(&told["rows"][i]));
-    assert!(own > 0 && told["protocol"] == serde_json::json!([all - own, lines - 1]), "{told}");
-    assert_eq!([&told["size"][1], &told["size"][2]], [true, true], "{}", told["size"]);
+    let [all, own] = [0, 1].map(|i| number(&observed["rows"][i]));
+    assert!(
+        own > 0 && observed["protocol"] == serde_json::json!([all - own, lines - 1]),
+        "{observed}"
+    );
+    assert_eq!([&observed["size"][1], &observed["size"][2]], [true, true], "{}", observed["size"]);
     // No plot mixes labels, and a selected label leaves only its own plots.
     let title = |label: &str| format!("Slowdown of messages: {label}");
-    assert_eq!(told["labels"], serde_json::json!([title("short"), title("big")]));
-    let chosen = told["label"][0].as_str().unwrap();
-    assert_eq!(told["label"][1], serde_json::json!([title(chosen)]));
+    assert_eq!(observed["labels"], serde_json::json!([title("short"), title("big")]));
+    let chosen = observed["label"][0].as_str().unwrap();
+    assert_eq!(observed["label"][1], serde_json::json!([title(chosen)]));
     for (i, order) in ["ascending", "descending"].iter().enumerate() {
-        assert_eq!(told["sorted"][i][0], *order);
+        assert_eq!(observed["sorted"][i][0], *order);
         let values: Vec<f64> =
-            told["sorted"][i][1].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+            observed["sorted"][i][1].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
         let is_ordered =
             |pair: &[f64]| if i == 0 { pair[0] <= pair[1] } else { pair[0] >= pair[1] };
         assert!(values.len() > 5 && values.windows(2).all(is_ordered), "{values:?}");
     }
-    let fabric = &told["fabric"];
+    let fabric = &observed["fabric"];
     assert_eq!(fabric["nodes"], 4);
     let seen: Vec<&str> =
         fabric["seen"].as_array().unwrap().iter().map(|of| of.as_str().unwrap()).collect();
     assert!(seen[0] != seen[3] && seen[1] != seen[2], "{fabric}");
     assert!(fabric["time"].as_str().unwrap().contains("ms"), "{fabric}");
-    let contents = told["contents"].as_array().unwrap();
+    let contents = observed["contents"].as_array().unwrap();
     for section in ["Summary", "Messages", "Goodput over time", "Queues", "Fabric"] {
         assert!(contents.iter().any(|title| title == section), "{section}: {contents:?}");
     }
     // From a point to its flow.
-    let at = |i: usize| told["point"][i].as_f64().unwrap();
+    let at = |i: usize| observed["point"][i].as_f64().unwrap();
     browser.click(at(0), at(1));
     let flow = browser.ask(FLOW, "");
     assert_eq!([&flow["shown"], &flow["closed"]], [true, true], "{flow}");

@@ -20,43 +20,43 @@ async () => {
   };
   const rows = () =>
     [...at.querySelectorAll("tbody tr")].filter((row) => !row.hidden).length;
-  const told = {};
+  const observed = {};
 
   // Lines and bands: there are equally many.
   const { data } = drawn();
   const lines = data.filter((trace) => trace.fill !== "toself");
   const bands = data.filter((trace) => trace.fill === "toself");
-  told.first = { lines: {} };
+  observed.first = { lines: {} };
   lines.forEach((line, i) => {
     const ys = bands[i].y;
     const band = line.y.map((_, k) => [ys[ys.length - 1 - k], ys[k]]);
-    told.first.lines[line.name] = { x: line.x, y: line.y, band };
+    observed.first.lines[line.name] = { x: line.x, y: line.y, band };
   });
 
-  told.rows = rows();
+  observed.rows = rows();
   const head = [...at.querySelectorAll("th")].find((th) => th.textContent.startsWith("mean"));
   head.click();
-  told.sorted = [...at.querySelectorAll("tbody tr")]
+  observed.sorted = [...at.querySelectorAll("tbody tr")]
     .map((row) => Number(row.cells[head.cellIndex].dataset.number));
 
   // Hide a protocol.
   const box = document.querySelector("#filters input[type=checkbox]");
   box.click();
-  told.hidden = [told.rows, rows()];
+  observed.hidden = [observed.rows, rows()];
   box.click();
 
   choose("metric", "goodput_mean_gbps");
   const labels = [...control("label").options].map((option) => option.textContent);
-  told.goodput = {
+  observed.goodput = {
     title: title(), labels, rows: rows(), unit: unit(),
   };
   choose("label", "short");
-  told.short = title();
+  observed.short = title();
 
   const scale = () => drawn().layout.yaxis.type;
-  told.log = [scale()];
+  observed.log = [scale()];
   control("log y").click();
-  told.log.push(scale());
+  observed.log.push(scale());
   control("log y").click();
 
   // Export as for a download.
@@ -67,17 +67,17 @@ async () => {
     .find((it) => it.textContent === "SVG").click();
   for (let i = 0; i < 600 && !saved; i++) await pause(50);
   HTMLAnchorElement.prototype.click = click;
-  told.svg = decodeURIComponent(saved.slice(saved.indexOf(",") + 1));
+  observed.svg = decodeURIComponent(saved.slice(saved.indexOf(",") + 1));
 
   choose("x", "transport.protocol");
   choose("lines", "label");
   choose("panels", "–");
   choose("fabric.spines", "1");
   choose("traffic.short.load", "0.3");
-  told.names = {
+  observed.names = {
     ticks: drawn().layout.xaxis.ticktext, panels: figures().length,
     lines: drawn().data.map((trace) => trace.name),
     bars: drawn().data.map((trace) => trace.error_y.array.length),
   };
-  return told;
+  return observed;
 }

@@ -68,7 +68,7 @@ fn sweep_explorer() {
     assert!(pages(&browser.pdf()) > 0);
 
     browser.open(&page, "screen", "light");
-    let told = browser.ask(SWEEPS, "");
+    let observed = browser.ask(SWEEPS, "");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 
     // Every point is the mean in the file, and the band is its interval.
@@ -86,9 +86,9 @@ fn sweep_explorer() {
         meant.map(value).collect()
     };
     let near = |found: f64, meant: f64| {
-        assert!((found - meant).abs() <= 2e-4 * meant.abs(), "{found}, not {meant}: {told}");
+        assert!((found - meant).abs() <= 2e-4 * meant.abs(), "{found}, not {meant}: {observed}");
     };
-    let line = &told["first"]["lines"]["swift"];
+    let line = &observed["first"]["lines"]["swift"];
     let expected = of("swift", 1);
     assert_eq!(expected.len(), 3);
     for (i, (load, mean, half)) in expected.into_iter().enumerate() {
@@ -100,31 +100,34 @@ fn sweep_explorer() {
         near(ends[1], mean + half);
     }
     let protocols: Vec<&str> =
-        told["first"]["lines"].as_object().unwrap().keys().map(String::as_str).collect();
+        observed["first"]["lines"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(protocols, ["dctcp", "swift"]);
 
     // The table has all points and is sorted by unrounded values.
-    assert_eq!(told["rows"], 12);
-    let sorted = numbers(&told["sorted"]);
+    assert_eq!(observed["rows"], 12);
+    let sorted = numbers(&observed["sorted"]);
     assert!(sorted.windows(2).all(|pair| pair[0] <= pair[1]), "{sorted:?}");
 
     // Another metric has two labels: one is selected, the other can be.
-    assert_eq!(told["goodput"]["title"], "goodput, mean over load of short, label long, spines 1");
-    assert_eq!(told["goodput"]["unit"], "goodput, mean (Gbit/s); more is better");
-    assert_eq!(texts(&told["goodput"]["labels"]), ["all", "long", "short"]);
-    assert_eq!(told["goodput"]["rows"], 24);
-    assert!(told["short"].as_str().unwrap().contains("label short"), "{told}");
+    assert_eq!(
+        observed["goodput"]["title"],
+        "goodput, mean over load of short, label long, spines 1"
+    );
+    assert_eq!(observed["goodput"]["unit"], "goodput, mean (Gbit/s); more is better");
+    assert_eq!(texts(&observed["goodput"]["labels"]), ["all", "long", "short"]);
+    assert_eq!(observed["goodput"]["rows"], 24);
+    assert!(observed["short"].as_str().unwrap().contains("label short"), "{observed}");
     // Names on the x axis, with bars; labels as lines; all in one panel.
-    let names = &told["names"];
+    let names = &observed["names"];
     assert_eq!(texts(&names["ticks"]), ["swift", "dctcp"]);
     assert_eq!(names["lines"], json!(["long", "short"]));
     assert_eq!(names["bars"], json!([2, 2]));
     assert_eq!(names["panels"], 1);
     // Logarithmic axes for positive values.
-    assert_eq!(told["log"], json!(["linear", "log"]));
-    assert_eq!(told["hidden"], json!([12, 6]), "without one protocol, half of the rows remain");
+    assert_eq!(observed["log"], json!(["linear", "log"]));
+    assert_eq!(observed["hidden"], json!([12, 6]), "without one protocol, half of the rows remain");
     // An exported picture has text and lines.
-    let svg = told["svg"].as_str().unwrap();
+    let svg = observed["svg"].as_str().unwrap();
     assert!(svg.contains("<svg") && svg.contains("<text") && svg.contains("Gbit/s"), "{svg:.300}");
 }
 

@@ -182,7 +182,7 @@ impl Scene {
                 }
             }
             8 => {
-                if let Some(bytes) = self.intruder.told(script) {
+                if let Some(bytes) = self.intruder.scripted(script) {
                     self.hand(INTRUDER, 0, bytes);
                 }
             }

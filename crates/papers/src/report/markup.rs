@@ -60,8 +60,8 @@ mod tests {
     #[test]
     fn lists_emphasis_and_code_are_marked_up() {
         assert_eq!(
-            marked_up("Said:\n* one\n  more\n* [two](x.md)\n\nEnd * of *it*, in `code`."),
-            "<p>Said:</p>\n<ul>\n<li>one\nmore</li>\n<li>two</li>\n</ul>\n\
+            marked_up("List:\n* one\n  more\n* [two](x.md)\n\nEnd * of *it*, in `code`."),
+            "<p>List:</p>\n<ul>\n<li>one\nmore</li>\n<li>two</li>\n</ul>\n\
              <p>End * of <em>it</em>, in <code>code</code>.</p>\n"
         );
         assert_eq!(marked_up_line("within *a* tenth"), "within <em>a</em> tenth");

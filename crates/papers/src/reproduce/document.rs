@@ -22,11 +22,11 @@ pub(crate) struct Document<'a> {
 pub(crate) struct Drawn<'a> {
     /// Name and title of the pictures of a figure.
     pub(crate) of: &'a dyn Fn(&FigureText) -> &'a [(String, String)],
-    /// What the results of a figure are.
+    /// State of the results of a figure.
     pub(crate) state: &'a dyn Fn(&FigureText) -> State,
 }
 
-/// What the results of a figure are.
+/// State of the results of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Those of this version.
@@ -348,7 +348,7 @@ mod tests {
         let figure = |name: &str| FigureText {
             figure: name.to_owned(),
             title: "what it shows".to_owned(),
-            about: "Said of it.".to_owned(),
+            about: "Description.".to_owned(),
             ..FigureText::default()
         };
         let text = |figures: Vec<FigureText>| {

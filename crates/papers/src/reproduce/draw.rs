@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidegate_algos::Protocol;
 
 use super::metrics::buffers::sorted;
-use super::registry::{Ask, Chart, ChartKind, Curve, Facts, Figure, Paper, Waiting};
+use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, PaperPoints, Waiting};
 use super::{Picture, marks, phase, tables};
 use crate::plot::{Axis, Distribution, Line, MARKERS, PALETTE, Plot, Points, equal_scales};
 use tidegate_runs::observe::{
@@ -312,8 +312,8 @@ fn sweep(
     lines
 }
 
-/// Facts as single points.
-fn apart((i, facts): (usize, &Facts)) -> Line {
+/// A paper's points as single points.
+fn apart((i, facts): (usize, &PaperPoints)) -> Line {
     Line {
         name: facts.name.clone(),
         color: PALETTE[i % PALETTE.len()].to_owned(),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn printed_values_are_marked_where_the_plot_shows_the_claim() {
+    fn printed_values_are_marked_where_plots_show_claims() {
         let chart = |kind: &str| format!("[[chart]]\ntitle = 'T'\nx = ''\ny = ''\n{kind}");
         let series = chart("kind = 'series'\nquantity = 'goodput'\nlabels = ['v']");
         let goodput = "measure = { metric = 'goodput', run = 'b', label = 'v', to_ms = 7.0 }";

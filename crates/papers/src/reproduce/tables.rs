@@ -22,7 +22,7 @@ const SPREAD: f64 = 0.5;
 struct Matrix {
     title: String,
     y: String,
-    /// What the columns are, if their names are numbers.
+    /// Title of the columns' axis, if their names are numbers.
     x: String,
     rows: Vec<String>,
     columns: Vec<String>,

@@ -170,7 +170,7 @@ impl Intruder {
     }
 
     /// An encrypted control message, or arbitrary bytes in its place.
-    pub(super) fn told(&mut self, script: &mut Script<'_>) -> Option<Vec<u8>> {
+    pub(super) fn scripted(&mut self, script: &mut Script<'_>) -> Option<Vec<u8>> {
         let text = match script.u8() % 8 {
             0 => ControlMessage::Limit(Limit { bytes: script.number() }),
             1 => ControlMessage::Blocked(Blocked { bytes: script.number() }),

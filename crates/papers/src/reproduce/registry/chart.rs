@@ -48,9 +48,9 @@ pub(crate) struct Chart {
     /// share of the link's rate.
     #[serde(default)]
     pub(crate) states: Vec<(f64, f64, f64)>,
-    /// Points of a chart of points.
+    /// Groups of points of a chart of points.
     #[serde(default)]
-    pub(crate) points: Vec<Facts>,
+    pub(crate) points: Vec<PaperPoints>,
     /// Draws a line for each flow instead.
     #[serde(default)]
     pub(crate) each: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Chart {
 /// Points that a paper gives as facts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Facts {
+pub(crate) struct PaperPoints {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
 }
@@ -113,7 +113,7 @@ pub(crate) enum ChartKind {
     Phase,
     /// The divisor of models' windows.
     Reaction,
-    /// Facts that no run measures.
+    /// Points that no run measures.
     Points,
 }
 

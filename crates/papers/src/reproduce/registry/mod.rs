@@ -18,7 +18,7 @@ use tidegate_core::Time;
 use tidegate_scenario::Plan;
 
 pub(crate) use ask::{Ask, means};
-pub(crate) use chart::{Chart, ChartKind, Curve, Facts, Port, Waiting};
+pub(crate) use chart::{Chart, ChartKind, Curve, PaperPoints, Port, Waiting};
 pub use claim::Verdict;
 pub(crate) use claim::{Claim, Singles};
 pub(crate) use figure::{Fact, Figure, Run};
