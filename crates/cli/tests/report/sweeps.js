@@ -60,14 +60,17 @@ async () => {
   control("log y").click();
 
   // Export as for a download.
-  const click = HTMLAnchorElement.prototype.click;
+  const { click } = HTMLAnchorElement.prototype;
+  const { createObjectURL } = URL;
   let saved = null;
-  HTMLAnchorElement.prototype.click = function () { saved = this.href; };
+  HTMLAnchorElement.prototype.click = () => {};
+  URL.createObjectURL = (content) => { saved = content; return ""; };
   [...figures()[0].querySelectorAll(".tools button")]
     .find((it) => it.textContent === "SVG").click();
   for (let i = 0; i < 600 && !saved; i++) await pause(50);
-  HTMLAnchorElement.prototype.click = click;
-  observed.svg = decodeURIComponent(saved.slice(saved.indexOf(",") + 1));
+  Object.assign(URL, { createObjectURL });
+  Object.assign(HTMLAnchorElement.prototype, { click });
+  observed.svg = await saved.text();
 
   choose("x", "transport.protocol");
   choose("lines", "label");
