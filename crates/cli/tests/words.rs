@@ -82,7 +82,7 @@ fn files(root: &Path, folder: &str, found: &mut Vec<(PathBuf, String)>) {
         let path = format!("{folder}/{name}");
         if entry.path().is_dir() {
             let is_other = |other: &&str| **other == name || path.ends_with(*other);
-            if !name.starts_with('.') && !OTHERS.iter().any(|other| is_other(other)) {
+            if !name.starts_with('.') && !OTHERS.iter().any(is_other) {
                 files(root, &path, found);
             }
         } else if marks(&entry.path()).is_some() && name != "CHANGELOG.md" {
