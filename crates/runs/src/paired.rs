@@ -125,8 +125,12 @@ impl Candidate<'_> {
 }
 
 impl Aggregated {
-    /// Difference from the baseline; `None` if no seed has both values.
+    /// Difference from the baseline; `None` if no seed has both values. It is also `None` if both
+    /// are lower bounds, because these do not limit their difference.
     fn minus(&self, base: &Aggregated) -> Option<Difference> {
+        if self.is_lower_bound && base.is_lower_bound {
+            return None;
+        }
         let mut found = paired(&self.values, &base.values)?;
         let better = if found.mean * self.better.sign() > 0.0 { self } else { base };
         found.p = found.p.filter(|_| self.better != Better::Neither);
@@ -391,11 +395,14 @@ mod tests {
     fn a_lower_bound_is_not_significantly_better() {
         let of = |values: [f64; 3]| one("fct_p99_us", Better::Less, &values.map(Some));
         let runs = [("x", of([20.0, 20.2, 20.1])), ("y", of([10.0, 10.0, 10.2]))];
-        let significant = |which| {
-            let hide = move |i: usize, one: &mut Aggregated| one.is_lower_bound = i == which;
-            compared(&runs, hide)[1].difference.clone().unwrap().is_significant
+        let difference = |bounds: [bool; 2]| {
+            let hide = move |i: usize, one: &mut Aggregated| one.is_lower_bound = bounds[i];
+            compared(&runs, hide)[1].difference.clone()
         };
-        assert!(significant(2) && significant(0) && !significant(1));
+        let significant = |bounds| difference(bounds).unwrap().is_significant;
+        assert!(significant([false; 2]) && significant([true, false]));
+        assert!(!significant([false, true]));
+        assert!(difference([true; 2]).is_none());
     }
 
     #[test]
