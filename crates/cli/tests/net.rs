@@ -205,6 +205,7 @@ fn wrong_options() {
         (&["--param", "header_bytes=40"], "tidegate: --param: found header_bytes = 40 and"),
         (&["--datagram", "70000B"], "tidegate: --datagram: found 70000, expected 576 to 65507"),
         (&["--rate", "10Tbps"], "tidegate: --rate: found 10Tbps, expected 1Mbps to 1600Gbps"),
+        (&["--reply", "5x"], "tidegate: --reply: found 5x, expected a size such as \"4096B\""),
         (&["--hops", "9"], "tidegate: --hops: found 9, expected 1 to 8"),
         (&["--priorities", "9"], "tidegate: --priorities: found 9, expected 1 to 8"),
         (&["--protocol", "dcpim"], "tidegate: --base-rtt: found none, expected the same on all"),
