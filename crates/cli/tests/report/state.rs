@@ -129,7 +129,9 @@ const COPY: &str = r##"async (format) => {
   report.replaceChildren();
   const buttons = tools.querySelectorAll("[data-act=copy] button");
   [...buttons].find((it) => it.textContent === format).click();
-  while (!report.textContent) await new Promise((then) => setTimeout(then, 20));
+  for (let i = 0; i < 500 && !report.textContent; i++) {
+    await new Promise((then) => setTimeout(then, 20));
+  }
   if (!navigator.clipboard) return [report.textContent, report.querySelector("button").textContent];
   const [item] = await navigator.clipboard.read();
   const type = format === "PNG" ? "image/png" : "text/plain";

@@ -262,7 +262,8 @@ pub(crate) fn values(seeds: u64) -> String {
     }
     format!(
         "Values are means over {seeds} seeds, and ratios are those of two means. Square brackets, \
-         as in [9.24 to 9.66], hold the minimum and maximum of single seeds."
+         as in [9.24 to 9.66], hold the minimum and maximum of single seeds. The worst of several \
+         cells is that of their means; the worst of a single seed can be worse than all of these."
     )
 }
 

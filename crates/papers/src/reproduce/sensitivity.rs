@@ -210,7 +210,9 @@ pub(crate) fn markdown(papers: &[(String, Vec<Sensitivity>)], quick: bool) -> St
             ];
             let counts = counts.iter().filter(|(count, _)| *count > 0);
             let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
-            let _ = writeln!(text, "\nOf the {others}claims, {}.", counts.join(", "));
+            if !counts.is_empty() {
+                let _ = writeln!(text, "\nOf the {others}claims, {}.", counts.join(", "));
+            }
         }
     }
     text

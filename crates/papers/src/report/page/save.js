@@ -69,8 +69,10 @@ const copy = async (figure, state, format, report) => {
     const content = blobOf(contentOf, state, inClipboard);
     await navigator.clipboard.write([new ClipboardItem({ [inClipboard]: content })]);
     report.replaceChildren(`${format} copied`);
-  } catch {
-    report.replaceChildren("The browser does not let this page copy. ",
+  } catch (error) {
+    const isRefused = !navigator.clipboard || error.name === "NotAllowedError";
+    const refused = "The browser does not let this page copy. ";
+    report.replaceChildren(isRefused ? refused : `Copying failed: ${error.message}. `,
       tool(`Save ${format}`, "Save this plot to a file", null, () => save(figure, state, format)));
   }
 };
