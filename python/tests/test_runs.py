@@ -201,24 +201,21 @@ def test_seeds_means_and_intervals(scenario: dict[str, Any], tmp_path: Path) -> 
     assert tidegate.compare(scenario, names()[:2], seeds=[7]).seeds == (7,)
 
 
-def test_partitions_and_threads_do_not_affect_results(
-    scenario: dict[str, Any], tmp_path: Path
-) -> None:
+def test_partitions_do_not_affect_results(scenario: dict[str, Any], tmp_path: Path) -> None:
     # The fabric is too small for a second thread, so partitions are set explicitly.
     scenario["fabric"]["racks"] = 3
 
-    def content(partitions: int | None, threads: int) -> dict[str, Any]:
-        out = tmp_path / f"{partitions}-{threads}"
-        run = tidegate.run(scenario, partitions=partitions, threads=threads, out=out)
+    def content(partitions: int | None) -> dict[str, Any]:
+        out = tmp_path / str(partitions)
+        run = tidegate.run(scenario, partitions=partitions, threads=partitions, out=out)
         assert run.summary.engine.threads == (partitions or 1)
         files = ("flows.parquet", "timeseries.parquet")
         tables = {name: (out / name).read_bytes() for name in files}
         return {"summary": steady(run.summary), **tables}
 
-    whole = content(None, 1)
+    whole = content(None)
     for partitions in (1, 2, 3):
-        for threads in (1, 2):
-            assert content(partitions, threads) == whole, (partitions, threads)
+        assert content(partitions) == whole, partitions
 
     many = [
         tidegate.compare(scenario, names()[:2], partitions=partitions, threads=2)

@@ -55,7 +55,8 @@ pub struct Config {
     /// Maximum burst, as time on the link. Larger bursts need fewer system calls.
     pub burst: Span,
     /// Part of a full burst, as time on the link, that must have left before more datagrams follow.
-    /// They then follow together, with fewer system calls. At most `burst`.
+    /// They then follow together, with fewer system calls. Acknowledgements and credit wait with
+    /// them, up to this time. At most `burst`; more counts as `burst`.
     pub batch: Span,
     /// Usual maximum time that a datagram waits between the kernel and the node.
     pub most_held: Span,
