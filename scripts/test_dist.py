@@ -137,7 +137,7 @@ def python_root(root: Path) -> str:
     for path in [*needed, *map(Path, settings), *([Path(certificates)] if certificates else [])]:
         if path.exists():
             copy(path, root)
-    for name in ["dev", "proc", "tmp", "work"]:
+    for name in ["dev", "proc", "tmp", "home"]:
         (root / name).mkdir()
     return str(python)
 
@@ -147,22 +147,22 @@ def tutorial(folder: Path) -> None:
     root = folder / "root"
     root.mkdir()
     python = python_root(root)
-    work = root / "work"
+    home = root / "home"
     wheel = only("*.whl")
-    shutil.copy(wheel, work)
+    shutil.copy(wheel, home)
     kept = {
         name: value
         for name, value in os.environ.items()
         if name.startswith(("PIP_", "SSL_CERT")) or name.lower().endswith("_proxy")
     }
     # /usr/sbin is for chroot, outside the root directory.
-    plain = {"PATH": "/work/env/bin:/bin:/usr/sbin", "HOME": "/work", "LANG": "C.UTF-8"}
+    plain = {"PATH": "/home/env/bin:/bin:/usr/sbin", "HOME": "/home", "LANG": "C.UTF-8"}
     environment = {**kept, **plain, "MPLBACKEND": "Agg"}
     enter = 'mount --rbind /dev "$0/dev" && mount --rbind /proc "$0/proc" && exec chroot "$0" "$@"'
     unshare = [str(shutil.which("unshare")), "--map-root-user", "--mount", "/bin/sh", "-c", enter]
 
     def inside(*command: str) -> None:
-        change = ["/bin/sh", "-c", 'cd /work && exec "$@"', "sh"]
+        change = ["/bin/sh", "-c", 'cd /home && exec "$@"', "sh"]
         call([*unshare, str(root), *change, *command], env=environment)
 
     def shell(line: str) -> None:
@@ -173,7 +173,7 @@ def tutorial(folder: Path) -> None:
     inside("pip", "install", "--quiet", f"{wheel.name}[plot]", "pandas")
     installed = time.perf_counter() - begin
     scenario = next(block for block in blocks("toml") if "duration" in block)
-    (work / "mine.toml").write_text(scenario)
+    (home / "mine.toml").write_text(scenario)
     lines = "\n".join(blocks("sh")).replace("\\\n", " ").splitlines()
     lines = [line for line in lines if line.startswith("tidegate ")]
     report = next(i for i, line in enumerate(lines) if line.startswith("tidegate report"))
@@ -185,7 +185,7 @@ def tutorial(folder: Path) -> None:
     shell(lines[report])
     seconds = time.perf_counter() - begin
     for name in ["queue.png", "report.html"]:
-        if (work / name).stat().st_size < 10_000:
+        if (home / name).stat().st_size < 10_000:
             sys.exit(f"{name} is too small for a plot")
     print(
         f"wheel: {wheel.stat().st_size / 1e6:.1f} MB; {installed:.0f} s to install, "
