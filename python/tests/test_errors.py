@@ -117,10 +117,10 @@ def test_ctrl_c_leaves_no_files(scenario: dict[str, Any], tmp_path: Path) -> Non
 def test_exception_in_bar_ends_run(
     scenario: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def tell(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise RuntimeError("no more")
 
-    monkeypatch.setattr(tidegate._progress.Bar, "tell", tell)
+    monkeypatch.setattr(tidegate._progress.Bar, "callback", fail)
     with pytest.raises(RuntimeError, match="no more"):
         tidegate.run(long(scenario))
 

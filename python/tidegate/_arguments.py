@@ -36,7 +36,7 @@ MOST = 2**63 - 1
 """The largest whole number in TOML."""
 
 
-class Asked(TypedDict):
+class SweepRequest(TypedDict):
     """A sweep as the extension module takes it; it can be sent to other processes."""
 
     scenario: tuple[str, str]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tidegate import _native
-from tidegate._arguments import Asked
+from tidegate._arguments import SweepRequest
 from tidegate._progress import Bar
 from tidegate.errors import RunError, UsageError
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 BATCH_SECONDS = 60.0
 
 
-def make(runs: list[int], asked: Asked, cache: str, build: str) -> int:
+def make(runs: list[int], request: SweepRequest, cache: str, build: str) -> int:
     """Execute runs into the shared cache, on a worker; return their number."""
     if _native.build() != build:
         raise RunError(
             "a worker has another version of tidegate: install the same version on all workers"
         )
-    _native.make_runs(asked, ((1, None), cache), runs)
+    _native.make_runs(request, ((1, None), cache), runs)
     return len(runs)
 
 
@@ -38,7 +38,7 @@ def batches(missing: list[int], run_seconds: float, threads: int) -> list[list[i
 
 
 def fill(
-    asked: Asked, cache: str | None, client: Client | Literal[True], progress: bool | None
+    request: SweepRequest, cache: str | None, client: Client | Literal[True], progress: bool | None
 ) -> None:
     """Let the workers execute the runs that the cache lacks.
 
@@ -51,17 +51,17 @@ def fill(
 
     if client is True:
         with LocalCluster(threads_per_worker=1) as cluster, Connected(cluster) as connected:
-            fill(asked, cache, connected, progress)
+            fill(request, cache, connected, progress)
         return
     cache = os.fspath(Path(cache).absolute())
-    kind, text = asked["scenario"]
+    kind, text = request["scenario"]
     if kind == "file":
-        asked = {**asked, "scenario": (kind, os.fspath(Path(text).absolute()))}
-    missing = _native.missing_runs(asked, ((None, None), cache))
+        request = {**request, "scenario": (kind, os.fspath(Path(text).absolute()))}
+    missing = _native.missing_runs(request, ((None, None), cache))
     if not missing:
         return
     try:
-        expected = json.loads(_native.forecast(asked, ((1, None), cache)))
+        expected = json.loads(_native.forecast(request, ((1, None), cache)))
         seconds = expected["wall_seconds"] / len(missing)
     except RunError:
         # The sweep itself reports failing runs.
@@ -69,13 +69,13 @@ def fill(
     parts = batches(missing, seconds, sum(client.nthreads().values()))
     done = 0
     with Bar(progress) as bar:
-        work = {"asked": asked, "cache": cache, "build": _native.build()}
+        work = {"request": request, "cache": cache, "build": _native.build()}
         futures = client.map(make, parts, pure=False, **work)
         try:
             for _, made in as_completed(futures, with_results=True):
                 done += made
-                if bar.tell is not None:
-                    bar.tell(done, len(missing), done / len(missing))
+                if bar.callback is not None:
+                    bar.callback(done, len(missing), done / len(missing))
         except KilledWorker as why:
             message = "workers died repeatedly at the same runs; completed runs are cached"
             raise RunError(f"{message} ({why})") from why

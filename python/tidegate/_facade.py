@@ -123,7 +123,7 @@ def run(
     else:
         options = how(threads, out, force, partitions)
     with Bar(progress) as bar:
-        text, tables = _native.run(scenario(given), changes(set), seed, options, captures, bar.tell)
+        text, tables = _native.run(scenario(given), changes(set), seed, options, captures, bar.callback)
     summary = json.loads(text)
     done = made(Run, _run(summary, out, tables=tables), protocol=" + ".join(summary["protocols"]))
     warn(done.summary.warnings)
@@ -190,7 +190,7 @@ def compare(
     with Bar(progress) as bar:
         options = how(threads, out, force, partitions)
         text, warnings, tables = _native.compare(
-            scenario(given), names, changes(set), seed, options, bar.tell
+            scenario(given), names, changes(set), seed, options, bar.callback
         )
     comparison = _comparison(json.loads(text), out, tables)
     warn(warnings)
@@ -207,7 +207,7 @@ def _seeds(
     """Run a scenario under several seeds."""
     with Bar(progress) as bar:
         changed, seeds = changes(of[0]), seeds_text(of[1])
-        text = _native.run_seeds(scenario(given), *compared, changed, seeds, options, bar.tell)
+        text = _native.run_seeds(scenario(given), *compared, changed, seeds, options, bar.callback)
     aggregate = made(Aggregate, json.loads(text), folder=_path(options[1]))
     warn(aggregate.warnings)
     return aggregate
@@ -295,5 +295,5 @@ def reproduce(
     with Bar(progress) as bar:
         options = how(threads, out, force)
         at = cache_folder(cache)
-        text = _native.reproduce(what, quick, sensitivity, options, at, bar.tell)
+        text = _native.reproduce(what, quick, sensitivity, options, at, bar.callback)
     return [made(Claim, one) for one in json.loads(text)]

@@ -40,11 +40,11 @@ class Bar:
             self._bar.close()
 
     @property
-    def tell(self) -> Any:
+    def callback(self) -> Any:
         """The callback, called with completed runs, all runs and the completed share."""
-        return None if self._bar is None else self._tell
+        return None if self._bar is None else self._update
 
-    def _tell(self, done: int, runs: int, share: float) -> None:
+    def _update(self, done: int, runs: int, share: float) -> None:
         if runs > 1:
             self._bar.set_postfix_str(f"{done} of {runs} runs", refresh=False)
         self._bar.update(min(share, 1.0) - self._bar.n)

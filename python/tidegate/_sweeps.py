@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate import _native
 from tidegate._arguments import (
     MOST,
-    Asked,
+    SweepRequest,
     Changes,
     Path,
     Scenario,
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-def _asked(
+def _request(
     given: Scenario,
     vary: Vary,
     mode: tuple[bool, int | None, int],
     set: Changes,
     seeds: Seeds | None,
     baseline: str | None = None,
-) -> Asked:
+) -> SweepRequest:
     together, points, search_seed = mode
     return {
         "scenario": scenario(given),
@@ -84,15 +84,15 @@ def sweep(
 
     `partitions` is for tests, as in `run`; runs of a cluster have one.
     """
-    asked = _asked(given, vary, (zip, random, search_seed), set, seeds, baseline)
+    request = _request(given, vary, (zip, random, search_seed), set, seeds, baseline)
     divided, to, force = how(threads, out, force, partitions)
     at = cache_folder(cache)
     if client is not None and client is not False:
         from tidegate._cluster import fill
 
-        fill(asked, at, client, progress)
+        fill(request, at, client, progress)
     with Bar(progress) as bar:
-        text, kept, table = _native.sweep(asked, (divided, at), to, force, bar.tell)
+        text, kept, table = _native.sweep(request, (divided, at), to, force, bar.callback)
     done = made(Sweep, json.loads(text), table=table, kept=kept, folder=to and Folder(to))
     warn(done.warnings)
     if done.failed:
@@ -115,6 +115,6 @@ def forecast(
     cache: Path | bool = True,
 ) -> Forecast:
     """Estimate the cost of a sweep from the beginning of some of its runs."""
-    asked = _asked(given, vary, (zip, random, search_seed), set, seeds)
+    request = _request(given, vary, (zip, random, search_seed), set, seeds)
     options = threading(threads), cache_folder(cache)
-    return made(Forecast, json.loads(_native.forecast(asked, options)))
+    return made(Forecast, json.loads(_native.forecast(request, options)))

@@ -50,10 +50,10 @@ fn documented_examples_talk_to_each_other() {
     let server = Host::bind(address, config).unwrap();
     let (at, closing) = (server.address(), server.clone());
     let answering = thread::spawn(move || answers(server));
-    let asked = requests(secret, address, at);
+    let outcome = requests(secret, address, at);
     closing.close().wait().unwrap();
     answering.join().unwrap();
-    asked.unwrap();
+    outcome.unwrap();
 }
 
 #[test]

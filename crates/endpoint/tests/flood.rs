@@ -1,5 +1,5 @@
 //! Hosts flood a server with `Hello`s at the full rate of the loopback and never return a cookie.
-//! The server keeps no state for them, answers with no more bytes than they send, and serves an
+//! The server keeps no state for them, replies with no more bytes than they send, and serves an
 //! honest peer.
 //!
 //! `TIDEGATE_FLOOD=10` floods for ten seconds.
@@ -54,7 +54,7 @@ fn hello_flood() {
     let seconds = std::env::var("TIDEGATE_FLOOD").map_or(1, |text| text.parse().unwrap());
     let mut server = driver(1);
     let to = server.address().unwrap();
-    let questions: Vec<Vec<u8>> = (100..100 + QUESTIONS).map(|seed| question(seed, to)).collect();
+    let requests: Vec<Vec<u8>> = (100..100 + QUESTIONS).map(|seed| question(seed, to)).collect();
     let socket = |host: u8| {
         let socket = UdpSocket::bind((Ipv4Addr::new(127, 0, 1, host), 0)).unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -62,19 +62,19 @@ fn hello_flood() {
     };
     let sockets: Vec<UdpSocket> = (1..=HOSTS).map(socket).collect();
     let (over, is_in) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (asked, answered) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (sent_bytes, answered_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     let (grown, opened, arrived) = thread::scope(|scope| {
         scope.spawn(|| {
             let mut room = [0; 2_048];
-            for (question, socket) in questions.iter().cycle().zip(sockets.iter().cycle()) {
+            for (question, socket) in requests.iter().cycle().zip(sockets.iter().cycle()) {
                 if over.load(Ordering::Relaxed) {
                     return;
                 }
                 if let Ok(sent) = socket.send_to(question, to) {
-                    asked.fetch_add(sent as u64, Ordering::Relaxed);
+                    sent_bytes.fetch_add(sent as u64, Ordering::Relaxed);
                 }
                 while let Ok(bytes) = socket.recv(&mut room) {
-                    answered.fetch_add(bytes as u64, Ordering::Relaxed);
+                    answered_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
                 }
             }
         });
@@ -116,12 +116,15 @@ fn hello_flood() {
         over.store(true, Ordering::Relaxed);
         (grown, opened, arrived)
     });
-    let (asked, answered) = (asked.into_inner(), answered.into_inner());
-    let questions = asked / questions[0].len() as u64;
-    println!("{questions} questions in {seconds} s, {asked} B, {answered} B of answers");
+    let (sent_bytes, answered_bytes) = (sent_bytes.into_inner(), answered_bytes.into_inner());
+    let requests = sent_bytes / requests[0].len() as u64;
+    println!("{requests} requests in {seconds} s, {sent_bytes} B, {answered_bytes} B of replies");
     println!("{grown} B more memory");
-    assert!(questions > 2_000 * seconds, "only {questions} Hellos");
-    assert!(answered > 0 && answered <= asked, "{answered} B for {asked} B");
+    assert!(requests > 2_000 * seconds, "only {requests} Hellos");
+    assert!(
+        answered_bytes > 0 && answered_bytes <= sent_bytes,
+        "{answered_bytes} B for {sent_bytes} B"
+    );
     assert!(grown < MOST_GROWTH, "{grown} B more memory");
     assert!(is_in.into_inner(), "the honest peer was not served");
     assert_eq!((opened, arrived), (1, 10_000));

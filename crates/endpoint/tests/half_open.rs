@@ -118,8 +118,8 @@ fn half_open_session_gets_only_its_accept() {
     let mut scene = Scene::new();
     let (mut there, mut back) = (0, 0);
     for _ in 0..10 {
-        let (asked, answered) = scene.half_open(host(1));
-        (there, back) = (there + asked, back + answered);
+        let (received, sent) = scene.half_open(host(1));
+        (there, back) = (there + received, back + sent);
         // The application sends a message to each session immediately, and closes some.
         for event in scene.events() {
             let Event::Opened(peer) = event else { panic!("{event:?}") };

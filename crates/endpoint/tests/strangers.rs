@@ -109,7 +109,7 @@ impl Scene {
     }
 
     /// The peer requests a session; returns the `Retry` with the cookie.
-    fn asked(&mut self) -> Vec<u8> {
+    fn retry_of_hello(&mut self) -> Vec<u8> {
         self.nodes[0].connect(self.now, address(1)).unwrap();
         self.transmit();
         let hello = self.wires[1].pop_front().unwrap();
@@ -161,7 +161,7 @@ fn replayed_datagrams_are_old() {
 fn cookie_lifetime() {
     for (seconds, opens) in [(9, true), (11, false)] {
         let mut scene = Scene::new();
-        let retry = scene.asked();
+        let retry = scene.retry_of_hello();
         scene.receive(0, 1, retry);
         let with_cookie = scene.wires[1].pop_front().unwrap();
         scene.now += Span::s(seconds);
@@ -174,7 +174,7 @@ fn cookie_lifetime() {
 #[test]
 fn replayed_retry_causes_no_hello() {
     let mut scene = Scene::new();
-    let retry = scene.asked();
+    let retry = scene.retry_of_hello();
     (0..5).for_each(|_| scene.receive(0, 1, retry.clone()));
     assert_eq!(scene.wires[1].len(), 1);
 }
@@ -200,8 +200,8 @@ fn address_change_after_ping() {
         Some(address(0)),
         "the new address is not verified yet"
     );
-    let asked: Vec<_> = std::mem::take(&mut scene.wires[0]).into();
-    for bytes in asked {
+    let requests: Vec<_> = std::mem::take(&mut scene.wires[0]).into();
+    for bytes in requests {
         scene.receive(0, 1, bytes);
     }
     let answers: Vec<_> = std::mem::take(&mut scene.wires[1]).into();
@@ -248,7 +248,7 @@ fn pings_to_new_addresses_are_limited() {
     let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
     scene.transmit();
     (0..50).for_each(|_| scene.step());
-    let mut asked = 0;
+    let mut pings = 0;
     for _ in 0..100 {
         let body = Bytes::from_static(&[7; 100]);
         scene.nodes[0].send(scene.now, peer, &[], body, Terms::default()).unwrap();
@@ -259,13 +259,13 @@ fn pings_to_new_addresses_are_limited() {
         }
         // Acknowledgements go to the last verified address, which is not pinged.
         for bytes in std::mem::take(&mut scene.wires[0]) {
-            asked += usize::from(bytes[1] == CONTROL);
+            pings += usize::from(bytes[1] == CONTROL);
             if bytes[1] != CONTROL {
                 scene.receive(0, 1, bytes);
             }
         }
     }
-    assert!((2..=3).contains(&asked), "{asked} pings in 100 ms");
+    assert!((2..=3).contains(&pings), "{pings} pings in 100 ms");
 }
 
 #[test]
@@ -275,9 +275,9 @@ fn accept_is_not_repeated_when_established() {
     scene.transmit();
     (0..50).for_each(|_| scene.step());
     let hello = Header::FORMAT.kinds[0].number;
-    let asked = scene.captured.iter().rfind(|bytes| bytes[1] == hello).unwrap().clone();
+    let repeated = scene.captured.iter().rfind(|bytes| bytes[1] == hello).unwrap().clone();
     assert!(scene.wires[0].is_empty());
-    scene.receive(1, 0, asked);
+    scene.receive(1, 0, repeated);
     assert!(scene.wires[0].is_empty());
 }
 
@@ -316,7 +316,7 @@ fn bytes_back(scene: &mut Scene, question: &[u8]) -> usize {
 #[test]
 fn hello_opens_one_session() {
     let mut scene = Scene::new();
-    let retry = scene.asked();
+    let retry = scene.retry_of_hello();
     scene.receive(0, 1, retry);
     let mut question = scene.wires[1].pop_front().unwrap();
     // The padding is not authenticated.
@@ -339,7 +339,7 @@ fn hello_opens_one_session() {
 #[test]
 fn relayed_accept_keeps_address() {
     let mut scene = Scene::new();
-    let retry = scene.asked();
+    let retry = scene.retry_of_hello();
     scene.receive(0, 1, retry);
     let question = scene.wires[1].pop_front().unwrap();
     scene.receive(1, 0, question);

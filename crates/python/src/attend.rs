@@ -81,12 +81,12 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Runs `job` on its own thread, without Python's lock (GIL). `tell` is called periodically with
-/// completed runs, all runs, and the completed share. An exception of `tell` or of a signal handler
-/// stops the job and is raised here.
+/// Runs `job` on its own thread, without Python's lock (GIL). `progress` is called periodically with
+/// completed runs, all runs, and the completed share. An exception of `progress` or of a signal
+/// handler stops the job and is raised here.
 pub(crate) fn attended<T: Send>(
     py: Python<'_>,
-    tell: Option<&Bound<'_, PyAny>>,
+    progress: Option<&Bound<'_, PyAny>>,
     job: impl FnOnce(&Watch) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
     let watch = &Watch::default();
@@ -95,18 +95,19 @@ pub(crate) fn attended<T: Send>(
             let _ending = Ending(watch);
             job(watch)
         });
-        let tell = || tell.map_or(Ok(()), |tell| tell.call1(watch.so_far()).map(drop));
+        let report =
+            || progress.map_or(Ok(()), |progress| progress.call1(watch.so_far()).map(drop));
         let mut end = Ok(());
         while !py.detach(|| watch.is_over()) {
             if end.is_ok() {
-                end = py.check_signals().and_then(|()| tell());
+                end = py.check_signals().and_then(|()| report());
                 watch.interrupted.store(end.is_err(), Ordering::Relaxed);
             }
         }
         let result = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         end?;
         let result = result.map_err(raised)?;
-        tell()?;
+        report()?;
         Ok(result)
     })
 }

@@ -50,7 +50,7 @@ fn observed<T: Send>(
     py: Python<'_>,
     runs: usize,
     ((threads, partitions), out, force): &How,
-    tell: Option<&Bound<'_, PyAny>>,
+    progress: Option<&Bound<'_, PyAny>>,
     job: impl FnOnce(&RunOptions<'_>) -> Result<T, Error> + Send,
 ) -> PyResult<(T, Tables)> {
     let tables = Mutex::new(Tables::new());
@@ -58,7 +58,7 @@ fn observed<T: Send>(
         let all = all.into_iter().map(|(name, bytes)| (number, name, Table::from(bytes)));
         tables.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(all);
     };
-    let done = attended(py, tell, |watch: &Watch| {
+    let done = attended(py, progress, |watch: &Watch| {
         watch.begin(runs);
         let update = |number: usize, progress: &Progress| watch.update(number, progress);
         job(&RunOptions {
@@ -84,10 +84,10 @@ pub(crate) fn run(
     seed: Option<u64>,
     how: How,
     pcap: Option<(PathBuf, Vec<String>)>,
-    tell: Option<Bound<'_, PyAny>>,
+    progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(String, Tables)> {
     let scenario = Source::from(scenario);
-    let (summary, tables) = observed(py, 1, &how, tell.as_ref(), |options| {
+    let (summary, tables) = observed(py, 1, &how, progress.as_ref(), |options| {
         let plan = workbench::load(scenario, &changes(&set, seed)?)?;
         let capture = pcap.as_ref().map(|(file, of)| Capture { file, of });
         workbench::run(&plan, &RunOptions { capture, ..*options })
@@ -104,10 +104,10 @@ pub(crate) fn compare(
     set: Vec<String>,
     seed: Option<u64>,
     how: How,
-    tell: Option<Bound<'_, PyAny>>,
+    progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(String, Vec<String>, Tables)> {
     let scenario = Source::from(scenario);
-    let (comparison, tables) = observed(py, protocols.len(), &how, tell.as_ref(), |options| {
+    let (comparison, tables) = observed(py, protocols.len(), &how, progress.as_ref(), |options| {
         workbench::compare(scenario, &changes(&set, seed)?, &protocols, options)
     })?;
     Ok((json(&comparison)?, comparison.all_warnings(), tables))
@@ -125,12 +125,12 @@ pub(crate) fn run_seeds(
     set: Vec<String>,
     seeds: String,
     how: How,
-    tell: Option<Bound<'_, PyAny>>,
+    progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let scenario = Source::from(scenario);
     let seeds = seed_list(&seeds).map_err(raised)?;
     let runs = seeds.seeds().len() * protocols.as_ref().map_or(1, Vec::len);
-    let (aggregate, _) = observed(py, runs, &how, tell.as_ref(), |options| {
+    let (aggregate, _) = observed(py, runs, &how, progress.as_ref(), |options| {
         // Rows of individual seeds are kept only in folders.
         let options = RunOptions { tables: None, ..*options };
         let (protocols, baseline) = (protocols.as_deref(), baseline.as_deref());
@@ -154,11 +154,11 @@ pub(crate) fn reproduce(
     sensitivity: bool,
     how: How,
     cache: Option<PathBuf>,
-    tell: Option<Bound<'_, PyAny>>,
+    progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     // Reproductions choose partitions themselves.
     let ((threads, _), out, force) = how;
-    let result = attended(py, tell.as_ref(), |watch| {
+    let result = attended(py, progress.as_ref(), |watch| {
         let out = out.map(|out| workbench::Destination::open(&out, force)).transpose()?;
         let update = |step: &Step<'_>| watch.step(step);
         let result = workbench::reproduce(

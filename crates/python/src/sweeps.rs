@@ -16,7 +16,7 @@ use crate::table::Table;
 /// can be sent to other processes.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Asked {
+pub(crate) struct SweepRequest {
     scenario: Scenario,
     vary: Vec<String>,
     zip: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Asked {
     baseline: Option<String>,
 }
 
-impl Asked {
+impl SweepRequest {
     fn design(mut self) -> Result<Design, Error> {
         let baseline = self.baseline.take();
         self.points()?.with_baseline(baseline.as_deref())
@@ -62,12 +62,12 @@ impl Asked {
 /// Runs `job` with options that report progress.
 fn observed<T: Send>(
     py: Python<'_>,
-    asked: Asked,
+    request: SweepRequest,
     ((threads, partitions), cache): &(Threads, Option<PathBuf>),
-    tell: Option<&Bound<'_, PyAny>>,
+    progress: Option<&Bound<'_, PyAny>>,
     job: impl FnOnce(&Design, &SweepOptions<'_>) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
-    attended(py, tell, |watch: &Watch| {
+    attended(py, progress, |watch: &Watch| {
         let begin = |runs: usize| watch.begin(runs);
         let update = |number: usize, progress: &Progress| watch.update(number, progress);
         let options = SweepOptions {
@@ -79,7 +79,7 @@ fn observed<T: Send>(
             progress: Some(&update),
             interrupted: Some(&watch.interrupted),
         };
-        job(&asked.design()?, &options)
+        job(&request.design()?, &options)
     })
 }
 
@@ -87,13 +87,13 @@ fn observed<T: Send>(
 #[pyfunction]
 pub(crate) fn sweep(
     py: Python<'_>,
-    asked: Asked,
+    request: SweepRequest,
     how: (Threads, Option<PathBuf>),
     out: Option<PathBuf>,
     force: bool,
-    tell: Option<Bound<'_, PyAny>>,
+    progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(String, usize, Table)> {
-    let (sweep, files) = observed(py, asked, &how, tell.as_ref(), |design, options| {
+    let (sweep, files) = observed(py, request, &how, progress.as_ref(), |design, options| {
         let out = out.map(|out| workbench::Destination::open(&out, force)).transpose()?;
         let sweep = workbench::sweep(design, options)?;
         let files = sweep.files().map_err(|error| Error::Run(error.to_string()))?;
@@ -109,31 +109,33 @@ pub(crate) fn sweep(
 #[pyfunction]
 pub(crate) fn forecast(
     py: Python<'_>,
-    asked: Asked,
+    request: SweepRequest,
     how: (Threads, Option<PathBuf>),
 ) -> PyResult<String> {
-    json(&observed(py, asked, &how, None, workbench::forecast_sweep)?)
+    json(&observed(py, request, &how, None, workbench::forecast_sweep)?)
 }
 
 /// Numbers of the runs that the cache lacks.
 #[pyfunction]
 pub(crate) fn missing_runs(
     py: Python<'_>,
-    asked: Asked,
+    request: SweepRequest,
     how: (Threads, Option<PathBuf>),
 ) -> PyResult<Vec<usize>> {
-    observed(py, asked, &how, None, workbench::missing_runs)
+    observed(py, request, &how, None, workbench::missing_runs)
 }
 
 /// Executes some runs of a sweep, by number, and caches them.
 #[pyfunction]
 pub(crate) fn make_runs(
     py: Python<'_>,
-    asked: Asked,
+    request: SweepRequest,
     how: (Threads, Option<PathBuf>),
     runs: Vec<usize>,
 ) -> PyResult<()> {
-    observed(py, asked, &how, None, |design, options| workbench::make_runs(design, &runs, options))
+    observed(py, request, &how, None, |design, options| {
+        workbench::make_runs(design, &runs, options)
+    })
 }
 
 /// The default cache folder.

@@ -78,10 +78,10 @@ impl Exchanges {
         let Some(exchange) = row.exchange else { return };
         self.requests += u64::from(!exchange.is_reply);
         match (exchange.is_reply, row.completed) {
-            (true, Some(at)) => self.fct.times.add(at.since(exchange.asked).as_ps()),
+            (true, Some(at)) => self.fct.times.add(at.since(exchange.requested).as_ps()),
             // The row of the reply contains the time of both.
             (false, Some(_)) => {}
-            (_, None) => self.fct.times.add_open(over.since(exchange.asked).as_ps()),
+            (_, None) => self.fct.times.add_open(over.since(exchange.requested).as_ps()),
         }
     }
 

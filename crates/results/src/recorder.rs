@@ -114,7 +114,7 @@ impl Recorder {
                 group.fct.add(bytes, row, self.over);
             }
         }
-        if let Some(exchange) = row.exchange.filter(|exchange| exchange.asked >= self.warmup) {
+        if let Some(exchange) = row.exchange.filter(|exchange| exchange.requested >= self.warmup) {
             self.exchanges.entry(exchange.label).or_default().add(row, self.over);
         }
         if let Some(StepRow { job, iteration }) = row.step

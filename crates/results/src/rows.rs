@@ -64,7 +64,7 @@ pub struct FlowRow {
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeRow {
     /// Time of submission of the request.
-    pub asked: Time,
+    pub requested: Time,
     /// Number of the request's label.
     pub label: u16,
     /// Whether this row is the reply.
@@ -84,7 +84,7 @@ impl FlowRow {
     /// client.
     pub fn exchange(&self) -> Option<Span> {
         let exchange = self.exchange.filter(|exchange| exchange.is_reply)?;
-        self.completed.map(|at| at.since(exchange.asked))
+        self.completed.map(|at| at.since(exchange.requested))
     }
     /// Returns the completion time over the ideal one, to six decimals.
     pub fn slowdown(&self) -> Option<Fixed> {

@@ -80,8 +80,8 @@ fn flows_read_back() {
 
 #[test]
 fn exchange_spans_request_and_reply() {
-    let part = |id, asked, is_reply| {
-        let exchange = Some(ExchangeRow { asked: Time::us(asked), label: 1, is_reply });
+    let part = |id, requested, is_reply| {
+        let exchange = Some(ExchangeRow { requested: Time::us(requested), label: 1, is_reply });
         FlowRow { exchange, label: u16::from(!is_reply), measured: true, ..flow(id) }
     };
     // The first request precedes the end of warm-up at 12 us; the last has no reply.

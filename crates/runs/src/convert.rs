@@ -86,8 +86,8 @@ pub fn flow(plan: &Plan, record: &FlowRecord, fair_share_gbps: Option<f64>) -> F
         ideal: record.ideal,
         fair_share_gbps,
         measured: is_measured(plan, record),
-        exchange: record.exchange.map(|Exchange { asked, label, is_reply }| ExchangeRow {
-            asked,
+        exchange: record.exchange.map(|Exchange { requested, label, is_reply }| ExchangeRow {
+            requested,
             label,
             is_reply,
         }),

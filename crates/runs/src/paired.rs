@@ -51,15 +51,17 @@ pub(crate) struct Candidate<'a> {
 ///
 /// # Errors
 /// When the requested baseline is not in `names`.
-pub(crate) fn baseline(asked: Option<&str>, names: &[String]) -> Result<Option<String>, Error> {
-    let Some(asked) = asked else { return Ok(names.first().filter(|_| names.len() > 1).cloned()) };
-    if names.iter().any(|name| name == asked) {
-        return Ok(Some(asked.to_owned()));
+pub(crate) fn baseline(wanted: Option<&str>, names: &[String]) -> Result<Option<String>, Error> {
+    let Some(wanted) = wanted else {
+        return Ok(names.first().filter(|_| names.len() > 1).cloned());
+    };
+    if names.iter().any(|name| name == wanted) {
+        return Ok(Some(wanted.to_owned()));
     }
     let known = names.iter().map(String::as_str);
-    let hint = nearest(asked, known.clone());
+    let hint = nearest(wanted, known.clone());
     let known = known.collect::<Vec<_>>().join(", ");
-    let message = format!("`{asked}` is not among the protocols compared{hint}; they are {known}");
+    let message = format!("`{wanted}` is not among the protocols compared{hint}; they are {known}");
     Err(Error::Usage { option: "--baseline", message })
 }
 

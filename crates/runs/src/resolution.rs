@@ -88,7 +88,7 @@ fn demand(plan: &Plan) -> String {
     let mut without_rate = 0;
     for block in &plan.workload.traffic {
         let end = block.stop.min(plan.duration);
-        match tidegate_scenario::asked_bps(block) {
+        match tidegate_scenario::configured_bps(block) {
             Some(bps) => bytes += bps / 8e12 * end.since(block.start.min(end)).as_ps() as f64,
             None => without_rate += 1,
         }

@@ -50,9 +50,12 @@ fn offered(changes: &[&str]) -> Vec<(String, f64)> {
 #[track_caller]
 fn within_a_per_cent(offered: &[(String, f64)], expected: &[(&str, f64)]) {
     assert_eq!(offered.len(), expected.len());
-    for ((label, gbps), (name, asked)) in offered.iter().zip(expected) {
+    for ((label, gbps), (name, configured)) in offered.iter().zip(expected) {
         assert_eq!(label, name);
-        assert!((gbps / asked - 1.0).abs() < 0.01, "{label}: {gbps} Gbit/s offered, {asked} asked");
+        assert!(
+            (gbps / configured - 1.0).abs() < 0.01,
+            "{label}: {gbps} Gbit/s offered, {configured} configured"
+        );
     }
 }
 

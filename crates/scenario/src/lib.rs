@@ -52,7 +52,7 @@ pub use error::Error;
 pub use hash::content_hash;
 pub use inputs::InputFiles;
 pub use job::chakra;
-pub use load::asked_bps;
+pub use load::configured_bps;
 pub use overrides::Override;
 pub use plan::{Counted, Output, Plan};
 pub use read::quantity::magnitude;

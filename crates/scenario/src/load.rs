@@ -9,7 +9,7 @@ use crate::read::table::Table;
 
 /// Payload that a block of traffic offers between its start and stop, in bit/s; `None` if it has no
 /// rate.
-pub fn asked_bps(traffic: &Traffic) -> Option<f64> {
+pub fn configured_bps(traffic: &Traffic) -> Option<f64> {
     let mean_bytes = traffic.sizes.mean_bytes();
     let (messages, every_ps) = match &traffic.pattern {
         Pattern::Poisson { senders, mean_gap_ps, .. } => (senders.len(), *mean_gap_ps),
@@ -84,8 +84,8 @@ fn busy(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [Busy; 2] {
     let all: Vec<u32> = (0..hosts as u32).collect();
     let (mut sent, mut received) = (vec![0.0; hosts], vec![0.0; hosts]);
     for block in traffic.iter().filter(|block| block.start <= at && at < block.stop) {
-        let Some(asked) = asked_bps(block) else { continue };
-        let offered = asked * share_on_links(fabric, &block.pattern);
+        let Some(configured) = configured_bps(block) else { continue };
+        let offered = configured * share_on_links(fabric, &block.pattern);
         let (from, to) = match &block.pattern {
             Pattern::Poisson { senders, receivers, .. }
             | Pattern::RotatingIncast { senders, receivers, .. } => (&senders[..], &receivers[..]),
@@ -238,8 +238,8 @@ mod tests {
     }
 
     #[test]
-    fn asked_bps_matches_load() {
-        let offered = |traffic: &str| asked_bps(&plan(traffic).workload.traffic[0]);
+    fn configured_bps_matches_load() {
+        let offered = |traffic: &str| configured_bps(&plan(traffic).workload.traffic[0]);
         let near = |offered: Option<f64>, gbps: f64| (offered.unwrap() / 1e9 - gbps).abs() < 1e-3;
         assert!(near(offered("{ kind = 'poisson', sizes = 'websearch', load = 0.3 }"), 150.0));
         let incast = "kind = 'incast', sizes = '10KB', fan_in = 3";

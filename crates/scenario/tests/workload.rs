@@ -68,7 +68,7 @@ fn files_hold_the_traffic_of_the_list() {
         panic!()
     };
     assert_eq!((&senders[..], &receivers[..]), (&[0, 1, 2][..], &[3, 4][..]));
-    let offered = tidegate_scenario::asked_bps(&scenario.workload.traffic[0]).unwrap();
+    let offered = tidegate_scenario::configured_bps(&scenario.workload.traffic[0]).unwrap();
     assert!((offered / workload.profile.mean_bps() - 1.0).abs() < 1e-3, "{offered}");
 }
 

@@ -64,7 +64,7 @@ fn every_client_has_one_exchange_at_a_time() {
             assert_eq!(Some(reply.start), request.completed, "the server replies at once");
             assert_eq!(next.start, reply.completed.unwrap().after(think));
             let exchange = reply.exchange.unwrap();
-            assert_eq!((exchange.asked, exchange.label), (request.start, 1));
+            assert_eq!((exchange.requested, exchange.label), (request.start, 1));
             assert!(exchange.is_reply && !request.exchange.unwrap().is_reply);
         }
         assert_eq!(exchanges[0].0.start, Time::us(10));

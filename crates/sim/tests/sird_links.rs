@@ -204,9 +204,9 @@ fn parameter_extremes_keep_links_full() {
 
 /// Counts requests for retransmission.
 #[derive(Default)]
-struct Asked(u64);
+struct ResendRequests(u64);
 
-impl Observer for Asked {
+impl Observer for ResendRequests {
     fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, body: &Body) {
         self.0 += matches!(Header::read(body), Some(Header::Resend(_))) as u64;
     }
@@ -228,15 +228,15 @@ fn waiting_messages_cause_no_resend_requests() {
                     setup(star(2, Rate::gbps(100), Span::us(1), MTU), stack, flows, Time::ms(12));
                 setup.warmup = Time::ms(4);
                 let mut engine =
-                    Engine::new(setup.clone(), TestProbe::of(Asked::default())).unwrap();
+                    Engine::new(setup.clone(), TestProbe::of(ResendRequests::default())).unwrap();
                 engine.advance(setup.duration);
-                let asked = engine.probe().inner::<Asked>().0;
+                let requests = engine.probe().inner::<ResendRequests>().0;
                 let used = used(&setup, &engine.finish().unwrap(), 0);
                 println!(
-                    "{messages} messages, {policy:?}, {rules}, {endless}: {used:.4} used, {asked} \
-                     asked for"
+                    "{messages} messages, {policy:?}, {rules}, {endless}: {used:.4} used, {requests} resends \
+                     requested"
                 );
-                assert_eq!(asked, 0, "{messages} messages, {policy:?}: nothing was lost");
+                assert_eq!(requests, 0, "{messages} messages, {policy:?}: nothing was lost");
                 assert!(used > 0.97, "{messages} messages, {policy:?}: {used:.4} of the link used");
             }
         }
@@ -267,13 +267,13 @@ fn busy_fabric_without_loss_has_no_resend_requests() {
         jitter: Span::ZERO,
     };
     setup.workload.traffic = vec![traffic(poisson, 1_000_000), traffic(incast, 300_000)];
-    let mut engine = Engine::new(setup.clone(), TestProbe::of(Asked::default())).unwrap();
+    let mut engine = Engine::new(setup.clone(), TestProbe::of(ResendRequests::default())).unwrap();
     engine.advance(setup.duration);
-    let asked = engine.probe().inner::<Asked>().0;
+    let requests = engine.probe().inner::<ResendRequests>().0;
     let finished = engine.finish().unwrap().finished;
-    println!("{} messages, {asked} resend requests", finished.len());
+    println!("{} messages, {requests} resend requests", finished.len());
     assert!(finished.len() > 1_500, "{} messages", finished.len());
-    assert_eq!(asked, 0, "nothing was lost");
+    assert_eq!(requests, 0, "nothing was lost");
 }
 
 /// Goodput in Gbit/s of one SIRD flow and one flow of `other` to one host at 100 Gbit/s. The second

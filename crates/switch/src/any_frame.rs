@@ -115,9 +115,9 @@ fn without(frame: &[u8], readable: usize) -> Vec<u8> {
         all[ip.end + 4..payload].fill(0);
         let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
         let telemetry = telemetry::parse(&all[payload..payload + readable], &mut frame, &mut hops);
-        let asked = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
+        let stamping = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
         if let Ok(rest) = telemetry.map(<[u8]>::len)
-            && frame.flags & asked != 0
+            && frame.flags & stamping != 0
         {
             all.drain(payload..payload + readable - rest);
         }
@@ -251,8 +251,8 @@ fn requests(shape: u8, records: u8, by: u8) -> Vec<u8> {
 
 /// Telemetry with requests by `shape`, and a number of hop records.
 fn asking(shape: u8, records: u8) -> Vec<u8> {
-    let asked = [frame_flag::STAMP_PEAK, frame_flag::STAMP_HOPS];
-    let flags = asked.into_iter().zip([4, 8]).filter(|(_, bit)| shape & bit != 0);
+    let stamping = [frame_flag::STAMP_PEAK, frame_flag::STAMP_HOPS];
+    let flags = stamping.into_iter().zip([4, 8]).filter(|(_, bit)| shape & bit != 0);
     let flags = flags.fold(0, |all, (flag, _)| all | flag);
     let frame = Frame { flags, peak_hop_delay: Span::us(3), ..Frame::default() };
     let mut hops = HopTrace::default();

@@ -137,8 +137,8 @@ fn payload(number: u32, step: &[u8; STEP], script: &[u8]) -> Vec<u8> {
         0 => script[usize::from(at).min(script.len())..].iter().take(80).copied().collect(),
         1 => vec![by; usize::from(at) * 300],
         _ => {
-            let asked = [frame_flag::STAMP_PEAK, frame_flag::STAMP_HOPS];
-            let flags = asked.into_iter().zip([4, 8]).filter(|(_, bit)| what & bit != 0);
+            let stamping = [frame_flag::STAMP_PEAK, frame_flag::STAMP_HOPS];
+            let flags = stamping.into_iter().zip([4, 8]).filter(|(_, bit)| what & bit != 0);
             let flags = flags.fold(0, |all, (flag, _)| all | flag);
             let wide = u64::from(by) << (at % 57);
             let frame = Frame { flags, peak_hop_delay: Span::ps(wide), ..Frame::default() };
@@ -237,9 +237,9 @@ fn altered(before: &[u8], after: &[u8]) {
         let rest = telemetry::parse(bytes, &mut frame, &mut hops).ok()?.to_vec();
         Some((frame, hops, rest))
     };
-    let asked = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
+    let stamping = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
     match (read(before), read(after)) {
-        (Some((old, old_hops, rest)), Some((new, hops, same))) if old.flags & asked != 0 => {
+        (Some((old, old_hops, rest)), Some((new, hops, same))) if old.flags & stamping != 0 => {
             assert_eq!((rest, old.flags), (same, new.flags));
             assert!(new.peak_hop_delay >= old.peak_hop_delay);
             assert!(hops.as_slice().starts_with(old_hops.as_slice()));

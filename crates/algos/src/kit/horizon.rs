@@ -19,10 +19,10 @@ impl Horizon {
         Horizon { packet: window.high(), since: now }
     }
 
-    /// Time at which missing packets are lost. Packets that were last requested at `asked_at`
+    /// Time at which missing packets are lost. Packets that were last requested at `requested_at`
     /// arrive within a timeout, too.
-    pub(crate) fn due(self, asked_at: Time, timeout: Span) -> Time {
-        self.since.max(asked_at).after(timeout)
+    pub(crate) fn due(self, requested_at: Time, timeout: Span) -> Time {
+        self.since.max(requested_at).after(timeout)
     }
 
     /// Packet number below which all missing packets are lost by `now`, if any. Advances a horizon
@@ -30,12 +30,12 @@ impl Horizon {
     pub(crate) fn overtaken(
         &mut self,
         window: &Window,
-        asked_at: Time,
+        requested_at: Time,
         now: Time,
         timeout: Span,
     ) -> Option<u64> {
         let (base, high) = (window.base(), window.high());
-        let lost = base < self.packet && now >= self.due(asked_at, timeout);
+        let lost = base < self.packet && now >= self.due(requested_at, timeout);
         let lost = lost.then_some(self.packet);
         // Without a gap, the next missing packet is younger than this horizon.
         let passed = base >= self.packet && now.since(self.since) >= timeout;

@@ -24,7 +24,7 @@ struct Known {
     state: Arc<PeerState>,
     is_open: bool,
     /// Promises of `connect`, until the session is open.
-    asked: Vec<(Promise<Peer>, Handle)>,
+    connecting: Vec<(Promise<Peer>, Handle)>,
 }
 
 /// A message that was sent and is not acknowledged.
@@ -44,8 +44,8 @@ pub(super) struct Engine {
     orders: Vec<Order>,
     peers: BTreeMap<PeerId, Known>,
     sent: BTreeMap<Ticket, Sent>,
-    /// Requests without reply.
-    asked: BTreeMap<(PeerId, u64), Promise<Bytes>>,
+    /// Promises of replies that have not arrived.
+    replies: BTreeMap<(PeerId, u64), Promise<Bytes>>,
     /// Number of requests so far; the next request has this number.
     requests: u64,
     /// While the host is closing: when a message was last delivered.
@@ -81,7 +81,7 @@ impl Engine {
             orders: Vec::new(),
             peers: BTreeMap::new(),
             sent: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            replies: BTreeMap::new(),
             requests: 0,
             closing: None,
         }
@@ -172,7 +172,7 @@ impl Engine {
         let known = self.peers.entry(id).or_insert_with(|| Known::new(id, to));
         match known.is_open {
             true => promise.resolve(Ok(Peer { state: known.state.clone(), host })),
-            false => known.asked.push((promise, host)),
+            false => known.connecting.push((promise, host)),
         }
     }
 
@@ -211,7 +211,7 @@ impl Engine {
         let promise = match of {
             Purpose::Plain(promise) | Purpose::Reply(_, promise) => Some(promise),
             Purpose::Request(promise) => {
-                self.asked.insert((to.id, self.requests), promise);
+                self.replies.insert((to.id, self.requests), promise);
                 self.requests += 1;
                 None
             }
@@ -241,7 +241,7 @@ impl Engine {
         let Some(address) = self.driver.node.address(peer) else { return };
         let known = self.peers.entry(peer).or_insert_with(|| Known::new(peer, address));
         known.is_open = true;
-        for (promise, host) in known.asked.drain(..) {
+        for (promise, host) in known.connecting.drain(..) {
             promise.resolve(Ok(Peer { state: known.state.clone(), host }));
         }
         if self.closing.is_some() {
@@ -286,7 +286,7 @@ impl Engine {
         outcome: Result<Bytes, Error>,
     ) {
         self.driver.node.taken(now, peer, bytes);
-        if let Some(promise) = self.asked.remove(&(peer, number)) {
+        if let Some(promise) = self.replies.remove(&(peer, number)) {
             promise.resolve(outcome);
         }
     }
@@ -306,13 +306,13 @@ impl Engine {
     /// Handles the end of a session.
     fn gone(&mut self, peer: PeerId, how: Result<Gone, Error>) {
         let why = how.map_or_else(|error| error, Error::Gone);
-        let Some(Known { state, asked, .. }) = self.peers.remove(&peer) else { return };
+        let Some(Known { state, connecting, .. }) = self.peers.remove(&peer) else { return };
         state.ended(how);
         if self.closing.is_none() {
             self.shared.forget_left();
         }
-        asked.into_iter().for_each(|(promise, _)| promise.resolve(Err(why)));
-        let theirs = self.asked.extract_if((peer, 0)..=(peer, u64::MAX), |_, _| true);
+        connecting.into_iter().for_each(|(promise, _)| promise.resolve(Err(why)));
+        let theirs = self.replies.extract_if((peer, 0)..=(peer, u64::MAX), |_, _| true);
         theirs.for_each(|(_, promise)| promise.resolve(Err(why)));
     }
 }
@@ -337,6 +337,6 @@ impl Drop for Ending {
 impl Known {
     fn new(id: PeerId, address: SocketAddr) -> Known {
         let state = Arc::new(PeerState::new(id, address));
-        Known { state, is_open: false, asked: Vec::new() }
+        Known { state, is_open: false, connecting: Vec::new() }
     }
 }

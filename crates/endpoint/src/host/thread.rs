@@ -254,12 +254,12 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| serve(&server));
             for _ in 0..20 {
-                let mut asked = peer.request("later");
+                let mut reply = peer.request("later");
                 thread::sleep(Duration::from_millis(20));
                 // A zero timeout leaves no time to run the event loop here.
-                if asked.wait_for(Duration::ZERO).is_err() {
+                if reply.wait_for(Duration::ZERO).is_err() {
                     // A busy machine.
-                    assert_eq!(asked.wait().unwrap(), "reply");
+                    assert_eq!(reply.wait().unwrap(), "reply");
                     continue;
                 }
                 return drop(server.close());
@@ -286,13 +286,13 @@ mod tests {
     #[test]
     fn panic_in_application_keeps_host() {
         let (server, _client, peer) = pair();
-        let asked = peer.request("anybody?");
+        let reply = peer.request("anybody?");
         let fails = || {
             let _taken = server.receive().wait();
             panic!("as it should");
         };
         assert!(catch_unwind(AssertUnwindSafe(fails)).is_err());
-        assert_eq!(asked.wait(), Err(Error::Unanswered));
+        assert_eq!(reply.wait(), Err(Error::Unanswered));
         thread::scope(|scope| {
             scope.spawn(|| serve(&server));
             assert_eq!(peer.request("still there?").wait().unwrap(), "reply");

@@ -13,7 +13,7 @@ use tidegate_algos::Stack;
 use tidegate_core::wire::Header as _;
 use tidegate_core::{Span, Time};
 
-use super::peers::{Asking, Open, Peer, State};
+use super::peers::{Connecting, Open, Peer, State};
 use super::timers::HALF_OPEN_TIMEOUT;
 use super::{Event, Gone, Node, PeerId};
 use crate::session::header::{Accept, Header, Hello, Refuse, Reset, Retry};
@@ -21,9 +21,9 @@ use crate::session::keys::Key;
 use crate::session::{PacketFormat, Session};
 
 /// A `Hello` is repeated after this time, then after twice that time, and so on.
-const ASK_AGAIN: Span = Span::ms(50);
+const HELLO_INTERVAL: Span = Span::ms(50);
 /// Maximum interval of repeated `Hello`s.
-const ASK_AT_MOST: Span = Span::s(2);
+const HELLO_INTERVAL_MAX: Span = Span::s(2);
 /// Lifetime of a cookie.
 const COOKIE_AGE: Span = Span::s(10);
 /// Maximum number of remembered `Hello`s; beyond it, the oldest is forgotten early.
@@ -148,10 +148,10 @@ impl Node {
         }
         let mut nonce = [0; 32];
         (self.entropy)(&mut nonce);
-        let asking = Asking { nonce, cookie: [0; 32], tries: 0, rumour: None };
+        let connecting = Connecting { nonce, cookie: [0; 32], tries: 0, unproven_reason: None };
         let random = self.random();
-        let name = self.add(now, to, random, State::Asking(asking)).ok_or(Gone::Full)?;
-        self.ask(now, name.number);
+        let name = self.add(now, to, random, State::Connecting(connecting)).ok_or(Gone::Full)?;
+        self.send_hello(now, name.number);
         Ok(name)
     }
 
@@ -170,25 +170,25 @@ impl Node {
     }
 
     /// Sends a `Hello`.
-    pub(super) fn ask(&mut self, now: Time, number: u32) {
+    pub(super) fn send_hello(&mut self, now: Time, number: u32) {
         let Some(peer) = self.peers.at_mut(number) else { return };
-        let State::Asking(asking) = &mut peer.state else { return };
+        let State::Connecting(connecting) = &mut peer.state else { return };
         let hello = Hello {
             id: peer.id,
-            nonce: asking.nonce,
+            nonce: connecting.nonce,
             protocol: self.identity.protocol,
             parameters: self.identity.parameters,
             payload: self.identity.payload,
             limit: self.config.limits.unread_bytes,
-            cookie: asking.cookie,
+            cookie: connecting.cookie,
             sent_at: now,
             mac: [0; 16],
         };
-        let pause = ASK_AGAIN.times(1 << asking.tries.min(16)).min(ASK_AT_MOST);
+        let pause = HELLO_INTERVAL.times(1 << connecting.tries.min(16)).min(HELLO_INTERVAL_MAX);
         // The round trip of a full `Hello` measures the RTT of a full packet. If the path does not
         // carry it, the probes of the session detect that.
-        let is_full = asking.cookie != [0; 32] && asking.tries == 0;
-        asking.tries += 1;
+        let is_full = connecting.cookie != [0; 32] && connecting.tries == 0;
+        connecting.tries += 1;
         peer.due = now.after(pause).min(peer.received_at.after(self.config.limits.silence));
         self.timer = self.timer.min(peer.due);
         let mut datagram = proved(&self.config.key, hello, &[]);
@@ -236,9 +236,9 @@ impl Node {
     /// Notes that a peer that was sent a `Hello` uses another version. This is not authenticated:
     /// it becomes the reported reason only if no session opens.
     fn note_version(&mut self, from: SocketAddr, theirs: u8) {
-        let asked = self.peers.iter_mut().find(|(_, peer)| peer.address == from);
-        if let Some((_, Peer { state: State::Asking(asking), .. })) = asked {
-            asking.rumour = Some(Gone::OtherVersion { theirs: theirs.into() });
+        let known = self.peers.iter_mut().find(|(_, peer)| peer.address == from);
+        if let Some((_, Peer { state: State::Connecting(connecting), .. })) = known {
+            connecting.unproven_reason = Some(Gone::OtherVersion { theirs: theirs.into() });
         }
     }
 
@@ -246,8 +246,8 @@ impl Node {
         let key = &self.config.key;
         // A reflected `Hello` of this host proves nothing: its MAC is this host's own.
         let is_ours = self.peers.by_session(hello.id).is_some_and(|(_, peer)| match &peer.state {
-            State::Asking(asking) => asking.nonce == hello.nonce,
-            State::Open(open) => open.asked == hello.nonce,
+            State::Connecting(connecting) => connecting.nonce == hello.nonce,
+            State::Open(open) => open.hello_nonce == hello.nonce,
         });
         if is_ours || !proves(key, bytes, &[]) {
             self.counters.forged += 1;
@@ -269,13 +269,13 @@ impl Node {
             return;
         }
         // A repeated `Hello` gets the same answer.
-        let asked = self.peers.iter().find_map(|(_, peer)| match &peer.state {
-            State::Open(open) if open.theirs == hello.id && open.asked == hello.nonce => {
+        let repeated = self.peers.iter().find_map(|(_, peer)| match &peer.state {
+            State::Open(open) if open.theirs == hello.id && open.hello_nonce == hello.nonce => {
                 Some(open.accept.clone())
             }
             _ => None,
         });
-        if let Some(accept) = asked {
+        if let Some(accept) = repeated {
             if let Some(accept) = accept {
                 self.post(from, accept);
             }
@@ -324,13 +324,13 @@ impl Node {
 
     /// Finds the `Hello` that a header answers and returns its peer and nonce; counts invalid
     /// answers.
-    fn asked(&mut self, to: u64, bytes: &[u8]) -> Option<(u32, [u8; 32])> {
+    fn answered_hello(&mut self, to: u64, bytes: &[u8]) -> Option<(u32, [u8; 32])> {
         let found = self.peers.by_session(to);
-        let Some((number, Peer { state: State::Asking(asking), .. })) = found else {
+        let Some((number, Peer { state: State::Connecting(connecting), .. })) = found else {
             self.counters.strangers += 1;
             return None;
         };
-        let nonce = asking.nonce;
+        let nonce = connecting.nonce;
         if !proves(&self.config.key, bytes, &nonce) {
             self.counters.forged += 1;
             return None;
@@ -340,27 +340,28 @@ impl Node {
     }
 
     fn on_retry(&mut self, now: Time, retry: &Retry, bytes: &[u8]) {
-        let Some((number, _)) = self.asked(retry.to, bytes) else { return };
-        let Some(Peer { state: State::Asking(asking), .. }) = self.peers.at_mut(number) else {
+        let Some((number, _)) = self.answered_hello(retry.to, bytes) else { return };
+        let Some(Peer { state: State::Connecting(connecting), .. }) = self.peers.at_mut(number)
+        else {
             return;
         };
         // A later cookie is used in the next regular `Hello`, so replayed `Retry`s do not cause
         // extra ones.
-        let is_first = asking.cookie == [0; 32];
-        asking.cookie = retry.cookie;
+        let is_first = connecting.cookie == [0; 32];
+        connecting.cookie = retry.cookie;
         if is_first {
-            asking.tries = 0;
-            self.ask(now, number);
+            connecting.tries = 0;
+            self.send_hello(now, number);
         }
     }
 
     fn on_accept(&mut self, now: Time, held: Span, accept: &Accept, bytes: &[u8]) {
-        let Some((number, nonce)) = self.asked(accept.to, bytes) else { return };
+        let Some((number, nonce)) = self.answered_hello(accept.to, bytes) else { return };
         let [ours, theirs] = self.config.key.session(&nonce, &accept.nonce);
         let session = Session::new(ours, theirs);
         let open = Open::new(session, accept.id, nonce, accept.limit, self.room());
         let Some(peer) = self.peers.at_mut(number) else { return };
-        // The peer keeps the address that was asked: only encrypted packets can change it.
+        // The peer keeps the address of the `Hello`: only encrypted packets can change it.
         peer.state = State::Open(Box::new(open));
         peer.received_at = now;
         // The `Accept` proves that the peer has this session: messages may follow the probe.
@@ -379,7 +380,7 @@ impl Node {
         if refuse.reason == reason::VERSION {
             return self.note_version(from, refuse.instead as u8);
         }
-        let Some((number, _)) = self.asked(refuse.to, bytes) else { return };
+        let Some((number, _)) = self.answered_hello(refuse.to, bytes) else { return };
         let why = match refuse.reason {
             reason::PROTOCOL => Gone::OtherProtocol,
             reason::PARAMETERS => Gone::OtherParameters,

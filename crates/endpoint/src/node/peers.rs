@@ -33,18 +33,18 @@ pub(super) struct Peer {
 /// The state of a session.
 pub(super) enum State {
     /// This node has sent a `Hello`.
-    Asking(Asking),
+    Connecting(Connecting),
     /// The session is established or half-open.
     Open(Box<Open>),
 }
 
 /// A session that this node has requested.
-pub(super) struct Asking {
+pub(super) struct Connecting {
     pub(super) nonce: [u8; 32],
     pub(super) cookie: [u8; 32],
     pub(super) tries: u32,
     /// The reason of an unauthenticated answer; reported if no other answer arrives.
-    pub(super) rumour: Option<Gone>,
+    pub(super) unproven_reason: Option<Gone>,
 }
 
 /// A session.
@@ -53,7 +53,7 @@ pub(super) struct Open {
     /// Session id of packets to the peer.
     pub(super) theirs: u64,
     /// The nonce of the `Hello`, which identifies repeated ones.
-    pub(super) asked: [u8; 32],
+    pub(super) hello_nonce: [u8; 32],
     /// The `Accept`, for repeated `Hello`s.
     pub(super) accept: Option<Vec<u8>>,
     /// Payload submitted to the transport, and its limit.
@@ -78,7 +78,7 @@ pub(super) struct Open {
     pub(super) is_measured: bool,
     /// A possible new address of the peer, with the token and the time of the ping to it.
     pub(super) moved: Option<(SocketAddr, u64, Time)>,
-    pub(super) asked_to_end: u32,
+    pub(super) end_requests: u32,
     /// Token and time of the pending ping.
     pub(super) pinged: Option<(u64, Time)>,
     /// Number of pings since a `Reset` claimed that the peer no longer knows the session.
@@ -121,7 +121,7 @@ impl Peers {
         let half_open = || {
             let all = self.iter().filter(|(_, peer)| match &peer.state {
                 State::Open(open) => !open.is_established(),
-                State::Asking(_) => false,
+                State::Connecting(_) => false,
             });
             all.map(|(number, peer)| (peer.received_at, number, peer.address.ip()))
         };
@@ -246,14 +246,14 @@ impl Open {
     pub(super) fn new(
         session: Session,
         theirs: u64,
-        asked: [u8; 32],
+        hello_nonce: [u8; 32],
         may_send: u64,
         limit: u64,
     ) -> Open {
         Open {
             session,
             theirs,
-            asked,
+            hello_nonce,
             accept: None,
             sent: 0,
             may_send,
@@ -268,7 +268,7 @@ impl Open {
             measure_until: Time::ZERO,
             is_measured: false,
             moved: None,
-            asked_to_end: 0,
+            end_requests: 0,
             pinged: None,
             doubts: 0,
         }

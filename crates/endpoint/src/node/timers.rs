@@ -240,15 +240,15 @@ impl Node {
                 self.send_control_to(now, number, from, ControlMessage::Pong(Pong { token }), 0);
             }
             ControlMessage::Pong(Pong { token }) => {
-                if let Some((at, asked, _)) = open.moved
-                    && token == asked
+                if let Some((at, pinged, _)) = open.moved
+                    && token == pinged
                     && at == from
                 {
                     peer.address = from;
                     open.moved = None;
                 }
-                if let Some((asked, at)) = open.pinged
-                    && asked == token
+                if let Some((pinged, at)) = open.pinged
+                    && pinged == token
                 {
                     open.pinged = None;
                     let is_full = token & 1 == 1;
@@ -273,7 +273,7 @@ impl Node {
                 self.remove_peer(number, Gone::ClosedByPeer);
             }
             ControlMessage::Close(Close { answer: true, .. }) => {
-                if open.asked_to_end > 0 {
+                if open.end_requests > 0 {
                     self.remove_peer(number, Gone::Closed);
                 }
             }
@@ -297,12 +297,12 @@ impl Node {
         let Some(peer) = self.peers.at_mut(number) else { return };
         let silent = now.since(peer.received_at);
         let open = match &mut peer.state {
-            State::Asking(asking) if silent >= silence => {
-                let why = asking.rumour.unwrap_or(Gone::Silent);
+            State::Connecting(connecting) if silent >= silence => {
+                let why = connecting.unproven_reason.unwrap_or(Gone::Silent);
                 return self.remove_peer(number, why);
             }
-            State::Asking(_) if peer.closing => return self.remove_peer(number, Gone::Closed),
-            State::Asking(_) => return self.ask(now, number),
+            State::Connecting(_) if peer.closing => return self.remove_peer(number, Gone::Closed),
+            State::Connecting(_) => return self.send_hello(now, number),
             State::Open(open) => open,
         };
         if silent >= silence {
@@ -338,10 +338,10 @@ impl Node {
         let Some(peer) = self.peers.at_mut(number) else { return };
         let State::Open(open) = &mut peer.state else { return };
         if peer.closing && peer.waiting.is_empty() && open.in_flight == 0 {
-            if open.asked_to_end >= ENDS {
+            if open.end_requests >= ENDS {
                 return self.remove_peer(number, Gone::Closed);
             }
-            open.asked_to_end += 1;
+            open.end_requests += 1;
             peer.due = now.after(END_AGAIN);
             return self.send_control(
                 now,

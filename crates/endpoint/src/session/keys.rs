@@ -60,9 +60,9 @@ impl Key {
 
     /// Derives the keys of a session from the nonces of initiator and responder: one for packets of
     /// the initiator, one for packets of the responder.
-    pub(crate) fn session(&self, asked: &[u8; 32], answered: &[u8; 32]) -> [Secret; 2] {
+    pub(crate) fn session(&self, initiator: &[u8; 32], responder: &[u8; 32]) -> [Secret; 2] {
         ["asked", "answered"].map(|from| {
-            let info = [from.as_bytes(), asked, answered];
+            let info = [from.as_bytes(), initiator, responder];
             Secret(hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &expand::<32>(&self.prk, &info)))
         })
     }

@@ -124,10 +124,10 @@ fn receive_from_closed_host() {
     for n in 0..3 {
         assert_eq!(soon(peer.send(vec![n; 10])), Ok(()));
     }
-    let asked = peer.request("too late");
+    let reply = peer.request("too late");
     assert_eq!(soon(peer.room(1)), Ok(()), "the request has arrived, too");
     assert_eq!(soon(server.close()), Ok(()));
-    assert_eq!(soon(asked), Err(Error::Gone(Gone::ClosedByPeer)));
+    assert_eq!(soon(reply), Err(Error::Gone(Gone::ClosedByPeer)));
     for _ in 0..3 {
         plain(&server);
     }

@@ -124,17 +124,17 @@ fn messages_requests_and_replies() {
     assert_eq!(soon(empty), Ok(()));
     assert_eq!(soon(client.connect(server.address())).unwrap(), peer);
 
-    let asked = peer.request("how long?");
+    let reply = peer.request("how long?");
     let taken = request(&server);
     assert_eq!(taken.body(), "how long?");
     let replied = taken.reply(long.clone());
-    assert_eq!(soon(asked), Ok(long));
+    assert_eq!(soon(reply), Ok(long));
     assert_eq!(soon(replied), Ok(()));
 
     // A dropped outcome is not waited for.
-    let asked = peer.request("anybody?");
+    let reply = peer.request("anybody?");
     drop(request(&server));
-    assert_eq!(soon(asked), Err(Error::Unanswered));
+    assert_eq!(soon(reply), Err(Error::Unanswered));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn outcomes_awaited_in_tasks() {
     let outcome: Result<(), Error> = pollster::block_on(async {
         let (server, client) = (host(config()), host(config()));
         let peer = client.connect(server.address()).await?;
-        let (asked, sent) = (peer.request("first"), peer.send("second"));
+        let (reply, sent) = (peer.request("first"), peer.send("second"));
         for _ in 0..2 {
             match server.receive().await? {
                 (_, Message::Request(request)) => request.reply("reply").await?,
@@ -150,7 +150,7 @@ fn outcomes_awaited_in_tasks() {
             }
         }
         sent.await?;
-        assert_eq!(asked.await?, "reply");
+        assert_eq!(reply.await?, "reply");
         assert_eq!(peer.close().await?, Gone::Closed);
         server.close().await
     });
@@ -160,16 +160,16 @@ fn outcomes_awaited_in_tasks() {
 #[test]
 fn wait_again_after_timeout() {
     let (server, _client, peer) = pair(config());
-    let mut asked = peer.request("late");
+    let mut reply = peer.request("late");
     let taken = request(&server);
     for _ in 0..2 {
-        assert_eq!(asked.wait_for(Duration::from_millis(20)), Err(Error::TimedOut));
+        assert_eq!(reply.wait_for(Duration::from_millis(20)), Err(Error::TimedOut));
     }
     let mut nothing = server.receive();
     assert_eq!(nothing.wait_for(Duration::ZERO).unwrap_err(), Error::TimedOut);
     taken.reply("reply");
-    assert_eq!(asked.wait_for(PATIENCE).unwrap(), "reply");
-    assert_eq!(asked.wait(), Err(Error::Given));
+    assert_eq!(reply.wait_for(PATIENCE).unwrap(), "reply");
+    assert_eq!(reply.wait(), Err(Error::Given));
     // A wait that timed out takes no message from others.
     peer.send("message");
     assert_eq!(plain(&server).1, "message");
@@ -192,9 +192,9 @@ fn threads_share_a_host() {
         let ask = |i: usize, thread: usize| {
             let peer = soon(clients[i].connect(server.address())).unwrap();
             let name = |n: usize| format!("{i} {thread} {n} ").repeat(1 + n * 10);
-            let asked: Vec<_> = (0..EACH).map(|n| peer.request(name(n))).collect();
-            for (n, asked) in asked.into_iter().enumerate() {
-                assert_eq!(soon(asked).unwrap(), name(n));
+            let replies: Vec<_> = (0..EACH).map(|n| peer.request(name(n))).collect();
+            for (n, reply) in replies.into_iter().enumerate() {
+                assert_eq!(soon(reply).unwrap(), name(n));
             }
         };
         let all = (0..HOSTS).flat_map(|i| (0..THREADS).map(move |thread| (i, thread)));
@@ -281,9 +281,9 @@ fn replies_need_no_room() {
     thread::scope(|scope| {
         let _closes = Closes(&server);
         scope.spawn(|| echo(&server));
-        let asked: Vec<_> = (0..20).map(|n| peer.request(vec![n; 10_000])).collect();
-        for (n, asked) in asked.into_iter().enumerate().rev() {
-            assert_eq!(soon(asked).unwrap(), vec![n as u8; 10_000]);
+        let replies: Vec<_> = (0..20).map(|n| peer.request(vec![n; 10_000])).collect();
+        for (n, reply) in replies.into_iter().enumerate().rev() {
+            assert_eq!(soon(reply).unwrap(), vec![n as u8; 10_000]);
         }
     });
 }
@@ -317,10 +317,10 @@ fn errors_of_mismatched_peers() {
     assert_eq!(why, Error::TooLong { most });
     assert_eq!(why.to_string(), "the message is too long: at most 19988 bytes are allowed");
     // A reply that is too long fails, and its requester does not wait for it.
-    let asked = peer.request(vec![0; 19_988]);
+    let reply = peer.request(vec![0; 19_988]);
     let replied = request(&server).reply(vec![0; 19_989]);
     assert_eq!(soon(replied), Err(Error::TooLong { most }));
-    assert_eq!(soon(asked), Err(Error::Unanswered));
+    assert_eq!(soon(reply), Err(Error::Unanswered));
     assert_eq!(soon(client.connect(anywhere())).unwrap_err(), Error::Full);
 }
 

@@ -98,8 +98,8 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                     driver.node.taken(now, peer, message.len() as u64);
                     let rtt = driver.node.base_rtt(peer).map(Span::as_us_f64);
                     base_rtt = [base_rtt, rtt].into_iter().flatten().reduce(f64::min);
-                    if let Some((Head::Request(Request { number }), asked)) = parsed {
-                        let length = asked.first_chunk().map_or(0, |n| u64::from_be_bytes(*n));
+                    if let Some((Head::Request(Request { number }), body)) = parsed {
+                        let length = body.first_chunk().map_or(0, |n| u64::from_be_bytes(*n));
                         let length = length.min(MOST_REPLY as u64) as usize;
                         let reply = zeros.slice(..length);
                         // A peer that is gone meanwhile needs no reply.

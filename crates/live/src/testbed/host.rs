@@ -164,8 +164,8 @@ impl Host {
         let higher = self.addresses.iter().filter(|(_, host)| **host > self.own);
         let next = higher.filter(|(_, host)| !self.sessions.contains_key(host));
         let Some((&address, _)) = next.min_by_key(|(_, host)| **host) else { return Ok(()) };
-        let asked = self.driver.node.connect(self.driver.now(), address);
-        asked.map(drop).map_err(|why| format!("cannot open a session with {address}: {why}"))
+        let peer = self.driver.node.connect(self.driver.now(), address);
+        peer.map(drop).map_err(|why| format!("cannot open a session with {address}: {why}"))
     }
 
     /// Does the work that is due, or sleeps until work is due or the testbed sends a message.

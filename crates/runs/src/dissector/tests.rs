@@ -141,10 +141,10 @@ fn assert_seen(sessions: &[(Protocol, Vec<Sent>)], is_known: bool) -> BTreeSet<S
     let sent: Vec<Sent> = sessions.iter().flat_map(|(_, sent)| sent).cloned().collect();
     write(&file, &sent);
     let readable = formats().into_iter().filter(|(_, place)| !matches!(place, Place::Sealed));
-    let mut asked: Vec<_> = readable.flat_map(|(format, _)| tshark::fields(format)).collect();
+    let mut columns: Vec<_> = readable.flat_map(|(format, _)| tshark::fields(format)).collect();
     let whole = ["transport", "sealed", "tag"].map(|name| format!("tidegate_session.{name}"));
-    asked.extend(whole.map(|name| (name, Shown::Bytes)));
-    let seen = tshark::seen(&file, &asked);
+    columns.extend(whole.map(|name| (name, Shown::Bytes)));
+    let seen = tshark::seen(&file, &columns);
     assert_eq!(seen.len(), sent.len());
     let protocols = sessions.iter().flat_map(|(protocol, sent)| sent.iter().map(move |_| protocol));
     for ((seen, (_, datagram)), protocol) in seen.iter().zip(&sent).zip(protocols) {
@@ -176,9 +176,9 @@ fn tshark_decodes_sessions() {
         });
         sent.extend(cut);
         let is_session = |(_, bytes): &&Sent| SESSION.kinds.iter().any(|k| k.number == bytes[1]);
-        let asked = sent.iter().take_while(is_session).count();
-        assert!(asked > 3 && sent.len() > asked + 20);
-        without_handshake.push((protocol, sent[asked..].to_vec()));
+        let handshake = sent.iter().take_while(is_session).count();
+        assert!(handshake > 3 && sent.len() > handshake + 20);
+        without_handshake.push((protocol, sent[handshake..].to_vec()));
         whole.push((protocol, sent));
     }
     let mut names = assert_seen(&whole, true);

@@ -90,11 +90,11 @@ pub(super) struct Exchanges {
 
 impl Measure for Exchanges {
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
-        let exchange = record.exchange.filter(|exchange| exchange.asked >= plan.warmup);
-        if let Some(Exchange { asked, label, is_reply }) = exchange {
+        let exchange = record.exchange.filter(|exchange| exchange.requested >= plan.warmup);
+        if let Some(Exchange { requested, label, is_reply }) = exchange {
             let (requests, times) = self.by_label.entry(label).or_default();
             *requests += u64::from(!is_reply);
-            times.extend(record.completed.filter(|_| is_reply).map(|at| at.since(asked)));
+            times.extend(record.completed.filter(|_| is_reply).map(|at| at.since(requested)));
         }
         Ok(())
     }

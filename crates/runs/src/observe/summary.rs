@@ -75,7 +75,7 @@ impl Measure for Summarised {
             let aim = shares.queue_aim(end.plan, label, protocol, &end.outcome.links);
             group.hop_delay_us = aim.and_then(|aim| Fixed::nearest(aim.hop_delay_us));
             group.queue_target_us = aim.and_then(|aim| aim.target_us).and_then(Fixed::nearest);
-            group.asked_gbps = asked(end.plan, &group.label, &group.protocol);
+            group.asked_gbps = configured_gbps(end.plan, &group.label, &group.protocol);
         }
         let summary = summary(recorded, (last_start, messages), end);
         // Live hosts see arrivals when they wake up, so a sample can slightly exceed the possible.
@@ -160,7 +160,7 @@ fn engine(end: &End<'_>) -> EngineSummary {
 
 /// Configured load of a group's messages in Gbit/s between warm-up and the end; `None` if some
 /// belong to traffic without a rate.
-fn asked(plan: &Plan, label: &str, protocol: &str) -> Option<f64> {
+fn configured_gbps(plan: &Plan, label: &str, protocol: &str) -> Option<f64> {
     let is_its = |(of, stack): (u16, u16)| {
         plan.labels[usize::from(of)] == label && plan.protocol_name(stack) == protocol
     };
@@ -174,7 +174,7 @@ fn asked(plan: &Plan, label: &str, protocol: &str) -> Option<f64> {
     let mut sum = None;
     for block in blocks {
         let lasts = block.stop.min(plan.duration).since(block.start.max(plan.warmup)).as_s_f64();
-        let gbps = tidegate_scenario::asked_bps(block)? / 1e9;
+        let gbps = tidegate_scenario::configured_bps(block)? / 1e9;
         sum = Some(sum.unwrap_or(0.0) + gbps * lasts / measured);
     }
     sum

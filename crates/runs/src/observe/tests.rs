@@ -176,17 +176,17 @@ fn exchanges_run_from_the_request_to_its_reply() {
     let since_warmup: Vec<_> = rows
         .iter()
         .filter_map(|row| Some((row, row.exchange?)))
-        .filter(|(_, exchange)| exchange.asked >= plan.warmup)
+        .filter(|(_, exchange)| exchange.requested >= plan.warmup)
         .collect();
-    let asked = since_warmup.iter().filter(|(_, exchange)| !exchange.is_reply).count() as u64;
+    let requests = since_warmup.iter().filter(|(_, exchange)| !exchange.is_reply).count() as u64;
     let mut took: Vec<f64> =
         since_warmup.iter().filter_map(|(row, _)| Some(row.exchange()?.as_us_f64())).collect();
     took.sort_by(f64::total_cmp);
     let labels: Vec<&str> = seen.exchanges.keys().map(String::as_str).collect();
     assert_eq!(labels, ["ask"]);
     let ask = &seen.exchanges["ask"];
-    assert_eq!((ask.count, ask.unfinished), (asked, asked - took.len() as u64));
-    assert!(ask.unfinished > 0 && took.len() > 20, "{} of {asked}", took.len());
+    assert_eq!((ask.count, ask.unfinished), (requests, requests - took.len() as u64));
+    assert!(ask.unfinished > 0 && took.len() > 20, "{} of {requests}", took.len());
     assert_eq!(ask.quantile(1.0), took.last().copied());
     // A request with its reply takes longer than either of them.
     let slowest_reply = rows.iter().filter(|row| row.exchange.is_some()).filter_map(FlowRow::fct);

@@ -312,9 +312,9 @@ fn tshark_decodes_departures() {
     let simulated = |place: &Place| matches!(place, Place::Telemetry | Place::Transport(_));
     let formats: Vec<&Format> =
         formats().into_iter().filter(|(_, place)| simulated(place)).map(|(of, _)| of).collect();
-    let mut asked: Vec<_> = formats.iter().flat_map(|format| tshark::fields(format)).collect();
-    asked.extend(formats.iter().map(|format| (payload_bytes(format), Shown::Number)));
-    let shown = tshark::seen(&file, &asked);
+    let mut columns: Vec<_> = formats.iter().flat_map(|format| tshark::fields(format)).collect();
+    columns.extend(formats.iter().map(|format| (payload_bytes(format), Shown::Number)));
+    let shown = tshark::seen(&file, &columns);
     assert_eq!(shown.len(), packets_of.len());
     let mut seen = BTreeSet::new();
     for (shown, (protocol, packet)) in shown.into_iter().zip(packets_of) {

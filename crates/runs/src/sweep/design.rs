@@ -104,7 +104,7 @@ impl Design {
     ///
     /// # Errors
     /// When it is not one of them, or no protocol varies.
-    pub fn with_baseline(self, asked: Option<&str>) -> Result<Design, Error> {
+    pub fn with_baseline(self, name: Option<&str>) -> Result<Design, Error> {
         let mut names: Vec<String> = Vec::new();
         let key = self.keys.iter().position(|key| key == PROTOCOL);
         for name in self.points.iter().filter_map(|values| values[key?].as_str()) {
@@ -112,11 +112,11 @@ impl Design {
                 names.push(name.to_owned());
             }
         }
-        if asked.is_some() && names.is_empty() {
+        if name.is_some() && names.is_empty() {
             let message = "needs several protocols: add --vary protocol=…".to_owned();
             return Err(Error::Usage { option: "--baseline", message });
         }
-        Ok(Design { baseline: paired::baseline(asked, &names)?, ..self })
+        Ok(Design { baseline: paired::baseline(name, &names)?, ..self })
     }
 
     /// Whether a key varies.

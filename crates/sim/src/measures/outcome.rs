@@ -55,7 +55,7 @@ pub struct FlowRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// Time at which the request was submitted.
-    pub asked: Time,
+    pub requested: Time,
     /// Label of the request.
     pub label: u16,
     /// The message is the reply.

@@ -274,8 +274,8 @@ impl OpenHost {
         self.flows.completed(now, MessageId { src: from, id: number });
         let Some(dependents) = &mut self.dependents else { return };
         for id in self.flows.awaited.drain(..) {
-            let asked = &mut self.flows.done.asked;
-            dependents.arrived(id, now, asked, |next| _ = self.agenda.add(next));
+            let answered = &mut self.flows.done.answered;
+            dependents.arrived(id, now, answered, |next| _ = self.agenda.add(next));
         }
     }
 

@@ -82,9 +82,9 @@ impl Generator {
     pub(super) fn start_dependents<N: Naming>(&mut self, clock: &mut Clock<N>, flows: &mut Flows) {
         let Some(dependents) = &mut self.dependents else { return };
         for id in flows.awaited.drain(..) {
-            let asked = &mut flows.done.asked;
+            let answered = &mut flows.done.answered;
             let (agenda, ended) = (&mut self.agenda, &mut self.ended);
-            dependents.arrived(id, clock.now(), asked, |next| {
+            dependents.arrived(id, clock.now(), answered, |next| {
                 *ended += u64::from(agenda.add(next));
             });
         }

@@ -14,7 +14,7 @@ use crate::measures::iterations::IterationTime;
 use crate::setup::Setup;
 use crate::traffic::jobs::Jobs;
 use crate::traffic::loops::Loops;
-use crate::traffic::submission::{Asked, Next, Submission, Wake};
+use crate::traffic::submission::{AnsweredRequest, Next, Submission, Wake};
 
 /// Dependent messages of the hosts of one partition.
 pub(crate) struct Dependents {
@@ -70,12 +70,12 @@ impl Dependents {
     }
 
     /// Starts the messages that follow the arrival of a message at `now`. Replies are also added to
-    /// `asked`.
+    /// `answered`.
     pub(crate) fn arrived(
         &mut self,
         id: u64,
         now: Time,
-        asked: &mut Vec<Asked>,
+        answered: &mut Vec<AnsweredRequest>,
         mut out: impl FnMut(Next),
     ) {
         if self.closed {
@@ -84,7 +84,7 @@ impl Dependents {
         if ids::step(id).is_some() {
             self.jobs.arrived(id, now, out);
         } else if let Some(loops) = &mut self.loops
-            && let Some(next) = loops.arrived(id, now, asked)
+            && let Some(next) = loops.arrived(id, now, answered)
         {
             out(Next::Submit(next));
         }

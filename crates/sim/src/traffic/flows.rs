@@ -10,7 +10,7 @@ use crate::bytes::bytes;
 use crate::ids::FIRST_DEPENDENT;
 use crate::measures::outcome::Window;
 use crate::traffic::numbers::Numbers;
-use crate::traffic::submission::{Asked, Submission};
+use crate::traffic::submission::{AnsweredRequest, Submission};
 
 /// The sending end of a flow.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Done {
     pub(super) sent: Vec<Sending>,
     pub(super) received: Vec<Receiving>,
     /// Replies that have started.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) answered: Vec<AnsweredRequest>,
 }
 
 bytes! {
@@ -61,7 +61,7 @@ bytes! {
     Receiving {
         id, message, packet_time, delivered_bytes, window_bytes, last_delivery, completed, bytes,
     }
-    Done { sent, received, asked }
+    Done { sent, received, answered }
 }
 
 /// Flow ends in one partition.
@@ -272,10 +272,10 @@ impl Flows {
 impl Done {
     /// Adds the ends of other partitions.
     pub(crate) fn join(&mut self, others: Done) {
-        let Done { sent, received, asked } = others;
+        let Done { sent, received, answered } = others;
         self.sent.extend(sent);
         self.received.extend(received);
-        self.asked.extend(asked);
+        self.answered.extend(answered);
     }
 
     /// Adds the receiving ends of flows of which nothing has arrived: the receiver does not know

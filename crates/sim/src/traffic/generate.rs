@@ -440,7 +440,7 @@ mod tests {
         // 2,000 are expected: within four standard deviations.
         assert!((1_821..=2_179).contains(&requests.len()), "{}", requests.len());
         let rack = |host: u32| racks.iter().position(|rack| rack.contains(&host)).unwrap();
-        let (mut asked, mut answered) = ([0; 12], [[0i32; 3]; 3]);
+        let (mut by_client, mut replies) = ([0; 12], [[0i32; 3]; 3]);
         for ((_, asker), answers) in &requests {
             let from = rack(answers[0].src);
             assert!(from != rack(*asker) && answers.iter().all(|flow| rack(flow.src) == from));
@@ -451,14 +451,14 @@ mod tests {
             let mut shares: Vec<u64> = answers.iter().map(|flow| flow.bytes).collect();
             shares.sort_unstable();
             assert_eq!(shares, [333, 333, 334], "of 1,000 bytes");
-            asked[*asker as usize] += 1;
-            answered[rack(*asker)][from] += 1;
+            by_client[*asker as usize] += 1;
+            replies[rack(*asker)][from] += 1;
         }
         // Expected: 167 of each. The other two racks are equally likely, in 500 to 833 draws.
-        assert!(asked.iter().all(|count| (115..=218).contains(count)), "{asked:?}");
-        for (own, counts) in answered.iter().enumerate() {
+        assert!(by_client.iter().all(|count| (115..=218).contains(count)), "{by_client:?}");
+        for (own, counts) in replies.iter().enumerate() {
             let [a, b] = [(own + 1) % 3, (own + 2) % 3].map(|other| counts[other]);
-            assert!((a - b).abs() < 120, "{answered:?}");
+            assert!((a - b).abs() < 120, "{replies:?}");
         }
     }
 

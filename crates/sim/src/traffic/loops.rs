@@ -13,7 +13,7 @@ use tidegate_core::{Domain, Rng, Role, Span, Time, mix64};
 use crate::ids::{FIRST_DEPENDENT, step};
 use crate::setup::Setup;
 use crate::traffic::generate::flows_of;
-use crate::traffic::submission::{Asked, Submission};
+use crate::traffic::submission::{AnsweredRequest, Submission};
 
 /// Message numbers of closed loops at their host have this bit.
 const NUMBER: u32 = 1 << 31;
@@ -26,7 +26,7 @@ pub(crate) struct Loops {
     /// By block: messages that are answered. Each is the only request of its client.
     open: Vec<Vec<Flow>>,
     /// Submission times of the requests in flight to servers of this partition, by ID.
-    asked: BTreeMap<u64, Time>,
+    requested: BTreeMap<u64, Time>,
 }
 
 /// One round of a client.
@@ -63,7 +63,7 @@ impl Loops {
             setup: setup.clone(),
             clients: all,
             open,
-            asked: BTreeMap::new(),
+            requested: BTreeMap::new(),
         })
     }
 
@@ -77,17 +77,17 @@ impl Loops {
     /// Registers a message that is about to arrive here.
     pub(crate) fn expect(&mut self, submission: &Submission) {
         if let Some((.., false)) = self.exchange(submission.id) {
-            self.asked.insert(submission.id, submission.flow.start);
+            self.requested.insert(submission.id, submission.flow.start);
         }
     }
 
     /// Returns the message that follows the arrival of a message at `now`: the reply to a request,
-    /// which is also added to `asked`, or the client's next request.
+    /// which is also added to `answered`, or the client's next request.
     pub(crate) fn arrived(
         &mut self,
         id: u64,
         now: Time,
-        asked: &mut Vec<Asked>,
+        answered: &mut Vec<AnsweredRequest>,
     ) -> Option<Submission> {
         let (client, round, is_reply) = self.exchange(id)?;
         if is_reply {
@@ -98,9 +98,9 @@ impl Loops {
             let continues = next < self.block(client).stop;
             return continues.then(|| self.request(client, round + 1, next));
         }
-        let at = self.asked.remove(&id)?;
+        let at = self.requested.remove(&id)?;
         let reply = self.reply(client, round, now);
-        asked.push(Asked { id: reply.id, at, label: self.block(client).label });
+        answered.push(AnsweredRequest { id: reply.id, at, label: self.block(client).label });
         Some(reply)
     }
 

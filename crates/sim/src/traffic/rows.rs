@@ -8,7 +8,7 @@ use crate::ids::{FIRST_DEPENDENT, step};
 use crate::measures::digest;
 use crate::measures::outcome::{Exchange, FlowRecord, Window};
 use crate::traffic::flows::{Done, Receiving, Sending};
-use crate::traffic::submission::Asked;
+use crate::traffic::submission::AnsweredRequest;
 
 /// Rows of a run: joins both ends of each flow, and orders the rows.
 pub(crate) struct Rows {
@@ -20,7 +20,7 @@ pub(crate) struct Rows {
     ahead: Vec<Sending>,
     done: BTreeMap<(Time, u64), FlowRecord>,
     /// Replies without a row, by ID.
-    asked: BTreeMap<u64, Asked>,
+    answered: BTreeMap<u64, AnsweredRequest>,
     digest: u64,
     window: Window,
     /// By receiving host: payload delivered in the measured window, of the rows that were returned.
@@ -34,7 +34,7 @@ impl Rows {
             waiting: BTreeSet::new(),
             ahead: Vec::new(),
             done: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            answered: BTreeMap::new(),
             digest: 0,
             window,
             received: vec![0; hosts],
@@ -55,7 +55,7 @@ impl Rows {
                 self.arrived.insert(end.id, end);
             }
             sent.append(&mut done.sent);
-            self.asked.extend(done.asked.drain(..).map(|asked| (asked.id, asked)));
+            self.answered.extend(done.answered.drain(..).map(|answered| (answered.id, answered)));
         }
         for end in sent {
             let Some(other) = self.arrived.remove(&end.id) else {
@@ -102,9 +102,9 @@ impl Rows {
     ) -> (Vec<FlowRecord>, Vec<FlowRecord>, u64, Vec<u64>) {
         let mut senders = std::mem::take(&mut self.ahead);
         let mut receivers = std::mem::take(&mut self.arrived);
-        for Done { sent, received, asked } in rest {
+        for Done { sent, received, answered } in rest {
             senders.extend(sent);
-            self.asked.extend(asked.into_iter().map(|asked| (asked.id, asked)));
+            self.answered.extend(answered.into_iter().map(|answered| (answered.id, answered)));
             receivers.extend(received.into_iter().map(|end| (end.id, end)));
         }
         senders.sort_unstable_by_key(|end| end.id);
@@ -158,9 +158,11 @@ impl Rows {
             retransmitted_bytes: sent.retransmitted_bytes,
             ideal: sent.ideal,
             exchange: (sent.id >= FIRST_DEPENDENT && step(sent.id).is_none()).then(|| {
-                match self.asked.remove(&sent.id) {
-                    Some(Asked { at, label, .. }) => Exchange { asked: at, label, is_reply: true },
-                    None => Exchange { asked: sent.start, label: flow.label, is_reply: false },
+                match self.answered.remove(&sent.id) {
+                    Some(AnsweredRequest { at, label, .. }) => {
+                        Exchange { requested: at, label, is_reply: true }
+                    }
+                    None => Exchange { requested: sent.start, label: flow.label, is_reply: false },
                 }
             }),
         }

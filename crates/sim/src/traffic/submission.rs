@@ -41,7 +41,7 @@ pub(crate) enum Wake {
 
 /// A reply, and the request that it answers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct AnsweredRequest {
     /// ID of the reply.
     pub(crate) id: u64,
     /// Time at which the request was submitted.
@@ -51,5 +51,5 @@ pub(crate) struct Asked {
 }
 
 bytes! {
-    Asked { id, at, label }
+    AnsweredRequest { id, at, label }
 }

@@ -24,7 +24,7 @@ pub(super) struct Intruder {
     /// Its own `Hello`.
     pub(super) hello: Hello,
     /// The last `Hello` of the node.
-    asked: Hello,
+    node_hello: Hello,
     pub(super) session: Option<(Session, u64)>,
     /// The node's last packet.
     pub(super) last: Packet,
@@ -35,16 +35,17 @@ pub(super) struct Intruder {
 
 impl Intruder {
     pub(super) fn new(protocol: Protocol) -> Intruder {
-        let (mut asking, mut out) = (node(protocol, 3), vec![0; 2_048]);
-        let asked = asking.connect(Time::ms(1), address(NODE));
-        let bytes = asking.transmit(Time::ms(1), &mut out).map_or(0, |departure| departure.bytes);
+        let (mut initiator, mut out) = (node(protocol, 3), vec![0; 2_048]);
+        let connected = initiator.connect(Time::ms(1), address(NODE));
+        let bytes =
+            initiator.transmit(Time::ms(1), &mut out).map_or(0, |departure| departure.bytes);
         let Ok((Header::Hello(hello), _)) = Header::parse(&out[..bytes]) else {
-            panic!("{asked:?} begins with another header")
+            panic!("{connected:?} begins with another header")
         };
         Intruder {
             protocol,
             hello,
-            asked: hello,
+            node_hello: hello,
             session: None,
             last: Packet::default(),
             token: 0,
@@ -76,7 +77,7 @@ impl Intruder {
         self.remember(bytes);
         let mut bytes = bytes.to_vec();
         match Header::parse(&bytes) {
-            Ok((Header::Hello(hello), _)) => self.asked = hello,
+            Ok((Header::Hello(hello), _)) => self.node_hello = hello,
             Ok((Header::Retry(retry), _)) => self.hello.cookie = retry.cookie,
             Ok((Header::Accept(accept), _)) => {
                 let [ours, theirs] = key().session(&self.hello.nonce, &accept.nonce);
@@ -104,8 +105,8 @@ impl Intruder {
 
     /// A handshake header with its MAC.
     pub(super) fn handshake(&mut self, script: &mut Script<'_>) -> Vec<u8> {
-        let (key, nonce) = (key(), self.asked.nonce);
-        let whom = if script.u8().is_multiple_of(4) { script.number() } else { self.asked.id };
+        let (key, nonce) = (key(), self.node_hello.nonce);
+        let whom = if script.u8().is_multiple_of(4) { script.number() } else { self.node_hello.id };
         match script.u8() % 6 {
             0 => proved(&key, self.hello, &[]),
             1 => {

@@ -17,7 +17,7 @@ use crate::naming::Naming;
 use crate::ports::port::{HOST, flag};
 use crate::setup::Setup;
 
-/// Priorities of trimmed packets, which tell receivers where they were trimmed, as the two code
+/// Priorities of trimmed packets, which show receivers where they were trimmed, as the two code
 /// points of the Ultra Ethernet specification do: in the core, or at the port to the receiver.
 const HEADERS: u8 = 0;
 const LAST_HOP_HEADERS: u8 = 1;
