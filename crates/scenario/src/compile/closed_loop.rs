@@ -3,7 +3,7 @@
 
 use tidegate_core::workload::Pattern;
 
-use super::traffic::Context;
+use super::context::Context;
 use super::{Labels, sizes};
 use crate::error::Error;
 use crate::read::keys::{Default, Key, Optional, Required, SPAN, Shape, key};

@@ -6,8 +6,8 @@ use tidegate_core::collective::{
 };
 use tidegate_core::workload::{Pattern, Traffic};
 
+use super::context::Context;
 use super::job;
-use super::traffic::Context;
 use crate::error::Error;
 use crate::read::keys::{Default, Key, MESSAGE, Optional, Required, SPAN, Shape, key};
 use crate::read::table::{Table, Word};

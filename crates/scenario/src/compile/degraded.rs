@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use tidegate_core::fabric::{Fabric, Node, PortRate, RateChange};
 use tidegate_core::{Rate, Time};
 
-use super::fabric::MOST_LINKS;
+use super::Course;
 use super::glob::Glob;
-use super::{Course, faults};
+use super::topology::MOST_LINKS;
 use crate::error::{Error, nearest};
 use crate::read::keys::{Default, Key, LINK_RATE, Optional, Required, SPAN, Shape, key};
 use crate::read::table::{Table, Word};
@@ -84,7 +84,7 @@ pub(crate) fn degrade(
     let mut slower: BTreeMap<u32, Rate> = BTreeMap::new();
     let mut degraded_by: BTreeMap<u32, usize> = BTreeMap::new();
     for (number, table) in tables.iter().enumerate() {
-        let (from, until) = faults::times(table, ["from", "until"], course)?;
+        let (from, until) = course.interval(table, ["from", "until"])?;
         for port in ports(table, fabric)? {
             if let Some(other) = degraded_by.insert(port, number) {
                 let found = format!("{}, which degraded[{other}] degrades too", name(fabric, port));

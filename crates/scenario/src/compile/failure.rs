@@ -10,7 +10,6 @@ use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::faults::{Failing, Outage};
 
 use super::Course;
-use super::faults::times;
 use crate::error::{Error, one_of};
 use crate::plan::Plan;
 use crate::read::keys::{Key, Optional, SPAN, Shape, key};
@@ -128,7 +127,7 @@ pub(crate) fn outages(
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Outage>, Error> {
     let text = table.find::<&str>("failure").unwrap_or(NONE);
-    let (down, up) = times(table, ["failure_down", "failure_up"], course)?;
+    let (down, up) = course.interval(table, ["failure_down", "failure_up"])?;
     if text == NONE {
         return Ok(Vec::new());
     }

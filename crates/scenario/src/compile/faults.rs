@@ -1,8 +1,8 @@
 //! `[faults]`: faults that the run injects.
 
+use tidegate_core::Span;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
-use tidegate_core::{Span, Time};
 
 use super::Course;
 use super::failure;
@@ -123,7 +123,7 @@ pub(crate) fn faults(
     }
     for link in table.tables("link") {
         let (a, b) = (node(link, "a", fabric)?, node(link, "b", fabric)?);
-        let (down, up) = times(link, ["down", "up"], course)?;
+        let (down, up) = course.interval(link, ["down", "up"])?;
         let joins = |l: &tidegate_core::fabric::Link| (l.a, l.b) == (a, b) || (l.a, l.b) == (b, a);
         let before = faults.outages.len();
         let failing = fabric.links.iter().enumerate().filter(|(_, l)| joins(l));
@@ -150,11 +150,11 @@ pub(crate) fn faults(
             let expected = "no host that stops: not supported together with hosts.server";
             return Err(host.error("host", expected));
         }
-        let (down, up) = times(host, ["down", "up"], course)?;
+        let (down, up) = course.interval(host, ["down", "up"])?;
         faults.outages.push(Outage { of: Failing::Host(hosts.one(host, "host")?), down, up });
     }
     for storm in table.tables("storm") {
-        let (from, until) = times(storm, ["from", "until"], course)?;
+        let (from, until) = course.interval(storm, ["from", "until"])?;
         let of = Failing::Nic(hosts.one(storm, "host")?);
         faults.outages.push(Outage { of, down: from, up: until });
     }
@@ -180,28 +180,6 @@ pub(crate) fn convergence(
         ));
     }
     time
-}
-
-/// Returns start and end of a fault. The default start is 0.
-pub(super) fn times(
-    table: &Table,
-    [from, until]: [&str; 2],
-    course: Course,
-) -> Result<(Time, Time), Error> {
-    let (start, end): (Time, Option<Time>) =
-        (table.find(from).unwrap_or(Time::ZERO), table.find(until));
-    if start >= course.duration {
-        return Err(table.error(
-            from,
-            format!("a time before the end of the run, which is {}", course.duration),
-        ));
-    }
-    match end {
-        Some(end) if end <= start => {
-            Err(table.error(until, format!("a time after {from}, which is {start}")))
-        }
-        end => Ok((start, end.unwrap_or(Time::NEVER))),
-    }
 }
 
 /// Refuses pause storms at switches without PFC.
@@ -250,6 +228,8 @@ fn node(table: &Table, key: &str, fabric: &Fabric) -> Result<Node, Error> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_core::Time;
+
     use super::*;
 
     fn load(faults: &str) -> Result<Faults, String> {

@@ -1,7 +1,7 @@
 //! `[[flows]]`: explicit flows.
 
 use tidegate_core::workload::Flow;
-use tidegate_core::{Domain, Message, Rng, Span, Time};
+use tidegate_core::{Domain, Message, Rng, Span};
 
 use super::hosts::Hosts;
 use super::transport::Stacks;
@@ -70,13 +70,9 @@ pub(crate) fn flows<'a>(
         if src == dst {
             return Err(table.error("dst", "a host other than src"));
         }
-        let start: Time = table.get("start");
-        let stop: Option<Time> = table.find("stop");
+        let (start, stop) = course.interval(table, ["start", "stop"])?;
         let jitter: Span = table.get("jitter");
-        course.within(table, start, stop)?;
-        if start.after(jitter) >= stop.unwrap_or(course.duration).min(course.duration)
-            && jitter > Span::ZERO
-        {
+        if start.after(jitter) >= stop.min(course.duration) && jitter > Span::ZERO {
             return Err(table.error(
                 "jitter",
                 "a jitter with which every flow starts before stop and before the end of the run",
@@ -104,7 +100,7 @@ pub(crate) fn flows<'a>(
             dst: dst + pair,
             bytes,
             start: if jitter > Span::ZERO { start + jitter.scale(rng.unit()) } else { start },
-            stop: stop.unwrap_or(Time::NEVER),
+            stop,
             stack,
             label,
             dedicated: true,

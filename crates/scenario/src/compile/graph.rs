@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::Rate;
 use tidegate_core::fabric::{Link, Node};
 
-use super::fabric::{MOST_NODES, Topology};
+use super::topology::{MOST_NODES, Topology};
 use crate::error::{Error, nearest, one_of};
 use crate::read::keys::{FLIGHT, Key, LINK_RATE, Required, Shape, key};
 use crate::read::table::Table;

@@ -10,7 +10,7 @@ use tidegate_core::job::{Job, Program};
 use tidegate_core::workload::{Pattern, Traffic};
 use tidegate_core::{Domain, Rng};
 
-use super::traffic::Context;
+use super::context::Context;
 use crate::error::Error;
 use crate::job::{self, AllReduce, Dependencies, Source, Terms};
 use crate::read::keys::{Default, Key, Optional, Required, Shape, key};

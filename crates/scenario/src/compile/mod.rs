@@ -3,6 +3,7 @@
 
 pub(crate) mod closed_loop;
 pub(crate) mod collective;
+pub(crate) mod context;
 pub(crate) mod credit_queue;
 pub(crate) mod csv;
 pub(crate) mod degraded;
@@ -20,6 +21,7 @@ mod mersenne;
 pub(crate) mod paths;
 pub(crate) mod pfc;
 pub(crate) mod reconfigurable;
+mod replies;
 pub(crate) mod requests;
 pub(crate) mod requirements;
 pub(crate) mod scenario;
@@ -27,6 +29,7 @@ pub(crate) mod servers;
 pub(crate) mod sizes;
 pub(crate) mod software;
 pub(crate) mod switch;
+pub(crate) mod topology;
 pub(crate) mod traces;
 pub(crate) mod traffic;
 pub(crate) mod transport;
@@ -46,20 +49,23 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// Refuses a start outside the run, and a stop before the start.
-    fn within(self, table: &Table, start: Time, stop: Option<Time>) -> Result<(), Error> {
+    /// Start and end from these keys of `table`; by default zero and never.
+    ///
+    /// # Errors
+    /// When the start is not within the run, or the end is not after the start.
+    fn interval(self, table: &Table, [from, until]: [&str; 2]) -> Result<(Time, Time), Error> {
+        let start = table.find(from).unwrap_or(Time::ZERO);
+        let end = table.find(until).unwrap_or(Time::NEVER);
         if start >= self.duration {
             return Err(table.error(
-                "start",
+                from,
                 format!("a time before the end of the run, which is {}", self.duration),
             ));
         }
-        match stop {
-            Some(stop) if stop <= start => {
-                Err(table.error("stop", format!("a time after start, which is {start}")))
-            }
-            _ => Ok(()),
+        if end <= start {
+            return Err(table.error(until, format!("a time after {from}, which is {start}")));
         }
+        Ok((start, end))
     }
 }
 

@@ -10,7 +10,7 @@ use tidegate_core::circuits::Circuits;
 use tidegate_core::fabric::{Link, Node};
 use tidegate_core::{HEADER_BYTES, Rate, Span};
 
-use super::fabric::{FAST, HOST_LINK, LINK_SHAPE, Topology, bounded, cable, count};
+use super::topology::{FAST, HOST_LINK, LINK_SHAPE, Topology, bounded, cable, count};
 use crate::error::Error;
 use crate::read::keys::{Default, INTERVAL, Key, Optional, SPAN, Shape, key};
 use crate::read::table::{Or, Row, Table};

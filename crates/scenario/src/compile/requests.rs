@@ -2,8 +2,8 @@
 
 use tidegate_core::workload::Pattern;
 
+use super::context::{Context, host_links};
 use super::sizes;
-use super::traffic::{Context, host_links};
 use crate::error::Error;
 use crate::read::keys::{Key, Optional, Required, Shape, key};
 use crate::read::table::Table;

@@ -7,6 +7,7 @@ use tidegate_core::routes::Routes;
 use tidegate_core::workload::{Sizes, Traffic, Workload};
 use tidegate_core::{FabricProperties, Span, Time};
 
+use super::context::Context;
 use super::glob::Glob;
 use super::hosts::{self, Hosts};
 use super::requirements::Requirements;
@@ -218,8 +219,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     equipped.fabric.servers = servers::servers(root.get("hosts"), &equipped.fabric)?;
     let workload = {
         let hosts = Hosts::new(&equipped.fabric.hosts);
-        let context =
-            traffic::Context { files: &files, fabric: &equipped.fabric, hosts: &hosts, course };
+        let context = Context { files: &files, fabric: &equipped.fabric, hosts: &hosts, course };
         let flows = flows::flows(root.tables("flows"), &hosts, &mut stacks, &mut labels, course)?;
         let mut traffic: Vec<Traffic> = Vec::new();
         for table in root.tables("traffic") {

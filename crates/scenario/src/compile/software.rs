@@ -7,8 +7,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Stamping, Switch};
 use tidegate_core::{Rate, Span};
 
-use super::fabric::{self, Topology};
+use super::fabric;
 use super::switch;
+use super::topology::Topology;
 use crate::error::Error;
 use crate::read::keys::{Default, FLIGHT, Key, LINK_RATE, Optional, Required, Shape, key};
 use crate::read::table::Table;

@@ -4,9 +4,9 @@ use serde_json::{Value as Json, json};
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, HashSeeds, MarkAt, Routing, Stamping};
 use tidegate_core::{Extent, Marking, Span};
 
-use super::fabric::Topology;
 use super::glob::Glob;
 use super::pfc;
+use super::topology::Topology;
 use super::{credit_queue, trimming};
 use crate::error::{Error, nearest};
 use crate::read::keys::{Default, FLIGHT, Key, LINK_RATE, Optional, Required, Shape, key};

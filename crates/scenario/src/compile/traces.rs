@@ -5,8 +5,9 @@ use std::path::Path;
 use tidegate_core::workload::Pattern;
 use tidegate_core::{Span, Time};
 
+use super::context::Context;
 use super::csv;
-use super::traffic::{Context, REPLY, REPLY_LABEL};
+use super::replies::{REPLY, REPLY_LABEL};
 use crate::error::Error;
 use crate::read::keys::{Key, Optional, Required, Shape, key};
 use crate::read::table::Table;

@@ -1,17 +1,17 @@
 //! `[[traffic]]`: generated flows.
 
-use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::fabric::Node;
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
-use tidegate_core::{Message, Rate, Span, Time};
+use tidegate_core::{Message, Rate, Span};
 
+use super::context::{Context, host_links};
 use super::generators::Given;
-use super::hosts::Hosts;
+use super::replies::{REPLY, REPLY_LABEL};
 use super::transport::Stacks;
 use super::{
-    Course, Labels, closed_loop, collective, generators, job, requests, servers, sizes, traces,
+    Labels, closed_loop, collective, generators, job, replies, requests, servers, sizes, traces,
 };
 use crate::error::Error;
-use crate::inputs::Reader;
 use crate::load;
 use crate::read::keys::{
     Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key,
@@ -83,15 +83,6 @@ const RATE: Key = key("rate", LINK_RATE, Optional, "Offered payload of each send
 const GAP: Key = key("gap", INTERVAL, Optional, "Mean time between messages of one sending host.");
 const SENDERS: Key =
     key("senders", Shape::Globs, Optional, "Sending hosts, by name or wildcard. Default: all.");
-pub(super) const REPLY: Key = key(
-    "reply",
-    Shape::Text,
-    Optional,
-    "Reply sizes, in the form of `sizes` for poisson. The receiver answers each message, when it \
-     has arrived, with a message of that size on the same transport. Default: no replies.",
-);
-pub(super) const REPLY_LABEL: Key =
-    key("reply_label", Shape::Text, Optional, "Label of replies in results. Default: \"reply\".");
 const POISSON: &[Key] = &[
     SIZES,
     sizes::SAMPLING,
@@ -239,14 +230,6 @@ pub(crate) static KINDS: &[Variant] = &[
 /// Largest number of messages in one all-to-all.
 const MOST_PAIRS: usize = 100_000_000;
 
-/// Inputs of the functions that build patterns.
-pub(crate) struct Context<'a> {
-    pub(crate) files: &'a Reader,
-    pub(crate) fabric: &'a Fabric,
-    pub(crate) hosts: &'a Hosts<'a>,
-    pub(crate) course: Course,
-}
-
 /// Transports and labels that are known so far.
 pub(crate) struct Known<'b, 'a> {
     pub(crate) stacks: &'b mut Stacks<'a>,
@@ -261,9 +244,7 @@ pub(crate) fn traffic<'a>(
     earlier: &[Traffic],
     warnings: &mut Vec<String>,
 ) -> Result<Traffic, Error> {
-    let start: Time = table.get("start");
-    let stop: Option<Time> = table.find("stop");
-    context.course.within(table, start, stop)?;
+    let (start, stop) = context.course.interval(table, ["start", "stop"])?;
     let label = labels.weighed(table)?;
     let kind = table.get::<&str>("kind");
     let sizes = match kind {
@@ -308,43 +289,13 @@ pub(crate) fn traffic<'a>(
         _ => traces::pattern(table, context, warnings)?,
     };
     Ok(Traffic {
-        pattern: answered(table, context, labels, pattern, &sizes)?,
+        pattern: replies::answered(table, context, labels, pattern, &sizes)?,
         sizes,
         stack: stacks.number(table)?,
         label,
         start,
-        stop: stop.unwrap_or(context.course.duration).min(context.course.duration),
+        stop: stop.min(context.course.duration),
     })
-}
-
-/// Adds replies to the pattern if the table sets them.
-fn answered(
-    table: &Table,
-    context: &Context<'_>,
-    labels: &mut Labels,
-    pattern: Pattern,
-    sizes: &Sizes,
-) -> Result<Pattern, Error> {
-    // Closed loops, collectives and jobs have replies of their own.
-    if matches!(pattern, Pattern::ClosedLoop { .. } | Pattern::Collective(_) | Pattern::Job(_)) {
-        return Ok(pattern);
-    }
-    if table.item("reply").is_none() {
-        return match table.item("reply_label") {
-            None => Ok(pattern),
-            Some(_) => Err(table.error(
-                "reply_label",
-                "no reply_label without reply: remove reply_label, or set reply",
-            )),
-        };
-    }
-    if *sizes == Sizes::Fixed(Message::UNLIMITED) {
-        return Err(table
-            .error("reply", "no reply to unlimited messages: remove reply, or set finite sizes"));
-    }
-    let replies = sizes::of(table, "reply", context.files, false)?;
-    let reply_label = labels.number_or(table, "reply_label", "reply")?;
-    Ok(Pattern::Answered { of: Box::new(pattern), replies, reply_label })
 }
 
 fn poisson(
@@ -427,20 +378,6 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
         poisson,
         jitter: table.get("jitter"),
     })
-}
-
-/// Returns the switch (of the first plane) and the rate in bit/s of each host, in order of host
-/// number.
-pub(super) fn host_links<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (usize, f64)> + 'a {
-    let mut links = vec![(usize::MAX, 0.0); context.hosts.len()];
-    for link in &context.fabric.links {
-        if let Some((host, switch)) = context.fabric.access(link) {
-            let (first, rate) = &mut links[host as usize];
-            *first = (*first).min(switch as usize);
-            *rate += link.rate.as_bps() as f64;
-        }
-    }
-    links.into_iter()
 }
 
 /// Returns the rate of each host that corresponds to a load of 1, in bit/s.

@@ -12,7 +12,7 @@ use tidegate_core::{Message, Span, Time};
 
 use super::words::rows;
 use super::{Input, LATEST, MOST_FLOW};
-use crate::compile::fabric::MOST_NODES;
+use crate::compile::topology::MOST_NODES;
 use crate::error::{Error, nearest, one_of};
 use crate::plan::Plan;
 use crate::read::cell::Cell;

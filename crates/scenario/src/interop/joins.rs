@@ -4,8 +4,8 @@ use tidegate_core::fabric::{Link, Node};
 use tidegate_core::{Rate, Span};
 
 use super::Input;
-use crate::compile::fabric::{MOST_LINKS, MOST_NODES, Topology};
 use crate::compile::graph;
+use crate::compile::topology::{MOST_LINKS, MOST_NODES, Topology};
 use crate::error::Error;
 use crate::read::cell::Cell;
 

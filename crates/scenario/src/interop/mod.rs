@@ -22,8 +22,8 @@ use tidegate_core::workload::{Arrival, Flow, Pattern};
 use tidegate_core::{Message, Span, Time};
 
 use crate::compile::csv;
-use crate::compile::fabric::Topology;
 use crate::compile::hosts::Hosts;
+use crate::compile::topology::Topology;
 use crate::error::{Error, nearest, one_of};
 use crate::plan::Plan;
 use crate::{files, template, templates};

@@ -14,7 +14,7 @@ use tidegate_core::{Rate, Span, Time};
 use super::joins::{End, Joins};
 use super::words::{Words, words};
 use super::{Input, LATEST, MOST_FLOW, Network, decimal};
-use crate::compile::fabric::{MOST_LINKS, MOST_NODES, Topology};
+use crate::compile::topology::{MOST_LINKS, MOST_NODES, Topology};
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::read::cell::Cell;

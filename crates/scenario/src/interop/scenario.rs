@@ -10,7 +10,7 @@ use tidegate_core::{Message, Span, Time};
 
 use super::{Format, Input, Network, decimal};
 use crate::compile::csv;
-use crate::compile::fabric::Topology;
+use crate::compile::topology::Topology;
 use crate::error::Error;
 use crate::read::tree::{Entries, Node as Tree, Raw, Source};
 use crate::{MOST_BYTES, load};

@@ -12,7 +12,7 @@ use tidegate_core::{Rate, Span};
 use super::joins::{End, Joins};
 use super::words::rows;
 use super::{Input, Network};
-use crate::compile::fabric::{MOST_NODES, Topology};
+use crate::compile::topology::{MOST_NODES, Topology};
 use crate::error::{Error, nearest, one_of};
 use crate::read::cell::Cell;
 

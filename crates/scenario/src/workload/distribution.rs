@@ -4,6 +4,8 @@
 const SHARE: usize = 500;
 /// Up to this number of distinct values, each is a point.
 const MOST_EXACT: usize = 1000;
+/// Ratio of the 90th to the 10th percentile of sizes up to which an incast has one size.
+const ALIKE: f64 = 1.1;
 
 /// Points (value, cumulative share) of a distribution that is sampled in steps. Many distinct
 /// values are grouped, so that each group holds a small share of the values and of their sum, and
@@ -27,6 +29,12 @@ pub(super) fn steps(sorted: &[u64]) -> Vec<(f64, f64)> {
         points.push((bytes as f64 / count as f64, 1.0));
     }
     points
+}
+
+/// Whether the sizes of incasts are so similar that one size stands for all.
+pub(super) fn is_alike(sorted: &[u64]) -> bool {
+    let at = |share: f64| super::percentile(sorted, share).unwrap_or(0) as f64;
+    at(0.9) <= ALIKE * at(0.1)
 }
 
 /// Largest difference between two empirical distributions (Kolmogorov-Smirnov). Both are in order;

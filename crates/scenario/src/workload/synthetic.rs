@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tidegate_core::Span;
 
-use super::write::is_alike;
+use super::distribution::is_alike;
 use super::{FoundIncast, Workload, percentile};
 
 /// Largest number of groups of senders on a side.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tidegate_algos::Protocol;
 use tidegate_core::Span;
 
-use super::distribution::steps;
+use super::distribution::{is_alike, steps};
 use super::{Workload, synthetic};
 use crate::compile::csv::TRACE;
 use crate::interop::decimal;
@@ -14,9 +14,6 @@ use crate::interop::decimal;
 const DELAY: &str = "1us";
 /// Longest time for messages to complete after the last start.
 const DRAIN: &str = "1s";
-/// Ratio of the 90th to the 10th percentile of sizes up to which an incast has one size.
-const ALIKE: f64 = 1.1;
-
 /// Columns of the measured completion times.
 pub const COMPLETIONS: &str = "start_us,src,dst,size_bytes,completion_us";
 
@@ -71,12 +68,6 @@ fn sizes(of: &Workload, in_incast: bool) -> Vec<u64> {
         flows.filter(|(_, is)| **is == in_incast).map(|(flow, _)| flow.bytes).collect();
     sizes.sort_unstable();
     sizes
-}
-
-/// Whether the sizes of incasts are so similar that one size stands for all.
-pub(super) fn is_alike(sorted: &[u64]) -> bool {
-    let at = |share: f64| super::percentile(sorted, share).unwrap_or(0) as f64;
-    at(0.9) <= ALIKE * at(0.1)
 }
 
 fn distribution(about: &str, file: &str, sorted: &[u64]) -> String {
