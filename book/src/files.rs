@@ -4,13 +4,12 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::{Site, up};
 
 /// Folder of these pages below the site.
 const FILES: &str = "files";
-/// Names that builds and tests make in folders. Names that begin with a dot are omitted, too.
-const MADE: [&str; 5] = ["__pycache__", "artifacts", "corpus", "coverage", "target"];
 
 const STYLE: &str = "body { overflow-wrap: anywhere; } pre { overflow-x: auto; }";
 
@@ -60,26 +59,19 @@ pub(crate) fn write(site: &mut Site<'_>, out: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The text files in a folder and its subfolders, in order of their names.
+/// The text files in a folder and its subfolders that git tracks, in order of their names. Others,
+/// such as results of runs and of builds, are not part of the repository.
 fn texts(root: &Path, folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(root.join(folder))? {
-        names.push(entry?.file_name());
+    let mut list = Command::new("git");
+    list.arg("-C").arg(root).args(["ls-files", "-z", "--"]).arg(folder);
+    let listed = list.output()?;
+    if !listed.status.success() {
+        let why = String::from_utf8_lossy(&listed.stderr).into_owned();
+        return Err(io::Error::other(format!("git ls-files {}: {why}", folder.display())));
     }
-    names.sort();
-    let mut found = Vec::new();
-    for name in names {
-        let plain = name.to_string_lossy();
-        let path = folder.join(&name);
-        if plain.starts_with('.') || MADE.contains(&&*plain) {
-            continue;
-        } else if root.join(&path).is_dir() {
-            found.extend(texts(root, &path)?);
-        } else if fs::read_to_string(root.join(&path)).is_ok() {
-            found.push(path);
-        }
-    }
-    Ok(found)
+    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let files = names.split_terminator('\0').map(PathBuf::from);
+    Ok(files.filter(|file| fs::read_to_string(root.join(file)).is_ok()).collect())
 }
 
 fn write_page(out: &Path, target: &Path, page: &Path, content: &str) -> io::Result<()> {

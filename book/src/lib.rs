@@ -24,7 +24,8 @@ const DOCS: &str = "docs";
 /// Builds the site of the repository at `root` in the folder `out`, whose contents are replaced.
 ///
 /// # Errors
-/// If a page of the summary cannot be read, a link leads to no file, or the site cannot be written.
+/// If a page of the summary cannot be read, a link leads to no file, git does not list the files of
+/// a linked folder, or the site cannot be written.
 pub fn build(root: &Path, out: &Path) -> Result<()> {
     let mut book = MDBook::load(root.join(DOCS))?;
     book.config.build.build_dir = std::path::absolute(out)?;
@@ -153,6 +154,8 @@ fn normal(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -186,11 +189,17 @@ mod tests {
             site.relinked("[b](docs/a/b.md)", Path::new("README.md"), Path::new("README.md"));
         assert_eq!(start.unwrap(), "[b](a/b.md)");
 
+        for arguments in [&["init", "--quiet"][..], &["add", "."]] {
+            let git = Command::new("git").arg("-C").arg(place.path()).args(arguments).status();
+            assert!(git.unwrap().success());
+        }
+        std::fs::write(place.path().join("crates/core/untracked.rs"), "").unwrap();
         files::write(&mut site, &place.path().join("site")).unwrap();
         let read = |name: &str| std::fs::read_to_string(place.path().join("site/files").join(name));
         assert!(read("LICENSE.html").unwrap().contains("1 &lt; 2"));
         let folder = read("crates/core/index.html").unwrap();
         assert!(folder.contains("href=\"../../../files/crates/core/lib.rs.html\""), "{folder}");
         assert!(read("crates/core/lib.rs.html").is_ok());
+        assert!(!folder.contains("untracked"), "{folder}");
     }
 }

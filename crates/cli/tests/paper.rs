@@ -33,11 +33,20 @@ fn text(name: &str) -> String {
 /// The ten counts at the head of a page: numbers and orderings of papers, in all and by verdict.
 fn counts(page: &str) -> Vec<u32> {
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (before, after) = page.split_once(" that the papers print").expect("the first count");
-    let all = before.rsplit(' ').nth(1).expect("a number before the noun");
-    let rest = after.split("Several readings").next().unwrap_or_default();
-    let words = rest.split(|letter: char| !letter.is_ascii_digit());
-    [all].into_iter().chain(words).filter_map(|word| word.parse().ok()).collect()
+    let of = |is_head: fn(&str) -> bool| -> Vec<u32> {
+        // A page without any of a kind does not state their number.
+        let Some((_, sentence)) = page
+            .match_indices("Of ")
+            .map(|(at, start)| (at, page[at + start.len()..].split('.').next().unwrap()))
+            .find(|(_, sentence)| sentence.contains(" reproduced, ") && is_head(sentence))
+        else {
+            return vec![0; 5];
+        };
+        let words = sentence.split(|letter: char| !letter.is_ascii_digit());
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    let numbers = of(|sentence| sentence.contains("s print, "));
+    [numbers, of(|sentence| sentence.contains(" without a number, "))].concat()
 }
 
 #[test]
@@ -46,6 +55,8 @@ fn counts_are_read_from_a_page() {
                 direction, 0 deviate. Of 1 ordering or trend without a number, 1 reproduced, 0\n\
                 conditional, 0 in direction, 0 deviate. Several readings count once, 7.";
     assert_eq!(counts(page), [2, 1, 1, 0, 0, 1, 1, 0, 0, 0]);
+    let (numbers, _) = page.split_once(" Of 1").unwrap();
+    assert_eq!(counts(numbers), [2, 1, 1, 0, 0, 0, 0, 0, 0, 0]);
 }
 
 #[test]
@@ -99,7 +110,8 @@ fn paper_has_the_length_and_sections_of_its_journal() {
     let (_, body) = paper.strip_prefix("---\n").unwrap().split_once("\n---\n").unwrap();
     let prose = body.lines().filter(|line| !line.starts_with(['|', '<', '#']));
     let words: usize = prose.map(|line| line.split_whitespace().count()).sum();
-    assert!((750..=1750).contains(&words), "{words} words");
+    // The journal permits 750 to 1,750 words; the aim is about 1,000.
+    assert!((750..=1100).contains(&words), "{words} words");
     let required = [
         "Summary",
         "Statement of need",

@@ -10,6 +10,7 @@ use tidegate_runs::Error;
 use tidegate_runs::destination::PLOTS;
 
 use crate::plot::Plot;
+use crate::report::{beside_name, beside_paper};
 use crate::reproduce::{ClaimResult, FIGURES, FigureText, Paper, mark};
 
 /// The file with the results.
@@ -57,10 +58,23 @@ impl Kept {
             let figure = paper.figures.iter().find(|figure| figure.name == kept.text.figure);
             for name in &kept.text.pictures {
                 if let Some((figure, plot)) = figure.zip(self.plots.get_mut(name)) {
-                    mark(figure, plot);
+                    mark(paper, figure, plot);
                 }
             }
         }
+    }
+
+    /// The plots of all pictures by their names, including those of claims beside their source.
+    pub(crate) fn all_plots(&self, paper: &Paper) -> BTreeMap<String, Plot> {
+        let mut all = self.plots.clone();
+        for figure in &self.figures {
+            let name = &figure.text.figure;
+            let is_its = |claim: &&ClaimResult| claim.figure == *name;
+            let claims: Vec<&ClaimResult> = self.claims.iter().filter(is_its).collect();
+            let beside = beside_paper(&claims, &paper.source);
+            all.extend(beside.map(|plot| (beside_name(&paper.name, name), plot)));
+        }
+        all
     }
 
     pub(crate) fn replace(&mut self, figure: KeptFigure) {

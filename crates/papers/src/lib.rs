@@ -12,6 +12,7 @@ mod reproduce;
 #[cfg(test)]
 #[path = "../../runs/tests/samples/mod.rs"]
 mod samples;
+mod units;
 
 pub use bundle::{Bundled, RepeatOptions, Verified, bundle, verify};
 pub use conditions::conditions;

@@ -1,9 +1,15 @@
 //! Line wrapping of generated Markdown.
 
+use crate::units::readable;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm, fill};
 
 /// Maximum columns of a line.
 const WIDTH: usize = 100;
+
+/// A document for readers: wrapped, with readable units.
+pub(crate) fn document(text: &str) -> String {
+    wrapped(&readable(text))
+}
 
 /// `text` with paragraphs and list items wrapped to 100 columns if one of their lines is wider.
 /// Tables, headings and code blocks stay unchanged.

@@ -12,9 +12,9 @@ use std::path::Path;
 use tidegate_results::Partial;
 
 use crate::kept::{Kept, KeptFigure, RESULTS};
-use crate::markdown::wrapped;
+use crate::markdown;
 use crate::plot::{Plot, short};
-use crate::report::{Found, read_reproduction};
+use crate::report::{Found, beside_name, drawing_hash, read_reproduction};
 use crate::reproduce::{
     ClaimResult, Document, Drawn, FIGURES, FigureText, Paper, PaperText, SEEDS, State, figure_key,
     papers,
@@ -69,18 +69,18 @@ pub fn publish(
     let fresh = tempfile::tempdir_in(folder).map_err(output)?;
     draw(fresh.path())?;
     let mut kept = Kept::read(folder)?;
+    let mut svgs = Vec::new();
     for figure in &text.figures {
         let names = figure.pictures.iter().map(String::as_str);
-        let beside = format!("{}-figure-{}-claims", paper.name, figure.figure);
+        let beside = beside_name(&paper.name, &figure.figure);
         let mut drawn = Vec::new();
         for name in names.chain([beside.as_str()]) {
             let from = fresh.path().join(format!("{name}.svg"));
             let Ok(svg) = fs::read_to_string(&from) else { continue };
-            let to = folder.join(FIGURES).join(format!("{name}.svg"));
-            write(&to, scalable(&svg).as_bytes()).map_err(output)?;
+            svgs.push((name.to_owned(), scalable(&svg)));
             let plot = pictures.iter().find(|picture| picture.name == name).map(|of| &of.plot);
-            let title = plot.map_or("Measured values relative to the paper's", |plot| &plot.title);
-            drawn.push((name.to_owned(), title.to_owned()));
+            let relative = || format!("Measured values relative to the {}'s", paper.source);
+            drawn.push((name.to_owned(), plot.map_or_else(relative, |plot| plot.title.clone())));
             kept.plots.extend(plot.map(|plot| (name.to_owned(), thinned(plot))));
         }
         kept.replace(KeptFigure { text: figure.clone(), drawn });
@@ -89,6 +89,12 @@ pub fn publish(
     kept.claims.extend(claims);
     kept.sort(&paper);
     kept.mark(&paper);
+    let plots = kept.all_plots(&paper);
+    for (name, svg) in svgs {
+        let Some(plot) = plots.get(&name) else { continue };
+        let to = folder.join(FIGURES).join(format!("{name}.svg"));
+        write(&to, signed(&svg, plot).as_bytes()).map_err(output)?;
+    }
     kept.remove_other_pictures(folder).map_err(output)?;
     let mut json = Vec::new();
     tidegate_results::write_json(&kept, &mut json).map_err(output)?;
@@ -115,6 +121,16 @@ fn thinned(plot: &Plot) -> Plot {
     let points = plot.lines.iter_mut().flat_map(|line| line.points.iter_mut());
     points.for_each(|point| *point = (short(point.0), short(point.1)));
     plot
+}
+
+/// The picture with a comment from which a test finds whether it shows the present plot.
+fn signed(svg: &str, plot: &Plot) -> String {
+    let (head, rest) = svg.split_at(svg.find('>').map_or(0, |end| end + 1));
+    format!("{head}{}{rest}", signature(plot))
+}
+
+fn signature(plot: &Plot) -> String {
+    format!("<!-- drawn from {} -->", drawing_hash(plot))
 }
 
 /// The picture with its width on a screen in place of its size on paper.
@@ -190,7 +206,7 @@ impl Kept {
                 },
             }),
         };
-        Ok(wrapped(&document.markdown()))
+        Ok(markdown::document(&document.markdown()))
     }
 }
 
@@ -200,7 +216,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::reproduce::{image, recorded, sensitivity_markdown, shared_papers, verdicts};
+    use crate::reproduce::{Claim, image, recorded, sensitivity_markdown, shared_papers, verdicts};
 
     fn documents() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers")
@@ -266,11 +282,12 @@ mod tests {
             kept.mark(paper);
             let (now, name) = (kept.plots == plots, &paper.name);
             assert!(now, "make figures: the marks of {name} have changed");
+            let plots = kept.all_plots(paper);
             check(&folder.join(DOCUMENTS[0]), &kept.page(paper).unwrap());
             if !paper.opens.is_empty() {
                 let opens = recorded(paper, &kept.claims).unwrap();
                 let text = sensitivity_markdown(&[(paper.title.clone(), opens)], false);
-                check(&folder.join(DOCUMENTS[1]), &wrapped(&text));
+                check(&folder.join(DOCUMENTS[1]), &markdown::document(&text));
             }
             all.push_str(&gallery(&kept, paper));
             bytes += [RESULTS, PLOTS]
@@ -281,25 +298,81 @@ mod tests {
             let files = fs::read_dir(folder.join(FIGURES)).into_iter().flatten().flatten();
             let mut names = BTreeSet::new();
             for file in files {
-                bytes += file.metadata().unwrap().len();
-                names.insert(file.file_name().into_string().unwrap());
+                let svg = fs::read_to_string(file.path()).unwrap();
+                bytes += svg.len() as u64;
+                let file = file.file_name().into_string().unwrap();
+                let plot = file.strip_suffix(".svg").and_then(|name| plots.get(name));
+                let is_fresh = plot.is_some_and(|plot| svg.contains(&signature(plot)));
+                assert!(is_fresh, "make figures: {file} shows another plot or has another style");
+                names.insert(file);
             }
             assert_eq!(names, kept.pictures(), "{}", paper.name);
         }
-        check(&documents().join("gallery.md"), &wrapped(&all));
+        check(&documents().join("gallery.md"), &markdown::document(&all));
         assert!(bytes < 10_000_000, "{bytes} bytes of pictures");
     }
 
-    /// The other papers print ratios only, or nothing that a plot shows.
+    /// Printed values of single runs without a mark, and the reason.
+    const UNMARKED: [(&str, &str, &[&str], &str); 18] = [
+        ("eqds", "incast", &["EI.1", "EI.4", "EI.7"], "medians are not drawn"),
+        ("eqds", "incast", &["EI.3", "EI.6", "EI.9"], "retransmissions are not drawn"),
+        ("eqds", "outcast", &["E5", "EX.1", "EX.2", "EX.3"], "completion times are not drawn"),
+        ("eqds", "oversubscribed", &["EO.1", "EO.4"], "means are not drawn"),
+        ("eqds", "oversubscribed", &["EO.3", "EO.6"], "retransmissions are not drawn"),
+        ("eqds", "permutation", &["EP.3", "EP.6", "EP.9"], "retransmissions are not drawn"),
+        ("homa", "12", &["H1", "H2", "H3", "H4"], "the class is left of the line's first size"),
+        ("kernel", "p12", &["K1b"], "it is a share of a link with another rate"),
+        ("kernel", "p13", &["K2b"], "it is a share of a link with another rate"),
+        ("ndp", "14", &["N14.3", "N14.4"], "DCTCP has no window and is not drawn"),
+        (
+            "ndp",
+            "22",
+            &["N22.1", "N22.2", "N22.3", "N22.4", "N22.5", "N22.6"],
+            "the plot has other runs, for which there are no values",
+        ),
+        ("poseidon", "7a", &["P22a", "P22b"], "numbers of round trips are not drawn"),
+        ("powertcp", "3", &["W24e2"], "times of decay are not drawn"),
+        ("powertcp", "8a", &["W21a"], "shares of days are not drawn"),
+        ("sird", "4", &["S4a", "S4b", "S4c", "S4e"], "it is the largest of several cells"),
+        ("sird", "10", &["S18a", "S18b"], "it is a rate of ports; the plot shows payload"),
+        ("testbeds", "s10", &["R4a", "R4b"], "it is a rate of ports; the plot shows payload"),
+        (
+            "uet",
+            "permutation",
+            &["UP.1", "UP.3", "UP.5", "UP.7", "UP.9", "UP.11", "UP.13", "UP.15", "UP.17", "UP.19"],
+            "shortest completions are not drawn",
+        ),
+    ];
+
+    /// Values of several runs, such as ratios, have no place on an axis.
     #[test]
     fn printed_values_are_marked() {
-        let is_marked = |paper: &&&Paper| {
+        let (mut unmarked, mut marked) = (BTreeSet::new(), 0);
+        for paper in shared_papers() {
             let kept = Kept::read(&documents().join(&paper.name)).unwrap();
-            kept.plots.values().any(|plot| !plot.said.is_empty())
-        };
-        let marked = shared_papers().iter().filter(|paper| is_marked(&paper));
-        let names: Vec<&str> = marked.map(|paper| paper.name.as_str()).collect();
-        assert_eq!(names, ["dcpim", "eqds", "homa", "ndp", "poseidon", "sird", "testbeds", "uet"]);
+            for figure in &paper.figures {
+                let of = kept.figures.iter().find(|kept| kept.text.figure == figure.name);
+                let names = of.map_or(&[][..], |kept| &kept.text.pictures);
+                let plots: Vec<&Plot> = names.iter().map(|name| &kept.plots[name]).collect();
+                let printed = |claim: &&Claim| {
+                    let is_printed = claim.paper.is_some() && !claim.derived && !claim.own;
+                    is_printed && claim.of_one_run().is_some() && !plots.is_empty()
+                };
+                for claim in figure.claims.iter().filter(printed) {
+                    let marks = plots.iter().flat_map(|plot| &plot.said);
+                    if marks.clone().any(|mark| mark.name == claim.name) {
+                        marked += 1;
+                    } else {
+                        unmarked.insert((&*paper.name, &*figure.name, &*claim.name));
+                    }
+                }
+            }
+        }
+        let listed = UNMARKED.iter().flat_map(|(paper, figure, claims, _)| {
+            claims.iter().map(move |claim| (*paper, *figure, *claim))
+        });
+        assert_eq!(unmarked, listed.collect());
+        assert!(marked > 120, "{marked} marked values");
     }
 
     #[test]
@@ -320,6 +393,17 @@ mod tests {
             "<svg xmlns=\"x\" width=\"600\" viewBox=\"0 0 840 357\"><rect width=\"8\"/></svg>";
         assert_eq!(scalable(svg), expected);
         assert_eq!(scalable(expected), expected);
+    }
+
+    #[test]
+    fn a_picture_shows_whether_its_plot_has_changed() {
+        let plot = |title: &str| Plot { title: title.to_owned(), ..Plot::default() };
+        let svg = signed("<svg><g/></svg>", &plot("a"));
+        assert!(
+            svg.starts_with("<svg><!-- drawn from ") && svg.ends_with(" --><g/></svg>"),
+            "{svg}"
+        );
+        assert!(svg.contains(&signature(&plot("a"))) && !svg.contains(&signature(&plot("b"))));
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::reproduce::{is_paper, paper_source};
+use crate::units::readable;
+
 /// Colours for lines without a protocol. They are muted, unlike those of protocols, and their
 /// lightness differs enough to distinguish neighbours without colour.
 pub const PALETTE: [&str; 7] =
@@ -83,6 +86,17 @@ pub struct Axis {
     pub names: Vec<String>,
 }
 
+impl Plot {
+    /// Writes the units in its texts for readers.
+    pub(crate) fn make_readable(&mut self) {
+        let Plot { title, x, y, lines, note, .. } = self;
+        let axes =
+            [x, y].into_iter().flat_map(|axis| axis.names.iter_mut().chain([&mut axis.label]));
+        let texts = axes.chain(lines.iter_mut().map(|line| &mut line.name)).chain([title, note]);
+        texts.for_each(|text| *text = readable(text).into_owned());
+    }
+}
+
 /// A line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -158,6 +172,9 @@ pub struct PaperMark {
     pub to: Option<f64>,
     /// Colour of the corresponding line.
     pub color: String,
+    /// Name of its source.
+    #[serde(default = "paper_source", skip_serializing_if = "is_paper")]
+    pub source: String,
     /// Whether the value is that of another simulator, and not printed in the paper.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_simulated: bool,

@@ -182,6 +182,53 @@ fn plots_are_saved_and_copied() {
     }
 }
 
+/// Texts of the legend and of the axis' names of the first plot.
+const TEXTS: &str = r##"() => {
+  dispatchEvent(new Event("beforeprint"));
+  const textsOf = (path) => [...document.querySelectorAll(`figure.plot ${path}`)]
+    .map((text) => [...text.childNodes].map((part) => part.textContent));
+  return { legend: textsOf(".legendtext").flat(), names: textsOf(".xtick text") };
+}"##;
+
+/// A line without a value remains in the legend, marks are named in CSV, and names on an axis break
+/// after hyphens.
+#[test]
+fn plots_show_lines_without_values_and_name_marks() {
+    let Some(mut browser) = start() else { return };
+    let place = Place::usual();
+    let line = |name: &str, points: Value| {
+        let color = "#3b4a5a";
+        json!({ "name": name, "color": color, "dash": 0, "points": points, "apart": true })
+    };
+    let plot = json!({
+        "title": "Figure 1: T", "y": { "label": "T (us)", "log": false },
+        "x": { "label": "", "log": false, "names": ["above: control-and-unscheduled", "b, 5 us"] },
+        "lines": [line("Tide", json!([[0.0, 1.0], [1.0, 2.0]])), line("SIRD", json!([]))],
+        "said": [{ "name": "C1", "x": 1.0, "y": 3.0, "color": "#3b4a5a", "source": "source" }],
+    });
+    let figure = json!({ "figure": "1", "title": "T", "pictures": ["p-figure-1"] });
+    let paper = json!({ "paper": "p", "title": "P", "about": "", "figures": [figure] });
+    let folder = place.path("made");
+    std::fs::create_dir(&folder).unwrap();
+    for (name, content) in [
+        ("reproduction.json", json!([])),
+        ("figures.json", json!([paper])),
+        ("plots.json", json!([["p-figure-1", plot]])),
+    ] {
+        std::fs::write(folder.join(name), content.to_string()).unwrap();
+    }
+    answer(&["report", &place.arg("made")]).ok();
+    browser.open(&folder.join("report.html"), "screen", "light");
+    let texts = browser.ask(TEXTS, "");
+    assert_eq!(texts["legend"], json!(["Tide", "SIRD: no value", "source"]));
+    assert_eq!(texts["names"], json!([["above: control-", "and-unscheduled"], ["b, 5 µs"]]));
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+    let saved = browser.ask(SAVE, "CSV");
+    let expected = "line,,T (µs)\nTide,above: control-and-unscheduled,1\nTide,\"b, 5 µs\",2\n\
+                    SIRD,,\nsource: C1,\"b, 5 µs\",3\n";
+    assert_eq!(saved[1], expected);
+}
+
 /// The swatches of protocols have their colours, also if lines have those of labels.
 #[test]
 fn filters_have_the_colours_of_protocols() {

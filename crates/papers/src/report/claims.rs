@@ -3,12 +3,14 @@
 use std::fmt::Write;
 
 use super::data::Data;
-use super::html::{Row, figures, section, table};
+use super::html::{NONE, Row, figures, section, table};
 use super::markup::{escaped, marked_up, marked_up_line};
 use crate::plot::{Axis, Line, Plot, Points};
 use crate::reproduce::{
-    ClaimResult, Counts, DERIVED, PaperText, Picture, Verdict, measured, paper_value, values,
+    ClaimResult, Counts, DERIVED, PaperText, Picture, Verdict, has_values, measured, paper_value,
+    source_of, values, worded,
 };
+use crate::units::readable;
 
 /// All verdicts, the best first, with their colours in plots.
 const VERDICTS: [(Verdict, &str, &str); 4] = [
@@ -25,15 +27,21 @@ pub(crate) fn reproduction(
     pictures: &[Picture],
     data: &mut Data,
 ) -> String {
-    let mut html = totals(claims);
+    let mut html = totals(claims, source_of(papers));
     for paper in papers {
-        let opening = marked_up(&paper.opening());
+        let opening = marked_up(&readable(&paper.opening()));
+        let of_paper: Vec<&ClaimResult> =
+            claims.iter().filter(|claim| claim.paper == paper.paper).collect();
         html.push_str(&section(&paper.title, &format!("<div class=\"text\">{opening}</div>\n")));
         for figure in &paper.figures {
             let mut inner = String::new();
             let about = std::iter::once(&figure.about).filter(|about| !about.is_empty());
             for paragraph in about.chain(&figure.values) {
-                let _ = writeln!(inner, "<div class=\"text\">{}</div>", marked_up(paragraph));
+                let _ = writeln!(
+                    inner,
+                    "<div class=\"text\">{}</div>",
+                    marked_up(&readable(paragraph))
+                );
             }
             let is_its =
                 |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
@@ -41,12 +49,11 @@ pub(crate) fn reproduction(
             let named = |name: &String| pictures.iter().find(|picture| picture.name == *name);
             let drawn = figure.pictures.iter().filter_map(named);
             let drawn = drawn.map(|picture| (Some(picture.name.clone()), picture.plot.clone()));
-            let held = beside_paper(&own).map(|plot| {
-                (Some(format!("{}-figure-{}-claims", paper.paper, figure.figure)), plot)
-            });
+            let held = beside_paper(&own, &paper.source)
+                .map(|plot| (Some(beside_name(&paper.paper, &figure.figure)), plot));
             inner.push_str(&figures(data, drawn.chain(held)));
             if !own.is_empty() {
-                inner.push_str(&claim_table(&own));
+                inner.push_str(&claim_table(paper, has_values(&of_paper), &own));
             }
             html.push_str(&section(&format!("Figure {}: {}", figure.figure, figure.title), &inner));
         }
@@ -56,7 +63,7 @@ pub(crate) fn reproduction(
 
 /// Totals of the verdicts at the head of the page. Each is a button that shows and hides its
 /// claims.
-fn totals(claims: &[ClaimResult]) -> String {
+fn totals(claims: &[ClaimResult], source: &str) -> String {
     if claims.is_empty() {
         return String::new();
     }
@@ -78,7 +85,7 @@ fn totals(claims: &[ClaimResult]) -> String {
         "of {} claims</p>\n<p>{} Several readings of a sentence count once here, and so do its \
          parts. {} {derived}</p>",
         claims.len(),
-        Counts::of(claims),
+        Counts::of(claims).named(source),
         values(seeds),
     );
     html
@@ -87,8 +94,13 @@ fn totals(claims: &[ClaimResult]) -> String {
 /// Maximum number of claims whose names fit on an axis.
 const NAMED_MAX: usize = 30;
 
-/// Plot of measured values divided by the paper's, for claims in which both are positive.
-fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {
+/// Name of the picture of [`beside_paper`].
+pub(crate) fn beside_name(paper: &str, figure: &str) -> String {
+    format!("{paper}-figure-{figure}-claims")
+}
+
+/// Plot of measured values divided by those of the source, for claims in which both are positive.
+pub(crate) fn beside_paper(claims: &[&ClaimResult], source: &str) -> Option<Plot> {
     let over = |claim: &ClaimResult, value: Option<f64>| {
         Some(value? / claim.paper_value?).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
     };
@@ -118,7 +130,7 @@ fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {
     let is_named = shown.len() <= NAMED_MAX;
     let named = shown.iter().filter(|_| is_named);
     let paper = Line {
-        name: "the paper".to_owned(),
+        name: format!("the {source}"),
         color: "#808080".to_owned(),
         dash: 1,
         points: Points(vec![(ends.0, 1.0), (ends.1, 1.0)]),
@@ -126,7 +138,7 @@ fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {
     };
     let lines = VERDICTS.map(line).into_iter().filter(|line| !line.points.is_empty());
     Some(Plot {
-        title: "Measured values relative to the paper's".to_owned(),
+        title: format!("Measured values relative to the {source}'s"),
         x: Axis {
             from: Some(ends.0),
             to: Some(ends.1),
@@ -134,30 +146,31 @@ fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {
             names: named.map(|(claim, _)| claim.claim.clone()).collect(),
             ..Axis::default()
         },
-        y: Axis { label: "measured / paper".to_owned(), log: true, ..Axis::default() },
+        y: Axis { label: format!("measured / {source}"), log: true, ..Axis::default() },
         lines: std::iter::once(paper).chain(lines).collect(),
         ..Plot::default()
     })
 }
 
-fn claim_table(claims: &[&ClaimResult]) -> String {
+fn claim_table(paper: &PaperText, has_values: bool, claims: &[&ClaimResult]) -> String {
     let titles = [
         ("claim", false),
         ("what", false),
-        ("paper", true),
+        (paper.source.as_str(), true),
         ("measured", true),
         ("verdict", false),
         ("why", false),
     ];
+    let text = |value: &str| escaped(&readable(value));
     let rows = claims.iter().map(|claim| {
         let verdict = claim.verdict.name();
         Row::from(vec![
             escaped(&claim.claim),
-            marked_up_line(&claim.text),
-            escaped(&paper_value(claim)),
-            escaped(&measured(claim)),
+            marked_up_line(&readable(&claim.text)),
+            if has_values { text(&paper_value(claim)) } else { NONE.to_owned() },
+            text(&measured(claim)),
             format!("<b class=\"{verdict}\">{verdict}</b>"),
-            marked_up_line(&claim.why),
+            marked_up_line(&readable(&worded(&claim.why, &paper.source))),
         ])
     });
     format!("<div class=\"claims\">{}</div>", table(&titles, rows))
@@ -189,9 +202,9 @@ mod tests {
             is_headline: false,
             seeds: Seeds { count, least: None, most: None },
         };
-        let quick = totals(&[claim(1, false), claim(1, false)]);
+        let quick = totals(&[claim(1, false), claim(1, false)], "paper");
         assert!(quick.contains("from one seed") && !quick.contains(DERIVED), "{quick}");
-        let whole = totals(&[claim(1, true), claim(3, false)]);
+        let whole = totals(&[claim(1, true), claim(3, false)], "paper");
         assert!(whole.contains("means over 3 seeds") && whole.contains(DERIVED), "{whole}");
     }
 }

@@ -6,17 +6,23 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 use tidegate_results::Partial;
 
-use super::html::MAIN;
+use super::html::{LIBRARY, MAIN};
+use crate::plot::Plot;
 use tidegate_runs::Error;
 use tidegate_runs::machine::Stopwatch;
 
 /// The script that replaces [`MAIN`].
 const PAPER: &str = include_str!("page/paper.js");
+/// The scripts that draw figures. The page's style has no effect on them.
+const DRAWING: [&str; 4] =
+    [LIBRARY, include_str!("page/data.js"), include_str!("page/plots.js"), PAPER];
 /// Start of the element in which [`PAPER`] stores the figures as text.
 const FIGURES: &str = "<script type=\"application/json\" id=\"figures\">";
 /// Supported browsers.
@@ -69,6 +75,17 @@ impl FigureScheme {
 struct Figure {
     name: String,
     svg: String,
+}
+
+/// Hash of a plot and of the scripts that draw it: a picture with another hash is outdated.
+pub(crate) fn drawing_hash(plot: &Plot) -> String {
+    static SCRIPTS: LazyLock<Sha256> = LazyLock::new(|| {
+        DRAWING.iter().fold(Sha256::new(), |hash, script| hash.chain_update(script))
+    });
+    let mut plot = plot.clone();
+    plot.make_readable();
+    let hash = SCRIPTS.clone().chain_update(serde_json::json!(plot).to_string()).finalize();
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Writes every figure of a page as SVG to a folder, which is created. Returns their number.

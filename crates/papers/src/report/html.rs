@@ -18,7 +18,7 @@ const HOW: &str = "<p class=\"quiet how\">In plots, drag to zoom and double-clic
     head to sort a table.</p>\n";
 
 const STYLE: &str = include_str!("page/style.css");
-const LIBRARY: &str = include_str!("../../vendor/plotly/plotly-basic.min.js");
+pub(super) const LIBRARY: &str = include_str!("../../vendor/plotly/plotly-basic.min.js");
 /// Starts the scripts.
 pub(crate) const MAIN: &str = include_str!("page/main.js");
 const SCRIPTS: [&str; 10] = [
@@ -144,8 +144,9 @@ pub(crate) fn figures(
     plots: impl Iterator<Item = (Option<String>, Plot)>,
 ) -> String {
     let mut html = String::new();
-    for (name, plot) in plots {
+    for (name, mut plot) in plots {
         let name = name.unwrap_or_else(|| plot.title.clone());
+        plot.make_readable();
         let title = escaped(&plot.title);
         let number = data.plot(plot);
         let _ = write!(

@@ -16,6 +16,7 @@ use super::over_time::{self, PORTS_SHOWN};
 use super::read::Run;
 use crate::conditions;
 use crate::plot::Plot;
+use crate::units::readable;
 use tidegate_runs::numbers::with_unit;
 use tidegate_runs::warnings::gathered;
 
@@ -136,7 +137,7 @@ fn scenarios(runs: &[Run], all: &[Configuration<'_>]) -> String {
         lines.push(format!("And {more} more: see the table of scenario differences."));
     }
     let named = all.iter().map(|one| (one.title, &one.run().summary));
-    lines.push(escaped(&conditions(&named.collect::<Vec<_>>())));
+    lines.push(escaped(&readable(&conditions(&named.collect::<Vec<_>>()))));
     lines.iter().map(|text| format!("<p>{text}</p>\n")).collect()
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::judge::{self, Judgement, Measured, Varied, judge};
-use super::registry::{Claim, Figure, Paper, Singles, Verdict};
+use super::registry::{Claim, Figure, Paper, Singles, Verdict, paper_source};
 use tidegate_runs::numbers::digits;
 
 /// A claim and its result.
@@ -146,22 +146,33 @@ impl Counts {
         let [numbers, others, own] = [numbers, others, own].map(|claims| Count::of(&claims));
         Counts { numbers, others, own }
     }
+
+    /// The totals in sentences. `source` states the numbers.
+    pub(crate) fn named(&self, source: &str) -> String {
+        let Counts { numbers, others, own } = self;
+        let sentences = [
+            (
+                numbers,
+                format!("the {} that the {source}s print", numbers.named("number", "numbers")),
+            ),
+            (
+                others,
+                others.named("ordering or trend", "orderings and trends") + " without a number",
+            ),
+            (
+                own,
+                own.named("comparison", "comparisons")
+                    + " that are ours and no statements of a paper",
+            ),
+        ];
+        let some = sentences.iter().filter(|(count, _)| count.all > 0);
+        some.map(|(count, of)| format!("Of {of}, {count}.")).collect::<Vec<_>>().join(" ")
+    }
 }
 
 impl std::fmt::Display for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Counts { numbers, others, own } = self;
-        write!(
-            f,
-            "Of the {} that the papers print, {numbers}. Of {} without a number, {others}.",
-            numbers.named("number", "numbers"),
-            others.named("ordering or trend", "orderings and trends"),
-        )?;
-        if own.all > 0 {
-            let named = own.named("comparison", "comparisons");
-            write!(f, " Of {named} that are ours and no statements of a paper, {own}.")?;
-        }
-        Ok(())
+        f.write_str(&self.named(&paper_source()))
     }
 }
 

@@ -77,7 +77,7 @@ impl Document<'_> {
             text.push_str(&self.summary(paper));
         }
         if !claims.is_empty() {
-            text.push_str(&legend(Counts::of(claims)));
+            text.push_str(&legend(claims, source_of(papers)));
         }
         let _ = writeln!(text, "Written by `{command}`. {}", values(*seeds));
         if *seeds > 1 {
@@ -128,20 +128,23 @@ impl Document<'_> {
         let headlines: Vec<&&ClaimResult> =
             claims.iter().filter(|claim| claim.is_headline).collect();
         if !headlines.is_empty() {
-            text.push_str(
-                "| claim | paper | measured | verdict | reason |\n|---|--:|--:|---|---|\n",
+            let has_values = has_values(&claims);
+            let [head, rule] = values_head(&paper.source, has_values);
+            let _ = write!(
+                text,
+                "| claim |{head} measured | verdict | reason |\n|---|{rule}--:|---|---|\n",
             );
             for claim in headlines {
                 let _ = writeln!(
                     text,
-                    "| {} ({}, figure {}) | {} | {} | **{}** | {} |",
+                    "| {} ({}, figure {}) |{} {} | **{}** | {} |",
                     claim.text,
                     claim.claim,
                     claim.figure,
-                    paper_value(claim),
+                    values_cell(claim, has_values),
                     with_unit(claim.measured, &claim.unit),
                     claim.verdict.name(),
-                    claim.short,
+                    worded(&claim.short, &paper.source),
                 );
             }
             text.push('\n');
@@ -178,6 +181,8 @@ impl Document<'_> {
         let is_its =
             |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
         let claims: Vec<&ClaimResult> = self.claims.iter().filter(is_its).collect();
+        let own = |claim: &&ClaimResult| claim.paper == paper.paper;
+        let of_paper: Vec<&ClaimResult> = self.claims.iter().filter(own).collect();
         let pictures = self.drawn.as_ref().map_or(&[][..], |drawn| (drawn.of)(figure));
         if claims.is_empty()
             && figure.about.is_empty()
@@ -200,7 +205,10 @@ impl Document<'_> {
         }
         pictures.iter().for_each(|picture| text.push_str(&image(FIGURES, picture)));
         if !claims.is_empty() {
-            text.push_str(&folded(&verdicts(&claims), &claim_table(&claims)));
+            text.push_str(&folded(
+                &verdicts(&claims),
+                &claim_table(&paper.source, has_values(&of_paper), &claims),
+            ));
         }
         if !figure.values.is_empty() {
             text.push_str(&folded("Measured values", &figure.values.join("\n\n")));
@@ -227,24 +235,56 @@ pub(crate) fn verdicts(claims: &[&ClaimResult]) -> String {
     format!("Claims: {}", some.join(", "))
 }
 
-/// The claims as a table, with long reasons as notes below it.
-fn claim_table(claims: &[&ClaimResult]) -> String {
+/// Name of the source of the claims' values.
+pub(crate) fn source_of(papers: &[PaperText]) -> &str {
+    match papers {
+        [paper] => &paper.source,
+        _ => "paper",
+    }
+}
+
+/// A reason with the name of the source in place of the paper.
+pub(crate) fn worded(reason: &str, source: &str) -> String {
+    reason.replace("the paper's direction", &format!("the {source}'s direction"))
+}
+
+/// Whether any claim of a paper has a value of its source.
+pub(crate) fn has_values(claims: &[&ClaimResult]) -> bool {
+    claims.iter().any(|claim| claim.paper_value.is_some())
+}
+
+/// Head and rule of the column with the values of the source; empty if it states none.
+fn values_head(source: &str, has_values: bool) -> [String; 2] {
+    [format!(" {source} |"), "--:|".to_owned()]
+        .map(|cell| if has_values { cell } else { String::new() })
+}
+
+/// The cell of a claim in this column.
+fn values_cell(claim: &ClaimResult, has_values: bool) -> String {
+    if has_values { format!(" {} |", paper_value(claim)) } else { String::new() }
+}
+
+/// Claims as a table, with long reasons as notes below it. `has_values`: the source states any
+/// value of the paper's claims.
+fn claim_table(source: &str, has_values: bool, claims: &[&ClaimResult]) -> String {
+    let [head, rule] = values_head(source, has_values);
     let mut text =
-        "| claim | | paper | measured | verdict | why |\n|---|---|--:|--:|---|---|\n".to_owned();
+        format!("| claim | |{head} measured | verdict | why |\n|---|---|{rule}--:|---|---|\n");
     let mut notes = String::new();
     for claim in claims {
+        let [short, why] = [&claim.short, &claim.why].map(|text| worded(text, source));
         let why = if claim.why.chars().count() > REASON_MAX {
-            let _ = writeln!(notes, "* **{}**: {}", claim.claim, claim.why);
-            format!("{}; see below", claim.short).trim_start_matches("; ").to_owned()
+            let _ = writeln!(notes, "* **{}**: {why}", claim.claim);
+            format!("{short}; see below").trim_start_matches("; ").to_owned()
         } else {
-            claim.why.replace('|', "\\|")
+            why.replace('|', "\\|")
         };
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {why} |",
+            "| {} | {} |{} {} | {} | {why} |",
             claim.claim,
             claim.text,
-            paper_value(claim),
+            values_cell(claim, has_values),
             measured(claim),
             claim.verdict.name(),
         );
@@ -272,15 +312,17 @@ pub const DERIVED: &str = "Values in parentheses are not printed in the paper. T
                                   from its words, such as a fair share, and count as orderings.";
 
 /// Totals of the verdicts, and the meaning of each verdict.
-fn legend(counts: Counts) -> String {
+fn legend(claims: &[ClaimResult], source: &str) -> String {
+    let counts = Counts::of(claims).named(source);
+    let derived = if claims.iter().any(|claim| claim.derived) { DERIVED } else { "" };
     let meaning = format!(
         "* *Reproduced*: within the tolerance for every seed and, with one seed, for every \
-         alternative to what the paper leaves open.\n\
+         alternative to what the {source} leaves open.\n\
          * *Conditional*: within the tolerance for some of these only; the others are named.\n\
-         * *Direction*: in the paper's direction for all of these, by at least a quarter of its \
+         * *Direction*: in the {source}'s direction for all of these, by at least a quarter of its \
          effect (in the logarithm for factors), or by the margin that the tolerance names.\n\
          * *Deviates*: none of these, or the control passes the same check, which it must fail.\n\n\
-         {DERIVED}"
+         {derived}"
     );
     format!(
         "{counts} Several readings of a sentence count once, and so do its parts, by the \
@@ -359,6 +401,7 @@ mod tests {
                 about: "About all.".to_owned(),
                 history: "P1 was otherwise.".to_owned(),
                 picture: String::new(),
+                source: "paper".to_owned(),
                 figures,
             };
             let result = Reproduction { papers: vec![paper], ..Reproduction::default() };
@@ -404,11 +447,31 @@ mod tests {
         let long = "word ".repeat(70);
         let (a, b) =
             (claim("A", Verdict::Conditional, &long), claim("B", Verdict::Reproduced, "Short."));
-        let text = claim_table(&[&a, &b]);
+        let text = claim_table("paper", true, &[&a, &b]);
         assert!(text.contains("| conditional | depends on beta; see below |\n"), "{text}");
         assert!(text.contains("| reproduced | Short. |\n"), "{text}");
         assert!(text.ends_with(&format!("\n* **A**: {long}\n")), "{text}");
         assert_eq!(verdicts(&[&a, &b]), "Claims: 1 reproduced, 1 conditional");
+    }
+
+    #[test]
+    fn texts_name_the_source_of_values() {
+        let mut claim = claim("A", Verdict::Direction, "It has the paper's direction.");
+        let text = claim_table("simulator", true, &[&claim]);
+        assert!(text.starts_with("| claim | | simulator | measured |"), "{text}");
+        assert!(text.contains("| 2 us | 3 us | direction | It has the simulator's direction. |"));
+        let head = legend(std::slice::from_ref(&claim), "simulator");
+        assert!(head.starts_with("Of the 1 number that the simulators print, 0 rep"), "{head}");
+        assert!(head.contains("in the simulator's direction") && !head.contains(DERIVED), "{head}");
+        // Without any value, there is no column, and no sentence about numbers.
+        claim.paper_value = None;
+        let text = claim_table("criterion", false, &[&claim]);
+        assert!(
+            text.starts_with("| claim | | measured |") && !text.contains("no number"),
+            "{text}"
+        );
+        let head = legend(&[claim], "criterion");
+        assert!(head.starts_with("Of 1 ordering or trend without a number, 0"), "{head}");
     }
 
     #[test]
@@ -421,6 +484,7 @@ mod tests {
             about: String::new(),
             history: String::new(),
             picture: "second".to_owned(),
+            source: "paper".to_owned(),
             figures: figures.into(),
         };
         let pictures = ["first", "second"].map(|name| (name.to_owned(), format!("the {name}")));

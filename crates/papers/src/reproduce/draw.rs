@@ -28,7 +28,7 @@ pub(crate) fn pictures(
         all = tables::plots(figure, runs);
     }
     let picture = |(number, mut plot): (usize, Plot)| {
-        marks::mark(figure, &mut plot);
+        marks::mark(paper, figure, &mut plot);
         let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
         Picture { name: format!("{}-figure-{}{suffix}", paper.name, figure.name), plot }
     };

@@ -1,18 +1,20 @@
 //! The paper's printed values, and those of another simulator, in plots: marks where a plot shows
-//! what a claim judges.
+//! what a claim judges. Titles of recorded matrices follow from the registry, too.
 //!
 //! Marks follow from the registry and from the lines of a plot, so that plots of earlier runs can
 //! be marked, too. A claim about a ratio has no mark: no axis shows its value.
 
 use super::draw::{line_name, title};
 use super::metrics::Place;
-use super::registry::{Ask, Chart, ChartKind, Claim, Curve, Figure, Waiting};
+use super::registry::{Ask, Chart, ChartKind, Claim, Curve, Figure, Paper, Waiting};
 use super::tables;
 use crate::plot::{Line, PaperMark, Plot};
 
-/// Sets the marks of a figure's plot, in place of those that it has.
-pub(crate) fn mark(figure: &Figure, plot: &mut Plot) {
-    plot.said = figure.claims.iter().flat_map(|claim| of_claim(figure, claim, plot)).collect();
+/// Sets the marks of a figure's plot, and the titles of a matrix, in place of those that it has.
+pub(crate) fn mark(paper: &Paper, figure: &Figure, plot: &mut Plot) {
+    tables::label(figure, plot);
+    let marks = figure.claims.iter().flat_map(|claim| of_claim(figure, claim, plot));
+    plot.said = marks.map(|mark| PaperMark { source: paper.source.clone(), ..mark }).collect();
 }
 
 /// A value, from one x to another, relative to the claim's.
@@ -35,6 +37,7 @@ fn of_claim(figure: &Figure, claim: &Claim, plot: &Plot) -> Vec<PaperMark> {
         y,
         to,
         color: line.color.clone(),
+        source: String::new(),
         is_simulated: claim.control.is_none(),
     };
     spans.into_iter().map(mark).collect()
@@ -67,10 +70,14 @@ fn in_chart<'a>(
     let (run, None) = (asked.next()?, asked.next()) else { return None };
     let named = |name: &str| plot.lines.iter().find(|line| line.name == name);
     let own = || named(&line_name(chart, figure, run));
+    let against = chart.against.as_ref().filter(|against| ask.is_like(&against.of));
+    let is_drawn = figure.draws(chart, &figure.runs[run]);
     let place = ask.question.place();
     match (chart.kind, &place) {
-        (ChartKind::Sweep, _) if chart.along.is_none() && ask.is_like(chart.of.as_ref()?) => {
-            Some((own()?, vec![(figure.runs[run].x?, None, value)]))
+        (ChartKind::Sweep, _) if chart.along.is_none() && is_drawn => {
+            let is_its = chart.of.as_ref().is_some_and(|of| ask.is_like(of));
+            let line = if is_its { own()? } else { named(&against?.name)? };
+            Some((line, vec![(figure.runs[run].x?, None, value)]))
         }
         (kind, Some(Place::Quantile { of, label, share })) => {
             let is_drawn = *of == if kind == ChartKind::Tail { ChartKind::Cdf } else { kind };
@@ -124,7 +131,7 @@ fn within(line: &Line, from: Option<f64>, to: Option<f64>, y: f64) -> Option<Spa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::Points;
+    use crate::plot::{Axis, Points};
 
     fn figure(charts: &str, claim: &str) -> Figure {
         let text = format!(
@@ -146,10 +153,13 @@ mod tests {
         };
         let mut plot = Plot {
             title: format!("Figure 1: {title}"),
+            y: Axis { label: title.to_owned(), ..Axis::default() },
             lines: lines.iter().map(line).collect(),
             ..Plot::default()
         };
-        mark(figure, &mut plot);
+        let text = "title = 'x'\nabout = ''\ncost = 1.0\nsource = 'source'";
+        mark(&toml::from_str(text).unwrap(), figure, &mut plot);
+        assert!(plot.said.iter().all(|mark| mark.source == "source"));
         plot.said.into_iter().map(|mark| (mark.x, mark.to, mark.y, mark.color)).collect()
     }
 
@@ -189,6 +199,26 @@ mod tests {
         let sweep = chart("kind = 'sweep'\nof = { metric = 'message', share = 0.75 }");
         assert_eq!(marks(&figure(&sweep, message), "T", &["b"]), [(8.0, None, 3.0, b())]);
         assert!(marks(&figure(&sweep, message), "T", &["a"]).is_empty(), "b is not drawn");
+        let against = "against = { name = 'least', of = { metric = 'message', share = 0.0 } }";
+        let sweep = chart(&format!("{against}\nkind = 'sweep'\nof = {{ metric = 'rtt-of-all' }}"));
+        let least = message.replace("0.75", "0.0");
+        let b = "#least".to_owned();
+        assert_eq!(marks(&figure(&sweep, &least), "T", &["b", "least"]), [(8.0, None, 3.0, b)]);
+        assert!(marks(&figure(&sweep, message), "T", &["b", "least"]).is_empty(), "another share");
+    }
+
+    #[test]
+    fn a_printed_value_has_a_mark_in_the_plot_of_facts() {
+        let fact = |metric: &str| {
+            format!(
+                "[[fact]]\ntext = 'the {metric}'\nunit = ''\n\
+                 measure = {{ metric = '{metric}', runs = ['*'] }}\n"
+            )
+        };
+        let facts = fact("mean-buffer") + &fact("completed");
+        let claim = "paper = 3.0\nmeasure = { metric = 'completed', run = 'b' }";
+        let found = marks(&figure(&facts, claim), "the", &["a", "b"]);
+        assert_eq!(found, [(1.25, None, 3.0, "#b".to_owned())]);
     }
 
     #[test]

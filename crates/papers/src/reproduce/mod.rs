@@ -27,7 +27,9 @@ use tidegate_sim::SEMANTICS;
 
 pub use claims::{ClaimResult, Count, Counts, Seeds};
 pub use document::DERIVED;
-pub(crate) use document::{Document, Drawn, FIGURES, State, measured, paper_value, values};
+pub(crate) use document::{
+    Document, Drawn, FIGURES, State, has_values, measured, paper_value, source_of, values, worded,
+};
 #[cfg(test)]
 pub(crate) use document::{image, verdicts};
 pub use jobs::{Forecast, Step, StepListener};
@@ -35,11 +37,11 @@ pub(crate) use marks::mark;
 pub(crate) use record::figure_key;
 pub use registry::Verdict;
 #[cfg(test)]
-pub(crate) use registry::shared_papers;
-pub(crate) use registry::{Paper, SEEDS, papers};
+pub(crate) use registry::{Claim, shared_papers};
+pub(crate) use registry::{Paper, SEEDS, is_paper, paper_source, papers};
 use tidegate_runs::destination::DOCUMENTS;
 
-use crate::markdown::wrapped;
+use crate::markdown;
 use crate::plot::Plot;
 use jobs::{Jobs, forecast, kept, make};
 use judge::{Measured, Varied};
@@ -149,6 +151,10 @@ pub struct PaperText {
     /// Name of the picture that represents the paper; empty: the first.
     #[serde(default)]
     pub picture: String,
+    /// Name of the source of the values that claims are compared with; absent in files if it is a
+    /// paper.
+    #[serde(default = "paper_source", skip_serializing_if = "is_paper")]
+    pub source: String,
     /// Its figures, in order.
     pub figures: Vec<FigureText>,
 }
@@ -162,6 +168,7 @@ impl PaperText {
             about: paper.about.trim().to_owned(),
             history: paper.history.trim().to_owned(),
             picture: paper.picture.clone(),
+            source: paper.source.clone(),
             figures: Vec::new(),
         }
     }
@@ -471,10 +478,10 @@ impl Reproduction {
             claims: &self.claims,
             drawn: None,
         };
-        let claims = (DOCUMENTS[0], wrapped(&document.markdown()));
+        let claims = (DOCUMENTS[0], markdown::document(&document.markdown()));
         let moves = (!self.sensitivity.is_empty())
             .then(|| sensitivity::markdown(&self.sensitivity, self.quick))
-            .map(|text| (DOCUMENTS[1], wrapped(&text)));
+            .map(|text| (DOCUMENTS[1], markdown::document(&text)));
         std::iter::once(claims).chain(moves).collect()
     }
 }

@@ -19,73 +19,85 @@ const LOG_RATIO: f64 = 20.0;
 const SPREAD: f64 = 0.5;
 
 /// Values by row and column, row by row.
-struct Matrix {
+struct Matrix<'a> {
     title: String,
     y: String,
     /// Title of the columns' axis, if their names are numbers.
     x: String,
     rows: Vec<String>,
     columns: Vec<String>,
-    values: Vec<Option<Estimate>>,
-    /// Names of the runs of the cells.
-    runs: Vec<String>,
+    /// The table with the titles of the axes, if the plot is a matrix.
+    table: Option<&'a Table>,
+    /// The question of each cell, and the name of its run.
+    cells: Vec<(&'a Ask, &'a str)>,
+}
+
+/// The matrices of a figure's tables, or else of its facts about several runs.
+fn matrices(figure: &Figure) -> Vec<Matrix<'_>> {
+    if !figure.tables.is_empty() {
+        return figure.tables.iter().map(Matrix::of_table).collect();
+    }
+    let is_of_same =
+        |one: &Fact, other: &Fact| one.measure.runs == other.measure.runs && one.unit == other.unit;
+    let together = figure.facts.chunk_by(is_of_same);
+    together.filter(|facts| facts[0].measure.runs.len() > 1).map(Matrix::of_facts).collect()
 }
 
 /// All plots of a figure's tables and facts.
 pub(crate) fn plots(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<Plot> {
     let seeds = runs.first().map_or(0, Vec::len);
-    let estimate = |ask: &Ask, name: &String| figure.estimate(ask, name, |run| &runs[run]);
-    let of_table = |table: &Table| {
-        let values = table.cells.runs.iter().map(|name| estimate(&table.cells, name)).collect();
-        Matrix::of_table(table, values)
+    let plot = |matrix: Matrix<'_>| {
+        let value = |&(ask, run): &(&Ask, &str)| figure.estimate(ask, run, |run| &runs[run]);
+        let values: Vec<Option<Estimate>> = matrix.cells.iter().map(value).collect();
+        matrix.plot(figure, &values, seeds)
     };
-    let of_facts = |facts: &[Fact]| {
-        let names = &facts[0].measure.runs;
-        let cells = names.iter().flat_map(|name| facts.iter().map(move |fact| (fact, name)));
-        let values = cells.map(|(fact, name)| estimate(&fact.measure, name)).collect();
-        (names.len() > 1).then(|| Matrix::of_facts(facts, values))
-    };
-    let is_of_same =
-        |one: &Fact, other: &Fact| one.measure.runs == other.measure.runs && one.unit == other.unit;
-    let mut all: Vec<Matrix> = figure.tables.iter().map(of_table).collect();
-    if all.is_empty() {
-        all = figure.facts.chunk_by(is_of_same).filter_map(of_facts).collect();
-    }
-    all.iter().map(|matrix| matrix.plot(figure, seeds)).collect()
+    matrices(figure).into_iter().map(plot).collect()
 }
 
-/// The line of a table's plot that shows the answer to a question, and the place of a value.
+/// Sets the titles of a recorded matrix.
+pub(super) fn label(figure: &Figure, plot: &mut Plot) {
+    let all = matrices(figure);
+    let its =
+        all.iter().find(|of| !plot.cells.is_empty() && title(figure, &of.title) == plot.title);
+    if let Some(matrix) = its {
+        matrix.label(plot);
+    }
+}
+
+/// The line of a plot of [`plots`] that shows the answer to a question, and the place of a value.
 pub(super) fn spans<'a>(
     figure: &Figure,
     ask: &Ask,
     value: f64,
     plot: &'a Plot,
 ) -> Option<(&'a Line, Vec<Span>)> {
-    let is_its = |table: &&Table| title(figure, &table.title) == plot.title;
-    let table = figure.tables.iter().find(is_its).filter(|table| table.cells.is_like(ask))?;
-    let matrix = Matrix::of_table(table, Vec::new());
-    let cell = matrix.runs.iter().position(|name| Some(name) == ask.runs.first())?;
-    let (series, place) = matrix.place(cell);
+    let all = matrices(figure);
+    let is_its = |of: &&Matrix<'_>| title(figure, &of.title) == plot.title && of.y == plot.y.label;
+    let matrix = all.iter().find(is_its)?;
+    let is_asked = |(of, run): &(&Ask, &str)| {
+        of.is_like(ask) && ask.runs.first().is_some_and(|name| name == run)
+    };
+    let (series, place) = matrix.place(matrix.cells.iter().position(is_asked)?);
     let line = plot.lines.iter().find(|line| line.name == matrix.series()[series])?;
     Some((line, vec![(matrix.x(series, place), None, value)]))
 }
 
-impl Matrix {
-    fn of_table(table: &Table, values: Vec<Option<Estimate>>) -> Matrix {
+impl<'a> Matrix<'a> {
+    fn of_table(table: &'a Table) -> Matrix<'a> {
         Matrix {
             title: table.title.clone(),
             y: with_unit(table.title.clone(), &table.unit),
             x: String::new(),
             rows: table.rows.clone(),
             columns: table.columns.clone(),
-            values,
-            runs: table.cells.runs.clone(),
+            table: Some(table),
+            cells: table.cells.runs.iter().map(|run| (&table.cells, run.as_str())).collect(),
         }
     }
 
     /// Facts about the same runs, each of which is a row. The words that all facts begin with are
     /// the title.
-    fn of_facts(facts: &[Fact], values: Vec<Option<Estimate>>) -> Matrix {
+    fn of_facts(facts: &'a [Fact]) -> Matrix<'a> {
         let first = facts[0].text.as_str();
         let is_common =
             |end: &usize| facts.iter().all(|fact| fact.text.starts_with(&first[..*end]));
@@ -96,6 +108,7 @@ impl Matrix {
         let (about, over) = common.rsplit_once(", ").unwrap_or((common, ""));
         let about = if end.is_none() && facts.len() == 1 { first } else { about };
         let runs = &facts[0].measure.runs;
+        let cell = |run: &'a String| facts.iter().map(move |fact| (&fact.measure, run.as_str()));
         Matrix {
             title: if about.is_empty() { "measured values" } else { about }.to_owned(),
             y: match about {
@@ -105,8 +118,8 @@ impl Matrix {
             x: over.to_owned(),
             rows: runs.clone(),
             columns: facts.iter().map(|fact| fact.text[end.unwrap_or(0)..].to_owned()).collect(),
-            values,
-            runs: runs.iter().flat_map(|run| vec![run.clone(); facts.len()]).collect(),
+            table: None,
+            cells: runs.iter().flat_map(cell).collect(),
         }
     }
 
@@ -154,31 +167,29 @@ impl Matrix {
         place as f64 + SPREAD * shift
     }
 
-    fn plot(&self, figure: &Figure, seeds: usize) -> Plot {
+    /// The plot with a value for each cell.
+    fn plot(&self, figure: &Figure, values: &[Option<Estimate>], seeds: usize) -> Plot {
         let title = title(figure, &self.title);
-        let means = || self.values.iter().flatten().map(|value| value.mean);
+        let means = || values.iter().flatten().map(|value| value.mean);
         let names = |names: &[String]| Axis { names: names.to_vec(), ..Axis::default() };
         if self.series().len() > LINES_MAX {
-            let rows = self.values.chunks(self.columns.len());
+            let rows = values.chunks(self.columns.len());
             let mean = |value: &Option<Estimate>| value.map(|value| short(value.mean));
             let cells = rows.map(|row| row.iter().map(mean).collect()).collect();
             let [columns, rows] = [&self.columns, &self.rows].map(|all| all.len() as f64 - 0.5);
             let x = Axis { from: Some(-0.5), to: Some(columns), ..names(&self.columns) };
             // The first row is at the top.
-            let y = Axis {
-                label: self.y.clone(),
-                from: Some(rows),
-                to: Some(-0.5),
-                ..names(&self.rows)
-            };
-            return Plot { title, x, y, cells, ..Plot::default() };
+            let y = Axis { from: Some(rows), to: Some(-0.5), ..names(&self.rows) };
+            let mut plot = Plot { title, x, y, cells, ..Plot::default() };
+            self.label(&mut plot);
+            return plot;
         }
         let least = means().fold(f64::INFINITY, f64::min);
         let log = least > 0.0 && means().fold(0.0, f64::max) > LOG_RATIO * least;
         // Intervals end at the limit of the quantity, or at the end of a logarithmic axis.
         let floor = if log { least } else { least.min(0.0) };
         let floor = if least < 0.0 { f64::NEG_INFINITY } else { floor };
-        let lines = (0..self.series().len()).map(|series| self.line(figure, series, floor));
+        let lines = (0..self.series().len()).map(|series| self.line(figure, series, values, floor));
         let x = match self.numbers() {
             None => {
                 let ends = (-0.5, self.across().len() as f64 - 0.5);
@@ -202,10 +213,27 @@ impl Matrix {
         Plot { title, x, y, lines: lines.collect(), note, ..Plot::default() }
     }
 
+    /// Sets the titles of a matrix: those of its axes, and the unit of its cells.
+    fn label(&self, plot: &mut Plot) {
+        let Some(table) = self.table.filter(|table| !table.down.is_empty()) else {
+            plot.y.label.clone_from(&self.y);
+            return;
+        };
+        plot.x.label.clone_from(&table.across);
+        plot.y.label.clone_from(&table.down);
+        plot.note = format!("Cells: {}", table.unit);
+    }
+
     /// A line with its confidence intervals, which end at `floor`.
-    fn line(&self, figure: &Figure, series: usize, floor: f64) -> Line {
+    fn line(
+        &self,
+        figure: &Figure,
+        series: usize,
+        values: &[Option<Estimate>],
+        floor: f64,
+    ) -> Line {
         let mut cells: Vec<(f64, Estimate)> = Vec::new();
-        for (cell, value) in self.values.iter().enumerate() {
+        for (cell, value) in values.iter().enumerate() {
             let (own, place) = self.place(cell);
             cells.extend(
                 value.filter(|_| own == series).map(|value| (self.x(series, place), value)),
@@ -237,11 +265,11 @@ impl Matrix {
     }
 
     /// The protocol of each line, if each has one of its own.
-    fn protocols<'a>(&self, figure: &'a Figure) -> Option<Vec<&'a str>> {
+    fn protocols<'f>(&self, figure: &'f Figure) -> Option<Vec<&'f str>> {
         let of_line = |series: usize| {
-            let cells = (0..self.runs.len()).filter(|&cell| self.place(cell).0 == series);
+            let cells = (0..self.cells.len()).filter(|&cell| self.place(cell).0 == series);
             let protocol = |cell: usize| {
-                let is_meant = |run: &&Run| means(&self.runs[cell], &run.name);
+                let is_meant = |run: &&Run| means(self.cells[cell].1, &run.name);
                 figure.runs.iter().find(is_meant)?.protocol.as_deref()
             };
             let mut all = cells.map(protocol);
@@ -258,18 +286,22 @@ impl Matrix {
 mod tests {
     use super::*;
 
-    fn matrix(rows: &[&str], columns: &[&str], values: &[f64]) -> Matrix {
+    /// The plot of a table over three seeds.
+    fn plot(rows: &[&str], columns: &[&str], values: &[f64]) -> Plot {
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let value = |&mean: &f64| Some(Estimate { mean, half: Some(0.5) });
-        Matrix {
+        let values: Vec<_> = values.iter().map(value).collect();
+        let ask = toml::from_str::<Ask>("metric = 'goodput'").unwrap();
+        let matrix = Matrix {
             title: "T".to_owned(),
             y: "T (us)".to_owned(),
             x: String::new(),
             rows: owned(rows),
             columns: owned(columns),
-            values: values.iter().map(value).collect(),
-            runs: vec![String::new(); values.len()],
-        }
+            table: None,
+            cells: vec![(&ask, ""); values.len()],
+        };
+        matrix.plot(&figure(), &values, 3)
     }
 
     fn figure() -> Figure {
@@ -278,8 +310,7 @@ mod tests {
 
     #[test]
     fn the_longer_dimension_is_the_x_axis() {
-        let plot = matrix(&["a", "b", "c"], &["in", "out"], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-            .plot(&figure(), 3);
+        let plot = plot(&["a", "b", "c"], &["in", "out"], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         assert_eq!(
             (&plot.x.names[..], plot.title.as_str()),
             (&["a", "b", "c"].map(str::to_owned)[..], "Figure 1: T")
@@ -293,8 +324,7 @@ mod tests {
 
     #[test]
     fn numbers_are_joined_and_wide_values_are_logarithmic() {
-        let plot = matrix(&["a"], &["2 flows", "10 flows", "100 flows"], &[0.4, 2.0, 30.0])
-            .plot(&figure(), 3);
+        let plot = plot(&["a"], &["2 flows", "10 flows", "100 flows"], &[0.4, 2.0, 30.0]);
         assert_eq!(plot.lines[0].points[..], [(2.0, 0.4), (10.0, 2.0), (100.0, 30.0)]);
         assert_eq!((plot.x.label.as_str(), plot.x.log, plot.y.log), ("flows", true, true));
         // Intervals on a logarithmic axis end at the smallest value.
@@ -305,7 +335,7 @@ mod tests {
     #[test]
     fn many_lines_become_a_matrix() {
         let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-        let plot = matrix(&names, &names, &[1.0; 64]).plot(&figure(), 3);
+        let plot = plot(&names, &names, &[1.0; 64]);
         assert_eq!((plot.cells.len(), plot.cells[0].len(), plot.lines.len()), (8, 8, 0));
         assert_eq!((plot.y.from, plot.y.to), (Some(7.5), Some(-0.5)));
     }

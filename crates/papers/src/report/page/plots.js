@@ -28,24 +28,20 @@ measure.font = "12px sans-serif";
 // Whether figures are for paper. On paper, names are not abbreviated.
 let onPaper = false;
 
-// Wraps a text to lines of at most `most` pixels, between words, or within a word that is wider.
+// Wraps a text to lines of at most `most` pixels: after spaces, or after hyphens, slashes and the
+// like of a word that is wider. Other words stay whole, and their line is wider.
 const wrapped = (text, most) => {
-  const fits = (part) => measure.measureText(part).width <= most;
+  const fits = (part) => measure.measureText(part.trimEnd()).width <= most;
   const lines = [""];
-  for (const word of text.split(" ")) {
-    const last = lines[lines.length - 1];
-    const longer = last ? `${last} ${word}` : word;
-    if (fits(longer)) {
-      lines[lines.length - 1] = longer;
-      continue;
-    }
-    if (last) lines.push("");
-    for (const letter of word) {
-      if (!fits(lines[lines.length - 1] + letter)) lines.push("");
-      lines[lines.length - 1] += letter;
+  for (const word of text.split(/(?<= )/)) {
+    const parts = fits(word) ? [word] : word.split(/(?<=[-/_=,:])/);
+    for (const part of parts) {
+      const last = lines[lines.length - 1];
+      if (last && !fits(last + part)) lines.push(part);
+      else lines[lines.length - 1] += part;
     }
   }
-  return lines.join("<br>");
+  return lines.map((line) => line.trimEnd()).join("<br>");
 };
 
 // Shortens a name to fit into a legend of this width: both ends are kept, because names differ
@@ -93,6 +89,13 @@ const tailOf = (points) => {
   return last && end ? [...above, [end[0], last[1]]] : above;
 };
 
+// Whether a named line has no value, and neither have the unnamed lines that belong to it.
+const hasNoValue = ({ lines }, number) => {
+  const next = lines.findIndex((line, i) => i > number && line.name);
+  const group = lines.slice(number, next < 0 ? undefined : next);
+  return Boolean(lines[number].name) && group.every((line) => !line.points.length);
+};
+
 const traces = (plot, state) => {
   const all = [];
   // Bands are drawn below all lines.
@@ -108,8 +111,11 @@ const traces = (plot, state) => {
       points = left.map((i) => points[i]);
       flows = left.map((i) => flows[i]);
     }
-    points ??= [];
-    if (plot.distribution) {
+    // Plotly shows no legend for a line without a point.
+    const isNone = points !== null && hasNoValue(plot, number);
+    points = isNone ? [[null, null]] : points ?? [];
+    const name = isNone ? `${line.name}: no value` : line.name;
+    if (plot.distribution && !isNone) {
       points = state.tail ? tailOf(points) : points.map(([x, y]) => [x, 1 - y]);
     }
     const color = tinted(line.color, nthOf(plot, line.name ? number : group));
@@ -118,7 +124,7 @@ const traces = (plot, state) => {
     const long = points.length > 2 * MARKERS;
     const marked = line.marker && (line.apart || !long || plot.distribution || line.bounds);
     all.push({
-      type: "scatter", x: xs, y: ys, name: fitted(line.name, state.width), legendgroup: `g${group}`,
+      type: "scatter", x: xs, y: ys, name: fitted(name, state.width), legendgroup: `g${group}`,
       showlegend: Boolean(line.name) && points.length > 0,
       visible: state.off.has(group) ? "legendonly" : true,
       mode: line.apart ? "markers" : marked ? "lines+markers" : "lines",
@@ -144,7 +150,7 @@ const traces = (plot, state) => {
   // Values of others are hollow, so that they differ from measured ones without colour.
   for (const mark of plot.said ?? []) {
     const [name, symbol] = mark.is_simulated
-      ? ["another simulator", "square-open"] : ["paper", "diamond-open"];
+      ? ["another simulator", "square-open"] : [mark.source ?? "paper", "diamond-open"];
     const x = mark.to === undefined ? [mark.x] : [mark.x, mark.to];
     const y = plot.distribution && !state.tail ? 1 - mark.y : mark.y;
     const color = tinted(mark.color, 0);
@@ -156,7 +162,7 @@ const traces = (plot, state) => {
       marker: { symbol, size: mark.is_simulated ? 10 : 12, color, line: { width: 2 } },
       hovertemplate:
         `${mark.name}: %{${plot.distribution ? "x" : "y"}:.3~g}, ${name}<extra></extra>`,
-      visible: state.off.has(name) ? "legendonly" : true, meta: name,
+      visible: state.off.has(name) ? "legendonly" : true, meta: name, text: mark.name,
     });
   }
   return [...bands, ...all];
@@ -249,7 +255,9 @@ const NAME = 112;
 // With more names, they are vertical.
 const SLANTED = 16;
 
-const namesOf = ({ names }) => names.map((name) => wrapped(name, NAME));
+// Vertical names stand close together, so that few have room for a second line.
+const namesOf = ({ names }) =>
+  names.map((name) => wrapped(name, names.length > SLANTED ? 2 * NAME : NAME));
 
 // Room for the names on an axis, beyond that for numbers.
 const roomOf = (axis) => {
@@ -321,9 +329,9 @@ const layoutOf = (plot, state, all) => {
   }
   const tail = plot.distribution && state.tail;
   const y = tail ? { ...plot.y, label: `${plot.y.label} that are larger`, to: undefined } : plot.y;
-  const xTitle = titleOf(plot.x, state.width - MARGIN.l - MARGIN.r);
   const yTitle = titleOf(y, HEIGHT);
   const left = MARGIN.l + LINE * (linesIn(yTitle) - 1) + roomOf(y).across;
+  const xTitle = titleOf(plot.x, state.width - left - MARGIN.r);
   const bottom = MARGIN.b + LINE * (linesIn(xTitle) - 1) + roomOf(plot.x).below;
   const matrix = plot.cells ? matrixOf(plot) : { shapes: [], annotations: [] };
   const legend = ROW * rows + 8;

@@ -8,10 +8,10 @@ const quoted = (value) => {
 // The displayed points of a plot, one per row, with the ends of their ranges if they have any.
 const csvOf = ({ plot, ...state }) => {
   const shown = traces(plot, state).filter((trace) => trace.visible === true && !trace.fill);
-  const xOf = (x) => plot.x.names?.[Math.round(x)] ?? x;
+  const xOf = (x) => (x === null ? null : plot.x.names?.[Math.round(x)] ?? x);
   const rows = shown.flatMap((trace) => {
     if (typeof trace.meta === "string") {
-      return trace.x.map((x, i) => [trace.name, xOf(x), trace.y[i]]);
+      return trace.x.map((x, i) => [`${trace.name}: ${trace.text}`, xOf(x), trace.y[i]]);
     }
     const line = plot.lines[trace.meta];
     const named = plot.lines.slice(0, trace.meta + 1).findLast((of) => of.name);

@@ -43,6 +43,9 @@ pub(crate) struct Paper {
     pub(crate) title: String,
     /// Introduction to the claims.
     pub(crate) about: String,
+    /// Name of the source of the values that claims are compared with, in texts.
+    #[serde(default = "paper_source")]
+    pub(crate) source: String,
     /// Changes since the claims were written, for readers of all of them.
     #[serde(default)]
     pub(crate) history: String,
@@ -57,6 +60,16 @@ pub(crate) struct Paper {
     /// Figures, by the names of their files.
     #[serde(skip)]
     pub(crate) figures: Vec<Figure>,
+}
+
+/// The source of most values.
+pub(crate) fn paper_source() -> String {
+    "paper".to_owned()
+}
+
+/// Whether this is the source of most values.
+pub(crate) fn is_paper(source: &String) -> bool {
+    *source == paper_source()
 }
 
 /// A value that the paper does not give: the choice for all figures, and alternatives.
@@ -230,7 +243,8 @@ pub(crate) fn shared_papers() -> &'static [Paper] {
 /// The registry's text about a figure without what has no effect on its results: titles, remarks
 /// and explanations.
 pub(crate) fn questions(paper: &Paper, figure: &Figure) -> Result<String, Error> {
-    const WORDS: [&str; 7] = ["about", "headline", "note", "result", "text", "title", "tolerance"];
+    const WORDS: [&str; 9] =
+        ["about", "across", "down", "headline", "note", "result", "text", "title", "tolerance"];
     fn cut(value: &mut toml::Value) {
         match value {
             toml::Value::Table(table) => {

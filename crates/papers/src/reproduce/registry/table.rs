@@ -19,6 +19,11 @@ pub(crate) struct Table {
     pub(crate) unit: String,
     pub(crate) rows: Vec<String>,
     pub(crate) columns: Vec<String>,
+    /// Titles of the axes with the columns and with the rows, if the plot is a matrix.
+    #[serde(default)]
+    pub(crate) across: String,
+    #[serde(default)]
+    pub(crate) down: String,
     /// The question of a cell; its run's name contains `{row}` and `{column}`.
     pub(crate) cells: Ask,
     /// Which value of a column is the best, if any.
