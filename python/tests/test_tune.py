@@ -210,12 +210,12 @@ def test_the_scenario_holds_what_the_table_says(tmp_path):
     study = search(tmp_path / "out", cache=tmp_path / "cache")
     bench = Bench(SCENARIO, [], {}, None, tmp_path / "cache", None, False)
     for is_improved in (False, True):
-        told = [
+        answers = [
             replace(one, is_improved=is_improved, values={**one.values, **OTHER[one.protocol]})
             for one in study.protocols
         ]
-        files.write_study(tmp_path, replace(study, protocols=tuple(told)), bench)
-        for one in told:
+        files.write_study(tmp_path, replace(study, protocols=tuple(answers)), bench)
+        for one in answers:
             path = tmp_path / f"{one.protocol}.toml"
             params = tidegate.load(path).resolved["transport"]["params"]
             catalog = {it.name: it for it in tidegate.protocols()}[one.protocol]
@@ -389,10 +389,10 @@ def test_an_interrupt_leaves_the_best_so_far(tmp_path):
         assert time.monotonic() < until
         time.sleep(0.01)
     begun.send_signal(signal.SIGINT)
-    told = begun.communicate(timeout=60)[1]
-    assert begun.returncode == 130, told
-    assert "out holds the best so far, and the same call continues" in told
-    assert "Traceback" not in told
+    message = begun.communicate(timeout=60)[1]
+    assert begun.returncode == 130, message
+    assert "out holds the best so far, and the same call continues" in message
+    assert "Traceback" not in message
     best = json.loads((out / files.SO_FAR).read_text())
     assert best["swift"]["values"] and not (out / files.RESULT).exists()
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)

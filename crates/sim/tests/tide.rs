@@ -81,8 +81,8 @@ fn flows_over_one_link_rest_where_the_fluid_does() {
     }
 }
 
-/// Four flows rest at round trips, queue included, of 0.9 times the longest one at which the fluid
-/// with clocked arrivals is stable, and oscillate at 1.1 times. Paced flows would oscillate at both.
+/// Four flows rest at 0.9 times the longest round trip, queue included, at which the fluid with
+/// clocked arrivals is stable, and oscillate at 1.1 times. Paced flows would oscillate at both.
 #[test]
 fn packets_are_stable_as_far_as_the_clocked_fluid() {
     let target_us = fluid(1.0, Arrivals::Clocked).target_us(25.0);

@@ -136,7 +136,7 @@ def tune(
         search.best = best
         search.remember()
     share, width = budget // len(names), threads or os.cpu_count() or 1
-    while (search := min(searches, key=lambda one: one.turn)).done < share:
+    while (search := min(searches, key=lambda one: one.order)).done < share:
         search.batch(min(width, share - search.done))
         if folder is not None:
             files.write_so_far(folder, searches, wanted[0])

@@ -240,8 +240,8 @@ class Search:
         return len(self._trials())
 
     @property
-    def turn(self) -> tuple[bool, int]:
-        """Order of searches that alternate: interrupted batches, then the fewest trials."""
+    def order(self) -> tuple[bool, int]:
+        """Key by which searches alternate: interrupted batches, then the fewest trials."""
         return self._interrupted == 0, self.done
 
     def batch(self, count: int) -> None:
