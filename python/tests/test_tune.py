@@ -1,12 +1,17 @@
+import csv
 import json
+import signal
+import statistics
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import tidegate
-from tidegate._tune import goals, space
+from tidegate._tune import answer, files, goals, space
 from tidegate._tune.answer import Interval, _chosen, _Finalist
 from tidegate._tune.search import PRUNED_FROM, Bench, Candidate
 
@@ -25,6 +30,13 @@ SCENARIO = {
         {"kind": "poisson", "label": "large", "sizes": "50KB", "load": 0.1},
     ],
 }
+
+
+OTHER = {
+    "swift": {"base_target": "31us", "fs_range": "87us"},
+    "poseidon": {"p": "43us", "k": "3us"},
+}
+"""Parameters that are no defaults."""
 
 
 def test_goals_are_parsed():
@@ -139,23 +151,149 @@ def test_a_search_answers_on_other_seeds_and_continues(tmp_path):
         search(out, cache=cache, seeds=3)
 
 
-def test_several_objectives_have_a_front(tmp_path):
-    study = tidegate.tune(
-        SCENARIO,
-        "poseidon",
-        ["min slowdown_p99 of small", "max goodput of large"],
-        budget=8,
-        params="poseidon.p",
-        final_seeds=2,
-        cache=tmp_path,
-    )
-    assert study.front
-    for one in study.front:
-        assert not any(
-            other.objectives[0] < one.objectives[0] and other.objectives[1] > one.objectives[1]
-            for other in study.candidates
-            if other.objectives
+def test_several_objectives_have_a_front_on_other_seeds(tmp_path, monkeypatch):
+    def tune(out):
+        return tidegate.tune(
+            SCENARIO,
+            "poseidon",
+            ["min slowdown_p99 of small", "max goodput of large"],
+            budget=8,
+            params="poseidon.p",
+            final_seeds=2,
+            cache=tmp_path / "cache",
+            out=tmp_path / out,
         )
+
+    study = tune("whole")
+    assert len(study.front) > 1
+    tried = {one.number: one.objectives for one in study.candidates}
+    for one in study.front:
+        assert list(one.searched) == tried[one.number]
+        assert not any(
+            other[0] < one.searched[0] and other[1] > one.searched[1] for other in tried.values()
+        )
+        # The values are those of the reported seeds, which the search did not use.
+        runs = [
+            tidegate.run(
+                SCENARIO,
+                seed=seed,
+                set={"transport.protocol": "poseidon", "transport.params.p": one.values["p"]},
+            ).summary
+            for seed in study.report_seeds
+        ]
+        p99 = statistics.fmean(run.fct["small"].slowdown.p99 for run in runs)
+        assert one.measured[0].mean == pytest.approx(p99) != pytest.approx(one.searched[0])
+        assert all(interval.half_width is not None for interval in one.measured)
+        assert str(one.measured[0]) in repr(study)
+        beaten = any(
+            other.measured[0].mean < p99 and other.measured[1].mean > one.measured[1].mean
+            for other in study.front
+        )
+        assert one.holds == (not beaten)
+    written = json.loads((tmp_path / "whole" / "tune.json").read_text())
+    assert [one["measured"][0]["mean"] for one in written["front"]] == [
+        one.measured[0].mean for one in study.front
+    ]
+    assert "search seeds" not in repr(study)
+    page = (tmp_path / "whole" / "tune.html").read_text()
+    assert "candidates of the Pareto front on 2 seeds that the search did not use" in page
+    # Points beyond a limit are only searched, and are named so.
+    monkeypatch.setattr(answer, "FRONT", 2)
+    capped = tune("capped")
+    measured = [bool(one.measured) for one in capped.front]
+    assert measured == [True, *[False] * (len(study.front) - 2), True]
+    assert repr(capped).count("search seeds") == measured.count(False) > 0
+    assert all(one.holds is None for one in capped.front if not one.measured)
+
+
+def test_the_scenario_holds_what_the_table_says(tmp_path):
+    study = search(tmp_path / "out", cache=tmp_path / "cache")
+    bench = Bench(SCENARIO, [], {}, None, tmp_path / "cache", None, False)
+    for is_improved in (False, True):
+        answers = [
+            replace(one, is_improved=is_improved, values={**one.values, **OTHER[one.protocol]})
+            for one in study.protocols
+        ]
+        files.write_study(tmp_path, replace(study, protocols=tuple(answers)), bench)
+        for one in answers:
+            path = tmp_path / f"{one.protocol}.toml"
+            params = tidegate.load(path).resolved["transport"]["params"]
+            catalog = {it.name: it for it in tidegate.protocols()}[one.protocol]
+            default = {it.name: it.default for it in catalog.parameters}
+            for name, other in OTHER[one.protocol].items():
+                assert params[name] == (other if is_improved else default[name])
+            assert ("with its defaults" in path.read_text()) != is_improved
+
+
+def small(out=None, **more):
+    options = {
+        "budget": 12,
+        "params": ["swift.base_target", "poseidon.p"],
+        "final_seeds": 2,
+        "threads": 2,
+        **more,
+    }
+    goal = "min slowdown_p99 of small"
+    return tidegate.tune(SCENARIO, ["swift", "poseidon"], goal, out=out, **options)
+
+
+def trials(study):
+    return [(one.protocol, one.number, one.values, one.objectives) for one in study.candidates]
+
+
+@pytest.mark.parametrize("ends_in", [1, 2, 5])
+def test_an_interrupted_search_tries_the_same_candidates(tmp_path, monkeypatch, ends_in):
+    whole = small(cache=tmp_path / "cache")
+    measured, left = Bench.measured, [ends_in]
+
+    def interrupted(*given, **more):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return measured(*given, **more)
+
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(Bench, "measured", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            small(out, cache=tmp_path / "cache")
+    assert not (out / "tune.json").exists()
+    again = small(out, cache=tmp_path / "cache")
+    assert trials(again) == trials(whole)
+    assert [one.tuned for one in again.protocols] == [one.tuned for one in whole.protocols]
+
+
+def test_every_condition_counts(tmp_path):
+    over = {"traffic.0.load": [0.3, 0.6]}
+    study = small(cache=tmp_path, budget=4, over=over)
+    first = next(one for one in study.candidates if (one.protocol, one.number) == ("swift", 0))
+    values = [
+        tidegate.run(SCENARIO, seed=seed, set={"traffic.0.load": load})
+        .summary.fct["small"]
+        .slowdown.p99
+        for seed in study.seeds
+        for load in over["traffic.0.load"]
+    ]
+    assert first.objectives[0] == pytest.approx(statistics.fmean(values))
+    assert max(values) > 1.05 * min(values)
+
+
+def test_a_cluster_makes_the_runs(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    from tidegate import _cluster
+
+    fill, made = _cluster.fill, []
+    monkeypatch.setattr(_cluster, "fill", lambda *given: (made.append(given), fill(*given)))
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        there = small(cache=tmp_path / "there", budget=4, client=client)
+    here = small(cache=tmp_path / "here", budget=4)
+    assert made and trials(there) == trials(here)
+    assert [one.tuned for one in there.protocols] == [one.tuned for one in here.protocols]
 
 
 def test_short_runs_end_bad_candidates(tmp_path):
@@ -233,3 +371,34 @@ def test_the_command_prints_the_study(tmp_path):
     ]:
         refused = tune(*more)
         assert refused.returncode == 2 and words in refused.stderr, refused.stderr
+
+
+def test_an_interrupt_leaves_the_best_so_far(tmp_path):
+    slow = {**SCENARIO, "duration": "2ms"}
+    (tmp_path / "mine.toml").write_text(tidegate._native.toml_document(json.dumps(slow)))
+    words = [
+        Path(sys.executable).with_name("tidegate"),
+        *("tune", "mine.toml", "--protocols", "swift", "--params", "swift.base_target"),
+        *("--objective", "min slowdown_p99 of small", "--final-seeds", "2", "--threads", "1"),
+        *("--budget", "12", "--cache", "cache", "--out", "out"),
+    ]
+    out = tmp_path / "out"
+    begun = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while not (out / files.SO_FAR).exists() and begun.poll() is None:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    begun.send_signal(signal.SIGINT)
+    message = begun.communicate(timeout=60)[1]
+    assert begun.returncode == 130, message
+    assert "out holds the best so far, and the same call continues" in message
+    assert "Traceback" not in message
+    best = json.loads((out / files.SO_FAR).read_text())
+    assert best["swift"]["values"] and not (out / files.RESULT).exists()
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not (out / files.SO_FAR).exists()
+    with (out / files.TRIALS).open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["trial"] for row in rows] == [str(i) for i in range(12)]
+    assert {row["state"] for row in rows} <= {"complete", "pruned"}

@@ -20,7 +20,7 @@ mod target;
 pub use bottleneck::Bottleneck;
 pub use law::{Law, Signal, Windows};
 pub use solve::{Lags, Model, NoSolution, Past, solve};
-pub use target::Targets;
+pub use target::{Arrivals, Targets};
 
 /// Time at which senders receive feedback from the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq)]

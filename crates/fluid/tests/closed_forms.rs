@@ -1,6 +1,8 @@
 //! Models compared with results that need no solver.
 
-use tidegate_fluid::{Bottleneck, Feedback, Law, Model, Past, Signal, Targets, Windows, solve};
+use tidegate_fluid::{
+    Arrivals, Bottleneck, Feedback, Law, Model, Past, Signal, Targets, Windows, solve,
+};
 
 /// The example of PowerTCP's figure 3: a BDP of 250 KB.
 const LINK: Bottleneck = Bottleneck { gbps: 100.0, base_rtt_us: 20.0 };
@@ -208,9 +210,15 @@ fn small_steps_agree_for_every_law_and_delay() {
 
 #[test]
 fn small_steps_agree_for_targets() {
-    for (m, feedback) in [(0.25, Feedback::Instant), (0.25, DELAYED), (0.5, DELAYED)] {
-        let model = Targets { m, ..targets(20.0, 100.0, feedback) };
-        for start in [[0.0, 10.0, 200.0], [400.0, 300.0, 300.0]] {
+    for (m, feedback, arrivals) in [
+        (0.25, Feedback::Instant, Arrivals::Paced),
+        (0.25, DELAYED, Arrivals::Paced),
+        (0.5, DELAYED, Arrivals::Paced),
+        (0.25, DELAYED, Arrivals::Clocked),
+    ] {
+        let model = Targets { m, arrivals, ..targets(20.0, 100.0, feedback) };
+        // The BDP is 250 KB.
+        for start in [[0.0, 50.0, 200.0], [350.0, 300.0, 300.0]] {
             for us in [20.0, 90.0] {
                 let [ours, plain] = [last(&model, start, us), in_small_steps(&model, start, us)];
                 for (ours, plain) in ours.into_iter().zip(plain) {
@@ -223,7 +231,9 @@ fn small_steps_agree_for_targets() {
 
 fn targets(base_rtt_us: f64, gbps: f64, feedback: Feedback) -> Targets {
     let link = Bottleneck { gbps, base_rtt_us };
-    Targets { link, p_us: 40.0, k_us: 2.0, m: 0.25, rates_gbps: (0.02, 200.0), feedback }
+    let rates_gbps = (0.02, 200.0);
+    let arrivals = Arrivals::Paced;
+    Targets { link, p_us: 40.0, k_us: 2.0, m: 0.25, rates_gbps, feedback, arrivals }
 }
 
 /// Poseidon, equations 3 to 5, and the condition of fairness (equation 2).
@@ -247,9 +257,13 @@ fn update_reduces_the_ratio_of_two_rates() {
 
 #[test]
 fn targets_lead_to_equal_rates() {
-    for feedback in [Feedback::Instant, Feedback::Delayed { forward_us: 1.0 }] {
-        let model = targets(5.0, 200.0, feedback);
-        for start in [[0.0, 1.0, 100.0, 20.0], [300.0, 100.0, 100.0, 400.0]] {
+    let late = Feedback::Delayed { forward_us: 1.0 };
+    for (feedback, arrivals) in
+        [(Feedback::Instant, Arrivals::Paced), (late, Arrivals::Paced), (late, Arrivals::Clocked)]
+    {
+        let model = Targets { arrivals, ..targets(5.0, 200.0, feedback) };
+        // The BDP is 125 KB.
+        for start in [[0.0, 1.0, 100.0, 24.0], [475.0, 100.0, 100.0, 400.0]] {
             let [queue, windows @ ..] = last(&model, start, 2_000.0);
             let rest = model.equilibrium_kb(3.0);
             assert_near(queue, rest, 1e-3, &format!("{feedback:?} {start:?}"));
@@ -261,26 +275,56 @@ fn targets_lead_to_equal_rates() {
     }
 }
 
-/// Near equilibrium the loop is u² + (1 + m)u + g·exp(−u) = 0 for u in round trips and a gain g =
-/// θAm/p. It is stable up to g = ω·√(ω² + (1 + m)²) with ω·tan ω = 1 + m, which is 1.45 for m =
-/// 0.25, an RTT of 25 us. With instant feedback it is always stable.
-#[test]
-fn delayed_targets_are_stable_up_to_a_gain() {
-    let grows = |base_rtt_us: f64, feedback| {
-        let model = targets(base_rtt_us, 100.0, feedback);
-        let rest = model.equilibrium_kb(1.0);
-        let start = [rest, 1.0001 * (rest + model.link.bdp_kb())];
-        let states = solve(&model, start, 1_500.0, 1.0).unwrap();
-        let most = |states: &[[f64; 2]]| {
-            states.iter().map(|[queue, _]| (queue - rest).abs()).fold(0.0, f64::max)
-        };
-        most(&states[1_250..]) / most(&states[250..500])
+/// How much a small deviation of one flow from its equilibrium grows in 1 ms.
+fn growth(model: &Targets) -> f64 {
+    let rest = model.equilibrium_kb(1.0);
+    let off = 1e-4 * (rest + model.link.bdp_kb());
+    let start = match model.arrivals {
+        Arrivals::Paced => [rest, rest + model.link.bdp_kb() + off],
+        Arrivals::Clocked => [rest + off, rest + model.link.bdp_kb() + off],
     };
+    let states = solve(model, start, 1_500.0, 1.0).unwrap();
+    let most = |states: &[[f64; 2]]| {
+        states.iter().map(|[queue, _]| (queue - rest).abs()).fold(0.0, f64::max)
+    };
+    most(&states[1_250..]) / most(&states[250..500])
+}
+
+/// Deviations shrink at RTTs below the bound of the linear system, and grow above.
+#[test]
+fn delayed_targets_are_stable_up_to_a_round_trip() {
     let late = Feedback::Delayed { forward_us: 1.0 };
-    // With a target of 5 us.
-    let [short, long] = [18.0, 23.0].map(|base_rtt_us| grows(base_rtt_us, late));
-    assert!(short < 0.5 && long > 2.0, "{short} {long}");
-    assert!(grows(60.0, Feedback::Instant) < 0.5);
+    for arrivals in [Arrivals::Paced, Arrivals::Clocked] {
+        for m in [0.1, 0.25, 0.5] {
+            let at = |share: f64| {
+                let mut model = Targets { m, arrivals, ..targets(1.0, 100.0, late) };
+                let rtt_us = share * model.longest_stable_us();
+                model.link.base_rtt_us = rtt_us - model.target_us(100.0);
+                growth(&model)
+            };
+            let [short, long] = [0.9, 1.1].map(at);
+            assert!(short < 0.7 && long > 1.4, "{arrivals:?}, m of {m}: {short} {long}");
+        }
+    }
+    // With instant feedback, Poseidon's law is stable at any RTT.
+    assert!(growth(&targets(60.0, 100.0, Feedback::Instant)) < 0.5);
+}
+
+/// `ω tan ω` is 1.25 for a gain of 1.45 and 1.5 for one of 1.78 (docs/theory.md). A clocked flow
+/// with a small `m` has the delay of a plain integrator, π/2.
+#[test]
+fn stable_gains_have_known_values() {
+    for (m, arrivals, gain) in [
+        (0.25, Arrivals::Paced, 1.45),
+        (0.5, Arrivals::Paced, 1.78),
+        (1e-6, Arrivals::Clocked, std::f64::consts::FRAC_PI_2),
+        (0.5, Arrivals::Clocked, 2.40),
+    ] {
+        let model = Targets { m, arrivals, ..targets(5.0, 200.0, Feedback::Instant) };
+        // p / A is 40 us / ln(200 / 0.02).
+        let found = model.longest_stable_us() * m * 1e4f64.ln() / 40.0;
+        assert_near(found, gain, 5e-3, &format!("{arrivals:?}, m of {m}"));
+    }
 }
 
 /// Independent of the queue.

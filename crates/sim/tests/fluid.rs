@@ -3,7 +3,7 @@
 use crate::common::*;
 use tidegate_core::params::Value;
 use tidegate_core::{Extent, Rate, Span, Time};
-use tidegate_fluid::{Bottleneck, Feedback, Targets, solve};
+use tidegate_fluid::{Arrivals, Bottleneck, Feedback, Targets, solve};
 use tidegate_sim::{Engine, Quantity, Sample};
 
 const RATE: Rate = Rate::gbps(100);
@@ -83,7 +83,8 @@ fn poseidon_windows_converge_as_its_fluid_does() {
 
         let feedback = Feedback::Delayed { forward_us: base_rtt_us / 4.0 };
         let rates_gbps = (0.02, 200.0);
-        let model = Targets { link, p_us: 40.0, k_us: 2.0, m, rates_gbps, feedback };
+        let arrivals = Arrivals::Paced;
+        let model = Targets { link, p_us: 40.0, k_us: 2.0, m, rates_gbps, feedback, arrivals };
         let first = &moments[0];
         let start = [first.queue, first.windows[0], first.windows[1]].map(|bytes| bytes / 1e3);
         let states = solve(&model, start, 1_500.0, 1.0).unwrap();
@@ -108,6 +109,14 @@ fn poseidon_windows_converge_as_its_fluid_does() {
         );
         println!("{case}");
         assert!((modelled / m - 1.0).abs() < 0.02, "{case}");
+        // With clocked arrivals the model rests, also where paced flows oscillate.
+        let model = Targets { arrivals: Arrivals::Clocked, ..model };
+        let windows = [start[1], start[2]];
+        let at_start = windows[0] + windows[1] - link.bdp_kb();
+        let states = solve(&model, [at_start, windows[0], windows[1]], 1_500.0, 1.0).unwrap();
+        for [queue, _, _] in &states[1_200..] {
+            assert!((queue / expected - 1.0).abs() < 0.01, "m of {m}, clocked: {queue:.1} KB");
+        }
         assert!((packets / modelled - 1.0).abs() < 0.25, "{case}");
         // As for single fixed points (theory.rs).
         assert!((queue / expected - 1.0).abs() < 0.10, "{case}");

@@ -6,7 +6,7 @@ use tidegate_algos::Stack;
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Routing, Stamping};
 use tidegate_core::params::Value;
 use tidegate_core::{Extent, Rate, Span, Time};
-use tidegate_fluid::{Bottleneck, Feedback, Targets};
+use tidegate_fluid::{Arrivals, Bottleneck, Feedback, Targets};
 use tidegate_sim::{FlowRecord, LinkRecord, Outcome, Setup};
 
 const RATE: Rate = Rate::gbps(100);
@@ -45,6 +45,19 @@ fn between(outcome: &Outcome, from: u32, to: u32) -> &LinkRecord {
     outcome.links.iter().find(|link| (link.from, link.to) == ends).unwrap()
 }
 
+/// The law with the default parameters.
+fn fluid(base_rtt_us: f64, arrivals: Arrivals) -> Targets {
+    Targets {
+        link: Bottleneck { gbps: 100.0, base_rtt_us },
+        p_us: 12.5,
+        k_us: 1.0,
+        m: 0.1,
+        rates_gbps: (0.1, 400.0),
+        feedback: Feedback::Delayed { forward_us: base_rtt_us / 4.0 },
+        arrivals,
+    }
+}
+
 #[test]
 fn flows_over_one_link_rest_where_the_fluid_does() {
     for (flows, delay_ns) in [(2, 1_000), (4, 500), (16, 500), (4, 1_000)] {
@@ -52,14 +65,7 @@ fn flows_over_one_link_rest_where_the_fluid_does() {
         let setup = racks(stack("tide"), &pairs, Span::ns(delay_ns));
         let (finished, outcome) = run(setup, ());
         let base_rtt_us = delay_ns as f64 * 8e-3;
-        let model = Targets {
-            link: Bottleneck { gbps: 100.0, base_rtt_us },
-            p_us: 12.5,
-            k_us: 1.0,
-            m: 0.1,
-            rates_gbps: (0.1, 400.0),
-            feedback: Feedback::Delayed { forward_us: base_rtt_us / 4.0 },
-        };
+        let model = fluid(base_rtt_us, Arrivals::Clocked);
         let core = between(&outcome, 0, 3);
         let queue = core.queue_bytes.mean / 1e3;
         let expected = model.equilibrium_kb(f64::from(flows));
@@ -73,6 +79,29 @@ fn flows_over_one_link_rest_where_the_fluid_does() {
         assert!((queue / expected - 1.0).abs() < 0.1, "{case}");
         assert!(used > 0.99 && jain > 0.995, "{case}");
     }
+}
+
+/// Four flows rest at 0.9 times the longest round trip, queue included, at which the fluid with
+/// clocked arrivals is stable, and oscillate at 1.1 times. Paced flows would oscillate at both.
+#[test]
+fn packets_are_stable_as_far_as_the_clocked_fluid() {
+    let target_us = fluid(1.0, Arrivals::Clocked).target_us(25.0);
+    let [paced, clocked] = [Arrivals::Paced, Arrivals::Clocked]
+        .map(|arrivals| fluid(1.0, arrivals).longest_stable_us());
+    let swing = |round_trip_us: f64| {
+        // A full packet waits for its own bytes at each of four links.
+        let links_us = round_trip_us - target_us - 4.0 * 0.1232;
+        let pairs: Vec<_> = (0..4).map(|i| (i, 20 + i)).collect();
+        let setup = racks(stack("tide"), &pairs, Span::from_ps_f64(links_us / 8.0 * 1e6));
+        let (_, outcome) = run(setup, ());
+        let most = between(&outcome, 0, 3).queue_delay_us.max / target_us;
+        println!("{round_trip_us:.1} us: the longest delay is {most:.2} targets");
+        most
+    };
+    println!("fluid: stable up to {paced:.2} us if paced, {clocked:.2} us if clocked");
+    assert!(paced < 0.8 * clocked, "{paced} {clocked}");
+    let [below, above] = [0.9, 1.1].map(|share| swing(share * clocked));
+    assert!(below < 1.25 && above > 1.6, "{below} {above}");
 }
 
 /// Goodput of the first flow, over two congested hops, as a part of its max-min share. `one` and

@@ -19,6 +19,9 @@ FINALISTS = 3
 CURVES = 3
 """Parameters of each protocol, the most important ones, with a curve."""
 
+FRONT = 10
+"""Candidates of the Pareto front that are measured on the reported seeds."""
+
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 """Factors of the tuned value, beside 1, at which a curve has points."""
 
@@ -63,11 +66,13 @@ class Tuned:
     """A protocol with its default and its tuned parameters, on seeds that nothing was chosen by.
 
     `gain` is the improvement of the first objective in the search, `kept` the share of it that
-    remained on the reported seeds. Values are of the first objective.
+    remained on the reported seeds. Values are of the first objective. `values` and `tuned` are
+    those of the chosen candidate, also if it is no improvement: `recommended` is the answer.
     """
 
     protocol: str
     values: dict[str, int | float | str]
+    defaults: dict[str, int | float | str]
     default: Interval
     tuned: Interval
     difference: Interval
@@ -81,13 +86,35 @@ class Tuned:
     """Values of the constraints, with the defaults and with the tuned parameters."""
     meets_constraints: bool = True
 
+    @property
+    def recommended(self) -> dict[str, int | float | str]:
+        """The chosen parameters if they are an improvement, otherwise the defaults."""
+        return self.values if self.is_improved else self.defaults
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """A candidate that no other beat in all objectives in the search.
+
+    `searched` are its means on the seeds of the search, `measured` those on the reported seeds;
+    empty if it was only searched. `holds` is whether it meets the constraints and no other measured
+    point beats it on the reported seeds, too; `None` if it was only searched.
+    """
+
+    protocol: str
+    number: int
+    values: dict[str, int | float | str]
+    searched: tuple[float, ...]
+    measured: tuple[Interval, ...] = ()
+    holds: bool | None = None
+
 
 @dataclass(frozen=True, repr=False)
 class Study:
     """The result of `tidegate.tune`. It prints as a table.
 
     `best` is the first of `protocols`, which are in the order of their tuned values. With several
-    objectives, `front` holds the candidates that none other beats in all objectives.
+    objectives, `front` has the points of the Pareto front, in the order of the first objective.
     """
 
     name: str
@@ -97,7 +124,7 @@ class Study:
     report_seeds: tuple[int, ...]
     protocols: tuple[Tuned, ...]
     differences: dict[str, Interval]
-    front: tuple[Candidate, ...]
+    front: tuple[FrontPoint, ...]
     candidates: tuple[Candidate, ...] = field(repr=False)
     axes: dict[str, tuple[Axis, ...]] = field(repr=False)
     folder: Path | None = None
@@ -118,11 +145,7 @@ class Study:
             name = one.protocol if one.meets_constraints else f"{one.protocol} (violates)"
             difference = f"{one.difference}{star}"
             rows.append((name, str(one.default), str(one.tuned), difference, kept, against))
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
+        lines = _aligned(rows)
         n = len(self.report_seeds)
         notes = [
             f"{self.objectives[0]}: means over n = {n} seeds that the search did not use.",
@@ -140,16 +163,99 @@ class Study:
             )
         for name, share in list(best.importance.items())[:CURVES]:
             notes.append(f"  {100 * share:3.0f} % of the variation: {name}")
+        if self.front:
+            notes.extend(["", *self._front_lines()])
         return "\n".join([*lines, "", *notes])
+
+    def _front_lines(self) -> list[str]:
+        """Return the table of the Pareto front."""
+        rows = [("front", *self.objectives, "seeds", "parameters")]
+        for one in self.front:
+            if one.measured:
+                values = [str(interval) for interval in one.measured]
+                seeds = "unseen" if one.holds else "unseen, does not hold"
+            else:
+                values = [f"{mean:.4g}" for mean in one.searched]
+                seeds = "search seeds"
+            listed = ", ".join(f"{name} = {value}" for name, value in one.values.items())
+            rows.append((one.protocol, *values, seeds, listed))
+        return _aligned(rows)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _beats(one: Sequence[float], other: Sequence[float], goals: Sequence[Objective]) -> bool:
+    """Whether values are nowhere worse than others, and better in one objective."""
+    pairs = list(zip(goals, one, other, strict=True))
+    no_worse = all(not goal.is_better(theirs, ours) for goal, ours, theirs in pairs)
+    return no_worse and any(goal.is_better(ours, theirs) for goal, ours, theirs in pairs)
 
 
 def _pareto(candidates: Sequence[Candidate], goals: Sequence[Objective]) -> list[Candidate]:
-    def beats(one: Candidate, other: Candidate) -> bool:
-        pairs = list(zip(goals, one.objectives, other.objectives, strict=True))
-        no_worse = all(not goal.is_better(theirs, ours) for goal, ours, theirs in pairs)
-        return no_worse and any(goal.is_better(ours, theirs) for goal, ours, theirs in pairs)
+    """Return the candidates that no other beats, in the order of the first objective."""
+    front = [
+        one
+        for one in candidates
+        if not any(_beats(other.objectives, one.objectives, goals) for other in candidates)
+    ]
+    return sorted(front, key=lambda one: one.objectives[0], reverse=goals[0].maximise)
 
-    return [one for one in candidates if not any(beats(other, one) for other in candidates)]
+
+def _spread(front: Sequence[Candidate], count: int) -> list[Candidate]:
+    """Return at most `count` points of a front: both ends, and points at equal steps between."""
+    if len(front) <= count:
+        return list(front)
+    return [front[round(i * (len(front) - 1) / (count - 1))] for i in range(count)]
+
+
+def _front(
+    bench: Bench,
+    searches: Sequence[Search],
+    goals: tuple[Sequence[Objective], Sequence[Constraint]],
+    seeds: Sequence[int],
+    found: Sequence[Tuned],
+) -> list[FrontPoint]:
+    """Measure points of the Pareto front on the reported seeds.
+
+    The search decides which candidates belong to the front. Otherwise the reported seeds would
+    have chosen the points whose values they report.
+    """
+    objectives, constraints = goals
+    front = _pareto(feasible(it for one in searches for it in one.candidates()), objectives)
+    values: dict[tuple[str, int], tuple[Interval, ...]] = {}
+    bounded: dict[tuple[str, int], tuple[float, ...]] = {}
+    for search in searches:
+        own = [one for one in _spread(front, FRONT) if one.protocol == search.protocol]
+        if not own:
+            continue
+        results = bench.measured(search.protocol, [one.values for one in own], seeds)
+        for one, conditions in zip(own, results, strict=True):
+            each = [by_seed(goal.of, conditions) for goal in objectives]
+            key = (one.protocol, one.number)
+            values[key] = tuple(Interval.of(it) for it in each if it is not None)
+            bounded[key] = _means(constraints, conditions)
+    values = {key: one for key, one in values.items() if len(one) == len(objectives)}
+    means = {key: [interval.mean for interval in one] for key, one in values.items()}
+    best = _best(constraints, [*(of for one in found for of in one.bounded), *bounded.values()])
+
+    def point(one: Candidate) -> FrontPoint:
+        key = (one.protocol, one.number)
+        plain = FrontPoint(one.protocol, one.number, one.values, tuple(one.objectives))
+        if key not in means:
+            return plain
+        holds = _meets(constraints, bounded[key], best) and not any(
+            _beats(other, means[key], objectives) for other in means.values()
+        )
+        return replace(plain, measured=values[key], holds=holds)
+
+    return [point(one) for one in front]
 
 
 def _finalists(search: Search, goals: Sequence[Objective]) -> list[Candidate]:
@@ -264,6 +370,7 @@ def _tuned(
     return Tuned(
         protocol=search.protocol,
         values=chosen.values,
+        defaults=default.values,
         default=Interval.of(values[0]),
         tuned=Interval.of(values[-1]),
         difference=difference,
@@ -352,7 +459,7 @@ def answered(
         if len(one.by_seed) == len(first.by_seed)
     }
     everything = [one for search in searches for one in search.candidates()]
-    front = _pareto(feasible(everything), goals[0]) if len(goals[0]) > 1 else []
+    front = _front(bench, searches, goals, report, found) if len(goals[0]) > 1 else []
     return Study(
         name=name,
         objectives=tuple(str(one) for one in goals[0]),

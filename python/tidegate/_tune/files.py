@@ -79,7 +79,8 @@ def write_so_far(folder: Path, searches: Iterable[Search], goal: Objective) -> N
 def write_study(folder: Path, study: Study, bench: Bench) -> None:
     """Write the results of a search: `tune.json` last, as it marks the others as complete."""
     for one in study.protocols:
-        write(folder / f"{one.protocol}.toml", _head(study, one) + resolved(bench, _candidate(one)))
+        plan = resolved(bench, one.protocol, one.recommended)
+        write(folder / f"{one.protocol}.toml", _head(study, one) + plan)
     _write_trials(folder / TRIALS, study.candidates)
     try:
         from tidegate._tune.page import page
@@ -98,16 +99,16 @@ def content(study: Study) -> dict[str, Any]:
     return {"schema": 1, **data}
 
 
-def _candidate(one: Tuned) -> Candidate:
-    return Candidate(protocol=one.protocol, values=one.values, numbers={})
-
-
 def _head(study: Study, one: Tuned) -> str:
-    what = "tuned parameters" if one.is_improved else "parameters of which none are better"
+    goal = study.objectives[0]
+    if one.is_improved:
+        what, values = "tuned parameters", f"{one.tuned}, with the defaults {one.default}"
+    else:
+        what = "its defaults: no candidate is better"
+        values = f"{one.default}, with the best candidate {one.tuned}"
     return (
         f"# {study.name}: {one.protocol} with {what}.\n"
-        f"# {study.objectives[0]}: {one.tuned}, with the defaults {one.default}, on seeds that the "
-        "search did not use.\n\n"
+        f"# {goal}: {values}, on seeds that the search did not use.\n\n"
     )
 
 

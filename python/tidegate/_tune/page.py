@@ -115,7 +115,10 @@ def page(study: Study) -> str:
         parts.append(
             _figure(
                 lambda axes: _front(axes, study, looks),
-                "Candidates that meet the constraints; larger: the Pareto front.",
+                f"Large, with 95 % intervals: candidates of the Pareto front on "
+                f"{len(study.report_seeds)} seeds that the search did not use; hollow if another "
+                "of them is better there or a constraint is violated. Small: candidates on the "
+                "seeds of the search.",
             )
         )
     parts.extend(_sensitivity(one, study) for one in study.protocols if one.importance)
@@ -130,19 +133,34 @@ def page(study: Study) -> str:
 
 
 def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
-    for of, size in ((study.candidates, 2.0), (study.front, 6.0)):
-        for name, look in looks.items():
-            own = [one for one in of if one.protocol == name and len(one.objectives) > 1]
-            if own:
-                axes.plot(
-                    [one.objectives[0] for one in own],
-                    [one.objectives[1] for one in own],
-                    linestyle="none",
-                    marker="o",
-                    markersize=size,
-                    color=look.color,
-                    label=look.title if size > 2 else None,
-                )
+    for name, look in looks.items():
+        own = [it for it in study.candidates if it.protocol == name and len(it.objectives) > 1]
+        if not own:
+            continue
+        axes.plot(
+            [it.objectives[0] for it in own],
+            [it.objectives[1] for it in own],
+            linestyle="none",
+            marker="o",
+            markersize=2,
+            color=look.color,
+            label=f"{look.title}, search seeds",
+        )
+        for one in study.front:
+            if one.protocol != name or not one.measured:
+                continue
+            first, second = one.measured[:2]
+            axes.errorbar(
+                first.mean,
+                second.mean,
+                xerr=first.half_width or 0.0,
+                yerr=second.half_width or 0.0,
+                color=look.color,
+                marker="o",
+                markersize=6,
+                markerfacecolor=look.color if one.holds else "white",
+                capsize=3,
+            )
     axes.set_xlabel(study.objectives[0])
     axes.set_ylabel(study.objectives[1])
     axes.legend()

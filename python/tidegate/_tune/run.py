@@ -136,12 +136,10 @@ def tune(
         search.best = best
         search.remember()
     share, width = budget // len(names), threads or os.cpu_count() or 1
-    while any(search.done < share for search in searches):
-        for search in searches:
-            if search.done < share:
-                search.batch(min(width, share - search.done))
-                if folder is not None:
-                    files.write_so_far(folder, searches, wanted[0])
+    while (search := min(searches, key=lambda one: one.order)).done < share:
+        search.batch(min(width, share - search.done))
+        if folder is not None:
+            files.write_so_far(folder, searches, wanted[0])
     study = answered(name, bench, searches, (wanted, bounds), (searched, final_seeds))
     if folder is None:
         return study

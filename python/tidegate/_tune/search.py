@@ -23,6 +23,7 @@ from tidegate.results import Metric
 if TYPE_CHECKING:
     from distributed import Client
     from optuna import Study as OptunaStudy
+    from optuna.samplers import TPESampler
     from optuna.trial import FrozenTrial, Trial
 
 PRUNED_FROM = 10
@@ -168,29 +169,45 @@ class Search:
         self._first = Rung("first", 2, self._seeds[:1])
         self.best: dict[str, float] = {}
         """The best value of each constraint with `best`, over all protocols; shared by them."""
-        with warnings.catch_warnings():
-            # Optuna 5 announces another function for constraints, which Optuna 4 lacks.
-            warnings.simplefilter("ignore", FutureWarning)
-            sampler = optuna.samplers.TPESampler(
-                seed=search_seed,
-                constant_liar=True,
-                multivariate=True,
-                constraints_func=self._excess if self._constraints else None,
-            )
+        self._seed = search_seed
         way = optuna.study.StudyDirection
         directions = [way.MAXIMIZE if one.maximise else way.MINIMIZE for one in self._objectives]
         self.study: OptunaStudy = optuna.create_study(
             study_name=protocol,
-            sampler=sampler,
             directions=directions,
             storage=storage,
             load_if_exists=True,
         )
-        # Trials of an interrupted search that have no result.
-        for trial in self.study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
-            self.study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+        self._interrupted = 0
+        """Trials of an interrupted search without a result, which are repeated as one batch."""
         if not self.study.get_trials():
             self.study.enqueue_trial({one.name: one.default for one in axes})
+            return
+        state = optuna.trial.TrialState
+        for trial in self.study.get_trials(states=(state.RUNNING,)):
+            self.study.enqueue_trial(trial.params)
+            self.study.tell(trial.number, state=state.FAIL)
+        self._interrupted = len(self.study.get_trials(states=(state.WAITING,)))
+
+    def _sampler(self, number: int) -> TPESampler:
+        """Return the sampler of a candidate.
+
+        Each has random numbers of its own, so that an interrupted search proposes the same
+        candidates when it continues.
+        """
+        import numpy as np
+        import optuna
+
+        seed = np.random.SeedSequence((self._seed, number)).generate_state(1)
+        with warnings.catch_warnings():
+            # Optuna 5 announces another function for constraints, which Optuna 4 lacks.
+            warnings.simplefilter("ignore", FutureWarning)
+            return optuna.samplers.TPESampler(
+                seed=int(seed[0]),
+                constant_liar=True,
+                multivariate=True,
+                constraints_func=self._excess if self._constraints else None,
+            )
 
     def _excess(self, trial: FrozenTrial) -> list[float]:
         measured = trial.user_attrs.get("constraints")
@@ -201,7 +218,7 @@ class Search:
 
     def remember(self) -> None:
         """Take the best values of constraints from the trials of an interrupted search."""
-        for trial in self.study.get_trials():
+        for trial in self._trials():
             self._note(trial.user_attrs.get("constraints") or ())
 
     def _note(self, measured: Sequence[float]) -> None:
@@ -209,17 +226,32 @@ class Search:
             best = self.best.get(str(one), value)
             self.best[str(one)] = max(best, value) if one.at_least else min(best, value)
 
+    def _trials(self) -> list[FrozenTrial]:
+        """Return the trials so far, without those that an interruption ended."""
+        from optuna.trial import TrialState
+
+        begun = [one for one in self.study.get_trials() if one.state != TrialState.WAITING]
+        # All other failures have a reason.
+        return [one for one in begun if one.state != TrialState.FAIL or "why" in one.user_attrs]
+
     @property
     def done(self) -> int:
         """Number of trials so far."""
-        return len(self.study.get_trials())
+        return len(self._trials())
+
+    @property
+    def order(self) -> tuple[bool, int]:
+        """Key by which searches alternate: interrupted batches, then the fewest trials."""
+        return self._interrupted == 0, self.done
 
     def batch(self, count: int) -> None:
-        """Try `count` candidates."""
+        """Try `count` candidates, or those of an interrupted batch."""
         from optuna.trial import TrialState
 
+        count, self._interrupted = self._interrupted or count, 0
         asked: list[tuple[Trial, dict[str, Any]]] = []
         for _ in range(count):
+            self.study.sampler = self._sampler(self.done)
             trial = self.study.ask()
             values = {one.name: one.text(self._suggested(trial, one)) for one in self.axes}
             try:
@@ -227,7 +259,7 @@ class Search:
             except ScenarioError as why:
                 trial.set_user_attr("why", str(why))
                 self.study.tell(trial, state=TrialState.FAIL)
-                if trial.number == 0:
+                if self._is_default(trial):
                     raise
                 continue
             asked.append((trial, values))
@@ -241,6 +273,9 @@ class Search:
         results = self._bench.measured(self.protocol, [values for _, values in asked], self._seeds)
         for (trial, _), conditions in zip(asked, results, strict=True):
             self._tell(trial, conditions)
+
+    def _is_default(self, trial: Trial) -> bool:
+        return trial.params == {one.name: one.default for one in self.axes}
 
     def _suggested(self, trial: Trial, axis: Axis) -> float:
         if axis.whole:
@@ -296,7 +331,7 @@ class Search:
         for of, found in zip(wanted, [*measured, *bounded], strict=True):
             if found is None:
                 why = of.explained(conditions[0]) if conditions else f"{of}: the runs failed"
-                if trial.number == 0:
+                if self._is_default(trial):
                     raise UsageError(f"{self.protocol}: {why}")
                 trial.set_user_attr("why", why)
                 self.study.tell(trial, state=TrialState.FAIL)
@@ -310,7 +345,7 @@ class Search:
     def candidates(self) -> list[Candidate]:
         """Return all trials."""
         found = []
-        for trial in self.study.get_trials():
+        for number, trial in enumerate(self._trials()):
             if len(trial.params) < len(self.axes):
                 continue
             numbers = {name: float(value) for name, value in trial.params.items()}
@@ -323,7 +358,7 @@ class Search:
                     objectives=list(trial.values or ()),
                     constraints=self._excess(trial) if self._constraints else [],
                     state=trial.state.name.lower(),
-                    number=trial.number,
+                    number=number,
                 )
             )
         return found
@@ -374,9 +409,9 @@ def check_protocol(bench: Bench, protocol: str) -> None:
     load(bench.given, set=bench.changes(protocol, {}))
 
 
-def resolved(bench: Bench, one: Candidate) -> str:
-    """Return the scenario with a candidate's parameters, as TOML."""
-    plan = load(bench.given, set=bench.changes(one.protocol, one.values))
+def resolved(bench: Bench, protocol: str, values: Mapping[str, Any]) -> str:
+    """Return the scenario with a protocol and these parameters, as TOML."""
+    plan = load(bench.given, set=bench.changes(protocol, values))
     return _native.toml_document(json.dumps(plan.resolved))
 
 

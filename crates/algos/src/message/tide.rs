@@ -25,8 +25,9 @@
 //!   count against the receiver's `B`
 //!
 //! While the limit is what limits the sender, about `b` bytes arrive in a round trip, so this is
-//! the fluid model `b' = b · ln U / θ` (`tidegate_fluid::Targets`). Increases and decreases have
-//! the same weight: a sprayed flow reacts to the mean over its paths, not to the worst of them.
+//! the fluid model `b' = b · ln U / θ` (`tidegate_fluid::Targets`, clocked). Increases and
+//! decreases have the same weight: a sprayed flow reacts to the mean over its paths, not to the
+//! worst of them.
 //!
 //! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
 //! outstanding. It includes the queue of the receiver's own downlink, which `D` does not: with `τ +
@@ -44,10 +45,17 @@
 //! so a flow over several equal hops gets slightly less.
 //!
 //! The receiver reads `D` without an echo: one credit and one data packet close the loop, with a
-//! delay of `θ`. Limits are windows, so the queue follows them at once, and near the equilibrium
-//! `D' = −g · D(t − θ)` with `g = A · m / p`: no oscillation for `g · θ < 1/e`, stable for `g · θ <
-//! π/2`. The ratio of two rates converges by `exp(−m)` in the logarithm per round trip. The default
-//! `g` is 1/15 µs, so `θ`, which includes `D`, may be up to 23 µs. For longer ones, increase `p`.
+//! delay of `θ`. Each packet that arrives returns its credit, so the queue is what all limits
+//! exceed the BDP by, and follows them at once. With `y`, the sum of the limits above its rest over
+//! the link's rate, and `g = A · m / p`, the law is near the equilibrium
+//!
+//! `y' = −(m / θ) · (y − y(t − θ)) − g · y(t − θ)`
+//!
+//! which is stable for `g · θ < m + √(ω² + m²)` with `tan ω = −ω / m`
+//! (`tidegate_fluid::Targets::longest_stable_us`): by default for a `θ`, which includes `D`, of up
+//! to 26 µs. A run warns from the limit for a small `m` on, `g · θ = π/2`, which is 23.7 µs. For
+//! longer round trips, increase `p`. The ratio of two rates converges by `exp(−m)` in the logarithm
+//! per round trip.
 //!
 //! Old feedback: credit that is outstanding cannot be revoked. A lower limit takes effect when data
 //! has returned the credit above it, which takes one round trip.
@@ -175,6 +183,7 @@ fn domain_warning(params: &TideParams, path: &Path, rate_bps: f64) -> Option<Str
     let packet = path.bottleneck_rate.serialise(path.full_wire_bytes as u64).as_us_f64();
     let law = TargetLaw::new(&params.target(), path.bdp_bytes, path.nic_rate);
     let round_trip = path.base_rtt.as_us_f64() + law.target_at(rate_bps) * 1e-6;
+    // The bound of the module text for a small m: packets oscillate only at longer round trips.
     let stable = core::f64::consts::FRAC_PI_2 * slope / params.m;
     let mut reasons = Vec::new();
     if packet > 0.1 * slope {
