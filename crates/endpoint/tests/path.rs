@@ -198,8 +198,8 @@ fn full_burst_is_followed_by_a_batch() {
     assert_eq!(most(&mut node, due + Span::us(20)), 0);
 }
 
-/// While the link still sends a full burst, a node reads acknowledgements at once, and sends its own
-/// ones first in the next batch.
+/// While the link still sends a full burst, a node reads acknowledgements at once, and sends its
+/// own ones first in the next batch.
 #[test]
 fn acknowledgements_do_not_wait_for_a_later_burst() {
     let stack = Protocol::named("reno").unwrap().stack();

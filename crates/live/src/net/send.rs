@@ -278,7 +278,7 @@ fn missed(goodput_gbps: f64, target_gbps: f64, limits: &Measured) -> Option<Stri
     })
 }
 
-/// What this side has measured about the limits of its rate.
+/// Measurements of this side about the limits of its rate.
 struct Measured {
     protocol: &'static str,
     /// Processor time of the sending thread per time while messages were submitted; `None` if the
@@ -453,7 +453,7 @@ impl Sender<'_> {
         }
     }
 
-    /// What was measured about the limits of the rate.
+    /// The measurements about the limits of the rate.
     fn limits(&self, endpoint: &Endpoint) -> Measured {
         let options = self.options;
         let context = endpoint.driver.node.context();

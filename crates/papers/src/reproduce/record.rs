@@ -86,7 +86,7 @@ pub(crate) fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// What the plans of a figure's runs determine, as chosen and with the first seed.
+/// Properties of the plans of a figure's runs, as chosen and with the first seed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Planned {
     /// Hashes of the plans and their sampling intervals; for models, their whole source.

@@ -60,7 +60,7 @@ pub(crate) struct Figure {
     pub(crate) facts: Vec<Fact>,
     #[serde(default, rename = "table")]
     pub(crate) tables: Vec<Table>,
-    /// What its plans determine, once they are known.
+    /// Properties of its plans, once they are known.
     #[serde(skip)]
     pub(crate) planned: OnceLock<Planned>,
 }
