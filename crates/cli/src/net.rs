@@ -127,7 +127,7 @@ pub(crate) struct Send {
     /// Size of a message, or the name of a size distribution as in scenarios
     #[arg(long, value_name = "SIZE", default_value = "1MB")]
     size: String,
-    /// Request replies of this size (a number is in bytes), and measure the time to their last byte
+    /// Request replies of this size, and measure the time to their last byte
     #[arg(long, value_name = "SIZE")]
     reply: Option<String>,
     /// Number of concurrent messages; the next is sent when one completes
@@ -185,11 +185,6 @@ pub(crate) fn serve(args: &Serve) -> Result<String> {
     Ok(shown(&summary, args.endpoint.json))
 }
 
-/// The size of a reply: `200KB`, or a number of bytes, which may be 0.
-fn reply(text: &str) -> Result<u64> {
-    text.parse().or_else(|_| Ok(options::bytes("--reply", text)?))
-}
-
 pub(crate) fn send(args: &Send) -> Result<String> {
     let notice = args.endpoint.notice();
     let mode = match &args.load {
@@ -203,7 +198,7 @@ pub(crate) fn send(args: &Send) -> Result<String> {
         to,
         from: args.from,
         sizes: options::sizes("--size", &args.size)?,
-        reply: args.reply.as_deref().map(reply).transpose()?,
+        reply: parsed(options::bytes_or_none, "--reply", args.reply.as_deref())?,
         mode,
         duration: args.duration,
         count: args.count,

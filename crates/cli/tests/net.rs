@@ -63,7 +63,7 @@ fn send_under_all_kinds_of_protocols() {
         let more: Vec<_> =
             ["--protocol", protocol, "--rate", "200Mbps"].iter().chain(more).copied().collect();
         let mut server = serve(&[&more[..], &["--once", "--json"]].concat());
-        let args = ["--count", "60", "--size", "30KB", "--reply", "2000", "--json", "-q"];
+        let args = ["--count", "60", "--size", "30KB", "--reply", "2KB", "--json", "-q"];
         let output = send(&server, &[&more[..], &args].concat());
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{protocol}: {stderr}");
@@ -91,7 +91,7 @@ fn send_under_all_kinds_of_protocols() {
 #[test]
 fn send_reports_each_second() {
     let server = serve(&["--rate", "200Mbps"]);
-    let args = ["--rate", "200Mbps", "--size", "30KB", "--reply", "2000", "--warmup", "100ms"];
+    let args = ["--rate", "200Mbps", "--size", "30KB", "--reply", "2KB", "--warmup", "100ms"];
     let output = send(&server, &[&args[..], &["--duration", "2300ms", "--json"]].concat());
     let printed = error_of(&output, 0);
     let lines: Vec<_> = printed.lines().filter(|line| line.contains("bps, ")).collect();

@@ -198,6 +198,69 @@ fn full_burst_is_followed_by_a_batch() {
     assert_eq!(most(&mut node, due + Span::us(20)), 0);
 }
 
+/// While the link still sends a full burst, a node reads acknowledgements at once, and sends its
+/// own ones first in the next batch.
+#[test]
+fn acknowledgements_do_not_wait_for_a_later_burst() {
+    let stack = Protocol::named("reno").unwrap().stack();
+    let (rate, burst, batch) = (Rate::gbps(1), Span::us(50), Span::us(30));
+    let config = Config { burst, batch, ..Config::new(stack, Key::new(b"key"), rate) };
+    let mut out = vec![0; 2_048];
+    let mut sent = |node: &mut Node, at| {
+        let all = std::iter::from_fn(|| {
+            let bytes = node.transmit(at, &mut out)?.bytes;
+            Some(out[..bytes].to_vec())
+        });
+        all.take(100).collect::<Vec<_>>()
+    };
+    let receive = |node: &mut Node, from, at, datagrams: Vec<Vec<u8>>| {
+        for mut bytes in datagrams {
+            let from = address(from);
+            node.receive(at, Arrival { from, tos: 0, held: Span::ZERO, bytes: &mut bytes });
+        }
+    };
+    let events = |node: &mut Node| std::iter::from_fn(|| node.event()).collect::<Vec<_>>();
+    let is_delivered = |all: &[Event]| all.iter().any(|one| matches!(one, Event::Delivered(_)));
+
+    // A message is one full burst. Its acknowledgements arrive when the link has sent a sixth.
+    let ([mut node, mut peer], now) = busy(config.clone(), 1, 6_500);
+    let data = sent(&mut node, now);
+    assert_eq!(data.len(), 5);
+    let at = now + Span::us(10);
+    receive(&mut peer, 0, at, data);
+    let acks = sent(&mut peer, at);
+    receive(&mut node, 1, at, acks);
+    assert!(sent(&mut node, at).is_empty(), "the burst is full");
+    assert!(is_delivered(&events(&mut node)), "read before the link is free");
+
+    // The acknowledgement of the peer's message is behind a full burst of a long message.
+    let ([mut node, mut peer], now) = busy(config, 1, 1_000_000);
+    assert_eq!(sent(&mut node, now).len(), 5);
+    let Some(Event::Opened(back)) = peer.event() else { panic!("no session") };
+    let body = Bytes::from_static(b"one packet");
+    peer.send(now, back, &[], body, Terms::default()).unwrap();
+    let asked = sent(&mut peer, now);
+    let at = now + Span::us(10);
+    receive(&mut node, 1, at, asked);
+    assert!(sent(&mut node, at).is_empty(), "the burst is full");
+    // 61.5 us of the burst, less the 20 us that may still be sent ahead.
+    let due = node.deadline();
+    assert!(due <= now + Span::us(42), "{due:?}");
+    let first = sent(&mut node, due).into_iter().take(1).collect();
+    receive(&mut peer, 0, due, first);
+    assert!(is_delivered(&events(&mut peer)), "the acknowledgement is the first of the batch");
+}
+
+#[test]
+fn batch_is_at_most_the_burst() {
+    let stack = Protocol::named("reno").unwrap().stack();
+    let (burst, batch) = (Span::us(50), Span::us(51));
+    let config = Config { burst, batch, ..Config::new(stack, Key::new(b"key"), Rate::gbps(1)) };
+    let error = Node::new(config.clone(), entropy(1, 0)).err().unwrap().to_string();
+    assert_eq!(error, "batch: found 51us, expected at most 50us, the burst");
+    assert!(Node::new(Config { batch: burst, ..config }, entropy(1, 0)).is_ok());
+}
+
 #[test]
 fn limit_is_sent_without_request() {
     let stack = Protocol::named("reno").unwrap().stack();

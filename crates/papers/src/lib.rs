@@ -24,8 +24,8 @@ pub use report::{
 };
 pub use reproduce::{
     Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns, FigureText, Forecast,
-    PaperRecord, PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step,
-    StepListener, Verdict, figures, forecast_reproduction, reproduce, reproduction_manifest,
+    PaperRecord, PaperText, Picture, ReproduceOptions, Reproduction, RunLength, Seeds, Sensitivity,
+    Step, StepListener, Verdict, figures, forecast_reproduction, reproduce, reproduction_manifest,
 };
 #[cfg(test)]
 use tidegate_runs::{ProtocolEntry, RunOptions, protocols, run};

@@ -216,10 +216,28 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::reproduce::{Claim, image, recorded, sensitivity_markdown, shared_papers, verdicts};
+    use crate::reproduce::{
+        Claim, image, lengths, recorded, sensitivity_markdown, shared_papers, verdicts,
+    };
 
     fn documents() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers")
+    }
+
+    /// Sets the lengths of the runs of all figures whose results are those of this version, which
+    /// has the same plans. Returns whether any has changed.
+    fn put_lengths(kept: &mut Kept, paper: &Paper) -> bool {
+        let mut is_new = false;
+        for kept in &mut kept.figures {
+            let figure = paper.figures.iter().find(|figure| figure.name == kept.text.figure);
+            let Some(figure) = figure else { continue };
+            if figure_key(paper, figure).unwrap() == kept.text.key {
+                let lengths = lengths(paper, figure).unwrap();
+                is_new |= lengths != kept.text.lengths;
+                kept.text.lengths = lengths;
+            }
+        }
+        is_new
     }
 
     /// Compares a generated file with the repository's, or writes it if `UPDATE` is set.
@@ -277,6 +295,14 @@ mod tests {
             for kept in &kept.figures {
                 let name = &kept.text.figure;
                 assert!(!kept.drawn.is_empty(), "{}: figure {name} has no picture", paper.name);
+            }
+            let is_new = put_lengths(&mut kept, paper);
+            if is_new && std::env::var_os("UPDATE").is_some() {
+                let mut json = Vec::new();
+                tidegate_results::write_json(&kept, &mut json).unwrap();
+                fs::write(folder.join(RESULTS), json).unwrap();
+            } else {
+                assert!(!is_new, "{}: UPDATE=1 cargo test -p tidegate-papers pages::", paper.name);
             }
             let plots = kept.plots.clone();
             kept.mark(paper);

@@ -433,7 +433,7 @@ sizes = "inf"
         let (seeds, mut compared, mut hops) = (seeds.unwrap_or(20), 0, 0);
         for seed in 0..seeds {
             let mut rng = Rng::stream(seed, Domain::Faults, 0);
-            let script: Vec<u8> = (0..100).map(|_| rng.below(256) as u8).collect();
+            let script: Vec<u8> = (0..200).map(|_| rng.below(256) as u8).collect();
             let text = tidegate_scenario::any_scenario(&script);
             let Ok(plan) = tidegate_scenario::load(&text, "any.toml", &[]) else { continue };
             let whole = files(&plan, 1, || None, true);

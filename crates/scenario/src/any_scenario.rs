@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use tidegate_algos::Protocol;
+use tidegate_core::collective::OPS;
 
 /// The choices of a script, byte by byte; zeros after its end.
 struct Choices<'a>(&'a [u8]);
@@ -29,8 +30,12 @@ impl Choices<'_> {
     }
 }
 
-/// A scenario with a few thousand packets on a fabric of two to six racks, and with any protocols,
-/// switch functions, faults and traffic. Some combinations are refused.
+/// The GOAL schedule of a training job of four ranks.
+const JOB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/jobs/ring.goal");
+
+/// A scenario with a few thousand packets on a fabric of two to six racks, in up to three planes
+/// and with rails or along the links of a random graph, and with any protocols, switch functions,
+/// faults and traffic, collectives and training jobs included. Some combinations are refused.
 pub fn any_scenario(script: &[u8]) -> String {
     let mut choices = Choices(script);
     let mut text = String::new();
@@ -51,7 +56,13 @@ fn write(text: &mut String, choices: &mut Choices<'_>) -> std::fmt::Result {
     writeln!(text, "[fabric]\nmtu = '{}B'", choices.of(&[1_000, 4_096, 256, 1_460, 9_000]))?;
     let host_gbps = choices.of(&[100, 25, 10, 40]);
     let hosts_per_rack = choices.within(1, 3);
-    let hosts = match choices.of(&["leaf-spine", "leaf-spine", "fat-tree", "dumbbell", "clos"]) {
+    let kinds = ["leaf-spine", "leaf-spine", "fat-tree", "dumbbell", "clos", "graph"];
+    let kind = choices.of(&kinds);
+    if kind != "graph" && choices.once_in(4) {
+        writeln!(text, "planes = {}", choices.within(2, 3))?;
+    }
+    let hosts = match kind {
+        "graph" => graph(text, choices, hosts_per_rack, host_gbps)?,
         "leaf-spine" => {
             let racks = choices.within(2, 6);
             let (spines, parallel) = (choices.within(1, 3), choices.of(&[1, 1, 2]));
@@ -60,6 +71,9 @@ fn write(text: &mut String, choices: &mut Choices<'_>) -> std::fmt::Result {
                 "kind = 'leaf-spine'\nracks = {racks}\nhosts_per_rack = {hosts_per_rack}\n\
                  spines = {spines}\nlinks_per_spine = {parallel}"
             )?;
+            if choices.once_in(4) {
+                writeln!(text, "rails = {racks}")?;
+            }
             link(text, choices, "fabric_link", host_gbps)?;
             racks * hosts_per_rack
         }
@@ -74,6 +88,9 @@ fn write(text: &mut String, choices: &mut Choices<'_>) -> std::fmt::Result {
                 "kind = 'clos'\npods = 2\nracks_per_pod = 2\naggs_per_pod = 2\n\
                  cores_per_plane = 1\nhosts_per_rack = {hosts_per_rack}"
             )?;
+            if choices.once_in(4) {
+                writeln!(text, "rails = 2")?;
+            }
             link(text, choices, "agg_link", host_gbps)?;
             link(text, choices, "core_link", host_gbps)?;
             4 * hosts_per_rack
@@ -84,8 +101,10 @@ fn write(text: &mut String, choices: &mut Choices<'_>) -> std::fmt::Result {
             2 * (hosts_per_rack + 1)
         }
     };
-    let delay_ns = choices.of(&[1_000, 500, 50, 0, 3_000]);
-    writeln!(text, "host_link = {{ rate = '{host_gbps}Gbps', delay = '{delay_ns}ns' }}")?;
+    if kind != "graph" {
+        let delay_ns = choices.of(&[1_000, 500, 50, 0, 3_000]);
+        writeln!(text, "host_link = {{ rate = '{host_gbps}Gbps', delay = '{delay_ns}ns' }}")?;
+    }
 
     writeln!(text, "[switch]")?;
     writeln!(text, "latency = '{}ns'", choices.of(&[0, 0, 500]))?;
@@ -156,8 +175,19 @@ fn write(text: &mut String, choices: &mut Choices<'_>) -> std::fmt::Result {
     for number in 0..choices.within(1, 3) {
         let sizes = choices.of(&["20KB", "websearch", "1KB", "wka", "150KB"]);
         writeln!(text, "[[traffic]]\nlabel = 't{number}'")?;
-        match choices.byte() % 5 {
-            0 | 1 => {
+        match choices.byte() % 7 {
+            5 => collective(text, choices, sizes)?,
+            // Jobs have hosts of their own, of which there are too few for two.
+            6 if hosts >= 4 && number == 0 => {
+                let placement = choices.of(&["packed", "strided", "random"]);
+                let iterations = choices.within(1, 3);
+                writeln!(
+                    text,
+                    "kind = 'job'\nfile = '{JOB}'\nplacement = '{placement}'\n\
+                     iterations = {iterations}"
+                )?;
+            }
+            0 | 1 | 6 => {
                 let load = choices.of(&[0.3, 0.8, 0.05]);
                 writeln!(text, "kind = 'poisson'\nsizes = '{sizes}'\nload = {load}")?;
                 if choices.once_in(3) {
@@ -184,6 +214,56 @@ fn write(text: &mut String, choices: &mut Choices<'_>) -> std::fmt::Result {
         if choices.once_in(5) {
             writeln!(text, "protocol = '{}'", any_protocol(choices))?;
         }
+    }
+    Ok(())
+}
+
+/// Racks that a random tree and a few further links join, as imported topologies do. Returns the
+/// number of hosts.
+fn graph(
+    text: &mut String,
+    choices: &mut Choices<'_>,
+    hosts_per_rack: usize,
+    host_gbps: usize,
+) -> Result<usize, std::fmt::Error> {
+    let racks = choices.within(2, 6);
+    let hosts = racks * hosts_per_rack;
+    let names = |prefix: &str, count: usize| {
+        (0..count).map(|number| format!("'{prefix}{number}', ")).collect::<String>()
+    };
+    writeln!(text, "kind = 'graph'\nhosts = [{}]", names("h", hosts))?;
+    writeln!(text, "switches = [{}]\nlinks = [", names("s", racks))?;
+    let mut link = |a: String, b: String, gbps: usize, delays: &[usize]| {
+        let delay_ns = choices.of(delays);
+        writeln!(text, "{{ a = '{a}', b = '{b}', rate = '{gbps}Gbps', delay = '{delay_ns}ns' }},")?;
+        Ok(choices.byte())
+    };
+    for host in 0..hosts {
+        let rack = host / hosts_per_rack;
+        link(format!("h{host}"), format!("s{rack}"), host_gbps, &[1_000, 500, 50])?;
+    }
+    let mut other = 0;
+    for rack in 1..racks {
+        let between = [500, 1_000, 100, 60, 5_000];
+        let to = format!("s{}", other % rack);
+        other = link(format!("s{rack}"), to, host_gbps * (1 + other % 4), &between)?;
+        if other.is_multiple_of(3) {
+            let to = format!("s{}", other % rack);
+            other = link(format!("s{rack}"), to, host_gbps, &between)?;
+        }
+    }
+    writeln!(text, "]")?;
+    Ok(hosts)
+}
+
+/// A collective operation of all hosts.
+fn collective(text: &mut String, choices: &mut Choices<'_>, sizes: &str) -> std::fmt::Result {
+    let op = choices.of(&OPS);
+    let (size, iterations) = (if sizes == "150KB" { sizes } else { "20KB" }, choices.within(1, 3));
+    writeln!(text, "kind = 'collective'\nop = '{op}'\nsize = '{size}'")?;
+    writeln!(text, "iterations = {iterations}\ncompute = '{}us'", choices.of(&[0, 0, 2, 9]))?;
+    if op.ends_with("all-reduce") && choices.once_in(3) {
+        writeln!(text, "chunks = {}", choices.within(2, 5))?;
     }
     Ok(())
 }

@@ -60,6 +60,14 @@ pub fn bytes(option: &str, text: &str) -> Result<u64, Error> {
     value(&item(option, text, Shape::Bytes { min: 1, max: 1 << 50 })?)
 }
 
+/// A size that may be 0, such as `0B`.
+///
+/// # Errors
+/// If the text is something else.
+pub fn bytes_or_none(option: &str, text: &str) -> Result<u64, Error> {
+    value(&item(option, text, Shape::Bytes { min: 0, max: 1 << 50 })?)
+}
+
 /// A load as a share of a link, such as `0.6` or `60%`.
 ///
 /// # Errors
@@ -94,7 +102,9 @@ pub fn word(
 /// If the text is something else, or the file is invalid.
 pub fn sizes(option: &str, text: &str) -> Result<Sizes, Error> {
     const SIZES: Key = key("sizes", Shape::Text, Required, "");
-    let table = entries(option, [(SIZES.name, text)]);
+    // A number without a unit is a text, as in `item`.
+    let of = |text: &str| Raw::Text(text.to_owned());
+    let table = entries(option, [(SIZES.name, text)], of);
     let table = check::table(table, const { &[&[SIZES]] }, "").map_err(whole)?;
     message_sizes::of(&table, SIZES.name, &Reader::new(PathBuf::new()), false).map_err(whole)
 }
@@ -108,7 +118,8 @@ pub fn parameters<'a>(
     stack: &mut Stack,
     params: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<(), Error> {
-    if let Raw::Table(entries) = entries(option, params).raw {
+    let typed = |text: &str| Node::value(&Source::without_lines(option, text)).raw;
+    if let Raw::Table(entries) = entries(option, params, typed).raw {
         transport::apply(stack, &entries, "")?;
     }
     match stack.conflict() {
@@ -137,10 +148,14 @@ fn value<'a, T: FromDatum<'a>>(item: &'a Item) -> Result<T, Error> {
 }
 
 /// A table of values from an option.
-fn entries<'a>(option: &str, values: impl IntoIterator<Item = (&'a str, &'a str)>) -> Node {
+fn entries<'a>(
+    option: &str,
+    values: impl IntoIterator<Item = (&'a str, &'a str)>,
+    raw: impl Fn(&str) -> Raw,
+) -> Node {
     let entry = |(name, text): (&str, &str)| {
-        let source = Source::without_lines(option, text);
-        (name.to_owned(), (Place::new(&source, 0..text.len()), Node::value(&source)))
+        let at = || Place::new(&Source::without_lines(option, text), 0..text.len());
+        (name.to_owned(), (at(), Node { raw: raw(text), at: at() }))
     };
     let entries: Entries = values.into_iter().map(entry).collect();
     Node { raw: Raw::Table(entries), at: Place::new(&Source::without_lines(option, ""), 0..0) }
@@ -162,6 +177,7 @@ mod tests {
         assert_eq!(duration("--warmup", "0ms"), Ok(Duration::ZERO));
         assert_eq!(interval("--base-rtt", "20us"), Ok(Span::us(20)));
         assert_eq!(bytes("--datagram", "1.5KB"), Ok(1_500));
+        assert_eq!(bytes_or_none("--reply", "0B"), Ok(0));
         assert_eq!(load("--load", "60%"), Ok(0.6));
         assert_eq!(protocol("--protocol", "swift"), Ok(Protocol::USUAL));
         assert_eq!(sizes("--size", "1MB"), Ok(Sizes::Fixed(1_000_000)));
@@ -187,6 +203,14 @@ mod tests {
             (load("--load", "11").err(), "--load: found 11, expected a number from"),
             (protocol("--protocol", "swft").err(), "--protocol: found swft, expected a protocol: "),
             (sizes("--size", "huge").err(), "--size: found huge, expected a size such as"),
+            (
+                sizes("--size", "5").err(),
+                "--size: found 5, expected a size with a unit, such as \"4096B\", in B, KB, MB,",
+            ),
+            (
+                bytes_or_none("--reply", "5").err(),
+                "--reply: found 5, expected a size with a unit, such as \"4096B\", in B, KB, MB,",
+            ),
             (sizes("--size", "0B").err(), "--size: found 0B, expected a size"),
             (param("min_rto", "soon"), "--param: min_rto: found soon, expected a duration"),
             (param("min_rt", "1ms"), "--param: min_rt: found an unknown parameter of swift"),

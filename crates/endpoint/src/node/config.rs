@@ -56,7 +56,7 @@ pub struct Config {
     pub burst: Span,
     /// Part of a full burst, as time on the link, that must have left before more datagrams follow.
     /// They then follow together, with fewer system calls. Acknowledgements and credit wait with
-    /// them, up to this time. At most `burst`; more counts as `burst`.
+    /// them, up to this time. At most `burst`.
     pub batch: Span,
     /// Usual maximum time that a datagram waits between the kernel and the node.
     pub most_held: Span,
@@ -151,6 +151,8 @@ pub enum Setting {
     Priorities,
     /// Parameters of [`Config::stack`] that declare sizes of packets.
     Sizes,
+    /// [`Config::batch`].
+    Batch,
     /// [`Limits::peers`].
     Peers,
     /// [`Limits::message_bytes`].
@@ -170,6 +172,7 @@ impl fmt::Display for Setting {
             Setting::Hops => "hops",
             Setting::Priorities => "priorities",
             Setting::Sizes => "sizes of packets",
+            Setting::Batch => "batch",
             Setting::Peers => "peers",
             Setting::MessageBytes => "message bytes",
             Setting::UnreadBytes => "unread bytes",
@@ -385,6 +388,10 @@ impl Config {
         }
         if !(1..=8).contains(&self.priorities) {
             return range(Setting::Priorities, &self.priorities, "1 to 8".into());
+        }
+        if self.batch > self.burst {
+            let allowed = format!("at most {}, the burst", self.burst);
+            return range(Setting::Batch, &self.batch, allowed);
         }
         let Limits { peers, message_bytes, unread_bytes, silence } = self.limits;
         if !(1..=1 << 16).contains(&peers) {

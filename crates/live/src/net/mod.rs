@@ -258,7 +258,8 @@ fn misconfigured(why: &ConfigError, named: &[Need]) -> Error {
                 Setting::Hops => "--hops",
                 Setting::Priorities => "--priorities",
                 Setting::Sizes => "--param",
-                Setting::Peers
+                Setting::Batch
+                | Setting::Peers
                 | Setting::MessageBytes
                 | Setting::UnreadBytes
                 | Setting::Silence => return Error::Run(why.to_string()),

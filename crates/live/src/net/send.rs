@@ -16,8 +16,8 @@ use super::intervals::Intervals;
 use super::report::{Completed, NetEngine, NetSummary, Network, Settings, Times, gbps, rate_shown};
 use super::serve::MOST_REPLY;
 use super::{
-    CLOSE_TIMEOUT, Endpoint, EndpointOptions, failed, no_address, session_error, usage,
-    usual_datagram, warned,
+    CLOSE_TIMEOUT, Endpoint, EndpointOptions, LOOPBACK_DATAGRAM, failed, no_address, session_error,
+    usage, usual_datagram, warned,
 };
 use tidegate_runs::Error;
 use tidegate_runs::machine::Stopwatch;
@@ -38,6 +38,10 @@ const LEAST_MEASURED: f64 = 0.5;
 const HEADER_BYTES: u64 = 66;
 /// Share of the target at which it counts as reached.
 const REACHED: f64 = 0.95;
+/// Share of a processor core from which the sending thread is the limit.
+const BUSY: f64 = 0.9;
+/// Interval at which the rate that the protocol allows is sampled.
+const SAMPLE: Span = Span::ms(10);
 /// Messages that are submitted before the driver is polled again.
 const BATCH: usize = 1_024;
 /// Limit of messages in flight: an open loop above the path's capacity would exhaust the memory.
@@ -129,13 +133,19 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         gone: None,
         failure: None,
         warnings,
+        stopwatch: Stopwatch::start(),
+        processor: None,
+        allowed: (0.0, 0),
+        sample_at: opened,
     };
     let ended = sender.run(&mut endpoint)?;
     let seconds = ended.as_secs_f64();
     let target = sender.target(&endpoint, seconds);
     let goodput = gbps(sender.delivered, seconds);
     let fct = sender.fct.summary();
-    for warning in undone(&fct).into_iter().chain(target.and_then(|most| missed(goodput, most))) {
+    let limits = sender.limits(&endpoint);
+    let missed = target.and_then(|target| missed(goodput, target, &limits));
+    for warning in undone(&fct).into_iter().chain(missed) {
         (options.notice)(&format!("warning: {warning}"));
         sender.warnings.push(warning);
     }
@@ -258,16 +268,71 @@ fn undone(messages: &Completed) -> Option<String> {
     (unfinished > 0).then(|| format!("{unfinished} of {count} messages were incomplete at the end"))
 }
 
-/// Warning for a rate that misses the target by more than a few percent.
-fn missed(goodput_gbps: f64, target_gbps: f64) -> Option<String> {
+/// Warning for a rate that misses the target by more than a few percent, with the cause.
+fn missed(goodput_gbps: f64, target_gbps: f64, limits: &Measured) -> Option<String> {
     (goodput_gbps < REACHED * target_gbps).then(|| {
         let [goodput, target] = [goodput_gbps, target_gbps].map(rate_shown);
         let share = 100.0 * goodput_gbps / target_gbps;
-        format!(
-            "goodput was {goodput}, {share:.0} % of the target {target}: the processor, the \
-             path or the protocol's parameters limit it, or --rate exceeds the link rate"
-        )
+        let cause = limits.cause(target_gbps);
+        format!("goodput was {goodput}, {share:.0} % of the target {target}: {cause}")
     })
+}
+
+/// Measurements of this side about the limits of its rate.
+struct Measured {
+    protocol: &'static str,
+    /// Processor time of the sending thread per time while messages were submitted; `None` if the
+    /// thread polls the socket, which uses the processor in any case.
+    processor: Option<f64>,
+    datagram_bytes: u64,
+    has_offloads: bool,
+    /// Payload of the concurrent messages and the bandwidth-delay product, in bytes; `None` for an
+    /// open loop.
+    in_flight: Option<(f64, f64)>,
+    /// Mean rate that the protocol allowed the messages in flight.
+    allowed_gbps: Option<f64>,
+}
+
+impl Measured {
+    /// The limit of the rate and its remedy; if none was measured, the remaining possibilities.
+    fn cause(&self, target_gbps: f64) -> String {
+        if let Some(share) = self.processor.filter(|&share| share >= BUSY) {
+            let datagram = match self.datagram_bytes < LOOPBACK_DATAGRAM as u64 {
+                true => format!(
+                    "increase --datagram above {}B if the network allows it, ",
+                    self.datagram_bytes
+                ),
+                false => String::new(),
+            };
+            let offloads = if self.has_offloads { "" } else { "omit --no-offloads, " };
+            return format!(
+                "the sender used {:.0} % of a processor core: {datagram}{offloads}reduce --rate or \
+                 --load",
+                100.0 * share
+            );
+        }
+        if let Some((bytes, bdp)) = self.in_flight.filter(|(bytes, bdp)| bytes < bdp) {
+            return format!(
+                "the concurrent messages have {bytes:.0} B, less than the bandwidth-delay product \
+                 of {bdp:.0} B: increase --streams or --size"
+            );
+        }
+        let protocol = self.protocol;
+        if let Some(allowed) = self.allowed_gbps.filter(|allowed| *allowed < target_gbps) {
+            return format!(
+                "{protocol} allowed {} on average: the path or the receiver is congested or loses \
+                 datagrams, or --base-rtt or a --param is too low",
+                rate_shown(allowed)
+            );
+        }
+        let used = self.processor.map_or(String::new(), |share| {
+            format!("the sender used {:.0} % of a processor core, and ", 100.0 * share)
+        });
+        format!(
+            "{used}{protocol} allowed the target: other processes on this machine, the receiver or \
+             the path limit it, or --rate exceeds the link rate"
+        )
+    }
 }
 
 struct Sender<'a> {
@@ -295,6 +360,14 @@ struct Sender<'a> {
     /// Reason for an early end.
     failure: Option<String>,
     warnings: Vec<String>,
+    /// Running since the session opened.
+    stopwatch: Stopwatch,
+    /// Share of a processor core that the thread used until the last submission.
+    processor: Option<f64>,
+    /// Sum and number of the sampled rates that the protocol allowed, in bit/s.
+    allowed: (f64, u64),
+    /// Time of the next sample.
+    sample_at: Time,
 }
 
 impl Sender<'_> {
@@ -321,6 +394,10 @@ impl Sender<'_> {
             let is_last = options.count.is_some_and(|count| self.sent >= count);
             if now >= stop || is_last || interrupted {
                 let (at, by_then) = *ended.get_or_insert((now, (self.delivered, self.received)));
+                self.processor.get_or_insert_with(|| {
+                    let wall = self.stopwatch.wall().as_secs_f64();
+                    self.stopwatch.cpu(1).as_secs_f64() / wall
+                });
                 let pending = self.tickets.len() + self.requests.len();
                 if pending == 0 || now.since(at) > span(DRAIN_TIMEOUT) || interrupted {
                     // Completions after the last submission do not count in a rate, except for a
@@ -334,6 +411,7 @@ impl Sender<'_> {
                 }
             } else {
                 self.submit(endpoint, now, now >= measured_from)?;
+                self.sample(endpoint, now, measured_from);
             }
             let until = (now + Span::ms(100)).min(if ended.is_some() || !options.mode_is_open() {
                 Time::NEVER
@@ -362,6 +440,39 @@ impl Sender<'_> {
             Mode::Closed(_) => {
                 self.options.reply.is_none().then_some((of_link * 1e6).round() / 1e6)
             }
+        }
+    }
+
+    /// Samples the rate that the protocol allows, in the measured window.
+    fn sample(&mut self, endpoint: &Endpoint, now: Time, measured_from: Time) {
+        if now >= self.sample_at.max(measured_from) {
+            self.sample_at = now + SAMPLE;
+            if let Some(bps) = endpoint.driver.node.allowed_bps() {
+                self.allowed = (self.allowed.0 + bps, self.allowed.1 + 1);
+            }
+        }
+    }
+
+    /// The measurements about the limits of the rate.
+    fn limits(&self, endpoint: &Endpoint) -> Measured {
+        let options = self.options;
+        let context = endpoint.driver.node.context();
+        let in_flight = match options.mode {
+            Mode::Open(_) => None,
+            Mode::Closed(streams) => {
+                let bdp = endpoint.rate.as_bps() as f64 / 8.0;
+                let bdp = bdp * context.fabric_base_rtt.as_us_f64() * 1e-6;
+                Some((f64::from(streams) * options.sizes.mean_bytes(), bdp))
+            }
+        };
+        let (sum, samples) = self.allowed;
+        Measured {
+            protocol: endpoint.protocol,
+            processor: self.processor.filter(|_| options.endpoint.busy_poll.is_zero()),
+            datagram_bytes: endpoint.settings.datagram_bytes,
+            has_offloads: !options.endpoint.no_offloads,
+            in_flight,
+            allowed_gbps: (samples > 0).then(|| sum / samples as f64 / 1e9),
         }
     }
 
@@ -482,5 +593,56 @@ impl Sender<'_> {
 impl SendOptions<'_> {
     fn mode_is_open(&self) -> bool {
         matches!(self.mode, Mode::Open(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missed_target_names_the_measured_cause() {
+        let idle = || Measured {
+            protocol: "swift",
+            processor: Some(0.5),
+            datagram_bytes: 1_472,
+            has_offloads: true,
+            in_flight: Some((4e6, 12_500.0)),
+            allowed_gbps: Some(10.0),
+        };
+        let cause = |limits: Measured| missed(0.5, 1.0, &limits).unwrap();
+        for (limits, expected) in [
+            (
+                Measured { processor: Some(0.97), ..idle() },
+                "the sender used 97 % of a processor core: increase --datagram above 1472B",
+            ),
+            (
+                Measured { processor: Some(1.0), has_offloads: false, ..idle() },
+                "if the network allows it, omit --no-offloads, reduce --rate",
+            ),
+            (
+                Measured { processor: Some(1.0), datagram_bytes: 8_972, ..idle() },
+                "the sender used 100 % of a processor core: reduce --rate or --load",
+            ),
+            (
+                Measured { in_flight: Some((4_000.0, 12_500.0)), ..idle() },
+                "the concurrent messages have 4000 B, less than the bandwidth-delay product of \
+                 12500 B: increase --streams or --size",
+            ),
+            (
+                Measured { allowed_gbps: Some(0.55), ..idle() },
+                "swift allowed 550 Mbps on average: the path or the receiver is congested",
+            ),
+            (
+                idle(),
+                "the sender used 50 % of a processor core, and swift allowed the target: other",
+            ),
+            (Measured { processor: None, ..idle() }, "1.00 Gbps: swift allowed the target: other"),
+        ] {
+            let text = cause(limits);
+            assert!(text.starts_with("goodput was 500 Mbps, 50 % of the target"), "{text}");
+            assert!(text.contains(expected), "{text}");
+        }
+        assert_eq!(missed(0.96, 1.0, &idle()), None);
     }
 }

@@ -34,7 +34,10 @@ pub(crate) use document::{
 pub(crate) use document::{image, verdicts};
 pub use jobs::{Forecast, Step, StepListener};
 pub(crate) use marks::mark;
+pub use record::RunLength;
 pub(crate) use record::figure_key;
+#[cfg(test)]
+pub(crate) use record::lengths;
 pub use registry::Verdict;
 #[cfg(test)]
 pub(crate) use registry::{Claim, shared_papers};
@@ -209,6 +212,9 @@ pub struct FigureText {
     pub values: Vec<String>,
     /// Names of its pictures.
     pub pictures: Vec<String>,
+    /// Simulated lengths of its runs; empty in older results.
+    #[serde(default)]
+    pub lengths: Vec<RunLength>,
     /// Hash of everything that the results depend on; empty with `--quick`.
     #[serde(default)]
     pub key: String,
@@ -392,6 +398,7 @@ pub fn reproduce(
                 result: figure.result.clone(),
                 values: facts(figure, &runs).into_iter().chain(tables).collect(),
                 pictures: pictures.iter().map(|picture| picture.name.clone()).collect(),
+                lengths: record::lengths(paper, figure)?,
                 key,
                 semantics: SEMANTICS,
             });

@@ -7,12 +7,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tidegate_core::Span;
 use tidegate_sim::SEMANTICS;
 
 use super::judge::Measured;
-use super::registry::{Choice, Claim, Figure, Paper, RECORDS, Run, SEEDS, questions};
+use super::registry::{Choice, Claim, Figure, Paper, RECORDS, SEEDS, questions};
 use tidegate_runs::Error;
 use tidegate_runs::observe::VERSION;
 
@@ -85,22 +86,64 @@ pub(crate) fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// Hashes of the plans of a figure's runs, as chosen, with the first seed, and their sampling
-/// intervals; for models, their whole source.
-pub(crate) fn plans<'a>(paper: &Paper, figure: &'a Figure) -> Result<&'a [String], Error> {
-    if let Some(known) = figure.plans.get() {
+/// Properties of the plans of a figure's runs, as chosen and with the first seed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Planned {
+    /// Hashes of the plans and their sampling intervals; for models, their whole source.
+    hashes: Vec<String>,
+    /// Lengths of the runs, in the order of their first run.
+    lengths: Vec<RunLength>,
+}
+
+/// Simulated length of runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunLength {
+    /// Simulated time in microseconds, warm-up included; at most, if the run ends by itself.
+    pub duration_us: f64,
+    /// Warm-up in microseconds, which is not measured.
+    pub warmup_us: f64,
+    /// Names of the runs.
+    pub runs: Vec<String>,
+}
+
+fn planned<'a>(paper: &Paper, figure: &'a Figure) -> Result<&'a Planned, Error> {
+    if let Some(known) = figure.planned.get() {
         return Ok(known);
     }
-    let hash = |run: &Run| {
-        if let Some(model) = &run.model {
-            return Ok(model.source.clone());
+    let mut planned = Planned::default();
+    for run in &figure.runs {
+        let (hash, duration_us, warmup_us) = match &run.model {
+            Some(model) => (model.source.clone(), model.until_us, 0.0),
+            None => {
+                let plan = figure.plan(paper, run, 1, None)?;
+                let interval = figure.recording(run).interval.map_or(0, Span::as_ps);
+                let hash = format!("{} {interval}", tidegate_scenario::content_hash(&plan));
+                (hash, plan.duration.as_us_f64(), plan.warmup.as_us_f64())
+            }
+        };
+        planned.hashes.push(hash);
+        let is_same =
+            |of: &&mut RunLength| (of.duration_us, of.warmup_us) == (duration_us, warmup_us);
+        match planned.lengths.iter_mut().find(is_same) {
+            Some(length) => length.runs.push(run.name.clone()),
+            None => {
+                let runs = vec![run.name.clone()];
+                planned.lengths.push(RunLength { duration_us, warmup_us, runs });
+            }
         }
-        let plan = figure.plan(paper, run, 1, None)?;
-        let interval = figure.recording(run).interval.map_or(0, Span::as_ps);
-        Ok(format!("{} {interval}", tidegate_scenario::content_hash(&plan)))
-    };
-    let plans = figure.runs.iter().map(hash).collect::<Result<_, Error>>()?;
-    Ok(figure.plans.get_or_init(|| plans))
+    }
+    Ok(figure.planned.get_or_init(|| planned))
+}
+
+/// Hashes of the plans of a figure's runs and their sampling intervals; for models, their whole
+/// source.
+pub(crate) fn plans<'a>(paper: &Paper, figure: &'a Figure) -> Result<&'a [String], Error> {
+    Ok(&planned(paper, figure)?.hashes)
+}
+
+/// Lengths of a figure's runs.
+pub(crate) fn lengths(paper: &Paper, figure: &Figure) -> Result<Vec<RunLength>, Error> {
+    Ok(planned(paper, figure)?.lengths.clone())
 }
 
 /// Hash of everything that a figure's results depend on.

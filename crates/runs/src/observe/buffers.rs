@@ -1,6 +1,6 @@
-//! Buffer occupancy of ToR switches over time.
+//! Buffer occupancy of switches over time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::fabric::Node;
@@ -14,7 +14,7 @@ use crate::Error;
 /// Sampling interval, as for the percentiles of a summary.
 pub const EVERY: Span = Span::us(10);
 
-/// Bytes queued at all ports of a ToR switch, every [`EVERY`] after warm-up.
+/// Bytes queued at all ports of a switch, every [`EVERY`] after warm-up.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct BufferTrace {
     /// The switch.
@@ -26,16 +26,23 @@ pub struct BufferTrace {
 /// Samples buffers.
 #[derive(Default)]
 pub(super) struct Buffers {
-    /// For each link direction: index of the sending switch among the ToR switches, if it is one.
-    racks: Vec<Option<usize>>,
+    /// For each link direction: index of the sending switch among the sampled ones, if it is one.
+    sampled: Vec<Option<usize>>,
     traces: Vec<BufferTrace>,
     means: Option<Means>,
+    /// Samples the switches without hosts, in place of the ToR switches.
+    of_core: bool,
 }
 
 impl Buffers {
     /// Buffers as means over each interval.
     pub(super) fn of_means() -> Buffers {
         Buffers { means: Some(Means::default()), ..Buffers::default() }
+    }
+
+    /// Buffers of the switches without hosts.
+    pub(super) fn of_core() -> Buffers {
+        Buffers { of_core: true, ..Buffers::default() }
     }
 }
 
@@ -77,20 +84,22 @@ impl Measure for Buffers {
 
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
         let fabric = &start.plan.fabric;
+        let access = fabric.links.iter().filter_map(|link| fabric.access(link));
+        let racks: BTreeSet<u32> = access.map(|(_, rack)| rack).collect();
+        let all = 0..fabric.switches.len() as u32;
+        let sampled = all.filter(|switch| racks.contains(switch) != self.of_core);
         let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
-        for (_, rack) in fabric.links.iter().filter_map(|link| fabric.access(link)) {
-            numbers.entry(rack).or_insert(0);
-        }
-        for (number, (&rack, place)) in numbers.iter_mut().enumerate() {
-            *place = number;
-            let switch = fabric.switches[rack as usize].name.clone();
+        for (number, switch) in sampled.enumerate() {
+            numbers.insert(switch, number);
+            let switch = fabric.switches[switch as usize].name.clone();
             self.traces.push(BufferTrace { switch, held_kb: Vec::new() });
         }
-        let rack = |end: Node| match end {
+        let number = |end: Node| match end {
             Node::Switch(switch) => numbers.get(&switch).copied(),
             Node::Host(_) => None,
         };
-        self.racks = fabric.links.iter().flat_map(|link| [rack(link.a), rack(link.b)]).collect();
+        let ends = fabric.links.iter().flat_map(|link| [link.a, link.b]);
+        self.sampled = ends.map(number).collect();
         Ok(())
     }
 
@@ -105,8 +114,8 @@ impl Measure for Buffers {
         }
         let mut held = vec![0.0; self.traces.len()];
         for (port, bytes) in queued {
-            if let Some(&Some(rack)) = self.racks.get(port as usize) {
-                held[rack] += bytes;
+            if let Some(&Some(number)) = self.sampled.get(port as usize) {
+                held[number] += bytes;
             }
         }
         for (trace, bytes) in self.traces.iter_mut().zip(held) {
@@ -117,6 +126,7 @@ impl Measure for Buffers {
 
     fn finish(self: Box<Self>, _end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         match self.means {
+            None if self.of_core => output.seen.core_buffers = self.traces,
             None => output.seen.buffers = self.traces,
             Some(_) => output.seen.mean_buffers = self.traces,
         }

@@ -119,6 +119,12 @@ pub struct Observations {
     /// Switch ports that sent packets, over time.
     #[serde(default)]
     pub ports: Vec<PortTrace>,
+    /// Buffer occupancy of switches without hosts over time, by switch.
+    #[serde(default)]
+    pub core_buffers: Vec<BufferTrace>,
+    /// Slowdowns by the rule of PowerTCP's simulator, of messages over the longest paths.
+    #[serde(default)]
+    pub far_slowdowns: BTreeMap<String, Vec<Slowdown>>,
 }
 
 /// Mean, percentile, maximum.
@@ -259,6 +265,10 @@ pub enum Measurement {
     MeanDownlinks,
     /// [`Observations::ports`].
     Ports,
+    /// [`Observations::core_buffers`].
+    CoreBuffers,
+    /// [`Observations::far_slowdowns`].
+    FarSlowdowns,
     /// [`Observations::summary`].
     Summary,
 }
@@ -289,6 +299,8 @@ pub fn measures(
             Measurement::AckedSlowdowns => {
                 measures.push(Box::<slowdowns::AckedSlowdowns>::default());
             }
+            Measurement::FarSlowdowns => measures.push(Box::<slowdowns::FarSlowdowns>::default()),
+            Measurement::CoreBuffers => measures.push(Box::new(buffers::Buffers::of_core())),
             Measurement::Delivered => measures.push(Box::<delivered::Adder>::default()),
             Measurement::Circuits => measures.push(Box::<circuits::Circuits>::default()),
             Measurement::Buffers => measures.push(Box::<buffers::Buffers>::default()),

@@ -189,15 +189,7 @@ impl Measure for AckedSlowdowns {
     }
 
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
-        let mtu = plan.fabric.mtu;
-        // An unlimited flow has no ideal time.
-        if record.bytes != u64::MAX
-            && let Some(EmptyPath { propagation, slowest, serialisation }) =
-                self.paths.of(record, mtu)
-        {
-            let packets = record.bytes.div_ceil(u64::from(mtu));
-            let whole = slowest.serialise(record.bytes + HEADER_BYTES * packets);
-            let least = propagation + propagation + serialisation + whole;
+        if let Some((_, least)) = acked_ideal(&mut self.paths, record, plan.fabric.mtu) {
             self.slowdowns.put(record, record.acked, least);
         }
         Ok(())
@@ -205,6 +197,48 @@ impl Measure for AckedSlowdowns {
 
     fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
         output.seen.acked_slowdowns = self.slowdowns.named(end.plan);
+        Ok(())
+    }
+}
+
+/// Propagation in one direction, and the ideal time by the rule of PowerTCP's simulator; `None` for
+/// an unlimited flow, which has no ideal time.
+fn acked_ideal(paths: &mut Paths, record: &FlowRecord, mtu: u32) -> Option<(Span, Span)> {
+    let EmptyPath { propagation, slowest, serialisation } =
+        paths.of(record, mtu).filter(|_| record.bytes != u64::MAX)?;
+    let packets = record.bytes.div_ceil(u64::from(mtu));
+    let whole = slowest.serialise(record.bytes + HEADER_BYTES * packets);
+    Some((propagation, propagation + propagation + serialisation + whole))
+}
+
+/// Records the same slowdowns of the messages over the paths with the longest propagation of all
+/// messages.
+#[derive(Default)]
+pub(super) struct FarSlowdowns {
+    longest: Span,
+    slowdowns: ByLabel,
+    paths: Paths,
+}
+
+impl Measure for FarSlowdowns {
+    fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
+        self.paths.begin(start)
+    }
+
+    fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
+        if let Some((propagation, least)) = acked_ideal(&mut self.paths, record, plan.fabric.mtu) {
+            if propagation > self.longest {
+                (self.longest, self.slowdowns) = (propagation, ByLabel::default());
+            }
+            if propagation == self.longest {
+                self.slowdowns.put(record, record.acked, least);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
+        output.seen.far_slowdowns = self.slowdowns.named(end.plan);
         Ok(())
     }
 }

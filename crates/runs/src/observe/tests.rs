@@ -7,7 +7,7 @@ use tidegate_results::{FlowRow, LinkSummary};
 use super::*;
 use crate::samples::{anywhere, closed_loop, plan};
 
-const ALL: [Measurement; 17] = [
+const ALL: [Measurement; 19] = [
     Measurement::Traces,
     Measurement::Windows,
     Measurement::Messages,
@@ -25,6 +25,8 @@ const ALL: [Measurement; 17] = [
     Measurement::MeanBuffers,
     Measurement::MeanDownlinks,
     Measurement::Ports,
+    Measurement::CoreBuffers,
+    Measurement::FarSlowdowns,
 ];
 
 fn run_with(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> RunOutput {
@@ -236,6 +238,8 @@ fn measures_are_independent_of_each_other() {
             "mean_buffers",
             "mean_downlinks_kb",
             "ports",
+            "core_buffers",
+            "far_slowdowns",
         ];
         for (part, key) in ALL.into_iter().zip(keys) {
             let mut alone = seen(&plan, &[part], Span::us(10));

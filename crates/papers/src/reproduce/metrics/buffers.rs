@@ -51,15 +51,39 @@ impl Metric for Buffer {
     fn value(&self, seen: &Observations) -> Option<f64> {
         let width = self.maxima_us.map_or(1.0, |us| (us / EVERY.as_us_f64()).round().max(1.0));
         let held = sorted(&seen.buffers, width as usize);
-        // Nearest rank.
-        let rank = (self.share * held.len() as f64 - 1e-9).ceil().max(1.0) as usize;
-        held.get(rank - 1).copied()
+        nearest_rank(&held, self.share)
     }
 
     fn place(&self) -> Option<Place<'_>> {
         let place = Place::Quantile { of: ChartKind::BufferCdf, label: "", share: self.share };
         self.maxima_us.is_none().then_some(place)
     }
+}
+
+/// Quantile of buffers of switches without hosts in KB, over time and over all switches whose
+/// names begin with `of`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CoreBuffer {
+    of: String,
+    share: f64,
+}
+
+impl Metric for CoreBuffer {
+    const NAME: &'static str = "core-buffer";
+    const NEEDS: &'static [Measurement] = &[Measurement::CoreBuffers];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let named = |buffer: &&BufferTrace| buffer.switch.starts_with(&self.of);
+        let buffers: Vec<BufferTrace> = seen.core_buffers.iter().filter(named).cloned().collect();
+        nearest_rank(&sorted(&buffers, 1), self.share)
+    }
+}
+
+/// The value of ascending ones that a share does not exceed.
+fn nearest_rank(sorted: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * sorted.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+    sorted.get(rank - 1).copied()
 }
 
 /// Mean of ToR buffers in KB.
@@ -128,10 +152,7 @@ impl Metric for AveragedBuffer {
         let held = sorted(&seen.mean_buffers, 1);
         match self.share {
             None => (!held.is_empty()).then(|| held.iter().sum::<f64>() / held.len() as f64),
-            Some(share) => {
-                let rank = (share * held.len() as f64 - 1e-9).ceil().max(1.0) as usize;
-                held.get(rank - 1).copied()
-            }
+            Some(share) => nearest_rank(&held, share),
         }
     }
 }

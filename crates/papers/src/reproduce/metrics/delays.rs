@@ -1,11 +1,9 @@
 //! Metrics of round trips, hop delays, windows and queues.
 
-use std::collections::BTreeSet;
-
 use serde::Deserialize;
 use tidegate_results::LinkSummary;
 
-use super::{Flows, Metric, Place, average, bins, flows};
+use super::{Flows, Metric, Place, average, bins, flows, switches};
 use crate::reproduce::registry::Port;
 use tidegate_runs::observe::{Measurement, Observations, QueueTrace, Traced};
 
@@ -147,9 +145,8 @@ impl Metric for CoreDelayP99 {
     const NEEDS: &'static [Measurement] = &[Measurement::Links];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
-        let uplinks = seen.links.iter().filter(|link| link.from_host);
-        let hosts: BTreeSet<&String> = uplinks.map(|link| &link.from).collect();
-        let core = seen.links.iter().filter(|link| !link.from_host && !hosts.contains(&link.to));
+        let switches = switches(seen.links.iter().map(|link| &link.from));
+        let core = seen.links.iter().filter(|link| switches.contains(link.to.as_str()));
         core.filter_map(|link| link.queue_delay_us.p99.map(|us| us.as_f64())).reduce(f64::max)
     }
 }

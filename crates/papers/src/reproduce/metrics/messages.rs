@@ -160,6 +160,20 @@ impl Metric for BareSlowdown {
     }
 }
 
+/// The same as `acked-slowdown`, of messages over the paths with the longest propagation.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct FarSlowdown(Sizes);
+
+impl Metric for FarSlowdown {
+    const NAME: &'static str = "far-slowdown";
+    const NEEDS: &'static [Measurement] = &[Measurement::FarSlowdowns];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        self.0.of(&seen.far_slowdowns)
+    }
+}
+
 /// Slowdown by the rule of PowerTCP's simulator: until the sender has the last acknowledgement,
 /// over a base RTT plus the message with its headers; of all messages.
 #[derive(Clone, Debug, Deserialize)]

@@ -16,6 +16,7 @@ mod rates;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -119,6 +120,7 @@ metrics! {
     buffers::PeakQueue,
     buffers::QueueP99,
     buffers::Buffer,
+    buffers::CoreBuffer,
     buffers::MeanBuffer,
     buffers::Downlink,
     buffers::AveragedBuffer,
@@ -130,6 +132,7 @@ metrics! {
     messages::Slowdown,
     messages::BareSlowdown,
     messages::AckedSlowdown,
+    messages::FarSlowdown,
     messages::MeanMessage,
     hosts::Arrived,
     hosts::Completed,
@@ -140,6 +143,8 @@ metrics! {
     groups::Resent,
     ports::QueueAt,
     ports::AveragedQueue,
+    ports::AveragedCore,
+    ports::Pauses,
     ports::PeakAt,
     ports::Emptied,
     ports::PortRate,
@@ -201,6 +206,12 @@ fn flows<'a>(
     label: &'a Option<String>,
 ) -> impl Iterator<Item = &'a FlowTrace> {
     seen.traces.iter().filter(move |flow| label.as_ref().is_none_or(|label| *label == flow.label))
+}
+
+/// The switches, from the senders of the observed ports: none of these is a host, and a switch
+/// that receives packets sends them on.
+fn switches<'a>(senders: impl Iterator<Item = &'a String>) -> BTreeSet<&'a str> {
+    senders.map(String::as_str).collect()
 }
 
 fn average(values: &[f32]) -> Option<f64> {

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Metric, between};
+use super::{Metric, between, switches};
 use crate::reproduce::registry::Port;
 use tidegate_runs::observe::{Measurement, Observations, PortTrace};
 
@@ -61,6 +61,38 @@ impl Metric for AveragedQueue {
     }
 }
 
+/// The longest queue of a port between switches in KB, as means over each interval after warm-up.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AveragedCore {}
+
+impl Metric for AveragedCore {
+    const NAME: &'static str = "averaged-core";
+    const NEEDS: &'static [Measurement] = &[Measurement::Ports];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let bins = between(seen, seen.warmup_us, seen.duration_us);
+        let switches = switches(seen.ports.iter().map(|port| &port.from));
+        let core = seen.ports.iter().filter(|port| switches.contains(port.to.as_str()));
+        let means = core.filter_map(|port| port.mean_queue_kb.get(bins.clone())).flatten();
+        means.copied().reduce(f32::max).map(f64::from)
+    }
+}
+
+/// Number of PFC pauses of all links after warm-up, hosts included.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pauses {}
+
+impl Metric for Pauses {
+    const NAME: &'static str = "pauses";
+    const NEEDS: &'static [Measurement] = &[Measurement::Summary];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        Some(seen.summary.as_ref()?.pauses.as_ref()?.pauses as f64)
+    }
+}
+
 /// A port's queue after an event.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,6 +116,14 @@ impl Since {
         let (queue, peak) = self.queue(seen)?;
         let after = queue[peak..].iter().position(|&queued| f64::from(queued) < kb)?;
         Some(peak + after + 1)
+    }
+
+    /// Number of intervals until less than `kb` is queued for the rest of the run.
+    fn emptied_for_good(&self, seen: &Observations, kb: f64) -> Option<usize> {
+        let (queue, _) = self.queue(seen)?;
+        let above = queue.iter().rposition(|&queued| f64::from(queued) >= kb);
+        let emptied = above.map_or(0, |last| last + 1);
+        (emptied < queue.len()).then_some(emptied + 1)
     }
 }
 
@@ -109,6 +149,10 @@ pub(crate) struct Emptied {
     link: Port,
     from_us: f64,
     kb: f64,
+    /// Takes the last such time, after which the queue stays below the size; no value if there is
+    /// none.
+    #[serde(default)]
+    for_good: bool,
 }
 
 impl Metric for Emptied {
@@ -117,7 +161,11 @@ impl Metric for Emptied {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let since = Since { link: self.link.clone(), from_us: self.from_us };
-        Some(since.emptied(seen, self.kb)? as f64 * seen.interval_us)
+        let intervals = match self.for_good {
+            false => since.emptied(seen, self.kb)?,
+            true => since.emptied_for_good(seen, self.kb)?,
+        };
+        Some(intervals as f64 * seen.interval_us)
     }
 }
 
@@ -186,6 +234,9 @@ mod tests {
             ("metric = 'peak-at'\nfrom_us = 2", Some(4.0)),
             ("metric = 'emptied'\nfrom_us = 2\nkb = 10.0", Some(8.0)),
             ("metric = 'emptied'\nfrom_us = 12\nkb = 0.0", None),
+            ("metric = 'emptied'\nfrom_us = 0\nkb = 35.0\nfor_good = true", Some(8.0)),
+            ("metric = 'emptied'\nfrom_us = 12\nkb = 1.0\nfor_good = true", Some(2.0)),
+            ("metric = 'emptied'\nfrom_us = 0\nkb = 0.0\nfor_good = true", None),
             ("metric = 'port-rate'\nfrom_us = 8\nfor_us = 4", Some(22.5)),
             ("metric = 'port-rate'\nfrom_us = 2\nfor_us = 6\nemptied_kb = 10.0", Some(10.0)),
             (

@@ -174,7 +174,7 @@ fn seeds_are_averaged_if_all_have_values() {
 }
 
 /// A table for every metric that has a value for the flows of the measures' tests.
-const ANSWERED: [&str; 53] = [
+const ANSWERED: [&str; 57] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
     "metric = 'carried'\nof_gbps = 50.0",
@@ -228,6 +228,10 @@ const ANSWERED: [&str; 53] = [
     "metric = 'mean-goodput'\nlabel = 'long'",
     "metric = 'resent'\nlabel = 'long'",
     "metric = 'downlinks'\nhosts = 4.0",
+    "metric = 'averaged-core'",
+    "metric = 'core-buffer'\nof = 'spine'\nshare = 1.0",
+    "metric = 'far-slowdown'\nlabel = 'far'\nshare = 1.0",
+    "metric = 'pauses'",
 ];
 
 /// Racks with circuits, from night to night: every measured day is complete.
@@ -258,16 +262,50 @@ fn day_use_averages_to_the_utilisation() {
     assert_eq!((&circuit.begins_us, circuit.used.len()), (&begins, 100));
 }
 
+/// Two hosts of a rack send to one of another, whose downlink has the longest queue, and one host
+/// to another in its own rack.
+fn core() -> Plan {
+    let protocol = anywhere().next().unwrap().name;
+    let text = format!(
+        "duration = '400us'\nwarmup = '20us'\ntransport = {{ protocol = '{protocol}' }}\n\
+         [fabric]\nkind = 'leaf-spine'\nracks = 2\nhosts_per_rack = 3\nspines = 1\n\
+         host_link = {{ rate = '100Gbps', delay = '1us' }}\n\
+         fabric_link = {{ rate = '180Gbps', delay = '1us' }}\n\
+         [switch]\nbuffer = '400KB'\npfc = {{ headroom = '20KB' }}\n\
+         [[flows]]\nsrc = 'h0'\ndst = 'h3'\nlabel = 'far'\nsize = '1MB'\n\
+         [[flows]]\nsrc = 'h1'\ndst = 'h3'\nlabel = 'far'\nsize = '1MB'\n\
+         [[flows]]\nsrc = 'h4'\ndst = 'h5'\nlabel = 'near'\nsize = '200KB'\n"
+    );
+    tidegate_scenario::load(&text, "core.toml", &[]).unwrap()
+}
+
 #[test]
-fn core_delay_excludes_downlinks() {
-    let seen = observed(&racks(), &[Measurement::Links], Span::us(10));
-    let value = question("metric = 'core-delay-p99'").unwrap().answer(&[&seen]).unwrap();
-    let longest = |to: &str| {
-        let ports = seen.links.iter().filter(|link| !link.from_host && link.to.starts_with(to));
+fn core_metrics_exclude_hosts() {
+    let seen = observed(&core(), &everything(), Span::us(10));
+    let ask = |text: &str| question(text).unwrap().answer(&[&seen]);
+    let delay = |to: &str| {
+        let ports = seen.links.iter().filter(|link| link.to.starts_with(to));
         ports.map(|link| link.queue_delay_us.p99.unwrap().as_f64()).fold(0.0, f64::max)
     };
-    assert!(value > 0.0 && value == longest("tor"), "{value}");
-    assert_ne!(value, longest("h"));
+    let core = delay("spine").max(delay("tor"));
+    assert!(0.0 < core && core < delay("h"), "{core} {}", delay("h"));
+    assert_eq!(ask("metric = 'core-delay-p99'"), Some(core));
+    let queue = |to: &str| {
+        let ports = seen.ports.iter().filter(|port| port.to.starts_with(to));
+        ports.flat_map(|port| &port.mean_queue_kb[2..]).fold(0.0, |most: f32, &kb| most.max(kb))
+    };
+    let core = queue("spine").max(queue("tor"));
+    assert!(0.0 < core && core < queue("h"), "{core} {}", queue("h"));
+    assert_eq!(ask("metric = 'averaged-core'"), Some(f64::from(core)));
+    // The switches between the racks, without the racks' switches.
+    assert_eq!(seen.core_buffers.len(), 1);
+    assert_eq!(seen.buffers.len(), 2);
+    assert_eq!(ask("metric = 'core-buffer'\nof = 'tor'\nshare = 1.0"), None);
+    // Of the messages over the longest paths only.
+    let far = ask("metric = 'far-slowdown'\nlabel = 'far'\nshare = 1.0");
+    assert!(far.is_some() && far == ask("metric = 'acked-slowdown'\nlabel = 'far'\nshare = 1.0"));
+    assert_eq!(ask("metric = 'far-slowdown'\nlabel = 'near'\nshare = 1.0"), None);
+    assert!(ask("metric = 'acked-slowdown'\nlabel = 'near'\nshare = 1.0").is_some());
 }
 
 /// Metrics equal the run's summary, converted to their units.
@@ -341,6 +379,9 @@ fn models_have_the_metrics_of_packets() {
     assert!(answer("gradient", "metric = 'rest-spread'\nrest_us = 900.0").unwrap() > 100.0);
 }
 
+/// Names of metrics of switches between racks.
+const OF_CORE: [&str; 4] = ["core-", "averaged-core", "far-slowdown", "pauses"];
+
 #[test]
 fn the_needs_of_a_metric_are_sufficient() {
     let all: Vec<_> = anywhere().collect();
@@ -354,12 +395,13 @@ fn the_needs_of_a_metric_are_sufficient() {
     let all_of = |plan| observed(plan, &everything(), Span::us(10));
     let (racks, asks) = (racks(), samples::closed_loop(all[0].name));
     let (of_racks, of_asks) = (all_of(&racks), all_of(&asks));
+    let (core, of_core) = (core(), all_of(&core()));
     let mut asked = Vec::new();
     for text in ANSWERED {
         let question = question(text).unwrap();
         let (plan, whole) = match question.needs() {
             [Measurement::Circuits] => (&racks, &of_racks),
-            _ if text.contains("core-") => (&racks, &of_racks),
+            _ if OF_CORE.iter().any(|of| text.contains(of)) => (&core, &of_core),
             [Measurement::Exchanges] => (&asks, &of_asks),
             _ => (&plan, &whole),
         };

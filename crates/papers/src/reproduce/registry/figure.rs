@@ -8,6 +8,7 @@ use serde::Deserialize;
 use tidegate_core::Span;
 use tidegate_scenario::{Override, Plan};
 
+use super::super::record::Planned;
 use super::ask::means;
 use super::comparison::Comparison;
 use super::grid::Grid;
@@ -59,9 +60,9 @@ pub(crate) struct Figure {
     pub(crate) facts: Vec<Fact>,
     #[serde(default, rename = "table")]
     pub(crate) tables: Vec<Table>,
-    /// Hashes of its plans, once they are known.
+    /// Properties of its plans, once they are known.
     #[serde(skip)]
-    pub(crate) plans: OnceLock<Vec<String>>,
+    pub(crate) planned: OnceLock<Planned>,
 }
 
 /// A measured value for which the paper gives no number.

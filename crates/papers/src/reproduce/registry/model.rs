@@ -15,7 +15,8 @@ pub(crate) struct Model {
     windows: Windows,
     /// Initial queues and windows in KB.
     starts: Vec<(f64, f64)>,
-    until_us: f64,
+    /// Length of the trajectories.
+    pub(crate) until_us: f64,
     /// Everything that determines its trajectories, as JSON with sorted keys.
     pub(crate) source: String,
 }
