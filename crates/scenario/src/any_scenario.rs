@@ -278,3 +278,39 @@ fn link(
     let delay_ns = choices.of(&[500, 1_000, 100, 60, 5_000]);
     writeln!(text, "{name} = {{ rate = '{gbps}Gbps', delay = '{delay_ns}ns' }}")
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::{Domain, Rng};
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_scenario_is_accepted() {
+        let texts = (0..300).map(|seed| {
+            let mut rng = Rng::stream(seed, Domain::Faults, 0);
+            any_scenario(&(0..200).map(|_| rng.below(256) as u8).collect::<Vec<_>>())
+        });
+        let loads = |text: &String| crate::load(text, "any.toml", &[]).is_ok();
+        let accepted: Vec<String> = texts.filter(loads).collect();
+        assert!(accepted.len() > 150, "{} of 300", accepted.len());
+        for part in [
+            "planes = ",
+            "rails = ",
+            "'leaf-spine'",
+            "'fat-tree'",
+            "'clos'",
+            "'dumbbell'",
+            "'graph'",
+            "'poisson'",
+            "'incast'",
+            "'permutation'",
+            "'closed-loop'",
+            "'collective'",
+            "'job'",
+        ] {
+            let count = accepted.iter().filter(|text| text.contains(part)).count();
+            assert!(count >= 5, "{part}: {count} of {}", accepted.len());
+        }
+    }
+}

@@ -232,6 +232,22 @@ mod tests {
     }
 
     #[test]
+    fn lengths_are_those_of_all_runs() {
+        let papers = shared_papers();
+        let paper = papers.iter().find(|paper| paper.name == "authors").unwrap();
+        let figure = |name: &str| paper.figures.iter().find(|figure| figure.name == name).unwrap();
+        let found = lengths(paper, figure("powertcp-incast")).unwrap();
+        let times: Vec<_> = found.iter().map(|of| (of.duration_us, of.warmup_us)).collect();
+        assert_eq!(times, [(26_000.0, 19_900.0), (50_000.0, 40_000.0), (69_000.0, 40_000.0)]);
+        assert!(found[2].runs.iter().any(|run| run == "DCTCP, at rest"), "{:?}", found[2].runs);
+        for figure in &paper.figures {
+            let found = lengths(paper, figure).unwrap();
+            let count: usize = found.iter().map(|length| length.runs.len()).sum();
+            assert_eq!(count, figure.runs.len(), "{}", figure.name);
+        }
+    }
+
+    #[test]
     fn records_round_trip() {
         let mut record = Record::default();
         let some =

@@ -270,7 +270,7 @@ fn core() -> Plan {
         "duration = '400us'\nwarmup = '20us'\ntransport = {{ protocol = '{protocol}' }}\n\
          [fabric]\nkind = 'leaf-spine'\nracks = 2\nhosts_per_rack = 3\nspines = 1\n\
          host_link = {{ rate = '100Gbps', delay = '1us' }}\n\
-         fabric_link = {{ rate = '180Gbps', delay = '1us' }}\n\
+         fabric_link = {{ rate = '195Gbps', delay = '1us' }}\n\
          [switch]\nbuffer = '400KB'\npfc = {{ headroom = '20KB' }}\n\
          [[flows]]\nsrc = 'h0'\ndst = 'h3'\nlabel = 'far'\nsize = '1MB'\n\
          [[flows]]\nsrc = 'h1'\ndst = 'h3'\nlabel = 'far'\nsize = '1MB'\n\
