@@ -123,7 +123,9 @@ def run(
     else:
         options = how(threads, out, force, partitions)
     with Bar(progress) as bar:
-        text, tables = _native.run(scenario(given), changes(set), seed, options, captures, bar.callback)
+        text, tables = _native.run(
+            scenario(given), changes(set), seed, options, captures, bar.callback
+        )
     summary = json.loads(text)
     done = made(Run, _run(summary, out, tables=tables), protocol=" + ".join(summary["protocols"]))
     warn(done.summary.warnings)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from tidegate import _native
 from tidegate._arguments import (
     MOST,
-    SweepRequest,
     Changes,
     Path,
     Scenario,
     Seeds,
+    SweepRequest,
     Vary,
     cache_folder,
     changes,

@@ -10,8 +10,7 @@ use tidegate_runs::Error;
 use tidegate_runs::destination::PLOTS;
 
 use crate::plot::Plot;
-use crate::report::{beside_name, beside_paper};
-use crate::reproduce::{ClaimResult, FIGURES, FigureText, Paper, mark};
+use crate::reproduce::{ClaimResult, FIGURES, FigureText, Paper, beside_name, beside_paper, mark};
 
 /// The file with the results.
 pub(crate) const RESULTS: &str = "results.json";

@@ -14,10 +14,10 @@ use tidegate_results::Partial;
 use crate::kept::{Kept, KeptFigure, RESULTS};
 use crate::markdown;
 use crate::plot::{Plot, short};
-use crate::report::{Found, beside_name, drawing_hash, read_reproduction};
+use crate::report::{Found, drawing_hash, read_reproduction};
 use crate::reproduce::{
-    ClaimResult, Document, Drawn, FIGURES, FigureText, Paper, PaperText, SEEDS, State, figure_key,
-    papers,
+    ClaimResult, Document, Drawn, FIGURES, FigureText, Paper, PaperText, SEEDS, State, beside_name,
+    figure_key, papers,
 };
 use tidegate_runs::Error;
 use tidegate_runs::destination::{DOCUMENTS, PLOTS};

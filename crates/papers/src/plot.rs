@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::reproduce::{is_paper, paper_source};
 use crate::units::readable;
 
 /// Colours for lines without a protocol. They are muted, unlike those of protocols, and their
@@ -26,6 +25,16 @@ pub(crate) const AREA: (f64, f64) = (450.0, 270.0);
 
 /// Significant digits of plotted values: more are not visible.
 const DIGITS: usize = 5;
+
+/// The source of most values.
+pub(crate) fn paper_source() -> String {
+    "paper".to_owned()
+}
+
+/// Whether this is the source of most values.
+pub(crate) fn is_paper(source: &String) -> bool {
+    *source == paper_source()
+}
 
 /// A plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -81,9 +81,9 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Runs `job` on its own thread, without Python's lock (GIL). `progress` is called periodically with
-/// completed runs, all runs, and the completed share. An exception of `progress` or of a signal
-/// handler stops the job and is raised here.
+/// Runs `job` on its own thread, without Python's lock (GIL). `progress` is called periodically
+/// with completed runs, all runs, and the completed share. An exception of `progress` or of a
+/// signal handler stops the job and is raised here.
 pub(crate) fn attended<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,

@@ -233,8 +233,8 @@ fn waiting_messages_cause_no_resend_requests() {
                 let requests = engine.probe().inner::<ResendRequests>().0;
                 let used = used(&setup, &engine.finish().unwrap(), 0);
                 println!(
-                    "{messages} messages, {policy:?}, {rules}, {endless}: {used:.4} used, {requests} resends \
-                     requested"
+                    "{messages} messages, {policy:?}, {rules}, {endless}: {used:.4} used, \
+                     {requests} resends requested"
                 );
                 assert_eq!(requests, 0, "{messages} messages, {policy:?}: nothing was lost");
                 assert!(used > 0.97, "{messages} messages, {policy:?}: {used:.4} of the link used");

@@ -5,20 +5,11 @@ use std::fmt::Write;
 use super::data::Data;
 use super::html::{NONE, Row, figures, section, table};
 use super::markup::{escaped, marked_up, marked_up_line};
-use crate::plot::{Axis, Line, Plot, Points};
 use crate::reproduce::{
-    ClaimResult, Counts, DERIVED, PaperText, Picture, Verdict, has_values, measured, paper_value,
-    source_of, values, worded,
+    ClaimResult, Counts, DERIVED, PaperText, Picture, VERDICTS, beside_name, beside_paper,
+    has_values, measured, paper_value, source_of, values, worded,
 };
 use crate::units::readable;
-
-/// All verdicts, the best first, with their colours in plots.
-const VERDICTS: [(Verdict, &str, &str); 4] = [
-    (Verdict::Reproduced, "#009e73", "circle"),
-    (Verdict::Conditional, "#56b4e9", "diamond"),
-    (Verdict::Direction, "#e69f00", "triangle-up"),
-    (Verdict::Deviates, "#d55e00", "cross"),
-];
 
 /// A reproduction: totals, then every figure with its claims.
 pub(crate) fn reproduction(
@@ -91,67 +82,6 @@ fn totals(claims: &[ClaimResult], source: &str) -> String {
     html
 }
 
-/// Maximum number of claims whose names fit on an axis.
-const NAMED_MAX: usize = 30;
-
-/// Name of the picture of [`beside_paper`].
-pub(crate) fn beside_name(paper: &str, figure: &str) -> String {
-    format!("{paper}-figure-{figure}-claims")
-}
-
-/// Plot of measured values divided by those of the source, for claims in which both are positive.
-pub(crate) fn beside_paper(claims: &[&ClaimResult], source: &str) -> Option<Plot> {
-    let over = |claim: &ClaimResult, value: Option<f64>| {
-        Some(value? / claim.paper_value?).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
-    };
-    let shown: Vec<(&ClaimResult, f64)> =
-        claims.iter().filter_map(|claim| Some((*claim, over(claim, claim.measured)?))).collect();
-    if shown.is_empty() {
-        return None;
-    }
-    let line = |(verdict, color, marker): (Verdict, &str, &str)| {
-        let own =
-            || shown.iter().enumerate().filter(move |(_, (claim, _))| claim.verdict == verdict);
-        let range = |(_, (claim, ratio)): (usize, &(&ClaimResult, f64))| {
-            let end = |value| over(claim, value).unwrap_or(*ratio);
-            (end(claim.seeds.least), end(claim.seeds.most))
-        };
-        Line {
-            name: verdict.name().to_owned(),
-            color: color.to_owned(),
-            marker: Some(marker.to_owned()),
-            points: Points(own().map(|(i, (_, ratio))| (i as f64, *ratio)).collect()),
-            range: Points(own().map(range).collect()),
-            apart: true,
-            ..Line::default()
-        }
-    };
-    let ends = (-0.5, shown.len() as f64 - 0.5);
-    let is_named = shown.len() <= NAMED_MAX;
-    let named = shown.iter().filter(|_| is_named);
-    let paper = Line {
-        name: format!("the {source}"),
-        color: "#808080".to_owned(),
-        dash: 1,
-        points: Points(vec![(ends.0, 1.0), (ends.1, 1.0)]),
-        ..Line::default()
-    };
-    let lines = VERDICTS.map(line).into_iter().filter(|line| !line.points.is_empty());
-    Some(Plot {
-        title: format!("Measured values relative to the {source}'s"),
-        x: Axis {
-            from: Some(ends.0),
-            to: Some(ends.1),
-            label: if is_named { "" } else { "claims in the order of the table" }.to_owned(),
-            names: named.map(|(claim, _)| claim.claim.clone()).collect(),
-            ..Axis::default()
-        },
-        y: Axis { label: format!("measured / {source}"), log: true, ..Axis::default() },
-        lines: std::iter::once(paper).chain(lines).collect(),
-        ..Plot::default()
-    })
-}
-
 fn claim_table(paper: &PaperText, has_values: bool, claims: &[&ClaimResult]) -> String {
     let titles = [
         ("claim", false),
@@ -179,7 +109,7 @@ fn claim_table(paper: &PaperText, has_values: bool, claims: &[&ClaimResult]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::Seeds;
+    use crate::reproduce::{Seeds, Verdict};
 
     #[test]
     fn totals_show_seeds_and_derived_values() {

@@ -27,7 +27,6 @@ mod series;
 mod sweeps;
 mod workload;
 
-pub(crate) use claims::{beside_name, beside_paper};
 pub(crate) use figures::drawing_hash;
 pub use figures::{FigureScheme, FigureWidth, write_pdf, write_svg};
 pub use live::{live_page, live_state};

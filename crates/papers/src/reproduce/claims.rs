@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::judge::{self, Judgement, Measured, Varied, judge};
-use super::registry::{Claim, Figure, Paper, Singles, Verdict, paper_source};
+use super::registry::{Claim, Figure, Paper, Singles, Verdict};
+use crate::plot::paper_source;
 use tidegate_runs::numbers::digits;
 
 /// A claim and its result.

@@ -4,6 +4,7 @@
 //! Claims and charts that use the same run share it. A run records the measurements that they need,
 //! and is cached by its content.
 
+mod beside;
 mod claims;
 mod document;
 mod draw;
@@ -12,6 +13,7 @@ mod judge;
 mod marks;
 mod metrics;
 mod phase;
+mod planned;
 mod record;
 mod registry;
 mod sensitivity;
@@ -25,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_results::{ReproductionInputs, ReproductionManifest};
 use tidegate_sim::SEMANTICS;
 
+pub(crate) use beside::{VERDICTS, beside_name, beside_paper};
 pub use claims::{ClaimResult, Count, Counts, Seeds};
 pub use document::DERIVED;
 pub(crate) use document::{
@@ -34,18 +37,18 @@ pub(crate) use document::{
 pub(crate) use document::{image, verdicts};
 pub use jobs::{Forecast, Step, StepListener};
 pub(crate) use marks::mark;
-pub use record::RunLength;
+pub use planned::RunLength;
 pub(crate) use record::figure_key;
 #[cfg(test)]
 pub(crate) use record::lengths;
 pub use registry::Verdict;
 #[cfg(test)]
 pub(crate) use registry::{Claim, shared_papers};
-pub(crate) use registry::{Paper, SEEDS, is_paper, paper_source, papers};
+pub(crate) use registry::{Paper, SEEDS, papers};
 use tidegate_runs::destination::DOCUMENTS;
 
 use crate::markdown;
-use crate::plot::Plot;
+use crate::plot::{Plot, is_paper, paper_source};
 use jobs::{Jobs, forecast, kept, make};
 use judge::{Measured, Varied};
 use record::Record;

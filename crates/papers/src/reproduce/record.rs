@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tidegate_core::Span;
 use tidegate_sim::SEMANTICS;
 
 use super::judge::Measured;
+use super::planned::{Planned, RunLength};
 use super::registry::{Choice, Claim, Figure, Paper, RECORDS, SEEDS, questions};
 use tidegate_runs::Error;
 use tidegate_runs::observe::VERSION;
@@ -84,26 +84,6 @@ impl Record {
 /// Six significant digits: more than a verdict needs.
 pub(crate) fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
-}
-
-/// Properties of the plans of a figure's runs, as chosen and with the first seed.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Planned {
-    /// Hashes of the plans and their sampling intervals; for models, their whole source.
-    hashes: Vec<String>,
-    /// Lengths of the runs, in the order of their first run.
-    lengths: Vec<RunLength>,
-}
-
-/// Simulated length of runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunLength {
-    /// Simulated time in microseconds, warm-up included; at most, if the run ends by itself.
-    pub duration_us: f64,
-    /// Warm-up in microseconds, which is not measured.
-    pub warmup_us: f64,
-    /// Names of the runs.
-    pub runs: Vec<String>,
 }
 
 fn planned<'a>(paper: &Paper, figure: &'a Figure) -> Result<&'a Planned, Error> {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tidegate_core::Span;
 use tidegate_scenario::{Override, Plan};
 
-use super::super::record::Planned;
+use super::super::planned::Planned;
 use super::ask::means;
 use super::comparison::Comparison;
 use super::grid::Grid;

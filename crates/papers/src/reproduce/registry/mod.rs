@@ -27,6 +27,7 @@ pub(crate) use sources::RECORDS;
 use sources::{REGISTRY, SCENARIOS};
 pub(crate) use table::Table;
 
+use crate::plot::paper_source;
 use tidegate_runs::Error;
 
 /// Number of seeds of every figure, from 1. `--quick` and alternatives use one seed.
@@ -60,16 +61,6 @@ pub(crate) struct Paper {
     /// Figures, by the names of their files.
     #[serde(skip)]
     pub(crate) figures: Vec<Figure>,
-}
-
-/// The source of most values.
-pub(crate) fn paper_source() -> String {
-    "paper".to_owned()
-}
-
-/// Whether this is the source of most values.
-pub(crate) fn is_paper(source: &String) -> bool {
-    *source == paper_source()
 }
 
 /// A value that the paper does not give: the choice for all figures, and alternatives.
