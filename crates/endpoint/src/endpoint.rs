@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use tidegate_algos::{AnyTransport, Stack};
 use tidegate_core::{
-    Application, Body, Frame, Handle, HopTrace, HostContext, Limits, Message, PacketMut,
-    PathOracle, Reply, Time, Transmit, Transport,
+    Application, Body, Frame, Handle, HopTrace, HostContext, Message, PacketMut, PathOracle, Reply,
+    Time, Transmit, Transport,
 };
 
 /// Maximum number of replies that wait for the uplink; further replies are dropped, which
@@ -89,11 +89,6 @@ impl Endpoint {
         let sent = self.transport.transmit_batch(now, rest.iter_mut().map(Packet::as_mut));
         rest[..sent].iter_mut().for_each(|packet| packet.body.transport = 0);
         replies + sent
-    }
-
-    /// Limits of the connection of a message, if the protocol reports them.
-    pub fn limits(&self, handle: Handle) -> Option<Limits> {
-        self.transport.limits(handle)
     }
 
     /// Removes a peer: drops its queued replies and its state in the transport.

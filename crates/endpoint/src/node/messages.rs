@@ -91,11 +91,6 @@ impl Outbox {
     }
 
     /// Records that the transport has a message.
-    /// Handles of the messages that the transport has.
-    pub(super) fn handles(&self) -> impl Iterator<Item = Handle> {
-        self.all.iter().flatten().filter_map(|message| message.handle)
-    }
-
     pub(super) fn submitted(&mut self, id: u32, handle: Handle) {
         if let Some(Some(message)) = self.all.get_mut(id as usize) {
             message.handle = Some(handle);

@@ -228,17 +228,6 @@ impl Node {
         self.endpoint.as_ref().map(|_| self.context.fabric_base_rtt)
     }
 
-    /// Rate in bit/s that the protocol allows the messages in flight at this moment, at most that
-    /// of the link: for each message its pace, or its window per base RTT if that is less. `None`
-    /// without such messages.
-    pub fn allowed_bps(&self) -> Option<f64> {
-        let rtt = self.context.fabric_base_rtt.as_us_f64() * 1e-6;
-        let endpoint = self.endpoint.as_ref()?;
-        let limits = self.outbox.handles().filter_map(|handle| endpoint.limits(handle));
-        let each = limits.map(|limits| limits.pace_bps.min(limits.window_bytes * 8.0 / rtt));
-        each.reduce(|sum, one| sum + one).map(|sum| sum.min(self.config.rate.as_bps() as f64))
-    }
-
     /// Why the path to a peer is outside the design range of the protocol, by the properties that
     /// the transport uses; `None` if it is within, or before the session has measured the RTT.
     pub fn domain_warning(&self, peer: PeerId) -> Option<String> {

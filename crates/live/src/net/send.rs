@@ -40,8 +40,6 @@ const HEADER_BYTES: u64 = 66;
 const REACHED: f64 = 0.95;
 /// Share of a processor core from which the sending thread is the limit.
 const BUSY: f64 = 0.9;
-/// Interval at which the rate that the protocol allows is sampled.
-const SAMPLE: Span = Span::ms(10);
 /// Messages that are submitted before the driver is polled again.
 const BATCH: usize = 1_024;
 /// Limit of messages in flight: an open loop above the path's capacity would exhaust the memory.
@@ -135,8 +133,6 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         warnings,
         stopwatch: Stopwatch::start(),
         processor: None,
-        allowed: (0.0, 0),
-        sample_at: opened,
     };
     let ended = sender.run(&mut endpoint)?;
     let seconds = ended.as_secs_f64();
@@ -273,14 +269,13 @@ fn missed(goodput_gbps: f64, target_gbps: f64, limits: &Measured) -> Option<Stri
     (goodput_gbps < REACHED * target_gbps).then(|| {
         let [goodput, target] = [goodput_gbps, target_gbps].map(rate_shown);
         let share = 100.0 * goodput_gbps / target_gbps;
-        let cause = limits.cause(target_gbps);
+        let cause = limits.cause();
         format!("goodput was {goodput}, {share:.0} % of the target {target}: {cause}")
     })
 }
 
 /// Measurements of this side about the limits of its rate.
 struct Measured {
-    protocol: &'static str,
     /// Processor time of the sending thread per time while messages were submitted; `None` if the
     /// thread polls the socket, which uses the processor in any case.
     processor: Option<f64>,
@@ -289,13 +284,11 @@ struct Measured {
     /// Payload of the concurrent messages and the bandwidth-delay product, in bytes; `None` for an
     /// open loop.
     in_flight: Option<(f64, f64)>,
-    /// Mean rate that the protocol allowed the messages in flight.
-    allowed_gbps: Option<f64>,
 }
 
 impl Measured {
     /// The limit of the rate and its remedy; if none was measured, the remaining possibilities.
-    fn cause(&self, target_gbps: f64) -> String {
+    fn cause(&self) -> String {
         if let Some(share) = self.processor.filter(|&share| share >= BUSY) {
             let datagram = match self.datagram_bytes < LOOPBACK_DATAGRAM as u64 {
                 true => format!(
@@ -317,20 +310,12 @@ impl Measured {
                  of {bdp:.0} B: increase --streams or --size"
             );
         }
-        let protocol = self.protocol;
-        if let Some(allowed) = self.allowed_gbps.filter(|allowed| *allowed < target_gbps) {
-            return format!(
-                "{protocol} allowed {} on average: the path or the receiver is congested or loses \
-                 datagrams, or --base-rtt or a --param is too low",
-                rate_shown(allowed)
-            );
-        }
         let used = self.processor.map_or(String::new(), |share| {
-            format!("the sender used {:.0} % of a processor core, and ", 100.0 * share)
+            format!("the sender used {:.0} % of a processor core; ", 100.0 * share)
         });
         format!(
-            "{used}{protocol} allowed the target: other processes on this machine, the receiver or \
-             the path limit it, or --rate exceeds the link rate"
+            "{used}the protocol's parameters, the path, the receiver or other processes on this \
+             machine limit it, or --rate exceeds the link rate"
         )
     }
 }
@@ -364,10 +349,6 @@ struct Sender<'a> {
     stopwatch: Stopwatch,
     /// Share of a processor core that the thread used until the last submission.
     processor: Option<f64>,
-    /// Sum and number of the sampled rates that the protocol allowed, in bit/s.
-    allowed: (f64, u64),
-    /// Time of the next sample.
-    sample_at: Time,
 }
 
 impl Sender<'_> {
@@ -411,7 +392,6 @@ impl Sender<'_> {
                 }
             } else {
                 self.submit(endpoint, now, now >= measured_from)?;
-                self.sample(endpoint, now, measured_from);
             }
             let until = (now + Span::ms(100)).min(if ended.is_some() || !options.mode_is_open() {
                 Time::NEVER
@@ -443,16 +423,6 @@ impl Sender<'_> {
         }
     }
 
-    /// Samples the rate that the protocol allows, in the measured window.
-    fn sample(&mut self, endpoint: &Endpoint, now: Time, measured_from: Time) {
-        if now >= self.sample_at.max(measured_from) {
-            self.sample_at = now + SAMPLE;
-            if let Some(bps) = endpoint.driver.node.allowed_bps() {
-                self.allowed = (self.allowed.0 + bps, self.allowed.1 + 1);
-            }
-        }
-    }
-
     /// The measurements about the limits of the rate.
     fn limits(&self, endpoint: &Endpoint) -> Measured {
         let options = self.options;
@@ -465,14 +435,11 @@ impl Sender<'_> {
                 Some((f64::from(streams) * options.sizes.mean_bytes(), bdp))
             }
         };
-        let (sum, samples) = self.allowed;
         Measured {
-            protocol: endpoint.protocol,
             processor: self.processor.filter(|_| options.endpoint.busy_poll.is_zero()),
             datagram_bytes: endpoint.settings.datagram_bytes,
             has_offloads: !options.endpoint.no_offloads,
             in_flight,
-            allowed_gbps: (samples > 0).then(|| sum / samples as f64 / 1e9),
         }
     }
 
@@ -603,12 +570,10 @@ mod tests {
     #[test]
     fn a_missed_target_names_the_measured_cause() {
         let idle = || Measured {
-            protocol: "swift",
             processor: Some(0.5),
             datagram_bytes: 1_472,
             has_offloads: true,
             in_flight: Some((4e6, 12_500.0)),
-            allowed_gbps: Some(10.0),
         };
         let cause = |limits: Measured| missed(0.5, 1.0, &limits).unwrap();
         for (limits, expected) in [
@@ -629,15 +594,8 @@ mod tests {
                 "the concurrent messages have 4000 B, less than the bandwidth-delay product of \
                  12500 B: increase --streams or --size",
             ),
-            (
-                Measured { allowed_gbps: Some(0.55), ..idle() },
-                "swift allowed 550 Mbps on average: the path or the receiver is congested",
-            ),
-            (
-                idle(),
-                "the sender used 50 % of a processor core, and swift allowed the target: other",
-            ),
-            (Measured { processor: None, ..idle() }, "1.00 Gbps: swift allowed the target: other"),
+            (idle(), "the sender used 50 % of a processor core; the protocol's parameters, the"),
+            (Measured { processor: None, ..idle() }, "1.00 Gbps: the protocol's parameters, the"),
         ] {
             let text = cause(limits);
             assert!(text.starts_with("goodput was 500 Mbps, 50 % of the target"), "{text}");
