@@ -338,6 +338,36 @@ mod tests {
         assert!(bytes < 10_000_000, "{bytes} bytes of pictures");
     }
 
+    /// A note is part of the results, so a note that changes has to be published again.
+    #[test]
+    fn published_reasons_contain_the_notes() {
+        for paper in shared_papers() {
+            let kept = Kept::read(&documents().join(&paper.name)).unwrap();
+            for figure in &paper.figures {
+                let Some(of) = kept.figures.iter().find(|of| of.text.figure == figure.name) else {
+                    continue;
+                };
+                if figure_key(paper, figure).unwrap() != of.text.key {
+                    continue;
+                }
+                for claim in &figure.claims {
+                    let is_its = |result: &&ClaimResult| {
+                        (&result.figure, &result.claim) == (&figure.name, &claim.name)
+                    };
+                    let Some(result) = kept.claims.iter().find(is_its) else { continue };
+                    let (note, name) = (claim.note.trim(), &claim.name);
+                    assert!(
+                        result.why.ends_with(note),
+                        "tidegate reproduce {}/{}: the note of {name} is not published: {}",
+                        paper.name,
+                        figure.name,
+                        result.why
+                    );
+                }
+            }
+        }
+    }
+
     /// Printed values of single runs without a mark, and the reason.
     const UNMARKED: [(&str, &str, &[&str], &str); 18] = [
         ("eqds", "incast", &["EI.1", "EI.4", "EI.7"], "medians are not drawn"),
