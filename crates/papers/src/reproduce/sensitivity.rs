@@ -191,7 +191,7 @@ pub(crate) fn markdown(papers: &[(String, Vec<Sensitivity>)], quick: bool) -> St
                     cells.join(" | ")
                 );
             }
-            let others = if moving.is_empty() { "" } else { "other " };
+            let claims = if moving.is_empty() { "Claims" } else { "Other claims" };
             let still: Vec<_> = open
                 .claims
                 .iter()
@@ -204,14 +204,14 @@ pub(crate) fn markdown(papers: &[(String, Vec<Sensitivity>)], quick: bool) -> St
                 continue;
             }
             let counts = [
-                (still.len() - unknown, "do not move"),
-                (unknown, "have not been measured with this version"),
-                (open.independent, "do not depend on it"),
+                (still.len() - unknown, "unmoved"),
+                (unknown, "not measured with this version"),
+                (open.independent, "independent of it"),
             ];
             let counts = counts.iter().filter(|(count, _)| *count > 0);
             let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
             if !counts.is_empty() {
-                let _ = writeln!(text, "\nOf the {others}claims, {}.", counts.join(", "));
+                let _ = writeln!(text, "\n{claims}: {}.", counts.join(", "));
             }
         }
     }
