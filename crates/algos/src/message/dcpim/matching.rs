@@ -326,5 +326,6 @@ impl Inbox {
         (matching.busy, matching.taken, matching.prompt) = (0, 0, 0);
         matching.round = None;
         matching.stage_at = step.settings.calendar.next_stage(step.now);
+        self.rest();
     }
 }
