@@ -9,7 +9,7 @@ use tidegate_sim::{FlowRecord, Setup};
 
 /// `clients` by host send requests to the hosts of the other rack, in a fabric of two racks of
 /// eight.
-fn asking(clients: Vec<u32>, think: Span, exponential: bool) -> Setup {
+fn closed_loop(clients: Vec<u32>, think: Span, exponential: bool) -> Setup {
     let fabric = leaf_spine(2, 8, 4, Rate::gbps(100), Rate::gbps(400), Span::us(1), 1000);
     let mut setup = setup(fabric, stack("swift"), Vec::new(), Time::ms(4));
     let pattern = Pattern::ClosedLoop {
@@ -43,7 +43,7 @@ fn rows(setup: Setup) -> Vec<FlowRecord> {
 fn every_client_has_one_exchange_at_a_time() {
     let clients = vec![0, 0, 1, 2, 3, 3, 3];
     let think = Span::us(2);
-    let rows = rows(asking(clients.clone(), think, false));
+    let rows = rows(closed_loop(clients.clone(), think, false));
     let (requests, replies): (Vec<&FlowRecord>, Vec<&FlowRecord>) =
         rows.iter().partition(|row| row.label == 1);
     assert!(requests.len() > 1_000, "{}", requests.len());
@@ -77,7 +77,7 @@ fn every_client_has_one_exchange_at_a_time() {
 fn exchange_rate_follows_littles_law() {
     for (think, exponential) in [(Span::ZERO, false), (Span::us(40), false), (Span::us(40), true)] {
         let clients: Vec<u32> = (0..8).collect();
-        let rows = rows(asking(clients, think, exponential));
+        let rows = rows(closed_loop(clients, think, exponential));
         let requests: Vec<_> = rows.iter().filter(|row| row.label == 1).collect();
         let reply = rows.iter().find(|row| row.label == 2).unwrap();
         let alone = requests[0].ideal.plus(reply.ideal);
@@ -94,14 +94,14 @@ fn exchange_rate_follows_littles_law() {
 
 #[test]
 fn no_requests_after_the_stop_or_in_a_drain() {
-    let mut stopped = asking(vec![0, 1], Span::ZERO, false);
+    let mut stopped = closed_loop(vec![0, 1], Span::ZERO, false);
     stopped.workload.traffic[0].stop = Time::us(500);
     stopped.drain = Span::ms(1);
     let stopped = rows(stopped);
     assert!(stopped.iter().all(|row| row.completed.is_some()));
     let last = |label| stopped.iter().filter(|row| row.label == label).map(|row| row.start).max();
     assert!(last(1).unwrap() < Time::us(500) && last(2).unwrap() > Time::us(490));
-    let mut drained = asking(vec![0, 1], Span::ZERO, false);
+    let mut drained = closed_loop(vec![0, 1], Span::ZERO, false);
     drained.drain = Span::ms(1);
     let drained = rows(drained);
     assert!(drained.iter().all(|row| row.start <= Time::ms(4) && row.completed.is_some()));
@@ -110,7 +110,7 @@ fn no_requests_after_the_stop_or_in_a_drain() {
 #[test]
 fn stop_time_is_exclusive() {
     let starts = |stop| -> Vec<Time> {
-        let mut setup = asking(vec![0], Span::us(3), false);
+        let mut setup = closed_loop(vec![0], Span::us(3), false);
         setup.workload.traffic[0].stop = stop;
         rows(setup).iter().filter(|row| row.label == 1).map(|row| row.start).collect()
     };
@@ -123,7 +123,7 @@ fn stop_time_is_exclusive() {
 /// Requests in flight at the end arrive, and are not answered.
 #[test]
 fn request_that_arrives_in_a_drain_has_no_reply() {
-    let mut setup = asking((0..8).cycle().take(64).collect(), Span::ZERO, false);
+    let mut setup = closed_loop((0..8).cycle().take(64).collect(), Span::ZERO, false);
     setup.drain = Span::ms(1);
     let rows = rows(setup);
     let late = |row: &&FlowRecord| row.label == 1 && row.completed.unwrap() > Time::ms(4);
@@ -133,7 +133,7 @@ fn request_that_arrives_in_a_drain_has_no_reply() {
 
 #[test]
 fn no_client_asks_its_own_host() {
-    let mut setup = asking(vec![8, 8, 11], Span::ZERO, false);
+    let mut setup = closed_loop(vec![8, 8, 11], Span::ZERO, false);
     // Of two servers, one is left for a client on the host of the other.
     if let Pattern::ClosedLoop { servers, .. } = &mut setup.workload.traffic[0].pattern {
         *servers = vec![8, 11];
@@ -144,7 +144,7 @@ fn no_client_asks_its_own_host() {
 
 #[test]
 fn clients_of_two_blocks_choose_independently() {
-    let mut setup = asking(vec![0, 1], Span::ZERO, false);
+    let mut setup = closed_loop(vec![0, 1], Span::ZERO, false);
     let block = Traffic { label: 0, ..setup.workload.traffic[0].clone() };
     setup.workload.traffic.push(block);
     let rows = rows(setup);
@@ -164,7 +164,7 @@ fn other_traffic_changes_no_choice() {
         let rows = rows(setup);
         rows.iter().filter(|row| row.label == 1).take(100).map(|row| (row.id, row.dst)).collect()
     };
-    let alone = asking(vec![0, 1], Span::ZERO, false);
+    let alone = closed_loop(vec![0, 1], Span::ZERO, false);
     let mut beside = alone.clone();
     let pattern = Pattern::Poisson { mean_gap_ps: 1e7, senders: vec![2, 3], receivers: vec![9] };
     let block = Traffic { pattern, label: 0, ..beside.workload.traffic[0].clone() };
@@ -192,7 +192,7 @@ fn open_messages_are_answered_once_on_arrival() {
         jitter: Span::us(3),
     };
     for pattern in [poisson, Pattern::Trace(list.to_vec()), incast] {
-        let mut plain = asking(vec![0], Span::ZERO, false);
+        let mut plain = closed_loop(vec![0], Span::ZERO, false);
         plain.workload.traffic[0].pattern = pattern.clone();
         plain.workload.traffic[0].stop = Time::ms(3);
         let mut answered = plain.clone();

@@ -35,7 +35,7 @@ fn mixed() -> Setup {
     let all: Vec<u32> = (0..HOSTS).collect();
     let poisson =
         Pattern::Poisson { senders: all.clone(), receivers: all.clone(), mean_gap_ps: 2e7 };
-    let asking = Pattern::ClosedLoop {
+    let closed_loop = Pattern::ClosedLoop {
         clients: vec![0, 1, 1],
         servers: vec![5, 6],
         replies: Sizes::Fixed(40_000),
@@ -60,7 +60,7 @@ fn mixed() -> Setup {
         start: Time::us(10),
         stop: Time::ms(1),
     };
-    setup.workload.traffic = vec![block(poisson, 4), block(asking, 2), block(ring, 5)];
+    setup.workload.traffic = vec![block(poisson, 4), block(closed_loop, 2), block(ring, 5)];
     setup
 }
 

@@ -66,8 +66,8 @@ fn scheduled_messages_fill_the_link_once_credited() {
             let mut setup = setup(fabric, stack, vec![flow(0, 1, bytes, Time::us(1))], Time::ms(1));
             setup.bdp_bytes = configured;
             let (finished, _) = run(setup, ());
-            let asking = one_way(84, rate, delay, 2).times(2);
-            assert_eq!(took(&finished[0]), asking + finished[0].ideal, "{bytes} B");
+            let request = one_way(84, rate, delay, 2).times(2);
+            assert_eq!(took(&finished[0]), request + finished[0].ideal, "{bytes} B");
         }
     }
 }

@@ -32,11 +32,11 @@ fn lone_packet_takes_serialisation_and_propagation() {
             let wire = protocol.stack().largest_data(bytes, 3);
             let announced = if is_announced { rates[0].serialise(84) } else { Span::ZERO };
             let least = announced + store_and_forward(wire, &rates, delay);
-            let asking = |granted| {
+            let request = |granted| {
                 store_and_forward(84, &rates, delay) + store_and_forward(granted, &rates, delay)
             };
             let range = match credit {
-                Some(most) => least + asking(84)..=least + asking(most),
+                Some(most) => least + request(84)..=least + request(most),
                 None => least..=least,
             };
             let took = finished[0].completed.expect("delivered") - finished[0].start;

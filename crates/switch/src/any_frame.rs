@@ -171,7 +171,7 @@ fn frame(choice: &[u8; 8], rest: &[u8]) -> Vec<u8> {
         return rest.to_vec();
     }
     let (is_six, is_udp, has_checksum) = (is(0), is(1), is(2));
-    let mut payload = if is(3) { asking(shape, records) } else { Vec::new() };
+    let mut payload = if is(3) { request(shape, records) } else { Vec::new() };
     if shape & 16 != 0 {
         payload.extend([1, 0, 0, 2, 0, 0, 0, 0, 1, forwarding::TRIMMABLE, 0, 10]);
         payload.extend([by; forwarding::TRIMMABLE_BYTES - 4]);
@@ -250,7 +250,7 @@ fn requests(shape: u8, records: u8, by: u8) -> Vec<u8> {
 }
 
 /// Telemetry with requests by `shape`, and a number of hop records.
-fn asking(shape: u8, records: u8) -> Vec<u8> {
+fn request(shape: u8, records: u8) -> Vec<u8> {
     let stamping = [frame_flag::STAMP_PEAK, frame_flag::STAMP_HOPS];
     let flags = stamping.into_iter().zip([4, 8]).filter(|(_, bit)| shape & bit != 0);
     let flags = flags.fold(0, |all, (flag, _)| all | flag);

@@ -268,7 +268,7 @@ mod tests {
     }
 
     /// Telemetry that requests both stamps and contains one hop record, followed by payload.
-    fn asking() -> Vec<u8> {
+    fn request() -> Vec<u8> {
         let flags = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
         let frame = Frame { flags, peak_hop_delay: Span::us(3), ..Frame::default() };
         let mut hops = HopTrace::default();
@@ -306,16 +306,16 @@ mod tests {
 
     #[test]
     fn stamp_requested_telemetry() {
-        let mut datagram = datagram(0b10, &asking());
+        let mut datagram = datagram(0b10, &request());
         let mut packet = datagram.packet(READER, 0, 0, 0).unwrap();
-        assert_eq!(packet.frame.wire_bytes as usize, asking().len() + AROUND_BYTES);
+        assert_eq!(packet.frame.wire_bytes as usize, request().len() + AROUND_BYTES);
         packet.frame.peak_hop_delay = packet.frame.peak_hop_delay.max(Span::us(5));
         let hop = Hop { at: Time::us(9), rate: Rate::mbps(100), port: 3, ..Hop::default() };
         packet.hops.push(hop);
         packet.frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
         datagram.stamp(&packet);
         let left = datagram.payload().concat();
-        assert_eq!((left.len(), datagram.tos()), (asking().len() + 32, 0b11));
+        assert_eq!((left.len(), datagram.tos()), (request().len() + 32, 0b11));
         let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
         let rest = telemetry::parse(&left, &mut frame, &mut hops).unwrap();
         assert_eq!((rest, frame.peak_hop_delay), (&[1, 2, 3, 4, 5, 6, 7][..], Span::us(5)));
@@ -333,8 +333,8 @@ mod tests {
         };
         // Empty, no header, other versions, incomplete headers, unknown kinds, echoes.
         let mut all = vec![vec![], vec![1], b"hello".to_vec(), vec![0xff; 40], echo];
-        all.extend((1..asking().len() - 7).map(|cut| asking()[..cut].to_vec()));
-        let mut unknown = asking();
+        all.extend((1..request().len() - 7).map(|cut| request()[..cut].to_vec()));
+        let mut unknown = request();
         unknown[1] = 0x7f;
         all.push(unknown);
         for payload in all {
@@ -346,10 +346,10 @@ mod tests {
             datagram.stamp(&packet);
             assert_eq!(datagram.payload().concat(), payload, "{is_whole}");
         }
-        let mut silent = datagram(0, &asking());
+        let mut silent = datagram(0, &request());
         let packet = silent.packet(Reader { stamps: false, ..READER }, 0, 0, 0).unwrap();
         silent.stamp(&packet);
-        assert_eq!(silent.payload().concat(), asking());
+        assert_eq!(silent.payload().concat(), request());
     }
 
     #[test]
@@ -448,7 +448,7 @@ mod tests {
         );
         assert_eq!(trimmed(short, 0, &hops), None, "longer headers");
         assert_eq!(trimmed(READER, 0, &whole), None, "no trimming");
-        for other in [asking(), vec![], of_session(forwarding::MULTIPATH, 0, 9), vec![1; 400]] {
+        for other in [request(), vec![], of_session(forwarding::MULTIPATH, 0, 9), vec![1; 400]] {
             assert_eq!(trimmed(reader, 0, &other), None);
         }
     }
@@ -464,7 +464,7 @@ mod tests {
         assert_ne!(entropy(READER, 1, 2), entropy(READER, 1, 4));
         let sprays = Reader { sprays: true, ..READER };
         assert_eq!([entropy(sprays, 1, 2), entropy(sprays, 3, 2)], [2; 2]);
-        let plain = datagram(0, &asking()).packet(READER, 0, 0, 2).unwrap();
+        let plain = datagram(0, &request()).packet(READER, 0, 0, 2).unwrap();
         assert_eq!(plain.frame.entropy, 2);
     }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::namespaces::Namespaces;
-use crate::common::{Host, asking, fabric, forwarding, over, payload, switch, within};
+use crate::common::{Host, fabric, forwarding, over, payload, request, switch, within};
 use nix::time::{ClockId, clock_gettime};
 use tidegate_core::fabric::{Buffer, Ecn, Link, MarkAt, Node, Switch};
 use tidegate_core::wire::telemetry;
@@ -168,7 +168,7 @@ fn telemetry_and_checksums_in_frames() {
         let host = |end: &str, at: &str| within(namespaces, end, || Host::at(address(at)));
         let [a, b] = [host("a", "10.9.0.1:9000"), host("b", "10.9.0.2:9000")];
         let tos = 40 << 2 | 0b10;
-        (0..20).for_each(|i| a.send(address("10.9.0.2:9000"), tos, &asking(i)));
+        (0..20).for_each(|i| a.send(address("10.9.0.2:9000"), tos, &request(i)));
         b.all(Duration::from_millis(400))
     };
     // The kernel drops packets with wrong checksums.

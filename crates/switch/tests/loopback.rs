@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::common::{
-    Arrived, Host, Network, WIRE_BYTES, asking, config, fabric, over, payload, switch, through,
+    Arrived, Host, Network, WIRE_BYTES, config, fabric, over, payload, request, switch, through,
 };
 use nix::time::{ClockId, clock_gettime};
 use tidegate_core::fabric::{Buffer, CreditQueue, Ecn, Link, MarkAt, Node};
@@ -93,7 +93,7 @@ fn telemetry_of_queues() {
     let ((sent, arrived), _) = through(config(switch(), 2, RATE), |hosts, paths| {
         let send = |number| {
             let at = hosts[0].clock().as_secs_f64();
-            hosts[0].send(paths[0], 0, &asking(number));
+            hosts[0].send(paths[0], 0, &request(number));
             at
         };
         let sent: Vec<f64> = (0..NUMBER).map(send).collect();
@@ -107,7 +107,7 @@ fn telemetry_of_queues() {
         let rest = telemetry::parse(&datagram.bytes, &mut frame, &mut hops).unwrap();
         assert_eq!(rest, payload(number as u32));
         let [hop] = hops.as_slice() else { panic!("{hops:?}") };
-        let wire = asking(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
+        let wire = request(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
         assert_eq!((hop.rate, hop.tx_bytes), (RATE, wire * number as u64));
         // Back to back: each starts when the previous one has left.
         if let Some(before) = before.replace(hop.at)
@@ -169,7 +169,7 @@ fn credit_queue() {
 fn arbitrary_payload_is_unchanged() {
     let mut all: Vec<Vec<u8>> = (0..200u32)
         .map(|i| {
-            let mut bytes = asking(i);
+            let mut bytes = request(i);
             bytes[(i as usize * 7) % 16] ^= 1 << (i % 8);
             bytes.truncate(1 + (i as usize * 13) % 40);
             bytes
@@ -225,7 +225,7 @@ fn two_hops() {
     let fabric = fabric(vec![switch(), second], links, 2);
     let hosts = vec![Host::new(), Host::new()];
     let (arrived, _) = through(over(fabric, hosts), |hosts, paths| {
-        (0..30).for_each(|i| hosts[0].send(paths[0], 0, &asking(i)));
+        (0..30).for_each(|i| hosts[0].send(paths[0], 0, &request(i)));
         hosts[1].all(Duration::from_millis(300))
     });
     assert_eq!(arrived.len(), 30);
@@ -234,7 +234,7 @@ fn two_hops() {
         telemetry::parse(&datagram.bytes, &mut frame, &mut hops).unwrap();
         let [first, last] = hops.as_slice() else { panic!("{hops:?}") };
         assert_eq!([first.rate, last.rate], [Rate::mbps(2), RATE]);
-        let wire = asking(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
+        let wire = request(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
         let landed = first.at + first.rate.serialise(wire);
         assert!(landed <= last.at, "it arrives over the first link before it leaves on the second");
         // From the third packet on, the second queue is longer.

@@ -6,7 +6,7 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use crate::common::namespaces::Namespaces;
-use crate::common::{Host, around, asking, forwarding, payload, switch, within};
+use crate::common::{Host, around, forwarding, payload, request, switch, within};
 use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, Rate, frame_flag};
 use tidegate_switch::{Places, SoftwareSwitch};
@@ -30,7 +30,7 @@ fn switch_between_namespaces() {
     let switch = within(&namespaces, "s", || SoftwareSwitch::open(&network.config).unwrap());
     let (arrived, report) = forwarding(switch, &network.hosts, |hosts, _| {
         let tos = 40 << 2 | 0b10;
-        (0..20).for_each(|i| hosts[0].send(address("10.0.1.1:20001"), tos, &asking(i)));
+        (0..20).for_each(|i| hosts[0].send(address("10.0.1.1:20001"), tos, &request(i)));
         hosts[1].all(Duration::from_millis(300))
     });
     assert_eq!((arrived.len(), report.counts.sent), (20, 20));

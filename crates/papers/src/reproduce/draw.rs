@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidegate_algos::Protocol;
 
 use super::metrics::buffers::sorted;
-use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, PaperPoints, Waiting};
+use super::registry::{Chart, ChartKind, Curve, Figure, Paper, PaperPoints, Query, Waiting};
 use super::{Picture, marks, phase, tables};
 use crate::plot::{Axis, Distribution, Line, MARKERS, PALETTE, Plot, Points, equal_scales};
 use tidegate_runs::observe::{
@@ -129,8 +129,11 @@ fn plots(
             vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
         }
         ChartKind::Sweep => {
-            let mut lines: Vec<Line> =
-                chart.of.iter().flat_map(|ask| sweep(chart, ask, figure, chosen, runs)).collect();
+            let mut lines: Vec<Line> = chart
+                .of
+                .iter()
+                .flat_map(|query| sweep(chart, query, figure, chosen, runs))
+                .collect();
             if let Some(against) = &chart.against {
                 let reference = sweep(chart, &against.of, figure, chosen, runs).into_iter();
                 lines.extend(reference.map(|line| Line {
@@ -262,7 +265,7 @@ pub(super) fn info(protocol: &str) -> Option<&'static tidegate_core::ProtocolInf
 /// One line per `line` of the runs, through their points in the order of x.
 fn sweep(
     chart: &Chart,
-    ask: &Ask,
+    query: &Query,
     figure: &Figure,
     chosen: &[usize],
     runs: &[Vec<&Observations>],
@@ -278,13 +281,13 @@ fn sweep(
     for index in chosen {
         let run = &figure.runs[index];
         let name = name(index);
-        let of = |ask: &Ask, seeds: &[&Observations]| {
-            ask.question.answer(seeds).filter(|_| ask.takes(seeds))
+        let of = |query: &Query, seeds: &[&Observations]| {
+            query.question.answer(seeds).filter(|_| query.takes(seeds))
         };
         let seeds = &runs[index][..];
-        let x = chart.along.as_ref().map_or(run.x, |ask| of(ask, seeds));
-        let Some(point) = x.zip(of(ask, seeds)) else { continue };
-        let single = seeds.iter().map(|seen| of(ask, &[*seen]).unwrap_or(point.1));
+        let x = chart.along.as_ref().map_or(run.x, |query| of(query, seeds));
+        let Some(point) = x.zip(of(query, seeds)) else { continue };
+        let single = seeds.iter().map(|seen| of(query, &[*seen]).unwrap_or(point.1));
         let range = single
             .fold((point.1, point.1), |(least, most), value| (value.min(least), value.max(most)));
         let number = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {

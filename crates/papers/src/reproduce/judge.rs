@@ -38,15 +38,16 @@ impl Measured {
     pub(crate) fn of(figure: &Figure, claim: &Claim, runs: &[Vec<&Observations>]) -> Measured {
         let count = runs.first().map_or(0, Vec::len);
         let value = |seeds: Range<usize>| {
-            claim.value(|ask, run| figure.answer(ask, run, |run| &runs[run][seeds.clone()]))
+            claim.value(|query, run| figure.answer(query, run, |run| &runs[run][seeds.clone()]))
         };
         let each: Option<Vec<f64>> = (0..count).map(|seed| value(seed..seed + 1)).collect();
         let least = |pick: fn(f64, f64) -> f64| each.as_ref()?.iter().copied().reduce(pick);
         // Seeds with equal runs count once.
-        let asked: Vec<usize> = claim.asks().flat_map(|ask| figure.asked(ask)).collect();
-        let control = claim.control_value(|ask, run| figure.answer(ask, run, |run| &runs[run]));
+        let measured: Vec<usize> =
+            claim.queries().flat_map(|query| figure.runs_of(query)).collect();
+        let control = claim.control_value(|query, run| figure.answer(query, run, |run| &runs[run]));
         let outcome =
-            |seed: usize| asked.iter().map(|&run| &runs[run][seed].digest).collect::<Vec<_>>();
+            |seed: usize| measured.iter().map(|&run| &runs[run][seed].digest).collect::<Vec<_>>();
         let different: BTreeSet<Vec<&String>> = (0..count).map(outcome).collect();
         Measured {
             value: value(0..count),

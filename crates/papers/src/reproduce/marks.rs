@@ -6,7 +6,7 @@
 
 use super::draw::{line_name, title};
 use super::metrics::Place;
-use super::registry::{Ask, Chart, ChartKind, Claim, Curve, Figure, Paper, Waiting};
+use super::registry::{Chart, ChartKind, Claim, Curve, Figure, Paper, Query, Waiting};
 use super::tables;
 use crate::plot::{Line, PaperMark, Plot};
 
@@ -23,10 +23,10 @@ pub(super) type Span = (f64, Option<f64>, f64);
 /// The marks of a claim: the paper prints its value, and a line shows ours.
 fn of_claim(figure: &Figure, claim: &Claim, plot: &Plot) -> Vec<PaperMark> {
     let printed = claim.paper.filter(|_| !claim.derived && !claim.own);
-    let found = printed.zip(claim.of_one_run()).and_then(|(value, ask)| {
+    let found = printed.zip(claim.of_one_run()).and_then(|(value, query)| {
         let (line, spans) = match chart_of(figure, plot) {
-            Some((chart, panel)) => in_chart(figure, (chart, panel), ask, value, plot)?,
-            None => tables::spans(figure, ask, value, plot)?,
+            Some((chart, panel)) => in_chart(figure, (chart, panel), query, value, plot)?,
+            None => tables::spans(figure, query, value, plot)?,
         };
         Some((line, spans))
     });
@@ -62,20 +62,20 @@ fn chart_of<'a>(figure: &'a Figure, plot: &Plot) -> Option<(&'a Chart, Option<us
 fn in_chart<'a>(
     figure: &Figure,
     (chart, panel): (&Chart, Option<usize>),
-    ask: &Ask,
+    query: &Query,
     value: f64,
     plot: &'a Plot,
 ) -> Option<(&'a Line, Vec<Span>)> {
-    let mut asked = figure.asked(ask);
-    let (run, None) = (asked.next()?, asked.next()) else { return None };
+    let mut runs = figure.runs_of(query);
+    let (run, None) = (runs.next()?, runs.next()) else { return None };
     let named = |name: &str| plot.lines.iter().find(|line| line.name == name);
     let own = || named(&line_name(chart, figure, run));
-    let against = chart.against.as_ref().filter(|against| ask.is_like(&against.of));
+    let against = chart.against.as_ref().filter(|against| query.is_like(&against.of));
     let is_drawn = figure.draws(chart, &figure.runs[run]);
-    let place = ask.question.place();
+    let place = query.question.place();
     match (chart.kind, &place) {
         (ChartKind::Sweep, _) if chart.along.is_none() && is_drawn => {
-            let is_its = chart.of.as_ref().is_some_and(|of| ask.is_like(of));
+            let is_its = chart.of.as_ref().is_some_and(|of| query.is_like(of));
             let line = if is_its { own()? } else { named(&against?.name)? };
             Some((line, vec![(figure.runs[run].x?, None, value)]))
         }
@@ -101,8 +101,8 @@ fn in_chart<'a>(
         }
         (ChartKind::Series, Some(place)) if !chart.each && !chart.sum => {
             let is_its = |curve: &&Curve| match (curve, place) {
-                (Curve::Flows(label, of), Place::Level { of: asked, label: of_flows, .. }) => {
-                    label == of_flows && of.or(chart.quantity) == Some(*asked)
+                (Curve::Flows(label, of), Place::Level { of: level, label: of_flows, .. }) => {
+                    label == of_flows && of.or(chart.quantity) == Some(*level)
                 }
                 (Curve::Queue(port, Waiting::Delay), Place::Queue { link }) => port == *link,
                 _ => false,

@@ -375,7 +375,7 @@ pub fn reproduce(
                 seeds = several.map_or(seeds, |several| several.seeds);
                 varied.push((format!("{SEEDS} seeds"), several));
             }
-            let singles = claim.singles(|ask, run| figure.answer(ask, run, |run| &runs[run]));
+            let singles = claim.singles(|query, run| figure.answer(query, run, |run| &runs[run]));
             let claimed = ClaimResult::of(paper, figure, claim, &chosen, &varied, seeds, singles);
             if let Some((_, opens)) = result.sensitivity.last_mut() {
                 let changes = |choice| paper.changes(figure, claim, choice);

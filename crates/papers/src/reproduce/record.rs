@@ -60,7 +60,7 @@ impl Record {
         paper: &Paper,
         figure: &Figure,
     ) -> Result<(), Error> {
-        for key in asked(paper, figure)? {
+        for key in keys_of(paper, figure)? {
             if let Some(measured) = other.get(&key) {
                 self.put(key, measured);
             }
@@ -137,7 +137,7 @@ fn short_hash(text: &str) -> String {
 }
 
 /// The keys of all values of a figure's claims: as chosen, and under every alternative.
-fn asked(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
+fn keys_of(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
     let plans = plans(paper, figure)?;
     let choices = || std::iter::once(None).chain(paper.choices().map(Some));
     let keys = figure.claims.iter().flat_map(|claim| {
@@ -158,7 +158,8 @@ pub(crate) fn key(
     plans: &[String],
     seeds: u64,
 ) -> Option<String> {
-    let mut runs: Vec<usize> = claim.all_asks().flat_map(|ask| figure.asked(ask)).collect();
+    let mut runs: Vec<usize> =
+        claim.all_queries().flat_map(|query| figure.runs_of(query)).collect();
     runs.sort_unstable();
     runs.dedup();
     let varied = |&run: &usize| {
@@ -187,7 +188,7 @@ mod tests {
             let record = Record::of(&paper.name).unwrap();
             let mut known = Record::default();
             for figure in &paper.figures {
-                let wanted = asked(paper, figure).unwrap();
+                let wanted = keys_of(paper, figure).unwrap();
                 let claim_of =
                     |key: &String| key.rsplit_once(' ').map(|(claim, _)| claim.to_owned());
                 for keys in wanted.chunk_by(|a, b| claim_of(a) == claim_of(b)) {

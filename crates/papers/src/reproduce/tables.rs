@@ -6,7 +6,7 @@
 
 use super::draw::{info, title};
 use super::marks::Span;
-use super::registry::{Ask, Fact, Figure, Run, Table, means};
+use super::registry::{Fact, Figure, Query, Run, Table, means};
 use crate::plot::{Axis, Line, MARKERS, PALETTE, Plot, short, with_unit};
 use tidegate_runs::estimate::Estimate;
 use tidegate_runs::observe::Observations;
@@ -29,7 +29,7 @@ struct Matrix<'a> {
     /// The table with the titles of the axes, if the plot is a matrix.
     table: Option<&'a Table>,
     /// The question of each cell, and the name of its run.
-    cells: Vec<(&'a Ask, &'a str)>,
+    cells: Vec<(&'a Query, &'a str)>,
 }
 
 /// The matrices of a figure's tables, or else of its facts about several runs.
@@ -47,7 +47,7 @@ fn matrices(figure: &Figure) -> Vec<Matrix<'_>> {
 pub(crate) fn plots(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<Plot> {
     let seeds = runs.first().map_or(0, Vec::len);
     let plot = |matrix: Matrix<'_>| {
-        let value = |&(ask, run): &(&Ask, &str)| figure.estimate(ask, run, |run| &runs[run]);
+        let value = |&(query, run): &(&Query, &str)| figure.estimate(query, run, |run| &runs[run]);
         let values: Vec<Option<Estimate>> = matrix.cells.iter().map(value).collect();
         matrix.plot(figure, &values, seeds)
     };
@@ -67,17 +67,17 @@ pub(super) fn label(figure: &Figure, plot: &mut Plot) {
 /// The line of a plot of [`plots`] that shows the answer to a question, and the place of a value.
 pub(super) fn spans<'a>(
     figure: &Figure,
-    ask: &Ask,
+    query: &Query,
     value: f64,
     plot: &'a Plot,
 ) -> Option<(&'a Line, Vec<Span>)> {
     let all = matrices(figure);
     let is_its = |of: &&Matrix<'_>| title(figure, &of.title) == plot.title && of.y == plot.y.label;
     let matrix = all.iter().find(is_its)?;
-    let is_asked = |(of, run): &(&Ask, &str)| {
-        of.is_like(ask) && ask.runs.first().is_some_and(|name| name == run)
+    let is_its = |(of, run): &(&Query, &str)| {
+        of.is_like(query) && query.runs.first().is_some_and(|name| name == run)
     };
-    let (series, place) = matrix.place(matrix.cells.iter().position(is_asked)?);
+    let (series, place) = matrix.place(matrix.cells.iter().position(is_its)?);
     let line = plot.lines.iter().find(|line| line.name == matrix.series()[series])?;
     Some((line, vec![(matrix.x(series, place), None, value)]))
 }
@@ -291,7 +291,7 @@ mod tests {
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let value = |&mean: &f64| Some(Estimate { mean, half: Some(0.5) });
         let values: Vec<_> = values.iter().map(value).collect();
-        let ask = toml::from_str::<Ask>("metric = 'goodput'").unwrap();
+        let query = toml::from_str::<Query>("metric = 'goodput'").unwrap();
         let matrix = Matrix {
             title: "T".to_owned(),
             y: "T (us)".to_owned(),
@@ -299,7 +299,7 @@ mod tests {
             rows: owned(rows),
             columns: owned(columns),
             table: None,
-            cells: vec![(&ask, ""); values.len()],
+            cells: vec![(&query, ""); values.len()],
         };
         matrix.plot(&figure(), &values, 3)
     }

@@ -25,7 +25,7 @@ pub(crate) enum Form<P> {
 }
 
 /// Calls the run, whatever its form.
-macro_rules! ask {
+macro_rules! delegate {
     ($form:expr, $run:ident => $answer:expr) => {
         match $form {
             Form::Whole($run) => $answer,
@@ -108,75 +108,75 @@ impl<P: Probe> Engine<P> {
     /// # Errors
     /// If a rank is lost.
     pub fn serve(&mut self) -> Result<(), RankFailure> {
-        ask!(&mut self.0, run => run.serve())
+        delegate!(&mut self.0, run => run.serve())
     }
 
     /// Time to which the run has advanced.
     pub fn now(&self) -> Time {
-        ask!(&self.0, run => run.now())
+        delegate!(&self.0, run => run.now())
     }
 
     /// End of the measured window: `duration`, or earlier if the run has ended by itself.
     pub fn end(&self) -> Time {
-        ask!(&self.0, run => run.end())
+        delegate!(&self.0, run => run.end())
     }
 
     /// Number of incomplete messages that the run waits for.
     pub fn awaited(&self) -> u64 {
-        ask!(&self.0, run => run.awaited())
+        delegate!(&self.0, run => run.awaited())
     }
 
     /// Number of partitions in this process.
     pub fn partitions(&self) -> usize {
-        ask!(&self.0, run => run.partitions())
+        delegate!(&self.0, run => run.partitions())
     }
 
     /// Sets the number of threads of the next call of [`advance`](Self::advance). At first each
     /// partition has a thread of its own, and more have no effect. The outcome does not depend on
     /// their number.
     pub fn set_threads(&mut self, threads: usize) {
-        ask!(&mut self.0, run => run.set_threads(threads))
+        delegate!(&mut self.0, run => run.set_threads(threads))
     }
 
     /// Number of processes.
     pub fn ranks(&self) -> usize {
-        ask!(&self.0, run => run.ranks())
+        delegate!(&self.0, run => run.ranks())
     }
 
     /// Packets delivered over any link so far. For other processes, as of the last call of
     /// [`take_finished`](Self::take_finished).
     pub fn packet_hops(&self) -> u64 {
-        ask!(&self.0, run => run.packet_hops())
+        delegate!(&self.0, run => run.packet_hops())
     }
 
     /// Path properties: base RTT, rates, hops.
     pub fn paths(&self) -> &dyn PathOracle {
-        ask!(&self.0, run => run.paths())
+        delegate!(&self.0, run => run.paths())
     }
 
     /// The probe of the first partition.
     pub fn probe(&self) -> &P {
-        ask!(&self.0, run => run.probe(0))
+        delegate!(&self.0, run => run.probe(0))
     }
 
     /// The probes of all partitions of this process.
     pub fn probes(&self) -> impl Iterator<Item = &P> {
-        (0..self.partitions()).map(|partition| ask!(&self.0, run => run.probe(partition)))
+        (0..self.partitions()).map(|partition| delegate!(&self.0, run => run.probe(partition)))
     }
 
     /// Flows submitted in this process and not taken by [`take_finished`](Self::take_finished).
     pub fn live_flows(&self) -> usize {
-        ask!(&self.0, run => run.live_flows())
+        delegate!(&self.0, run => run.live_flows())
     }
 
     /// Packets in this process, queued or in flight.
     pub fn packets_in_flight(&self) -> usize {
-        ask!(&self.0, run => run.packets_in_flight())
+        delegate!(&self.0, run => run.packets_in_flight())
     }
 
     /// Returns whether the run has ended.
     pub fn is_over(&self) -> bool {
-        ask!(&self.0, run => run.is_over())
+        delegate!(&self.0, run => run.is_over())
     }
 
     /// Advances to `until` or to the end of the run, whichever is first. The outcome does not
@@ -195,7 +195,7 @@ impl<P: Probe> Engine<P> {
     /// # Errors
     /// If another process is lost, or ports are in a PFC deadlock.
     pub fn advance_some(&mut self, until: Time, work: u64) -> Result<bool, Failure> {
-        ask!(&mut self.0, run => run.advance_some(until, work))
+        delegate!(&mut self.0, run => run.advance_some(until, work))
     }
 
     /// Appends the flows that have completed, in order of completion, then ID.
@@ -203,7 +203,7 @@ impl<P: Probe> Engine<P> {
     /// # Errors
     /// If another process is lost.
     pub fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), RankFailure> {
-        ask!(&mut self.0, run => run.take_finished(out))
+        delegate!(&mut self.0, run => run.take_finished(out))
     }
 
     /// Samples the running flows and the ports: delivered bytes, windows, queues.
@@ -211,13 +211,13 @@ impl<P: Probe> Engine<P> {
     /// # Errors
     /// If another process is lost.
     pub fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), RankFailure> {
-        ask!(&mut self.0, run => run.sample(out))
+        delegate!(&mut self.0, run => run.sample(out))
     }
 
     /// Payload submitted at `host`, which must be in this process, and not yet sent for the first
     /// time.
     pub fn backlog_bytes(&self, host: u32) -> u64 {
-        ask!(&self.0, run => run.backlog_bytes(host))
+        delegate!(&self.0, run => run.backlog_bytes(host))
     }
 
     /// Ends the run at the present time.
@@ -225,6 +225,6 @@ impl<P: Probe> Engine<P> {
     /// # Errors
     /// If another process is lost.
     pub fn finish(self) -> Result<Outcome, RankFailure> {
-        ask!(self.0, run => run.finish())
+        delegate!(self.0, run => run.finish())
     }
 }

@@ -37,7 +37,7 @@ pub fn payload(number: u32) -> Vec<u8> {
 }
 
 /// A payload that requests both kinds of telemetry, with a number at its end.
-pub fn asking(number: u32) -> Vec<u8> {
+pub fn request(number: u32) -> Vec<u8> {
     let flags = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
     let frame = Frame { flags, ..Frame::default() };
     let mut bytes = vec![0; telemetry::MOST_BYTES];

@@ -8,9 +8,9 @@ use crate::reproduce::registry::Port;
 use tidegate_runs::observe::{Measurement, Observations, QueueTrace, Traced};
 
 /// Mean over time and flows of a quantity that some intervals lack.
-fn mean(of: Traced, asked: &Flows, seen: &Observations) -> Option<f64> {
-    let bins = asked.bins(seen);
-    let known = flows(seen, &asked.label)
+fn mean(of: Traced, of_flows: &Flows, seen: &Observations) -> Option<f64> {
+    let bins = of_flows.bins(seen);
+    let known = flows(seen, &of_flows.label)
         .flat_map(|flow| bins.clone().filter_map(move |bin| flow.at(of, bin)));
     average(&known.collect::<Vec<f32>>())
 }

@@ -249,9 +249,9 @@ fn racks() -> Plan {
 #[test]
 fn day_use_averages_to_the_utilisation() {
     let seen = observed(&racks(), &[Measurement::Circuits, Measurement::Links], Span::us(10));
-    let ask = |text: &str| question(text).unwrap().answer(&[&seen]);
-    let used = |part: &str| ask(&format!("metric = 'day-use'\nlink = 'tor0>tor1'\n{part}"));
-    let whole = ask("metric = 'utilization'\nlink = 'tor0>tor1'").unwrap();
+    let answer = |text: &str| question(text).unwrap().answer(&[&seen]);
+    let used = |part: &str| answer(&format!("metric = 'day-use'\nlink = 'tor0>tor1'\n{part}"));
+    let whole = answer("metric = 'utilization'\nlink = 'tor0>tor1'").unwrap();
     assert!((used("").unwrap() - whole).abs() < 1e-9 && whole > 10.0, "{whole}");
     let parts = [used("to_us = 40").unwrap(), used("from_us = 40").unwrap()];
     assert!((0.4 * parts[0] + 0.6 * parts[1] - whole).abs() < 1e-9, "{parts:?}");
@@ -282,30 +282,32 @@ fn core() -> Plan {
 #[test]
 fn core_metrics_exclude_hosts() {
     let seen = observed(&core(), &everything(), Span::us(10));
-    let ask = |text: &str| question(text).unwrap().answer(&[&seen]);
+    let answer = |text: &str| question(text).unwrap().answer(&[&seen]);
     let delay = |to: &str| {
         let ports = seen.links.iter().filter(|link| link.to.starts_with(to));
         ports.map(|link| link.queue_delay_us.p99.unwrap().as_f64()).fold(0.0, f64::max)
     };
     let core = delay("spine").max(delay("tor"));
     assert!(0.0 < core && core < delay("h"), "{core} {}", delay("h"));
-    assert_eq!(ask("metric = 'core-delay-p99'"), Some(core));
+    assert_eq!(answer("metric = 'core-delay-p99'"), Some(core));
     let queue = |to: &str| {
         let ports = seen.ports.iter().filter(|port| port.to.starts_with(to));
         ports.flat_map(|port| &port.mean_queue_kb[2..]).fold(0.0, |most: f32, &kb| most.max(kb))
     };
     let core = queue("spine").max(queue("tor"));
     assert!(0.0 < core && core < queue("h"), "{core} {}", queue("h"));
-    assert_eq!(ask("metric = 'averaged-core'"), Some(f64::from(core)));
+    assert_eq!(answer("metric = 'averaged-core'"), Some(f64::from(core)));
     // The switches between the racks, without the racks' switches.
     assert_eq!(seen.core_buffers.len(), 1);
     assert_eq!(seen.buffers.len(), 2);
-    assert_eq!(ask("metric = 'core-buffer'\nof = 'tor'\nshare = 1.0"), None);
+    assert_eq!(answer("metric = 'core-buffer'\nof = 'tor'\nshare = 1.0"), None);
     // Of the messages over the longest paths only.
-    let far = ask("metric = 'far-slowdown'\nlabel = 'far'\nshare = 1.0");
-    assert!(far.is_some() && far == ask("metric = 'acked-slowdown'\nlabel = 'far'\nshare = 1.0"));
-    assert_eq!(ask("metric = 'far-slowdown'\nlabel = 'near'\nshare = 1.0"), None);
-    assert!(ask("metric = 'acked-slowdown'\nlabel = 'near'\nshare = 1.0").is_some());
+    let far = answer("metric = 'far-slowdown'\nlabel = 'far'\nshare = 1.0");
+    assert!(
+        far.is_some() && far == answer("metric = 'acked-slowdown'\nlabel = 'far'\nshare = 1.0")
+    );
+    assert_eq!(answer("metric = 'far-slowdown'\nlabel = 'near'\nshare = 1.0"), None);
+    assert!(answer("metric = 'acked-slowdown'\nlabel = 'near'\nshare = 1.0").is_some());
 }
 
 /// Metrics equal the run's summary, converted to their units.
@@ -316,16 +318,16 @@ fn link_metrics_equal_the_summary() {
         [Measurement::Links, Measurement::Queues, Measurement::Slowdowns, Measurement::Downlinks];
     let seen = observed(&samples::plan(protocol), &parts, Span::us(10));
     let link = seen.links.iter().find(|link| link.from == "tor0" && link.to == "h3").unwrap();
-    let ask = |metric: &str| {
+    let answer = |metric: &str| {
         let text = format!("metric = '{metric}'\nlink = 'tor0>h3'");
         question(&text).unwrap().answer(&[&seen]).unwrap()
     };
     let max = link.queue_bytes.max.unwrap();
-    assert!(max > 1_000.0 && ask("peak-queue") == max / 1e3, "{max}");
-    assert_eq!(ask("queue-p99"), link.queue_bytes.p99.unwrap() / 1e3);
-    assert_eq!(ask("utilization"), 100.0 * link.utilization.unwrap());
-    assert_eq!(ask("queue-delay"), link.queue_delay_us.mean.unwrap().as_f64());
-    assert_eq!(ask("queue-delay-p99"), link.queue_delay_us.p99.unwrap().as_f64());
+    assert!(max > 1_000.0 && answer("peak-queue") == max / 1e3, "{max}");
+    assert_eq!(answer("queue-p99"), link.queue_bytes.p99.unwrap() / 1e3);
+    assert_eq!(answer("utilization"), 100.0 * link.utilization.unwrap());
+    assert_eq!(answer("queue-delay"), link.queue_delay_us.mean.unwrap().as_f64());
+    assert_eq!(answer("queue-delay-p99"), link.queue_delay_us.p99.unwrap().as_f64());
     // This port carries a single flow, so it never has a queue.
     assert!(seen.queues.iter().all(|queue| queue.to != "h0"));
     let quiet = question("metric = 'queue-over-time'\nlink = 'tor0>h0'").unwrap();
@@ -393,26 +395,26 @@ fn the_needs_of_a_metric_are_sufficient() {
     };
     let (plan, whole) = all.iter().find_map(|protocol| aims(protocol.name)).unwrap();
     let all_of = |plan| observed(plan, &everything(), Span::us(10));
-    let (racks, asks) = (racks(), samples::closed_loop(all[0].name));
-    let (of_racks, of_asks) = (all_of(&racks), all_of(&asks));
+    let (racks, closed_loop) = (racks(), samples::closed_loop(all[0].name));
+    let (of_racks, of_closed_loop) = (all_of(&racks), all_of(&closed_loop));
     let (core, of_core) = (core(), all_of(&core()));
-    let mut asked = Vec::new();
+    let mut tested = Vec::new();
     for text in ANSWERED {
         let question = question(text).unwrap();
         let (plan, whole) = match question.needs() {
             [Measurement::Circuits] => (&racks, &of_racks),
             _ if OF_CORE.iter().any(|of| text.contains(of)) => (&core, &of_core),
-            [Measurement::Exchanges] => (&asks, &of_asks),
+            [Measurement::Exchanges] => (&closed_loop, &of_closed_loop),
             _ => (&plan, &whole),
         };
         let own = observed(plan, question.needs(), Span::us(10));
         let (own, whole) = (question.answer(&[&own]), question.answer(&[whole]));
         assert!(own == whole && own.is_some(), "{text}: {own:?} {whole:?}");
-        asked.push(text.split('\'').nth(1).unwrap());
+        tested.push(text.split('\'').nth(1).unwrap());
     }
-    asked.extend(MODELLED.map(|text| text.split('\'').nth(1).unwrap()));
-    asked.sort_unstable();
+    tested.extend(MODELLED.map(|text| text.split('\'').nth(1).unwrap()));
+    tested.sort_unstable();
     let mut names = Question::NAMES.to_vec();
     names.sort_unstable();
-    assert_eq!(asked, names, "every metric is asked");
+    assert_eq!(tested, names, "every metric has a test");
 }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::Ask;
-use super::ask::each;
+use super::Query;
+use super::query::each;
 use tidegate_runs::observe::{Measurement, Traced};
 
 /// One plot.
@@ -21,10 +21,10 @@ pub(crate) struct Chart {
     /// Quantity of a series.
     pub(crate) quantity: Option<Traced>,
     /// The metric of a sweep.
-    pub(crate) of: Option<Ask>,
+    pub(crate) of: Option<Query>,
     /// Metric on the x axis of a sweep, in place of the runs' `x`. Runs are joined in the order of
     /// `x`.
-    pub(crate) along: Option<Ask>,
+    pub(crate) along: Option<Query>,
     /// Sizes in bytes that divide the messages of a chart of sizes; by default powers of ten and
     /// their halves.
     #[serde(default)]
@@ -86,7 +86,7 @@ pub(crate) struct PaperPoints {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Against {
     pub(crate) name: String,
-    pub(crate) of: Ask,
+    pub(crate) of: Query,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -222,7 +222,7 @@ impl Chart {
             ChartKind::BufferCdf => vec![Measurement::Buffers],
             ChartKind::DownlinkCdf => vec![Measurement::Downlinks],
             ChartKind::Points => Vec::new(),
-            ChartKind::Sweep => self.asks().flat_map(Ask::needs).collect(),
+            ChartKind::Sweep => self.queries().flat_map(Query::needs).collect(),
             ChartKind::Phase => vec![Measurement::Windows, Measurement::Queues],
             ChartKind::Reaction => Vec::new(),
         }
@@ -260,7 +260,7 @@ impl Chart {
     }
 
     /// All questions of the chart.
-    pub(super) fn asks(&self) -> impl Iterator<Item = &Ask> {
+    pub(super) fn queries(&self) -> impl Iterator<Item = &Query> {
         self.of.iter().chain(&self.along).chain(self.against.iter().map(|other| &other.of))
     }
 
@@ -277,10 +277,10 @@ impl Chart {
             ChartKind::Sizes if self.share.is_none() => Some("a chart of sizes needs a `share`"),
             ChartKind::Sweep if self.of.is_none() => Some("a sweep needs `of`, a metric"),
             ChartKind::Reaction if self.states.is_empty() => Some("a reaction needs `states`"),
-            _ if self.asks().any(|ask| !ask.runs.is_empty()) => {
+            _ if self.queries().any(|query| !query.runs.is_empty()) => {
                 Some("questions of a chart must not name runs")
             }
-            _ if self.asks().any(|ask| ask.pick.is_some()) => {
+            _ if self.queries().any(|query| query.pick.is_some()) => {
                 Some("`pick` is not allowed in a chart")
             }
             _ => None,

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::ask::{Ask, Pick};
+use super::query::{Pick, Query};
 
 /// A claim of the paper.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,11 +32,11 @@ pub(crate) struct Claim {
     /// Normalises each value by the best of these runs. Normalised values are combined as
     /// `several` states, then compared.
     among: Option<Among>,
-    measure: Ask,
+    measure: Query,
     /// The value that it is compared with.
-    over: Option<Ask>,
+    over: Option<Query>,
     /// The base of a gain.
-    base: Option<Ask>,
+    base: Option<Query>,
     /// Measured values that reproduce the claim, limits included; `None` if the paper measured
     /// something else than what is simulated.
     pub(super) reproduced: Option<(f64, f64)>,
@@ -61,9 +61,9 @@ pub(crate) struct Claim {
 pub(crate) struct Control {
     /// Name of the difference.
     pub(crate) of: String,
-    measure: Option<Ask>,
-    over: Option<Ask>,
-    base: Option<Ask>,
+    measure: Option<Query>,
+    over: Option<Query>,
+    base: Option<Query>,
 }
 
 /// How two measurements give the claim's value.
@@ -88,7 +88,7 @@ enum Form {
 #[serde(deny_unknown_fields)]
 struct Among {
     best: Pick,
-    of: Ask,
+    of: Query,
 }
 
 /// How several values are combined.
@@ -169,39 +169,39 @@ pub enum Verdict {
 
 impl Claim {
     /// The claim's value. `value_of` returns the value of a question for a run.
-    pub(crate) fn value(&self, value_of: impl Fn(&Ask, &str) -> Option<f64>) -> Option<f64> {
+    pub(crate) fn value(&self, value_of: impl Fn(&Query, &str) -> Option<f64>) -> Option<f64> {
         self.value_with(self.own(), value_of)
     }
 
     /// The value of the control.
     pub(crate) fn control_value(
         &self,
-        value_of: impl Fn(&Ask, &str) -> Option<f64>,
+        value_of: impl Fn(&Query, &str) -> Option<f64>,
     ) -> Option<f64> {
         self.control.as_ref()?;
         self.value_with(self.of_control(), value_of)
     }
 
     /// The questions of measure, comparison and base.
-    fn own(&self) -> [Option<&Ask>; 3] {
+    fn own(&self) -> [Option<&Query>; 3] {
         [Some(&self.measure), self.over.as_ref(), self.base.as_ref()]
     }
 
     /// The questions of its control.
-    fn of_control(&self) -> [Option<&Ask>; 3] {
+    fn of_control(&self) -> [Option<&Query>; 3] {
         let [own_measure, own_over, own_base] = self.own();
-        let [measure, over, base] = self.asked_of_control();
+        let [measure, over, base] = self.queries_of_control();
         [measure.or(own_measure), over.or(own_over), base.or(own_base)]
     }
 
     /// The questions that the control replaces.
-    fn asked_of_control(&self) -> [Option<&Ask>; 3] {
+    fn queries_of_control(&self) -> [Option<&Query>; 3] {
         let Some(Control { measure, over, base, .. }) = &self.control else { return [None; 3] };
         [measure, over, base].map(Option::as_ref)
     }
 
     /// The values of its runs one by one.
-    pub(crate) fn singles(&self, value_of: impl Fn(&Ask, &str) -> Option<f64>) -> Singles {
+    pub(crate) fn singles(&self, value_of: impl Fn(&Query, &str) -> Option<f64>) -> Singles {
         let values = self.values(self.own(), value_of);
         let counted: Vec<f64> = values.iter().flatten().copied().collect();
         let range = Several::Least.of(&counted).zip(Several::Most.of(&counted));
@@ -211,14 +211,14 @@ impl Claim {
     /// If the question may exclude runs, runs without a value are omitted.
     fn value_with(
         &self,
-        asks: [Option<&Ask>; 3],
-        value_of: impl Fn(&Ask, &str) -> Option<f64>,
+        queries: [Option<&Query>; 3],
+        value_of: impl Fn(&Query, &str) -> Option<f64>,
     ) -> Option<f64> {
         if let Some(among) = &self.among {
-            return self.of_normalised(asks, among, value_of);
+            return self.of_normalised(queries, among, value_of);
         }
-        let chooses = asks.iter().flatten().any(|ask| ask.chooses());
-        let values = self.values(asks, value_of).into_iter();
+        let chooses = queries.iter().flatten().any(|query| query.chooses());
+        let values = self.values(queries, value_of).into_iter();
         let values = values.filter(|value| value.is_some() || !chooses);
         let values = values.collect::<Option<Vec<f64>>>()?;
         self.several.of(&values)
@@ -227,55 +227,55 @@ impl Claim {
     /// The value of each run.
     fn values(
         &self,
-        [measure, over, base]: [Option<&Ask>; 3],
-        value_of: impl Fn(&Ask, &str) -> Option<f64>,
+        [measure, over, base]: [Option<&Query>; 3],
+        value_of: impl Fn(&Query, &str) -> Option<f64>,
     ) -> Vec<Option<f64>> {
         let one = |i: usize| {
-            let value = |ask: Option<&Ask>| {
-                let ask = ask?;
-                value_of(ask, ask.run(i)?)
+            let value = |query: Option<&Query>| {
+                let query = query?;
+                value_of(query, query.run(i)?)
             };
             self.form.of(value(measure)?, || value(over), || value(base))
         };
-        (0..measure.map_or(0, |ask| ask.runs.len())).map(one).collect()
+        (0..measure.map_or(0, |query| query.runs.len())).map(one).collect()
     }
 
     /// From the combined normalised values. Runs without a value are omitted.
     fn of_normalised(
         &self,
-        [measure, over, base]: [Option<&Ask>; 3],
+        [measure, over, base]: [Option<&Query>; 3],
         among: &Among,
-        value_of: impl Fn(&Ask, &str) -> Option<f64>,
+        value_of: impl Fn(&Query, &str) -> Option<f64>,
     ) -> Option<f64> {
         let best = |place: &String| {
             let all = among.of.runs.iter().zip(&among.of.stands_for);
             let there = all.filter(|(_, other)| *other == place);
             among.best.of(there.filter_map(|(run, _)| value_of(&among.of, run)))
         };
-        let combined = |ask: Option<&Ask>| {
-            let ask = ask?;
-            let all = ask.runs.iter().zip(&ask.stands_for);
-            let all = all.filter_map(|(run, place)| Some(value_of(ask, run)? / best(place)?));
+        let combined = |query: Option<&Query>| {
+            let query = query?;
+            let all = query.runs.iter().zip(&query.stands_for);
+            let all = all.filter_map(|(run, place)| Some(value_of(query, run)? / best(place)?));
             self.several.of(&all.collect::<Vec<_>>())
         };
         self.form.of(combined(measure)?, || combined(over), || combined(base))
     }
 
     /// Its question to a single run, if that alone is its value.
-    pub(crate) fn of_one_run(&self) -> Option<&Ask> {
+    pub(crate) fn of_one_run(&self) -> Option<&Query> {
         let is_value = matches!(self.form, Form::Value) && self.among.is_none();
-        Some(&self.measure).filter(|ask| is_value && ask.runs.len() == 1)
+        Some(&self.measure).filter(|query| is_value && query.runs.len() == 1)
     }
 
     /// Whether the runs of its questions, or of its control's, do not pair.
     pub(super) fn is_unpaired(&self) -> bool {
-        let asks = || self.own().into_iter().chain(self.of_control()).flatten();
-        if self.among.is_some() && asks().any(|ask| ask.stands_for.is_empty()) {
+        let queries = || self.own().into_iter().chain(self.of_control()).flatten();
+        if self.among.is_some() && queries().any(|query| query.stands_for.is_empty()) {
             return true;
         }
-        [self.own(), self.of_control()].into_iter().any(|asks| {
-            let mut asks = asks.into_iter().flatten();
-            asks.next().is_some_and(|first| !asks.all(|ask| first.pairs_with(ask)))
+        [self.own(), self.of_control()].into_iter().any(|queries| {
+            let mut queries = queries.into_iter().flatten();
+            queries.next().is_some_and(|first| !queries.all(|query| first.pairs_with(query)))
         })
     }
 
@@ -283,7 +283,7 @@ impl Claim {
     /// compares one question with itself.
     #[cfg(test)]
     pub(super) fn has_tautological_control(&self) -> bool {
-        let is_same = |one: Option<&Ask>, other: Option<&Ask>| {
+        let is_same = |one: Option<&Query>, other: Option<&Query>| {
             one.zip(other).is_some_and(|(one, other)| one.runs == other.runs && one.is_like(other))
         };
         let ([measure, over, _], [first, second, _]) = (self.own(), self.of_control());
@@ -315,13 +315,13 @@ impl Claim {
     }
 
     /// All questions of the claim itself.
-    pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
+    pub(crate) fn queries(&self) -> impl Iterator<Item = &Query> {
         let among = self.among.as_ref().map(|among| &among.of);
         std::iter::once(&self.measure).chain(&self.over).chain(&self.base).chain(among)
     }
 
     /// All questions of the claim and its control, mutable.
-    pub(super) fn all_asks_mut(&mut self) -> impl Iterator<Item = &mut Ask> {
+    pub(super) fn all_queries_mut(&mut self) -> impl Iterator<Item = &mut Query> {
         let control =
             self.control.iter_mut().flat_map(|Control { measure, over, base, .. }| {
                 measure.iter_mut().chain(over).chain(base)
@@ -333,8 +333,8 @@ impl Claim {
 
     /// Everything but the runs that determines its value, as text. Part of the keys of records.
     pub(crate) fn question(&self) -> String {
-        let texts = [self.own(), self.asked_of_control()]
-            .map(|asks| asks.map(|ask| ask.map(|ask| ask.text.as_str())));
+        let texts = [self.own(), self.queries_of_control()]
+            .map(|queries| queries.map(|query| query.map(|query| query.text.as_str())));
         let question = format!("{:?} {texts:?}", self.form);
         // The default is omitted, so that records from before this option remain valid.
         let question = match self.several {
@@ -348,8 +348,8 @@ impl Claim {
     }
 
     /// All questions of the claim and its control.
-    pub(crate) fn all_asks(&self) -> impl Iterator<Item = &Ask> {
-        self.asks().chain(self.asked_of_control().into_iter().flatten())
+    pub(crate) fn all_queries(&self) -> impl Iterator<Item = &Query> {
+        self.queries().chain(self.queries_of_control().into_iter().flatten())
     }
 
     /// A claim that `measure` agrees with another simulator's number within `bounds`.
@@ -357,7 +357,7 @@ impl Claim {
         name: String,
         text: String,
         (paper, unit): (f64, String),
-        measure: Ask,
+        measure: Query,
         bounds: (f64, f64),
         (tolerance, note): (String, String),
     ) -> Claim {
@@ -402,7 +402,7 @@ mod tests {
             );
             toml::from_str(&text).unwrap()
         };
-        let value_of = |_: &Ask, run: &str| Some(if run == "a" { 30.0 } else { 2.0 });
+        let value_of = |_: &Query, run: &str| Some(if run == "a" { 30.0 } else { 2.0 });
         assert_eq!(claim("ratio").value(value_of), Some(15.0));
         assert_eq!(claim("difference").value(value_of), Some(28.0));
         assert_eq!(claim("reduction-percent").value(value_of), Some(-1400.0));
@@ -444,7 +444,7 @@ mod tests {
             );
             toml::from_str(&text).unwrap()
         };
-        let value_of = |_: &Ask, run: &str| match run {
+        let value_of = |_: &Query, run: &str| match run {
             "a" => Some(1.0),
             "b" => None,
             _ => Some(2.0),
@@ -468,7 +468,7 @@ mod tests {
             );
             toml::from_str(&text).unwrap()
         };
-        let value_of = |_: &Ask, run: &str| match run {
+        let value_of = |_: &Query, run: &str| match run {
             "a" => Some(1.0),
             "b" => Some(4.0),
             _ => Some(16.0),
@@ -479,8 +479,8 @@ mod tests {
         assert_eq!([values[0], values[2], values[3]], [7.0, 16.0, 1.0]);
         let mut normalised = claim("");
         // With equal replacements of `{}`: 1 over 1, 4 over 4, 16 over 2.
-        for ask in normalised.all_asks_mut() {
-            ask.stands_for = ["x", "y", "z"].map(str::to_owned).into();
+        for query in normalised.all_queries_mut() {
+            query.stands_for = ["x", "y", "z"].map(str::to_owned).into();
         }
         let own = normalised.measure.clone();
         let mut of = own.clone();
@@ -488,17 +488,17 @@ mod tests {
         of.stands_for.extend(["z".to_owned(), "none".to_owned()]);
         normalised.among = Some(Among { best: Pick::Least, of });
         let value_of =
-            |ask: &Ask, run: &str| if run == "d" { Some(2.0) } else { value_of(ask, run) };
+            |query: &Query, run: &str| if run == "d" { Some(2.0) } else { value_of(query, run) };
         assert_eq!(normalised.value(value_of), Some(10.0 / 3.0));
         normalised.several = Several::Most;
         assert_eq!(normalised.value(value_of), Some(8.0));
         normalised.several = Several::Mean;
-        let without = |ask: &Ask, run: &str| value_of(ask, run).filter(|_| run != "b");
+        let without = |query: &Query, run: &str| value_of(query, run).filter(|_| run != "b");
         assert_eq!(normalised.value(without), Some(4.5));
         assert_ne!(normalised.question(), claim("").question());
         // The records of different combinations have different keys.
-        let asked: std::collections::BTreeSet<String> =
+        let texts: std::collections::BTreeSet<String> =
             questions.map(|several| claim(several).question()).into();
-        assert_eq!(asked.len(), 4);
+        assert_eq!(texts.len(), 4);
     }
 }

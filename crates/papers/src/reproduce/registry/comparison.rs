@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Ask, Claim};
+use super::{Claim, Query};
 
 /// A table of numbers.
 #[derive(Clone, Debug, Deserialize)]
@@ -88,7 +88,7 @@ impl Comparison {
     fn claim(&self, name: String, row: &Row, column: &Column, value: f64) -> Result<Claim, String> {
         let mut measure = column.measure.clone();
         measure.insert("run".to_owned(), toml::Value::String(row.run.clone()));
-        let measure: Ask = measure
+        let measure: Query = measure
             .try_into()
             .map_err(|error: toml::de::Error| format!("{}: {}", column.name, error.message()))?;
         let unit = column.unit.as_ref().unwrap_or(&self.unit).clone();

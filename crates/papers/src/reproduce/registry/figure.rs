@@ -9,10 +9,10 @@ use tidegate_core::Span;
 use tidegate_scenario::{Override, Plan};
 
 use super::super::planned::Planned;
-use super::ask::means;
 use super::comparison::Comparison;
 use super::grid::Grid;
-use super::{Ask, Chart, Choice, Claim, Model, Paper, SCENARIOS, Table};
+use super::query::means;
+use super::{Chart, Choice, Claim, Model, Paper, Query, SCENARIOS, Table};
 use tidegate_runs::Error;
 use tidegate_runs::cache::{Medium, Recording};
 use tidegate_runs::estimate::Estimate;
@@ -72,7 +72,7 @@ pub(crate) struct Fact {
     pub(crate) text: String,
     pub(crate) unit: String,
     /// Each of its `runs` is measured by itself.
-    pub(crate) measure: Ask,
+    pub(crate) measure: Query,
 }
 
 /// A variant of a figure's scenario.
@@ -149,8 +149,8 @@ impl Figure {
         let charts: Vec<Vec<Chart>> = self.charts.iter().map(each).collect::<Result<_, _>>()?;
         self.charts = charts.into_iter().flatten().collect();
         let facts = self.facts.iter_mut().map(|fact| &mut fact.measure);
-        let asks = self.claims.iter_mut().flat_map(Claim::all_asks_mut).chain(facts);
-        asks.for_each(|ask| ask.spell_out(&names));
+        let queries = self.claims.iter_mut().flat_map(Claim::all_queries_mut).chain(facts);
+        queries.for_each(|query| query.spell_out(&names));
         self.fault().map_or(Ok(self), Err)
     }
 
@@ -168,8 +168,8 @@ impl Figure {
 
     /// Whether a claim's value can depend on the seed. Values of models cannot.
     pub(crate) fn has_chance(&self, claim: &Claim) -> bool {
-        let mut asked = claim.asks().flat_map(|ask| self.asked(ask));
-        asked.any(|run| self.runs[run].model.is_none())
+        let mut runs = claim.queries().flat_map(|query| self.runs_of(query));
+        runs.any(|run| self.runs[run].model.is_none())
     }
 
     /// Index of the run of that name.
@@ -179,27 +179,27 @@ impl Figure {
 
     /// Whether a claim, or its control, uses that run.
     pub(crate) fn is_claimed(&self, run: &Run) -> bool {
-        let asks = || self.claims.iter().flat_map(Claim::all_asks);
-        asks().any(|ask| ask.is_for(&run.name))
+        let queries = || self.claims.iter().flat_map(Claim::all_queries);
+        queries().any(|query| query.is_for(&run.name))
     }
 
     /// Indices of the runs that a question names.
-    pub(crate) fn asked(&self, ask: &Ask) -> impl Iterator<Item = usize> {
-        (0..self.runs.len()).filter(|&run| ask.is_for(&self.runs[run].name))
+    pub(crate) fn runs_of(&self, query: &Query) -> impl Iterator<Item = usize> {
+        (0..self.runs.len()).filter(|&run| query.is_for(&self.runs[run].name))
     }
 
     /// The value of the runs that one name of a question selects, each with several seeds.
     pub(crate) fn answer<'a>(
         &self,
-        ask: &Ask,
+        query: &Query,
         name: &str,
         seen: impl Fn(usize) -> &'a [&'a Observations],
     ) -> Option<f64> {
         let answer = |run| {
             let seeds = seen(run);
-            ask.question.answer(seeds).filter(|_| ask.takes(seeds))
+            query.question.answer(seeds).filter(|_| query.takes(seeds))
         };
-        let Some(pick) = ask.pick else { return answer(self.run(name)?) };
+        let Some(pick) = query.pick else { return answer(self.run(name)?) };
         let runs = (0..self.runs.len()).filter(|&run| means(name, &self.runs[run].name));
         pick.of(runs.filter_map(answer))
     }
@@ -207,13 +207,13 @@ impl Figure {
     /// The value with its confidence interval.
     pub(crate) fn estimate<'a>(
         &self,
-        ask: &Ask,
+        query: &Query,
         name: &str,
         seen: impl Fn(usize) -> &'a [&'a Observations],
     ) -> Option<Estimate> {
-        let mean = self.answer(ask, name, &seen)?;
+        let mean = self.answer(query, name, &seen)?;
         let seeds = seen(0).len();
-        let one = |seed: usize| self.answer(ask, name, |run| &seen(run)[seed..=seed]);
+        let one = |seed: usize| self.answer(query, name, |run| &seen(run)[seed..=seed]);
         let each: Option<Vec<f64>> = (0..seeds).map(one).collect();
         let half = each.and_then(|each| Estimate::of(&each)?.half);
         Some(Estimate { mean, half })
@@ -229,12 +229,12 @@ impl Figure {
 
     /// Measurements of a run that claims and charts need.
     pub(crate) fn recording(&self, run: &Run) -> Recording {
-        let asks = self.claims.iter().flat_map(Claim::all_asks);
-        let asks = asks.chain(self.facts.iter().map(|fact| &fact.measure));
-        let asks = asks.chain(self.tables.iter().map(|table| &table.cells));
-        let asked = asks.filter(|ask| ask.is_for(&run.name));
+        let queries = self.claims.iter().flat_map(Claim::all_queries);
+        let queries = queries.chain(self.facts.iter().map(|fact| &fact.measure));
+        let queries = queries.chain(self.tables.iter().map(|table| &table.cells));
+        let queries = queries.filter(|query| query.is_for(&run.name));
         let drawn = self.charts.iter().filter(|chart| self.draws(chart, run));
-        let parts = asked.flat_map(Ask::needs);
+        let parts = queries.flat_map(Query::needs);
         Recording {
             interval: run.trace_us.or(self.trace_us).map(Span::from_us_f64),
             parts: parts.chain(drawn.flat_map(Chart::needs)).collect(),
@@ -285,20 +285,20 @@ impl Figure {
     /// recorded.
     pub(super) fn fault(&self) -> Option<String> {
         let claimed = self.claims.iter().flat_map(|claim| {
-            claim.all_asks().map(move |ask| (format!("claim {}", claim.name), ask))
+            claim.all_queries().map(move |query| (format!("claim {}", claim.name), query))
         });
         let facts = self.facts.iter().map(|fact| (format!("fact {:?}", fact.text), &fact.measure));
         let tables = self.tables.iter();
         let tables = tables.map(|table| (format!("table {:?}", table.title), &table.cells));
-        for (of, ask) in claimed.chain(facts).chain(tables) {
-            if ask.runs.is_empty() {
+        for (of, query) in claimed.chain(facts).chain(tables) {
+            if query.runs.is_empty() {
                 return Some(format!("{of}: set `run` or `runs`"));
             }
-            if let Some(missing) = ask.runs.iter().find(|name| !self.knows(name)) {
+            if let Some(missing) = query.runs.iter().find(|name| !self.knows(name)) {
                 return Some(format!("{of}: {}", self.no_run(missing)));
             }
-            if ask.pick.is_none()
-                && let Some(name) = ask.runs.iter().find(|name| name.contains('*'))
+            if query.pick.is_none()
+                && let Some(name) = query.runs.iter().find(|name| name.contains('*'))
             {
                 return Some(format!("{of}: `{name}` selects several runs: set `pick`"));
             }

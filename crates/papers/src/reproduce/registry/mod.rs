@@ -1,7 +1,6 @@
 //! The registry of papers: claims and their measurements as data. Each paper has a folder with a
 //! file per figure, and `paper.toml` for what all figures share.
 
-mod ask;
 mod chart;
 mod claim;
 mod comparison;
@@ -10,6 +9,7 @@ mod figure;
 mod folders;
 mod grid;
 mod model;
+mod query;
 mod sources;
 mod table;
 
@@ -17,12 +17,12 @@ use serde::Deserialize;
 use tidegate_core::Time;
 use tidegate_scenario::Plan;
 
-pub(crate) use ask::{Ask, means};
 pub(crate) use chart::{Chart, ChartKind, Curve, PaperPoints, Port, Waiting};
 pub use claim::Verdict;
 pub(crate) use claim::{Claim, Singles};
 pub(crate) use figure::{Fact, Figure, Run};
 pub(crate) use model::Model;
+pub(crate) use query::{Query, means};
 pub(crate) use sources::RECORDS;
 use sources::{REGISTRY, SCENARIOS};
 pub(crate) use table::Table;
@@ -121,7 +121,7 @@ impl Paper {
     /// Whether an alternative changes a run of the claim itself, and not of its control alone.
     pub(crate) fn changes(&self, figure: &Figure, claim: &Claim, choice: Choice) -> bool {
         let is_varied = |run: usize| !self.varied(figure, &figure.runs[run], choice).is_empty();
-        claim.asks().flat_map(|ask| figure.asked(ask)).any(is_varied)
+        claim.queries().flat_map(|query| figure.runs_of(query)).any(is_varied)
     }
 
     /// Name of an alternative.
@@ -310,12 +310,12 @@ mod tests {
                 let runs = figure.runs.iter().filter(|run| run.model.is_none());
                 let plans = runs.map(|run| figure.plan(&paper, run, 1, None).unwrap());
                 let known: Vec<String> = plans.flat_map(|plan| plan.labels).collect();
-                let asks = figure.claims.iter().flat_map(Claim::all_asks);
-                let asks = asks.chain(figure.facts.iter().map(|fact| &fact.measure));
-                let asks = asks.chain(figure.tables.iter().map(|table| &table.cells));
-                let asked = asks.chain(figure.charts.iter().flat_map(Chart::asks));
-                let asked = asked.filter_map(|ask| {
-                    let question: serde_json::Value = serde_json::from_str(&ask.text).unwrap();
+                let queries = figure.claims.iter().flat_map(Claim::all_queries);
+                let queries = queries.chain(figure.facts.iter().map(|fact| &fact.measure));
+                let queries = queries.chain(figure.tables.iter().map(|table| &table.cells));
+                let measured = queries.chain(figure.charts.iter().flat_map(Chart::queries));
+                let measured = measured.filter_map(|query| {
+                    let question: serde_json::Value = serde_json::from_str(&query.text).unwrap();
                     question["label"].as_str().map(str::to_owned)
                 });
                 let curves = figure.charts.iter().flat_map(|chart| &chart.labels);
@@ -325,7 +325,7 @@ mod tests {
                 });
                 let drawn = figure.charts.iter().map(|chart| chart.label.clone());
                 let drawn = drawn.filter(|label| !label.is_empty());
-                for label in asked.chain(curves).chain(drawn) {
+                for label in measured.chain(curves).chain(drawn) {
                     assert!(known.contains(&label), "figure {}: {label}", figure.name);
                 }
             }

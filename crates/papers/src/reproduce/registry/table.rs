@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 
-use super::ask::Pick;
-use super::{Ask, Figure};
+use super::query::Pick;
+use super::{Figure, Query};
 use tidegate_runs::estimate::Estimate;
 use tidegate_runs::numbers::digits;
 use tidegate_runs::observe::Observations;
@@ -25,7 +25,7 @@ pub(crate) struct Table {
     #[serde(default)]
     pub(crate) down: String,
     /// The question of a cell; its run's name contains `{row}` and `{column}`.
-    pub(crate) cells: Ask,
+    pub(crate) cells: Query,
     /// Which value of a column is the best, if any.
     best: Option<Pick>,
 }

@@ -8,7 +8,7 @@ use tidegate_runs::observe::{Measurement, Observations};
 
 /// A question, written as one table: `metric`, `run` or `runs`, and the parameters of the metric.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct Query {
     pub(crate) question: Question,
     /// Names of the runs. Charts name none, because they use all of their runs. A name with `*`
     /// selects several runs, each of which gives a value of its own unless `pick` is set. A name
@@ -77,7 +77,7 @@ pub(crate) fn each(name: &str, runs: &[String]) -> Vec<(String, String)> {
     all
 }
 
-impl Ask {
+impl Query {
     /// Whether runs without a value are allowed.
     pub(crate) fn chooses(&self) -> bool {
         self.pick.is_some() || self.sustained.is_some()
@@ -89,10 +89,10 @@ impl Ask {
     }
 
     /// Whether it equals another question, apart from the runs.
-    pub(crate) fn is_like(&self, other: &Ask) -> bool {
-        let parameters = |ask: &Ask| -> serde_json::Map<String, serde_json::Value> {
+    pub(crate) fn is_like(&self, other: &Query) -> bool {
+        let parameters = |query: &Query| -> serde_json::Map<String, serde_json::Value> {
             let mut parameters: serde_json::Map<_, _> =
-                serde_json::from_str(&ask.text).unwrap_or_default();
+                serde_json::from_str(&query.text).unwrap_or_default();
             parameters.retain(|key, _| key != "run" && key != "runs");
             parameters
         };
@@ -127,11 +127,11 @@ impl Ask {
 
     /// Whether its runs pair with those of another question: one for all, or the same number. If
     /// both use `{}`, the replacements must be equal and in the same order.
-    pub(super) fn pairs_with(&self, other: &Ask) -> bool {
-        let is_either = |is: fn(&Ask) -> bool| is(self) || is(other);
-        is_either(|ask| ask.runs.len() == 1)
+    pub(super) fn pairs_with(&self, other: &Query) -> bool {
+        let is_either = |is: fn(&Query) -> bool| is(self) || is(other);
+        is_either(|query| query.runs.len() == 1)
             || self.runs.len() == other.runs.len()
-                && (is_either(|ask| ask.stands_for.is_empty())
+                && (is_either(|query| query.stands_for.is_empty())
                     || self.stands_for == other.stands_for)
     }
 
@@ -150,8 +150,8 @@ impl Ask {
     }
 }
 
-impl<'de> Deserialize<'de> for Ask {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ask, D::Error> {
+impl<'de> Deserialize<'de> for Query {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Query, D::Error> {
         let mut table = toml::Table::deserialize(deserializer)?;
         let text = serde_json::to_string(&table).map_err(D::Error::custom)?;
         let mut take = |key| table.remove(key);
@@ -176,7 +176,7 @@ impl<'de> Deserialize<'de> for Ask {
         let sustained = table.remove("sustained").map(f64::deserialize).transpose();
         let sustained = sustained.map_err(wrong("sustained"))?;
         let question = Question::new(&metric, table).map_err(D::Error::custom)?;
-        Ok(Ask { question, runs, stands_for: Vec::new(), pick, sustained, text })
+        Ok(Query { question, runs, stands_for: Vec::new(), pick, sustained, text })
     }
 }
 
@@ -186,12 +186,12 @@ mod tests {
 
     #[test]
     fn single_runs_pair_with_all_others() {
-        let ask = |text: &str| toml::from_str::<Ask>(text).unwrap();
-        let one = ask("metric = 'goodput'\nrun = 'a'");
+        let query = |text: &str| toml::from_str::<Query>(text).unwrap();
+        let one = query("metric = 'goodput'\nrun = 'a'");
         assert_eq!([one.run(0), one.run(1)], [Some("a"), Some("a")]);
-        let two = ask("runs = ['a', 'b']\nmetric = 'goodput'");
+        let two = query("runs = ['a', 'b']\nmetric = 'goodput'");
         assert_eq!([two.run(0), two.run(1), two.run(2)], [Some("a"), Some("b"), None]);
-        assert_eq!(ask("metric = 'goodput'").run(0), None);
+        assert_eq!(query("metric = 'goodput'").run(0), None);
     }
 
     #[test]
@@ -206,9 +206,9 @@ mod tests {
         }
         let runs = ["a, 1", "a, 2", "b, 1"].map(str::to_owned);
         let spelt = |text: &str| {
-            let mut ask: Ask = toml::from_str(text).unwrap();
-            ask.spell_out(&runs);
-            ask.runs
+            let mut query: Query = toml::from_str(text).unwrap();
+            query.spell_out(&runs);
+            query.runs
         };
         assert_eq!(spelt("metric = 'goodput'\nruns = ['*, 1', 'c']"), ["a, 1", "b, 1", "c"]);
         assert_eq!(spelt("metric = 'goodput'\nrun = 'a, *'\npick = 'most'"), ["a, *"]);
@@ -220,10 +220,10 @@ mod tests {
         // Two questions with equal replacements.
         let pairs = |one: &str, other: &str| {
             let [one, other] = [one, other].map(|names| {
-                let mut ask: Ask =
+                let mut query: Query =
                     toml::from_str(&format!("metric = 'goodput'\nruns = {names}")).unwrap();
-                ask.spell_out(&runs);
-                ask
+                query.spell_out(&runs);
+                query
             });
             one.pairs_with(&other) && other.pairs_with(&one)
         };
@@ -242,8 +242,8 @@ mod tests {
 
     #[test]
     fn an_overloaded_run_is_not_picked() {
-        let ask = "metric = 'goodput'\nrun = 'a'\npick = 'least'\nsustained = 0.9";
-        let ask: Ask = toml::from_str(ask).unwrap();
+        let query = "metric = 'goodput'\nrun = 'a'\npick = 'least'\nsustained = 0.9";
+        let query: Query = toml::from_str(query).unwrap();
         let seen = |arrived_gbps| Observations {
             delivered: Some(tidegate_runs::observe::Delivered {
                 offered_gbps: 10.0,
@@ -253,8 +253,8 @@ mod tests {
             ..Observations::default()
         };
         let (kept, fell) = (seen(9.0), seen(8.9));
-        assert!(ask.takes(&[&kept]) && !ask.takes(&[&kept, &fell]));
-        assert!(ask.needs().eq([Measurement::Traces, Measurement::Delivered]));
+        assert!(query.takes(&[&kept]) && !query.takes(&[&kept, &fell]));
+        assert!(query.needs().eq([Measurement::Traces, Measurement::Delivered]));
         assert_eq!(Pick::Least.of([2.0, 1.0].into_iter()), Some(1.0));
         assert_eq!(Pick::Most.of([2.0, 1.0].into_iter()), Some(2.0));
         assert_eq!(Pick::Most.of(std::iter::empty()), None);
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_order_of_keys_does_not_matter() {
-        let question = |text: &str| toml::from_str::<Ask>(text).unwrap().text;
+        let question = |text: &str| toml::from_str::<Query>(text).unwrap().text;
         let one = question("run = 'a'\nmetric = 'goodput'\nfrom_ms = 2.0");
         assert_eq!(one, question("from_ms = 2.0\nmetric = 'goodput'\nrun = 'a'"));
         assert_eq!(one, r#"{"from_ms":2.0,"metric":"goodput","run":"a"}"#);
@@ -278,7 +278,7 @@ mod tests {
             ("metric = 'goodput'\nrun = 'a'\npick = 'best'", "pick: unknown variant `best`"),
             ("metric = 'goodput'\nrun = 'a'\nsustained = '0.9'", "sustained: invalid type"),
         ] {
-            let error = toml::from_str::<Ask>(text).unwrap_err().to_string();
+            let error = toml::from_str::<Query>(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }
