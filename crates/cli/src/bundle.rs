@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::Args as Group;
-use tidegate_workbench::{self as workbench, Error, RepeatOptions};
+use tidegate_workbench::{self as workbench, Error, FileVerdict, RepeatOptions};
 
 use crate::format::shown;
 use crate::interrupt::interrupt_flag;
@@ -90,14 +90,18 @@ pub(crate) fn verify(args: &Verify) -> Result<String> {
         total.clear();
     }
     let files = result?.files;
-    let line = |(name, difference): &(String, Option<String>)| {
-        let verdict = difference
-            .as_ref()
-            .map_or_else(|| "same".to_owned(), |first| format!("differs: {first}"));
+    let line = |(name, verdict): &(String, FileVerdict)| {
+        let verdict = match verdict {
+            FileVerdict::Same => "same".to_owned(),
+            FileVerdict::Differs(first) => format!("differs: {first}"),
+            FileVerdict::NotCompared(why) => format!("not compared: {why}"),
+        };
         shown(&format!("{name}: {verdict}")) + "\n"
     };
     let text: String = files.iter().map(line).collect();
-    let differing = files.iter().filter(|(_, difference)| difference.is_some()).count();
+    let is_different =
+        |(_, verdict): &&(String, FileVerdict)| matches!(verdict, FileVerdict::Differs(_));
+    let differing = files.iter().filter(is_different).count();
     if differing > 0 {
         emit(&text);
         return Err(Error::Run(format!("{differing} of {} files differ", files.len())));

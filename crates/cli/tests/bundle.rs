@@ -98,10 +98,11 @@ fn unpacked_bundle_runs_and_is_verified() {
     archive.extract(place.path("two")).unwrap();
     assert_eq!(digest("two/results/manifest.json"), first);
     fs::remove_file(&zip).unwrap();
-    let packed = ["flows.parquet: same", "manifest.json: same", "summary.json: same"];
-    for folder in ["two", "two/results"] {
+    let packed = ["flows.parquet", "manifest.json", "summary.json", "report.html", "README.txt"];
+    let packed = packed.map(|name| format!("{name}: same"));
+    for (folder, count) in [("two", 5), ("two/results", 3)] {
         let lines = answer(&["verify", &place.arg(folder)]).ok();
-        assert_eq!(lines.lines().collect::<Vec<_>>(), packed, "{folder}");
+        assert_eq!(lines.lines().collect::<Vec<_>>(), packed[..count], "{folder}");
     }
 }
 
@@ -149,7 +150,8 @@ fn changed(place: &Place, from: &str, to: &str, edit: impl Fn(&str, &mut String)
 fn verify_run() {
     let lines = verified(&["run", "--set", "output.timeseries=10us"]);
     let names = ["flows.parquet", "manifest.json", "summary.json", "timeseries.parquet"];
-    assert_eq!(lines, names.map(|name| format!("{name}: same")));
+    let names = names.into_iter().chain(["report.html", "README.txt"]);
+    assert_eq!(lines, names.map(|name| format!("{name}: same")).collect::<Vec<_>>());
 }
 
 #[test]
@@ -159,7 +161,7 @@ fn verify_comparison_of_seeds() {
     for name in ["aggregate.json", "seed-2/comparison.json", "seed-1/dctcp/flows.parquet"] {
         assert!(lines.contains(&format!("{name}: same")), "{name}: {lines:?}");
     }
-    assert_eq!(lines.len(), 1 + 2 * (1 + 2 * 3));
+    assert_eq!(lines.len(), 1 + 2 * (1 + 2 * 3) + 2);
 }
 
 #[test]
@@ -167,8 +169,9 @@ fn verify_sweep() {
     let vary = ["--vary", "traffic.short.load=0.2,0.4", "--vary", "protocol=swift,dctcp"];
     let more = ["--seeds", "2", "--baseline", "dctcp", "--no-cache"];
     let lines = verified(&[&["sweep"], &vary[..], &more[..]].concat());
-    let names = ["manifest.json", "sweep.csv", "sweep.json", "sweep.parquet"];
-    assert_eq!(lines, names.map(|name| format!("{name}: same")));
+    let results = ["manifest.json", "sweep.csv", "sweep.json", "sweep.parquet"];
+    let names = results.into_iter().chain(["report.html", "README.txt"]);
+    assert_eq!(lines, names.map(|name| format!("{name}: same")).collect::<Vec<_>>());
 }
 
 #[test]
@@ -229,11 +232,32 @@ fn verify_reports_differences() {
     assert_eq!(wrong.code, Some(1));
     assert!(wrong.stdout.contains("summary.json: differs: engine.packet_hops: 1, repeated "));
     assert!(wrong.stdout.contains("flows.parquet: same\n"), "{}", wrong.stdout);
-    assert!(wrong.stderr.contains("1 of 3 files differ"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("1 of 5 files differ"), "{}", wrong.stderr);
     // Wall times are no difference.
     edited("results/summary.json", &|json| json["engine"]["wall_seconds"] = 1.into()).ok();
     edited("results/manifest.json", &|json| json["semantics"] = 1.into())
         .refused(1, &["semantics", "version 1", "verify them with tidegate"]);
+    // The page and the README are those of the results, and nothing is added.
+    for (file, text, why) in [
+        ("report.html", "<p>", "report.html: differs: line 1\n"),
+        ("README.txt", "forged", "README.txt: differs: line 1\n"),
+    ] {
+        changed(&place, "study.zip", "other.zip", |name, old| {
+            if name == file {
+                *old = text.to_owned();
+            }
+            name.to_owned()
+        });
+        let wrong = answer(&["verify", &place.arg("other.zip")]);
+        assert!(wrong.code == Some(1) && wrong.stdout.contains(why), "{}", wrong.stdout);
+    }
+    changed(&place, "study.zip", "other.zip", |name, _| match name {
+        "README.txt" => "results/more.txt".to_owned(),
+        _ => name.to_owned(),
+    });
+    let wrong = answer(&["verify", &place.arg("other.zip")]);
+    assert!(wrong.stdout.contains("results/more.txt: differs: a bundle of these results has no"));
+    assert!(wrong.stdout.contains("README.txt: differs: the bundle lacks it\n"));
     // A folder of results needs no bundle.
     assert!(answer(&["verify", &out]).ok().contains("summary.json: same"));
 }

@@ -14,7 +14,7 @@ mod reproduce;
 mod samples;
 mod units;
 
-pub use bundle::{Bundled, RepeatOptions, Verified, bundle, verify};
+pub use bundle::{Bundled, FileVerdict, RepeatOptions, Verified, bundle, verify};
 pub use conditions::conditions;
 pub use pages::publish;
 pub use plot::PALETTE;

@@ -29,6 +29,18 @@ pub(super) fn difference(first: &Path, again: &Path) -> io::Result<Option<String
     Ok(Some(of_bytes(a, b)))
 }
 
+/// The first difference of a file from the `expected` text; `None` if it has this text.
+pub(super) fn from_text(path: &Path, expected: &str) -> io::Result<Option<String>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Ok(Some("the bundle lacks it".to_owned()))
+        }
+        content => content.map(|bytes| {
+            (bytes != expected.as_bytes()).then(|| of_bytes(&bytes, expected.as_bytes()))
+        }),
+    }
+}
+
 /// A value without the keys that vary from run to run.
 fn constant(mut value: Value, is_manifest: bool) -> Value {
     if let Some(map) = value.as_object_mut().filter(|_| is_manifest) {

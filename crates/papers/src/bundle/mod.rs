@@ -5,6 +5,7 @@ mod differ;
 mod inputs;
 mod repeat;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,11 @@ use repeat::Repeatable;
 
 /// The folder of the results in a bundle.
 const RESULTS: &str = "results";
+const PAGE: &str = "report.html";
+const README: &str = "README.txt";
+const COMMAND: &str = "tidegate verify ";
+/// The folder into which an archive is unpacked.
+const BUNDLE: &str = "bundle";
 /// The size from which a file in a ZIP archive needs another format.
 const LARGE: u64 = u32::MAX as u64;
 
@@ -41,8 +47,25 @@ pub struct Bundled {
 /// A verified bundle.
 #[derive(Clone, Debug)]
 pub struct Verified {
-    /// Each file, and its first difference; `None` if the file is the same.
-    pub files: Vec<(String, Option<String>)>,
+    /// The verdict on each file.
+    pub files: Vec<(String, FileVerdict)>,
+}
+
+/// Whether a file of a bundle is the one that the repeated runs give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileVerdict {
+    /// It is the same.
+    Same,
+    /// Its first difference.
+    Differs(String),
+    /// The reason why the files cannot be compared.
+    NotCompared(String),
+}
+
+impl FileVerdict {
+    fn of(difference: Option<String>) -> FileVerdict {
+        difference.map_or(FileVerdict::Same, FileVerdict::Differs)
+    }
 }
 
 /// Packs the results in `folder` into the archive `out`.
@@ -77,8 +100,8 @@ pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> 
             zip.start_file(name, options)?;
             io::copy(from, &mut zip)
         };
-        add("README.txt", 0, &mut readme.as_bytes())?;
-        add("report.html", 0, &mut page.as_bytes())?;
+        add(README, 0, &mut readme.as_bytes())?;
+        add(PAGE, 0, &mut page.as_bytes())?;
         for (name, original) in &inputs.originals {
             let mut file = File::open(original)?;
             let size = file.metadata()?.len();
@@ -110,12 +133,10 @@ pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> 
 pub fn verify(path: &Path, options: &RepeatOptions<'_>) -> Result<Verified, Error> {
     let place = tempfile::tempdir().map_err(Error::cannot_open(&std::env::temp_dir()))?;
     let inside = path.join(RESULTS);
-    let folder = if path.is_dir() && results(path).is_empty() && inside.is_dir() {
-        inside
-    } else if path.is_dir() {
-        path.to_owned()
+    let root = if path.is_dir() {
+        (results(path).is_empty() && inside.is_dir()).then(|| path.to_owned())
     } else {
-        unpack(path, place.path()).map_err(|why| {
+        unpack(path, &place.path().join(BUNDLE)).map_err(|why| {
             let message = format!(
                 "{}: {why}: name a file that `tidegate bundle` has written, a folder into which it \
                  was unpacked, or a folder of results",
@@ -123,8 +144,9 @@ pub fn verify(path: &Path, options: &RepeatOptions<'_>) -> Result<Verified, Erro
             );
             Error::Usage { option: "verify", message }
         })?;
-        place.path().join(RESULTS)
+        Some(place.path().join(BUNDLE))
     };
+    let folder = root.as_ref().map_or_else(|| path.to_owned(), |root| root.join(RESULTS));
     let own = origin();
     for made in origins(&folder, "verify")? {
         if made.semantics != own.semantics {
@@ -137,18 +159,78 @@ pub fn verify(path: &Path, options: &RepeatOptions<'_>) -> Result<Verified, Erro
             )));
         }
     }
-    Inputs::find(&folder, "verify")?;
+    let inputs = Inputs::find(&folder, "verify")?;
     let again = place.path().join("again");
-    Repeatable::read(&folder, "verify")?.repeat(&again, options)?;
+    let repeatable = Repeatable::read(&folder, "verify")?;
+    repeatable.repeat(&again, options)?;
     let mut files = results(&folder);
     files.extend(results(&again));
     files.sort();
     files.dedup();
     let compared = |path: &PathBuf| {
         let difference = differ::difference(&folder.join(path), &again.join(path));
-        Ok((slashed(path), difference.map_err(Error::output(&folder))?))
+        Ok((slashed(path), FileVerdict::of(difference.map_err(Error::output(&folder))?)))
     };
-    Ok(Verified { files: files.iter().map(compared).collect::<Result<_, Error>>()? })
+    let mut verdicts: Vec<_> = files.iter().map(compared).collect::<Result<_, Error>>()?;
+    let Some(root) = root else { return Ok(Verified { files: verdicts }) };
+    verdicts.extend(around(&root, &folder, &repeatable)?);
+    // A folder may also hold other files; an archive may not.
+    if !path.is_dir() {
+        let of_results = files.iter().map(|path| format!("{RESULTS}/{}", slashed(path)));
+        let known = of_results.chain(inputs.originals.into_keys());
+        let known: BTreeSet<String> = known.chain([PAGE, README].map(str::to_owned)).collect();
+        let all = below(&root, Path::new("")).map_err(Error::output(&root))?;
+        let unknown = all.iter().map(|path| slashed(path)).filter(|name| !known.contains(name));
+        let why = || FileVerdict::Differs("a bundle of these results has no such file".to_owned());
+        verdicts.extend(unknown.map(|name| (name, why())));
+    }
+    Ok(Verified { files: verdicts })
+}
+
+/// Verdicts on the page and the README of a bundle in `root` with results in `folder`.
+fn around(
+    root: &Path,
+    folder: &Path,
+    repeatable: &Repeatable,
+) -> Result<[(String, FileVerdict); 2], Error> {
+    let (made, own) = (origins(folder, "verify")?, origin());
+    let other = made
+        .iter()
+        .find(|made| (&made.version, &made.git_revision) != (&own.version, &own.git_revision));
+    let page = match other {
+        Some(Origin { version, git_revision, .. }) => FileVerdict::NotCompared(format!(
+            "tidegate {version} (revision {git_revision}) made the results"
+        )),
+        None => {
+            let page = report(&[folder.to_owned()], &|_| {})?;
+            FileVerdict::of(
+                differ::from_text(&root.join(PAGE), &page).map_err(Error::output(root))?,
+            )
+        }
+    };
+    // The archive may have another name now.
+    let path = root.join(README);
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let name = text.lines().find_map(|line| line.trim_start().strip_prefix(COMMAND));
+    let readme = readme(name.unwrap_or_default(), repeatable, &made);
+    let readme = FileVerdict::of(differ::from_text(&path, &readme).map_err(Error::output(root))?);
+    Ok([(PAGE.to_owned(), page), (README.to_owned(), readme)])
+}
+
+/// All files in a folder and its subfolders, as paths relative to `root`, in order of their names.
+fn below(root: &Path, folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let path = folder.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            all.extend(below(root, &path)?);
+        } else {
+            all.push(path);
+        }
+    }
+    all.sort();
+    Ok(all)
 }
 
 /// Unpacks an archive into a folder. No entry is written outside it.
@@ -184,9 +266,7 @@ fn others(folder: &Path, files: &[PathBuf]) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let is_other = |name: &String| {
-        !name.starts_with('.')
-            && name != "report.html"
-            && files.iter().all(|path| !path.starts_with(name))
+        !name.starts_with('.') && name != PAGE && files.iter().all(|path| !path.starts_with(name))
     };
     let mut names: Vec<String> = names.filter(is_other).collect();
     names.sort();
@@ -219,8 +299,8 @@ fn readme(name: &str, repeatable: &Repeatable, origins: &[Origin]) -> String {
     format!(
         "{what} of tidegate, a simulator of datacenter transports\n\n{scenario}Made by: {made}\n\
          Seeds: {seeds}\n\n\
-         This command repeats all runs, and states for each file whether its bytes are the \
-         same:\n\n    tidegate verify {name}\n\n\
+         This command repeats all runs, and states for each file whether it is the same:\n\n    \
+         {COMMAND}{name}\n\n\
          report.html  plots and tables, for any browser\n\
          {RESULTS}/     the results; every manifest.json holds complete scenarios\n\
          files/       sizes and traces that the scenarios name, if any\n",
