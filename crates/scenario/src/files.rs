@@ -48,6 +48,14 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Names a file that cannot be read, and why, in an error.
+pub(crate) fn unreadable(why: &io::Error) -> String {
+    match why.kind() {
+        ErrorKind::NotFound => "no such file".to_owned(),
+        _ => format!("a file that cannot be read ({why})"),
+    }
+}
+
 /// Returns the SHA-256 of everything that can be read, in hexadecimal.
 pub(crate) fn hash(mut from: impl Read) -> io::Result<String> {
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);

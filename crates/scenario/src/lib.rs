@@ -137,8 +137,8 @@ pub fn text(path: &Path) -> Result<String, Error> {
     let origin = path.display().to_string();
     let unreadable = |why: std::io::Error| {
         let near = (why.kind() == ErrorKind::NotFound).then(|| files::nearest(path)).flatten();
-        Error::whole(&origin, format!("a file that cannot be read ({why})"), "a scenario file")
-            .suggest(near)
+        let expected = "a scenario file; `tidegate new` writes one";
+        Error::whole(&origin, files::unreadable(&why), expected).suggest(near)
     };
     let bytes = files::read(path, MOST_BYTES).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|error| {

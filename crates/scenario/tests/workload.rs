@@ -111,7 +111,7 @@ fn other_files_are_refused() {
     assert!(refused("\u{1f}\u{8b}").contains("columns"));
     assert!(refused("src,dst,bytes,start_s\n").contains("no flows"));
     let missing = Workload::read(Path::new("/nowhere.csv"), &usual).unwrap_err().to_string();
-    assert!(missing.contains("/nowhere.csv: found a file that cannot be read"), "{missing}");
+    assert!(missing.contains("/nowhere.csv: found no such file"), "{missing}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.csv.gz");
     std::fs::write(&path, [0x1f, 0x8b, 8, 0]).unwrap();

@@ -102,7 +102,7 @@ impl Input {
         let name = path.display().to_string();
         let wrong = |found: String, expected: &str| Error::whole(&name, found, expected);
         let bytes = files::read(path, MOST_BYTES)
-            .map_err(|why| wrong(format!("a file that cannot be read ({why})"), "a text file"))?;
+            .map_err(|why| wrong(files::unreadable(&why), "a text file"))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             wrong(format!("a byte that is not UTF-8 at offset {at}"), "text in UTF-8")

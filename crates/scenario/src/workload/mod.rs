@@ -102,7 +102,7 @@ impl Workload {
     pub fn read(path: &Path, options: &WorkloadOptions) -> Result<Workload, Error> {
         let file = path.display().to_string();
         let unreadable = |why: std::io::Error| {
-            let found = format!("a file that cannot be read ({why})");
+            let found = files::unreadable(&why);
             Error::whole(&file, found, "a list of flows in CSV, or a packet capture")
         };
         let mut open = files::open(path, u64::MAX).map_err(unreadable)?;
