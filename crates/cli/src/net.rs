@@ -238,7 +238,9 @@ fn shown(summary: &NetSummary, json: bool) -> String {
         line("base RTT", format!("{}{origin}", time_shown(base_rtt)));
     }
     line("measured", format!("{:.2} s", summary.seconds));
-    line("received", rate_shown(summary.received_gbps));
+    if summary.received_gbps > 0.0 {
+        line("received", rate_shown(summary.received_gbps));
+    }
     let goodput = rate_shown(summary.goodput_gbps);
     line(
         "goodput",

@@ -296,13 +296,22 @@ fn target_goodput_and_warning() {
         let printed = error_of(&output, 0);
         (printed, serde_json::from_slice::<Value>(&output.stdout).unwrap())
     };
-    // The default datagram length is that of the server.
-    let (printed, summary) = run("100Mbps");
-    assert_eq!(summary["settings"]["datagram_bytes"], 8_972);
-    let [goodput, target] =
-        ["goodput_gbps", "target_gbps"].map(|key| summary[key].as_f64().unwrap());
-    assert!(target > 0.097 && target < 0.1 && goodput < 1.01 * target, "{summary}");
-    assert_eq!(printed.contains(" of the target "), goodput < 0.95 * target, "{printed}");
+    let share = |summary: &Value| {
+        let [goodput, target] = ["goodput_gbps", "target_gbps"].map(|key| summary[key].as_f64());
+        assert!((0.097..0.1).contains(&target.unwrap()), "{summary}");
+        goodput.unwrap() / target.unwrap()
+    };
+    // Other programs may use the processor during a run.
+    let is_full = (0..5).any(|_| {
+        let (printed, summary) = run("100Mbps");
+        // The default datagram length is that of the server.
+        assert_eq!(summary["settings"]["datagram_bytes"], 8_972);
+        let share = share(&summary);
+        assert!(share < 1.01, "{summary}");
+        assert_eq!(printed.contains(" of the target "), share < 0.95, "{printed}");
+        share >= 0.95
+    });
+    assert!(is_full, "the defaults do not fill a link of 100 Mbit/s");
     // No machine reaches this rate.
     let (printed, summary) = run("1600Gbps");
     assert!(

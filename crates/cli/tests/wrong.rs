@@ -286,7 +286,8 @@ fn slips_with_files_are_answered_with_what_to_do() {
     let place = Place::usual();
     let meant = format!("did you mean {:?}", place.arg("scenario.toml"));
     let missing = place.arg("scenaro.toml");
-    answer(&["run", &missing]).refused(2, &["scenaro.toml", "No such file", &meant]);
+    answer(&["run", &missing])
+        .refused(2, &["scenaro.toml", "no such file", "tidegate new", &meant]);
     answer(&["sweep", &missing]).refused(2, &["scenaro.toml", &meant]);
     let far = answer(&["run", &place.arg("quite-another.toml")]);
     assert!(!far.stderr.contains("did you mean"), "{}", far.stderr);
