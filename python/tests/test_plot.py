@@ -237,6 +237,12 @@ def test_matplotlib_is_imported_lazily() -> None:
     assert done.stdout == "\n", done.stderr
 
 
+def test_missing_packages_are_named() -> None:
+    code = "import sys; sys.modules['pyarrow'] = None; import tidegate.plot"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "tidegate.plot needs pyarrow: pip install 'tidegate[plot]'" in done.stderr
+
+
 def test_decade_labels() -> None:
     bounds = [0, 10**3, 10**4, 10**5, 10**6, 10**7, float("inf")]
     labels = [plot._decade(int(least), below) for least, below in itertools.pairwise(bounds)]

@@ -15,23 +15,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeAlias
 
-import matplotlib as mpl
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from matplotlib import colors
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogFormatter
-
 from tidegate import _native
 from tidegate._arguments import Path
 from tidegate._facade import protocols
 from tidegate._progress import warn
 from tidegate.errors import UsageError
 from tidegate.results import Aggregate, Comparison, Fct, Metric, Run, Sweep
+
+try:
+    import matplotlib as mpl
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from matplotlib import colors
+    from matplotlib import pyplot as plt
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogFormatter
+except ModuleNotFoundError as missing:
+    message = f"tidegate.plot needs {missing.name}: pip install 'tidegate[plot]'"
+    raise ModuleNotFoundError(message, name=missing.name) from missing
 
 Runs: TypeAlias = "Run | Comparison | Iterable[Run] | Mapping[str, Run]"
 """The runs to draw, optionally with names."""

@@ -398,15 +398,15 @@ class Aggregate:
                 f"Difference from {self.baseline} by seed, n = {len(self.seeds)}",
                 *_table(self.runs, _shown_difference),
                 "",
-                "*: significant (5 %) by paired t-tests, Holm-corrected over the table",
+                "*: significant (5 %) by paired t-tests, Holm-corrected within the table",
             ]
         return "\n".join(parts)
 
 
 _COLUMNS = (
-    ("goodput_mean_gbps", "goodput Gbps"),
+    ("goodput_total_gbps", "goodput Gbps"),
     ("goodput_jain", "Jain"),
-    ("unfinished", "unfinished"),
+    ("unfinished", "unfinished a seed"),
     ("fct_p50_us", "FCT p50 us"),
     ("fct_p99_us", "p99 us"),
     ("slowdown_p50", "slowdown p50"),

@@ -110,8 +110,8 @@ pub(crate) fn legend(text: &str, seeds: usize, baseline: Option<&str>) -> String
         legend.push_str(&match seeds {
             1 => format!("n = 1: differences from {baseline} have no interval and no star.\n"),
             _ => format!(
-                "{STAR}: significant (5 %) by paired t-tests over the seeds, Holm-corrected over \
-                 the table. In a table of means, the best protocol differs from every other; in a \
+                "{STAR}: significant (5 %) by paired t-tests over the seeds, Holm-corrected \
+                 within each table. In a table of means, the best protocol differs from every other; in a \
                  table of differences, the protocol differs from {baseline}.\n"
             ),
         });

@@ -139,7 +139,7 @@ fn overview(means: &Means) -> String {
         format!(
             " Differences are from {baseline}, seed by seed (n = {} unless a cell shows another), \
              with their paired 95 % intervals; bold ones are significant (5 %) by paired t-tests, \
-             Holm-corrected over the table.",
+             Holm-corrected within the table.",
             means.seeds.len()
         )
     });
