@@ -125,6 +125,9 @@ pub struct Line {
     /// Minimum and maximum y at each point, over seeds; empty for a single seed.
     #[serde(skip_serializing_if = "Points::is_empty")]
     pub range: Points,
+    /// Whether each point is only a lower bound; empty if none is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<bool>,
     /// Points are independent: drawn as markers without a line.
     #[serde(skip_serializing_if = "is_false")]
     pub apart: bool,

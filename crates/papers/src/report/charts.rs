@@ -20,8 +20,8 @@ const PARTS_MAX: usize = 1000;
 /// Maximum number of labels with plots of their own; the others appear only in tables.
 const LABELS_MAX: usize = 6;
 
-/// Reads one value of a class of messages.
-type Quantity<'a> = &'a dyn Fn(&FctSummary) -> Option<Fixed>;
+/// Reads one value of a class of messages, and whether it is only a lower bound.
+type Quantity<'a> = &'a dyn Fn(&FctSummary) -> (Option<Fixed>, bool);
 
 /// Completion of messages per label: distribution, single messages, and values by size. Labels are
 /// never merged, because their shares of messages differ between protocols if requests wait for
@@ -72,21 +72,20 @@ fn of_label(
     titled: &dyn Fn(&str, &str) -> String,
 ) -> Vec<Plot> {
     let mut plots = vec![slowdowns(all, label), single(all, label)];
-    let known = |value: Option<Fixed>, hidden: bool| value.filter(|_| !hidden);
     let quantities: [(&str, &str, Quantity); 4] = [
         ("Slowdown by size, median", "slowdown, median", &|fct| {
-            known(fct.slowdown.p50, fct.hides_slowdown(500))
+            (fct.slowdown.p50, fct.hides_slowdown(500))
         }),
         ("Slowdown by size, 99th percentile", "slowdown, 99th percentile", &|fct| {
-            known(fct.slowdown.p99, fct.hides_slowdown(10))
+            (fct.slowdown.p99, fct.hides_slowdown(10))
         }),
         ("Completion time by size, median", "completion time, median (µs)", &|fct| {
-            known(fct.p50_us, fct.hides(500))
+            (fct.p50_us, fct.hides(500))
         }),
         (
             "Completion time by size, 99th percentile",
             "completion time, 99th percentile (µs)",
-            &|fct| known(fct.p99_us, fct.hides(10)),
+            &|fct| (fct.p99_us, fct.hides(10)),
         ),
     ];
     plots.extend(quantities.map(|(title, unit, of)| Plot {
@@ -99,6 +98,9 @@ fn of_label(
     for plot in &mut plots {
         plot.title = titled(&plot.title, label);
         plot.note = note(all, Some(label));
+        if plot.lines.iter().any(|line| !line.bounds.is_empty()) {
+            plot.note.push_str("; open markers: lower bounds");
+        }
         plot.lines.iter_mut().for_each(|line| line.label = Some(label.to_owned()));
     }
     plots
@@ -257,38 +259,83 @@ fn middle(size: &BySize) -> f64 {
     })
 }
 
-/// A value of the messages of each size: mean over the seeds, minimum and maximum.
+/// A value of the messages of each size: mean over the seeds, minimum and maximum. The mean is a
+/// lower bound if a seed's value is one.
 fn by_size(one: &Configuration<'_>, label: &str, of: Quantity<'_>) -> Line {
-    let mut sizes: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut sizes: BTreeMap<u64, (f64, Vec<f64>, bool)> = BTreeMap::new();
     for run in &one.runs {
         for size in fct(&run.summary, label).iter().flat_map(|fct| &fct.by_size) {
-            let value = of(&size.fct).map(Fixed::as_f64);
-            let values = sizes.entry(size.min_bytes).or_default();
-            values.extend(value.map(|value| (middle(size), value)));
+            let (Some(value), is_bound) = of(&size.fct) else { continue };
+            let (x, values, has_bound) = sizes.entry(size.min_bytes).or_default();
+            *x = middle(size);
+            values.push(value.as_f64());
+            *has_bound |= is_bound;
         }
     }
     // A size is omitted unless all seeds have a value: a mean over the others would be biased to
     // the faster seeds.
-    sizes.retain(|_, values| values.len() == one.runs.len());
-    let mean = |values: &Vec<(f64, f64)>| {
-        let sum: f64 = values.iter().map(|point| point.1).sum();
-        (values[0].0, sum / values.len() as f64)
+    sizes.retain(|_, (_, values, _)| values.len() == one.runs.len());
+    let mean = |(x, values, _): &(f64, Vec<f64>, bool)| {
+        (*x, values.iter().sum::<f64>() / values.len() as f64)
     };
-    let range = |values: &Vec<(f64, f64)>| {
-        let each = || values.iter().map(|point| point.1);
+    let range = |(_, values, _): &(f64, Vec<f64>, bool)| {
+        let each = || values.iter().copied();
         (each().fold(f64::INFINITY, f64::min), each().fold(0.0, f64::max))
     };
     let several = one.runs.len() > 1;
+    let bounds = sizes.values().map(|(_, _, is_bound)| *is_bound);
     Line {
         points: Points(sizes.values().map(mean).collect()),
         range: Points(if several { sizes.values().map(range).collect() } else { Vec::new() }),
+        bounds: if bounds.clone().any(|is| is) { bounds.collect() } else { Vec::new() },
         ..Line::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::report::configurations::{configurations, grouped};
+    use crate::report::read::tests::of_summary;
+    use crate::samples::summary;
+
+    #[test]
+    fn lower_bounds_by_size_are_marked() {
+        let summary_of = |unfinished: u64, by_size: &[Value]| {
+            let reach = if unfinished > 0 { 0.95 } else { 1.0 };
+            json!({
+                "count": 20, "unfinished": unfinished, "by_size": by_size,
+                "slowdown": { "p99": 2.0, "reach": reach },
+            })
+        };
+        let of_size = |min_bytes: u64, unfinished| {
+            let mut fct = summary_of(unfinished, &[]);
+            fct["min_bytes"] = min_bytes.into();
+            fct["below_bytes"] = (10 * min_bytes).into();
+            fct
+        };
+        let run = |seed, unfinished| {
+            let all = summary_of(0, &[of_size(1_000, 0), of_size(10_000, unfinished)]);
+            let mut summary = summary(seed);
+            summary.groups.clear();
+            summary.fct = serde_json::from_value(json!({ "all": all })).unwrap();
+            of_summary(summary)
+        };
+        let drawn = |runs: [Run; 2]| {
+            let all = configurations(&runs, &grouped(&runs));
+            let plots = of_label(&all, "", &|title, _| title.to_owned());
+            let is_it = |plot: &&Plot| plot.title == "Slowdown by size, 99th percentile";
+            let plot = plots.iter().find(is_it).unwrap();
+            (plot.lines[0].bounds.clone(), plot.lines[0].points.len(), plot.note.clone())
+        };
+        let (bounds, points, note) = drawn([run(1, 0), run(2, 1)]);
+        assert_eq!((bounds, points), (vec![false, true], 2));
+        assert!(note.ends_with("; open markers: lower bounds"), "{note}");
+        let (bounds, _, note) = drawn([run(1, 0), run(2, 0)]);
+        assert!(bounds.is_empty() && !note.contains("open"), "{note}");
+    }
 
     /// Distribution of messages with these slowdowns, and of `open` messages whose slowdowns exceed
     /// `bound`.
