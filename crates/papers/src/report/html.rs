@@ -70,7 +70,7 @@ pub(crate) fn live() -> String {
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <link rel=\"icon\" href=\"data:,\"><title>tidegate</title>\n\
          <style>\n{STYLE}</style></head>\n\
-         <body><h1>Runs</h1>\n<p id=\"state\">No run has reported its state yet.</p>\n\
+         <body><h1>Runs</h1>\n<p id=\"state\">Waiting for the state of the runs.</p>\n\
          <div class=\"plots\"><div id=\"goodput\"></div><div id=\"queue\"></div></div>\n\
          <script type=\"application/json\" id=\"data\">{{}}</script>\n\
          <script>{LIBRARY}</script>\n<script>\n\"use strict\";\n(() => {{\n{data}{live}}})();\n\

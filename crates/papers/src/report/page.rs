@@ -41,7 +41,7 @@ pub(crate) fn runs(
     warned: &[String],
     data: &mut Data,
 ) -> String {
-    let mut html = section("Summary", &format!("{}{}", warnings(warned, all), groups(runs)));
+    let mut html = section("Summary", &format!("{}{}", groups(runs), warnings(warned, all)));
     html.push_str(&how_drawn(all, drawn.len()));
     html.push_str(&jobs(runs, drawn, data));
     let sections = [
@@ -67,10 +67,9 @@ pub(crate) fn runs(
     html
 }
 
-/// The warnings of comparisons, and those of each configuration's runs.
+/// The warnings of comparisons, and those of the runs. Similar ones are merged.
 fn warnings(of_comparisons: &[String], all: &[Configuration<'_>]) -> String {
-    let mut merged = of_comparisons.to_vec();
-    for one in all {
+    let of_configuration = |one: &Configuration<'_>| {
         // The title already begins with the protocol.
         let own = one.protocol.map(|protocol| format!("{protocol}: "));
         let plain = |text: &String| {
@@ -81,9 +80,10 @@ fn warnings(of_comparisons: &[String], all: &[Configuration<'_>]) -> String {
             let texts = run.summary.warnings.iter().map(plain).collect();
             (format!("seed {}", run.summary.seed), texts)
         };
-        let of_seeds = gathered(&one.runs.iter().map(of_seed).collect::<Vec<_>>());
-        merged.extend(of_seeds.into_iter().map(|text| format!("{}: {text}", one.title)));
-    }
+        (one.title.to_owned(), gathered(&one.runs.iter().map(of_seed).collect::<Vec<_>>()))
+    };
+    let of_runs = gathered(&all.iter().map(of_configuration).collect::<Vec<_>>());
+    let merged: Vec<String> = of_comparisons.iter().cloned().chain(of_runs).collect();
     notes(&merged, WARNINGS_MAX, "more warnings, in the summaries of the runs.")
 }
 
@@ -434,7 +434,7 @@ mod tests {
         };
         let runs: Vec<Run> = runs.into_iter().map(warned).collect();
         let html = warnings(&[], &configurations(&runs, &grouped(&runs)));
-        assert!(html.contains(">a: seed 1, and 2 similar: swift: 1 of 9 did not<"));
+        assert!(html.contains(">seed 1, and 2 similar: swift: 1 of 9 did not<"), "{html}");
         assert_eq!(html.matches("<p").count(), 1, "{html}");
     }
 }

@@ -37,6 +37,7 @@ const follow = async () => {
   const { runs, complete } = await (await fetch("live.json")).json();
   if (runs.length) show(runs);
   else if (complete) location.reload();
+  else document.getElementById("state").textContent = "No run has reported its state yet.";
 };
 
 setInterval(() => follow().catch(() => {
