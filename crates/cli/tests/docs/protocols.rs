@@ -37,7 +37,8 @@ fn behaviour(protocol: &Value) -> String {
 }
 
 /// The row of a protocol in the matrix of protocols on one link; empty if it has none.
-fn coexistence(name: &str) -> String {
+fn coexistence(protocol: &Value) -> String {
+    let name = text(protocol, "name");
     let page = document("docs/papers/beyond/reproduction.md");
     let (_, mixes) = page.split_once("### Figure mixes").expect("a figure about mixes");
     let cells = |line: &str| -> Vec<String> {
@@ -47,13 +48,20 @@ fn coexistence(name: &str) -> String {
     let mut rows = table.take_while(|line| line.starts_with('|')).map(cells);
     let columns = rows.next().expect("a table");
     let Some(row) = rows.find(|row| row[0] == name) else {
-        let one_link = match name {
+        let why = match name {
             "tide" => ": [Tide's page](../papers/tide/reproduction.md) has shares beside others",
-            _ => "",
+            "dctcp-rate" => ": DCTCP stands for both of its forms there",
+            "open-loop" => ": it does not react to congestion",
+            "retcp" => ": it is made for [circuits](../papers/etalon/reproduction.md)",
+            _ if list(&protocol["needs"]).contains("trimming") => {
+                ": it needs switches that trim packets, and is compared on \
+                 [fabrics that have them](../ultra-ethernet.md)"
+            }
+            _ => panic!("{name}: why is it not in the matrix?"),
         };
         return format!(
             "\n## Coexistence\n\nIt is not in the [matrix of shares beside \
-             others](../papers/beyond/reproduction.md){one_link}.\n"
+             others](../papers/beyond/reproduction.md){why}.\n"
         );
     };
     let banner = page.split_once("**Partly outdated.**").map_or("", |(_, rest)| rest);
@@ -118,7 +126,7 @@ fn protocol_page(protocol: &Value) -> String {
         out += &format!("\nMore: [how it behaves](../{name}.md).\n");
     }
     out += &behaviour(protocol);
-    out += &coexistence(name);
+    out += &coexistence(protocol);
     let parameters = protocol["parameters"].as_array().unwrap();
     if !parameters.is_empty() {
         out += "\n## Parameters\n\n| parameter | default | allowed | meaning | source of the \

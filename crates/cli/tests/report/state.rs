@@ -220,7 +220,7 @@ fn plots_show_lines_without_values_and_name_marks() {
     answer(&["report", &place.arg("made")]).ok();
     browser.open(&folder.join("report.html"), "screen", "light");
     let texts = browser.ask(TEXTS, "");
-    assert_eq!(texts["legend"], json!(["Tide", "SIRD: no value", "source"]));
+    assert_eq!(texts["legend"], json!(["Tide", "SIRD: no value", "source (C1)"]));
     assert_eq!(texts["names"], json!([["above: control-", "and-unscheduled"], ["b, 5 µs"]]));
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
     let saved = browser.ask(SAVE, "CSV");

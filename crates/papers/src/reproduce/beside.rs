@@ -20,10 +20,10 @@ pub(crate) fn beside_name(paper: &str, figure: &str) -> String {
     format!("{paper}-figure-{figure}-claims")
 }
 
-/// Plot of measured values divided by those of the source, for claims in which both are positive.
+/// Plot of measured values divided by those of the source, logarithmic if all are positive.
 pub(crate) fn beside_paper(claims: &[&ClaimResult], source: &str) -> Option<Plot> {
     let over = |claim: &ClaimResult, value: Option<f64>| {
-        Some(value? / claim.paper_value?).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+        Some(value? / claim.paper_value?).filter(|ratio| ratio.is_finite())
     };
     let shown: Vec<(&ClaimResult, f64)> =
         claims.iter().filter_map(|claim| Some((*claim, over(claim, claim.measured)?))).collect();
@@ -58,6 +58,11 @@ pub(crate) fn beside_paper(claims: &[&ClaimResult], source: &str) -> Option<Plot
         ..Line::default()
     };
     let lines = VERDICTS.map(line).into_iter().filter(|line| !line.points.is_empty());
+    let lines: Vec<Line> = std::iter::once(paper).chain(lines).collect();
+    let log = lines.iter().all(|line| {
+        line.points.iter().all(|(_, ratio)| *ratio > 0.0)
+            && line.range.iter().all(|(least, _)| *least > 0.0)
+    });
     Some(Plot {
         title: format!("Measured values relative to the {source}'s"),
         x: Axis {
@@ -67,8 +72,8 @@ pub(crate) fn beside_paper(claims: &[&ClaimResult], source: &str) -> Option<Plot
             names: named.map(|(claim, _)| claim.claim.clone()).collect(),
             ..Axis::default()
         },
-        y: Axis { label: format!("measured / {source}"), log: true, ..Axis::default() },
-        lines: std::iter::once(paper).chain(lines).collect(),
+        y: Axis { label: format!("measured / {source}"), log, ..Axis::default() },
+        lines,
         ..Plot::default()
     })
 }

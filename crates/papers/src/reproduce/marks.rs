@@ -1,5 +1,5 @@
 //! The paper's printed values, and those of another simulator, in plots: marks where a plot shows
-//! what a claim judges. Titles of recorded matrices follow from the registry, too.
+//! what a claim judges. Titles of axes and of recorded matrices follow from the registry, too.
 //!
 //! Marks follow from the registry and from the lines of a plot, so that plots of earlier runs can
 //! be marked, too. A claim about a ratio has no mark: no axis shows its value.
@@ -10,9 +10,14 @@ use super::registry::{Chart, ChartKind, Claim, Curve, Figure, Paper, Query, Wait
 use super::tables;
 use crate::plot::{Line, PaperMark, Plot};
 
-/// Sets the marks of a figure's plot, and the titles of a matrix, in place of those that it has.
+/// Sets the marks of a figure's plot, and the titles of its axes or matrix, in place of those that
+/// it has.
 pub(crate) fn mark(paper: &Paper, figure: &Figure, plot: &mut Plot) {
     tables::label(figure, plot);
+    if let Some((chart, _)) = chart_of(figure, plot) {
+        plot.x.label.clone_from(&chart.x);
+        plot.y.label.clone_from(&chart.y);
+    }
     let marks = figure.claims.iter().flat_map(|claim| of_claim(figure, claim, plot));
     plot.said = marks.map(|mark| PaperMark { source: paper.source.clone(), ..mark }).collect();
 }

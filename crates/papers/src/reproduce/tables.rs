@@ -57,8 +57,9 @@ pub(crate) fn plots(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<Plot> {
 /// Sets the titles of a recorded matrix.
 pub(super) fn label(figure: &Figure, plot: &mut Plot) {
     let all = matrices(figure);
-    let its =
-        all.iter().find(|of| !plot.cells.is_empty() && title(figure, &of.title) == plot.title);
+    let its = all.iter().find(|of| {
+        title(figure, &of.title) == plot.title && (!plot.cells.is_empty() || of.y == plot.y.label)
+    });
     if let Some(matrix) = its {
         matrix.label(plot);
     }
@@ -87,7 +88,7 @@ impl<'a> Matrix<'a> {
         Matrix {
             title: table.title.clone(),
             y: with_unit(table.title.clone(), &table.unit),
-            x: String::new(),
+            x: table.across.clone(),
             rows: table.rows.clone(),
             columns: table.columns.clone(),
             table: Some(table),
@@ -196,13 +197,9 @@ impl<'a> Matrix<'a> {
                 Axis { from: Some(ends.0), to: Some(ends.1), ..names(self.across()) }
             }
             Some((numbers, unit)) => {
-                let label = match (self.x.as_str(), unit) {
-                    ("", unit) => unit.to_owned(),
-                    (words, unit) => with_unit(words.to_owned(), unit),
-                };
                 let log =
                     numbers[0] > 0.0 && numbers[numbers.len() - 1] > LOG_RATIO / 2.0 * numbers[0];
-                Axis { label, log, ..Axis::default() }
+                Axis { label: self.label_of_numbers(unit), log, ..Axis::default() }
             }
         };
         let note = match seeds {
@@ -213,10 +210,20 @@ impl<'a> Matrix<'a> {
         Plot { title, x, y, lines: lines.collect(), note, ..Plot::default() }
     }
 
-    /// Sets the titles of a matrix: those of its axes, and the unit of its cells.
+    fn label_of_numbers(&self, unit: &str) -> String {
+        match self.x.as_str() {
+            "" => unit.to_owned(),
+            words => with_unit(words.to_owned(), unit),
+        }
+    }
+
+    /// Sets the titles of the axes, and for a matrix the unit of its cells.
     fn label(&self, plot: &mut Plot) {
         let Some(table) = self.table.filter(|table| !table.down.is_empty()) else {
             plot.y.label.clone_from(&self.y);
+            if let Some((_, unit)) = self.numbers() {
+                plot.x.label = self.label_of_numbers(unit);
+            }
             return;
         };
         plot.x.label.clone_from(&table.across);

@@ -54,7 +54,10 @@ const onDark = (color) => {
   return `#${lighter.map((c) => c.toString(16).padStart(2, "0")).join("")}`;
 };
 
-// Line styles: the hue is the protocol's; further lines of a protocol are lighter and dashed.
+// Line styles: the hue is the protocol's; further lines of a protocol are dashed, and have more
+// contrast.
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
-const tinted = (color, nth) =>
-  mixed(dark.matches ? onDark(color) : color, 0.22 * Math.min(nth, 2));
+const tinted = (color, nth) => {
+  const share = 0.25 * Math.min(nth, 2);
+  return dark.matches ? mixed(onDark(color), share) : mixed(color, -share);
+};

@@ -149,19 +149,22 @@ const traces = (plot, state) => {
   });
   // Values of others are hollow, so that they differ from measured ones without colour.
   for (const mark of plot.said ?? []) {
-    const [name, symbol] = mark.is_simulated
+    const [source, symbol] = mark.is_simulated
       ? ["another simulator", "square-open"] : [mark.source ?? "paper", "diamond-open"];
+    const alike = plot.said.filter((of) => of.is_simulated === mark.is_simulated);
+    // Marks of one claim have its name.
+    const name = alike.every((of) => of.name === mark.name) ? `${source} (${mark.name})` : source;
     const x = mark.to === undefined ? [mark.x] : [mark.x, mark.to];
     const y = plot.distribution && !state.tail ? 1 - mark.y : mark.y;
     const color = tinted(mark.color, 0);
     all.push({
       type: "scatter", mode: "lines+markers", x, y: x.map(() => y), name,
       legendgroup: name, cliponaxis: false,
-      showlegend: mark === plot.said.find((of) => of.is_simulated === mark.is_simulated),
+      showlegend: mark === alike[0],
       line: { color, width: 1.7, dash: "dot" },
       marker: { symbol, size: mark.is_simulated ? 10 : 12, color, line: { width: 2 } },
       hovertemplate:
-        `${mark.name}: %{${plot.distribution ? "x" : "y"}:.3~g}, ${name}<extra></extra>`,
+        `${mark.name}: %{${plot.distribution ? "x" : "y"}:.3~g}, ${source}<extra></extra>`,
       visible: state.off.has(name) ? "legendonly" : true, meta: name, text: mark.name,
     });
   }
@@ -252,21 +255,30 @@ const titleOf = (axis, room) =>
 
 // Longest line of a name on an axis, in pixels.
 const NAME = 112;
-// With more names, they are vertical.
+// Most lines of a level name.
+const LEVEL = 3;
+// With more names that do not fit, they are vertical.
 const SLANTED = 16;
 
-// Vertical names stand close together, so that few have room for a second line.
-const namesOf = ({ names }) =>
-  names.map((name) => wrapped(name, names.length > SLANTED ? 2 * NAME : NAME));
+const widthOf = (text) => mostOf(text.split("<br>").map((line) => measure.measureText(line).width));
 
-// Room for the names on an axis, beyond that for numbers.
-const roomOf = (axis) => {
-  if (!axis.names) return { across: 0, below: 0 };
-  const lines = namesOf(axis).map((name) => name.split("<br>"));
-  const widest = mostOf(lines.flat().map((line) => measure.measureText(line).width));
-  const part = axis.names.length > SLANTED ? 1 : Math.sin(35 * Math.PI / 180);
-  const below = part * widest + LINE * (mostOf(lines.map((of) => of.length)) - 1);
-  return { across: Math.max(0, widest - 28), below: Math.max(40, below) };
+// Names on an axis of `room` pixels, and their angle: level if they fit, else slanted or vertical.
+// Vertical names stand close together, so that few have room for a second line.
+const namesOf = ({ names = [] }, room) => {
+  const wrappedTo = (width) => names.map((name) => wrapped(name, width));
+  const each = room / names.length - 8;
+  const level = wrappedTo(Math.min(NAME, each));
+  const fits = level.every((name) => widthOf(name) <= each && linesIn(name) <= LEVEL);
+  if (fits) return { names: level, angle: 0 };
+  return names.length <= SLANTED ? { names: wrappedTo(NAME), angle: 35 }
+    : { names: wrappedTo(2 * NAME), angle: 90 };
+};
+
+// Height of names below an axis, beyond that of numbers.
+const heightOf = ({ names, angle }) => {
+  const [across, down] = [Math.sin, Math.cos].map((of) => of(angle * Math.PI / 180));
+  const height = (name) => across * widthOf(name) + down * LINE * (linesIn(name) - 1);
+  return Math.max(0, ...names.map(height));
 };
 
 // Colours of the largest and smallest cells of a matrix, in which black text is readable.
@@ -291,16 +303,15 @@ const matrixOf = ({ cells }) => {
   };
 };
 
-const axisOf = (axis, log, values, title, room) => {
+const axisOf = (axis, log, values, title, room, { names, angle }) => {
   const shown = {
     title: { text: title, standoff: 8 }, type: log ? "log" : "linear",
     zeroline: false, showline: true, linecolor: "#888", mirror: true, ticks: "outside", ticklen: 4,
     tickcolor: "#888", gridcolor: "#ddd", exponentformat: "SI", automargin: true,
   };
   if (axis.names) {
-    const ticktext = namesOf(axis).map((name) => name.split("<br>").map(escapedText).join("<br>"));
-    const tickangle = axis.names.length > SLANTED ? -90 : -35;
-    Object.assign(shown, { tickvals: axis.names.map((_, i) => i), ticktext, tickangle });
+    const ticktext = names.map((name) => name.split("<br>").map(escapedText).join("<br>"));
+    Object.assign(shown, { tickvals: names.map((_, i) => i), ticktext, tickangle: -angle });
   }
   const all = values.concat(axis.beside ?? []);
   const usable = all.filter((value) => Number.isFinite(value) && (!log || value > 0));
@@ -319,8 +330,6 @@ const axisOf = (axis, log, values, title, room) => {
 
 const layoutOf = (plot, state, all) => {
   const named = all.filter((trace) => trace.showlegend).map((trace) => trace.name);
-  const widthOf = (name) =>
-    mostOf(name.split("<br>").map((part) => measure.measureText(part).width));
   const widest = Math.max(0, ...named.map(widthOf));
   const columns = Math.max(1, Math.floor((state.width - MARGIN.l - MARGIN.r) / (widest + ENTRY)));
   let rows = 0;
@@ -330,9 +339,13 @@ const layoutOf = (plot, state, all) => {
   const tail = plot.distribution && state.tail;
   const y = tail ? { ...plot.y, label: `${plot.y.label} that are larger`, to: undefined } : plot.y;
   const yTitle = titleOf(y, HEIGHT);
-  const left = MARGIN.l + LINE * (linesIn(yTitle) - 1) + roomOf(y).across;
-  const xTitle = titleOf(plot.x, state.width - left - MARGIN.r);
-  const bottom = MARGIN.b + LINE * (linesIn(xTitle) - 1) + roomOf(plot.x).below;
+  const yNames = namesOf(y, Infinity);
+  const across = Math.max(0, ...yNames.names.map((name) => widthOf(name) - 28));
+  const left = MARGIN.l + LINE * (linesIn(yTitle) - 1) + across;
+  const room = state.width - left - MARGIN.r;
+  const xTitle = titleOf(plot.x, room);
+  const xNames = namesOf(plot.x, room);
+  const bottom = MARGIN.b + LINE * (linesIn(xTitle) - 1) + heightOf(xNames);
   const matrix = plot.cells ? matrixOf(plot) : { shapes: [], annotations: [] };
   const legend = ROW * rows + 8;
   const values = (key) => all.filter((trace) => trace.visible === true).flatMap((t) => t[key]);
@@ -343,10 +356,9 @@ const layoutOf = (plot, state, all) => {
     margin: { ...MARGIN, l: left, b: bottom + legend, autoexpand: false },
     font: { family: "sans-serif", size: 12, color: "#222" },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    xaxis: axisOf(plot.x, plot.x.log, values("x"), xTitle,
-      state.width - MARGIN.l - MARGIN.r),
+    xaxis: axisOf(plot.x, plot.x.log, values("x"), xTitle, room, xNames),
     yaxis: {
-      ...axisOf(y, tail || plot.y.log, values("y").concat(ends), yTitle, HEIGHT), tickangle: 0,
+      ...axisOf(y, tail || plot.y.log, values("y").concat(ends), yTitle, HEIGHT, yNames),
     },
     legend: {
       orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom",

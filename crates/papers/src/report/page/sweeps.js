@@ -138,8 +138,8 @@ const endsOf = ({ numbers }) => {
 const noteOf = (cells) => {
   const [least, most] = [leastOf, mostOf].map((of) => of(cells.map((cell) => cell.n)));
   const seeds = least === most ? most : `${least} to ${most}`;
-  return most > 1 ? `n: ${seeds} seeds; band: 95 % confidence interval of the mean over the seeds`
-    : "n: 1 seed";
+  return most === 1 ? "n: 1 seed"
+    : `n: ${seeds} seeds; bands, bars: 95 % confidence interval of the mean over the seeds`;
 };
 
 // A plot for each panel value, on one scale.

@@ -19,7 +19,8 @@ pub(crate) struct Table {
     pub(crate) unit: String,
     pub(crate) rows: Vec<String>,
     pub(crate) columns: Vec<String>,
-    /// Titles of the axes with the columns and with the rows, if the plot is a matrix.
+    /// Titles of the axes with the columns, if they are numbers or the plot is a matrix, and with
+    /// the rows of a matrix.
     #[serde(default)]
     pub(crate) across: String,
     #[serde(default)]
