@@ -20,7 +20,6 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("papers/report", &["differences", "flows", "read", "series"]),
     ("papers/reproduce", &["draw", "marks", "tables"]),
     ("papers/reproduce", &["metrics", "phase", "registry"]),
-    ("runs/sweep", &["design", "resolved"]),
     ("sim/partition", &["pausing", "switching"]),
 ];
 

@@ -1,15 +1,18 @@
-//! The definition of a sweep: its scenario, points and seeds.
+//! The definition of a sweep: its scenario, points and seeds. Its manifest has the complete
+//! scenario of every point, as changes of that of the first.
 
 use std::path::Path;
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json, json};
+use tidegate_results::{NamedFiles, PointManifest, SweepManifest};
 use tidegate_scenario::sweep::{self, Axis, AxisValue, Mode, Point, SweepFile};
 use tidegate_scenario::{Override, Plan};
 
-use super::{PROTOCOL, resolved};
+use super::PROTOCOL;
+use super::patch::{patch, patched};
 use crate::seeds::only_seeds;
 use crate::source::NO_FILE;
-use crate::{Error, SeedList, Source, load, paired};
+use crate::{Error, SeedList, Source, load, paired, run};
 
 /// A larger number of runs is considered a mistake.
 const RUNS_MAX: usize = 1_000_000;
@@ -17,9 +20,9 @@ const RUNS_MAX: usize = 1_000_000;
 /// Definition of a sweep.
 #[derive(Clone, Debug)]
 pub struct Design {
-    pub(super) scenarios: Scenarios,
+    scenarios: Scenarios,
     /// Overrides that apply at all points.
-    pub(super) changes: Vec<Override>,
+    changes: Vec<Override>,
     /// The keys that vary.
     pub(super) keys: Vec<String>,
     /// The value of each key at every point.
@@ -32,7 +35,7 @@ pub struct Design {
 
 /// Scenarios of the points of a sweep.
 #[derive(Clone, Debug)]
-pub(super) enum Scenarios {
+enum Scenarios {
     /// A scenario, changed at each point.
     Changed(Source, Vec<Point>),
     /// A manifest with the complete scenario of each point.
@@ -67,7 +70,7 @@ impl Design {
         if let Ok(text) = tidegate_scenario::text(file)
             && text.trim_start().starts_with('{')
         {
-            return resolved::design(&text, file, changes, seeds);
+            return Design::resolved(&text, file, changes, seeds);
         }
         let file = SweepFile::load(file).map_err(Error::scenario)?;
         let changes = file.changes.into_iter().chain(changes).collect();
@@ -100,6 +103,39 @@ impl Design {
         Design { scenarios, changes, keys, points: values, seeds, baseline: None }.checked()
     }
 
+    /// The sweep of a manifest. `changes` apply at all points; `seeds` replaces those of the
+    /// manifest.
+    fn resolved(
+        text: &str,
+        file: &Path,
+        changes: Vec<Override>,
+        seeds: Option<SeedList>,
+    ) -> Result<Design, Error> {
+        let wrong = |why: &dyn std::fmt::Display| {
+            let file = file.display();
+            Error::Scenario(format!(
+                "{file}: not the manifest of a sweep ({why}): name a sweep file"
+            ))
+        };
+        let manifest: SweepManifest = serde_json::from_str(text).map_err(|why| wrong(&why))?;
+        let SweepManifest { keys, baseline, scenario, points, named, .. } = manifest;
+        let beside = || file.parent().unwrap_or(Path::new("")).display().to_string();
+        let folder = named.folder.unwrap_or_else(beside);
+        if points.is_empty() || points.iter().any(|point| point.values.len() != keys.len()) {
+            return Err(wrong(&"it needs points, each with one value per key"));
+        }
+        let own = || SeedList::of(manifest.seeds).map_err(|why| wrong(&why));
+        let seeds = Some(seeds.map_or_else(own, Ok)?);
+        // Each in the form of a run's manifest, which has the folder of the files.
+        let complete =
+            |changes| json!({ "folder": folder, "scenario": patched(scenario.clone(), changes) });
+        let scenarios = points.iter().map(|point| complete(&point.changes)).collect();
+        let points = points.into_iter().map(|point| point.values).collect();
+        let scenarios = Scenarios::Resolved(scenarios);
+        let design = Design { scenarios, changes, keys, points, seeds, baseline: None };
+        design.checked()?.with_baseline(baseline.as_deref())
+    }
+
     /// Sets the protocol that others are compared with; by default the first of those that vary.
     ///
     /// # Errors
@@ -124,7 +160,7 @@ impl Design {
         self.keys.iter().any(|known| known == key)
     }
 
-    pub(super) fn checked(self) -> Result<Design, Error> {
+    fn checked(self) -> Result<Design, Error> {
         let Design { changes, points, seeds, .. } = &self;
         if seeds.is_some() {
             only_seeds(changes)?;
@@ -153,6 +189,35 @@ impl Design {
                 load(Source::Made(scenarios[point].to_string()), &changes)
             }
         }
+    }
+
+    /// The manifest of the sweep under these seeds.
+    pub(super) fn manifest(&self, seeds: &SeedList) -> Result<SweepManifest, Error> {
+        let seed = Some(seeds.seeds()[0]);
+        let mut named = NamedFiles::default();
+        let mut resolved = |point| {
+            let plan = self.plan(point, seed)?;
+            let NamedFiles { files, folder } = run::named(&plan);
+            named.files.extend(files);
+            named.folder = named.folder.take().or(folder);
+            Ok::<Json, Error>(tidegate_scenario::resolved(&plan))
+        };
+        let scenario = resolved(0)?;
+        let point = |(i, values): (usize, &Vec<Json>)| {
+            let changes = patch(&scenario, &resolved(i)?);
+            let changes = changes.unwrap_or_else(|| Map::new().into());
+            Ok(PointManifest { values: values.clone(), changes })
+        };
+        let points = self.points.iter().enumerate().map(point).collect::<Result<_, Error>>()?;
+        Ok(SweepManifest {
+            origin: run::origin(),
+            keys: self.keys.clone(),
+            seeds: seeds.seeds().to_vec(),
+            baseline: self.baseline.clone(),
+            points,
+            scenario,
+            named,
+        })
     }
 
     /// All seeds, and the name of the scenario.

@@ -3,7 +3,7 @@
 
 mod design;
 mod forecast;
-mod resolved;
+mod patch;
 mod table;
 
 use std::path::Path;
