@@ -2,34 +2,12 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
 use tidegate_core::{Span, Time};
 
-use super::report::{Times, gbps, rate_shown, time_shown};
+use super::report::{Interval, Times, gbps};
 
 /// Length of an interval; the last may be shorter.
 const LENGTH: Span = Span::s(1);
-
-/// One second of measurements. The last interval may be shorter.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Interval {
-    /// Start of the interval, relative to the start of measurement.
-    pub start_seconds: f64,
-    /// Length of the interval.
-    pub seconds: f64,
-    /// Payload of messages that the peer received in the interval, per second.
-    pub goodput_gbps: f64,
-    /// Payload of replies that arrived here in the interval, per second.
-    pub received_gbps: f64,
-    /// Requests answered in the interval; if none are sent, messages delivered.
-    pub done: u64,
-    /// Median completion time of these.
-    pub p50_us: Option<f64>,
-    /// 99th percentile.
-    pub p99_us: Option<f64>,
-    /// 99.9th percentile.
-    pub p999_us: Option<f64>,
-}
 
 /// Intervals in progress.
 pub(super) struct Intervals {
@@ -95,20 +73,6 @@ impl Intervals {
         });
         self.times.clear();
         (self.since, self.delivered, self.received) = (now, 0, 0);
-    }
-}
-
-impl Interval {
-    /// One line of text.
-    pub(super) fn shown(&self) -> String {
-        let end = self.start_seconds + self.seconds;
-        let rates = match self.received_gbps {
-            0.0 => rate_shown(self.goodput_gbps),
-            back => format!("{}, {} back", rate_shown(self.goodput_gbps), rate_shown(back)),
-        };
-        let time = |time: Option<f64>| time.map_or("-".into(), time_shown);
-        let [p50, p99, p999] = [self.p50_us, self.p99_us, self.p999_us].map(time);
-        format!("{end:.0} s: {rates}, {} done, p50 {p50}, p99 {p99}, p99.9 {p999}", self.done)
     }
 }
 

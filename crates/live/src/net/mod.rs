@@ -25,8 +25,9 @@ use tidegate_scenario::options;
 
 use tidegate_runs::Error;
 
-pub use intervals::Interval;
-pub use report::{Completed, NetEngine, NetSummary, Network, Settings, rate_shown, time_shown};
+pub use report::{
+    Completed, Interval, NetEngine, NetSummary, Network, Settings, rate_shown, time_shown,
+};
 pub use send::{Mode, SendOptions, send};
 pub use serve::{ServeOptions, serve};
 

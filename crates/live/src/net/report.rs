@@ -6,8 +6,6 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use tidegate_core::Span;
 use tidegate_endpoint::node::{Counters, Node};
-
-use super::intervals::Interval;
 use tidegate_runs::machine::Stopwatch;
 
 /// Significant digits of times in the histogram.
@@ -98,6 +96,41 @@ pub struct Completed {
     pub p99_us: Option<f64>,
     /// 99.9th percentile.
     pub p999_us: Option<f64>,
+}
+
+/// One second of measurements. The last interval may be shorter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Start of the interval, relative to the start of measurement.
+    pub start_seconds: f64,
+    /// Length of the interval.
+    pub seconds: f64,
+    /// Payload of messages that the peer received in the interval, per second.
+    pub goodput_gbps: f64,
+    /// Payload of replies that arrived here in the interval, per second.
+    pub received_gbps: f64,
+    /// Requests answered in the interval; if none are sent, messages delivered.
+    pub done: u64,
+    /// Median completion time of these.
+    pub p50_us: Option<f64>,
+    /// 99th percentile.
+    pub p99_us: Option<f64>,
+    /// 99.9th percentile.
+    pub p999_us: Option<f64>,
+}
+
+impl Interval {
+    /// One line of text.
+    pub(super) fn shown(&self) -> String {
+        let end = self.start_seconds + self.seconds;
+        let rates = match self.received_gbps {
+            0.0 => rate_shown(self.goodput_gbps),
+            back => format!("{}, {} back", rate_shown(self.goodput_gbps), rate_shown(back)),
+        };
+        let time = |time: Option<f64>| time.map_or("-".into(), time_shown);
+        let [p50, p99, p999] = [self.p50_us, self.p99_us, self.p999_us].map(time);
+        format!("{end:.0} s: {rates}, {} done, p50 {p50}, p99 {p99}, p99.9 {p999}", self.done)
+    }
 }
 
 /// Network counters, as far as this side knows them.
