@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::data::Data;
-use super::html::{NONE, Row, figures, section, table};
-use super::markup::{escaped, marked_up, marked_up_line};
+use super::html::{Row, figures, section, table};
+use super::markup::{NONE, escaped, marked_up, marked_up_line};
 use crate::reproduce::{
     ClaimResult, Counts, DERIVED, PaperText, Picture, VERDICTS, beside_name, beside_paper,
     has_values, measured, paper_value, source_of, values, worded,

@@ -3,12 +3,13 @@
 use serde::Serialize;
 use serde_json::Value;
 use tidegate_algos::Protocol;
-use tidegate_results::{Fixed, FlowSummary, SIZE_BOUNDS};
+use tidegate_results::{Fixed, FlowSummary};
 
+use super::choice::Choice;
 use super::configurations::Configuration;
 use super::fabric::{Carried, Fabric};
+use super::flows::size_names;
 use super::markup::isolated;
-use super::sweeps::Choice;
 use crate::plot::{PALETTE, Plot, Points, short, thin};
 
 /// Total points over time on a page. Lines are thinned to this, but not below `LEAST` points.
@@ -82,7 +83,7 @@ impl Shown {
 impl Data {
     /// Data of the drawn configurations; plots are added later.
     pub(crate) fn of(all: &[Configuration<'_>]) -> Data {
-        let mut data = Data { sizes: sizes(), ..Data::default() };
+        let mut data = Data { sizes: size_names(), ..Data::default() };
         let samples = SAMPLES_MAX / all.len().clamp(1, FABRICS_MAX);
         for (i, one) in all.iter().enumerate() {
             let (run, series) = (one.run(), one.run().series.as_ref());
@@ -166,26 +167,6 @@ fn color(one: &Configuration<'_>, place: usize) -> String {
     info.map_or(PALETTE[place % PALETTE.len()], |info| info.color).to_owned()
 }
 
-/// Names of the size classes.
-fn sizes() -> Vec<String> {
-    let below = SIZE_BOUNDS.iter().map(|&bound| Some(bound)).chain([None]);
-    let from = std::iter::once(0).chain(SIZE_BOUNDS);
-    from.zip(below).map(|(from, below)| size_range(from, below)).collect()
-}
-
-/// Name of a size range: `1 KB to 10 KB`.
-pub(crate) fn size_range(from: u64, below: Option<u64>) -> String {
-    let named = |bytes: u64| match bytes {
-        1_000_000.. => format!("{} MB", bytes / 1_000_000),
-        _ => format!("{} KB", bytes / 1_000),
-    };
-    match (from, below) {
-        (0, Some(below)) => format!("below {}", named(below)),
-        (from, Some(below)) => format!("{} to {}", named(from), named(below)),
-        (from, None) => format!("{} or more", named(from)),
-    }
-}
-
 fn isolate(value: &mut Value) {
     match value {
         Value::String(text) => *text = isolated(text).into_owned(),
@@ -208,15 +189,5 @@ mod tests {
         assert!(!json.contains('<') && !json.contains('\u{202e}'), "{json}");
         let back: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(back["plots"][0]["title"], "\u{2068}</script><!-- \u{fffd}\u{2069}");
-    }
-
-    #[test]
-    fn classes_of_sizes_have_names() {
-        let names = sizes();
-        assert_eq!(names.len(), SIZE_BOUNDS.len() + 1);
-        assert_eq!(
-            [&names[0], &names[1], &names[5]],
-            ["below 1 KB", "1 KB to 10 KB", "10 MB or more"]
-        );
     }
 }

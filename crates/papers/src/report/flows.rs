@@ -42,6 +42,26 @@ pub(crate) fn size_class(bytes: u64) -> usize {
     SIZE_BOUNDS.iter().filter(|&&bound| bound <= bytes).count()
 }
 
+/// Names of the size classes.
+pub(crate) fn size_names() -> Vec<String> {
+    let below = SIZE_BOUNDS.iter().map(|&bound| Some(bound)).chain([None]);
+    let from = std::iter::once(0).chain(SIZE_BOUNDS);
+    from.zip(below).map(|(from, below)| size_range(from, below)).collect()
+}
+
+/// Name of a size range: `1 KB to 10 KB`.
+pub(crate) fn size_range(from: u64, below: Option<u64>) -> String {
+    let named = |bytes: u64| match bytes {
+        1_000_000.. => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{} KB", bytes / 1_000),
+    };
+    match (from, below) {
+        (0, Some(below)) => format!("below {}", named(below)),
+        (from, Some(below)) => format!("{} to {}", named(from), named(below)),
+        (from, None) => format!("{} or more", named(from)),
+    }
+}
+
 impl Flows {
     /// Flows of the run in a folder.
     pub(crate) fn read(folder: &Path, summary: &Summary) -> Result<Flows, Error> {
@@ -175,5 +195,15 @@ mod tests {
     #[test]
     fn classes_are_decades() {
         assert_eq!([0, 999, 1000, 9_999_999, 10_000_000].map(size_class), [0, 0, 1, 4, 5]);
+    }
+
+    #[test]
+    fn classes_of_sizes_have_names() {
+        let names = size_names();
+        assert_eq!(names.len(), SIZE_BOUNDS.len() + 1);
+        assert_eq!(
+            [&names[0], &names[1], &names[5]],
+            ["below 1 KB", "1 KB to 10 KB", "10 MB or more"]
+        );
     }
 }

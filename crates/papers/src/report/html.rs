@@ -3,14 +3,11 @@
 use std::fmt::Write;
 
 use super::data::Data;
-use super::markup::escaped;
+use super::markup::{NONE, escaped};
 use crate::plot::Plot;
 
 /// Start of a page's last line.
 pub(crate) const SIGNATURE: &str = "<p class=\"quiet\">tidegate ";
-
-/// Content of a cell without a value.
-pub(crate) const NONE: &str = "–";
 
 /// Help for plots and tables.
 const HOW: &str = "<p class=\"quiet how\">In plots, drag to zoom and double-click to reset. \

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
+/// Text in place of a missing value.
+pub(crate) const NONE: &str = "–";
+
 /// Text that is safe between tags.
 pub(crate) fn escaped(text: &str) -> String {
     let text = isolated(text);

@@ -190,8 +190,33 @@ fn versioned<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, 
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    pub(crate) fn entry(label: &str, protocol: &str, metric: &str, mean: f64) -> Value {
+        json!({ "label": label, "protocol": protocol, "metric": metric, "unit": "us", "n": 2,
+            "mean": mean, "half_width": 1.5, "min": mean - 1.0, "max": mean + 1.0,
+            "is_lower_bound": false, "is_best": false })
+    }
+
+    pub(crate) fn means(keys: &[&str], points: &[(Value, Vec<Value>)]) -> Means {
+        let point = |(values, metrics): &(Value, Vec<Value>)| {
+            let point = json!({ "values": values, "metrics": metrics });
+            serde_json::from_value(point).unwrap()
+        };
+        Means {
+            name: "x".to_owned(),
+            keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+            seeds: vec![1, 2],
+            baseline: None,
+            points: points.iter().map(point).collect(),
+            failed: Vec::new(),
+            warnings: Vec::new(),
+            has_runs: false,
+        }
+    }
 
     #[test]
     fn invalid_files_are_refused_with_the_fault() {

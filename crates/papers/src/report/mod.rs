@@ -1,12 +1,13 @@
 //! One self-contained page from folders of results: tables, and plots that its script draws. The
 //! page loads nothing.
 //!
-//! Plots are data (`plot`, `fabric`, `data`). `charts`, `over_time`, `over_keys` and `sweeps` build
+//! Plots are data (`plot`, `fabric`, `data`). `charts`, `over_time`, `over_keys` and `choice` build
 //! them from the results (`read`, `flows`, `series`, `means`), and the page embeds them as JSON.
-//! Text and tables are HTML (`page`, `claims`). The script (`page/*.js`) draws the plots and adds
-//! interaction to both.
+//! Text and tables are HTML (`page`, `sweeps`, `claims`). The script (`page/*.js`) draws the plots
+//! and adds interaction to both.
 
 mod charts;
+mod choice;
 mod claims;
 mod configurations;
 mod data;

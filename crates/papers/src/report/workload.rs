@@ -9,8 +9,8 @@ use tidegate_scenario::workload::{DistanceKind, Profile, percentile};
 
 use super::charts::{axis, larger};
 use super::data::Data;
-use super::html::{NONE, Row, figures, note, notes, section, table};
-use super::markup::escaped;
+use super::html::{Row, figures, note, notes, section, table};
+use super::markup::{NONE, escaped};
 use super::page::{MAXIMUM, MAXIMUM_NOTE};
 use crate::plot::{Distribution, Line, MARKERS, PALETTE, Plot, Points};
 
