@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tidegate_results::{Fixed, FlowSummary, SIZE_BOUNDS, Summary};
 
-use super::read::rows;
+use super::files::rows;
 use tidegate_runs::Error;
 
 /// Number of the slowest messages, and number of other messages, that are shown one by one. The

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::read::{json, wrong};
+use super::files::{json, wrong};
 use tidegate_runs::destination::folder_name;
 use tidegate_runs::estimate::Estimate;
 use tidegate_runs::{Aggregate, Error, Sweep};

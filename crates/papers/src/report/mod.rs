@@ -14,6 +14,7 @@ mod data;
 mod differences;
 mod fabric;
 mod figures;
+mod files;
 mod flows;
 mod html;
 mod jobs;
@@ -26,6 +27,7 @@ mod page;
 mod read;
 mod series;
 mod sweeps;
+mod titles;
 mod workload;
 
 pub(crate) use figures::drawing_hash;
@@ -97,7 +99,7 @@ pub fn report(folders: &[PathBuf], warn: &dyn Fn(&str)) -> Result<String, Error>
         warn(&warning);
         warnings.push(warning);
     }
-    read::name_apart(&mut runs);
+    titles::name_apart(&mut runs);
     let mut names: Vec<&str> = Vec::new();
     let of_means = all_means.iter().map(|means| means.name.as_str());
     for name in of_means.chain(runs.iter().map(|run| run.summary.name.as_str())) {

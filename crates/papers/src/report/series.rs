@@ -5,8 +5,8 @@ use std::path::Path;
 
 use tidegate_results::{EntryOf, SeriesEntry};
 
+use super::files::rows;
 use super::flows::Flows;
-use super::read::rows;
 use crate::plot::Points;
 use tidegate_runs::Error;
 

@@ -1,0 +1,44 @@
+//! Files of results.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use parquet::record::Row;
+use serde::de::DeserializeOwned;
+use tidegate_runs::Error;
+use tidegate_scenario::files;
+
+/// Largest accepted file.
+const MOST_BYTES: u64 = 4 << 30;
+
+/// Error for a file that cannot be used in a report.
+pub(crate) fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
+    Error::Usage { option: "report", message: format!("{}: {message}", path.display()) }
+}
+
+/// Content of a JSON file; `None` if it does not exist.
+pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    match files::read(path, MOST_BYTES) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(path, error)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(wrong(path, error)),
+    }
+}
+
+/// Calls `each` for every row of a file. Returns whether the file exists.
+pub(crate) fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Error> {
+    let file = match files::open(path, u64::MAX) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(wrong(path, error)),
+    };
+    files::parquet_rows(
+        file,
+        |why| wrong(path, why),
+        |_, row| {
+            each(row);
+            Ok(())
+        },
+    )?;
+    Ok(true)
+}
