@@ -35,21 +35,6 @@ pub(crate) fn pictures(
     all.into_iter().enumerate().map(picture).collect()
 }
 
-/// Title of a plot.
-pub(super) fn title(figure: &Figure, what: &str) -> String {
-    format!("Figure {}: {what}", figure.name)
-}
-
-/// Name of a run's line in a chart.
-pub(super) fn line_name(chart: &Chart, figure: &Figure, run: usize) -> String {
-    let run = &figure.runs[run];
-    if chart.kind != ChartKind::Sweep {
-        return chart.calls(&run.name).to_owned();
-    }
-    let title = || Some(info(run.protocol.as_ref()?)?.title.to_owned());
-    run.line.clone().or_else(title).unwrap_or_default()
-}
-
 fn plots(
     chart: &Chart,
     figure: &Figure,
@@ -78,7 +63,7 @@ fn plots(
         lines.iter_mut().for_each(|line| line.points.retain(shown));
         bare(title, lines)
     };
-    let title = || title(figure, &chart.title);
+    let title = || figure.plot_title(&chart.title);
     match chart.kind {
         ChartKind::Cdf | ChartKind::Exchanges | ChartKind::Tail => {
             let line = |(place, &run): (usize, &usize)| {
@@ -245,10 +230,10 @@ fn styled(
         .filter(|&&other| figure.runs[other].protocol == run.protocol)
         .count();
     let protocol = distinctive(figure, chosen, chosen[place]);
-    let info = protocol.and_then(info);
+    let info = protocol.and_then(Protocol::named).map(Protocol::info);
     let marker = MARKERS[place % MARKERS.len()];
     Line {
-        name: line_name(chart, figure, chosen[place]),
+        name: figure.line_name(chart, chosen[place]),
         color: info.map_or(PALETTE[place % PALETTE.len()], |info| info.color).to_owned(),
         dash: info.map_or(place / PALETTE.len(), |info| info.dash.index() + earlier),
         marker: Some(info.map_or(marker, |info| info.marker.name()).to_owned()),
@@ -256,10 +241,6 @@ fn styled(
         protocol: protocol.map(str::to_owned),
         ..Line::default()
     }
-}
-
-pub(super) fn info(protocol: &str) -> Option<&'static tidegate_core::ProtocolInfo> {
-    Some(Protocol::named(protocol)?.info())
 }
 
 /// One line per `line` of the runs, through their points in the order of x.
@@ -271,7 +252,7 @@ fn sweep(
     runs: &[Vec<&Observations>],
 ) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    let name = |index: usize| line_name(chart, figure, index);
+    let name = |index: usize| figure.line_name(chart, index);
     let mut firsts = chosen.to_vec();
     firsts.sort_by_key(|&index| name(index));
     firsts.dedup_by_key(|index| name(*index));
@@ -292,7 +273,7 @@ fn sweep(
             .fold((point.1, point.1), |(least, most), value| (value.min(least), value.max(most)));
         let number = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
             let protocol = distinctive(figure, &firsts, index);
-            let info = protocol.and_then(info);
+            let info = protocol.and_then(Protocol::named).map(Protocol::info);
             let color =
                 info.map_or(PALETTE[lines.len() % PALETTE.len()], |info| info.color).to_owned();
             let nth = MARKERS[lines.len() % MARKERS.len()];

@@ -4,7 +4,6 @@
 //! Marks follow from the registry and from the lines of a plot, so that plots of earlier runs can
 //! be marked, too. A claim about a ratio has no mark: no axis shows its value.
 
-use super::draw::{line_name, title};
 use super::metrics::Place;
 use super::registry::{Chart, ChartKind, Claim, Curve, Figure, Paper, Query, Waiting};
 use super::tables;
@@ -23,17 +22,17 @@ pub(crate) fn mark(paper: &Paper, figure: &Figure, plot: &mut Plot) {
 }
 
 /// A value, from one x to another, relative to the claim's.
-pub(super) type Span = (f64, Option<f64>, f64);
+type Span = (f64, Option<f64>, f64);
 
 /// The marks of a claim: the paper prints its value, and a line shows ours.
 fn of_claim(figure: &Figure, claim: &Claim, plot: &Plot) -> Vec<PaperMark> {
     let printed = claim.paper.filter(|_| !claim.derived && !claim.own);
     let found = printed.zip(claim.of_one_run()).and_then(|(value, query)| {
-        let (line, spans) = match chart_of(figure, plot) {
-            Some((chart, panel)) => in_chart(figure, (chart, panel), query, value, plot)?,
-            None => tables::spans(figure, query, value, plot)?,
+        let Some(chart) = chart_of(figure, plot) else {
+            let (line, x) = tables::place(figure, query, plot)?;
+            return Some((line, vec![(x, None, value)]));
         };
-        Some((line, spans))
+        in_chart(figure, chart, query, value, plot)
     });
     let Some((line, spans)) = found else { return Vec::new() };
     let mark = |(x, to, y)| PaperMark {
@@ -51,7 +50,7 @@ fn of_claim(figure: &Figure, claim: &Claim, plot: &Plot) -> Vec<PaperMark> {
 /// The chart that a plot draws, and the run if each run has a plot of its own.
 fn chart_of<'a>(figure: &'a Figure, plot: &Plot) -> Option<(&'a Chart, Option<usize>)> {
     figure.charts.iter().find_map(|chart| {
-        let rest = plot.title.strip_prefix(&title(figure, &chart.title))?;
+        let rest = plot.title.strip_prefix(&figure.plot_title(&chart.title))?;
         if !chart.has_panels() {
             return rest.is_empty().then_some((chart, None));
         }
@@ -74,7 +73,7 @@ fn in_chart<'a>(
     let mut runs = figure.runs_of(query);
     let (run, None) = (runs.next()?, runs.next()) else { return None };
     let named = |name: &str| plot.lines.iter().find(|line| line.name == name);
-    let own = || named(&line_name(chart, figure, run));
+    let own = || named(&figure.line_name(chart, run));
     let against = chart.against.as_ref().filter(|against| query.is_like(&against.of));
     let is_drawn = figure.draws(chart, &figure.runs[run]);
     let place = query.question.place();

@@ -4,8 +4,8 @@
 //! names on the x axis are numbers, points are joined. A table with more lines than a reader can
 //! distinguish becomes a matrix.
 
-use super::draw::{info, title};
-use super::marks::Span;
+use tidegate_algos::Protocol;
+
 use super::registry::{Fact, Figure, Query, Run, Table, means};
 use crate::plot::{Axis, Line, MARKERS, PALETTE, Plot, short, with_unit};
 use tidegate_runs::estimate::Estimate;
@@ -58,29 +58,26 @@ pub(crate) fn plots(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<Plot> {
 pub(super) fn label(figure: &Figure, plot: &mut Plot) {
     let all = matrices(figure);
     let its = all.iter().find(|of| {
-        title(figure, &of.title) == plot.title && (!plot.cells.is_empty() || of.y == plot.y.label)
+        figure.plot_title(&of.title) == plot.title
+            && (!plot.cells.is_empty() || of.y == plot.y.label)
     });
     if let Some(matrix) = its {
         matrix.label(plot);
     }
 }
 
-/// The line of a plot of [`plots`] that shows the answer to a question, and the place of a value.
-pub(super) fn spans<'a>(
-    figure: &Figure,
-    query: &Query,
-    value: f64,
-    plot: &'a Plot,
-) -> Option<(&'a Line, Vec<Span>)> {
+/// The line of a plot of [`plots`] that shows the answer to a question, and its x.
+pub(super) fn place<'a>(figure: &Figure, query: &Query, plot: &'a Plot) -> Option<(&'a Line, f64)> {
     let all = matrices(figure);
-    let is_its = |of: &&Matrix<'_>| title(figure, &of.title) == plot.title && of.y == plot.y.label;
+    let is_its =
+        |of: &&Matrix<'_>| figure.plot_title(&of.title) == plot.title && of.y == plot.y.label;
     let matrix = all.iter().find(is_its)?;
     let is_its = |(of, run): &(&Query, &str)| {
         of.is_like(query) && query.runs.first().is_some_and(|name| name == run)
     };
     let (series, place) = matrix.place(matrix.cells.iter().position(is_its)?);
     let line = plot.lines.iter().find(|line| line.name == matrix.series()[series])?;
-    Some((line, vec![(matrix.x(series, place), None, value)]))
+    Some((line, matrix.x(series, place)))
 }
 
 impl<'a> Matrix<'a> {
@@ -170,7 +167,7 @@ impl<'a> Matrix<'a> {
 
     /// The plot with a value for each cell.
     fn plot(&self, figure: &Figure, values: &[Option<Estimate>], seeds: usize) -> Plot {
-        let title = title(figure, &self.title);
+        let title = figure.plot_title(&self.title);
         let means = || values.iter().flatten().map(|value| value.mean);
         let names = |names: &[String]| Axis { names: names.to_vec(), ..Axis::default() };
         if self.series().len() > LINES_MAX {
@@ -253,7 +250,7 @@ impl<'a> Matrix<'a> {
         let range: Vec<(f64, f64)> = cells.iter().map(range).collect();
         let is_exact = range.iter().all(|(least, most)| least == most);
         let protocol = self.protocols(figure).map(|all| all[series]);
-        let info = protocol.and_then(info);
+        let info = protocol.and_then(Protocol::named).map(Protocol::info);
         let (color, marker) = info.map_or_else(
             || (PALETTE[series % PALETTE.len()], MARKERS[series % MARKERS.len()]),
             |info| (info.color, info.marker.name()),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
+use tidegate_algos::Protocol;
 use tidegate_core::Span;
 use tidegate_scenario::{Override, Plan};
 
@@ -12,7 +13,7 @@ use super::super::planned::Planned;
 use super::comparison::Comparison;
 use super::grid::Grid;
 use super::query::means;
-use super::{Chart, Choice, Claim, Model, Paper, Query, SCENARIOS, Table};
+use super::{Chart, ChartKind, Choice, Claim, Model, Paper, Query, SCENARIOS, Table};
 use tidegate_runs::Error;
 use tidegate_runs::cache::{Medium, Recording};
 use tidegate_runs::estimate::Estimate;
@@ -225,6 +226,21 @@ impl Figure {
             return run.drawn;
         }
         chart.runs.iter().any(|name| means(name, &run.name))
+    }
+
+    /// Title of a plot.
+    pub(crate) fn plot_title(&self, what: &str) -> String {
+        format!("Figure {}: {what}", self.name)
+    }
+
+    /// Name of a run's line in a chart.
+    pub(crate) fn line_name(&self, chart: &Chart, run: usize) -> String {
+        let run = &self.runs[run];
+        if chart.kind != ChartKind::Sweep {
+            return chart.calls(&run.name).to_owned();
+        }
+        let title = || Some(Protocol::named(run.protocol.as_ref()?)?.info().title.to_owned());
+        run.line.clone().or_else(title).unwrap_or_default()
     }
 
     /// Measurements of a run that claims and charts need.
