@@ -15,7 +15,6 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("algos/message/dcpim", &["matching", "receiver", "tokens"]),
     ("algos/windowed", &["messages", "sender"]),
     ("endpoint/host", &["completion", "engine", "shared", "thread"]),
-    ("papers/reproduce", &["metrics", "phase", "registry"]),
     ("sim/partition", &["pausing", "switching"]),
 ];
 

@@ -83,8 +83,8 @@ fn in_chart<'a>(
             let line = if is_its { own()? } else { named(&against?.name)? };
             Some((line, vec![(figure.runs[run].x?, None, value)]))
         }
-        (kind, Some(Place::Quantile { of, label, share })) => {
-            let is_drawn = *of == if kind == ChartKind::Tail { ChartKind::Cdf } else { kind };
+        (kind, Some(Place::Quantile { label, share })) if kind != ChartKind::Sweep => {
+            let is_drawn = query.question.needs() == chart.needs();
             // Distributions store the share of larger values.
             let spans = vec![(value, None, 1.0 - share)];
             (is_drawn && chart.label == *label).then(own)?.map(|line| (line, spans))

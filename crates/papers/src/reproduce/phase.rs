@@ -1,9 +1,11 @@
 //! Phase plots of window over queue, and the reaction of models.
 
 use tidegate_algos::Protocol;
-use tidegate_fluid::{Feedback, Model, Past, Signal, Windows};
+use tidegate_fluid::{Feedback, Model, Past, Windows};
 
-use super::registry::{Chart, Figure, Port};
+use super::metrics::Port;
+use super::metrics::phase::divided_by;
+use super::registry::{Chart, Figure};
 use crate::plot::{AREA, Axis, Line, PALETTE, Plot};
 use tidegate_runs::observe::{Observations, Trajectory};
 
@@ -121,14 +123,6 @@ pub(super) fn reaction(
     let lines = chosen.iter().enumerate().filter_map(line).collect();
     let axis = |label: &String| Axis { label: label.clone(), ..Axis::default() };
     Plot { title, x: axis(&chart.x), y: axis(&chart.y), lines, ..Plot::default() }
-}
-
-/// The divisor of a model's window while the link is fully used: with a queue of `queue_bdp` BDPs
-/// that grows by a share of the link's rate.
-pub(super) fn divided_by(model: &Windows, queue_bdp: f64, growth: f64) -> f64 {
-    let (link, rate) = (model.link, model.link.rate());
-    let signal = Signal { queue_kb: queue_bdp * link.bdp_kb(), growth: growth * rate, sent: rate };
-    model.law.division(link, signal)
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use serde::Deserialize;
 
 use super::delays::At;
 use super::{Metric, Place};
-use crate::reproduce::registry::ChartKind;
 use tidegate_runs::observe::{BufferTrace, EVERY, Measurement, Observations};
 
 /// The longest queue of a port in KB, after warm-up.
@@ -55,7 +54,7 @@ impl Metric for Buffer {
     }
 
     fn place(&self) -> Option<Place<'_>> {
-        let place = Place::Quantile { of: ChartKind::BufferCdf, label: "", share: self.share };
+        let place = Place::Quantile { label: "", share: self.share };
         self.maxima_us.is_none().then_some(place)
     }
 }
@@ -132,7 +131,7 @@ impl Metric for Downlink {
     }
 
     fn place(&self) -> Option<Place<'_>> {
-        Some(Place::Quantile { of: ChartKind::DownlinkCdf, label: "", share: self.share })
+        Some(Place::Quantile { label: "", share: self.share })
     }
 }
 

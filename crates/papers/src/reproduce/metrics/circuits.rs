@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::Metric;
-use crate::reproduce::registry::Port;
+use super::ports::Port;
 use tidegate_runs::observe::{CircuitTrace, Measurement, Observations};
 
 /// Share of its days (or of a part of each) in which a circuit transmits, in per cent.

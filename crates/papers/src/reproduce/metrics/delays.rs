@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use tidegate_results::LinkSummary;
 
+use super::ports::Port;
 use super::{Flows, Metric, Place, average, bins, flows, switches};
-use crate::reproduce::registry::Port;
 use tidegate_runs::observe::{Measurement, Observations, QueueTrace, Traced};
 
 /// Mean over time and flows of a quantity that some intervals lack.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Metric, Place};
-use crate::reproduce::registry::ChartKind;
 use tidegate_runs::observe::{self, Measurement, Observations, quantile, sorted};
 
 /// Quantile of the completion times of messages, in microseconds.
@@ -27,7 +26,7 @@ impl Metric for Message {
     }
 
     fn place(&self) -> Option<Place<'_>> {
-        Some(Place::Quantile { of: ChartKind::Cdf, label: &self.label, share: self.share })
+        Some(Place::Quantile { label: &self.label, share: self.share })
     }
 }
 
@@ -77,7 +76,7 @@ impl Metric for Exchange {
     }
 
     fn place(&self) -> Option<Place<'_>> {
-        Some(Place::Quantile { of: ChartKind::Exchanges, label: &self.label, share: self.share })
+        Some(Place::Quantile { label: &self.label, share: self.share })
     }
 }
 

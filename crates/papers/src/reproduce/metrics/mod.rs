@@ -9,7 +9,7 @@ mod delays;
 mod groups;
 mod hosts;
 mod messages;
-mod phase;
+pub(super) mod phase;
 mod ports;
 mod ramps;
 mod rates;
@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use super::registry::{ChartKind, Port};
+pub(super) use ports::Port;
 use tidegate_runs::observe::{FlowTrace, Measurement, Observations, Traced};
 
 /// A value computed from the observations of a run.
@@ -41,8 +41,9 @@ trait Metric {
 /// The place of a metric's value in a chart of its run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Place<'a> {
-    /// The quantile of a distribution of messages with a label, or of buffers.
-    Quantile { of: ChartKind, label: &'a str, share: f64 },
+    /// The quantile of the distribution that the metric needs: of messages with a label, or of
+    /// buffers.
+    Quantile { label: &'a str, share: f64 },
     /// The quantile of slowdowns of the messages from one size up to another.
     Sizes { bare: bool, label: &'a str, share: f64, sizes: (u64, Option<u64>) },
     /// The level of flows with a label in periods, each with start and end in milliseconds and the

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::Metric;
-use crate::reproduce::phase::divided_by;
-use crate::reproduce::registry::Port;
+use super::ports::Port;
+use tidegate_fluid::{Signal, Windows};
 use tidegate_runs::observe::{Measurement, Observations, Trajectory};
 
 /// The trajectories of a run, and the time from which they are at rest.
@@ -159,4 +159,12 @@ impl Metric for Reaction {
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(divided_by(&seen.model.as_ref()?.model, self.queue_bdp, self.growth))
     }
+}
+
+/// The divisor of a model's window while the link is fully used: with a queue of `queue_bdp` BDPs
+/// that grows by a share of the link's rate.
+pub(crate) fn divided_by(model: &Windows, queue_bdp: f64, growth: f64) -> f64 {
+    let (link, rate) = (model.link, model.link.rate());
+    let signal = Signal { queue_kb: queue_bdp * link.bdp_kb(), growth: growth * rate, sent: rate };
+    model.law.division(link, signal)
 }

@@ -3,8 +3,33 @@
 use serde::Deserialize;
 
 use super::{Metric, between, switches};
-use crate::reproduce::registry::Port;
 use tidegate_runs::observe::{Measurement, Observations, PortTrace};
+
+/// A switch port, by the nodes at the ends of its link, `tor0>h0`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Port {
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+impl Port {
+    /// Both names.
+    pub(crate) fn ends(&self) -> (&str, &str) {
+        (&self.from, &self.to)
+    }
+}
+
+impl TryFrom<String> for Port {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Port, String> {
+        let ends = text.split_once('>').filter(|(from, to)| !from.is_empty() && !to.is_empty());
+        let (from, to) = ends
+            .ok_or_else(|| format!("`{text}` is not a port; expected a form such as `tor0>h0`"))?;
+        Ok(Port { from: from.to_owned(), to: to.to_owned() })
+    }
+}
 
 fn find<'a>(seen: &'a Observations, link: &Port) -> Option<&'a PortTrace> {
     seen.ports.iter().find(|port| (port.from.as_str(), port.to.as_str()) == link.ends())

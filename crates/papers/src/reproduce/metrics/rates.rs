@@ -5,8 +5,8 @@ use std::ops::Range;
 use serde::Deserialize;
 use tidegate_results::LinkSummary;
 
+use super::ports::Port;
 use super::{Flows, Metric, Place, average, between, bins, flows, intervals};
-use crate::reproduce::registry::Port;
 use tidegate_runs::observe::{Measurement, Observations, Traced};
 
 /// Goodput of a flow in Gbit/s, mean over the selected flows.

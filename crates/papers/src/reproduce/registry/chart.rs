@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::Query;
 use super::query::each;
+use crate::reproduce::metrics::Port;
 use tidegate_runs::observe::{Measurement, Traced};
 
 /// One plot.
@@ -136,32 +137,6 @@ pub(crate) enum Waiting {
     Kilobytes,
 }
 
-/// A switch port, by the nodes at the ends of its link, `tor0>h0`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct Port {
-    pub(crate) from: String,
-    pub(crate) to: String,
-}
-
-impl Port {
-    /// Both names.
-    pub(crate) fn ends(&self) -> (&str, &str) {
-        (&self.from, &self.to)
-    }
-}
-
-impl TryFrom<String> for Port {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Port, String> {
-        let ends = text.split_once('>').filter(|(from, to)| !from.is_empty() && !to.is_empty());
-        let (from, to) = ends
-            .ok_or_else(|| format!("`{text}` is not a port; expected a form such as `tor0>h0`"))?;
-        Ok(Port { from: from.to_owned(), to: to.to_owned() })
-    }
-}
-
 impl TryFrom<String> for Curve {
     type Error = String;
 
@@ -199,7 +174,7 @@ impl fmt::Display for Curve {
 
 impl Chart {
     /// Measurements that the drawn runs need.
-    pub(super) fn needs(&self) -> Vec<Measurement> {
+    pub(crate) fn needs(&self) -> Vec<Measurement> {
         let traced = |quantity| match quantity {
             Traced::Window => Measurement::Windows,
             _ => Measurement::Traces,

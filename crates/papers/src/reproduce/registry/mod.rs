@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tidegate_core::Time;
 use tidegate_scenario::Plan;
 
-pub(crate) use chart::{Chart, ChartKind, Curve, PaperPoints, Port, Waiting};
+pub(crate) use chart::{Chart, ChartKind, Curve, PaperPoints, Waiting};
 pub use claim::Verdict;
 pub(crate) use claim::{Claim, Singles};
 pub(crate) use figure::{Fact, Figure, Run};
