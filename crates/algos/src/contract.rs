@@ -1,5 +1,6 @@
 //! The contract of catalog entries. `catalog!` makes a test module of each congestion control from
-//! `congestion_control!`; transports are tested in the harness and by their drivers.
+//! `congestion_control!`, as below for the example of the documents; transports are tested in the
+//! harness and by their drivers.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -45,6 +46,10 @@ macro_rules! congestion_control {
     };
 }
 pub(crate) use congestion_control;
+
+mod of_the_documented_example {
+    super::congestion_control!(crate::documented::gentle::Gentle);
+}
 
 /// Two cache lines: every acknowledgement accesses the state of a connection.
 pub(crate) const STATE_BYTES: usize = 128;

@@ -10,10 +10,6 @@ mod toy_credit;
 const DOCUMENT: &str = include_str!("../../../../docs/adding-a-protocol.md");
 const EXAMPLE: &str = include_str!("gentle.rs");
 
-mod contract_of_the_example {
-    crate::contract::congestion_control!(crate::documented::gentle::Gentle);
-}
-
 #[test]
 fn documented_example_equals_the_tested_one() {
     let blocks: alloc::vec::Vec<_> = DOCUMENT.split("```rust\n").skip(1).collect();

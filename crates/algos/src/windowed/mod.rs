@@ -54,18 +54,12 @@ mod connect;
 mod counts;
 mod dispatch;
 mod feedback;
-#[cfg(test)]
-mod forgetting_tests;
-#[cfg(test)]
-mod go_back_tests;
 pub mod header;
 mod messages;
 mod params;
 mod plb;
 mod receiver;
 mod recovery;
-#[cfg(test)]
-mod return_tests;
 mod schedule;
 mod sender;
 #[cfg(test)]

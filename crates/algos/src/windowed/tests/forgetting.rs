@@ -1,8 +1,7 @@
 //! Hosts that come and go, each with connections of another policy.
 
-use super::sender::NONE;
-use super::tests::OnePath;
-use super::*;
+use super::super::*;
+use super::OnePath;
 use crate::cc::dcqcn::Dcqcn;
 use crate::cc::dctcp::Dctcp;
 use crate::cc::swift::Swift;

@@ -2,9 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::header::{Ack, Data, Header};
-use super::tests::{OnePath, host_under, receive};
-use super::{Windowed, WindowedParams};
+use super::super::header::{Ack, Data, Header};
+use super::{OnePath, Windowed, WindowedParams, host_under, receive};
 use crate::cc::swift::Swift;
 use crate::harness::{message, transmit};
 use tidegate_core::{

@@ -1,5 +1,9 @@
 //! Timing and loss detection of connections, step by step.
 
+mod forgetting;
+mod go_back;
+mod returns;
+
 extern crate std;
 
 use alloc::boxed::Box;
@@ -201,7 +205,7 @@ fn ack_delay_is_below_the_timeout() {
 }
 
 /// Every pair has the same path.
-pub(super) struct OnePath;
+struct OnePath;
 
 impl PathOracle for OnePath {
     fn path(&self, _src: u32, _dst: u32) -> Path {
@@ -213,7 +217,7 @@ fn host(number: u32, connections: ConnectionPolicy, most_held: Span) -> Windowed
     host_under(&WindowedParams::default(), number, connections, most_held)
 }
 
-pub(super) fn host_under<C: CongestionControl>(
+fn host_under<C: CongestionControl>(
     params: &WindowedParams<C>,
     number: u32,
     connections: ConnectionPolicy,
@@ -235,7 +239,7 @@ pub(super) fn host_under<C: CongestionControl>(
     Windowed::new(params, &context)
 }
 
-pub(super) fn receive<C: CongestionControl>(
+fn receive<C: CongestionControl>(
     host: &mut Windowed<C>,
     now: Time,
     frame: &mut Frame,
