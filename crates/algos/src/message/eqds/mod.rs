@@ -71,12 +71,8 @@ pub(super) mod params;
 mod receiver;
 mod sender;
 #[cfg(test)]
-mod sender_tests;
-#[cfg(test)]
 mod tests;
 mod window;
-#[cfg(test)]
-mod window_tests;
 
 use alloc::collections::VecDeque;
 use core::marker::PhantomData;

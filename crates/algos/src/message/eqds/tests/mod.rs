@@ -1,5 +1,8 @@
 //! Tests of the transport under its protocols, alone and in a network.
 
+mod sender;
+mod window;
+
 use alloc::vec::Vec;
 
 use tidegate_core::params::{Params, Value};
@@ -16,13 +19,13 @@ use crate::message::ndp::{Ndp, NdpParams};
 use crate::message::nscc_rccc::{NsccRccc, NsccRcccParams};
 use crate::message::rccc::{Rccc, RcccParams};
 
-pub(super) const MTU: u32 = 1458;
-pub(super) const FULL: u64 = 1538;
+const MTU: u32 = 1458;
+const FULL: u64 = 1538;
 /// One and a half BDP, the default window.
 const WINDOW: u64 = 150_000;
 
 /// The path of every message that has a window.
-pub(super) struct OnePath;
+struct OnePath;
 
 impl PathOracle for OnePath {
     fn path(&self, _src: u32, _dst: u32) -> Path {

@@ -2,11 +2,10 @@
 
 use alloc::vec::Vec;
 
-use super::header::{Ack, Data, Nack, Pull};
+use super::super::header::{Ack, Data, Nack, Pull};
 use super::*;
 use crate::contract::assert_near;
 use crate::harness::{self, Checking, all_sent, message, receive_header};
-use crate::message::eqds::tests::{FULL, MTU, OnePath};
 use crate::message::nscc_rccc::{NsccRccc, NsccRcccParams};
 use tidegate_core::params::{Params, Value};
 use tidegate_core::wire::Carried;

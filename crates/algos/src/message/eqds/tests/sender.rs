@@ -5,7 +5,7 @@ use core::iter;
 
 use tidegate_core::{Body, Extent, Frame, Reply, wire::Carried};
 
-use super::header::{Ack, Data, Nack, Pull};
+use super::super::header::{Ack, Data, Nack, Pull};
 use super::*;
 use crate::harness::{self, Checking, NoPaths, Subject, message, receive, receive_header};
 use crate::message::ndp::{Ndp, NdpParams};
