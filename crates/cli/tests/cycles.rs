@@ -11,7 +11,6 @@ use std::path::Path;
 const KNOWN: &[(&str, &[&str])] = &[
     ("algos/message/dcpim", &["granting", "sender"]),
     ("algos/message/dcpim", &["matching", "receiver", "tokens"]),
-    ("algos/windowed", &["messages", "sender"]),
     ("endpoint/host", &["completion", "engine", "shared", "thread"]),
     ("sim/partition", &["pausing", "switching"]),
 ];

@@ -59,7 +59,7 @@ impl<C: CongestionControl> Windowed<C> {
         let sender = &self.senders[connection as usize];
         if !sender.single_use {
             let pool = &mut self.peers.entry(sender.dst).pool;
-            pool.set(&mut self.positions, connection, sender.queued_messages);
+            pool.set(&mut self.positions, connection, sender.queue.len);
         }
     }
 

@@ -100,8 +100,8 @@ impl<C: CongestionControl> Windowed<C> {
         }
         let (seq, slot, resent) =
             match sender.recovery.as_mut().and_then(|recovery| recovery.take_lost(now)) {
-                Some(seq) => (seq, self.outgoing.holding(sender.head, seq), true),
-                None => (sender.next, sender.sending, false),
+                Some(seq) => (seq, self.outgoing.holding(sender.queue.head, seq), true),
+                None => (sender.next, sender.queue.sending, false),
             };
         let message = &self.outgoing[slot];
         let last = seq + 1 == message.end;
@@ -138,7 +138,7 @@ impl<C: CongestionControl> Windowed<C> {
                 self.backlog_bytes -= payload as u64;
             }
             if last {
-                sender.sending = message.next;
+                sender.queue.sending = message.next;
             }
         }
         // The timeout runs from the first packet in flight, not from a packet that pacing delays.

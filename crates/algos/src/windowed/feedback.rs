@@ -1,8 +1,6 @@
 //! Acknowledgements, returned packets and timers: inputs of the control of a connection.
 
-use super::Windowed;
-use super::header;
-use super::sender::NONE;
+use super::{NONE, Windowed, header};
 use crate::multipath::PathFeedback;
 use tidegate_core::{
     Ack, Application, CongestionControl, Feedback, Frame, Loss, LossKind, MessageId, PacketMut,
@@ -40,7 +38,7 @@ impl<C: CongestionControl> Windowed<C> {
             },
         );
         let acked = |id| app.acked(now, of(id));
-        let queued = sender.queued_messages;
+        let queued = sender.queue.len;
         let recovery = self.params.connection.recovery;
         let goes_back = recovery == RecoveryRule::GoBackN;
         let went_back = echo.refused && goes_back && sender.go_back(&echo, &mut self.spare);
@@ -122,10 +120,12 @@ impl<C: CongestionControl> Windowed<C> {
             );
         }
         sender.last_activity = now;
-        let finished =
-            sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
+        let finished = sender.is_idle()
+            && sender.single_use
+            && sender.queue.head == NONE
+            && progress.packets > 0;
         let dst = sender.dst;
-        if sender.queued_messages != queued {
+        if sender.queue.len != queued {
             self.update_load(echo.connection);
         }
         self.apply_limit(echo.connection);

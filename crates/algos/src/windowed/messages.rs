@@ -1,9 +1,9 @@
 //! The messages that a host is sending.
 
-use core::ops::Index;
+use core::ops::{Index, Range};
 
+use super::NONE;
 use super::counts::Count;
-use super::sender::{NONE, Sender};
 use crate::kit::slab::{Key, Slab};
 use tidegate_core::Message;
 
@@ -21,6 +21,22 @@ pub(super) struct Outgoing {
     pub(super) connection: u32,
     /// The next message of the connection.
     pub(super) next: u32,
+}
+
+/// The messages of a connection: slots of some of them, and their number.
+pub(super) struct Queue {
+    /// Oldest message not fully acknowledged.
+    pub(super) head: u32,
+    pub(super) tail: u32,
+    /// Message that the next new packet belongs to.
+    pub(super) sending: u32,
+    pub(super) len: u32,
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue { head: NONE, tail: NONE, sending: NONE, len: 0 }
+    }
 }
 
 /// All messages that a host is sending.
@@ -51,15 +67,17 @@ impl Messages {
         self.0.len() == 0
     }
 
-    /// Queues `message` on the connection of that number.
-    pub(super) fn append<C>(
+    /// Queues `message` on the connection of that number, whose next new packet is `next`.
+    #[inline]
+    pub(super) fn append(
         &mut self,
-        sender: &mut Sender<C>,
+        queue: &mut Queue,
+        next: u64,
         connection: u32,
         message: &Message,
         mtu: u32,
     ) -> Key {
-        let first = if sender.tail == NONE { sender.next } else { self[sender.tail].end };
+        let first = if queue.tail == NONE { next } else { self[queue.tail].end };
         let (packets, last_payload) = if message.bytes == Message::UNLIMITED {
             (u64::MAX, mtu)
         } else {
@@ -71,75 +89,77 @@ impl Messages {
         let outgoing =
             Outgoing { id: message.id, first, end, packets, last_payload, connection, next: NONE };
         let slot = self.0.insert(|_| outgoing);
-        if sender.tail == NONE {
-            sender.head = slot;
+        if queue.tail == NONE {
+            queue.head = slot;
         } else {
-            self.0[sender.tail].next = slot;
+            self.0[queue.tail].next = slot;
         }
-        sender.tail = slot;
-        if sender.sending == NONE {
-            sender.sending = slot;
+        queue.tail = slot;
+        if queue.sending == NONE {
+            queue.sending = slot;
         }
-        sender.queued_messages += 1;
+        queue.len += 1;
         self.0.key(slot)
     }
 
     /// Forgets all messages of a connection. Returns their unsent payload.
-    pub(super) fn forget<C>(&mut self, sender: &Sender<C>, mtu: u32) -> u64 {
-        let (mut unsent, mut slot) = (0, sender.head);
+    pub(super) fn forget(&mut self, queue: &Queue, next: u64, mtu: u32) -> u64 {
+        let (mut unsent, mut slot) = (0, queue.head);
         while slot != NONE {
             let message = &self[slot];
-            let sent = sender.next.saturating_sub(message.first);
+            let sent = next.saturating_sub(message.first);
             if message.packets < u64::MAX && sent < message.packets {
                 let full = message.packets - sent - 1;
                 unsent += full * mtu as u64 + message.last_payload as u64;
             }
-            let next = message.next;
+            let behind = message.next;
             self.remove(slot);
-            slot = next;
+            slot = behind;
         }
         unsent
     }
 
     /// Unsent payload of the connection's current message; zero if only lost packets are left.
-    pub(super) fn left<C>(&self, sender: &Sender<C>, mtu: u32) -> u64 {
-        if sender.sending == NONE {
+    #[inline]
+    pub(super) fn left(&self, queue: &Queue, next: u64, mtu: u32) -> u64 {
+        if queue.sending == NONE {
             return 0;
         }
-        let message = &self[sender.sending];
-        let before_last = (message.end - sender.next).saturating_sub(1);
+        let message = &self[queue.sending];
+        let before_last = (message.end - next).saturating_sub(1);
         before_last.saturating_mul(mtu as u64).saturating_add(message.last_payload as u64)
     }
 
     /// Ends an unlimited message behind its sent packets, and assigns packet numbers to the
-    /// messages behind it.
-    pub(super) fn stop<C>(&mut self, sender: &mut Sender<C>, slot: u32) {
+    /// messages behind it. `in_flight` are the packets from the first unacknowledged one to the
+    /// next new one.
+    pub(super) fn stop(&mut self, queue: &mut Queue, in_flight: Range<u64>, slot: u32) {
         if self[slot].packets < u64::MAX {
             return;
         }
         let Outgoing { first, next: behind, .. } = self[slot];
-        let end = if sender.sending == slot {
-            sender.sending = behind;
-            self.0[slot].end = sender.next;
-            self.0[slot].packets = sender.next - first;
-            sender.next
+        let end = if queue.sending == slot {
+            queue.sending = behind;
+            self.0[slot].end = in_flight.end;
+            self.0[slot].packets = in_flight.end - first;
+            in_flight.end
         } else {
             // The message has not started and is removed.
-            let mut before = sender.sending;
+            let mut before = queue.sending;
             while self[before].next != slot {
                 before = self[before].next;
             }
             self.0[before].next = behind;
-            sender.tail = if sender.tail == slot { before } else { sender.tail };
-            sender.queued_messages -= 1;
+            queue.tail = if queue.tail == slot { before } else { queue.tail };
+            queue.len -= 1;
             self.0.remove(slot);
             first
         };
         self.place(behind, end);
-        if sender.head == slot && sender.next == sender.una {
-            sender.head = behind;
-            sender.tail = if behind == NONE { NONE } else { sender.tail };
-            sender.queued_messages -= 1;
+        if queue.head == slot && in_flight.is_empty() {
+            queue.head = behind;
+            queue.tail = if behind == NONE { NONE } else { queue.tail };
+            queue.len -= 1;
             self.0.remove(slot);
         }
     }

@@ -78,13 +78,15 @@ pub use params::{ConnectionParams, CountRule, PlbRule, WindowedParams};
 use receiver::Receivers;
 use recovery::Recovery;
 use schedule::{Due, Ready};
-use sender::{NONE, Schedule, Sender};
+use sender::{Schedule, Sender};
 use tidegate_core::{
     Application, CongestionControl, Endpoint, FabricProperties, FabricRequirements, Handle,
     HostContext, Limit, Limits, Message, MultipathRule, OperatingPoint, PacketMut, PacketSizes,
     Path, PathOracle, ProtocolInfo, Reply, Time, Transmit, Transport, frame_flag, wire::Carried,
 };
 
+/// No message, host or receiver.
+const NONE: u32 = u32::MAX;
 /// Largest number of times that the timeout doubles: enough from any minimum to any maximum.
 const MAX_BACKOFF: u8 = 32;
 
@@ -195,7 +197,8 @@ impl<C: CongestionControl> Transport for Windowed<C> {
             }
         }
         let sender = &mut self.senders[connection as usize];
-        let handle = self.outgoing.append(sender, connection, &message, self.host.mtu);
+        let (queue, mtu) = (&mut sender.queue, self.host.mtu);
+        let handle = self.outgoing.append(queue, sender.next, connection, &message, mtu);
         if message.bytes != Message::UNLIMITED {
             self.backlog_bytes += message.bytes;
         }
@@ -208,7 +211,8 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     fn stop(&mut self, _now: Time, handle: Handle) {
         let Some(slot) = self.outgoing.slot(Key::of_bits(handle.0)) else { return };
         let connection = self.outgoing[slot].connection;
-        self.outgoing.stop(&mut self.senders[connection as usize], slot);
+        let sender = &mut self.senders[connection as usize];
+        self.outgoing.stop(&mut sender.queue, sender.una..sender.next, slot);
         self.update_load(connection);
     }
 
@@ -223,7 +227,8 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         for (connection, sender) in (0..).zip(&mut self.senders) {
             if sender.dst == peer {
                 pool.remove(&mut self.positions, connection);
-                self.backlog_bytes -= self.outgoing.forget(sender, self.host.mtu);
+                self.backlog_bytes -=
+                    self.outgoing.forget(&sender.queue, sender.next, self.host.mtu);
                 self.spare.extend(sender.recovery.take());
                 sender.close();
                 self.closed.push(connection);

@@ -12,8 +12,8 @@ use tidegate_core::{
     Span, Time,
 };
 
-use super::ConnectionParams;
 use super::header::{Ack, Data, ECHOED};
+use super::{ConnectionParams, NONE};
 use crate::kit::by_host::ByHost;
 
 /// Largest distance of a packet ahead of the missing one; packets beyond it are dropped, because no
@@ -30,8 +30,6 @@ const MOST_LANES: u32 = 1 << 20;
 /// Total entries for packets that wait for a missing one, over all connections; packets that need
 /// more are dropped, as if lost.
 const MOST_EARLY: usize = 1 << 22;
-/// No receiver yet.
-const NONE: u32 = u32::MAX;
 
 /// Receiving connections of a host.
 pub(super) struct Receivers {

@@ -39,7 +39,8 @@ impl Ready {
         match self {
             Ready::RoundRobin(ring) => ring.push(connection, senders),
             Ready::Shortest(pile, positions) => {
-                let left = messages.left(&senders[connection as usize], mtu);
+                let Sender { queue, next, .. } = &senders[connection as usize];
+                let left = messages.left(queue, *next, mtu);
                 pile.set(positions, connection, left);
             }
         }

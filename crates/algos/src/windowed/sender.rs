@@ -5,20 +5,17 @@ mod losses;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::ConnectionParams;
 use super::counts::{Counts, counted};
 use super::header::Ack;
-use super::messages::Messages;
+use super::messages::{Messages, Queue};
 use super::plb::Plb;
 use super::recovery::Recovery;
+use super::{ConnectionParams, NONE};
 use crate::kit::backoff::Backoff;
 use crate::kit::departures::Departures;
 use crate::kit::ring::{Link, Linked};
 use crate::multipath::Multipath;
 use tidegate_core::{CongestionControl, Limit, Path, PendingRule, Span, Time, WindowRule};
-
-/// No message, no connection.
-pub(super) const NONE: u32 = u32::MAX;
 
 /// Queue of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,12 +69,7 @@ pub(super) struct Sender<C> {
     /// Time of a full packet on the NIC's link.
     pub(super) nic_gap: Span,
     pub(super) ring_link: Link,
-    /// Oldest message not fully acknowledged.
-    pub(super) head: u32,
-    pub(super) tail: u32,
-    /// Message that the next new packet belongs to.
-    pub(super) sending: u32,
-    pub(super) queued_messages: u32,
+    pub(super) queue: Queue,
     /// Number of times that the connection's control was started.
     pub(super) uses: u32,
     pub(super) backoff: Backoff,
@@ -157,10 +149,7 @@ impl<C: CongestionControl> Sender<C> {
             },
             nic_gap,
             ring_link: Link::default(),
-            head: NONE,
-            tail: NONE,
-            sending: NONE,
-            queued_messages: 0,
+            queue: Queue::default(),
             uses: 1,
             backoff: Backoff::default(),
             single_use,
@@ -202,7 +191,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Whether there is nothing to send and nothing unacknowledged.
     pub(super) fn is_idle(&self) -> bool {
-        self.sending == NONE && self.una == self.next
+        self.queue.sending == NONE && self.una == self.next
     }
 
     /// Time since the last transmission or acknowledgement; zero if there was none.
@@ -218,7 +207,8 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline]
     pub(super) fn wants_to_send(&self) -> bool {
-        self.sending != NONE || self.recovery.as_ref().is_some_and(|recovery| recovery.has_lost())
+        self.queue.sending != NONE
+            || self.recovery.as_ref().is_some_and(|recovery| recovery.has_lost())
     }
 
     #[inline]
@@ -373,17 +363,17 @@ impl<C: CongestionControl> Sender<C> {
         let packets = cumulative - self.una;
         let mut bytes = packets * self.full as u64;
         self.una = cumulative;
-        while self.head != NONE && messages[self.head].end <= cumulative {
-            let message = &messages[self.head];
+        while self.queue.head != NONE && messages[self.queue.head].end <= cumulative {
+            let message = &messages[self.queue.head];
             bytes -= self.full as u64 - self.counts.window.of(message.last_payload) as u64;
             acked(message.id);
             let next = message.next;
-            messages.remove(self.head);
-            self.head = next;
-            self.queued_messages -= 1;
+            messages.remove(self.queue.head);
+            self.queue.head = next;
+            self.queue.len -= 1;
         }
-        if self.head == NONE {
-            self.tail = NONE;
+        if self.queue.head == NONE {
+            self.queue.tail = NONE;
         }
         debug_assert!(self.counts.window.of(mtu) == self.full);
         Progress { packets: packets as u32, bytes }

@@ -37,7 +37,7 @@ impl<C: CongestionControl> Sender<C> {
             if seq < cumulative.max(self.una) || seq >= self.next || recovery.is_sacked(seq) {
                 return;
             }
-            let bytes = messages.counted(self.head, seq, mtu, self.counts.window);
+            let bytes = messages.counted(self.queue.head, seq, mtu, self.counts.window);
             if !recovery.sack(seq) {
                 *in_flight -= bytes;
             }
@@ -55,7 +55,7 @@ impl<C: CongestionControl> Sender<C> {
         }
         for seq in self.una..cumulative {
             if !recovery.is_sacked(seq) {
-                let bytes = messages.counted(self.head, seq, mtu, self.counts.window);
+                let bytes = messages.counted(self.queue.head, seq, mtu, self.counts.window);
                 progress.packets += 1;
                 progress.bytes += bytes;
                 if !recovery.is_lost(seq) {
@@ -90,7 +90,7 @@ impl<C: CongestionControl> Sender<C> {
     ) -> bool {
         let window = self.reorder_window();
         let Some(recovery) = self.recovery.as_mut() else { return false };
-        let (head, count) = (self.head, self.counts.window);
+        let (head, count) = (self.queue.head, self.counts.window);
         let mut gone = 0;
         let mut lose = |seq| gone += messages.counted(head, seq, mtu, count);
         if unordered {
@@ -118,7 +118,7 @@ impl<C: CongestionControl> Sender<C> {
         if seq < self.una || !self.recovery_or_new(spare).lose_one(seq) {
             return None;
         }
-        let bytes = messages.counted(self.head, seq, mtu, self.counts.window);
+        let bytes = messages.counted(self.queue.head, seq, mtu, self.counts.window);
         self.in_flight -= bytes;
         let (una, next, length) = (self.una, self.next, self.reorder_window());
         let recovery = self.recovery_or_new(spare);
@@ -138,7 +138,7 @@ impl<C: CongestionControl> Sender<C> {
         else {
             return false;
         };
-        let (head, count) = (self.head, self.counts.window);
+        let (head, count) = (self.queue.head, self.counts.window);
         let mut gone = 0;
         recovery.lose_marked(self.una, now, window, &mut |seq| {
             gone += messages.counted(head, seq, mtu, count)
@@ -230,7 +230,7 @@ impl<C: CongestionControl> Sender<C> {
                         paths.lost(now, entropy);
                     }
                     self.recovery_or_new(spare).lose_one(seq);
-                    bytes += messages.counted(self.head, seq, mtu, self.counts.window);
+                    bytes += messages.counted(self.queue.head, seq, mtu, self.counts.window);
                 }
                 Some((_, at)) => break self.expires(at, params),
                 None => break Time::NEVER,

@@ -11,7 +11,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::header::{Ack, Data, Header};
-use super::messages::Messages;
+use super::messages::{Messages, Queue};
 use super::receiver::Receivers;
 use super::recovery::Recovery;
 use super::sender::Sender;
@@ -79,20 +79,16 @@ fn timeouts_in_a_row_double_up_to_the_largest() {
 
 #[test]
 fn messages_behind_an_endless_one_follow_its_stop() {
-    let (mut messages, mut sender) = (Messages::default(), sender());
+    let (mut messages, mut queue) = (Messages::default(), Queue::default());
     let slots = [Message::UNLIMITED, 2_500, Message::UNLIMITED, 1_000]
-        .map(|bytes| messages.append(&mut sender, 0, &message(0, 1, bytes), 1_000).slot);
-    (sender.una, sender.next) = (1, 3);
+        .map(|bytes| messages.append(&mut queue, 0, 0, &message(0, 1, bytes), 1_000).slot);
     // Nothing of the second was ever sent.
-    messages.stop(&mut sender, slots[2]);
-    messages.stop(&mut sender, slots[0]);
+    messages.stop(&mut queue, 1..3, slots[2]);
+    messages.stop(&mut queue, 1..3, slots[0]);
     let places = [0, 1, 3].map(|i| (messages[slots[i]].first, messages[slots[i]].end));
     assert_eq!(places, [(0, 3), (3, 6), (6, 7)]);
-    assert_eq!((sender.head, sender.sending, sender.queued_messages), (slots[0], slots[1], 3));
-    assert_eq!(
-        [3, 5, 6].map(|seq| messages.holding(sender.head, seq)),
-        [1, 1, 3].map(|i| slots[i])
-    );
+    assert_eq!((queue.head, queue.sending, queue.len), (slots[0], slots[1], 3));
+    assert_eq!([3, 5, 6].map(|seq| messages.holding(queue.head, seq)), [1, 1, 3].map(|i| slots[i]));
 }
 
 #[test]
@@ -263,7 +259,7 @@ fn scanned_choice(host: &Windowed<Swift>, dst: u32, size: usize) -> u32 {
     if pool().count() < size {
         return host.senders.len() as u32;
     }
-    pool().min_by_key(|(_, sender)| sender.queued_messages).unwrap().0
+    pool().min_by_key(|(_, sender)| sender.queue.len).unwrap().0
 }
 
 #[test]
@@ -293,7 +289,7 @@ fn pool_choice_equals_that_of_a_full_scan() {
             if !dedicated {
                 let taken = connection_of(&sender, handle);
                 assert_eq!(taken, expected, "message {id} with {policy:?}");
-                shared += (sender.senders[expected as usize].queued_messages > 1) as u32;
+                shared += (sender.senders[expected as usize].queue.len > 1) as u32;
             }
             // From time to time everything in flight arrives.
             let steps = if rng.below(400) == 0 { 10_000 } else { rng.below(3) };
@@ -433,7 +429,7 @@ fn small_windows_follow_the_pace_if_there_is_one() {
 /// A connection that has sent ten packets, of which all but the first arrived up to the fifth.
 fn overtaken(messages: &mut Messages) -> Sender<Swift> {
     let (mut sender, mtu) = (sender(), path().mtu);
-    messages.append(&mut sender, 0, &message(1, 1, 10 * mtu as u64), mtu);
+    messages.append(&mut sender.queue, 0, 0, &message(1, 1, 10 * mtu as u64), mtu);
     (sender.next, sender.in_flight) = (10, 10 * path().full_wire_bytes as u64);
     let ack = Ack { seq: 4, cumulative: 0, sack: 0b1111, ..Ack::default() };
     let progress = sender.acknowledge(&ack, messages, &mut Vec::new(), mtu, |_| ());
