@@ -1,4 +1,5 @@
-//! The sender's half of matching: it grants its channels to receivers that request them.
+//! The sender's half of matching: it knows its receivers, and grants its channels to those that
+//! request them.
 
 use alloc::vec::Vec;
 
@@ -6,8 +7,9 @@ use tidegate_core::{Rng, Time};
 
 use super::header::{Accept, Grant, Header, Reject, Request};
 use super::matching::order;
-use super::sender::Outbox;
 use super::{Settings, Step};
+use crate::kit::by_host::ByHost;
+use crate::kit::lanes::Lanes;
 
 /// Channels that a sender has assigned in an epoch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +22,7 @@ struct Booking {
 /// The bookings of the epoch that is matched and of the previous one, by the lowest bit of the
 /// epoch.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bookings([Booking; 2]);
+struct Bookings([Booking; 2]);
 
 impl Bookings {
     /// Booking of an epoch, even if it is empty.
@@ -39,6 +41,43 @@ impl Bookings {
     }
 }
 
+/// A receiver, as the sender sees it.
+pub(super) struct Destination {
+    pub(super) host: u32,
+    pub(super) lanes: Lanes,
+    /// Messages that have not arrived.
+    pub(super) open: u32,
+    /// Epoch and round of its last request.
+    requested: (u64, u32),
+    /// Channels granted in that round and not accepted yet.
+    granted: u32,
+    /// Channels that it has accepted.
+    bookings: Bookings,
+    /// Time of the last control packet to it.
+    pub(super) last_sent_at: Time,
+}
+
+impl Destination {
+    /// A new destination.
+    fn new(host: u32) -> Destination {
+        Destination {
+            host,
+            lanes: Lanes::default(),
+            open: 0,
+            requested: (0, 0),
+            granted: 0,
+            bookings: Bookings::default(),
+            last_sent_at: Time::ZERO,
+        }
+    }
+
+    /// A host that gets no channels still gets a response at a limited rate, to show that this host
+    /// is alive.
+    fn needs_keepalive(&self, step: &Step<'_>) -> bool {
+        step.now.since(self.last_sent_at).times(2) >= step.settings.notify_timeout
+    }
+}
+
 /// A request of this round.
 #[derive(Clone, Copy, Debug)]
 struct PendingRequest {
@@ -53,6 +92,8 @@ struct PendingRequest {
 
 /// Matching state of a sender.
 pub(super) struct Granting {
+    pub(super) by_host: ByHost<u32>,
+    pub(super) destinations: Vec<Destination>,
     /// Time of the next grants; never without requests.
     pub(super) stage_at: Time,
     bookings: Bookings,
@@ -61,11 +102,28 @@ pub(super) struct Granting {
 
 impl Default for Granting {
     fn default() -> Granting {
-        Granting { stage_at: Time::NEVER, bookings: Bookings::default(), pending: Vec::new() }
+        Granting {
+            by_host: ByHost::default(),
+            destinations: Vec::new(),
+            stage_at: Time::NEVER,
+            bookings: Bookings::default(),
+            pending: Vec::new(),
+        }
     }
 }
 
 impl Granting {
+    /// Number of the destination at `host`; assigned if it is new.
+    #[inline]
+    pub(super) fn connect(&mut self, host: u32) -> u32 {
+        self.by_host.get(host).copied().unwrap_or_else(|| {
+            let number = self.destinations.len() as u32;
+            self.destinations.push(Destination::new(host));
+            *self.by_host.entry(host) = number;
+            number
+        })
+    }
+
     /// Free channels and free prompt channels of an epoch. Prompt channels are those that the
     /// previous epoch, whose data phase is now, has not taken.
     fn free(&mut self, settings: &Settings, epoch: u64) -> (u32, u32) {
@@ -75,22 +133,22 @@ impl Granting {
         (settings.channels.saturating_sub(booking.taken), idle)
     }
 
-    /// Removes a destination: frees its bookings and drops its requests.
-    pub(super) fn disconnect(&mut self, destination: u32, bookings: &Bookings) {
-        for (all, its) in self.bookings.0.iter_mut().zip(bookings.0) {
+    /// Removes the state of a destination: frees its bookings and drops its requests.
+    pub(super) fn disconnect(&mut self, number: u32) {
+        let destination = &mut self.destinations[number as usize];
+        for (all, its) in self.bookings.0.iter_mut().zip(destination.bookings.0) {
             if all.epoch == its.epoch {
                 all.taken -= its.taken;
                 all.prompt -= its.prompt;
             }
         }
-        self.pending.retain(|request| request.destination != destination);
+        *destination = Destination::new(destination.host);
+        self.pending.retain(|request| request.destination != number);
         if self.pending.is_empty() {
             self.stage_at = Time::NEVER;
         }
     }
-}
 
-impl Outbox {
     /// Keeps a request until the middle of its round. A later request is only answered, at a
     /// limited rate, with an empty grant that shows that this host is alive.
     pub(super) fn on_request(
@@ -123,19 +181,19 @@ impl Outbox {
         let key = order(step.settings, round, remaining, rng);
         let request =
             PendingRequest { key, destination: number, message, channels, prompt, remaining };
-        self.granting.pending.push(request);
-        self.granting.stage_at = half;
+        self.pending.push(request);
+        self.stage_at = half;
     }
 
     /// Assigns channels in the middle of a round.
     pub(super) fn grant(&mut self, step: &mut Step<'_>) {
         let settings = step.settings;
-        self.granting.stage_at = Time::NEVER;
+        self.stage_at = Time::NEVER;
         let round = settings.calendar.round(step.now);
-        let mut pending = core::mem::take(&mut self.granting.pending);
+        let mut pending = core::mem::take(&mut self.pending);
         pending.sort_unstable_by_key(|request| request.key);
         if let Some((epoch, round, _)) = round {
-            let (mut free, mut idle) = self.granting.free(settings, epoch);
+            let (mut free, mut idle) = self.free(settings, epoch);
             for request in &pending {
                 let destination = &mut self.destinations[request.destination as usize];
                 let channels = request.channels.min(free);
@@ -152,7 +210,7 @@ impl Outbox {
             }
         }
         pending.clear();
-        self.granting.pending = pending;
+        self.pending = pending;
     }
 
     /// Handles an acceptance: books the channels and rejects those that are no longer free.
@@ -166,9 +224,9 @@ impl Outbox {
         }
         let channels = accept.channels.min(core::mem::take(&mut destination.granted));
         let prompt = accept.prompt.min(channels);
-        let booked = channels.min(step.settings.channels - self.granting.bookings.of(epoch).taken);
+        let booked = channels.min(step.settings.channels - self.bookings.of(epoch).taken);
         let at_once = prompt.min(booked);
-        self.granting.bookings.book(epoch, booked, at_once);
+        self.bookings.book(epoch, booked, at_once);
         destination.bookings.book(epoch, booked, at_once);
         if booked < channels {
             let (channels, prompt) = (channels - booked, prompt - at_once);
@@ -179,7 +237,7 @@ impl Outbox {
 
     /// No host has sent a request for so long that earlier requests have expired.
     pub(super) fn expire(&mut self) {
-        self.granting.pending.clear();
-        self.granting.stage_at = Time::NEVER;
+        self.pending.clear();
+        self.stage_at = Time::NEVER;
     }
 }

@@ -365,7 +365,7 @@ impl Transport for Dcpim {
                 None
             }
             (Header::Request(request), _) => {
-                outbox.on_request(step, src, &request, draws);
+                outbox.granting.on_request(step, src, &request, draws);
                 None
             }
             (Header::Grant(grant), Some(source)) => {
@@ -373,7 +373,7 @@ impl Transport for Dcpim {
                 None
             }
             (Header::Accept(accept), _) => {
-                outbox.on_accept(step, src, &accept);
+                outbox.granting.on_accept(step, src, &accept);
                 None
             }
             (Header::Reject(reject), Some(source)) => {
@@ -472,7 +472,7 @@ impl Dcpim {
         let step = &mut Step { settings, now, control };
         if now.since(inbox.matching.stage_at.min(outbox.granting.stage_at)) > lapse {
             inbox.expire(step);
-            outbox.expire();
+            outbox.granting.expire();
         }
         loop {
             let at = inbox.deadline().min(outbox.deadline());
@@ -484,7 +484,7 @@ impl Dcpim {
             if inbox.matching.stage_at == at {
                 inbox.on_stage(step, draws);
             } else if outbox.granting.stage_at == at {
-                outbox.grant(step);
+                outbox.granting.grant(step);
             } else if inbox.clocks.next() == at {
                 inbox.on_clock(step);
             } else if inbox.timers.next() == at {

@@ -1,17 +1,14 @@
 //! The sending half: messages, their tokens, and the choice of the next packet.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use tidegate_core::{Message, Time};
 
-use super::granting::{Bookings, Granting};
+use super::granting::Granting;
 use super::header::{Ack, Data, Header, Notification, Token};
 use super::{MAX_BACKOFF, Settings, Step};
 use crate::kit::backoff::Backoff;
-use crate::kit::by_host::ByHost;
 use crate::kit::heap::Heap;
-use crate::kit::lanes::Lanes;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 use crate::kit::window::Window;
@@ -108,43 +105,6 @@ impl Outgoing {
     }
 }
 
-/// A receiver, as the sender sees it.
-pub(super) struct Destination {
-    pub(super) host: u32,
-    lanes: Lanes,
-    /// Messages that have not arrived.
-    pub(super) open: u32,
-    /// Epoch and round of its last request.
-    pub(super) requested: (u64, u32),
-    /// Channels granted in that round and not accepted yet.
-    pub(super) granted: u32,
-    /// Channels that it has accepted.
-    pub(super) bookings: Bookings,
-    /// Time of the last control packet to it.
-    pub(super) last_sent_at: Time,
-}
-
-impl Destination {
-    /// A new destination.
-    fn new(host: u32) -> Destination {
-        Destination {
-            host,
-            lanes: Lanes::default(),
-            open: 0,
-            requested: (0, 0),
-            granted: 0,
-            bookings: Bookings::default(),
-            last_sent_at: Time::ZERO,
-        }
-    }
-
-    /// A host that gets no channels still gets a response at a limited rate, to show that this host
-    /// is alive.
-    pub(super) fn needs_keepalive(&self, step: &Step<'_>) -> bool {
-        step.now.since(self.last_sent_at).times(2) >= step.settings.notify_timeout
-    }
-}
-
 /// The next packet.
 pub(super) enum Next {
     Control(u32, Header),
@@ -155,13 +115,11 @@ pub(super) enum Next {
 /// All sending state of a host.
 #[derive(Default)]
 pub(super) struct Outbox {
-    pub(super) by_host: ByHost<u32>,
-    pub(super) destinations: Vec<Destination>,
+    pub(super) granting: Granting,
     messages: Slab<Outgoing>,
     /// Messages of which a packet may be sent.
     ready: Heap<u128>,
     pub(super) timers: Timers,
-    pub(super) granting: Granting,
     order: u64,
     backlog_bytes: u64,
 }
@@ -191,9 +149,8 @@ impl Outbox {
     }
 
     pub(super) fn submit(&mut self, step: &mut Step<'_>, message: &Message) -> Key {
-        let destination =
-            self.by_host.get(message.dst).copied().unwrap_or_else(|| self.connect(message.dst));
-        self.destinations[destination as usize].open += 1;
+        let destination = self.granting.connect(message.dst);
+        self.granting.destinations[destination as usize].open += 1;
         self.order += 1;
         let packets = step.settings.segments.packets(message.bytes);
         let unsent = if message.bytes == Message::UNLIMITED { 0 } else { message.bytes };
@@ -218,22 +175,13 @@ impl Outbox {
         self.messages.key(slot)
     }
 
-    fn connect(&mut self, host: u32) -> u32 {
-        let number = self.destinations.len() as u32;
-        self.destinations.push(Destination::new(host));
-        *self.by_host.entry(host) = number;
-        number
-    }
-
     /// Forgets the receiver at `host` and frees its channels.
     pub(super) fn forget(&mut self, host: u32) {
-        let Some(number) = self.by_host.get(host).copied() else { return };
+        let Some(number) = self.granting.by_host.get(host).copied() else { return };
         for slot in self.messages.slots(|message| message.destination == number) {
             self.remove(slot);
         }
-        let destination = &mut self.destinations[number as usize];
-        self.granting.disconnect(number, &destination.bookings);
-        *destination = Destination::new(host);
+        self.granting.disconnect(number);
     }
 
     /// Removes a message, whether or not it has been sent.
@@ -249,7 +197,7 @@ impl Outbox {
     fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
         let settings = step.settings;
         let message = &mut self.messages[slot];
-        let destination = &mut self.destinations[message.destination as usize];
+        let destination = &mut self.granting.destinations[message.destination as usize];
         let lane = destination.lanes.open(slot);
         message.held = lane.is_none();
         let Some((lane, generation)) = lane else { return };
@@ -279,7 +227,7 @@ impl Outbox {
             return;
         }
         message.backoff.end();
-        let host = self.destinations[message.destination as usize].host;
+        let host = self.granting.destinations[message.destination as usize].host;
         step.send(host, message.notification(slot, false));
         self.timers.set(slot, step.now.after(step.settings.notify_timeout));
     }
@@ -290,7 +238,7 @@ impl Outbox {
         let same = !message.held
             && message.lane == lane
             && message.generation == generation
-            && self.destinations[message.destination as usize].host == host;
+            && self.granting.destinations[message.destination as usize].host == host;
         same.then_some(connection)
     }
 
@@ -328,7 +276,7 @@ impl Outbox {
         loop {
             let (_, slot) = self.ready.first()?;
             let message = &mut self.messages[slot];
-            let destination = &mut self.destinations[message.destination as usize];
+            let destination = &mut self.granting.destinations[message.destination as usize];
             let waiting = if message.free < message.free_end {
                 if !message.announced {
                     message.announced = true;
@@ -383,7 +331,7 @@ impl Outbox {
         }
         let Outgoing { id, destination, lane, .. } = *message;
         self.remove(slot);
-        let destination = &mut self.destinations[destination as usize];
+        let destination = &mut self.granting.destinations[destination as usize];
         destination.open -= 1;
         if let Some(waiting) = destination.lanes.close(lane) {
             self.begin(step, waiting);
@@ -403,7 +351,7 @@ impl Outbox {
             quiet_at
         } else {
             if message.announced {
-                let host = self.destinations[message.destination as usize].host;
+                let host = self.granting.destinations[message.destination as usize].host;
                 step.send(host, message.notification(slot, true));
                 message.backoff.double(MAX_BACKOFF);
             }
