@@ -4,12 +4,10 @@
 //! The [calendar](super::calendar) divides time. A host without messages to receive has no events
 //! for it; a host that gets one joins at the next round.
 
-use alloc::vec::Vec;
-
 use tidegate_core::{Rng, Time};
 
 use super::header::{Accept, Grant, Header, Reject, Request};
-use super::receiver::{Inbox, NOWHERE, Source};
+use super::inbox::{Inbox, Match, Matching, Offer, Source};
 use super::{MAX_BACKOFF, Settings, Step};
 
 /// Number of timeouts without a response after which a sender gets requests at longer intervals.
@@ -17,66 +15,6 @@ const PATIENCE: u64 = 2;
 /// First label of tokens for matched channels; the labels below have priority and are for short
 /// messages.
 const FIRST_LABEL: u32 = 2;
-
-/// Match of a receiver and a sender in an epoch.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Match {
-    pub(super) channels: u32,
-    /// Channels that are already in use while the epoch is matched.
-    pub(super) prompt: u32,
-    /// Missing packets of the sender's shortest message at that time.
-    shortest: u32,
-    /// Label of its tokens, the place among the receiver's matches; zero: no match.
-    pub(super) label: u32,
-}
-
-/// A grant of this round.
-#[derive(Clone, Copy, Debug)]
-struct Offer {
-    /// Order of acceptance: the smallest first.
-    key: (u32, u64),
-    source: u32,
-    message: u32,
-    channels: u32,
-    prompt: u32,
-    remaining: u32,
-}
-
-/// Matching state of a receiver.
-pub(super) struct Matching {
-    /// Time at which the next round starts or ends; never without anything to match.
-    pub(super) stage_at: Time,
-    /// The current round.
-    round: Option<(u64, u32)>,
-    /// Epoch whose matches send, and time at which current tokens expire.
-    phase: u64,
-    pub(super) expires: Time,
-    /// Sources that are matched for the data phase, and for the epoch that is matched.
-    sending: Vec<u32>,
-    next: Vec<u32>,
-    /// Channels that these take, and prompt channels of the latter.
-    busy: u32,
-    taken: u32,
-    prompt: u32,
-    offers: Vec<Offer>,
-}
-
-impl Default for Matching {
-    fn default() -> Matching {
-        Matching {
-            stage_at: Time::NEVER,
-            round: None,
-            phase: 0,
-            expires: Time::ZERO,
-            sending: Vec::new(),
-            next: Vec::new(),
-            busy: 0,
-            taken: 0,
-            prompt: 0,
-            offers: Vec::new(),
-        }
-    }
-}
 
 impl Matching {
     /// Channels that can be used immediately: idle in this data phase, and not assigned yet.
@@ -92,30 +30,6 @@ pub(super) fn order(settings: &Settings, round: u32, remaining: u32, rng: &mut R
 }
 
 impl Inbox {
-    /// Adds a source to those that get requests, or removes it. Called after every change of its
-    /// messages.
-    pub(super) fn reschedule(&mut self, step: &Step<'_>, number: u32) {
-        let source = &mut self.sources[number as usize];
-        let wants = source.messages.len() > 0 && !self.pauses.run(number);
-        match (wants, source.place) {
-            (true, NOWHERE) => {
-                source.place = self.wanting.len() as u32;
-                self.wanting.push(number);
-                if self.matching.stage_at == Time::NEVER {
-                    self.matching.stage_at = step.settings.calendar.next_stage(step.now);
-                }
-            }
-            (false, place) if place != NOWHERE => {
-                source.place = NOWHERE;
-                self.wanting.swap_remove(place as usize);
-                if let Some(&moved) = self.wanting.get(place as usize) {
-                    self.sources[moved as usize].place = place;
-                }
-            }
-            _ => {}
-        }
-    }
-
     /// Handles the start or end of a round.
     pub(super) fn on_stage(&mut self, step: &mut Step<'_>, rng: &mut Rng) {
         let calendar = &step.settings.calendar;

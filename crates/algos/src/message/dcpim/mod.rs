@@ -83,6 +83,7 @@
 mod calendar;
 mod granting;
 pub mod header;
+mod inbox;
 mod matching;
 mod receiver;
 mod sender;
@@ -99,7 +100,8 @@ use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
 use calendar::Calendar;
 use header::{Data, Header};
-use receiver::{AHEAD, Inbox, MAX_AHEAD};
+use inbox::Inbox;
+use receiver::{AHEAD, MAX_AHEAD};
 use sender::{Next, Outbox};
 use tidegate_core::fabric::Routing;
 use tidegate_core::{

@@ -1,21 +1,12 @@
 //! The receiving half: arrived and missing packets.
 
-use alloc::vec::Vec;
-
 use tidegate_core::{Application, Message, MessageId, Time};
 
 use super::header::{Ack, Announced, Data, Header, Notification};
-use super::matching::{Match, Matching};
-use super::tokens::Clock;
-use super::{LONG, Settings, Step};
-use crate::kit::backoff::Backoff;
-use crate::kit::by_host::ByHost;
-use crate::kit::heap::{Pile, Positions, shortest_first};
-use crate::kit::lanes::{IncomingLanes, Known};
+use super::inbox::{Inbox, Incoming, Source};
+use super::{Settings, Step};
+use crate::kit::lanes::Known;
 use crate::kit::segments::is_size;
-use crate::kit::slab::Slab;
-use crate::kit::timers::Timers;
-use crate::kit::window::Window;
 
 /// Largest number of messages that are received at a time. Others are ignored, and their senders
 /// repeat the notification.
@@ -26,123 +17,8 @@ const MAX_MESSAGES: usize = 1 << 16;
 pub(super) const AHEAD: u64 = 1 << 12;
 /// Upper bound of the same for long round trips.
 pub(super) const MAX_AHEAD: u64 = 1 << 16;
-/// Index of an absent entry.
-pub(super) const NOWHERE: u32 = u32::MAX;
-
-/// A message that is being received.
-#[derive(Default)]
-pub(super) struct Incoming {
-    pub(super) id: u32,
-    pub(super) source: u32,
-    pub(super) lane: u32,
-    pub(super) generation: u32,
-    /// The sender's slot.
-    pub(super) connection: u32,
-    pub(super) size: u64,
-    pub(super) packets: u64,
-    pub(super) received: u64,
-    pub(super) window: Window,
-    /// The packet of the last token, plus one.
-    pub(super) cursor: u64,
-    /// Number of tokens so far; a short message counts one for each packet. Wraps.
-    pub(super) tokens: u32,
-    /// The highest token that data has used, plus one.
-    pub(super) answered: u32,
-    pub(super) token_at: Time,
-    pub(super) order: u64,
-}
-
-impl Incoming {
-    /// Missing packets; all ones if that number is larger.
-    #[inline]
-    pub(super) fn remaining(&self) -> u32 {
-        (self.packets - self.received).min(u32::MAX as u64) as u32
-    }
-
-    #[inline]
-    fn key(&self) -> u128 {
-        let left = match self.size {
-            Message::UNLIMITED => LONG,
-            _ => self.packets - self.received,
-        };
-        shortest_first(left, self.order)
-    }
-}
-
-/// A sender, as the receiver sees it.
-pub(super) struct Source {
-    pub(super) host: u32,
-    /// Messages that may get tokens.
-    pub(super) messages: Pile<u128>,
-    lanes: IncomingLanes<()>,
-    /// Match in the data phase, and in the epoch that is matched.
-    pub(super) sending: Match,
-    pub(super) next: Match,
-    /// Clocks of these two matches.
-    pub(super) clocks: [Clock; 2],
-    /// Index among the sources that get requests, or [`NOWHERE`].
-    pub(super) place: u32,
-    /// Epoch and round of its last grant and of its last rejection.
-    pub(super) granted: (u64, u32),
-    pub(super) rejected: (u64, u32),
-    /// Time of the first request since its last packet; never: no request.
-    pub(super) requested_at: Time,
-    /// Number of consecutive pauses for lack of a response.
-    pub(super) silence: Backoff,
-}
-
-impl Source {
-    /// A new source.
-    fn new(host: u32) -> Source {
-        Source {
-            host,
-            messages: Pile::default(),
-            lanes: IncomingLanes::default(),
-            sending: Match::default(),
-            next: Match::default(),
-            clocks: [Clock::default(); 2],
-            place: NOWHERE,
-            granted: (0, 0),
-            rejected: (0, 0),
-            requested_at: Time::NEVER,
-            silence: Backoff::default(),
-        }
-    }
-}
-
-/// All receiving state of a host.
-#[derive(Default)]
-pub(super) struct Inbox {
-    by_host: ByHost<u32>,
-    pub(super) sources: Vec<Source>,
-    pub(super) messages: Slab<Incoming>,
-    pub(super) positions: Positions,
-    /// By message: time at which it competes (again) for tokens.
-    pub(super) timers: Timers,
-    /// By source: time at which a silent one gets requests again.
-    pub(super) pauses: Timers,
-    /// Two per source: time of its next token.
-    pub(super) clocks: Timers,
-    /// Sources that get requests.
-    pub(super) wanting: Vec<u32>,
-    pub(super) matching: Matching,
-    /// End of the time for which short messages occupy the link.
-    pub(super) held_until: Time,
-    pub(super) order: u64,
-}
 
 impl Inbox {
-    #[inline]
-    pub(super) fn deadline(&self) -> Time {
-        self.timer().min(self.clocks.next())
-    }
-
-    /// Earliest time of any action except sending a token.
-    #[inline]
-    pub(super) fn timer(&self) -> Time {
-        self.matching.stage_at.min(self.timers.next()).min(self.pauses.next())
-    }
-
     /// Number of the sender at `host`; assigned if it is new and the packet announces a message.
     pub(super) fn source(
         &mut self,
@@ -235,20 +111,6 @@ impl Inbox {
         let number = self.messages[slot].source;
         self.reschedule(step, number);
         self.wind(step, number);
-    }
-
-    /// Moves a message to its place among those that may get tokens.
-    pub(super) fn rank(&mut self, slot: u32) {
-        let message = &self.messages[slot];
-        let source = &mut self.sources[message.source as usize];
-        source.messages.set(&mut self.positions, slot, message.key());
-    }
-
-    /// Stops tokens for a message for now.
-    pub(super) fn withdraw(&mut self, step: &Step<'_>, slot: u32) {
-        let number = self.messages[slot].source;
-        self.sources[number as usize].messages.remove(&mut self.positions, slot);
-        self.reschedule(step, number);
     }
 
     /// Sets the size of a message whose size was unknown.
@@ -375,16 +237,4 @@ impl Inbox {
 fn done(announced: &Announced) -> Option<Header> {
     let Announced { connection, lane, generation, message, .. } = *announced;
     Some(Header::Ack(Ack { connection, lane, generation, message }))
-}
-
-#[cfg(test)]
-impl Inbox {
-    pub(super) fn is_quiet(&self) -> bool {
-        self.messages.len() == 0 && self.wanting.is_empty() && self.deadline() == Time::NEVER
-    }
-
-    pub(super) fn most_ahead(&self) -> u64 {
-        let windows = self.messages.all().iter().map(|message| &message.window);
-        windows.map(|w| w.high().saturating_sub(w.base())).max().unwrap_or(0)
-    }
 }

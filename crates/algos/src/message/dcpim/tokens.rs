@@ -8,17 +8,8 @@
 use tidegate_core::{Message, Span, Time};
 
 use super::header::{Header, Token};
-use super::receiver::{Inbox, Incoming};
+use super::inbox::{Inbox, Incoming};
 use super::{Settings, Step};
-
-/// Time of the tokens to a sender.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Clock {
-    /// Earliest time of the next tick.
-    next_at: Time,
-    /// Whether it waits for data; otherwise for its next tick.
-    waits: bool,
-}
 
 /// Clocks of a source: for its match in the data phase, and for its prompt channels.
 const CLOCKS: u32 = 2;
