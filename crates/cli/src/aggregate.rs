@@ -111,8 +111,8 @@ pub(crate) fn legend(text: &str, seeds: usize, baseline: Option<&str>) -> String
             1 => format!("n = 1: differences from {baseline} have no interval and no star.\n"),
             _ => format!(
                 "{STAR}: significant (5 %) by paired t-tests over the seeds, Holm-corrected \
-                 within each table. In a table of means, the best protocol differs from every other; in a \
-                 table of differences, the protocol differs from {baseline}.\n"
+                 within each table. In a table of means, the best protocol differs from every \
+                 other; in a table of differences, the protocol differs from {baseline}.\n"
             ),
         });
     }

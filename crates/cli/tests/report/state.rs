@@ -225,7 +225,7 @@ fn plots_show_lines_without_values_and_name_marks() {
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
     let saved = browser.ask(SAVE, "CSV");
     let expected = "line,,T (µs)\nTide,above: control-and-unscheduled,1\nTide,\"b, 5 µs\",2\n\
-                    SIRD,,\nsource: C1,\"b, 5 µs\",3\n";
+                    SIRD,,\nsource (C1),\"b, 5 µs\",3\n";
     assert_eq!(saved[1], expected);
 }
 

@@ -153,7 +153,8 @@ const traces = (plot, state) => {
       ? ["another simulator", "square-open"] : [mark.source ?? "paper", "diamond-open"];
     const alike = plot.said.filter((of) => of.is_simulated === mark.is_simulated);
     // Marks of one claim have its name.
-    const name = alike.every((of) => of.name === mark.name) ? `${source} (${mark.name})` : source;
+    const isAlone = alike.every((of) => of.name === mark.name);
+    const name = isAlone ? `${source} (${mark.name})` : source;
     const x = mark.to === undefined ? [mark.x] : [mark.x, mark.to];
     const y = plot.distribution && !state.tail ? 1 - mark.y : mark.y;
     const color = tinted(mark.color, 0);
@@ -165,7 +166,8 @@ const traces = (plot, state) => {
       marker: { symbol, size: mark.is_simulated ? 10 : 12, color, line: { width: 2 } },
       hovertemplate:
         `${mark.name}: %{${plot.distribution ? "x" : "y"}:.3~g}, ${source}<extra></extra>`,
-      visible: state.off.has(name) ? "legendonly" : true, meta: name, text: mark.name,
+      visible: state.off.has(name) ? "legendonly" : true, meta: name,
+      text: isAlone ? "" : mark.name,
     });
   }
   return [...bands, ...all];

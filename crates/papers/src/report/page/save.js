@@ -11,7 +11,8 @@ const csvOf = ({ plot, ...state }) => {
   const xOf = (x) => (x === null ? null : plot.x.names?.[Math.round(x)] ?? x);
   const rows = shown.flatMap((trace) => {
     if (typeof trace.meta === "string") {
-      return trace.x.map((x, i) => [`${trace.name}: ${trace.text}`, xOf(x), trace.y[i]]);
+      const name = trace.text ? `${trace.name}: ${trace.text}` : trace.name;
+      return trace.x.map((x, i) => [name, xOf(x), trace.y[i]]);
     }
     const line = plot.lines[trace.meta];
     const named = plot.lines.slice(0, trace.meta + 1).findLast((of) => of.name);
