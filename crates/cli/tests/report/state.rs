@@ -187,7 +187,11 @@ const TEXTS: &str = r##"() => {
   dispatchEvent(new Event("beforeprint"));
   const textsOf = (path) => [...document.querySelectorAll(`figure.plot ${path}`)]
     .map((text) => [...text.childNodes].map((part) => part.textContent));
-  return { legend: textsOf(".legendtext").flat(), names: textsOf(".xtick text") };
+  const turned = [...document.querySelectorAll("figure.plot .xtick text")]
+    .filter((text) => /rotate\(-(35|90)/.test(text.getAttribute("transform")));
+  return {
+    legend: textsOf(".legendtext").flat(), names: textsOf(".xtick text"), turned: turned.length,
+  };
 }"##;
 
 /// A line without a value remains in the legend, marks are named in CSV, and names on an axis break
@@ -222,6 +226,7 @@ fn plots_show_lines_without_values_and_name_marks() {
     let texts = browser.ask(TEXTS, "");
     assert_eq!(texts["legend"], json!(["Tide", "SIRD: no value", "source (C1)"]));
     assert_eq!(texts["names"], json!([["above: control-", "and-unscheduled"], ["b, 5 µs"]]));
+    assert_eq!(texts["turned"], 0, "two names fit");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
     let saved = browser.ask(SAVE, "CSV");
     let expected = "line,,T (µs)\nTide,above: control-and-unscheduled,1\nTide,\"b, 5 µs\",2\n\

@@ -330,7 +330,7 @@ mod tests {
             let plot = plots.iter().find(is_it).unwrap();
             (plot.lines[0].bounds.clone(), plot.lines[0].points.len(), plot.note.clone())
         };
-        let (bounds, points, note) = drawn([run(1, 0), run(2, 1)]);
+        let (bounds, points, note) = drawn([run(1, 1), run(2, 0)]);
         assert_eq!((bounds, points), (vec![false, true], 2));
         assert!(note.ends_with("; open markers: lower bounds"), "{note}");
         let (bounds, _, note) = drawn([run(1, 0), run(2, 0)]);

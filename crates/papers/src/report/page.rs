@@ -41,7 +41,7 @@ pub(crate) fn runs(
     warned: &[String],
     data: &mut Data,
 ) -> String {
-    let mut html = section("Summary", &format!("{}{}", groups(runs), warnings(warned, all)));
+    let mut html = summary(runs, all, warned);
     html.push_str(&how_drawn(all, drawn.len()));
     html.push_str(&jobs(runs, drawn, data));
     let sections = [
@@ -65,6 +65,11 @@ pub(crate) fn runs(
         html.push_str(&section("Fabric", "<figure class=\"fabric\"></figure>\n"));
     }
     html
+}
+
+/// The table of the runs, and warnings.
+fn summary(runs: &[Run], all: &[Configuration<'_>], warned: &[String]) -> String {
+    section("Summary", &format!("{}{}", groups(runs), warnings(warned, all)))
 }
 
 /// The warnings of comparisons, and those of the runs. Similar ones are merged.
@@ -435,6 +440,8 @@ mod tests {
         let runs: Vec<Run> = runs.into_iter().map(warned).collect();
         let html = warnings(&[], &configurations(&runs, &grouped(&runs)));
         assert!(html.contains(">seed 1, and 2 similar: swift: 1 of 9 did not<"), "{html}");
+        let whole = super::summary(&runs, &configurations(&runs, &grouped(&runs)), &[]);
+        assert!(whole.find("<table") < whole.find("1 of 9 did not"), "{whole}");
         assert_eq!(html.matches("<p").count(), 1, "{html}");
     }
 }

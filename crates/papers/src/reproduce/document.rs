@@ -443,6 +443,18 @@ mod tests {
     }
 
     #[test]
+    fn ratios_below_zero_have_a_linear_axis() {
+        let (a, b) = (claim("A", Verdict::Reproduced, ""), claim("B", Verdict::Deviates, ""));
+        let b = ClaimResult { measured: Some(-1.0), ..b };
+        let drawn = |claims: &[&ClaimResult]| {
+            let plot = super::super::beside::beside_paper(claims, "paper").unwrap();
+            (plot.x.names, plot.y.log)
+        };
+        assert_eq!(drawn(&[&a]), (vec!["A".to_owned()], true));
+        assert_eq!(drawn(&[&a, &b]), (vec!["A".to_owned(), "B".to_owned()], false));
+    }
+
+    #[test]
     fn long_reasons_become_notes() {
         let long = "word ".repeat(70);
         let (a, b) =

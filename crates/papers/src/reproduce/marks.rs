@@ -168,6 +168,16 @@ mod tests {
     }
 
     #[test]
+    fn axes_have_the_titles_of_the_chart() {
+        let chart = "[[chart]]\ntitle = 'T'\nx = 'senders'\ny = 'goodput'\nkind = 'cdf'";
+        let figure = figure(chart, "measure = { metric = 'message', run = 'b', share = 0.75 }");
+        let mut plot = Plot { title: "Figure 1: T".to_owned(), ..Plot::default() };
+        let text = "title = 'x'\nabout = ''\ncost = 1.0";
+        mark(&toml::from_str(text).unwrap(), &figure, &mut plot);
+        assert_eq!([plot.x.label, plot.y.label], ["senders", "goodput"]);
+    }
+
+    #[test]
     fn printed_values_are_marked_where_plots_show_claims() {
         let chart = |kind: &str| format!("[[chart]]\ntitle = 'T'\nx = ''\ny = ''\n{kind}");
         let series = chart("kind = 'series'\nquantity = 'goodput'\nlabels = ['v']");
