@@ -59,10 +59,8 @@ pub(crate) fn beside_paper(claims: &[&ClaimResult], source: &str) -> Option<Plot
     };
     let lines = VERDICTS.map(line).into_iter().filter(|line| !line.points.is_empty());
     let lines: Vec<Line> = std::iter::once(paper).chain(lines).collect();
-    let log = lines.iter().all(|line| {
-        line.points.iter().all(|(_, ratio)| *ratio > 0.0)
-            && line.range.iter().all(|(least, _)| *least > 0.0)
-    });
+    // Ranges include the measured values.
+    let log = lines.iter().all(|line| line.range.iter().all(|(least, _)| *least > 0.0));
     Some(Plot {
         title: format!("Measured values relative to the {source}'s"),
         x: Axis {
