@@ -163,8 +163,7 @@ fn forecast(
     }
     let runs =
         if forecast.runs == 1 { "1 run".to_owned() } else { format!("{} runs", forecast.runs) };
-    let most = if plans.iter().any(|plan| plan.until_done) { "at most " } else { "" };
-    Ok(prose(&format!("{runs}: {most}{}.\n", sweep::takes(&forecast))))
+    Ok(prose(&format!("{runs}: {}.\n", sweep::takes(&forecast))))
 }
 
 /// A larger capture is warned of.
@@ -176,8 +175,8 @@ fn warn_of_size(plan: &Plan, options: &RunOptions<'_>, warn: &dyn Fn(&str)) -> R
     if size > LARGE_CAPTURE {
         let host = plan.fabric.hosts.first().map_or("h0", String::as_str);
         warn(&format!(
-            "--pcap: the capture comes to some {}, an estimate from the beginning of the run; \
-             `--pcap-of {host}`, say, or a shorter --set duration=… captures less",
+            "--pcap: the capture comes to some {}, an estimate from the traffic and the beginning \
+             of the run; `--pcap-of {host}`, say, or a shorter --set duration=… captures less",
             bytes(Some(size))
         ));
     }

@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 
 use clap::Args as Group;
 use tidegate_workbench::{
-    self as workbench, Axis, Design, Error, Mode, SeedList, Sweep, SweepForecast, SweepOptions,
+    self as workbench, Axis, Bound, Design, Error, Mode, SeedList, Sweep, SweepForecast,
+    SweepOptions,
 };
 
 use crate::aggregate::{GroupRow, Of, View, all_tables, legend};
@@ -171,17 +172,16 @@ pub(crate) fn takes(forecast: &SweepForecast) -> String {
     let time = if wall_seconds < 1.0 { "less than a second".to_owned() } else { clock(time) };
     let threads = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
     let tried = if probes == 1 { "1 run".to_owned() } else { format!("{probes} runs") };
-    let drain = match forecast.drain_max_seconds {
-        0.0 => String::new(),
-        seconds => format!(", without the drain of at most {} ms", digits(seconds * 1e3)),
-    };
-    let hops = match forecast.packet_hops / 1e6 {
-        0.0..1.0 => "less than a million packet-hops".to_owned(),
-        millions => format!("about {millions:.0} M packet-hops"),
+    let millions = forecast.packet_hops / 1e6;
+    let hops = match forecast.bound {
+        Bound::AtLeast => format!("at least {} M packet-hops", digits(millions)),
+        _ if millions < 1.0 => "less than a million packet-hops".to_owned(),
+        Bound::AtMost => format!("at most {millions:.0} M packet-hops"),
+        Bound::About => format!("about {millions:.0} M packet-hops"),
     };
     format!(
-        "{hops}, {time} on {threads}, and {} of memory; estimated from the beginning of \
-         {tried}{drain}",
+        "{hops}, {time} on {threads}, and {} of memory; estimated from the traffic and the \
+         beginning of {tried}",
         bytes(forecast.memory_bytes.map(|bytes| bytes as f64)),
     )
 }
@@ -241,16 +241,24 @@ mod tests {
             memory_bytes: Some(120_000_000),
             threads: 2,
             probes: 6,
-            drain_max_seconds: 0.02,
+            bound: Bound::About,
         };
         assert_eq!(
             forecast_text(&forecast),
             "84 runs, 12 of them cached. The others need about 1234 M packet-hops, 3:05 on 2 \
-             threads, and 120 MB of memory; estimated from the beginning of 6 runs, \
-             without the drain of at most 20.0 ms.\n"
+             threads, and 120 MB of memory; estimated from the traffic and the beginning of 6 \
+             runs.\n"
         );
         let short = SweepForecast { packet_hops: 999_999.0, ..forecast };
         assert!(takes(&short).starts_with("less than a million packet-hops, 3:05"));
+        let least = SweepForecast { bound: Bound::AtLeast, ..short };
+        assert!(
+            takes(&least).starts_with("at least 1.00 M packet-hops, 3:05"),
+            "{}",
+            takes(&least)
+        );
+        let most = SweepForecast { bound: Bound::AtMost, ..forecast };
+        assert!(takes(&most).starts_with("at most 1234 M packet-hops, 3:05"));
         let done = SweepForecast { kept: 84, probes: 0, ..forecast };
         assert!(forecast_text(&done).ends_with("84 of them cached: nothing remains to run.\n"));
     }

@@ -66,11 +66,7 @@ fn unsuitable_protocol_names_the_other_command() {
 }
 
 #[test]
-fn dry_runs_name_the_drain_and_the_figures() {
-    let place = Place::usual();
-    let text = place.run(&["--dry-run", "--set", "drain=2ms"]).ok();
-    assert!(text.contains("without the drain of at most 2.00 ms"), "{text}");
-    assert!(!place.run(&["--dry-run"]).ok().contains("drain"));
+fn dry_runs_list_the_figures() {
     let call = ["reproduce", "sird", "--dry-run", "--quick", "--no-cache"];
     let text = answer(&call).ok();
     assert!(text.starts_with("figure") && text.contains("\nsird/4 "), "{text}");

@@ -141,7 +141,7 @@ fn dry_run_writes_nothing_and_is_close() {
     };
     let text = call("run", &["--dry-run", "--out", &out]).ok();
     assert!(text.starts_with("1 run: less than a million packet-hops, "), "{text}");
-    assert!(text.ends_with("estimated from the beginning of 1 run.\n"), "{text}");
+    assert!(text.ends_with("estimated from the traffic and the beginning of 1 run.\n"), "{text}");
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
     let expected = call("run", &["--dry-run", "--json"]).json()["packet_hops"].as_f64().unwrap();
     let ran = call("run", &["--json"]).json()["engine"]["packet_hops"].as_f64().unwrap();

@@ -219,7 +219,7 @@ fn dry_run_estimate() {
     let long = [&EIGHT[..], &["--set", "duration=20ms", "--set", "drain=0ms"]].concat();
     let text = sweep(&place, &[&long[..], &["--dry-run"]].concat()).ok();
     assert!(text.starts_with("8 runs, 0 of them cached. The others"), "{text}");
-    assert!(text.contains("estimated from the beginning of 6 runs"), "{text}");
+    assert!(text.contains("estimated from the traffic and the beginning of 6 runs"), "{text}");
     let forecast = sweep(&place, &[&long[..], &["--dry-run", "--json"]].concat()).json();
     assert_eq!(kept(&place), 0);
     let json = sweep(&place, &[&long[..], &["--json"]].concat()).json();

@@ -66,7 +66,7 @@ pub use seeds::{
 };
 pub use source::Source;
 pub use sweep::{
-    Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_capture,
+    Bound, Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_capture,
     forecast_runs, forecast_sweep, make_runs, missing_runs, sweep,
 };
 pub use tidegate_scenario::sweep::{Axis, FAILURE, Mode, SeedList};

@@ -140,7 +140,7 @@ fn run_in_chunks(
     threads: usize,
     (number, out): (usize, Option<Destination>),
     mut measures: Vec<Box<dyn Measure>>,
-    chunk: impl Fn(Span, Duration) -> Span,
+    chunk: impl Fn(Span, Duration) -> Option<Span>,
 ) -> Result<(Summary, Kept), Error> {
     measures.extend(
         out.iter().map(|out| -> Box<dyn Measure> { Box::new(LiveFile::new(out.path(), plan)) }),
@@ -370,7 +370,7 @@ sizes = "inf"
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
         let destination = Destination::open(&out, false).unwrap();
-        let next = |chunk, _| next().unwrap_or(chunk);
+        let next = |chunk, _| Some(next().unwrap_or(chunk));
         let (summary, staged) = run_in_chunks(
             &plan,
             &RunOptions { partitions: Some(partitions), ..RunOptions::default() },

@@ -2,6 +2,7 @@
 
 mod exchange;
 mod fair_share;
+mod forecast;
 mod load;
 mod replay;
 mod run;

@@ -19,7 +19,7 @@ pub use tidegate_papers::{
 };
 pub use tidegate_results as results;
 pub use tidegate_runs::{
-    Aggregate, Aggregated, Axis, BUILD, Better, Capture, Carried, Compared, Comparison,
+    Aggregate, Aggregated, Axis, BUILD, Better, Bound, Capture, Carried, Compared, Comparison,
     CompletedClass, Completions, Design, Destination, Difference, Error, Estimate, FAILURE,
     FailedRun, METRICS, MeasuredWorkload, Mode, Notice, ParameterInfo, Progress, ProgressListener,
     ProtocolEntry, Ranks, Results, RunOptions, SEMANTICS, SeedList, SeededRun, Source, Spread,

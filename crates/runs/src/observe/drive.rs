@@ -67,19 +67,20 @@ pub struct Control<'a> {
     pub is_interrupted: interrupt::InterruptCheck<'a>,
     /// Receives the progress after every chunk.
     pub progress: &'a dyn Fn(&Progress),
-    /// Returns the length of the next chunk, given the last one and the time that it took.
-    pub chunk: &'a dyn Fn(Span, Duration) -> Span,
+    /// Returns the length of the next chunk, given the last one and the time that it took. `None`
+    /// ends the run there: its messages are reported as they are.
+    pub chunk: &'a dyn Fn(Span, Duration) -> Option<Span>,
 }
 
 /// Adapts chunks to be long enough for low overhead and short enough for interrupts.
-pub fn adapt(chunk: Span, took: Duration) -> Span {
-    if took < CHUNK.0 {
+pub fn adapt(chunk: Span, took: Duration) -> Option<Span> {
+    Some(if took < CHUNK.0 {
         chunk.times(2)
     } else if took > CHUNK.1 {
         Span::ps((chunk.as_ps() / 2).max(1))
     } else {
         chunk
-    }
+    })
 }
 
 /// Runs a plan under these measures.
@@ -208,7 +209,8 @@ fn pass(
         if (control.is_interrupted)() {
             return Err(Error::Interrupted);
         }
-        chunk = (control.chunk)(chunk, wall - before);
+        let Some(next) = (control.chunk)(chunk, wall - before) else { break };
+        chunk = next;
     }
     let threads = most * engine.ranks();
     let plan = ended.as_ref().unwrap_or(plan);

@@ -1,17 +1,24 @@
-//! Forecasts the cost of runs from short trial runs.
+//! Forecasts the cost of runs from their traffic and short trial runs.
+//!
+//! A trial run is the beginning of a run. It shows packet-hops per delivered data packet, and time
+//! per packet-hop. The workload shows the data packets that follow, where the messages are known
+//! before the run. For other traffic, the forecast assumes the rate of the trial run for as long as
+//! the traffic lasts.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
-use tidegate_sim::partitions_worth;
+use tidegate_sim::{FlowRecord, partitions_worth};
 
+use super::demand::{Demand, Kind, Times, delivered, sources};
 use super::{Design, SweepOptions, found, missing, place, recording};
 use crate::machine::Stopwatch;
-use crate::observe::{Control, Measure, adapt, drive, measures};
+use crate::observe::{Control, End, Measure, RunOutput, adapt, drive, measures};
 use crate::pcap::{Capture, Size};
 use crate::{Error, Progress, RunOptions, machine};
 
@@ -34,36 +41,85 @@ pub struct SweepForecast {
     pub threads: usize,
     /// Number of trial runs.
     pub probes: usize,
-    /// Longest drain of the trial runs in simulated seconds. The estimate excludes it: a run drains
-    /// only until its messages are complete.
-    pub drain_max_seconds: f64,
+    /// Meaning of packet-hops and times.
+    pub bound: Bound,
+}
+
+/// How an estimate relates to the truth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// It may be higher or lower.
+    #[default]
+    About,
+    /// It excludes traffic that the trial run did not reach.
+    AtLeast,
+    /// It includes all finite messages, and nothing shows when they arrive.
+    AtMost,
+}
+
+impl Bound {
+    /// The bound of a sum.
+    fn with(self, other: Bound) -> Bound {
+        match (self, other) {
+            (Bound::About, bound) | (bound, Bound::About) => bound,
+            (one, other) if one == other => one,
+            _ => Bound::About,
+        }
+    }
 }
 
 /// Maximum number of trial runs.
 const PROBES: usize = 6;
 /// Minimum share of the simulated time in a trial run.
 const SHARE: f64 = 0.25;
-/// Minimum and maximum wall-clock time of a trial run.
+/// Minimum processor time and maximum wall-clock time of a trial run.
 const PROBE_TIME: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
 /// Result of a trial run, extrapolated to the whole run.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Probe {
     packet_hops: f64,
     seconds: f64,
     /// Bytes of its capture.
     captured: f64,
-    /// Its drain in simulated seconds.
-    drain: f64,
+    /// End of the simulated time, without the drain.
+    end: Time,
+    bound: Bound,
 }
 
-/// Up to some share of the simulated time.
+/// State of a trial run at some time.
 #[derive(Clone, Copy, Default)]
 struct Point {
-    share: f64,
+    now: Time,
     packet_hops: f64,
     seconds: f64,
     captured: f64,
+}
+
+/// Data packets that have arrived, by kind of traffic.
+type Packets = [f64; Kind::COUNT];
+
+/// Adds up the packets of a trial run.
+#[derive(Clone, Default)]
+struct Delivered(Arc<Mutex<Packets>>);
+
+impl Delivered {
+    fn lock(&self) -> MutexGuard<'_, Packets> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Measure for Delivered {
+    fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
+        let (kind, packets) = delivered(plan, record);
+        self.lock()[kind as usize] += packets;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, _end: &End<'_>, _output: &mut RunOutput) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Forecasts the cost of a sweep from short parts of some of its runs. Results are discarded.
@@ -99,7 +155,8 @@ pub fn forecast_runs(plans: &[Plan], options: &RunOptions<'_>) -> Result<SweepFo
     let threads = match plans {
         [plan] if options.capture.is_none() => {
             let hops: f64 = probes.iter().map(|probe| probe.packet_hops).sum();
-            partitions_worth(&plan.fabric, most, hops / plan.duration.as_s_f64())
+            let end = probes.iter().map(|probe| probe.end).max().unwrap_or(plan.duration);
+            partitions_worth(&plan.fabric, most, hops / end.as_s_f64())
         }
         _ => most.min(plans.len()),
     };
@@ -146,7 +203,7 @@ impl SweepForecast {
             memory_bytes: peaks.map(needed),
             threads,
             probes: probes.len(),
-            drain_max_seconds: probes.iter().map(|probe| probe.drain).fold(0.0, f64::max),
+            bound: probes.iter().fold(Bound::About, |all, probe| all.with(probe.bound)),
         }
     }
 }
@@ -163,56 +220,120 @@ fn probe(
         // Time of this thread, whatever the load of the machine is.
         let watch = Stopwatch::start();
         let points = RefCell::new(vec![Point::default()]);
+        let (share, is_partial) = (Cell::new(0.0), Cell::new(false));
         let progress = |progress: &Progress| {
+            share.set(progress.share());
             points.borrow_mut().push(Point {
-                share: progress.share(),
+                now: progress.now,
                 packet_hops: progress.packet_hops as f64,
                 seconds: watch.cpu(1).as_secs_f64(),
                 captured: captured(),
             });
         };
-        let was_interrupted = || interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed));
-        let is_enough = || {
-            let (share, took) =
-                (points.borrow().last().map_or(0.0, |last| last.share), watch.wall());
-            share >= SHARE && took >= PROBE_TIME.0 || share > 0.0 && took >= PROBE_TIME.1
+        let is_interrupted = || interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed));
+        // Time without traffic passes quickly, so it does not end the trial run.
+        let is_enough =
+            || share.get() >= SHARE && watch.cpu(1) >= PROBE_TIME.0 || watch.wall() >= PROBE_TIME.1;
+        // Chunks do not grow: after idle time, a long one may hold much traffic.
+        let chunk = |chunk, took| {
+            is_partial.set(is_enough());
+            adapt(chunk, took).filter(|_| !is_partial.get()).map(|next| next.min(chunk))
         };
-        let is_interrupted = || was_interrupted() || is_enough();
         let control = Control {
             threads: 1,
             partitions: None,
             ranks: None,
             is_interrupted: &is_interrupted,
             progress: &progress,
-            chunk: &adapt,
+            chunk: &chunk,
         };
+        let delivered = Delivered::default();
         let mut measures = measures(plan, recording().parts, plan.duration.since(Time::ZERO));
+        measures.push(Box::new(delivered.clone()));
         measures.extend(size.clone().map(|size| Box::new(size) as Box<dyn Measure>));
-        match drive(plan, measures, &control) {
-            Ok(_) => {}
-            Err(Error::Interrupted) if !was_interrupted() => {}
-            Err(error) => return Err(error),
+        drive(plan, measures, &control)?;
+        let points = points.into_inner();
+        let last = points.last().copied().unwrap_or_default();
+        if !is_partial.get() {
+            let Point { now, packet_hops, seconds, captured } = last;
+            return Ok(Probe { packet_hops, seconds, captured, end: now, bound: Bound::About });
         }
-        let drain = plan.drain.as_s_f64();
-        Ok(Probe { drain, ..Probe::of(&points.borrow()) })
+        // Flows accumulate at the start, so the last quarter shows the rates.
+        let quarter = Time::ps(last.now.as_ps() / 4 * 3);
+        let is_before = |point: &&Point| point.now <= quarter && point.now < last.now;
+        let before = points.iter().rfind(is_before).copied().unwrap_or_default();
+        let check = || if is_interrupted() { Err(Error::Interrupted) } else { Ok(()) };
+        extended(plan, (before, last), *delivered.lock(), &check)
     })
 }
 
-impl Probe {
-    /// Extrapolates from the last quarter of the trial run, because flows accumulate at the start.
-    fn of(points: &[Point]) -> Probe {
-        let last = points.last().copied().unwrap_or_default();
-        let is_before = |point: &&Point| point.share <= last.share * 0.75;
-        let before = points.iter().rfind(is_before).copied().unwrap_or_default();
-        let left = (1.0 - last.share) / (last.share - before.share).max(1e-9);
-        let whole = |of: fn(&Point) -> f64| of(&last) + (of(&last) - of(&before)) * left;
-        Probe {
-            packet_hops: whole(|point| point.packet_hops),
-            seconds: whole(|point| point.seconds),
-            captured: whole(|point| point.captured),
-            drain: 0.0,
+/// Extends a trial run to the whole run. Its last quarter begins at the first point and ends at the
+/// second.
+fn extended(
+    plan: &Plan,
+    (before, last): (Point, Point),
+    delivered: Packets,
+    check: &dyn Fn() -> Result<(), Error>,
+) -> Result<Probe, Error> {
+    let lately = last.packet_hops - before.packet_hops;
+    let recent = lately / last.packet_hops.max(1.0);
+    let extend = |of: fn(&Point) -> f64, packet_hops: f64| {
+        let each = match lately {
+            0.0 => of(&last) / last.packet_hops.max(1.0),
+            lately => (of(&last) - of(&before)) / lately,
+        };
+        of(&last) + each * (packet_hops - last.packet_hops)
+    };
+    let whole = |packet_hops: f64, end, bound| Probe {
+        packet_hops,
+        seconds: extend(|point| point.seconds, packet_hops),
+        captured: extend(|point| point.captured, packet_hops),
+        end,
+        bound,
+    };
+    let arrived: f64 = delivered.iter().sum();
+    if arrived == 0.0 {
+        return Ok(whole(last.packet_hops, plan.duration, Bound::AtLeast));
+    }
+    let times = |end: Time| Times { before: before.now, now: last.now, end };
+    let messages = |kind: Kind, demand: &Demand, times| {
+        let delivered = delivered[kind as usize];
+        demand.messages(times, delivered, delivered * recent)
+    };
+
+    let of_all = times(plan.duration.after(plan.drain));
+    let (mut finite, mut start) = (Demand::default(), plan.warmup);
+    sources(plan, true, plan.duration, |source| {
+        start = start.max(source.start);
+        finite.add(of_all, &source);
+        check()
+    })?;
+    let (of_finite, needed) = messages(Kind::Finite, &finite, of_all);
+    let mut end = plan.duration;
+    if let Some(needed) = needed.filter(|_| plan.until_done) {
+        end = start.max(last.now).after(Span::from_ps_f64(needed * 1e12)).min(end);
+    }
+    // Unlimited flows and clients stop before the drain.
+    let (of_open, of_lasting) = (times(end.after(plan.drain)), times(end));
+    let mut others: [Demand; Kind::COUNT] = Default::default();
+    sources(plan, false, end, |source| {
+        let times = if source.kind == Kind::Open { of_open } else { of_lasting };
+        others[source.kind as usize].add(times, &source);
+        check()
+    })?;
+    let mut more = of_finite + messages(Kind::Open, &others[Kind::Open as usize], of_open).0;
+    let lasts = others.iter().any(|demand| demand.after > 0.0);
+    let is_endless = needed.is_none() && (finite.so_far() > 0.0 || plan.until_done && lasts);
+    let mut bound = if is_endless { Bound::AtMost } else { Bound::About };
+    for kind in [Kind::Unlimited, Kind::Closed] {
+        let delivered = delivered[kind as usize];
+        match others[kind as usize].lasting(delivered, delivered * recent) {
+            Some(packets) => more += packets,
+            None => bound = bound.with(Bound::AtLeast),
         }
     }
+    let packet_hops = last.packet_hops * (1.0 + more / arrived);
+    Ok(whole(packet_hops, end, bound))
 }
 
 #[cfg(test)]
@@ -233,8 +354,7 @@ mod tests {
         let probes = [(1.0, 2.0), (3.0, 4.0)].map(|(packet_hops, seconds)| Probe {
             packet_hops,
             seconds,
-            captured: 0.0,
-            drain: seconds / 1e3,
+            ..Probe::default()
         });
         // Ten of thirty runs are missing, on four threads; a run adds 50 bytes to 100.
         let ours = SweepForecast::of((30, 10), &probes, 4, Some((100, 150)));
@@ -247,7 +367,7 @@ mod tests {
             memory_bytes: Some(100 + 4 * 50),
             threads: 4,
             probes: 2,
-            drain_max_seconds: 4e-3,
+            bound: Bound::About,
         };
         assert_eq!(ours, expected);
         let few = SweepForecast::of((30, 2), &probes, 4, Some((100, 150)));
@@ -256,12 +376,73 @@ mod tests {
     }
 
     #[test]
-    fn forecast_extends_the_last_quarter() {
-        let point = |share, seconds| Point { share, seconds, ..Point::default() };
-        // A second for the first hundredth, and then two.
-        let points = [point(0.0, 0.0), point(0.01, 1.0), point(0.02, 3.0)];
-        assert!((Probe::of(&points).seconds - (3.0 + 98.0 * 2.0)).abs() < 1e-9);
-        assert_eq!(Probe::of(&[point(0.0, 0.0), point(0.5, 1.0), point(1.0, 4.0)]).seconds, 4.0);
-        assert_eq!(Probe::of(&[point(0.0, 0.0)]).seconds, 0.0);
+    fn bounds_of_sums() {
+        let all = [Bound::About, Bound::AtLeast, Bound::AtMost];
+        for bound in all {
+            assert_eq!((bound.with(bound), bound.with(Bound::About)), (bound, bound));
+        }
+        assert_eq!(Bound::AtLeast.with(Bound::AtMost), Bound::About);
+    }
+
+    /// The forecast of a trial run of 4 ms with these packets and 1,000 packet-hops, 800 of them in
+    /// 3 ms.
+    fn of(text: &str, delivered: Packets) -> Probe {
+        let text = format!(
+            "duration = '20ms'\ntransport = {{ protocol = 'PROTOCOL' }}\n\
+             fabric = {{ kind = 'star', hosts = 4, mtu = '1000B' }}\n{text}"
+        );
+        let text = text.replace("PROTOCOL", crate::protocols()[0].name);
+        let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
+        let before = Point { now: Time::ms(3), packet_hops: 800.0, seconds: 3.0, captured: 10.0 };
+        let last = Point { now: Time::ms(4), packet_hops: 1e3, seconds: 3.5, captured: 30.0 };
+        extended(&plan, (before, last), delivered, &|| Ok(())).unwrap()
+    }
+
+    #[test]
+    fn costs_follow_packet_hops() {
+        // 5,000 packets, of which 1,000 have arrived within 4 ms.
+        let flows = "flows = [{ src = 'h0', dst = 'h1', size = '5MB' }]\n";
+        let Probe { packet_hops, seconds, captured, end, bound } = of(flows, [1e3, 0.0, 0.0, 0.0]);
+        assert_eq!((packet_hops, end, bound), (5e3, Time::ms(20), Bound::About));
+        // As in the last quarter: 200 packet-hops in half a second, with 20 bytes.
+        assert_eq!((seconds, captured), (3.5 + 4e3 / 400.0, 30.0 + 4e3 / 10.0));
+    }
+
+    #[test]
+    fn messages_arrive_in_the_drain() {
+        let flow = "flows = [{ src = 'h0', dst = 'h1', size = '50MB' }]\n";
+        let hops = |text: &str| of(text, [1e3, 0.0, 0.0, 0.0]).packet_hops.round();
+        // 250 packets arrive per millisecond.
+        assert_eq!(hops(flow), 250.0 * 20.0);
+        assert_eq!(hops(&format!("drain = '10ms'\n{flow}")), 250.0 * 30.0);
+    }
+
+    #[test]
+    fn a_run_ends_when_finite_messages_have_arrived() {
+        let both = "flows = [\n\
+            { src = 'h0', dst = 'h1', size = '1.5MB' },\n\
+            { src = 'h2', dst = 'h3' },\n]\n";
+        let delivered = [1e3, 0.0, 4e3, 0.0];
+        // 4,000 of 5,000 packets arrived from the unlimited flow, in 4 ms.
+        let whole = of(both, delivered);
+        assert_eq!(whole.end, Time::ms(20));
+        assert!((whole.packet_hops - (1e3 + (500.0 + 800.0 * 16.0) / 5.0)).abs() < 1e-6);
+        // The rest of 500 packets needs 2 ms at 250 per millisecond.
+        let done = of(&format!("until = 'done'\n{both}"), delivered);
+        assert_eq!((done.end, done.bound), (Time::ms(6), Bound::About));
+        assert!((done.packet_hops - (1e3 + (500.0 + 800.0 * 2.0) / 5.0)).abs() < 1e-6, "{done:?}");
+        let unknown = of(&format!("until = 'done'\n{both}"), [0.0, 0.0, 4e3, 0.0]);
+        assert_eq!((unknown.end, unknown.bound), (Time::ms(20), Bound::AtMost));
+    }
+
+    #[test]
+    fn traffic_without_a_trial_gives_a_lower_bound() {
+        let late = "flows = [\n\
+            { src = 'h0', dst = 'h1', size = '1MB' },\n\
+            { src = 'h2', dst = 'h3', start = '10ms' },\n]\n";
+        let known = of(late, [1e3, 0.0, 0.0, 0.0]);
+        assert_eq!((known.packet_hops.round(), known.bound), (1e3, Bound::AtLeast));
+        let nothing = of(late, Packets::default());
+        assert_eq!((nothing.packet_hops, nothing.bound), (1e3, Bound::AtLeast));
     }
 }

@@ -1,6 +1,7 @@
 //! Sweeps: one scenario at several points (values of keys) and seeds. Every run is cached, so that
 //! none is repeated.
 
+mod demand;
 mod design;
 mod forecast;
 mod patch;
@@ -15,7 +16,7 @@ use tidegate_results::SweepManifest;
 use tidegate_scenario::sweep::FAILURE;
 
 pub use design::Design;
-pub use forecast::{SweepForecast, forecast_capture, forecast_runs, forecast_sweep};
+pub use forecast::{Bound, SweepForecast, forecast_capture, forecast_runs, forecast_sweep};
 
 use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;

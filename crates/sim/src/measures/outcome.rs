@@ -47,6 +47,9 @@ pub struct FlowRecord {
     /// Completion time of the same transfer in an empty network (contract: "Slowdown"); zero for
     /// unlimited flows.
     pub ideal: Span,
+    /// Whether it is a flow with a size, or one of a known number of messages; false on live
+    /// hosts.
+    pub listed: bool,
     /// Request and reply that it belongs to, if it is a message of a closed loop.
     pub exchange: Option<Exchange>,
 }

@@ -23,7 +23,7 @@ pub(crate) struct Sending {
     pub(super) acked: Option<Time>,
     pub(super) retransmitted_bytes: u64,
     pub(super) ideal: Span,
-    listed: bool,
+    pub(super) listed: bool,
 }
 
 /// The receiving end of a flow.

@@ -157,6 +157,7 @@ impl Rows {
             acked: sent.acked,
             retransmitted_bytes: sent.retransmitted_bytes,
             ideal: sent.ideal,
+            listed: sent.listed,
             exchange: (sent.id >= FIRST_DEPENDENT && step(sent.id).is_none()).then(|| {
                 match self.answered.remove(&sent.id) {
                     Some(AnsweredRequest { at, label, .. }) => {
