@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::Flow;
-use tidegate_core::{Message, PathOracle, Span};
+use tidegate_core::{Message, PathOracle, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::LinkRecord;
 
@@ -91,28 +91,19 @@ impl FairShares {
                 && flow.start <= plan.warmup
                 && flow.stop >= plan.duration
         };
-        if plan.fabric.circuits.is_some()
-            || plan.fabric.first_nic.is_some()
-            || !plan.fabric.rate_changes.is_empty()
-            || workload.flows.is_empty()
+        if workload.flows.is_empty()
             || !workload.traffic.is_empty()
             || !workload.flows.iter().all(lasts)
         {
             return None;
         }
-        let graph = Graph::of(&plan.fabric);
-        let mut towards: BTreeMap<u32, Vec<Option<u32>>> = BTreeMap::new();
+        let mut only_paths = OnlyPaths::of(&plan.fabric)?;
         let mut loads = Vec::with_capacity(workload.flows.len());
         let mut payload_shares = Vec::with_capacity(workload.flows.len());
         let mut paths = Vec::with_capacity(workload.flows.len());
         for flow in &workload.flows {
-            for end in [flow.src, flow.dst] {
-                towards.entry(end).or_insert_with(|| graph.distances(Node::Host(end)));
-            }
-            let there =
-                graph.only_path(Node::Host(flow.src), Node::Host(flow.dst), &towards[&flow.dst])?;
-            let back =
-                graph.only_path(Node::Host(flow.dst), Node::Host(flow.src), &towards[&flow.src])?;
+            let there = only_paths.path(flow.src, flow.dst)?;
+            let back = only_paths.path(flow.dst, flow.src)?;
             let stack = plan.stacks.get(usize::from(flow.stack))?;
             let (data, ack) = stack.full_packet(plan.fabric.mtu, there.len() as u32 - 1);
             let (data, ack) = (f64::from(data), f64::from(ack));
@@ -121,10 +112,7 @@ impl FairShares {
             loads.push(there.into_iter().map(|port| (port, 1.0)).chain(acks).collect());
             payload_shares.push(f64::from(plan.fabric.mtu) / data);
         }
-        let capacity: Vec<f64> = (0..2 * plan.fabric.links.len() as u32)
-            .map(|port| plan.fabric.rate(port).as_gbps_f64())
-            .collect();
-        let rates = max_min(&capacity, &loads);
+        let rates = max_min(&capacity(&plan.fabric), &loads);
         let keys = workload.flows.iter().map(|flow| (flow.src, flow.dst, flow.stack));
         let shares =
             rates.into_iter().zip(payload_shares).zip(paths).map(|((wire_gbps, payload), path)| {
@@ -171,6 +159,65 @@ impl FairShares {
             hop_delay_us: delays / flows,
             target_us: targets.map(|sum| sum / flows),
         })
+    }
+}
+
+/// Capacity of every link direction in Gbit/s.
+fn capacity(fabric: &Fabric) -> Vec<f64> {
+    (0..2 * fabric.links.len() as u32).map(|port| fabric.rate(port).as_gbps_f64()).collect()
+}
+
+/// Limit of flows times intervals times links in [`unlimited`].
+const WORK_MAX: usize = 10_000_000;
+
+/// The intervals between starts and stops of a plan's unlimited flows, without generated traffic,
+/// each with the sum of their max-min fair rates in Gbit/s. `None` where a flow has several
+/// shortest paths, links change, or the number of flows is too large.
+pub(crate) fn unlimited(plan: &Plan) -> Option<Vec<(Time, Time, f64)>> {
+    let flows = plan.workload.flows.iter().filter(|flow| flow.bytes == Message::UNLIMITED);
+    let flows: Vec<&Flow> = flows.collect();
+    let mut times: Vec<Time> =
+        flows.iter().flat_map(|flow| [flow.start, flow.stop.min(plan.duration)]).collect();
+    times.sort_unstable();
+    times.dedup();
+    if flows.len() * times.len() * plan.fabric.links.len() > WORK_MAX {
+        return None;
+    }
+    let mut only_paths = OnlyPaths::of(&plan.fabric)?;
+    let path = |flow: &&Flow| {
+        Some(only_paths.path(flow.src, flow.dst)?.into_iter().map(|port| (port, 1.0)).collect())
+    };
+    let paths: Vec<Vec<(usize, f64)>> = flows.iter().map(path).collect::<Option<_>>()?;
+    let capacity = capacity(&plan.fabric);
+    let sum = |ends: &[Time]| {
+        let sends = |flow: &Flow| flow.start <= ends[0] && flow.stop >= ends[1];
+        let sending = flows.iter().zip(&paths).filter(|(flow, _)| sends(flow));
+        let loads: Vec<_> = sending.map(|(_, path)| path.clone()).collect();
+        (ends[0], ends[1], max_min(&capacity, &loads).iter().sum())
+    };
+    Some(times.windows(2).map(sum).collect())
+}
+
+/// Shortest paths between hosts, if they are unique.
+struct OnlyPaths<'a> {
+    graph: Graph<'a>,
+    /// Distances of all nodes to a host, by host.
+    towards: BTreeMap<u32, Vec<Option<u32>>>,
+}
+
+impl<'a> OnlyPaths<'a> {
+    /// `None` if links change, or hosts have several.
+    fn of(fabric: &'a Fabric) -> Option<OnlyPaths<'a>> {
+        let is_fixed = fabric.circuits.is_none()
+            && fabric.first_nic.is_none()
+            && fabric.rate_changes.is_empty();
+        is_fixed.then(|| OnlyPaths { graph: Graph::of(fabric), towards: BTreeMap::new() })
+    }
+
+    fn path(&mut self, src: u32, dst: u32) -> Option<Vec<usize>> {
+        let OnlyPaths { graph, towards } = self;
+        let towards = towards.entry(dst).or_insert_with(|| graph.distances(Node::Host(dst)));
+        graph.only_path(Node::Host(src), Node::Host(dst), towards)
     }
 }
 

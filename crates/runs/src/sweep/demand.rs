@@ -7,6 +7,7 @@ use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, flows};
 
 use crate::Error;
+use crate::fair_share::unlimited;
 
 /// Kind of traffic, by the facts that are known before the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,8 @@ pub(super) struct Source {
     pub(super) start: Time,
     /// For a message, the earliest end: it arrives no faster than a host's link carries it.
     stop: Time,
-    /// Data packets per second of messages; number of unlimited flows or of clients.
+    /// Data packets per second of messages; number of clients, or of unlimited flows that would
+    /// have the same rate if each had a host's link for itself.
     rate: f64,
 }
 
@@ -129,11 +131,17 @@ pub(super) fn sources(
     mut each: impl FnMut(Source) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let line = line_rate(plan);
+    let shares = (!is_finite).then(|| unlimited(plan)).flatten();
     for &flow in &plan.workload.flows {
         let (source, _) = of_flow(plan, Kind::Finite, &flow, (0.0, line));
-        if (source.kind == Kind::Finite) == is_finite && flow.start < until {
+        let is_shared = source.kind == Kind::Unlimited && shares.is_some();
+        if (source.kind == Kind::Finite) == is_finite && flow.start < until && !is_shared {
             each(source)?;
         }
+    }
+    let line_gbps = line * f64::from(plan.fabric.mtu) * 8.0 / 1e9;
+    for (start, stop, gbps) in shares.into_iter().flatten().filter(|(start, ..)| *start < until) {
+        each(Source { kind: Kind::Unlimited, start, stop, rate: gbps / line_gbps })?;
     }
     let hosts = plan.fabric.hosts.len() as u32;
     for (number, block) in plan.workload.traffic.iter().enumerate() {
@@ -391,6 +399,24 @@ mod tests {
         assert_eq!(of(Kind::Closed), [0.0, 4.0 * 2.0, 4.0 * 5.0]);
         assert_eq!(of(Kind::Open), [0.0; 3]);
         assert!(listed(&plan, true, plan.duration).is_empty());
+    }
+
+    #[test]
+    fn unlimited_flows_share_links() {
+        let plan = plan(
+            "flows = [\n{ src = 'h0', dst = 'h3' },\n\
+             { src = 'h1', dst = 'h3', start = '4ms' },\n\
+             { src = 'h2', dst = 'h1', start = '6ms' },\n]\n",
+        );
+        let mut demand = Demand::default();
+        let times = Times { before: Time::ms(2), now: Time::ms(5), end: plan.duration };
+        listed(&plan, false, plan.duration).iter().for_each(|source| demand.add(times, source));
+        // One link is full, and from 6 ms on two links are.
+        let Demand { before, lately, after } = demand;
+        let expected = [2.0, 3.0, 1.0 + 2.0 * 4.0];
+        for (ours, expected) in [before, lately, after].into_iter().zip(expected) {
+            assert!((ours * 1e3 - expected).abs() < 1e-6, "{demand:?}");
+        }
     }
 
     const TIMES: Times = Times { before: Time::ms(3), now: Time::ms(4), end: Time::ms(8) };
