@@ -113,6 +113,7 @@ def test_sweep_modes_and_files(scenario: dict[str, Any], tmp_path: Path) -> None
     assert tidegate.sweep(file, cache=False).points == together.points
     forecast = tidegate.forecast(scenario, vary, cache=False)
     assert (forecast.runs, forecast.kept) == (9, 0) and forecast.packet_hops > 0
+    assert forecast.bound == "about"
     refused: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: tidegate.sweep(scenario), "--vary"),
         (lambda: tidegate.sweep(scenario, vary, zip=True, random=2), "--random"),

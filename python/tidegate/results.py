@@ -523,7 +523,10 @@ class Sweep:
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """Estimated cost of a sweep; the numbers of runs are exact."""
+    """Estimated cost of a sweep; the numbers of runs are exact.
+
+    `bound` is "about", "at-least" or "at-most".
+    """
 
     runs: int
     kept: int
@@ -533,6 +536,7 @@ class Forecast:
     memory_bytes: int | None
     threads: int
     probes: int
+    bound: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -143,7 +143,9 @@ fn dry_run_writes_nothing_and_is_close() {
     assert!(text.starts_with("1 run: less than a million packet-hops, "), "{text}");
     assert!(text.ends_with("estimated from the traffic and the beginning of 1 run.\n"), "{text}");
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
-    let expected = call("run", &["--dry-run", "--json"]).json()["packet_hops"].as_f64().unwrap();
+    let forecast = call("run", &["--dry-run", "--json"]).json();
+    assert_eq!(forecast["bound"], "about");
+    let expected = forecast["packet_hops"].as_f64().unwrap();
     let ran = call("run", &["--json"]).json()["engine"]["packet_hops"].as_f64().unwrap();
     assert!((0.7..1.4).contains(&(expected / ran)), "{expected} expected, {ran} counted");
     let names = protocols()[..2].join(",");
