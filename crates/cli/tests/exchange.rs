@@ -77,7 +77,7 @@ fn import_and_export_errors() {
     let import = |more: &[&str]| answer(&[&["import", "--out", &out][..], more].concat());
     import(&["--as", "ns4", &topology]).refused(2, &["--as", "ns3", "htsim", "edges"]);
     import(&["--as", "ns3", &flow]).refused(2, &["flow.txt:2", "found", "expected"]);
-    import(&["--as", "ns3", &topology, &place.arg("gone")]).refused(2, &["gone", "cannot be read"]);
+    import(&["--as", "ns3", &topology, &place.arg("gone")]).refused(2, &["gone", "no such file"]);
     import(&["--as", "ns3", &flow, "--fabric", "fat-tre"]).refused(2, &["did you mean"]);
     import(&["--as", "ns3", &topology, &flow, "--fabric", "star"]).refused(2, &["one flow file"]);
     fs::write(place.path("flow.txt"), FLOW.replace("0 1 3", "0 3 3")).unwrap();

@@ -104,7 +104,7 @@ fn wrong_input_is_refused() {
     refused(LIST, &["--idle-gap", "7"], &["--idle-gap"]);
     refused(LIST, &["--incast-sources", "1"], &["--incast-sources", "2 to 100000"]);
     let gone = place.arg("gone.pcap");
-    answer(&["workload", "from", &gone]).refused(2, &["gone.pcap", "cannot be read"]);
+    answer(&["workload", "from", &gone]).refused(2, &["gone.pcap", "no such file"]);
     let none = place.arg("");
     answer(&["workload", "compare", &none, &none]).refused(2, &["completions.csv"]);
 }
