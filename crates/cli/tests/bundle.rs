@@ -251,6 +251,17 @@ fn verify_reports_differences() {
         let wrong = answer(&["verify", &place.arg("other.zip")]);
         assert!(wrong.code == Some(1) && wrong.stdout.contains(why), "{}", wrong.stdout);
     }
+    // The name of the archive may change, but its place holds no other command.
+    for (command, verdict) in [("new_2.zip", "same"), ("x; rm y", "differs: line ")] {
+        changed(&place, "study.zip", "other.zip", |name, old| {
+            if name == "README.txt" {
+                *old = old.replace("study.zip", command);
+            }
+            name.to_owned()
+        });
+        let found = answer(&["verify", &place.arg("other.zip")]).stdout;
+        assert!(found.contains(&format!("README.txt: {verdict}")), "{found}");
+    }
     changed(&place, "study.zip", "other.zip", |name, _| match name {
         "README.txt" => "results/more.txt".to_owned(),
         _ => name.to_owned(),

@@ -211,7 +211,10 @@ fn around(
     // The archive may have another name now.
     let path = root.join(README);
     let text = fs::read_to_string(&path).unwrap_or_default();
+    let is_name =
+        |name: &&str| name.chars().all(|letter| letter.is_alphanumeric() || "._-".contains(letter));
     let name = text.lines().find_map(|line| line.trim_start().strip_prefix(COMMAND));
+    let name = name.filter(is_name);
     let readme = readme(name.unwrap_or_default(), repeatable, &made);
     let readme = FileVerdict::of(differ::from_text(&path, &readme).map_err(Error::output(root))?);
     Ok([(PAGE.to_owned(), page), (README.to_owned(), readme)])
