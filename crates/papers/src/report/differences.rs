@@ -57,7 +57,14 @@ pub(crate) fn differences(runs: &[Run]) -> (Vec<Difference>, usize) {
 
 /// Whether a key can follow from the protocol: a fabric requirement, or a parameter of its own.
 pub(crate) fn follows_protocol(key: &str) -> bool {
-    let sections = ["switch.ecn", "switch.pfc", "switch.routing", "transport.params", "protocols."];
+    let sections = [
+        "switch.credit_queue",
+        "switch.ecn",
+        "switch.pfc",
+        "switch.routing",
+        "transport.params",
+        "protocols.",
+    ];
     key == "name" || key == "seed" || sections.iter().any(|section| key.starts_with(section))
 }
 

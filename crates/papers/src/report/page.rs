@@ -79,7 +79,11 @@ fn warnings(of_comparisons: &[String], all: &[Configuration<'_>]) -> String {
         let own = one.protocol.map(|protocol| format!("{protocol}: "));
         let plain = |text: &String| {
             let rest = own.as_ref().and_then(|own| text.strip_prefix(own.as_str()));
-            rest.unwrap_or(text).to_owned()
+            let rest = rest.unwrap_or(text);
+            one.protocol.map_or_else(
+                || rest.to_owned(),
+                |protocol| rest.replace(&format!(" of {protocol} "), " "),
+            )
         };
         let of_seed = |run: &&Run| {
             let texts = run.summary.warnings.iter().map(plain).collect();
