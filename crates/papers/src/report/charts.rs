@@ -126,7 +126,7 @@ pub(crate) fn note(all: &[Configuration<'_>], label: Option<&str>) -> String {
 }
 
 /// A line for every configuration in its protocol's colour. A later line of the same protocol is
-/// lighter and dashed.
+/// dashed, and has more contrast.
 pub(crate) fn lines(
     all: &[Configuration<'_>],
     drawn: impl Fn(&Configuration<'_>) -> Line,

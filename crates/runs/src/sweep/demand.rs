@@ -339,7 +339,7 @@ mod tests {
         assert!((packets / whole as f64 - 1.0).abs() < 0.02, "{packets} of {whole}");
     }
 
-    /// Whatever their labels are.
+    /// Kinds do not depend on labels.
     #[test]
     fn kinds_of_arrived_packets() {
         let plan = plan(
