@@ -216,7 +216,7 @@ fn distinctive<'a>(figure: &'a Figure, chosen: &[usize], run: usize) -> Option<&
 }
 
 /// Style of a run's line: its protocol's colour and marker. A further run of the same protocol is
-/// lighter and dashed.
+/// dashed, and has more contrast.
 fn styled(
     chart: &Chart,
     figure: &Figure,
