@@ -1,6 +1,6 @@
 //! Routes by structure equal those of a search from every switch: the same ports, in the same
 //! order, with every link up and with some down.
-use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Stamping, Switch};
+use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Stamping, Switch, TelemetryResolution};
 use tidegate_core::routes::{NO_PORT, Routes};
 use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Rate, Rng, Span};
 
@@ -9,6 +9,7 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
         name: format!("s{s}"),
         latency: Span::ns(100 * (s as u64 % 3)),
         telemetry: Stamping::All,
+        telemetry_resolution: TelemetryResolution::EXACT,
         buffer: Buffer::Unlimited,
         ecn: None,
         priorities: 8,

@@ -26,7 +26,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{
-    Buffer, Fabric, Link as FabricLink, Node as FabricNode, Routing, Stamping, Switch, Trimming,
+    Buffer, Fabric, Link as FabricLink, Node as FabricNode, Routing, Stamping, Switch,
+    TelemetryResolution, Trimming,
 };
 use tidegate_core::routes::Routes;
 use tidegate_core::wire::{Header as _, MAX_HEADER_BYTES};
@@ -103,6 +104,7 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
             name: "s0".into(),
             latency: Span::ZERO,
             telemetry: Stamping::All,
+            telemetry_resolution: TelemetryResolution::EXACT,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: PRIORITIES,

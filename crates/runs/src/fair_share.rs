@@ -301,7 +301,7 @@ impl<'a> Graph<'a> {
 mod tests {
     use super::*;
     use tidegate_core::Rate;
-    use tidegate_core::fabric::{Buffer, Link, Stamping, Switch};
+    use tidegate_core::fabric::{Buffer, Link, Stamping, Switch, TelemetryResolution};
 
     fn data(links: &[usize]) -> Vec<(usize, f64)> {
         links.iter().map(|&link| (link, 1.0)).collect()
@@ -357,6 +357,7 @@ mod tests {
             name: format!("s{i}"),
             latency: Span::ZERO,
             telemetry: Stamping::All,
+            telemetry_resolution: TelemetryResolution::EXACT,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 1,

@@ -109,6 +109,10 @@ fn write(text: &mut String, choices: &mut Choices<'_>) -> std::fmt::Result {
     writeln!(text, "[switch]")?;
     writeln!(text, "latency = '{}ns'", choices.of(&[0, 0, 500]))?;
     writeln!(text, "routing = '{}'", choices.of(&["ecmp", "spray", "symmetric-ecmp"]))?;
+    if choices.once_in(4) {
+        let (quantum, period) = (choices.of(&[0, 64, 1_000]), choices.within(0, 40));
+        writeln!(text, "telemetry_quantum = '{quantum}ns'\ntelemetry_period = '{period}us'")?;
+    }
     let buffer_kb = choices.of(&[0, 0, 400, 60, 2_000]);
     if buffer_kb > 0 {
         writeln!(text, "buffer = '{buffer_kb}KB'")?;

@@ -64,6 +64,11 @@ fn of_small_shared_buffers() {
 }
 
 #[test]
+fn of_coarse_telemetry() {
+    same(cuts::coarse_telemetry());
+}
+
+#[test]
 fn of_queues_for_credits() {
     same(cuts::queues_for_credits());
 }

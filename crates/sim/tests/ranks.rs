@@ -129,6 +129,11 @@ fn of_small_shared_buffers() {
 }
 
 #[test]
+fn of_coarse_telemetry() {
+    same(cuts::coarse_telemetry());
+}
+
+#[test]
 fn of_faults() {
     same(cuts::faults());
 }

@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use tidegate_algos::Stack;
-use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Routing, Stamping};
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Routing, Stamping, TelemetryResolution};
 use tidegate_core::params::Value;
 use tidegate_core::{Extent, Rate, Span, Time};
 use tidegate_fluid::{Arrivals, Bottleneck, Feedback, Targets};
@@ -181,4 +181,22 @@ fn queue_between_switches_does_not_use_up_the_budget() {
     let used = downlink.wire_bytes as f64 / RATE.bytes_in(Span::ms(8)) as f64;
     println!("{used:.4} of the downlink");
     assert!(used > 0.97, "{used}");
+}
+
+/// The mean queue of a link between switches under telemetry of this resolution, in KB.
+fn queue_under(resolution: TelemetryResolution) -> f64 {
+    let mut setup = racks(stack("tide"), &[(0, 20), (1, 21)], Span::us(1));
+    for switch in &mut setup.fabric.switches {
+        switch.telemetry_resolution = resolution;
+    }
+    between(&run(setup, ()).1, 0, 3).queue_bytes.mean / 1e3
+}
+
+#[test]
+fn coarse_telemetry_lengthens_queues() {
+    let exact = queue_under(TelemetryResolution::EXACT);
+    for (quantum, period) in [(Span::ms(1), Span::ZERO), (Span::ZERO, Span::ms(1))] {
+        let coarse = queue_under(TelemetryResolution { quantum, period });
+        assert!(coarse > 1.5 * exact, "{coarse} KB, {exact} KB under exact telemetry");
+    }
 }

@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use tidegate_core::fabric::{
-    Buffer, CreditQueue, Fabric, Link, Node, Routing, Stamping, Switch, TrimVictim, Trimming,
+    Buffer, CreditQueue, Fabric, Link, Node, Routing, Stamping, Switch, TelemetryResolution,
+    TrimVictim, Trimming,
 };
 use tidegate_core::wire::{forwarding, telemetry};
 use tidegate_core::{
@@ -41,6 +42,10 @@ pub(crate) fn config(choice: u8) -> Config {
             (1, true) => Stamping::Core,
             (_, true) => Stamping::All,
             (_, false) => Stamping::Off,
+        },
+        telemetry_resolution: match number {
+            0 => TelemetryResolution { quantum: Span::ns(500), period: Span::us(50) },
+            _ => TelemetryResolution::EXACT,
         },
         buffer: match is(1) {
             true => Buffer::Shared { bytes: 20_000, alpha: 1.0 },

@@ -251,6 +251,23 @@ impl core::fmt::Debug for Stamping {
     }
 }
 
+/// How finely and how often a port of a switch reads the values that it stamps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TelemetryResolution {
+    /// Unit of delays and times, which are rounded down. The unit of bytes is what the link sends
+    /// in that time. Zero: exact.
+    pub quantum: Span,
+    /// The values are renewed once in each period, by the first packet that requests telemetry.
+    /// Zero: by every packet.
+    pub period: Span,
+}
+
+impl TelemetryResolution {
+    /// Every packet carries exact values of its own.
+    pub const EXACT: TelemetryResolution =
+        TelemetryResolution { quantum: Span::ZERO, period: Span::ZERO };
+}
+
 /// A switch.
 #[derive(Clone, PartialEq)]
 pub struct Switch {
@@ -260,6 +277,8 @@ pub struct Switch {
     pub latency: Span,
     /// Ports that stamp the telemetry that packets request.
     pub telemetry: Stamping,
+    /// Resolution of that telemetry.
+    pub telemetry_resolution: TelemetryResolution,
     /// Buffer shared by its ports.
     pub buffer: Buffer,
     /// ECN marking at its ports.
@@ -293,6 +312,9 @@ impl fmt::Debug for Switch {
         // A later field is named only if it is not the default, so that hashes of plans stay.
         if let Some(trimming) = self.trimming {
             shown.field("trimming", &trimming);
+        }
+        if self.telemetry_resolution != TelemetryResolution::EXACT {
+            shown.field("telemetry_resolution", &self.telemetry_resolution);
         }
         shown.finish()
     }
@@ -585,6 +607,7 @@ mod tests {
             name: String::new(),
             latency,
             telemetry: Stamping::Off,
+            telemetry_resolution: TelemetryResolution::EXACT,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 8,

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Stamping, Switch};
+use tidegate_core::fabric::{
+    Buffer, Fabric, Link, Node, Routing, Stamping, Switch, TelemetryResolution,
+};
 use tidegate_core::{Rate, Span};
 
 use super::fabric;
@@ -228,6 +230,7 @@ fn plain(name: &str) -> Switch {
         name: name.to_owned(),
         latency: Span::ZERO,
         telemetry: Stamping::All,
+        telemetry_resolution: TelemetryResolution::EXACT,
         buffer: Buffer::Unlimited,
         ecn: None,
         priorities: 8,

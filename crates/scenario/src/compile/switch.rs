@@ -1,7 +1,9 @@
 //! `[switch]`: settings of all switches, and overrides for some.
 
 use serde_json::{Value as Json, json};
-use tidegate_core::fabric::{Buffer, Ecn, Fabric, HashSeeds, MarkAt, Routing, Stamping};
+use tidegate_core::fabric::{
+    Buffer, Ecn, Fabric, HashSeeds, MarkAt, Routing, Stamping, TelemetryResolution,
+};
 use tidegate_core::{Extent, Marking, Span};
 
 use super::glob::Glob;
@@ -44,6 +46,21 @@ static PER_SWITCH: &[Key] = &[
         Shape::Flag,
         Default("true"),
         "Whether the switch writes telemetry into packets of protocols that use it.",
+    ),
+    key(
+        "telemetry_quantum",
+        FLIGHT,
+        Optional,
+        "Unit of the delays and times in telemetry, which are rounded down. Bytes have the unit \
+         that the link sends in this time. Default: exact values.",
+    ),
+    key(
+        "telemetry_period",
+        FLIGHT,
+        Optional,
+        "Each port reads the values of telemetry once in this time, at the first packet that \
+         requests them, and writes these into all packets until the next period. Default: each \
+         packet has its own values.",
     ),
     key(
         "priorities",
@@ -173,6 +190,7 @@ struct Settings {
     alpha: f64,
     latency: Span,
     telemetry: Stamping,
+    telemetry_resolution: TelemetryResolution,
     priorities: u8,
     ecn: EcnSetting,
     pfc: pfc::PfcSetting,
@@ -194,6 +212,7 @@ pub(crate) fn equip(table: &Table, topology: Topology, mtu: u32) -> Result<Equip
         alpha: 1.0,
         latency: Span::ZERO,
         telemetry: Stamping::All,
+        telemetry_resolution: TelemetryResolution::EXACT,
         priorities: 8,
         ecn: EcnSetting::Unset,
         pfc: pfc::PfcSetting::Unset,
@@ -228,6 +247,7 @@ pub(crate) fn equip(table: &Table, topology: Topology, mtu: u32) -> Result<Equip
     for (switch, settings) in set.iter_mut().zip(&settings) {
         switch.latency = settings.latency;
         switch.telemetry = settings.telemetry;
+        switch.telemetry_resolution = settings.telemetry_resolution;
         switch.priorities = settings.priorities;
         switch.buffer = match settings.bytes {
             None => Buffer::Unlimited,
@@ -311,6 +331,17 @@ impl Settings {
             Some(true) => self.telemetry = Stamping::All,
             Some(false) => self.telemetry = Stamping::Off,
             None => {}
+        }
+        let TelemetryResolution { quantum, period } = &mut self.telemetry_resolution;
+        for (key, span) in [("telemetry_quantum", quantum), ("telemetry_period", period)] {
+            let Some(set) = table.find(key) else { continue };
+            if self.telemetry == Stamping::Off {
+                return Err(table.error(
+                    key,
+                    format!("no {key} without telemetry: remove {key}, or set telemetry = true"),
+                ));
+            }
+            *span = set;
         }
         self.priorities =
             table.find::<u64>("priorities").map_or(self.priorities, |levels| levels as u8);

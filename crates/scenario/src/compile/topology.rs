@@ -2,7 +2,7 @@
 //! that all kinds of fabrics share.
 
 use tidegate_core::circuits::Circuits;
-use tidegate_core::fabric::{Buffer, Link, Node, Stamping, Switch};
+use tidegate_core::fabric::{Buffer, Link, Node, Stamping, Switch, TelemetryResolution};
 use tidegate_core::{Rate, Span};
 
 use crate::error::Error;
@@ -67,6 +67,7 @@ impl Topology {
             name,
             latency: Span::ZERO,
             telemetry: Stamping::All,
+            telemetry_resolution: TelemetryResolution::EXACT,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 8,

@@ -4,7 +4,7 @@ use super::{fabric, plan, value};
 use crate::common::{GRAPH, RACKS, beside, document, patched};
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{
-    Buffer, Ecn, Headroom, Link, MarkAt, Node, Pausing, Routing, Stamping,
+    Buffer, Ecn, Headroom, Link, MarkAt, Node, Pausing, Routing, Stamping, TelemetryResolution,
 };
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Arrival, Pattern, Sampling, Sizes};
@@ -419,4 +419,16 @@ fn presets_match_the_round_trips_of_papers() {
     assert!((5.80..5.83).contains(&both), "{both} us");
     let bdp = fabric("preset = 'dcpim-leaf-spine'").bdp_bytes;
     assert_eq!(bdp, Some(49.0 * 1_540.0));
+}
+
+#[test]
+fn telemetry_resolutions_are_compiled() {
+    let text =
+        patched(GRAPH, "latency = \"0ns\"", "telemetry_quantum = '64ns'\ntelemetry_period = '2us'");
+    let text = patched(&text, "telemetry = false", "telemetry_period = '0us'");
+    let plan = plan(&text);
+    let [s0, s1] = &plan.fabric.switches[..] else { panic!() };
+    let resolution = |period| TelemetryResolution { quantum: Span::ns(64), period };
+    assert_eq!(s0.telemetry_resolution, resolution(Span::us(2)));
+    assert_eq!(s1.telemetry_resolution, resolution(Span::ZERO));
 }

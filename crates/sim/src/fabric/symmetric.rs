@@ -170,7 +170,7 @@ impl Tiers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::fabric::{Buffer, Link, Stamping, Switch};
+    use tidegate_core::fabric::{Buffer, Link, Stamping, Switch, TelemetryResolution};
     use tidegate_core::routes::Routes;
     use tidegate_core::{Domain, Rate, Rng, Span};
 
@@ -184,6 +184,7 @@ mod tests {
             name: format!("s{s}"),
             latency: Span::ZERO,
             telemetry: Stamping::All,
+            telemetry_resolution: TelemetryResolution::EXACT,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 8,

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_core::fabric::{Buffer, Fabric, MarkAt, Node, PortEnds, Routing as Choice};
+use tidegate_core::fabric::{
+    Buffer, Fabric, MarkAt, Node, PortEnds, Routing as Choice, TelemetryResolution,
+};
 use tidegate_core::{HostContext, Span};
 
 use super::Partition;
@@ -211,6 +213,7 @@ impl Lookup<'_> {
             let is_limited = has_limit || switch.trimming.is_some();
             flags = set(switch.telemetry.covers(fabric.host_at(to).is_some()), flag::STAMPS)
                 | set(is_limited, flag::LIMITED)
+                | set(switch.telemetry_resolution != TelemetryResolution::EXACT, flag::NO_SHORTCUT)
                 | set(setup.histograms, flag::HISTOGRAMS);
         }
         let mut port =
@@ -222,7 +225,7 @@ impl Lookup<'_> {
                 MarkAt::Enqueue => flag::MARKS_EARLY,
                 MarkAt::Dequeue => flag::MARKS_LATE,
             };
-            port.flags |= if ecn.min_bytes <= 0.0 { flag::ECN_AT_ZERO } else { 0 };
+            port.flags |= if ecn.min_bytes <= 0.0 { flag::NO_SHORTCUT } else { 0 };
         }
         port
     }

@@ -244,7 +244,7 @@ fn assign_others(
 mod tests {
     use super::*;
     use tidegate_core::Rate;
-    use tidegate_core::fabric::{Buffer, Stamping, Switch};
+    use tidegate_core::fabric::{Buffer, Stamping, Switch, TelemetryResolution};
 
     /// `racks` racks of `hosts` hosts under `spines` spines; links take `delay`.
     fn fabric(racks: u32, hosts: u32, spines: u32, delay: Span) -> Fabric {
@@ -252,6 +252,7 @@ mod tests {
             name: format!("s{number}"),
             latency: Span::ZERO,
             telemetry: Stamping::Off,
+            telemetry_resolution: TelemetryResolution::EXACT,
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 1,

@@ -201,7 +201,9 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::fabric::{Buffer, Headroom, Link, Pausing, Stamping, Switch};
+    use tidegate_core::fabric::{
+        Buffer, Headroom, Link, Pausing, Stamping, Switch, TelemetryResolution,
+    };
     use tidegate_core::{Rate, Span};
 
     /// Two switches with PFC and one host each: links to the hosts, then the one between the
@@ -219,6 +221,7 @@ mod tests {
             name: name.into(),
             latency: Span::ZERO,
             telemetry: Stamping::Off,
+            telemetry_resolution: TelemetryResolution::EXACT,
             buffer: Buffer::Shared { bytes: 4_200, alpha: 1.0 },
             ecn: None,
             priorities: 1,

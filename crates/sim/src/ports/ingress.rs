@@ -257,7 +257,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::fabric::{Headroom, Link, Stamping};
+    use tidegate_core::fabric::{Headroom, Link, Stamping, TelemetryResolution};
     use tidegate_core::{Rate, Span};
 
     const SWITCH: u32 = 0;
@@ -276,6 +276,7 @@ mod tests {
             name: "s0".into(),
             latency: Span::ZERO,
             telemetry: Stamping::Off,
+            telemetry_resolution: TelemetryResolution::EXACT,
             buffer: Buffer::Shared { bytes: 2_000 + 3 * 1_100, alpha: 1.0 },
             ecn: None,
             priorities: 1,

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::collective::{Collective, Op, Stragglers, expert_loads};
 use tidegate_core::fabric::{
-    Buffer, Fabric, Link, Node, RateChange, Routing, StackTime, TrimVictim, Trimming,
+    Buffer, Fabric, Link, Node, RateChange, Routing, StackTime, TelemetryResolution, TrimVictim,
+    Trimming,
 };
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 use tidegate_core::params::Value;
@@ -88,6 +89,22 @@ pub fn small_shared_buffers() -> Cuts {
         (protocol, setup)
     };
     ["dctcp", "swift", "sird"].map(cut).into()
+}
+
+/// Telemetry in units, of units and periods, and of some switches in periods alone.
+pub fn coarse_telemetry() -> Cuts {
+    let cut = |protocol| {
+        let mut setup = busy(stack(protocol), 4);
+        for (number, switch) in setup.fabric.switches.iter_mut().enumerate() {
+            switch.telemetry_resolution = TelemetryResolution {
+                quantum: Span::ns(if number % 2 == 0 { 300 } else { 0 }),
+                period: Span::us(if number % 3 == 0 { 0 } else { 7 }),
+            };
+        }
+        setup.duration = Time::ms(3);
+        (protocol, setup)
+    };
+    ["poseidon", "powertcp", "hpcc", "tide"].map(cut).into()
 }
 
 /// Credit queues: as required, then with faults.

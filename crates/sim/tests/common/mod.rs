@@ -12,6 +12,7 @@ use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{
     Buffer, Fabric, Headroom, Link, Node, Pausing, Routing, StackTime, Stamping, Switch,
+    TelemetryResolution,
 };
 use tidegate_core::faults::Faults;
 use tidegate_core::params::Value;
@@ -31,6 +32,7 @@ pub fn switch(name: &str) -> Switch {
         name: name.into(),
         latency: Span::ZERO,
         telemetry: Stamping::All,
+        telemetry_resolution: TelemetryResolution::EXACT,
         buffer: Buffer::Unlimited,
         ecn: None,
         priorities: 8,

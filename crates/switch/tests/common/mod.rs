@@ -20,7 +20,9 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Stamping, Switch};
+use tidegate_core::fabric::{
+    Buffer, Fabric, Link, Node, Routing, Stamping, Switch, TelemetryResolution,
+};
 use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, Rate, Span, frame_flag};
 use tidegate_switch::{Config, Places, Report, SoftwareSwitch};
@@ -145,6 +147,7 @@ pub fn switch() -> Switch {
         name: "s0".into(),
         latency: Span::ZERO,
         telemetry: Stamping::All,
+        telemetry_resolution: TelemetryResolution::EXACT,
         buffer: Buffer::Shared { bytes: 10_000_000, alpha: 8.0 },
         ecn: None,
         priorities: 8,

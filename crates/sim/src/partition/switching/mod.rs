@@ -4,6 +4,7 @@
 //! [`trimming`] those that trim packets, and [`totals`] what the records of switch ports need. All
 //! of them work on the links and may trigger PFC; nothing here touches hosts.
 
+mod coarse_telemetry;
 mod racks;
 mod scheduled;
 mod totals;
@@ -21,6 +22,7 @@ use crate::naming::Naming;
 use crate::ports::marking::Markings;
 use crate::ports::port::{HOST, Port, PortHistograms, flag};
 use crate::ports::scheduler::Scheduler;
+use coarse_telemetry::{CoarseTelemetry, Reading};
 use racks::Racks;
 pub(super) use trimming::Returns;
 
@@ -47,6 +49,8 @@ pub(super) struct Switching {
     victims: Vec<Rng>,
     /// If any switch returns trimmed packets to their senders.
     returns: Option<Box<Returns>>,
+    /// If the telemetry of any switch has a limited resolution.
+    coarse_telemetry: Option<Box<CoarseTelemetry>>,
     /// Priority of data: the lowest of all switches.
     data_priority: u8,
 }
@@ -112,6 +116,7 @@ impl Switching {
             marking: streams.iter().map(stream).collect(),
             victims: victims.iter().map(victim).collect(),
             returns,
+            coarse_telemetry: CoarseTelemetry::new(fabric, names),
             data_priority: fabric.priorities().saturating_sub(1),
         }
     }
@@ -225,19 +230,19 @@ impl Switching {
         if flags & flag::STAMPS != 0
             && frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS) != 0
         {
+            let (tx_bytes, queue_bytes) = (port.tx_bytes, port.queue_bytes);
+            let mut reading = Reading { at: start, delay: waited, tx_bytes, queue_bytes };
+            if let Some(coarse) = &mut self.coarse_telemetry {
+                reading = coarse.read(index, links.rate(index), reading);
+            }
+            let frame = &mut links.packets.frames[packet as usize];
             if frame.flags & frame_flag::STAMP_PEAK != 0 {
-                frame.peak_hop_delay = frame.peak_hop_delay.max(waited);
+                frame.peak_hop_delay = frame.peak_hop_delay.max(reading.delay);
             }
             if frame.flags & frame_flag::STAMP_HOPS != 0 {
-                let (tx_bytes, queue_bytes) = (port.tx_bytes, port.queue_bytes);
+                let Reading { at, tx_bytes, queue_bytes, .. } = reading;
                 let (rate, port) = (links.rate(index), links.name(index));
-                links.packets.trace(packet).push(Hop {
-                    at: start,
-                    tx_bytes,
-                    rate,
-                    queue_bytes,
-                    port,
-                });
+                links.packets.trace(packet).push(Hop { at, tx_bytes, rate, queue_bytes, port });
             }
         }
         if flags & flag::HISTOGRAMS != 0 {
@@ -296,7 +301,7 @@ impl Switching {
         let index = links.index_of(index);
         self.commit_port(links, pausing, index);
         let port = &links.ports[index as usize];
-        let unusual = flag::ECN_AT_ZERO | flag::HISTOGRAMS | flag::SCHEDULED;
+        let unusual = flag::NO_SHORTCUT | flag::HISTOGRAMS | flag::SCHEDULED;
         if !port.is_free(now) || port.flags & unusual != 0 {
             self.join_queue(links, pausing, switch, index, packet);
         } else if special != 0 {
