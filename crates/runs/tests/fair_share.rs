@@ -29,14 +29,14 @@ fn two_hops_share_as_in_the_paper() {
             let headers = 80 + u32::from(telemetry.fixed) + u32::from(telemetry.per_hop) * hops;
             4096.0 / f64::from(4096 + headers)
         };
-        // The victim and the blue flows have a tenth of the second hop each. The two green flows
-        // share the rest of the first hop.
-        let (victim, green, blue) = (20.0 * of_wire(3), 90.0 * of_wire(3), 20.0 * of_wire(1));
+        // The victim and the flows of the second hop have a tenth of it each. The two flows of
+        // the first hop share the rest of that.
+        let (victim, first, second) = (20.0 * of_wire(3), 90.0 * of_wire(3), 20.0 * of_wire(1));
         for flow in &plan.workload.flows {
             let expected = match plan.labels[usize::from(flow.label)].as_str() {
                 "victim" => victim,
-                "green" => green,
-                _ => blue,
+                "first hop" => first,
+                _ => second,
             };
             let share = shares.get(flow.src, flow.dst, flow.stack).unwrap();
             assert!(
@@ -79,13 +79,13 @@ fn shares_follow_degraded_directions() {
         let key = format!("faults.degraded=[{{ links = \"{link}\", share = 0.5{more} }}]");
         FairShares::of(&plan(&[&key, "transport.protocol=swift", "transport.params={}"]))
     };
-    // Hosts 1 and 3: a green flow. Its hop has 100 Gbit/s, and the victim takes 20 of them.
+    // Hosts 1 and 3: a flow of the first hop. It has 100 Gbit/s, of which the victim takes 20.
     let of_wire = 4096.0 / 4176.0;
-    let green = |shares: FairShares| shares.get(1, 3, 0);
-    let there = green(degraded("tor0-spine", ", direction = \"forward\"")).unwrap();
-    let back = green(degraded("spine-tor0", ", direction = \"forward\"")).unwrap();
+    let of_first_hop = |shares: FairShares| shares.get(1, 3, 0);
+    let there = of_first_hop(degraded("tor0-spine", ", direction = \"forward\"")).unwrap();
+    let back = of_first_hop(degraded("spine-tor0", ", direction = \"forward\"")).unwrap();
     assert!((there - 40.0 * of_wire).abs() < 1e-6, "{there}");
     assert!((back - 90.0 * of_wire).abs() < 1e-6, "{back}");
     let later = degraded("tor0-spine", ", from = \"11ms\"");
-    assert_eq!(green(later), None);
+    assert_eq!(of_first_hop(later), None);
 }

@@ -145,9 +145,8 @@ fn flow_lines(flows: &Flows, run: usize, protocol: Option<&str>) -> Vec<Line> {
         (_, 1) => label.to_owned(),
         _ => format!("{label} ({count} flows)"),
     };
-    let colors = label_colors(&labels.iter().map(|(label, _)| *label).collect::<Vec<_>>());
     let mut lines = Vec::new();
-    for ((label, count), color) in labels.into_iter().zip(colors).take(LABELS_MAX) {
+    for (color, (label, count)) in labels.into_iter().enumerate().take(LABELS_MAX) {
         if flows.len() > FLOWS_MAX {
             lines.push(line(color, named(label, count), label, None, sum(flows, label)));
             continue;
@@ -160,14 +159,6 @@ fn flow_lines(flows: &Flows, run: usize, protocol: Option<&str>) -> Vec<Line> {
         }));
     }
     lines
-}
-
-/// Palette index of each label: the one in its name, or the next unused one.
-fn label_colors(labels: &[&str]) -> Vec<usize> {
-    let named = |label: &str| ["blue", "red", "green"].iter().position(|name| *name == label);
-    let taken: Vec<usize> = labels.iter().filter_map(|label| named(label)).collect();
-    let mut free = (0..).filter(|color| !taken.contains(color));
-    labels.iter().map(|label| named(label).unwrap_or_else(|| free.next().unwrap_or(0))).collect()
 }
 
 /// Total goodput of a label's flows over time; zero while it has no active flow.
@@ -284,11 +275,5 @@ mod tests {
         let many = lines(&["a"; 65]);
         assert_eq!((many.len(), many[0].name.as_str()), (1, "a (65 flows)"));
         assert_eq!(many[0].points[..], [(0.1, 65.0), (0.2, 130.0)]);
-    }
-
-    #[test]
-    fn labels_with_a_colour_name_use_it() {
-        assert_eq!(label_colors(&["blue", "green", "victim", "x"]), [0, 2, 1, 3]);
-        assert_eq!(label_colors(&["a", "b"]), [0, 1]);
     }
 }
