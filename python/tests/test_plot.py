@@ -203,7 +203,7 @@ def test_line_names_are_distinct(scenario: dict[str, Any]) -> None:
 def test_lines_of_one_protocol_differ(scenario: dict[str, Any]) -> None:
     runs = [tidegate.run(scenario, seed=seed) for seed in (1, 2)]
     first, second = plot.cdf(runs).get_lines()
-    assert first.get_color() == second.get_color()
+    assert second.get_color() == plot._darker(str(first.get_color()), 1) != first.get_color()
     assert first.get_linestyle() != second.get_linestyle()
     assert (first.get_label(), second.get_label()) == tuple(
         f"{runs[0].protocol}, two racks, {seed}" for seed in (1, 2)

@@ -2,8 +2,8 @@
 
 Every function draws on the given axes, or on a new figure of one column's width, and returns the
 axes, so that matplotlib can change any detail. Protocols have the same colours and markers
-everywhere in tidegate. If a protocol has several lines, the others are dashed, and lighter when all
-dashes are used. The legend names runs by the properties that differ (protocol, name, seed), or by
+everywhere in tidegate. If a protocol has several lines, the others are dashed and darker, as in
+reports. The legend names runs by the properties that differ (protocol, name, seed), or by
 the keys of a dictionary: `{"load 0.3": run}`.
 """
 
@@ -78,7 +78,7 @@ _MARKERS = {
     "star": "*",
     "x": "X",
 }
-_DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
+_DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)), (0, (7, 1.5)))
 _DASH_NAMES = ("solid", "dash", "dot")
 """Names in the catalog, in the order of `_DASHES`."""
 _POINTS = 1000
@@ -124,18 +124,20 @@ def looks(names: Sequence[str]) -> list[Look]:
     found = []
     for i, name in enumerate(names):
         if name in catalog:
+            earlier = names[:i].count(name)
             color, marker, dash = catalog[name]
-            dash += names[:i].count(name)
         else:
-            color, marker, dash = palette[i % len(palette)], "o", i // len(palette)
-        again, dash = divmod(dash, len(_DASHES))
-        found.append(Look(_lighter(color, again), marker, _DASHES[dash]))
+            earlier = i // len(palette)
+            color, marker, dash = palette[i % len(palette)], "o", 0
+        dash = (dash + earlier) % len(_DASHES)
+        found.append(Look(_darker(color, earlier), marker, _DASHES[dash]))
     return found
 
 
-def _lighter(color: str, times: int) -> str:
-    """Lighten a colour by a fifth of the way to white, several times."""
-    red, green, blue = (1 - (1 - part) * 0.8**times for part in colors.to_rgb(color))
+def _darker(color: str, times: int) -> str:
+    """Darken a colour by a quarter of the way to black, at most twice; reports do the same."""
+    share = 0.25 * min(times, 2)
+    red, green, blue = ((1 - share) * part for part in colors.to_rgb(color))
     return colors.to_hex((red, green, blue))
 
 
