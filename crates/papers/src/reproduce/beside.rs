@@ -7,7 +7,7 @@ use crate::plot::{Axis, Line, Plot, Points};
 /// All verdicts, the best first, with their colours in plots.
 pub(crate) const VERDICTS: [(Verdict, &str, &str); 4] = [
     (Verdict::Reproduced, "#009e73", "circle"),
-    (Verdict::Conditional, "#56b4e9", "diamond"),
+    (Verdict::Conditional, "#3388ff", "diamond"),
     (Verdict::Direction, "#e69f00", "triangle-up"),
     (Verdict::Deviates, "#d55e00", "cross"),
 ];

@@ -417,7 +417,7 @@ impl Endpoint for Sird {
         citation: "Prasopoulos et al., NSDI 2025",
         summary: "Receivers schedule their own link by credit, and reduce the credit of senders \
             that cannot use it.",
-        color: "#56b4e9",
+        color: "#3388ff",
         marker: Marker::Star,
         dash: Dash::Solid,
         telemetry_bytes: TelemetryBytes::NONE,

@@ -54,7 +54,7 @@ const figureOf = (id, head, label, lines) => {
   return figure;
 };
 
-const QUEUE_COLORS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+const QUEUE_COLORS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#3388ff"];
 
 // The queues on a flow's path during its lifetime, the longest first.
 const queuesOf = (run, flow, way) => {
