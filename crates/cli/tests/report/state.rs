@@ -1,6 +1,6 @@
 //! The state of a page in its address, and saved plots.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -194,6 +194,74 @@ const TEXTS: &str = r##"() => {
   };
 }"##;
 
+/// The page of a reproduction with these plots.
+fn page_of(place: &Place, plots: &[Value]) -> PathBuf {
+    let names: Vec<String> = (1..=plots.len()).map(|i| format!("p-figure-{i}")).collect();
+    let figure = json!({ "figure": "1", "title": "T", "pictures": names });
+    let paper = json!({ "paper": "p", "title": "P", "about": "", "figures": [figure] });
+    let folder = place.path("made");
+    std::fs::create_dir(&folder).unwrap();
+    let plots: Vec<(&String, &Value)> = names.iter().zip(plots).collect();
+    for (name, content) in [
+        ("reproduction.json", json!([])),
+        ("figures.json", json!([paper])),
+        ("plots.json", json!(plots)),
+    ] {
+        std::fs::write(folder.join(name), content.to_string()).unwrap();
+    }
+    answer(&["report", &place.arg("made")]).ok();
+    folder.join("report.html")
+}
+
+/// Returns ends of axes, the number of names beside each plot, titles of x axes, and arrows.
+const DRAWN: &str = r##"() => {
+  dispatchEvent(new Event("beforeprint"));
+  return [...document.querySelectorAll(".js-plotly-plot")].map(({ data, _fullLayout }) => ({
+    x: _fullLayout.xaxis.range, y: _fullLayout.yaxis.range,
+    beside: _fullLayout.yaxis.ticktext?.length ?? 0, title: _fullLayout.xaxis.title.text,
+    arrows: data.filter((trace) => /^triangle/.test(trace.marker?.symbol)).map((trace) => trace.x),
+  }));
+}"##;
+
+/// Many long names stand beside a plot, from the top; the axis of values does not follow an
+/// interval that is wider than its value; and the axis extends beyond a value below zero.
+#[test]
+fn many_names_and_wide_intervals_fit_a_plot() {
+    let Some(mut browser) = start() else { return };
+    let place = Place::usual();
+    let plot = |names: &[String], points: Value, range: Value| {
+        let ends = (-0.5, names.len() as f64 - 0.5);
+        json!({
+            "title": "Figure 1: T", "y": { "label": "T (us)", "log": false },
+            "x": { "label": "", "log": false, "names": names, "from": ends.0, "to": ends.1 },
+            "lines": [{ "name": "Tide", "color": "#3b4a5a", "dash": 0, "apart": true,
+                "points": points, "range": range }],
+        })
+    };
+    let names: Vec<String> = (0..17).map(|i| format!("a long name of run {i}")).collect();
+    let points: Vec<(u32, u32)> = (0..17).map(|i| (i, 4 + i)).collect();
+    let range: Vec<(u32, u32)> =
+        points.iter().map(|&(_, y)| if y == 4 { (0, 90) } else { (y - 1, y + 5) }).collect();
+    let many = plot(&names, json!(points), json!(range));
+    let few =
+        plot(&["a".into(), "b".into()], json!([[0, 1.0], [1, -1.0]]), json!([[0, 2], [-2, 0]]));
+    browser.open(&page_of(&place, &[many, few]), "screen", "light");
+    let drawn = browser.ask(DRAWN, "");
+    let end = |plot: usize, axis: &str, i: usize| drawn[plot][axis][i].as_f64().unwrap();
+    assert_eq!((drawn[0]["beside"].as_u64(), drawn[1]["beside"].as_u64()), (Some(17), Some(0)));
+    assert_eq!((end(0, "y", 0), end(0, "y", 1)), (16.5, -0.5), "the first is at the top");
+    assert!((end(0, "x", 1) - 1.04 * 25.0).abs() < 1e-9, "{drawn}");
+    assert_eq!(drawn[0]["arrows"][0][0].as_f64(), Some(end(0, "x", 1)));
+    let title = drawn[0]["title"].as_str().unwrap().replace("<br>", " ");
+    assert_eq!(title, "T (µs). Cut intervals (arrows): a long name of run 0 to 90");
+    assert_eq!(drawn[1]["arrows"], json!([]));
+    assert!(
+        (end(1, "y", 0) + 2.16).abs() < 1e-9 && (end(1, "y", 1) - 2.16).abs() < 1e-9,
+        "{drawn}"
+    );
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+}
+
 /// A line without a value remains in the legend, marks are named in CSV, and names on an axis break
 /// after hyphens.
 #[test]
@@ -210,19 +278,7 @@ fn plots_show_lines_without_values_and_name_marks() {
         "lines": [line("Tide", json!([[0.0, 1.0], [1.0, 2.0]])), line("SIRD", json!([]))],
         "said": [{ "name": "C1", "x": 1.0, "y": 3.0, "color": "#3b4a5a", "source": "source" }],
     });
-    let figure = json!({ "figure": "1", "title": "T", "pictures": ["p-figure-1"] });
-    let paper = json!({ "paper": "p", "title": "P", "about": "", "figures": [figure] });
-    let folder = place.path("made");
-    std::fs::create_dir(&folder).unwrap();
-    for (name, content) in [
-        ("reproduction.json", json!([])),
-        ("figures.json", json!([paper])),
-        ("plots.json", json!([["p-figure-1", plot]])),
-    ] {
-        std::fs::write(folder.join(name), content.to_string()).unwrap();
-    }
-    answer(&["report", &place.arg("made")]).ok();
-    browser.open(&folder.join("report.html"), "screen", "light");
+    browser.open(&page_of(&place, &[plot]), "screen", "light");
     let texts = browser.ask(TEXTS, "");
     assert_eq!(texts["legend"], json!(["Tide", "SIRD: no value", "source (C1)"]));
     assert_eq!(texts["names"], json!([["above: control-", "and-unscheduled"], ["b, 5 µs"]]));

@@ -259,15 +259,18 @@ const titleOf = (axis, room) =>
 const NAME = 112;
 // Most lines of a level name.
 const LEVEL = 3;
-// With more names that do not fit, they are vertical.
+// With more names that do not fit below a plot, they stand beside it.
 const SLANTED = 16;
+// Height of a name beside a plot.
+const BESIDE = 21;
 
 const widthOf = (text) => mostOf(text.split("<br>").map((line) => measure.measureText(line).width));
 
-// Names on an axis of `room` pixels, and their angle: level if they fit, else slanted or vertical.
-// Vertical names stand close together, so that few have room for a second line.
-const namesOf = ({ names = [] }, room) => {
+// Names on an axis of `room` pixels, and their angle: level if they fit, else slanted or, in a
+// matrix, vertical. Vertical names stand close together, so that few have room for a second line.
+const namesOf = ({ names = [], isBeside }, room) => {
   const wrappedTo = (width) => names.map((name) => wrapped(name, width));
+  if (isBeside) return { names, angle: 0 };
   const each = room / names.length - 8;
   const level = wrappedTo(Math.min(NAME, each));
   const fits = level.every((name) => widthOf(name) <= each && linesIn(name) <= LEVEL);
@@ -305,6 +308,17 @@ const matrixOf = ({ cells }) => {
   };
 };
 
+// Ends of an axis, as Plotly's: slightly beyond the values, except at zero.
+const rangeOf = (axis, log, values) => {
+  const all = values.concat(axis.beside ?? []);
+  const usable = all.filter((value) => Number.isFinite(value) && (!log || value > 0));
+  if (log) return usable.length ? logRange(usable) : undefined;
+  const [least, most] = [Math.min(0, leastOf(usable)), Math.max(0, mostOf(usable))];
+  const margin = 0.04 * (most - (axis.from ?? least));
+  const from = axis.from ?? (least < 0 ? least - margin : 0);
+  return [from, axis.to ?? (most > from ? most + margin : from + 1)];
+};
+
 const axisOf = (axis, log, values, title, room, { names, angle }) => {
   const shown = {
     title: { text: title, standoff: 8 }, type: log ? "log" : "linear",
@@ -315,19 +329,79 @@ const axisOf = (axis, log, values, title, room, { names, angle }) => {
     const ticktext = names.map((name) => name.split("<br>").map(escapedText).join("<br>"));
     Object.assign(shown, { tickvals: names.map((_, i) => i), ticktext, tickangle: -angle });
   }
-  const all = values.concat(axis.beside ?? []);
-  const usable = all.filter((value) => Number.isFinite(value) && (!log || value > 0));
-  if (log) {
-    if (usable.length) {
-      shown.range = logRange(usable);
-      Object.assign(shown, logTicks(shown.range, room));
-    }
-  } else {
-    const from = axis.from ?? Math.min(0, leastOf(usable));
-    const most = Math.max(0, mostOf(usable));
-    shown.range = [from, axis.to ?? (most > from ? from + 1.04 * (most - from) : from + 1)];
-  }
+  const range = rangeOf(axis, log, values);
+  if (range) Object.assign(shown, { range }, log ? logTicks(range, room) : {});
   return shown;
+};
+
+// Values of the visible traces along an axis, with the ends of intervals. An interval that ends at
+// zero because its half is wider than its value does not extend the axis.
+const valuesOf = (all, key) => all.filter((trace) => trace.visible === true).flatMap((trace) => {
+  const bars = trace[`error_${key}`];
+  const ends = (at, i) => {
+    const [from, to] = [at - bars.arrayminus[i], at + bars.array[i]];
+    return from === 0 && to > 2 * at ? [from] : [from, to];
+  };
+  return bars ? trace[key].concat(trace[key].flatMap(ends)) : trace[key];
+});
+
+// Ends intervals at the end of their axis. Returns a trace with an arrow for each interval that is
+// cut, and the text that states its end; null if there is none.
+const cut = (plot, all, key) => {
+  const axis = plot[key];
+  const range = rangeOf(axis, axis.log, valuesOf(all, key));
+  const end = axis.log && range ? 10 ** range[1] : range?.[1];
+  const across = key === "x" ? "y" : "x";
+  const arrows = [];
+  for (const trace of all) {
+    const bars = trace.visible === true && trace[`error_${key}`];
+    if (!bars) continue;
+    bars.array = bars.array.map((length, i) => {
+      const at = trace[key][i];
+      if (!(at + length > end)) return length;
+      const of = plot[across].names?.[Math.round(trace[across][i])] ?? trace.name;
+      arrows.push({ across: trace[across][i], text: `${of} to ${inShort(at + length)}`,
+        color: bars.color });
+      return end - at;
+    });
+  }
+  if (!arrows.length) return null;
+  const text = `Cut intervals (arrows): ${arrows.map((arrow) => arrow.text).join("; ")}`;
+  const symbol = key === "x" ? "triangle-right" : "triangle-up";
+  return { text, trace: {
+    type: "scatter", mode: "markers", visible: true, showlegend: false, cliponaxis: false,
+    [key]: arrows.map(() => end), [across]: arrows.map((arrow) => arrow.across),
+    marker: { symbol, size: 11, color: arrows.map((arrow) => arrow.color) },
+    text: arrows.map((arrow) => escapedText(arrow.text)),
+    hovertemplate: "%{text}<extra></extra>",
+  } };
+};
+
+// Whether the names of a plot's x axis stand beside the plot, and its values along its width.
+const isTurned = ({ x, cells }, state) =>
+  !cells && namesOf(x, state.width - MARGIN.l - MARGIN.r).angle === 90;
+
+// A trace with x and y exchanged.
+const turnedTrace = ({ x, y, error_y, hovertemplate, ...trace }) => ({
+  ...trace, x: y, y: x, error_x: error_y,
+  hovertemplate: hovertemplate?.replace(/%\{[xy]/g, (of) => (of === "%{x" ? "%{y" : "%{x")),
+});
+
+// Plotly's data and layout of a plot, with a note below the axis.
+const drawingOf = (plot, state, note) => {
+  let all = traces(plot, state);
+  const turned = isTurned(plot, state);
+  let { x, y } = plot;
+  if (turned) {
+    all = all.map(turnedTrace);
+    // The first name is at the top.
+    const names = x.names.map((name) => wrapped(name, 2 * NAME));
+    [x, y] = [y, { ...x, names, isBeside: true, from: x.to, to: x.from }];
+  }
+  const cuts = cut({ x, y }, all, turned ? "x" : "y");
+  const label = [x.label, note, cuts?.text].filter(Boolean).join(". ");
+  const layout = layoutOf({ ...plot, x: { ...x, label }, y }, state, all);
+  return { data: cuts ? [...all, cuts.trace] : all, layout };
 };
 
 const layoutOf = (plot, state, all) => {
@@ -340,7 +414,9 @@ const layoutOf = (plot, state, all) => {
   }
   const tail = plot.distribution && state.tail;
   const y = tail ? { ...plot.y, label: `${plot.y.label} that are larger`, to: undefined } : plot.y;
-  const yTitle = titleOf(y, HEIGHT);
+  const tall = y.isBeside
+    ? Math.max(HEIGHT, BESIDE * linesIn(y.names.join("<br>"))) : HEIGHT;
+  const yTitle = titleOf(y, tall);
   const yNames = namesOf(y, Infinity);
   const across = Math.max(0, ...yNames.names.map((name) => widthOf(name) - 28));
   const left = MARGIN.l + LINE * (linesIn(yTitle) - 1) + across;
@@ -350,20 +426,16 @@ const layoutOf = (plot, state, all) => {
   const bottom = MARGIN.b + LINE * (linesIn(xTitle) - 1) + heightOf(xNames);
   const matrix = plot.cells ? matrixOf(plot) : { shapes: [], annotations: [] };
   const legend = ROW * rows + 8;
-  const values = (key) => all.filter((trace) => trace.visible === true).flatMap((t) => t[key]);
-  const ends = all.filter((trace) => trace.error_y).flatMap(({ y, error_y }) =>
-    y.flatMap((at, i) => [at + error_y.array[i], at - error_y.arrayminus[i]]));
   return {
-    width: state.width, height: HEIGHT + MARGIN.t + bottom + legend, autosize: false,
+    width: state.width, height: tall + MARGIN.t + bottom + legend, autosize: false,
     margin: { ...MARGIN, l: left, b: bottom + legend, autoexpand: false },
     font: { family: "sans-serif", size: 12, color: "#222" },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    xaxis: axisOf(plot.x, plot.x.log, values("x"), xTitle, room, xNames),
-    yaxis: {
-      ...axisOf(y, tail || plot.y.log, values("y").concat(ends), yTitle, HEIGHT, yNames),
-    },
+    xaxis: axisOf(plot.x, plot.x.log, valuesOf(all, "x"), xTitle, room, xNames),
+    yaxis: axisOf(y, tail || plot.y.log, valuesOf(all, "y"), yTitle, tall, yNames),
     legend: {
-      orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom",
+      orientation: "h", xref: "container", x: MARGIN.l / state.width, xanchor: "left",
+      yref: "container", y: 0, yanchor: "bottom",
       entrywidth: widest + 8, bgcolor: "rgba(0,0,0,0)", font: { size: 12 }, tracegroupgap: 0,
     },
     hovermode: "closest", dragmode: "zoom",
@@ -381,14 +453,13 @@ const CONFIG = { displayModeBar: false, responsive: false, showTips: false };
 const draw = (figure) => {
   const state = figures.get(figure);
   if (!onPaper) state.width = Math.min(figure.clientWidth || WIDTH, WIDEST);
-  const all = traces(state.plot, state);
-  const layout = layoutOf(state.plot, state, all);
+  const { data, layout } = drawingOf(state.plot, state);
   if (state.drawn) {
-    Plotly.react(state.at, all, layout, CONFIG);
+    Plotly.react(state.at, data, layout, CONFIG);
     return;
   }
   state.drawn = true;
-  Plotly.newPlot(state.at, all, layout, CONFIG);
+  Plotly.newPlot(state.at, data, layout, CONFIG);
   state.at.on("plotly_legendclick", (event) => {
     const number = event.data[event.curveNumber].meta;
     if (!state.off.delete(number)) state.off.add(number);
@@ -422,18 +493,15 @@ const drawAll = () => {
 
 // The displayed plot in ink on white, as Plotly's data and layout.
 const pictureOf = (state, title) => {
-  const { x, note } = state.plot;
-  const label = [x.label, note].filter(Boolean).join(". ");
-  const plot = { ...state.plot, x: { ...x, label } };
-  const all = traces(plot, state);
-  const layout = layoutOf(plot, state, all);
+  const drawing = drawingOf(state.plot, state, state.plot.note);
+  const { layout } = drawing;
   if (title) {
     layout.title = { text: escapedText(title), font: { size: 13 }, x: 0.02, y: 0.98 };
     layout.margin.t += 26;
     layout.height += 26;
   }
   layout.paper_bgcolor = layout.plot_bgcolor = "#fff";
-  return { data: all, layout };
+  return drawing;
 };
 
 const tool = (name, title, pressed, act) =>
