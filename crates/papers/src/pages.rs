@@ -369,7 +369,7 @@ mod tests {
     }
 
     /// Printed values of single runs without a mark, and the reason.
-    const UNMARKED: [(&str, &str, &[&str], &str); 18] = [
+    const UNMARKED: [(&str, &str, &[&str], &str); 15] = [
         ("eqds", "incast", &["EI.1", "EI.4", "EI.7"], "medians are not drawn"),
         ("eqds", "incast", &["EI.3", "EI.6", "EI.9"], "retransmissions are not drawn"),
         ("eqds", "outcast", &["E5", "EX.1", "EX.2", "EX.3"], "completion times are not drawn"),
@@ -389,9 +389,6 @@ mod tests {
         ("poseidon", "7a", &["P22a", "P22b"], "numbers of round trips are not drawn"),
         ("powertcp", "3", &["W24e2"], "times of decay are not drawn"),
         ("powertcp", "8a", &["W21a"], "shares of days are not drawn"),
-        ("sird", "4", &["S4a", "S4b", "S4c", "S4e"], "it is the largest of several cells"),
-        ("sird", "10", &["S18a", "S18b"], "it is a rate of ports; the plot shows payload"),
-        ("testbeds", "s10", &["R4a", "R4b"], "it is a rate of ports; the plot shows payload"),
         (
             "uet",
             "permutation",

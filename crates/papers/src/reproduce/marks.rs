@@ -29,8 +29,8 @@ fn of_claim(figure: &Figure, claim: &Claim, plot: &Plot) -> Vec<PaperMark> {
     let printed = claim.paper.filter(|_| !claim.derived && !claim.own);
     let found = printed.zip(claim.of_one_run()).and_then(|(value, query)| {
         let Some(chart) = chart_of(figure, plot) else {
-            let (line, x) = tables::place(figure, query, plot)?;
-            return Some((line, vec![(x, None, value)]));
+            let (line, x, to) = tables::place(figure, query, plot)?;
+            return Some((line, vec![(x, to, value)]));
         };
         in_chart(figure, chart, query, value, plot)
     });
@@ -102,6 +102,13 @@ fn in_chart<'a>(
             }
             let from = if *from == 0 { first.min(to) } else { *from as f64 / 1e3 };
             Some((line, vec![(from, Some(to).filter(|to| from < *to), value)]))
+        }
+        // Over the wire, all flows together have the rates of their receivers' ports.
+        (ChartKind::Series, Some(Place::Ports))
+            if matches!(chart.labels[..], [Curve::Together]) && panel.is_none() =>
+        {
+            let line = own()?;
+            Some((line, vec![(line.points.last()?.0, None, value)]))
         }
         (ChartKind::Series, Some(place)) if !chart.each && !chart.sum => {
             let is_its = |curve: &&Curve| match (curve, place) {
@@ -195,6 +202,12 @@ mod tests {
         let phases = "paper = 0.5\nmeasure = { metric = 'worst', run = 'b', label = 'v', \
                       phases = [[2.0, 3.0, 8.0], [4.0, 5.0, 6.0]] }";
         assert_eq!(level(phases), [(2.0, Some(3.0), 4.0, b()), (4.0, Some(5.0), 3.0, b())]);
+        // The rates of ports belong to all flows together.
+        let rates = "paper = 3.0\nmeasure = { metric = 'port-rates', run = 'b', \
+                     links = ['tor0>h0', 'tor0>h1'] }";
+        assert!(level(rates).is_empty());
+        let together = figure(&series.replace("'v'", "'*'"), rates);
+        assert_eq!(marks(&together, "T", &["a", "b"]), [(20.0, None, 3.0, b())]);
         // With several lines, each run has a plot of its own.
         let panels = chart("kind = 'series'\nquantity = 'goodput'\nlabels = ['v', 'u']");
         let panels = figure(&panels, &format!("paper = 3.0\n{goodput}"));
@@ -242,5 +255,9 @@ mod tests {
         let claim = "paper = 3.0\nmeasure = { metric = 'mean-buffer', run = 'b' }";
         let found = marks(&figure(table, claim), "T", &[""]);
         assert_eq!(found, [(1.0, None, 3.0, "#".to_owned())]);
+        let picked = |text: &str| text.replace("'mean-buffer',", "'mean-buffer', pick = 'most',");
+        let of_all = picked(claim).replace("'b'", "'*'");
+        let found = marks(&figure(&picked(table), &of_all), "T", &[""]);
+        assert_eq!(found, [(0.0, Some(1.0), 3.0, "#".to_owned())]);
     }
 }

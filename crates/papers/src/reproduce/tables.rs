@@ -66,18 +66,32 @@ pub(super) fn label(figure: &Figure, plot: &mut Plot) {
     }
 }
 
-/// The line of a plot of [`plots`] that shows the answer to a question, and its x.
-pub(super) fn place<'a>(figure: &Figure, query: &Query, plot: &'a Plot) -> Option<(&'a Line, f64)> {
+/// The line of a plot of [`plots`] that shows the answer to a question, and its x; if the answer is
+/// that of several points of the line, the x of the first and of the last.
+pub(super) fn place<'a>(
+    figure: &Figure,
+    query: &Query,
+    plot: &'a Plot,
+) -> Option<(&'a Line, f64, Option<f64>)> {
     let all = matrices(figure);
     let is_its =
         |of: &&Matrix<'_>| figure.plot_title(&of.title) == plot.title && of.y == plot.y.label;
     let matrix = all.iter().find(is_its)?;
-    let is_its = |(of, run): &(&Query, &str)| {
-        of.is_like(query) && query.runs.first().is_some_and(|name| name == run)
+    let name = query.runs.first()?;
+    let is_its = |&cell: &usize| {
+        let (of, run) = matrix.cells[cell];
+        of.is_like(query) && means(name, run)
     };
-    let (series, place) = matrix.place(matrix.cells.iter().position(is_its)?);
+    let places: Vec<(usize, usize)> =
+        (0..matrix.cells.len()).filter(is_its).map(|cell| matrix.place(cell)).collect();
+    let (series, _) = *places.first()?;
+    if places.iter().any(|(other, _)| *other != series) {
+        return None;
+    }
     let line = plot.lines.iter().find(|line| line.name == matrix.series()[series])?;
-    Some((line, matrix.x(series, place)))
+    let xs = || places.iter().map(|(series, place)| matrix.x(*series, *place));
+    let (from, to) = (xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max));
+    Some((line, from, Some(to).filter(|to| from < *to)))
 }
 
 impl<'a> Matrix<'a> {

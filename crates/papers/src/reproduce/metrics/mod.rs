@@ -51,6 +51,8 @@ pub(crate) enum Place<'a> {
     Level { of: Traced, label: &'a str, periods: Vec<(Option<f64>, Option<f64>, f64)> },
     /// The level of the queueing delay at a port.
     Queue { link: &'a Port },
+    /// The total rate of ports.
+    Ports,
 }
 
 macro_rules! metrics {

@@ -178,6 +178,10 @@ impl Metric for PortRates {
         };
         self.links.iter().map(rate).sum()
     }
+
+    fn place(&self) -> Option<Place<'_>> {
+        Some(Place::Ports)
+    }
 }
 
 /// Means of the flows over these intervals, in Gbit/s.
