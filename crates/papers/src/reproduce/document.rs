@@ -223,7 +223,7 @@ pub(crate) fn image(folder: &str, (name, title): &(String, String)) -> String {
 }
 
 /// A part that is closed at first.
-fn folded(title: &str, text: &str) -> String {
+pub(super) fn folded(title: &str, text: &str) -> String {
     format!("<details><summary>{title}</summary>\n\n{}\n\n</details>\n\n", text.trim_end())
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tidegate_runs::numbers::digits;
 
-use super::document::paper_value;
+use super::document::{folded, paper_value};
 use super::judge::Measured;
 use super::registry::{Choice, Claim, Open, Paper};
 use super::{ClaimResult, Verdict};
@@ -117,6 +117,9 @@ pub(crate) fn recorded(
     Ok(opens)
 }
 
+/// Most rows of a table that is open at first.
+const OPEN_MAX: usize = 8;
+
 /// Claims that every alternative moves by at most this share are not listed.
 const STILL: f64 = 0.05;
 
@@ -166,15 +169,12 @@ pub(crate) fn markdown(papers: &[(String, Vec<Sensitivity>)], quick: bool) -> St
                 .iter()
                 .filter(|(chosen, varied)| varied.iter().flatten().any(|one| moves(chosen, one)))
                 .collect();
-            if !moving.is_empty() {
-                let heads = open.instead.join(" | ");
-                let rule = "--:|".repeat(open.instead.len());
-                let _ = writeln!(
-                    text,
-                    "| claim | | paper | {} | {heads} |\n|---|---|--:|--:|{rule}",
-                    open.chosen
-                );
-            }
+            let heads = open.instead.join(" | ");
+            let rule = "--:|".repeat(open.instead.len());
+            let mut table = format!(
+                "| claim | | paper | {} | {heads} |\n|---|---|--:|--:|{rule}\n",
+                open.chosen
+            );
             for (chosen, varied) in &moving {
                 let cells: Vec<String> = varied
                     .iter()
@@ -184,12 +184,20 @@ pub(crate) fn markdown(papers: &[(String, Vec<Sensitivity>)], quick: bool) -> St
                     .collect();
                 let (name, what) = (&chosen.claim, &chosen.text);
                 let _ = writeln!(
-                    text,
+                    table,
                     "| {name} | {what} | {} | {} | {} |",
                     paper_value(chosen),
                     cell(chosen.measured, chosen.as_chosen),
                     cells.join(" | ")
                 );
+            }
+            match moving.len() {
+                0 => {}
+                1..=OPEN_MAX => text.push_str(&table),
+                many => {
+                    let title = format!("{many} claims that move");
+                    let _ = writeln!(text, "{}", folded(&title, &table).trim_end());
+                }
             }
             let claims = if moving.is_empty() { "Claims" } else { "Other claims" };
             let still: Vec<_> = open
@@ -271,5 +279,30 @@ mod tests {
         assert!(moves(&silent, &under(10.0, (10.0, 10.0), Verdict::Reproduced)), "a value appears");
         assert!(!moves(&silent, &none), "none before and after");
         assert!(moves(&chosen, &none), "no answer any more");
+    }
+
+    #[test]
+    fn long_tables_are_closed_at_first() {
+        let text = |count: usize| {
+            let chosen = claim(10.0, (10.0, 10.0), Verdict::Reproduced);
+            let other = Alternative { value: Some(20.0), range: None, verdict: Verdict::Deviates };
+            let open = Sensitivity {
+                name: "window".to_owned(),
+                chosen: "one".to_owned(),
+                why: "Why.".to_owned(),
+                instead: vec!["two".to_owned()],
+                claims: vec![(chosen, vec![Some(other)]); count],
+                independent: 1,
+            };
+            markdown(&[("Paper".to_owned(), vec![open])], false)
+        };
+        let (short, long) = (text(8), text(9));
+        assert!(short.contains("Why.\n\n| claim |") && !short.contains("<details>"), "{short}");
+        let opens = "Why.\n\n<details><summary>9 claims that move</summary>\n\n| claim |";
+        assert!(long.contains(opens), "{long}");
+        assert!(
+            long.ends_with("|\n\n</details>\n\nOther claims: 1 independent of it.\n"),
+            "{long}"
+        );
     }
 }
