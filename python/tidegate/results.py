@@ -525,7 +525,7 @@ class Sweep:
 class Forecast:
     """Estimated cost of a sweep; the numbers of runs are exact.
 
-    `bound` is "about", "at-least" or "at-most".
+    `bound` is "about" or "at-most".
     """
 
     runs: int

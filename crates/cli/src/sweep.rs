@@ -10,7 +10,7 @@ use tidegate_workbench::{
 };
 
 use crate::aggregate::{GroupRow, Of, View, all_tables, legend};
-use crate::format::{bytes, clock, digits, heads, shown, text};
+use crate::format::{bytes, clock, heads, shown, text};
 use crate::grid::prose;
 use crate::interrupt::interrupt_flag;
 use crate::options::{ALL, CacheArgs, RunArgs, check_force, runnable};
@@ -174,7 +174,6 @@ pub(crate) fn takes(forecast: &SweepForecast) -> String {
     let tried = if probes == 1 { "1 run".to_owned() } else { format!("{probes} runs") };
     let millions = forecast.packet_hops / 1e6;
     let hops = match forecast.bound {
-        Bound::AtLeast => format!("at least {} M packet-hops", digits(millions)),
         _ if millions < 1.0 => "less than a million packet-hops".to_owned(),
         Bound::AtMost => format!("at most {millions:.0} M packet-hops"),
         Bound::About => format!("about {millions:.0} M packet-hops"),
@@ -251,12 +250,6 @@ mod tests {
         );
         let short = SweepForecast { packet_hops: 999_999.0, ..forecast };
         assert!(takes(&short).starts_with("less than a million packet-hops, 3:05"));
-        let least = SweepForecast { bound: Bound::AtLeast, ..short };
-        assert!(
-            takes(&least).starts_with("at least 1.00 M packet-hops, 3:05"),
-            "{}",
-            takes(&least)
-        );
         let most = SweepForecast { bound: Bound::AtMost, ..forecast };
         assert!(takes(&most).starts_with("at most 1234 M packet-hops, 3:05"));
         let done = SweepForecast { kept: 84, probes: 0, ..forecast };

@@ -49,6 +49,12 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// The measures for a run of `plan`.
+    pub fn measures(&self, plan: &Plan) -> Vec<Box<dyn Measure>> {
+        let interval = self.interval.unwrap_or(plan.duration - Time::ZERO);
+        measures(plan, self.parts.iter().copied(), interval)
+    }
+
     /// Whether a time series is requested without an interval.
     pub fn lacks_interval(&self) -> bool {
         let over_time =
@@ -123,8 +129,7 @@ impl Cache {
         recording: &Recording,
         happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<RunOutput, Error>,
     ) -> Result<Observations, Error> {
-        let interval = recording.interval.unwrap_or(plan.duration - Time::ZERO);
-        let seen = happen(measures(plan, recording.parts.iter().copied(), interval))?.seen;
+        let seen = happen(recording.measures(plan))?.seen;
         self.put(plan, recording, &seen);
         Ok(seen)
     }

@@ -67,7 +67,8 @@ pub use seeds::{
 pub use source::Source;
 pub use sweep::{
     Bound, Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_capture,
-    forecast_runs, forecast_sweep, make_runs, missing_runs, sweep,
+    forecast_packets, forecast_runs, forecast_seconds, forecast_sweep, make_runs, missing_runs,
+    sweep,
 };
 pub use tidegate_scenario::sweep::{Axis, FAILURE, Mode, SeedList};
 pub use tidegate_sim::SEMANTICS;

@@ -7,7 +7,7 @@ const LEAF_SPINE: &str =
     "fabric = { kind = 'leaf-spine', racks = 3, spines = 2, hosts_per_rack = 8 }\n";
 
 /// Each takes the processor about twice as long as a trial run, or longer.
-fn scenarios() -> [(&'static str, String); 7] {
+fn scenarios() -> [(&'static str, String); 9] {
     let poisson = "[[traffic]]\nkind = 'poisson'\nsizes = 'websearch'\n";
     let flows = "flows = [\n\
         { src = 'h0', dst = 'h1', start = '0ms', stop = '0.1ms' },\n\
@@ -46,6 +46,22 @@ fn scenarios() -> [(&'static str, String); 7] {
             format!(
                 "duration = '24ms'\n{LEAF_SPINE}switch = {{ buffer = '1MB', pfc = {{}} }}\n\
                  transport = {{ protocol = 'dcqcn' }}\n{poisson}load = 0.5\n{incast}"
+            ),
+        ),
+        (
+            "after much idle time",
+            format!(
+                "duration = '100s'\n{STAR}\
+                 flows = [{{ src = 'h0', dst = 'h1', start = '99s', stop = '99.02s' }}]\n"
+            ),
+        ),
+        (
+            "late overload",
+            format!(
+                "duration = '100ms'\nfabric = {{ kind = 'star', hosts = 16 }}\n\
+                 transport = {{ protocol = 'swift' }}\n{poisson}load = 0.2\n\
+                 [[traffic]]\nkind = 'incast'\nfan_in = 15\nsizes = '1MB'\n\
+                 interval = '20us'\nstart = '85ms'\n"
             ),
         ),
     ]

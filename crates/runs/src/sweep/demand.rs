@@ -1,6 +1,6 @@
 //! The traffic that a workload brings, as far as it is known before the run.
 
-use tidegate_core::fabric::{Link, Node};
+use tidegate_core::fabric::Node;
 use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic, Workload};
 use tidegate_core::{Message, Span, Time};
 use tidegate_scenario::Plan;
@@ -26,41 +26,85 @@ impl Kind {
     pub(super) const COUNT: usize = 4;
 }
 
-/// Messages that arrive, or flows or clients that send, between two times.
+/// Data packets between two times, if links of hosts and the fair shares of flows are the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Source {
     pub(super) kind: Kind,
     pub(super) start: Time,
-    /// For a message, the earliest end: it arrives no faster than a host's link carries it.
     stop: Time,
-    /// Data packets per second of messages; number of clients, or of unlimited flows that would
-    /// have the same rate if each had a host's link for itself.
+    /// Packets per second.
     rate: f64,
 }
 
-/// After this number of messages, a block of traffic is assumed to continue at its mean rate. Runs
-/// of hours have billions.
+/// After this number of messages, a block of traffic is assumed to repeat them, at the same mean
+/// rate. Runs of hours have billions.
 const MESSAGES_MAX: usize = 200_000;
-/// Number of sources that stand for the messages after these.
-const SLICES: u64 = 1000;
+/// The same for a rough number of packets, without a trial run.
+const MESSAGES_FEW: usize = 2_000;
 
 /// Number of full packets that have the payload of a message.
 fn packets(plan: &Plan, bytes: f64) -> f64 {
     (bytes / f64::from(plan.fabric.mtu)).ceil().max(1.0)
 }
 
-/// Full packets per second on the fastest link of a host.
-fn line_rate(plan: &Plan) -> f64 {
-    let is_host = |node| matches!(node, Node::Host(_));
-    let of_host =
-        |(port, link): &(u32, &Link)| (is_host(link.a) || is_host(link.b)).then_some(*port);
-    let ports = (0..).step_by(2).zip(&plan.fabric.links).filter_map(|link| of_host(&link));
-    let fastest = ports.map(|port| plan.fabric.fastest(port).as_bps()).max().unwrap_or(1);
-    fastest as f64 / 8.0 / f64::from(plan.fabric.mtu)
+/// A message whose time is known before the run.
+#[derive(Clone, Copy)]
+struct Submitted {
+    start: Time,
+    src: u32,
+    dst: u32,
+    packets: f32,
+    /// Packets of the answer.
+    reply: f32,
 }
 
-/// Traffic of one kind before, in, and after the last quarter of a trial run: packets of messages,
-/// or seconds of all unlimited flows or clients together.
+/// The links of hosts: their rates, and until when the messages so far occupy them.
+struct HostLinks {
+    /// Full packets per second.
+    rates: Vec<f64>,
+    /// The highest of them.
+    line: f64,
+    up: Vec<Time>,
+    down: Vec<Time>,
+}
+
+impl HostLinks {
+    fn of(plan: &Plan) -> HostLinks {
+        let hosts = plan.fabric.hosts.len();
+        let mut rates = vec![0.0_f64; hosts];
+        for (port, link) in (0..).step_by(2).zip(&plan.fabric.links) {
+            let rate = plan.fabric.fastest(port).as_bps() as f64 / 8.0 / f64::from(plan.fabric.mtu);
+            for node in [link.a, link.b] {
+                if let Node::Host(host) = node {
+                    rates[host as usize] = rates[host as usize].max(rate);
+                }
+            }
+        }
+        let line = rates.iter().copied().fold(0.0, f64::max);
+        HostLinks { rates, line, up: vec![Time::ZERO; hosts], down: vec![Time::ZERO; hosts] }
+    }
+
+    /// The message as it arrives if every link carries one message after another, in order of
+    /// submission. The number of bytes that links carry does not depend on the order.
+    fn carry(&mut self, kind: Kind, message: Submitted) -> Source {
+        let Submitted { start, src, dst, packets, reply } = message;
+        let mut stop = start;
+        for (from, to, packets) in [(src, dst, packets), (dst, src, reply)] {
+            for (busy, host) in [(&mut self.up, from as usize), (&mut self.down, to as usize)] {
+                let takes = Span::from_ps_f64(f64::from(packets) / self.rates[host] * 1e12);
+                busy[host] = busy[host].max(start).after(takes);
+                stop = stop.max(busy[host]);
+            }
+        }
+        let packets = f64::from(packets) + f64::from(reply);
+        let alone = Span::from_ps_f64(packets / self.line * 1e12);
+        let start = start.max(stop.before(alone));
+        Source { kind, start, stop, rate: packets / stop.since(start).as_s_f64().max(1e-12) }
+    }
+}
+
+/// Data packets of one kind before, in, and after the last quarter of a trial run, if links of
+/// hosts and fair shares are the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Demand {
     before: f64,
@@ -101,14 +145,14 @@ impl Demand {
         // Computation between messages may fill the last quarter, hence the mean.
         let rate = (lately / quarter).max(delivered / times.now.as_s_f64());
         let left = times.end.since(times.now).as_s_f64();
-        // An overloaded network delivers a share of what is submitted. If more is submitted than
-        // before, it may deliver more.
+        // An overloaded network delivers a share of what hosts could receive. If they could receive
+        // more than before, it may deliver more.
         let share = if self.lately > 0.0 { (lately / self.lately).min(1.0) } else { 1.0 };
         (all.min((rate * left).max(share * self.after)), Some(all / rate))
     }
 
-    /// Packets that unlimited flows or clients will send if they continue as in the last quarter;
-    /// `None` if none has sent so far.
+    /// Packets of unlimited flows or clients that will arrive if they continue as in the last
+    /// quarter; `None` if none has arrived so far.
     pub(super) fn lasting(&self, delivered: f64, lately: f64) -> Option<f64> {
         let so_far = self.so_far();
         match () {
@@ -120,6 +164,26 @@ impl Demand {
     }
 }
 
+/// Data packets of a run, if links of hosts and fair shares are the limit.
+///
+/// # Errors
+/// Those of `check`.
+pub(super) fn all_packets(
+    plan: &Plan,
+    check: &dyn Fn() -> Result<(), Error>,
+) -> Result<f64, Error> {
+    let end = plan.duration.after(plan.drain);
+    let times = Times { before: Time::ZERO, now: Time::ZERO, end };
+    let mut all = Demand::default();
+    for is_finite in [true, false] {
+        each_source(plan, is_finite, plan.duration, MESSAGES_FEW, |source| {
+            all.add(times, &source);
+            check()
+        })?;
+    }
+    Ok(all.after)
+}
+
 /// Calls `each` with the sources of the run that start before `until` and are finite, or are not.
 ///
 /// # Errors
@@ -128,20 +192,34 @@ pub(super) fn sources(
     plan: &Plan,
     is_finite: bool,
     until: Time,
+    each: impl FnMut(Source) -> Result<(), Error>,
+) -> Result<(), Error> {
+    each_source(plan, is_finite, until, MESSAGES_MAX, each)
+}
+
+/// The same, with at most `most` different messages of a block of open traffic.
+fn each_source(
+    plan: &Plan,
+    is_finite: bool,
+    until: Time,
+    most: usize,
     mut each: impl FnMut(Source) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let line = line_rate(plan);
+    let mut links = HostLinks::of(plan);
+    let line = links.line;
+    let mut submitted = Vec::new();
     let shares = (!is_finite).then(|| unlimited(plan)).flatten();
-    for &flow in &plan.workload.flows {
-        let (source, _) = of_flow(plan, Kind::Finite, &flow, (0.0, line));
-        let is_shared = source.kind == Kind::Unlimited && shares.is_some();
-        if (source.kind == Kind::Finite) == is_finite && flow.start < until && !is_shared {
-            each(source)?;
+    for flow in plan.workload.flows.iter().filter(|flow| flow.start < until) {
+        let is_unlimited = flow.bytes == Message::UNLIMITED;
+        if is_unlimited && !is_finite && shares.is_none() {
+            each(lasting(flow, line))?;
+        } else if !is_unlimited && is_finite {
+            submitted.push(message(plan, flow, 0.0));
         }
     }
-    let line_gbps = line * f64::from(plan.fabric.mtu) * 8.0 / 1e9;
     for (start, stop, gbps) in shares.into_iter().flatten().filter(|(start, ..)| *start < until) {
-        each(Source { kind: Kind::Unlimited, start, stop, rate: gbps / line_gbps })?;
+        let rate = gbps * 1e9 / 8.0 / f64::from(plan.fabric.mtu);
+        each(Source { kind: Kind::Unlimited, start, stop, rate })?;
     }
     let hosts = plan.fabric.hosts.len() as u32;
     for (number, block) in plan.workload.traffic.iter().enumerate() {
@@ -152,7 +230,9 @@ pub(super) fn sources(
         let start = block.start;
         // All ranks send at the same time.
         let of_ranks = |ranks: u32, iterations: u32, packets: f64| {
-            message(kind, start, f64::from(iterations) * packets, f64::from(ranks) * line)
+            let rate = f64::from(ranks) * line;
+            let takes = Span::from_ps_f64(f64::from(iterations) * packets / rate * 1e12);
+            Source { kind, start, stop: start.after(takes), rate }
         };
         match &block.pattern {
             Pattern::Collective(of) => {
@@ -164,67 +244,77 @@ pub(super) fn sources(
                 let all = of.program.sizes().map(|bytes| packets(plan, bytes as f64));
                 each(of_ranks(of.program.ranks(), of.iterations, all.sum()))?;
             }
-            Pattern::ClosedLoop { clients, .. } => {
-                each(Source { kind, start, stop: block.stop, rate: clients.len() as f64 })?;
+            Pattern::ClosedLoop { clients, replies, think, .. } => {
+                let of = |sizes: &Sizes| packets(plan, sizes.mean_bytes());
+                let round = of(&block.sizes) + of(replies);
+                let rate = clients.len() as f64 * round / (think.as_s_f64() + round / line);
+                each(Source { kind, start, stop: block.stop, rate })?;
             }
             Pattern::Answered { of, replies, .. } => {
-                let replies = packets(plan, replies.mean_bytes());
+                let reply = packets(plan, replies.mean_bytes());
                 let block = Traffic { pattern: (**of).clone(), ..block.clone() };
-                drawn(plan, number, (kind, block), (replies, line), until, &mut each)?;
+                draw(plan, (number, block), (kind, reply), (until, most), &mut submitted);
             }
-            _ => drawn(plan, number, (kind, block.clone()), (0.0, line), until, &mut each)?,
+            _ if kind == Kind::Unlimited => {
+                let flows = drawn(plan, (number, block.clone()), until);
+                flows.map(|flow| lasting(&flow, line)).try_for_each(&mut each)?;
+            }
+            _ => draw(plan, (number, block.clone()), (kind, 0.0), (until, most), &mut submitted),
         }
     }
-    Ok(())
+    submitted.sort_by_key(|message| message.start);
+    let kind = if is_finite { Kind::Finite } else { Kind::Open };
+    submitted.into_iter().try_for_each(|message| each(links.carry(kind, message)))
 }
 
-/// Calls `each` with the messages that a block of traffic with this number draws in the run. Each
-/// has `more` packets in addition to its own. `line` is the rate of hosts.
+/// The flows that start before `until`, of the block of traffic with this number.
 fn drawn(
     plan: &Plan,
-    number: usize,
-    (kind, block): (Kind, Traffic),
-    (more, line): (f64, f64),
+    (number, block): (usize, Traffic),
     until: Time,
-    each: &mut impl FnMut(Source) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let (start, end) = (block.start, block.stop.min(until));
+) -> impl Iterator<Item = Flow> {
     // The number of a block selects its random stream.
     let empty = Traffic { pattern: Pattern::Trace(Vec::new()), ..block.clone() };
     let mut traffic = vec![empty; number];
     traffic.push(block);
     let workload = Workload { flows: Vec::new(), traffic };
-    let hosts = plan.fabric.hosts.len() as u32;
-    let (mut sum, mut last) = (0.0, start);
-    for (count, flow) in flows(&workload, hosts, plan.seed, until).enumerate() {
-        let (source, packets) = of_flow(plan, kind, &flow, (more, line));
-        if kind == Kind::Open && count >= MESSAGES_MAX && last > start {
-            let rate = sum / last.since(start).as_s_f64();
-            let slice = Span::ps(end.since(last).as_ps() / SLICES);
-            return (0..SLICES).try_for_each(|number| {
-                let start = last.after(slice.times(number));
-                each(Source { kind, start, stop: start.after(slice), rate })
-            });
+    flows(&workload, plan.fabric.hosts.len() as u32, plan.seed, until)
+}
+
+/// Adds the messages of this block of traffic, each with an answer of `reply` packets.
+fn draw(
+    plan: &Plan,
+    (number, block): (usize, Traffic),
+    (kind, reply): (Kind, f64),
+    (until, most): (Time, usize),
+    submitted: &mut Vec<Submitted>,
+) {
+    let (start, end, before) = (block.start, block.stop.min(until), submitted.len());
+    for flow in drawn(plan, (number, block), until) {
+        let last = submitted.last().map_or(start, |last| last.start).max(start);
+        if kind == Kind::Open && submitted.len() >= before + most && last > start {
+            // All messages so far once more, over the rest of the time.
+            let factor = end.since(last).as_s_f64() / last.since(start).as_s_f64();
+            for number in before..submitted.len() {
+                let of = submitted[number];
+                let start = last.after(of.start.since(start).scale(factor));
+                let [packets, reply] = [of.packets, of.reply].map(|of| of * factor as f32);
+                submitted.push(Submitted { start, packets, reply, ..of });
+            }
+            return;
         }
-        (sum, last) = (sum + packets, flow.start);
-        each(source)?;
+        submitted.push(message(plan, &flow, reply));
     }
-    Ok(())
 }
 
-/// The source of a flow, and its packets.
-fn of_flow(plan: &Plan, kind: Kind, flow: &Flow, (more, line): (f64, f64)) -> (Source, f64) {
-    let Flow { bytes, start, stop, .. } = *flow;
-    if bytes == Message::UNLIMITED {
-        return (Source { kind: Kind::Unlimited, start, stop, rate: 1.0 }, 0.0);
-    }
-    let packets = packets(plan, bytes as f64) + more;
-    (message(kind, start, packets, line), packets)
+fn message(plan: &Plan, flow: &Flow, reply: f64) -> Submitted {
+    let Flow { src, dst, bytes, start, .. } = *flow;
+    Submitted { start, src, dst, packets: packets(plan, bytes as f64) as f32, reply: reply as f32 }
 }
 
-/// Messages of this number of packets that arrive at this rate.
-fn message(kind: Kind, start: Time, packets: f64, rate: f64) -> Source {
-    Source { kind, start, stop: start.after(Span::from_ps_f64(packets / rate * 1e12)), rate }
+/// The source of a flow without a size that has a link of this rate for itself.
+fn lasting(flow: &Flow, line: f64) -> Source {
+    Source { kind: Kind::Unlimited, start: flow.start, stop: flow.stop, rate: line }
 }
 
 fn kind(block: &Traffic, hosts: u32) -> Kind {
@@ -318,7 +408,10 @@ mod tests {
         let starts: Vec<Time> =
             flows(&plan.workload, hosts, plan.seed, plan.duration).map(|flow| flow.start).collect();
         assert!(starts.len() > 100 && starts[0] >= Time::ms(6), "{}", starts.len());
-        assert_eq!(all.iter().map(|source| source.start).collect::<Vec<_>>(), starts);
+        // Not before its submission, and some at once.
+        assert_eq!(all.len(), starts.len());
+        assert!(all.iter().zip(&starts).all(|(source, start)| source.start >= *start));
+        assert!(all.iter().zip(&starts).any(|(source, start)| source.start == *start));
         let packets = 20.0 * starts.len() as f64;
         assert!((messages(&plan, false).1 / packets - 1.0).abs() < 1e-6);
     }
@@ -334,9 +427,17 @@ mod tests {
         let whole = flows(&plan.workload, 4, plan.seed, plan.duration).count();
         assert!(whole > 2 * MESSAGES_MAX, "{whole}");
         let all = listed(&plan, false, plan.duration);
-        assert_eq!(all.len(), MESSAGES_MAX + SLICES as usize);
+        assert_eq!(all.len(), 2 * MESSAGES_MAX);
         let (_, packets) = messages(&plan, false);
         assert!((packets / whole as f64 - 1.0).abs() < 0.02, "{packets} of {whole}");
+        // Links carry about a quarter of it, and there is no gap.
+        let times = Times { before: Time::ms(3), now: Time::ms(6), end: Time::ms(9) };
+        let mut demand = Demand::default();
+        all.iter().for_each(|source| demand.add(times, source));
+        let line = 12.5e3 * 4.0 * 3.0;
+        for carried in [demand.before, demand.lately, demand.after] {
+            assert!((0.95..=1.0).contains(&(carried / line)), "{demand:?}");
+        }
     }
 
     /// Kinds do not depend on labels.
@@ -393,7 +494,8 @@ mod tests {
         }
         let of = |kind| {
             let Demand { before, lately, after } = demand[kind as usize];
-            [before, lately, after].map(|seconds| (seconds * 1e6).round() / 1e3)
+            // Milliseconds of a link of 100 Gbit/s.
+            [before, lately, after].map(|packets| (packets / 12.5).round() / 1e3)
         };
         assert_eq!(of(Kind::Unlimited), [1.0, 1.0, 0.0]);
         assert_eq!(of(Kind::Closed), [0.0, 4.0 * 2.0, 4.0 * 5.0]);
@@ -415,7 +517,22 @@ mod tests {
         let Demand { before, lately, after } = demand;
         let expected = [2.0, 3.0, 1.0 + 2.0 * 4.0];
         for (ours, expected) in [before, lately, after].into_iter().zip(expected) {
-            assert!((ours * 1e3 - expected).abs() < 1e-6, "{demand:?}");
+            assert!((ours / 12.5e3 - expected).abs() < 1e-6, "{demand:?}");
+        }
+    }
+
+    #[test]
+    fn messages_wait_for_links_of_hosts() {
+        // Two messages of a millisecond each to one receiver, and two from one sender.
+        for (one, other) in [
+            ("src = 'h0', dst = 'h2'", "src = 'h1', dst = 'h2'"),
+            ("src = 'h0', dst = 'h1'", "src = 'h0', dst = 'h2'"),
+        ] {
+            let flow = |ends| format!("{{ {ends}, size = '12.5MB' }},\n");
+            let plan = plan(&format!("flows = [\n{}{}]\n", flow(one), flow(other)));
+            let all = listed(&plan, true, plan.duration);
+            let times: Vec<_> = all.iter().map(|source| (source.start, source.stop)).collect();
+            assert_eq!(times, [(Time::ZERO, Time::ms(1)), (Time::ms(1), Time::ms(2))]);
         }
     }
 

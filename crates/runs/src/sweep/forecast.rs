@@ -15,10 +15,11 @@ use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, partitions_worth};
 
-use super::demand::{Demand, Kind, Times, delivered, sources};
+use super::demand::{Demand, Kind, Times, all_packets, delivered, sources};
 use super::{Design, SweepOptions, found, missing, place, recording};
+use crate::cache::Recording;
 use crate::machine::Stopwatch;
-use crate::observe::{Control, End, Measure, RunOutput, adapt, drive, measures};
+use crate::observe::{Control, End, Measure, RunOutput, Start, adapt, drive};
 use crate::pcap::{Capture, Size};
 use crate::{Error, Progress, RunOptions, machine};
 
@@ -52,9 +53,8 @@ pub enum Bound {
     /// It may be higher or lower.
     #[default]
     About,
-    /// It excludes traffic that the trial run did not reach.
-    AtLeast,
-    /// It includes all finite messages, and nothing shows when they arrive.
+    /// It includes traffic of which nothing arrived in the trial run, as if links of hosts were the
+    /// only limit.
     AtMost,
 }
 
@@ -62,9 +62,8 @@ impl Bound {
     /// The bound of a sum.
     fn with(self, other: Bound) -> Bound {
         match (self, other) {
-            (Bound::About, bound) | (bound, Bound::About) => bound,
-            (one, other) if one == other => one,
-            _ => Bound::About,
+            (Bound::About, Bound::About) => Bound::About,
+            _ => Bound::AtMost,
         }
     }
 }
@@ -73,7 +72,7 @@ impl Bound {
 const PROBES: usize = 6;
 /// Minimum share of the simulated time in a trial run.
 const SHARE: f64 = 0.25;
-/// Minimum processor time and maximum wall-clock time of a trial run.
+/// Minimum and maximum processor time of a trial run.
 const PROBE_TIME: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
 /// Result of a trial run, extrapolated to the whole run.
@@ -97,23 +96,34 @@ struct Point {
     captured: f64,
 }
 
-/// Data packets that have arrived, by kind of traffic.
-type Packets = [f64; Kind::COUNT];
-
 /// Adds up the packets of a trial run.
-#[derive(Clone, Default)]
-struct Delivered(Arc<Mutex<Packets>>);
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivered {
+    /// Data packets that have arrived, by kind of traffic.
+    packets: [f64; Kind::COUNT],
+    /// Links from the first to the last host.
+    links: u32,
+}
 
-impl Delivered {
-    fn lock(&self) -> MutexGuard<'_, Packets> {
+#[derive(Clone, Default)]
+struct Delivery(Arc<Mutex<Delivered>>);
+
+impl Delivery {
+    fn lock(&self) -> MutexGuard<'_, Delivered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Measure for Delivered {
+impl Measure for Delivery {
+    fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
+        let last = start.plan.fabric.hosts.len().saturating_sub(1) as u32;
+        self.lock().links = if last > 0 { start.paths.path(0, last).hops + 1 } else { 0 };
+        Ok(())
+    }
+
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
         let (kind, packets) = delivered(plan, record);
-        self.lock()[kind as usize] += packets;
+        self.lock().packets[kind as usize] += packets;
         Ok(())
     }
 
@@ -134,7 +144,7 @@ pub fn forecast_sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Swe
     let probe = |run| {
         let (point, seed) = place(run, &seeds);
         let plan = design.plan(point, Some(seed))?;
-        probe(&plan, options.interrupted, None)
+        probe(&plan, &recording(), options.interrupted, None)
     };
     let probes = tried(&missing).into_iter().map(probe).collect::<Result<Vec<Probe>, Error>>()?;
     let peaks = before.zip(machine::peak_rss_bytes());
@@ -148,7 +158,7 @@ pub fn forecast_sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Swe
 pub fn forecast_runs(plans: &[Plan], options: &RunOptions<'_>) -> Result<SweepForecast, Error> {
     let before = machine::peak_rss_bytes();
     let all: Vec<usize> = (0..plans.len()).collect();
-    let probe = |run: usize| probe(&plans[run], options.interrupted, options.capture);
+    let probe = |run: usize| probe(&plans[run], &recording(), options.interrupted, options.capture);
     let probes = tried(&all).into_iter().map(probe).collect::<Result<Vec<Probe>, Error>>()?;
     let peaks = before.zip(machine::peak_rss_bytes());
     let most = options.threads();
@@ -168,7 +178,30 @@ pub fn forecast_runs(plans: &[Plan], options: &RunOptions<'_>) -> Result<SweepFo
 /// # Errors
 /// When the capture names an unknown host, the run fails, or the caller interrupts it.
 pub fn forecast_capture(plan: &Plan, options: &RunOptions<'_>) -> Result<f64, Error> {
-    probe(plan, options.interrupted, options.capture).map(|probe| probe.captured)
+    let probe = probe(plan, &recording(), options.interrupted, options.capture)?;
+    Ok(probe.captured)
+}
+
+/// A rough number of data packets of a run, by its traffic alone.
+///
+/// # Errors
+/// When the caller interrupts it.
+pub fn forecast_packets(plan: &Plan, interrupted: Option<&AtomicBool>) -> Result<f64, Error> {
+    let is_interrupted = || interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed));
+    all_packets(plan, &|| if is_interrupted() { Err(Error::Interrupted) } else { Ok(()) })
+}
+
+/// Forecasts the processor time of a run in seconds, with the measures of this recording, in the
+/// same way.
+///
+/// # Errors
+/// When the run fails, or the caller interrupts it.
+pub fn forecast_seconds(
+    plan: &Plan,
+    recording: &Recording,
+    interrupted: Option<&AtomicBool>,
+) -> Result<f64, Error> {
+    probe(plan, recording, interrupted, None).map(|probe| probe.seconds)
 }
 
 /// The runs to try: evenly spaced from the first to the last missing run.
@@ -211,6 +244,7 @@ impl SweepForecast {
 /// Starts a run on one thread, and stops it early.
 fn probe(
     plan: &Plan,
+    recording: &Recording,
     interrupted: Option<&AtomicBool>,
     capture: Option<Capture<'_>>,
 ) -> Result<Probe, Error> {
@@ -220,9 +254,11 @@ fn probe(
         // Time of this thread, whatever the load of the machine is.
         let watch = Stopwatch::start();
         let points = RefCell::new(vec![Point::default()]);
-        let (share, is_partial) = (Cell::new(0.0), Cell::new(false));
+        let (share, packet_hops) = (Cell::new(0.0), Cell::new(0));
+        let is_partial = Cell::new(false);
         let progress = |progress: &Progress| {
             share.set(progress.share());
+            packet_hops.set(progress.packet_hops);
             points.borrow_mut().push(Point {
                 now: progress.now,
                 packet_hops: progress.packet_hops as f64,
@@ -231,13 +267,18 @@ fn probe(
             });
         };
         let is_interrupted = || interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed));
-        // Time without traffic passes quickly, so it does not end the trial run.
-        let is_enough =
-            || share.get() >= SHARE && watch.cpu(1) >= PROBE_TIME.0 || watch.wall() >= PROBE_TIME.1;
-        // Chunks do not grow: after idle time, a long one may hold much traffic.
+        // Time without traffic passes quickly, so it rarely ends the trial run.
+        let is_enough = || {
+            let (spent, has_traffic) = (watch.cpu(1), packet_hops.get() > 0);
+            let has_share = has_traffic && share.get() >= SHARE && spent >= PROBE_TIME.0;
+            has_share || spent >= PROBE_TIME.1
+        };
+        // Afterwards, chunks do not grow: a long one may hold much traffic.
         let chunk = |chunk, took| {
             is_partial.set(is_enough());
-            adapt(chunk, took).filter(|_| !is_partial.get()).map(|next| next.min(chunk))
+            let idle = Span::ps(plan.duration.as_ps() / 1000);
+            let most = if packet_hops.get() == 0 { idle.max(chunk) } else { chunk };
+            adapt(chunk, took).filter(|_| !is_partial.get()).map(|next| next.min(most))
         };
         let control = Control {
             threads: 1,
@@ -247,8 +288,8 @@ fn probe(
             progress: &progress,
             chunk: &chunk,
         };
-        let delivered = Delivered::default();
-        let mut measures = measures(plan, recording().parts, plan.duration.since(Time::ZERO));
+        let delivered = Delivery::default();
+        let mut measures = recording.measures(plan);
         measures.push(Box::new(delivered.clone()));
         measures.extend(size.clone().map(|size| Box::new(size) as Box<dyn Measure>));
         drive(plan, measures, &control)?;
@@ -272,29 +313,30 @@ fn probe(
 fn extended(
     plan: &Plan,
     (before, last): (Point, Point),
-    delivered: Packets,
+    delivered: Delivered,
     check: &dyn Fn() -> Result<(), Error>,
 ) -> Result<Probe, Error> {
     let lately = last.packet_hops - before.packet_hops;
     let recent = lately / last.packet_hops.max(1.0);
-    let extend = |of: fn(&Point) -> f64, packet_hops: f64| {
+    let extend = |of: fn(&Point) -> f64, packet_hops: f64, end: Time| {
         let each = match lately {
-            0.0 => of(&last) / last.packet_hops.max(1.0),
+            // Only the cost of idle time is known.
+            _ if last.packet_hops == 0.0 => {
+                return of(&last) * end.as_s_f64() / last.now.as_s_f64().max(1e-12);
+            }
+            0.0 => of(&last) / last.packet_hops,
             lately => (of(&last) - of(&before)) / lately,
         };
         of(&last) + each * (packet_hops - last.packet_hops)
     };
     let whole = |packet_hops: f64, end, bound| Probe {
         packet_hops,
-        seconds: extend(|point| point.seconds, packet_hops),
-        captured: extend(|point| point.captured, packet_hops),
+        seconds: extend(|point| point.seconds, packet_hops, end),
+        captured: extend(|point| point.captured, packet_hops, end),
         end,
         bound,
     };
-    let arrived: f64 = delivered.iter().sum();
-    if arrived == 0.0 {
-        return Ok(whole(last.packet_hops, plan.duration, Bound::AtLeast));
-    }
+    let Delivered { packets: delivered, links } = delivered;
     let times = |end: Time| Times { before: before.now, now: last.now, end };
     let messages = |kind: Kind, demand: &Demand, times| {
         let delivered = delivered[kind as usize];
@@ -329,11 +371,19 @@ fn extended(
         let delivered = delivered[kind as usize];
         match others[kind as usize].lasting(delivered, delivered * recent) {
             Some(packets) => more += packets,
-            None => bound = bound.with(Bound::AtLeast),
+            None => {
+                more += others[kind as usize].after;
+                bound = Bound::AtMost;
+            }
         }
     }
-    let packet_hops = last.packet_hops * (1.0 + more / arrived);
-    Ok(whole(packet_hops, end, bound))
+    let arrived: f64 = delivered.iter().sum();
+    if arrived == 0.0 {
+        // Each packet and its acknowledgement cross all links of a path.
+        let hops = last.packet_hops + more * 2.0 * f64::from(links);
+        return Ok(whole(hops, end, if more > 0.0 { Bound::AtMost } else { bound }));
+    }
+    Ok(whole(last.packet_hops * (1.0 + more / arrived), end, bound))
 }
 
 #[cfg(test)]
@@ -377,16 +427,13 @@ mod tests {
 
     #[test]
     fn bounds_of_sums() {
-        let all = [Bound::About, Bound::AtLeast, Bound::AtMost];
-        for bound in all {
-            assert_eq!((bound.with(bound), bound.with(Bound::About)), (bound, bound));
-        }
-        assert_eq!(Bound::AtLeast.with(Bound::AtMost), Bound::About);
+        let (about, most) = (Bound::About, Bound::AtMost);
+        assert_eq!((about.with(about), about.with(most), most.with(about)), (about, most, most));
     }
 
     /// The forecast of a trial run of 4 ms with these packets and 1,000 packet-hops, 800 of them in
     /// 3 ms.
-    fn of(text: &str, delivered: Packets) -> Probe {
+    fn of(text: &str, packets: [f64; Kind::COUNT]) -> Probe {
         let text = format!(
             "duration = '20ms'\ntransport = {{ protocol = 'PROTOCOL' }}\n\
              fabric = {{ kind = 'star', hosts = 4, mtu = '1000B' }}\n{text}"
@@ -395,6 +442,7 @@ mod tests {
         let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
         let before = Point { now: Time::ms(3), packet_hops: 800.0, seconds: 3.0, captured: 10.0 };
         let last = Point { now: Time::ms(4), packet_hops: 1e3, seconds: 3.5, captured: 30.0 };
+        let delivered = Delivered { packets, links: 2 };
         extended(&plan, (before, last), delivered, &|| Ok(())).unwrap()
     }
 
@@ -436,13 +484,19 @@ mod tests {
     }
 
     #[test]
-    fn traffic_without_a_trial_gives_a_lower_bound() {
+    fn traffic_without_a_trial_gives_an_upper_bound() {
         let late = "flows = [\n\
             { src = 'h0', dst = 'h1', size = '1MB' },\n\
             { src = 'h2', dst = 'h3', start = '10ms' },\n]\n";
+        // The later flow fills a link of 100 Gbit/s for 10 ms.
+        let later = 12.5e3 * 10.0;
         let known = of(late, [1e3, 0.0, 0.0, 0.0]);
-        assert_eq!((known.packet_hops.round(), known.bound), (1e3, Bound::AtLeast));
-        let nothing = of(late, Packets::default());
-        assert_eq!((nothing.packet_hops, nothing.bound), (1e3, Bound::AtLeast));
+        assert_eq!((known.packet_hops.round(), known.bound), (1e3 + later, Bound::AtMost));
+        // Each packet and its acknowledgement cross two links.
+        let nothing = of(late, [0.0; Kind::COUNT]);
+        let expected = 1e3 + (1e3 + later) * 4.0;
+        assert_eq!((nothing.packet_hops.round(), nothing.bound), (expected, Bound::AtMost));
+        let over = of("flows = [{ src = 'h0', dst = 'h1', stop = '1ms' }]", [0.0; Kind::COUNT]);
+        assert_eq!((over.packet_hops, over.bound), (1e3, Bound::About));
     }
 }

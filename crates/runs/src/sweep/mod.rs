@@ -16,7 +16,10 @@ use tidegate_results::SweepManifest;
 use tidegate_scenario::sweep::FAILURE;
 
 pub use design::Design;
-pub use forecast::{Bound, SweepForecast, forecast_capture, forecast_runs, forecast_sweep};
+pub use forecast::{
+    Bound, SweepForecast, forecast_capture, forecast_packets, forecast_runs, forecast_seconds,
+    forecast_sweep,
+};
 
 use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
