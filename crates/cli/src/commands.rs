@@ -1,5 +1,8 @@
 //! The subcommands.
 
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use clap::CommandFactory;
 use tidegate_workbench::{
     self as workbench, Error, Plan, Ranks, Results, RunOptions, SeedList, Written,
@@ -169,18 +172,30 @@ fn forecast(
 /// A larger capture is warned of.
 const LARGE_CAPTURE: f64 = 100e6;
 
-/// Warns of a large capture.
-fn warn_of_size(plan: &Plan, options: &RunOptions<'_>, warn: &dyn Fn(&str)) -> Result<()> {
+/// Warns if the expected capture is large, and returns its size.
+fn warn_of_size(plan: &Plan, options: &RunOptions<'_>, warn: &dyn Fn(&str)) -> Result<f64> {
     let size = workbench::forecast_capture(plan, options)?;
     if size > LARGE_CAPTURE {
-        let host = plan.fabric.hosts.first().map_or("h0", String::as_str);
-        warn(&format!(
-            "--pcap: the capture comes to some {}, an estimate from the traffic and the beginning \
-             of the run; `--pcap-of {host}`, say, or a shorter --set duration=… captures less",
-            bytes(Some(size))
-        ));
+        let size = bytes(Some(size));
+        warn(&large_capture(plan, &format!("the capture comes to some {size}, {ESTIMATED}")));
     }
-    Ok(())
+    Ok(size)
+}
+
+/// The source of the expected size of a capture.
+const ESTIMATED: &str = "an estimate from the traffic and the beginning of the run";
+
+/// A warning about a large capture: its size, and how to reduce it.
+fn large_capture(plan: &Plan, size: &str) -> String {
+    let host = plan.fabric.hosts.first().map_or("h0", String::as_str);
+    format!("--pcap: {size}; `--pcap-of {host}`, say, or a shorter --set duration=… captures less")
+}
+
+/// A warning about a capture that has become large while it is written. Sizes are in bytes.
+fn passed(plan: &Plan, file: &Path, written: f64, expected: f64) -> String {
+    let [written, expected] = [written, expected].map(|size| bytes(Some(size)));
+    let file = shown(&file.display().to_string());
+    large_capture(plan, &format!("{file} has {written} now, of some {expected}, {ESTIMATED}"))
 }
 
 fn run_one(
@@ -193,13 +208,26 @@ fn run_one(
     check_force(how, pcap.is_some())?;
     let plan = workbench::load(scenario.path(), &scenario.overrides()?)?;
     let warn = |warning: &str| how.verbosity.warn(warning);
+    let mut expected = None;
     if pcap.is_some() && !how.verbosity.quiet && ranks.is_none() {
         let options = RunOptions { capture: packets.capture(), ..options(how, None) };
-        warn_of_size(&plan, &options, &warn)?;
+        expected = Some(warn_of_size(&plan, &options, &warn)?);
     }
     let (result, threads) = observed(how, std::slice::from_ref(&plan.name), |options| {
+        let has_warned = AtomicBool::new(false);
+        let update = |number: usize, progress: &workbench::Progress| {
+            let written = progress.captured_bytes as f64;
+            if let Some((file, expected)) = pcap.as_ref().zip(expected)
+                && written > LARGE_CAPTURE
+                && !has_warned.swap(true, Ordering::Relaxed)
+                && let Some(warn) = options.warn
+            {
+                warn(&passed(&plan, file, written, expected));
+            }
+            options.progress.iter().for_each(|listener| listener(number, progress));
+        };
         let capture = packets.capture();
-        let options = RunOptions { capture, ranks, warn: Some(&warn), ..*options };
+        let options = RunOptions { capture, ranks, progress: Some(&update), ..*options };
         (workbench::run(&plan, &options), options.threads())
     });
     let (summary, unwritten) = done(result, one_run)?;
@@ -287,7 +315,8 @@ fn serve(scenario: &SeededScenario, how: &RunArgs, ranks: &Ranks) -> Result<Stri
 fn observed<T>(how: &RunArgs, names: &[String], job: impl FnOnce(&RunOptions<'_>) -> T) -> T {
     let bars = Bars::new(names, how.verbosity);
     let update = |number: usize, progress: &workbench::Progress| bars.update(number, progress);
-    let result = job(&options(how, Some(&update)));
+    let warn = |warning: &str| bars.suspended(|| how.verbosity.warn(warning));
+    let result = job(&RunOptions { warn: Some(&warn), ..options(how, Some(&update)) });
     bars.clear();
     result
 }

@@ -61,6 +61,14 @@ impl Bars {
         }
     }
 
+    /// Writes to the terminal without the bars.
+    pub(crate) fn suspended(&self, write: impl FnOnce()) {
+        match self {
+            Bars::Each(all, _) => all.suspend(write),
+            Bars::Together(_) => write(),
+        }
+    }
+
     /// Removes the bars from the screen.
     pub(crate) fn clear(&self) {
         match self {

@@ -33,22 +33,27 @@ fn capture_file() {
     assert_eq!(files(&place.path("out")), here);
 }
 
-/// Before it begins.
+/// Before it begins, and once it is large.
 #[test]
 fn a_large_capture_is_warned_of() {
     let place = Place::usual();
     let (scenario, file) = (place.arg("scenario.toml"), place.arg("large.pcapng"));
     let args = ["run", &scenario, "--set", "duration=1000s", "--pcap", &file];
     let mut child = tidegate(&args).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
-    std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
+    let stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    let lines: Vec<String> =
+        std::io::BufRead::lines(stderr).take(2).collect::<Result<_, _>>().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(line.contains("the capture comes to some ") && line.contains("--pcap-of h0"), "{line}");
-    // Two links of 100 Gbit/s that are full both ways make gigabytes each second.
-    let size = line.split("some ").nth(1).unwrap();
-    assert!(size.contains(" GB,") || size.contains(" TB,"), "{line}");
+    let [before, passed] = &lines[..] else { panic!("{lines:?}") };
+    assert!(before.contains("the capture comes to some "), "{before}");
+    assert!(passed.contains(&format!("{file} has 10")) && passed.contains(" MB now"), "{passed}");
+    for line in &lines {
+        assert!(line.contains("--pcap-of h0"), "{line}");
+        // Two links of 100 Gbit/s that are full both ways make gigabytes each second.
+        let size = line.split("some ").nth(1).unwrap();
+        assert!(size.contains(" GB,") || size.contains(" TB,"), "{line}");
+    }
 }
 
 #[test]

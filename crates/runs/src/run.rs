@@ -96,8 +96,15 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
             plan.warnings.iter().for_each(|warning| warn(warning));
         }
         let tap = capturing.iter().map(|capturing| Lasting::around(Box::new(capturing.tap())));
+        let progress = |number: usize, progress: &Progress| {
+            if let Some(listener) = options.progress {
+                let captured_bytes = capturing.as_ref().map_or(0, Capturing::bytes);
+                listener(number, &Progress { captured_bytes, ..*progress });
+            }
+        };
+        let with_bytes = RunOptions { progress: Some(&progress), ..*options };
         let (summary, kept) =
-            run_in_chunks(plan, options, options.threads(), (0, out), tap.collect(), adapt)?;
+            run_in_chunks(plan, &with_bytes, options.threads(), (0, out), tap.collect(), adapt)?;
         let captured = capturing.map_or(Ok(()), Capturing::publish);
         match captured.and(publish(kept)) {
             Ok(()) => Ok(summary),

@@ -52,6 +52,7 @@ impl Course<'_> {
                 duration,
                 packet_hops: 0,
                 wall: watch.wall(),
+                captured_bytes: 0,
             });
             Ok(now < duration)
         })?;

@@ -30,6 +30,8 @@ pub struct Progress {
     pub packet_hops: u64,
     /// Wall-clock time since the start of the run.
     pub wall: Duration,
+    /// Bytes of the capture so far.
+    pub captured_bytes: u64,
 }
 
 impl Progress {
@@ -205,6 +207,7 @@ fn pass(
             duration: of.duration,
             packet_hops: engine.packet_hops(),
             wall,
+            captured_bytes: 0,
         });
         if (control.is_interrupted)() {
             return Err(Error::Interrupted);

@@ -72,6 +72,7 @@ impl Capturing {
         file.write_all(&head).map_err(failed(path))?;
         let writer = Writer {
             file: Some(file),
+            bytes: head.len() as u64,
             error: None,
             interfaces,
             protocols: plan.stacks.iter().map(|stack| stack.protocol()).collect(),
@@ -86,6 +87,11 @@ impl Capturing {
     /// The measure that passes packets to the capture.
     pub(crate) fn tap(&self) -> Tap {
         Tap { path: self.path.clone(), writer: self.shared.clone() }
+    }
+
+    /// Size of the file so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        lock(&self.shared).bytes
     }
 
     /// Writes the remaining packets and renames the file to its final name.
@@ -228,6 +234,7 @@ type Waiting = (Time, u32, Vec<u8>, u32);
 struct Writer {
     /// The file until it has its final name.
     file: Option<Partial>,
+    bytes: u64,
     /// The first write error.
     error: Option<io::Error>,
     /// Interfaces by port.
@@ -275,6 +282,7 @@ impl Writer {
             block.clear();
             blocks::packet(&mut block, interface, at.as_ps() / 1_000, &captured, length);
             self.error = file.write_all(&block).err();
+            self.bytes += block.len() as u64;
         }
     }
 }
