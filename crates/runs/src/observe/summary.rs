@@ -238,16 +238,25 @@ fn omitted(plan: &Plan, unfinished: &[FlowRecord]) -> Option<String> {
 
 /// A warning about unfinished messages, if their number makes the mean of the others misleading.
 fn unfinished(group: &GroupSummary) -> Option<String> {
-    let share = group.fct.unfinished as f64 / group.fct.count as f64;
+    let GroupSummary { label, protocol, fct, .. } = group;
+    let label = if label.is_empty() { String::new() } else { format!("{label}: ") };
+    let (unfinished, count) = (fct.unfinished, fct.count);
+    let share = unfinished as f64 / count as f64;
+    if count > 0 && unfinished == count {
+        let messages = match count {
+            1 => "the only message of".to_owned(),
+            _ => format!("all {count} messages of"),
+        };
+        return Some(format!(
+            "{label}{messages} {protocol} did not finish: no completion times; increase \
+             `duration` or `drain`"
+        ));
+    }
     (share > UNFINISHED_MAX).then(|| {
-        let label =
-            if group.label.is_empty() { String::new() } else { format!("{}: ", group.label) };
         format!(
-            "{label}{} of {} messages of {} ({:.1} %) did not finish: the mean covers only \
-             the others and is too low; percentiles are estimates over all messages",
-            group.fct.unfinished,
-            group.fct.count,
-            group.protocol,
+            "{label}{unfinished} of {count} messages of {protocol} ({:.1} %) did not finish: the \
+             mean covers only the others and is too low; percentiles are estimates over all \
+             messages",
             share * 100.0
         )
     })
@@ -360,9 +369,8 @@ mod tests {
     use super::*;
     use tidegate_results::Goodput;
 
-    #[test]
-    fn a_starved_protocol_causes_a_warning() {
-        let group = |protocol: &str, goodput: f64| GroupSummary {
+    fn group(protocol: &str, goodput: f64) -> GroupSummary {
+        GroupSummary {
             label: String::new(),
             protocol: protocol.to_owned(),
             flows: 1,
@@ -382,7 +390,31 @@ mod tests {
             queue_target_us: None,
             fct: Recorder::new(Default::default(), Time::ZERO, Time::ZERO).finish().fct["all"]
                 .clone(),
+        }
+    }
+
+    #[test]
+    fn unfinished_messages_cause_a_warning() {
+        let warning = |unfinished, count| {
+            let mut group = group("shy", 1.0);
+            (group.fct.unfinished, group.fct.count) = (unfinished, count);
+            super::unfinished(&group)
         };
+        let some = warning(3, 100).unwrap();
+        assert!(
+            some.starts_with("3 of 100 messages of shy (3.0 %) did not finish: the mean covers")
+        );
+        // No others, so no mean.
+        let none = ["the only message of shy", "all 7 messages of shy"].map(|messages| {
+            let remedy = "increase `duration` or `drain`";
+            Some(format!("{messages} did not finish: no completion times; {remedy}"))
+        });
+        assert_eq!([warning(1, 1), warning(7, 7)], none);
+        assert_eq!([warning(2, 100), warning(0, 0)], [None, None]);
+    }
+
+    #[test]
+    fn a_starved_protocol_causes_a_warning() {
         assert_eq!(
             starved(&[group("bold", 97.8), group("shy", 0.29), group("bold", 40.0)]),
             ["shy: a flow got 0.29 Gbit/s on average, but its fair share is 49.0 Gbit/s: it is \
