@@ -279,7 +279,10 @@ fn bundle_and_verify_refuse() {
     let (out, zip) = (place.arg("out"), place.arg("study.zip"));
     fs::create_dir(place.path("empty")).unwrap();
     answer(&["bundle", &place.arg("empty"), "--out", &zip]).refused(2, &["empty", "no results"]);
-    answer(&["bundle", &place.arg("none"), "--out", &zip]).refused(2, &["none", "no results"]);
+    let none = answer(&["bundle", &place.arg("none"), "--out", &zip]);
+    none.refused(2, &["none: No such file", "name a folder of results"]);
+    let empty = answer(&["verify", &place.arg("empty")]);
+    empty.refused(2, &["empty: no results", "name a folder of results"]);
     assert!(!place.path("study.zip").exists());
     place.run(&["--out", &out]).ok();
     let nowhere = place.arg("nowhere/study.zip");
@@ -298,6 +301,16 @@ fn bundle_and_verify_refuse() {
     answer(&["verify", &place.arg("escapes.zip")]).refused(2, &["escapes.zip", "leads out of"]);
     assert!(!files(place.path("..").as_path()).contains(&"README.txt".to_owned()));
     answer(&["verify", &place.arg("none.zip")]).refused(2, &["none.zip"]);
+
+    // An archive is named as the user knows it, with the missing member.
+    let moved = |member: &'static str| {
+        changed(&place, "study.zip", "lacks.zip", |name, _| name.replace(member, "other.json"));
+        answer(&["verify", &place.arg("lacks.zip")])
+    };
+    let (lacks, inside) = (place.arg("lacks.zip"), "results/manifest.json");
+    moved(inside).refused(2, &[&format!("{lacks}: {inside}: No such file"), "make them again"]);
+    let words = [&format!("{lacks}: results: no results: "), "summary.json", "tidegate bundle"];
+    moved("results/summary.json").refused(2, &words);
 
     fs::remove_file(place.path("out/manifest.json")).unwrap();
     let again = place.arg("again.zip");

@@ -246,5 +246,5 @@ fn report_refuses_invalid_sweep() {
         assert_eq!(files(&place.path("x")), [name]);
     }
     fs::remove_file(place.path("x/sweep.json")).unwrap();
-    answer(&["report", &place.arg("x")]).refused(2, &["no results", "sweep.json"]);
+    answer(&["report", &place.arg("x")]).refused(2, &["no results", "sweep.json", "name a folder"]);
 }

@@ -9,7 +9,7 @@ use tidegate_runs::Error;
 use tidegate_runs::destination::results;
 use tidegate_scenario::InputFiles;
 
-use super::repeat::required;
+use super::repeat::{Place, required};
 
 /// Name of manifests.
 pub(super) const MANIFEST: &str = "manifest.json";
@@ -32,16 +32,16 @@ impl Inputs {
     ///
     /// # Errors
     /// If a file is missing, or has other content than in the run.
-    pub(super) fn find(folder: &Path, option: &'static str) -> Result<Inputs, Error> {
+    pub(super) fn find(folder: &Path, from: Place<'_>) -> Result<Inputs, Error> {
         let mut inputs = Inputs::default();
         let (mut hashes, mut wrong) = (BTreeMap::new(), BTreeMap::new());
         for manifest in results(folder).into_iter().filter(|path| path.ends_with(MANIFEST)) {
             let path = folder.join(&manifest);
-            let NamedFiles { files, folder: recorded } = named(&path, option)?;
+            let NamedFiles { files, folder: recorded } = named(&path, from)?;
             let beside = || path.parent().unwrap_or(Path::new("")).to_owned();
-            let from = recorded.map_or_else(beside, PathBuf::from);
+            let base = recorded.map_or_else(beside, PathBuf::from);
             for (name, hash) in files {
-                let original = from.join(&name);
+                let original = base.join(&name);
                 // Several runs may read the same file.
                 let found = hashes.entry(original.clone());
                 let why = match found.or_insert_with(|| InputFiles::hash(&original)) {
@@ -61,13 +61,9 @@ impl Inputs {
             return Ok(inputs);
         }
         let wrong = wrong.iter().map(|(path, why)| format!("{} ({why})", path.display()));
-        let message = format!(
-            "{}: the runs read files that are not as they were: {}; restore them, or make the \
-             results again",
-            folder.display(),
-            wrong.collect::<Vec<_>>().join(", ")
-        );
-        Err(Error::Usage { option, message })
+        let wrong = wrong.collect::<Vec<_>>().join(", ");
+        let why = "the runs read files that are not as they were";
+        Err(from.wrong(folder, format!("{why}: {wrong}; restore them, or make the results again")))
     }
 
     /// The content of a manifest in the bundle, whose scenarios name the files there; `None` if it
@@ -76,14 +72,14 @@ impl Inputs {
         &self,
         folder: &Path,
         manifest: &Path,
-        option: &'static str,
+        from: Place<'_>,
     ) -> Result<Option<Vec<u8>>, Error> {
         let Some(places) = self.names.get(manifest) else { return Ok(None) };
         // Names are relative to the folder of the manifest.
         let up = "../".repeat(manifest.components().count());
         let names = places.iter().map(|(name, place)| (name.clone(), format!("{up}{place}")));
         let names: BTreeMap<String, String> = names.collect();
-        let mut json: Value = required(&folder.join(manifest), option)?;
+        let mut json: Value = required(&folder.join(manifest), from)?;
         scenarios(&mut json).for_each(|scenario| InputFiles::rename(scenario, &names));
         let old = json["files"].take();
         let hash = |(name, new): (&String, &String)| (new.clone(), old[name].clone());
@@ -98,8 +94,8 @@ impl Inputs {
 }
 
 /// The files that a manifest records.
-fn named(path: &Path, option: &'static str) -> Result<NamedFiles, Error> {
-    let mut json: Value = required(path, option)?;
+fn named(path: &Path, from: Place<'_>) -> Result<NamedFiles, Error> {
+    let mut json: Value = required(path, from)?;
     let recorded: NamedFiles = serde_json::from_value(json.clone()).unwrap_or_default();
     let is_known = |name: &str| recorded.files.contains_key(name);
     let mut named = scenarios(&mut json);
@@ -110,8 +106,7 @@ fn named(path: &Path, option: &'static str) -> Result<NamedFiles, Error> {
         } else {
             "the manifest has no hash of this file: make the results again with this version"
         };
-        let message = format!("{}: the scenario names {name:?}: {why}", path.display());
-        return Err(Error::Usage { option, message });
+        return Err(from.wrong(path, format!("the scenario names {name:?}: {why}")));
     }
     Ok(recorded)
 }

@@ -21,7 +21,7 @@ pub use repeat::RepeatOptions;
 
 use crate::report::report;
 use inputs::{Inputs, MANIFEST};
-use repeat::Repeatable;
+use repeat::{Place, Repeatable};
 
 /// The folder of the results in a bundle.
 const RESULTS: &str = "results";
@@ -74,8 +74,9 @@ impl FileVerdict {
 /// When the folder holds no results, or none that can be repeated; when a file that a scenario
 /// names is missing or has changed; when `out` exists and `force` is not set, or cannot be written.
 pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> {
-    let inputs = Inputs::find(folder, "bundle")?;
-    let repeatable = Repeatable::read(folder, "bundle")?;
+    let from = Place { option: "bundle", archive: None };
+    let inputs = Inputs::find(folder, from)?;
+    let repeatable = Repeatable::read(folder, from)?;
     if out.exists() && !force {
         let message =
             format!("{} exists: choose another file, or replace it with --force", out.display());
@@ -84,8 +85,8 @@ pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> 
     let page = report(&[folder.to_owned()], &|_| {})?;
     let files = results(folder);
     let name = out.file_name().unwrap_or_default().to_string_lossy();
-    let readme = readme(&name, &repeatable, &origins(folder, "bundle")?);
-    let packed = |path: &PathBuf| inputs.packed(folder, path, "bundle");
+    let readme = readme(&name, &repeatable, &origins(folder, from)?);
+    let packed = |path: &PathBuf| inputs.packed(folder, path, from);
     let packed = files.iter().map(packed).collect::<Result<Vec<_>, Error>>()?;
     let named = inputs.originals.len();
     let partial = Partial::new(out.to_owned()).map_err(Error::cannot_open(out))?;
@@ -148,7 +149,9 @@ pub fn verify(path: &Path, options: &RepeatOptions<'_>) -> Result<Verified, Erro
     };
     let folder = root.as_ref().map_or_else(|| path.to_owned(), |root| root.join(RESULTS));
     let own = origin();
-    for made in origins(&folder, "verify")? {
+    let archive = root.as_deref().filter(|_| !path.is_dir()).map(|root| (path, root));
+    let from = Place { option: "verify", archive };
+    for made in origins(&folder, from)? {
         if made.semantics != own.semantics {
             let Origin { version, git_revision, semantics, .. } = made;
             return Err(Error::Run(format!(
@@ -159,9 +162,9 @@ pub fn verify(path: &Path, options: &RepeatOptions<'_>) -> Result<Verified, Erro
             )));
         }
     }
-    let inputs = Inputs::find(&folder, "verify")?;
+    let inputs = Inputs::find(&folder, from)?;
     let again = place.path().join("again");
-    let repeatable = Repeatable::read(&folder, "verify")?;
+    let repeatable = Repeatable::read(&folder, from)?;
     repeatable.repeat(&again, options)?;
     let mut files = results(&folder);
     files.extend(results(&again));
@@ -172,14 +175,14 @@ pub fn verify(path: &Path, options: &RepeatOptions<'_>) -> Result<Verified, Erro
         Ok((slashed(path), FileVerdict::of(difference.map_err(Error::output(&folder))?)))
     };
     let mut verdicts: Vec<_> = files.iter().map(compared).collect::<Result<_, Error>>()?;
-    let Some(root) = root else { return Ok(Verified { files: verdicts }) };
-    verdicts.extend(around(&root, &folder, &repeatable)?);
+    let Some(root) = &root else { return Ok(Verified { files: verdicts }) };
+    verdicts.extend(around(root, &folder, &repeatable, from)?);
     // A folder may also hold other files; an archive may not.
     if !path.is_dir() {
         let of_results = files.iter().map(|path| format!("{RESULTS}/{}", slashed(path)));
         let known = of_results.chain(inputs.originals.into_keys());
         let known: BTreeSet<String> = known.chain([PAGE, README].map(str::to_owned)).collect();
-        let all = below(&root, Path::new("")).map_err(Error::output(&root))?;
+        let all = below(root, Path::new("")).map_err(Error::output(root))?;
         let unknown = all.iter().map(|path| slashed(path)).filter(|name| !known.contains(name));
         let why = || FileVerdict::Differs("a bundle of these results has no such file".to_owned());
         verdicts.extend(unknown.map(|name| (name, why())));
@@ -192,8 +195,9 @@ fn around(
     root: &Path,
     folder: &Path,
     repeatable: &Repeatable,
+    from: Place<'_>,
 ) -> Result<[(String, FileVerdict); 2], Error> {
-    let (made, own) = (origins(folder, "verify")?, origin());
+    let (made, own) = (origins(folder, from)?, origin());
     let other = made
         .iter()
         .find(|made| (&made.version, &made.git_revision) != (&own.version, &own.git_revision));
@@ -258,9 +262,9 @@ fn unpack(archive: &Path, folder: &Path) -> io::Result<()> {
 }
 
 /// The origins of all results in a folder.
-fn origins(folder: &Path, option: &'static str) -> Result<Vec<Origin>, Error> {
+fn origins(folder: &Path, from: Place<'_>) -> Result<Vec<Origin>, Error> {
     let manifests = results(folder).into_iter().filter(|path| path.ends_with(MANIFEST));
-    let origin = |path: PathBuf| repeat::required(&folder.join(path), option);
+    let origin = |path: PathBuf| repeat::required(&folder.join(path), from);
     manifests.map(origin).collect()
 }
 
@@ -286,7 +290,8 @@ fn readme(name: &str, repeatable: &Repeatable, origins: &[Origin]) -> String {
         name: String,
     }
     let named = repeatable.marker();
-    let scenario = repeat::required::<Named>(&named, "bundle").map(|named| named.name);
+    let scenario = repeat::required::<Named>(&named, Place { option: "bundle", archive: None })
+        .map(|named| named.name);
     let scenario = scenario.map_or_else(|_| String::new(), |name| format!("Scenario: {name}\n"));
     let mut made: Vec<String> = origins
         .iter()

@@ -1,5 +1,7 @@
 //! Repeats results from their manifests.
 
+use std::fmt::Display;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -14,7 +16,7 @@ use tidegate_runs::{
 };
 use tidegate_scenario::{Plan, files};
 
-use crate::report::reproduction_files;
+use crate::report::{NO_RESULTS, RESULTS_EXPECTED, reproduction_files};
 use crate::reproduce::{ReproduceOptions, StepListener, reproduce, reproduction_manifest};
 
 /// How to repeat results.
@@ -56,53 +58,79 @@ struct Aggregate {
     baseline: Option<String>,
 }
 
+/// Where results come from, for messages.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// The command.
+    pub(super) option: &'static str,
+    /// An archive and the folder into which it was unpacked, if it was.
+    pub(super) archive: Option<(&'a Path, &'a Path)>,
+}
+
+impl Place<'_> {
+    /// The error for a path, which is named as the user knows it.
+    pub(super) fn wrong(&self, path: &Path, why: impl Display) -> Error {
+        let inside = self.archive.and_then(|(archive, root)| {
+            let inside = path.strip_prefix(root).ok()?;
+            Some(format!("{}: {}", archive.display(), inside.display()))
+        });
+        let path = inside.unwrap_or_else(|| path.display().to_string());
+        Error::Usage { option: self.option, message: format!("{path}: {why}") }
+    }
+
+    /// The error for a folder without results.
+    fn no_results(&self, folder: &Path) -> Error {
+        let why = match (self.archive, fs::metadata(folder)) {
+            (Some(_), _) => {
+                format!("{NO_RESULTS}; name an archive that `tidegate bundle` has written")
+            }
+            (None, Err(why)) => format!("{why}: {RESULTS_EXPECTED}"),
+            (None, Ok(found)) if !found.is_dir() => format!("not a folder: {RESULTS_EXPECTED}"),
+            (None, Ok(_)) => format!("{NO_RESULTS}; {RESULTS_EXPECTED}"),
+        };
+        self.wrong(folder, why)
+    }
+}
+
 /// Content of a JSON file that must exist.
-pub(super) fn required<T: DeserializeOwned>(path: &Path, option: &'static str) -> Result<T, Error> {
+pub(super) fn required<T: DeserializeOwned>(path: &Path, from: Place<'_>) -> Result<T, Error> {
     let content = files::read(path, u64::MAX);
     let parsed = content
         .map_err(|why| why.to_string())
         .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|why| why.to_string()));
     parsed.map_err(|why| {
-        let message = format!(
-            "{}: {why}; without this file the results cannot be repeated: make them again with \
-             this version",
-            path.display()
-        );
-        Error::Usage { option, message }
+        let remedy = "without this file the results cannot be repeated: make them again with this \
+                      version";
+        from.wrong(path, format!("{why}; {remedy}"))
     })
 }
 
 impl Repeatable {
     /// Reads the manifests of the results in a folder.
-    pub(super) fn read(folder: &Path, option: &'static str) -> Result<Repeatable, Error> {
+    pub(super) fn read(folder: &Path, from: Place<'_>) -> Result<Repeatable, Error> {
         let has = |name: &str| folder.join(name).is_file();
         let manifest = folder.join("manifest.json");
         let kind = if has(CLAIMS) {
-            Kind::Reproduction(required(&manifest, option)?)
+            Kind::Reproduction(required(&manifest, from)?)
         } else if has("sweep.json") {
-            let inputs = required(&manifest, option)?;
+            let inputs = required(&manifest, from)?;
             Kind::Sweep(Box::new((Design::load(&manifest, Vec::new(), None)?, inputs)))
         } else if has("aggregate.json") {
-            let Aggregate { seeds, baseline } = required(&folder.join("aggregate.json"), option)?;
+            let Aggregate { seeds, baseline } = required(&folder.join("aggregate.json"), from)?;
             let of_seed = |seed: &u64| folder.join(folder_name(*seed));
             let names = compared(&of_seed(seeds.first().unwrap_or(&0)));
             let names = Some(names).filter(|names| !names.is_empty());
-            let plans = |seed| plans(&of_seed(seed), names.as_deref(), option);
+            let plans = |seed| plans(&of_seed(seed), names.as_deref(), from);
             let plans = seeds.iter().map(plans).collect::<Result<_, Error>>()?;
             Kind::Seeds(SeedList::of(seeds).map_err(Error::Run)?, names, baseline, plans)
         } else if has("comparison.json") {
             let names = compared(folder);
-            let plans = plans(folder, Some(&names), option)?;
+            let plans = plans(folder, Some(&names), from)?;
             Kind::Comparison(names, plans)
         } else if has("summary.json") {
-            Kind::Run(plans(folder, None, option)?)
+            Kind::Run(plans(folder, None, from)?)
         } else {
-            let message = format!(
-                "{} holds no results: name a folder that --out of `tidegate run`, `compare`, \
-                 `sweep` or `reproduce` has written",
-                folder.display()
-            );
-            return Err(Error::Usage { option, message });
+            return Err(from.no_results(folder));
         };
         Ok(Repeatable { folder: folder.to_owned(), kind })
     }
@@ -189,28 +217,21 @@ impl Repeatable {
 }
 
 /// The plans in a folder: its own, or one per compared protocol.
-fn plans(
-    folder: &Path,
-    protocols: Option<&[String]>,
-    option: &'static str,
-) -> Result<Vec<Plan>, Error> {
+fn plans(folder: &Path, protocols: Option<&[String]>, from: Place<'_>) -> Result<Vec<Plan>, Error> {
     match protocols {
-        Some(names) => names.iter().map(|name| plan(&folder.join(name), option)).collect(),
-        None => Ok(vec![plan(folder, option)?]),
+        Some(names) => names.iter().map(|name| plan(&folder.join(name), from)).collect(),
+        None => Ok(vec![plan(folder, from)?]),
     }
 }
 
-fn plan(folder: &Path, option: &'static str) -> Result<Plan, Error> {
-    let summary: Value = required(&folder.join("summary.json"), option)?;
+fn plan(folder: &Path, from: Place<'_>) -> Result<Plan, Error> {
+    let summary: Value = required(&folder.join("summary.json"), from)?;
     if summary.get("real").is_some_and(|real| !real.is_null()) {
-        let message = format!(
-            "{} holds a run of `tidegate testbed`, whose times are measured and not repeated: name \
-             the results of a simulation",
-            folder.display()
-        );
-        return Err(Error::Usage { option, message });
+        let why = "a run of `tidegate testbed`, whose times are measured and not repeated: name \
+                   the results of a simulation";
+        return Err(from.wrong(folder, why));
     }
     let manifest = folder.join("manifest.json");
-    required::<Manifest>(&manifest, option)?;
+    required::<Manifest>(&manifest, from)?;
     load(manifest, &[])
 }

@@ -44,7 +44,7 @@ use crate::reproduce::Reproduction;
 use data::Data;
 use means::Means;
 use read::Run;
-pub(crate) use read::{Found, reproduction as read_reproduction};
+pub(crate) use read::{Found, NO_RESULTS, RESULTS_EXPECTED, reproduction as read_reproduction};
 use tidegate_runs::Error;
 use tidegate_runs::destination::{CLAIMS, FIGURES, PLOTS};
 

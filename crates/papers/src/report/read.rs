@@ -17,8 +17,12 @@ use crate::reproduce::{ClaimResult, PaperText, Picture, papers};
 use tidegate_runs::Error;
 use tidegate_runs::destination::{CLAIMS, FIGURES, PLOTS, compared};
 
-/// Remedy for a folder that does not exist.
-const RESULTS_EXPECTED: &str =
+/// Fault of a folder without results.
+pub(crate) const NO_RESULTS: &str = "no results: neither summary.json nor folders with one, nor \
+                                     sweep.json, aggregate.json or reproduction.json";
+
+/// Remedy for a folder without results.
+pub(crate) const RESULTS_EXPECTED: &str =
     "name a folder of results, which --out of run, compare, sweep or reproduce writes";
 
 /// A run in a folder.
@@ -123,11 +127,7 @@ pub(crate) fn runs(folder: &Path, lacking: &mut Vec<PathBuf>) -> Result<Vec<Run>
         found.extend(run);
     }
     if found.is_empty() {
-        return Err(wrong(
-            folder,
-            "no results: neither summary.json nor folders with one, nor sweep.json, aggregate.json \
-             or reproduction.json",
-        ));
+        return Err(wrong(folder, format!("{NO_RESULTS}; {RESULTS_EXPECTED}")));
     }
     Ok(found)
 }
