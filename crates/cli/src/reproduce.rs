@@ -108,7 +108,7 @@ fn scheme() -> impl TypedValueParser<Value = FigureScheme> {
     })
 }
 
-/// `327 runs, 131 of them cached; about 8 minutes on 2 threads`
+/// `327 runs, 131 of them cached; about 8 minutes on 2 threads of an idle machine, estimated …`
 fn forecast_text(all: &workbench::Forecast) -> String {
     let kept = match all.kept {
         0 => String::new(),
@@ -121,7 +121,15 @@ fn forecast_text(all: &workbench::Forecast) -> String {
         minutes => format!("about {minutes} minutes"),
     };
     let threads = if all.threads == 1 { "thread" } else { "threads" };
-    format!("{} runs{kept}; {time} on {} {threads}", all.runs, all.threads)
+    let estimated = match all.trials {
+        0 => String::new(),
+        1 => ", estimated from the beginning of 1 run".to_owned(),
+        trials => format!(", estimated from the beginning of {trials} runs"),
+    };
+    format!(
+        "{} runs{kept}; {time} on {} {threads} of an idle machine{estimated}",
+        all.runs, all.threads
+    )
 }
 
 /// Runs `tidegate reproduce`.
@@ -359,14 +367,23 @@ mod tests {
     #[test]
     fn forecast_text_runs_and_time() {
         let of = |runs, kept, cpu_s, clock_s, threads| {
-            forecast_text(&workbench::Forecast { runs, kept, cpu_s, clock_s, threads })
+            let trials = if kept > 0 { 6 } else { threads - 1 };
+            forecast_text(&workbench::Forecast { runs, kept, cpu_s, clock_s, threads, trials })
         };
         assert_eq!(
             of(327, 131, 960.0, 0.0, 2),
-            "327 runs, 131 of them cached; about 8 minutes on 2 threads"
+            "327 runs, 131 of them cached; about 8 minutes on 2 threads of an idle machine, \
+             estimated from the beginning of 6 runs"
         );
-        assert_eq!(of(2, 0, 58.0, 0.0, 1), "2 runs; about 1 minute on 1 thread");
-        assert_eq!(of(2, 0, 10.0, 0.0, 1), "2 runs; less than a minute on 1 thread");
-        assert_eq!(of(3, 0, 60.0, 210.0, 2), "3 runs; about 4 minutes on 2 threads");
+        assert_eq!(of(2, 0, 58.0, 0.0, 1), "2 runs; about 1 minute on 1 thread of an idle machine");
+        assert_eq!(
+            of(2, 0, 10.0, 0.0, 1),
+            "2 runs; less than a minute on 1 thread of an idle machine"
+        );
+        assert_eq!(
+            of(3, 0, 60.0, 210.0, 2),
+            "3 runs; about 4 minutes on 2 threads of an idle machine, estimated from the \
+             beginning of 1 run"
+        );
     }
 }

@@ -10,7 +10,7 @@ use tidegate_live::testbed::{self, Carrier};
 use tidegate_runs::cache::{Cache, Medium, Recording};
 use tidegate_runs::in_parallel;
 use tidegate_runs::observe::{Control, Measure, Observations, RunOutput, adapt, drive};
-use tidegate_runs::{Error, machine};
+use tidegate_runs::{Error, forecast_packets, forecast_seconds, machine};
 use tidegate_scenario::Plan;
 
 use super::ReproduceOptions;
@@ -39,17 +39,18 @@ pub struct Forecast {
     pub runs: usize,
     /// Runs that are in the cache.
     pub kept: usize,
-    /// CPU seconds of the other runs together, on the machine on which costs were measured. All
-    /// runs of a paper are assumed to cost the same per simulated second and host.
+    /// CPU seconds of the other simulated runs together, with this build on this machine.
     pub cpu_s: f64,
     /// Wall-clock seconds of the runs over real packets, one after the other, with dilation.
     pub clock_s: f64,
     /// Threads that make the other runs.
     pub threads: usize,
+    /// Number of runs whose beginning was made for the forecast.
+    pub trials: usize,
 }
 
 impl Forecast {
-    /// Expected wall-clock time of all runs.
+    /// Expected wall-clock time of all runs on an idle machine.
     pub fn seconds(&self) -> f64 {
         self.cpu_s / self.threads as f64 + self.clock_s
     }
@@ -60,7 +61,8 @@ pub(super) struct Job {
     work: Work,
     recording: Recording,
     name: String,
-    /// Approximate cost: CPU seconds, or wall-clock seconds for runs over real packets.
+    /// Approximate cost: CPU seconds, zero until [`calibrate`] has estimated them; wall-clock
+    /// seconds for runs over real packets.
     seconds: f64,
 }
 
@@ -118,10 +120,7 @@ impl Jobs {
             } else {
                 let name = format!("{}/{} {}", paper.name, figure.name, run.name);
                 let seconds = match &work {
-                    Work::Packets(plan) => match &recording.medium {
-                        Medium::Simulated => paper.cpu_s(figure, plan),
-                        medium => clock_s(plan, medium)?,
-                    },
+                    Work::Packets(plan) => clock_s(plan, &recording.medium)?,
                     Work::Model(_) => 0.0,
                 };
                 self.jobs.push(Job { work, recording, name, seconds });
@@ -148,7 +147,59 @@ pub(super) fn kept(jobs: &[Job], options: &ReproduceOptions<'_>) -> Vec<bool> {
     jobs.iter().map(is_kept).collect()
 }
 
-pub(super) fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast {
+/// Maximum number of runs whose beginning is made for a forecast.
+const TRIALS: usize = 6;
+/// Minimum number of runs to make per trial, so that trials take a small part of the time.
+const RUNS_PER_TRIAL: usize = 4;
+
+/// Estimates the costs of simulated runs to be made: their data packets by their traffic, times the
+/// mean processor time per packet by the beginning of some of them. Returns the number of trials.
+pub(super) fn calibrate(jobs: &mut [Job], options: &ReproduceOptions<'_>) -> Result<usize, Error> {
+    let mut left = Vec::new();
+    for (i, is_kept) in kept(jobs, options).into_iter().enumerate() {
+        if let Job { work: Work::Packets(plan), .. } = &jobs[i]
+            && !is_kept
+            && !jobs[i].is_real()
+        {
+            left.push((i, forecast_packets(plan, options.interrupted)?));
+        }
+    }
+    let costs: Vec<f64> = left.iter().map(|&(_, packets)| packets).collect();
+    let tried = spread(&costs, TRIALS.min(left.len().div_ceil(RUNS_PER_TRIAL)));
+    let factor = |n: usize, _| {
+        let (chosen, weight) = tried[n];
+        let (i, packets) = left[chosen];
+        let Job { work: Work::Packets(plan), recording, .. } = &jobs[i] else { return Ok(0.0) };
+        let seconds = forecast_seconds(plan, recording, options.interrupted)?;
+        Ok(seconds / packets * weight)
+    };
+    let factors = in_parallel(tried.len(), threads(options), factor).into_iter();
+    let sum = factors.sum::<Result<f64, Error>>()?;
+    let weights: f64 = tried.iter().map(|(_, weight)| weight).sum();
+    for (i, packets) in left {
+        jobs[i].seconds = packets * sum / weights.max(1.0);
+    }
+    Ok(tried.len())
+}
+
+/// Up to `count` of these runs, at equal distances in the sum of their costs, each with the number
+/// of these places in it: then the mean of true over assumed costs holds for the sum.
+fn spread(costs: &[f64], count: usize) -> Vec<(usize, f64)> {
+    let all: f64 = costs.iter().sum();
+    let (mut chosen, mut sum, mut before) = (Vec::new(), 0.0, 0.0);
+    for (i, cost) in costs.iter().enumerate() {
+        sum += cost;
+        let places = (sum / all * count as f64 + 0.5).floor();
+        if places > before {
+            chosen.push((i, places - before));
+            before = places;
+        }
+    }
+    chosen
+}
+
+/// The cost of jobs after this number of trials.
+pub(super) fn forecast(jobs: &[Job], trials: usize, options: &ReproduceOptions<'_>) -> Forecast {
     let kept = kept(jobs, options);
     let left: Vec<&Job> = jobs.iter().zip(kept).filter(|(_, is)| !is).map(|(job, _)| job).collect();
     let seconds = |real: bool| {
@@ -161,6 +212,7 @@ pub(super) fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast
         cpu_s: seconds(false),
         clock_s: seconds(true),
         threads: threads(options),
+        trials,
     }
 }
 
@@ -245,14 +297,17 @@ pub(super) fn make(
     seen.into_iter().map(|(_, seen)| seen).collect()
 }
 
-/// Wall-clock time of a run over real packets.
+/// Wall-clock time of a run over real packets; zero for others.
 #[cfg(target_os = "linux")]
 fn clock_s(plan: &Plan, medium: &Medium) -> Result<f64, Error> {
-    if let Medium::Tcp(_) = medium {
-        return Ok(testbed::tcp_time(plan).as_secs_f64());
+    match medium {
+        Medium::Simulated => Ok(0.0),
+        Medium::Tcp(_) => Ok(testbed::tcp_time(plan).as_secs_f64()),
+        Medium::Udp => {
+            let dilation = testbed::usual_dilation(plan)?;
+            Ok(f64::from(dilation) * plan.duration.since(Time::ZERO).as_s_f64())
+        }
     }
-    let dilation = testbed::usual_dilation(plan)?;
-    Ok(f64::from(dilation) * plan.duration.since(Time::ZERO).as_s_f64())
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -296,4 +351,19 @@ fn run_live(
     _: &ReproduceOptions<'_>,
 ) -> Result<RunOutput, Error> {
     Err(Error::Run(format!("{name}: runs over real packets require Linux")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_are_spread_over_costs() {
+        assert_eq!(spread(&[1.0; 6], 3), [(0, 1.0), (2, 1.0), (4, 1.0)]);
+        // Most of the cost is in one run.
+        assert_eq!(spread(&[1.0, 8.0, 2.0, 1.0], 3), [(1, 2.0), (2, 1.0)]);
+        assert_eq!(spread(&[1.0, 1.0], 0), []);
+        assert_eq!(spread(&[], 0), []);
+        assert_eq!(spread(&[0.0; 3], 1), [], "models");
+    }
 }

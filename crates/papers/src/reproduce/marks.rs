@@ -168,7 +168,7 @@ mod tests {
             lines: lines.iter().map(line).collect(),
             ..Plot::default()
         };
-        let text = "title = 'x'\nabout = ''\ncost = 1.0\nsource = 'source'";
+        let text = "title = 'x'\nabout = ''\nsource = 'source'";
         mark(&toml::from_str(text).unwrap(), figure, &mut plot);
         assert!(plot.said.iter().all(|mark| mark.source == "source"));
         plot.said.into_iter().map(|mark| (mark.x, mark.to, mark.y, mark.color)).collect()
@@ -179,7 +179,7 @@ mod tests {
         let chart = "[[chart]]\ntitle = 'T'\nx = 'senders'\ny = 'goodput'\nkind = 'cdf'";
         let figure = figure(chart, "measure = { metric = 'message', run = 'b', share = 0.75 }");
         let mut plot = Plot { title: "Figure 1: T".to_owned(), ..Plot::default() };
-        let text = "title = 'x'\nabout = ''\ncost = 1.0";
+        let text = "title = 'x'\nabout = ''";
         mark(&toml::from_str(text).unwrap(), &figure, &mut plot);
         assert_eq!([plot.x.label, plot.y.label], ["senders", "goodput"]);
     }

@@ -49,7 +49,7 @@ use tidegate_runs::destination::DOCUMENTS;
 
 use crate::markdown;
 use crate::plot::{Plot, is_paper, paper_source};
-use jobs::{Jobs, forecast, kept, make};
+use jobs::{Jobs, calibrate, forecast, kept, make};
 use judge::{Measured, Varied};
 use record::Record;
 use registry::{Choice, Fact, Figure};
@@ -309,7 +309,9 @@ pub fn reproduce(
             .map(|choice| Ok((choice, jobs.request(paper, figure, options.quick, Some(choice))?)));
         requested.push((base, others.collect::<Result<Vec<_>, Error>>()?));
     }
-    let forecast = forecast(&jobs.jobs, options);
+    let is_watched = options.forecast.is_some() || options.progress.is_some();
+    let trials = if is_watched { calibrate(&mut jobs.jobs, options)? } else { 0 };
+    let forecast = forecast(&jobs.jobs, trials, options);
     if let Some(listener) = options.forecast {
         listener(&forecast);
     }
@@ -435,10 +437,11 @@ fn facts(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<String> {
     figure.facts.chunk_by(is_of_same).map(table).collect()
 }
 
-/// Lists the runs of the figures of `selection`, and their cost together. Nothing runs.
+/// Lists the runs of the figures of `selection`, and estimates their cost together from the
+/// beginning of some of them.
 ///
 /// # Errors
-/// When the paper or figure does not exist.
+/// When the paper or figure does not exist, a run fails, or the caller interrupts it.
 pub fn forecast_reproduction(
     selection: Option<&str>,
     options: &ReproduceOptions<'_>,
@@ -463,7 +466,8 @@ pub fn forecast_reproduction(
         kept: own.iter().filter(|&&job| kept[job]).count(),
     };
     let figures = requested.into_iter().map(of_figure).collect();
-    Ok((figures, forecast(&jobs.jobs, options)))
+    let trials = calibrate(&mut jobs.jobs, options)?;
+    Ok((figures, forecast(&jobs.jobs, trials, options)))
 }
 
 impl Reproduction {

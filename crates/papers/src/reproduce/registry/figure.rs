@@ -36,8 +36,6 @@ pub(crate) struct Figure {
     /// Its result in a sentence, if it has no claims.
     #[serde(default)]
     pub(crate) result: String,
-    /// CPU seconds per simulated second and host, if they differ much from the paper's.
-    pub(super) cost: Option<f64>,
     /// Sampling interval of flows and queues, in microseconds.
     trace_us: Option<f64>,
     /// `key=value` overrides for all runs.

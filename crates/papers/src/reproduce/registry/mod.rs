@@ -14,8 +14,6 @@ mod sources;
 mod table;
 
 use serde::Deserialize;
-use tidegate_core::Time;
-use tidegate_scenario::Plan;
 
 pub(crate) use chart::{Chart, ChartKind, Curve, PaperPoints, Waiting};
 pub use claim::Verdict;
@@ -53,9 +51,6 @@ pub(crate) struct Paper {
     /// Name of the picture that represents the paper; by default the first.
     #[serde(default)]
     pub(crate) picture: String,
-    /// CPU seconds per simulated second and host, over all runs of the paper, on a core that
-    /// handles some ten million packet-hops a second. A figure may have its own.
-    cost: f64,
     #[serde(default, rename = "open")]
     pub(crate) opens: Vec<Open>,
     /// Figures, by the names of their files.
@@ -98,12 +93,6 @@ pub(crate) struct Instead {
 pub(crate) type Choice = (usize, usize);
 
 impl Paper {
-    /// Approximate cost of a run of a figure, in CPU seconds.
-    pub(crate) fn cpu_s(&self, figure: &Figure, plan: &Plan) -> f64 {
-        let seconds = (plan.duration - Time::ZERO).as_s_f64();
-        figure.cost.unwrap_or(self.cost) * plan.fabric.hosts.len() as f64 * seconds
-    }
-
     /// All alternatives of all open values.
     pub(crate) fn choices(&self) -> impl Iterator<Item = Choice> {
         self.opens
@@ -195,12 +184,6 @@ impl Paper {
         let figures: Vec<Figure> =
             figures.into_iter().map(resolved).collect::<Result<_, Error>>()?;
         let known = |name: &&String| figures.iter().any(|figure| figure.is_meant(name));
-        for cost in figures.iter().filter_map(|figure| figure.cost).chain([paper.cost]) {
-            if !(cost.is_finite() && cost >= 0.0) {
-                let message = format!("cost: expected a positive number of seconds, found {cost}");
-                return Err(wrong("paper", message));
-            }
-        }
         for open in &paper.opens {
             let mut named = open.figures.iter().chain(&open.except);
             if let Some(missing) = named.find(|name| !known(name)) {
@@ -388,7 +371,7 @@ mod tests {
         }
     }
 
-    const PAPER: &str = "title = 'X'\nabout = ''\ncost = 10.0\n";
+    const PAPER: &str = "title = 'X'\nabout = ''\n";
     const FIGURE: &str = "title = 'x'\ntrace_us = 10.0\n[[run]]\nname = 'a'\n[[claim]]\n\
                           name = 'c'\ntext = 'x'\nunit = ''\ntolerance = 'x'\n\
                           reproduced = [1.0, 2.0]\nmeasure = { metric = 'goodput', run = 'a' }\n\
@@ -499,10 +482,8 @@ mod tests {
             |files: &[(&str, &str)]| Paper::read("x", files, false).unwrap_err().to_string();
         let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['9']\ninstead = []";
         let open = format!("{PAPER}{open}");
-        let negative = format!("cost = -1.0\n{FIGURE}");
         for (files, expected) in [
-            (&[("figure-1", negative.as_str()), ("paper", PAPER)][..], "cost: expected a positive"),
-            (&[("figure-1", FIGURE)], "x/paper.toml: the file is missing"),
+            (&[("figure-1", FIGURE)][..], "x/paper.toml: the file is missing"),
             (&[("7a", FIGURE), ("paper", PAPER)], "x/7a.toml: expected a file name such as"),
             (&[("paper", open.as_str())], "x/paper.toml: open \"n\": unknown figure `9`"),
         ] {
