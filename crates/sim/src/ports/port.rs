@@ -23,8 +23,8 @@ pub(crate) mod flag {
     pub(crate) const LIMITED: u8 = 4;
     /// Keeps histograms.
     pub(crate) const HISTOGRAMS: u8 = 8;
-    /// Processes packets that find it free like those that wait: it marks even if nothing is queued,
-    /// or its telemetry has a limited resolution.
+    /// Processes packets that find it free like those that wait: it marks even if nothing is
+    /// queued, or its telemetry has a limited resolution.
     pub(crate) const NO_SHORTCUT: u8 = 16;
     /// Its link is down.
     pub(crate) const DOWN: u8 = 32;

@@ -3,7 +3,7 @@
 use tidegate_core::fabric::{Fabric, Node, TelemetryResolution};
 use tidegate_core::{Rate, Span, Time};
 
-/// What a port reads when a transmission starts.
+/// State of a port at the start of a transmission.
 #[derive(Clone, Copy)]
 pub(super) struct Reading {
     /// Start of the transmission.
@@ -69,7 +69,7 @@ impl CoarseTelemetry {
     }
 }
 
-/// What exceeds the last multiple of `period`.
+/// The remainder after the last multiple of `period`.
 fn in_period(ps: u64, period: Span) -> Span {
     Span::ps(ps.checked_rem(period.as_ps()).unwrap_or(0))
 }
@@ -84,7 +84,7 @@ mod tests {
         CoarseTelemetry { ports: vec![Latest { resolution, reading, next: Time::ZERO }] }
     }
 
-    /// What packets carry that start at `at` ns, after waiting a tenth of that.
+    /// The values in a packet whose transmission starts at `at` ns, after a tenth of that in a queue.
     fn read(coarse: &mut CoarseTelemetry, at: u64) -> (u64, u64, u64, u32) {
         let (at, delay) = (Time::ns(at), Span::ns(at / 10));
         let exact = Reading { at, delay, tx_bytes: at.as_ps() / 80, queue_bytes: 12_345 };
