@@ -84,7 +84,7 @@ mod tests {
         CoarseTelemetry { ports: vec![Latest { resolution, reading, next: Time::ZERO }] }
     }
 
-    /// The values in a packet whose transmission starts at `at` ns, after a tenth of that in a queue.
+    /// The values in a packet that starts at `at` ns, after a tenth of that in a queue.
     fn read(coarse: &mut CoarseTelemetry, at: u64) -> (u64, u64, u64, u32) {
         let (at, delay) = (Time::ns(at), Span::ns(at / 10));
         let exact = Reading { at, delay, tx_bytes: at.as_ps() / 80, queue_bytes: 12_345 };
