@@ -7,7 +7,7 @@ const LEAF_SPINE: &str =
     "fabric = { kind = 'leaf-spine', racks = 3, spines = 2, hosts_per_rack = 8 }\n";
 
 /// Each takes the processor about twice as long as a trial run, or longer.
-fn scenarios() -> [(&'static str, String); 9] {
+fn scenarios() -> [(&'static str, String); 10] {
     let poisson = "[[traffic]]\nkind = 'poisson'\nsizes = 'websearch'\n";
     let flows = "flows = [\n\
         { src = 'h0', dst = 'h1', start = '0ms', stop = '0.1ms' },\n\
@@ -54,6 +54,13 @@ fn scenarios() -> [(&'static str, String); 9] {
                 "duration = '100s'\n{STAR}\
                  flows = [{{ src = 'h0', dst = 'h1', start = '99s', stop = '99.02s' }}]\n"
             ),
+        ),
+        (
+            "messages far below a packet",
+            "duration = '8ms'\nfabric = { kind = 'star', hosts = 16 }\n\
+                 transport = { protocol = 'dctcp' }\n\
+                 [[traffic]]\nkind = 'poisson'\nsizes = '256B'\nload = 0.4\n"
+                .to_owned(),
         ),
         (
             "late overload",

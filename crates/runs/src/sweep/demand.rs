@@ -53,14 +53,36 @@ struct Submitted {
     start: Time,
     src: u32,
     dst: u32,
+    data: Load,
+    /// The answer.
+    reply: Load,
+}
+
+/// Data packets, and their bytes on a link.
+#[derive(Clone, Copy, Default)]
+struct Load {
     packets: f32,
-    /// Packets of the answer.
-    reply: f32,
+    wire_bytes: f32,
+}
+
+impl Load {
+    /// A message of this payload under a transport of the plan.
+    fn of(plan: &Plan, bytes: f64, stack: u16) -> Load {
+        let (packets, mtu) = (packets(plan, bytes), plan.fabric.mtu);
+        let (full_wire_bytes, _) = plan.stacks[usize::from(stack)].full_packet(mtu, 1);
+        let wire_bytes = bytes + packets * f64::from(full_wire_bytes - mtu);
+        Load { packets: packets as f32, wire_bytes: wire_bytes as f32 }
+    }
+
+    fn times(self, factor: f64) -> Load {
+        let Load { packets, wire_bytes } = self;
+        Load { packets: packets * factor as f32, wire_bytes: wire_bytes * factor as f32 }
+    }
 }
 
 /// The links of hosts: their rates, and until when the messages so far occupy them.
 struct HostLinks {
-    /// Full packets per second.
+    /// Bytes per second.
     rates: Vec<f64>,
     /// The highest of them.
     line: f64,
@@ -73,7 +95,7 @@ impl HostLinks {
         let hosts = plan.fabric.hosts.len();
         let mut rates = vec![0.0_f64; hosts];
         for (port, link) in (0..).step_by(2).zip(&plan.fabric.links) {
-            let rate = plan.fabric.fastest(port).as_bps() as f64 / 8.0 / f64::from(plan.fabric.mtu);
+            let rate = plan.fabric.fastest(port).as_bps() as f64 / 8.0;
             for node in [link.a, link.b] {
                 if let Node::Host(host) = node {
                     rates[host as usize] = rates[host as usize].max(rate);
@@ -87,17 +109,18 @@ impl HostLinks {
     /// The message as it arrives if every link carries one message after another, in order of
     /// submission. The number of bytes that links carry does not depend on the order.
     fn carry(&mut self, kind: Kind, message: Submitted) -> Source {
-        let Submitted { start, src, dst, packets, reply } = message;
+        let Submitted { start, src, dst, data, reply } = message;
         let mut stop = start;
-        for (from, to, packets) in [(src, dst, packets), (dst, src, reply)] {
+        for (from, to, of) in [(src, dst, data), (dst, src, reply)] {
             for (busy, host) in [(&mut self.up, from as usize), (&mut self.down, to as usize)] {
-                let takes = Span::from_ps_f64(f64::from(packets) / self.rates[host] * 1e12);
+                let takes = Span::from_ps_f64(f64::from(of.wire_bytes) / self.rates[host] * 1e12);
                 busy[host] = busy[host].max(start).after(takes);
                 stop = stop.max(busy[host]);
             }
         }
-        let packets = f64::from(packets) + f64::from(reply);
-        let alone = Span::from_ps_f64(packets / self.line * 1e12);
+        let packets = f64::from(data.packets) + f64::from(reply.packets);
+        let wire_bytes = f64::from(data.wire_bytes) + f64::from(reply.wire_bytes);
+        let alone = Span::from_ps_f64(wire_bytes / self.line * 1e12);
         let start = start.max(stop.before(alone));
         Source { kind, start, stop, rate: packets / stop.since(start).as_s_f64().max(1e-12) }
     }
@@ -206,7 +229,8 @@ fn each_source(
     mut each: impl FnMut(Source) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut links = HostLinks::of(plan);
-    let line = links.line;
+    // Full packets per second.
+    let line = links.line / f64::from(plan.fabric.mtu);
     let mut submitted = Vec::new();
     let shares = (!is_finite).then(|| unlimited(plan)).flatten();
     for flow in plan.workload.flows.iter().filter(|flow| flow.start < until) {
@@ -214,7 +238,7 @@ fn each_source(
         if is_unlimited && !is_finite && shares.is_none() {
             each(lasting(flow, line))?;
         } else if !is_unlimited && is_finite {
-            submitted.push(message(plan, flow, 0.0));
+            submitted.push(message(plan, flow, None));
         }
     }
     for (start, stop, gbps) in shares.into_iter().flatten().filter(|(start, ..)| *start < until) {
@@ -251,7 +275,7 @@ fn each_source(
                 each(Source { kind, start, stop: block.stop, rate })?;
             }
             Pattern::Answered { of, replies, .. } => {
-                let reply = packets(plan, replies.mean_bytes());
+                let reply = Some(replies.mean_bytes());
                 let block = Traffic { pattern: (**of).clone(), ..block.clone() };
                 draw(plan, (number, block), (kind, reply), (until, most), &mut submitted);
             }
@@ -259,7 +283,7 @@ fn each_source(
                 let flows = drawn(plan, (number, block.clone()), until);
                 flows.map(|flow| lasting(&flow, line)).try_for_each(&mut each)?;
             }
-            _ => draw(plan, (number, block.clone()), (kind, 0.0), (until, most), &mut submitted),
+            _ => draw(plan, (number, block.clone()), (kind, None), (until, most), &mut submitted),
         }
     }
     submitted.sort_by_key(|message| message.start);
@@ -281,11 +305,11 @@ fn drawn(
     flows(&workload, plan.fabric.hosts.len() as u32, plan.seed, until)
 }
 
-/// Adds the messages of this block of traffic, each with an answer of `reply` packets.
+/// Adds the messages of this block of traffic, each with an answer of `reply` bytes.
 fn draw(
     plan: &Plan,
     (number, block): (usize, Traffic),
-    (kind, reply): (Kind, f64),
+    (kind, reply): (Kind, Option<f64>),
     (until, most): (Time, usize),
     submitted: &mut Vec<Submitted>,
 ) {
@@ -298,8 +322,8 @@ fn draw(
             for number in before..submitted.len() {
                 let of = submitted[number];
                 let start = last.after(of.start.since(start).scale(factor));
-                let [packets, reply] = [of.packets, of.reply].map(|of| of * factor as f32);
-                submitted.push(Submitted { start, packets, reply, ..of });
+                let [data, reply] = [of.data, of.reply].map(|of| of.times(factor));
+                submitted.push(Submitted { start, data, reply, ..of });
             }
             return;
         }
@@ -307,9 +331,11 @@ fn draw(
     }
 }
 
-fn message(plan: &Plan, flow: &Flow, reply: f64) -> Submitted {
-    let Flow { src, dst, bytes, start, .. } = *flow;
-    Submitted { start, src, dst, packets: packets(plan, bytes as f64) as f32, reply: reply as f32 }
+fn message(plan: &Plan, flow: &Flow, reply: Option<f64>) -> Submitted {
+    let Flow { src, dst, bytes, start, stack, .. } = *flow;
+    let load = |bytes| Load::of(plan, bytes, stack);
+    let reply = reply.map_or_else(Load::default, load);
+    Submitted { start, src, dst, data: load(bytes as f64), reply }
 }
 
 /// The source of a flow without a size that has a link of this rate for itself.
@@ -357,6 +383,9 @@ mod tests {
         let text = text.replace("PROTOCOL", crate::protocols()[0].name);
         tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
     }
+
+    /// Wire bytes over payload of a full packet.
+    const HEADERS: f64 = 1.08;
 
     fn listed(plan: &Plan, is_finite: bool, until: Time) -> Vec<Source> {
         let mut all = Vec::new();
@@ -434,7 +463,7 @@ mod tests {
         let times = Times { before: Time::ms(3), now: Time::ms(6), end: Time::ms(9) };
         let mut demand = Demand::default();
         all.iter().for_each(|source| demand.add(times, source));
-        let line = 12.5e3 * 4.0 * 3.0;
+        let line = 12.5e3 / HEADERS * 4.0 * 3.0;
         for carried in [demand.before, demand.lately, demand.after] {
             assert!((0.95..=1.0).contains(&(carried / line)), "{demand:?}");
         }
@@ -523,7 +552,7 @@ mod tests {
 
     #[test]
     fn messages_wait_for_links_of_hosts() {
-        // Two messages of a millisecond each to one receiver, and two from one sender.
+        // Two messages of 1.08 ms each to one receiver, and two from one sender.
         for (one, other) in [
             ("src = 'h0', dst = 'h2'", "src = 'h1', dst = 'h2'"),
             ("src = 'h0', dst = 'h1'", "src = 'h0', dst = 'h2'"),
@@ -532,7 +561,8 @@ mod tests {
             let plan = plan(&format!("flows = [\n{}{}]\n", flow(one), flow(other)));
             let all = listed(&plan, true, plan.duration);
             let times: Vec<_> = all.iter().map(|source| (source.start, source.stop)).collect();
-            assert_eq!(times, [(Time::ZERO, Time::ms(1)), (Time::ms(1), Time::ms(2))]);
+            let [first, second] = [Time::us(1080), Time::us(2160)];
+            assert_eq!(times, [(Time::ZERO, first), (first, second)]);
         }
     }
 
