@@ -38,6 +38,7 @@ mod sizes;
 mod smartt;
 mod stack_time;
 mod symmetric;
+mod telemetry;
 mod theory;
 mod tide;
 mod trimming;
