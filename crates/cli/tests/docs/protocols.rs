@@ -36,20 +36,39 @@ fn behaviour(protocol: &Value) -> String {
     out
 }
 
-/// The row of a protocol in the matrix of protocols on one link; empty if it has none.
+/// The cells of the first table in a text, by row.
+fn table(text: &str) -> Vec<Vec<&str>> {
+    let cells = |line| str::trim_matches(line, '|').split('|').map(str::trim).collect();
+    let lines = text.lines().skip_while(|line| !line.starts_with('|'));
+    lines.take_while(|line| line.starts_with('|')).map(cells).collect()
+}
+
+/// The table of shares from a section of a reproduction page: names of the other protocols, and
+/// goodput beside them. `None`: the section has no shares of this protocol.
+fn shares(name: &str, section: &str) -> Option<[Vec<String>; 2]> {
+    let owned = |cells: &[&str]| cells.iter().map(|&cell| cell.to_owned()).collect();
+    if let Some((_, beside)) = section.split_once("Goodput of the four flows of Tide or SIRD, in") {
+        let mut rows = table(beside).into_iter();
+        let column = rows.next()?.iter().position(|&cell| cell == name)?;
+        let rows = rows.skip(1).map(|row| [row[0], row[column]].map(str::to_owned));
+        let (others, values) = rows.map(|[other, value]| (other, value)).unzip();
+        return Some([others, values]);
+    }
+    let rows = table(section);
+    let row = rows.iter().find(|row| row[0] == name)?;
+    Some([owned(&rows[0][1..]), owned(&row[1..])])
+}
+
+/// The goodput of a protocol beside each of the others, or the reason why there is none.
 fn coexistence(protocol: &Value) -> String {
     let name = text(protocol, "name");
-    let page = document("docs/papers/beyond/reproduction.md");
-    let (_, mixes) = page.split_once("### Figure mixes").expect("a figure about mixes");
-    let cells = |line: &str| -> Vec<String> {
-        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
-    };
-    let table = mixes.lines().skip_while(|line| !line.starts_with('|'));
-    let mut rows = table.take_while(|line| line.starts_with('|')).map(cells);
-    let columns = rows.next().expect("a table");
-    let Some(row) = rows.find(|row| row[0] == name) else {
+    // Tide's page has the shares of Tide; the matrix was measured before.
+    let (paper, figure) = if name == "tide" { ("tide", "one-link") } else { ("beyond", "mixes") };
+    let page = document(&format!("docs/papers/{paper}/reproduction.md"));
+    let (_, section) = page.split_once(&format!("### Figure {figure}:")).expect("the figure");
+    let section = section.split("\n### ").next().expect("a section");
+    let Some([others, values]) = shares(name, section) else {
         let why = match name {
-            "tide" => ": [Tide's page](../papers/tide/reproduction.md) has shares beside others",
             "dctcp-rate" => ": DCTCP stands for both of its forms there",
             "open-loop" => ": it does not react to congestion",
             "retcp" => ": it is made for [circuits](../papers/etalon/reproduction.md)",
@@ -65,19 +84,19 @@ fn coexistence(protocol: &Value) -> String {
         );
     };
     let banner = page.split_once("**Partly outdated.**").map_or("", |(_, rest)| rest);
-    let outdated = if banner.split("\n\n").next().is_some_and(|names| names.contains("mixes")) {
-        " The matrix is outdated."
+    let outdated = if banner.split("\n\n").next().is_some_and(|names| names.contains(figure)) {
+        " These values are outdated."
     } else {
         ""
     };
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     format!(
         "\n## Coexistence\n\nGoodput of four flows that share a link with four of \
          another protocol, in per cent of half of the link: 100 is fair \
-         ([the whole matrix](../papers/beyond/reproduction.md)).{outdated}\n\n{}|---|{}\n{}",
-        line(&[&["against".to_owned()], &columns[1..]].concat()),
-        "--:|".repeat(columns.len() - 1),
-        line(&row)
+         ([all shares](../papers/{paper}/reproduction.md)).{outdated}\n\n\
+         | against | {} |\n|---|{}\n| {name} | {} |\n",
+        others.join(" | "),
+        "--:|".repeat(others.len()),
+        values.join(" | ")
     )
 }
 
