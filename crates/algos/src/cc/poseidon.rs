@@ -255,8 +255,10 @@ impl CongestionControl for Poseidon {
     }
 
     fn operating_point(params: &PoseidonParams, path: &Path, rate_bps: f64) -> OperatingPoint {
+        let target = queue_target(params, path, rate_bps);
         OperatingPoint {
-            queue_target: Some(queue_target(params, path, rate_bps)),
+            queue_target: Some(target),
+            telemetry_target: (params.signal == Signal::PeakHopDelay).then_some(target),
             domain_warnings: [
                 domain_warning(params, path),
                 fast_nic(params, path),

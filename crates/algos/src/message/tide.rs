@@ -170,7 +170,9 @@ impl Endpoint for Tide {
     }
 
     fn operating_point(params: &TideParams, path: &Path, rate_bps: f64) -> OperatingPoint {
+        let law = TargetLaw::new(&params.target(), path.bdp_bytes, path.nic_rate);
         OperatingPoint {
+            telemetry_target: Some(Span::from_ps_f64(law.target_at(rate_bps))),
             domain_warnings: domain_warning(params, path, rate_bps).into_iter().collect(),
             ..OperatingPoint::DEFAULT
         }

@@ -2,26 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_core::fabric::Fabric;
-use tidegate_core::routes::{Reach, Routes};
+use tidegate_core::routes::Reach;
 use tidegate_core::workload::{Flow, Workload};
-use tidegate_core::{FabricProperties, Message, Time};
+use tidegate_core::{FabricProperties, Message, Path, Time};
 
-use super::paths;
 use super::transport::Stacks;
 
-/// Warns of protocols outside their design range on the longest path or on the shortest, at the
+/// Warns of protocols outside their design range on the longest path or on `shortest`, at the
 /// share that unlimited flows leave each other. Warnings of both paths that differ in numbers only
 /// are of one kind; then that for the longest is reported.
 pub(crate) fn outside(
     stacks: &Stacks<'_>,
     workload: &Workload,
     properties: &FabricProperties,
-    fabric: &Fabric,
-    routes: &Routes,
+    shortest: Option<Path>,
     warnings: &mut Vec<String>,
 ) {
-    let shortest = paths::shortest(fabric, routes, workload, properties);
     for (number, stack) in stacks.iter().enumerate() {
         let share = properties.host_rate.as_bps() as f64 / fan_in(workload, number as u16) as f64;
         let point = |path| stack.operating_point(&path, share);

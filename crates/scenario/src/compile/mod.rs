@@ -29,6 +29,7 @@ pub(crate) mod servers;
 pub(crate) mod sizes;
 pub(crate) mod software;
 pub(crate) mod switch;
+pub(crate) mod telemetry;
 pub(crate) mod topology;
 pub(crate) mod traces;
 pub(crate) mod traffic;

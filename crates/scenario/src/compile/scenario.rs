@@ -14,7 +14,7 @@ use super::requirements::Requirements;
 use super::transport::{Stacks, json_params};
 use super::{
     Course, Labels, collective, credit_queue, degraded, domain, fabric, failure, faults, flows,
-    pfc, servers, sizes, switch, traffic, transport, trimming,
+    paths, pfc, servers, sizes, switch, telemetry, traffic, transport, trimming,
 };
 use crate::error::{Error, nearest, one_of};
 use crate::inputs::Reader;
@@ -301,7 +301,10 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     if set_bdp.is_none() {
         domain::uneven(routes.reach(), &mut warnings);
     }
-    domain::outside(&stacks, &workload, &properties, &fabric, &routes, &mut warnings);
+    let shortest = paths::shortest(&fabric, &routes, &workload, &properties);
+    domain::outside(&stacks, &workload, &properties, shortest, &mut warnings);
+    let shortest = shortest.unwrap_or_else(|| properties.path());
+    telemetry::coarse(&stacks, &properties, &fabric, shortest, &mut warnings);
     let stack_time = hosts::stack_time(root.get("hosts"));
     hosts::uncovered(stack_time, properties.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
     let output: &Table = root.get("output");

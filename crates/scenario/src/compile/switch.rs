@@ -51,16 +51,18 @@ static PER_SWITCH: &[Key] = &[
         "telemetry_quantum",
         FLIGHT,
         Optional,
-        "Unit of the delays and times in telemetry, which are rounded down. Bytes have the unit \
-         that the link sends in this time. Default: exact values.",
+        "Unit of the delays and times in telemetry, which are rounded down: from 0us, exact \
+         values, to 1s. Bytes have the unit that the link sends in this time. A warning reports a \
+         quantum above the smallest delay target of a protocol. Default: 0us.",
     ),
     key(
         "telemetry_period",
         FLIGHT,
         Optional,
         "Each port reads the values of telemetry once in this time, at the first packet that \
-         requests them, and writes these into all packets until the next period. Default: each \
-         packet has its own values.",
+         requests them, and writes these into all packets until the next period: from 0us, where \
+         each packet has its own values, to 1s. A warning reports a period above the base RTT. \
+         Default: 0us.",
     ),
     key(
         "priorities",

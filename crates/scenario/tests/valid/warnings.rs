@@ -177,3 +177,42 @@ fn mixed_use_of_priorities_is_warned_of() {
     assert!(!warns("", 2));
     assert!(!warns("protocol = 'swift'\n[protocols.sird]\nparams = { priorities = 'none' }", 2));
 }
+
+#[test]
+fn coarse_telemetry_is_warned_of() {
+    let warnings = |transport: &str, switch: &str| {
+        let text = format!(
+            "duration = '1ms'\nflows = [{{ src = 'h0', dst = 'h1' }}]\n\
+             fabric = {{ kind = 'star', mtu = '1000B', host_link = {{ rate = '200Gbps', delay = \
+             '1us' }} }}\nswitch = {{ {switch} }}\ntransport = {{ protocol = {transport} }}"
+        );
+        plan(&text).warnings
+    };
+    // A flow at 200 Gbit/s has the target k = 2 us; the base RTT is 4.1 us.
+    let quantum = |transport: &str, us: f64| {
+        warnings(transport, &format!("telemetry_quantum = '{}ns'", us * 1e3))
+    };
+    assert_eq!(quantum("'poseidon'", 2.0), Vec::<String>::new());
+    let above = "poseidon: the telemetry quantum of 2.5 us exceeds the smallest delay target of 2 \
+                 us: the protocol cannot observe queueing delays below the quantum; use a smaller \
+                 `switch.telemetry_quantum`";
+    assert_eq!(quantum("'poseidon'", 2.5), [above]);
+    assert_eq!(quantum("'poseidon', params = { k = '3us' }", 2.5), Vec::<String>::new());
+    // Other signals do not use telemetry, and HPCC has no delay target.
+    assert_eq!(quantum("'poseidon', params = { signal = 'rtt' }", 3.0), Vec::<String>::new());
+    assert_eq!(quantum("'swift'", 50.0), Vec::<String>::new());
+    let has = |found: Vec<String>, words: &[&str]| {
+        assert!(found.len() == 1 && words.iter().all(|word| found[0].contains(word)), "{found:?}");
+    };
+    let hpcc = "'hpcc', params = { additive = '54B' }";
+    assert_eq!(quantum(hpcc, 4.0), Vec::<String>::new());
+    has(quantum(hpcc, 4.5), &["hpcc: the telemetry quantum of 4.5 us", "base RTT of 4.0"]);
+    for transport in ["'tide'", "'sird', params = { network_signal = 'peak-hop-delay' }"] {
+        has(quantum(transport, 20.0), &["quantum of 20 us", "smallest delay target of "]);
+    }
+    let old = |us: u32| warnings("'poseidon'", &format!("telemetry_period = '{us}us'"));
+    assert_eq!(old(4), Vec::<String>::new());
+    let words =
+        ["telemetry period of 5 us", "base RTT of 4.0", "smaller `switch.telemetry_period`"];
+    has(old(5), &words);
+}

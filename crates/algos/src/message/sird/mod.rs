@@ -119,9 +119,9 @@ use target::TargetLaw;
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Dash, Endpoint, Extent, FabricProperties, FabricRequirements, Handle, HostContext,
-    Limits, Marker, Marking, Message, MessageId, PacketMut, PacketSizes, PathOracle, ProtocolInfo,
-    Rate, Reply, Span, Telemetry, TelemetryBytes, Time, Transmit, Transport, choice, frame_flag,
-    wire::Carried,
+    Limits, Marker, Marking, Message, MessageId, OperatingPoint, PacketMut, PacketSizes, Path,
+    PathOracle, ProtocolInfo, Rate, Reply, Span, Telemetry, TelemetryBytes, Time, Transmit,
+    Transport, choice, frame_flag, wire::Carried,
 };
 
 /// Queue length at ports between switches from which packets are marked (NThr; paper, table 2).
@@ -334,16 +334,18 @@ impl Settings {
             receiver_policy: params.receiver_policy,
             sender_policy: params.sender_policy,
             signal: params.network_signal,
-            delay_threshold: {
-                let seconds = 8.0 * params.delay_threshold.bytes(host.bdp_bytes)
-                    / host.nic_rate.as_bps() as f64;
-                Span::from_ps_f64(seconds * 1e12)
-            },
+            delay_threshold: delay_threshold(params, host.bdp_bytes, host.nic_rate),
             rules: params.rules,
             law: None,
             timeout: params.resend_timeout,
         }
     }
+}
+
+/// Delay from which a packet indicates congestion.
+fn delay_threshold(params: &SirdParams, bdp_bytes: f64, nic_rate: Rate) -> Span {
+    let seconds = 8.0 * params.delay_threshold.bytes(bdp_bytes) / nic_rate.as_bps() as f64;
+    Span::from_ps_f64(seconds * 1e12)
 }
 
 impl Policy {
@@ -446,6 +448,15 @@ impl Endpoint for Sird {
             classes: (params.priorities != Priorities::None).into(),
             routing: Routing::Spray,
             ..FabricRequirements::NONE
+        }
+    }
+
+    fn operating_point(params: &SirdParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        let threshold = delay_threshold(params, path.bdp_bytes, path.nic_rate);
+        let is_compared = params.network_signal == NetworkSignal::PeakHopDelay;
+        OperatingPoint {
+            telemetry_target: is_compared.then_some(threshold),
+            ..OperatingPoint::DEFAULT
         }
     }
 }
