@@ -149,6 +149,8 @@ class SwitchSettings:
     mark_per_gbps: float | None = None
     pfc_alpha: float | None = None
     credit_share: float | None = None
+    telemetry_quantum_us: float | None = None
+    telemetry_period_us: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -547,6 +547,20 @@ fn heading_names_conditions() {
     let ramp = "marks between switches from 100 KB to 400 KB by up to 0.2 at dequeue; no drain";
     let text = place.run(&["--set", "transport.protocol=swift", "--set", ecn]).ok();
     assert!(text.contains(ramp), "{text}");
+    // The resolution of telemetry, with the report's summary and the warning about it.
+    let coarse = ["switch.telemetry_quantum=9us", "switch.telemetry_period=250ns"];
+    let set: Vec<&str> = coarse.iter().flat_map(|change| ["--set", change]).collect();
+    let out = place.arg("coarse");
+    let run =
+        place.run(&[&["--set", "transport.protocol=poseidon", "--out", &out], &set[..]].concat());
+    assert!(run.stderr.contains("the telemetry quantum of 9 us exceeds"), "{}", run.stderr);
+    let resolution = "telemetry quantum 9 us and telemetry period 0.25 us";
+    let text = run.ok().replace('\n', " ");
+    assert!(text.contains(&format!("no marks; {resolution}; no drain")), "{text}");
+    let page = place.arg("coarse.html");
+    answer(&["report", &out, "--out", &page]).ok();
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains(&resolution.replace("us", "µs")), "the page lacks the resolution");
 }
 
 #[test]

@@ -4,13 +4,17 @@ use tidegate_results::{MarkedAt, Summary, SwitchSettings};
 
 use tidegate_runs::numbers::with_unit;
 
-/// TCP, routing, circuits, priorities, buffers, marking, drain and fixed rates of named runs. The
-/// names are included where the runs differ.
+/// TCP, routing, circuits, priorities, buffers, marking, telemetry, drain and fixed rates of named
+/// runs. The names are included where the runs differ.
 pub fn conditions(runs: &[(&str, &Summary)]) -> String {
-    let all = [tcp, routing, circuits, priorities, buffers, marks, drain, fixed_rates];
+    let all = [tcp, routing, circuits, priorities, buffers, marks, telemetry, drain, fixed_rates];
     let texts = all.map(|of| together(runs, of));
-    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
+    let is_shown = |text: &String| !text.is_empty() && text != EXACT_TELEMETRY;
+    texts.into_iter().filter(is_shown).collect::<Vec<_>>().join("; ")
 }
+
+/// The default, which is named only beside other resolutions.
+const EXACT_TELEMETRY: &str = "exact telemetry";
 
 /// Limit on listed names; the rest are counted.
 const NAMES_MAX: usize = 12;
@@ -117,6 +121,19 @@ fn marks(summary: &Summary) -> Option<String> {
         format!("marks{core} from {}{}{per}{dequeue}", bytes(from), ramp.unwrap_or_default())
     };
     of_switches(summary, marks)
+}
+
+fn telemetry(summary: &Summary) -> Option<String> {
+    let resolution = |settings: SwitchSettings| {
+        let us = |name: &str, us: Option<f64>| {
+            Some(format!("telemetry {name} {}", with_unit(Some(us?), "us")))
+        };
+        let quantum = us("quantum", settings.telemetry_quantum_us);
+        let period = us("period", settings.telemetry_period_us);
+        let set: Vec<String> = quantum.into_iter().chain(period).collect();
+        if set.is_empty() { EXACT_TELEMETRY.to_owned() } else { set.join(" and ") }
+    };
+    of_switches(summary, resolution)
 }
 
 fn circuits(summary: &Summary) -> Option<String> {

@@ -388,6 +388,12 @@ pub struct SwitchSettings {
     /// Share of the link rate that the credit queue may use; absent: no credit queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credit_share: Option<f64>,
+    /// Unit of delays in telemetry; absent: exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry_quantum_us: Option<f64>,
+    /// Period in which a port renews the values of telemetry; absent: with each packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry_period_us: Option<f64>,
 }
 
 /// Where packets are marked.

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_core::fabric::{Buffer, CreditQueue, Fabric, MarkAt, Node, Switch};
+use tidegate_core::fabric::{
+    Buffer, CreditQueue, Fabric, MarkAt, Node, Switch, TelemetryResolution,
+};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Traffic};
-use tidegate_core::{ConnectionPolicy, Message, Rate};
+use tidegate_core::{ConnectionPolicy, Message, Rate, Span};
 use tidegate_results::{
     CircuitSettings, Entity, ExchangeRow, FaultSummary, Fixed, FlowRow, IterationRow, Job,
     LinkSummary, MarkedAt, Names, PauseStormSummary, PauseSummary, QueueBytes, QueueDelay,
@@ -206,6 +208,8 @@ pub fn switches(fabric: &Fabric, records: &[SwitchRecord]) -> Vec<SwitchSummary>
 
 /// The settings of a switch.
 fn settings(switch: &Switch) -> SwitchSettings {
+    let TelemetryResolution { quantum, period } = switch.telemetry_resolution;
+    let set = |span: Span| (span > Span::ZERO).then(|| span.as_us_f64());
     SwitchSettings {
         priorities: Some(switch.priorities),
         buffer_size_bytes: match switch.buffer {
@@ -224,6 +228,8 @@ fn settings(switch: &Switch) -> SwitchSettings {
         pfc_alpha: switch.pausing.map(|pausing| pausing.alpha),
         credit_share: switch.credit_queue.map(|queue| queue.share),
         mark_per_gbps: switch.ecn.and_then(|ecn| ecn.per).map(Rate::as_gbps_f64),
+        telemetry_quantum_us: set(quantum),
+        telemetry_period_us: set(period),
     }
 }
 
