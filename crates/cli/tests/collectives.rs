@@ -137,7 +137,7 @@ fn run_until_done_ends_with_the_last_message() {
 fn unfinished_run_names_the_key_to_increase() {
     let place = until_done();
     let out = place.arg("out");
-    let short = ["duration=30us", "warmup=0us", "flows.0.start=20us"];
+    let short = ["duration=30us", "warmup=0us", "flows.0.start=20us", "flows.0.size=1MB"];
     let set: Vec<&str> = short.iter().flat_map(|change| ["--set", change]).collect();
     let set = [&["--set", "until=done"], &set[..]].concat();
     let run = place.run(&[&set[..], &["--out", &out]].concat());
@@ -146,6 +146,16 @@ fn unfinished_run_names_the_key_to_increase() {
         let line = line.unwrap_or_else(|| panic!("{}", run.stderr));
         assert!(line.contains("increase `duration`, which is 30us"), "{line}");
     }
+    // One warning for each cause: none that all messages of the collective are unfinished.
+    let none =
+        place.run(&[&set[..], &["--set", "duration=3us", "--set", "flows.0.start=0us"]].concat());
+    let none = none.stderr;
+    assert!(none.contains("train (ring-all-reduce): 0 of 3 iterations"), "{none}");
+    assert!(!none.contains("train: "), "{none}");
+    // Without the flow, the warning about the collective names the only cause.
+    let early = ["--set", "flows.0.start=0us", "--set", "flows.0.size=100B"];
+    let alone = place.run(&[&set[..], &early].concat()).stderr;
+    assert!(alone.contains("train (ring-all-reduce): ") && !alone.contains("until = "), "{alone}");
     let page = place.arg("page.html");
     answer(&["report", &out, "--out", &page]).ok();
     let page = std::fs::read_to_string(page).unwrap();

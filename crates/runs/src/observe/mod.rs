@@ -30,6 +30,7 @@ mod tables;
 mod tests;
 mod threads;
 mod traces;
+mod unfinished;
 
 use std::collections::BTreeMap;
 

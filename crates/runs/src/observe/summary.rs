@@ -2,21 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_core::workload::{Sizes, Traffic};
+use tidegate_core::workload::Sizes;
 use tidegate_core::{Message, Span, Time};
 use tidegate_results::{
-    Engine as EngineSummary, Fixed, GroupSummary, JobSummary, RealSummary, Recorded, Recorder,
-    Summary, busiest,
+    Engine as EngineSummary, Fixed, GroupSummary, RealSummary, Recorded, Recorder, Summary, busiest,
 };
 use tidegate_scenario::{Counted, Plan};
 use tidegate_sim::{FlowRecord, PauseStorm, SwitchRecord};
 
-use super::{End, Measure, RunOutput, Start};
+use super::{End, Measure, RunOutput, Start, unfinished};
 use crate::fair_share::FairShares;
 use crate::{Error, convert, machine};
 
-/// A larger share of unfinished messages causes a warning.
-const UNFINISHED_MAX: f64 = 0.02;
 /// If several protocols share the fabric, a smaller share of the fair rate causes a warning.
 const STARVED_BELOW: f64 = 0.25;
 
@@ -100,9 +97,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
         }
     }
     let mut warnings = plan.warnings.clone();
-    warnings.extend(recorded.groups.iter().filter_map(unfinished));
-    warnings.extend(cut(plan, &recorded.jobs));
-    warnings.extend(awaited(end));
+    warnings.extend(unfinished::warnings(end, &recorded.groups, &recorded.jobs));
     warnings.extend(starved(&recorded.groups));
     warnings.extend(uncounted(plan, &recorded, messages));
     warnings.extend(omitted(plan, &outcome.unfinished));
@@ -236,69 +231,6 @@ fn omitted(plan: &Plan, unfinished: &[FlowRecord]) -> Option<String> {
     })
 }
 
-/// A warning about unfinished messages, if their number makes the mean of the others misleading.
-fn unfinished(group: &GroupSummary) -> Option<String> {
-    let GroupSummary { label, protocol, fct, .. } = group;
-    let label = if label.is_empty() { String::new() } else { format!("{label}: ") };
-    let (unfinished, count) = (fct.unfinished, fct.count);
-    let share = unfinished as f64 / count as f64;
-    if count > 0 && unfinished == count {
-        let messages = match count {
-            1 => "the only message of".to_owned(),
-            _ => format!("all {count} messages of"),
-        };
-        return Some(format!(
-            "{label}{messages} {protocol} did not finish: no completion times; increase \
-             `duration` or `drain`"
-        ));
-    }
-    (share > UNFINISHED_MAX).then(|| {
-        format!(
-            "{label}{unfinished} of {count} messages of {protocol} ({:.1} %) did not finish: the \
-             mean covers only the others and is too low; percentiles are estimates over all \
-             messages",
-            share * 100.0
-        )
-    })
-}
-
-/// Warnings about unfinished collectives and jobs.
-fn cut(plan: &Plan, jobs: &[JobSummary]) -> Vec<String> {
-    let is_job = |block: &&Traffic| block.pattern.schedule().is_some();
-    let blocks = plan.workload.traffic.iter().filter(is_job);
-    let cut = |(job, block): (&JobSummary, &Traffic)| {
-        let JobSummary { label, op, iterations, finished, .. } = job;
-        let name = if label.is_empty() { op.clone() } else { format!("{label} ({op})") };
-        let remedy = if block.stop < plan.duration {
-            format!("set `stop` of this traffic, which is {}, to a later time", block.stop)
-        } else if finished + 1 == *iterations {
-            format!("increase `duration`, which is {}, or `drain`", plan.duration)
-        } else {
-            format!("increase `duration`, which is {}", plan.duration)
-        };
-        (finished < iterations).then(|| {
-            format!(
-                "{name}: {finished} of {iterations} iterations finished by the end of the run: \
-                 {remedy}"
-            )
-        })
-    };
-    jobs.iter().zip(blocks).filter_map(cut).collect()
-}
-
-/// A warning about a run with `until = "done"` that reached its duration first.
-fn awaited(end: &End<'_>) -> Option<String> {
-    let End { plan, awaited, .. } = *end;
-    (awaited > 0).then(|| {
-        let (messages, were) = if awaited == 1 { ("message", "was") } else { ("messages", "were") };
-        format!(
-            "until = \"done\": {awaited} {messages} of collectives, jobs, chains and listed flows \
-             {were} unfinished at the end: increase `duration`, which is {}",
-            plan.duration
-        )
-    })
-}
-
 /// A warning about hosts that paused their switch for long. Traffic to them is blocked, and
 /// eventually traffic on the same paths, too.
 fn stormy(plan: &Plan, storms: &[PauseStorm]) -> Option<String> {
@@ -365,11 +297,11 @@ fn rounded(span: Span) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use tidegate_results::Goodput;
 
-    fn group(protocol: &str, goodput: f64) -> GroupSummary {
+    pub(in crate::observe) fn group(protocol: &str, goodput: f64) -> GroupSummary {
         GroupSummary {
             label: String::new(),
             protocol: protocol.to_owned(),
@@ -391,26 +323,6 @@ mod tests {
             fct: Recorder::new(Default::default(), Time::ZERO, Time::ZERO).finish().fct["all"]
                 .clone(),
         }
-    }
-
-    #[test]
-    fn unfinished_messages_cause_a_warning() {
-        let warning = |unfinished, count| {
-            let mut group = group("shy", 1.0);
-            (group.fct.unfinished, group.fct.count) = (unfinished, count);
-            super::unfinished(&group)
-        };
-        let some = warning(3, 100).unwrap();
-        assert!(
-            some.starts_with("3 of 100 messages of shy (3.0 %) did not finish: the mean covers")
-        );
-        // No others, so no mean.
-        let none = ["the only message of shy", "all 7 messages of shy"].map(|messages| {
-            let remedy = "increase `duration` or `drain`";
-            Some(format!("{messages} did not finish: no completion times; {remedy}"))
-        });
-        assert_eq!([warning(1, 1), warning(7, 7)], none);
-        assert_eq!([warning(2, 100), warning(0, 0)], [None, None]);
     }
 
     #[test]
