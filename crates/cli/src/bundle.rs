@@ -18,7 +18,7 @@ pub(crate) struct Bundle {
     /// Folder of results of `run`, `compare`, `sweep` or `reproduce`
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Write the archive to this file
+    /// Write the archive to this file, whose name ends in .zip
     #[arg(long, value_name = "FILE", value_parser = file())]
     out: PathBuf,
     /// Replace an existing file
@@ -101,10 +101,20 @@ pub(crate) fn verify(args: &Verify) -> Result<String> {
     let text: String = files.iter().map(line).collect();
     let is_different =
         |(_, verdict): &&(String, FileVerdict)| matches!(verdict, FileVerdict::Differs(_));
+    let count = files.len();
     let differing = files.iter().filter(is_different).count();
     if differing > 0 {
         emit(&text);
-        return Err(Error::Run(format!("{differing} of {} files differ", files.len())));
+        return Err(Error::Run(format!("{differing} of {count} files differ")));
     }
-    Ok(text)
+    let same = files.iter().filter(|(_, verdict)| *verdict == FileVerdict::Same).count();
+    let files = |count: usize| if count == 1 { "file is" } else { "files are" };
+    let end = match count - same {
+        0 => format!("All {same} {} the same.", files(same)),
+        other => {
+            let were = if other == 1 { "1 was" } else { &format!("{other} were") };
+            format!("{same} {} the same, {were} not compared.", files(same))
+        }
+    };
+    Ok(text + &end + "\n")
 }

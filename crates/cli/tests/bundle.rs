@@ -28,7 +28,15 @@ fn verified(command: &[&str]) -> Vec<String> {
     answer(&["bundle", &out, "--out", &zip]).ok();
     fs::remove_dir_all(place.path("out")).unwrap();
     fs::remove_file(place.path("scenario.toml")).unwrap();
-    answer(&["verify", &zip]).ok().lines().map(str::to_owned).collect()
+    compared(&answer(&["verify", &zip]).ok())
+}
+
+/// The lines of `verify` about single files, all of which are the same, as its last line states.
+fn compared(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let count = lines.len() - 1;
+    assert_eq!(lines.pop(), Some(format!("All {count} files are the same.")), "{text}");
+    lines
 }
 
 /// The folder `one` of a place, with a scenario that names a distribution and a trace.
@@ -69,8 +77,9 @@ fn bundle_contains_named_files() {
         fs::remove_dir_all(place.path("one")).unwrap();
         let verify = tidegate(&["verify", "study.zip"]).current_dir(place.path("two")).output();
         let text = String::from_utf8(verify.unwrap().stdout).unwrap();
-        assert!(text.lines().count() > 2, "{command}: {text}");
-        assert!(text.lines().all(|line| line.ends_with(": same")), "{command}: {text}");
+        let lines = compared(&text);
+        assert!(lines.len() > 2, "{command}: {text}");
+        assert!(lines.iter().all(|line| line.ends_with(": same")), "{command}: {text}");
         let mut archive = ZipArchive::new(File::open(&zip).unwrap()).unwrap();
         for i in 0..archive.len() {
             let (mut entry, mut bytes) = (archive.by_index(i).unwrap(), Vec::new());
@@ -101,8 +110,8 @@ fn unpacked_bundle_runs_and_is_verified() {
     let packed = ["flows.parquet", "manifest.json", "summary.json", "report.html", "README.txt"];
     let packed = packed.map(|name| format!("{name}: same"));
     for (folder, count) in [("two", 5), ("two/results", 3)] {
-        let lines = answer(&["verify", &place.arg(folder)]).ok();
-        assert_eq!(lines.lines().collect::<Vec<_>>(), packed[..count], "{folder}");
+        let lines = compared(&answer(&["verify", &place.arg(folder)]).ok());
+        assert_eq!(lines, packed[..count], "{folder}");
     }
 }
 
@@ -132,16 +141,38 @@ fn bundle_refuses_changed_files() {
 
 /// Rewrites a file of an archive.
 fn changed(place: &Place, from: &str, to: &str, edit: impl Fn(&str, &mut String) -> String) {
+    rewritten(place, from, to, |name, bytes| {
+        let mut text = String::from_utf8(bytes.clone()).unwrap_or_default();
+        let name = edit(name, &mut text);
+        if !text.is_empty() {
+            *bytes = text.into_bytes();
+        }
+        name
+    });
+}
+
+/// Overwrites the second half of a file of an archive, whose checksum is right.
+fn damaged(place: &Place, from: &str, to: &str, file: &str) {
+    rewritten(place, from, to, |name, bytes| {
+        if name == file {
+            let half = bytes.len() / 2;
+            bytes[half..].fill(b'x');
+        }
+        name.to_owned()
+    });
+}
+
+/// Rewrites the names and the bytes of an archive.
+fn rewritten(place: &Place, from: &str, to: &str, edit: impl Fn(&str, &mut Vec<u8>) -> String) {
     let mut old = ZipArchive::new(File::open(place.path(from)).unwrap()).unwrap();
     let mut new = ZipWriter::new(File::create(place.path(to)).unwrap());
     for i in 0..old.len() {
         let mut entry = old.by_index(i).unwrap();
         let (mut bytes, name) = (Vec::new(), entry.name().unwrap().into_owned());
         entry.read_to_end(&mut bytes).unwrap();
-        let mut text = String::from_utf8(bytes.clone()).unwrap_or_default();
-        let name = edit(&name, &mut text);
+        let name = edit(&name, &mut bytes);
         new.start_file(name, SimpleFileOptions::default()).unwrap();
-        new.write_all(if text.is_empty() { &bytes } else { text.as_bytes() }).unwrap();
+        new.write_all(&bytes).unwrap();
     }
     new.finish().unwrap();
 }
@@ -269,6 +300,12 @@ fn verify_reports_differences() {
     let wrong = answer(&["verify", &place.arg("other.zip")]);
     assert!(wrong.stdout.contains("results/more.txt: differs: a bundle of these results has no"));
     assert!(wrong.stdout.contains("README.txt: differs: the bundle lacks it\n"));
+    // A damaged table is named as in the archive, also if no page can be made of it.
+    damaged(&place, "study.zip", "other.zip", "results/flows.parquet");
+    let wrong = answer(&["verify", &place.arg("other.zip")]);
+    let inside = format!("not compared: {}: results/flows.parquet: ", place.arg("other.zip"));
+    assert!(wrong.stdout.contains("flows.parquet: differs: byte "), "{}", wrong.stdout);
+    assert!(wrong.stdout.contains(&inside) && wrong.code == Some(1), "{}", wrong.stdout);
     // A folder of results needs no bundle.
     assert!(answer(&["verify", &out]).ok().contains("summary.json: same"));
 }
@@ -289,9 +326,23 @@ fn bundle_and_verify_refuse() {
     answer(&["bundle", &out, "--out", &nowhere]).refused(2, &["--out", "nowhere"]);
     answer(&["bundle", &out, "--out", &zip]).ok();
 
+    // Another suffix is refused before anything is read, and the messages name no part of a format.
+    for name in ["b.tar", "b"] {
+        let words = [&format!("--out: {}", place.arg(name)), "ZIP archive", "ends in .zip"];
+        let other = answer(&["bundle", &place.arg("none"), "--out", &place.arg(name)]);
+        other.refused(2, &words.map(|word| word as &str));
+        assert!(!place.path(name).exists());
+    }
+    let scenario = place.arg("scenario.toml");
+    let words = [&format!("{scenario}: this file is not an archive of a study: name"), "folder of"];
+    answer(&["verify", &scenario]).refused(2, &words);
+    let words = ["study.zip is an archive", "unzip ", "and name FOLDER/results"];
+    answer(&["report", &zip]).refused(2, &words);
+
     let whole = fs::read(&zip).unwrap();
     fs::write(place.path("short.zip"), &whole[..whole.len() / 2]).unwrap();
-    answer(&["verify", &place.arg("short.zip")]).refused(2, &["short.zip", "tidegate bundle"]);
+    let short = ["short.zip: the archive is damaged or incomplete: name", "tidegate bundle"];
+    answer(&["verify", &place.arg("short.zip")]).refused(2, &short);
     let mut damaged = whole;
     let at = damaged.len() / 2;
     damaged[at..at + 64].fill(0);

@@ -7,13 +7,14 @@ mod repeat;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tidegate_results::{Origin, Partial};
 use tidegate_runs::destination::results;
 use tidegate_runs::{Error, origin};
+use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
@@ -26,10 +27,14 @@ use repeat::{Place, Repeatable};
 /// The folder of the results in a bundle.
 const RESULTS: &str = "results";
 const PAGE: &str = "report.html";
+/// The suffix of the name of a bundle.
+const SUFFIX: &str = "zip";
 const README: &str = "README.txt";
 const COMMAND: &str = "tidegate verify ";
 /// The folder into which an archive is unpacked.
 const BUNDLE: &str = "bundle";
+/// The first bytes of a ZIP archive with files.
+const ARCHIVE_START: [u8; 4] = *b"PK\x03\x04";
 /// The size from which a file in a ZIP archive needs another format.
 const LARGE: u64 = u32::MAX as u64;
 
@@ -72,16 +77,23 @@ impl FileVerdict {
 ///
 /// # Errors
 /// When the folder holds no results, or none that can be repeated; when a file that a scenario
-/// names is missing or has changed; when `out` exists and `force` is not set, or cannot be written.
+/// names is missing or has changed; when the name of `out` does not end in `.zip`; when `out`
+/// exists and `force` is not set, or cannot be written.
 pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> {
+    let unusable = if out.extension().is_none_or(|suffix| suffix != SUFFIX) {
+        Some(format!("a bundle is a ZIP archive: name a file that ends in .{SUFFIX}"))
+    } else if out.exists() && !force {
+        Some("this file exists: choose another one, or replace it with --force".to_owned())
+    } else {
+        None
+    };
+    if let Some(why) = unusable {
+        let message = format!("{}: {why}", out.display());
+        return Err(Error::Usage { option: "--out", message });
+    }
     let from = Place { option: "bundle", archive: None };
     let inputs = Inputs::find(folder, from)?;
     let repeatable = Repeatable::read(folder, from)?;
-    if out.exists() && !force {
-        let message =
-            format!("{} exists: choose another file, or replace it with --force", out.display());
-        return Err(Error::Usage { option: "--out", message });
-    }
     let page = report(&[folder.to_owned()], &|_| {})?;
     let files = results(folder);
     let name = out.file_name().unwrap_or_default().to_string_lossy();
@@ -148,10 +160,23 @@ pub fn verify(path: &Path, options: &RepeatOptions<'_>) -> Result<Verified, Erro
         Some(place.path().join(BUNDLE))
     };
     let folder = root.as_ref().map_or_else(|| path.to_owned(), |root| root.join(RESULTS));
-    let own = origin();
     let archive = root.as_deref().filter(|_| !path.is_dir()).map(|root| (path, root));
     let from = Place { option: "verify", archive };
-    for made in origins(&folder, from)? {
+    let again = place.path().join("again");
+    compare(&folder, root.as_deref(), &again, from, options).map_err(|error| from.named(error))
+}
+
+/// Repeats the results in `folder` into the folder `again` and compares the files, with the page
+/// and the README of the bundle in `root`, if it is one.
+fn compare(
+    folder: &Path,
+    root: Option<&Path>,
+    again: &Path,
+    from: Place<'_>,
+    options: &RepeatOptions<'_>,
+) -> Result<Verified, Error> {
+    let own = origin();
+    for made in origins(folder, from)? {
         if made.semantics != own.semantics {
             let Origin { version, git_revision, semantics, .. } = made;
             return Err(Error::Run(format!(
@@ -162,23 +187,22 @@ pub fn verify(path: &Path, options: &RepeatOptions<'_>) -> Result<Verified, Erro
             )));
         }
     }
-    let inputs = Inputs::find(&folder, from)?;
-    let again = place.path().join("again");
-    let repeatable = Repeatable::read(&folder, from)?;
-    repeatable.repeat(&again, options)?;
-    let mut files = results(&folder);
-    files.extend(results(&again));
+    let inputs = Inputs::find(folder, from)?;
+    let repeatable = Repeatable::read(folder, from)?;
+    repeatable.repeat(again, options)?;
+    let mut files = results(folder);
+    files.extend(results(again));
     files.sort();
     files.dedup();
     let compared = |path: &PathBuf| {
         let difference = differ::difference(&folder.join(path), &again.join(path));
-        Ok((slashed(path), FileVerdict::of(difference.map_err(Error::output(&folder))?)))
+        Ok((slashed(path), FileVerdict::of(difference.map_err(Error::output(folder))?)))
     };
     let mut verdicts: Vec<_> = files.iter().map(compared).collect::<Result<_, Error>>()?;
-    let Some(root) = &root else { return Ok(Verified { files: verdicts }) };
-    verdicts.extend(around(root, &folder, &repeatable, from)?);
+    let Some(root) = root else { return Ok(Verified { files: verdicts }) };
+    verdicts.extend(around(root, folder, &repeatable, from)?);
     // A folder may also hold other files; an archive may not.
-    if !path.is_dir() {
+    if from.archive.is_some() {
         let of_results = files.iter().map(|path| format!("{RESULTS}/{}", slashed(path)));
         let known = of_results.chain(inputs.originals.into_keys());
         let known: BTreeSet<String> = known.chain([PAGE, README].map(str::to_owned)).collect();
@@ -205,12 +229,16 @@ fn around(
         Some(Origin { version, git_revision, .. }) => FileVerdict::NotCompared(format!(
             "tidegate {version} (revision {git_revision}) made the results"
         )),
-        None => {
-            let page = report(&[folder.to_owned()], &|_| {})?;
-            FileVerdict::of(
+        None => match report(&[folder.to_owned()], &|_| {}) {
+            Ok(page) => FileVerdict::of(
                 differ::from_text(&root.join(PAGE), &page).map_err(Error::output(root))?,
-            )
-        }
+            ),
+            // A damaged file of the results has a verdict of its own.
+            Err(why) => FileVerdict::NotCompared(match from.named(why) {
+                Error::Usage { message, .. } => message,
+                why => why.to_string(),
+            }),
+        },
     };
     // The archive may have another name now.
     let path = root.join(README);
@@ -240,11 +268,25 @@ fn below(root: &Path, folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(all)
 }
 
+/// Whether a file starts as a ZIP archive with files does.
+pub(crate) fn is_archive(path: &Path) -> bool {
+    let mut start = [0; ARCHIVE_START.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == ARCHIVE_START
+}
+
 /// Unpacks an archive into a folder. No entry is written outside it.
-fn unpack(archive: &Path, folder: &Path) -> io::Result<()> {
-    let mut archive = ZipArchive::new(BufReader::new(File::open(archive)?))?;
+fn unpack(path: &Path, folder: &Path) -> io::Result<()> {
+    let file = BufReader::new(File::open(path)?);
+    // The library names parts of its format, which say nothing about another file.
+    let wrong = |why| match why {
+        ZipError::Io(why) => why,
+        _ if is_archive(path) => io::Error::other("the archive is damaged or incomplete"),
+        _ => io::Error::other("this file is not an archive of a study"),
+    };
+    let mut archive = ZipArchive::new(file).map_err(wrong)?;
     for i in 0..archive.len() {
-        let mut entry = archive.by_index(i)?;
+        let mut entry = archive.by_index(i).map_err(wrong)?;
         let inside = entry.enclosed_name().filter(|_| !entry.is_symlink());
         let path = folder.join(inside.ok_or_else(|| {
             let name = String::from_utf8_lossy(entry.name_raw());
@@ -255,7 +297,13 @@ fn unpack(archive: &Path, folder: &Path) -> io::Result<()> {
         }
         fs::create_dir_all(path.parent().unwrap_or(folder))?;
         let mut file = File::create(path)?;
-        io::copy(&mut entry, &mut file)?;
+        io::copy(&mut entry, &mut file).map_err(|why| match why.kind() {
+            ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::UnexpectedEof => {
+                let name = String::from_utf8_lossy(entry.name_raw());
+                io::Error::other(format!("{name} in it is damaged ({why})"))
+            }
+            _ => why,
+        })?;
         file.flush()?;
     }
     Ok(())

@@ -78,6 +78,21 @@ impl Place<'_> {
         Error::Usage { option: self.option, message: format!("{path}: {why}") }
     }
 
+    /// The error with the names that files have in the archive, in place of those of the folder
+    /// into which it was unpacked.
+    pub(super) fn named(&self, error: Error) -> Error {
+        let Some((archive, root)) = self.archive else { return error };
+        let (unpacked, packed) =
+            (format!("{}/", root.display()), format!("{}: ", archive.display()));
+        let named = |message: String| message.replace(&unpacked, &packed);
+        match error {
+            Error::Usage { option, message } => Error::Usage { option, message: named(message) },
+            Error::Scenario(message) => Error::Scenario(named(message)),
+            Error::Run(message) => Error::Run(named(message)),
+            error => error,
+        }
+    }
+
     /// The error for a folder without results.
     fn no_results(&self, folder: &Path) -> Error {
         let why = match (self.archive, fs::metadata(folder)) {

@@ -40,6 +40,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_results::Partial;
 
+use crate::bundle::is_archive;
 use crate::reproduce::Reproduction;
 use data::Data;
 use means::Means;
@@ -69,6 +70,10 @@ pub fn report(folders: &[PathBuf], warn: &dyn Fn(&str)) -> Result<String, Error>
             );
             let message = match folder.extension() {
                 Some(ending) if ending == "toml" => message,
+                _ if is_archive(folder) => format!(
+                    "{path} is an archive, and a report is made from folders of results: unpack \
+                     it, for example with `unzip {path} -d FOLDER`, and name FOLDER/results"
+                ),
                 _ => format!(
                     "{path} is not a folder, and a report is made from folders of results: name \
                      a folder that --out has written"
