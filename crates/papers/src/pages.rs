@@ -217,7 +217,8 @@ mod tests {
 
     use super::*;
     use crate::reproduce::{
-        Claim, image, lengths, recorded, sensitivity_markdown, shared_papers, verdicts,
+        Claim, Verdict, image, lengths, outside, recorded, sensitivity_markdown, shared_papers,
+        verdicts,
     };
 
     fn documents() -> PathBuf {
@@ -235,6 +236,28 @@ mod tests {
                 let lengths = lengths(paper, figure).unwrap();
                 is_new |= lengths != kept.text.lengths;
                 kept.text.lengths = lengths;
+            }
+        }
+        is_new
+    }
+
+    /// Sets the reasons that name a bound of the tolerance, of all figures whose results are those
+    /// of this version. Returns whether any has changed.
+    fn put_bounds(kept: &mut Kept, paper: &Paper) -> bool {
+        let mut is_new = false;
+        for figure in &paper.figures {
+            let of = kept.figures.iter().find(|kept| kept.text.figure == figure.name);
+            if of.is_none_or(|of| figure_key(paper, figure).unwrap() != of.text.key) {
+                continue;
+            }
+            for result in kept.claims.iter_mut().filter(|result| result.figure == figure.name) {
+                let claim = figure.claims.iter().find(|claim| claim.name == result.claim);
+                let names_bound =
+                    result.verdict == Verdict::Direction || result.short.contains("the tolerance");
+                let Some(claim) = claim.filter(|_| names_bound) else { continue };
+                let short = outside(claim, result.verdict, result.measured);
+                is_new |= short != result.short;
+                result.short = short;
             }
         }
         is_new
@@ -296,7 +319,7 @@ mod tests {
                 let name = &kept.text.figure;
                 assert!(!kept.drawn.is_empty(), "{}: figure {name} has no picture", paper.name);
             }
-            let is_new = put_lengths(&mut kept, paper);
+            let is_new = put_lengths(&mut kept, paper) | put_bounds(&mut kept, paper);
             if is_new && std::env::var_os("UPDATE").is_some() {
                 let mut json = Vec::new();
                 tidegate_results::write_json(&kept, &mut json).unwrap();

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Verdict;
 use super::registry::{Claim, Figure};
-use tidegate_runs::numbers::digits;
+use tidegate_runs::numbers::{digits, digits_apart};
 use tidegate_runs::observe::Observations;
 
 /// A claim measured with several seeds.
@@ -216,7 +216,7 @@ fn short(
             [] => String::new(),
             opens => format!("depends on {}", listed(opens)),
         },
-        Verdict::Direction => "in the paper's direction, outside the tolerance".to_owned(),
+        Verdict::Direction => outside(claim, verdict, chosen.value),
         Verdict::Deviates if chosen.value.is_none() => "a run gave no value".to_owned(),
         Verdict::Deviates if chosen.shows_nothing(claim, claim.verdict(chosen.value)) => {
             "inconclusive: the control passes too".to_owned()
@@ -224,7 +224,32 @@ fn short(
         Verdict::Deviates if chosen.verdict(claim) == Verdict::Direction => {
             "in the paper's direction, not for every alternative".to_owned()
         }
-        Verdict::Deviates => "outside the tolerance".to_owned(),
+        Verdict::Deviates => outside(claim, verdict, chosen.value),
+    }
+}
+
+/// The reason for the verdict on a value outside the tolerance: the bound that it violates, and the
+/// value if it equals the bound in three digits.
+pub(crate) fn outside(claim: &Claim, verdict: Verdict, value: Option<f64>) -> String {
+    let violated = claim.reproduced.zip(value).map(|((least, most), value)| {
+        let (bound, above, name) =
+            if value > most { (most, "above", "maximum") } else { (least, "below", "minimum") };
+        let unit = |text: String| format!("{text} {}", claim.unit).trim_end().to_owned();
+        let of_value = if digits(value) == digits(bound) {
+            unit(digits_apart(value, bound)) + " is "
+        } else {
+            String::new()
+        };
+        let bound = unit(digits_apart(bound, value));
+        format!("{of_value}{above} the tolerance's {name} of {bound}")
+    });
+    match (verdict, violated) {
+        (Verdict::Direction, Some(violated)) => format!("in the paper's direction, {violated}"),
+        (Verdict::Direction, None) => {
+            "in the paper's direction; the claim allows no better verdict".to_owned()
+        }
+        (_, Some(violated)) => violated,
+        (_, None) => "not in the paper's direction".to_owned(),
     }
 }
 
@@ -350,6 +375,27 @@ mod tests {
             verdict(seen(1.0, 1.0, 1.0), &[Some(seen(7.0, 9.0, 11.0))]).0,
             Verdict::Deviates
         );
+    }
+
+    #[test]
+    fn reasons_name_the_violated_bound() {
+        for (value, expected) in [
+            (1.0, "below the tolerance's minimum of 8 times"),
+            (20.0, "in the paper's direction, above the tolerance's maximum of 18 times"),
+            (18.004, "in the paper's direction, 18.004 times is above the tolerance's maximum of"),
+            (3.0, "in the paper's direction, below the tolerance's minimum of 8 times"),
+            (
+                7.9996,
+                "in the paper's direction, 7.9996 times is below the tolerance's minimum of 8",
+            ),
+        ] {
+            let short = judged(seen(value, value, value), &[]).short;
+            assert!(short.starts_with(expected), "{value}: {short}");
+        }
+        let mut none = claim();
+        none.reproduced = None;
+        let short = judge(&none, &seen(3.0, 3.0, 3.0), &[], 3).short;
+        assert_eq!(short, "in the paper's direction; the claim allows no better verdict");
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(crate) use document::{
 #[cfg(test)]
 pub(crate) use document::{image, verdicts};
 pub use jobs::{Forecast, Step, StepListener};
+#[cfg(test)]
+pub(crate) use judge::outside;
 pub(crate) use marks::mark;
 pub use planned::RunLength;
 pub(crate) use record::figure_key;

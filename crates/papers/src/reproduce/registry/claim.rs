@@ -39,7 +39,7 @@ pub(crate) struct Claim {
     base: Option<Query>,
     /// Measured values that reproduce the claim, limits included; `None` if the paper measured
     /// something else than what is simulated.
-    pub(super) reproduced: Option<(f64, f64)>,
+    pub(crate) reproduced: Option<(f64, f64)>,
     /// Measured values in the paper's direction; by default from [`Claim::direction`].
     direction: Option<(f64, f64)>,
     /// The control, under which the claim must fail; `None` for comparisons with another simulator.
