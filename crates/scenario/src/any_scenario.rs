@@ -312,6 +312,9 @@ mod tests {
             "'closed-loop'",
             "'collective'",
             "'job'",
+            "telemetry_quantum = '64ns'",
+            "telemetry_quantum = '1000ns'",
+            "telemetry_period = '1",
         ] {
             let count = accepted.iter().filter(|text| text.contains(part)).count();
             assert!(count >= 5, "{part}: {count} of {}", accepted.len());
