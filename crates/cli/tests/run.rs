@@ -110,6 +110,7 @@ fn run_is_deterministic_over_threads() {
     assert_eq!(first, run("b", ["--threads", "4"], 1));
     assert_eq!(first, run("c", ["--partitions", "2"], 2));
     assert_eq!(first, run("d", ["--partitions", "3"], 3));
+    place.run(&["--partitions", "4"]).refused(1, &["--partitions 4", "into 3 at most"]);
 }
 
 #[test]

@@ -200,9 +200,11 @@ fn key(path: Option<&Path>) -> Result<Key, Error> {
         };
         usage("--key", format!("{file}: {why}{remedy}"))
     })?;
-    let secret = unhex(&bytes).unwrap_or(bytes);
+    let decoded = unhex(&bytes);
+    let digits = if decoded.is_some() { ", two hexadecimal digits for each" } else { "" };
+    let secret = decoded.unwrap_or(bytes);
     if secret.len() < MIN_KEY_BYTES {
-        let found = format!("{}: found a key of {} bytes", path.display(), secret.len());
+        let found = format!("{}: found a key of {} bytes{digits}", path.display(), secret.len());
         return Err(usage("--key", format!("{found}, expected {MIN_KEY_BYTES} at least")));
     }
     Ok(Key::new(&secret))
@@ -394,7 +396,8 @@ mod tests {
         }
         // An odd number of digits is a text key; sixteen digits are eight bytes.
         assert_eq!(key_of(&hex.as_bytes()[1..]).unwrap(), hex.as_bytes()[1..]);
-        assert!(key_of(b"0123456789abcdef\n").unwrap_err().to_string().contains("8 bytes"));
+        let short = key_of(b"0123456789abcdef\n").unwrap_err().to_string();
+        assert!(short.contains("a key of 8 bytes, two hexadecimal digits for each"), "{short}");
     }
 
     #[test]

@@ -106,7 +106,15 @@ pub fn drive(
     } else if let Some(among) = control.ranks {
         build_among(plan, among, control.is_interrupted)?
     } else if let Some(partitions) = control.partitions {
-        build_silent(plan, partitions, control.is_interrupted)?
+        let engine = build_silent(plan, partitions, control.is_interrupted)?;
+        let found = engine.partitions();
+        if found < partitions {
+            return Err(Error::Run(format!(
+                "--partitions {partitions}: this fabric can be divided into {found} at most \
+                 (partitions consist of racks, separated by links of at least 50 ns)"
+            )));
+        }
+        engine
     } else {
         most = control.threads;
         build_silent(plan, 1, control.is_interrupted)?
