@@ -155,7 +155,9 @@ pub(crate) fn markdown(papers: &[(String, Vec<Sensitivity>)], quick: bool) -> St
          values open. The choice for each holds in every figure; here the choices are varied, one \
          at a time. The tables list the claims that move by more than {:.0} %, or to another \
          verdict, and by more than single seeds differ{}: ● reproduced, ◐ in the paper's \
-         direction, ○ deviates, {UNKNOWN} not measured with this version.\n",
+         direction, ○ deviates or the control passes the same check, {UNKNOWN} not measured with \
+         this version. With several seeds, the mark is that of the worst seed; the value is their \
+         mean.\n",
         100.0 * STILL,
         if quick { " (with one seed, part of this is chance)" } else { "" }
     );
