@@ -132,7 +132,7 @@ struct Payload {
     arrived: Vec<u64>,
     /// Of the flows that completed in the interval, by label.
     completed: Vec<Vec<u64>>,
-    /// What each running flow had delivered at its last sample, by ID.
+    /// Bytes that each running flow had delivered at its last sample, by ID.
     delivered: BTreeMap<u64, u64>,
 }
 
@@ -226,7 +226,7 @@ mod tests {
                     );
                 }
             }
-            // What a page once showed stays true.
+            // A page never shows an interval before its payload is complete.
             for (place, &last) in state.goodput_gbps.iter().enumerate() {
                 let first = self.states.iter().find_map(|shown| shown.get(place));
                 assert_eq!(first, Some(&last), "interval {place}");
