@@ -4,7 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-TOOLS="maturin==1.16.0 ziglang==0.17.1 cyclonedx-python-lib[json-validation]==11.12.0"
 # The oldest C library that the wheel supports: 2.17, of 2012.
 MANYLINUX=manylinux_2_17
 
@@ -25,6 +24,7 @@ sysroot=$(rustc --print sysroot)
 [ -z "$(git status --porcelain)" ] || echo "dist: changes that are not committed are not included"
 
 # Neither files that git ignores nor this folder's path affect the build.
+umask 022
 rm -rf "$source" "$out"
 mkdir -p "$work" "$out"
 git clone --quiet --local . "$source"
@@ -32,17 +32,18 @@ cd "$source"
 export CARGO_TARGET_DIR=$work/build
 export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 remaps=$(printf -- '--remap-path-prefix=%s=/build' "$work")
+# The folders of the registry exist once the crates are there; their paths must not be in a program.
+cargo fetch --locked
 for registry in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*; do
+  [ -d "$registry" ] || fail "$registry is no folder: the crates' sources are not where cargo says"
   remaps+=$'\x1f'$(printf -- '--remap-path-prefix=%s=/crates' "$registry")
 done
 export CARGO_ENCODED_RUSTFLAGS=$remaps
 export LC_ALL=C TZ=UTC
-umask 022
 
 python3 -m venv "$work/tools"
 export PATH=$work/tools/bin:$PATH
-# shellcheck disable=SC2086
-pip install --quiet $TOOLS
+pip install --quiet --requirement scripts/dist-requirements.txt
 
 version=$(cargo metadata --no-deps --format-version 1 --locked \
   | python -c 'import json, sys; print(json.load(sys.stdin)["packages"][0]["version"])')

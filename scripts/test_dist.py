@@ -42,9 +42,16 @@ def only(pattern: str) -> Path:
 
 
 def twice(folder: Path) -> None:
-    """Build the last commit in another folder: all files must be equal."""
+    """Build the last commit in another folder, with crates elsewhere: all files must be equal."""
     call(["git", "clone", "--quiet", str(ROOT), str(folder / "again")])
-    call([str(folder / "again/scripts/dist.sh")])
+    crates = folder / "crates"
+    crates.mkdir()
+    # The same registry.
+    usual = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo") / "config.toml"
+    if usual.exists():
+        shutil.copy(usual, crates)
+    environment = {**os.environ, "CARGO_HOME": str(crates)}
+    call([str(folder / "again/scripts/dist.sh")], env=environment)
     sums = [
         (path / "SHA256SUMS").read_text().splitlines() for path in (DIST, folder / "again/dist")
     ]
@@ -63,6 +70,8 @@ def program(folder: Path) -> None:
     for name in ["README.md", "LICENSE-THIRD-PARTY.txt", "completions/tidegate.fish"]:
         if not (unpacked / name).stat().st_size:
             sys.exit(f"{name} is empty")
+    if b"registry/src" in (unpacked / "tidegate").read_bytes():
+        sys.exit("the program contains paths of the machine that built it")
     root = folder / "root"
     root.mkdir()
     shutil.copy(unpacked / "tidegate", root)
