@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from matplotlib import colors
 
 import tidegate
 from conftest import larger, names
-from tidegate import plot
+from tidegate import _colors, plot
 from tidegate.results import Comparison
 
 
@@ -30,7 +31,7 @@ def comparison(scenario: dict[str, Any]) -> Comparison:
 
 
 def cards() -> dict[str, str]:
-    return {one.name: one.color for one in tidegate.protocols()}
+    return {one.name: _colors.on_white(one.color) for one in tidegate.protocols()}
 
 
 def test_distributions_match_rows(comparison: Comparison, tmp_path: Path) -> None:
@@ -200,10 +201,18 @@ def test_line_names_are_distinct(scenario: dict[str, Any]) -> None:
     assert len({(look.color, look.dash) for look in looks}) == 6
 
 
+def test_lines_have_the_colors_of_reports() -> None:
+    text = (Path(__file__).parents[2] / "crates/cli/tests/report/colors.json").read_text("utf-8")
+    for color, (white, _, exported) in json.loads(text).items():
+        lines = [_colors.on_white(color, earlier) for earlier in range(3)]
+        assert [lines, [_colors.on_dark(line) for line in lines]] == [white, exported]
+        assert all(_colors.contrast(line, _colors.WHITE) >= 3 for line in lines)
+
+
 def test_lines_of_one_protocol_differ(scenario: dict[str, Any]) -> None:
     runs = [tidegate.run(scenario, seed=seed) for seed in (1, 2)]
     first, second = plot.cdf(runs).get_lines()
-    assert second.get_color() == plot._darker(str(first.get_color()), 1) != first.get_color()
+    assert second.get_color() == _colors.on_white(str(first.get_color()), 1) != first.get_color()
     assert first.get_linestyle() != second.get_linestyle()
     assert (first.get_label(), second.get_label()) == tuple(
         f"{runs[0].protocol}, two racks, {seed}" for seed in (1, 2)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeAlias
 
-from tidegate import _native
+from tidegate import _colors, _native
 from tidegate._arguments import Path
 from tidegate._facade import protocols
 from tidegate._progress import warn
@@ -130,15 +130,8 @@ def looks(names: Sequence[str]) -> list[Look]:
             earlier = i // len(palette)
             color, marker, dash = palette[i % len(palette)], "o", 0
         dash = (dash + earlier) % len(_DASHES)
-        found.append(Look(_darker(color, earlier), marker, _DASHES[dash]))
+        found.append(Look(_colors.on_white(color, earlier), marker, _DASHES[dash]))
     return found
-
-
-def _darker(color: str, times: int) -> str:
-    """Darken a colour by a quarter of the way to black, at most twice; reports do the same."""
-    share = 0.25 * min(times, 2)
-    red, green, blue = ((1 - share) * part for part in colors.to_rgb(color))
-    return colors.to_hex((red, green, blue))
 
 
 def subplots(

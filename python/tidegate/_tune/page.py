@@ -12,7 +12,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from tidegate import plot
+from tidegate import _colors, plot
 from tidegate._facade import protocols as catalog
 from tidegate._tune.answer import Study, Tuned
 
@@ -24,19 +24,8 @@ figure svg { width: 100%; min-width: 40rem; height: auto; }
 table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; }
 """
 
-_DARK = {"#ffffff": "#16181c", "#000000": "#dddddd"}
+_DARK = {_colors.WHITE: _colors.NIGHT, "#000000": "#dddddd"}
 """Colours of paper and ink on a dark background, as in reports."""
-
-
-def _on_dark(color: str) -> str:
-    """Return a colour for a dark background: a dark line is lightened, but keeps its hue."""
-    channels = [int(color[at : at + 2], 16) for at in (1, 3, 5)]
-    weights = (0.2126, 0.7152, 0.0722)
-    luminance = sum(w * (c / 255) ** 2.2 for w, c in zip(weights, channels, strict=True))
-    if luminance >= 0.12:
-        return color
-    most = max(1, *channels)
-    return "#" + "".join(f"{round(0.75 * 170 * c / most + 0.25 * 255):02x}" for c in channels)
 
 
 def with_dark(svg: str) -> str:
@@ -44,7 +33,7 @@ def with_dark(svg: str) -> str:
     # Letters inherit their colour.
     rules = [f"svg{{fill:{_DARK['#000000']}}}"]
     for key, light in sorted(set(re.findall(r"(fill|stroke): (#[0-9a-f]{6})", svg))):
-        dark = _DARK.get(light) or _on_dark(light)
+        dark = _DARK.get(light) or _colors.on_dark(light)
         if dark != light:
             rules.append(f'[style*="{key}: {light}"]{{{key}:{dark}!important}}')
     style = f"@media screen and (prefers-color-scheme:dark){{{''.join(rules)}}}"
@@ -78,7 +67,7 @@ def page(study: Study) -> str:
                 [it.objectives[0] for it in own],
                 linestyle="none",
                 marker=".",
-                color=looks[one.protocol].color,
+                color=_colors.on_white(looks[one.protocol].color),
                 label=looks[one.protocol].title,
             )
         axes.set_xlabel("candidate")
@@ -87,7 +76,7 @@ def page(study: Study) -> str:
 
     def compared(axes: Axes) -> None:
         for i, one in enumerate(study.protocols):
-            color = looks[one.protocol].color
+            color = _colors.on_white(looks[one.protocol].color)
             for offset, value, face in ((-0.1, one.default, "white"), (0.1, one.tuned, color)):
                 axes.errorbar(
                     i + offset,
@@ -134,6 +123,7 @@ def page(study: Study) -> str:
 
 def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
     for name, look in looks.items():
+        color = _colors.on_white(look.color)
         own = [it for it in study.candidates if it.protocol == name and len(it.objectives) > 1]
         if not own:
             continue
@@ -143,7 +133,7 @@ def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
             linestyle="none",
             marker="o",
             markersize=2,
-            color=look.color,
+            color=color,
             label=f"{look.title}, search seeds",
         )
         for one in study.front:
@@ -155,10 +145,10 @@ def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
                 second.mean,
                 xerr=first.half_width or 0.0,
                 yerr=second.half_width or 0.0,
-                color=look.color,
+                color=color,
                 marker="o",
                 markersize=6,
-                markerfacecolor=look.color if one.holds else "white",
+                markerfacecolor=color if one.holds else "white",
                 capsize=3,
             )
     axes.set_xlabel(study.objectives[0])
