@@ -2,6 +2,7 @@
 //! print, and interactive.
 
 mod browser;
+mod drawing;
 mod figures;
 mod jobs;
 mod layout;

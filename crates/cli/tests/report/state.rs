@@ -213,14 +213,23 @@ fn page_of(place: &Place, plots: &[Value]) -> PathBuf {
     folder.join("report.html")
 }
 
-/// Returns ends of axes, the number of names beside each plot, titles of x axes, and arrows.
+/// Returns ends of axes, the number of names beside each plot, titles of x axes, captions, arrows,
+/// and the pixels between the title and the legend.
 const DRAWN: &str = r##"() => {
   dispatchEvent(new Event("beforeprint"));
-  return [...document.querySelectorAll(".js-plotly-plot")].map(({ data, _fullLayout }) => ({
-    x: _fullLayout.xaxis.range, y: _fullLayout.yaxis.range,
-    beside: _fullLayout.yaxis.ticktext?.length ?? 0, title: _fullLayout.xaxis.title.text,
-    arrows: data.filter((trace) => /^triangle/.test(trace.marker?.symbol)).map((trace) => trace.x),
-  }));
+  const gapOf = (plot) => {
+    const [legend, title] = [".legend", ".xtitle"].map((name) => plot.querySelector(name));
+    return legend && title
+      ? legend.getBoundingClientRect().top - title.getBoundingClientRect().bottom : null;
+  };
+  return [...document.querySelectorAll(".js-plotly-plot")].map((plot) => [plot, gapOf(plot)])
+    .map(([{ data, _fullLayout }, gap]) => ({
+      gap, caption: _fullLayout.annotations[0]?.text, x: _fullLayout.xaxis.range,
+      y: _fullLayout.yaxis.range, beside: _fullLayout.yaxis.ticktext?.length ?? 0,
+      title: _fullLayout.xaxis.title.text,
+      arrows: data.filter((trace) => /^triangle/.test(trace.marker?.symbol))
+        .map((trace) => trace.x),
+    }));
 }"##;
 
 /// Many long names stand beside a plot, from the top; the axis of values does not follow an
@@ -242,7 +251,13 @@ fn many_names_and_wide_intervals_fit_a_plot() {
     let points: Vec<(u32, u32)> = (0..17).map(|i| (i, 4 + i)).collect();
     let range: Vec<(u32, u32)> =
         points.iter().map(|&(_, y)| if y == 4 { (0, 90) } else { (y - 1, y + 5) }).collect();
-    let many = plot(&names, json!(points), json!(range));
+    let mut many = plot(&names, json!(points), json!(range));
+    // With the names, the legend has room for one column.
+    for i in 0..5 {
+        let line = json!({ "name": format!("another line {i}"), "color": "#0072b2", "dash": 0,
+            "apart": true, "points": [[i, 5]] });
+        many["lines"].as_array_mut().unwrap().push(line);
+    }
     let few =
         plot(&["a".into(), "b".into()], json!([[0, 1.0], [1, -1.0]]), json!([[0, 2], [-2, 0]]));
     browser.open(&page_of(&place, &[many, few]), "screen", "light");
@@ -252,8 +267,10 @@ fn many_names_and_wide_intervals_fit_a_plot() {
     assert_eq!((end(0, "y", 0), end(0, "y", 1)), (16.5, -0.5), "the first is at the top");
     assert!((end(0, "x", 1) - 1.04 * 25.0).abs() < 1e-9, "{drawn}");
     assert_eq!(drawn[0]["arrows"][0][0].as_f64(), Some(end(0, "x", 1)));
-    let title = drawn[0]["title"].as_str().unwrap().replace("<br>", " ");
-    assert_eq!(title, "T (µs). Cut intervals (arrows): a long name of run 0 to 90");
+    let text = |key: &str| drawn[0][key].as_str().unwrap().replace("<br>", " ");
+    assert_eq!(text("title"), "T (µs)");
+    assert_eq!(text("caption"), "Cut intervals (arrows): a long name of run 0 to 90");
+    assert!(drawn[0]["gap"].as_f64().unwrap() >= 0.0, "{drawn}");
     assert_eq!(drawn[1]["arrows"], json!([]));
     assert!(
         (end(1, "y", 0) + 2.16).abs() < 1e-9 && (end(1, "y", 1) - 2.16).abs() < 1e-9,

@@ -21,8 +21,13 @@ use tidegate_runs::machine::Stopwatch;
 /// The script that replaces [`MAIN`].
 const PAPER: &str = include_str!("page/paper.js");
 /// The scripts that draw figures. The page's style has no effect on them.
-const DRAWING: [&str; 4] =
-    [LIBRARY, include_str!("page/data.js"), include_str!("page/plots.js"), PAPER];
+const DRAWING: [&str; 5] = [
+    LIBRARY,
+    include_str!("page/data.js"),
+    include_str!("page/axes.js"),
+    include_str!("page/plots.js"),
+    PAPER,
+];
 /// Start of the element in which [`PAPER`] stores the figures as text.
 const FIGURES: &str = "<script type=\"application/json\" id=\"figures\">";
 /// Supported browsers.

@@ -18,9 +18,10 @@ const STYLE: &str = include_str!("page/style.css");
 pub(super) const LIBRARY: &str = include_str!("../../vendor/plotly/plotly-basic.min.js");
 /// Starts the scripts.
 pub(crate) const MAIN: &str = include_str!("page/main.js");
-const SCRIPTS: [&str; 10] = [
+const SCRIPTS: [&str; 11] = [
     include_str!("page/data.js"),
     include_str!("page/address.js"),
+    include_str!("page/axes.js"),
     include_str!("page/plots.js"),
     include_str!("page/save.js"),
     include_str!("page/tables.js"),

@@ -3,14 +3,10 @@
 // Width of saved plots; on the screen, plots are as wide as their column, up to a limit.
 const WIDTH = 540;
 const WIDEST = 620;
-// Width for a label of a log axis.
-const TICK = 32;
 const MARGIN = { l: 66, r: 24, t: 10, b: 50 };
 // Height of the area inside the axes.
 const HEIGHT = 270;
 const ROW = 19;
-// Height of a further line of a title.
-const LINE = 15;
 // Width of a legend entry besides its text.
 const ENTRY = 54;
 // Number of markers on a line with more points.
@@ -22,27 +18,8 @@ const chosen = { hidden: new Set(), label: null, size: null };
 // State of each figure: its plot, display, and the lines hidden by the legend.
 const figures = new Map();
 
-const measure = document.createElement("canvas").getContext("2d");
-measure.font = "12px sans-serif";
-
 // Whether figures are for paper. On paper, names are not abbreviated.
 let onPaper = false;
-
-// Wraps a text to lines of at most `most` pixels: after spaces, or after hyphens, slashes and the
-// like of a word that is wider. Other words stay whole, and their line is wider.
-const wrapped = (text, most) => {
-  const fits = (part) => measure.measureText(part.trimEnd()).width <= most;
-  const lines = [""];
-  for (const word of text.split(/(?<= )/)) {
-    const parts = fits(word) ? [word] : word.split(/(?<=[-/_=,:])/);
-    for (const part of parts) {
-      const last = lines[lines.length - 1];
-      if (last && !fits(last + part)) lines.push(part);
-      else lines[lines.length - 1] += part;
-    }
-  }
-  return lines.map((line) => line.trimEnd()).join("<br>");
-};
 
 // Shortens a name to fit into a legend of this width: both ends are kept, because names differ
 // there. On paper the name is wrapped instead.
@@ -122,7 +99,9 @@ const traces = (plot, state) => {
     const own = line.range && points === line.points ? line.range : null;
     const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
     const long = points.length > 2 * MARKERS;
-    const marked = line.marker && (line.apart || !long || plot.distribution || line.bounds);
+    // Colours of the palette are similar to some readers: those lines always have markers.
+    const marked = line.marker && (line.apart || !long || plot.distribution || line.bounds ||
+      !line.protocol);
     all.push({
       type: "scatter", x: xs, y: ys, name: fitted(name, state.width), legendgroup: `g${group}`,
       showlegend: Boolean(line.name) && points.length > 0,
@@ -170,8 +149,35 @@ const traces = (plot, state) => {
       text: isAlone ? "" : mark.name,
     });
   }
-  return [...bands, ...all];
+  return [...areasOf(plot, state), ...bands, ...all];
 };
+
+// Colours of areas on light and dark backgrounds.
+const AREA = "#888888";
+
+const isShown = (state, name) => (state.off.has(name) ? "legendonly" : true);
+
+// The legend of shaded ranges, which layoutOf() draws, and the accepted ranges of claims.
+const areasOf = (plot, state) => {
+  const area = (name, alpha, x, y) => ({
+    type: "scatter", mode: "lines", fill: "toself", hoverinfo: "skip", x, y, name, meta: name,
+    line: { width: 0, color: AREA }, fillcolor: faded(mixed(AREA, 0), alpha),
+    legendgroup: name, showlegend: true, visible: isShown(state, name),
+  });
+  const found = [];
+  if (plot.bands?.length) found.push(area(UP, 0.2, [null], [null]));
+  if (plot.accepted?.length) {
+    const box = ([at, least, most]) => [
+      [-1, least], [-1, most], [1, most], [1, least], [-1, least],
+    ].map(([side, value]) => [at + 0.2 * side, value]).concat([[null, null]]);
+    const corners = plot.accepted.flatMap(box);
+    found.push(area("accepted by the claim", 0.3, ...[0, 1].map((i) => corners.map((c) => c[i]))));
+  }
+  return found;
+};
+
+// Name of shaded ranges of x: only plots of circuits have them.
+const UP = "the circuit is up";
 
 // A lower bound has an open marker.
 const symbolOf = (line) => {
@@ -192,9 +198,6 @@ const bandOf = (xs, range, color, group, state) => ({
 
 const faded = (color, alpha) => color.replace("rgb", "rgba").replace(")", `,${alpha})`);
 
-const escapedText = (text) =>
-  text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%/g, "&#37;");
-
 const hoverOf = (plot, line, flows) => {
   const name = escapedText(line.name || "");
   const ends = line.apart ? "%{customdata.src} to %{customdata.dst}, " : "";
@@ -202,88 +205,6 @@ const hoverOf = (plot, line, flows) => {
   const details = line.details ? "%{text}" : "";
   const x = plot.x.names ? "" : `${escapedText(plot.x.label)}: %{x:.4~g}<br>`;
   return `${name}<br>${x}${escapedText(plot.y.label)}: %{y:.4~g}${details}${more}<extra></extra>`;
-};
-
-const leastOf = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
-const mostOf = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
-
-// Ends of a log axis: slightly beyond the data.
-const logRange = (values) => {
-  const [least, most] = [leastOf(values), mostOf(values)].map(Math.log10);
-  const margin = Math.max(0.03 * (most - least), 0.05);
-  return [least - margin, most + margin];
-};
-
-// A short form of a round number: 0.01, 200, 5k, 10M.
-const inShort = (value) => {
-  const units = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
-  const [unit, name] = units.find(([least]) => value >= least) ?? [1, ""];
-  return `${Number((value / unit).toPrecision(3))}${name}`;
-};
-
-const MINOR = { ticks: "outside", ticklen: 2, tickcolor: "#888" };
-
-// Labels of a log axis: at powers of ten, at 2 and 5 times these if there is room, or evenly on a
-// shorter axis. Plotly's own labels for 2 and 5 show only the digit.
-const logTicks = ([from, to], room) => {
-  if (to - from > 0.6) {
-    const most = Math.floor(room / TICK);
-    const step = Math.ceil((to - from) / Math.min(6, most));
-    const [first, last] = [Math.floor(from), Math.ceil(to)];
-    const powers = Array.from({ length: last - first + 1 }, (_, i) => first + i);
-    const times = (digits, powers) =>
-      powers.flatMap((p) => digits.map((digit) => Number(`${digit}e${p}`)));
-    const tickvals = to - from > Math.min(3, most / 3)
-      ? times([1], powers.filter((p) => p % step === 0)) : times([1, 2, 5], powers);
-    return {
-      tickvals, ticktext: tickvals.map(inShort),
-      minor: { ...MINOR, tickvals: times([1, 2, 3, 4, 5, 6, 7, 8, 9], powers) },
-    };
-  }
-  const step = (10 ** to - 10 ** from) / 5;
-  const power = 10 ** Math.floor(Math.log10(step));
-  const dtick = `L${[1, 2, 5, 10].map((of) => of * power).find((of) => of >= step)}`;
-  return { dtick, minor: MINOR };
-};
-
-const linesIn = (text) => text.split("<br>").length;
-
-// Size of the titles of axes, in the unit of other texts: 14 and 12 pixels.
-const TITLE = 14 / 12;
-
-// Title of an axis, wrapped to `room` pixels.
-const titleOf = (axis, room) =>
-  wrapped(axis.label, room / TITLE).split("<br>").map(escapedText).join("<br>");
-
-// Longest line of a name on an axis, in pixels.
-const NAME = 112;
-// Most lines of a level name.
-const LEVEL = 3;
-// With more names that do not fit below a plot, they stand beside it.
-const SLANTED = 16;
-// Height of a name beside a plot.
-const BESIDE = 21;
-
-const widthOf = (text) => mostOf(text.split("<br>").map((line) => measure.measureText(line).width));
-
-// Names on an axis of `room` pixels, and their angle: level if they fit, else slanted or, in a
-// matrix, vertical. Vertical names stand close together, so that few have room for a second line.
-const namesOf = ({ names = [], isBeside }, room) => {
-  const wrappedTo = (width) => names.map((name) => wrapped(name, width));
-  if (isBeside) return { names, angle: 0 };
-  const each = room / names.length - 8;
-  const level = wrappedTo(Math.min(NAME, each));
-  const fits = level.every((name) => widthOf(name) <= each && linesIn(name) <= LEVEL);
-  if (fits) return { names: level, angle: 0 };
-  return names.length <= SLANTED ? { names: wrappedTo(NAME), angle: 35 }
-    : { names: wrappedTo(2 * NAME), angle: 90 };
-};
-
-// Height of names below an axis, beyond that of numbers.
-const heightOf = ({ names, angle }) => {
-  const [across, down] = [Math.sin, Math.cos].map((of) => of(angle * Math.PI / 180));
-  const height = (name) => across * widthOf(name) + down * LINE * (linesIn(name) - 1);
-  return Math.max(0, ...names.map(height));
 };
 
 // Colours of the largest and smallest cells of a matrix, in which black text is readable.
@@ -306,32 +227,6 @@ const matrixOf = ({ cells }) => {
       font: { size: 10, color: "#000000" },
     })),
   };
-};
-
-// Ends of an axis, as Plotly's: slightly beyond the values, except at zero.
-const rangeOf = (axis, log, values) => {
-  const all = values.concat(axis.beside ?? []);
-  const usable = all.filter((value) => Number.isFinite(value) && (!log || value > 0));
-  if (log) return usable.length ? logRange(usable) : undefined;
-  const [least, most] = [Math.min(0, leastOf(usable)), Math.max(0, mostOf(usable))];
-  const margin = 0.04 * (most - (axis.from ?? least));
-  const from = axis.from ?? (least < 0 ? least - margin : 0);
-  return [from, axis.to ?? (most > from ? most + margin : from + 1)];
-};
-
-const axisOf = (axis, log, values, title, room, { names, angle }) => {
-  const shown = {
-    title: { text: title, standoff: 8 }, type: log ? "log" : "linear",
-    zeroline: false, showline: true, linecolor: "#888", mirror: true, ticks: "outside", ticklen: 4,
-    tickcolor: "#888", gridcolor: "#ddd", exponentformat: "SI", automargin: true,
-  };
-  if (axis.names) {
-    const ticktext = names.map((name) => name.split("<br>").map(escapedText).join("<br>"));
-    Object.assign(shown, { tickvals: names.map((_, i) => i), ticktext, tickangle: -angle });
-  }
-  const range = rangeOf(axis, log, values);
-  if (range) Object.assign(shown, { range }, log ? logTicks(range, room) : {});
-  return shown;
 };
 
 // Values of the visible traces along an axis, with the ends of intervals. An interval that ends at
@@ -387,11 +282,25 @@ const turnedTrace = ({ x, y, error_y, hovertemplate, ...trace }) => ({
   hovertemplate: hovertemplate?.replace(/%\{[xy]/g, (of) => (of === "%{x" ? "%{y" : "%{x")),
 });
 
+// The place of zero on an axis of a plot, if it has one.
+const zeroOf = (plot, state, all, key) => {
+  const isLog = plot[key].log && !(plot.distribution && key === "y");
+  const shown = all.filter((trace) => trace.visible === true && !trace.fill);
+  return isLog ? placeOfZero(shown.flatMap((trace) => trace[key])) : null;
+};
+
 // Plotly's data and layout of a plot, with a note below the axis.
-const drawingOf = (plot, state, note) => {
+const drawingOf = (measured, state, note) => {
+  const plot = inUnits(measured);
   let all = traces(plot, state);
   const turned = isTurned(plot, state);
   let { x, y } = plot;
+  const zeros = ["x", "y"].map((key) => [key, zeroOf(plot, state, all, key)]);
+  for (const [key, zero] of zeros.filter(([, zero]) => zero)) {
+    all = withZeros(all, key, zero);
+    if (key === "x") x = { ...x, zero };
+    else y = { ...y, zero };
+  }
   if (turned) {
     all = all.map(turnedTrace);
     // The first name is at the top.
@@ -399,19 +308,14 @@ const drawingOf = (plot, state, note) => {
     [x, y] = [y, { ...x, names, isBeside: true, from: x.to, to: x.from }];
   }
   const cuts = cut({ x, y }, all, turned ? "x" : "y");
-  const label = [x.label, note, cuts?.text].filter(Boolean).join(". ");
-  const layout = layoutOf({ ...plot, x: { ...x, label }, y }, state, all);
+  const caption = [note, cuts?.text].filter(Boolean).join(". ");
+  const layout = layoutOf({ ...plot, x, y, caption }, state, all);
   return { data: cuts ? [...all, cuts.trace] : all, layout };
 };
 
 const layoutOf = (plot, state, all) => {
   const named = all.filter((trace) => trace.showlegend).map((trace) => trace.name);
   const widest = Math.max(0, ...named.map(widthOf));
-  const columns = Math.max(1, Math.floor((state.width - MARGIN.l - MARGIN.r) / (widest + ENTRY)));
-  let rows = 0;
-  for (let i = 0; i < named.length; i += columns) {
-    rows += mostOf(named.slice(i, i + columns).map(linesIn));
-  }
   const tail = plot.distribution && state.tail;
   const y = tail ? { ...plot.y, label: `${plot.y.label} that are larger`, to: undefined } : plot.y;
   const tall = y.isBeside
@@ -421,9 +325,17 @@ const layoutOf = (plot, state, all) => {
   const across = Math.max(0, ...yNames.names.map((name) => widthOf(name) - 28));
   const left = MARGIN.l + LINE * (linesIn(yTitle) - 1) + across;
   const room = state.width - left - MARGIN.r;
+  // Plotly wraps a legend at the width of the area inside the axes.
+  const columns = Math.max(1, Math.floor(room / (widest + ENTRY)));
+  let rows = 0;
+  for (let i = 0; i < named.length; i += columns) {
+    rows += mostOf(named.slice(i, i + columns).map(linesIn));
+  }
   const xTitle = titleOf(plot.x, room);
   const xNames = namesOf(plot.x, room);
-  const bottom = MARGIN.b + LINE * (linesIn(xTitle) - 1) + heightOf(xNames);
+  const above = MARGIN.b + LINE * (linesIn(xTitle) - 1) + heightOf(xNames) - (xTitle ? 0 : LINE);
+  const caption = captionOf(plot.caption, state.width, above, left);
+  const bottom = above + (caption ? CAPTION * linesIn(caption.text) + 4 : 0);
   const matrix = plot.cells ? matrixOf(plot) : { shapes: [], annotations: [] };
   const legend = ROW * rows + 8;
   return {
@@ -439,11 +351,27 @@ const layoutOf = (plot, state, all) => {
       entrywidth: widest + 8, bgcolor: "rgba(0,0,0,0)", font: { size: 12 }, tracegroupgap: 0,
     },
     hovermode: "closest", dragmode: "zoom",
-    annotations: matrix.annotations,
-    shapes: (plot.bands ?? []).map(([x0, x1]) => ({
+    annotations: caption ? [...matrix.annotations, caption] : matrix.annotations,
+    shapes: (state.off.has(UP) ? [] : plot.bands ?? []).map(([x0, x1]) => ({
       type: "rect", xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1, layer: "below",
       line: { width: 0 }, fillcolor: "#888", opacity: 0.2,
-    })).concat(matrix.shapes),
+    })).concat(matrix.shapes, ["x", "y"].filter((key) => ({ x: plot.x, y })[key].zero)
+      .map((key) => breakOf(key, { x: plot.x, y }[key].zero))),
+  };
+};
+
+// Height of a line of a caption.
+const CAPTION = 14;
+
+// The caption below the x axis' title, whose bottom is `above` pixels below the axis.
+const captionOf = (text, width, above, left) => {
+  if (!text) return null;
+  const lines = wrapped(text, (width - MARGIN.l - MARGIN.r) * 12 / 11).split("<br>");
+  return {
+    text: lines.map(escapedText).join("<br>"), showarrow: false, align: "left",
+    font: { size: 11 }, borderpad: 0, borderwidth: 0,
+    xref: "paper", x: 0, xanchor: "left", xshift: MARGIN.l - left,
+    yref: "paper", y: 0, yanchor: "top", yshift: -above + 4,
   };
 };
 

@@ -303,7 +303,9 @@ const explore = (at, sweep, number) => {
     const view = resolved(sweep, choice);
     const x = view.x === null ? null : sweep.dimensions[view.x];
     const means = view.chosen.map((cell) => cell.mean);
-    const [canX, canY] = [Boolean(x?.numbers.length) && leastOf(x.numbers) > 0, leastOf(means) > 0];
+    // Zero has a place of its own on a log axis.
+    const isLoggable = (values) => leastOf(values) >= 0 && mostOf(values) > 0;
+    const [canX, canY] = [Boolean(x?.numbers.length) && isLoggable(x.numbers), leastOf(means) > 0];
     view.logX = canX && (choice.logX ?? x.log);
     view.logY = canY && (choice.logY ?? spansDecades(view.chosen));
     const focus = document.activeElement?.name;
