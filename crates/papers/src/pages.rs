@@ -392,14 +392,13 @@ mod tests {
     }
 
     /// Printed values of single runs without a mark, and the reason.
-    const UNMARKED: [(&str, &str, &[&str], &str); 15] = [
+    const UNMARKED: [(&str, &str, &[&str], &str); 14] = [
         ("eqds", "incast", &["EI.1", "EI.4", "EI.7"], "medians are not drawn"),
         ("eqds", "incast", &["EI.3", "EI.6", "EI.9"], "retransmissions are not drawn"),
         ("eqds", "outcast", &["E5", "EX.1", "EX.2", "EX.3"], "completion times are not drawn"),
         ("eqds", "oversubscribed", &["EO.1", "EO.4"], "means are not drawn"),
         ("eqds", "oversubscribed", &["EO.3", "EO.6"], "retransmissions are not drawn"),
         ("eqds", "permutation", &["EP.3", "EP.6", "EP.9"], "retransmissions are not drawn"),
-        ("homa", "12", &["H1", "H2", "H3", "H4"], "the class is left of the line's first size"),
         ("kernel", "p12", &["K1b"], "it is a share of a link with another rate"),
         ("kernel", "p13", &["K2b"], "it is a share of a link with another rate"),
         ("ndp", "14", &["N14.3", "N14.4"], "DCTCP has no window and is not drawn"),

@@ -48,7 +48,7 @@ pub struct Plot {
     pub y: Axis,
     /// The lines, in the order of the legend.
     pub lines: Vec<Line>,
-    /// Ranges of x that are shaded.
+    /// Ranges of x in which a circuit is up. They are shaded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<(f64, f64)>,
     /// Initial display of a distribution. The y of its points is always the share of values that
@@ -58,10 +58,14 @@ pub struct Plot {
     /// Values of a matrix, row by row, in place of lines. The axes have names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cells: Vec<Vec<Option<f64>>>,
+    /// Ranges of y that claims accept, each at an x: (x, minimum, maximum).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<(f64, f64, f64)>,
     /// Values of the paper, drawn beside the measured ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<PaperMark>,
-    /// Number of values and meaning of bands; exported figures show it below the x axis.
+    /// Number of values and meaning of bands; exported figures show it below the title of the x
+    /// axis.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -95,7 +99,19 @@ pub struct Axis {
     pub names: Vec<String>,
 }
 
+/// Property in the names of simulated runs beside runs outside the simulator.
+const SIMULATED: &str = "simulated";
+
 impl Plot {
+    /// Dashes the lines of simulated runs beside runs outside the simulator: the lines of a pair
+    /// often coincide.
+    pub(crate) fn dash_simulated(&mut self) {
+        let is_simulated =
+            |name: &str| name.split(", ").skip(1).any(|property| property == SIMULATED);
+        let solid = self.lines.iter_mut().filter(|line| line.dash == 0 && is_simulated(&line.name));
+        solid.enumerate().for_each(|(nth, line)| line.dash = nth + 1);
+    }
+
     /// Writes the units in its texts for readers.
     pub(crate) fn make_readable(&mut self) {
         let Plot { title, x, y, lines, note, .. } = self;
@@ -310,6 +326,25 @@ mod tests {
         for info in Protocol::ALL.iter().map(|protocol| protocol.info()) {
             assert!(!PALETTE.contains(&info.color), "{}", info.name);
             assert!(!MARKERS.contains(&info.marker.name()), "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn simulated_lines_beside_live_ones_are_dashed() {
+        let line =
+            |(name, dash): (&str, usize)| Line { name: name.into(), dash, ..Line::default() };
+        let lines = [
+            ("Tide", 0),
+            ("Tide, simulated", 0),
+            ("Tide, simulated, SThr = inf", 0),
+            ("Swift, simulated", 3),
+            ("simulated", 0),
+        ];
+        let mut plot = Plot { lines: lines.map(line).into(), ..Plot::default() };
+        for _ in 0..2 {
+            plot.dash_simulated();
+            let dashes: Vec<usize> = plot.lines.iter().map(|line| line.dash).collect();
+            assert_eq!(dashes, [0, 1, 2, 3, 0]);
         }
     }
 

@@ -13,6 +13,7 @@ use crate::plot::{Line, PaperMark, Plot};
 /// it has.
 pub(crate) fn mark(paper: &Paper, figure: &Figure, plot: &mut Plot) {
     tables::label(figure, plot);
+    plot.dash_simulated();
     if let Some((chart, _)) = chart_of(figure, plot) {
         plot.x.label.clone_from(&chart.x);
         plot.y.label.clone_from(&chart.y);
@@ -96,9 +97,9 @@ fn in_chart<'a>(
             // The smallest messages of a class have no bound on a logarithmic axis.
             let (first, last) = (line.points.first()?.0, line.points.last()?.0);
             let to = below.map_or(last, |below| below as f64 / 1e3);
-            // A class that ends before the first point has no place beside the line.
+            // A class that ends before the first point has its mark at its end.
             if to <= first {
-                return None;
+                return Some((line, vec![(to, None, value)]));
             }
             let from = if *from == 0 { first.min(to) } else { *from as f64 / 1e3 };
             Some((line, vec![(from, Some(to).filter(|to| from < *to), value)]))
@@ -222,7 +223,7 @@ mod tests {
                         below_bytes = 10000 }";
         assert_eq!(marks(&figure(&sizes, slowdown), "T", &["b"]), [(1.0, Some(10.0), 3.0, b())]);
         let small = slowdown.replace("10000", "900");
-        assert!(marks(&figure(&sizes, &small), "T", &["b"]).is_empty(), "it is left of the line");
+        assert_eq!(marks(&figure(&sizes, &small), "T", &["b"]), [(0.9, None, 3.0, b())]);
         let sweep = chart("kind = 'sweep'\nof = { metric = 'message', share = 0.75 }");
         assert_eq!(marks(&figure(&sweep, message), "T", &["b"]), [(8.0, None, 3.0, b())]);
         assert!(marks(&figure(&sweep, message), "T", &["a"]).is_empty(), "b is not drawn");
